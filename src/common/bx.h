@@ -1,0 +1,146 @@
+/* The Bisection kernel harness.
+ *
+ * A kernel is one executable, `bisection-<name>`.  The harness owns `main`: options, warm-up,
+ * repeats, timing, statistics, verification, the JSON result and the exit code.  A kernel supplies
+ * the functions of `bx_kernel`; only `step` is timed.
+ *
+ * Exit codes: 0 verified, 1 wrong answer, 2 usage, 3 resources; anything else is a crash.
+ * Every function is collective over the world communicator unless it says "local".
+ */
+#ifndef BX_H
+#define BX_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
+
+enum { BX_OK = 0, BX_WRONG = 1, BX_USAGE = 2, BX_RESOURCES = 3 };
+
+typedef struct bx_run bx_run; /* one launch: options, communicators, phase clock */
+typedef struct bx_verification bx_verification;
+
+/* A case, or a method: what the user can name. */
+typedef struct {
+    const char *name;
+    const char *summary; /* what it does, one sentence */
+    const char *wins;    /* what it trades and when it wins (methods; NULL for cases) */
+    bool baseline;       /* a yardstick measured beside the methods (--baseline), not under test */
+} bx_choice;
+
+typedef enum { BX_FLAG, BX_INTEGER, BX_REAL, BX_TEXT, BX_GRID } bx_option_type;
+
+/* One long option.  `value` points at what it sets: bool, int64_t, double, const char *, or
+ * int64_t[3] for BX_GRID ("NX,NY,NZ").  Integers and reals outside [low, high] are refused. */
+typedef struct {
+    const char *name, *metavar, *help;
+    bx_option_type type;
+    double low, high;
+    void *value;
+} bx_option;
+
+typedef struct bx_kernel {
+    const char *name;
+    const char *summary;
+    const bx_choice *cases; /* the first is the default */
+    size_t case_count;
+    const bx_choice *methods;
+    size_t method_count;
+    const bx_option *options; /* the kernel's own, beside the common ones */
+    size_t option_count;
+    const char *const *phases; /* names for bx_lap; a sample's time is split over them */
+    size_t phase_count;
+    const char *const *ratios; /* methods or baselines that every method is compared with */
+    size_t ratio_count;
+    const char *baselines; /* measured unless --baseline says otherwise: "a,b"; NULL for none */
+
+    /* Allocates everything; *state is passed to all that follow.  Returns BX_OK, or the value of
+     * bx_refuse.  A rank that can fail alone calls bx_agree before the next collective call. */
+    int (*setup)(bx_run *run, void **state);
+    /* Number of points of a sweep (message sizes, say) and one point's description, an object of
+     * numbers.  NULL: a kernel without a sweep, which has one point. */
+    size_t (*point_count)(void *state);
+    void (*point)(void *state, size_t point, cJSON *description);
+    /* Whether a method can run here; if not, `why` says why.  Same answer on every rank. */
+    bool (*applicable)(void *state, size_t method, char *why, size_t why_size);
+    /* Correctness of one method by independent means, before anything is timed. */
+    void (*verify)(void *state, size_t method, size_t point, bx_verification *verification);
+    /* Untimed: fresh input for a block of steps / evolve the input before each step / examine what
+     * the block of `steps` left behind.  Each may be NULL. */
+    void (*begin)(void *state, size_t method, size_t point);
+    void (*prepare)(void *state, size_t method, size_t point);
+    void (*end)(void *state, size_t method, size_t point, int64_t steps, bx_verification *verification);
+    /* The timed work. */
+    void (*step)(void *state, size_t method, size_t point);
+    /* Work items in one step (transforms, say): the metric `time` is seconds per item.  NULL: 1. */
+    double (*items)(void *state, size_t method, size_t point);
+    /* The kernel's own entries in the result's "details" object, and human lines by bx_note.  Before
+     * the measurement, on every rank; `details` is NULL on all but rank 0.  NULL: none. */
+    void (*report)(void *state, bx_run *run, cJSON *details);
+    void (*teardown)(void *state);
+} bx_kernel;
+
+/* Each executable defines this one function; Fortran kernels through bind(C). */
+const bx_kernel *bx_this_kernel(void);
+
+/* ---- what a kernel asks of its run (all local) ---- */
+MPI_Comm bx_comm(const bx_run *run);      /* the world of the kernel */
+MPI_Comm bx_node_comm(const bx_run *run); /* ranks of my node, discovered or emulated */
+const int *bx_node_of(const bx_run *run); /* [ranks] node index of each rank, 0.. in rank order */
+int bx_node_count(const bx_run *run);
+int bx_threads(const bx_run *run);
+uint64_t bx_seed(const bx_run *run);
+const char *bx_case(const bx_run *run);
+void bx_case_is(bx_run *run, const char *name); /* where options have made it another */
+bool bx_selected(const bx_run *run, const char *method); /* named by --method or --baseline */
+
+/* ---- refusing (local; collected over the ranks by bx_agree and after setup) ---- */
+int bx_refuse(bx_run *run, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int bx_agree(bx_run *run); /* collective: the largest code any rank refused with */
+
+/* ---- inside step: the phase clock (local) ---- */
+void bx_lap(bx_run *run, size_t phase); /* time since the last lap, or the step's start, is `phase` */
+
+/* ---- inside verify and end: one outcome; error is maximised over ranks, non-finite fails ---- */
+void bx_check(bx_verification *verification, const char *name, double error, double tolerance,
+              const char *unit);
+
+/* ---- inside report: a line under the table (rank 0 prints it) ---- */
+void bx_note(bx_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- resources: refuses with BX_RESOURCES when the ranks of a node need more memory than it has
+ * free.  Collective; `bytes` is this rank's need, `what` names it in the message. ---- */
+int bx_claim_memory(bx_run *run, double bytes, const char *what);
+
+/* ---- communication profile (profile.c): what this rank has sent since the start, local ----
+ * Messages go from one rank to another: a message to oneself is none.  A collective counts one
+ * message a peer it sends to, also an empty one, as MPI is called with it (Bethune 2010, section
+ * 4.1 counts the same way); bytes are the payload handed to MPI. */
+typedef enum { BX_P2P, BX_COLLECTIVE, BX_BARRIER, BX_ONE_SIDED, BX_CLASS_COUNT } bx_class;
+typedef struct {
+    double calls, messages, off_node_messages, bytes, off_node_bytes;
+    double seconds;  /* inside MPI, this class */
+    double waiting;  /* of it, in a barrier put before collectives by --separate-waiting */
+} bx_traffic;
+void bx_traffic_read(bx_traffic traffic[BX_CLASS_COUNT]);
+/* What is sent between enter and leave is also counted under `name` (a library's part, say). */
+void bx_region_enter(const char *name);
+void bx_region_leave(void);
+
+/* ---- a counter-based random number: same value on every layout ---- */
+static inline uint64_t bx_hash(uint64_t seed, uint64_t index)
+{
+    uint64_t z = seed + (index + 1) * UINT64_C(0x9e3779b97f4a7c15); /* splitmix64, Steele 2014 */
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+/* Uniform in [-1, 1). */
+static inline double bx_uniform(uint64_t seed, uint64_t index)
+{
+    return (double)(int64_t)bx_hash(seed, index) * 0x1p-63;
+}
+
+#endif

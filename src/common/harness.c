@@ -1,0 +1,424 @@
+/* A launch from start to end; `measure` reads as the method of measurement. */
+#include "harness.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+static const double WRITE_INTERVAL = 1.0; /* s between two writes of the incremental result */
+
+/* ---- what kernels call ---- */
+
+MPI_Comm bx_comm(const bx_run *run) { return run->world; }
+MPI_Comm bx_node_comm(const bx_run *run) { return run->node; }
+const int *bx_node_of(const bx_run *run) { return run->node_of; }
+int bx_node_count(const bx_run *run) { return run->node_count; }
+int bx_threads(const bx_run *run) { return run->threads; }
+uint64_t bx_seed(const bx_run *run) { return (uint64_t)run->common.seed; }
+const char *bx_case(const bx_run *run) { return run->common.case_name; }
+void bx_case_is(bx_run *run, const char *name) { run->common.case_name = name; }
+
+bool bx_selected(const bx_run *run, const char *method)
+{
+    for (size_t m = 0; m < run->kernel->method_count; m++)
+        if (run->selected[m] && strcmp(run->kernel->methods[m].name, method) == 0) return true;
+    return false;
+}
+
+int bx_refuse(bx_run *run, int code, const char *format, ...)
+{
+    if (run->refusal != BX_OK) return run->refusal; /* the first reason is the one to tell */
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(run->message, sizeof run->message, format, arguments);
+    va_end(arguments);
+    run->refusal = code;
+    return code;
+}
+
+/* The lowest rank with the largest code speaks, through rank 0. */
+int bx_agree(bx_run *run)
+{
+    struct {
+        int code, rank;
+    } mine = {run->refusal, run->rank}, worst;
+    PMPI_Allreduce(&mine, &worst, 1, MPI_2INT, MPI_MAXLOC, run->world);
+    if (worst.code == BX_OK) return BX_OK;
+    PMPI_Bcast(run->message, sizeof run->message, MPI_CHAR, worst.rank, run->world);
+    run->refusal = worst.code;
+    return worst.code;
+}
+
+void bx_lap(bx_run *run, size_t phase)
+{
+    double now = MPI_Wtime();
+    run->phase[phase] += now - run->lap_start;
+    run->lap_start = now;
+}
+
+void bx_check(bx_verification *verification, const char *name, double error, double tolerance,
+              const char *unit)
+{
+    if (!isfinite(error)) error = INFINITY; /* NaN would win or lose a maximum by chance */
+    for (int i = 0; i < verification->count; i++) {
+        bx_outcome *seen = &verification->outcomes[i];
+        if (strcmp(seen->name, name) != 0) continue;
+        /* the same check again (another block): keep the worst in units of its tolerance */
+        double old_excess = seen->tolerance > 0 ? seen->error / seen->tolerance : seen->error;
+        double new_excess = tolerance > 0 ? error / tolerance : error;
+        if (new_excess > old_excess) {
+            seen->error = error;
+            seen->tolerance = tolerance;
+        }
+        return;
+    }
+    if (verification->count == BX_MAX_CHECKS) {
+        fprintf(stderr, "bx_check: more than %d checks in one method\n", BX_MAX_CHECKS);
+        MPI_Abort(MPI_COMM_WORLD, 70);
+    }
+    verification->outcomes[verification->count++] = (bx_outcome){name, unit, error, tolerance};
+}
+
+void bx_note(bx_run *run, const char *format, ...)
+{
+    if (run->rank != 0 || run->note_count == BX_MAX_NOTES) return;
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    run->notes[run->note_count++] = strdup(line);
+}
+
+/* ---- a launch ---- */
+
+/* Maxima over the ranks; a method is verified when every outcome is within its tolerance. */
+static void settle(bx_run *run, bx_result *result)
+{
+    bx_verification *verification = &result->verification;
+    double errors[BX_MAX_CHECKS];
+    for (int i = 0; i < verification->count; i++) errors[i] = verification->outcomes[i].error;
+    PMPI_Allreduce(MPI_IN_PLACE, errors, verification->count, MPI_DOUBLE, MPI_MAX, run->world);
+    result->verified = verification->count > 0;
+    for (int i = 0; i < verification->count; i++) {
+        verification->outcomes[i].error = errors[i];
+        if (!(errors[i] <= verification->outcomes[i].tolerance)) result->verified = false;
+    }
+}
+
+/* Lets the other ranks sleep while rank 0 computes alone: a spinning barrier would compete. */
+static void quiet_barrier(const bx_run *run)
+{
+    MPI_Request request;
+    int done = 0;
+    PMPI_Ibarrier(run->world, &request);
+    while (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)
+        nanosleep(&(struct timespec){0, 20000}, NULL);
+}
+
+static double involuntary_switches(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_nivcsw;
+}
+
+/* Where the time of the measurement went, on this rank; the rest is the harness's own. */
+typedef struct {
+    double wall, step, input; /* s: all, in `step`, in begin / prepare / end */
+} bx_cost;
+
+/* One block: fresh input, `warmup` untimed steps, then `block` samples of this rank. */
+static void measure_block(bx_run *run, bx_result *result, double *seconds, double *switches,
+                          double *phases, bx_cost *cost)
+{
+    const bx_kernel *kernel = run->kernel;
+    size_t m = result->method, p = result->point;
+    bool baseline = kernel->methods[m].baseline;
+    int64_t steps = run->common.warmup + run->common.block;
+    double mark = MPI_Wtime();
+    if (kernel->begin) kernel->begin(run->state, m, p);
+    cost->input += MPI_Wtime() - mark;
+    for (int64_t i = 0; i < steps; i++) {
+        mark = MPI_Wtime();
+        if (kernel->prepare) kernel->prepare(run->state, m, p);
+        cost->input += MPI_Wtime() - mark;
+        bx_traffic before[BX_CLASS_COUNT], after[BX_CLASS_COUNT];
+        memset(run->phase, 0, sizeof run->phase);
+        PMPI_Barrier(run->world);
+        bx_traffic_read(before);
+        double switches_before = involuntary_switches();
+        double start = run->lap_start = MPI_Wtime();
+        kernel->step(run->state, m, p);
+        double elapsed = MPI_Wtime() - start;
+        double switches_after = involuntary_switches();
+        bx_traffic_read(after);
+        cost->step += elapsed;
+        if (baseline) quiet_barrier(run);
+        int64_t sample = i - run->common.warmup;
+        if (sample < 0) continue;
+        seconds[sample] = elapsed;
+        switches[sample] = switches_after - switches_before;
+        memcpy(&phases[(size_t)sample * kernel->phase_count], run->phase,
+               kernel->phase_count * sizeof(double));
+        for (int c = 0; c < BX_CLASS_COUNT; c++) {
+            bx_traffic *sum = &result->traffic[c];
+            sum->calls += after[c].calls - before[c].calls;
+            sum->messages += after[c].messages - before[c].messages;
+            sum->off_node_messages += after[c].off_node_messages - before[c].off_node_messages;
+            sum->bytes += after[c].bytes - before[c].bytes;
+            sum->off_node_bytes += after[c].off_node_bytes - before[c].off_node_bytes;
+            sum->seconds += after[c].seconds - before[c].seconds;
+            sum->waiting += after[c].waiting - before[c].waiting;
+        }
+    }
+    if (kernel->end) {
+        mark = MPI_Wtime();
+        kernel->end(run->state, m, p, steps, &result->verification);
+        cost->input += MPI_Wtime() - mark;
+        settle(run, result);
+    }
+}
+
+static void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory) {
+        fprintf(stderr, "out of memory for %zu samples\n", count);
+        MPI_Abort(MPI_COMM_WORLD, BX_RESOURCES);
+    }
+    return memory;
+}
+
+/* Joins one block's samples of all ranks on rank 0. */
+static void collect_block(bx_run *run, bx_result *result, double *seconds, double *switches,
+                          double *phases)
+{
+    size_t block = (size_t)run->common.block, np = run->kernel->phase_count;
+    bool root = run->rank == 0;
+    size_t at = result->sample_count;
+    PMPI_Reduce(seconds, root ? &result->seconds[at] : NULL, (int)block, MPI_DOUBLE, MPI_MAX, 0,
+                run->world);
+    PMPI_Reduce(switches, root ? &result->switches[at] : NULL, (int)block, MPI_DOUBLE, MPI_MAX, 0,
+                run->world);
+    if (np > 0) {
+        PMPI_Reduce(phases, root ? &result->phases[at * np] : NULL, (int)(block * np), MPI_DOUBLE,
+                    MPI_SUM, 0, run->world);
+        for (size_t i = at * np; root && i < (at + block) * np; i++)
+            result->phases[i] /= run->size;
+    }
+    result->sample_count += block;
+}
+
+static void refresh(cJSON *object, const char *name, cJSON *value)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(object, name);
+    cJSON_AddItemToObject(object, name, value);
+}
+
+/* Rank 0: the results as they stand. */
+static void record(bx_run *run, cJSON *root, const bx_result *results, size_t count,
+                   const char *status)
+{
+    bool verified = true;
+    cJSON *list = cJSON_CreateArray();
+    for (size_t i = 0; i < count; i++) {
+        if (results[i].applicable && !run->kernel->methods[results[i].method].baseline)
+            verified = verified && results[i].verified;
+        cJSON_AddItemToArray(list, bx_result_json(run, results, count, i));
+    }
+    refresh(root, "status", cJSON_CreateString(status));
+    refresh(root, "verified", cJSON_CreateBool(verified));
+    refresh(root, "results", list);
+}
+
+/* Rounds of all methods, interleaved, so that a drift of the machine hits all alike. */
+static bx_cost measure(bx_run *run, bx_result *results, size_t count, cJSON *root)
+{
+    const bx_common *common = &run->common;
+    double *seconds = allocate((size_t)common->block, sizeof *seconds);
+    double *switches = allocate((size_t)common->block, sizeof *switches);
+    double *phases = allocate((size_t)common->block * BX_MAX_PHASES, sizeof *phases);
+    bx_cost cost = {0};
+    double start = MPI_Wtime(), written = start;
+    for (int64_t round = 0; round < common->repeats; round++) {
+        for (size_t i = 0; i < count; i++) {
+            /* a wrong answer is not worth timing */
+            if (!results[i].applicable || !results[i].verified) continue;
+            measure_block(run, &results[i], seconds, switches, phases, &cost);
+            collect_block(run, &results[i], seconds, switches, phases);
+        }
+        if (run->rank == 0 && common->output && MPI_Wtime() - written > WRITE_INTERVAL) {
+            record(run, root, results, count, "running");
+            bx_result_write(common->output, root);
+            written = MPI_Wtime();
+        }
+    }
+    cost.wall = MPI_Wtime() - start;
+    free(seconds);
+    free(switches);
+    free(phases);
+    return cost;
+}
+
+static bx_result *list_results(bx_run *run, size_t *count)
+{
+    const bx_kernel *kernel = run->kernel;
+    size_t points = kernel->point_count ? kernel->point_count(run->state) : 1;
+    size_t samples = (size_t)(run->common.repeats * run->common.block);
+    bx_result *results = allocate(kernel->method_count * points, sizeof *results);
+    *count = 0;
+    for (size_t p = 0; p < points; p++)
+        for (size_t m = 0; m < kernel->method_count; m++) {
+            if (!run->selected[m]) continue;
+            bx_result *result = &results[(*count)++];
+            result->method = m;
+            result->point = p;
+            result->applicable = !kernel->applicable ||
+                                 kernel->applicable(run->state, m, result->why, sizeof result->why);
+            if (run->rank != 0) continue;
+            result->seconds = allocate(samples, sizeof(double));
+            result->switches = allocate(samples, sizeof(double));
+            result->phases = allocate(samples * kernel->phase_count, sizeof(double));
+        }
+    return results;
+}
+
+static void free_results(bx_result *results, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(results[i].seconds);
+        free(results[i].switches);
+        free(results[i].phases);
+    }
+    free(results);
+}
+
+/* Everything about the launch that is known before it measures; NULL but on rank 0. */
+static cJSON *describe(bx_run *run, int argc, char **argv)
+{
+    cJSON *layout = bx_layout_json(run); /* collective */
+    if (run->rank != 0) return NULL;
+    char started[32];
+    time_t now = time(NULL);
+    strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "schema", "bisection-result");
+    cJSON_AddNumberToObject(root, "version", 1);
+    cJSON_AddStringToObject(root, "kernel", run->kernel->name);
+    cJSON_AddStringToObject(root, "case", run->common.case_name);
+    cJSON_AddStringToObject(root, "status", "running");
+    cJSON_AddFalseToObject(root, "verified");
+    cJSON_AddStringToObject(root, "started", started);
+    cJSON_AddItemToObject(root, "command", cJSON_CreateStringArray((const char *const *)argv, argc));
+    cJSON *labels = cJSON_AddObjectToObject(root, "labels");
+    for (int i = 0; i < run->common.label_count; i++) {
+        const char *label = run->common.labels[i], *equals = strchr(label, '=');
+        char key[128];
+        snprintf(key, sizeof key, "%.*s", (int)(equals - label), label);
+        cJSON_AddStringToObject(labels, key, equals + 1);
+    }
+    cJSON_AddItemToObject(root, "parameters", bx_options_json(run));
+    cJSON_AddItemToObject(root, "layout", layout);
+    cJSON_AddItemToObject(root, "build", bx_build_json());
+    cJSON *host = bx_host_json();
+    cJSON_AddItemToObject(host, "clock", cJSON_CreateObject());
+    cJSON_AddItemToObject(cJSON_GetObjectItem(host, "clock"), "before", bx_clock_json());
+    cJSON_AddItemToObject(root, "host", host);
+    cJSON_AddItemToObject(root, "details", cJSON_CreateObject());
+    return root;
+}
+
+/* Exit code of a launch whose options are in order. */
+static int launch(bx_run *run, int argc, char **argv)
+{
+    const bx_kernel *kernel = run->kernel;
+    if (run->common.output && run->rank == 0) bx_result_probe(run, run->common.output);
+    if (bx_agree(run) != BX_OK) return run->refusal;
+    kernel->setup(run, &run->state);
+    if (bx_agree(run) != BX_OK) return run->refusal;
+
+    cJSON *root = describe(run, argc, argv);
+    size_t count;
+    bx_result *results = list_results(run, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (!results[i].applicable) continue;
+        kernel->verify(run->state, results[i].method, results[i].point, &results[i].verification);
+        settle(run, &results[i]);
+    }
+    if (kernel->report)
+        kernel->report(run->state, run,
+                       root ? cJSON_GetObjectItem(root, "details") : NULL);
+    if (root && run->common.output) {
+        record(run, root, results, count, "running");
+        bx_result_write(run->common.output, root);
+    }
+
+    bx_cost cost = measure(run, results, count, root);
+
+    cJSON **traffic = allocate(count, sizeof *traffic);
+    for (size_t i = 0; i < count; i++)
+        traffic[i] = bx_traffic_json(run->world, results[i].traffic,
+                                     (double)(run->common.repeats * run->common.block));
+    cJSON *regions = bx_regions_json(run->world);
+    int code = BX_OK;
+    if (run->rank == 0) {
+        record(run, root, results, count, "complete");
+        cJSON *list = cJSON_GetObjectItem(root, "results");
+        for (size_t i = 0; i < count; i++)
+            cJSON_AddItemToObject(cJSON_GetArrayItem(list, (int)i), "communication", traffic[i]);
+        cJSON_AddItemToObject(root, "communication", regions);
+        cJSON *clock = cJSON_GetObjectItem(cJSON_GetObjectItem(root, "host"), "clock");
+        cJSON_AddItemToObject(clock, "after", bx_clock_json());
+        cJSON *harness = cJSON_AddObjectToObject(root, "harness");
+        cJSON_AddNumberToObject(harness, "measure_s", cost.wall);
+        cJSON_AddNumberToObject(harness, "step_s", cost.step);
+        cJSON_AddNumberToObject(harness, "input_s", cost.input);
+        cJSON_AddNumberToObject(harness, "overhead_s", cost.wall - cost.step - cost.input);
+        bx_table_print(run, root);
+        if (!cJSON_IsTrue(cJSON_GetObjectItem(root, "verified"))) code = BX_WRONG;
+        if (run->common.output && !bx_result_write(run->common.output, root)) {
+            fprintf(stderr, "bisection-%s: --output %s: cannot be written\n", kernel->name,
+                    run->common.output);
+            code = BX_RESOURCES;
+        }
+        cJSON_Delete(root);
+    }
+    free(traffic);
+    free_results(results, count);
+    kernel->teardown(run->state);
+    PMPI_Bcast(&code, 1, MPI_INT, 0, run->world);
+    return code;
+}
+
+int bx_main(int argc, char **argv)
+{
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    bx_run *run = &(bx_run){.kernel = bx_this_kernel(), .world = MPI_COMM_WORLD};
+    MPI_Comm_rank(run->world, &run->rank);
+    MPI_Comm_size(run->world, &run->size);
+
+    int code = bx_options_parse(run, argc, argv);
+    if (code == BX_OK && (run->common.help || run->common.list)) {
+        if (run->rank == 0 && run->common.help) bx_options_help(run);
+        if (run->rank == 0 && run->common.list) bx_options_list(run);
+    } else if (code == BX_OK) {
+        code = bx_layout_discover(run);
+        if (code == BX_OK) {
+            bx_profile_start(run->world, run->node_of, run->common.separate_waiting);
+            code = launch(run, argc, argv);
+        }
+    }
+    if (run->refusal != BX_OK && run->rank == 0)
+        fprintf(stderr, "bisection-%s: %s\n", run->kernel->name, run->message);
+    for (int i = 0; i < run->note_count; i++) free(run->notes[i]);
+    bx_layout_free(run);
+    free(run->selected);
+    MPI_Finalize();
+    return code;
+}

@@ -1,0 +1,91 @@
+/* What the files of common/ share; kernels see bx.h alone. */
+#ifndef BX_HARNESS_H
+#define BX_HARNESS_H
+
+#include "bx.h"
+
+enum { BX_MAX_PHASES = 16, BX_MAX_CHECKS = 16, BX_MAX_LABELS = 32, BX_MAX_NOTES = 64 };
+
+/* What the common options set. */
+typedef struct {
+    const char *case_name, *methods, *baselines, *output;
+    int64_t repeats, block, warmup, ranks_per_node, seed;
+    bool list, help, separate_waiting;
+    const char *labels[BX_MAX_LABELS]; /* "key=value" */
+    int label_count;
+} bx_common;
+
+struct bx_run {
+    const bx_kernel *kernel;
+    void *state;
+    bx_common common;
+    MPI_Comm world, node;
+    int rank, size, node_rank, node_size, node_count, threads;
+    int *node_of;   /* [size] */
+    bool *selected; /* [kernel->method_count] */
+    double lap_start, phase[BX_MAX_PHASES];
+    int refusal; /* this rank's exit code, and why */
+    char message[512];
+    char *notes[BX_MAX_NOTES];
+    int note_count;
+};
+
+typedef struct {
+    const char *name, *unit;
+    double error, tolerance;
+} bx_outcome;
+
+struct bx_verification {
+    bx_outcome outcomes[BX_MAX_CHECKS];
+    int count;
+};
+
+/* One method at one point: what becomes an entry of "results".  Sample arrays live on rank 0. */
+typedef struct {
+    size_t method, point;
+    bool applicable;
+    char why[160];
+    bx_verification verification;
+    bool verified; /* all outcomes so far */
+    size_t sample_count, sample_capacity;
+    double *seconds; /* [sample_count] max over ranks */
+    double *switches; /* [sample_count] max over ranks of involuntary context switches */
+    double *phases;  /* [sample_count][phase_count] mean over ranks */
+    bx_traffic traffic[BX_CLASS_COUNT]; /* this rank, all timed steps */
+} bx_result;
+
+/* harness.c */
+int bx_main(int argc, char **argv);
+
+/* options.c */
+int bx_options_parse(bx_run *run, int argc, char **argv);
+void bx_options_help(const bx_run *run);
+void bx_options_list(const bx_run *run);
+cJSON *bx_options_json(const bx_run *run);
+
+/* layout.c */
+int bx_layout_discover(bx_run *run);
+void bx_layout_free(bx_run *run);
+cJSON *bx_layout_json(const bx_run *run); /* collective; NULL but on rank 0 */
+
+/* host.c: local */
+cJSON *bx_host_json(void);
+cJSON *bx_clock_json(void); /* takes about a millisecond of computing */
+double bx_memory_free(void); /* bytes this node can still hand out; infinity if unknown */
+
+/* statistics.c: local; `values` is sorted in place by all but bx_paired_ratio */
+double bx_quantile(double *values, size_t count, double q);
+
+/* profile.c */
+void bx_profile_start(MPI_Comm world, const int *node_of, bool separate_waiting);
+cJSON *bx_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps); /* collective */
+cJSON *bx_regions_json(MPI_Comm world);                                        /* collective */
+
+/* result.c: rank 0 */
+cJSON *bx_build_json(void);
+cJSON *bx_result_json(const bx_run *run, const bx_result *results, size_t count, size_t index);
+int bx_result_probe(bx_run *run, const char *path);
+bool bx_result_write(const char *path, const cJSON *root);
+void bx_table_print(const bx_run *run, const cJSON *root);
+
+#endif

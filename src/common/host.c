@@ -1,0 +1,89 @@
+/* What this host is, and how fast its clock really runs. */
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+/* The text after "key ... :" in a file of such lines, or NULL; caller frees. */
+static char *field(const char *path, const char *key)
+{
+    FILE *file = fopen(path, "r");
+    char line[512], *found = NULL;
+    while (file && !found && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, key, strlen(key)) != 0 || !colon) continue;
+        for (colon++; *colon == ' ' || *colon == '\t'; colon++) continue;
+        colon[strcspn(colon, "\n")] = '\0';
+        found = strdup(colon);
+    }
+    if (file) fclose(file);
+    return found;
+}
+
+cJSON *bx_host_json(void)
+{
+    cJSON *json = cJSON_CreateObject();
+    struct utsname name;
+    uname(&name);
+    char *model = field("/proc/cpuinfo", "model name");
+    cJSON_AddStringToObject(json, "cpu", model ? model : name.machine);
+    cJSON_AddStringToObject(json, "kernel", name.release);
+    cJSON_AddStringToObject(json, "architecture", name.machine);
+    free(model);
+    return json;
+}
+
+/* A chain of dependent integer additions takes one cycle each on every current core, so its rate is
+ * the clock that the core really ran at, whatever the firmware reports. */
+static double chain_ghz(void)
+{
+    enum { LINKS = 16, TURNS = 40000 };
+    double best = INFINITY;
+    for (int attempt = 0; attempt < 3; attempt++) {
+        unsigned long x = 1;
+        double start = MPI_Wtime();
+        for (int i = 0; i < TURNS; i++) {
+            /* the empty assembly keeps the compiler from folding the chain into one addition */
+#define LINK                                                                                       \
+    x += 3;                                                                                        \
+    __asm__ volatile("" : "+r"(x));
+            LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK
+#undef LINK
+        }
+        double seconds = MPI_Wtime() - start;
+        if (seconds < best) best = seconds;
+    }
+    return (double)LINKS * TURNS / best * 1e-9;
+}
+
+cJSON *bx_clock_json(void)
+{
+    cJSON *json = cJSON_CreateObject();
+    char *mhz = field("/proc/cpuinfo", "cpu MHz");
+    cJSON_AddItemToObject(json, "mhz", mhz ? cJSON_CreateNumber(atof(mhz)) : cJSON_CreateNull());
+    cJSON_AddNumberToObject(json, "chain_ghz", chain_ghz());
+    free(mhz);
+    return json;
+}
+
+/* The first number in a file; infinity where there is none ("max"). */
+static double number(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    double value = INFINITY;
+    if (file && fscanf(file, "%lf", &value) != 1) value = INFINITY;
+    if (file) fclose(file);
+    return value;
+}
+
+double bx_memory_free(void)
+{
+    char *available = field("/proc/meminfo", "MemAvailable");
+    double free_bytes = available ? atof(available) * 1024 : INFINITY;
+    free(available);
+    double group = number("/sys/fs/cgroup/memory.max") - number("/sys/fs/cgroup/memory.current");
+    return group < free_bytes ? group : free_bytes; /* a NaN of two infinities loses */
+}

@@ -1,0 +1,155 @@
+/* Who runs where: nodes, host names, and the cores that ranks and threads may use. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "harness.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum { CPU_TEXT = 128, HOST_TEXT = 64 };
+
+/* Nodes are numbered in the order of their first rank. */
+static void number_nodes(bx_run *run)
+{
+    int first = run->rank;
+    PMPI_Bcast(&first, 1, MPI_INT, 0, run->node);
+    run->node_of = malloc((size_t)run->size * sizeof *run->node_of);
+    int *first_of = malloc((size_t)run->size * sizeof *first_of);
+    PMPI_Allgather(&first, 1, MPI_INT, first_of, 1, MPI_INT, run->world);
+    run->node_count = 0;
+    for (int r = 0; r < run->size; r++)
+        run->node_of[r] = first_of[r] == r ? run->node_count++ : run->node_of[first_of[r]];
+    free(first_of);
+}
+
+int bx_layout_discover(bx_run *run)
+{
+    int64_t per_node = run->common.ranks_per_node;
+    if (per_node > 0)
+        PMPI_Comm_split(run->world, (int)(run->rank / per_node), run->rank, &run->node);
+    else
+        PMPI_Comm_split_type(run->world, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL, &run->node);
+    PMPI_Comm_rank(run->node, &run->node_rank);
+    PMPI_Comm_size(run->node, &run->node_size);
+    number_nodes(run);
+#ifdef _OPENMP
+    run->threads = omp_get_max_threads();
+#else
+    run->threads = 1;
+#endif
+    return BX_OK;
+}
+
+void bx_layout_free(bx_run *run)
+{
+    if (!run->node_of) return;
+    PMPI_Comm_free(&run->node);
+    free(run->node_of);
+}
+
+int bx_claim_memory(bx_run *run, double bytes, const char *what)
+{
+    double need;
+    MPI_Comm host; /* the real one: emulated nodes share its memory */
+    PMPI_Comm_split_type(run->world, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL, &host);
+    PMPI_Allreduce(&bytes, &need, 1, MPI_DOUBLE, MPI_SUM, host);
+    PMPI_Comm_free(&host);
+    double have = bx_memory_free();
+    if (need > have)
+        bx_refuse(run, BX_RESOURCES, "%s: needs %.3g GiB on this node, which has %.3g GiB free", what,
+                  need / 0x1p30, have / 0x1p30);
+    return bx_agree(run);
+}
+
+/* A set of cores in the kernel's list format, "0-3,8". */
+static void print_cpus(char text[CPU_TEXT], const cpu_set_t *set)
+{
+    text[0] = '\0';
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, set)) continue;
+        int last = cpu;
+        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, set)) last++;
+        size_t used = strlen(text);
+        if (last > cpu)
+            snprintf(text + used, CPU_TEXT - used, "%s%d-%d", used ? "," : "", cpu, last);
+        else
+            snprintf(text + used, CPU_TEXT - used, "%s%d", used ? "," : "", cpu);
+        cpu = last;
+    }
+}
+
+/* sets[threads]: where the OpenMP runtime has placed each thread. */
+static void thread_cpus(cpu_set_t *sets, int threads)
+{
+#ifdef _OPENMP
+#pragma omp parallel num_threads(threads)
+    sched_getaffinity(0, sizeof *sets, &sets[omp_get_thread_num()]);
+#else
+    (void)threads;
+    sched_getaffinity(0, sizeof *sets, &sets[0]);
+#endif
+}
+
+/* [size][bytes] of all ranks on rank 0; NULL elsewhere. */
+static char *gather(const bx_run *run, const char *mine, int bytes)
+{
+    char *all = run->rank == 0 ? calloc((size_t)run->size, (size_t)bytes) : NULL;
+    PMPI_Gather(mine, bytes, MPI_CHAR, all, bytes, MPI_CHAR, 0, run->world);
+    return all;
+}
+
+cJSON *bx_layout_json(const bx_run *run)
+{
+    char host[HOST_TEXT] = "", cpus[CPU_TEXT] = "";
+    gethostname(host, sizeof host - 1);
+    int threads = run->threads;
+    char(*placed)[CPU_TEXT] = calloc((size_t)threads, sizeof *placed);
+    cpu_set_t *sets = calloc((size_t)threads, sizeof *sets), of_rank;
+    thread_cpus(sets, threads);
+    CPU_ZERO(&of_rank);
+    for (int t = 0; t < threads; t++) {
+        CPU_OR(&of_rank, &of_rank, &sets[t]); /* a bound main thread is less than its process */
+        print_cpus(placed[t], &sets[t]);
+    }
+    print_cpus(cpus, &of_rank);
+    free(sets);
+    char *hosts = gather(run, host, HOST_TEXT);
+    char *masks = gather(run, cpus, CPU_TEXT);
+    char *places = gather(run, placed[0], CPU_TEXT * threads);
+    int largest;
+    PMPI_Reduce(&run->node_size, &largest, 1, MPI_INT, MPI_MAX, 0, run->world);
+    free(placed);
+    if (run->rank != 0) return NULL;
+
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddNumberToObject(json, "nodes", run->node_count);
+    cJSON_AddNumberToObject(json, "ranks", run->size);
+    cJSON_AddNumberToObject(json, "threads", threads);
+    cJSON_AddNumberToObject(json, "ranks_per_node", largest);
+    cJSON_AddBoolToObject(json, "emulated_nodes", run->common.ranks_per_node > 0);
+    cJSON *list = cJSON_AddArrayToObject(json, "per_rank");
+    for (int r = 0; r < run->size; r++) {
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddNumberToObject(entry, "rank", r);
+        cJSON_AddStringToObject(entry, "host", hosts + (size_t)r * HOST_TEXT);
+        cJSON_AddNumberToObject(entry, "node", run->node_of[r]);
+        cJSON_AddStringToObject(entry, "cpus", masks + (size_t)r * CPU_TEXT);
+        cJSON *of_threads = cJSON_AddArrayToObject(entry, "threads");
+        for (int t = 0; t < threads; t++)
+            cJSON_AddItemToArray(
+                of_threads, cJSON_CreateString(places + ((size_t)r * (size_t)threads + (size_t)t) * CPU_TEXT));
+        cJSON_AddItemToArray(list, entry);
+    }
+    free(hosts);
+    free(masks);
+    free(places);
+    return json;
+}

@@ -1,0 +1,3 @@
+#include "harness.h"
+
+int main(int argc, char **argv) { return bx_main(argc, argv); }

@@ -1,0 +1,312 @@
+/* Command line: strict long options from one table, the same on every rank; the first fault is
+ * refused with the value and what is allowed. */
+#include "harness.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_OPTIONS = 64 };
+
+static int common_table(bx_common *c, bx_option *table)
+{
+    const bx_option common[] = {
+        {"case", "NAME", "what to run (see --list)", BX_TEXT, 0, 0, &c->case_name},
+        {"method", "A,B|all", "methods to verify and measure", BX_TEXT, 0, 0, &c->methods},
+        {"baseline", "A,B|none", "yardsticks measured beside them", BX_TEXT, 0, 0, &c->baselines},
+        {"repeats", "N", "rounds; each measures every method once", BX_INTEGER, 1, 1e6, &c->repeats},
+        {"block", "N", "samples of a method in one round", BX_INTEGER, 1, 1e6, &c->block},
+        {"warmup", "N", "untimed steps before each block", BX_INTEGER, 0, 1e6, &c->warmup},
+        {"ranks-per-node", "N", "emulate nodes of N ranks (default: discovered)", BX_INTEGER, 1,
+         1e6, &c->ranks_per_node},
+        {"seed", "N", "of the random input", BX_INTEGER, 0, 9e15, &c->seed},
+        {"separate-waiting", NULL, "a barrier before each collective, timed as waiting", BX_FLAG, 0,
+         0, &c->separate_waiting},
+        {"output", "FILE", "write the result as JSON, whole or not at all", BX_TEXT, 0, 0,
+         &c->output},
+        {"label", "KEY=VALUE", "note in the result; may be repeated", BX_TEXT, 0, 0, NULL},
+        {"list", NULL, "cases and methods, what each trades and when it wins", BX_FLAG, 0, 0,
+         &c->list},
+        {"help", NULL, "this text", BX_FLAG, 0, 0, &c->help},
+    };
+    int count = (int)(sizeof common / sizeof *common);
+    memcpy(table, common, sizeof common);
+    return count;
+}
+
+static int full_table(const bx_run *run, bx_option *table)
+{
+    int count = common_table(&((bx_run *)run)->common, table);
+    for (size_t i = 0; i < run->kernel->option_count && count < MAX_OPTIONS; i++)
+        table[count++] = run->kernel->options[i];
+    return count;
+}
+
+/* ---- values ---- */
+
+static bool parse_integer(const char *text, int64_t *value)
+{
+    char *end;
+    errno = 0;
+    long long parsed = strtoll(text, &end, 10);
+    if (end == text || *end || errno == ERANGE || *text == ' ') return false;
+    *value = parsed;
+    return true;
+}
+
+static bool parse_real(const char *text, double *value)
+{
+    char *end;
+    errno = 0;
+    double parsed = strtod(text, &end);
+    if (end == text || *end || errno == ERANGE || !isfinite(parsed) || *text == ' ') return false;
+    *value = parsed;
+    return true;
+}
+
+static bool parse_grid(const char *text, int64_t value[3], double low, double high)
+{
+    char copy[128];
+    if (strlen(text) >= sizeof copy) return false;
+    strcpy(copy, text);
+    char *rest = copy;
+    for (int d = 0; d < 3; d++) {
+        char *comma = strchr(rest, ',');
+        if ((comma == NULL) != (d == 2)) return false;
+        if (comma) *comma = '\0';
+        if (!parse_integer(rest, &value[d]) || (double)value[d] < low || (double)value[d] > high)
+            return false;
+        rest = comma + 1;
+    }
+    return true;
+}
+
+static int set_value(bx_run *run, const bx_option *option, const char *text)
+{
+    bool good = true;
+    switch (option->type) {
+    case BX_FLAG:
+        *(bool *)option->value = true;
+        return BX_OK;
+    case BX_TEXT:
+        if (!*text) return bx_refuse(run, BX_USAGE, "--%s: needs a value", option->name);
+        if (option->value) {
+            *(const char **)option->value = text;
+            return BX_OK;
+        }
+        if (text[0] == '=' || !strchr(text, '='))
+            return bx_refuse(run, BX_USAGE, "--label %s: not of the form KEY=VALUE", text);
+        if (run->common.label_count == BX_MAX_LABELS)
+            return bx_refuse(run, BX_USAGE, "--label %s: more than %d labels", text, BX_MAX_LABELS);
+        run->common.labels[run->common.label_count++] = text;
+        return BX_OK;
+    case BX_INTEGER: {
+        int64_t value = 0;
+        good = parse_integer(text, &value) && (double)value >= option->low &&
+               (double)value <= option->high;
+        if (good) *(int64_t *)option->value = value;
+        break;
+    }
+    case BX_REAL: {
+        double value = 0;
+        good = parse_real(text, &value) && value >= option->low && value <= option->high;
+        if (good) *(double *)option->value = value;
+        break;
+    }
+    case BX_GRID: {
+        int64_t value[3];
+        good = parse_grid(text, value, option->low, option->high);
+        if (good) memcpy(option->value, value, sizeof value);
+        break;
+    }
+    }
+    if (good) return BX_OK;
+    const char *kind = option->type == BX_REAL   ? "a number"
+                       : option->type == BX_GRID ? "NX,NY,NZ, each a whole number"
+                                                 : "a whole number";
+    return bx_refuse(run, BX_USAGE, "--%s %s: not %s from %.10g to %.10g", option->name, text, kind,
+                     option->low, option->high);
+}
+
+/* ---- names ---- */
+
+/* Appends the names of `kind` (cases, methods or baselines) to text, ", " between. */
+static void join_names(char *text, size_t size, const bx_choice *choices, size_t count,
+                       bool baseline)
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        if (choices[i].baseline != baseline) continue;
+        size_t used = strlen(text);
+        snprintf(text + used, size - used, "%s%s", used ? ", " : "", choices[i].name);
+    }
+}
+
+static int select_names(bx_run *run, const char *option, const char *list, bool baseline)
+{
+    const bx_kernel *kernel = run->kernel;
+    char copy[512], names[512];
+    join_names(names, sizeof names, kernel->methods, kernel->method_count, baseline);
+    if (strcmp(list, baseline ? "none" : "all") == 0) {
+        for (size_t m = 0; m < kernel->method_count && !baseline; m++)
+            if (!kernel->methods[m].baseline) run->selected[m] = true;
+        return BX_OK;
+    }
+    if (snprintf(copy, sizeof copy, "%s", list) >= (int)sizeof copy || list[0] == ',' ||
+        list[strlen(list) - 1] == ',' || strstr(list, ",,"))
+        return bx_refuse(run, BX_USAGE, "--%s %.200s: not a list of names; choose from %s", option,
+                         list, names);
+    for (char *next, *name = strtok_r(copy, ",", &next); name; name = strtok_r(NULL, ",", &next)) {
+        bool found = false;
+        for (size_t m = 0; m < kernel->method_count; m++)
+            if (kernel->methods[m].baseline == baseline &&
+                strcmp(kernel->methods[m].name, name) == 0)
+                found = run->selected[m] = true;
+        if (!found)
+            return bx_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s or %s", option, name,
+                             names, baseline ? "none" : "all");
+    }
+    return BX_OK;
+}
+
+static int check_case(bx_run *run)
+{
+    const bx_kernel *kernel = run->kernel;
+    for (size_t i = 0; i < kernel->case_count; i++)
+        if (strcmp(kernel->cases[i].name, run->common.case_name) == 0) return BX_OK;
+    char names[512];
+    join_names(names, sizeof names, kernel->cases, kernel->case_count, false);
+    return bx_refuse(run, BX_USAGE, "--case %s: unknown; choose from %s", run->common.case_name,
+                     names);
+}
+
+/* ---- the line ---- */
+
+/* getopt_long takes any unambiguous beginning of a name; we want the name. */
+static bool spelt_out(const char *argument, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(argument, "--", 2) == 0 && strncmp(argument + 2, name, length) == 0 &&
+           (argument[2 + length] == '\0' || argument[2 + length] == '=');
+}
+
+int bx_options_parse(bx_run *run, int argc, char **argv)
+{
+    const bx_kernel *kernel = run->kernel;
+    run->common = (bx_common){.case_name = kernel->cases[0].name,
+                              .methods = "all",
+                              .baselines = kernel->baselines ? kernel->baselines : "none",
+                              .repeats = 10,
+                              .block = 5,
+                              .warmup = 1,
+                              .seed = 1};
+    run->selected = calloc(kernel->method_count, sizeof *run->selected);
+    bx_option table[MAX_OPTIONS];
+    int count = full_table(run, table);
+    struct option options[MAX_OPTIONS + 1];
+    memset(options, 0, sizeof options);
+    for (int i = 0; i < count; i++)
+        options[i] = (struct option){table[i].name,
+                                     table[i].type == BX_FLAG ? no_argument : required_argument,
+                                     NULL, 0};
+    opterr = 0;
+    for (;;) {
+        int index = -1, at = optind;
+        int got = getopt_long(argc, argv, "+:", options, &index);
+        if (got == -1) break;
+        if (got == ':')
+            return bx_refuse(run, BX_USAGE, "%s: needs a value", argv[at]);
+        if (got != 0 || !spelt_out(argv[at], table[index].name))
+            return bx_refuse(run, BX_USAGE, "%s: unknown option or needless value; see --help",
+                             argv[at]);
+        if (set_value(run, &table[index], optarg) != BX_OK) return run->refusal;
+    }
+    if (optind < argc)
+        return bx_refuse(run, BX_USAGE, "%s: unexpected; every option is written --name",
+                         argv[optind]);
+    if (check_case(run) != BX_OK) return run->refusal;
+    if (select_names(run, "method", run->common.methods, false) != BX_OK) return run->refusal;
+    return select_names(run, "baseline", run->common.baselines, true);
+}
+
+/* ---- help ---- */
+
+static void print_default(const bx_option *option)
+{
+    const int64_t *grid = option->value;
+    if (option->type == BX_INTEGER && *(int64_t *)option->value >= (int64_t)option->low)
+        printf(" [%lld]", (long long)*(int64_t *)option->value);
+    if (option->type == BX_REAL && *(double *)option->value >= option->low)
+        printf(" [%g]", *(double *)option->value);
+    if (option->type == BX_GRID && grid[0] > 0)
+        printf(" [%lld,%lld,%lld]", (long long)grid[0], (long long)grid[1], (long long)grid[2]);
+    if (option->type == BX_TEXT && option->value && *(const char **)option->value)
+        printf(" [%s]", *(const char **)option->value);
+}
+
+void bx_options_help(const bx_run *run)
+{
+    bx_option table[MAX_OPTIONS];
+    int count = full_table(run, table);
+    printf("bisection-%s: %s\n\n", run->kernel->name, run->kernel->summary);
+    for (int i = 0; i < count; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "--%s %s", table[i].name,
+                 table[i].metavar ? table[i].metavar : "");
+        printf("  %-26s %s", left, table[i].help);
+        print_default(&table[i]);
+        printf("\n");
+    }
+    printf("\nExit code: 0 verified, 1 wrong answer, 2 usage, 3 resources.\n");
+}
+
+static void list_choices(const char *title, const bx_choice *choices, size_t count, bool baseline)
+{
+    bool any = false;
+    for (size_t i = 0; i < count; i++) any = any || choices[i].baseline == baseline;
+    if (!any) return;
+    printf("%s\n", title);
+    for (size_t i = 0; i < count; i++) {
+        if (choices[i].baseline != baseline) continue;
+        printf("  %-16s %s\n", choices[i].name, choices[i].summary);
+        if (choices[i].wins) printf("  %-16s   %s\n", "", choices[i].wins);
+    }
+}
+
+void bx_options_list(const bx_run *run)
+{
+    const bx_kernel *kernel = run->kernel;
+    list_choices("cases", kernel->cases, kernel->case_count, false);
+    list_choices("methods", kernel->methods, kernel->method_count, false);
+    list_choices("baselines", kernel->methods, kernel->method_count, true);
+}
+
+cJSON *bx_options_json(const bx_run *run)
+{
+    bx_option table[MAX_OPTIONS];
+    int count = full_table(run, table);
+    cJSON *json = cJSON_CreateObject();
+    for (int i = 0; i < count; i++) {
+        const bx_option *option = &table[i];
+        const void *value = option->value;
+        if (!value || value == &run->common.help || value == &run->common.list) continue;
+        if (option->type == BX_FLAG) cJSON_AddBoolToObject(json, option->name, *(const bool *)value);
+        if (option->type == BX_INTEGER)
+            cJSON_AddNumberToObject(json, option->name, (double)*(const int64_t *)value);
+        if (option->type == BX_REAL) cJSON_AddNumberToObject(json, option->name, *(const double *)value);
+        if (option->type == BX_TEXT) {
+            const char *text = *(const char *const *)value;
+            cJSON_AddItemToObject(json, option->name,
+                                  text ? cJSON_CreateString(text) : cJSON_CreateNull());
+        }
+        if (option->type == BX_GRID) {
+            const int64_t *grid = value;
+            double numbers[3] = {(double)grid[0], (double)grid[1], (double)grid[2]};
+            cJSON_AddItemToObject(json, option->name, cJSON_CreateDoubleArray(numbers, 3));
+        }
+    }
+    return json;
+}

@@ -1,0 +1,36 @@
+/* Between the wrappers of MPI's routines and the counters. */
+#ifndef BX_PROFILE_H
+#define BX_PROFILE_H
+
+#include "harness.h"
+
+typedef struct bx_peers bx_peers;
+
+typedef struct {
+    bx_class class;
+    bool outermost;
+    double start, waiting;
+    bx_traffic sent;
+} bx_call;
+
+bx_call bx_profile_enter(bx_class class, MPI_Comm comm, bool blocking_collective);
+void bx_profile_leave(bx_call *call);
+
+/* What the call sends, before bx_profile_leave: to one rank, to every other rank, by one-sided
+ * access.  Messages to oneself are none. */
+void bx_profile_to(bx_call *call, MPI_Comm comm, int peer, double bytes);
+void bx_profile_to_all(bx_call *call, MPI_Comm comm, double bytes_each);
+void bx_profile_to_window(bx_call *call, MPI_Win win, int target, double bytes);
+double bx_profile_bytes(int count, MPI_Datatype type);
+const bx_peers *bx_profile_peers(MPI_Comm comm);
+
+/* Traffic of the routines with counts for each rank and of rooted ones; shared by C and Fortran. */
+void bx_profile_alltoallv(bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type);
+void bx_profile_alltoallw(bx_call *call, MPI_Comm comm, const int *counts,
+                          const MPI_Datatype *types);
+void bx_profile_from_root(bx_call *call, MPI_Comm comm, int root, double bytes_each);
+void bx_profile_scatterv(bx_call *call, MPI_Comm comm, int root, const int *counts,
+                         MPI_Datatype type);
+void bx_profile_ring(bx_call *call, MPI_Comm comm, double bytes);
+
+#endif

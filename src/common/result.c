@@ -1,0 +1,351 @@
+/* The result: JSON for machines, and a table made from that JSON for people. */
+#include "harness.h"
+
+#include "build_info.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FEWEST_CLEAN = 5 }; /* with fewer undisturbed samples than this, all are used */
+
+/* ---- writing ---- */
+
+static void temporary_name(char *name, size_t size, const char *path)
+{
+    snprintf(name, size, "%s.partial", path);
+}
+
+/* Before anything runs: can the result be written at all? */
+int bx_result_probe(bx_run *run, const char *path)
+{
+    char name[4096];
+    temporary_name(name, sizeof name, path);
+    FILE *file = fopen(name, "w");
+    if (!file) return bx_refuse(run, BX_USAGE, "--output %s: %s", path, strerror(errno));
+    fclose(file);
+    remove(name);
+    return BX_OK;
+}
+
+/* A reader finds the old result or the new one, never a part. */
+bool bx_result_write(const char *path, const cJSON *root)
+{
+    char name[4096];
+    temporary_name(name, sizeof name, path);
+    char *text = cJSON_Print(root);
+    FILE *file = text ? fopen(name, "w") : NULL;
+    bool good = file && fputs(text, file) >= 0 && fputc('\n', file) != EOF && fflush(file) == 0 &&
+                fsync(fileno(file)) == 0;
+    if (file) good = fclose(file) == 0 && good;
+    free(text);
+    if (good) good = rename(name, path) == 0;
+    if (!good) remove(name);
+    return good;
+}
+
+/* ---- one result ---- */
+
+/* How the samples of one block are used: the undisturbed ones, or all if they are too few. */
+static size_t pick(const bx_result *result, size_t from, size_t to, size_t fewest, double *picked)
+{
+    size_t count = 0;
+    for (size_t i = from; i < to; i++)
+        if (result->switches[i] == 0) picked[count++] = result->seconds[i];
+    if (count >= fewest) return count;
+    memcpy(picked, &result->seconds[from], (to - from) * sizeof *picked);
+    return to - from;
+}
+
+static cJSON *add_metric(cJSON *metrics, const char *name, double value, const char *unit)
+{
+    cJSON *metric = cJSON_AddObjectToObject(metrics, name);
+    cJSON_AddNumberToObject(metric, "value", value); /* cJSON writes non-finite numbers as null */
+    cJSON_AddStringToObject(metric, "unit", unit);
+    cJSON_AddStringToObject(metric, "better", "lower");
+    return metric;
+}
+
+static void add_quartiles(cJSON *metric, double *values, size_t count)
+{
+    cJSON_AddNumberToObject(metric, "low", bx_quantile(values, count, 0.25));
+    cJSON_AddNumberToObject(metric, "high", bx_quantile(values, count, 0.75));
+}
+
+static double items(const bx_run *run, const bx_result *result)
+{
+    return run->kernel->items ? run->kernel->items(run->state, result->method, result->point) : 1;
+}
+
+static const bx_result *find(const bx_run *run, const bx_result *results, size_t count,
+                             const char *method, size_t point)
+{
+    for (size_t i = 0; i < count; i++)
+        if (results[i].point == point && results[i].sample_count > 0 &&
+            strcmp(run->kernel->methods[results[i].method].name, method) == 0)
+            return &results[i];
+    return NULL;
+}
+
+/* Ratio of medians round by round, so that both sides of each saw the same machine; the metric is
+ * the median of the rounds. */
+static void add_ratio(const bx_run *run, cJSON *metrics, const bx_result *mine,
+                      const bx_result *base, const char *base_name)
+{
+    size_t block = (size_t)run->common.block;
+    size_t rounds = mine->sample_count / block;
+    if (base->sample_count / block < rounds) rounds = base->sample_count / block;
+    double *ratios = malloc(rounds * sizeof *ratios), *picked = malloc(block * sizeof *picked);
+    for (size_t r = 0; r < rounds; r++) {
+        double medians[2];
+        const bx_result *sides[2] = {mine, base};
+        for (int side = 0; side < 2; side++) {
+            size_t count = pick(sides[side], r * block, (r + 1) * block, 1, picked);
+            medians[side] = bx_quantile(picked, count, 0.5) / items(run, sides[side]);
+        }
+        ratios[r] = medians[0] / medians[1];
+    }
+    char name[96];
+    snprintf(name, sizeof name, "ratio_%s", base_name);
+    add_quartiles(add_metric(metrics, name, bx_quantile(ratios, rounds, 0.5), "ratio"), ratios,
+                  rounds);
+    free(ratios);
+    free(picked);
+}
+
+static void add_shares(const bx_run *run, cJSON *metrics, const bx_result *result)
+{
+    size_t np = run->kernel->phase_count;
+    double sums[BX_MAX_PHASES] = {0}, total = 0;
+    for (size_t i = 0; i < result->sample_count; i++)
+        for (size_t k = 0; k < np; k++) {
+            sums[k] += result->phases[i * np + k];
+            total += result->phases[i * np + k];
+        }
+    for (size_t k = 0; k < np && total > 0; k++) {
+        char name[96];
+        snprintf(name, sizeof name, "%s_share", run->kernel->phases[k]);
+        add_metric(metrics, name, sums[k] / total, "share");
+    }
+}
+
+static cJSON *metrics_json(const bx_run *run, const bx_result *results, size_t count,
+                           const bx_result *result)
+{
+    cJSON *metrics = cJSON_CreateObject();
+    size_t samples = result->sample_count;
+    if (samples == 0) return metrics;
+    double scale = 1 / items(run, result), *picked = malloc(samples * sizeof *picked);
+    size_t used = pick(result, 0, samples, FEWEST_CLEAN, picked);
+    for (size_t i = 0; i < used; i++) picked[i] *= scale;
+    add_quartiles(add_metric(metrics, "time", bx_quantile(picked, used, 0.5), "s"), picked, used);
+    memcpy(picked, result->seconds, samples * sizeof *picked); /* the tail: of all samples */
+    add_metric(metrics, "time_min", bx_quantile(picked, samples, 0) * scale, "s");
+    add_metric(metrics, "time_p99", bx_quantile(picked, samples, 0.99) * scale, "s");
+    free(picked);
+    if (run->kernel->methods[result->method].baseline) return metrics;
+    for (size_t r = 0; r < run->kernel->ratio_count; r++) {
+        const char *name = run->kernel->ratios[r];
+        const bx_result *base = find(run, results, count, name, result->point);
+        if (base) add_ratio(run, metrics, result, base, name);
+    }
+    add_shares(run, metrics, result);
+    return metrics;
+}
+
+static cJSON *verification_json(const bx_result *result)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddBoolToObject(json, "passed", result->verified);
+    cJSON *list = cJSON_AddArrayToObject(json, "checks");
+    for (int i = 0; i < result->verification.count; i++) {
+        const bx_outcome *outcome = &result->verification.outcomes[i];
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddStringToObject(entry, "name", outcome->name);
+        cJSON_AddNumberToObject(entry, "error", outcome->error);
+        cJSON_AddNumberToObject(entry, "tolerance", outcome->tolerance);
+        cJSON_AddStringToObject(entry, "unit", outcome->unit);
+        cJSON_AddBoolToObject(entry, "passed", outcome->error <= outcome->tolerance);
+        cJSON_AddItemToArray(list, entry);
+    }
+    return json;
+}
+
+static cJSON *samples_json(const bx_run *run, const bx_result *result)
+{
+    size_t count = result->sample_count, np = run->kernel->phase_count;
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddItemToObject(json, "seconds", cJSON_CreateDoubleArray(result->seconds, (int)count));
+    cJSON_AddItemToObject(json, "switches", cJSON_CreateDoubleArray(result->switches, (int)count));
+    double *column = malloc((count ? count : 1) * sizeof *column);
+    for (size_t i = 0; i < count; i++) column[i] = (double)(i / (size_t)run->common.block);
+    cJSON_AddItemToObject(json, "rounds", cJSON_CreateDoubleArray(column, (int)count));
+    cJSON *phases = cJSON_AddObjectToObject(json, "phases");
+    for (size_t k = 0; k < np; k++) {
+        for (size_t i = 0; i < count; i++) column[i] = result->phases[i * np + k];
+        cJSON_AddItemToObject(phases, run->kernel->phases[k],
+                              cJSON_CreateDoubleArray(column, (int)count));
+    }
+    free(column);
+    return json;
+}
+
+cJSON *bx_result_json(const bx_run *run, const bx_result *results, size_t count, size_t index)
+{
+    const bx_result *result = &results[index];
+    const bx_choice *method = &run->kernel->methods[result->method];
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "method", method->name);
+    cJSON_AddBoolToObject(json, "baseline", method->baseline);
+    cJSON *point = run->kernel->point ? cJSON_AddObjectToObject(json, "point")
+                                      : cJSON_AddNullToObject(json, "point");
+    if (run->kernel->point) run->kernel->point(run->state, result->point, point);
+    cJSON_AddBoolToObject(json, "applicable", result->applicable);
+    cJSON_AddItemToObject(json, "why", result->applicable ? cJSON_CreateNull()
+                                                          : cJSON_CreateString(result->why));
+    cJSON_AddItemToObject(json, "verification", verification_json(result));
+    cJSON_AddItemToObject(json, "samples", samples_json(run, result));
+    cJSON_AddItemToObject(json, "metrics", metrics_json(run, results, count, result));
+    return json;
+}
+
+cJSON *bx_build_json(void)
+{
+    char mpi[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+    MPI_Get_library_version(mpi, &length);
+    mpi[strcspn(mpi, ",\n")] = '\0';
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "version", BX_VERSION);
+    cJSON_AddStringToObject(json, "commit", BX_COMMIT);
+    cJSON_AddStringToObject(json, "compiler", BX_COMPILER);
+    cJSON_AddStringToObject(json, "flags", BX_FLAGS);
+    cJSON_AddStringToObject(json, "build_type", BX_BUILD_TYPE);
+    cJSON_AddStringToObject(json, "mpi", mpi);
+    cJSON *libraries = cJSON_AddObjectToObject(json, "libraries");
+    cJSON_AddStringToObject(libraries, "fftw", BX_FFTW_VERSION);
+    cJSON_AddStringToObject(libraries, "cjson", cJSON_Version());
+    return json;
+}
+
+/* ---- the table ---- */
+
+static const cJSON *get(const cJSON *object, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+static double metric(const cJSON *result, const char *name)
+{
+    const cJSON *value = get(get(get(result, "metrics"), name), "value");
+    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
+static void print_time(double seconds)
+{
+    if (!isfinite(seconds))
+        printf(" %11s", "-");
+    else if (seconds < 1e-3)
+        printf(" %8.2f us", seconds * 1e6);
+    else if (seconds < 1)
+        printf(" %8.3f ms", seconds * 1e3);
+    else
+        printf(" %8.3f s ", seconds);
+}
+
+static void print_number(double value, int width)
+{
+    if (isfinite(value))
+        printf(" %*.3f", width, value);
+    else
+        printf(" %*s", width, "-");
+}
+
+static void point_text(const cJSON *result, char *text, size_t size)
+{
+    text[0] = '\0';
+    for (const cJSON *item = get(result, "point") ? get(result, "point")->child : NULL; item;
+         item = item->next) {
+        size_t used = strlen(text);
+        snprintf(text + used, size - used, "%s%s %.12g", used ? ", " : "", item->string,
+                 item->valuedouble);
+    }
+}
+
+static void print_failures(const cJSON *result)
+{
+    const cJSON *outcome;
+    cJSON_ArrayForEach(outcome, get(get(result, "verification"), "checks"))
+    {
+        if (cJSON_IsTrue(get(outcome, "passed"))) continue;
+        const cJSON *error = get(outcome, "error");
+        if (cJSON_IsNumber(error))
+            printf("  %-15s   wrong: %s error %.3g, allowed %.3g %s\n",
+                   get(result, "method")->valuestring, get(outcome, "name")->valuestring,
+                   error->valuedouble, get(outcome, "tolerance")->valuedouble,
+                   get(outcome, "unit")->valuestring);
+        else
+            printf("  %-15s   wrong: %s is not finite\n", get(result, "method")->valuestring,
+                   get(outcome, "name")->valuestring);
+    }
+}
+
+void bx_table_print(const bx_run *run, const cJSON *root)
+{
+    const bx_kernel *kernel = run->kernel;
+    const cJSON *layout = get(root, "layout"), *result;
+    printf("%s %s: %d ranks on %d node%s%s, %d thread%s a rank\n", kernel->name,
+           get(root, "case")->valuestring, run->size, run->node_count,
+           run->node_count == 1 ? "" : "s",
+           cJSON_IsTrue(get(layout, "emulated_nodes")) ? " (emulated)" : "", run->threads,
+           run->threads == 1 ? "" : "s");
+    bool points = kernel->point != NULL;
+    printf("  %-15s %s%-8s %11s %11s %11s", "method", points ? "point              " : "",
+           "answer", "median", "min", "p99");
+    bool *compared = calloc(kernel->ratio_count + 1, sizeof *compared);
+    for (size_t r = 0; r < kernel->ratio_count; r++) {
+        compared[r] = bx_selected(run, kernel->ratios[r]);
+        if (compared[r]) printf("  /%-9s", kernel->ratios[r]);
+    }
+    for (size_t k = 0; k < kernel->phase_count; k++) printf(" %8s", kernel->phases[k]);
+    printf("\n");
+    cJSON_ArrayForEach(result, get(root, "results"))
+    {
+        char name[96], point[64];
+        printf("  %-15s", get(result, "method")->valuestring);
+        if (points) {
+            point_text(result, point, sizeof point);
+            printf(" %-18s", point);
+        }
+        if (!cJSON_IsTrue(get(result, "applicable"))) {
+            printf(" not here: %s\n", get(result, "why")->valuestring);
+            continue;
+        }
+        printf(" %-8s", cJSON_IsTrue(get(get(result, "verification"), "passed")) ? "verified"
+                                                                                 : "WRONG");
+        print_time(metric(result, "time"));
+        print_time(metric(result, "time_min"));
+        print_time(metric(result, "time_p99"));
+        for (size_t r = 0; r < kernel->ratio_count; r++) {
+            if (!compared[r]) continue;
+            snprintf(name, sizeof name, "ratio_%s", kernel->ratios[r]);
+            print_number(metric(result, name), 10);
+        }
+        for (size_t k = 0; k < kernel->phase_count; k++) {
+            snprintf(name, sizeof name, "%s_share", kernel->phases[k]);
+            double share = metric(result, name);
+            if (isfinite(share))
+                printf(" %7.1f%%", 100 * share);
+            else
+                printf(" %8s", "-");
+        }
+        printf("\n");
+        print_failures(result);
+    }
+    free(compared);
+    for (int i = 0; i < run->note_count; i++) printf("  %s\n", run->notes[i]);
+    fflush(stdout);
+}

@@ -1,0 +1,269 @@
+/* MPI_Alltoall against MPI_Alltoallv over the size of the block between two ranks: what a transpose
+ * pays for blocks that may differ, and so what padding them to one size can win (Bethune 2010,
+ * section 4.2 and figure 2). */
+#include "bx.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORD = sizeof(uint64_t), PAGE = 4096 };
+enum { STEP_BYTES = 65536, MOST_EXCHANGES = 64 }; /* see exchanges() */
+
+typedef struct {
+    bx_run *run;
+    MPI_Comm comm;
+    int rank, size;
+    uint64_t *sent, *received; /* [size][words] */
+    int *counts, *offsets;     /* [size] words, for the vector form */
+    uint64_t generation;       /* of the input: each step has its own */
+    bool stepped;              /* whether `received` should hold this generation */
+    double wrong;              /* bytes, in this block of steps */
+} sweep;
+
+static int64_t smallest = 8, largest = 1 << 20; /* B */
+
+/* ---- the methods ---- */
+
+static void exchange_alltoall(const sweep *s, int words)
+{
+    MPI_Alltoall(s->sent, words, MPI_UINT64_T, s->received, words, MPI_UINT64_T, s->comm);
+}
+
+static void exchange_alltoallv(const sweep *s, int words)
+{
+    (void)words; /* begin() wrote them to the counts */
+    MPI_Alltoallv(s->sent, s->counts, s->offsets, MPI_UINT64_T, s->received, s->counts, s->offsets,
+                  MPI_UINT64_T, s->comm);
+}
+
+static const bx_choice methods[] = {
+    {"alltoall", "MPI_Alltoall: all blocks of one size",
+     "MPI may forward short blocks in log2(ranks) steps; wins for small blocks on many ranks",
+     false},
+    {"alltoallv", "MPI_Alltoallv with equal counts: blocks that could differ",
+     "one message a pair; level with alltoall once the blocks are large", false},
+};
+
+static void (*const exchange[])(const sweep *s, int words) = {
+    exchange_alltoall,
+    exchange_alltoallv,
+};
+
+/* ---- points ---- */
+
+static size_t point_count(void *state)
+{
+    (void)state;
+    size_t count = 1;
+    for (int64_t bytes = smallest; bytes < largest; bytes *= 2) count++;
+    return count;
+}
+
+static int64_t point_bytes(size_t point) { return smallest << point; }
+
+static int point_words(size_t point) { return (int)(point_bytes(point) / WORD); }
+
+static void describe(void *state, size_t point, cJSON *description)
+{
+    (void)state;
+    cJSON_AddNumberToObject(description, "bytes", (double)point_bytes(point));
+}
+
+/* Exchanges in a step: one exchange of a few bytes is too short for the clock and for the ranks to
+ * stay in step after the barrier. */
+static int exchanges(size_t point)
+{
+    int64_t count = STEP_BYTES / point_bytes(point);
+    return count < 1 ? 1 : count > MOST_EXCHANGES ? MOST_EXCHANGES : (int)count;
+}
+
+/* ---- content: every word says between whom, how long and where; the first and the last word of a
+ * block also say in which step, which is cheap to renew ---- */
+
+static uint64_t block_key(const sweep *s, int source, int destination, int words)
+{
+    uint64_t pair = (uint64_t)source * (uint64_t)s->size + (uint64_t)destination;
+    return bx_hash(bx_hash(bx_seed(s->run), pair), (uint64_t)words);
+}
+
+static uint64_t stamp(const sweep *s) { return bx_hash(~bx_seed(s->run), s->generation); }
+
+static uint64_t content(const sweep *s, uint64_t key, int word, int words)
+{
+    uint64_t value = bx_hash(key, (uint64_t)word);
+    return word == 0 || word == words - 1 ? value ^ stamp(s) : value;
+}
+
+/* The next word to visit: each one, or only the two that are stamped. */
+static int next(int word, int words, bool all)
+{
+    return all || word == words - 1 ? word + 1 : words - 1;
+}
+
+static void write_input(sweep *s, int words, bool all)
+{
+    for (int rank = 0; rank < s->size; rank++) {
+        uint64_t *block = &s->sent[(size_t)rank * (size_t)words];
+        uint64_t key = block_key(s, s->rank, rank, words);
+        for (int w = 0; w < words; w = next(w, words, all)) block[w] = content(s, key, w, words);
+    }
+}
+
+/* Bytes that are not what their sender wrote for this rank. */
+static double wrong_bytes(const sweep *s, int words, bool all)
+{
+    size_t wrong = 0;
+    for (int rank = 0; rank < s->size; rank++) {
+        const uint64_t *block = &s->received[(size_t)rank * (size_t)words];
+        uint64_t key = block_key(s, rank, s->rank, words);
+        for (int w = 0; w < words; w = next(w, words, all))
+            for (uint64_t d = block[w] ^ content(s, key, w, words); d != 0; d >>= 8)
+                wrong += (d & 0xff) != 0;
+    }
+    return (double)wrong;
+}
+
+/* ---- the kernel ---- */
+
+static int setup(bx_run *run, void **state)
+{
+    static sweep the_sweep;
+    sweep *s = &the_sweep;
+    *state = s;
+    s->run = run;
+    s->comm = bx_comm(run);
+    MPI_Comm_rank(s->comm, &s->rank);
+    MPI_Comm_size(s->comm, &s->size);
+
+    if (smallest & (smallest - 1))
+        return bx_refuse(run, BX_USAGE, "--smallest %lld: not a power of two", (long long)smallest);
+    if (largest & (largest - 1))
+        return bx_refuse(run, BX_USAGE, "--largest %lld: not a power of two", (long long)largest);
+    if (smallest > largest)
+        return bx_refuse(run, BX_USAGE, "--smallest %lld: more than --largest %lld",
+                         (long long)smallest, (long long)largest);
+    if (largest / WORD > INT_MAX / s->size)
+        return bx_refuse(run, BX_RESOURCES, "--largest %lld: %d ranks may have %lld at most",
+                         (long long)largest, s->size, (long long)INT_MAX / s->size * WORD);
+
+    size_t bytes = (size_t)largest * (size_t)s->size;
+    int code = bx_claim_memory(run, 2 * (double)bytes, "two buffers of --largest for each rank");
+    if (code != BX_OK) return code;
+    size_t whole_pages = (bytes + PAGE - 1) / PAGE * PAGE;
+    s->sent = aligned_alloc(PAGE, whole_pages);
+    s->received = aligned_alloc(PAGE, whole_pages);
+    s->counts = calloc((size_t)s->size, sizeof *s->counts);
+    s->offsets = calloc((size_t)s->size, sizeof *s->offsets);
+    if (!s->sent || !s->received || !s->counts || !s->offsets)
+        return bx_refuse(run, BX_RESOURCES, "--largest %lld: out of memory", (long long)largest);
+    memset(s->sent, 0, bytes); /* the pages are there before anything is timed */
+    memset(s->received, 0, bytes);
+    return BX_OK;
+}
+
+static void begin(void *state, size_t method, size_t point)
+{
+    (void)method;
+    sweep *s = state;
+    int words = point_words(point);
+    for (int rank = 0; rank < s->size; rank++) {
+        s->counts[rank] = words;
+        s->offsets[rank] = rank * words;
+    }
+    s->generation++;
+    s->stepped = false;
+    s->wrong = 0;
+    write_input(s, words, true);
+    memset(s->received, 0xa5, (size_t)point_bytes(point) * (size_t)s->size);
+}
+
+/* New stamps, so that a step that does nothing leaves the old ones behind. */
+static void prepare(void *state, size_t method, size_t point)
+{
+    (void)method;
+    sweep *s = state;
+    int words = point_words(point);
+    if (s->stepped) s->wrong += wrong_bytes(s, words, false);
+    s->generation++;
+    s->stepped = true;
+    write_input(s, words, false);
+}
+
+static void step(void *state, size_t method, size_t point)
+{
+    const sweep *s = state;
+    int words = point_words(point);
+    for (int i = exchanges(point); i > 0; i--) exchange[method](s, words);
+}
+
+static void end(void *state, size_t method, size_t point, int64_t steps,
+                bx_verification *verification)
+{
+    (void)method, (void)steps;
+    sweep *s = state;
+    s->wrong += wrong_bytes(s, point_words(point), true);
+    bx_check(verification, "content", s->wrong, 0, "bytes");
+}
+
+static void verify(void *state, size_t method, size_t point, bx_verification *verification)
+{
+    begin(state, method, point);
+    prepare(state, method, point);
+    step(state, method, point);
+    end(state, method, point, 1, verification);
+}
+
+static double items(void *state, size_t method, size_t point)
+{
+    (void)state, (void)method;
+    return exchanges(point);
+}
+
+static void teardown(void *state)
+{
+    sweep *s = state;
+    free(s->sent);
+    free(s->received);
+    free(s->counts);
+    free(s->offsets);
+}
+
+const bx_kernel *bx_this_kernel(void)
+{
+    static const bx_choice cases[] = {
+        {"sweep",
+         "blocks of --smallest to --largest bytes for each pair of ranks, in powers of two", NULL,
+         false},
+    };
+    static const bx_option options[] = {
+        {"smallest", "BYTES", "first block size, a power of two", BX_INTEGER, WORD, 1 << 30,
+         &smallest},
+        {"largest", "BYTES", "last block size, a power of two", BX_INTEGER, WORD, 1 << 30,
+         &largest},
+    };
+    static const char *const ratios[] = {"alltoallv"};
+    static const bx_kernel kernel = {
+        .name = "alltoall-sweep",
+        .summary = "MPI_Alltoall against MPI_Alltoallv over the size of a block",
+        .cases = cases,
+        .case_count = sizeof cases / sizeof *cases,
+        .methods = methods,
+        .method_count = sizeof methods / sizeof *methods,
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .ratios = ratios,
+        .ratio_count = sizeof ratios / sizeof *ratios,
+        .setup = setup,
+        .point_count = point_count,
+        .point = describe,
+        .verify = verify,
+        .begin = begin,
+        .prepare = prepare,
+        .end = end,
+        .step = step,
+        .items = items,
+        .teardown = teardown,
+    };
+    return &kernel;
+}

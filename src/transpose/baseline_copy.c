@@ -1,0 +1,65 @@
+/* What no exchange can beat: memcpy of the bytes that a rank's part of the transposes must move. */
+#include "baseline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    bx_plan *plan;
+    size_t out, back; /* elements of my planes' columns, and of my columns */
+    bx_complex *target;
+} state;
+
+static void begin(void *me) { (void)me; }
+
+static void *create(bx_plan *plan, unsigned planner)
+{
+    const bx_geometry *g = plan->geometry;
+    state *self = malloc(sizeof *self);
+    (void)planner;
+    self->plan = plan;
+    self->out = (size_t)plan->my_planes * (size_t)g->columns;
+    self->back = (size_t)plan->my_columns * (size_t)g->nz;
+    self->target = bx_buffer(self->out > self->back ? self->out : self->back);
+    return self;
+}
+
+static void step(void *me)
+{
+    state *self = me;
+    const bx_plan *plan = self->plan;
+    for (int band = 0; band < plan->bands; band++) {
+        memcpy(self->target, bx_planes(plan, plan->rank, 0), self->out * sizeof(bx_complex));
+        __asm__ volatile("" : : "r"(self->target) : "memory"); /* the copy is not dead */
+        memcpy(self->target, bx_columns(plan, plan->rank, band), self->back * sizeof(bx_complex));
+        __asm__ volatile("" : : "r"(self->target) : "memory");
+    }
+}
+
+static double error(void *me)
+{
+    state *self = me;
+    step(self);
+    return memcmp(self->target, bx_columns(self->plan, self->plan->rank, self->plan->bands - 1),
+                  self->back * sizeof(bx_complex)) == 0
+               ? 0
+               : 1;
+}
+
+static void destroy(void *me)
+{
+    state *self = me;
+    fftw_free(self->target);
+    free(self);
+}
+
+const bx_baseline bx_baseline_copy = {
+    .about = {.name = "copy",
+              .summary = "memcpy of the bytes that the two transposes move on each rank",
+              .baseline = true},
+    .create = create,
+    .begin = begin,
+    .step = step,
+    .error = error,
+    .destroy = destroy,
+};

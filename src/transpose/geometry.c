@@ -1,0 +1,177 @@
+#include "geometry.h"
+
+#include <stdlib.h>
+
+enum { ELEMENT = 16 }; /* bytes of a double-precision complex number */
+
+static bool inside(const int64_t grid[3], double radius_squared, int64_t x, int64_t y)
+{
+    double fx = (double)(x <= grid[0] / 2 ? x : x - grid[0]);
+    double fy = (double)(y <= grid[1] / 2 ? y : y - grid[1]) * (double)grid[0] / (double)grid[1];
+    return fx * fx + fy * fy <= radius_squared;
+}
+
+int64_t bx_geometry_count_columns(const int64_t grid[3], double radius_squared)
+{
+    int64_t count = 0;
+    for (int64_t y = 0; y < grid[1]; y++)
+        for (int64_t x = 0; x < grid[0]; x++) count += inside(grid, radius_squared, x, y);
+    return count;
+}
+
+/* first[ranks + 1]: `things` dealt as evenly as can be, the larger shares first. */
+static int *deal(int things, int ranks)
+{
+    int *first = malloc(((size_t)ranks + 1) * sizeof *first);
+    first[0] = 0;
+    for (int r = 0; r < ranks; r++) first[r + 1] = first[r] + things / ranks + (r < things % ranks);
+    return first;
+}
+
+static void group_nodes(bx_geometry *g, const int *node_of, int ranks_per_node)
+{
+    size_t ranks = (size_t)g->ranks;
+    g->node_of = malloc(ranks * sizeof *g->node_of);
+    g->node_ranks = malloc(ranks * sizeof *g->node_ranks);
+    /* a team may hold ranks of some nodes only: number those it holds, in order */
+    int largest = 0;
+    for (int r = 0; r < g->ranks; r++) {
+        g->node_of[r] = node_of ? node_of[r] : r / ranks_per_node;
+        if (g->node_of[r] > largest) largest = g->node_of[r];
+    }
+    int *number = malloc(((size_t)largest + 1) * sizeof *number);
+    for (int n = 0; n <= largest; n++) number[n] = -1;
+    g->nodes = 0;
+    for (int r = 0; r < g->ranks; r++) {
+        if (number[g->node_of[r]] < 0) number[g->node_of[r]] = g->nodes++;
+        g->node_of[r] = number[g->node_of[r]];
+    }
+    free(number);
+    g->node_first = malloc(((size_t)g->nodes + 1) * sizeof *g->node_first);
+    int at = 0;
+    for (int n = 0; n < g->nodes; n++) {
+        g->node_first[n] = at;
+        for (int r = 0; r < g->ranks; r++)
+            if (g->node_of[r] == n) g->node_ranks[at++] = r;
+    }
+    g->node_first[g->nodes] = at;
+}
+
+bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, int ranks,
+                                const int *node_of, int ranks_per_node)
+{
+    bx_geometry *g = calloc(1, sizeof *g);
+    g->nx = (int)grid[0], g->ny = (int)grid[1], g->nz = (int)grid[2];
+    g->ranks = ranks;
+    g->columns = (int)bx_geometry_count_columns(grid, radius_squared);
+    g->column_xy = malloc((size_t)g->columns * sizeof *g->column_xy + 1);
+    int s = 0;
+    for (int y = 0; y < g->ny; y++)
+        for (int x = 0; x < g->nx; x++)
+            if (inside(grid, radius_squared, x, y)) g->column_xy[s++] = y * g->nx + x;
+    g->column_first = deal(g->columns, ranks);
+    g->plane_first = deal(g->nz, ranks);
+    group_nodes(g, node_of, ranks_per_node);
+    return g;
+}
+
+void bx_geometry_free(bx_geometry *g)
+{
+    if (!g) return;
+    free(g->column_xy);
+    free(g->column_first);
+    free(g->plane_first);
+    free(g->node_of);
+    free(g->node_first);
+    free(g->node_ranks);
+    free(g);
+}
+
+int64_t bx_largest_block(const bx_geometry *g)
+{
+    /* the first rank holds the larger shares of both */
+    return (int64_t)bx_columns_of(g, 0) * bx_planes_of(g, 0);
+}
+
+int bx_largest_node(const bx_geometry *g)
+{
+    int largest = 0;
+    for (int n = 0; n < g->nodes; n++)
+        if (bx_node_size(g, n) > largest) largest = bx_node_size(g, n);
+    return largest;
+}
+
+int bx_smallest_node(const bx_geometry *g)
+{
+    int smallest = g->ranks;
+    for (int n = 0; n < g->nodes; n++)
+        if (bx_node_size(g, n) < smallest) smallest = bx_node_size(g, n);
+    return smallest;
+}
+
+/* ---- counts ---- */
+
+/* Payload bytes of all pairs of different ranks, and those off node. */
+static bx_counts pairs(const bx_geometry *g, bx_way way, bool with_empty)
+{
+    bx_counts counts = {0};
+    for (int from = 0; from < g->ranks; from++)
+        for (int to = 0; to < g->ranks; to++) {
+            double bytes = (double)bx_block(g, way, from, to) * ELEMENT;
+            if (from == to || (bytes == 0 && !with_empty)) continue;
+            bool off_node = g->node_of[from] != g->node_of[to];
+            counts.messages++;
+            counts.bytes += bytes;
+            counts.off_node_messages += off_node;
+            if (off_node) counts.off_node_bytes += bytes;
+        }
+    return counts;
+}
+
+bx_counts bx_count_every_pair(const bx_geometry *g, bx_way way) { return pairs(g, way, true); }
+
+bx_counts bx_count_nonempty_pairs(const bx_geometry *g, bx_way way) { return pairs(g, way, false); }
+
+/* `messages` of equal size carry what `payload` says. */
+static void pad(bx_counts *counts, double message_bytes)
+{
+    double payload = counts->bytes;
+    counts->bytes = counts->messages * message_bytes;
+    counts->off_node_bytes = counts->off_node_messages * message_bytes;
+    counts->padding_bytes = counts->bytes - payload;
+}
+
+bx_counts bx_count_padded(const bx_geometry *g, bx_way way)
+{
+    bx_counts counts = pairs(g, way, true);
+    pad(&counts, (double)bx_largest_block(g) * ELEMENT);
+    return counts;
+}
+
+bx_counts bx_count_nodes(const bx_geometry *g, bx_way way, int leaders)
+{
+    double payload = pairs(g, way, true).off_node_bytes;
+    double messages = (double)leaders * g->nodes * (g->nodes - 1);
+    return (bx_counts){messages, messages, payload, payload, 0};
+}
+
+bx_counts bx_count_nodes_padded(const bx_geometry *g, bx_way way)
+{
+    bx_counts counts = bx_count_nodes(g, way, 1);
+    double ranks = bx_largest_node(g);
+    pad(&counts, (double)bx_largest_block(g) * ELEMENT * ranks * ranks);
+    return counts;
+}
+
+bx_counts bx_count_gather_scatter(const bx_geometry *g, bx_way way)
+{
+    bx_counts counts = bx_count_nodes(g, way, 1);
+    for (int r = 0; r < g->ranks; r++) {
+        if (g->node_ranks[g->node_first[g->node_of[r]]] == r) continue; /* the root itself */
+        counts.messages += 2; /* in the gather, and in the scatter */
+        for (int p = 0; p < g->ranks; p++)
+            if (p != r)
+                counts.bytes += ELEMENT * (double)(bx_block(g, way, r, p) + bx_block(g, way, p, r));
+    }
+    return counts;
+}

@@ -1,0 +1,74 @@
+/* Who holds what of a distributed 3D FFT grid: no communication, no buffers.
+ *
+ * Real space is dealt in xy planes, Fourier space in z columns; only columns inside the cut-off
+ * sphere exist (Bethune 2010, sections 3 and 4; Giannozzi, De Angelis, Car, J. Chem. Phys. 120, 2004).
+ * Columns are numbered along the rows of a plane and dealt in runs, so that a rank's columns adjoin
+ * in memory wherever they meet a plane.
+ */
+#ifndef BX_TRANSPOSE_GEOMETRY_H
+#define BX_TRANSPOSE_GEOMETRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct {
+    int nx, ny, nz;
+    int columns;       /* inside the cut-off */
+    int *column_xy;    /* [columns] y * nx + x, ascending */
+    int ranks;
+    int *column_first; /* [ranks + 1] rank r holds columns column_first[r] .. column_first[r+1]-1 */
+    int *plane_first;  /* [ranks + 1] likewise planes */
+    int nodes;
+    int *node_of;      /* [ranks] */
+    int *node_first;   /* [nodes + 1] into node_ranks */
+    int *node_ranks;   /* [ranks] ranks node by node, ascending within a node */
+} bx_geometry;
+
+typedef enum { BX_FORWARD, BX_INVERSE } bx_way; /* columns to planes, planes to columns */
+
+/* Columns (x, y) with x^2 + (y nx/ny)^2 <= radius^2, frequencies x, y in (-n/2, n/2], in a grid of
+ * nx * ny * nz.  `node_of` may be NULL: then nodes of `ranks_per_node` ranks, in order. */
+bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, int ranks,
+                                const int *node_of, int ranks_per_node);
+void bx_geometry_free(bx_geometry *g);
+
+/* Number of columns inside the cut-off, without storing them. */
+int64_t bx_geometry_count_columns(const int64_t grid[3], double radius_squared);
+
+static inline int bx_columns_of(const bx_geometry *g, int rank)
+{
+    return g->column_first[rank + 1] - g->column_first[rank];
+}
+static inline int bx_planes_of(const bx_geometry *g, int rank)
+{
+    return g->plane_first[rank + 1] - g->plane_first[rank];
+}
+static inline int bx_node_size(const bx_geometry *g, int node)
+{
+    return g->node_first[node + 1] - g->node_first[node];
+}
+/* Elements that `from` sends to `to`. */
+static inline int64_t bx_block(const bx_geometry *g, bx_way way, int from, int to)
+{
+    int column_side = way == BX_FORWARD ? from : to, plane_side = way == BX_FORWARD ? to : from;
+    return (int64_t)bx_columns_of(g, column_side) * bx_planes_of(g, plane_side);
+}
+int64_t bx_largest_block(const bx_geometry *g);
+int bx_largest_node(const bx_geometry *g);
+int bx_smallest_node(const bx_geometry *g);
+
+/* What one exchange (one way, one band) sends, summed over the ranks. */
+typedef struct {
+    double messages, off_node_messages;
+    double bytes, off_node_bytes; /* handed to MPI, padding included */
+    double padding_bytes;
+} bx_counts;
+
+bx_counts bx_count_every_pair(const bx_geometry *g, bx_way way);     /* alltoallv, alltoallw */
+bx_counts bx_count_nonempty_pairs(const bx_geometry *g, bx_way way); /* p2p */
+bx_counts bx_count_padded(const bx_geometry *g, bx_way way);
+bx_counts bx_count_nodes(const bx_geometry *g, bx_way way, int leaders); /* shm, leaders, direct */
+bx_counts bx_count_nodes_padded(const bx_geometry *g, bx_way way);
+bx_counts bx_count_gather_scatter(const bx_geometry *g, bx_way way);
+
+#endif

@@ -1,0 +1,319 @@
+/* bisection-transpose: the distributed 3D FFT of plane-wave codes, with every way to transpose it. */
+#include "kernel.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- cases ---- */
+
+typedef struct {
+    bx_choice about;
+    int64_t grid[3];
+    double radius_squared; /* of the columns, in frequencies along x */
+    int64_t kpoints;       /* each on a team of ranks of its own */
+} case_size;
+
+/* Bethune 2010, section 1.4, gives the grids and, for CNT40, 657 columns; he gives no columns for
+ * CNT80 and Silicon, whose radii here make the 5041 and 6221 that Quantum ESPRESSO's FFT test makes
+ * of these grids.  TiN and Al2O3 are CASTEP's grids in HPCxTR0417 (2004), section 3.2; their columns
+ * reach the border of the grid. */
+static const case_size CASES[] = {
+    {{"cnt40", "carbon nanotube, 30x30x30, 657 columns", NULL, false}, {30, 30, 30}, 205, 1},
+    {{"cnt80", "carbon nanotube, 81x81x81, 5041 columns", NULL, false}, {81, 81, 81}, 1602, 1},
+    {{"silicon", "64 atoms of silicon, 90x90x90, 6221 columns", NULL, false}, {90, 90, 90}, 1980, 1},
+    {{"tin-8k", "titanium nitride, 108x36x36, 8 k-points on teams", NULL, false}, {108, 36, 36}, 2809, 8},
+    {{"al2o3-g", "alumina, 60x60x160, one team of all ranks", NULL, false}, {60, 60, 160}, 841, 1},
+};
+enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
+
+static bx_transpose_options options = {.bands = 4, .planner = "measure"};
+
+enum { LARGEST_GRID = 16384 };
+
+static const bx_option OPTION_TABLE[] = {
+    {"grid", "NX,NY,NZ", "another grid than the case's", BX_GRID, 1, LARGEST_GRID, options.grid},
+    {"radius", "R", "keep columns within R frequencies along x (with --grid; default: half the grid)",
+     BX_REAL, 1e-3, LARGEST_GRID, &options.radius},
+    {"bands", "B", "transforms in one step, forward and inverse each", BX_INTEGER, 1, 4096,
+     &options.bands},
+    {"kpoints", "K", "grids, each on a team of ranks of its own (default: the case's)", BX_INTEGER, 1,
+     4096, &options.kpoints},
+    {"leaders", "L", "exchanging ranks a node for leaders (default: square root of a node's ranks)",
+     BX_INTEGER, 1, 1024, &options.leaders},
+    {"planner", "EFFORT", "of FFTW, ours and the baselines': estimate, measure or patient", BX_TEXT, 0,
+     0, &options.planner},
+    {"wisdom", "FILE", "FFTW plans kept between runs", BX_TEXT, 0, 0, &options.wisdom},
+    {"transpose-only", NULL, "the exchanges without FFTs", BX_FLAG, 0, 0, &options.transpose_only},
+};
+
+/* ---- setup ---- */
+
+static int planner_flag(bx_run *run, unsigned *flag)
+{
+    static const struct {
+        const char *name;
+        unsigned flag;
+    } EFFORTS[] = {{"estimate", FFTW_ESTIMATE}, {"measure", FFTW_MEASURE}, {"patient", FFTW_PATIENT}};
+    for (size_t i = 0; i < sizeof EFFORTS / sizeof *EFFORTS; i++)
+        if (strcmp(options.planner, EFFORTS[i].name) == 0) {
+            *flag = EFFORTS[i].flag;
+            return BX_OK;
+        }
+    return bx_refuse(run, BX_USAGE, "--planner %s: unknown; choose from estimate, measure, patient",
+                     options.planner);
+}
+
+/* Fills what the options leave to the case; returns the radius squared. */
+static double settle_case(bx_run *run)
+{
+    const case_size *chosen = CASES;
+    for (size_t i = 0; i < CASE_COUNT; i++)
+        if (strcmp(CASES[i].about.name, bx_case(run)) == 0) chosen = &CASES[i];
+    if (options.grid[0] == 0) {
+        memcpy(options.grid, chosen->grid, sizeof options.grid);
+        if (options.kpoints == 0) options.kpoints = chosen->kpoints;
+        if (options.radius == 0) {
+            options.radius = sqrt(chosen->radius_squared);
+            return chosen->radius_squared;
+        }
+    } else {
+        bx_case_is(run, "grid");
+        if (options.kpoints == 0) options.kpoints = 1;
+        if (options.radius == 0) options.radius = (double)options.grid[0] / 2;
+    }
+    return options.radius * options.radius;
+}
+
+/* Teams are runs of ranks, one a k-point where there are ranks enough. */
+static void split_teams(bx_transpose *t)
+{
+    int rank, size;
+    MPI_Comm_rank(bx_comm(t->run), &rank);
+    MPI_Comm_size(bx_comm(t->run), &size);
+    t->teams = options.kpoints < size ? (int)options.kpoints : size;
+    t->my_team = 0;
+    while (rank >= (int)((int64_t)size * (t->my_team + 1) / t->teams)) t->my_team++;
+    MPI_Comm_split(bx_comm(t->run), t->my_team, rank, &t->team);
+}
+
+static bx_geometry *team_geometry(const bx_transpose *t, double radius_squared)
+{
+    int ranks, world_rank;
+    MPI_Comm_size(t->team, &ranks);
+    MPI_Comm_rank(bx_comm(t->run), &world_rank);
+    int mine = bx_node_of(t->run)[world_rank];
+    int *node_of = malloc((size_t)ranks * sizeof *node_of);
+    MPI_Allgather(&mine, 1, MPI_INT, node_of, 1, MPI_INT, t->team);
+    bx_geometry *g = bx_geometry_create(options.grid, radius_squared, ranks, node_of, 0);
+    free(node_of);
+    return g;
+}
+
+static int check_sizes(bx_transpose *t, int bands)
+{
+    const bx_geometry *g = t->geometry;
+    double grid_bytes = 16.0 * g->nx * g->ny * g->nz;
+    double part = (double)bx_columns_of(g, 0) * g->nz;
+    double planes = (double)bx_planes_of(g, 0) * g->nx * g->ny;
+    if (part > INT_MAX || planes > INT_MAX)
+        bx_refuse(t->run, BX_RESOURCES,
+                  "--grid %d,%d,%d: a rank's part is over MPI's count limit of 2^31 - 1 elements; "
+                  "use more ranks than %d",
+                  g->nx, g->ny, g->nz, g->ranks);
+    if (bx_agree(t->run) != BX_OK) return bx_agree(t->run);
+    int rank;
+    MPI_Comm_rank(t->team, &rank);
+    double need = bx_plan_bytes(g, rank, bands);
+    if (rank == 0) need += grid_bytes; /* the dense grid of the serial transform */
+    char what[96];
+    snprintf(what, sizeof what, "--grid %d,%d,%d --bands %d", g->nx, g->ny, g->nz,
+             (int)options.bands);
+    return bx_claim_memory(t->run, need, what);
+}
+
+static void create_methods(bx_transpose *t, unsigned planner)
+{
+    char why[160];
+    t->methods = calloc((size_t)bx_method_count, sizeof *t->methods);
+    t->baselines = calloc((size_t)bx_baseline_count, sizeof *t->baselines);
+    for (int m = 0; m < bx_method_count; m++) {
+        const bx_method *method = bx_methods[m];
+        if (!bx_selected(t->run, method->about.name)) continue;
+        if (method->applicable && !method->applicable(t->geometry, why, sizeof why)) continue;
+        t->methods[m] = method->create(t->plan, &t->method_options);
+    }
+    for (int b = 0; b < bx_baseline_count; b++) {
+        const bx_baseline *baseline = bx_baselines[b];
+        if (!bx_selected(t->run, baseline->about.name)) continue;
+        if (baseline->applicable && !baseline->applicable(t->plan, t->teams, why, sizeof why))
+            continue;
+        t->baselines[b] = baseline->create(t->plan, planner);
+    }
+}
+
+static int setup(bx_run *run, void **state)
+{
+    unsigned planner = FFTW_MEASURE;
+    if (planner_flag(run, &planner) != BX_OK) return BX_USAGE;
+    double radius_squared = settle_case(run);
+    if (bx_geometry_count_columns(options.grid, radius_squared) == 0)
+        return bx_refuse(run, BX_USAGE, "--radius %g: leaves no column", options.radius);
+    bx_transpose *t = calloc(1, sizeof *t);
+    t->run = run;
+    t->options = &options;
+    t->method_options.leaders = (int)options.leaders;
+    split_teams(t);
+    t->geometry = team_geometry(t, radius_squared);
+    int first = (int)(options.kpoints * t->my_team / t->teams);
+    int last = (int)(options.kpoints * (t->my_team + 1) / t->teams);
+    int bands = (int)options.bands * (last - first);
+    *state = t;
+    if (check_sizes(t, bands) != BX_OK) return BX_RESOURCES;
+    fftw_init_threads();
+    if (options.wisdom) fftw_import_wisdom_from_filename(options.wisdom);
+    t->plan = bx_plan_create(run, t->team, t->geometry, bands, planner);
+    create_methods(t, planner);
+    int rank;
+    MPI_Comm_rank(bx_comm(run), &rank);
+    if (options.wisdom && rank == 0 && !fftw_export_wisdom_to_filename(options.wisdom))
+        return bx_refuse(run, BX_USAGE, "--wisdom %s: cannot be written", options.wisdom);
+    return BX_OK;
+}
+
+static void teardown(void *state)
+{
+    bx_transpose *t = state;
+    for (int m = 0; m < bx_method_count; m++)
+        if (t->methods[m]) bx_methods[m]->destroy(t->methods[m]);
+    for (int b = 0; b < bx_baseline_count; b++)
+        if (t->baselines[b]) bx_baselines[b]->destroy(t->baselines[b]);
+    free(t->methods);
+    free(t->baselines);
+    fftw_free(t->expected);
+    bx_plan_free(t->plan);
+    bx_geometry_free(t->geometry);
+    MPI_Comm_free(&t->team);
+    free(t);
+    fftw_cleanup_threads();
+}
+
+/* ---- measuring ---- */
+
+static bool applicable(void *state, size_t index, char *why, size_t why_size)
+{
+    const bx_transpose *t = state;
+    if (!bx_is_method(index)) {
+        const bx_baseline *baseline = bx_baselines[index - (size_t)bx_method_count];
+        return !baseline->applicable || baseline->applicable(t->plan, t->teams, why, why_size);
+    }
+    const bx_method *method = bx_methods[index];
+    return !method->applicable || method->applicable(t->geometry, why, why_size);
+}
+
+bx_complex bx_initial(const bx_transpose *t, int band, int64_t s, int64_t z)
+{
+    const bx_geometry *g = t->geometry;
+    uint64_t field = bx_hash(bx_seed(t->run), (uint64_t)t->my_team << 32 | (uint64_t)band);
+    uint64_t i = 2 * ((uint64_t)s * (uint64_t)g->nz + (uint64_t)z);
+    return CMPLX(bx_uniform(field, i), bx_uniform(field, i + 1));
+}
+
+void bx_fill_columns(bx_transpose *t, int band)
+{
+    const bx_plan *plan = t->plan;
+    int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
+    bx_complex *columns = bx_columns(plan, plan->rank, band);
+    for (int64_t s = 0; s < plan->my_columns; s++)
+        for (int64_t z = 0; z < nz; z++)
+            columns[s * nz + z] = bx_initial(t, band, first + s, z);
+}
+
+static void begin(void *state, size_t index, size_t point)
+{
+    bx_transpose *t = state;
+    (void)point;
+    if (!bx_is_method(index)) {
+        int b = (int)index - bx_method_count;
+        bx_baselines[b]->begin(t->baselines[b]);
+        return;
+    }
+    for (int band = 0; band < t->plan->bands; band++) bx_fill_columns(t, band);
+}
+
+static void prepare(void *state, size_t index, size_t point)
+{
+    bx_transpose *t = state;
+    const bx_plan *plan = t->plan;
+    (void)point;
+    if (!bx_is_method(index)) {
+        int b = (int)index - bx_method_count;
+        bx_baselines[b]->begin(t->baselines[b]);
+        return;
+    }
+    double points = (double)plan->plane_size * t->geometry->nz;
+    bx_complex factor = bx_turn(1) / (options.transpose_only ? 1 : points);
+    size_t count = (size_t)plan->bands * (size_t)plan->my_columns * (size_t)t->geometry->nz;
+    bx_complex *columns = bx_columns(plan, plan->rank, 0);
+    for (size_t i = 0; i < count; i++) columns[i] *= factor;
+}
+
+static void step(void *state, size_t index, size_t point)
+{
+    bx_transpose *t = state;
+    (void)point;
+    if (bx_is_method(index))
+        bx_transform_bands(t->plan, bx_methods[index], t->methods[index], !options.transpose_only);
+    else
+        bx_baselines[index - (size_t)bx_method_count]->step(
+            t->baselines[index - (size_t)bx_method_count]);
+}
+
+/* Transforms (or transposes) that a rank takes part in; baselines are timed by rank 0's team. */
+static double items(void *state, size_t index, size_t point)
+{
+    const bx_transpose *t = state;
+    (void)index, (void)point;
+    return 2.0 * t->plan->bands;
+}
+
+/* ---- the kernel ---- */
+
+const bx_kernel *bx_this_kernel(void)
+{
+    static const char *const phases[] = {"fft1d", "pack", "exchange", "unpack", "fft2d"};
+    static const char *const ratios[] = {"alltoallv", "serial", "fftw-mpi", "copy"};
+    static bx_choice cases[CASE_COUNT], methods[32];
+    static bx_kernel kernel = {
+        .name = "transpose",
+        .summary = "distributed 3D FFT of plane-wave codes, by every transpose method",
+        .cases = cases,
+        .case_count = CASE_COUNT,
+        .methods = methods,
+        .options = OPTION_TABLE,
+        .option_count = sizeof OPTION_TABLE / sizeof *OPTION_TABLE,
+        .phases = phases,
+        .phase_count = sizeof phases / sizeof *phases,
+        .ratios = ratios,
+        .ratio_count = sizeof ratios / sizeof *ratios,
+        .baselines = "serial",
+        .setup = setup,
+        .applicable = applicable,
+        .verify = bx_transpose_verify,
+        .begin = begin,
+        .prepare = prepare,
+        .end = bx_transpose_end,
+        .step = step,
+        .items = items,
+        .report = bx_transpose_report,
+        .teardown = teardown,
+    };
+    for (size_t i = 0; i < CASE_COUNT; i++) cases[i] = CASES[i].about;
+    kernel.method_count = 0;
+    for (int m = 0; m < bx_method_count; m++) methods[kernel.method_count++] = bx_methods[m]->about;
+    for (int b = 0; b < bx_baseline_count; b++)
+        methods[kernel.method_count++] = bx_baselines[b]->about;
+    return &kernel;
+}

@@ -1,0 +1,46 @@
+/* The transpose kernel between its files. */
+#ifndef BX_TRANSPOSE_KERNEL_H
+#define BX_TRANSPOSE_KERNEL_H
+
+#include "baseline.h"
+#include "transform.h"
+
+/* What the kernel's own options set. */
+typedef struct {
+    int64_t grid[3], bands, kpoints, leaders;
+    double radius;
+    const char *planner, *wisdom;
+    bool transpose_only;
+} bx_transpose_options;
+
+typedef struct {
+    bx_run *run;
+    const bx_transpose_options *options;
+    bx_method_options method_options;
+    bx_geometry *geometry;
+    bx_plan *plan;
+    MPI_Comm team;
+    int teams, my_team;
+    void **methods;   /* [bx_method_count] what create returned; NULL if not selected */
+    void **baselines; /* [bx_baseline_count] likewise */
+    bx_complex *expected; /* [my_planes][ny][nx] the transform of band 0; NULL until needed */
+} bx_transpose;
+
+static inline bool bx_is_method(size_t index) { return index < (size_t)bx_method_count; }
+
+/* Element z of global column s of a band: what the fields hold before anything is done to them. */
+bx_complex bx_initial(const bx_transpose *t, int band, int64_t s, int64_t z);
+void bx_fill_columns(bx_transpose *t, int band);
+
+/* verify.c */
+void bx_transpose_verify(void *state, size_t method, size_t point, bx_verification *verification);
+void bx_transpose_end(void *state, size_t method, size_t point, int64_t steps,
+                      bx_verification *verification);
+/* The phase that every element is turned by before each step, so that no step repeats the last. */
+bx_complex bx_turn(int64_t steps);
+
+/* report.c */
+void bx_transpose_report(void *state, bx_run *run, cJSON *details);
+bx_counts bx_planned_counts(const bx_transpose *t, int method, bx_way way); /* over all teams */
+
+#endif

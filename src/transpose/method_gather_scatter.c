@@ -1,0 +1,211 @@
+/* Node-aggregated exchange by messages alone: MPI_Gatherv to the node's root, MPI_Alltoallv between
+ * roots, MPI_Scatterv, with a repacking before and after; where one node holds all ranks, the root
+ * copies instead of exchanging (Bethune 2010, sections 4.3 and 5.1.1; Plummer and Refson 2004). */
+#include "method.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One way.  A rank's own buffers follow `own`; the rest is the root's: blocks as gathered
+ * [rank from][rank to], as exchanged [node][rank to][rank from], as scattered [rank to][rank from]. */
+typedef struct {
+    bx_lengths own;
+    int *gather, *gather_at, *scatter, *scatter_at;  /* [node size] */
+    int *send, *send_at, *receive, *receive_at;      /* [nodes] */
+    size_t gathered, scattered, sent, received;
+    size_t *from_gathered, *to_scattered; /* [node size][ranks] each block's place at the root */
+} layout;
+
+typedef struct {
+    bx_plan *plan;
+    MPI_Comm roots; /* one rank a node, in node order */
+    layout layouts[2];
+    bx_complex *pack, *unpack;                         /* every rank */
+    bx_complex *gathered, *sent, *received, *scattered; /* roots */
+} state;
+
+static const int *ranks_of(const bx_geometry *g, int node) { return g->node_ranks + g->node_first[node]; }
+
+/* Elements from one rank to another that travel: none to oneself. */
+static size_t length(const bx_geometry *g, bx_way way, int from, int to)
+{
+    return from == to ? 0 : (size_t)bx_block(g, way, from, to);
+}
+
+static void lay_out(state *self, bx_way way)
+{
+    const bx_plan *plan = self->plan;
+    const bx_geometry *g = plan->geometry;
+    layout *l = &self->layouts[way];
+    int me = plan->node_index, size = bx_node_size(g, me);
+    l->own = bx_lengths_create(plan, way);
+    int **by_rank[] = {&l->gather, &l->gather_at, &l->scatter, &l->scatter_at};
+    int **by_node[] = {&l->send, &l->send_at, &l->receive, &l->receive_at};
+    for (int i = 0; i < 4; i++) *by_rank[i] = calloc((size_t)size, sizeof(int));
+    for (int i = 0; i < 4; i++) *by_node[i] = calloc((size_t)g->nodes, sizeof(int));
+    l->from_gathered = calloc((size_t)size * (size_t)g->ranks, sizeof *l->from_gathered);
+    l->to_scattered = calloc((size_t)size * (size_t)g->ranks, sizeof *l->to_scattered);
+    for (int i = 0; i < size; i++) {
+        int rank = ranks_of(g, me)[i];
+        l->gather_at[i] = (int)l->gathered;
+        l->scatter_at[i] = (int)l->scattered;
+        for (int p = 0; p < g->ranks; p++) {
+            l->from_gathered[i * g->ranks + p] = l->gathered + (size_t)l->gather[i];
+            l->to_scattered[i * g->ranks + p] = l->scattered + (size_t)l->scatter[i];
+            l->gather[i] += (int)length(g, way, rank, p);
+            l->scatter[i] += (int)length(g, way, p, rank);
+            l->send[g->node_of[p]] += (int)length(g, way, rank, p);
+            l->receive[g->node_of[p]] += (int)length(g, way, p, rank);
+        }
+        l->gathered += (size_t)l->gather[i];
+        l->scattered += (size_t)l->scatter[i];
+    }
+    l->send[me] = l->receive[me] = 0; /* stays here */
+    for (int n = 0; n < g->nodes; n++) {
+        l->send_at[n] = (int)l->sent;
+        l->receive_at[n] = (int)l->received;
+        l->sent += (size_t)l->send[n];
+        l->received += (size_t)l->receive[n];
+    }
+}
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+static void *create(bx_plan *plan, const bx_method_options *options)
+{
+    (void)options;
+    state *self = calloc(1, sizeof *self);
+    self->plan = plan;
+    MPI_Comm_split(plan->team, plan->node_rank == 0 ? 0 : MPI_UNDEFINED, plan->node_index,
+                   &self->roots);
+    for (int way = 0; way < 2; way++) lay_out(self, way);
+    const layout *f = &self->layouts[BX_FORWARD], *i = &self->layouts[BX_INVERSE];
+    self->pack = bx_buffer(larger(f->own.send_total, i->own.send_total));
+    self->unpack = bx_buffer(larger(f->own.receive_total, i->own.receive_total));
+    if (plan->node_rank == 0) {
+        self->gathered = bx_buffer(larger(f->gathered, i->gathered));
+        self->scattered = bx_buffer(larger(f->scattered, i->scattered));
+        self->sent = bx_buffer(larger(f->sent, i->sent));
+        self->received = bx_buffer(larger(f->received, i->received));
+    }
+    return self;
+}
+
+static void copy(bx_complex *to, const bx_complex *from, size_t count)
+{
+    memcpy(to, from, count * sizeof *to);
+}
+
+/* What the node's ranks send to each other never leaves the root. */
+static void copy_within(state *self, bx_way way)
+{
+    const bx_plan *plan = self->plan;
+    const bx_geometry *g = plan->geometry;
+    const layout *l = &self->layouts[way];
+    const int *ranks = ranks_of(g, plan->node_index);
+    int size = bx_node_size(g, plan->node_index);
+    for (int t = 0; t < size; t++)
+        for (int f = 0; f < size; f++)
+            copy(self->scattered + l->to_scattered[t * g->ranks + ranks[f]],
+                 self->gathered + l->from_gathered[f * g->ranks + ranks[t]],
+                 length(g, way, ranks[f], ranks[t]));
+}
+
+/* Gathered blocks into the order of the exchange, exchanged blocks into the order of the scatter. */
+static void repack(state *self, bx_way way, bool before)
+{
+    const bx_plan *plan = self->plan;
+    const bx_geometry *g = plan->geometry;
+    const layout *l = &self->layouts[way];
+    int here = plan->node_index;
+    for (int n = 0; n < g->nodes; n++) {
+        if (n == here) continue;
+        int from_node = before ? here : n, to_node = before ? n : here;
+        bx_complex *at = before ? self->sent + l->send_at[n] : self->received + l->receive_at[n];
+        for (int t = 0; t < bx_node_size(g, to_node); t++)
+            for (int f = 0; f < bx_node_size(g, from_node); f++) {
+                int from = ranks_of(g, from_node)[f], to = ranks_of(g, to_node)[t];
+                size_t count = length(g, way, from, to);
+                if (before)
+                    copy(at, self->gathered + l->from_gathered[f * g->ranks + to], count);
+                else
+                    copy(self->scattered + l->to_scattered[t * g->ranks + from], at, count);
+                at += count;
+            }
+    }
+}
+
+static void at_root(state *self, bx_way way)
+{
+    const layout *l = &self->layouts[way];
+    bx_run *run = self->plan->run;
+    copy_within(self, way);
+    repack(self, way, true);
+    bx_lap(run, BX_PHASE_PACK);
+    if (self->plan->geometry->nodes > 1)
+        MPI_Alltoallv(self->sent, l->send, l->send_at, MPI_C_DOUBLE_COMPLEX, self->received,
+                      l->receive, l->receive_at, MPI_C_DOUBLE_COMPLEX, self->roots);
+    bx_lap(run, BX_PHASE_EXCHANGE);
+    repack(self, way, false);
+    bx_lap(run, BX_PHASE_UNPACK);
+}
+
+static void finish(void *me, bx_way way, int band, int slot)
+{
+    state *self = me;
+    const bx_plan *plan = self->plan;
+    const layout *l = &self->layouts[way];
+    for (int p = 0; p < plan->geometry->ranks; p++)
+        if (l->own.send[p]) bx_pack(plan, way, band, slot, p, self->pack + l->own.send_at[p]);
+    bx_lap(plan->run, BX_PHASE_PACK);
+    MPI_Gatherv(self->pack, (int)l->own.send_total, MPI_C_DOUBLE_COMPLEX, self->gathered, l->gather,
+                l->gather_at, MPI_C_DOUBLE_COMPLEX, 0, plan->node);
+    bx_lap(plan->run, BX_PHASE_EXCHANGE);
+    if (plan->node_rank == 0) at_root(self, way);
+    MPI_Scatterv(self->scattered, l->scatter, l->scatter_at, MPI_C_DOUBLE_COMPLEX, self->unpack,
+                 (int)l->own.receive_total, MPI_C_DOUBLE_COMPLEX, 0, plan->node);
+    bx_lap(plan->run, BX_PHASE_EXCHANGE);
+    bx_pull(plan, way, band, slot, plan->rank);
+    for (int p = 0; p < plan->geometry->ranks; p++)
+        if (l->own.receive[p])
+            bx_unpack(plan, way, band, slot, p, self->unpack + l->own.receive_at[p]);
+    bx_lap(plan->run, BX_PHASE_UNPACK);
+}
+
+static void destroy(void *me)
+{
+    state *self = me;
+    for (int way = 0; way < 2; way++) {
+        layout *l = &self->layouts[way];
+        bx_lengths_free(&l->own);
+        int *arrays[] = {l->gather, l->gather_at, l->scatter, l->scatter_at,
+                         l->send,   l->send_at,   l->receive, l->receive_at};
+        for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
+        free(l->from_gathered);
+        free(l->to_scattered);
+    }
+    fftw_free(self->pack);
+    fftw_free(self->unpack);
+    fftw_free(self->gathered);
+    fftw_free(self->scattered);
+    fftw_free(self->sent);
+    fftw_free(self->received);
+    if (self->roots != MPI_COMM_NULL) MPI_Comm_free(&self->roots);
+    free(self);
+}
+
+static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
+{
+    (void)options;
+    return bx_count_gather_scatter(g, way);
+}
+
+const bx_method bx_method_gather_scatter = {
+    .about = {.name = "gather-scatter",
+              .summary = "gather to a root a node, exchange between roots, scatter",
+              .wins = "the messages of shm without shared memory; pays for two more copies"},
+    .create = create,
+    .finish = finish,
+    .destroy = destroy,
+    .count = count,
+};

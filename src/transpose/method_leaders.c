@@ -1,0 +1,23 @@
+/* Node-aggregated exchange by several ranks a node, each for a slice of the destinations: one rank alone
+ * cannot fill the links of a node of 64 to 128 cores. */
+#include "node_exchange.h"
+
+static void *create(bx_plan *plan, const bx_method_options *options)
+{
+    return bx_node_exchange_create(plan, bx_leaders(plan->geometry, options), false, true);
+}
+
+static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
+{
+    return bx_count_nodes(g, way, bx_leaders(g, options));
+}
+
+const bx_method bx_method_leaders = {
+    .about = {.name = "leaders",
+              .summary = "as shm, but several ranks a node exchange, each its slice (--leaders)",
+              .wins = "between shm and alltoallv: nodes with many cores, or several network links"},
+    .create = create,
+    .finish = bx_node_exchange_finish,
+    .destroy = bx_node_exchange_destroy,
+    .count = count,
+};

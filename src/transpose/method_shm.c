@@ -1,0 +1,24 @@
+/* Node-aggregated exchange by one rank a node, through a shared window (Bethune 2010, section 4.1). */
+#include "node_exchange.h"
+
+static void *create(bx_plan *plan, const bx_method_options *options)
+{
+    (void)options;
+    return bx_node_exchange_create(plan, 1, false, true);
+}
+
+static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
+{
+    (void)options;
+    return bx_count_nodes(g, way, 1);
+}
+
+const bx_method bx_method_shm = {
+    .about = {.name = "shm",
+              .summary = "one rank a node exchanges for all, through a shared-memory window",
+              .wins = "far fewer messages: wins where the network is short of messages, not of bandwidth"},
+    .create = create,
+    .finish = bx_node_exchange_finish,
+    .destroy = bx_node_exchange_destroy,
+    .count = count,
+};

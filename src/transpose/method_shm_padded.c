@@ -1,0 +1,24 @@
+/* Node-aggregated and padded: one MPI_Alltoall between nodes (Bethune 2010, section 4.2.1). */
+#include "node_exchange.h"
+
+static void *create(bx_plan *plan, const bx_method_options *options)
+{
+    (void)options;
+    return bx_node_exchange_create(plan, 1, true, true);
+}
+
+static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
+{
+    (void)options;
+    return bx_count_nodes_padded(g, way);
+}
+
+const bx_method bx_method_shm_padded = {
+    .about = {.name = "shm-padded",
+              .summary = "as shm, blocks padded to one size, MPI_Alltoall between nodes",
+              .wins = "many nodes and very small blocks; the padding grows with the node"},
+    .create = create,
+    .finish = bx_node_exchange_finish,
+    .destroy = bx_node_exchange_destroy,
+    .count = count,
+};

@@ -1,0 +1,233 @@
+#include "node_exchange.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SETS = 2 };
+
+/* Where things are for one way; [ranks] or [nodes] long, in elements of a shared buffer. */
+typedef struct {
+    size_t *send_at, *receive_at; /* my block for / from each rank */
+    size_t send_total, receive_total;
+    int *send, *send_offset, *receive, *receive_offset; /* [nodes] my slice, if I am a leader */
+} layout;
+
+struct bx_node_exchange {
+    bx_plan *plan;
+    int leaders;
+    bool padded, own_node, am_leader;
+    MPI_Comm peers; /* the leaders of my slice, one a node, in node order */
+    size_t block, node_block; /* padded sizes */
+    layout layouts[2]; /* [bx_way] */
+    /* Exchanges take turns with two sets of buffers: a neighbour may still be reading one. */
+    bx_shared send[SETS], receive[SETS];
+    int turn;
+};
+
+int bx_leaders(const bx_geometry *g, const bx_method_options *options)
+{
+    int most = bx_smallest_node(g);
+    int wanted = options->leaders > 0 ? options->leaders : (int)ceil(sqrt(bx_largest_node(g)));
+    return wanted < most ? wanted : most;
+}
+
+/* Leader k serves ranks [size k / leaders, size (k+1) / leaders) of each node. */
+static int slice_of(int index, int size, int leaders)
+{
+    int k = 0;
+    while (index >= (int)((int64_t)size * (k + 1) / leaders)) k++;
+    return k;
+}
+
+static const int *ranks_of(const bx_geometry *g, int node) { return g->node_ranks + g->node_first[node]; }
+
+/* Lengths and places of the blocks that `from_node` sends to `to_node`, beginning at `base`; calls
+ * visit(from, to, slice, place, length) in buffer order and returns the end. */
+typedef void visitor(void *context, int from, int to, int slice, size_t place, size_t length);
+
+static size_t walk(const bx_node_exchange *self, bx_way way, int from_node, int to_node,
+                   size_t base, visitor *visit, void *context)
+{
+    const bx_geometry *g = self->plan->geometry;
+    int froms = bx_node_size(g, from_node), tos = bx_node_size(g, to_node);
+    size_t at = base, largest = (size_t)bx_largest_node(g);
+    for (int t = 0; t < tos; t++)
+        for (int f = 0; f < froms; f++) {
+            int from = ranks_of(g, from_node)[f], to = ranks_of(g, to_node)[t];
+            size_t length = (size_t)bx_block(g, way, from, to);
+            size_t place = self->padded
+                               ? base + ((size_t)t * largest + (size_t)f) * self->block
+                               : at;
+            visit(context, from, to, slice_of(t, tos, self->leaders), place, length);
+            at += length;
+        }
+    return self->padded ? base + self->node_block : at;
+}
+
+typedef struct {
+    const bx_node_exchange *self;
+    layout *l;
+    int other; /* the other node */
+    int my_slice;
+    bool sending;
+} walker;
+
+static void place_send(void *context, int from, int to, int slice, size_t place, size_t length)
+{
+    walker *w = context;
+    if (from == w->self->plan->rank) w->l->send_at[to] = place;
+    if (w->other == w->self->plan->node_index) {
+        /* own node: read where it was written */
+        if (to == w->self->plan->rank) w->l->receive_at[from] = place;
+        return;
+    }
+    if (slice != w->my_slice) return;
+    if (w->l->send[w->other] == 0) w->l->send_offset[w->other] = (int)place;
+    w->l->send[w->other] += (int)length;
+}
+
+static void place_receive(void *context, int from, int to, int slice, size_t place, size_t length)
+{
+    walker *w = context;
+    if (to == w->self->plan->rank) w->l->receive_at[from] = place;
+    if (slice != w->my_slice) return;
+    if (w->l->receive[w->other] == 0) w->l->receive_offset[w->other] = (int)place;
+    w->l->receive[w->other] += (int)length;
+}
+
+static void lay_out(bx_node_exchange *self, bx_way way)
+{
+    const bx_plan *plan = self->plan;
+    const bx_geometry *g = plan->geometry;
+    size_t ranks = (size_t)g->ranks, nodes = (size_t)g->nodes;
+    layout *l = &self->layouts[way];
+    l->send_at = calloc(ranks, sizeof *l->send_at);
+    l->receive_at = calloc(ranks, sizeof *l->receive_at);
+    int **arrays[] = {&l->send, &l->send_offset, &l->receive, &l->receive_offset};
+    for (int i = 0; i < 4; i++) *arrays[i] = calloc(nodes, sizeof(int));
+    walker w = {.self = self, .l = l, .my_slice = self->am_leader ? plan->node_rank : -1};
+    for (int n = 0; n < g->nodes; n++) {
+        w.other = n;
+        if (n != plan->node_index || self->own_node)
+            l->send_total = walk(self, way, plan->node_index, n, l->send_total, place_send, &w);
+        else if (self->padded)
+            l->send_total += self->node_block;
+    }
+    for (int n = 0; n < g->nodes; n++) {
+        w.other = n;
+        if (n != plan->node_index)
+            l->receive_total = walk(self, way, n, plan->node_index, l->receive_total, place_receive, &w);
+        else if (self->padded)
+            l->receive_total += self->node_block;
+    }
+}
+
+bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node)
+{
+    const bx_geometry *g = plan->geometry;
+    bx_node_exchange *self = calloc(1, sizeof *self);
+    size_t largest = (size_t)bx_largest_node(g);
+    self->plan = plan;
+    self->leaders = leaders;
+    self->padded = padded;
+    self->own_node = own_node;
+    self->block = (size_t)bx_largest_block(g);
+    self->node_block = self->block * largest * largest;
+    self->am_leader = plan->node_rank < leaders;
+    MPI_Comm_split(plan->team, self->am_leader ? plan->node_rank : MPI_UNDEFINED, plan->node_index,
+                   &self->peers);
+    size_t send = 0, receive = 0;
+    for (int way = 0; way < 2; way++) {
+        lay_out(self, way);
+        if (self->layouts[way].send_total > send) send = self->layouts[way].send_total;
+        if (self->layouts[way].receive_total > receive) receive = self->layouts[way].receive_total;
+    }
+    for (int set = 0; set < SETS; set++) {
+        self->send[set] = bx_shared_create(plan->node, send);
+        self->receive[set] = bx_shared_create(plan->node, receive);
+        if (plan->node_rank == 0) memset(self->send[set].base, 0, send * sizeof(bx_complex));
+    }
+    return self;
+}
+
+void bx_node_exchange_destroy(void *me)
+{
+    bx_node_exchange *self = me;
+    for (int set = 0; set < SETS; set++) {
+        bx_shared_free(&self->send[set]);
+        bx_shared_free(&self->receive[set]);
+    }
+    for (int way = 0; way < 2; way++) {
+        layout *l = &self->layouts[way];
+        free(l->send_at);
+        free(l->receive_at);
+        free(l->send);
+        free(l->send_offset);
+        free(l->receive);
+        free(l->receive_offset);
+    }
+    if (self->peers != MPI_COMM_NULL) MPI_Comm_free(&self->peers);
+    free(self);
+}
+
+/* Whether the blocks between me and `peer` go through the buffers; my own never does. */
+static bool through_buffer(const bx_node_exchange *self, int peer)
+{
+    const bx_plan *plan = self->plan;
+    bool on_node = plan->geometry->node_of[peer] == plan->node_index;
+    return peer != plan->rank && (self->own_node || !on_node);
+}
+
+void bx_node_exchange_pack(bx_node_exchange *self, bx_way way, int band, int slot)
+{
+    const bx_plan *plan = self->plan;
+    self->turn = (self->turn + 1) % SETS;
+    for (int p = 0; p < plan->geometry->ranks; p++)
+        if (through_buffer(self, p))
+            bx_pack(plan, way, band, slot, p,
+                    self->send[self->turn].base + self->layouts[way].send_at[p]);
+    bx_lap(plan->run, BX_PHASE_PACK);
+}
+
+void bx_node_exchange_send(bx_node_exchange *self, bx_way way)
+{
+    const bx_plan *plan = self->plan;
+    const layout *l = &self->layouts[way];
+    const bx_shared *send = &self->send[self->turn], *receive = &self->receive[self->turn];
+    bx_shared_sync(send, plan->node);
+    if (self->am_leader && plan->geometry->nodes > 1) {
+        if (self->padded)
+            MPI_Alltoall(send->base, (int)self->node_block, MPI_C_DOUBLE_COMPLEX, receive->base,
+                         (int)self->node_block, MPI_C_DOUBLE_COMPLEX, self->peers);
+        else
+            MPI_Alltoallv(send->base, l->send, l->send_offset, MPI_C_DOUBLE_COMPLEX, receive->base,
+                          l->receive, l->receive_offset, MPI_C_DOUBLE_COMPLEX, self->peers);
+    }
+    bx_lap(plan->run, BX_PHASE_EXCHANGE);
+}
+
+void bx_node_exchange_unpack(bx_node_exchange *self, bx_way way, int band, int slot)
+{
+    const bx_plan *plan = self->plan;
+    const bx_geometry *g = plan->geometry;
+    if (g->nodes > 1) bx_shared_sync(&self->receive[self->turn], plan->node);
+    bx_lap(plan->run, BX_PHASE_EXCHANGE);
+    for (int p = 0; p < g->ranks; p++) {
+        if (!through_buffer(self, p)) continue;
+        bool on_node = g->node_of[p] == plan->node_index;
+        const bx_shared *from = on_node ? &self->send[self->turn] : &self->receive[self->turn];
+        bx_unpack(plan, way, band, slot, p, from->base + self->layouts[way].receive_at[p]);
+    }
+    bx_lap(plan->run, BX_PHASE_UNPACK);
+}
+
+void bx_node_exchange_finish(void *me, bx_way way, int band, int slot)
+{
+    bx_node_exchange *self = me;
+    bx_node_exchange_pack(self, way, band, slot);
+    bx_node_exchange_send(self, way);
+    bx_pull(self->plan, way, band, slot, self->plan->rank); /* my own block needs no buffer */
+    bx_lap(self->plan->run, BX_PHASE_UNPACK);
+    bx_node_exchange_unpack(self, way, band, slot);
+}

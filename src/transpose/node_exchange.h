@@ -1,0 +1,30 @@
+/* Node-aggregated exchange: the ranks of a node write their blocks into one shared buffer, a few of
+ * them (the leaders) exchange with the other nodes, all read from shared buffers (Bethune 2010,
+ * section 4.1, there with System V memory and one leader).
+ *
+ * A node's send buffer is [node to][rank to][rank from]: what leader k sends to a node, the blocks
+ * for the k-th slice of its ranks, is contiguous.  Blocks for the own node stay in the send buffer,
+ * where the neighbours read them. */
+#ifndef BX_TRANSPOSE_NODE_EXCHANGE_H
+#define BX_TRANSPOSE_NODE_EXCHANGE_H
+
+#include "method.h"
+
+typedef struct bx_node_exchange bx_node_exchange;
+
+/* `padded`: blocks of one size and MPI_Alltoall (one leader).  `own_node`: whether blocks between
+ * ranks of one node go through the buffer; otherwise they are the caller's. */
+bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node);
+
+void bx_node_exchange_pack(bx_node_exchange *self, bx_way way, int band, int slot);
+void bx_node_exchange_send(bx_node_exchange *self, bx_way way); /* waits for the node's packing */
+void bx_node_exchange_unpack(bx_node_exchange *self, bx_way way, int band, int slot);
+
+/* The three in order: what a method is that is nothing but this. */
+void bx_node_exchange_finish(void *self, bx_way way, int band, int slot);
+void bx_node_exchange_destroy(void *self);
+
+/* Leaders a node that suit: about the square root of its ranks, at most the smallest node's. */
+int bx_leaders(const bx_geometry *g, const bx_method_options *options);
+
+#endif

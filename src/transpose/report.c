@@ -1,0 +1,152 @@
+/* What the plan says before anything is measured: the distribution, and the messages of each method
+ * here and at the published core counts. */
+#include "kernel.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bx_counts bx_planned_counts(const bx_transpose *t, int method, bx_way way)
+{
+    bx_counts counts = {0};
+    if (t->plan->rank == 0)
+        counts = bx_methods[method]->count(t->geometry, way, &t->method_options);
+    double sums[5] = {counts.messages, counts.off_node_messages, counts.bytes,
+                      counts.off_node_bytes, counts.padding_bytes};
+    MPI_Allreduce(MPI_IN_PLACE, sums, 5, MPI_DOUBLE, MPI_SUM, bx_comm(t->run));
+    return (bx_counts){sums[0], sums[1], sums[2], sums[3], sums[4]};
+}
+
+static void add_counts(cJSON *object, const char *name, bx_counts counts)
+{
+    cJSON *json = cJSON_AddObjectToObject(object, name);
+    cJSON_AddNumberToObject(json, "messages", counts.messages);
+    cJSON_AddNumberToObject(json, "off_node_messages", counts.off_node_messages);
+    cJSON_AddNumberToObject(json, "bytes", counts.bytes);
+    cJSON_AddNumberToObject(json, "off_node_bytes", counts.off_node_bytes);
+    cJSON_AddNumberToObject(json, "padding_bytes", counts.padding_bytes);
+}
+
+/* "14 ranks 2, 2 ranks 1": how many ranks hold how many things. */
+static void shares_text(const int *first, int ranks, char *text, size_t size, cJSON *list)
+{
+    text[0] = '\0';
+    for (int r = 0; r < ranks;) {
+        int held = first[r + 1] - first[r], from = r;
+        while (r < ranks && first[r + 1] - first[r] == held) r++;
+        size_t used = strlen(text);
+        snprintf(text + used, size - used, "%s%d rank%s hold%s %d", used ? ", " : "", r - from,
+                 r - from == 1 ? "" : "s", r - from == 1 ? "s" : "", held);
+        if (!list) continue;
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddNumberToObject(entry, "ranks", r - from);
+        cJSON_AddNumberToObject(entry, "each", held);
+        cJSON_AddItemToArray(list, entry);
+    }
+}
+
+static int descending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* The different non-empty block sizes, largest first: shares come in at most two sizes. */
+static int block_sizes(const bx_geometry *g, int64_t sizes[4])
+{
+    int count = 0, ends[2] = {0, g->ranks - 1};
+    for (int i = 0; i < 4; i++) {
+        int64_t size = bx_block(g, BX_FORWARD, ends[i / 2], ends[i % 2]);
+        bool seen = size == 0;
+        for (int k = 0; k < count; k++) seen = seen || sizes[k] == size;
+        if (!seen) sizes[count++] = size;
+    }
+    qsort(sizes, (size_t)count, sizeof *sizes, descending);
+    return count;
+}
+
+static void report_distribution(const bx_transpose *t, bx_run *run, cJSON *details)
+{
+    const bx_geometry *g = t->geometry;
+    char planes[160], columns[160], sizes_text[128] = "";
+    cJSON *json = details ? cJSON_AddObjectToObject(details, "distribution") : NULL;
+    shares_text(g->plane_first, g->ranks, planes, sizeof planes,
+                json ? cJSON_AddArrayToObject(json, "planes") : NULL);
+    shares_text(g->column_first, g->ranks, columns, sizeof columns,
+                json ? cJSON_AddArrayToObject(json, "columns") : NULL);
+    int64_t sizes[4];
+    int count = block_sizes(g, sizes);
+    double mean = (double)g->columns * g->nz / g->ranks;
+    double padded = (double)bx_largest_block(g) * g->ranks;
+    for (int i = 0; i < count; i++) {
+        size_t used = strlen(sizes_text);
+        snprintf(sizes_text + used, sizeof sizes_text - used, " %lld", (long long)sizes[i]);
+    }
+    bx_note(run, "%dx%dx%d, %d of %d columns%s: %s planes; %s columns", g->nx, g->ny, g->nz,
+            g->columns, g->nx * g->ny, t->teams > 1 ? ", first of the teams" : "", planes, columns);
+    bx_note(run, "blocks of%s elements; %.0f elements a rank on average, %.0f padded (%+.0f%%)",
+            sizes_text, mean, padded, 100 * (padded / mean - 1));
+    if (!json) return;
+    cJSON_AddNumberToObject(json, "teams", t->teams);
+    cJSON_AddNumberToObject(json, "columns_total", g->columns);
+    cJSON *list = cJSON_AddArrayToObject(json, "block_sizes");
+    for (int i = 0; i < count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)sizes[i]));
+    cJSON_AddNumberToObject(json, "elements_mean", mean);
+    cJSON_AddNumberToObject(json, "elements_padded", padded);
+}
+
+/* Layouts whose message counts Bethune 2010 states (sections 4.1 and 5.1.2). */
+static const struct {
+    int ranks, per_node;
+} PUBLISHED[] = {{64, 4}, {288, 24}};
+enum { PUBLISHED_COUNT = sizeof PUBLISHED / sizeof *PUBLISHED };
+
+static void report_counts(const bx_transpose *t, bx_run *run, cJSON *details)
+{
+    bx_geometry *published[PUBLISHED_COUNT];
+    char head[256];
+    snprintf(head, sizeof head, "%-16s %20s", "messages", "this run (off node)");
+    for (int i = 0; i < PUBLISHED_COUNT; i++) {
+        double radius_squared = t->options->radius * t->options->radius;
+        published[i] = bx_geometry_create(t->options->grid, radius_squared * (1 + 1e-12),
+                                          PUBLISHED[i].ranks, NULL, PUBLISHED[i].per_node);
+        size_t used = strlen(head);
+        char column[48];
+        snprintf(column, sizeof column, "%d ranks, %d a node", PUBLISHED[i].ranks,
+                 PUBLISHED[i].per_node);
+        snprintf(head + used, sizeof head - used, " %24s", column);
+    }
+    bx_note(run, "%s   bytes (padding)", head);
+    cJSON *json = details ? cJSON_AddObjectToObject(details, "counts") : NULL;
+    for (int m = 0; m < bx_method_count; m++) {
+        if (!t->methods[m]) continue;
+        const bx_method *method = bx_methods[m];
+        char line[256], cell[64];
+        bx_counts here = bx_planned_counts(t, m, BX_FORWARD);
+        snprintf(cell, sizeof cell, "%.0f (%.0f)", here.messages, here.off_node_messages);
+        snprintf(line, sizeof line, "%-16s %20s", method->about.name, cell);
+        cJSON *entry = json ? cJSON_AddObjectToObject(json, method->about.name) : NULL;
+        if (entry) add_counts(entry, "forward", here);
+        for (int i = 0; i < PUBLISHED_COUNT; i++) {
+            bx_counts there = method->count(published[i], BX_FORWARD, &t->method_options);
+            size_t used = strlen(line);
+            snprintf(cell, sizeof cell, "%.0f (%.0f)", there.messages, there.off_node_messages);
+            snprintf(line + used, sizeof line - used, " %24s", cell);
+            char name[48];
+            snprintf(name, sizeof name, "%d ranks, %d a node", PUBLISHED[i].ranks,
+                     PUBLISHED[i].per_node);
+            if (entry) add_counts(entry, name, there);
+        }
+        bx_note(run, "%s   %.0f (%.0f)", line, here.bytes, here.padding_bytes);
+    }
+    for (int i = 0; i < PUBLISHED_COUNT; i++) bx_geometry_free(published[i]);
+}
+
+void bx_transpose_report(void *state, bx_run *run, cJSON *details)
+{
+    const bx_transpose *t = state;
+    report_distribution(t, run, details);
+    report_counts(t, run, details);
+}

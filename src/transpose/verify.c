@@ -1,0 +1,335 @@
+/* Right answers by means that share nothing with the method under test. */
+#include "kernel.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Up to this many points the reference is a serial transform of the dense grid, above it plane
+ * waves, whose values are known in closed form. */
+static const double SERIAL_LIMIT = 128.0 * 128 * 128;
+enum { WAVES = 5 };
+
+static double points(const bx_transpose *t) { return (double)t->plan->plane_size * t->geometry->nz; }
+static bool by_serial(const bx_transpose *t) { return points(t) <= SERIAL_LIMIT; }
+
+/* Growth of rounding errors in an FFT is O(eps log n) of the largest element, with a small constant
+ * (Schatzman, SIAM J. Sci. Comput. 17, 1996); the margin covers the maximum over a grid. */
+static double rounding(const bx_transpose *t) { return 4 * DBL_EPSILON * (1 + log2(points(t))); }
+
+bx_complex bx_turn(int64_t steps) { return cexp(CMPLX(0, (double)steps)); }
+
+static void poison(bx_complex *field, size_t count)
+{
+    for (size_t i = 0; i < count; i++) field[i] = CMPLX(NAN, NAN);
+}
+
+static size_t column_count(const bx_transpose *t)
+{
+    return (size_t)t->plan->my_columns * (size_t)t->geometry->nz;
+}
+
+static size_t plane_count(const bx_transpose *t)
+{
+    return (size_t)t->plan->my_planes * t->plan->plane_size;
+}
+
+static bool same_bits(bx_complex a, bx_complex b) { return memcmp(&a, &b, sizeof a) == 0; }
+
+/* ---- the exchange alone: every bit of every element ---- */
+
+static double wrong_in_planes(const bx_transpose *t, int band, int slot)
+{
+    const bx_geometry *g = t->geometry;
+    const bx_complex *planes = bx_planes(t->plan, t->plan->rank, slot);
+    int first = g->plane_first[t->plan->rank];
+    double wrong = 0;
+    for (int z = 0; z < t->plan->my_planes; z++)
+        for (int s = 0; s < g->columns; s++)
+            wrong += !same_bits(planes[(size_t)z * t->plan->plane_size + (size_t)g->column_xy[s]],
+                                bx_initial(t, band, s, first + z));
+    return wrong;
+}
+
+static double wrong_in_columns(const bx_transpose *t, int band)
+{
+    const bx_complex *columns = bx_columns(t->plan, t->plan->rank, band);
+    int64_t first = t->geometry->column_first[t->plan->rank], nz = t->geometry->nz;
+    double wrong = 0;
+    for (int64_t s = 0; s < t->plan->my_columns; s++)
+        for (int64_t z = 0; z < nz; z++)
+            wrong += !same_bits(columns[s * nz + z], bx_initial(t, band, first + s, z));
+    return wrong;
+}
+
+static void fetch_traffic(bx_traffic *sum)
+{
+    bx_traffic by_class[BX_CLASS_COUNT];
+    bx_traffic_read(by_class);
+    memset(sum, 0, sizeof *sum);
+    for (int c = 0; c < BX_CLASS_COUNT; c++) {
+        sum->messages += by_class[c].messages;
+        sum->off_node_messages += by_class[c].off_node_messages;
+        sum->bytes += by_class[c].bytes;
+        sum->off_node_bytes += by_class[c].off_node_bytes;
+    }
+}
+
+/* One exchange with its MPI calls counted against the plan; returns the largest difference. */
+static double counted_exchange(bx_transpose *t, int method, bx_way way, int band, int slot)
+{
+    bx_traffic before, after;
+    fetch_traffic(&before);
+    bx_exchange(bx_methods[method], t->methods[method], way, band, slot);
+    fetch_traffic(&after);
+    double counted[4] = {after.messages - before.messages,
+                         after.off_node_messages - before.off_node_messages,
+                         after.bytes - before.bytes, after.off_node_bytes - before.off_node_bytes};
+    MPI_Allreduce(MPI_IN_PLACE, counted, 4, MPI_DOUBLE, MPI_SUM, bx_comm(t->run));
+    bx_counts planned = bx_planned_counts(t, method, way);
+    double expected[4] = {planned.messages, planned.off_node_messages, planned.bytes,
+                          planned.off_node_bytes};
+    double difference = 0;
+    for (int i = 0; i < 4; i++) difference = fmax(difference, fabs(counted[i] - expected[i]));
+    return difference;
+}
+
+/* Both ways, the first and the last band, so that both slots and old buffers are tried. */
+static void verify_exchange(bx_transpose *t, int method, bx_verification *verification)
+{
+    const bx_plan *plan = t->plan;
+    double wrong = 0, miscounted = 0;
+    for (int i = 0; i < 2; i++) {
+        int band = i == 0 ? 0 : plan->bands - 1, slot = i;
+        bx_fill_columns(t, band);
+        poison(bx_planes(plan, plan->rank, slot), plane_count(t));
+        MPI_Barrier(t->team); /* neighbours may read my fields */
+        miscounted = fmax(miscounted, counted_exchange(t, method, BX_FORWARD, band, slot));
+        wrong += wrong_in_planes(t, band, slot);
+        MPI_Barrier(t->team);
+        poison(bx_columns(plan, plan->rank, band), column_count(t));
+        miscounted = fmax(miscounted, counted_exchange(t, method, BX_INVERSE, band, slot));
+        wrong += wrong_in_columns(t, band);
+        MPI_Barrier(t->team);
+    }
+    bx_check(verification, "exchange", wrong, 0, "elements");
+    bx_check(verification, "counts", miscounted, 0, "messages or bytes");
+}
+
+/* ---- the transform ---- */
+
+typedef struct {
+    int column, z;
+    bx_complex amplitude;
+} wave;
+
+static wave nth_wave(const bx_transpose *t, int n)
+{
+    uint64_t seed = bx_hash(bx_seed(t->run), 77);
+    return (wave){(int)(bx_hash(seed, 3 * (uint64_t)n) % (uint64_t)t->geometry->columns),
+                  (int)(bx_hash(seed, 3 * (uint64_t)n + 1) % (uint64_t)t->geometry->nz),
+                  CMPLX(1 + 0.1 * n, 0.5 * bx_uniform(seed, 3 * (uint64_t)n + 2))};
+}
+
+static bx_complex *roots_of_unity(int n, int frequency)
+{
+    bx_complex *roots = malloc((size_t)n * sizeof *roots);
+    for (int x = 0; x < n; x++) {
+        double turns = (double)((int64_t)frequency * x % n) / n;
+        roots[x] = CMPLX(cos(2 * M_PI * turns), -sin(2 * M_PI * turns));
+    }
+    return roots;
+}
+
+/* planes += amplitude exp(-2 pi i (kx x/nx + ky y/ny + kz z/nz)) */
+static void add_wave(const bx_transpose *t, wave w)
+{
+    const bx_geometry *g = t->geometry;
+    int xy = g->column_xy[w.column], first = g->plane_first[t->plan->rank];
+    bx_complex *ex = roots_of_unity(g->nx, xy % g->nx), *ey = roots_of_unity(g->ny, xy / g->nx),
+               *ez = roots_of_unity(g->nz, w.z);
+    bx_complex *at = t->expected;
+    for (int z = 0; z < t->plan->my_planes; z++)
+        for (int y = 0; y < g->ny; y++) {
+            bx_complex row = w.amplitude * ez[first + z] * ey[y];
+            for (int x = 0; x < g->nx; x++) *at++ += row * ex[x];
+        }
+    free(ex);
+    free(ey);
+    free(ez);
+}
+
+static void expect_waves(bx_transpose *t)
+{
+    memset(t->expected, 0, plane_count(t) * sizeof *t->expected);
+    for (int n = 0; n < WAVES; n++) add_wave(t, nth_wave(t, n));
+}
+
+/* The team's first rank gathers the columns into the dense grid, transforms it by itself, and deals
+ * out the planes. */
+static void expect_serial(bx_transpose *t)
+{
+    const bx_plan *plan = t->plan;
+    const bx_geometry *g = t->geometry;
+    size_t ranks = (size_t)g->ranks;
+    int *counts = malloc(4 * ranks * sizeof *counts), *at = counts + ranks,
+        *planes = at + ranks, *planes_at = planes + ranks;
+    for (int p = 0; p < g->ranks; p++) {
+        counts[p] = bx_columns_of(g, p) * g->nz;
+        at[p] = g->column_first[p] * g->nz;
+        planes[p] = bx_planes_of(g, p) * (int)plan->plane_size;
+        planes_at[p] = g->plane_first[p] * (int)plan->plane_size;
+    }
+    bx_complex *columns = NULL, *grid = NULL;
+    if (plan->rank == 0) {
+        columns = bx_buffer((size_t)g->columns * (size_t)g->nz);
+        grid = bx_buffer(plan->plane_size * (size_t)g->nz);
+    }
+    MPI_Gatherv(bx_columns(plan, plan->rank, 0), counts[plan->rank], MPI_C_DOUBLE_COMPLEX, columns,
+                counts, at, MPI_C_DOUBLE_COMPLEX, 0, t->team);
+    if (plan->rank == 0) {
+        fftw_plan_with_nthreads(1);
+        fftw_plan fft = fftw_plan_dft_3d(g->nz, g->ny, g->nx, grid, grid, FFTW_FORWARD, FFTW_ESTIMATE);
+        memset(grid, 0, plan->plane_size * (size_t)g->nz * sizeof *grid);
+        for (int s = 0; s < g->columns; s++)
+            for (int z = 0; z < g->nz; z++)
+                grid[(size_t)z * plan->plane_size + (size_t)g->column_xy[s]] =
+                    columns[(size_t)s * (size_t)g->nz + (size_t)z];
+        fftw_execute(fft);
+        fftw_destroy_plan(fft);
+    }
+    MPI_Scatterv(grid, planes, planes_at, MPI_C_DOUBLE_COMPLEX, t->expected, planes[plan->rank],
+                 MPI_C_DOUBLE_COMPLEX, 0, t->team);
+    fftw_free(columns);
+    fftw_free(grid);
+    free(counts);
+}
+
+static void fill_waves(bx_transpose *t)
+{
+    const bx_plan *plan = t->plan;
+    bx_complex *columns = bx_columns(plan, plan->rank, 0);
+    int first = t->geometry->column_first[plan->rank];
+    memset(columns, 0, column_count(t) * sizeof *columns);
+    for (int n = 0; n < WAVES; n++) {
+        wave w = nth_wave(t, n);
+        if (w.column >= first && w.column < first + plan->my_columns)
+            columns[(size_t)(w.column - first) * (size_t)t->geometry->nz + (size_t)w.z] += w.amplitude;
+    }
+}
+
+static void fill_input(bx_transpose *t)
+{
+    if (by_serial(t))
+        bx_fill_columns(t, 0);
+    else
+        fill_waves(t);
+}
+
+static double rms_of_team(const bx_transpose *t, const bx_complex *field, size_t count, double total)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += creal(field[i] * conj(field[i]));
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_DOUBLE, MPI_SUM, t->team);
+    return sqrt(sum / total);
+}
+
+static double largest_difference(const bx_complex *a, const bx_complex *b, size_t count, double scale)
+{
+    double largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        double difference = cabs(a[i] - b[i] * scale);
+        if (!(difference <= largest)) largest = difference; /* a NaN stays */
+        if (isnan(largest)) return INFINITY;
+    }
+    return largest;
+}
+
+static void verify_transform(bx_transpose *t, int method, bx_verification *verification)
+{
+    bx_plan *plan = t->plan;
+    fill_input(t);
+    if (!t->expected) {
+        t->expected = bx_buffer(plane_count(t));
+        if (by_serial(t))
+            expect_serial(t);
+        else
+            expect_waves(t);
+    }
+    bx_complex *columns = bx_columns(plan, plan->rank, 0), *planes = bx_planes(plan, plan->rank, 0);
+    bx_complex *input = bx_buffer(column_count(t));
+    memcpy(input, columns, column_count(t) * sizeof *input);
+    double planes_rms = rms_of_team(t, t->expected, plane_count(t), points(t));
+    double input_rms = rms_of_team(t, input, column_count(t),
+                                   (double)t->geometry->columns * t->geometry->nz);
+
+    poison(planes, plane_count(t));
+    bx_fft_columns(plan, BX_FORWARD, 0);
+    MPI_Barrier(t->team);
+    bx_exchange(bx_methods[method], t->methods[method], BX_FORWARD, 0, 0);
+    bx_fft_planes(plan, BX_FORWARD, 0);
+    bx_check(verification, by_serial(t) ? "serial transform" : "plane waves",
+             largest_difference(planes, t->expected, plane_count(t), 1) / planes_rms, rounding(t),
+             "of rms");
+
+    MPI_Barrier(t->team);
+    poison(columns, column_count(t));
+    bx_fft_planes(plan, BX_INVERSE, 0);
+    MPI_Barrier(t->team);
+    bx_exchange(bx_methods[method], t->methods[method], BX_INVERSE, 0, 0);
+    bx_fft_columns(plan, BX_INVERSE, 0);
+    /* a plane wave's round trip leaves rounding errors of the grid's rms in every empty column */
+    double scale = by_serial(t) ? input_rms : planes_rms;
+    bx_check(verification, "inverse",
+             largest_difference(columns, input, column_count(t), points(t)) / points(t) / scale,
+             rounding(t), "of rms");
+    fftw_free(input);
+    MPI_Barrier(t->team);
+}
+
+void bx_transpose_verify(void *state, size_t index, size_t point, bx_verification *verification)
+{
+    bx_transpose *t = state;
+    (void)point;
+    if (!bx_is_method(index)) {
+        int b = (int)index - bx_method_count;
+        bx_check(verification, "round trip", bx_baselines[b]->error(t->baselines[b]), rounding(t),
+                 "of largest");
+        return;
+    }
+    verify_exchange(t, (int)index, verification);
+    verify_transform(t, (int)index, verification);
+}
+
+/* ---- the loop: what `steps` forward and inverse transforms have left (Bethune 2010, 3.1) ---- */
+
+void bx_transpose_end(void *state, size_t index, size_t point, int64_t steps,
+                      bx_verification *verification)
+{
+    bx_transpose *t = state;
+    const bx_plan *plan = t->plan;
+    (void)point;
+    if (!bx_is_method(index)) return;
+    double largest = 0, total = 0;
+    bx_complex turned = bx_turn(steps); /* the input is normalised before each step */
+    int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
+    for (int band = 0; band < plan->bands; band++) {
+        const bx_complex *columns = bx_columns(plan, plan->rank, band);
+        for (int64_t s = 0; s < plan->my_columns; s++)
+            for (int64_t z = 0; z < nz; z++) {
+                bx_complex expected = bx_initial(t, band, first + s, z) * turned;
+                double error = cabs(columns[s * nz + z] - expected);
+                if (!(error <= largest)) largest = error;
+                total += error;
+            }
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_DOUBLE, MPI_SUM, bx_comm(t->run));
+    /* errors of the steps add up at random: their sum grows as the square root */
+    double allowed = rounding(t) * sqrt((double)steps);
+    bx_check(verification, "loop", largest, allowed, "largest element error");
+    bx_check(verification, "loop total", total,
+             allowed * (double)t->geometry->columns * (double)nz * (double)t->options->bands *
+                 (double)t->options->kpoints,
+             "sum of element errors");
+}
