@@ -395,11 +395,11 @@ static int launch(bx_run *run, int argc, char **argv)
     return code;
 }
 
-int bx_main(int argc, char **argv)
+int bx_main(int argc, char **argv, const bx_kernel *kernel)
 {
     int provided;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-    bx_run *run = &(bx_run){.kernel = bx_this_kernel(), .world = MPI_COMM_WORLD};
+    bx_run *run = &(bx_run){.kernel = kernel, .world = MPI_COMM_WORLD};
     MPI_Comm_rank(run->world, &run->rank);
     MPI_Comm_size(run->world, &run->size);
 
@@ -415,7 +415,7 @@ int bx_main(int argc, char **argv)
         }
     }
     if (run->refusal != BX_OK && run->rank == 0)
-        fprintf(stderr, "bisection-%s: %s\n", run->kernel->name, run->message);
+        fprintf(stderr, "bisection-%s: %s\n", kernel->name, run->message);
     for (int i = 0; i < run->note_count; i++) free(run->notes[i]);
     bx_layout_free(run);
     free(run->selected);

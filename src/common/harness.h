@@ -55,7 +55,7 @@ typedef struct {
 } bx_result;
 
 /* harness.c */
-int bx_main(int argc, char **argv);
+int bx_main(int argc, char **argv, const bx_kernel *kernel);
 
 /* options.c */
 int bx_options_parse(bx_run *run, int argc, char **argv);

@@ -214,7 +214,7 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
                                      NULL, 0};
     opterr = 0;
     for (;;) {
-        int index = -1, at = optind;
+        int index = -1, at = optind > 0 ? optind : 1;
         int got = getopt_long(argc, argv, "+:", options, &index);
         if (got == -1) break;
         if (got == ':')

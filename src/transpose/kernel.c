@@ -241,6 +241,7 @@ static void begin(void *state, size_t index, size_t point)
         return;
     }
     for (int band = 0; band < t->plan->bands; band++) bx_fill_columns(t, band);
+    t->steps = 0;
 }
 
 static void prepare(void *state, size_t index, size_t point)
@@ -253,11 +254,13 @@ static void prepare(void *state, size_t index, size_t point)
         bx_baselines[b]->begin(t->baselines[b]);
         return;
     }
-    double points = (double)plan->plane_size * t->geometry->nz;
-    bx_complex factor = bx_turn(1) / (options.transpose_only ? 1 : points);
+    /* divided, not multiplied by an inverse that is itself rounded: a loop would show it */
+    double points = options.transpose_only ? 1 : (double)plan->plane_size * t->geometry->nz;
+    bx_complex factor = bx_turn(t->steps + 1) / bx_turn(t->steps);
+    t->steps++;
     size_t count = (size_t)plan->bands * (size_t)plan->my_columns * (size_t)t->geometry->nz;
     bx_complex *columns = bx_columns(plan, plan->rank, 0);
-    for (size_t i = 0; i < count; i++) columns[i] *= factor;
+    for (size_t i = 0; i < count; i++) columns[i] = columns[i] / points * factor;
 }
 
 static void step(void *state, size_t index, size_t point)

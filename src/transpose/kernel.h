@@ -23,6 +23,7 @@ typedef struct {
     int teams, my_team;
     void **methods;   /* [bx_method_count] what create returned; NULL if not selected */
     void **baselines; /* [bx_baseline_count] likewise */
+    int64_t steps;    /* so far in this block */
     bx_complex *expected; /* [my_planes][ny][nx] the transform of band 0; NULL until needed */
 } bx_transpose;
 
@@ -36,7 +37,8 @@ void bx_fill_columns(bx_transpose *t, int band);
 void bx_transpose_verify(void *state, size_t method, size_t point, bx_verification *verification);
 void bx_transpose_end(void *state, size_t method, size_t point, int64_t steps,
                       bx_verification *verification);
-/* The phase that every element is turned by before each step, so that no step repeats the last. */
+/* What the input has been multiplied by before step `steps` of a block, so that no step repeats the
+ * last: exact in floating point, and the same again only after 244 steps. */
 bx_complex bx_turn(int64_t steps);
 
 /* report.c */

@@ -1,0 +1,124 @@
+/* The ten methods, each broken on purpose as the environment variable BX_FAULT says: `swap` (two
+ * elements change places), `byte` (one byte is lost) or `skip` (one rank's part of the exchange never
+ * arrives), in the direction of BX_FAULT_WAY, on rank 0 of each team.  Linked in place of methods.c: the
+ * verification is what is under test. */
+#include "method.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const bx_method *sound;
+    void *self;
+    bx_plan *plan;
+} broken;
+
+static bool fault_is(const char *name)
+{
+    const char *fault = getenv("BX_FAULT");
+    return fault && strcmp(fault, name) == 0;
+}
+
+static bool way_is(bx_way way)
+{
+    const char *name = getenv("BX_FAULT_WAY");
+    return name && strcmp(name, way == BX_FORWARD ? "forward" : "inverse") == 0;
+}
+
+static void *create(const bx_method *sound, bx_plan *plan, const bx_method_options *options)
+{
+    broken *b = malloc(sizeof *b);
+    *b = (broken){sound, sound->create(plan, options), plan};
+    return b;
+}
+
+static void start(void *me, bx_way way, int band, int slot)
+{
+    broken *b = me;
+    b->sound->start(b->self, way, band, slot);
+}
+
+static void finish(void *me, bx_way way, int band, int slot)
+{
+    broken *b = me;
+    const bx_plan *plan = b->plan;
+    const bx_geometry *g = plan->geometry;
+    bool here = plan->rank == 0 && way_is(way), forward = way == BX_FORWARD;
+    size_t count = forward ? (size_t)plan->my_planes * plan->plane_size
+                           : (size_t)plan->my_columns * (size_t)g->nz;
+    bx_complex *field = forward ? bx_planes(plan, 0, slot) : bx_columns(plan, 0, band);
+    bx_complex *before = NULL;
+    if (here && fault_is("skip")) {
+        before = bx_buffer(count);
+        memcpy(before, field, count * sizeof *before);
+    }
+    b->sound->finish(b->self, way, band, slot);
+    /* a neighbour may read what was just written only after this rank has left `finish` */
+    size_t one = forward ? (size_t)g->column_xy[0] : 0, two = forward ? (size_t)g->column_xy[1] : 1;
+    if (here && fault_is("swap")) {
+        bx_complex kept = field[one];
+        field[one] = field[two];
+        field[two] = kept;
+    }
+    if (here && fault_is("byte")) ((unsigned char *)&field[two])[0] ^= 0x5a;
+    if (before) {
+        memcpy(field, before, count * sizeof *before);
+        fftw_free(before);
+    }
+}
+
+static void destroy(void *me)
+{
+    broken *b = me;
+    b->sound->destroy(b->self);
+    free(b);
+}
+
+#define BREAK(name)                                                                                \
+    static void *create_##name(bx_plan *plan, const bx_method_options *options)                    \
+    {                                                                                              \
+        return create(&bx_method_##name, plan, options);                                           \
+    }                                                                                              \
+    static bx_method broken_##name;
+#define ENTRY(name) &broken_##name
+
+BREAK(alltoallv)
+BREAK(p2p)
+BREAK(padded)
+BREAK(shm)
+BREAK(shm_padded)
+BREAK(gather_scatter)
+BREAK(direct)
+BREAK(alltoallw)
+BREAK(leaders)
+BREAK(overlap)
+
+const bx_method *const bx_methods[] = {
+    ENTRY(alltoallv),      ENTRY(p2p),    ENTRY(padded),    ENTRY(shm),     ENTRY(shm_padded),
+    ENTRY(gather_scatter), ENTRY(direct), ENTRY(alltoallw), ENTRY(leaders), ENTRY(overlap),
+};
+const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
+
+/* Everything else of a method is as it was. */
+#define FILL(name)                                                                                 \
+    do {                                                                                           \
+        broken_##name = bx_method_##name;                                                          \
+        broken_##name.create = create_##name;                                                      \
+        broken_##name.start = bx_method_##name.start ? start : NULL;                               \
+        broken_##name.finish = finish;                                                             \
+        broken_##name.destroy = destroy;                                                           \
+    } while (0)
+
+__attribute__((constructor)) static void fill(void)
+{
+    FILL(alltoallv);
+    FILL(p2p);
+    FILL(padded);
+    FILL(shm);
+    FILL(shm_padded);
+    FILL(gather_scatter);
+    FILL(direct);
+    FILL(alltoallw);
+    FILL(leaders);
+    FILL(overlap);
+}

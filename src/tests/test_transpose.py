@@ -1,0 +1,154 @@
+"""bisection-transpose as a user runs it: findings, faults, refusals.
+
+Usage: test_transpose.py TRANSPOSE FAULTY_TRANSPOSE [unittest arguments]
+"""
+
+import sys
+import unittest
+from pathlib import Path
+
+from kernel_run import checks, run
+
+METHODS = (
+    "alltoallv p2p padded shm shm-padded gather-scatter direct alltoallw leaders overlap".split()
+)
+TRANSPOSE = FAULTY = ""
+QUICK = ("--repeats", "1", "--block", "1")
+
+
+class Findings(unittest.TestCase):
+    """What Bethune (2010) states and any machine can show."""
+
+    def test_g17_g18_messages_and_distribution(self):
+        out = run(TRANSPOSE, 16, "--case", "cnt40", "--ranks-per-node", "4", *QUICK)
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        details = out.result["details"]
+        self.assertEqual(
+            details["distribution"]["planes"], [{"ranks": 14, "each": 2}, {"ranks": 2, "each": 1}]
+        )
+        self.assertEqual(
+            details["distribution"]["columns"],
+            [{"ranks": 1, "each": 42}, {"ranks": 15, "each": 41}],
+        )
+        self.assertEqual(details["distribution"]["block_sizes"], [84, 82, 42, 41])
+        self.assertEqual(round(details["distribution"]["elements_mean"]), 1232)
+        self.assertEqual(details["distribution"]["elements_padded"], 1344)
+        counts = details["counts"]
+        self.assertEqual(counts["alltoallv"]["64 ranks, 4 a node"]["messages"], 4032)
+        self.assertEqual(counts["shm"]["64 ranks, 4 a node"]["messages"], 240)
+        published = counts["alltoallv"]["288 ranks, 24 a node"]
+        self.assertEqual((published["messages"], published["off_node_messages"]), (82656, 76032))
+        self.assertEqual(counts["shm"]["288 ranks, 24 a node"]["messages"], 132)
+        for method in METHODS:
+            self.assertTrue(checks(out, method)["counts"]["passed"], method)
+            self.assertIn(method, out.stdout)
+
+    def test_g19_a_thousand_loops(self):
+        """Largest element error about 1e-14 of a normalised band, as a wave function is.
+
+        Our elements are of order one, a normalised band's smaller by its norm.
+        """
+        out = run(
+            TRANSPOSE, 2, "--case", "cnt80", "--bands", "1", "--method", "direct",
+            "--baseline", "none", "--repeats", "1", "--block", "999", "--warmup", "1",
+        )  # fmt: skip
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        elements = out.result["details"]["distribution"]["columns_total"] * 81
+        norm = (elements * 2 / 3) ** 0.5  # real and imaginary parts are uniform in [-1, 1)
+        error = checks(out, "direct")["loop"]["error"] / norm
+        self.assertGreater(error, 0)
+        self.assertLess(error, 1e-14)
+
+
+class Verification(unittest.TestCase):
+    """Each method, broken on purpose, is caught."""
+
+    def test_faults_are_caught(self):
+        for fault in ("swap", "byte", "skip"):
+            for way in ("forward", "inverse"):
+                for ranks, nodes in ((2, ()), (5, ("--ranks-per-node", "2"))):
+                    with self.subTest(fault=fault, way=way, ranks=ranks):
+                        out = run(
+                            FAULTY, ranks, "--grid", "9,8,10", "--bands", "2", *nodes, *QUICK,
+                            BX_FAULT=fault, BX_FAULT_WAY=way,
+                        )  # fmt: skip
+                        self.assertEqual(out.code, 1, out.stdout + out.stderr)
+                        self.assertFalse(out.result["verified"])
+                        for method in METHODS:
+                            self.assertFalse(checks(out, method)["exchange"]["passed"], method)
+
+    def test_the_same_methods_unbroken(self):
+        out = run(FAULTY, 3, "--grid", "9,8,10", "--bands", "2", *QUICK)
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+
+
+class Sizes(unittest.TestCase):
+    """The serial reference to 128^3, plane waves above."""
+
+    def test_serial_reference(self):
+        out = run(TRANSPOSE, 2, "--grid", "128,128,128", "--bands", "1", "--planner", "estimate",
+                  "--baseline", "none", *QUICK)  # fmt: skip
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        for method in METHODS:
+            self.assertIn("serial transform", checks(out, method))
+
+    def test_plane_waves(self):
+        out = run(TRANSPOSE, 3, "--grid", "132,128,128", "--radius", "40", "--bands", "1",
+                  "--planner", "estimate", "--baseline", "none", *QUICK)  # fmt: skip
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        for method in METHODS:
+            self.assertIn("plane waves", checks(out, method))
+
+
+class Refusals(unittest.TestCase):
+    """One line naming the value and what is allowed, the code, and nothing left behind."""
+
+    def refused(self, code: int, *arguments: str, named: str):
+        for ranks in (1, 3):
+            with self.subTest(arguments=arguments, ranks=ranks):
+                out = run(TRANSPOSE, ranks, *arguments)
+                ours = [line for line in out.stderr.splitlines() if line.startswith("bisection-")]
+                self.assertEqual(out.code, code, out.stdout + out.stderr)
+                self.assertEqual(len(ours), 1, out.stderr)
+                self.assertIn(named, ours[0])
+                self.assertEqual(out.stdout, "")
+                self.assertIsNone(out.result)
+                self.assertEqual(out.leftovers, [])
+
+    def test_usage(self):
+        self.refused(2, "--methd", "shm", named="--methd")
+        self.refused(2, "--method", "shmm", named="shm-padded")
+        self.refused(2, "--case", "cnt41", named="cnt40, cnt80")
+        self.refused(2, "--ranks-per-node", "0", named="from 1")
+        self.refused(2, "--grid", "0,0,0", named="from 1")
+        self.refused(2, "--repeats", "-1", named="-1")
+        self.refused(2, "--repeats", "1e9999", named="1e9999")
+        self.refused(2, "--grid", "8,8,8", "--radius", "-1", named="-1")
+        self.refused(2, "--grid", "8,8,8", "--radius", "0", named="0.001")
+        self.refused(2, "--output", "/proc/nowhere/result.json", named="/proc/nowhere/result.json")
+        self.refused(2, "--planner", "lazy", named="estimate, measure, patient")
+
+    def test_unwritable_wisdom(self):
+        out = run(TRANSPOSE, 2, "--case", "cnt40", "--wisdom", "/proc/nowhere/wisdom", *QUICK)
+        self.assertEqual(out.code, 2, out.stderr)
+        self.assertIn("/proc/nowhere/wisdom", out.stderr)
+
+    def test_too_large_for_memory(self):
+        self.refused(3, "--grid", "8192,8192,8192", "--bands", "64", named="8192,8192,8192")
+
+
+class Listing(unittest.TestCase):
+    def test_list_and_help(self):
+        listing = run(TRANSPOSE, 1, "--list")
+        self.assertEqual(listing.code, 0)
+        for name in (*METHODS, "cnt40", "cnt80", "silicon", "tin-8k", "al2o3-g", "serial"):
+            self.assertIn(f"  {name} ", listing.stdout)
+        text = run(TRANSPOSE, 1, "--help")
+        self.assertEqual(text.code, 0)
+        self.assertIn("--ranks-per-node", text.stdout)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    TRANSPOSE, FAULTY = sys.argv[1:3]
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -1,0 +1,105 @@
+/* Distributions and counts against the numbers that Bethune (2010) states: findings G17, G18. */
+#include "geometry.h"
+#include "unit.h"
+
+#include <stdlib.h>
+
+static const int64_t CNT40[3] = {30, 30, 30}, CNT80[3] = {81, 81, 81};
+
+static int ranks_with(const int *first, int ranks, int things)
+{
+    int count = 0;
+    for (int r = 0; r < ranks; r++) count += first[r + 1] - first[r] == things;
+    return count;
+}
+
+static void test_published_distribution(void)
+{
+    bx_geometry *g = bx_geometry_create(CNT40, 205, 16, NULL, 4);
+    CHECK(g->columns == 657);
+    CHECK(ranks_with(g->plane_first, 16, 2) == 14);
+    CHECK(ranks_with(g->plane_first, 16, 1) == 2);
+    CHECK(ranks_with(g->column_first, 16, 41) == 15);
+    CHECK(ranks_with(g->column_first, 16, 42) == 1);
+    CHECK(bx_largest_block(g) == 84);
+    CHECK(bx_block(g, BX_FORWARD, 1, 0) == 82);
+    CHECK(bx_block(g, BX_FORWARD, 0, 15) == 42);
+    CHECK(bx_block(g, BX_FORWARD, 1, 15) == 41);
+    CHECK((657 * 30 + 8) / 16 == 1232);
+    CHECK(bx_largest_block(g) * 16 == 1344);
+    bx_geometry_free(g);
+}
+
+static void test_published_messages(void)
+{
+    bx_geometry *g = bx_geometry_create(CNT80, 1602, 64, NULL, 4);
+    CHECK(g->columns == 5041);
+    CHECK(bx_count_every_pair(g, BX_FORWARD).messages == 4032);
+    CHECK(bx_count_nodes(g, BX_FORWARD, 1).messages == 240);
+    bx_geometry_free(g);
+    g = bx_geometry_create(CNT80, 1602, 288, NULL, 24);
+    CHECK(bx_count_every_pair(g, BX_FORWARD).messages == 82656);
+    CHECK(bx_count_every_pair(g, BX_FORWARD).off_node_messages == 76032);
+    CHECK(bx_count_nodes(g, BX_FORWARD, 1).messages == 132);
+    CHECK(bx_count_nodes(g, BX_FORWARD, 1).off_node_messages == 132);
+    bx_geometry_free(g);
+}
+
+/* Whatever the layout: every column and plane once, and what is sent off node is the payload. */
+static void test_any_layout(void)
+{
+    static const int64_t GRID[3] = {7, 10, 5};
+    for (int ranks = 1; ranks <= 40; ranks++)
+        for (int per_node = 1; per_node <= 9; per_node += 2) {
+            bx_geometry *g = bx_geometry_create(GRID, 9, ranks, NULL, per_node);
+            CHECK(g->column_first[ranks] == g->columns && g->plane_first[ranks] == 5);
+            CHECK(g->nodes == (ranks + per_node - 1) / per_node);
+            CHECK(g->node_first[g->nodes] == ranks);
+            double payload = 0, off_node = 0;
+            for (int a = 0; a < ranks; a++)
+                for (int b = 0; b < ranks; b++) {
+                    CHECK(bx_block(g, BX_FORWARD, a, b) == bx_block(g, BX_INVERSE, b, a));
+                    CHECK(bx_block(g, BX_FORWARD, a, b) <= bx_largest_block(g));
+                    payload += 16.0 * (double)bx_block(g, BX_FORWARD, a, b);
+                    if (g->node_of[a] != g->node_of[b])
+                        off_node += 16.0 * (double)bx_block(g, BX_FORWARD, a, b);
+                }
+            CHECK(payload == 16.0 * g->columns * 5);
+            CHECK(bx_count_nodes(g, BX_FORWARD, 1).bytes == off_node);
+            CHECK(bx_count_every_pair(g, BX_INVERSE).off_node_bytes == off_node);
+            CHECK(bx_count_padded(g, BX_FORWARD).padding_bytes >= 0);
+            CHECK(bx_count_nodes_padded(g, BX_FORWARD).padding_bytes >= 0);
+            bx_geometry_free(g);
+        }
+}
+
+/* Ranks dealt to nodes in turn, as some launchers do, and node numbers with gaps. */
+static void test_scattered_nodes(void)
+{
+    static const int NODE_OF[7] = {5, 2, 5, 2, 5, 9, 9};
+    bx_geometry *g = bx_geometry_create(CNT40, 205, 7, NODE_OF, 0);
+    CHECK(g->nodes == 3);
+    CHECK(bx_largest_node(g) == 3 && bx_smallest_node(g) == 2);
+    CHECK(g->node_of[0] == 0 && g->node_of[1] == 1 && g->node_of[6] == 2);
+    CHECK(g->node_ranks[0] == 0 && g->node_ranks[1] == 2 && g->node_ranks[2] == 4);
+    bx_geometry_free(g);
+}
+
+static void test_columns_are_counted(void)
+{
+    CHECK(bx_geometry_count_columns(CNT40, 0.5) == 1); /* the zero frequency */
+    CHECK(bx_geometry_count_columns(CNT40, 1) == 5);
+    CHECK(bx_geometry_count_columns(CNT40, 1e6) == 900);
+    static const int64_t FLAT[3] = {12, 6, 4}; /* an ellipse: one frequency along y is two along x */
+    CHECK(bx_geometry_count_columns(FLAT, 4) == 7);
+}
+
+int main(void)
+{
+    test_published_distribution();
+    test_published_messages();
+    test_any_layout();
+    test_scattered_nodes();
+    test_columns_are_counted();
+    return unit_failures != 0;
+}

@@ -1,0 +1,156 @@
+/* Statistics, random numbers and the option parser of the harness. */
+#include "harness.h"
+#include "unit.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The kernel whose options are parsed; it is never run. */
+static struct {
+    int64_t count, grid[3];
+    double ratio;
+    bool flag;
+} set;
+
+const bx_kernel *bx_this_kernel(void)
+{
+    static const bx_choice cases[] = {{"small", "", NULL, false}, {"large", "", NULL, false}};
+    static const bx_choice methods[] = {
+        {"one", "", "", false}, {"two", "", "", false}, {"base", "", "", true}};
+    static const bx_option options[] = {
+        {"count", "N", "", BX_INTEGER, 1, 100, &set.count},
+        {"ratio", "R", "", BX_REAL, 0, 2, &set.ratio},
+        {"grid", "NX,NY,NZ", "", BX_GRID, 1, 64, set.grid},
+        {"flag", NULL, "", BX_FLAG, 0, 0, &set.flag},
+    };
+    static const bx_kernel kernel = {.name = "unit",
+                                     .cases = cases,
+                                     .case_count = 2,
+                                     .methods = methods,
+                                     .method_count = 3,
+                                     .options = options,
+                                     .option_count = 4};
+    return &kernel;
+}
+
+static int parse(bx_run *run, int argc, const char **argv)
+{
+    *run = (bx_run){.kernel = bx_this_kernel()};
+    optind = 0; /* begin again */
+    int code = bx_options_parse(run, argc, (char **)argv);
+    free(run->selected);
+    return code;
+}
+
+/* One argument; expects the code and, when refused, both texts in the message. */
+static void expect(const char *argument, int code, const char *named, const char *allowed)
+{
+    bx_run run;
+    const char *argv[] = {"unit", argument, NULL};
+    int got = parse(&run, 2, argv);
+    bool good = got == code && (code == BX_OK || (strstr(run.message, named) != NULL &&
+                                                  strstr(run.message, allowed) != NULL));
+    if (!good) fprintf(stderr, "%s: code %d, message '%s'\n", argument, got, run.message);
+    CHECK(good);
+}
+
+static void test_refusals(void)
+{
+    static const char *const numbers[] = {"0",   "-1",   "101", "1e9999", "99999999999999999999",
+                                          "1.5", "ten",  "",    " 5",     "5 ",
+                                          "0x5", "nan",  "inf"};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char argument[64];
+        snprintf(argument, sizeof argument, "--count=%s", numbers[i]);
+        expect(argument, BX_USAGE, numbers[i], "from 1 to 100");
+    }
+    expect("--ratio=nan", BX_USAGE, "nan", "from 0 to 2");
+    expect("--ratio=1e999", BX_USAGE, "1e999", "from 0 to 2");
+    expect("--ratio=2.5", BX_USAGE, "2.5", "from 0 to 2");
+    expect("--grid=0,0,0", BX_USAGE, "0,0,0", "from 1 to 64");
+    expect("--grid=4,4", BX_USAGE, "4,4", "NX,NY,NZ");
+    expect("--grid=4,4,4,4", BX_USAGE, "4,4,4,4", "NX,NY,NZ");
+    expect("--grid=4,4,65", BX_USAGE, "65", "from 1 to 64");
+    expect("--method=thre", BX_USAGE, "thre", "one, two");
+    expect("--method=base", BX_USAGE, "base", "one, two");
+    expect("--method=one,", BX_USAGE, "one,", "one, two");
+    expect("--method=,", BX_USAGE, ",", "one, two");
+    expect("--baseline=one", BX_USAGE, "one", "base");
+    expect("--case=medium", BX_USAGE, "medium", "small, large");
+    expect("--label=novalue", BX_USAGE, "novalue", "KEY=VALUE");
+    expect("--label==x", BX_USAGE, "=x", "KEY=VALUE");
+    expect("--repeats=-1", BX_USAGE, "-1", "from 1");
+    expect("--ranks-per-node=0", BX_USAGE, "0", "from 1");
+    expect("--coun=5", BX_USAGE, "--coun=5", "--help"); /* no abbreviations */
+    expect("--nonsense", BX_USAGE, "--nonsense", "--help");
+    expect("--flag=5", BX_USAGE, "--flag=5", "--help");
+    expect("--count", BX_USAGE, "--count", "needs a value");
+    expect("-c", BX_USAGE, "-c", "--help");
+    expect("stray", BX_USAGE, "stray", "--name");
+}
+
+static void test_values(void)
+{
+    bx_run run;
+    const char *argv[] = {"unit",       "--count", "100",    "--ratio=0.5", "--grid",
+                          "1,2,64",     "--flag",  "--case", "large",       "--label",
+                          "lock=a=b=c", NULL};
+    CHECK(parse(&run, 11, argv) == BX_OK);
+    CHECK(set.count == 100 && set.ratio == 0.5 && set.flag);
+    CHECK(set.grid[0] == 1 && set.grid[1] == 2 && set.grid[2] == 64);
+    CHECK(strcmp(run.common.case_name, "large") == 0);
+    CHECK(run.common.label_count == 1 && strcmp(run.common.labels[0], "lock=a=b=c") == 0);
+}
+
+static void test_quantiles(void)
+{
+    double odd[] = {5, 1, 3}, even[] = {4, 1, 3, 2}, one[] = {7};
+    CHECK(bx_quantile(odd, 3, 0.5) == 3);
+    CHECK(bx_quantile(even, 4, 0.5) == 2.5);
+    CHECK(bx_quantile(even, 4, 0) == 1 && bx_quantile(even, 4, 1) == 4);
+    CHECK(bx_quantile(even, 4, 0.25) == 1.75); /* type 7 */
+    CHECK(bx_quantile(one, 1, 0.99) == 7);
+    CHECK(isnan(bx_quantile(NULL, 0, 0.5)));
+}
+
+/* Published first outputs of splitmix64 from seed 0 (Vigna's reference implementation). */
+static void test_hash(void)
+{
+    CHECK(bx_hash(0, 0) == UINT64_C(0xe220a8397b1dcdaf));
+    CHECK(bx_hash(0, 1) == UINT64_C(0x6e789e6aa1b965f4));
+    double sum = 0, squares = 0;
+    for (uint64_t i = 0; i < 100000; i++) {
+        double x = bx_uniform(3, i);
+        CHECK(x >= -1 && x < 1);
+        sum += x;
+        squares += x * x;
+    }
+    CHECK(fabs(sum / 100000) < 0.01 && fabs(squares / 100000 - 1.0 / 3) < 0.01);
+}
+
+static void test_checks(void)
+{
+    bx_verification v = {0};
+    bx_check(&v, "a", 1e-3, 1e-2, "x");
+    bx_check(&v, "b", NAN, 1, "x");
+    bx_check(&v, "a", 5e-3, 1e-1, "x"); /* less, in its tolerance */
+    CHECK(v.count == 2);
+    CHECK(v.outcomes[0].error == 1e-3 && v.outcomes[0].tolerance == 1e-2);
+    CHECK(isinf(v.outcomes[1].error));
+    bx_check(&v, "a", 2e-2, 1e-2, "x");
+    CHECK(v.outcomes[0].error == 2e-2);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    test_refusals();
+    test_values();
+    test_quantiles();
+    test_hash();
+    test_checks();
+    MPI_Finalize();
+    return unit_failures != 0;
+}
