@@ -1,0 +1,227 @@
+! The kernel harness for Fortran kernels: bx.h through bind(C).
+!
+! A Fortran kernel is a module with a function `bx_this_kernel`, bind(C), that fills a saved
+! bx_kernel_t and returns its address; its procedures take and return what bx.h says.  Fields left
+! alone are C's NULL: no such procedure, no such list.
+module bx_harness
+  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_funptr, c_int, c_int64_t, &
+    c_loc, c_null_char, c_null_funptr, c_null_ptr, c_ptr, c_size_t
+  implicit none (type, external)
+  private
+
+  public :: bx_choice_t, bx_option_t, bx_kernel_t
+  public :: bx_text, bx_comm, bx_node_comm, bx_node_count, bx_threads, bx_seed, bx_selected
+  public :: bx_refuse, bx_agree, bx_claim_memory, bx_lap, bx_check, bx_note
+  public :: bx_region_enter, bx_region_leave
+
+  integer(c_int), parameter, public :: bx_ok = 0, bx_wrong = 1, bx_usage = 2, bx_resources = 3
+  integer(c_int), parameter, public :: bx_flag = 0, bx_integer = 1, bx_real = 2, &
+    bx_string = 3, bx_grid = 4
+
+  !> A case or a method.
+  type, bind(C) :: bx_choice_t
+    type(c_ptr) :: name = c_null_ptr, summary = c_null_ptr, wins = c_null_ptr
+    logical(c_bool) :: baseline = .false._c_bool
+  end type bx_choice_t
+
+  !> A long option; `value` is the address of a logical(c_bool), integer(c_int64_t),
+  !> real(c_double), type(c_ptr) or integer(c_int64_t)(3), as its type says.
+  type, bind(C) :: bx_option_t
+    type(c_ptr) :: name = c_null_ptr, metavar = c_null_ptr, help = c_null_ptr
+    integer(c_int) :: type = bx_flag
+    real(c_double) :: low = 0, high = 0
+    type(c_ptr) :: value = c_null_ptr
+  end type bx_option_t
+
+  !> See bx.h, whose fields these are, in its order.
+  type, bind(C) :: bx_kernel_t
+    type(c_ptr) :: name = c_null_ptr, summary = c_null_ptr
+    type(c_ptr) :: cases = c_null_ptr
+    integer(c_size_t) :: case_count = 0
+    type(c_ptr) :: methods = c_null_ptr
+    integer(c_size_t) :: method_count = 0
+    type(c_ptr) :: options = c_null_ptr
+    integer(c_size_t) :: option_count = 0
+    type(c_ptr) :: phases = c_null_ptr
+    integer(c_size_t) :: phase_count = 0
+    type(c_ptr) :: ratios = c_null_ptr
+    integer(c_size_t) :: ratio_count = 0
+    type(c_ptr) :: baselines = c_null_ptr
+    type(c_funptr) :: setup = c_null_funptr
+    type(c_funptr) :: point_count = c_null_funptr, point = c_null_funptr
+    type(c_funptr) :: applicable = c_null_funptr
+    type(c_funptr) :: verify = c_null_funptr
+    type(c_funptr) :: begin = c_null_funptr, prepare = c_null_funptr, end = c_null_funptr
+    type(c_funptr) :: step = c_null_funptr
+    type(c_funptr) :: items = c_null_funptr
+    type(c_funptr) :: report = c_null_funptr
+    type(c_funptr) :: teardown = c_null_funptr
+  end type bx_kernel_t
+
+  interface
+    !> Fortran handle of the kernel's communicator, for MPI_Comm%MPI_VAL.
+    function bx_comm(run) result(comm) bind(C, name="bx_comm_f")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int) :: comm
+    end function bx_comm
+
+    function bx_node_comm(run) result(comm) bind(C, name="bx_node_comm_f")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int) :: comm
+    end function bx_node_comm
+
+    function bx_node_count(run) result(count) bind(C)
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int) :: count
+    end function bx_node_count
+
+    function bx_threads(run) result(threads) bind(C)
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int) :: threads
+    end function bx_threads
+
+    function bx_seed(run) result(seed) bind(C)
+      import :: c_int64_t, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int64_t) :: seed
+    end function bx_seed
+
+    function bx_agree(run) result(code) bind(C)
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int) :: code
+    end function bx_agree
+
+    !> `phase` counts from 0, as bx.h does.
+    subroutine bx_lap(run, phase) bind(C)
+      import :: c_ptr, c_size_t
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_size_t), value :: phase
+    end subroutine bx_lap
+
+    subroutine bx_region_leave() bind(C)
+      implicit none (type, external)
+    end subroutine bx_region_leave
+
+    function c_selected(run, method) result(selected) bind(C, name="bx_selected")
+      import :: c_bool, c_char, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: method(*)
+      logical(c_bool) :: selected
+    end function c_selected
+
+    function c_refuse(run, code, text) result(same_code) bind(C, name="bx_refuse_text")
+      import :: c_char, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int), value :: code
+      character(kind=c_char), intent(in) :: text(*)
+      integer(c_int) :: same_code
+    end function c_refuse
+
+    function c_claim_memory(run, bytes, what) result(code) bind(C, name="bx_claim_memory")
+      import :: c_char, c_double, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      real(c_double), value :: bytes
+      character(kind=c_char), intent(in) :: what(*)
+      integer(c_int) :: code
+    end function c_claim_memory
+
+    subroutine c_check(verification, name, error, tolerance, unit) bind(C, name="bx_check")
+      import :: c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: verification, name, unit
+      real(c_double), value :: error, tolerance
+    end subroutine c_check
+
+    subroutine c_note(run, text) bind(C, name="bx_note_text")
+      import :: c_char, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: text(*)
+    end subroutine c_note
+
+    subroutine c_region_enter(name) bind(C, name="bx_region_enter")
+      import :: c_char
+      implicit none (type, external)
+      character(kind=c_char), intent(in) :: name(*)
+    end subroutine c_region_enter
+  end interface
+
+contains
+
+  !> The address of a C string that lives as long as the program: names in tables are kept by it.
+  function bx_text(text) result(address)
+    character(*), intent(in) :: text
+    type(c_ptr) :: address
+    character(kind=c_char), pointer :: copy(:)
+    integer :: i
+    allocate (copy(len_trim(text) + 1))
+    do i = 1, len_trim(text)
+      copy(i) = text(i:i)
+    end do
+    copy(size(copy)) = c_null_char
+    address = c_loc(copy)
+  end function bx_text
+
+  !> Whether --method or --baseline names it.
+  function bx_selected(run, method) result(selected)
+    type(c_ptr), intent(in) :: run
+    character(*), intent(in) :: method
+    logical :: selected
+    selected = c_selected(run, trim(method)//c_null_char)
+  end function bx_selected
+
+  !> Refuses to run, with `code` and a line that says why; returns the code.
+  function bx_refuse(run, code, text) result(same_code)
+    type(c_ptr), intent(in) :: run
+    integer(c_int), intent(in) :: code
+    character(*), intent(in) :: text
+    integer(c_int) :: same_code
+    same_code = c_refuse(run, code, trim(text)//c_null_char)
+  end function bx_refuse
+
+  !> Refuses unless this node has the bytes that its ranks need; collective.
+  function bx_claim_memory(run, bytes, what) result(code)
+    type(c_ptr), intent(in) :: run
+    real(c_double), intent(in) :: bytes
+    character(*), intent(in) :: what
+    integer(c_int) :: code
+    code = c_claim_memory(run, bytes, trim(what)//c_null_char)
+  end function bx_claim_memory
+
+  !> One outcome of verification; same order on every rank.
+  subroutine bx_check(verification, name, error, tolerance, unit)
+    type(c_ptr), intent(in) :: verification
+    character(*), intent(in) :: name, unit
+    real(c_double), intent(in) :: error, tolerance
+    call c_check(verification, bx_text(name), error, tolerance, bx_text(unit))
+  end subroutine bx_check
+
+  !> A line under the table.
+  subroutine bx_note(run, text)
+    type(c_ptr), intent(in) :: run
+    character(*), intent(in) :: text
+    call c_note(run, trim(text)//c_null_char)
+  end subroutine bx_note
+
+  !> What is sent until bx_region_leave is also counted under `name`.
+  subroutine bx_region_enter(name)
+    character(*), intent(in) :: name
+    call c_region_enter(trim(name)//c_null_char)
+  end subroutine bx_region_enter
+
+end module bx_harness

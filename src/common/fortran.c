@@ -1,0 +1,15 @@
+/* What Fortran cannot call as it is: variable arguments, C communicators. */
+#include "bx.h"
+
+MPI_Fint bx_comm_f(const bx_run *run);
+MPI_Fint bx_node_comm_f(const bx_run *run);
+int bx_refuse_text(bx_run *run, int code, const char *text);
+void bx_note_text(bx_run *run, const char *text);
+
+MPI_Fint bx_comm_f(const bx_run *run) { return MPI_Comm_c2f(bx_comm(run)); }
+MPI_Fint bx_node_comm_f(const bx_run *run) { return MPI_Comm_c2f(bx_node_comm(run)); }
+int bx_refuse_text(bx_run *run, int code, const char *text)
+{
+    return bx_refuse(run, code, "%s", text);
+}
+void bx_note_text(bx_run *run, const char *text) { bx_note(run, "%s", text); }
