@@ -11,6 +11,7 @@ typedef struct {
     const bx_method *sound;
     void *self;
     bx_plan *plan;
+    bx_complex *before; /* the field as it was, for `skip` */
 } broken;
 
 static bool fault_is(const char *name)
@@ -28,8 +29,31 @@ static bool way_is(bx_way way)
 static void *create(const bx_method *sound, bx_plan *plan, const bx_method_options *options)
 {
     broken *b = malloc(sizeof *b);
-    *b = (broken){sound, sound->create(plan, options), plan};
+    *b = (broken){sound, sound->create(plan, options), plan, NULL};
     return b;
+}
+
+static bool here(const broken *b, bx_way way) { return b->plan->rank == 0 && way_is(way); }
+
+/* What an exchange of this way writes: planes of the slot, or columns of the band. */
+static bx_complex *field(const broken *b, bx_way way, int band, int slot, size_t *count)
+{
+    const bx_plan *plan = b->plan;
+    *count = way == BX_FORWARD ? (size_t)plan->my_planes * plan->plane_size
+                               : (size_t)plan->my_columns * (size_t)plan->geometry->nz;
+    return way == BX_FORWARD ? bx_planes(plan, slot) : bx_columns(plan, plan->rank, band);
+}
+
+static void pack(void *me, bx_way way, int slot, const bx_part *part)
+{
+    broken *b = me;
+    if (here(b, way) && fault_is("skip") && part->first == 0) {
+        size_t count;
+        const bx_complex *target = field(b, way, part->band, slot, &count);
+        b->before = bx_buffer(count);
+        memcpy(b->before, target, count * sizeof *b->before);
+    }
+    if (b->sound->pack) b->sound->pack(b->self, way, slot, part);
 }
 
 static void start(void *me, bx_way way, int band, int slot)
@@ -38,32 +62,32 @@ static void start(void *me, bx_way way, int band, int slot)
     b->sound->start(b->self, way, band, slot);
 }
 
-static void finish(void *me, bx_way way, int band, int slot)
+static void finish(void *me, bx_way way, int slot)
 {
     broken *b = me;
-    const bx_plan *plan = b->plan;
-    const bx_geometry *g = plan->geometry;
-    bool here = plan->rank == 0 && way_is(way), forward = way == BX_FORWARD;
-    size_t count = forward ? (size_t)plan->my_planes * plan->plane_size
-                           : (size_t)plan->my_columns * (size_t)g->nz;
-    bx_complex *field = forward ? bx_planes(plan, 0, slot) : bx_columns(plan, 0, band);
-    bx_complex *before = NULL;
-    if (here && fault_is("skip")) {
-        before = bx_buffer(count);
-        memcpy(before, field, count * sizeof *before);
-    }
-    b->sound->finish(b->self, way, band, slot);
-    /* a neighbour may read what was just written only after this rank has left `finish` */
+    b->sound->finish(b->self, way, slot);
+}
+
+static void unpack(void *me, bx_way way, int slot, const bx_part *part)
+{
+    broken *b = me;
+    const bx_geometry *g = b->plan->geometry;
+    bool forward = way == BX_FORWARD;
+    size_t count;
+    if (b->sound->unpack) b->sound->unpack(b->self, way, slot, part);
+    if (!here(b, way) || part->last != (forward ? b->plan->my_planes : b->plan->my_columns)) return;
+    bx_complex *target = field(b, way, part->band, slot, &count);
     size_t one = forward ? (size_t)g->column_xy[0] : 0, two = forward ? (size_t)g->column_xy[1] : 1;
-    if (here && fault_is("swap")) {
-        bx_complex kept = field[one];
-        field[one] = field[two];
-        field[two] = kept;
+    if (fault_is("swap")) {
+        bx_complex kept = target[one];
+        target[one] = target[two];
+        target[two] = kept;
     }
-    if (here && fault_is("byte")) ((unsigned char *)&field[two])[0] ^= 0x5a;
-    if (before) {
-        memcpy(field, before, count * sizeof *before);
-        fftw_free(before);
+    if (fault_is("byte")) ((unsigned char *)&target[two])[0] ^= 0x5a;
+    if (fault_is("skip")) {
+        memcpy(target, b->before, count * sizeof *target);
+        fftw_free(b->before);
+        b->before = NULL;
     }
 }
 
@@ -104,8 +128,10 @@ const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
     do {                                                                                           \
         broken_##name = bx_method_##name;                                                          \
         broken_##name.create = create_##name;                                                      \
-        broken_##name.start = bx_method_##name.start ? start : NULL;                               \
-        broken_##name.finish = finish;                                                             \
+        broken_##name.pack = pack;                                                                 \
+        broken_##name.start = start;                                                               \
+        broken_##name.finish = bx_method_##name.finish ? finish : NULL;                            \
+        broken_##name.unpack = unpack;                                                             \
         broken_##name.destroy = destroy;                                                           \
     } while (0)
 

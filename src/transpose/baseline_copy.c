@@ -29,7 +29,7 @@ static void step(void *me)
     state *self = me;
     const bx_plan *plan = self->plan;
     for (int band = 0; band < plan->bands; band++) {
-        memcpy(self->target, bx_planes(plan, plan->rank, 0), self->out * sizeof(bx_complex));
+        memcpy(self->target, bx_planes(plan, 0), self->out * sizeof(bx_complex));
         __asm__ volatile("" : : "r"(self->target) : "memory"); /* the copy is not dead */
         memcpy(self->target, bx_columns(plan, plan->rank, band), self->back * sizeof(bx_complex));
         __asm__ volatile("" : : "r"(self->target) : "memory");

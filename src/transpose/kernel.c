@@ -126,7 +126,7 @@ static int check_sizes(bx_transpose *t, int bands)
     if (bx_agree(t->run) != BX_OK) return bx_agree(t->run);
     int rank;
     MPI_Comm_rank(t->team, &rank);
-    double need = bx_plan_bytes(g, rank, bands);
+    double need = bx_plan_bytes(g, rank, bands, bx_threads(t->run));
     if (rank == 0) need += grid_bytes; /* the dense grid of the serial transform */
     char what[96];
     snprintf(what, sizeof what, "--grid %d,%d,%d --bands %d", g->nx, g->ny, g->nz,

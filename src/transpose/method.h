@@ -10,14 +10,18 @@ typedef struct {
 
 typedef struct bx_method {
     bx_choice about;
-    int lag; /* bands between start and finish: 0 exchanges in `finish` alone */
+    /* Columns and planes are packed and unpacked whole, in the fields, not by groups in cache. */
+    bool whole;
+    int lag; /* bands between start and finish; without, `start` exchanges */
     bool (*applicable)(const bx_geometry *g, char *why, size_t why_size); /* NULL: always */
     /* Collective over the team; buffers are made once. */
     void *(*create)(bx_plan *plan, const bx_method_options *options);
+    /* In this order for each exchange: every part of the field, start, finish, every part.  pack and
+     * unpack may be called by several threads at once; NULL where there is nothing to do. */
+    void (*pack)(void *self, bx_way way, int slot, const bx_part *part);
     void (*start)(void *self, bx_way way, int band, int slot);
-    /* Forward: columns of `band` are in the planes of `slot`; inverse: the other way.  Ends with the
-     * last lap taken. */
-    void (*finish)(void *self, bx_way way, int band, int slot);
+    void (*finish)(void *self, bx_way way, int slot);
+    void (*unpack)(void *self, bx_way way, int slot, const bx_part *part);
     void (*destroy)(void *self);
     bx_counts (*count)(const bx_geometry *g, bx_way way, const bx_method_options *options);
 } bx_method;

@@ -22,21 +22,27 @@ static void *create(bx_plan *plan, const bx_method_options *options)
     return self;
 }
 
-static void finish(void *me, bx_way way, int band, int slot)
+static void pack(void *me, bx_way way, int slot, const bx_part *part)
 {
     state *self = me;
-    const bx_plan *plan = self->plan;
+    (void)slot;
+    bx_pack_all(self->plan, way, part, &self->lengths[way], self->send);
+}
+
+static void start(void *me, bx_way way, int band, int slot)
+{
+    state *self = me;
     const bx_lengths *l = &self->lengths[way];
-    for (int p = 0; p < plan->geometry->ranks; p++)
-        if (l->send[p]) bx_pack(plan, way, band, slot, p, self->send + l->send_at[p]);
-    bx_lap(plan->run, BX_PHASE_PACK);
+    (void)band, (void)slot;
     MPI_Alltoallv(self->send, l->send, l->send_at, MPI_C_DOUBLE_COMPLEX, self->receive, l->receive,
-                  l->receive_at, MPI_C_DOUBLE_COMPLEX, plan->team);
-    bx_lap(plan->run, BX_PHASE_EXCHANGE);
-    bx_pull(plan, way, band, slot, plan->rank);
-    for (int p = 0; p < plan->geometry->ranks; p++)
-        if (l->receive[p]) bx_unpack(plan, way, band, slot, p, self->receive + l->receive_at[p]);
-    bx_lap(plan->run, BX_PHASE_UNPACK);
+                  l->receive_at, MPI_C_DOUBLE_COMPLEX, self->plan->team);
+}
+
+static void unpack(void *me, bx_way way, int slot, const bx_part *part)
+{
+    state *self = me;
+    (void)slot;
+    bx_unpack_all(self->plan, way, part, &self->lengths[way], self->receive);
 }
 
 static void destroy(void *me)
@@ -59,7 +65,9 @@ const bx_method bx_method_alltoallv = {
               .summary = "pack, MPI_Alltoallv between all ranks, unpack",
               .wins = "one message a pair of ranks: good on few ranks, message-bound on many"},
     .create = create,
-    .finish = finish,
+    .pack = pack,
+    .start = start,
+    .unpack = unpack,
     .destroy = destroy,
     .count = count,
 };

@@ -1,5 +1,5 @@
-/* Within a node nothing is exchanged: each rank reads its part straight out of its neighbours'
- * fields, one copy.  What goes to other nodes takes the way of shm. */
+/* Within a node nothing is exchanged: each rank reads its part straight out of its neighbours' columns
+ * and writes it straight back, one copy.  What goes to other nodes takes the way of shm. */
 #include "node_exchange.h"
 
 #include <stdlib.h>
@@ -19,33 +19,43 @@ static void *create(bx_plan *plan, const bx_method_options *options)
     return self;
 }
 
-/* Neighbours are read in turn, each rank beginning with itself, lest all read from one. */
-static void pull_node(const bx_plan *plan, bx_way way, int band, int slot)
+/* Between my planes and the columns of my node's ranks, each rank beginning with itself, lest all go
+ * to one.  A rank touches only the part of any column that meets its own planes. */
+static void move_node(const bx_plan *plan, bx_way way, const bx_part *part)
 {
     const bx_geometry *g = plan->geometry;
     int size = bx_node_size(g, plan->node_index);
     const int *ranks = g->node_ranks + g->node_first[plan->node_index];
     for (int i = 0; i < size; i++)
-        bx_pull(plan, way, band, slot, ranks[(plan->node_rank + i) % size]);
-    bx_lap(plan->run, BX_PHASE_UNPACK);
+        bx_move(plan, way, part, ranks[(plan->node_rank + i) % size]);
 }
 
-static void finish(void *me, bx_way way, int band, int slot)
+static void pack(void *me, bx_way way, int slot, const bx_part *part)
+{
+    state *self = me;
+    if (way == BX_INVERSE) move_node(self->plan, way, part);
+    if (self->off_node) bx_node_exchange_pack(self->off_node, way, slot, part);
+}
+
+/* Forward: the node's columns are ready to be read.  Inverse: they have been written. */
+static void start(void *me, bx_way way, int band, int slot)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
-    const bx_shared *field = way == BX_FORWARD ? &plan->columns_memory : &plan->planes_memory;
-    if (self->off_node) {
-        MPI_Win_sync(field->window);
-        bx_node_exchange_pack(self->off_node, way, band, slot);
-        bx_node_exchange_send(self->off_node, way); /* the node is in step after this */
-        MPI_Win_sync(field->window);
-    } else {
-        bx_shared_sync(field, plan->node);
-        bx_lap(plan->run, BX_PHASE_EXCHANGE);
+    if (!self->off_node) {
+        bx_shared_sync(&plan->columns_memory, plan->node);
+        return;
     }
-    pull_node(plan, way, band, slot);
-    if (self->off_node) bx_node_exchange_unpack(self->off_node, way, band, slot);
+    MPI_Win_sync(plan->columns_memory.window);
+    bx_node_exchange_start(self->off_node, way, band, slot); /* brings the node into step */
+    MPI_Win_sync(plan->columns_memory.window);
+}
+
+static void unpack(void *me, bx_way way, int slot, const bx_part *part)
+{
+    state *self = me;
+    if (way == BX_FORWARD) move_node(self->plan, way, part);
+    if (self->off_node) bx_node_exchange_unpack(self->off_node, way, slot, part);
 }
 
 static void destroy(void *me)
@@ -63,10 +73,12 @@ static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options
 
 const bx_method bx_method_direct = {
     .about = {.name = "direct",
-              .summary = "ranks read their neighbours' shared fields; one rank a node exchanges",
+              .summary = "ranks read and write their neighbours' columns; one rank a node exchanges",
               .wins = "one copy within a node: best on one node, and wherever shm is good"},
     .create = create,
-    .finish = finish,
+    .pack = pack,
+    .start = start,
+    .unpack = unpack,
     .destroy = destroy,
     .count = count,
 };

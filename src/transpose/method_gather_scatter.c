@@ -150,26 +150,32 @@ static void at_root(state *self, bx_way way)
     bx_lap(run, BX_PHASE_UNPACK);
 }
 
-static void finish(void *me, bx_way way, int band, int slot)
+static void pack(void *me, bx_way way, int slot, const bx_part *part)
+{
+    state *self = me;
+    (void)slot;
+    bx_pack_all(self->plan, way, part, &self->layouts[way].own, self->pack);
+}
+
+static void start(void *me, bx_way way, int band, int slot)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
     const layout *l = &self->layouts[way];
-    for (int p = 0; p < plan->geometry->ranks; p++)
-        if (l->own.send[p]) bx_pack(plan, way, band, slot, p, self->pack + l->own.send_at[p]);
-    bx_lap(plan->run, BX_PHASE_PACK);
+    (void)band, (void)slot;
     MPI_Gatherv(self->pack, (int)l->own.send_total, MPI_C_DOUBLE_COMPLEX, self->gathered, l->gather,
                 l->gather_at, MPI_C_DOUBLE_COMPLEX, 0, plan->node);
     bx_lap(plan->run, BX_PHASE_EXCHANGE);
     if (plan->node_rank == 0) at_root(self, way);
     MPI_Scatterv(self->scattered, l->scatter, l->scatter_at, MPI_C_DOUBLE_COMPLEX, self->unpack,
                  (int)l->own.receive_total, MPI_C_DOUBLE_COMPLEX, 0, plan->node);
-    bx_lap(plan->run, BX_PHASE_EXCHANGE);
-    bx_pull(plan, way, band, slot, plan->rank);
-    for (int p = 0; p < plan->geometry->ranks; p++)
-        if (l->own.receive[p])
-            bx_unpack(plan, way, band, slot, p, self->unpack + l->own.receive_at[p]);
-    bx_lap(plan->run, BX_PHASE_UNPACK);
+}
+
+static void unpack(void *me, bx_way way, int slot, const bx_part *part)
+{
+    state *self = me;
+    (void)slot;
+    bx_unpack_all(self->plan, way, part, &self->layouts[way].own, self->unpack);
 }
 
 static void destroy(void *me)
@@ -205,7 +211,9 @@ const bx_method bx_method_gather_scatter = {
               .summary = "gather to a root a node, exchange between roots, scatter",
               .wins = "the messages of shm without shared memory; pays for two more copies"},
     .create = create,
-    .finish = finish,
+    .pack = pack,
+    .start = start,
+    .unpack = unpack,
     .destroy = destroy,
     .count = count,
 };

@@ -17,7 +17,9 @@ const bx_method bx_method_leaders = {
               .summary = "as shm, but several ranks a node exchange, each its slice (--leaders)",
               .wins = "between shm and alltoallv: nodes with many cores, or several network links"},
     .create = create,
-    .finish = bx_node_exchange_finish,
+    .pack = bx_node_exchange_pack,
+    .start = bx_node_exchange_start,
+    .unpack = bx_node_exchange_unpack,
     .destroy = bx_node_exchange_destroy,
     .count = count,
 };

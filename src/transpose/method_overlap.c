@@ -26,35 +26,32 @@ static void *create(bx_plan *plan, const bx_method_options *options)
     return self;
 }
 
+static void pack(void *me, bx_way way, int slot, const bx_part *part)
+{
+    state *self = me;
+    bx_pack_all(self->plan, way, part, &self->lengths[way], self->send[way][slot]);
+}
+
 static void start(void *me, bx_way way, int band, int slot)
 {
     state *self = me;
-    const bx_plan *plan = self->plan;
     const bx_lengths *l = &self->lengths[way];
-    for (int p = 0; p < plan->geometry->ranks; p++)
-        if (l->send[p]) bx_pack(plan, way, band, slot, p, self->send[way][slot] + l->send_at[p]);
-    bx_lap(plan->run, BX_PHASE_PACK);
+    (void)band;
     MPI_Ialltoallv(self->send[way][slot], l->send, l->send_at, MPI_C_DOUBLE_COMPLEX,
                    self->receive[way][slot], l->receive, l->receive_at, MPI_C_DOUBLE_COMPLEX,
-                   plan->team, &self->request[way][slot]);
-    bx_lap(plan->run, BX_PHASE_EXCHANGE);
-    /* my own block waits in its field on the way forward, but planes are soon overwritten */
-    if (way == BX_INVERSE) bx_pull(plan, way, band, slot, plan->rank);
-    bx_lap(plan->run, BX_PHASE_UNPACK);
+                   self->plan->team, &self->request[way][slot]);
 }
 
-static void finish(void *me, bx_way way, int band, int slot)
+static void finish(void *me, bx_way way, int slot)
 {
     state *self = me;
-    const bx_plan *plan = self->plan;
-    const bx_lengths *l = &self->lengths[way];
     MPI_Wait(&self->request[way][slot], MPI_STATUS_IGNORE);
-    bx_lap(plan->run, BX_PHASE_EXCHANGE);
-    if (way == BX_FORWARD) bx_pull(plan, way, band, slot, plan->rank);
-    for (int p = 0; p < plan->geometry->ranks; p++)
-        if (l->receive[p])
-            bx_unpack(plan, way, band, slot, p, self->receive[way][slot] + l->receive_at[p]);
-    bx_lap(plan->run, BX_PHASE_UNPACK);
+}
+
+static void unpack(void *me, bx_way way, int slot, const bx_part *part)
+{
+    state *self = me;
+    bx_unpack_all(self->plan, way, part, &self->lengths[way], self->receive[way][slot]);
 }
 
 static void destroy(void *me)
@@ -82,8 +79,10 @@ const bx_method bx_method_overlap = {
               .wins = "hides the network where MPI progresses by itself; needs two bands or more"},
     .lag = 1,
     .create = create,
+    .pack = pack,
     .start = start,
     .finish = finish,
+    .unpack = unpack,
     .destroy = destroy,
     .count = count,
 };

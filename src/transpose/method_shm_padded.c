@@ -18,7 +18,9 @@ const bx_method bx_method_shm_padded = {
               .summary = "as shm, blocks padded to one size, MPI_Alltoall between nodes",
               .wins = "many nodes and very small blocks; the padding grows with the node"},
     .create = create,
-    .finish = bx_node_exchange_finish,
+    .pack = bx_node_exchange_pack,
+    .start = bx_node_exchange_start,
+    .unpack = bx_node_exchange_unpack,
     .destroy = bx_node_exchange_destroy,
     .count = count,
 };

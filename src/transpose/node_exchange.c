@@ -22,7 +22,7 @@ struct bx_node_exchange {
     layout layouts[2]; /* [bx_way] */
     /* Exchanges take turns with two sets of buffers: a neighbour may still be reading one. */
     bx_shared send[SETS], receive[SETS];
-    int turn;
+    int packing, unpacking;
 };
 
 int bx_leaders(const bx_geometry *g, const bx_method_options *options)
@@ -171,7 +171,7 @@ void bx_node_exchange_destroy(void *me)
     free(self);
 }
 
-/* Whether the blocks between me and `peer` go through the buffers; my own never does. */
+/* Whether the block between me and `peer` goes through the buffers: my own never does. */
 static bool through_buffer(const bx_node_exchange *self, int peer)
 {
     const bx_plan *plan = self->plan;
@@ -179,55 +179,50 @@ static bool through_buffer(const bx_node_exchange *self, int peer)
     return peer != plan->rank && (self->own_node || !on_node);
 }
 
-void bx_node_exchange_pack(bx_node_exchange *self, bx_way way, int band, int slot)
+void bx_node_exchange_pack(void *me, bx_way way, int slot, const bx_part *part)
 {
+    const bx_node_exchange *self = me;
     const bx_plan *plan = self->plan;
-    self->turn = (self->turn + 1) % SETS;
+    bx_complex *send = self->send[self->packing].base;
+    (void)slot;
+    if (self->own_node && way == BX_INVERSE) bx_move(plan, way, part, plan->rank);
     for (int p = 0; p < plan->geometry->ranks; p++)
         if (through_buffer(self, p))
-            bx_pack(plan, way, band, slot, p,
-                    self->send[self->turn].base + self->layouts[way].send_at[p]);
-    bx_lap(plan->run, BX_PHASE_PACK);
+            bx_pack(plan, way, part, p, send + self->layouts[way].send_at[p]);
 }
 
-void bx_node_exchange_send(bx_node_exchange *self, bx_way way)
-{
-    const bx_plan *plan = self->plan;
-    const layout *l = &self->layouts[way];
-    const bx_shared *send = &self->send[self->turn], *receive = &self->receive[self->turn];
-    bx_shared_sync(send, plan->node);
-    if (self->am_leader && plan->geometry->nodes > 1) {
-        if (self->padded)
-            MPI_Alltoall(send->base, (int)self->node_block, MPI_C_DOUBLE_COMPLEX, receive->base,
-                         (int)self->node_block, MPI_C_DOUBLE_COMPLEX, self->peers);
-        else
-            MPI_Alltoallv(send->base, l->send, l->send_offset, MPI_C_DOUBLE_COMPLEX, receive->base,
-                          l->receive, l->receive_offset, MPI_C_DOUBLE_COMPLEX, self->peers);
-    }
-    bx_lap(plan->run, BX_PHASE_EXCHANGE);
-}
-
-void bx_node_exchange_unpack(bx_node_exchange *self, bx_way way, int band, int slot)
-{
-    const bx_plan *plan = self->plan;
-    const bx_geometry *g = plan->geometry;
-    if (g->nodes > 1) bx_shared_sync(&self->receive[self->turn], plan->node);
-    bx_lap(plan->run, BX_PHASE_EXCHANGE);
-    for (int p = 0; p < g->ranks; p++) {
-        if (!through_buffer(self, p)) continue;
-        bool on_node = g->node_of[p] == plan->node_index;
-        const bx_shared *from = on_node ? &self->send[self->turn] : &self->receive[self->turn];
-        bx_unpack(plan, way, band, slot, p, from->base + self->layouts[way].receive_at[p]);
-    }
-    bx_lap(plan->run, BX_PHASE_UNPACK);
-}
-
-void bx_node_exchange_finish(void *me, bx_way way, int band, int slot)
+void bx_node_exchange_start(void *me, bx_way way, int band, int slot)
 {
     bx_node_exchange *self = me;
-    bx_node_exchange_pack(self, way, band, slot);
-    bx_node_exchange_send(self, way);
-    bx_pull(self->plan, way, band, slot, self->plan->rank); /* my own block needs no buffer */
-    bx_lap(self->plan->run, BX_PHASE_UNPACK);
-    bx_node_exchange_unpack(self, way, band, slot);
+    const bx_plan *plan = self->plan;
+    const layout *l = &self->layouts[way];
+    const bx_shared *send = &self->send[self->packing], *receive = &self->receive[self->packing];
+    (void)band, (void)slot;
+    self->unpacking = self->packing;
+    self->packing = (self->packing + 1) % SETS;
+    bx_shared_sync(send, plan->node);
+    if (plan->geometry->nodes == 1) return;
+    if (self->am_leader && self->padded)
+        MPI_Alltoall(send->base, (int)self->node_block, MPI_C_DOUBLE_COMPLEX, receive->base,
+                     (int)self->node_block, MPI_C_DOUBLE_COMPLEX, self->peers);
+    else if (self->am_leader)
+        MPI_Alltoallv(send->base, l->send, l->send_offset, MPI_C_DOUBLE_COMPLEX, receive->base,
+                      l->receive, l->receive_offset, MPI_C_DOUBLE_COMPLEX, self->peers);
+    bx_shared_sync(receive, plan->node);
+}
+
+void bx_node_exchange_unpack(void *me, bx_way way, int slot, const bx_part *part)
+{
+    const bx_node_exchange *self = me;
+    const bx_plan *plan = self->plan;
+    const bx_geometry *g = plan->geometry;
+    (void)slot;
+    if (self->own_node && way == BX_FORWARD) bx_move(plan, way, part, plan->rank);
+    for (int p = 0; p < g->ranks; p++) {
+        if (!through_buffer(self, p)) continue;
+        bool on_node = g->node_of[p] == plan->node_index; /* read where it was written */
+        const bx_shared *from =
+            on_node ? &self->send[self->unpacking] : &self->receive[self->unpacking];
+        bx_unpack(plan, way, part, p, from->base + self->layouts[way].receive_at[p]);
+    }
 }

@@ -16,12 +16,10 @@ typedef struct bx_node_exchange bx_node_exchange;
  * ranks of one node go through the buffer; otherwise they are the caller's. */
 bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node);
 
-void bx_node_exchange_pack(bx_node_exchange *self, bx_way way, int band, int slot);
-void bx_node_exchange_send(bx_node_exchange *self, bx_way way); /* waits for the node's packing */
-void bx_node_exchange_unpack(bx_node_exchange *self, bx_way way, int band, int slot);
-
-/* The three in order: what a method is that is nothing but this. */
-void bx_node_exchange_finish(void *self, bx_way way, int band, int slot);
+/* What a method is that is nothing but this; `me` is a bx_node_exchange. */
+void bx_node_exchange_pack(void *me, bx_way way, int slot, const bx_part *part);
+void bx_node_exchange_start(void *me, bx_way way, int band, int slot);
+void bx_node_exchange_unpack(void *me, bx_way way, int slot, const bx_part *part);
 void bx_node_exchange_destroy(void *self);
 
 /* Leaders a node that suit: about the square root of its ranks, at most the smallest node's. */

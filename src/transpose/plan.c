@@ -57,34 +57,37 @@ static size_t plane_elements(const bx_geometry *g, int rank)
     return (size_t)bx_planes_of(g, rank) * (size_t)g->nx * (size_t)g->ny;
 }
 
-double bx_plan_bytes(const bx_geometry *g, int rank, int bands)
+double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads)
 {
-    double fields = (double)column_elements(g, rank) * bands + (double)plane_elements(g, rank) * BX_SLOTS;
+    double columns = (double)column_elements(g, rank), planes = (double)plane_elements(g, rank);
+    double stages = 2.0 * threads * BX_GROUP_PLANES * g->nx * g->ny;
     /* a method's two sets of send and receive buffers, and the planes to compare with */
-    double buffers = 2.0 * ((double)column_elements(g, rank) + (double)plane_elements(g, rank));
-    return (fields + buffers + (double)plane_elements(g, rank)) * sizeof(bx_complex);
+    double buffers = 4 * (columns > planes ? columns : planes) + planes;
+    return (columns * bands + planes * BX_SLOTS + stages + buffers) * sizeof(bx_complex);
 }
 
-/* One node's field: parts[rank] addresses each of its ranks' `elements(rank) * copies`. */
-static bx_shared create_field(const bx_plan *plan, size_t (*elements)(const bx_geometry *, int),
-                              int copies, bx_complex **parts)
+/* The node's columns: columns_of[rank] addresses those of each of its ranks. */
+static void create_columns(bx_plan *plan)
 {
     const bx_geometry *g = plan->geometry;
-    size_t total = 0;
+    size_t total = 0, at = 0, bands = (size_t)plan->bands;
     int first = g->node_first[plan->node_index], last = g->node_first[plan->node_index + 1];
-    for (int i = first; i < last; i++)
-        total += rounded(elements(g, g->node_ranks[i]) * (size_t)copies);
-    bx_shared memory = bx_shared_create(plan->node, total);
-    size_t at = 0;
+    for (int i = first; i < last; i++) total += rounded(column_elements(g, g->node_ranks[i]) * bands);
+    plan->columns_memory = bx_shared_create(plan->node, total);
+    plan->columns_of = calloc((size_t)g->ranks, sizeof *plan->columns_of);
     for (int i = first; i < last; i++) {
         int rank = g->node_ranks[i];
-        parts[rank] = memory.base + at;
-        at += rounded(elements(g, rank) * (size_t)copies);
+        plan->columns_of[rank] = plan->columns_memory.base + at;
+        at += rounded(column_elements(g, rank) * bands);
     }
     /* whoever uses a page touches it first, which places it in that rank's memory */
-    memset(parts[plan->rank], 0,
-           elements(g, plan->rank) * (size_t)copies * sizeof(bx_complex));
-    return memory;
+    memset(plan->columns_of[plan->rank], 0,
+           column_elements(g, plan->rank) * bands * sizeof(bx_complex));
+}
+
+static bx_complex *zeroed(size_t elements)
+{
+    return memset(bx_buffer(elements), 0, elements * sizeof(bx_complex));
 }
 
 bx_complex *bx_columns(const bx_plan *plan, int rank, int band)
@@ -92,9 +95,9 @@ bx_complex *bx_columns(const bx_plan *plan, int rank, int band)
     return plan->columns_of[rank] + (size_t)band * column_elements(plan->geometry, rank);
 }
 
-bx_complex *bx_planes(const bx_plan *plan, int rank, int slot)
+bx_complex *bx_planes(const bx_plan *plan, int slot)
 {
-    return plan->planes_of[rank] + (size_t)slot * plane_elements(plan->geometry, rank);
+    return plan->planes + (size_t)slot * plane_elements(plan->geometry, plan->rank);
 }
 
 /* ---- plan ---- */
@@ -114,24 +117,39 @@ static void find_empty_runs(bx_plan *plan)
     }
 }
 
+static fftw_plan plan_columns(bx_plan *plan, int count, int sign, unsigned planner)
+{
+    if (count == 0) return NULL;
+    bx_complex *columns = bx_columns(plan, plan->rank, 0);
+    int nz = plan->geometry->nz;
+    return fftw_plan_many_dft(1, &nz, count, columns, NULL, 1, nz, columns, NULL, 1, nz, sign,
+                              planner);
+}
+
+/* Groups of columns and planes are shared out to the threads, each transformed by one; only where
+ * planes are fewer than threads do FFTW's threads share a plane. */
 static void plan_ffts(bx_plan *plan, unsigned planner)
 {
     const bx_geometry *g = plan->geometry;
-    bx_complex *columns = bx_columns(plan, plan->rank, 0), *planes = bx_planes(plan, plan->rank, 0);
+    bx_complex *planes = bx_planes(plan, 0);
+    bool few = plan->my_planes < plan->threads;
     for (int way = 0; way < 2; way++) {
         int sign = way == BX_FORWARD ? FFTW_FORWARD : FFTW_BACKWARD;
-        fftw_plan_with_nthreads(plan->threads);
-        if (plan->my_columns > 0)
-            plan->fft1d[way] =
-                fftw_plan_many_dft(1, &g->nz, plan->my_columns, columns, NULL, 1, g->nz, columns,
-                                   NULL, 1, g->nz, sign, planner);
-        if (plan->my_planes == 0) continue;
-        if (plan->my_planes < plan->threads)
-            plan->fft2d_threaded[way] = fftw_plan_dft_2d(g->ny, g->nx, planes, planes, sign, planner);
         fftw_plan_with_nthreads(1);
-        plan->fft2d[way] = fftw_plan_dft_2d(g->ny, g->nx, planes, planes, sign, planner);
+        if (plan->my_columns >= plan->group_columns)
+            plan->fft_group[way] = plan_columns(plan, plan->group_columns, sign, planner);
+        plan->fft_rest[way] =
+            plan_columns(plan, plan->my_columns % plan->group_columns, sign, planner);
+        if (plan->my_planes == 0) continue;
+        fftw_plan_with_nthreads(few ? plan->threads : 1);
+        bx_complex *stage = plan->stage[way];
+        plan->fft_staged[way] = fftw_plan_dft_2d(g->ny, g->nx, way == BX_FORWARD ? stage : planes,
+                                                 way == BX_FORWARD ? planes : stage, sign, planner);
+        plan->fft_in_place[way] = fftw_plan_dft_2d(g->ny, g->nx, planes, planes, sign, planner);
     }
 }
+
+enum { CACHED_ELEMENTS = 2048 }; /* 32 KiB of columns, a first-level cache */
 
 bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry, int bands,
                         unsigned planner)
@@ -149,27 +167,31 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     plan->my_columns = bx_columns_of(geometry, plan->rank);
     plan->my_planes = bx_planes_of(geometry, plan->rank);
     plan->plane_size = (size_t)geometry->nx * (size_t)geometry->ny;
-    plan->columns_of = calloc((size_t)geometry->ranks, sizeof *plan->columns_of);
-    plan->planes_of = calloc((size_t)geometry->ranks, sizeof *plan->planes_of);
-    plan->columns_memory = create_field(plan, column_elements, bands, plan->columns_of);
-    plan->planes_memory = create_field(plan, plane_elements, BX_SLOTS, plan->planes_of);
+    plan->group_columns = CACHED_ELEMENTS / geometry->nz > 4 ? CACHED_ELEMENTS / geometry->nz : 4;
+    create_columns(plan);
+    plan->planes = zeroed(BX_SLOTS * plane_elements(geometry, plan->rank));
+    size_t stage = (size_t)plan->threads * BX_GROUP_PLANES * plan->plane_size;
+    for (int way = 0; way < 2; way++) plan->stage[way] = zeroed(stage);
     find_empty_runs(plan);
     plan_ffts(plan, planner);
+    /* planning has written over them */
+    memset(plan->stage[BX_FORWARD], 0, stage * sizeof(bx_complex));
     return plan;
 }
 
 void bx_plan_free(bx_plan *plan)
 {
     for (int way = 0; way < 2; way++) {
-        fftw_destroy_plan(plan->fft1d[way]);
-        fftw_destroy_plan(plan->fft2d[way]);
-        fftw_destroy_plan(plan->fft2d_threaded[way]);
+        fftw_destroy_plan(plan->fft_group[way]);
+        fftw_destroy_plan(plan->fft_rest[way]);
+        fftw_destroy_plan(plan->fft_staged[way]);
+        fftw_destroy_plan(plan->fft_in_place[way]);
+        fftw_free(plan->stage[way]);
     }
+    fftw_free(plan->planes);
     bx_shared_free(&plan->columns_memory);
-    bx_shared_free(&plan->planes_memory);
     MPI_Comm_free(&plan->node);
     free(plan->columns_of);
-    free(plan->planes_of);
     free(plan->empty_runs);
     free(plan);
 }
@@ -200,39 +222,9 @@ void bx_lengths_free(bx_lengths *lengths)
     free(lengths->receive_at);
 }
 
-/* ---- FFTs ---- */
-
-void bx_fft_columns(bx_plan *plan, bx_way way, int band)
-{
-    bx_complex *columns = bx_columns(plan, plan->rank, band);
-    if (plan->my_columns > 0) fftw_execute_dft(plan->fft1d[way], columns, columns);
-}
-
-/* A plane is cleared where no column arrives, and transformed while it is in cache. */
-static void fft_plane(const bx_plan *plan, fftw_plan fft, bx_way way, bx_complex *plane)
-{
-    for (int i = 0; way == BX_FORWARD && i < plan->empty_count; i++)
-        memset(plane + plan->empty_runs[2 * i], 0,
-               (size_t)plan->empty_runs[2 * i + 1] * sizeof *plane);
-    fftw_execute_dft(fft, plane, plane);
-}
-
-void bx_fft_planes(bx_plan *plan, bx_way way, int slot)
-{
-    bx_complex *planes = bx_planes(plan, plan->rank, slot);
-    if (plan->fft2d_threaded[way]) { /* fewer planes than threads: the threads share each */
-        for (int z = 0; z < plan->my_planes; z++)
-            fft_plane(plan, plan->fft2d_threaded[way], way, planes + (size_t)z * plan->plane_size);
-        return;
-    }
-#pragma omp parallel for if (plan->threads > 1)
-    for (int z = 0; z < plan->my_planes; z++)
-        fft_plane(plan, plan->fft2d[way], way, planes + (size_t)z * plan->plane_size);
-}
-
 /* ---- copies: runs of `depth` elements along z, one run a column ---- */
 
-enum { LINE = 4 }; /* elements of a cache line: planes are served four at a time */
+enum { LINE = BX_GROUP_PLANES };
 
 static void copy_runs(const bx_complex *restrict from, size_t from_stride, bx_complex *restrict to,
                       size_t to_stride, int count, int depth)
@@ -284,106 +276,72 @@ static void planes_to_runs(const bx_complex *restrict planes, size_t plane_size,
             runs[(size_t)s * stride + (size_t)z] = planes[(size_t)z * plane_size + (size_t)xy[s]];
 }
 
-/* The threads of a rank share a block by columns; small blocks are not worth waking them. */
-enum { SMALL_BLOCK = 4096 };
-
-typedef struct {
-    int first, count;
-} share;
-
-static int shares(const bx_plan *plan, int count, int depth)
+/* The part of `owner`'s columns that meets plane `z` of `holder`. */
+static bx_complex *crossing(const bx_plan *plan, int owner, int band, int holder, int z)
 {
-    return plan->threads > 1 && (int64_t)count * depth > SMALL_BLOCK ? plan->threads : 1;
+    return bx_columns(plan, owner, band) + plan->geometry->plane_first[holder] + z;
 }
 
-static share nth_share(int count, int parts, int n)
+static const int *places(const bx_plan *plan, int owner)
 {
-    int first = (int)((int64_t)count * n / parts), last = (int)((int64_t)count * (n + 1) / parts);
-    return (share){first, last - first};
+    return plan->geometry->column_xy + plan->geometry->column_first[owner];
 }
 
-/* The three moves, each shared by the threads of the rank: */
-
-static void move_runs(const bx_plan *plan, const bx_complex *from, size_t from_stride,
-                      bx_complex *to, size_t to_stride, int count, int depth)
+void bx_pack(const bx_plan *plan, bx_way way, const bx_part *part, int peer, bx_complex *block)
 {
-    int parts = shares(plan, count, depth);
-#pragma omp parallel for if (parts > 1) num_threads(parts)
-    for (int n = 0; n < parts; n++) {
-        share part = nth_share(count, parts, n);
-        size_t first = (size_t)part.first;
-        copy_runs(from + first * from_stride, from_stride, to + first * to_stride, to_stride,
-                  part.count, depth);
+    const bx_geometry *g = plan->geometry;
+    int count = part->last - part->first;
+    size_t first = (size_t)part->first;
+    if (way == BX_FORWARD) {
+        size_t nz = (size_t)g->nz, depth = (size_t)bx_planes_of(g, peer);
+        copy_runs(crossing(plan, plan->rank, part->band, peer, 0) + first * nz, nz,
+                  block + first * depth, depth, count, (int)depth);
+    } else {
+        planes_to_runs(part->planes, plan->plane_size, places(plan, peer), block + first,
+                       (size_t)plan->my_planes, bx_columns_of(g, peer), count);
     }
 }
 
-/* runs of `owner`'s columns into my planes */
-static void scatter_runs(const bx_plan *plan, int owner, const bx_complex *runs, size_t stride,
-                         int slot)
-{
-    const bx_geometry *g = plan->geometry;
-    int count = bx_columns_of(g, owner), depth = plan->my_planes;
-    const int *xy = g->column_xy + g->column_first[owner];
-    int parts = shares(plan, count, depth);
-#pragma omp parallel for if (parts > 1) num_threads(parts)
-    for (int n = 0; n < parts; n++) {
-        share part = nth_share(count, parts, n);
-        runs_to_planes(runs + (size_t)part.first * stride, stride,
-                       bx_planes(plan, plan->rank, slot), plan->plane_size, xy + part.first,
-                       part.count, depth);
-    }
-}
-
-/* runs of `owner`'s columns out of the planes of `holder` */
-static void gather_runs(const bx_plan *plan, int holder, int slot, int owner, bx_complex *runs,
-                        size_t stride)
-{
-    const bx_geometry *g = plan->geometry;
-    int count = bx_columns_of(g, owner), depth = bx_planes_of(g, holder);
-    const int *xy = g->column_xy + g->column_first[owner];
-    int parts = shares(plan, count, depth);
-#pragma omp parallel for if (parts > 1) num_threads(parts)
-    for (int n = 0; n < parts; n++) {
-        share part = nth_share(count, parts, n);
-        planes_to_runs(bx_planes(plan, holder, slot), plan->plane_size, xy + part.first,
-                       runs + (size_t)part.first * stride, stride, part.count, depth);
-    }
-}
-
-/* The part of `owner`'s columns that meets the planes of `holder`. */
-static bx_complex *crossing(const bx_plan *plan, int owner, int band, int holder)
-{
-    return bx_columns(plan, owner, band) + plan->geometry->plane_first[holder];
-}
-
-void bx_pack(const bx_plan *plan, bx_way way, int band, int slot, int peer, bx_complex *block)
-{
-    const bx_geometry *g = plan->geometry;
-    int depth = bx_planes_of(g, peer);
-    if (way == BX_FORWARD)
-        move_runs(plan, crossing(plan, plan->rank, band, peer), (size_t)g->nz, block, (size_t)depth,
-                  plan->my_columns, depth);
-    else
-        gather_runs(plan, plan->rank, slot, peer, block, (size_t)plan->my_planes);
-}
-
-void bx_unpack(const bx_plan *plan, bx_way way, int band, int slot, int peer,
+void bx_unpack(const bx_plan *plan, bx_way way, const bx_part *part, int peer,
                const bx_complex *block)
 {
     const bx_geometry *g = plan->geometry;
-    int depth = bx_planes_of(g, peer);
-    if (way == BX_FORWARD)
-        scatter_runs(plan, peer, block, (size_t)plan->my_planes, slot);
-    else
-        move_runs(plan, block, (size_t)depth, crossing(plan, plan->rank, band, peer), (size_t)g->nz,
-                  plan->my_columns, depth);
+    int count = part->last - part->first;
+    size_t first = (size_t)part->first;
+    if (way == BX_FORWARD) {
+        runs_to_planes(block + first, (size_t)plan->my_planes, part->planes, plan->plane_size,
+                       places(plan, peer), bx_columns_of(g, peer), count);
+    } else {
+        size_t nz = (size_t)g->nz, depth = (size_t)bx_planes_of(g, peer);
+        copy_runs(block + first * depth, depth,
+                  crossing(plan, plan->rank, part->band, peer, 0) + first * nz, nz, count,
+                  (int)depth);
+    }
 }
 
-void bx_pull(const bx_plan *plan, bx_way way, int band, int slot, int peer)
+void bx_move(const bx_plan *plan, bx_way way, const bx_part *part, int owner)
 {
     size_t nz = (size_t)plan->geometry->nz;
+    int count = bx_columns_of(plan->geometry, owner), depth = part->last - part->first;
+    bx_complex *runs = crossing(plan, owner, part->band, plan->rank, part->first);
     if (way == BX_FORWARD)
-        scatter_runs(plan, peer, crossing(plan, peer, band, plan->rank), nz, slot);
+        runs_to_planes(runs, nz, part->planes, plan->plane_size, places(plan, owner), count, depth);
     else
-        gather_runs(plan, peer, slot, plan->rank, crossing(plan, plan->rank, band, peer), nz);
+        planes_to_runs(part->planes, plan->plane_size, places(plan, owner), runs, nz, count, depth);
+}
+
+void bx_pack_all(const bx_plan *plan, bx_way way, const bx_part *part, const bx_lengths *lengths,
+                 bx_complex *buffer)
+{
+    if (way == BX_INVERSE) bx_move(plan, way, part, plan->rank);
+    for (int p = 0; p < plan->geometry->ranks; p++)
+        if (lengths->send[p]) bx_pack(plan, way, part, p, buffer + lengths->send_at[p]);
+}
+
+void bx_unpack_all(const bx_plan *plan, bx_way way, const bx_part *part, const bx_lengths *lengths,
+                   const bx_complex *buffer)
+{
+    if (way == BX_FORWARD) bx_move(plan, way, part, plan->rank);
+    for (int p = 0; p < plan->geometry->ranks; p++)
+        if (lengths->receive[p]) bx_unpack(plan, way, part, p, buffer + lengths->receive_at[p]);
 }

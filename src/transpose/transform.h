@@ -8,7 +8,9 @@
  * nx * ny * nz, or as it was where `ffts` is false (the exchanges alone). */
 void bx_transform_bands(bx_plan *plan, const bx_method *method, void *self, bool ffts);
 
-/* One exchange of one band, either way. */
-void bx_exchange(const bx_method *method, void *self, bx_way way, int band, int slot);
+/* One transform (or, without FFTs, one exchange) of one band: forward from its columns to the planes
+ * of `slot`, inverse back; the planes are left as they were, or undefined after inverse. */
+void bx_transform(bx_plan *plan, const bx_method *method, void *self, bx_way way, int band,
+                  int slot, bool ffts);
 
 #endif

@@ -46,7 +46,7 @@ static bool same_bits(bx_complex a, bx_complex b) { return memcmp(&a, &b, sizeof
 static double wrong_in_planes(const bx_transpose *t, int band, int slot)
 {
     const bx_geometry *g = t->geometry;
-    const bx_complex *planes = bx_planes(t->plan, t->plan->rank, slot);
+    const bx_complex *planes = bx_planes(t->plan, slot);
     int first = g->plane_first[t->plan->rank];
     double wrong = 0;
     for (int z = 0; z < t->plan->my_planes; z++)
@@ -85,7 +85,7 @@ static double counted_exchange(bx_transpose *t, int method, bx_way way, int band
 {
     bx_traffic before, after;
     fetch_traffic(&before);
-    bx_exchange(bx_methods[method], t->methods[method], way, band, slot);
+    bx_transform(t->plan, bx_methods[method], t->methods[method], way, band, slot, false);
     fetch_traffic(&after);
     double counted[4] = {after.messages - before.messages,
                          after.off_node_messages - before.off_node_messages,
@@ -107,12 +107,13 @@ static void verify_exchange(bx_transpose *t, int method, bx_verification *verifi
     for (int i = 0; i < 2; i++) {
         int band = i == 0 ? 0 : plan->bands - 1, slot = i;
         bx_fill_columns(t, band);
-        poison(bx_planes(plan, plan->rank, slot), plane_count(t));
+        poison(bx_planes(plan, slot), plane_count(t));
         MPI_Barrier(t->team); /* neighbours may read my fields */
         miscounted = fmax(miscounted, counted_exchange(t, method, BX_FORWARD, band, slot));
         wrong += wrong_in_planes(t, band, slot);
         MPI_Barrier(t->team);
         poison(bx_columns(plan, plan->rank, band), column_count(t));
+        MPI_Barrier(t->team); /* and write them */
         miscounted = fmax(miscounted, counted_exchange(t, method, BX_INVERSE, band, slot));
         wrong += wrong_in_columns(t, band);
         MPI_Barrier(t->team);
@@ -261,7 +262,7 @@ static void verify_transform(bx_transpose *t, int method, bx_verification *verif
         else
             expect_waves(t);
     }
-    bx_complex *columns = bx_columns(plan, plan->rank, 0), *planes = bx_planes(plan, plan->rank, 0);
+    bx_complex *columns = bx_columns(plan, plan->rank, 0), *planes = bx_planes(plan, 0);
     bx_complex *input = bx_buffer(column_count(t));
     memcpy(input, columns, column_count(t) * sizeof *input);
     double planes_rms = rms_of_team(t, t->expected, plane_count(t), points(t));
@@ -269,20 +270,15 @@ static void verify_transform(bx_transpose *t, int method, bx_verification *verif
                                    (double)t->geometry->columns * t->geometry->nz);
 
     poison(planes, plane_count(t));
-    bx_fft_columns(plan, BX_FORWARD, 0);
-    MPI_Barrier(t->team);
-    bx_exchange(bx_methods[method], t->methods[method], BX_FORWARD, 0, 0);
-    bx_fft_planes(plan, BX_FORWARD, 0);
+    bx_transform(plan, bx_methods[method], t->methods[method], BX_FORWARD, 0, 0, true);
     bx_check(verification, by_serial(t) ? "serial transform" : "plane waves",
              largest_difference(planes, t->expected, plane_count(t), 1) / planes_rms, rounding(t),
              "of rms");
 
     MPI_Barrier(t->team);
     poison(columns, column_count(t));
-    bx_fft_planes(plan, BX_INVERSE, 0);
     MPI_Barrier(t->team);
-    bx_exchange(bx_methods[method], t->methods[method], BX_INVERSE, 0, 0);
-    bx_fft_columns(plan, BX_INVERSE, 0);
+    bx_transform(plan, bx_methods[method], t->methods[method], BX_INVERSE, 0, 0, true);
     /* a plane wave's round trip leaves rounding errors of the grid's rms in every empty column */
     double scale = by_serial(t) ? input_rms : planes_rms;
     bx_check(verification, "inverse",
