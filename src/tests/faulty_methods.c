@@ -35,60 +35,69 @@ static void *create(const bx_method *sound, bx_plan *plan, const bx_method_optio
 
 static bool here(const broken *b, bx_way way) { return b->plan->rank == 0 && way_is(way); }
 
-/* What an exchange of this way writes: planes of the slot, or columns of the band. */
-static bx_complex *field(const broken *b, bx_way way, int band, int slot, size_t *count)
+/* What an exchange of this way writes: planes, or the inverse half-transformed field. */
+static bx_complex *target(const broken *b, bx_way way, int slot, size_t *count)
 {
     const bx_plan *plan = b->plan;
     *count = way == BX_FORWARD ? (size_t)plan->my_planes * plan->plane_size
                                : (size_t)plan->my_columns * (size_t)plan->geometry->nz;
-    return way == BX_FORWARD ? bx_planes(plan, slot) : bx_columns(plan, plan->rank, band);
+    return way == BX_FORWARD ? bx_planes(plan, slot) : bx_half(plan, way, slot, plan->rank);
 }
 
-static void pack(void *me, bx_way way, int slot, const bx_part *part)
+static void before_exchange(broken *b, bx_way way, int slot)
 {
-    broken *b = me;
-    if (here(b, way) && fault_is("skip") && part->first == 0) {
-        size_t count;
-        const bx_complex *target = field(b, way, part->band, slot, &count);
-        b->before = bx_buffer(count);
-        memcpy(b->before, target, count * sizeof *b->before);
+    size_t count;
+    if (!here(b, way) || !fault_is("skip")) return;
+    const bx_complex *field = target(b, way, slot, &count);
+    b->before = bx_buffer(count);
+    memcpy(b->before, field, count * sizeof *b->before);
+}
+
+static void after_exchange(broken *b, bx_way way, int slot)
+{
+    size_t count;
+    if (!here(b, way)) return;
+    bx_complex *field = target(b, way, slot, &count);
+    const int *xy = b->plan->geometry->column_xy;
+    size_t one = way == BX_FORWARD ? (size_t)xy[0] : 0, two = way == BX_FORWARD ? (size_t)xy[1] : 1;
+    if (fault_is("swap")) {
+        bx_complex kept = field[one];
+        field[one] = field[two];
+        field[two] = kept;
     }
-    if (b->sound->pack) b->sound->pack(b->self, way, slot, part);
+    if (fault_is("byte")) ((unsigned char *)&field[two])[0] ^= 0x5a;
+    if (fault_is("skip")) {
+        memcpy(field, b->before, count * sizeof *field);
+        fftw_free(b->before);
+    }
 }
 
-static void start(void *me, bx_way way, int band, int slot)
+static void start(void *me, bx_way way, int slot)
 {
     broken *b = me;
-    b->sound->start(b->self, way, band, slot);
+    if (way == BX_FORWARD) before_exchange(b, way, slot);
+    b->sound->start(b->self, way, slot);
 }
 
 static void finish(void *me, bx_way way, int slot)
 {
     broken *b = me;
-    b->sound->finish(b->self, way, slot);
+    if (b->sound->finish) b->sound->finish(b->self, way, slot);
+    if (way == BX_INVERSE) after_exchange(b, way, slot);
 }
 
-static void unpack(void *me, bx_way way, int slot, const bx_part *part)
+static void unpack(void *me, const bx_part *part)
 {
     broken *b = me;
-    const bx_geometry *g = b->plan->geometry;
-    bool forward = way == BX_FORWARD;
-    size_t count;
-    if (b->sound->unpack) b->sound->unpack(b->self, way, slot, part);
-    if (!here(b, way) || part->last != (forward ? b->plan->my_planes : b->plan->my_columns)) return;
-    bx_complex *target = field(b, way, part->band, slot, &count);
-    size_t one = forward ? (size_t)g->column_xy[0] : 0, two = forward ? (size_t)g->column_xy[1] : 1;
-    if (fault_is("swap")) {
-        bx_complex kept = target[one];
-        target[one] = target[two];
-        target[two] = kept;
-    }
-    if (fault_is("byte")) ((unsigned char *)&target[two])[0] ^= 0x5a;
-    if (fault_is("skip")) {
-        memcpy(target, b->before, count * sizeof *target);
-        fftw_free(b->before);
-        b->before = NULL;
-    }
+    b->sound->unpack(b->self, part);
+    if (part->last == b->plan->my_planes) after_exchange(b, BX_FORWARD, part->slot);
+}
+
+static void pack(void *me, const bx_part *part)
+{
+    broken *b = me;
+    if (part->first == 0) before_exchange(b, BX_INVERSE, part->slot);
+    b->sound->pack(b->self, part);
 }
 
 static void destroy(void *me)
@@ -128,10 +137,10 @@ const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
     do {                                                                                           \
         broken_##name = bx_method_##name;                                                          \
         broken_##name.create = create_##name;                                                      \
-        broken_##name.pack = pack;                                                                 \
         broken_##name.start = start;                                                               \
-        broken_##name.finish = bx_method_##name.finish ? finish : NULL;                            \
+        broken_##name.finish = finish;                                                             \
         broken_##name.unpack = unpack;                                                             \
+        broken_##name.pack = pack;                                                                 \
         broken_##name.destroy = destroy;                                                           \
     } while (0)
 

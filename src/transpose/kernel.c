@@ -225,10 +225,20 @@ void bx_fill_columns(bx_transpose *t, int band)
 {
     const bx_plan *plan = t->plan;
     int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
-    bx_complex *columns = bx_columns(plan, plan->rank, band);
+    bx_complex *columns = bx_columns(plan, band);
     for (int64_t s = 0; s < plan->my_columns; s++)
         for (int64_t z = 0; z < nz; z++)
             columns[s * nz + z] = bx_initial(t, band, first + s, z);
+}
+
+void bx_fill_half(bx_transpose *t, int band, int slot)
+{
+    const bx_plan *plan = t->plan;
+    int64_t first = t->geometry->column_first[plan->rank];
+    bx_complex *half = bx_half(plan, BX_FORWARD, slot, plan->rank);
+    for (int64_t z = 0; z < t->geometry->nz; z++)
+        for (int64_t s = 0; s < plan->my_columns; s++)
+            half[z * plan->my_columns + s] = bx_initial(t, band, first + s, z);
 }
 
 static void begin(void *state, size_t index, size_t point)
@@ -240,8 +250,11 @@ static void begin(void *state, size_t index, size_t point)
         bx_baselines[b]->begin(t->baselines[b]);
         return;
     }
-    for (int band = 0; band < t->plan->bands; band++) bx_fill_columns(t, band);
     t->steps = 0;
+    if (options.transpose_only)
+        for (int slot = 0; slot < BX_SLOTS; slot++) bx_fill_half(t, 0, slot);
+    else
+        for (int band = 0; band < t->plan->bands; band++) bx_fill_columns(t, band);
 }
 
 static void prepare(void *state, size_t index, size_t point)
@@ -254,13 +267,18 @@ static void prepare(void *state, size_t index, size_t point)
         bx_baselines[b]->begin(t->baselines[b]);
         return;
     }
-    /* divided, not multiplied by an inverse that is itself rounded: a loop would show it */
-    double points = options.transpose_only ? 1 : (double)plan->plane_size * t->geometry->nz;
     bx_complex factor = bx_turn(t->steps + 1) / bx_turn(t->steps);
+    size_t count = (size_t)plan->my_columns * (size_t)t->geometry->nz;
     t->steps++;
-    size_t count = (size_t)plan->bands * (size_t)plan->my_columns * (size_t)t->geometry->nz;
-    bx_complex *columns = bx_columns(plan, plan->rank, 0);
-    for (size_t i = 0; i < count; i++) columns[i] = columns[i] / points * factor;
+    for (int slot = 0; options.transpose_only && slot < BX_SLOTS; slot++) {
+        bx_complex *half = bx_half(plan, BX_FORWARD, slot, plan->rank);
+        for (size_t i = 0; i < count; i++) half[i] *= factor;
+    }
+    if (options.transpose_only) return;
+    /* divided, not multiplied by an inverse that is itself rounded: a loop would show it */
+    double points = (double)plan->plane_size * t->geometry->nz;
+    bx_complex *columns = bx_columns(plan, 0);
+    for (size_t i = 0; i < count * (size_t)plan->bands; i++) columns[i] = columns[i] / points * factor;
 }
 
 static void step(void *state, size_t index, size_t point)

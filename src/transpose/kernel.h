@@ -32,6 +32,7 @@ static inline bool bx_is_method(size_t index) { return index < (size_t)bx_method
 /* Element z of global column s of a band: what the fields hold before anything is done to them. */
 bx_complex bx_initial(const bx_transpose *t, int band, int64_t s, int64_t z);
 void bx_fill_columns(bx_transpose *t, int band);
+void bx_fill_half(bx_transpose *t, int band, int slot); /* the forward one, with the same */
 
 /* verify.c */
 void bx_transpose_verify(void *state, size_t method, size_t point, bx_verification *verification);

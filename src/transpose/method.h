@@ -8,20 +8,20 @@ typedef struct {
     int leaders; /* exchanging ranks a node asked for; 0: as many as suit */
 } bx_method_options;
 
+/* Between the half-transformed field and the planes of a slot.  Forward: start, finish, then unpack of
+ * every part of the planes.  Inverse: pack of every part, then start, finish. */
 typedef struct bx_method {
     bx_choice about;
-    /* Columns and planes are packed and unpacked whole, in the fields, not by groups in cache. */
-    bool whole;
-    int lag; /* bands between start and finish; without, `start` exchanges */
+    bool whole; /* planes are packed and unpacked all at once in their field, not one by one in cache */
+    int lag;    /* bands between start and finish */
     bool (*applicable)(const bx_geometry *g, char *why, size_t why_size); /* NULL: always */
     /* Collective over the team; buffers are made once. */
     void *(*create)(bx_plan *plan, const bx_method_options *options);
-    /* In this order for each exchange: every part of the field, start, finish, every part.  pack and
-     * unpack may be called by several threads at once; NULL where there is nothing to do. */
-    void (*pack)(void *self, bx_way way, int slot, const bx_part *part);
-    void (*start)(void *self, bx_way way, int band, int slot);
-    void (*finish)(void *self, bx_way way, int slot);
-    void (*unpack)(void *self, bx_way way, int slot, const bx_part *part);
+    void (*start)(void *self, bx_way way, int slot);
+    void (*finish)(void *self, bx_way way, int slot); /* NULL: start has done it all */
+    /* Called by several threads at once unless `whole`. */
+    void (*unpack)(void *self, const bx_part *part);
+    void (*pack)(void *self, const bx_part *part);
     void (*destroy)(void *self);
     bx_counts (*count)(const bx_geometry *g, bx_way way, const bx_method_options *options);
 } bx_method;

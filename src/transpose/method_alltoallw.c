@@ -1,109 +1,104 @@
-/* No packing: MPI_Alltoallw moves between the fields themselves, described by datatypes. */
+/* No packing: MPI_Alltoallw moves between the half-transformed field and the planes themselves. */
 #include "method.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 typedef struct {
     bx_plan *plan;
-    int *columns_count, *planes_count, *zeros; /* [ranks] 1 where there is a block */
-    MPI_Datatype *columns, *planes; /* [ranks] the block shared with each rank, in either field */
+    bx_lengths lengths;
+    int *half_bytes_at, *one, *zero;   /* [ranks] */
+    MPI_Datatype *element, *in_planes; /* [ranks] a block's type in either field */
 } state;
 
-/* My columns where they meet the planes of `peer`, run by run. */
-static MPI_Datatype in_columns(const bx_plan *plan, int peer)
+static bool applicable(const bx_geometry *g, char *why, size_t why_size)
 {
-    const bx_geometry *g = plan->geometry;
-    MPI_Datatype runs, placed;
-    MPI_Aint at = (MPI_Aint)g->plane_first[peer] * (MPI_Aint)sizeof(bx_complex);
-    MPI_Type_vector(plan->my_columns, bx_planes_of(g, peer), g->nz, MPI_C_DOUBLE_COMPLEX, &runs);
-    MPI_Type_create_hindexed_block(1, 1, &at, runs, &placed);
-    MPI_Type_commit(&placed);
-    MPI_Type_free(&runs);
-    return placed;
+    int64_t largest = (int64_t)bx_columns_of(g, 0) * g->nz * (int64_t)sizeof(bx_complex);
+    if (largest > INT_MAX)
+        snprintf(why, why_size, "a rank's columns take over 2^31 - 1 bytes, MPI's limit here");
+    return largest <= INT_MAX;
 }
 
-/* The columns of `peer` where they meet my planes, in the same order: column by column. */
-static MPI_Datatype in_planes(const bx_plan *plan, int peer)
+/* The columns of `peer` in my planes, in the order of a block: plane by plane. */
+static MPI_Datatype planes_type(const bx_plan *plan, int peer)
 {
-    const bx_geometry *g = plan->geometry;
-    MPI_Datatype run, column, placed;
-    MPI_Type_vector(plan->my_planes, 1, (int)plan->plane_size, MPI_C_DOUBLE_COMPLEX, &run);
-    MPI_Type_create_resized(run, 0, sizeof(bx_complex), &column);
-    MPI_Type_create_indexed_block(bx_columns_of(g, peer), 1, g->column_xy + g->column_first[peer],
-                                  column, &placed);
-    MPI_Type_commit(&placed);
-    MPI_Type_free(&run);
-    MPI_Type_free(&column);
-    return placed;
+    int first = plan->runs_first[peer], count = plan->runs_first[peer + 1] - first;
+    int *lengths = malloc(2 * ((size_t)count + 1) * sizeof *lengths), *at = lengths + count;
+    for (int i = 0; i < count; i++) {
+        lengths[i] = plan->runs[first + i].length;
+        at[i] = plan->runs[first + i].xy;
+    }
+    MPI_Datatype row, rows;
+    MPI_Type_indexed(count, lengths, at, MPI_C_DOUBLE_COMPLEX, &row);
+    MPI_Type_create_hvector(plan->my_planes, 1,
+                            (MPI_Aint)(plan->plane_size * sizeof(bx_complex)), row, &rows);
+    MPI_Type_commit(&rows);
+    MPI_Type_free(&row);
+    free(lengths);
+    return rows;
 }
 
 static void *create(bx_plan *plan, const bx_method_options *options)
 {
     (void)options;
-    const bx_geometry *g = plan->geometry;
     state *self = malloc(sizeof *self);
-    size_t ranks = (size_t)g->ranks;
+    size_t ranks = (size_t)plan->geometry->ranks;
     self->plan = plan;
-    self->columns_count = calloc(ranks, sizeof(int));
-    self->planes_count = calloc(ranks, sizeof(int));
-    self->zeros = calloc(ranks, sizeof(int));
-    self->columns = malloc(ranks * sizeof *self->columns);
-    self->planes = malloc(ranks * sizeof *self->planes);
-    for (int p = 0; p < g->ranks; p++) {
-        self->columns[p] = self->planes[p] = MPI_C_DOUBLE_COMPLEX;
-        if (p == plan->rank) continue;
-        if (bx_block(g, BX_FORWARD, plan->rank, p) > 0) {
-            self->columns_count[p] = 1;
-            self->columns[p] = in_columns(plan, p);
-        }
-        if (bx_block(g, BX_FORWARD, p, plan->rank) > 0) {
-            self->planes_count[p] = 1;
-            self->planes[p] = in_planes(plan, p);
-        }
+    self->lengths = bx_lengths_create(plan);
+    self->half_bytes_at = calloc(ranks, sizeof(int));
+    self->one = calloc(ranks, sizeof(int));
+    self->zero = calloc(ranks, sizeof(int));
+    self->element = malloc(ranks * sizeof *self->element);
+    self->in_planes = malloc(ranks * sizeof *self->in_planes);
+    for (int p = 0; p < plan->geometry->ranks; p++) {
+        self->half_bytes_at[p] = self->lengths.half_at[p] * (int)sizeof(bx_complex);
+        self->element[p] = self->in_planes[p] = MPI_C_DOUBLE_COMPLEX;
+        self->one[p] = self->lengths.plane_length[p] > 0;
+        if (self->one[p]) self->in_planes[p] = planes_type(plan, p);
     }
     return self;
 }
 
-static void start(void *me, bx_way way, int band, int slot)
+static void start(void *me, bx_way way, int slot)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
-    bx_complex *columns = bx_columns(plan, plan->rank, band), *planes = bx_planes(plan, slot);
+    bx_complex *half = bx_half(plan, way, slot, plan->rank), *planes = bx_planes(plan, slot);
     if (way == BX_FORWARD)
-        MPI_Alltoallw(columns, self->columns_count, self->zeros, self->columns, planes,
-                      self->planes_count, self->zeros, self->planes, plan->team);
+        MPI_Alltoallw(half, self->lengths.half_length, self->half_bytes_at, self->element, planes,
+                      self->one, self->zero, self->in_planes, plan->team);
     else
-        MPI_Alltoallw(planes, self->planes_count, self->zeros, self->planes, columns,
-                      self->columns_count, self->zeros, self->columns, plan->team);
+        MPI_Alltoallw(planes, self->one, self->zero, self->in_planes, half,
+                      self->lengths.half_length, self->half_bytes_at, self->element, plan->team);
 }
 
-/* My own block, which Alltoallw leaves out. */
-static void pack(void *me, bx_way way, int slot, const bx_part *part)
+/* My own block, which the exchange leaves out. */
+static void unpack(void *me, const bx_part *part)
 {
-    const state *self = me;
-    (void)slot;
-    if (way == BX_INVERSE) bx_move(self->plan, way, part, self->plan->rank);
+    const bx_plan *plan = ((state *)me)->plan;
+    bx_unpack(plan, part, plan->rank,
+              bx_half_block(plan, BX_FORWARD, part->slot, plan->rank, plan->rank));
 }
 
-static void unpack(void *me, bx_way way, int slot, const bx_part *part)
+static void pack(void *me, const bx_part *part)
 {
-    const state *self = me;
-    (void)slot;
-    if (way == BX_FORWARD) bx_move(self->plan, way, part, self->plan->rank);
+    const bx_plan *plan = ((state *)me)->plan;
+    bx_pack(plan, part, plan->rank,
+            bx_half_block(plan, BX_INVERSE, part->slot, plan->rank, plan->rank));
 }
 
 static void destroy(void *me)
 {
     state *self = me;
-    for (int p = 0; p < self->plan->geometry->ranks; p++) {
-        if (self->columns_count[p]) MPI_Type_free(&self->columns[p]);
-        if (self->planes_count[p]) MPI_Type_free(&self->planes[p]);
-    }
-    free(self->columns_count);
-    free(self->planes_count);
-    free(self->zeros);
-    free(self->columns);
-    free(self->planes);
+    for (int p = 0; p < self->plan->geometry->ranks; p++)
+        if (self->one[p]) MPI_Type_free(&self->in_planes[p]);
+    bx_lengths_free(&self->lengths);
+    free(self->half_bytes_at);
+    free(self->one);
+    free(self->zero);
+    free(self->element);
+    free(self->in_planes);
     free(self);
 }
 
@@ -115,13 +110,14 @@ static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options
 
 const bx_method bx_method_alltoallw = {
     .about = {.name = "alltoallw",
-              .summary = "MPI_Alltoallw on datatypes of the fields, no packing",
+              .summary = "MPI_Alltoallw on datatypes of the planes, no packing",
               .wins = "the least code and memory; as fast as the library's datatype engine"},
     .whole = true,
+    .applicable = applicable,
     .create = create,
-    .pack = pack,
     .start = start,
     .unpack = unpack,
+    .pack = pack,
     .destroy = destroy,
     .count = count,
 };

@@ -1,5 +1,6 @@
-/* Within a node nothing is exchanged: each rank reads its part straight out of its neighbours' columns
- * and writes it straight back, one copy.  What goes to other nodes takes the way of shm. */
+/* Within a node nothing is exchanged: each rank reads its part of its neighbours' columns out of their
+ * shared fields and writes it straight back, one copy each way.  What goes to other nodes takes the way
+ * of shm. */
 #include "node_exchange.h"
 
 #include <stdlib.h>
@@ -19,43 +20,48 @@ static void *create(bx_plan *plan, const bx_method_options *options)
     return self;
 }
 
-/* Between my planes and the columns of my node's ranks, each rank beginning with itself, lest all go
- * to one.  A rank touches only the part of any column that meets its own planes. */
-static void move_node(const bx_plan *plan, bx_way way, const bx_part *part)
+/* The n-th rank of my node, each rank beginning with itself, lest all go to one. */
+static int neighbour(const bx_plan *plan, int n)
 {
     const bx_geometry *g = plan->geometry;
     int size = bx_node_size(g, plan->node_index);
-    const int *ranks = g->node_ranks + g->node_first[plan->node_index];
-    for (int i = 0; i < size; i++)
-        bx_move(plan, way, part, ranks[(plan->node_rank + i) % size]);
+    return g->node_ranks[g->node_first[plan->node_index] + (plan->node_rank + n) % size];
 }
 
-static void pack(void *me, bx_way way, int slot, const bx_part *part)
-{
-    state *self = me;
-    if (way == BX_INVERSE) move_node(self->plan, way, part);
-    if (self->off_node) bx_node_exchange_pack(self->off_node, way, slot, part);
-}
-
-/* Forward: the node's columns are ready to be read.  Inverse: they have been written. */
-static void start(void *me, bx_way way, int band, int slot)
+/* Forward: the node's half-transformed fields are ready to be read.  Inverse: they are written. */
+static void start(void *me, bx_way way, int slot)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
     if (!self->off_node) {
-        bx_shared_sync(&plan->columns_memory, plan->node);
+        bx_shared_sync(&plan->halves, plan->node);
         return;
     }
-    MPI_Win_sync(plan->columns_memory.window);
-    bx_node_exchange_start(self->off_node, way, band, slot); /* brings the node into step */
-    MPI_Win_sync(plan->columns_memory.window);
+    MPI_Win_sync(plan->halves.window);
+    bx_node_exchange_start(self->off_node, way, slot); /* brings the node into step */
+    MPI_Win_sync(plan->halves.window);
 }
 
-static void unpack(void *me, bx_way way, int slot, const bx_part *part)
+static void unpack(void *me, const bx_part *part)
 {
     state *self = me;
-    if (way == BX_FORWARD) move_node(self->plan, way, part);
-    if (self->off_node) bx_node_exchange_unpack(self->off_node, way, slot, part);
+    const bx_plan *plan = self->plan;
+    for (int n = 0; n < bx_node_size(plan->geometry, plan->node_index); n++) {
+        int p = neighbour(plan, n);
+        bx_unpack(plan, part, p, bx_half_block(plan, BX_FORWARD, part->slot, p, plan->rank));
+    }
+    if (self->off_node) bx_node_exchange_unpack(self->off_node, part);
+}
+
+static void pack(void *me, const bx_part *part)
+{
+    state *self = me;
+    const bx_plan *plan = self->plan;
+    for (int n = 0; n < bx_node_size(plan->geometry, plan->node_index); n++) {
+        int p = neighbour(plan, n);
+        bx_pack(plan, part, p, bx_half_block(plan, BX_INVERSE, part->slot, p, plan->rank));
+    }
+    if (self->off_node) bx_node_exchange_pack(self->off_node, part);
 }
 
 static void destroy(void *me)
@@ -76,9 +82,9 @@ const bx_method bx_method_direct = {
               .summary = "ranks read and write their neighbours' columns; one rank a node exchanges",
               .wins = "one copy within a node: best on one node, and wherever shm is good"},
     .create = create,
-    .pack = pack,
     .start = start,
     .unpack = unpack,
+    .pack = pack,
     .destroy = destroy,
     .count = count,
 };

@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One way.  A rank's own buffers follow `own`; the rest is the root's: blocks as gathered
+/* One way, at a node's root: blocks as gathered
  * [rank from][rank to], as exchanged [node][rank to][rank from], as scattered [rank to][rank from]. */
 typedef struct {
-    bx_lengths own;
     int *gather, *gather_at, *scatter, *scatter_at;  /* [node size] */
     int *send, *send_at, *receive, *receive_at;      /* [nodes] */
     size_t gathered, scattered, sent, received;
@@ -20,7 +19,9 @@ typedef struct {
     bx_plan *plan;
     MPI_Comm roots; /* one rank a node, in node order */
     layout layouts[2];
-    bx_complex *pack, *unpack;                         /* every rank */
+    bx_lengths lengths;
+    size_t half_total;                                  /* elements of mine that travel */
+    bx_complex *gather, *scatter;                       /* every rank's own part */
     bx_complex *gathered, *sent, *received, *scattered; /* roots */
 } state;
 
@@ -38,7 +39,6 @@ static void lay_out(state *self, bx_way way)
     const bx_geometry *g = plan->geometry;
     layout *l = &self->layouts[way];
     int me = plan->node_index, size = bx_node_size(g, me);
-    l->own = bx_lengths_create(plan, way);
     int **by_rank[] = {&l->gather, &l->gather_at, &l->scatter, &l->scatter_at};
     int **by_node[] = {&l->send, &l->send_at, &l->receive, &l->receive_at};
     for (int i = 0; i < 4; i++) *by_rank[i] = calloc((size_t)size, sizeof(int));
@@ -80,8 +80,10 @@ static void *create(bx_plan *plan, const bx_method_options *options)
                    &self->roots);
     for (int way = 0; way < 2; way++) lay_out(self, way);
     const layout *f = &self->layouts[BX_FORWARD], *i = &self->layouts[BX_INVERSE];
-    self->pack = bx_buffer(larger(f->own.send_total, i->own.send_total));
-    self->unpack = bx_buffer(larger(f->own.receive_total, i->own.receive_total));
+    self->lengths = bx_lengths_create(plan);
+    self->half_total = (size_t)plan->my_columns * (size_t)(plan->geometry->nz - plan->my_planes);
+    self->gather = bx_buffer(larger(self->half_total, self->lengths.plane_total));
+    self->scatter = bx_buffer(larger(self->half_total, self->lengths.plane_total));
     if (plan->node_rank == 0) {
         self->gathered = bx_buffer(larger(f->gathered, i->gathered));
         self->scattered = bx_buffer(larger(f->scattered, i->scattered));
@@ -150,32 +152,50 @@ static void at_root(state *self, bx_way way)
     bx_lap(run, BX_PHASE_UNPACK);
 }
 
-static void pack(void *me, bx_way way, int slot, const bx_part *part)
+/* The half-transformed field without my own block, which stands in its midst. */
+static void copy_half(const state *self, bx_complex *half, bx_complex *buffer, bool out)
 {
-    state *self = me;
-    (void)slot;
-    bx_pack_all(self->plan, way, part, &self->layouts[way].own, self->pack);
+    const bx_plan *plan = self->plan;
+    size_t before = (size_t)self->lengths.half_at[plan->rank];
+    size_t own = (size_t)plan->my_planes * (size_t)plan->my_columns;
+    bx_complex *parts[2] = {half, half + before + own};
+    size_t at[2] = {0, before}, counts[2] = {before, self->half_total - before};
+    for (int i = 0; i < 2; i++)
+        bx_copy(plan, out ? buffer + at[i] : parts[i], out ? parts[i] : buffer + at[i], counts[i]);
 }
 
-static void start(void *me, bx_way way, int band, int slot)
+static void start(void *me, bx_way way, int slot)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
     const layout *l = &self->layouts[way];
-    (void)band, (void)slot;
-    MPI_Gatherv(self->pack, (int)l->own.send_total, MPI_C_DOUBLE_COMPLEX, self->gathered, l->gather,
-                l->gather_at, MPI_C_DOUBLE_COMPLEX, 0, plan->node);
+    bool forward = way == BX_FORWARD;
+    bx_complex *half = bx_half(plan, way, slot, plan->rank);
+    int sent = (int)(forward ? self->half_total : self->lengths.plane_total);
+    int received = (int)(forward ? self->lengths.plane_total : self->half_total);
+    if (forward) copy_half(self, half, self->gather, true);
+    bx_lap(plan->run, BX_PHASE_PACK);
+    MPI_Gatherv(self->gather, sent, MPI_C_DOUBLE_COMPLEX, self->gathered, l->gather, l->gather_at,
+                MPI_C_DOUBLE_COMPLEX, 0, plan->node);
     bx_lap(plan->run, BX_PHASE_EXCHANGE);
     if (plan->node_rank == 0) at_root(self, way);
-    MPI_Scatterv(self->scattered, l->scatter, l->scatter_at, MPI_C_DOUBLE_COMPLEX, self->unpack,
-                 (int)l->own.receive_total, MPI_C_DOUBLE_COMPLEX, 0, plan->node);
+    MPI_Scatterv(self->scattered, l->scatter, l->scatter_at, MPI_C_DOUBLE_COMPLEX, self->scatter,
+                 received, MPI_C_DOUBLE_COMPLEX, 0, plan->node);
+    bx_lap(plan->run, BX_PHASE_EXCHANGE);
+    if (!forward) copy_half(self, half, self->scatter, false);
+    bx_lap(plan->run, BX_PHASE_UNPACK);
 }
 
-static void unpack(void *me, bx_way way, int slot, const bx_part *part)
+static void unpack(void *me, const bx_part *part)
 {
-    state *self = me;
-    (void)slot;
-    bx_unpack_all(self->plan, way, part, &self->layouts[way].own, self->unpack);
+    const state *self = me;
+    bx_unpack_all(self->plan, part, &self->lengths, self->scatter);
+}
+
+static void pack(void *me, const bx_part *part)
+{
+    const state *self = me;
+    bx_pack_all(self->plan, part, &self->lengths, self->gather);
 }
 
 static void destroy(void *me)
@@ -183,15 +203,15 @@ static void destroy(void *me)
     state *self = me;
     for (int way = 0; way < 2; way++) {
         layout *l = &self->layouts[way];
-        bx_lengths_free(&l->own);
         int *arrays[] = {l->gather, l->gather_at, l->scatter, l->scatter_at,
                          l->send,   l->send_at,   l->receive, l->receive_at};
         for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
         free(l->from_gathered);
         free(l->to_scattered);
     }
-    fftw_free(self->pack);
-    fftw_free(self->unpack);
+    bx_lengths_free(&self->lengths);
+    fftw_free(self->gather);
+    fftw_free(self->scatter);
     fftw_free(self->gathered);
     fftw_free(self->scattered);
     fftw_free(self->sent);
@@ -211,9 +231,9 @@ const bx_method bx_method_gather_scatter = {
               .summary = "gather to a root a node, exchange between roots, scatter",
               .wins = "the messages of shm without shared memory; pays for two more copies"},
     .create = create,
-    .pack = pack,
     .start = start,
     .unpack = unpack,
+    .pack = pack,
     .destroy = destroy,
     .count = count,
 };

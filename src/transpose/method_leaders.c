@@ -17,9 +17,9 @@ const bx_method bx_method_leaders = {
               .summary = "as shm, but several ranks a node exchange, each its slice (--leaders)",
               .wins = "between shm and alltoallv: nodes with many cores, or several network links"},
     .create = create,
-    .pack = bx_node_exchange_pack,
     .start = bx_node_exchange_start,
     .unpack = bx_node_exchange_unpack,
+    .pack = bx_node_exchange_pack,
     .destroy = bx_node_exchange_destroy,
     .count = count,
 };

@@ -5,8 +5,8 @@
 
 typedef struct {
     bx_plan *plan;
-    bx_lengths lengths[2];
-    bx_complex *send[2][BX_SLOTS], *receive[2][BX_SLOTS]; /* [bx_way][slot] */
+    bx_lengths lengths;
+    bx_complex *blocks[2][BX_SLOTS]; /* [bx_way][slot] on the side of the planes */
     MPI_Request request[2][BX_SLOTS];
 } state;
 
@@ -15,31 +15,29 @@ static void *create(bx_plan *plan, const bx_method_options *options)
     (void)options;
     state *self = malloc(sizeof *self);
     self->plan = plan;
-    for (int way = 0; way < 2; way++) {
-        self->lengths[way] = bx_lengths_create(plan, way);
+    self->lengths = bx_lengths_create(plan);
+    for (int way = 0; way < 2; way++)
         for (int slot = 0; slot < BX_SLOTS; slot++) {
-            self->send[way][slot] = bx_buffer(self->lengths[way].send_total);
-            self->receive[way][slot] = bx_buffer(self->lengths[way].receive_total);
+            self->blocks[way][slot] = bx_buffer(self->lengths.plane_total);
             self->request[way][slot] = MPI_REQUEST_NULL;
         }
-    }
     return self;
 }
 
-static void pack(void *me, bx_way way, int slot, const bx_part *part)
+static void start(void *me, bx_way way, int slot)
 {
     state *self = me;
-    bx_pack_all(self->plan, way, part, &self->lengths[way], self->send[way][slot]);
-}
-
-static void start(void *me, bx_way way, int band, int slot)
-{
-    state *self = me;
-    const bx_lengths *l = &self->lengths[way];
-    (void)band;
-    MPI_Ialltoallv(self->send[way][slot], l->send, l->send_at, MPI_C_DOUBLE_COMPLEX,
-                   self->receive[way][slot], l->receive, l->receive_at, MPI_C_DOUBLE_COMPLEX,
-                   self->plan->team, &self->request[way][slot]);
+    const bx_lengths *l = &self->lengths;
+    bx_complex *half = bx_half(self->plan, way, slot, self->plan->rank),
+               *blocks = self->blocks[way][slot];
+    MPI_Request *request = &self->request[way][slot];
+    if (way == BX_FORWARD)
+        MPI_Ialltoallv(half, l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, blocks,
+                       l->plane_length, l->plane_at, MPI_C_DOUBLE_COMPLEX, self->plan->team,
+                       request);
+    else
+        MPI_Ialltoallv(blocks, l->plane_length, l->plane_at, MPI_C_DOUBLE_COMPLEX, half,
+                       l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, self->plan->team, request);
 }
 
 static void finish(void *me, bx_way way, int slot)
@@ -48,22 +46,24 @@ static void finish(void *me, bx_way way, int slot)
     MPI_Wait(&self->request[way][slot], MPI_STATUS_IGNORE);
 }
 
-static void unpack(void *me, bx_way way, int slot, const bx_part *part)
+static void unpack(void *me, const bx_part *part)
 {
-    state *self = me;
-    bx_unpack_all(self->plan, way, part, &self->lengths[way], self->receive[way][slot]);
+    const state *self = me;
+    bx_unpack_all(self->plan, part, &self->lengths, self->blocks[BX_FORWARD][part->slot]);
+}
+
+static void pack(void *me, const bx_part *part)
+{
+    const state *self = me;
+    bx_pack_all(self->plan, part, &self->lengths, self->blocks[BX_INVERSE][part->slot]);
 }
 
 static void destroy(void *me)
 {
     state *self = me;
-    for (int way = 0; way < 2; way++) {
-        bx_lengths_free(&self->lengths[way]);
-        for (int slot = 0; slot < BX_SLOTS; slot++) {
-            fftw_free(self->send[way][slot]);
-            fftw_free(self->receive[way][slot]);
-        }
-    }
+    bx_lengths_free(&self->lengths);
+    for (int way = 0; way < 2; way++)
+        for (int slot = 0; slot < BX_SLOTS; slot++) fftw_free(self->blocks[way][slot]);
     free(self);
 }
 
@@ -79,10 +79,10 @@ const bx_method bx_method_overlap = {
               .wins = "hides the network where MPI progresses by itself; needs two bands or more"},
     .lag = 1,
     .create = create,
-    .pack = pack,
     .start = start,
     .finish = finish,
     .unpack = unpack,
+    .pack = pack,
     .destroy = destroy,
     .count = count,
 };

@@ -1,4 +1,4 @@
-/* Non-blocking point-to-point: a block is sent as soon as it is packed and unpacked as it arrives
+/* Non-blocking point-to-point: a block is unpacked as it arrives and sent as soon as it is packed
  * (Bethune 2010, sections 4 and 5.1.1). */
 #include "method.h"
 
@@ -8,8 +8,8 @@ enum { TAG = 1 };
 
 typedef struct {
     bx_plan *plan;
-    bx_lengths lengths[2];
-    bx_complex *send, *receive;
+    bx_lengths lengths;
+    bx_complex *blocks;               /* on the side of the planes */
     MPI_Request *receiving, *sending; /* [ranks] */
 } state;
 
@@ -19,106 +19,130 @@ static void *create(bx_plan *plan, const bx_method_options *options)
     state *self = malloc(sizeof *self);
     size_t ranks = (size_t)plan->geometry->ranks;
     self->plan = plan;
-    for (int way = 0; way < 2; way++) self->lengths[way] = bx_lengths_create(plan, way);
-    size_t a = self->lengths[0].send_total, b = self->lengths[0].receive_total;
-    self->send = bx_buffer(a > b ? a : b);
-    self->receive = bx_buffer(a > b ? a : b);
+    self->lengths = bx_lengths_create(plan);
+    self->blocks = bx_buffer(self->lengths.plane_total);
     self->receiving = malloc(ranks * sizeof *self->receiving);
     self->sending = malloc(ranks * sizeof *self->sending);
     return self;
 }
 
-/* The n-th of `threads` equal shares of a part. */
-static bx_part share(const bx_plan *plan, const bx_part *part, int n)
+static void receive(state *self, int peer, bx_complex *block, int length)
 {
-    int64_t count = part->last - part->first;
-    bx_part mine = *part;
-    mine.first = part->first + (int)(count * n / plan->threads);
-    mine.last = part->first + (int)(count * (n + 1) / plan->threads);
-    if (part->planes) mine.planes += (size_t)(mine.first - part->first) * plan->plane_size;
-    return mine;
+    self->receiving[peer] = MPI_REQUEST_NULL;
+    if (length > 0)
+        MPI_Irecv(block, length, MPI_C_DOUBLE_COMPLEX, peer, TAG, self->plan->team,
+                  &self->receiving[peer]);
 }
 
-static void pack_threaded(const state *self, bx_way way, const bx_part *part, int peer)
+static void send(state *self, int peer, const bx_complex *block, int length)
 {
-    const bx_plan *plan = self->plan;
+    self->sending[peer] = MPI_REQUEST_NULL;
+    if (length > 0)
+        MPI_Isend(block, length, MPI_C_DOUBLE_COMPLEX, peer, TAG, self->plan->team,
+                  &self->sending[peer]);
+}
+
+/* The i-th partner: each rank begins with its neighbour, so that not all send to one at once. */
+static int partner(const state *self, int i)
+{
+    return (self->plan->rank + i) % self->plan->geometry->ranks;
+}
+
+typedef void block_copy(const bx_plan *, const bx_part *, int, bx_complex *);
+
+static void unpack_block(const bx_plan *plan, const bx_part *part, int peer, bx_complex *block)
+{
+    bx_unpack(plan, part, peer, block);
+}
+
+/* One block, its planes shared by the rank's threads. */
+static void threaded(block_copy *copy, const bx_plan *plan, const bx_part *part, int peer,
+                     bx_complex *block)
+{
+    int count = part->last - part->first;
 #pragma omp parallel for if (plan->threads > 1)
     for (int n = 0; n < plan->threads; n++) {
-        bx_part mine = share(plan, part, n);
-        bx_pack(plan, way, &mine, peer, self->send + self->lengths[way].send_at[peer]);
+        int first = (int)((int64_t)count * n / plan->threads);
+        int last = (int)((int64_t)count * (n + 1) / plan->threads);
+        const bx_part mine = {part->slot, part->first + first, part->first + last,
+                              part->planes + (size_t)first * plan->plane_size};
+        copy(plan, &mine, peer, block);
     }
 }
 
-static void unpack_threaded(const state *self, bx_way way, const bx_part *part, int peer)
-{
-    const bx_plan *plan = self->plan;
-#pragma omp parallel for if (plan->threads > 1)
-    for (int n = 0; n < plan->threads; n++) {
-        bx_part mine = share(plan, part, n);
-        bx_unpack(plan, way, &mine, peer, self->receive + self->lengths[way].receive_at[peer]);
-    }
-}
-
-/* Receives first, then blocks packed and sent one by one; each rank begins with its right neighbour,
- * so that not all send to the same one at once. */
-static void pack(void *me, bx_way way, int slot, const bx_part *part)
+/* Forward: everything is under way at once.  Inverse: it has been since pack. */
+static void start(void *me, bx_way way, int slot)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
-    const bx_lengths *l = &self->lengths[way];
-    int ranks = plan->geometry->ranks;
-    (void)slot;
-    for (int i = 0; i < ranks; i++) {
-        int p = (plan->rank + ranks - i) % ranks;
-        self->receiving[p] = MPI_REQUEST_NULL;
-        if (l->receive[p])
-            MPI_Irecv(self->receive + l->receive_at[p], l->receive[p], MPI_C_DOUBLE_COMPLEX, p, TAG,
-                      plan->team, &self->receiving[p]);
+    const bx_lengths *l = &self->lengths;
+    if (way == BX_INVERSE) return;
+    for (int i = 0; i < plan->geometry->ranks; i++) {
+        int p = partner(self, i);
+        receive(self, p, self->blocks + l->plane_at[p], l->plane_length[p]);
     }
-    bx_lap(plan->run, BX_PHASE_EXCHANGE);
-    for (int i = 0; i < ranks; i++) {
-        int p = (plan->rank + i) % ranks;
-        self->sending[p] = MPI_REQUEST_NULL;
-        if (!l->send[p]) continue;
-        pack_threaded(self, way, part, p);
-        bx_lap(plan->run, BX_PHASE_PACK);
-        MPI_Isend(self->send + l->send_at[p], l->send[p], MPI_C_DOUBLE_COMPLEX, p, TAG, plan->team,
-                  &self->sending[p]);
-        bx_lap(plan->run, BX_PHASE_EXCHANGE);
+    for (int i = 0; i < plan->geometry->ranks; i++) {
+        int p = partner(self, i);
+        send(self, p, bx_half_block(plan, way, slot, plan->rank, p), l->half_length[p]);
     }
-    if (way == BX_INVERSE) bx_move(plan, way, part, plan->rank); /* while the blocks travel */
 }
 
-static void start(void *me, bx_way way, int band, int slot)
-{
-    (void)me, (void)way, (void)band, (void)slot; /* under way since pack */
-}
-
-static void unpack(void *me, bx_way way, int slot, const bx_part *part)
+static void unpack(void *me, const bx_part *part)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
-    (void)slot;
-    if (way == BX_FORWARD) bx_move(plan, way, part, plan->rank);
+    bx_complex *own = bx_half_block(plan, BX_FORWARD, part->slot, plan->rank, plan->rank);
+    threaded(unpack_block, plan, part, plan->rank, own);
     bx_lap(plan->run, BX_PHASE_UNPACK);
     for (;;) {
         int p;
         MPI_Waitany(plan->geometry->ranks, self->receiving, &p, MPI_STATUS_IGNORE);
         bx_lap(plan->run, BX_PHASE_EXCHANGE);
         if (p == MPI_UNDEFINED) break;
-        unpack_threaded(self, way, part, p);
+        threaded(unpack_block, plan, part, p, self->blocks + self->lengths.plane_at[p]);
         bx_lap(plan->run, BX_PHASE_UNPACK);
     }
     MPI_Waitall(plan->geometry->ranks, self->sending, MPI_STATUSES_IGNORE);
     bx_lap(plan->run, BX_PHASE_EXCHANGE);
 }
 
+static void pack(void *me, const bx_part *part)
+{
+    state *self = me;
+    const bx_plan *plan = self->plan;
+    const bx_lengths *l = &self->lengths;
+    for (int i = 0; i < plan->geometry->ranks; i++) {
+        int p = partner(self, i);
+        receive(self, p, bx_half_block(plan, BX_INVERSE, part->slot, plan->rank, p),
+                l->half_length[p]);
+    }
+    bx_lap(plan->run, BX_PHASE_EXCHANGE);
+    for (int i = 1; i <= plan->geometry->ranks; i++) { /* my own block last, while the others travel */
+        int p = partner(self, i);
+        bool own = p == plan->rank;
+        bx_complex *block = own ? bx_half_block(plan, BX_INVERSE, part->slot, p, p)
+                                : self->blocks + l->plane_at[p];
+        threaded(bx_pack, plan, part, p, block);
+        bx_lap(plan->run, BX_PHASE_PACK);
+        send(self, p, block, l->plane_length[p]);
+        bx_lap(plan->run, BX_PHASE_EXCHANGE);
+    }
+}
+
+static void finish(void *me, bx_way way, int slot)
+{
+    state *self = me;
+    (void)slot;
+    if (way == BX_FORWARD) return; /* unpack waits, block by block */
+    MPI_Waitall(self->plan->geometry->ranks, self->receiving, MPI_STATUSES_IGNORE);
+    MPI_Waitall(self->plan->geometry->ranks, self->sending, MPI_STATUSES_IGNORE);
+}
+
 static void destroy(void *me)
 {
     state *self = me;
-    for (int way = 0; way < 2; way++) bx_lengths_free(&self->lengths[way]);
-    fftw_free(self->send);
-    fftw_free(self->receive);
+    bx_lengths_free(&self->lengths);
+    fftw_free(self->blocks);
     free(self->receiving);
     free(self->sending);
     free(self);
@@ -133,12 +157,13 @@ static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options
 const bx_method bx_method_p2p = {
     .about = {.name = "p2p",
               .summary = "MPI_Isend and MPI_Irecv, each block unpacked as it arrives",
-              .wins = "hides copying behind transfer: a little ahead of alltoallv on few ranks"},
+              .wins = "hides copying behind transfer: ahead of alltoallv on few ranks"},
     .whole = true,
     .create = create,
-    .pack = pack,
     .start = start,
+    .finish = finish,
     .unpack = unpack,
+    .pack = pack,
     .destroy = destroy,
     .count = count,
 };

@@ -18,9 +18,9 @@ const bx_method bx_method_shm = {
               .summary = "one rank a node exchanges for all, through a shared-memory window",
               .wins = "far fewer messages: wins where the network is short of messages, not of bandwidth"},
     .create = create,
-    .pack = bx_node_exchange_pack,
     .start = bx_node_exchange_start,
     .unpack = bx_node_exchange_unpack,
+    .pack = bx_node_exchange_pack,
     .destroy = bx_node_exchange_destroy,
     .count = count,
 };

@@ -18,9 +18,9 @@ const bx_method bx_method_shm_padded = {
               .summary = "as shm, blocks padded to one size, MPI_Alltoall between nodes",
               .wins = "many nodes and very small blocks; the padding grows with the node"},
     .create = create,
-    .pack = bx_node_exchange_pack,
     .start = bx_node_exchange_start,
     .unpack = bx_node_exchange_unpack,
+    .pack = bx_node_exchange_pack,
     .destroy = bx_node_exchange_destroy,
     .count = count,
 };

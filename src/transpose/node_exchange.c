@@ -179,28 +179,28 @@ static bool through_buffer(const bx_node_exchange *self, int peer)
     return peer != plan->rank && (self->own_node || !on_node);
 }
 
-void bx_node_exchange_pack(void *me, bx_way way, int slot, const bx_part *part)
+static bx_complex *block_for(const bx_node_exchange *self, bx_way way, int peer)
 {
-    const bx_node_exchange *self = me;
-    const bx_plan *plan = self->plan;
-    bx_complex *send = self->send[self->packing].base;
-    (void)slot;
-    if (self->own_node && way == BX_INVERSE) bx_move(plan, way, part, plan->rank);
-    for (int p = 0; p < plan->geometry->ranks; p++)
-        if (through_buffer(self, p))
-            bx_pack(plan, way, part, p, send + self->layouts[way].send_at[p]);
+    return self->send[self->packing].base + self->layouts[way].send_at[peer];
 }
 
-void bx_node_exchange_start(void *me, bx_way way, int band, int slot)
+/* Blocks from ranks of my node are read where they were written. */
+static bx_complex *block_from(const bx_node_exchange *self, bx_way way, int peer)
 {
-    bx_node_exchange *self = me;
+    bool on_node = self->plan->geometry->node_of[peer] == self->plan->node_index;
+    const bx_shared *from =
+        on_node ? &self->send[self->unpacking] : &self->receive[self->unpacking];
+    return from->base + self->layouts[way].receive_at[peer];
+}
+
+static void between_nodes(bx_node_exchange *self, bx_way way)
+{
     const bx_plan *plan = self->plan;
     const layout *l = &self->layouts[way];
     const bx_shared *send = &self->send[self->packing], *receive = &self->receive[self->packing];
-    (void)band, (void)slot;
+    bx_shared_sync(send, plan->node);
     self->unpacking = self->packing;
     self->packing = (self->packing + 1) % SETS;
-    bx_shared_sync(send, plan->node);
     if (plan->geometry->nodes == 1) return;
     if (self->am_leader && self->padded)
         MPI_Alltoall(send->base, (int)self->node_block, MPI_C_DOUBLE_COMPLEX, receive->base,
@@ -211,18 +211,46 @@ void bx_node_exchange_start(void *me, bx_way way, int band, int slot)
     bx_shared_sync(receive, plan->node);
 }
 
-void bx_node_exchange_unpack(void *me, bx_way way, int slot, const bx_part *part)
+void bx_node_exchange_start(void *me, bx_way way, int slot)
+{
+    bx_node_exchange *self = me;
+    const bx_plan *plan = self->plan;
+    const bx_geometry *g = plan->geometry;
+    bool forward = way == BX_FORWARD;
+    for (int p = 0; forward && p < g->ranks; p++)
+        if (through_buffer(self, p))
+            bx_copy(plan, block_for(self, way, p), bx_half_block(plan, way, slot, plan->rank, p),
+                    (size_t)bx_block(g, way, plan->rank, p));
+    bx_lap(plan->run, BX_PHASE_PACK);
+    between_nodes(self, way);
+    bx_lap(plan->run, BX_PHASE_EXCHANGE);
+    for (int p = 0; !forward && p < g->ranks; p++)
+        if (through_buffer(self, p))
+            bx_copy(plan, bx_half_block(plan, way, slot, plan->rank, p), block_from(self, way, p),
+                    (size_t)bx_block(g, way, p, plan->rank));
+    bx_lap(plan->run, BX_PHASE_UNPACK);
+}
+
+void bx_node_exchange_unpack(void *me, const bx_part *part)
 {
     const bx_node_exchange *self = me;
     const bx_plan *plan = self->plan;
-    const bx_geometry *g = plan->geometry;
-    (void)slot;
-    if (self->own_node && way == BX_FORWARD) bx_move(plan, way, part, plan->rank);
-    for (int p = 0; p < g->ranks; p++) {
-        if (!through_buffer(self, p)) continue;
-        bool on_node = g->node_of[p] == plan->node_index; /* read where it was written */
-        const bx_shared *from =
-            on_node ? &self->send[self->unpacking] : &self->receive[self->unpacking];
-        bx_unpack(plan, way, part, p, from->base + self->layouts[way].receive_at[p]);
+    for (int p = 0; p < plan->geometry->ranks; p++) {
+        if (through_buffer(self, p))
+            bx_unpack(plan, part, p, block_from(self, BX_FORWARD, p));
+        else if (self->own_node)
+            bx_unpack(plan, part, p, bx_half_block(plan, BX_FORWARD, part->slot, p, p));
+    }
+}
+
+void bx_node_exchange_pack(void *me, const bx_part *part)
+{
+    const bx_node_exchange *self = me;
+    const bx_plan *plan = self->plan;
+    for (int p = 0; p < plan->geometry->ranks; p++) {
+        if (through_buffer(self, p))
+            bx_pack(plan, part, p, block_for(self, BX_INVERSE, p));
+        else if (self->own_node)
+            bx_pack(plan, part, p, bx_half_block(plan, BX_INVERSE, part->slot, p, p));
     }
 }

@@ -21,8 +21,16 @@ typedef struct {
     bx_complex *base;
 } bx_shared;
 
-enum { BX_GROUP_PLANES = 4 }; /* a cache line holds 4 elements of a column: planes go by fours */
+enum { BX_GROUP = 16 }; /* columns transformed at once, whose rows are whole cache lines */
 
+/* A run of columns that adjoin in a plane. */
+typedef struct {
+    int xy, column, length; /* first place in the plane, first column of its rank, columns */
+} bx_run_of_columns;
+
+/* The half-transformed field stands between the two: columns after the forward or before the inverse
+ * transform along z, laid out [nz][columns of the rank], so that what goes to or comes from a rank
+ * (some planes of all columns) is contiguous.  Methods exchange between it and the planes. */
 typedef struct {
     bx_run *run;
     MPI_Comm team; /* ranks that share this grid */
@@ -31,18 +39,20 @@ typedef struct {
     const bx_geometry *geometry;
     int bands, threads;
     int my_columns, my_planes;
-    size_t plane_size; /* nx * ny */
-    bx_shared columns_memory;
-    bx_complex **columns_of; /* [ranks] columns of my node's ranks; NULL off node */
-    bx_complex *planes;      /* [BX_SLOTS][my_planes][ny][nx] */
-    /* [threads][BX_GROUP_PLANES][ny][nx]: a group of planes before the forward, after the inverse
-     * transform.  Where no column arrives, the first stays zero for ever. */
-    bx_complex *stage[2]; /* [bx_way] */
-    int *empty_runs; /* [2 * empty_count] start and length of the parts of a plane without columns */
+    size_t plane_size;        /* nx * ny */
+    bx_complex *columns;      /* [bands][my_columns][nz] */
+    bx_complex *planes;       /* [BX_SLOTS][my_planes][ny][nx] */
+    bx_shared halves;         /* of all ranks of the node */
+    bx_complex **halves_of;   /* [ranks] the fields of my node's ranks; NULL off node */
+    bx_run_of_columns *runs;  /* of all ranks */
+    int *runs_first;          /* [ranks + 1] */
+    int *empty_runs;          /* [2 * empty_count] start and length of a plane's parts without columns */
     int empty_count;
-    int group_columns; /* as many as stay in the first-level cache */
-    fftw_plan fft_group[2], fft_rest[2];      /* [bx_way] columns, a group and what is left over */
-    fftw_plan fft_staged[2], fft_in_place[2]; /* [bx_way] a plane, between stage and field or within */
+    /* For each thread: a plane before the forward and one after the inverse transform (where no column
+     * arrives the first stays zero for ever), and a group of columns, [nz][BX_GROUP]. */
+    bx_complex *plane_stage[2], *column_stage;      /* [bx_way] */
+    fftw_plan fft_group[2], fft_rest[2];            /* [bx_way] a group of columns, and the last */
+    fftw_plan fft_staged[2], fft_in_place[2];       /* [bx_way] a plane: stage and field, or within */
 } bx_plan;
 
 /* Bytes of the fields of this rank. */
@@ -53,41 +63,42 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
                         unsigned planner);
 void bx_plan_free(bx_plan *plan);
 
-/* Columns of `band` [columns][nz], of any rank of my node. */
-bx_complex *bx_columns(const bx_plan *plan, int rank, int band);
-/* My planes in `slot` [my_planes][ny][nx]. */
+/* My columns of `band` [my_columns][nz]; my planes in `slot` [my_planes][ny][nx]. */
+bx_complex *bx_columns(const bx_plan *plan, int band);
 bx_complex *bx_planes(const bx_plan *plan, int slot);
+/* The half-transformed field [nz][columns] of a rank of my node, and what of it meets the planes of
+ * `peer`: a block, [planes of peer][columns]. */
+bx_complex *bx_half(const bx_plan *plan, bx_way way, int slot, int rank);
+bx_complex *bx_half_block(const bx_plan *plan, bx_way way, int slot, int rank, int peer);
 
-/* A part of my field that is packed or unpacked at once, while it is in cache: columns first..last-1
- * of `band`, or planes first..last-1, which stand at `planes`. */
+/* Planes first..last-1 of mine, which stand at `planes`: packed or unpacked while in cache. */
 typedef struct {
-    int band, first, last;
+    int slot, first, last;
     bx_complex *planes;
 } bx_part;
 
-/* A block is what goes from one rank to another, [columns][planes].  These move the part's share of
- * the block for or from `peer`; forward packs columns and unpacks planes, inverse the mirror: */
-void bx_pack(const bx_plan *plan, bx_way way, const bx_part *part, int peer, bx_complex *block);
-void bx_unpack(const bx_plan *plan, bx_way way, const bx_part *part, int peer,
-               const bx_complex *block);
-/* and this, without a block, between planes of mine and the columns of a rank of my node or my own:
- * when unpacking forward, when packing inverse. */
-void bx_move(const bx_plan *plan, bx_way way, const bx_part *part, int owner);
+/* The part's share of the block [my_planes][columns of peer] into its planes, and out of them. */
+void bx_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx_complex *block);
+void bx_pack(const bx_plan *plan, const bx_part *part, int peer, bx_complex *block);
 
-/* Elements I send to, and receive from, each rank [ranks], and their running sums; nothing to
- * myself: bx_move does that. */
+/* Elements exchanged with each rank, and where its block begins [ranks]: in the half-transformed
+ * field, where blocks are in rank order, and in a buffer of blocks on the side of the planes.
+ * Nothing to myself: `length` is what travels. */
 typedef struct {
-    int *send, *send_at, *receive, *receive_at;
-    size_t send_total, receive_total;
+    int *half_length, *half_at, *plane_length, *plane_at;
+    size_t plane_total;
 } bx_lengths;
-bx_lengths bx_lengths_create(const bx_plan *plan, bx_way way);
+bx_lengths bx_lengths_create(const bx_plan *plan);
 void bx_lengths_free(bx_lengths *lengths);
-/* bx_pack for, bx_unpack from every other rank, in one buffer laid out as `lengths` says, and
- * bx_move of my own block. */
-void bx_pack_all(const bx_plan *plan, bx_way way, const bx_part *part, const bx_lengths *lengths,
-                 bx_complex *buffer);
-void bx_unpack_all(const bx_plan *plan, bx_way way, const bx_part *part, const bx_lengths *lengths,
+/* Unpack from, pack for every rank: from a buffer of blocks laid out as `lengths` says, and my own
+ * block straight from and to my half-transformed field. */
+void bx_unpack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
                    const bx_complex *buffer);
+void bx_pack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
+                 bx_complex *buffer);
+
+/* memcpy of complex numbers, shared by the rank's threads. */
+void bx_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, size_t count);
 
 bx_shared bx_shared_create(MPI_Comm node, size_t elements);
 void bx_shared_free(bx_shared *memory);
