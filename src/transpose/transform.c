@@ -83,13 +83,15 @@ static void one_plane(const job *j, bx_way way, int slot, int z)
     bx_complex *field = bx_planes(plan, slot) + (size_t)z * plan->plane_size;
     bx_complex *stage = plan->plane_stage[way] + thread_number() * plan->plane_size;
     const bx_part part = {slot, z, z + 1, j->ffts ? stage : field};
-    if (way == BX_FORWARD) {
+    if (!j->ffts) { /* copies alone are over too soon for a lap each */
+        (way == BX_FORWARD ? j->method->unpack : j->method->pack)(j->self, &part);
+    } else if (way == BX_FORWARD) {
         j->method->unpack(j->self, &part);
         lap(j, BX_PHASE_UNPACK);
-        if (j->ffts) fftw_execute_dft(plan->fft_staged[way], stage, field);
+        fftw_execute_dft(plan->fft_staged[way], stage, field);
         lap(j, BX_PHASE_FFT2D);
     } else {
-        if (j->ffts) fftw_execute_dft(plan->fft_staged[way], field, stage);
+        fftw_execute_dft(plan->fft_staged[way], field, stage);
         lap(j, BX_PHASE_FFT2D);
         j->method->pack(j->self, &part);
         lap(j, BX_PHASE_PACK);
@@ -123,7 +125,10 @@ static void planes(const job *j, bx_way way, int slot)
         else if (j->ffts)
             one_plane_in_place(j, way, slot, z);
     }
-    lap(j, BX_PHASE_FFT2D);
+    if (j->ffts)
+        lap(j, BX_PHASE_FFT2D);
+    else
+        lap(j, way == BX_FORWARD ? BX_PHASE_UNPACK : BX_PHASE_PACK);
     if (whole && way == BX_INVERSE) {
         j->method->pack(j->self, &all);
         lap(j, BX_PHASE_PACK);

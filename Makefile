@@ -1,0 +1,88 @@
+# Bisection. `make` alone lists what there is; each target sets up what it needs.
+
+SYSTEM ?= generic
+ARGS ?=
+SHELL := /bin/bash
+HOME_DIR := $(or $(BISECTION_HOME),.bisection)
+BIN := $(HOME_DIR)/venv/bin
+BISECTION := $(BIN)/python -m bisection
+# A site's configuration loads its own compilers and libraries; Spack builds its own.
+BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter generic generic:%,$(SYSTEM)),system,site))
+# Only what goes wrong is told, and a warning is wrong.
+CMAKE_QUIET := -DCMAKE_RULE_MESSAGES=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
+MAKEFLAGS += --no-print-directory
+
+# In a container one is root, whom Open MPI refuses to run for unless told twice.
+ifeq ($(shell id -u),0)
+export OMPI_ALLOW_RUN_AS_ROOT := 1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
+endif
+
+.NOTPARALLEL:
+.PHONY: help setup setup-dev nightly test test-kernels test-sanitized test-python test-quick lint \
+    format bench clean
+export TIMEFORMAT = -- $@: %0R s
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@echo "  SYSTEM=NAME    the machine to judge, a file of site-configs/ (default: generic, this machine)"
+	@echo "  ARGS='...'     further arguments for \`bisection run\`, or for ReFrame"
+
+setup: ## install what is missing: system packages, a Python environment in .bisection/
+	@spack-env/bootstrap.sh --build $(BUILD)
+
+setup-dev:
+	@spack-env/bootstrap.sh --build $(BUILD) --dev
+
+nightly: setup ## judge this machine: build, run the nightly checks, end with a verdict
+	@$(BISECTION) run --tier nightly --system $(SYSTEM) $(ARGS)
+
+test: setup-dev lint test-kernels test-sanitized test-python test-quick ## test the suite itself
+
+test-kernels: setup-dev
+	@echo "== kernels: build, unit tests, every kernel and method"
+	@time ( cmake -S src -B $(HOME_DIR)/build -DCMAKE_BUILD_TYPE=Release $(CMAKE_QUIET) >/dev/null \
+	    && cmake --build $(HOME_DIR)/build --parallel $$(nproc) \
+	    && ctest --test-dir $(HOME_DIR)/build --output-on-failure --no-tests=error )
+
+# MPI keeps memory until it ends, so leaks are not looked for.
+test-sanitized: export ASAN_OPTIONS = detect_leaks=0
+test-sanitized: export UBSAN_OPTIONS = halt_on_error=1:print_stacktrace=1
+test-sanitized: setup-dev
+	@echo "== kernels: unit tests under the address and undefined-behaviour sanitizers"
+	@time ( cmake -S src -B $(HOME_DIR)/build-sanitize -DCMAKE_BUILD_TYPE=Debug -DBX_SANITIZE=ON \
+	      $(CMAKE_QUIET) >/dev/null \
+	    && cmake --build $(HOME_DIR)/build-sanitize --parallel $$(nproc) \
+	    && ctest --test-dir $(HOME_DIR)/build-sanitize --label-regex unit --output-on-failure \
+	      --no-tests=error )
+
+test-python: setup-dev
+	@echo "== the suite's Python: pytest"
+	@time $(BIN)/python -m pytest -q
+
+test-quick: setup-dev
+	@echo "== the quick checks, on this machine"
+	@time $(BISECTION) run --tier quick --system $(SYSTEM) $(ARGS)
+
+lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
+	@echo "== lint"
+	@time ( status=0; \
+	    $(BIN)/ruff check --quiet . || status=1; \
+	    $(BIN)/ruff format --quiet --diff . || status=1; \
+	    find src -name '*.[ch]' -exec $(BIN)/clang-format --dry-run -Werror {} + || status=1; \
+	    $(BIN)/fortitude check --quiet src || status=1; \
+	    $(BIN)/shellcheck spack-env/*.sh .ci/run || status=1; \
+	    $(BIN)/codespell . || status=1; \
+	    exit $$status )
+
+format: setup-dev ## apply the styles that lint asks for, as far as tools can
+	@$(BIN)/ruff check --quiet --fix --exit-zero . && $(BIN)/ruff format --quiet .
+	@find src -name '*.[ch]' -exec $(BIN)/clang-format -i {} +
+	@$(BIN)/fortitude check --quiet --fix --exit-zero src
+
+bench: setup ## compare the kernels with their peers: ratios with their spread
+	@$(BISECTION) bench $(ARGS)
+
+clean: ## remove what can be made again; results stay
+	@cd $(HOME_DIR) 2>/dev/null && rm -rf venv build build-sanitize spack cache reframe/stage \
+	    reframe/output probe.c setup.lock setup.log || true

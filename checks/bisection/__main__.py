@@ -1,0 +1,5 @@
+import sys
+
+from bisection.cli import main
+
+sys.exit(main())

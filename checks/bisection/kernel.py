@@ -1,0 +1,360 @@
+"""One build an environment, one launch a geometry, one verdict a method.
+
+    Build        fixture   the kernels, by CMake or by Spack, as the environment says
+    Launch       fixture   runs one kernel once: every method, interleaved, at one case and layout
+    KernelCheck  test      reads the launch's result file and judges one method of it
+
+A check file names the kernel, its cases and methods and the metrics it asserts; all else is here.
+Only ReFrame and the standard library are imported.
+"""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+import reframe.utility.typecheck as typ
+from reframe.core.exceptions import SanityError
+
+from bisection import layout as layouts
+from bisection import references, results
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Checks are selected by tier (-t): quick and nightly are sizes of a run, the others are purposes.
+TIERS = ("quick", "nightly", "upgrade", "interconnect")
+
+
+class Build(rfm.RegressionTest):
+    """The kernels, built once per environment; the run lists what was installed.
+
+    An environment with the feature `spack` is provisioned by bisection.spack; any other is built by
+    CMake with the compilers and libraries it finds. `-S Build.kernels=DIR` takes DIR/bin instead.
+    """
+
+    valid_systems = ["*"]
+    valid_prog_environs = ["+kernels"]
+    sourcesdir = None
+    build_system = "CMake"
+    build_locally = True
+    build_time_limit = "2h"
+    executable = "ls"  # a compile-only test has no job, and trap_job_errors (4.10.4) needs one
+    local = True
+
+    kernels = variable(str, value="")  # a folder with installed kernels
+    lock = variable(str, value="", loggable=True)  # hash of the Spack lock
+    software = variable(str, value="", loggable=True)  # of the packages alone, without paths
+    prefix_dir = variable(str, value="")  # what was built is in prefix_dir/bin
+    mpi_bin = variable(str, value="")  # where the mpirun of these kernels is, if not on PATH
+
+    @run_before("compile")
+    def choose_builder(self):
+        if self.kernels:
+            self.prefix_dir = os.path.abspath(self.kernels)
+            self.build_system = "CustomBuild"
+            self.build_system.commands = ["true"]
+        elif "spack" in self.current_environ.features:
+            system = self.current_environ.extras.get("spack_env", "auto")
+            self.build_system = "CustomBuild"
+            self.build_system.commands = [
+                f"export PYTHONPATH={shlex.quote(str(ROOT / 'checks'))}",
+                f"{shlex.quote(sys.executable)} -m bisection.spack install --system {system} "
+                "--json >installation.json",
+            ]
+        else:
+            self.prefix_dir = os.path.join(self.stagedir, "install")
+            self.build_system.configuredir = str(ROOT / "src")
+            self.build_system.builddir = "build"
+            self.build_system.config_opts = [
+                "-DCMAKE_BUILD_TYPE=Release",
+                "-DBX_TESTS=OFF",
+                f"-DCMAKE_INSTALL_PREFIX={self.prefix_dir}",
+            ]
+            self.build_system.max_concurrency = os.cpu_count()
+            self.postbuild_cmds = ["cmake --install build"]
+
+    @run_before("run")
+    def find_installed(self):
+        facts = Path(self.stagedir, "installation.json")
+        if facts.exists() and not self.is_dry_run():
+            installation = json.loads(facts.read_text())
+            self.prefix_dir = installation["prefix"]
+            self.lock, self.software = installation["lock_hash"], installation["software_hash"]
+            self.mpi_bin = _own_mpirun(self.prefix_dir)
+        if not list(Path(self.prefix_dir, "bin").glob("bisection-*")) and not self.is_dry_run():
+            raise SanityError(f"there is no bisection-* in {self.prefix_dir}/bin")
+        self.executable_opts = [os.path.join(self.prefix_dir, "bin")]
+
+    @sanity_function
+    def installed(self):
+        return sn.assert_found(r"^bisection-", self.stdout, msg="no kernel was installed")
+
+
+class Launch(rfm.RunOnlyRegressionTest):
+    """Runs one kernel once, all its methods interleaved, and keeps result.json in the stage folder.
+
+    Passes if the kernel ran to its end, as it was placed to run. Whether each method's answer is
+    right, and fast, is for the judges; a kernel's exit code 1 (wrong answer) is therefore accepted
+    here if the result says which method was wrong.
+    """
+
+    valid_systems = ["*"]
+    valid_prog_environs = ["+kernels"]
+    time_limit = "15m"
+    max_pending_time = "1d"  # an unplaceable job must not wait for ever
+    keep_files = ["result.json"]
+
+    build = fixture(Build, scope="environment")
+    layout = parameter(list(layouts.LAYOUTS), loggable=True)
+    case = parameter(loggable=True)
+
+    kernel = variable(str)  # bisection-<kernel> is run
+    # Beside --case, --method, --output and --label: of each case, and of all.
+    effort = variable(typ.Dict[str, str], value={})
+    options = variable(typ.List[str], value=[])
+    exit_code = variable(int, type(None), value=None, loggable=True)
+    geometry = variable(str, value="", loggable=True)
+    built_with = variable(str, value="", loggable=True)  # what was built, with which libraries
+    lock = variable(str, value="", loggable=True)
+    software = variable(str, value="", loggable=True)
+    wrong = variable(typ.List[str], value=[], loggable=True)  # methods that gave a wrong answer
+    disturbed = variable(float, value=0.0, loggable=True)  # share of samples
+    not_applicable = variable(str, value="", loggable=True)  # why there is nothing to measure
+
+    @run_after("setup")
+    def lay_out(self):
+        processor = self.current_partition.processor
+        extras = self.current_partition.extras
+        if not processor.num_cores:
+            raise SanityError(
+                f"the site file says nothing of the cores of {self.current_partition.fullname}"
+            )
+        try:
+            shape = layouts.geometry(self.layout, processor.num_cores, int(extras.get("nodes", 1)))
+        except layouts.DoesNotFit as why:
+            self.not_applicable = str(why)
+            self.skip(self.not_applicable)
+        self.shape, self.geometry = shape, str(shape)
+        self.num_tasks = shape.ranks
+        self.num_tasks_per_node = shape.ranks_per_node
+        self.num_cpus_per_task = shape.threads
+        self.use_multithreading = False
+        self.env_vars = {
+            "OMP_NUM_THREADS": shape.threads,
+            "OMP_PLACES": "cores",
+            "OMP_PROC_BIND": "close",
+            **self.env_vars,
+        }
+
+    @run_before("run")
+    def compose(self):
+        self.job.launcher.options += layouts.bindings(
+            self.current_partition.extras.get("binding", []), self.shape
+        )
+        self.lock, self.software = self.build.lock, self.build.software
+        labels = {
+            "system": self.current_system.name,
+            "partition": self.current_partition.name,
+            "environ": self.current_environ.name,
+            "layout": self.layout,
+            "lock": self.lock,
+            "software": self.software,
+        }
+        self.executable = os.path.join(self.build.prefix_dir, "bin", f"bisection-{self.kernel}")
+        self.executable_opts = [
+            f"--case {self.case}",
+            *filter(None, [self.effort.get(self.case)]),
+            *self.options,
+            "--method all",
+            "--output result.json",
+            *(f"--label {key}={value}" for key, value in labels.items() if value),
+            # A wrong answer is for the judges; anything else ends the job with the code.
+            "|| code=$?",
+        ]
+        if self.build.mpi_bin:
+            self.prerun_cmds.append(f"export PATH={shlex.quote(self.build.mpi_bin)}:$PATH")
+        self.prerun_cmds.append("code=0")
+        self.postrun_cmds = ["echo $code >exit_code", "test $code -le 1 || exit $code"]
+
+    @run_before("sanity")
+    def read_exit_code(self):
+        if self.is_dry_run():
+            return
+        try:
+            text = Path(self.stagedir, "exit_code").read_text()
+            self.exit_code = int(text)
+        except (OSError, ValueError):
+            raise SanityError(f"the job did not run to its end{self._last_words()}") from None
+        if self.exit_code not in (0, 1):
+            raise SanityError(f"{self.kernel} {_describe(self.exit_code)}{self._last_words()}")
+
+    @sanity_function
+    def ran_as_asked(self):
+        result = read(self, self.stagedir)
+        build = result["build"]
+        self.built_with = "; ".join(
+            [build["compiler"], build["mpi"]]
+            + [f"{name} {version}" for name, version in build["libraries"].items()]
+        )
+        self.disturbed = results.disturbed(result)
+        self.wrong = results.wrong_methods(result)
+        if (self.exit_code == 1) != bool(self.wrong) or result["verified"] is bool(self.wrong):
+            raise SanityError(
+                f"{self.kernel} {_describe(self.exit_code)}, but its result says verified: "
+                f"{result['verified']}, wrong: {', '.join(self.wrong) or 'none'}"
+            )
+        for name in self.wrong:
+            if name in results.baselines(result):
+                raise SanityError(f"the baseline {name} gave a wrong answer")
+        placed = layouts.complaints(
+            result["layout"], self.shape, self.current_partition.processor.topology.get("cores")
+        )
+        if placed:
+            raise SanityError(f"INVALID placement: {'; '.join(placed)}")
+        return True
+
+    def _last_words(self):
+        """What the job said of itself on stderr: the kernel's own line, else the last one."""
+        try:
+            lines = Path(self.stagedir, str(self.job.stderr)).read_text().splitlines()
+        except OSError:
+            lines = []
+        words = [line.strip() for line in lines if line.strip(" -*")]
+        own = [line for line in words if line.startswith(f"bisection-{self.kernel}:")]
+        return f": {(own or words)[-1]}" if words else ""
+
+
+class KernelCheck(rfm.RunOnlyRegressionTest):
+    """Judges one method of a launch: it ran, was verified, and each metric is within its bounds.
+
+    A subclass gives `launch`, a fixture of a Launch, `method`, a parameter, and what to assert.
+    """
+
+    valid_systems = ["*"]
+    valid_prog_environs = ["+kernels"]
+    executable = "true"
+    local = True
+
+    method = parameter(loggable=True)
+    # What every method must report (at every point of a sweep), and which of it must have a
+    # reference where the partition claims references of that kind.
+    metrics = variable(typ.List[str], value=["time"])
+    asserted = variable(typ.List[str])
+    points = variable(typ.List[str], value=[])  # labels of the points of a sweep
+    quick = variable(typ.List[str], value=[])  # cases of the quick tier; the others have them all
+    # Methods that cannot run in some layout: they are reported as such; any other is a failure.
+    inapplicable = variable(typ.Dict[str, typ.List[str]], value={})
+
+    kernel = variable(str, value="", loggable=True)
+    case = variable(str, value="", loggable=True)
+    layout = variable(str, value="", loggable=True)
+    geometry = variable(str, value="", loggable=True)
+    built_with = variable(str, value="", loggable=True)
+    lock = variable(str, value="", loggable=True)
+    software = variable(str, value="", loggable=True)
+    not_applicable = variable(str, value="", loggable=True)
+
+    @run_after("init")
+    def join_tiers(self):
+        fixtures = type(self).get_variant_info(self.variant_num, recurse=True)["fixtures"]
+        launch = fixtures["launch"]["params"]
+        self.case, self.layout = launch["case"], launch["layout"]
+        self.tags |= set(TIERS) - (set() if self.case in self.quick else {"quick"})
+
+    @run_after("setup")
+    def name_launch(self):
+        self.kernel, self.geometry = self.launch.kernel, self.launch.geometry
+
+    @sanity_function
+    def verified(self):
+        self.built_with = self.launch.built_with
+        self.lock, self.software = self.launch.lock, self.launch.software
+        result = read(self.launch, self.launch.stagedir)
+        try:
+            entries = results.of_method(result, self.method)
+        except results.ResultError as error:
+            raise SanityError(str(error)) from None
+        refused = sorted({entry["why"] for entry in entries if not entry["applicable"]})
+        if refused:
+            if self.layout in self.inapplicable.get(self.method, []):
+                self.not_applicable = "; ".join(refused)
+                self.skip(self.not_applicable)
+            raise SanityError(f"{self.method} did not run: {'; '.join(refused)}")
+        for entry in entries:
+            wrong = results.failed_checks(entry)
+            if wrong:
+                at = results.point_label(entry.get("point"))
+                where = f" at {at}" if at else ""
+                raise SanityError(f"wrong answer of {self.method}{where}: {'; '.join(wrong)}")
+        self.measured = results.metrics(entries)
+        self._complete()
+        return True
+
+    def _complete(self):
+        wanted = self._at_points(self.metrics) + self._at_points(self.asserted)
+        missing = [name for name in dict.fromkeys(wanted) if name not in self.measured]
+        if missing:
+            raise SanityError(f"metric missing from {self.method}: {', '.join(missing)}")
+        bad = [
+            f"{name} {why}"
+            for name, metric in self.measured.items()
+            if (why := results.unusable(metric))
+        ]
+        if bad:
+            raise SanityError(f"metric of {self.method}: {'; '.join(bad)}")
+
+    def _at_points(self, metrics):
+        points = [f"_{point}" for point in self.points] or [""]
+        return [f"{metric}{point}" for metric in metrics for point in points]
+
+    @run_before("performance")
+    def declare_metrics(self):
+        if self.is_dry_run():
+            return
+        if not self.strict_check:
+            raise SanityError("strict_check is off: a slow method would pass")
+        claimed = self.current_partition.extras.get("references", [])
+        references.attach(self, claimed)
+        units = {name: metric["unit"] for name, metric in self.measured.items()}
+        references.require(self, units, self._at_points(self.asserted), claimed)
+        self.perf_variables = {
+            name: sn.make_performance_function(sn.defer(metric["value"]), metric["unit"])
+            for name, metric in self.measured.items()
+        }
+
+
+def read(launch, folder):
+    """The result of `launch` in `folder`; SanityError if it is not whole."""
+    try:
+        return results.load(os.path.join(folder, "result.json"), launch.kernel, launch.case)
+    except results.ResultError as error:
+        raise SanityError(str(error)) from None
+
+
+def _own_mpirun(prefix):
+    """The folder of the mpirun that belongs to the MPI library of the kernels under `prefix`.
+
+    "" if the library has none beside it, as Debian's; then the one on PATH is it.
+    """
+    for kernel in sorted(Path(prefix, "bin").glob("bisection-*")):
+        linked = subprocess.run(["ldd", kernel], capture_output=True, text=True).stdout
+        for word in linked.split():
+            if "/libmpi" in word and (Path(word).parent.parent / "bin" / "mpirun").exists():
+                return str(Path(word).parent.parent / "bin")
+    return ""
+
+
+def _describe(code):
+    if code in (0, 1):
+        return f"exited with {code} ({'verified' if code == 0 else 'wrong answer'})"
+    if code in (2, 3):
+        return f"exited with {code} ({'usage' if code == 2 else 'not enough resources'})"
+    try:
+        return f"was killed by {signal.Signals(code - 128).name} (exit {code})"
+    except ValueError:
+        return f"exited with {code}"

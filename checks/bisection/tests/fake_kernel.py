@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Stands in for a kernel: writes a result file that keeps the contract, or breaks it on demand.
+
+Installed as bisection-transpose and bisection-alltoall-sweep and started by a real mpirun. The
+variable FAKE_FAULTS, a JSON object, says what goes wrong where: "p2p" is a method of any launch,
+"mpi/cnt40" a launch, by layout and case; what can go wrong is in FAULTS.
+"""
+
+import argparse
+import json
+import math
+import os
+import signal
+import socket
+import sys
+import time
+
+KERNELS = {
+    "transpose": (
+        "alltoallv p2p padded shm shm-padded gather-scatter direct alltoallw leaders overlap",
+        "serial",
+    ),
+    "alltoall-sweep": ("alltoall alltoallv", ""),
+}
+BASE_SECONDS = 1e-3
+
+
+def metric(value, unit):
+    spread = value if value is None or not math.isfinite(value) else value * 0.02
+    low, high = (None, None) if value is None else (value - spread, value + spread)
+    return {"value": value, "unit": unit, "better": "lower", "low": low, "high": high}
+
+
+def traffic():
+    names = "calls messages off_node_messages bytes off_node_bytes seconds waiting".split()
+    one = {name: {"min": 0, "mean": 0, "max": 0} for name in names}
+    return dict.fromkeys(("p2p", "collective", "barrier", "one_sided"), one)
+
+
+def entry(method, baseline, point):
+    seconds = BASE_SECONDS * (1 + (point or {"bytes": 0})["bytes"] / 1e5)
+    metrics = {"time": metric(seconds, "s"), "ratio_alltoallv": metric(1.0, "ratio")}
+    if point is None:
+        metrics["ratio_serial"] = metric(0.6, "ratio")
+        metrics["exchange_share"] = metric(0.3, "share")
+    else:
+        metrics["time_min"] = metric(seconds * 0.9, "s")
+        metrics["time_p99"] = metric(seconds * 1.5, "s")
+    check = {
+        "name": "serial transform",
+        "error": 0.0,
+        "tolerance": 1e-10,
+        "unit": "largest element",
+        "passed": True,
+    }
+    return {
+        "method": method,
+        "baseline": baseline,
+        "point": point,
+        "applicable": True,
+        "why": None,
+        "verification": {"passed": True, "checks": [check]},
+        "samples": {
+            "seconds": [seconds] * 4,
+            "switches": [0] * 4,
+            "rounds": [0, 0, 1, 1],
+            "phases": {},
+        },
+        "metrics": metrics,
+        "communication": traffic(),
+    }
+
+
+def per_rank(ranks, threads):
+    """Threads on CPUs in rank order, which is where mpirun puts them."""
+    cpus = sorted(os.sched_getaffinity(0)) + list(range(1000, 2000))
+    first = cpus[0] - cpus[0]
+    seats = []
+    for rank in range(ranks):
+        mine = [str(first + rank * threads + i) for i in range(threads)]
+        host = socket.gethostname()
+        seats.append(
+            {"rank": rank, "host": host, "node": 0, "cpus": ",".join(mine), "threads": mine}
+        )
+    return seats
+
+
+def result(options, kernel):
+    methods, baselines = (names.split() for names in KERNELS[kernel])
+    points = [{"bytes": 1 << power} for power in range(3, 21)]
+    ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+    threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
+    return {
+        "schema": "bisection-result",
+        "version": 1,
+        "kernel": kernel,
+        "case": options.case,
+        "status": "complete",
+        "verified": True,
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": sys.argv,
+        "labels": dict(label.split("=", 1) for label in options.label),
+        "parameters": {"repeats": 2, "block": 2, "seed": 1},
+        "layout": {
+            "nodes": 1,
+            "ranks": ranks,
+            "threads": threads,
+            "ranks_per_node": ranks,
+            "emulated_nodes": False,
+            "per_rank": per_rank(ranks, threads),
+        },
+        "build": {
+            "version": "0.1.0",
+            "commit": "unknown",
+            "compiler": "none",
+            "flags": "",
+            "build_type": "Release",
+            "mpi": "none",
+            "libraries": {"fftw": "0"},
+        },
+        "host": {
+            "cpu": "none",
+            "kernel": "none",
+            "architecture": "none",
+            "clock": {
+                "before": {"mhz": None, "chain_ghz": 1.0},
+                "after": {"mhz": None, "chain_ghz": 1.0},
+            },
+        },
+        "results": [
+            entry(method, method in baselines, point)
+            for point in (points if kernel == "alltoall-sweep" else [None])
+            for method in methods + baselines
+        ],
+        "communication": traffic(),
+        "details": {},
+        "harness": {"measure_s": 0.1, "step_s": 0.1, "input_s": 0.0, "overhead_s": 0.0},
+    }
+
+
+def of(made, method):
+    return next(entry for entry in made["results"] if entry["method"] == method)
+
+
+def wrong(made, method, **_):
+    made["verified"] = False
+    verification = of(made, method)["verification"]
+    verification["passed"] = verification["checks"][0]["passed"] = False
+    verification["checks"][0]["error"] = 0.5
+    return 1
+
+
+def set_metric(value, name="ratio_alltoallv"):
+    def fault(made, method):
+        of(made, method)["metrics"][name]["value"] = value
+
+    return fault
+
+
+def no_metric(made, method):
+    del of(made, method)["metrics"]["ratio_serial"]
+
+
+def no_method(made, method):
+    made["results"].remove(of(made, method))
+
+
+def inapplicable(made, method):
+    of(made, method).update(applicable=False, why="needs two nodes", samples={}, metrics={})
+
+
+def unchecked(made, method):
+    of(made, method)["verification"] = {"passed": True, "checks": []}
+
+
+def running(made, **_):
+    made["status"] = "running"
+
+
+def shared_core(made, **_):
+    for rank in made["layout"]["per_rank"]:
+        rank.update(cpus="0", threads=["0"] * len(rank["threads"]))
+
+
+def two_hosts(made, **_):
+    made["layout"]["per_rank"][-1]["host"] = "elsewhere"
+
+
+def leave(code):
+    return lambda made, **_: code
+
+
+FAULTS = {
+    "wrong": wrong,
+    "wrong-baseline": lambda made, **_: wrong(made, "serial"),
+    "wrong-but-exit-0": lambda made, method: wrong(made, method) and 0,
+    "exit-1-but-verified": leave(1),
+    "exit-2": leave(2),
+    "exit-3": leave(3),
+    "segv-after": leave(-signal.SIGSEGV),
+    "slow": set_metric(2.5),
+    "zero": set_metric(0.0),
+    "inf": set_metric(math.inf),
+    "null": set_metric(None),
+    "text": set_metric("1.0"),
+    "no-metric": no_metric,
+    "no-method": no_method,
+    "inapplicable": inapplicable,
+    "unchecked": unchecked,
+    "running": running,
+    "shared-core": shared_core,
+    "two-hosts": two_hosts,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for option in ("--case", "--output"):
+        parser.add_argument(option)
+    parser.add_argument("--label", action="append", default=[])
+    options, _ = parser.parse_known_args()
+    if os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
+        return 0
+    made = result(options, os.path.basename(sys.argv[0]).removeprefix("bisection-"))
+    launch = f"{made['labels'].get('layout')}/{options.case}"
+    code = 0
+    for where, name in json.loads(os.environ.get("FAKE_FAULTS", "{}")).items():
+        if where == launch and name == "nothing":
+            return 0
+        if where == launch or ("/" not in where and made["kernel"] == "transpose"):
+            method = "p2p" if where == launch else where
+            code = FAULTS[name](made, method=method) or code
+    with open(options.output, "w", encoding="utf-8") as file:
+        json.dump(made, file)
+    print("measured", flush=True)
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,329 @@
+"""From ReFrame's report to a verdict: what passed, what did not, why, and an exit code.
+
+ReFrame's own exit code is not enough: it is 0 when nothing was selected, when a check file does not
+load, when everything was skipped, when a retry passed, when the results were not stored.
+"""
+
+import json
+import os
+import re
+from dataclasses import dataclass, field
+
+PASS, FAIL = "pass", "FAIL"
+NOT_MEASURED, NOT_APPLICABLE, KNOWN = "not measured", "not applicable", "known failure"
+
+FOLLOWS = "did not pass"  # how the cause of a case ends that another one's failure stopped
+NOT_STORED = "the results were not stored in ReFrame's database (storage: enable)"
+
+# Exit codes: 2 is for usage (argparse's own).
+ALL_PASSED, SOME_FAILED, NOT_ALL_MEASURED = 0, 1, 3
+
+
+@dataclass
+class Metric:
+    """A measured value; `low` and `high` are what may pass, None where nothing is asserted."""
+
+    name: str
+    value: float
+    unit: str
+    low: float | None
+    high: float | None
+    verdict: str
+
+    @property
+    def asserted(self):
+        return self.low is not None or self.high is not None
+
+    @property
+    def strain(self):
+        """How near to its bounds a value is: 0 in the middle, 1 on a bound, above 1 outside."""
+        if self.low is None or self.high is None:
+            return 0.0
+        middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
+        return abs(self.value - middle) / half if half else float(self.value != middle)
+
+
+@dataclass
+class Case:
+    """One test case of ReFrame's report and what became of it."""
+
+    test: str  # as ReFrame displays it
+    hash: str  # for -n /hash
+    check: str
+    kernel: str
+    case: str
+    layout: str
+    geometry: str
+    method: str
+    partition: str
+    environ: str
+    built_with: str
+    run: int
+    fixture: bool
+    verdict: str
+    cause: str
+    disturbed: float  # share of samples in which other processes took a core
+    folders: list[str]  # where ReFrame left its files
+    files: str = ""  # where they are kept
+    metrics: list[Metric] = field(default_factory=list)
+
+    @property
+    def place(self):
+        """Words that name the launch, or the build, that the case is about."""
+        words = [self.check, self.case, self.layout]
+        return " ".join(word for word in words if word) + f" ({self.environ})"
+
+
+@dataclass
+class Verdict:
+    """The cases of one run, what is wrong with the run as a whole, and what follows from both."""
+
+    cases: list[Case]
+    troubles: list[str]  # each one line; the run is not complete
+    failures: list[str]  # each one line; wrong, but of no selected case
+    seconds: float
+    session: str
+
+    @property
+    def judged(self):
+        return [case for case in self.cases if not case.fixture]
+
+    @property
+    def bad(self):
+        """Failed and unmeasured cases; a fixture stands for the cases that depend on it."""
+        return [case for case in self.cases if case.verdict in (FAIL, NOT_MEASURED)]
+
+    def count(self, verdict):
+        return sum(case.verdict == verdict for case in self.judged)
+
+    @property
+    def exit_code(self):
+        if self.failures or any(case.verdict == FAIL for case in self.cases):
+            return SOME_FAILED
+        unmeasured = any(case.verdict == NOT_MEASURED for case in self.cases)
+        measured = self.count(PASS) + self.count(KNOWN)
+        return NOT_ALL_MEASURED if self.troubles or unmeasured or not measured else ALL_PASSED
+
+    @property
+    def sentence(self):
+        """The verdict in one line, with counts and the duration."""
+        word = {ALL_PASSED: "PASS", SOME_FAILED: "FAIL", NOT_ALL_MEASURED: "NOT MEASURED"}
+        counts = [f"{self.count(PASS)} of {len(self.judged)} checks passed"]
+        counts += [
+            f"{self.count(verdict)} {name}"
+            for verdict, name in (
+                (FAIL, "failed"),
+                (NOT_MEASURED, "not measured"),
+                (NOT_APPLICABLE, "not applicable here"),
+                (KNOWN, "failed as known"),
+            )
+            if self.count(verdict)
+        ]
+        if not self.judged:
+            counts = ["no check ran"]
+        return f"{word[self.exit_code]}: {', '.join(counts)}, in {duration(self.seconds)}"
+
+
+# ---- judging a report ----
+
+
+def judge(report, log=None):
+    """The Verdict on ReFrame's report (None if there is none) and its output (None if not kept)."""
+    troubles = troubles_in_log(log) if log is not None else []
+    if report is None:
+        # Nothing ran, so nothing could be stored.
+        troubles = [trouble for trouble in troubles if trouble != NOT_STORED]
+        if not troubles:
+            troubles = [
+                "no check was selected: ReFrame found none for this tier, name and partition"
+            ]
+        return Verdict([], troubles, [], 0.0, "")
+    session = report["session_info"]
+    cases, failures = [], []
+    for run in report["runs"]:
+        entries = {_key(entry): entry for entry in run["testcases"]}
+        reasons = skip_reasons(log or "")
+        judged = [_case(entry, entries, reasons) for entry in run["testcases"]]
+        cases += judged
+        failures += _unjudged_wrong_answers(run["testcases"], judged)
+    announced = re.search(r"^\[.*\] \(\s*\d+/(\d+)\)", log or "", re.M)
+    absent = int(announced[1]) - len(report["runs"][0]["testcases"]) if announced else 0
+    if absent:
+        troubles.append(f"{absent} of {announced[1]} selected test cases did not run")
+    if not any(not case.fixture for case in cases):
+        troubles.append("no check was selected")
+    return Verdict(cases, troubles, failures, session["time_elapsed"], session["uuid"])
+
+
+def troubles_in_log(log):
+    """What ReFrame says in its output alone: what did not load, was not stored, stopped the run."""
+    troubles = []
+    for line in log.splitlines():
+        if match := re.match(r"WARNING: skipping (test file|test|incompatible test) (.*)", line):
+            trouble = f"{match[1]} does not load: {match[2]}"
+            if trouble not in troubles:
+                troubles.append(trouble)
+        elif line.startswith(("ERROR: ", "WARNING: failed to ", "WARNING: run session stopped")):
+            troubles.append(line.split(": ", 1)[1])
+    ran = re.search(r"^\[==========\] Finished", log, re.M)
+    stored = re.search(r"^Current session stored with UUID: ", log, re.M)
+    if ran and not stored and not any("results in the database" in line for line in troubles):
+        troubles.append(NOT_STORED)
+    return troubles
+
+
+def skip_reasons(log):
+    """Hash of a skipped test -> why, from ReFrame's output; the report does not say."""
+    found = re.findall(r"^\[\s+SKIP \] \(.*?/([0-9a-f]{8}) @\S+ \[(.*)\]$", log, re.M)
+    return dict(found)
+
+
+def _key(entry):
+    return entry["unique_name"], f"{entry['system']}:{entry['partition']}", entry["environ"]
+
+
+def _case(entry, entries, reasons):
+    verdict, cause = _classify(entry, entries, reasons)
+    metrics = [_metric(name, values) for name, values in (entry["perfvalues"] or {}).items()]
+    metrics = [metric for metric in metrics if metric.value is not None]
+    if verdict == PASS and not entry["fixture"] and not metrics:
+        verdict, cause = NOT_MEASURED, "it passed without measuring anything"
+    if verdict != PASS and entry["fail_phase"] in ("compile", "compile_wait"):
+        cause += _build_error(entry)
+    failed = [metric for metric in metrics if metric.verdict == "fail"]
+    if failed:
+        cause = "; ".join(
+            f"{metric.name} is {number(metric.value)} {metric.unit}, allowed is {span(metric)}"
+            for metric in failed
+        )
+    text = {
+        name: entry.get(name) or ""
+        for name in ("kernel", "case", "layout", "geometry", "method", "built_with")
+    }
+    return Case(
+        test=entry["display_name"],
+        hash=entry["hashcode"],
+        check=re.split(r"[ %]", entry["display_name"])[0],
+        partition=f"{entry['system']}:{entry['partition']}",
+        environ=entry["environ"],
+        run=entry["run_index"],
+        fixture=entry["fixture"],
+        verdict=verdict,
+        cause=cause,
+        disturbed=entry.get("disturbed") or 0.0,
+        folders=[entry[name] for name in ("outputdir", "stagedir") if entry.get(name)],
+        metrics=metrics,
+        **text,
+    )
+
+
+def _classify(entry, entries, reasons):
+    result = entry["result"]
+    if result == "pass":
+        return PASS, ""
+    if result == "xfail":
+        return KNOWN, _plain(entry["fail_reason"])
+    if result == "xpass":
+        return FAIL, "passes, though the reference says that it is known to fail"
+    if result == "fail":
+        return _failed(entry), _plain(entry["fail_reason"])
+    if result in ("skip", "fail_deps"):
+        root = _root(entry, entries)
+        if why := root.get("not_applicable"):
+            return NOT_APPLICABLE, why
+        if root is not entry:
+            return NOT_MEASURED, f"{root['display_name']} {FOLLOWS}"
+        return NOT_MEASURED, f"skipped: {reasons.get(entry['hashcode'], 'no reason is known')}"
+    return NOT_MEASURED, f"ReFrame's result is {result or 'none'}"
+
+
+def _failed(entry):
+    """FAIL if the check was wrong or slow, NOT_MEASURED if it did not come to be measured."""
+    measured = entry["fail_phase"] in ("sanity", "performance", "cleanup")
+    build = entry["fixture"] and not entry.get("kernel")
+    refused = entry.get("exit_code") in (2, 3)  # usage, resources
+    return FAIL if measured and not build and not refused else NOT_MEASURED
+
+
+def _build_error(entry):
+    """The first line by which the build says what is wrong, with what follows it."""
+    try:
+        with open(os.path.join(entry["stagedir"], entry["build_stderr"]), errors="replace") as file:
+            lines = [line.strip() for line in file if line.strip()]
+    except (OSError, KeyError, TypeError):
+        return ""
+    for index, line in enumerate(lines):
+        if re.search(r"error\b|^bisection\.spack: ", line, re.I):
+            return ": " + " ".join(lines[index : index + 2])
+    return ""
+
+
+def _root(entry, entries):
+    """The case that made this one not run: the last on the chain of what did not pass."""
+    for key in map(tuple, entry["dependencies_actual"] or []):
+        needed = entries.get(key)
+        if needed is not None and needed["result"] != "pass":
+            return _root(needed, entries)
+    return entry
+
+
+def _unjudged_wrong_answers(entries, cases):
+    """Wrong answers in a launch that passed, of methods that no failed case answers for."""
+    answered = {
+        (case.kernel, case.case, case.layout, case.partition, case.environ, case.method)
+        for case in cases
+        if case.verdict == FAIL
+    }
+    return [
+        f"wrong answer of {method} in {case.place}, and no selected check judges it"
+        for entry, case in zip(entries, cases, strict=True)
+        if case.verdict == PASS
+        for method in entry.get("wrong") or []
+        if (case.kernel, case.case, case.layout, case.partition, case.environ, method)
+        not in answered
+    ]
+
+
+def _metric(name, values):
+    value, reference, lower, upper, unit, verdict = values
+    # A metric without a reference has 0 for one and no bounds.
+    low, high = (None if part is None else reference * (1 + part) for part in (lower, upper))
+    return Metric(name.rsplit(":", 1)[-1], value, unit, low, high, verdict)
+
+
+def _plain(reason):
+    """ReFrame's reason without the name of the exception and without a traceback."""
+    text = (reason or "no reason is given").strip().splitlines()
+    return re.sub(r"^(sanity|performance|reframe|build|job) error: ", "", " ".join(text))
+
+
+def load_report(path):
+    """ReFrame's report in `path`; None if there is none. ValueError if it is not one."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
+    except FileNotFoundError:
+        return None
+    if not isinstance(report, dict) or "runs" not in report:
+        raise ValueError(f"{path} is not a report of ReFrame")
+    return report
+
+
+def span(metric):
+    ends = ["open" if end is None else number(end) for end in (metric.low, metric.high)]
+    return "..".join(ends)
+
+
+def number(value):
+    """Two decimals, where they say something."""
+    return f"{value:.2f}" if 0.095 <= abs(value) < 1000 else f"{value:.2g}"
+
+
+def duration(seconds):
+    """Seconds as a person says them: 118 us, 3.4 s, 2 min 5 s."""
+    if seconds >= 60:
+        return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"

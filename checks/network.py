@@ -1,0 +1,27 @@
+"""Small to large all-to-all exchanges: Alltoall against Alltoallv (figure 2 of the paper)."""
+
+import reframe as rfm
+
+from bisection.kernel import KernelCheck, Launch
+
+
+class SweepLaunch(Launch):
+    kernel = "alltoall-sweep"
+    case = parameter(["sweep"])
+    effort = {"sweep": "--repeats 60"}
+
+
+@rfm.simple_test
+class network(KernelCheck):
+    """Is each message size carried, and does neither collective fall behind the other?"""
+
+    launch = fixture(SweepLaunch, scope="environment")
+    method = parameter(["alltoall", "alltoallv"])
+    metrics = ["time_min", "time_p99"]
+    asserted = ["time", "ratio_alltoallv"]
+    points = [
+        *(f"{1 << power}B" for power in range(3, 10)),
+        *(f"{1 << power}KiB" for power in range(10)),
+        "1MiB",
+    ]
+    quick = ["sweep"]

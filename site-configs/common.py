@@ -1,0 +1,195 @@
+"""What every site shares: where results go, what is logged, the environments, this machine's cores.
+
+A site file imports this one and hands ReFrame one dictionary:
+
+    site_configuration = common.configuration(systems=[...])
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HOME = Path(os.environ.get("BISECTION_HOME") or ROOT / ".bisection")
+REFRAME = HOME / "reframe"
+
+# One environment a way of building (checks/bisection/kernel.py). `+kernels` is what checks ask for.
+# No compiler is named: CMake finds what the machine, or the modules of a site's own environment,
+# puts on PATH. ReFrame's defaults are Cray's wrappers, hence the empty strings.
+NO_COMPILERS = {"cc": "", "cxx": "", "ftn": "", "nvcc": ""}
+ENVIRONMENTS = [
+    {"name": "system", "features": ["kernels"], **NO_COMPILERS},
+    {
+        "name": "spack",
+        "features": ["kernels", "spack"],
+        "extras": {"spack_env": "auto"},  # a folder of spack-env/, or auto
+        **NO_COMPILERS,
+    },
+]
+
+GENERAL = {
+    # A crash after the result was printed would pass without it.
+    "trap_job_errors": True,
+    # Judges end at once; a launch must not be disturbed by polling.
+    "poll_rate_max": 50,
+    "poll_rate_min": 2,
+    "poll_rate_decay": 0.2,
+    "report_file": str(REFRAME / "reports" / "run-report-{sessionid}.json"),
+}
+
+STORAGE = {
+    "enable": True,
+    "backend": "sqlite",
+    "sqlite_db_file": str(REFRAME / "results.db"),
+    "sqlite_conn_timeout": 60,
+}
+
+# A record below "info" looks up all attributes of its test, which adds 0.1 s to every test: only
+# where somebody asks for such records.
+VERBOSE = any(re.match("-v+$|--verbose$", argument) for argument in sys.argv)
+
+LOGGING = {
+    "level": "debug2" if VERBOSE else "info",
+    "handlers": [
+        {
+            "type": "file",
+            "name": str(REFRAME / "reframe.log"),
+            "level": "info",
+            "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
+            "append": False,
+        },
+    ],
+    "handlers_perflog": [
+        {
+            "type": "filelog",
+            "basedir": str(REFRAME / "perflogs"),
+            "prefix": "%(check_system)s/%(check_partition)s",
+            "level": "info",
+            "append": True,
+            "format": "|".join(
+                f"%(check_{name})s"
+                for name in (
+                    "job_completion_time",
+                    "display_name",
+                    "system",
+                    "partition",
+                    "environ",
+                    "result",
+                    "geometry",
+                    "built_with",
+                    "lock",
+                    "perfvalues",
+                )
+            ),
+            "format_perfvars": "".join(
+                f"%(check_perf_{name})s|"
+                for name in ("value", "unit", "ref", "lower_thres", "upper_thres")
+            ),
+        }
+    ],
+}
+
+
+def configuration(systems, environments=(), **general):
+    """The dictionary that ReFrame reads; `general` overrides GENERAL."""
+    (REFRAME / "reports").mkdir(parents=True, exist_ok=True)
+    return {
+        "systems": [{"prefix": str(REFRAME), **system} for system in systems],
+        "environments": [*ENVIRONMENTS, *environments],
+        "general": [{**GENERAL, **general}],
+        "storage": [STORAGE],
+        "logging": [LOGGING],
+    }
+
+
+# ---- this machine ----
+
+
+def cpulist(text):
+    """The CPUs of the kernel's list format, "0-3,8", as a set of numbers."""
+    cpus = set()
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        cpus.update(range(int(first), int(last or first) + 1))
+    return cpus
+
+
+def cpu_quota():
+    """How many CPUs' worth of time the control group grants (v2, then v1); None without a limit."""
+    candidates = []
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            candidates.append((f"/sys/fs/cgroup{path}/cpu.max", None))
+        elif "cpu" in controllers.split(","):
+            folder = f"/sys/fs/cgroup/cpu{path}"
+            candidates.append((f"{folder}/cpu.cfs_quota_us", f"{folder}/cpu.cfs_period_us"))
+    # Inside a container the path is the host's and the group is mounted at the top.
+    candidates.append(("/sys/fs/cgroup/cpu.max", None))
+    candidates.append(
+        ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+    )
+    limits = []
+    for quota_file, period_file in candidates:
+        words = (_read(quota_file) + " " + (_read(period_file) if period_file else "")).split()
+        if len(words) == 2 and words[0].isdigit() and int(words[1]) > 0:
+            limits.append(int(words[0]) / int(words[1]))
+    return min(limits, default=None)
+
+
+def this_machine():
+    """ReFrame's processor information for the cores that this process may use.
+
+    ReFrame's own detection does not run for a local scheduler with a parallel launcher. Counted
+    are the cores of the affinity mask, no more than the control group's quota; cpus that share a
+    core, a socket or a NUMA node are told apart by /sys.
+    """
+    allowed = os.sched_getaffinity(0)
+    cores, sockets, nodes = {}, {}, {}
+    for cpu in sorted(allowed):
+        topology = f"/sys/devices/system/cpu/cpu{cpu}/topology"
+        siblings = cpulist(_read(f"{topology}/thread_siblings_list")) or {cpu}
+        package = _read(f"{topology}/physical_package_id").strip() or "0"
+        cores.setdefault(min(siblings), set()).add(cpu)
+        sockets.setdefault(package, set()).add(cpu)
+    for node in Path("/sys/devices/system/node").glob("node[0-9]*"):
+        cpus = cpulist(_read(node / "cpulist")) & allowed
+        if cpus:
+            nodes[int(node.name[4:])] = cpus
+    nodes = nodes or {0: set(allowed)}
+
+    quota = cpu_quota()
+    count = len(cores) if quota is None else max(1, min(len(cores), int(quota)))
+    per_core = min(len(cpus) for cpus in cores.values())
+    info = _read("/proc/cpuinfo")
+    return {
+        "arch": os.uname().machine,
+        "vendor": _cpuinfo(info, "vendor_id"),
+        "model": _cpuinfo(info, "model name"),
+        "num_cpus": count * per_core,
+        "num_cpus_per_core": per_core,
+        "num_cpus_per_socket": -(-count * per_core // len(sockets)),
+        "num_sockets": len(sockets),
+        "topology": {
+            "numa_nodes": [_mask(nodes[key]) for key in sorted(nodes)],
+            "sockets": [_mask(sockets[key]) for key in sorted(sockets)],
+            "cores": [_mask(cores[key]) for key in sorted(cores)],
+        },
+    }
+
+
+def _mask(cpus):
+    return hex(sum(1 << cpu for cpu in cpus))
+
+
+def _cpuinfo(info, key):
+    values = (line.split(":", 1)[1] for line in info.splitlines() if line.startswith(key))
+    return next(values, "unknown").strip()
+
+
+def _read(path):
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
