@@ -170,7 +170,8 @@ def table(grid, ranks, transforms, exchanges):
     yield f"{GRIDS[grid]} on {ranks} rank{'s' * (ranks > 1)}: {peers}; " + (
         f"{clean_share(transforms):.0%} of the samples undisturbed"
     )
-    yield f"  {'method':15} {'us':>7}   {'/ serial FFTW':18} {'/ FFTW-MPI':18} {'exchange / memcpy':18}"
+    heads = ("/ serial FFTW", "/ FFTW-MPI", "exchange / memcpy")
+    yield f"  {'method':15} {'us':>7}   " + " ".join(f"{head:18}" for head in heads)
     for method in serial:
         yield (
             f"  {method:15} {seconds[method] * 1e6:7.0f}   {serial[method]!s:18} "

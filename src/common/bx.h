@@ -71,12 +71,13 @@ typedef struct bx_kernel {
      * the block of `steps` left behind.  Each may be NULL. */
     void (*begin)(void *state, size_t method, size_t point);
     void (*prepare)(void *state, size_t method, size_t point);
-    void (*end)(void *state, size_t method, size_t point, int64_t steps, bx_verification *verification);
+    void (*end)(void *state, size_t method, size_t point, int64_t steps,
+                bx_verification *verification);
     /* The timed work. */
     void (*step)(void *state, size_t method, size_t point);
     /* Work items in one step (transforms, say): the metric `time` is seconds per item.  NULL: 1. */
     double (*items)(void *state, size_t method, size_t point);
-    /* The kernel's own entries in the result's "details" object, and human lines by bx_note.  Before
+    /* The kernel's own entries in the result's "details" object, and human lines by bx_note. Before
      * the measurement, on every rank; `details` is NULL on all but rank 0.  NULL: none. */
     void (*report)(void *state, bx_run *run, cJSON *details);
     void (*teardown)(void *state);
@@ -93,7 +94,7 @@ int bx_node_count(const bx_run *run);
 int bx_threads(const bx_run *run);
 uint64_t bx_seed(const bx_run *run);
 const char *bx_case(const bx_run *run);
-void bx_case_is(bx_run *run, const char *name); /* where options have made it another */
+void bx_case_is(bx_run *run, const char *name);          /* where options have made it another */
 bool bx_selected(const bx_run *run, const char *method); /* named by --method or --baseline */
 
 /* ---- refusing (local; collected over the ranks by bx_agree and after setup) ---- */
@@ -101,7 +102,8 @@ int bx_refuse(bx_run *run, int code, const char *format, ...) __attribute__((for
 int bx_agree(bx_run *run); /* collective: the largest code any rank refused with */
 
 /* ---- inside step: the phase clock (local) ---- */
-void bx_lap(bx_run *run, size_t phase); /* time since the last lap, or the step's start, is `phase` */
+void bx_lap(bx_run *run,
+            size_t phase); /* time since the last lap, or the step's start, is `phase` */
 
 /* ---- inside verify and end: one outcome; error is maximised over ranks, non-finite fails ---- */
 void bx_check(bx_verification *verification, const char *name, double error, double tolerance,
@@ -121,8 +123,8 @@ int bx_claim_memory(bx_run *run, double bytes, const char *what);
 typedef enum { BX_P2P, BX_COLLECTIVE, BX_BARRIER, BX_ONE_SIDED, BX_CLASS_COUNT } bx_class;
 typedef struct {
     double calls, messages, off_node_messages, bytes, off_node_bytes;
-    double seconds;  /* inside MPI, this class */
-    double waiting;  /* of it, in a barrier put before collectives by --separate-waiting */
+    double seconds; /* inside MPI, this class */
+    double waiting; /* of it, in a barrier put before collectives by --separate-waiting */
 } bx_traffic;
 void bx_traffic_read(bx_traffic traffic[BX_CLASS_COUNT]);
 /* What is sent between enter and leave is also counted under `name` (a library's part, say). */

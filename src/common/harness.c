@@ -208,8 +208,7 @@ static void collect_block(bx_run *run, bx_result *result, double *seconds, doubl
     if (np > 0) {
         PMPI_Reduce(phases, root ? &result->phases[at * np] : NULL, (int)(block * np), MPI_DOUBLE,
                     MPI_SUM, 0, run->world);
-        for (size_t i = at * np; root && i < (at + block) * np; i++)
-            result->phases[i] /= run->size;
+        for (size_t i = at * np; root && i < (at + block) * np; i++) result->phases[i] /= run->size;
     }
     result->sample_count += block;
 }
@@ -314,7 +313,8 @@ static cJSON *describe(bx_run *run, int argc, char **argv)
     cJSON_AddStringToObject(root, "status", "running");
     cJSON_AddFalseToObject(root, "verified");
     cJSON_AddStringToObject(root, "started", started);
-    cJSON_AddItemToObject(root, "command", cJSON_CreateStringArray((const char *const *)argv, argc));
+    cJSON_AddItemToObject(root, "command",
+                          cJSON_CreateStringArray((const char *const *)argv, argc));
     cJSON *labels = cJSON_AddObjectToObject(root, "labels");
     for (int i = 0; i < run->common.label_count; i++) {
         const char *label = run->common.labels[i], *equals = strchr(label, '=');
@@ -351,8 +351,7 @@ static int launch(bx_run *run, int argc, char **argv)
         settle(run, &results[i]);
     }
     if (kernel->report)
-        kernel->report(run->state, run,
-                       root ? cJSON_GetObjectItem(root, "details") : NULL);
+        kernel->report(run->state, run, root ? cJSON_GetObjectItem(root, "details") : NULL);
     if (root && run->common.output) {
         record(run, root, results, count, "running");
         bx_result_write(run->common.output, root);

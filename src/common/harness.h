@@ -48,9 +48,9 @@ typedef struct {
     bx_verification verification;
     bool verified; /* all outcomes so far */
     size_t sample_count, sample_capacity;
-    double *seconds; /* [sample_count] max over ranks */
+    double *seconds;  /* [sample_count] max over ranks */
     double *switches; /* [sample_count] max over ranks of involuntary context switches */
-    double *phases;  /* [sample_count][phase_count] mean over ranks */
+    double *phases;   /* [sample_count][phase_count] mean over ranks */
     bx_traffic traffic[BX_CLASS_COUNT]; /* this rank, all timed steps */
 } bx_result;
 
@@ -70,7 +70,7 @@ cJSON *bx_layout_json(const bx_run *run); /* collective; NULL but on rank 0 */
 
 /* host.c: local */
 cJSON *bx_host_json(void);
-cJSON *bx_clock_json(void); /* takes about a millisecond of computing */
+cJSON *bx_clock_json(void);  /* takes about a millisecond of computing */
 double bx_memory_free(void); /* bytes this node can still hand out; infinity if unknown */
 
 /* statistics.c: local; `values` is sorted in place by all but bx_paired_ratio */
@@ -79,7 +79,7 @@ double bx_quantile(double *values, size_t count, double q);
 /* profile.c */
 void bx_profile_start(MPI_Comm world, const int *node_of, bool separate_waiting);
 cJSON *bx_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps); /* collective */
-cJSON *bx_regions_json(MPI_Comm world);                                        /* collective */
+cJSON *bx_regions_json(MPI_Comm world);                                          /* collective */
 
 /* result.c: rank 0 */
 cJSON *bx_build_json(void);

@@ -36,9 +36,10 @@ cJSON *bx_host_json(void)
     return json;
 }
 
-/* A chain of dependent register-to-register operations takes one cycle each on every current core, so
- * its rate is the clock that the core really ran at, whatever the firmware reports.  (Additions of a
- * constant would not do: some cores carry them out while renaming registers, several a cycle.) */
+/* A chain of dependent register-to-register operations takes one cycle each on every current core,
+ * so its rate is the clock that the core really ran at, whatever the firmware reports.  (Additions
+ * of a constant would not do: some cores carry them out while renaming registers, several a cycle.)
+ */
 static double chain_ghz(void)
 {
     enum { LINKS = 16, TURNS = 40000 };

@@ -36,7 +36,8 @@ int bx_layout_discover(bx_run *run)
     if (per_node > 0)
         PMPI_Comm_split(run->world, (int)(run->rank / per_node), run->rank, &run->node);
     else
-        PMPI_Comm_split_type(run->world, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL, &run->node);
+        PMPI_Comm_split_type(run->world, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL,
+                             &run->node);
     PMPI_Comm_rank(run->node, &run->node_rank);
     PMPI_Comm_size(run->node, &run->node_size);
     number_nodes(run);
@@ -64,8 +65,8 @@ int bx_claim_memory(bx_run *run, double bytes, const char *what)
     PMPI_Comm_free(&host);
     double have = bx_memory_free();
     if (need > have)
-        bx_refuse(run, BX_RESOURCES, "%s: needs %.3g GiB on this node, which has %.3g GiB free", what,
-                  need / 0x1p30, have / 0x1p30);
+        bx_refuse(run, BX_RESOURCES, "%s: needs %.3g GiB on this node, which has %.3g GiB free",
+                  what, need / 0x1p30, have / 0x1p30);
     return bx_agree(run);
 }
 
@@ -111,7 +112,7 @@ cJSON *bx_layout_json(const bx_run *run)
     char host[HOST_TEXT] = "", cpus[CPU_TEXT] = "";
     gethostname(host, sizeof host - 1);
     int threads = run->threads;
-    char(*placed)[CPU_TEXT] = calloc((size_t)threads, sizeof *placed);
+    char (*placed)[CPU_TEXT] = calloc((size_t)threads, sizeof *placed);
     cpu_set_t *sets = calloc((size_t)threads, sizeof *sets), of_rank;
     thread_cpus(sets, threads);
     CPU_ZERO(&of_rank);
@@ -145,7 +146,8 @@ cJSON *bx_layout_json(const bx_run *run)
         cJSON *of_threads = cJSON_AddArrayToObject(entry, "threads");
         for (int t = 0; t < threads; t++)
             cJSON_AddItemToArray(
-                of_threads, cJSON_CreateString(places + ((size_t)r * (size_t)threads + (size_t)t) * CPU_TEXT));
+                of_threads,
+                cJSON_CreateString(places + ((size_t)r * (size_t)threads + (size_t)t) * CPU_TEXT));
         cJSON_AddItemToArray(list, entry);
     }
     free(hosts);

@@ -17,7 +17,8 @@ static int common_table(bx_common *c, bx_option *table)
         {"case", "NAME", "what to run (see --list)", BX_TEXT, 0, 0, &c->case_name},
         {"method", "A,B|all", "methods to verify and measure", BX_TEXT, 0, 0, &c->methods},
         {"baseline", "A,B|none", "yardsticks measured beside them", BX_TEXT, 0, 0, &c->baselines},
-        {"repeats", "N", "rounds; each measures every method once", BX_INTEGER, 1, 1e6, &c->repeats},
+        {"repeats", "N", "rounds; each measures every method once", BX_INTEGER, 1, 1e6,
+         &c->repeats},
         {"block", "N", "samples of a method in one round", BX_INTEGER, 1, 1e6, &c->block},
         {"warmup", "N", "untimed steps before each block", BX_INTEGER, 0, 1e6, &c->warmup},
         {"ranks-per-node", "N", "emulate nodes of N ranks (default: discovered)", BX_INTEGER, 1,
@@ -209,16 +210,14 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
     struct option options[MAX_OPTIONS + 1];
     memset(options, 0, sizeof options);
     for (int i = 0; i < count; i++)
-        options[i] = (struct option){table[i].name,
-                                     table[i].type == BX_FLAG ? no_argument : required_argument,
-                                     NULL, 0};
+        options[i] = (struct option){
+            table[i].name, table[i].type == BX_FLAG ? no_argument : required_argument, NULL, 0};
     opterr = 0;
     for (;;) {
         int index = -1, at = optind > 0 ? optind : 1;
         int got = getopt_long(argc, argv, "+:", options, &index);
         if (got == -1) break;
-        if (got == ':')
-            return bx_refuse(run, BX_USAGE, "%s: needs a value", argv[at]);
+        if (got == ':') return bx_refuse(run, BX_USAGE, "%s: needs a value", argv[at]);
         if (got != 0 || !spelt_out(argv[at], table[index].name))
             return bx_refuse(run, BX_USAGE, "%s: unknown option or needless value; see --help",
                              argv[at]);
@@ -293,10 +292,12 @@ cJSON *bx_options_json(const bx_run *run)
         const bx_option *option = &table[i];
         const void *value = option->value;
         if (!value || value == &run->common.help || value == &run->common.list) continue;
-        if (option->type == BX_FLAG) cJSON_AddBoolToObject(json, option->name, *(const bool *)value);
+        if (option->type == BX_FLAG)
+            cJSON_AddBoolToObject(json, option->name, *(const bool *)value);
         if (option->type == BX_INTEGER)
             cJSON_AddNumberToObject(json, option->name, (double)*(const int64_t *)value);
-        if (option->type == BX_REAL) cJSON_AddNumberToObject(json, option->name, *(const double *)value);
+        if (option->type == BX_REAL)
+            cJSON_AddNumberToObject(json, option->name, *(const double *)value);
         if (option->type == BX_TEXT) {
             const char *text = *(const char *const *)value;
             cJSON_AddItemToObject(json, option->name,

@@ -189,8 +189,8 @@ void bx_region_leave(void) { profile.region = -1; }
 
 static const char *const CLASS_NAMES[BX_CLASS_COUNT] = {"p2p", "collective", "barrier",
                                                         "one_sided"};
-static const char *const FIELD_NAMES[] = {"calls",          "messages", "off_node_messages", "bytes",
-                                          "off_node_bytes", "seconds",  "waiting"};
+static const char *const FIELD_NAMES[] = {
+    "calls", "messages", "off_node_messages", "bytes", "off_node_bytes", "seconds", "waiting"};
 enum { FIELDS = sizeof(bx_traffic) / sizeof(double) };
 
 cJSON *bx_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps)

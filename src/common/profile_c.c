@@ -1,4 +1,5 @@
-/* MPI's C routines, wrapped.  One line a routine: name, parameters, arguments, and what it sends. */
+/* MPI's C routines, wrapped.  One line a routine: name, parameters, arguments, and what it sends.
+ */
 #include "profile.h"
 
 static int comm_size(MPI_Comm comm)

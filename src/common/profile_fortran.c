@@ -1,8 +1,8 @@
-/* MPI's Fortran routines, wrapped: those of mpif.h and the mpi module (mpi_send_) and those of mpi_f08
- * (mpi_send_f08_).  Their C counterparts are called inside the MPI library, out of reach of
- * profile_c.c.  Every argument is an address; a handle's first integer is its Fortran handle in both
- * bindings.  A library whose Fortran routines call the public C ones (MPICH) is counted once, as
- * only the outermost call counts. */
+/* MPI's Fortran routines, wrapped: those of mpif.h and the mpi module (mpi_send_) and those of
+ * mpi_f08 (mpi_send_f08_).  Their C counterparts are called inside the MPI library, out of reach of
+ * profile_c.c.  Every argument is an address; a handle's first integer is its Fortran handle in
+ * both bindings.  A library whose Fortran routines call the public C ones (MPICH) is counted once,
+ * as only the outermost call counts. */
 #include "profile.h"
 
 #define INT(a) (*(const MPI_Fint *)(a))
@@ -26,8 +26,7 @@
     ONE(mpi_##name##_, pmpi_##name##_, class, comm, blocking, parameters, arguments, sends)        \
     ONE(mpi_##name##_f08_, pmpi_##name##_f08_, class, comm, blocking, parameters, arguments, sends)
 #define P2P(name, n, sends) WRAP(name, BX_P2P, MPI_COMM_NULL, false, P##n, A##n, sends)
-#define COLL(name, n, comm, sends)                                                                 \
-    WRAP(name, BX_COLLECTIVE, COMM(comm), true, P##n, A##n, sends)
+#define COLL(name, n, comm, sends) WRAP(name, BX_COLLECTIVE, COMM(comm), true, P##n, A##n, sends)
 #define ICOLL(name, n, sends) WRAP(name, BX_COLLECTIVE, MPI_COMM_NULL, false, P##n, A##n, sends)
 #define BARRIER(name, n) WRAP(name, BX_BARRIER, MPI_COMM_NULL, false, P##n, A##n, NOTHING)
 #define RMA(name, n, sends) WRAP(name, BX_ONE_SIDED, MPI_COMM_NULL, false, P##n, A##n, sends)

@@ -204,8 +204,8 @@ cJSON *bx_result_json(const bx_run *run, const bx_result *results, size_t count,
                                       : cJSON_AddNullToObject(json, "point");
     if (run->kernel->point) run->kernel->point(run->state, result->point, point);
     cJSON_AddBoolToObject(json, "applicable", result->applicable);
-    cJSON_AddItemToObject(json, "why", result->applicable ? cJSON_CreateNull()
-                                                          : cJSON_CreateString(result->why));
+    cJSON_AddItemToObject(
+        json, "why", result->applicable ? cJSON_CreateNull() : cJSON_CreateString(result->why));
     cJSON_AddItemToObject(json, "verification", verification_json(result));
     cJSON_AddItemToObject(json, "samples", samples_json(run, result));
     cJSON_AddItemToObject(json, "metrics", metrics_json(run, results, count, result));
@@ -303,8 +303,8 @@ void bx_table_print(const bx_run *run, const cJSON *root)
            cJSON_IsTrue(get(layout, "emulated_nodes")) ? " (emulated)" : "", run->threads,
            run->threads == 1 ? "" : "s");
     bool points = kernel->point != NULL;
-    printf("  %-15s %s%-8s %11s %11s %11s", "method", points ? "point              " : "",
-           "answer", "median", "min", "p99");
+    printf("  %-15s %s%-8s %11s %11s %11s", "method", points ? "point              " : "", "answer",
+           "median", "min", "p99");
     bool *compared = calloc(kernel->ratio_count + 1, sizeof *compared);
     for (size_t r = 0; r < kernel->ratio_count; r++) {
         compared[r] = bx_selected(run, kernel->ratios[r]);
@@ -324,8 +324,8 @@ void bx_table_print(const bx_run *run, const cJSON *root)
             printf(" not here: %s\n", get(result, "why")->valuestring);
             continue;
         }
-        printf(" %-8s", cJSON_IsTrue(get(get(result, "verification"), "passed")) ? "verified"
-                                                                                 : "WRONG");
+        printf(" %-8s",
+               cJSON_IsTrue(get(get(result, "verification"), "passed")) ? "verified" : "WRONG");
         print_time(metric(result, "time"));
         print_time(metric(result, "time_min"));
         print_time(metric(result, "time_p99"));

@@ -1,7 +1,7 @@
 /* The ten methods, each broken on purpose as the environment variable BX_FAULT says: `swap` (two
- * elements change places), `byte` (one byte is lost) or `skip` (one rank's part of the exchange never
- * arrives), in the direction of BX_FAULT_WAY, on rank 0 of each team.  Linked in place of methods.c: the
- * verification is what is under test. */
+ * elements change places), `byte` (one byte is lost) or `skip` (one rank's part of the exchange
+ * never arrives), in the direction of BX_FAULT_WAY, on rank 0 of each team.  Linked in place of
+ * methods.c: the verification is what is under test. */
 #include "method.h"
 
 #include <stdlib.h>

@@ -18,12 +18,12 @@ module fortran_kernel
     real(c_double) :: total
   end type state_t
 
-  type(state_t), target, save :: state
-  type(bx_kernel_t), target, save :: kernel
-  type(bx_choice_t), target, save :: cases(1), methods(2)
-  type(bx_option_t), target, save :: options(1)
-  type(c_ptr), target, save :: phases(1), ratios(1)
-  integer(c_int64_t), target, save :: factor = 1
+  type(state_t), target :: state
+  type(bx_kernel_t), target :: kernel
+  type(bx_choice_t), target :: cases(1), methods(2)
+  type(bx_option_t), target :: options(1)
+  type(c_ptr), target :: phases(1), ratios(1)
+  integer(c_int64_t), target :: factor = 1
 
 contains
 
@@ -38,7 +38,8 @@ contains
     ratios(1) = bx_text("allreduce")
     kernel = bx_kernel_t(name=bx_text("fortran"), summary=bx_text("a test of the harness"), &
                          cases=c_loc(cases), case_count=1, methods=c_loc(methods), method_count=2, &
-                         options=c_loc(options), option_count=1, phases=c_loc(phases), phase_count=1, &
+                         options=c_loc(options), option_count=1, &
+                         phases=c_loc(phases), phase_count=1, &
                          ratios=c_loc(ratios), ratio_count=1, setup=c_funloc(setup), &
                          verify=c_funloc(verify), step=c_funloc(step), teardown=c_funloc(teardown))
     address = c_loc(kernel)

@@ -24,7 +24,9 @@ class FortranKernel(unittest.TestCase):
         self.assertEqual((sent["calls"]["mean"], sent["bytes"]["mean"]), (1, 8))
         self.assertEqual(allreduce["communication"]["p2p"]["calls"]["max"], 0)
         sent = ring["communication"]["p2p"]
-        self.assertEqual((sent["messages"]["min"], sent["bytes"]["max"]), (ranks - 1, 8 * (ranks - 1)))
+        self.assertEqual(
+            (sent["messages"]["min"], sent["bytes"]["max"]), (ranks - 1, 8 * (ranks - 1))
+        )
         self.assertEqual(len(ring["samples"]["seconds"]), 8)
         # 2 rounds of 1 + 4 steps and one to verify, all within the region
         region = out.result["communication"]["regions"]["sum"]

@@ -90,7 +90,8 @@ static void test_columns_are_counted(void)
     CHECK(bx_geometry_count_columns(CNT40, 0.5) == 1); /* the zero frequency */
     CHECK(bx_geometry_count_columns(CNT40, 1) == 5);
     CHECK(bx_geometry_count_columns(CNT40, 1e6) == 900);
-    static const int64_t FLAT[3] = {12, 6, 4}; /* an ellipse: one frequency along y is two along x */
+    static const int64_t FLAT[3] = {12, 6,
+                                    4}; /* an ellipse: one frequency along y is two along x */
     CHECK(bx_geometry_count_columns(FLAT, 4) == 7);
 }
 

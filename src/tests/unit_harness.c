@@ -58,9 +58,9 @@ static void expect(const char *argument, int code, const char *named, const char
 
 static void test_refusals(void)
 {
-    static const char *const numbers[] = {"0",   "-1",   "101", "1e9999", "99999999999999999999",
-                                          "1.5", "ten",  "",    " 5",     "5 ",
-                                          "0x5", "nan",  "inf"};
+    static const char *const numbers[] = {"0",   "-1",  "101", "1e9999", "99999999999999999999",
+                                          "1.5", "ten", "",    " 5",     "5 ",
+                                          "0x5", "nan", "inf"};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         char argument[64];
         snprintf(argument, sizeof argument, "--count=%s", numbers[i]);
@@ -94,9 +94,8 @@ static void test_refusals(void)
 static void test_values(void)
 {
     bx_run run;
-    const char *argv[] = {"unit",       "--count", "100",    "--ratio=0.5", "--grid",
-                          "1,2,64",     "--flag",  "--case", "large",       "--label",
-                          "lock=a=b=c", NULL};
+    const char *argv[] = {"unit",   "--count", "100",   "--ratio=0.5", "--grid",     "1,2,64",
+                          "--flag", "--case",  "large", "--label",     "lock=a=b=c", NULL};
     CHECK(parse(&run, 11, argv) == BX_OK);
     CHECK(set.count == 100 && set.ratio == 0.5 && set.flag);
     CHECK(set.grid[0] == 1 && set.grid[1] == 2 && set.grid[2] == 64);

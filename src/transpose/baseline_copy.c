@@ -31,7 +31,8 @@ static void step(void *me)
     for (int band = 0; band < plan->bands; band++) {
         memcpy(self->target, bx_planes(plan, 0), self->out * sizeof(bx_complex));
         __asm__ volatile("" : : "r"(self->target) : "memory"); /* the copy is not dead */
-        memcpy(self->target, bx_half(plan, BX_FORWARD, 0, plan->rank), self->back * sizeof(bx_complex));
+        memcpy(self->target, bx_half(plan, BX_FORWARD, 0, plan->rank),
+               self->back * sizeof(bx_complex));
         __asm__ volatile("" : : "r"(self->target) : "memory");
     }
 }

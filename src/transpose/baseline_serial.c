@@ -35,8 +35,9 @@ static void *create(bx_plan *plan, unsigned planner)
     self->grid = bx_buffer(self->elements);
     fftw_plan_with_nthreads(1);
     for (int way = 0; way < 2; way++)
-        self->fft[way] = fftw_plan_dft_3d(g->nz, g->ny, g->nx, self->grid, self->grid,
-                                          way == BX_FORWARD ? FFTW_FORWARD : FFTW_BACKWARD, planner);
+        self->fft[way] =
+            fftw_plan_dft_3d(g->nz, g->ny, g->nx, self->grid, self->grid,
+                             way == BX_FORWARD ? FFTW_FORWARD : FFTW_BACKWARD, planner);
     return self;
 }
 

@@ -1,9 +1,9 @@
 /* Who holds what of a distributed 3D FFT grid: no communication, no buffers.
  *
  * Real space is dealt in xy planes, Fourier space in z columns; only columns inside the cut-off
- * sphere exist (Bethune 2010, sections 3 and 4; Giannozzi, De Angelis, Car, J. Chem. Phys. 120, 2004).
- * Columns are numbered along the rows of a plane and dealt in runs, so that a rank's columns adjoin
- * in memory wherever they meet a plane.
+ * sphere exist (Bethune 2010, sections 3 and 4; Giannozzi, De Angelis, Car, J. Chem. Phys. 120,
+ * 2004). Columns are numbered along the rows of a plane and dealt in runs, so that a rank's columns
+ * adjoin in memory wherever they meet a plane.
  */
 #ifndef BX_TRANSPOSE_GEOMETRY_H
 #define BX_TRANSPOSE_GEOMETRY_H
@@ -13,15 +13,15 @@
 
 typedef struct {
     int nx, ny, nz;
-    int columns;       /* inside the cut-off */
-    int *column_xy;    /* [columns] y * nx + x, ascending */
+    int columns;    /* inside the cut-off */
+    int *column_xy; /* [columns] y * nx + x, ascending */
     int ranks;
     int *column_first; /* [ranks + 1] rank r holds columns column_first[r] .. column_first[r+1]-1 */
     int *plane_first;  /* [ranks + 1] likewise planes */
     int nodes;
-    int *node_of;      /* [ranks] */
-    int *node_first;   /* [nodes + 1] into node_ranks */
-    int *node_ranks;   /* [ranks] ranks node by node, ascending within a node */
+    int *node_of;    /* [ranks] */
+    int *node_first; /* [nodes + 1] into node_ranks */
+    int *node_ranks; /* [ranks] ranks node by node, ascending within a node */
 } bx_geometry;
 
 typedef enum { BX_FORWARD, BX_INVERSE } bx_way; /* columns to planes, planes to columns */

@@ -1,4 +1,5 @@
-/* bisection-transpose: the distributed 3D FFT of plane-wave codes, with every way to transpose it. */
+/* bisection-transpose: the distributed 3D FFT of plane-wave codes, with every way to transpose it.
+ */
 #include "kernel.h"
 
 #include <limits.h>
@@ -18,13 +19,19 @@ typedef struct {
 
 /* Bethune 2010, section 1.4, gives the grids and, for CNT40, 657 columns; he gives no columns for
  * CNT80 and Silicon, whose radii here make the 5041 and 6221 that Quantum ESPRESSO's FFT test makes
- * of these grids.  TiN and Al2O3 are CASTEP's grids in HPCxTR0417 (2004), section 3.2; their columns
- * reach the border of the grid. */
+ * of these grids.  TiN and Al2O3 are CASTEP's grids in HPCxTR0417 (2004), section 3.2; their
+ * columns reach the border of the grid. */
 static const case_size CASES[] = {
     {{"cnt40", "carbon nanotube, 30x30x30, 657 columns", NULL, false}, {30, 30, 30}, 205, 1},
     {{"cnt80", "carbon nanotube, 81x81x81, 5041 columns", NULL, false}, {81, 81, 81}, 1602, 1},
-    {{"silicon", "64 atoms of silicon, 90x90x90, 6221 columns", NULL, false}, {90, 90, 90}, 1980, 1},
-    {{"tin-8k", "titanium nitride, 108x36x36, 8 k-points on teams", NULL, false}, {108, 36, 36}, 2809, 8},
+    {{"silicon", "64 atoms of silicon, 90x90x90, 6221 columns", NULL, false},
+     {90, 90, 90},
+     1980,
+     1},
+    {{"tin-8k", "titanium nitride, 108x36x36, 8 k-points on teams", NULL, false},
+     {108, 36, 36},
+     2809,
+     8},
     {{"al2o3-g", "alumina, 60x60x160, one team of all ranks", NULL, false}, {60, 60, 160}, 841, 1},
 };
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
@@ -35,16 +42,17 @@ enum { LARGEST_GRID = 16384 };
 
 static const bx_option OPTION_TABLE[] = {
     {"grid", "NX,NY,NZ", "another grid than the case's", BX_GRID, 1, LARGEST_GRID, options.grid},
-    {"radius", "R", "keep columns within R frequencies along x (with --grid; default: half the grid)",
-     BX_REAL, 1e-3, LARGEST_GRID, &options.radius},
+    {"radius", "R",
+     "keep columns within R frequencies along x (with --grid; default: half the grid)", BX_REAL,
+     1e-3, LARGEST_GRID, &options.radius},
     {"bands", "B", "transforms in one step, forward and inverse each", BX_INTEGER, 1, 4096,
      &options.bands},
-    {"kpoints", "K", "grids, each on a team of ranks of its own (default: the case's)", BX_INTEGER, 1,
-     4096, &options.kpoints},
+    {"kpoints", "K", "grids, each on a team of ranks of its own (default: the case's)", BX_INTEGER,
+     1, 4096, &options.kpoints},
     {"leaders", "L", "exchanging ranks a node for leaders (default: square root of a node's ranks)",
      BX_INTEGER, 1, 1024, &options.leaders},
-    {"planner", "EFFORT", "of FFTW, ours and the baselines': estimate, measure or patient", BX_TEXT, 0,
-     0, &options.planner},
+    {"planner", "EFFORT", "of FFTW, ours and the baselines': estimate, measure or patient", BX_TEXT,
+     0, 0, &options.planner},
     {"wisdom", "FILE", "FFTW plans kept between runs", BX_TEXT, 0, 0, &options.wisdom},
     {"transpose-only", NULL, "the exchanges without FFTs", BX_FLAG, 0, 0, &options.transpose_only},
 };
@@ -56,7 +64,8 @@ static int planner_flag(bx_run *run, unsigned *flag)
     static const struct {
         const char *name;
         unsigned flag;
-    } EFFORTS[] = {{"estimate", FFTW_ESTIMATE}, {"measure", FFTW_MEASURE}, {"patient", FFTW_PATIENT}};
+    } EFFORTS[] = {
+        {"estimate", FFTW_ESTIMATE}, {"measure", FFTW_MEASURE}, {"patient", FFTW_PATIENT}};
     for (size_t i = 0; i < sizeof EFFORTS / sizeof *EFFORTS; i++)
         if (strcmp(options.planner, EFFORTS[i].name) == 0) {
             *flag = EFFORTS[i].flag;
@@ -227,8 +236,7 @@ void bx_fill_columns(bx_transpose *t, int band)
     int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
     bx_complex *columns = bx_columns(plan, band);
     for (int64_t s = 0; s < plan->my_columns; s++)
-        for (int64_t z = 0; z < nz; z++)
-            columns[s * nz + z] = bx_initial(t, band, first + s, z);
+        for (int64_t z = 0; z < nz; z++) columns[s * nz + z] = bx_initial(t, band, first + s, z);
 }
 
 void bx_fill_half(bx_transpose *t, int band, int slot)
@@ -278,7 +286,8 @@ static void prepare(void *state, size_t index, size_t point)
     /* divided, not multiplied by an inverse that is itself rounded: a loop would show it */
     double points = (double)plan->plane_size * t->geometry->nz;
     bx_complex *columns = bx_columns(plan, 0);
-    for (size_t i = 0; i < count * (size_t)plan->bands; i++) columns[i] = columns[i] / points * factor;
+    for (size_t i = 0; i < count * (size_t)plan->bands; i++)
+        columns[i] = columns[i] / points * factor;
 }
 
 static void step(void *state, size_t index, size_t point)

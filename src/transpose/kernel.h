@@ -21,9 +21,9 @@ typedef struct {
     bx_plan *plan;
     MPI_Comm team;
     int teams, my_team;
-    void **methods;   /* [bx_method_count] what create returned; NULL if not selected */
-    void **baselines; /* [bx_baseline_count] likewise */
-    int64_t steps;    /* so far in this block */
+    void **methods;       /* [bx_method_count] what create returned; NULL if not selected */
+    void **baselines;     /* [bx_baseline_count] likewise */
+    int64_t steps;        /* so far in this block */
     bx_complex *expected; /* [my_planes][ny][nx] the transform of band 0; NULL until needed */
 } bx_transpose;
 

@@ -8,11 +8,12 @@ typedef struct {
     int leaders; /* exchanging ranks a node asked for; 0: as many as suit */
 } bx_method_options;
 
-/* Between the half-transformed field and the planes of a slot.  Forward: start, finish, then unpack of
- * every part of the planes.  Inverse: pack of every part, then start, finish. */
+/* Between the half-transformed field and the planes of a slot.  Forward: start, finish, then unpack
+ * of every part of the planes.  Inverse: pack of every part, then start, finish. */
 typedef struct bx_method {
     bx_choice about;
-    bool whole; /* planes are packed and unpacked all at once in their field, not one by one in cache */
+    bool whole; /* planes are packed and unpacked all at once in their field, not one by one in
+                   cache */
     int lag;    /* bands between start and finish */
     bool (*applicable)(const bx_geometry *g, char *why, size_t why_size); /* NULL: always */
     /* Collective over the team; buffers are made once. */

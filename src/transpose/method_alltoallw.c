@@ -31,8 +31,8 @@ static MPI_Datatype planes_type(const bx_plan *plan, int peer)
     }
     MPI_Datatype row, rows;
     MPI_Type_indexed(count, lengths, at, MPI_C_DOUBLE_COMPLEX, &row);
-    MPI_Type_create_hvector(plan->my_planes, 1,
-                            (MPI_Aint)(plan->plane_size * sizeof(bx_complex)), row, &rows);
+    MPI_Type_create_hvector(plan->my_planes, 1, (MPI_Aint)(plan->plane_size * sizeof(bx_complex)),
+                            row, &rows);
     MPI_Type_commit(&rows);
     MPI_Type_free(&row);
     free(lengths);

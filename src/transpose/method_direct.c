@@ -1,6 +1,6 @@
-/* Within a node nothing is exchanged: each rank reads its part of its neighbours' columns out of their
- * shared fields and writes it straight back, one copy each way.  What goes to other nodes takes the way
- * of shm. */
+/* Within a node nothing is exchanged: each rank reads its part of its neighbours' columns out of
+ * their shared fields and writes it straight back, one copy each way.  What goes to other nodes
+ * takes the way of shm. */
 #include "node_exchange.h"
 
 #include <stdlib.h>
@@ -79,7 +79,8 @@ static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options
 
 const bx_method bx_method_direct = {
     .about = {.name = "direct",
-              .summary = "ranks read and write their neighbours' columns; one rank a node exchanges",
+              .summary =
+                  "ranks read and write their neighbours' columns; one rank a node exchanges",
               .wins = "one copy within a node: best on one node, and wherever shm is good"},
     .create = create,
     .start = start,

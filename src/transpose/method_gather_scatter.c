@@ -7,10 +7,11 @@
 #include <string.h>
 
 /* One way, at a node's root: blocks as gathered
- * [rank from][rank to], as exchanged [node][rank to][rank from], as scattered [rank to][rank from]. */
+ * [rank from][rank to], as exchanged [node][rank to][rank from], as scattered [rank to][rank from].
+ */
 typedef struct {
-    int *gather, *gather_at, *scatter, *scatter_at;  /* [node size] */
-    int *send, *send_at, *receive, *receive_at;      /* [nodes] */
+    int *gather, *gather_at, *scatter, *scatter_at; /* [node size] */
+    int *send, *send_at, *receive, *receive_at;     /* [nodes] */
     size_t gathered, scattered, sent, received;
     size_t *from_gathered, *to_scattered; /* [node size][ranks] each block's place at the root */
 } layout;
@@ -25,7 +26,10 @@ typedef struct {
     bx_complex *gathered, *sent, *received, *scattered; /* roots */
 } state;
 
-static const int *ranks_of(const bx_geometry *g, int node) { return g->node_ranks + g->node_first[node]; }
+static const int *ranks_of(const bx_geometry *g, int node)
+{
+    return g->node_ranks + g->node_first[node];
+}
 
 /* Elements from one rank to another that travel: none to oneself. */
 static size_t length(const bx_geometry *g, bx_way way, int from, int to)
@@ -113,7 +117,8 @@ static void copy_within(state *self, bx_way way)
                  length(g, way, ranks[f], ranks[t]));
 }
 
-/* Gathered blocks into the order of the exchange, exchanged blocks into the order of the scatter. */
+/* Gathered blocks into the order of the exchange, exchanged blocks into the order of the scatter.
+ */
 static void repack(state *self, bx_way way, bool before)
 {
     const bx_plan *plan = self->plan;

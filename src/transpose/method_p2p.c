@@ -117,11 +117,12 @@ static void pack(void *me, const bx_part *part)
                 l->half_length[p]);
     }
     bx_lap(plan->run, BX_PHASE_EXCHANGE);
-    for (int i = 1; i <= plan->geometry->ranks; i++) { /* my own block last, while the others travel */
+    for (int i = 1; i <= plan->geometry->ranks;
+         i++) { /* my own block last, while the others travel */
         int p = partner(self, i);
         bool own = p == plan->rank;
-        bx_complex *block = own ? bx_half_block(plan, BX_INVERSE, part->slot, p, p)
-                                : self->blocks + l->plane_at[p];
+        bx_complex *block =
+            own ? bx_half_block(plan, BX_INVERSE, part->slot, p, p) : self->blocks + l->plane_at[p];
         threaded(bx_pack, plan, part, p, block);
         bx_lap(plan->run, BX_PHASE_PACK);
         send(self, p, block, l->plane_length[p]);

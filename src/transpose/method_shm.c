@@ -1,4 +1,5 @@
-/* Node-aggregated exchange by one rank a node, through a shared window (Bethune 2010, section 4.1). */
+/* Node-aggregated exchange by one rank a node, through a shared window (Bethune 2010, section 4.1).
+ */
 #include "node_exchange.h"
 
 static void *create(bx_plan *plan, const bx_method_options *options)
@@ -14,9 +15,11 @@ static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options
 }
 
 const bx_method bx_method_shm = {
-    .about = {.name = "shm",
-              .summary = "one rank a node exchanges for all, through a shared-memory window",
-              .wins = "far fewer messages: wins where the network is short of messages, not of bandwidth"},
+    .about =
+        {.name = "shm",
+         .summary = "one rank a node exchanges for all, through a shared-memory window",
+         .wins =
+             "far fewer messages: wins where the network is short of messages, not of bandwidth"},
     .create = create,
     .start = bx_node_exchange_start,
     .unpack = bx_node_exchange_unpack,

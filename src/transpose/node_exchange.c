@@ -17,9 +17,9 @@ struct bx_node_exchange {
     bx_plan *plan;
     int leaders;
     bool padded, own_node, am_leader;
-    MPI_Comm peers; /* the leaders of my slice, one a node, in node order */
+    MPI_Comm peers;           /* the leaders of my slice, one a node, in node order */
     size_t block, node_block; /* padded sizes */
-    layout layouts[2]; /* [bx_way] */
+    layout layouts[2];        /* [bx_way] */
     /* Exchanges take turns with two sets of buffers: a neighbour may still be reading one. */
     bx_shared send[SETS], receive[SETS];
     int packing, unpacking;
@@ -40,7 +40,10 @@ static int slice_of(int index, int size, int leaders)
     return k;
 }
 
-static const int *ranks_of(const bx_geometry *g, int node) { return g->node_ranks + g->node_first[node]; }
+static const int *ranks_of(const bx_geometry *g, int node)
+{
+    return g->node_ranks + g->node_first[node];
+}
 
 /* Lengths and places of the blocks that `from_node` sends to `to_node`, beginning at `base`; calls
  * visit(from, to, slice, place, length) in buffer order and returns the end. */
@@ -56,9 +59,8 @@ static size_t walk(const bx_node_exchange *self, bx_way way, int from_node, int 
         for (int f = 0; f < froms; f++) {
             int from = ranks_of(g, from_node)[f], to = ranks_of(g, to_node)[t];
             size_t length = (size_t)bx_block(g, way, from, to);
-            size_t place = self->padded
-                               ? base + ((size_t)t * largest + (size_t)f) * self->block
-                               : at;
+            size_t place =
+                self->padded ? base + ((size_t)t * largest + (size_t)f) * self->block : at;
             visit(context, from, to, slice_of(t, tos, self->leaders), place, length);
             at += length;
         }
@@ -117,7 +119,8 @@ static void lay_out(bx_node_exchange *self, bx_way way)
     for (int n = 0; n < g->nodes; n++) {
         w.other = n;
         if (n != plan->node_index)
-            l->receive_total = walk(self, way, n, plan->node_index, l->receive_total, place_receive, &w);
+            l->receive_total =
+                walk(self, way, n, plan->node_index, l->receive_total, place_receive, &w);
         else if (self->padded)
             l->receive_total += self->node_block;
     }

@@ -78,7 +78,8 @@ static void create_halves(bx_plan *plan)
     const bx_geometry *g = plan->geometry;
     size_t total = 0, at = 0, copies = 2 * BX_SLOTS;
     int first = g->node_first[plan->node_index], last = g->node_first[plan->node_index + 1];
-    for (int i = first; i < last; i++) total += rounded(column_elements(g, g->node_ranks[i]) * copies);
+    for (int i = first; i < last; i++)
+        total += rounded(column_elements(g, g->node_ranks[i]) * copies);
     plan->halves = bx_shared_create(plan->node, total);
     plan->halves_of = calloc((size_t)g->ranks, sizeof *plan->halves_of);
     for (int i = first; i < last; i++) {

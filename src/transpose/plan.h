@@ -28,9 +28,10 @@ typedef struct {
     int xy, column, length; /* first place in the plane, first column of its rank, columns */
 } bx_run_of_columns;
 
-/* The half-transformed field stands between the two: columns after the forward or before the inverse
- * transform along z, laid out [nz][columns of the rank], so that what goes to or comes from a rank
- * (some planes of all columns) is contiguous.  Methods exchange between it and the planes. */
+/* The half-transformed field stands between the two: columns after the forward or before the
+ * inverse transform along z, laid out [nz][columns of the rank], so that what goes to or comes from
+ * a rank (some planes of all columns) is contiguous.  Methods exchange between it and the planes.
+ */
 typedef struct {
     bx_run *run;
     MPI_Comm team; /* ranks that share this grid */
@@ -39,20 +40,20 @@ typedef struct {
     const bx_geometry *geometry;
     int bands, threads;
     int my_columns, my_planes;
-    size_t plane_size;        /* nx * ny */
-    bx_complex *columns;      /* [bands][my_columns][nz] */
-    bx_complex *planes;       /* [BX_SLOTS][my_planes][ny][nx] */
-    bx_shared halves;         /* of all ranks of the node */
-    bx_complex **halves_of;   /* [ranks] the fields of my node's ranks; NULL off node */
-    bx_run_of_columns *runs;  /* of all ranks */
-    int *runs_first;          /* [ranks + 1] */
-    int *empty_runs;          /* [2 * empty_count] start and length of a plane's parts without columns */
+    size_t plane_size;       /* nx * ny */
+    bx_complex *columns;     /* [bands][my_columns][nz] */
+    bx_complex *planes;      /* [BX_SLOTS][my_planes][ny][nx] */
+    bx_shared halves;        /* of all ranks of the node */
+    bx_complex **halves_of;  /* [ranks] the fields of my node's ranks; NULL off node */
+    bx_run_of_columns *runs; /* of all ranks */
+    int *runs_first;         /* [ranks + 1] */
+    int *empty_runs; /* [2 * empty_count] start and length of a plane's parts without columns */
     int empty_count;
-    /* For each thread: a plane before the forward and one after the inverse transform (where no column
-     * arrives the first stays zero for ever), and a group of columns, [nz][BX_GROUP]. */
-    bx_complex *plane_stage[2], *column_stage;      /* [bx_way] */
-    fftw_plan fft_group[2], fft_rest[2];            /* [bx_way] a group of columns, and the last */
-    fftw_plan fft_staged[2], fft_in_place[2];       /* [bx_way] a plane: stage and field, or within */
+    /* For each thread: a plane before the forward and one after the inverse transform (where no
+     * column arrives the first stays zero for ever), and a group of columns, [nz][BX_GROUP]. */
+    bx_complex *plane_stage[2], *column_stage; /* [bx_way] */
+    fftw_plan fft_group[2], fft_rest[2];       /* [bx_way] a group of columns, and the last */
+    fftw_plan fft_staged[2], fft_in_place[2];  /* [bx_way] a plane: stage and field, or within */
 } bx_plan;
 
 /* Bytes of the fields of this rank. */

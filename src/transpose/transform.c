@@ -167,8 +167,8 @@ void bx_transform(bx_plan *plan, const bx_method *method, void *self, bx_way way
 
 int bx_slots(const bx_method *method) { return method->lag + 1; }
 
-/* Three stages a band, `lag` bands apart: from the columns, over the planes, to the columns.  With lag
- * 0 a band is finished before the next begins. */
+/* Three stages a band, `lag` bands apart: from the columns, over the planes, to the columns.  With
+ * lag 0 a band is finished before the next begins. */
 void bx_transform_bands(bx_plan *plan, const bx_method *method, void *self, bool ffts)
 {
     const job j = {plan, method, self, ffts};

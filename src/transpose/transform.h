@@ -5,12 +5,12 @@
 #include "method.h"
 
 /* Forward and inverse of every band of `plan`, unnormalised: each column element comes back times
- * nx * ny * nz.  Without `ffts` the exchanges alone: what is in the forward half-transformed field of
- * the slot goes to the planes and back to the inverse one, as it was. */
+ * nx * ny * nz.  Without `ffts` the exchanges alone: what is in the forward half-transformed field
+ * of the slot goes to the planes and back to the inverse one, as it was. */
 void bx_transform_bands(bx_plan *plan, const bx_method *method, void *self, bool ffts);
 
-/* One way of one band: forward from its columns (or, without FFTs, the half-transformed field) to the
- * planes of `slot`, inverse back; planes are undefined after inverse. */
+/* One way of one band: forward from its columns (or, without FFTs, the half-transformed field) to
+ * the planes of `slot`, inverse back; planes are undefined after inverse. */
 void bx_transform(bx_plan *plan, const bx_method *method, void *self, bx_way way, int band,
                   int slot, bool ffts);
 

@@ -11,7 +11,10 @@
 static const double SERIAL_LIMIT = 128.0 * 128 * 128;
 enum { WAVES = 5 };
 
-static double points(const bx_transpose *t) { return (double)t->plan->plane_size * t->geometry->nz; }
+static double points(const bx_transpose *t)
+{
+    return (double)t->plan->plane_size * t->geometry->nz;
+}
 static bool by_serial(const bx_transpose *t) { return points(t) <= SERIAL_LIMIT; }
 
 /* Growth of rounding errors in an FFT is O(eps log n) of the largest element, with a small constant
@@ -177,8 +180,8 @@ static void expect_serial(bx_transpose *t)
     const bx_plan *plan = t->plan;
     const bx_geometry *g = t->geometry;
     size_t ranks = (size_t)g->ranks;
-    int *counts = malloc(4 * ranks * sizeof *counts), *at = counts + ranks,
-        *planes = at + ranks, *planes_at = planes + ranks;
+    int *counts = malloc(4 * ranks * sizeof *counts), *at = counts + ranks, *planes = at + ranks,
+        *planes_at = planes + ranks;
     for (int p = 0; p < g->ranks; p++) {
         counts[p] = bx_columns_of(g, p) * g->nz;
         at[p] = g->column_first[p] * g->nz;
@@ -190,11 +193,12 @@ static void expect_serial(bx_transpose *t)
         columns = bx_buffer((size_t)g->columns * (size_t)g->nz);
         grid = bx_buffer(plan->plane_size * (size_t)g->nz);
     }
-    MPI_Gatherv(bx_columns(plan, 0), counts[plan->rank], MPI_C_DOUBLE_COMPLEX, columns,
-                counts, at, MPI_C_DOUBLE_COMPLEX, 0, t->team);
+    MPI_Gatherv(bx_columns(plan, 0), counts[plan->rank], MPI_C_DOUBLE_COMPLEX, columns, counts, at,
+                MPI_C_DOUBLE_COMPLEX, 0, t->team);
     if (plan->rank == 0) {
         fftw_plan_with_nthreads(1);
-        fftw_plan fft = fftw_plan_dft_3d(g->nz, g->ny, g->nx, grid, grid, FFTW_FORWARD, FFTW_ESTIMATE);
+        fftw_plan fft =
+            fftw_plan_dft_3d(g->nz, g->ny, g->nx, grid, grid, FFTW_FORWARD, FFTW_ESTIMATE);
         memset(grid, 0, plan->plane_size * (size_t)g->nz * sizeof *grid);
         for (int s = 0; s < g->columns; s++)
             for (int z = 0; z < g->nz; z++)
@@ -219,7 +223,8 @@ static void fill_waves(bx_transpose *t)
     for (int n = 0; n < WAVES; n++) {
         wave w = nth_wave(t, n);
         if (w.column >= first && w.column < first + plan->my_columns)
-            columns[(size_t)(w.column - first) * (size_t)t->geometry->nz + (size_t)w.z] += w.amplitude;
+            columns[(size_t)(w.column - first) * (size_t)t->geometry->nz + (size_t)w.z] +=
+                w.amplitude;
     }
 }
 
@@ -231,7 +236,8 @@ static void fill_input(bx_transpose *t)
         fill_waves(t);
 }
 
-static double rms_of_team(const bx_transpose *t, const bx_complex *field, size_t count, double total)
+static double rms_of_team(const bx_transpose *t, const bx_complex *field, size_t count,
+                          double total)
 {
     double sum = 0;
     for (size_t i = 0; i < count; i++) sum += creal(field[i] * conj(field[i]));
@@ -239,7 +245,8 @@ static double rms_of_team(const bx_transpose *t, const bx_complex *field, size_t
     return sqrt(sum / total);
 }
 
-static double largest_difference(const bx_complex *a, const bx_complex *b, size_t count, double scale)
+static double largest_difference(const bx_complex *a, const bx_complex *b, size_t count,
+                                 double scale)
 {
     double largest = 0;
     for (size_t i = 0; i < count; i++) {
@@ -265,8 +272,8 @@ static void verify_transform(bx_transpose *t, int method, bx_verification *verif
     bx_complex *input = bx_buffer(column_count(t));
     memcpy(input, columns, column_count(t) * sizeof *input);
     double planes_rms = rms_of_team(t, t->expected, plane_count(t), points(t));
-    double input_rms = rms_of_team(t, input, column_count(t),
-                                   (double)t->geometry->columns * t->geometry->nz);
+    double input_rms =
+        rms_of_team(t, input, column_count(t), (double)t->geometry->columns * t->geometry->nz);
 
     poison(planes, plane_count(t));
     bx_transform(plan, bx_methods[method], t->methods[method], BX_FORWARD, 0, 0, true);
