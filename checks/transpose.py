@@ -11,11 +11,11 @@ class TransposeLaunch(Launch):
     # A step of cnt40 takes a millisecond on two cores, the others tens: seconds a launch for all.
     # Many short rounds, as ratios are taken in each and neighbours come and go.
     effort = {
-        "cnt40": "--repeats 50 --block 4",
-        "cnt80": "--repeats 10 --block 2 --warmup 0 --bands 2",
-        "silicon": "--repeats 10 --block 2 --warmup 0 --bands 2",
-        "tin-8k": "--repeats 10 --block 2 --warmup 0 --bands 2",
-        "al2o3-g": "--repeats 12 --block 2 --warmup 0 --bands 2",
+        "cnt40": "--repeats 40 --block 4",
+        "cnt80": "--repeats 6 --block 2 --warmup 0 --bands 2",
+        "silicon": "--repeats 6 --block 2 --warmup 0 --bands 2",
+        "tin-8k": "--repeats 5 --block 2 --warmup 0 --bands 2",
+        "al2o3-g": "--repeats 6 --block 2 --warmup 0 --bands 2",
     }
 
 

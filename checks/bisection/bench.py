@@ -18,8 +18,8 @@ from bisection.run import ROOT, home, shown
 
 GRIDS = {"cnt40": "30x30x30", "cnt80": "81x81x81", "silicon": "90x90x90"}
 RANKS = (1, 2)
-ROUNDS = {"cnt40": 200, "cnt80": 40, "silicon": 40}
-PEERS = "serial,fftw-mpi"
+ROUNDS = {"cnt40": 200, "cnt80": 20, "silicon": 20}
+PEERS = "serial,fftw-mpi,spfft"
 # Within the project's own limits: (grid, ranks, ratio, methods) -> at most.
 ALL = ()
 MESSAGES = ("alltoallv", "p2p", "padded", "alltoallw", "overlap")
@@ -163,6 +163,7 @@ def clean_share(result):
 
 def table(grid, ranks, transforms, exchanges):
     serial, mpi = ratios(transforms, "ratio_serial"), ratios(transforms, "ratio_fftw-mpi")
+    spfft = ratios(transforms, "ratio_spfft")
     copy, seconds = ratios(exchanges, "ratio_copy"), times(transforms)
     peers = ", ".join(
         f"{name} {seconds[name] * 1e6:.0f} us" for name in PEERS.split(",") if name in seconds
@@ -170,12 +171,12 @@ def table(grid, ranks, transforms, exchanges):
     yield f"{GRIDS[grid]} on {ranks} rank{'s' * (ranks > 1)}: {peers}; " + (
         f"{clean_share(transforms):.0%} of the samples undisturbed"
     )
-    heads = ("/ serial FFTW", "/ FFTW-MPI", "exchange / memcpy")
+    heads = ("/ serial FFTW", "/ FFTW-MPI", "/ SpFFT", "exchange / memcpy")
     yield f"  {'method':15} {'us':>7}   " + " ".join(f"{head:18}" for head in heads)
     for method in serial:
         yield (
             f"  {method:15} {seconds[method] * 1e6:7.0f}   {serial[method]!s:18} "
-            f"{mpi.get(method, '-')!s:18} {copy.get(method, '-')!s:18}"
+            f"{mpi.get(method, '-')!s:18} {spfft.get(method, '-')!s:18} {copy.get(method, '-')!s:18}"
         )
 
 

@@ -17,7 +17,8 @@ typedef struct bx_baseline {
     void (*destroy)(void *self);
 } bx_baseline;
 
-extern const bx_baseline bx_baseline_serial, bx_baseline_fftw_mpi, bx_baseline_copy;
+extern const bx_baseline bx_baseline_serial, bx_baseline_fftw_mpi, bx_baseline_spfft,
+    bx_baseline_copy;
 
 extern const bx_baseline *const bx_baselines[];
 extern const int bx_baseline_count;

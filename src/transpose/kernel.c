@@ -314,7 +314,7 @@ static double items(void *state, size_t index, size_t point)
 const bx_kernel *bx_this_kernel(void)
 {
     static const char *const phases[] = {"fft1d", "pack", "exchange", "unpack", "fft2d"};
-    static const char *const ratios[] = {"alltoallv", "serial", "fftw-mpi", "copy"};
+    static const char *const ratios[] = {"alltoallv", "serial", "fftw-mpi", "spfft", "copy"};
     static bx_choice cases[CASE_COUNT], methods[32];
     static bx_kernel kernel = {
         .name = "transpose",
