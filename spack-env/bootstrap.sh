@@ -84,6 +84,8 @@ survey() {
         case $package:$needed_by in
             '#'* | :*) continue ;;
             *:all | *:"$1" | *:extra) ;;
+            # the machine's own libraries save Spack from building them
+            *:system) [ "$1" = spack ] && needed_by=extra || continue ;;
             *) continue ;;
         esac
         present "$probe" && continue

@@ -9,7 +9,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-static const double WRITE_INTERVAL = 1.0; /* s between two writes of the incremental result */
+static const double WRITE_INTERVAL = 1.0; /* s between two writes of the incremental result, */
+static const double WRITE_SHARE = 0.01;   /* and more, so that they take at most this of the time */
 
 /* ---- what kernels call ---- */
 
@@ -243,7 +244,7 @@ static bx_cost measure(bx_run *run, bx_result *results, size_t count, cJSON *roo
     double *switches = allocate((size_t)common->block, sizeof *switches);
     double *phases = allocate((size_t)common->block * BX_MAX_PHASES, sizeof *phases);
     bx_cost cost = {0};
-    double start = MPI_Wtime(), written = start;
+    double start = MPI_Wtime(), next_write = start + WRITE_INTERVAL;
     for (int64_t round = 0; round < common->repeats; round++) {
         for (size_t i = 0; i < count; i++) {
             /* a wrong answer is not worth timing */
@@ -251,10 +252,12 @@ static bx_cost measure(bx_run *run, bx_result *results, size_t count, cJSON *roo
             measure_block(run, &results[i], seconds, switches, phases, &cost);
             collect_block(run, &results[i], seconds, switches, phases);
         }
-        if (run->rank == 0 && common->output && MPI_Wtime() - written > WRITE_INTERVAL) {
+        double now = MPI_Wtime();
+        if (run->rank == 0 && common->output && now >= next_write) {
             record(run, root, results, count, "running");
             bx_result_write(common->output, root);
-            written = MPI_Wtime();
+            double spent = MPI_Wtime() - now;
+            next_write = now + fmax(WRITE_INTERVAL, spent / WRITE_SHARE);
         }
     }
     cost.wall = MPI_Wtime() - start;

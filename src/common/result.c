@@ -90,8 +90,16 @@ static const bx_result *find(const bx_run *run, const bx_result *results, size_t
     return NULL;
 }
 
+/* Whether a round has a sample that no rank was interrupted in. */
+static bool undisturbed(const bx_result *result, size_t round, size_t block)
+{
+    for (size_t i = round * block; i < (round + 1) * block; i++)
+        if (result->switches[i] == 0) return true;
+    return false;
+}
+
 /* Ratio of medians round by round, so that both sides of each saw the same machine; the metric is
- * the median of the rounds. */
+ * the median of the rounds, of those with undisturbed samples if there are enough. */
 static void add_ratio(const bx_run *run, cJSON *metrics, const bx_result *mine,
                       const bx_result *base, const char *base_name)
 {
@@ -99,19 +107,24 @@ static void add_ratio(const bx_run *run, cJSON *metrics, const bx_result *mine,
     size_t rounds = mine->sample_count / block;
     if (base->sample_count / block < rounds) rounds = base->sample_count / block;
     double *ratios = malloc(rounds * sizeof *ratios), *picked = malloc(block * sizeof *picked);
+    size_t taken = 0, clean = 0;
+    for (size_t r = 0; r < rounds; r++)
+        clean += undisturbed(mine, r, block) && undisturbed(base, r, block);
     for (size_t r = 0; r < rounds; r++) {
+        bool usable = undisturbed(mine, r, block) && undisturbed(base, r, block);
+        if (clean >= FEWEST_CLEAN && !usable) continue;
         double medians[2];
         const bx_result *sides[2] = {mine, base};
         for (int side = 0; side < 2; side++) {
             size_t count = pick(sides[side], r * block, (r + 1) * block, 1, picked);
             medians[side] = bx_quantile(picked, count, 0.5) / items(run, sides[side]);
         }
-        ratios[r] = medians[0] / medians[1];
+        ratios[taken++] = medians[0] / medians[1];
     }
     char name[96];
     snprintf(name, sizeof name, "ratio_%s", base_name);
-    add_quartiles(add_metric(metrics, name, bx_quantile(ratios, rounds, 0.5), "ratio"), ratios,
-                  rounds);
+    add_quartiles(add_metric(metrics, name, bx_quantile(ratios, taken, 0.5), "ratio"), ratios,
+                  taken);
     free(ratios);
     free(picked);
 }

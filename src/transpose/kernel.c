@@ -222,31 +222,30 @@ static bool applicable(void *state, size_t index, char *why, size_t why_size)
     return !method->applicable || method->applicable(t->geometry, why, why_size);
 }
 
-bx_complex bx_initial(const bx_transpose *t, int band, int64_t s, int64_t z)
+uint64_t bx_field(const bx_transpose *t, int band)
 {
-    const bx_geometry *g = t->geometry;
-    uint64_t field = bx_hash(bx_seed(t->run), (uint64_t)t->my_team << 32 | (uint64_t)band);
-    uint64_t i = 2 * ((uint64_t)s * (uint64_t)g->nz + (uint64_t)z);
-    return CMPLX(bx_uniform(field, i), bx_uniform(field, i + 1));
+    return bx_hash(bx_seed(t->run), (uint64_t)t->my_team << 32 | (uint64_t)band);
 }
 
 void bx_fill_columns(bx_transpose *t, int band)
 {
     const bx_plan *plan = t->plan;
     int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
+    uint64_t field = bx_field(t, band);
     bx_complex *columns = bx_columns(plan, band);
     for (int64_t s = 0; s < plan->my_columns; s++)
-        for (int64_t z = 0; z < nz; z++) columns[s * nz + z] = bx_initial(t, band, first + s, z);
+        for (int64_t z = 0; z < nz; z++) columns[s * nz + z] = bx_initial(t, field, first + s, z);
 }
 
 void bx_fill_half(bx_transpose *t, int band, int slot)
 {
     const bx_plan *plan = t->plan;
     int64_t first = t->geometry->column_first[plan->rank];
+    uint64_t field = bx_field(t, band);
     bx_complex *half = bx_half(plan, BX_FORWARD, slot, plan->rank);
     for (int64_t z = 0; z < t->geometry->nz; z++)
         for (int64_t s = 0; s < plan->my_columns; s++)
-            half[z * plan->my_columns + s] = bx_initial(t, band, first + s, z);
+            half[z * plan->my_columns + s] = bx_initial(t, field, first + s, z);
 }
 
 static void begin(void *state, size_t index, size_t point)
@@ -280,14 +279,16 @@ static void prepare(void *state, size_t index, size_t point)
     t->steps++;
     for (int slot = 0; options.transpose_only && slot < BX_SLOTS; slot++) {
         bx_complex *half = bx_half(plan, BX_FORWARD, slot, plan->rank);
-        for (size_t i = 0; i < count; i++) half[i] *= factor;
+        for (size_t i = 0; i < count; i++) half[i] = bx_times(half[i], factor);
     }
     if (options.transpose_only) return;
     /* divided, not multiplied by an inverse that is itself rounded: a loop would show it */
     double points = (double)plan->plane_size * t->geometry->nz;
     bx_complex *columns = bx_columns(plan, 0);
-    for (size_t i = 0; i < count * (size_t)plan->bands; i++)
-        columns[i] = columns[i] / points * factor;
+    for (size_t i = 0; i < count * (size_t)plan->bands; i++) {
+        bx_complex normal = CMPLX(creal(columns[i]) / points, cimag(columns[i]) / points);
+        columns[i] = bx_times(normal, factor);
+    }
 }
 
 static void step(void *state, size_t index, size_t point)

@@ -29,8 +29,20 @@ typedef struct {
 
 static inline bool bx_is_method(size_t index) { return index < (size_t)bx_method_count; }
 
-/* Element z of global column s of a band: what the fields hold before anything is done to them. */
-bx_complex bx_initial(const bx_transpose *t, int band, int64_t s, int64_t z);
+/* What the fields hold before anything is done to them: element z of global column s of the field
+ * that bx_field names. */
+uint64_t bx_field(const bx_transpose *t, int band);
+static inline bx_complex bx_initial(const bx_transpose *t, uint64_t field, int64_t s, int64_t z)
+{
+    uint64_t i = 2 * ((uint64_t)s * (uint64_t)t->geometry->nz + (uint64_t)z);
+    return CMPLX(bx_uniform(field, i), bx_uniform(field, i + 1));
+}
+/* Products without the library's care for infinities, which is slow and not needed here. */
+static inline bx_complex bx_times(bx_complex a, bx_complex b)
+{
+    return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b),
+                 creal(a) * cimag(b) + cimag(a) * creal(b));
+}
 void bx_fill_columns(bx_transpose *t, int band);
 void bx_fill_half(bx_transpose *t, int band, int slot); /* the forward one, with the same */
 

@@ -21,7 +21,9 @@ typedef struct {
     bx_complex *base;
 } bx_shared;
 
-enum { BX_GROUP = 16 }; /* columns transformed at once, whose rows are whole cache lines */
+enum {
+    BX_GROUP = 8
+}; /* columns transformed at once: rows of whole cache lines, few enough for L1 */
 
 /* A run of columns that adjoin in a plane. */
 typedef struct {

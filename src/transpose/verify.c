@@ -51,11 +51,12 @@ static double wrong_in_planes(const bx_transpose *t, int band, int slot)
     const bx_geometry *g = t->geometry;
     const bx_complex *planes = bx_planes(t->plan, slot);
     int first = g->plane_first[t->plan->rank];
+    uint64_t field = bx_field(t, band);
     double wrong = 0;
     for (int z = 0; z < t->plan->my_planes; z++)
         for (int s = 0; s < g->columns; s++)
             wrong += !same_bits(planes[(size_t)z * t->plan->plane_size + (size_t)g->column_xy[s]],
-                                bx_initial(t, band, s, first + z));
+                                bx_initial(t, field, s, first + z));
     return wrong;
 }
 
@@ -64,10 +65,11 @@ static double wrong_in_half(const bx_transpose *t, int band, int slot)
     const bx_plan *plan = t->plan;
     const bx_complex *half = bx_half(plan, BX_INVERSE, slot, plan->rank);
     int64_t first = t->geometry->column_first[plan->rank];
+    uint64_t field = bx_field(t, band);
     double wrong = 0;
     for (int64_t z = 0; z < t->geometry->nz; z++)
         for (int64_t s = 0; s < plan->my_columns; s++)
-            wrong += !same_bits(half[z * plan->my_columns + s], bx_initial(t, band, first + s, z));
+            wrong += !same_bits(half[z * plan->my_columns + s], bx_initial(t, field, first + s, z));
     return wrong;
 }
 
@@ -314,7 +316,8 @@ typedef struct {
 
 static void add_error(loop_error *e, bx_complex value, bx_complex expected, double scale)
 {
-    double error = cabs(value - expected) / scale;
+    double x = creal(value) - creal(expected), y = cimag(value) - cimag(expected);
+    double error = sqrt(x * x + y * y) / scale;
     if (!(error <= e->largest)) e->largest = error;
     e->total += error;
     e->elements++;
@@ -334,10 +337,11 @@ void bx_transpose_end(void *state, size_t index, size_t point, int64_t steps,
     loop_error e = {0};
     for (int band = 0; band < (alone ? 1 : plan->bands); band++) {
         const bx_complex *columns = bx_columns(plan, band);
+        uint64_t field = bx_field(t, band);
         for (int64_t s = 0; s < plan->my_columns; s++)
             for (int64_t z = 0; z < nz; z++)
                 add_error(&e, alone ? half[z * plan->my_columns + s] : columns[s * nz + z],
-                          bx_initial(t, band, first + s, z) * turned, cabs(turned));
+                          bx_times(bx_initial(t, field, first + s, z), turned), cabs(turned));
     }
     double sums[2] = {e.total, e.elements};
     MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, bx_comm(t->run));
