@@ -85,7 +85,10 @@ survey() {
             '#'* | :*) continue ;;
             *:all | *:"$1" | *:extra) ;;
             # the machine's own libraries save Spack from building them
-            *:system) [ "$1" = spack ] && needed_by=extra || continue ;;
+            *:system)
+                [ "$1" = spack ] || continue
+                needed_by=extra
+                ;;
             *) continue ;;
         esac
         present "$probe" && continue

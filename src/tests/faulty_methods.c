@@ -26,10 +26,10 @@ static bool way_is(bx_way way)
     return name && strcmp(name, way == BX_FORWARD ? "forward" : "inverse") == 0;
 }
 
-static void *create(const bx_method *sound, bx_plan *plan, const bx_method_options *options)
+static void *create(const bx_method *sound, bx_plan *plan, int leaders)
 {
     broken *b = malloc(sizeof *b);
-    *b = (broken){sound, sound->create(plan, options), plan, NULL};
+    *b = (broken){sound, sound->create(plan, leaders), plan, NULL};
     return b;
 }
 
@@ -108,9 +108,9 @@ static void destroy(void *me)
 }
 
 #define BREAK(name)                                                                                \
-    static void *create_##name(bx_plan *plan, const bx_method_options *options)                    \
+    static void *create_##name(bx_plan *plan, int leaders)                                         \
     {                                                                                              \
-        return create(&bx_method_##name, plan, options);                                           \
+        return create(&bx_method_##name, plan, leaders);                                           \
     }                                                                                              \
     static bx_method broken_##name;
 #define ENTRY(name) &broken_##name

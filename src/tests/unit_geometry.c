@@ -34,12 +34,12 @@ static void test_published_messages(void)
 {
     bx_geometry *g = bx_geometry_create(CNT80, 1602, 64, NULL, 4);
     CHECK(g->columns == 5041);
-    CHECK(bx_count_every_pair(g, BX_FORWARD).messages == 4032);
+    CHECK(bx_count_every_pair(g, BX_FORWARD, 0).messages == 4032);
     CHECK(bx_count_nodes(g, BX_FORWARD, 1).messages == 240);
     bx_geometry_free(g);
     g = bx_geometry_create(CNT80, 1602, 288, NULL, 24);
-    CHECK(bx_count_every_pair(g, BX_FORWARD).messages == 82656);
-    CHECK(bx_count_every_pair(g, BX_FORWARD).off_node_messages == 76032);
+    CHECK(bx_count_every_pair(g, BX_FORWARD, 0).messages == 82656);
+    CHECK(bx_count_every_pair(g, BX_FORWARD, 0).off_node_messages == 76032);
     CHECK(bx_count_nodes(g, BX_FORWARD, 1).messages == 132);
     CHECK(bx_count_nodes(g, BX_FORWARD, 1).off_node_messages == 132);
     bx_geometry_free(g);
@@ -66,9 +66,9 @@ static void test_any_layout(void)
                 }
             CHECK(payload == 16.0 * g->columns * 5);
             CHECK(bx_count_nodes(g, BX_FORWARD, 1).bytes == off_node);
-            CHECK(bx_count_every_pair(g, BX_INVERSE).off_node_bytes == off_node);
-            CHECK(bx_count_padded(g, BX_FORWARD).padding_bytes >= 0);
-            CHECK(bx_count_nodes_padded(g, BX_FORWARD).padding_bytes >= 0);
+            CHECK(bx_count_every_pair(g, BX_INVERSE, 0).off_node_bytes == off_node);
+            CHECK(bx_count_padded(g, BX_FORWARD, 0).padding_bytes >= 0);
+            CHECK(bx_count_nodes_padded(g, BX_FORWARD, 0).padding_bytes >= 0);
             bx_geometry_free(g);
         }
 }

@@ -1,5 +1,6 @@
 #include "geometry.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { ELEMENT = 16 }; /* bytes of a double-precision complex number */
@@ -128,10 +129,6 @@ static bx_counts pairs(const bx_geometry *g, bx_way way, bool with_empty)
     return counts;
 }
 
-bx_counts bx_count_every_pair(const bx_geometry *g, bx_way way) { return pairs(g, way, true); }
-
-bx_counts bx_count_nonempty_pairs(const bx_geometry *g, bx_way way) { return pairs(g, way, false); }
-
 /* `messages` of equal size carry what `payload` says. */
 static void pad(bx_counts *counts, double message_bytes)
 {
@@ -141,8 +138,29 @@ static void pad(bx_counts *counts, double message_bytes)
     counts->padding_bytes = counts->bytes - payload;
 }
 
-bx_counts bx_count_padded(const bx_geometry *g, bx_way way)
+/* So many leaders of each node exchange with their like on every other. */
+static bx_counts between_leaders(const bx_geometry *g, bx_way way, int leaders)
 {
+    double payload = pairs(g, way, true).off_node_bytes;
+    double messages = (double)leaders * g->nodes * (g->nodes - 1);
+    return (bx_counts){messages, messages, payload, payload, 0};
+}
+
+bx_counts bx_count_every_pair(const bx_geometry *g, bx_way way, int leaders)
+{
+    (void)leaders;
+    return pairs(g, way, true);
+}
+
+bx_counts bx_count_nonempty_pairs(const bx_geometry *g, bx_way way, int leaders)
+{
+    (void)leaders;
+    return pairs(g, way, false);
+}
+
+bx_counts bx_count_padded(const bx_geometry *g, bx_way way, int leaders)
+{
+    (void)leaders;
     bx_counts counts = pairs(g, way, true);
     pad(&counts, (double)bx_largest_block(g) * ELEMENT);
     return counts;
@@ -150,22 +168,35 @@ bx_counts bx_count_padded(const bx_geometry *g, bx_way way)
 
 bx_counts bx_count_nodes(const bx_geometry *g, bx_way way, int leaders)
 {
-    double payload = pairs(g, way, true).off_node_bytes;
-    double messages = (double)leaders * g->nodes * (g->nodes - 1);
-    return (bx_counts){messages, messages, payload, payload, 0};
+    (void)leaders;
+    return between_leaders(g, way, 1);
 }
 
-bx_counts bx_count_nodes_padded(const bx_geometry *g, bx_way way)
+int bx_leaders(const bx_geometry *g, int asked)
 {
-    bx_counts counts = bx_count_nodes(g, way, 1);
+    int most = bx_smallest_node(g);
+    int wanted = asked > 0 ? asked : (int)ceil(sqrt(bx_largest_node(g)));
+    return wanted < most ? wanted : most;
+}
+
+bx_counts bx_count_leaders(const bx_geometry *g, bx_way way, int leaders)
+{
+    return between_leaders(g, way, bx_leaders(g, leaders));
+}
+
+bx_counts bx_count_nodes_padded(const bx_geometry *g, bx_way way, int leaders)
+{
+    (void)leaders;
+    bx_counts counts = between_leaders(g, way, 1);
     double ranks = bx_largest_node(g);
     pad(&counts, (double)bx_largest_block(g) * ELEMENT * ranks * ranks);
     return counts;
 }
 
-bx_counts bx_count_gather_scatter(const bx_geometry *g, bx_way way)
+bx_counts bx_count_gather_scatter(const bx_geometry *g, bx_way way, int leaders)
 {
-    bx_counts counts = bx_count_nodes(g, way, 1);
+    (void)leaders;
+    bx_counts counts = between_leaders(g, way, 1);
     for (int r = 0; r < g->ranks; r++) {
         if (g->node_ranks[g->node_first[g->node_of[r]]] == r) continue; /* the root itself */
         counts.messages += 2; /* in the gather, and in the scatter */

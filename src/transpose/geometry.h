@@ -64,11 +64,13 @@ typedef struct {
     double padding_bytes;
 } bx_counts;
 
-bx_counts bx_count_every_pair(const bx_geometry *g, bx_way way);     /* alltoallv, alltoallw */
-bx_counts bx_count_nonempty_pairs(const bx_geometry *g, bx_way way); /* p2p */
-bx_counts bx_count_padded(const bx_geometry *g, bx_way way);
-bx_counts bx_count_nodes(const bx_geometry *g, bx_way way, int leaders); /* shm, leaders, direct */
-bx_counts bx_count_nodes_padded(const bx_geometry *g, bx_way way);
-bx_counts bx_count_gather_scatter(const bx_geometry *g, bx_way way);
+/* What methods count by.  `leaders` is the number asked for, which bx_count_leaders alone heeds. */
+typedef bx_counts bx_counting(const bx_geometry *g, bx_way way, int leaders);
+bx_counting bx_count_every_pair, bx_count_nonempty_pairs, bx_count_padded, bx_count_nodes,
+    bx_count_nodes_padded, bx_count_leaders, bx_count_gather_scatter;
+
+/* Exchanging ranks a node when `asked` for so many (0: about the square root of its ranks); at most
+ * the smallest node's. */
+int bx_leaders(const bx_geometry *g, int asked);
 
 #endif

@@ -152,7 +152,7 @@ static void create_methods(bx_transpose *t, unsigned planner)
         const bx_method *method = bx_methods[m];
         if (!bx_selected(t->run, method->about.name)) continue;
         if (method->applicable && !method->applicable(t->geometry, why, sizeof why)) continue;
-        t->methods[m] = method->create(t->plan, &t->method_options);
+        t->methods[m] = method->create(t->plan, t->leaders);
     }
     for (int b = 0; b < bx_baseline_count; b++) {
         const bx_baseline *baseline = bx_baselines[b];
@@ -173,7 +173,7 @@ static int setup(bx_run *run, void **state)
     bx_transpose *t = calloc(1, sizeof *t);
     t->run = run;
     t->options = &options;
-    t->method_options.leaders = (int)options.leaders;
+    t->leaders = (int)options.leaders;
     split_teams(t);
     t->geometry = team_geometry(t, radius_squared);
     int first = (int)(options.kpoints * t->my_team / t->teams);

@@ -16,7 +16,7 @@ typedef struct {
 typedef struct {
     bx_run *run;
     const bx_transpose_options *options;
-    bx_method_options method_options;
+    int leaders; /* asked for */
     bx_geometry *geometry;
     bx_plan *plan;
     MPI_Comm team;

@@ -4,10 +4,6 @@
 
 #include "plan.h"
 
-typedef struct {
-    int leaders; /* exchanging ranks a node asked for; 0: as many as suit */
-} bx_method_options;
-
 /* Between the half-transformed field and the planes of a slot.  Forward: start, finish, then unpack
  * of every part of the planes.  Inverse: pack of every part, then start, finish. */
 typedef struct bx_method {
@@ -17,14 +13,14 @@ typedef struct bx_method {
     int lag;    /* bands between start and finish */
     bool (*applicable)(const bx_geometry *g, char *why, size_t why_size); /* NULL: always */
     /* Collective over the team; buffers are made once. */
-    void *(*create)(bx_plan *plan, const bx_method_options *options);
+    void *(*create)(bx_plan *plan, int leaders); /* exchanging ranks a node asked for, or 0 */
     void (*start)(void *self, bx_way way, int slot);
     void (*finish)(void *self, bx_way way, int slot); /* NULL: start has done it all */
     /* Called by several threads at once unless `whole`. */
     void (*unpack)(void *self, const bx_part *part);
     void (*pack)(void *self, const bx_part *part);
     void (*destroy)(void *self);
-    bx_counts (*count)(const bx_geometry *g, bx_way way, const bx_method_options *options);
+    bx_counting *count;
 } bx_method;
 
 extern const bx_method bx_method_alltoallv, bx_method_p2p, bx_method_padded, bx_method_shm,

@@ -9,9 +9,9 @@ typedef struct {
     bx_complex *blocks; /* on the side of the planes */
 } state;
 
-static void *create(bx_plan *plan, const bx_method_options *options)
+static void *create(bx_plan *plan, int leaders)
 {
-    (void)options;
+    (void)leaders;
     state *self = malloc(sizeof *self);
     self->plan = plan;
     self->lengths = bx_lengths_create(plan);
@@ -52,12 +52,6 @@ static void destroy(void *me)
     free(self);
 }
 
-static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
-{
-    (void)options;
-    return bx_count_every_pair(g, way);
-}
-
 const bx_method bx_method_alltoallv = {
     .about = {.name = "alltoallv",
               .summary = "MPI_Alltoallv between all ranks",
@@ -67,5 +61,5 @@ const bx_method bx_method_alltoallv = {
     .unpack = unpack,
     .pack = pack,
     .destroy = destroy,
-    .count = count,
+    .count = bx_count_every_pair,
 };

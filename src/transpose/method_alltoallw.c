@@ -39,9 +39,9 @@ static MPI_Datatype planes_type(const bx_plan *plan, int peer)
     return rows;
 }
 
-static void *create(bx_plan *plan, const bx_method_options *options)
+static void *create(bx_plan *plan, int leaders)
 {
-    (void)options;
+    (void)leaders;
     state *self = malloc(sizeof *self);
     size_t ranks = (size_t)plan->geometry->ranks;
     self->plan = plan;
@@ -102,12 +102,6 @@ static void destroy(void *me)
     free(self);
 }
 
-static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
-{
-    (void)options;
-    return bx_count_every_pair(g, way);
-}
-
 const bx_method bx_method_alltoallw = {
     .about = {.name = "alltoallw",
               .summary = "MPI_Alltoallw on datatypes of the planes, no packing",
@@ -119,5 +113,5 @@ const bx_method bx_method_alltoallw = {
     .unpack = unpack,
     .pack = pack,
     .destroy = destroy,
-    .count = count,
+    .count = bx_count_every_pair,
 };

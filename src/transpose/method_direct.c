@@ -10,9 +10,9 @@ typedef struct {
     bx_node_exchange *off_node; /* NULL on a single node */
 } state;
 
-static void *create(bx_plan *plan, const bx_method_options *options)
+static void *create(bx_plan *plan, int leaders)
 {
-    (void)options;
+    (void)leaders;
     state *self = malloc(sizeof *self);
     self->plan = plan;
     self->off_node =
@@ -71,12 +71,6 @@ static void destroy(void *me)
     free(self);
 }
 
-static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
-{
-    (void)options;
-    return bx_count_nodes(g, way, 1);
-}
-
 const bx_method bx_method_direct = {
     .about = {.name = "direct",
               .summary =
@@ -87,5 +81,5 @@ const bx_method bx_method_direct = {
     .unpack = unpack,
     .pack = pack,
     .destroy = destroy,
-    .count = count,
+    .count = bx_count_nodes,
 };

@@ -75,9 +75,9 @@ static void lay_out(state *self, bx_way way)
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-static void *create(bx_plan *plan, const bx_method_options *options)
+static void *create(bx_plan *plan, int leaders)
 {
-    (void)options;
+    (void)leaders;
     state *self = calloc(1, sizeof *self);
     self->plan = plan;
     MPI_Comm_split(plan->team, plan->node_rank == 0 ? 0 : MPI_UNDEFINED, plan->node_index,
@@ -225,12 +225,6 @@ static void destroy(void *me)
     free(self);
 }
 
-static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
-{
-    (void)options;
-    return bx_count_gather_scatter(g, way);
-}
-
 const bx_method bx_method_gather_scatter = {
     .about = {.name = "gather-scatter",
               .summary = "gather to a root a node, exchange between roots, scatter",
@@ -240,5 +234,5 @@ const bx_method bx_method_gather_scatter = {
     .unpack = unpack,
     .pack = pack,
     .destroy = destroy,
-    .count = count,
+    .count = bx_count_gather_scatter,
 };

@@ -2,14 +2,9 @@
  * alone cannot fill the links of a node of 64 to 128 cores. */
 #include "node_exchange.h"
 
-static void *create(bx_plan *plan, const bx_method_options *options)
+static void *create(bx_plan *plan, int leaders)
 {
-    return bx_node_exchange_create(plan, bx_leaders(plan->geometry, options), false, true);
-}
-
-static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
-{
-    return bx_count_nodes(g, way, bx_leaders(g, options));
+    return bx_node_exchange_create(plan, bx_leaders(plan->geometry, leaders), false, true);
 }
 
 const bx_method bx_method_leaders = {
@@ -21,5 +16,5 @@ const bx_method bx_method_leaders = {
     .unpack = bx_node_exchange_unpack,
     .pack = bx_node_exchange_pack,
     .destroy = bx_node_exchange_destroy,
-    .count = count,
+    .count = bx_count_leaders,
 };

@@ -10,9 +10,9 @@ typedef struct {
     MPI_Request request[2][BX_SLOTS];
 } state;
 
-static void *create(bx_plan *plan, const bx_method_options *options)
+static void *create(bx_plan *plan, int leaders)
 {
-    (void)options;
+    (void)leaders;
     state *self = malloc(sizeof *self);
     self->plan = plan;
     self->lengths = bx_lengths_create(plan);
@@ -67,12 +67,6 @@ static void destroy(void *me)
     free(self);
 }
 
-static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
-{
-    (void)options;
-    return bx_count_every_pair(g, way);
-}
-
 const bx_method bx_method_overlap = {
     .about = {.name = "overlap",
               .summary = "bands in a pipeline: MPI_Ialltoallv of one behind the FFTs of another",
@@ -84,5 +78,5 @@ const bx_method bx_method_overlap = {
     .unpack = unpack,
     .pack = pack,
     .destroy = destroy,
-    .count = count,
+    .count = bx_count_every_pair,
 };

@@ -13,9 +13,9 @@ typedef struct {
     MPI_Request *receiving, *sending; /* [ranks] */
 } state;
 
-static void *create(bx_plan *plan, const bx_method_options *options)
+static void *create(bx_plan *plan, int leaders)
 {
-    (void)options;
+    (void)leaders;
     state *self = malloc(sizeof *self);
     size_t ranks = (size_t)plan->geometry->ranks;
     self->plan = plan;
@@ -149,12 +149,6 @@ static void destroy(void *me)
     free(self);
 }
 
-static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
-{
-    (void)options;
-    return bx_count_nonempty_pairs(g, way);
-}
-
 const bx_method bx_method_p2p = {
     .about = {.name = "p2p",
               .summary = "MPI_Isend and MPI_Irecv, each block unpacked as it arrives",
@@ -166,5 +160,5 @@ const bx_method bx_method_p2p = {
     .unpack = unpack,
     .pack = pack,
     .destroy = destroy,
-    .count = count,
+    .count = bx_count_nonempty_pairs,
 };

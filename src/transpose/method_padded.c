@@ -12,9 +12,9 @@ typedef struct {
     bx_complex *send, *receive;
 } state;
 
-static void *create(bx_plan *plan, const bx_method_options *options)
+static void *create(bx_plan *plan, int leaders)
 {
-    (void)options;
+    (void)leaders;
     state *self = malloc(sizeof *self);
     size_t ranks = (size_t)plan->geometry->ranks;
     self->plan = plan;
@@ -67,12 +67,6 @@ static void destroy(void *me)
     free(self);
 }
 
-static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
-{
-    (void)options;
-    return bx_count_padded(g, way);
-}
-
 const bx_method bx_method_padded = {
     .about = {.name = "padded",
               .summary = "blocks padded to one size, MPI_Alltoall between all ranks",
@@ -82,5 +76,5 @@ const bx_method bx_method_padded = {
     .unpack = unpack,
     .pack = pack,
     .destroy = destroy,
-    .count = count,
+    .count = bx_count_padded,
 };

@@ -2,16 +2,10 @@
  */
 #include "node_exchange.h"
 
-static void *create(bx_plan *plan, const bx_method_options *options)
+static void *create(bx_plan *plan, int leaders)
 {
-    (void)options;
+    (void)leaders;
     return bx_node_exchange_create(plan, 1, false, true);
-}
-
-static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
-{
-    (void)options;
-    return bx_count_nodes(g, way, 1);
 }
 
 const bx_method bx_method_shm = {
@@ -25,5 +19,5 @@ const bx_method bx_method_shm = {
     .unpack = bx_node_exchange_unpack,
     .pack = bx_node_exchange_pack,
     .destroy = bx_node_exchange_destroy,
-    .count = count,
+    .count = bx_count_nodes,
 };

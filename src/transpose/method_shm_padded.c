@@ -1,16 +1,10 @@
 /* Node-aggregated and padded: one MPI_Alltoall between nodes (Bethune 2010, section 4.2.1). */
 #include "node_exchange.h"
 
-static void *create(bx_plan *plan, const bx_method_options *options)
+static void *create(bx_plan *plan, int leaders)
 {
-    (void)options;
+    (void)leaders;
     return bx_node_exchange_create(plan, 1, true, true);
-}
-
-static bx_counts count(const bx_geometry *g, bx_way way, const bx_method_options *options)
-{
-    (void)options;
-    return bx_count_nodes_padded(g, way);
 }
 
 const bx_method bx_method_shm_padded = {
@@ -22,5 +16,5 @@ const bx_method bx_method_shm_padded = {
     .unpack = bx_node_exchange_unpack,
     .pack = bx_node_exchange_pack,
     .destroy = bx_node_exchange_destroy,
-    .count = count,
+    .count = bx_count_nodes_padded,
 };

@@ -1,6 +1,5 @@
 #include "node_exchange.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,13 +23,6 @@ struct bx_node_exchange {
     bx_shared send[SETS], receive[SETS];
     int packing, unpacking;
 };
-
-int bx_leaders(const bx_geometry *g, const bx_method_options *options)
-{
-    int most = bx_smallest_node(g);
-    int wanted = options->leaders > 0 ? options->leaders : (int)ceil(sqrt(bx_largest_node(g)));
-    return wanted < most ? wanted : most;
-}
 
 /* Leader k serves ranks [size k / leaders, size (k+1) / leaders) of each node. */
 static int slice_of(int index, int size, int leaders)

@@ -22,7 +22,4 @@ void bx_node_exchange_unpack(void *me, const bx_part *part);
 void bx_node_exchange_pack(void *me, const bx_part *part);
 void bx_node_exchange_destroy(void *self);
 
-/* Leaders a node that suit: about the square root of its ranks, at most the smallest node's. */
-int bx_leaders(const bx_geometry *g, const bx_method_options *options);
-
 #endif

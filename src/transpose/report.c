@@ -10,8 +10,7 @@
 bx_counts bx_planned_counts(const bx_transpose *t, int method, bx_way way)
 {
     bx_counts counts = {0};
-    if (t->plan->rank == 0)
-        counts = bx_methods[method]->count(t->geometry, way, &t->method_options);
+    if (t->plan->rank == 0) counts = bx_methods[method]->count(t->geometry, way, t->leaders);
     double sums[5] = {counts.messages, counts.off_node_messages, counts.bytes,
                       counts.off_node_bytes, counts.padding_bytes};
     MPI_Allreduce(MPI_IN_PLACE, sums, 5, MPI_DOUBLE, MPI_SUM, bx_comm(t->run));
@@ -130,7 +129,7 @@ static void report_counts(const bx_transpose *t, bx_run *run, cJSON *details)
         cJSON *entry = json ? cJSON_AddObjectToObject(json, method->about.name) : NULL;
         if (entry) add_counts(entry, "forward", here);
         for (int i = 0; i < PUBLISHED_COUNT; i++) {
-            bx_counts there = method->count(published[i], BX_FORWARD, &t->method_options);
+            bx_counts there = method->count(published[i], BX_FORWARD, t->leaders);
             size_t used = strlen(line);
             snprintf(cell, sizeof cell, "%.0f (%.0f)", there.messages, there.off_node_messages);
             snprintf(line + used, sizeof line - used, " %24s", cell);
