@@ -18,7 +18,7 @@ class network(KernelCheck):
     launch = fixture(SweepLaunch, scope="environment")
     method = parameter(["alltoall", "alltoallv"])
     metrics = ["time_min", "time_p99"]
-    asserted = ["time", "ratio_alltoallv"]
+    asserted = ["time", "ratio_alltoall", "ratio_alltoallv"]
     points = [
         *(f"{1 << power}B" for power in range(3, 10)),
         *(f"{1 << power}KiB" for power in range(10)),

@@ -33,8 +33,9 @@ def table(verdict):
 
 
 def _block(cases):
-    asserted = list(dict.fromkeys(m.name for case in cases for m in case.metrics if m.asserted))
-    asserted = [name for name in asserted if name != "time"]
+    judged = {m.name for case in cases for m in case.metrics if m.asserted} - {"time"}
+    names = dict.fromkeys(m.name for case in cases for m in case.metrics)
+    asserted = [name for name in names if name in judged]
     wide = len(asserted) > 4  # a sweep: show the point nearest to its bounds
     head = ["case", "layout", "method", "time", *(["nearest to its bounds"] if wide else asserted)]
     rows, last = [], None
@@ -71,6 +72,8 @@ def _nearest(case):
 def _cell(metric):
     if metric is None:
         return ""
+    if not metric.asserted:
+        return number(metric.value)
     mark = "!" if metric.verdict == "fail" else " "
     return f"{number(metric.value)}{mark}({span(metric)})"
 

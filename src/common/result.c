@@ -129,20 +129,26 @@ static void add_ratio(const bx_run *run, cJSON *metrics, const bx_result *mine,
     free(picked);
 }
 
+/* Each phase's share of a sample's time: the median of the undisturbed samples, or of all. */
 static void add_shares(const bx_run *run, cJSON *metrics, const bx_result *result)
 {
-    size_t np = run->kernel->phase_count;
-    double sums[BX_MAX_PHASES] = {0}, total = 0;
-    for (size_t i = 0; i < result->sample_count; i++)
-        for (size_t k = 0; k < np; k++) {
-            sums[k] += result->phases[i * np + k];
-            total += result->phases[i * np + k];
+    size_t np = run->kernel->phase_count, clean = 0;
+    for (size_t i = 0; i < result->sample_count; i++) clean += result->switches[i] == 0;
+    double *shares = malloc((result->sample_count + 1) * sizeof *shares);
+    for (size_t k = 0; k < np; k++) {
+        size_t count = 0;
+        for (size_t i = 0; i < result->sample_count; i++) {
+            const double *phases = &result->phases[i * np];
+            double total = 0;
+            for (size_t other = 0; other < np; other++) total += phases[other];
+            bool usable = clean < FEWEST_CLEAN || result->switches[i] == 0;
+            if (usable && total > 0) shares[count++] = phases[k] / total;
         }
-    for (size_t k = 0; k < np && total > 0; k++) {
         char name[96];
         snprintf(name, sizeof name, "%s_share", run->kernel->phases[k]);
-        add_metric(metrics, name, sums[k] / total, "share");
+        if (count > 0) add_metric(metrics, name, bx_quantile(shares, count, 0.5), "share");
     }
+    free(shares);
 }
 
 static cJSON *metrics_json(const bx_run *run, const bx_result *results, size_t count,

@@ -242,7 +242,7 @@ const bx_kernel *bx_this_kernel(void)
         {"largest", "BYTES", "last block size, a power of two", BX_INTEGER, WORD, 1 << 30,
          &largest},
     };
-    static const char *const ratios[] = {"alltoallv"};
+    static const char *const ratios[] = {"alltoall", "alltoallv"};
     static const bx_kernel kernel = {
         .name = "alltoall-sweep",
         .summary = "MPI_Alltoall against MPI_Alltoallv over the size of a block",
