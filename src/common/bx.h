@@ -10,6 +10,7 @@
 #ifndef BX_H
 #define BX_H
 
+#include <math.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,6 +110,13 @@ void bx_lap(bx_run *run,
 void bx_check(bx_verification *verification, const char *name, double error, double tolerance,
               const char *unit);
 
+/* The larger of two errors, where a NaN is the largest of all (fmax would drop it; local). */
+static inline double bx_worse(double largest, double error)
+{
+    if (error <= largest) return largest;
+    return isnan(error) ? INFINITY : error;
+}
+
 /* ---- inside report: a line under the table (rank 0 prints it) ---- */
 void bx_note(bx_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -119,7 +127,8 @@ int bx_claim_memory(bx_run *run, double bytes, const char *what);
 /* ---- communication profile (profile.c): what this rank has sent since the start, local ----
  * Messages go from one rank to another: a message to oneself is none.  A collective counts one
  * message a peer it sends to, also an empty one, as MPI is called with it (Bethune 2010, section
- * 4.1 counts the same way); bytes are the payload handed to MPI. */
+ * 4.1 counts the same way); a reduction or scan one for the vector that a rank contributes.  Bytes
+ * are the payload handed to MPI. */
 typedef enum { BX_P2P, BX_COLLECTIVE, BX_BARRIER, BX_ONE_SIDED, BX_CLASS_COUNT } bx_class;
 typedef struct {
     double calls, messages, off_node_messages, bytes, off_node_bytes;

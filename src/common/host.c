@@ -82,11 +82,38 @@ static double number(const char *path)
     return value;
 }
 
+/* Bytes of a control group (v2) that are the page cache's, and given back on demand. */
+static double reclaimable(const char *folder)
+{
+    char path[512], key[64];
+    double value, found = 0;
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    FILE *file = fopen(path, "r");
+    while (file && fscanf(file, "%63s %lf", key, &value) == 2)
+        if (strcmp(key, "inactive_file") == 0) found = value;
+    if (file) fclose(file);
+    return found;
+}
+
+static double group_free(const char *folder)
+{
+    char limit[512], used[512];
+    snprintf(limit, sizeof limit, "%s/memory.max", folder);
+    snprintf(used, sizeof used, "%s/memory.current", folder);
+    return number(limit) - number(used) + reclaimable(folder);
+}
+
 double bx_memory_free(void)
 {
     char *available = field("/proc/meminfo", "MemAvailable");
     double free_bytes = available ? atof(available) * 1024 : INFINITY;
     free(available);
-    double group = number("/sys/fs/cgroup/memory.max") - number("/sys/fs/cgroup/memory.current");
-    return group < free_bytes ? group : free_bytes; /* a NaN of two infinities loses */
+    /* a batch job's own group, and in a container the one mounted at the top */
+    char *own = field("/proc/self/cgroup", "0:"), folder[400];
+    snprintf(folder, sizeof folder, "/sys/fs/cgroup%s", own ? own + (*own == ':') : "");
+    double groups[2] = {group_free(folder), group_free("/sys/fs/cgroup")};
+    free(own);
+    for (int i = 0; i < 2; i++)
+        if (groups[i] < free_bytes) free_bytes = groups[i]; /* a NaN of two infinities loses */
+    return free_bytes;
 }

@@ -14,7 +14,7 @@
 #include <omp.h>
 #endif
 
-enum { CPU_TEXT = 128, HOST_TEXT = 64 };
+enum { CPU_TEXT = 1024, HOST_TEXT = 64 };
 
 /* Nodes are numbered in the order of their first rank. */
 static void number_nodes(bx_run *run)
@@ -41,12 +41,25 @@ int bx_layout_discover(bx_run *run)
     PMPI_Comm_rank(run->node, &run->node_rank);
     PMPI_Comm_size(run->node, &run->node_size);
     number_nodes(run);
+    MPI_Comm real; /* an emulated node lies within a real one, whose memory its ranks share */
+    int real_size, threads[2];
+    PMPI_Comm_split_type(run->node, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL, &real);
+    PMPI_Comm_size(real, &real_size);
+    PMPI_Comm_free(&real);
+    if (real_size < run->node_size)
+        bx_refuse(run, BX_USAGE, "--ranks-per-node %lld: more ranks than a node holds here",
+                  (long long)per_node);
 #ifdef _OPENMP
     run->threads = omp_get_max_threads();
 #else
     run->threads = 1;
 #endif
-    return BX_OK;
+    int mine[2] = {run->threads, -run->threads};
+    PMPI_Allreduce(mine, threads, 2, MPI_INT, MPI_MAX, run->world);
+    if (threads[0] != -threads[1])
+        bx_refuse(run, BX_USAGE, "OMP_NUM_THREADS: ranks have from %d to %d threads, not the same",
+                  -threads[1], threads[0]);
+    return bx_agree(run);
 }
 
 void bx_layout_free(bx_run *run)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 64 };
+enum { MAX_OPTIONS = 64, MOST_SAMPLES = 10000000 };
 
 static int common_table(bx_common *c, bx_option *table)
 {
@@ -63,7 +63,9 @@ static bool parse_real(const char *text, double *value)
     char *end;
     errno = 0;
     double parsed = strtod(text, &end);
-    if (end == text || *end || errno == ERANGE || !isfinite(parsed) || *text == ' ') return false;
+    if (end == text || *end || errno == ERANGE || !isfinite(parsed) || *text == ' ' ||
+        strpbrk(text, "xX"))
+        return false;
     *value = parsed;
     return true;
 }
@@ -102,6 +104,9 @@ static int set_value(bx_run *run, const bx_option *option, const char *text)
             return bx_refuse(run, BX_USAGE, "--label %s: not of the form KEY=VALUE", text);
         if (run->common.label_count == BX_MAX_LABELS)
             return bx_refuse(run, BX_USAGE, "--label %s: more than %d labels", text, BX_MAX_LABELS);
+        for (int i = 0; i < run->common.label_count; i++)
+            if (strncmp(run->common.labels[i], text, (size_t)(strchr(text, '=') - text) + 1) == 0)
+                return bx_refuse(run, BX_USAGE, "--label %s: the key is given twice", text);
         run->common.labels[run->common.label_count++] = text;
         return BX_OK;
     case BX_INTEGER: {
@@ -194,9 +199,24 @@ static bool spelt_out(const char *argument, const char *name)
            (argument[2 + length] == '\0' || argument[2 + length] == '=');
 }
 
+/* JSON is UTF-8, and the command line goes into it. */
+static bool is_utf8(const char *text)
+{
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        int more = 0; /* bytes that follow a leading one */
+        if (*c >= 0x80) more = *c < 0xc2 || *c > 0xf4 ? -1 : 1 + (*c >= 0xe0) + (*c >= 0xf0);
+        if (more < 0) return false;
+        for (; more > 0; more--)
+            if ((*++c & 0xc0) != 0x80) return false;
+    }
+    return true;
+}
+
 int bx_options_parse(bx_run *run, int argc, char **argv)
 {
     const bx_kernel *kernel = run->kernel;
+    for (int i = 0; i < argc; i++)
+        if (!is_utf8(argv[i])) return bx_refuse(run, BX_USAGE, "argument %d is not UTF-8 text", i);
     run->common = (bx_common){.case_name = kernel->cases[0].name,
                               .methods = "all",
                               .baselines = kernel->baselines ? kernel->baselines : "none",
@@ -213,6 +233,7 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
         options[i] = (struct option){
             table[i].name, table[i].type == BX_FLAG ? no_argument : required_argument, NULL, 0};
     opterr = 0;
+    optind = 0; /* from the start: simulated ranks share this state */
     for (;;) {
         int index = -1, at = optind > 0 ? optind : 1;
         int got = getopt_long(argc, argv, "+:", options, &index);
@@ -226,6 +247,10 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
     if (optind < argc)
         return bx_refuse(run, BX_USAGE, "%s: unexpected; every option is written --name",
                          argv[optind]);
+    if (run->common.repeats * run->common.block > MOST_SAMPLES)
+        return bx_refuse(run, BX_USAGE, "--repeats %lld --block %lld: more than %d samples",
+                         (long long)run->common.repeats, (long long)run->common.block,
+                         MOST_SAMPLES);
     if (check_case(run) != BX_OK) return run->refusal;
     if (select_names(run, "method", run->common.methods, false) != BX_OK) return run->refusal;
     return select_names(run, "baseline", run->common.baselines, true);

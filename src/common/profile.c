@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_REGIONS = 8, REGION_NAME = 32 };
+enum { MAX_REGIONS = 8, REGION_NAME = 32, MAX_REQUESTS = 64 };
 
 static struct {
     bool started, separate_waiting;
@@ -20,6 +20,9 @@ static struct {
     int region_count, region; /* region -1: none */
     char region_names[MAX_REGIONS][REGION_NAME];
     bx_traffic regions[MAX_REGIONS][BX_CLASS_COUNT];
+    int request_count; /* non-blocking collectives under way */
+    MPI_Request requests[MAX_REQUESTS];
+    int request_at[MAX_REQUESTS]; /* place in the list that is being waited for, or -1 */
 } profile = {.region = -1, .keyval = MPI_KEYVAL_INVALID};
 
 /* What a communicator's ranks mean: cached on the communicator. */
@@ -165,6 +168,37 @@ void bx_profile_to_window(bx_call *call, MPI_Win win, int target, double bytes)
     call->sent.bytes += bytes;
     call->sent.off_node_messages += off_node;
     if (off_node) call->sent.off_node_bytes += bytes;
+}
+
+/* ---- requests of collectives ---- */
+
+void bx_profile_remember(const bx_call *call, MPI_Request request)
+{
+    if (call->outermost && profile.request_count < MAX_REQUESTS)
+        profile.requests[profile.request_count++] = request;
+}
+
+bx_class bx_profile_class_of(int count, const MPI_Request *requests)
+{
+    bool any = false;
+    for (int k = 0; k < profile.request_count; k++) {
+        profile.request_at[k] = -1;
+        for (int i = 0; i < count; i++)
+            if (requests[i] == profile.requests[k]) profile.request_at[k] = i;
+        any = any || profile.request_at[k] >= 0;
+    }
+    return any ? BX_COLLECTIVE : BX_P2P;
+}
+
+void bx_profile_forget(int count, const MPI_Request *requests)
+{
+    int kept = 0;
+    for (int k = 0; k < profile.request_count; k++) {
+        int at = profile.request_at[k];
+        bool done = at >= 0 && at < count && requests[at] == MPI_REQUEST_NULL;
+        if (!done) profile.requests[kept++] = profile.requests[k];
+    }
+    profile.request_count = kept;
 }
 
 /* ---- reading ---- */

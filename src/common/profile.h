@@ -22,6 +22,12 @@ void bx_profile_to(bx_call *call, MPI_Comm comm, int peer, double bytes);
 void bx_profile_to_all(bx_call *call, MPI_Comm comm, double bytes_each);
 void bx_profile_to_window(bx_call *call, MPI_Win win, int target, double bytes);
 double bx_profile_bytes(int count, MPI_Datatype type);
+
+/* Requests of non-blocking collectives, so that waiting for one is booked with it: remembered when
+ * started, looked up before and forgotten after completion. */
+void bx_profile_remember(const bx_call *call, MPI_Request request);
+bx_class bx_profile_class_of(int count, const MPI_Request *requests);
+void bx_profile_forget(int count, const MPI_Request *requests);
 const bx_peers *bx_profile_peers(MPI_Comm comm);
 
 /* Traffic of the routines with counts for each rank and of rooted ones; shared by C and Fortran. */

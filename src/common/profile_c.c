@@ -61,7 +61,18 @@ void bx_profile_ring(bx_call *call, MPI_Comm comm, double bytes)
 #define COLL(name, parameters, arguments, sends)                                                   \
     WRAP(BX_COLLECTIVE, comm, true, name, parameters, arguments, sends)
 #define ICOLL(name, parameters, arguments, sends)                                                  \
-    WRAP(BX_COLLECTIVE, comm, false, name, parameters, arguments, sends)
+    WRAP(BX_COLLECTIVE, comm, false, name, parameters, arguments,                                  \
+         (sends, bx_profile_remember(&call, *q)))
+/* Completion: of a collective's request it is the collective's time. */
+#define WAITING(name, count, parameters, arguments)                                                \
+    int MPI_##name parameters                                                                      \
+    {                                                                                              \
+        bx_call call = bx_profile_enter(bx_profile_class_of(count, q), MPI_COMM_NULL, false);      \
+        int status = PMPI_##name arguments;                                                        \
+        bx_profile_forget(count, q);                                                               \
+        bx_profile_leave(&call);                                                                   \
+        return status;                                                                             \
+    }
 #define RMA(name, parameters, arguments, sends)                                                    \
     WRAP(BX_ONE_SIDED, MPI_COMM_NULL, false, name, parameters, arguments, sends)
 #define NOTHING (void)0
@@ -86,14 +97,14 @@ P2P(Recv, (void *b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm, MPI
 P2P(Irecv, (void *b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm, MPI_Request *q), (b, n, t, peer, tag, comm, q), NOTHING)
 P2P(Sendrecv, (const void *b, int n, MPI_Datatype t, int peer, int tag, void *rb, int rn, MPI_Datatype rt, int source, int rtag, MPI_Comm comm, MPI_Status *s), (b, n, t, peer, tag, rb, rn, rt, source, rtag, comm, s), SENDS_ONE)
 P2P(Sendrecv_replace, (void *b, int n, MPI_Datatype t, int peer, int tag, int source, int rtag, MPI_Comm comm, MPI_Status *s), (b, n, t, peer, tag, source, rtag, comm, s), SENDS_ONE)
-P2P(Wait, (MPI_Request *q, MPI_Status *s), (q, s), NOTHING)
-P2P(Waitall, (int n, MPI_Request q[], MPI_Status s[]), (n, q, s), NOTHING)
-P2P(Waitany, (int n, MPI_Request q[], int *i, MPI_Status *s), (n, q, i, s), NOTHING)
-P2P(Waitsome, (int n, MPI_Request q[], int *m, int i[], MPI_Status s[]), (n, q, m, i, s), NOTHING)
-P2P(Test, (MPI_Request *q, int *f, MPI_Status *s), (q, f, s), NOTHING)
-P2P(Testall, (int n, MPI_Request q[], int *f, MPI_Status s[]), (n, q, f, s), NOTHING)
-P2P(Testany, (int n, MPI_Request q[], int *i, int *f, MPI_Status *s), (n, q, i, f, s), NOTHING)
-P2P(Testsome, (int n, MPI_Request q[], int *m, int i[], MPI_Status s[]), (n, q, m, i, s), NOTHING)
+WAITING(Wait, 1, (MPI_Request *q, MPI_Status *s), (q, s))
+WAITING(Waitall, n, (int n, MPI_Request q[], MPI_Status s[]), (n, q, s))
+WAITING(Waitany, n, (int n, MPI_Request q[], int *i, MPI_Status *s), (n, q, i, s))
+WAITING(Waitsome, n, (int n, MPI_Request q[], int *m, int i[], MPI_Status s[]), (n, q, m, i, s))
+WAITING(Test, 1, (MPI_Request *q, int *f, MPI_Status *s), (q, f, s))
+WAITING(Testall, n, (int n, MPI_Request q[], int *f, MPI_Status s[]), (n, q, f, s))
+WAITING(Testany, n, (int n, MPI_Request q[], int *i, int *f, MPI_Status *s), (n, q, i, f, s))
+WAITING(Testsome, n, (int n, MPI_Request q[], int *m, int i[], MPI_Status s[]), (n, q, m, i, s))
 P2P(Probe, (int peer, int tag, MPI_Comm comm, MPI_Status *s), (peer, tag, comm, s), NOTHING)
 P2P(Iprobe, (int peer, int tag, MPI_Comm comm, int *f, MPI_Status *s), (peer, tag, comm, f, s), NOTHING)
 
@@ -122,14 +133,14 @@ COLL(Scatterv, (const void *b, const int n[], const int d[], MPI_Datatype t, voi
 ICOLL(Iscatterv, (const void *b, const int n[], const int d[], MPI_Datatype t, void *rb, int rn, MPI_Datatype rt, int root, MPI_Comm comm, MPI_Request *q), (b, n, d, t, rb, rn, rt, root, comm, q), bx_profile_scatterv(&call, comm, root, n, t))
 COLL(Allgather, (const void *b, int n, MPI_Datatype t, void *rb, int rn, MPI_Datatype rt, MPI_Comm comm), (b, n, t, rb, rn, rt, comm), bx_profile_to_all(&call, comm, SENT(b, n, t, rn, rt)))
 ICOLL(Iallgather, (const void *b, int n, MPI_Datatype t, void *rb, int rn, MPI_Datatype rt, MPI_Comm comm, MPI_Request *q), (b, n, t, rb, rn, rt, comm, q), bx_profile_to_all(&call, comm, SENT(b, n, t, rn, rt)))
-COLL(Allgatherv, (const void *b, int n, MPI_Datatype t, void *rb, const int rn[], const int rd[], MPI_Datatype rt, MPI_Comm comm), (b, n, t, rb, rn, rd, rt, comm), bx_profile_to_all(&call, comm, BYTES(n, t)))
-ICOLL(Iallgatherv, (const void *b, int n, MPI_Datatype t, void *rb, const int rn[], const int rd[], MPI_Datatype rt, MPI_Comm comm, MPI_Request *q), (b, n, t, rb, rn, rd, rt, comm, q), bx_profile_to_all(&call, comm, BYTES(n, t)))
+COLL(Allgatherv, (const void *b, int n, MPI_Datatype t, void *rb, const int rn[], const int rd[], MPI_Datatype rt, MPI_Comm comm), (b, n, t, rb, rn, rd, rt, comm), bx_profile_to_all(&call, comm, SENT(b, n, t, rn[comm_rank(comm)], rt)))
+ICOLL(Iallgatherv, (const void *b, int n, MPI_Datatype t, void *rb, const int rn[], const int rd[], MPI_Datatype rt, MPI_Comm comm, MPI_Request *q), (b, n, t, rb, rn, rd, rt, comm, q), bx_profile_to_all(&call, comm, SENT(b, n, t, rn[comm_rank(comm)], rt)))
 COLL(Alltoall, (const void *b, int n, MPI_Datatype t, void *rb, int rn, MPI_Datatype rt, MPI_Comm comm), (b, n, t, rb, rn, rt, comm), bx_profile_to_all(&call, comm, SENT(b, n, t, rn, rt)))
 ICOLL(Ialltoall, (const void *b, int n, MPI_Datatype t, void *rb, int rn, MPI_Datatype rt, MPI_Comm comm, MPI_Request *q), (b, n, t, rb, rn, rt, comm, q), bx_profile_to_all(&call, comm, SENT(b, n, t, rn, rt)))
 COLL(Alltoallv, (const void *b, const int n[], const int d[], MPI_Datatype t, void *rb, const int rn[], const int rd[], MPI_Datatype rt, MPI_Comm comm), (b, n, d, t, rb, rn, rd, rt, comm), bx_profile_alltoallv(&call, comm, b == MPI_IN_PLACE ? rn : n, b == MPI_IN_PLACE ? rt : t))
 ICOLL(Ialltoallv, (const void *b, const int n[], const int d[], MPI_Datatype t, void *rb, const int rn[], const int rd[], MPI_Datatype rt, MPI_Comm comm, MPI_Request *q), (b, n, d, t, rb, rn, rd, rt, comm, q), bx_profile_alltoallv(&call, comm, b == MPI_IN_PLACE ? rn : n, b == MPI_IN_PLACE ? rt : t))
-COLL(Alltoallw, (const void *b, const int n[], const int d[], const MPI_Datatype t[], void *rb, const int rn[], const int rd[], const MPI_Datatype rt[], MPI_Comm comm), (b, n, d, t, rb, rn, rd, rt, comm), bx_profile_alltoallw(&call, comm, n, t))
-ICOLL(Ialltoallw, (const void *b, const int n[], const int d[], const MPI_Datatype t[], void *rb, const int rn[], const int rd[], const MPI_Datatype rt[], MPI_Comm comm, MPI_Request *q), (b, n, d, t, rb, rn, rd, rt, comm, q), bx_profile_alltoallw(&call, comm, n, t))
+COLL(Alltoallw, (const void *b, const int n[], const int d[], const MPI_Datatype t[], void *rb, const int rn[], const int rd[], const MPI_Datatype rt[], MPI_Comm comm), (b, n, d, t, rb, rn, rd, rt, comm), bx_profile_alltoallw(&call, comm, b == MPI_IN_PLACE ? rn : n, b == MPI_IN_PLACE ? rt : t))
+ICOLL(Ialltoallw, (const void *b, const int n[], const int d[], const MPI_Datatype t[], void *rb, const int rn[], const int rd[], const MPI_Datatype rt[], MPI_Comm comm, MPI_Request *q), (b, n, d, t, rb, rn, rd, rt, comm, q), bx_profile_alltoallw(&call, comm, b == MPI_IN_PLACE ? rn : n, b == MPI_IN_PLACE ? rt : t))
 COLL(Reduce_scatter_block, (const void *b, void *rb, int n, MPI_Datatype t, MPI_Op op, MPI_Comm comm), (b, rb, n, t, op, comm), bx_profile_to_all(&call, comm, BYTES(n, t)))
 ICOLL(Ireduce_scatter_block, (const void *b, void *rb, int n, MPI_Datatype t, MPI_Op op, MPI_Comm comm, MPI_Request *q), (b, rb, n, t, op, comm, q), bx_profile_to_all(&call, comm, BYTES(n, t)))
 COLL(Reduce_scatter, (const void *b, void *rb, const int n[], MPI_Datatype t, MPI_Op op, MPI_Comm comm), (b, rb, n, t, op, comm), bx_profile_alltoallv(&call, comm, n, t))
@@ -142,7 +153,9 @@ RMA(Get, (void *b, int n, MPI_Datatype t, int target, MPI_Aint d, int tn, MPI_Da
 RMA(Accumulate, (const void *b, int n, MPI_Datatype t, int target, MPI_Aint d, int tn, MPI_Datatype tt, MPI_Op op, MPI_Win win), (b, n, t, target, d, tn, tt, op, win), TO_TARGET)
 RMA(Get_accumulate, (const void *b, int n, MPI_Datatype t, void *rb, int rn, MPI_Datatype rt, int target, MPI_Aint d, int tn, MPI_Datatype tt, MPI_Op op, MPI_Win win), (b, n, t, rb, rn, rt, target, d, tn, tt, op, win), TO_TARGET)
 RMA(Fetch_and_op, (const void *b, void *rb, MPI_Datatype t, int target, MPI_Aint d, MPI_Op op, MPI_Win win), (b, rb, t, target, d, op, win), bx_profile_to_window(&call, win, target, BYTES(1, t)))
+#ifndef SMPI_H /* whose signature differs */
 RMA(Compare_and_swap, (const void *b, const void *cb, void *rb, MPI_Datatype t, int target, MPI_Aint d, MPI_Win win), (b, cb, rb, t, target, d, win), bx_profile_to_window(&call, win, target, BYTES(1, t)))
+#endif
 RMA(Win_fence, (int assert, MPI_Win win), (assert, win), NOTHING)
 RMA(Win_lock, (int type, int target, int assert, MPI_Win win), (type, target, assert, win), NOTHING)
 RMA(Win_unlock, (int target, MPI_Win win), (target, win), NOTHING)

@@ -2,7 +2,8 @@
  * mpi_f08 (mpi_send_f08_).  Their C counterparts are called inside the MPI library, out of reach of
  * profile_c.c.  Every argument is an address; a handle's first integer is its Fortran handle in
  * both bindings.  A library whose Fortran routines call the public C ones (MPICH) is counted once,
- * as only the outermost call counts. */
+ * as only the outermost call counts.  Waiting for a non-blocking collective is booked as
+ * point-to-point here. */
 #include "profile.h"
 
 #define INT(a) (*(const MPI_Fint *)(a))
@@ -11,6 +12,26 @@
 #define WIN(a) PMPI_Win_f2c(INT(a))
 #define BYTES(count, type) bx_profile_bytes(INT(count), TYPE(type))
 #define NOTHING (void)0
+
+/* Where Fortran's MPI_IN_PLACE is, by the spelling of the compiler: Open MPI's names. */
+extern int mpi_fortran_in_place __attribute__((weak));
+extern int mpi_fortran_in_place_ __attribute__((weak));
+extern int mpi_fortran_in_place__ __attribute__((weak));
+static bool in_place(const void *buffer)
+{
+    return buffer == MPI_IN_PLACE || (&mpi_fortran_in_place && buffer == &mpi_fortran_in_place) ||
+           (&mpi_fortran_in_place_ && buffer == &mpi_fortran_in_place_) ||
+           (&mpi_fortran_in_place__ && buffer == &mpi_fortran_in_place__);
+}
+/* Then the send arguments are ignored, and the receive ones hold. */
+#define EITHER(a, sent, received) (in_place(a) ? (received) : (sent))
+
+static int own(MPI_Comm comm)
+{
+    int rank;
+    PMPI_Comm_rank(comm, &rank);
+    return rank;
+}
 
 #define ONE(symbol, forward, class, comm, blocking, parameters, arguments, sends)                  \
     extern void forward parameters __attribute__((weak));                                          \
@@ -106,14 +127,14 @@ COLL(scatter, 9, a8, bx_profile_from_root(&call, COMM(a8), INT(a7), BYTES(a2, a3
 ICOLL(iscatter, 10, bx_profile_from_root(&call, COMM(a8), INT(a7), BYTES(a2, a3)))
 COLL(scatterv, 10, a9, bx_profile_scatterv(&call, COMM(a9), INT(a8), a2, TYPE(a4)))
 ICOLL(iscatterv, 11, bx_profile_scatterv(&call, COMM(a9), INT(a8), a2, TYPE(a4)))
-COLL(allgather, 8, a7, bx_profile_to_all(&call, COMM(a7), BYTES(a2, a3)))
-ICOLL(iallgather, 9, bx_profile_to_all(&call, COMM(a7), BYTES(a2, a3)))
-COLL(allgatherv, 9, a8, bx_profile_to_all(&call, COMM(a8), BYTES(a2, a3)))
-ICOLL(iallgatherv, 10, bx_profile_to_all(&call, COMM(a8), BYTES(a2, a3)))
-COLL(alltoall, 8, a7, bx_profile_to_all(&call, COMM(a7), BYTES(a2, a3)))
-ICOLL(ialltoall, 9, bx_profile_to_all(&call, COMM(a7), BYTES(a2, a3)))
-COLL(alltoallv, 10, a9, bx_profile_alltoallv(&call, COMM(a9), a2, TYPE(a4)))
-ICOLL(ialltoallv, 11, bx_profile_alltoallv(&call, COMM(a9), a2, TYPE(a4)))
+COLL(allgather, 8, a7, bx_profile_to_all(&call, COMM(a7), BYTES(EITHER(a1, a2, a5), EITHER(a1, a3, a6))))
+ICOLL(iallgather, 9, bx_profile_to_all(&call, COMM(a7), BYTES(EITHER(a1, a2, a5), EITHER(a1, a3, a6))))
+COLL(allgatherv, 9, a8, bx_profile_to_all(&call, COMM(a8), BYTES(EITHER(a1, a2, (MPI_Fint *)a5 + own(COMM(a8))), EITHER(a1, a3, a7))))
+ICOLL(iallgatherv, 10, bx_profile_to_all(&call, COMM(a8), BYTES(EITHER(a1, a2, (MPI_Fint *)a5 + own(COMM(a8))), EITHER(a1, a3, a7))))
+COLL(alltoall, 8, a7, bx_profile_to_all(&call, COMM(a7), BYTES(EITHER(a1, a2, a5), EITHER(a1, a3, a6))))
+ICOLL(ialltoall, 9, bx_profile_to_all(&call, COMM(a7), BYTES(EITHER(a1, a2, a5), EITHER(a1, a3, a6))))
+COLL(alltoallv, 10, a9, bx_profile_alltoallv(&call, COMM(a9), EITHER(a1, a2, a6), TYPE(EITHER(a1, a4, a8))))
+ICOLL(ialltoallv, 11, bx_profile_alltoallv(&call, COMM(a9), EITHER(a1, a2, a6), TYPE(EITHER(a1, a4, a8))))
 COLL(reduce_scatter_block, 7, a6, bx_profile_to_all(&call, COMM(a6), BYTES(a3, a4)))
 ICOLL(ireduce_scatter_block, 8, bx_profile_to_all(&call, COMM(a6), BYTES(a3, a4)))
 COLL(reduce_scatter, 7, a6, bx_profile_alltoallv(&call, COMM(a6), a3, TYPE(a4)))

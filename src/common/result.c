@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FEWEST_CLEAN = 5 }; /* with fewer undisturbed samples than this, all are used */
@@ -23,6 +24,9 @@ static void temporary_name(char *name, size_t size, const char *path)
 int bx_result_probe(bx_run *run, const char *path)
 {
     char name[4096];
+    struct stat about;
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        return bx_refuse(run, BX_USAGE, "--output %s: exists and is no regular file", path);
     temporary_name(name, sizeof name, path);
     FILE *file = fopen(name, "w");
     if (!file) return bx_refuse(run, BX_USAGE, "--output %s: %s", path, strerror(errno));

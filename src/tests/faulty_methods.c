@@ -11,6 +11,7 @@ typedef struct {
     const bx_method *sound;
     void *self;
     bx_plan *plan;
+    int exchanges; /* so far, of the faulty way: the fault begins after BX_FAULT_AFTER of them */
     bx_complex *before; /* the field as it was, for `skip` */
 } broken;
 
@@ -29,11 +30,15 @@ static bool way_is(bx_way way)
 static void *create(const bx_method *sound, bx_plan *plan, int leaders)
 {
     broken *b = malloc(sizeof *b);
-    *b = (broken){sound, sound->create(plan, leaders), plan, NULL};
+    *b = (broken){sound, sound->create(plan, leaders), plan, 0, NULL};
     return b;
 }
 
-static bool here(const broken *b, bx_way way) { return b->plan->rank == 0 && way_is(way); }
+static bool here(const broken *b, bx_way way)
+{
+    const char *after = getenv("BX_FAULT_AFTER");
+    return b->plan->rank == 0 && way_is(way) && b->exchanges >= (after ? atoi(after) : 0);
+}
 
 /* What an exchange of this way writes: planes, or the inverse half-transformed field. */
 static bx_complex *target(const broken *b, bx_way way, int slot, size_t *count)
@@ -56,7 +61,9 @@ static void before_exchange(broken *b, bx_way way, int slot)
 static void after_exchange(broken *b, bx_way way, int slot)
 {
     size_t count;
-    if (!here(b, way)) return;
+    bool now = here(b, way);
+    b->exchanges += way_is(way);
+    if (!now) return;
     bx_complex *field = target(b, way, slot, &count);
     const int *xy = b->plan->geometry->column_xy;
     size_t one = way == BX_FORWARD ? (size_t)xy[0] : 0, two = way == BX_FORWARD ? (size_t)xy[1] : 1;

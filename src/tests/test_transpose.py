@@ -77,6 +77,21 @@ class Verification(unittest.TestCase):
                         for method in METHODS:
                             self.assertFalse(checks(out, method)["exchange"]["passed"], method)
 
+    def test_faults_that_begin_when_timing_does(self):
+        """What verification before the timing cannot see, the loop must: it has 3 exchanges a way."""
+        for way in ("forward", "inverse"):
+            for more in ((), ("--transpose-only",)):
+                with self.subTest(way=way, more=more):
+                    out = run(
+                        FAULTY, 3, "--grid", "9,8,10", "--bands", "1", "--repeats", "2",
+                        "--block", "2", *more,
+                        BX_FAULT="skip", BX_FAULT_WAY=way, BX_FAULT_AFTER="3",
+                    )  # fmt: skip
+                    self.assertEqual(out.code, 1, out.stdout + out.stderr)
+                    for method in METHODS:
+                        self.assertTrue(checks(out, method)["exchange"]["passed"], method)
+                        self.assertFalse(checks(out, method)["loop"]["passed"], method)
+
     def test_the_same_methods_unbroken(self):
         out = run(FAULTY, 3, "--grid", "9,8,10", "--bands", "2", *QUICK)
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
@@ -126,6 +141,9 @@ class Refusals(unittest.TestCase):
         self.refused(2, "--grid", "8,8,8", "--radius", "-1", named="-1")
         self.refused(2, "--grid", "8,8,8", "--radius", "0", named="0.001")
         self.refused(2, "--output", "/proc/nowhere/result.json", named="/proc/nowhere/result.json")
+        self.refused(2, "--output", "/tmp", named="/tmp")
+        self.refused(2, "--label", "a=1", "--label", "a=2", named="a=2")
+        self.refused(2, "--repeats", "1000000", "--block", "1000000", named="samples")
         self.refused(2, "--planner", "lazy", named="estimate, measure, patient")
 
     def test_unwritable_wisdom(self):

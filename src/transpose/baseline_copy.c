@@ -29,10 +29,9 @@ static void step(void *me)
     state *self = me;
     const bx_plan *plan = self->plan;
     for (int band = 0; band < plan->bands; band++) {
-        memcpy(self->target, bx_planes(plan, 0), self->out * sizeof(bx_complex));
+        bx_copy(plan, self->target, bx_planes(plan, 0), self->out);
         __asm__ volatile("" : : "r"(self->target) : "memory"); /* the copy is not dead */
-        memcpy(self->target, bx_half(plan, BX_FORWARD, 0, plan->rank),
-               self->back * sizeof(bx_complex));
+        bx_copy(plan, self->target, bx_half(plan, BX_FORWARD, 0, plan->rank), self->back);
         __asm__ volatile("" : : "r"(self->target) : "memory");
     }
 }

@@ -65,7 +65,7 @@ static double error(void *me)
     fftw_execute(self->fft[BX_FORWARD]);
     fftw_execute(self->fft[BX_INVERSE]);
     for (size_t i = 0; i < self->local; i++)
-        largest = fmax(largest, cabs(self->grid[i] / (double)self->elements - value(self, i)));
+        largest = bx_worse(largest, cabs(self->grid[i] / (double)self->elements - value(self, i)));
     return largest;
 }
 

@@ -59,7 +59,8 @@ static double error(void *me)
     fftw_execute(self->fft[BX_FORWARD]);
     fftw_execute(self->fft[BX_INVERSE]);
     for (size_t i = 0; i < self->elements; i++)
-        largest = fmax(largest, cabs(self->grid[i] / (double)self->elements - bx_uniform(1, i)));
+        largest =
+            bx_worse(largest, cabs(self->grid[i] / (double)self->elements - bx_uniform(1, i)));
     return largest;
 }
 

@@ -80,7 +80,7 @@ static double error(void *me)
     begin(self);
     round_trip(self);
     for (size_t i = 0; i < self->elements; i++)
-        largest = fmax(largest, cabs(self->columns[i] / points - value(self, i)));
+        largest = bx_worse(largest, cabs(self->columns[i] / points - value(self, i)));
     return largest;
 }
 

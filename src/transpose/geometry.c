@@ -1,6 +1,8 @@
 #include "geometry.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { ELEMENT = 16 }; /* bytes of a double-precision complex number */
@@ -108,6 +110,39 @@ int bx_smallest_node(const bx_geometry *g)
     for (int n = 0; n < g->nodes; n++)
         if (bx_node_size(g, n) < smallest) smallest = bx_node_size(g, n);
     return smallest;
+}
+
+static bool countable(double elements, char *why, size_t why_size)
+{
+    if (elements > INT_MAX)
+        snprintf(why, why_size, "buffers of %.3g elements are over MPI's limit of 2^31 - 1",
+                 elements);
+    return elements <= INT_MAX;
+}
+
+bool bx_nodes_fit(const bx_geometry *g, char *why, size_t why_size)
+{
+    double largest = 0;
+    for (int n = 0; n < g->nodes; n++) {
+        double columns = 0, planes = 0;
+        for (int i = g->node_first[n]; i < g->node_first[n + 1]; i++) {
+            columns += (double)bx_columns_of(g, g->node_ranks[i]) * g->nz;
+            planes += (double)bx_planes_of(g, g->node_ranks[i]) * g->columns;
+        }
+        largest = fmax(largest, fmax(columns, planes));
+    }
+    return countable(largest, why, why_size);
+}
+
+bool bx_padded_nodes_fit(const bx_geometry *g, char *why, size_t why_size)
+{
+    double ranks = bx_largest_node(g);
+    return countable((double)bx_largest_block(g) * ranks * ranks * g->nodes, why, why_size);
+}
+
+bool bx_padded_fit(const bx_geometry *g, char *why, size_t why_size)
+{
+    return countable((double)bx_largest_block(g) * g->ranks, why, why_size);
 }
 
 /* ---- counts ---- */

@@ -9,6 +9,7 @@
 #define BX_TRANSPOSE_GEOMETRY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct {
@@ -53,6 +54,11 @@ static inline int64_t bx_block(const bx_geometry *g, bx_way way, int from, int t
     int column_side = way == BX_FORWARD ? from : to, plane_side = way == BX_FORWARD ? to : from;
     return (int64_t)bx_columns_of(g, column_side) * bx_planes_of(g, plane_side);
 }
+/* Whether what a node, or all padded blocks, hold can be counted in MPI's ints; `why` says why not.
+ */
+bool bx_nodes_fit(const bx_geometry *g, char *why, size_t why_size);
+bool bx_padded_nodes_fit(const bx_geometry *g, char *why, size_t why_size);
+bool bx_padded_fit(const bx_geometry *g, char *why, size_t why_size);
 int64_t bx_largest_block(const bx_geometry *g);
 int bx_largest_node(const bx_geometry *g);
 int bx_smallest_node(const bx_geometry *g);

@@ -121,6 +121,15 @@ static bx_geometry *team_geometry(const bx_transpose *t, double radius_squared)
     return g;
 }
 
+static int count_selected(const bx_run *run)
+{
+    int count = 0;
+    for (int m = 0; m < bx_method_count; m++) count += bx_selected(run, bx_methods[m]->about.name);
+    for (int b = 0; b < bx_baseline_count; b++)
+        count += bx_selected(run, bx_baselines[b]->about.name);
+    return count;
+}
+
 static int check_sizes(bx_transpose *t, int bands)
 {
     const bx_geometry *g = t->geometry;
@@ -135,7 +144,7 @@ static int check_sizes(bx_transpose *t, int bands)
     if (bx_agree(t->run) != BX_OK) return bx_agree(t->run);
     int rank;
     MPI_Comm_rank(t->team, &rank);
-    double need = bx_plan_bytes(g, rank, bands, bx_threads(t->run));
+    double need = bx_plan_bytes(g, rank, bands, bx_threads(t->run), count_selected(t->run));
     if (rank == 0) need += grid_bytes; /* the dense grid of the serial transform */
     char what[96];
     snprintf(what, sizeof what, "--grid %d,%d,%d --bands %d", g->nx, g->ny, g->nz,
@@ -168,8 +177,11 @@ static int setup(bx_run *run, void **state)
     unsigned planner = FFTW_MEASURE;
     if (planner_flag(run, &planner) != BX_OK) return BX_USAGE;
     double radius_squared = settle_case(run);
-    if (bx_geometry_count_columns(options.grid, radius_squared) == 0)
+    int64_t columns = bx_geometry_count_columns(options.grid, radius_squared);
+    if (columns == 0)
         return bx_refuse(run, BX_USAGE, "--radius %g: leaves no column", options.radius);
+    if (bx_claim_memory(run, 64.0 * (double)columns, "the list of columns") != BX_OK)
+        return BX_RESOURCES;
     bx_transpose *t = calloc(1, sizeof *t);
     t->run = run;
     t->options = &options;
@@ -182,8 +194,16 @@ static int setup(bx_run *run, void **state)
     *state = t;
     if (check_sizes(t, bands) != BX_OK) return BX_RESOURCES;
     fftw_init_threads();
-    if (options.wisdom) fftw_import_wisdom_from_filename(options.wisdom);
+    FILE *old = options.wisdom ? fopen(options.wisdom, "r") : NULL;
+    if (old) { /* whatever else it is, it is not ours to replace */
+        bool empty = fgetc(old) == EOF;
+        fclose(old);
+        if (!empty && !fftw_import_wisdom_from_filename(options.wisdom))
+            bx_refuse(run, BX_USAGE, "--wisdom %s: exists and is no FFTW wisdom", options.wisdom);
+    }
+    if (bx_agree(run) != BX_OK) return BX_USAGE;
     t->plan = bx_plan_create(run, t->team, t->geometry, bands, planner);
+    MPI_Allreduce(&bands, &t->most_bands, 1, MPI_INT, MPI_MAX, bx_comm(run));
     create_methods(t, planner);
     int rank;
     MPI_Comm_rank(bx_comm(run), &rank);
@@ -258,6 +278,10 @@ static void begin(void *state, size_t index, size_t point)
         return;
     }
     t->steps = 0;
+    /* what another method left here would do for this one's answer */
+    size_t columns = (size_t)t->plan->my_columns * (size_t)t->geometry->nz;
+    bx_poison(bx_half(t->plan, BX_INVERSE, 0, t->plan->rank), BX_SLOTS * columns);
+    bx_poison(t->plan->planes, BX_SLOTS * (size_t)t->plan->my_planes * t->plan->plane_size);
     if (options.transpose_only)
         for (int slot = 0; slot < BX_SLOTS; slot++) bx_fill_half(t, 0, slot);
     else
@@ -302,12 +326,15 @@ static void step(void *state, size_t index, size_t point)
             t->baselines[index - (size_t)bx_method_count]);
 }
 
-/* Transforms (or transposes) that a rank takes part in; baselines are timed by rank 0's team. */
+/* Transforms (or transposes) of the rank that has most, as a sample is the slowest rank's time; the
+ * serial baseline is rank 0's own. */
 static double items(void *state, size_t index, size_t point)
 {
     const bx_transpose *t = state;
-    (void)index, (void)point;
-    return 2.0 * t->plan->bands;
+    (void)point;
+    bool serial = !bx_is_method(index) &&
+                  bx_baselines[index - (size_t)bx_method_count] == &bx_baseline_serial;
+    return 2.0 * (serial ? t->plan->bands : t->most_bands);
 }
 
 /* ---- the kernel ---- */

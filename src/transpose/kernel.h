@@ -24,6 +24,7 @@ typedef struct {
     void **methods;       /* [bx_method_count] what create returned; NULL if not selected */
     void **baselines;     /* [bx_baseline_count] likewise */
     int64_t steps;        /* so far in this block */
+    int most_bands;       /* of any rank: teams may have unequal shares of the k-points */
     bx_complex *expected; /* [my_planes][ny][nx] the transform of band 0; NULL until needed */
 } bx_transpose;
 
@@ -47,6 +48,7 @@ void bx_fill_columns(bx_transpose *t, int band);
 void bx_fill_half(bx_transpose *t, int band, int slot); /* the forward one, with the same */
 
 /* verify.c */
+void bx_poison(bx_complex *field, size_t count); /* not-a-numbers, which spread */
 void bx_transpose_verify(void *state, size_t method, size_t point, bx_verification *verification);
 void bx_transpose_end(void *state, size_t method, size_t point, int64_t steps,
                       bx_verification *verification);

@@ -76,6 +76,7 @@ const bx_method bx_method_direct = {
               .summary =
                   "ranks read and write their neighbours' columns; one rank a node exchanges",
               .wins = "one copy within a node: best on one node, and wherever shm is good"},
+    .applicable = bx_nodes_fit,
     .create = create,
     .start = start,
     .unpack = unpack,

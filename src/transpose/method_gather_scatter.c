@@ -229,6 +229,7 @@ const bx_method bx_method_gather_scatter = {
     .about = {.name = "gather-scatter",
               .summary = "gather to a root a node, exchange between roots, scatter",
               .wins = "the messages of shm without shared memory; pays for two more copies"},
+    .applicable = bx_nodes_fit,
     .create = create,
     .start = start,
     .unpack = unpack,

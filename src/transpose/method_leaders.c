@@ -11,6 +11,7 @@ const bx_method bx_method_leaders = {
     .about = {.name = "leaders",
               .summary = "as shm, but several ranks a node exchange, each its slice (--leaders)",
               .wins = "between shm and alltoallv: nodes with many cores, or several network links"},
+    .applicable = bx_nodes_fit,
     .create = create,
     .start = bx_node_exchange_start,
     .unpack = bx_node_exchange_unpack,

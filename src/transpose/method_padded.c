@@ -71,6 +71,7 @@ const bx_method bx_method_padded = {
     .about = {.name = "padded",
               .summary = "blocks padded to one size, MPI_Alltoall between all ranks",
               .wins = "ahead of alltoallv once blocks are under about 1 kB; pays for the padding"},
+    .applicable = bx_padded_fit,
     .create = create,
     .start = start,
     .unpack = unpack,

@@ -141,7 +141,10 @@ bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padde
     for (int set = 0; set < SETS; set++) {
         self->send[set] = bx_shared_create(plan->node, send);
         self->receive[set] = bx_shared_create(plan->node, receive);
-        if (plan->node_rank == 0) memset(self->send[set].base, 0, send * sizeof(bx_complex));
+        /* padding is sent, so it has a value; all else is first touched by who writes it */
+        if (padded && plan->node_rank == 0)
+            memset(self->send[set].base, 0, send * sizeof(bx_complex));
+        bx_shared_sync(&self->send[set], plan->node);
     }
     return self;
 }

@@ -25,8 +25,15 @@ bx_shared bx_shared_create(MPI_Comm node, size_t elements)
     MPI_Aint size;
     MPI_Comm_rank(node, &rank);
     MPI_Aint mine = rank == 0 ? (MPI_Aint)((elements + 1) * sizeof(bx_complex)) : 0;
-    MPI_Win_allocate_shared(mine, sizeof(bx_complex), MPI_INFO_NULL, node, &memory.base,
-                            &memory.window);
+    MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN);
+    if (MPI_Win_allocate_shared(mine, sizeof(bx_complex), MPI_INFO_NULL, node, &memory.base,
+                                &memory.window) != MPI_SUCCESS) {
+        if (rank == 0)
+            fprintf(stderr, "no room for %zu bytes of shared memory on this node (/dev/shm?)\n",
+                    elements * sizeof(bx_complex));
+        MPI_Abort(MPI_COMM_WORLD, BX_RESOURCES);
+    }
+    MPI_Comm_set_errhandler(node, MPI_ERRORS_ARE_FATAL);
     MPI_Win_shared_query(memory.window, 0, &size, &unit, &memory.base);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, memory.window);
     return memory;
@@ -57,12 +64,12 @@ static size_t plane_elements(const bx_geometry *g, int rank)
     return (size_t)bx_planes_of(g, rank) * (size_t)g->nx * (size_t)g->ny;
 }
 
-double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads)
+double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int methods)
 {
     double columns = (double)column_elements(g, rank), planes = (double)plane_elements(g, rank);
     double stages = threads * (2.0 * g->nx * g->ny + (double)BX_GROUP * g->nz);
-    /* a method's two sets of send and receive buffers, and the planes to compare with */
-    double buffers = 4 * (columns > planes ? columns : planes) + planes;
+    /* two sets of send and receive buffers a method, and the planes to compare with */
+    double buffers = 4.0 * methods * (columns > planes ? columns : planes) + planes;
     return (columns * (bands + 2 * BX_SLOTS) + planes * BX_SLOTS + stages + buffers) *
            sizeof(bx_complex);
 }

@@ -58,8 +58,8 @@ typedef struct {
     fftw_plan fft_staged[2], fft_in_place[2];  /* [bx_way] a plane: stage and field, or within */
 } bx_plan;
 
-/* Bytes of the fields of this rank. */
-double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads);
+/* Bytes of the fields of this rank, and at most of the buffers of so many methods. */
+double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int methods);
 
 /* Collective over `team`.  `planner` is an FFTW planner flag. */
 bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry, int bands,

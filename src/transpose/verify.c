@@ -27,7 +27,7 @@ bx_complex bx_turn(int64_t steps)
     return quarters[steps % 4] * ldexp(1, (int)(steps % 61));
 }
 
-static void poison(bx_complex *field, size_t count)
+void bx_poison(bx_complex *field, size_t count)
 {
     for (size_t i = 0; i < count; i++) field[i] = CMPLX(NAN, NAN);
 }
@@ -113,12 +113,12 @@ static void verify_exchange(bx_transpose *t, int method, bx_verification *verifi
     for (int band = 0; band < 2; band++) {
         int slot = band % bx_slots(bx_methods[method]);
         bx_fill_half(t, band, slot);
-        poison(bx_planes(plan, slot), plane_count(t));
-        poison(bx_half(plan, BX_INVERSE, slot, plan->rank), column_count(t));
+        bx_poison(bx_planes(plan, slot), plane_count(t));
+        bx_poison(bx_half(plan, BX_INVERSE, slot, plan->rank), column_count(t));
         MPI_Barrier(t->team); /* neighbours may write my fields */
-        miscounted = fmax(miscounted, counted_exchange(t, method, BX_FORWARD, band, slot));
+        miscounted = bx_worse(miscounted, counted_exchange(t, method, BX_FORWARD, band, slot));
         wrong += wrong_in_planes(t, band, slot);
-        miscounted = fmax(miscounted, counted_exchange(t, method, BX_INVERSE, band, slot));
+        miscounted = bx_worse(miscounted, counted_exchange(t, method, BX_INVERSE, band, slot));
         wrong += wrong_in_half(t, band, slot);
         MPI_Barrier(t->team);
     }
@@ -252,9 +252,7 @@ static double largest_difference(const bx_complex *a, const bx_complex *b, size_
 {
     double largest = 0;
     for (size_t i = 0; i < count; i++) {
-        double difference = cabs(a[i] - b[i] * scale);
-        if (!(difference <= largest)) largest = difference; /* a NaN stays */
-        if (isnan(largest)) return INFINITY;
+        largest = bx_worse(largest, cabs(a[i] - b[i] * scale));
     }
     return largest;
 }
@@ -277,13 +275,13 @@ static void verify_transform(bx_transpose *t, int method, bx_verification *verif
     double input_rms =
         rms_of_team(t, input, column_count(t), (double)t->geometry->columns * t->geometry->nz);
 
-    poison(planes, plane_count(t));
+    bx_poison(planes, plane_count(t));
     bx_transform(plan, bx_methods[method], t->methods[method], BX_FORWARD, 0, 0, true);
     bx_check(verification, by_serial(t) ? "serial transform" : "plane waves",
              largest_difference(planes, t->expected, plane_count(t), 1) / planes_rms, rounding(t),
              "of rms");
 
-    poison(columns, column_count(t));
+    bx_poison(columns, column_count(t));
     bx_transform(plan, bx_methods[method], t->methods[method], BX_INVERSE, 0, 0, true);
     /* a plane wave's round trip leaves rounding errors of the grid's rms in every empty column */
     double scale = by_serial(t) ? input_rms : planes_rms;
@@ -318,7 +316,7 @@ static void add_error(loop_error *e, bx_complex value, bx_complex expected, doub
 {
     double x = creal(value) - creal(expected), y = cimag(value) - cimag(expected);
     double error = sqrt(x * x + y * y) / scale;
-    if (!(error <= e->largest)) e->largest = error;
+    e->largest = bx_worse(e->largest, error);
     e->total += error;
     e->elements++;
 }
@@ -333,11 +331,12 @@ void bx_transpose_end(void *state, size_t index, size_t point, int64_t steps,
     bool alone = t->options->transpose_only;
     bx_complex turned = bx_turn(steps); /* the input is normalised before each step */
     int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
-    const bx_complex *half = bx_half(plan, BX_INVERSE, 0, plan->rank);
+    int slots = bx_slots(bx_methods[index]), rounds = alone ? slots : plan->bands;
     loop_error e = {0};
-    for (int band = 0; band < (alone ? 1 : plan->bands); band++) {
+    for (int band = 0; band < rounds && band < plan->bands; band++) {
+        const bx_complex *half = bx_half(plan, BX_INVERSE, alone ? band : 0, plan->rank);
         const bx_complex *columns = bx_columns(plan, band);
-        uint64_t field = bx_field(t, band);
+        uint64_t field = bx_field(t, alone ? 0 : band);
         for (int64_t s = 0; s < plan->my_columns; s++)
             for (int64_t z = 0; z < nz; z++)
                 add_error(&e, alone ? half[z * plan->my_columns + s] : columns[s * nz + z],
