@@ -84,5 +84,5 @@ bench: setup ## compare the kernels with their peers: ratios with their spread
 	@$(BISECTION) bench $(ARGS)
 
 clean: ## remove what can be made again; results stay
-	@cd $(HOME_DIR) 2>/dev/null && rm -rf venv build build-sanitize spack cache reframe/stage \
+	@cd $(HOME_DIR) 2>/dev/null && [ -e setup.lock ] && rm -rf venv build build-sanitize spack cache reframe/stage \
 	    reframe/output probe.c setup.lock setup.log || true

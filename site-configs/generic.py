@@ -32,7 +32,8 @@ AS_ROOT = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "
 site_configuration = common.configuration(
     systems=[
         {
-            "name": "generic",
+            # Of a copy of this file: the copy's.
+            "name": Path(__file__).stem,
             "descr": "this machine",
             "hostnames": [".*"],
             "partitions": [

@@ -193,7 +193,7 @@ case $build in
     *) die "--build '$build' is none of system, spack, site" ;;
 esac
 
-if ! { mkdir -p "$home" && : >"$log"; } 2>/dev/null; then
+if ! { mkdir -p "$home" && : >>"$log"; } 2>/dev/null; then
     die "cannot write to $home"
 fi
 # Two set-ups of one clone take turns.
@@ -201,5 +201,6 @@ if command -v flock >/dev/null; then
     exec 9>"$home/setup.lock"
     flock 9
 fi
+: >"$log"
 [ "$build" = site ] || system_packages "$build"
 python_environment "$extra"

@@ -21,15 +21,10 @@ def path(system):
     return Path(os.environ.get("RFM_REFERENCE_PREFIX") or SYSTEMS).resolve() / f"{system}.yaml"
 
 
-def attach(test, claimed):
-    """Gives `test` the references of its system; PerformanceError if there are none but claimed."""
+def attach(test):
+    """Gives `test` the references of its system, if there are any."""
     file = path(test.current_system.name)
     if not file.exists():
-        if claimed:
-            raise PerformanceError(
-                f"partition {test.current_partition.fullname} claims references of kind "
-                f"{', '.join(claimed)}, and there is no {file}"
-            )
         return
     try:
         test.reference = {"$ref": str(file)}
@@ -48,26 +43,41 @@ def of(test):
     return {name: getattr(ref, "data", ref) for name, ref in found.items()}
 
 
-def require(test, units, asserted, claimed):
-    """Raises PerformanceError, naming every metric that could pass whatever its value.
+def check(test, measured):
+    """Raises PerformanceError, naming every reference by which nothing, or anything, could pass.
 
-    `units` is name -> unit of all that was measured, `asserted` the names that need a reference if
-    the partition claims their kind. Every reference needs finite bounds on both sides, the lower
-    one above zero (a failed measurement is often a zero), and must belong to a metric.
+    Each needs finite bounds on both sides, the lower one above zero (a failed measurement is often
+    a zero), and must belong to a metric of `measured`.
     """
-    file, found = path(test.current_system.name), of(test)
-    where = f"on {test.current_partition.fullname} in {file}"
-    missing = [
-        name for name in asserted if KIND_OF_UNIT.get(units[name]) in claimed and name not in found
-    ]
-    wrong = [f"no reference {where} for {', '.join(missing)}"] if missing else []
-    for name, reference in found.items():
-        if name not in units:
+    where = f"on {test.current_partition.fullname} in {path(test.current_system.name)}"
+    wrong = []
+    for name, reference in of(test).items():
+        if name not in measured:
             wrong.append(f"{name} has a reference {where}, but is no metric of this check")
         else:
             wrong += [f"{name}: {fault} {where}" for fault in faults(reference)]
     if wrong:
         raise PerformanceError("; ".join(wrong))
+
+
+def require(test, units, asserted, claimed):
+    """Raises PerformanceError, naming what has no reference though the partition claims its kind.
+
+    `units` is name -> unit of all that was measured, `asserted` the names that need a reference.
+    """
+    file, found = path(test.current_system.name), of(test)
+    if claimed and not file.exists():
+        raise PerformanceError(
+            f"partition {test.current_partition.fullname} claims references of kind "
+            f"{', '.join(claimed)}, and there is no {file}"
+        )
+    missing = [
+        name for name in asserted if KIND_OF_UNIT.get(units[name]) in claimed and name not in found
+    ]
+    if missing:
+        raise PerformanceError(
+            f"no reference on {test.current_partition.fullname} in {file} for {', '.join(missing)}"
+        )
 
 
 def faults(reference):

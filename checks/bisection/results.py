@@ -73,8 +73,8 @@ def baselines(result):
 def disturbed(result):
     """The share of samples in which other processes took a core from a rank.
 
-    Counted are samples with more involuntary context switches than the 150 a second that timers
-    and the system's own services may cost.
+    Counted are samples with more involuntary context switches than the one, and 30 a second, that
+    timers and the system's own services may cost.
     """
     samples = [
         (seconds, switches)
@@ -85,7 +85,7 @@ def disturbed(result):
             strict=True,
         )
     ]
-    hit = sum(switches > max(2, 150 * seconds) for seconds, switches in samples)
+    hit = sum(switches > 1 + 30 * seconds for seconds, switches in samples)
     return hit / len(samples) if samples else 0.0
 
 

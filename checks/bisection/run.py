@@ -90,7 +90,7 @@ def act_run(options):
     site = ROOT / "site-configs" / f"{options.system.partition(':')[0]}.py"
     sites = sorted(path.stem for path in site.parent.glob("*.py") if path.stem != "common")
     if site.stem not in sites:
-        return usage(f"--system {options.system}: there is {', '.join(sites)}")
+        return usage(f"--system {options.system}: unknown; site-configs/ has {', '.join(sites)}")
     for argument in options.rest:
         if why := refused(argument):
             print(f"command: {shlex.join(command(options, site, None))} {argument}")
@@ -110,8 +110,14 @@ def act_run(options):
     return found.exit_code
 
 
+# Variables of checks that say what is judged: set from outside they would let a failure pass.
+JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
+
+
 def refused(argument):
     """Why `argument` of ReFrame is not taken, None if it is; long ones may be abbreviated."""
+    if JUDGING.search(argument):
+        return "it changes what is judged"
     name = argument.partition("=")[0]
     for option, why in REFUSED.items():
         if option == name or (name.startswith("--") and len(name) > 4 and option.startswith(name)):
@@ -282,8 +288,8 @@ def keep(found, folder):
     kept = folder / "kernels"
     kept.mkdir()
     for case in found.cases:
-        words = [case.kernel, case.case, case.layout, case.environ]
-        words = words if case.kernel else ["build", case.environ]
+        words = [case.kernel, case.case, case.layout] if case.kernel else ["build"]
+        words += [case.partition.rpartition(":")[2], case.environ]
         name = "-".join(words) + (f"-run{case.run}" if case.run else "")
         case.files = f"{shown(kept / name)}.*"
         for source, suffix in KEPT.items() if case.fixture else ():
@@ -299,7 +305,8 @@ def finish(found, folder, options, line):
     """Writes the verdict's files and prints it."""
 
     def rerun(selection):
-        return shlex.join([*invocation(), "run", *given(options), *selection])
+        rest = without_names(options.rest) if selection else options.rest
+        return shlex.join([*invocation(), "run", *given(options), *rest, *selection])
 
     text = [*summary.table(found), "", *summary.explanations(found, rerun)]
     text += ["" if text[-1] else None, found.sentence, f"results: {shown(folder)}"]
@@ -314,6 +321,17 @@ def finish(found, folder, options, line):
     (folder / "verdict.json").write_text(json.dumps(summary.as_json(found, **more), indent=1))
     (folder / "junit.xml").write_text(summary.as_junit(found))
     print("\n".join(lines))
+
+
+def without_names(arguments):
+    """ReFrame's arguments without those that select by name (-n NAME)."""
+    kept, names = [], iter(arguments)
+    for argument in names:
+        if argument in ("-n", "--name"):
+            next(names, None)
+        elif not argument.startswith(("--name=", "-n")):
+            kept.append(argument)
+    return kept
 
 
 def given(options):

@@ -124,14 +124,24 @@ def grouped(cases):
 
     Cases that only follow another that failed are left out.
     """
-    causes = {}
+    by_place = {}
     for case in cases:
         if not case.cause.endswith(FOLLOWS):
-            causes.setdefault((case.verdict, case.cause), []).append(case)
+            causes = by_place.setdefault((case.verdict, case.place), {})
+            causes.setdefault(case.cause, []).append(case)
+    alike = {}  # places where the same happened to the same methods
+    for (word, place), causes in by_place.items():
+        told = tuple(
+            (cause, tuple(case.method for case in found)) for cause, found in causes.items()
+        )
+        alike.setdefault((word, told), []).append((place, causes))
     groups = {}
-    for (word, cause), found in causes.items():
-        places = tuple(dict.fromkeys(case.place for case in found))
-        groups.setdefault((word, places), {})[cause] = found
+    for (word, _), found in alike.items():
+        merged = {}
+        for _, causes in found:
+            for cause, those in causes.items():
+                merged.setdefault(cause, []).extend(those)
+        groups[word, tuple(place for place, _ in found)] = merged
     return groups
 
 
@@ -141,16 +151,16 @@ def selection(verdict, cases):
     judged = judged or [case for case in verdict.judged if case.cause.startswith(cases[0].test)]
     if len(judged) <= 4:
         return [word for case in judged for word in ("-n", f"/{case.hash}")]
-    places = {(case.check, case.layout, case.case) for case in judged}
-    if len(places) > 1:
+    places = dict.fromkeys((case.check, case.layout, case.case) for case in judged)
+    if len(places) > 6:
         return []
-    check, layout, case = places.pop()
-    return ["-n", f"^{check}%.*layout={layout}%launch.case={case}$"]
+    patterns = [f"^{check}%.*layout={layout}%launch.case={case}$" for check, layout, case in places]
+    return [word for pattern in patterns for word in ("-n", pattern)]
 
 
 def disturbances(verdict):
     """A line on launches that did not have their cores to themselves, if that may explain much."""
-    hit = [case for case in verdict.cases if case.disturbed > 0.1]
+    hit = [case for case in verdict.cases if case.disturbed > 0.2]
     if not hit:
         return []
     worst = max(hit, key=lambda case: case.disturbed)

@@ -68,6 +68,11 @@ class Case:
     metrics: list[Metric] = field(default_factory=list)
 
     @property
+    def launch(self):
+        """What the cases of one launch have in common."""
+        return self.kernel, self.case, self.layout, self.partition, self.environ, self.run
+
+    @property
     def place(self):
         """Words that name the launch, or the build, that the case is about."""
         words = [self.check, self.case, self.layout]
@@ -144,6 +149,7 @@ def judge(report, log=None):
         entries = {_key(entry): entry for entry in run["testcases"]}
         reasons = skip_reasons(log or "")
         judged = [_case(entry, entries, reasons) for entry in run["testcases"]]
+        withhold(judged)
         cases += judged
         failures += _unjudged_wrong_answers(run["testcases"], judged)
     announced = re.search(r"^\[.*\] \(\s*\d+/(\d+)\)", log or "", re.M)
@@ -153,6 +159,21 @@ def judge(report, log=None):
     if not any(not case.fixture for case in cases):
         troubles.append("no check was selected")
     return Verdict(cases, troubles, failures, session["time_elapsed"], session["uuid"])
+
+
+# In a launch with more disturbed samples than this, a metric outside its bounds says nothing.
+DISTURBED = 0.3
+
+
+def withhold(cases):
+    """Turns slow into not measured where other processes had the cores of the launch."""
+    shares = {case.launch: case.disturbed for case in cases if case.fixture and case.kernel}
+    for case in cases:
+        share = shares.get(case.launch, 0.0)
+        outside = any(metric.verdict == "fail" for metric in case.metrics)
+        if case.verdict == FAIL and not case.fixture and outside and share > DISTURBED:
+            case.verdict = NOT_MEASURED
+            case.cause += f" (but other processes had the cores in {share:.0%} of the samples)"
 
 
 def troubles_in_log(log):

@@ -50,6 +50,8 @@ int bx_layout_discover(bx_run *run)
         bx_refuse(run, BX_USAGE, "--ranks-per-node %lld: more ranks than a node holds here",
                   (long long)per_node);
 #ifdef _OPENMP
+    /* without a word, a rank has one: OpenMP's default is all cores, for every rank of the node */
+    if (!getenv("OMP_NUM_THREADS")) omp_set_num_threads(1);
     run->threads = omp_get_max_threads();
 #else
     run->threads = 1;

@@ -284,7 +284,8 @@ void bx_options_help(const bx_run *run)
         print_default(&table[i]);
         printf("\n");
     }
-    printf("\nExit code: 0 verified, 1 wrong answer, 2 usage, 3 resources.\n");
+    printf("\nA rank has one thread unless OMP_NUM_THREADS says otherwise.\n");
+    printf("Exit code: 0 verified, 1 wrong answer, 2 usage, 3 resources.\n");
 }
 
 static void list_choices(const char *title, const bx_choice *choices, size_t count, bool baseline)

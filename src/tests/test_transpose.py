@@ -78,7 +78,7 @@ class Verification(unittest.TestCase):
                             self.assertFalse(checks(out, method)["exchange"]["passed"], method)
 
     def test_faults_that_begin_when_timing_does(self):
-        """What verification before the timing cannot see, the loop must: it has 3 exchanges a way."""
+        """Verification before the timing has 3 exchanges a way; a later fault is the loop's."""
         for way in ("forward", "inverse"):
             for more in ((), ("--transpose-only",)):
                 with self.subTest(way=way, more=more):

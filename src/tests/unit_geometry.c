@@ -1,4 +1,4 @@
-/* Distributions and counts against the numbers that Bethune (2010) states: findings G17, G18. */
+/* Distributions and counts against the numbers that Bethune (2010) states in sections 4 and 5.1. */
 #include "geometry.h"
 #include "unit.h"
 

@@ -65,6 +65,21 @@ def test_exit_code(entries, code):
     assert judge(report(*entries)).exit_code == code
 
 
+@pytest.mark.parametrize(("share", "code"), [(0.0, 1), (0.2, 1), (0.6, 3)])
+def test_slow_is_not_judged_where_others_had_the_cores(share, code):
+    slow = {"here:all:ratio_serial": [2.0, 1.0, -0.5, 0.5, "ratio", "fail"]}
+    failed = entry(result="fail", fail_phase="performance", kernel="transpose")
+    failed["perfvalues"] = slow
+    verdict = judge(report(launch("pass", disturbed=share), failed))
+    assert verdict.exit_code == code
+    assert ("other processes" in verdict.bad[0].cause) == (code == 3)
+
+
+def test_wrong_is_wrong_whoever_had_the_cores():
+    failed = entry(result="fail", fail_phase="sanity", kernel="transpose")
+    assert judge(report(launch("pass", disturbed=0.9), failed)).exit_code == 1
+
+
 def test_troubles_in_log():
     log = (
         "WARNING: redefinition of system 'generic': already defined in '<builtin>'\n"
