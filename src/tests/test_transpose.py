@@ -4,6 +4,7 @@ Usage: test_transpose.py TRANSPOSE FAULTY_TRANSPOSE [unittest arguments]
 """
 
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -150,6 +151,16 @@ class Refusals(unittest.TestCase):
         out = run(TRANSPOSE, 2, "--case", "cnt40", "--wisdom", "/proc/nowhere/wisdom", *QUICK)
         self.assertEqual(out.code, 2, out.stderr)
         self.assertIn("/proc/nowhere/wisdom", out.stderr)
+
+    def test_wisdom_is_kept_and_nothing_else_is_replaced(self):
+        with tempfile.TemporaryDirectory() as folder:
+            wisdom, other = Path(folder, "wisdom"), Path(folder, "other")
+            for baselines in ("fftw-mpi", "none"):  # what one run wrote, another reads
+                out = run(TRANSPOSE, 2, "--wisdom", str(wisdom), "--baseline", baselines, *QUICK)
+                self.assertEqual(out.code, 0, out.stderr)
+            other.write_text("dear diary")
+            self.refused(2, "--wisdom", str(other), named="no FFTW wisdom")
+            self.assertEqual(other.read_text(), "dear diary")
 
     def test_too_large_for_memory(self):
         self.refused(3, "--grid", "8192,8192,8192", "--bands", "64", named="8192,8192,8192")

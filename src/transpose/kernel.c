@@ -1,6 +1,9 @@
 /* bisection-transpose: the distributed 3D FFT of plane-wave codes, with every way to transpose it.
  */
 #include "kernel.h"
+#ifdef BX_HAVE_FFTW_MPI
+#include <fftw3-mpi.h>
+#endif
 
 #include <limits.h>
 #include <math.h>
@@ -172,6 +175,20 @@ static void create_methods(bx_transpose *t, unsigned planner)
     }
 }
 
+/* Plans of earlier runs, if the file has any for us; what is no wisdom is not ours to replace. */
+static void read_wisdom(bx_run *run)
+{
+    char head[8] = "";
+    FILE *file = fopen(options.wisdom, "r");
+    if (!file) return;
+    size_t length = fread(head, 1, sizeof head - 1, file);
+    fclose(file);
+    if (length > 0 && strncmp(head, "(fftw-", 6) != 0)
+        bx_refuse(run, BX_USAGE, "--wisdom %s: exists and is no FFTW wisdom", options.wisdom);
+    else
+        fftw_import_wisdom_from_filename(options.wisdom); /* of another build: none of it fits */
+}
+
 static int setup(bx_run *run, void **state)
 {
     unsigned planner = FFTW_MEASURE;
@@ -194,13 +211,10 @@ static int setup(bx_run *run, void **state)
     *state = t;
     if (check_sizes(t, bands) != BX_OK) return BX_RESOURCES;
     fftw_init_threads();
-    FILE *old = options.wisdom ? fopen(options.wisdom, "r") : NULL;
-    if (old) { /* whatever else it is, it is not ours to replace */
-        bool empty = fgetc(old) == EOF;
-        fclose(old);
-        if (!empty && !fftw_import_wisdom_from_filename(options.wisdom))
-            bx_refuse(run, BX_USAGE, "--wisdom %s: exists and is no FFTW wisdom", options.wisdom);
-    }
+#ifdef BX_HAVE_FFTW_MPI
+    fftw_mpi_init(); /* before wisdom is read, which may be its own */
+#endif
+    if (options.wisdom) read_wisdom(run);
     if (bx_agree(run) != BX_OK) return BX_USAGE;
     t->plan = bx_plan_create(run, t->team, t->geometry, bands, planner);
     MPI_Allreduce(&bands, &t->most_bands, 1, MPI_INT, MPI_MAX, bx_comm(run));
