@@ -233,8 +233,8 @@ bx_counts bx_count_gather_scatter(const bx_geometry *g, bx_way way, int leaders)
     (void)leaders;
     bx_counts counts = between_leaders(g, way, 1);
     for (int r = 0; r < g->ranks; r++) {
-        if (g->node_ranks[g->node_first[g->node_of[r]]] == r) continue; /* the root itself */
-        counts.messages += 2; /* in the gather, and in the scatter */
+        if (bx_ranks_of(g, g->node_of[r])[0] == r) continue; /* the root itself */
+        counts.messages += 2;                                /* in the gather, and in the scatter */
         for (int p = 0; p < g->ranks; p++)
             if (p != r)
                 counts.bytes += ELEMENT * (double)(bx_block(g, way, r, p) + bx_block(g, way, p, r));

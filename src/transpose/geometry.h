@@ -48,6 +48,11 @@ static inline int bx_node_size(const bx_geometry *g, int node)
 {
     return g->node_first[node + 1] - g->node_first[node];
 }
+/* Its ranks, ascending. */
+static inline const int *bx_ranks_of(const bx_geometry *g, int node)
+{
+    return g->node_ranks + g->node_first[node];
+}
 /* Elements that `from` sends to `to`. */
 static inline int64_t bx_block(const bx_geometry *g, bx_way way, int from, int to)
 {

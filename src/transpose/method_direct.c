@@ -25,7 +25,7 @@ static int neighbour(const bx_plan *plan, int n)
 {
     const bx_geometry *g = plan->geometry;
     int size = bx_node_size(g, plan->node_index);
-    return g->node_ranks[g->node_first[plan->node_index] + (plan->node_rank + n) % size];
+    return bx_ranks_of(g, plan->node_index)[(plan->node_rank + n) % size];
 }
 
 /* Forward: the node's half-transformed fields are ready to be read.  Inverse: they are written. */

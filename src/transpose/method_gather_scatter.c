@@ -26,11 +26,6 @@ typedef struct {
     bx_complex *gathered, *sent, *received, *scattered; /* roots */
 } state;
 
-static const int *ranks_of(const bx_geometry *g, int node)
-{
-    return g->node_ranks + g->node_first[node];
-}
-
 /* Elements from one rank to another that travel: none to oneself. */
 static size_t length(const bx_geometry *g, bx_way way, int from, int to)
 {
@@ -50,7 +45,7 @@ static void lay_out(state *self, bx_way way)
     l->from_gathered = calloc((size_t)size * (size_t)g->ranks, sizeof *l->from_gathered);
     l->to_scattered = calloc((size_t)size * (size_t)g->ranks, sizeof *l->to_scattered);
     for (int i = 0; i < size; i++) {
-        int rank = ranks_of(g, me)[i];
+        int rank = bx_ranks_of(g, me)[i];
         l->gather_at[i] = (int)l->gathered;
         l->scatter_at[i] = (int)l->scattered;
         for (int p = 0; p < g->ranks; p++) {
@@ -108,7 +103,7 @@ static void copy_within(state *self, bx_way way)
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
     const layout *l = &self->layouts[way];
-    const int *ranks = ranks_of(g, plan->node_index);
+    const int *ranks = bx_ranks_of(g, plan->node_index);
     int size = bx_node_size(g, plan->node_index);
     for (int t = 0; t < size; t++)
         for (int f = 0; f < size; f++)
@@ -131,7 +126,7 @@ static void repack(state *self, bx_way way, bool before)
         bx_complex *at = before ? self->sent + l->send_at[n] : self->received + l->receive_at[n];
         for (int t = 0; t < bx_node_size(g, to_node); t++)
             for (int f = 0; f < bx_node_size(g, from_node); f++) {
-                int from = ranks_of(g, from_node)[f], to = ranks_of(g, to_node)[t];
+                int from = bx_ranks_of(g, from_node)[f], to = bx_ranks_of(g, to_node)[t];
                 size_t count = length(g, way, from, to);
                 if (before)
                     copy(at, self->gathered + l->from_gathered[f * g->ranks + to], count);

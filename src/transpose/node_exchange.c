@@ -32,11 +32,6 @@ static int slice_of(int index, int size, int leaders)
     return k;
 }
 
-static const int *ranks_of(const bx_geometry *g, int node)
-{
-    return g->node_ranks + g->node_first[node];
-}
-
 /* Lengths and places of the blocks that `from_node` sends to `to_node`, beginning at `base`; calls
  * visit(from, to, slice, place, length) in buffer order and returns the end. */
 typedef void visitor(void *context, int from, int to, int slice, size_t place, size_t length);
@@ -49,7 +44,7 @@ static size_t walk(const bx_node_exchange *self, bx_way way, int from_node, int 
     size_t at = base, largest = (size_t)bx_largest_node(g);
     for (int t = 0; t < tos; t++)
         for (int f = 0; f < froms; f++) {
-            int from = ranks_of(g, from_node)[f], to = ranks_of(g, to_node)[t];
+            int from = bx_ranks_of(g, from_node)[f], to = bx_ranks_of(g, to_node)[t];
             size_t length = (size_t)bx_block(g, way, from, to);
             size_t place =
                 self->padded ? base + ((size_t)t * largest + (size_t)f) * self->block : at;
@@ -64,7 +59,6 @@ typedef struct {
     layout *l;
     int other; /* the other node */
     int my_slice;
-    bool sending;
 } walker;
 
 static void place_send(void *context, int from, int to, int slice, size_t place, size_t length)

@@ -73,12 +73,10 @@ def entry(method, baseline, point):
 
 
 def per_rank(ranks, threads):
-    """Threads on CPUs in rank order, which is where mpirun puts them."""
-    cpus = sorted(os.sched_getaffinity(0)) + list(range(1000, 2000))
-    first = cpus[0] - cpus[0]
+    """Threads on CPUs of their own, in rank order."""
     seats = []
     for rank in range(ranks):
-        mine = [str(first + rank * threads + i) for i in range(threads)]
+        mine = [str(rank * threads + i) for i in range(threads)]
         host = socket.gethostname()
         seats.append(
             {"rank": rank, "host": host, "node": 0, "cpus": ",".join(mine), "threads": mine}
