@@ -12,7 +12,6 @@ import json
 import os
 import shlex
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -21,13 +20,10 @@ import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.exceptions import SanityError
 
+from bisection import TIERS, references, results
 from bisection import layout as layouts
-from bisection import references, results
 
 ROOT = Path(__file__).resolve().parents[2]
-
-# Checks are selected by tier (-t): quick and nightly are sizes of a run, the others are purposes.
-TIERS = ("quick", "nightly", "upgrade", "interconnect")
 
 
 class Build(rfm.RegressionTest):
@@ -85,7 +81,9 @@ class Build(rfm.RegressionTest):
             installation = json.loads(facts.read_text())
             self.prefix_dir = installation["prefix"]
             self.lock, self.software = installation["lock_hash"], installation["software_hash"]
-            self.mpi_bin = _own_mpirun(self.prefix_dir)
+            # the machine's own mpirun is on PATH; another MPI library's is its own
+            if installation["mpi_prefix"] not in ("", "/usr"):
+                self.mpi_bin = os.path.join(installation["mpi_prefix"], "bin")
         if not list(Path(self.prefix_dir, "bin").glob("bisection-*")) and not self.is_dry_run():
             raise SanityError(f"there is no bisection-* in {self.prefix_dir}/bin")
         self.executable_opts = [os.path.join(self.prefix_dir, "bin")]
@@ -345,19 +343,6 @@ def read(launch, folder):
         return results.load(os.path.join(folder, "result.json"), launch.kernel, launch.case)
     except results.ResultError as error:
         raise SanityError(str(error)) from None
-
-
-def _own_mpirun(prefix):
-    """The folder of the mpirun that belongs to the MPI library of the kernels under `prefix`.
-
-    "" if the library has none beside it, as Debian's; then the one on PATH is it.
-    """
-    for kernel in sorted(Path(prefix, "bin").glob("bisection-*")):
-        linked = subprocess.run(["ldd", kernel], capture_output=True, text=True).stdout
-        for word in linked.split():
-            if "/libmpi" in word and (Path(word).parent.parent / "bin" / "mpirun").exists():
-                return str(Path(word).parent.parent / "bin")
-    return ""
 
 
 def _describe(code):

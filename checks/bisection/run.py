@@ -15,11 +15,11 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-from bisection import summary
+from bisection import TIERS, summary
 from bisection import verdict as verdicts
+from bisection.spack import home
 
 ROOT = Path(__file__).resolve().parents[2]
-TIERS = ("quick", "nightly", "upgrade", "interconnect")
 USAGE = 2
 
 # ReFrame's options that would make a failure pass, or run nothing.
@@ -76,11 +76,6 @@ def add_commands(commands):
         help="a results folder, or a report file of ReFrame; default: the latest run",
     )
     again.set_defaults(act=act_verdict)
-
-
-def home():
-    """The folder for all that is generated."""
-    return Path(os.environ.get("BISECTION_HOME") or ROOT / ".bisection").absolute()
 
 
 # ---- bisection run ----
