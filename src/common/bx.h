@@ -22,6 +22,7 @@ enum { BX_OK = 0, BX_WRONG = 1, BX_USAGE = 2, BX_RESOURCES = 3 };
 
 typedef struct bx_run bx_run; /* one launch: options, communicators, phase clock */
 typedef struct bx_verification bx_verification;
+typedef struct bx_metrics bx_metrics;
 
 /* A case, or a method: what the user can name. */
 typedef struct {
@@ -29,6 +30,7 @@ typedef struct {
     const char *summary; /* what it does, one sentence */
     const char *wins;    /* what it trades and when it wins (methods; NULL for cases) */
     bool baseline;       /* a yardstick measured beside the methods (--baseline), not under test */
+    const char *family;  /* methods of one are compared with its fastest (ratio_best); or NULL */
 } bx_choice;
 
 typedef enum { BX_FLAG, BX_INTEGER, BX_REAL, BX_TEXT, BX_GRID } bx_option_type;
@@ -53,7 +55,9 @@ typedef struct bx_kernel {
     size_t option_count;
     const char *const *phases; /* names for bx_lap; a sample's time is split over them */
     size_t phase_count;
-    const char *const *ratios; /* methods or baselines that every method is compared with */
+    /* Methods or baselines that every method is compared with, as ratio_NAME; "ALIAS=NAME" calls it
+     * ratio_ALIAS. */
+    const char *const *ratios;
     size_t ratio_count;
     const char *baselines; /* measured unless --baseline says otherwise: "a,b"; NULL for none */
 
@@ -82,6 +86,13 @@ typedef struct bx_kernel {
      * the measurement, on every rank; `details` is NULL on all but rank 0.  NULL: none. */
     void (*report)(void *state, bx_run *run, cJSON *details);
     void (*teardown)(void *state);
+
+    /* Each may be NULL. */
+    const char *const *phase_groups; /* [phase_count] "user" or "library"; NULL: all are user's */
+    /* Before the options are read, once: fills the kernel's tables with what depends on `ranks`. */
+    void (*arrange)(int ranks);
+    /* The kernel's own metrics of a method; on rank 0, local. */
+    void (*metrics)(void *state, size_t method, size_t point, bx_metrics *metrics);
 } bx_kernel;
 
 /* Each executable defines this one function; Fortran kernels through bind(C). */
@@ -117,6 +128,13 @@ static inline double bx_worse(double largest, double error)
     return isnan(error) ? INFINITY : error;
 }
 
+/* ---- inside metrics; `better` is "lower" or "higher" ---- */
+void bx_metric(bx_metrics *metrics, const char *name, double value, const char *unit,
+               const char *better);
+
+/* ---- inside setup: a library's version, for the result (local) ---- */
+void bx_library(const char *name, const char *version);
+
 /* ---- inside report: a line under the table (rank 0 prints it) ---- */
 void bx_note(bx_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -139,6 +157,7 @@ void bx_traffic_read(bx_traffic traffic[BX_CLASS_COUNT]);
 /* What is sent between enter and leave is also counted under `name` (a library's part, say). */
 void bx_region_enter(const char *name);
 void bx_region_leave(void);
+void bx_region_read(const char *name, bx_traffic traffic[BX_CLASS_COUNT]);
 
 /* ---- a counter-based random number: same value on every layout ---- */
 static inline uint64_t bx_hash(uint64_t seed, uint64_t index)

@@ -4,12 +4,15 @@
 ! bx_kernel_t and returns its address; its procedures take and return what bx.h says.  Fields left
 ! alone are C's NULL: no such procedure, no such list.
 module bx_harness
-  use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_funptr, c_int, c_int64_t, &
+  use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, &
+    c_funptr, c_int, c_int64_t, &
     c_loc, c_null_char, c_null_funptr, c_null_ptr, c_ptr, c_size_t
   implicit none (type, external)
   private
 
-  public :: bx_choice_t, bx_option_t, bx_kernel_t
+  public :: bx_choice_t, bx_option_t, bx_kernel_t, bx_traffic_t
+  public :: bx_case, bx_case_is, bx_node_of, bx_metric, bx_library, bx_detail
+  public :: bx_traffic_read, bx_region_read, bx_string_at
   public :: bx_text, bx_comm, bx_node_comm, bx_node_count, bx_threads, bx_seed, bx_selected
   public :: bx_refuse, bx_agree, bx_claim_memory, bx_lap, bx_check, bx_note
   public :: bx_region_enter, bx_region_leave
@@ -22,7 +25,14 @@ module bx_harness
   type, bind(C) :: bx_choice_t
     type(c_ptr) :: name = c_null_ptr, summary = c_null_ptr, wins = c_null_ptr
     logical(c_bool) :: baseline = .false._c_bool
+    type(c_ptr) :: family = c_null_ptr
   end type bx_choice_t
+
+  !> What has been sent, as bx.h's bx_traffic.
+  type, bind(C) :: bx_traffic_t
+    real(c_double) :: calls, messages, off_node_messages, bytes, off_node_bytes, seconds, waiting
+  end type bx_traffic_t
+  integer, parameter, public :: bx_traffic_classes = 4 !< p2p, collective, barrier, one-sided
 
   !> A long option; `value` is the address of a logical(c_bool), integer(c_int64_t),
   !> real(c_double), type(c_ptr) or integer(c_int64_t)(3), as its type says.
@@ -56,6 +66,9 @@ module bx_harness
     type(c_funptr) :: items = c_null_funptr
     type(c_funptr) :: report = c_null_funptr
     type(c_funptr) :: teardown = c_null_funptr
+    type(c_ptr) :: phase_groups = c_null_ptr
+    type(c_funptr) :: arrange = c_null_funptr
+    type(c_funptr) :: metrics = c_null_funptr
   end type bx_kernel_t
 
   interface
@@ -73,6 +86,69 @@ module bx_harness
       type(c_ptr), value :: run
       integer(c_int) :: comm
     end function bx_node_comm
+
+    function c_node_of(run) result(nodes) bind(C, name="bx_node_of")
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      type(c_ptr) :: nodes
+    end function c_node_of
+
+    function c_case(run) result(name) bind(C, name="bx_case")
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      type(c_ptr) :: name
+    end function c_case
+
+    subroutine c_case_is(run, name) bind(C, name="bx_case_is")
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run, name
+    end subroutine c_case_is
+
+    subroutine c_metric(metrics, name, value, unit, better) bind(C, name="bx_metric")
+      import :: c_char, c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: metrics
+      real(c_double), value :: value
+      character(kind=c_char), intent(in) :: name(*), unit(*), better(*)
+    end subroutine c_metric
+
+    function c_strlen(text) result(length) bind(C, name="strlen")
+      import :: c_ptr, c_size_t
+      implicit none (type, external)
+      type(c_ptr), value :: text
+      integer(c_size_t) :: length
+    end function c_strlen
+
+    subroutine c_library(name, version) bind(C, name="bx_library")
+      import :: c_char
+      implicit none (type, external)
+      character(kind=c_char), intent(in) :: name(*), version(*)
+    end subroutine c_library
+
+    subroutine c_detail(details, name, value) bind(C, name="bx_detail_number")
+      import :: c_char, c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: details
+      character(kind=c_char), intent(in) :: name(*)
+      real(c_double), value :: value
+    end subroutine c_detail
+
+    !> All that this rank has sent since the start, by class.
+    subroutine bx_traffic_read(traffic) bind(C)
+      import :: bx_traffic_t
+      implicit none (type, external)
+      type(bx_traffic_t), intent(out) :: traffic(*)
+    end subroutine bx_traffic_read
+
+    subroutine c_region_read(name, traffic) bind(C, name="bx_region_read")
+      import :: bx_traffic_t, c_char
+      implicit none (type, external)
+      character(kind=c_char), intent(in) :: name(*)
+      type(bx_traffic_t), intent(out) :: traffic(*)
+    end subroutine c_region_read
 
     function bx_node_count(run) result(count) bind(C)
       import :: c_int, c_ptr
@@ -176,6 +252,74 @@ contains
     copy(size(copy)) = c_null_char
     address = c_loc(copy)
   end function bx_text
+
+  !> The case's name.
+  function bx_case(run) result(name)
+    type(c_ptr), intent(in) :: run
+    character(:), allocatable :: name
+    name = bx_string_at(c_case(run))
+  end function bx_case
+
+  !> The result is of this case, where options have made it another.
+  subroutine bx_case_is(run, name)
+    type(c_ptr), intent(in) :: run
+    character(*), intent(in) :: name
+    call c_case_is(run, bx_text(name))
+  end subroutine bx_case_is
+
+  !> The text at the address of a C string; "" at none.
+  function bx_string_at(address) result(text)
+    type(c_ptr), intent(in) :: address
+    character(:), allocatable :: text
+    character(kind=c_char), pointer :: characters(:)
+    integer :: i, length
+    text = ""
+    if (.not. c_associated(address)) return
+    length = int(c_strlen(address))
+    call c_f_pointer(address, characters, [length])
+    text = repeat(" ", length)
+    do i = 1, length
+      text(i:i) = characters(i)
+    end do
+  end function bx_string_at
+
+  !> Node of every rank, (ranks), counted from 0.
+  function bx_node_of(run, ranks) result(nodes)
+    type(c_ptr), intent(in) :: run
+    integer, intent(in) :: ranks
+    integer(c_int), pointer :: nodes(:)
+    call c_f_pointer(c_node_of(run), nodes, [ranks])
+  end function bx_node_of
+
+  !> Inside `metrics`: one of the kernel's own; `better` is lower or higher.
+  subroutine bx_metric(metrics, name, value, unit, better)
+    type(c_ptr), intent(in) :: metrics
+    character(*), intent(in) :: name, unit, better
+    real(c_double), intent(in) :: value
+    call c_metric(metrics, trim(name)//c_null_char, value, trim(unit)//c_null_char, &
+                  trim(better)//c_null_char)
+  end subroutine bx_metric
+
+  !> A library's version, for the result.
+  subroutine bx_library(name, version)
+    character(*), intent(in) :: name, version
+    call c_library(trim(name)//c_null_char, trim(version)//c_null_char)
+  end subroutine bx_library
+
+  !> Inside `report`: an entry of the result's details.
+  subroutine bx_detail(details, name, value)
+    type(c_ptr), intent(in) :: details
+    character(*), intent(in) :: name
+    real(c_double), intent(in) :: value
+    call c_detail(details, trim(name)//c_null_char, value)
+  end subroutine bx_detail
+
+  !> What has been sent inside a region.
+  subroutine bx_region_read(name, traffic)
+    character(*), intent(in) :: name
+    type(bx_traffic_t), intent(out) :: traffic(bx_traffic_classes)
+    call c_region_read(trim(name)//c_null_char, traffic)
+  end subroutine bx_region_read
 
   !> Whether --method or --baseline names it.
   function bx_selected(run, method) result(selected)

@@ -56,9 +56,11 @@ int bx_agree(bx_run *run)
 
 void bx_lap(bx_run *run, size_t phase)
 {
-    double now = MPI_Wtime();
+    double now = MPI_Wtime(), mpi = bx_profile_seconds();
     run->phase[phase] += now - run->lap_start;
+    run->phase_mpi[phase] += mpi - run->lap_mpi;
     run->lap_start = now;
+    run->lap_mpi = mpi;
 }
 
 void bx_check(bx_verification *verification, const char *name, double error, double tolerance,
@@ -150,19 +152,28 @@ static void measure_block(bx_run *run, bx_result *result, double *seconds, doubl
         if (kernel->prepare) kernel->prepare(run->state, m, p);
         cost->input += MPI_Wtime() - mark;
         bx_traffic before[BX_CLASS_COUNT], after[BX_CLASS_COUNT];
+        int64_t sample = i - run->common.warmup;
         memset(run->phase, 0, sizeof run->phase);
+        memset(run->phase_mpi, 0, sizeof run->phase_mpi);
         PMPI_Barrier(run->world);
         bx_traffic_read(before);
+        bx_profile_into(sample >= 0 ? result->parts : NULL);
+        run->lap_mpi = bx_profile_seconds();
         double switches_before = involuntary_switches();
         double start = run->lap_start = MPI_Wtime();
         kernel->step(run->state, m, p);
         double elapsed = MPI_Wtime() - start;
         double switches_after = involuntary_switches();
+        bx_profile_into(NULL);
         bx_traffic_read(after);
         cost->step += elapsed;
         if (baseline) quiet_barrier(run);
-        int64_t sample = i - run->common.warmup;
         if (sample < 0) continue;
+        result->parts->step += elapsed;
+        for (size_t k = 0; k < kernel->phase_count; k++) {
+            result->parts->phase[k] += run->phase[k];
+            result->parts->phase_mpi[k] += run->phase_mpi[k];
+        }
         seconds[sample] = elapsed;
         switches[sample] = switches_after - switches_before;
         memcpy(&phases[(size_t)sample * kernel->phase_count], run->phase,
@@ -235,6 +246,7 @@ static void record(bx_run *run, cJSON *root, const bx_result *results, size_t co
         cJSON_AddItemToArray(list, bx_result_json(run, results, count, i));
     }
     refresh(root, "status", cJSON_CreateString(status));
+    refresh(root, "best", bx_best_json(run, results, count));
     refresh(root, "verified", cJSON_CreateBool(any && !wrong));
     refresh(root, "results", list);
 }
@@ -285,6 +297,7 @@ static bx_result *list_results(bx_run *run, size_t *count)
             result->point = p;
             result->applicable = !kernel->applicable ||
                                  kernel->applicable(run->state, m, result->why, sizeof result->why);
+            result->parts = allocate(1, sizeof *result->parts);
             if (run->rank != 0) continue;
             result->seconds = allocate(samples, sizeof(double));
             result->switches = allocate(samples, sizeof(double));
@@ -299,6 +312,7 @@ static void free_results(bx_result *results, size_t count)
         free(results[i].seconds);
         free(results[i].switches);
         free(results[i].phases);
+        free(results[i].parts);
     }
     free(results);
 }
@@ -365,17 +379,22 @@ static int launch(bx_run *run, int argc, char **argv)
 
     bx_cost cost = measure(run, results, count, root);
 
-    cJSON **traffic = allocate(count, sizeof *traffic);
-    for (size_t i = 0; i < count; i++)
+    cJSON **traffic = allocate(count, sizeof *traffic), **parts = allocate(count, sizeof *parts);
+    for (size_t i = 0; i < count; i++) {
         traffic[i] = bx_traffic_json(run->world, results[i].traffic,
                                      results[i].sample_count ? (double)results[i].sample_count : 1);
+        parts[i] = bx_parts_json(run, results[i].parts);
+    }
     cJSON *regions = bx_regions_json(run->world);
     int code = BX_OK;
     if (run->rank == 0) {
         record(run, root, results, count, "complete");
         cJSON *list = cJSON_GetObjectItem(root, "results");
-        for (size_t i = 0; i < count; i++)
-            cJSON_AddItemToObject(cJSON_GetArrayItem(list, (int)i), "communication", traffic[i]);
+        for (size_t i = 0; i < count; i++) {
+            cJSON *entry = cJSON_GetArrayItem(list, (int)i);
+            cJSON_AddItemToObject(entry, "communication", traffic[i]);
+            if (parts[i]) cJSON_AddItemToObject(entry, "profile", parts[i]);
+        }
         cJSON_AddItemToObject(root, "communication", regions);
         cJSON *clock = cJSON_GetObjectItem(cJSON_GetObjectItem(root, "host"), "clock");
         cJSON_AddItemToObject(clock, "after", bx_clock_json());
@@ -385,6 +404,7 @@ static int launch(bx_run *run, int argc, char **argv)
         cJSON_AddNumberToObject(harness, "input_s", cost.input);
         cJSON_AddNumberToObject(harness, "overhead_s", cost.wall - cost.step - cost.input);
         bx_table_print(run, root);
+        if (run->common.profile) bx_profile_print(root);
         if (!cJSON_IsTrue(cJSON_GetObjectItem(root, "verified"))) code = BX_WRONG;
         if (run->common.output && !bx_result_write(run->common.output, root)) {
             fprintf(stderr, "bisection-%s: --output %s: cannot be written\n", kernel->name,
@@ -394,6 +414,7 @@ static int launch(bx_run *run, int argc, char **argv)
         cJSON_Delete(root);
     }
     free(traffic);
+    free(parts);
     free_results(results, count);
     kernel->teardown(run->state);
     PMPI_Bcast(&code, 1, MPI_INT, 0, run->world);
@@ -407,6 +428,7 @@ int bx_main(int argc, char **argv, const bx_kernel *kernel)
     bx_run *run = &(bx_run){.kernel = kernel, .world = MPI_COMM_WORLD};
     MPI_Comm_rank(run->world, &run->rank);
     MPI_Comm_size(run->world, &run->size);
+    if (kernel->arrange) kernel->arrange(run->size);
 
     int code = bx_options_parse(run, argc, argv);
     if (code == BX_OK && (run->common.help || run->common.list)) {

@@ -4,13 +4,13 @@
 
 #include "bx.h"
 
-enum { BX_MAX_PHASES = 16, BX_MAX_CHECKS = 16, BX_MAX_LABELS = 32, BX_MAX_NOTES = 64 };
+enum { BX_MAX_PHASES = 24, BX_MAX_CHECKS = 24, BX_MAX_LABELS = 32, BX_MAX_NOTES = 64 };
 
 /* What the common options set. */
 typedef struct {
     const char *case_name, *methods, *baselines, *output;
     int64_t repeats, block, warmup, ranks_per_node, seed;
-    bool list, help, separate_waiting;
+    bool list, help, separate_waiting, profile;
     const char *labels[BX_MAX_LABELS]; /* "key=value" */
     int label_count;
 } bx_common;
@@ -24,7 +24,8 @@ struct bx_run {
     int *node_of;   /* [size] */
     bool *selected; /* [kernel->method_count] */
     double lap_start, phase[BX_MAX_PHASES];
-    int refusal; /* this rank's exit code, and why */
+    double lap_mpi, phase_mpi[BX_MAX_PHASES]; /* of a phase, seconds inside MPI */
+    int refusal;                              /* this rank's exit code, and why */
     char message[512];
     char *notes[BX_MAX_NOTES];
     int note_count;
@@ -40,6 +41,14 @@ struct bx_verification {
     int count;
 };
 
+/* Where the time of a method's steps went, on one rank: seconds. */
+enum { BX_MAX_ROUTINES = 64 };
+typedef struct {
+    double step, phase[BX_MAX_PHASES], phase_mpi[BX_MAX_PHASES];
+    double routine[BX_MAX_ROUTINES]; /* as profile.c numbers them */
+    double waiting[BX_MAX_ROUTINES]; /* of it, by --separate-waiting */
+} bx_parts;
+
 /* One method at one point: what becomes an entry of "results".  Sample arrays live on rank 0. */
 typedef struct {
     size_t method, point;
@@ -52,6 +61,7 @@ typedef struct {
     double *switches; /* [sample_count] max over ranks of involuntary context switches */
     double *phases;   /* [sample_count][phase_count] mean over ranks */
     bx_traffic traffic[BX_CLASS_COUNT]; /* this rank, all timed steps */
+    bx_parts *parts;                    /* likewise */
 } bx_result;
 
 /* harness.c */
@@ -80,12 +90,17 @@ double bx_quantile(double *values, size_t count, double q);
 void bx_profile_start(MPI_Comm world, const int *node_of, bool separate_waiting);
 cJSON *bx_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps); /* collective */
 cJSON *bx_regions_json(MPI_Comm world);                                          /* collective */
+double bx_profile_seconds(void);       /* inside MPI so far */
+void bx_profile_into(bx_parts *parts); /* also books calls by routine there; NULL: no more */
+cJSON *bx_parts_json(const bx_run *run, const bx_parts *parts); /* collective */
 
 /* result.c: rank 0 */
 cJSON *bx_build_json(void);
 cJSON *bx_result_json(const bx_run *run, const bx_result *results, size_t count, size_t index);
+cJSON *bx_best_json(const bx_run *run, const bx_result *results, size_t count);
 int bx_result_probe(bx_run *run, const char *path);
 bool bx_result_write(const char *path, const cJSON *root);
 void bx_table_print(const bx_run *run, const cJSON *root);
+void bx_profile_print(const cJSON *root);
 
 #endif

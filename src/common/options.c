@@ -26,6 +26,8 @@ static int common_table(bx_common *c, bx_option *table)
         {"seed", "N", "of the random input", BX_INTEGER, 0, 9e15, &c->seed},
         {"separate-waiting", NULL, "a barrier before each collective, timed as waiting", BX_FLAG, 0,
          0, &c->separate_waiting},
+        {"profile", NULL, "print where the time goes: own code, libraries, MPI by routine", BX_FLAG,
+         0, 0, &c->profile},
         {"output", "FILE", "write the result as JSON, whole or not at all", BX_TEXT, 0, 0,
          &c->output},
         {"label", "KEY=VALUE", "note in the result; may be repeated", BX_TEXT, 0, 0, NULL},

@@ -3,11 +3,12 @@
  * Persistent sends are not counted: none of our kernels or their libraries uses them. */
 #include "profile.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_REGIONS = 8, REGION_NAME = 32, MAX_REQUESTS = 64 };
+enum { MAX_REGIONS = 8, REGION_NAME = 32, MAX_REQUESTS = 64, ROUTINE_NAME = 64 };
 
 static struct {
     bool started, separate_waiting;
@@ -20,6 +21,13 @@ static struct {
     int region_count, region; /* region -1: none */
     char region_names[MAX_REGIONS][REGION_NAME];
     bx_traffic regions[MAX_REGIONS][BX_CLASS_COUNT];
+    double seconds; /* in all calls */
+    int routine_count;
+    struct {
+        const char *name;
+        int region;
+    } routines[BX_MAX_ROUTINES];
+    bx_parts *into;
     int request_count; /* non-blocking collectives under way */
     MPI_Request requests[MAX_REQUESTS];
     int request_at[MAX_REQUESTS]; /* place in the list that is being waited for, or -1 */
@@ -86,9 +94,11 @@ const bx_peers *bx_profile_peers(MPI_Comm comm)
 
 /* ---- counting ---- */
 
-bx_call bx_profile_enter(bx_class class, MPI_Comm comm, bool blocking_collective)
+bx_call bx_profile_enter(const char *routine, bx_class class, MPI_Comm comm,
+                         bool blocking_collective)
 {
-    bx_call call = {.class = class, .outermost = profile.started && profile.depth++ == 0};
+    bx_call call = {
+        .class = class, .routine = routine, .outermost = profile.started && profile.depth++ == 0};
     if (!call.outermost) return call;
     call.start = PMPI_Wtime();
     if (blocking_collective && profile.separate_waiting) {
@@ -109,6 +119,18 @@ static void add(bx_traffic *sum, const bx_traffic *more)
     sum->waiting += more->waiting;
 }
 
+/* The routine within the region; the last number is for what finds no place. */
+static int routine_number(const char *name)
+{
+    for (int i = 0; i < profile.routine_count; i++)
+        if (profile.routines[i].name == name && profile.routines[i].region == profile.region)
+            return i;
+    if (profile.routine_count == BX_MAX_ROUTINES - 1) return BX_MAX_ROUTINES - 1;
+    profile.routines[profile.routine_count].name = name;
+    profile.routines[profile.routine_count].region = profile.region;
+    return profile.routine_count++;
+}
+
 void bx_profile_leave(bx_call *call)
 {
     if (!profile.started) return;
@@ -117,6 +139,12 @@ void bx_profile_leave(bx_call *call)
     call->sent.calls = 1;
     call->sent.seconds = PMPI_Wtime() - call->start;
     call->sent.waiting = call->waiting;
+    profile.seconds += call->sent.seconds;
+    if (profile.into) {
+        int routine = routine_number(call->routine);
+        profile.into->routine[routine] += call->sent.seconds;
+        profile.into->waiting[routine] += call->sent.waiting;
+    }
     add(&profile.total[call->class], &call->sent);
     if (profile.region >= 0) add(&profile.regions[profile.region][call->class], &call->sent);
 }
@@ -208,6 +236,17 @@ void bx_traffic_read(bx_traffic traffic[BX_CLASS_COUNT])
     memcpy(traffic, profile.total, sizeof profile.total);
 }
 
+double bx_profile_seconds(void) { return profile.seconds; }
+void bx_profile_into(bx_parts *parts) { profile.into = parts; }
+
+void bx_region_read(const char *name, bx_traffic traffic[BX_CLASS_COUNT])
+{
+    memset(traffic, 0, BX_CLASS_COUNT * sizeof *traffic);
+    for (int r = 0; r < profile.region_count; r++)
+        if (strcmp(profile.region_names[r], name) == 0)
+            memcpy(traffic, profile.regions[r], sizeof profile.regions[r]);
+}
+
 void bx_region_enter(const char *name)
 {
     for (profile.region = 0; profile.region < profile.region_count; profile.region++)
@@ -264,5 +303,98 @@ cJSON *bx_regions_json(MPI_Comm world)
         cJSON *region = bx_traffic_json(world, profile.regions[r], 1);
         if (regions) cJSON_AddItemToObject(regions, profile.region_names[r], region);
     }
+    return json;
+}
+
+/* ---- parts of a step's time ---- */
+
+/* As the reports write it: MPI_Bcast, MPI_Bcast (ScaLAPACK). */
+static void routine_text(int number, char text[ROUTINE_NAME])
+{
+    const char *name = profile.routines[number].name;
+    int region = profile.routines[number].region;
+    snprintf(text, ROUTINE_NAME, "MPI_%c%s%s%s%s", toupper((unsigned char)name[0]), name + 1,
+             region < 0 ? "" : " (", region < 0 ? "" : profile.region_names[region],
+             region < 0 ? "" : ")");
+}
+
+static cJSON *add_part(cJSON *list, const char *group, const char *name, double share)
+{
+    if (!(share > 0)) return NULL;
+    cJSON *part = cJSON_CreateObject();
+    cJSON_AddStringToObject(part, "group", group);
+    cJSON_AddStringToObject(part, "name", name);
+    cJSON_AddNumberToObject(part, "share", share);
+    cJSON_AddItemToArray(list, part);
+    return part;
+}
+
+/* C and Fortran spell a routine differently; here they are one. */
+static void add_routine(cJSON *list, const char *name, double share)
+{
+    cJSON *part;
+    cJSON_ArrayForEach(part, list)
+    {
+        cJSON *value = cJSON_GetObjectItem(part, "share");
+        if (strcmp(cJSON_GetObjectItem(part, "name")->valuestring, name) == 0) {
+            cJSON_SetNumberValue(value, value->valuedouble + share);
+            return;
+        }
+    }
+    add_part(list, "MPI", name, share);
+}
+
+/* Every rank numbers routines as it meets them: rank 0's numbers are taken, and what it has not met
+ * is left to its last. */
+static void renumber(MPI_Comm world, const double *mine, double *sums)
+{
+    char texts[BX_MAX_ROUTINES][ROUTINE_NAME] = {{0}}, own[ROUTINE_NAME];
+    double ordered[BX_MAX_ROUTINES] = {0};
+    for (int i = 0; i < profile.routine_count; i++) routine_text(i, texts[i]);
+    PMPI_Bcast(texts, sizeof texts, MPI_CHAR, 0, world);
+    for (int i = 0; i < BX_MAX_ROUTINES; i++) {
+        int to = 0;
+        if (i < profile.routine_count) routine_text(i, own);
+        while (to < BX_MAX_ROUTINES - 1 &&
+               (i >= profile.routine_count || strcmp(texts[to], own) != 0))
+            to++;
+        ordered[to] += mine[i];
+    }
+    PMPI_Reduce(ordered, sums, BX_MAX_ROUTINES, MPI_DOUBLE, MPI_SUM, 0, world);
+}
+
+cJSON *bx_parts_json(const bx_run *run, const bx_parts *parts)
+{
+    bx_parts sums;
+    int rank, own_part = 1 + 2 * BX_MAX_PHASES;
+    PMPI_Comm_rank(run->world, &rank);
+    PMPI_Reduce(&parts->step, &sums.step, own_part, MPI_DOUBLE, MPI_SUM, 0, run->world);
+    renumber(run->world, parts->routine, sums.routine);
+    renumber(run->world, parts->waiting, sums.waiting);
+    if (rank != 0 || !(sums.step > 0)) return NULL;
+    double shares[3] = {0}; /* user, library, MPI */
+    static const char *const GROUPS[3] = {"user", "library", "MPI"};
+    cJSON *json = cJSON_CreateObject(), *list = cJSON_CreateArray();
+    for (int i = 0; i < BX_MAX_ROUTINES; i++) {
+        char name[ROUTINE_NAME] = "other routines", waiting[ROUTINE_NAME + 16];
+        if (i < profile.routine_count) routine_text(i, name);
+        snprintf(waiting, sizeof waiting, "waiting for %s", name);
+        if (sums.routine[i] > 0) {
+            add_routine(list, name, (sums.routine[i] - sums.waiting[i]) / sums.step);
+            add_routine(list, waiting, sums.waiting[i] / sums.step);
+        }
+        shares[2] += sums.routine[i] / sums.step;
+    }
+    for (size_t k = 0; k < run->kernel->phase_count; k++) {
+        const char *const *groups = run->kernel->phase_groups;
+        int group = groups && strcmp(groups[k], "library") == 0;
+        double share = (sums.phase[k] - sums.phase_mpi[k]) / sums.step;
+        add_part(list, GROUPS[group], run->kernel->phases[k], share);
+        shares[group] += share;
+    }
+    shares[0] = 1 - shares[1] - shares[2]; /* with what no phase has */
+    for (int group = 0; group < 3; group++)
+        cJSON_AddNumberToObject(json, GROUPS[group], shares[group]);
+    cJSON_AddItemToObject(json, "parts", list);
     return json;
 }

@@ -8,12 +8,14 @@ typedef struct bx_peers bx_peers;
 
 typedef struct {
     bx_class class;
+    const char *routine; /* without MPI_, in either case: Allreduce, allreduce */
     bool outermost;
     double start, waiting;
     bx_traffic sent;
 } bx_call;
 
-bx_call bx_profile_enter(bx_class class, MPI_Comm comm, bool blocking_collective);
+bx_call bx_profile_enter(const char *routine, bx_class class, MPI_Comm comm,
+                         bool blocking_collective);
 void bx_profile_leave(bx_call *call);
 
 /* What the call sends, before bx_profile_leave: to one rank, to every other rank, by one-sided

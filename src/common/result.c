@@ -155,6 +155,64 @@ static void add_shares(const bx_run *run, cJSON *metrics, const bx_result *resul
     free(shares);
 }
 
+struct bx_metrics {
+    cJSON *json;
+};
+
+void bx_metric(bx_metrics *metrics, const char *name, double value, const char *unit,
+               const char *better)
+{
+    cJSON *metric = add_metric(metrics->json, name, value, unit);
+    cJSON_SetValuestring(cJSON_GetObjectItem(metric, "better"), better);
+}
+
+/* The median time of an item, of undisturbed samples if there are enough. */
+static double typical(const bx_run *run, const bx_result *result)
+{
+    size_t samples = result->sample_count;
+    double *picked = malloc((samples + 1) * sizeof *picked);
+    size_t used = pick(result, 0, samples, FEWEST_CLEAN, picked);
+    double median = bx_quantile(picked, used, 0.5) / items(run, result);
+    free(picked);
+    return median;
+}
+
+/* The fastest of a family at one point; NULL if none has been measured. */
+static const bx_result *fastest(const bx_run *run, const bx_result *results, size_t count,
+                                const char *family, size_t point)
+{
+    const bx_result *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *other = run->kernel->methods[results[i].method].family;
+        if (!other || strcmp(other, family) != 0 || results[i].point != point ||
+            results[i].sample_count == 0)
+            continue;
+        if (!best || typical(run, &results[i]) < typical(run, best)) best = &results[i];
+    }
+    return best;
+}
+
+/* Family -> its fastest method, at the first point. */
+cJSON *bx_best_json(const bx_run *run, const bx_result *results, size_t count)
+{
+    cJSON *json = cJSON_CreateObject();
+    for (size_t i = 0; i < count; i++) {
+        const char *family = run->kernel->methods[results[i].method].family;
+        if (!family || cJSON_HasObjectItem(json, family)) continue;
+        const bx_result *best = fastest(run, results, count, family, 0);
+        if (best) cJSON_AddStringToObject(json, family, run->kernel->methods[best->method].name);
+    }
+    return json;
+}
+
+/* "ALIAS=NAME" or "NAME": what the ratio is called; returns the method. */
+static const char *ratio_of(const char *entry, char alias[64])
+{
+    const char *equals = strchr(entry, '=');
+    snprintf(alias, 64, "%.*s", equals ? (int)(equals - entry) : 63, entry);
+    return equals ? equals + 1 : entry;
+}
+
 static cJSON *metrics_json(const bx_run *run, const bx_result *results, size_t count,
                            const bx_result *result)
 {
@@ -169,12 +227,19 @@ static cJSON *metrics_json(const bx_run *run, const bx_result *results, size_t c
     add_metric(metrics, "time_min", bx_quantile(picked, samples, 0) * scale, "s");
     add_metric(metrics, "time_p99", bx_quantile(picked, samples, 0.99) * scale, "s");
     free(picked);
-    if (run->kernel->methods[result->method].baseline) return metrics;
+    const bx_choice *method = &run->kernel->methods[result->method];
+    if (method->baseline) return metrics;
     for (size_t r = 0; r < run->kernel->ratio_count; r++) {
-        const char *name = run->kernel->ratios[r];
+        char alias[64];
+        const char *name = ratio_of(run->kernel->ratios[r], alias);
         const bx_result *base = find(run, results, count, name, result->point);
-        if (base) add_ratio(run, metrics, result, base, name);
+        if (base) add_ratio(run, metrics, result, base, alias);
     }
+    if (method->family)
+        add_ratio(run, metrics, result, fastest(run, results, count, method->family, result->point),
+                  "best");
+    if (run->kernel->metrics)
+        run->kernel->metrics(run->state, result->method, result->point, &(bx_metrics){metrics});
     add_shares(run, metrics, result);
     return metrics;
 }
@@ -235,6 +300,20 @@ cJSON *bx_result_json(const bx_run *run, const bx_result *results, size_t count,
     return json;
 }
 
+enum { MAX_LIBRARIES = 8 };
+static struct {
+    char name[32], version[64];
+} libraries_used[MAX_LIBRARIES];
+static int library_count;
+
+void bx_library(const char *name, const char *version)
+{
+    if (library_count == MAX_LIBRARIES) return;
+    snprintf(libraries_used[library_count].name, sizeof libraries_used->name, "%s", name);
+    snprintf(libraries_used[library_count++].version, sizeof libraries_used->version, "%s",
+             version);
+}
+
 cJSON *bx_build_json(void)
 {
     char mpi[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -251,10 +330,14 @@ cJSON *bx_build_json(void)
     cJSON *libraries = cJSON_AddObjectToObject(json, "libraries");
     cJSON_AddStringToObject(libraries, "fftw", BX_FFTW_VERSION);
     cJSON_AddStringToObject(libraries, "cjson", cJSON_Version());
+    for (int i = 0; i < library_count; i++)
+        cJSON_AddStringToObject(libraries, libraries_used[i].name, libraries_used[i].version);
     return json;
 }
 
 /* ---- the table ---- */
+
+enum { MOST_COLUMNS = 8 }; /* of phases; where there are more, --profile lists them */
 
 static const cJSON *get(const cJSON *object, const char *name)
 {
@@ -328,12 +411,17 @@ void bx_table_print(const bx_run *run, const cJSON *root)
     bool points = kernel->point != NULL;
     printf("  %-15s %s%-8s %11s %11s %11s", "method", points ? "point              " : "", "answer",
            "median", "min", "p99");
-    bool *compared = calloc(kernel->ratio_count + 1, sizeof *compared);
+    bool *compared = calloc(kernel->ratio_count + 1, sizeof *compared), families = false;
+    char alias[64];
     for (size_t r = 0; r < kernel->ratio_count; r++) {
-        compared[r] = bx_selected(run, kernel->ratios[r]);
-        if (compared[r]) printf("  /%-9s", kernel->ratios[r]);
+        compared[r] = bx_selected(run, ratio_of(kernel->ratios[r], alias));
+        if (compared[r]) printf("  /%-9s", alias);
     }
-    for (size_t k = 0; k < kernel->phase_count; k++) printf(" %8s", kernel->phases[k]);
+    for (size_t m = 0; m < kernel->method_count; m++)
+        families = families || (kernel->methods[m].family && run->selected[m]);
+    if (families) printf("  /%-9s", "best");
+    size_t shown = kernel->phase_count <= MOST_COLUMNS ? kernel->phase_count : 0;
+    for (size_t k = 0; k < shown; k++) printf(" %8s", kernel->phases[k]);
     printf("\n");
     cJSON_ArrayForEach(result, get(root, "results"))
     {
@@ -354,10 +442,12 @@ void bx_table_print(const bx_run *run, const cJSON *root)
         print_time(metric(result, "time_p99"));
         for (size_t r = 0; r < kernel->ratio_count; r++) {
             if (!compared[r]) continue;
-            snprintf(name, sizeof name, "ratio_%s", kernel->ratios[r]);
+            ratio_of(kernel->ratios[r], alias);
+            snprintf(name, sizeof name, "ratio_%s", alias);
             print_number(metric(result, name), 10);
         }
-        for (size_t k = 0; k < kernel->phase_count; k++) {
+        if (families) print_number(metric(result, "ratio_best"), 10);
+        for (size_t k = 0; k < shown; k++) {
             snprintf(name, sizeof name, "%s_share", kernel->phases[k]);
             double share = metric(result, name);
             if (isfinite(share))
@@ -370,5 +460,43 @@ void bx_table_print(const bx_run *run, const cJSON *root)
     }
     free(compared);
     for (int i = 0; i < run->note_count; i++) printf("  %s\n", run->notes[i]);
+    fflush(stdout);
+}
+
+static int by_share(const void *a, const void *b)
+{
+    double x = get(*(const cJSON *const *)a, "share")->valuedouble,
+           y = get(*(const cJSON *const *)b, "share")->valuedouble;
+    return (x < y) - (x > y);
+}
+
+/* One group of a profile: its share, then its members above 1%, the largest first. */
+static void print_group(const cJSON *profile, const char *group)
+{
+    const cJSON *parts = get(profile, "parts"), *part;
+    const cJSON **members = malloc(((size_t)cJSON_GetArraySize(parts) + 1) * sizeof *members);
+    size_t count = 0;
+    cJSON_ArrayForEach(part, parts) if (strcmp(get(part, "group")->valuestring, group) == 0)
+        members[count++] = part;
+    qsort(members, count, sizeof *members, by_share);
+    printf("  %5.1f%% %s\n", 100 * get(profile, group)->valuedouble, group);
+    for (size_t i = 0; i < count && get(members[i], "share")->valuedouble >= 0.01; i++)
+        printf("    %5.1f%% %s\n", 100 * get(members[i], "share")->valuedouble,
+               get(members[i], "name")->valuestring);
+    free(members);
+}
+
+void bx_profile_print(const cJSON *root)
+{
+    const cJSON *result;
+    cJSON_ArrayForEach(result, get(root, "results"))
+    {
+        const cJSON *profile = get(result, "profile");
+        if (!profile) continue;
+        printf("time of %s, mean over ranks\n", get(result, "method")->valuestring);
+        print_group(profile, "user");
+        print_group(profile, "library");
+        print_group(profile, "MPI");
+    }
     fflush(stdout);
 }

@@ -40,9 +40,9 @@ static void exchange_alltoallv(const sweep *s, int words)
 static const bx_choice methods[] = {
     {"alltoall", "MPI_Alltoall: all blocks of one size",
      "MPI may forward short blocks in log2(ranks) steps; wins for small blocks on many ranks",
-     false},
+     false, NULL},
     {"alltoallv", "MPI_Alltoallv with equal counts: blocks that could differ",
-     "one message a pair; level with alltoall once the blocks are large", false},
+     "one message a pair; level with alltoall once the blocks are large", false, NULL},
 };
 
 static void (*const exchange[])(const sweep *s, int words) = {
@@ -234,7 +234,7 @@ const bx_kernel *bx_this_kernel(void)
     static const bx_choice cases[] = {
         {"sweep",
          "blocks of --smallest to --largest bytes for each pair of ranks, in powers of two", NULL,
-         false},
+         false, NULL},
     };
     static const bx_option options[] = {
         {"smallest", "BYTES", "first block size, a power of two", BX_INTEGER, WORD, 1 << 30,

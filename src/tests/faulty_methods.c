@@ -40,41 +40,47 @@ static bool here(const broken *b, bx_way way)
     return b->plan->rank == 0 && way_is(way) && b->exchanges >= (after ? atoi(after) : 0);
 }
 
-/* What an exchange of this way writes: planes, or the inverse half-transformed field. */
-static bx_complex *target(const broken *b, bx_way way, int slot, size_t *count)
+/* What an exchange writes: the inverse half-transformed field, or the last part of the planes. */
+typedef struct {
+    bx_complex *elements;
+    size_t count, one, two; /* two elements that hold something */
+} written;
+
+static written half_of(const broken *b, int slot)
 {
     const bx_plan *plan = b->plan;
-    *count = way == BX_FORWARD ? (size_t)plan->my_planes * plan->plane_size
-                               : (size_t)plan->my_columns * (size_t)plan->geometry->nz;
-    return way == BX_FORWARD ? bx_planes(plan, slot) : bx_half(plan, way, slot, plan->rank);
+    size_t count = (size_t)plan->my_columns * (size_t)plan->geometry->nz;
+    return (written){bx_half(plan, BX_INVERSE, slot, plan->rank), count, 0, 1};
 }
 
-static void before_exchange(broken *b, bx_way way, int slot)
+static written planes_of(const broken *b, const bx_part *part)
 {
-    size_t count;
+    const int *xy = b->plan->geometry->column_xy;
+    size_t count = (size_t)(part->last - part->first) * b->plan->plane_size;
+    return (written){part->planes, count, (size_t)xy[0], (size_t)xy[1]};
+}
+
+static void before_exchange(broken *b, bx_way way, written field)
+{
     if (!here(b, way) || !fault_is("skip")) return;
-    const bx_complex *field = target(b, way, slot, &count);
-    b->before = bx_buffer(count);
-    memcpy(b->before, field, count * sizeof *b->before);
+    b->before = bx_buffer(field.count);
+    memcpy(b->before, field.elements, field.count * sizeof *b->before);
 }
 
-static void after_exchange(broken *b, bx_way way, int slot)
+static void after_exchange(broken *b, bx_way way, written field)
 {
-    size_t count;
     bool now = here(b, way);
     b->exchanges += way_is(way);
     if (!now) return;
-    bx_complex *field = target(b, way, slot, &count);
-    const int *xy = b->plan->geometry->column_xy;
-    size_t one = way == BX_FORWARD ? (size_t)xy[0] : 0, two = way == BX_FORWARD ? (size_t)xy[1] : 1;
+    bx_complex *elements = field.elements;
     if (fault_is("swap")) {
-        bx_complex kept = field[one];
-        field[one] = field[two];
-        field[two] = kept;
+        bx_complex kept = elements[field.one];
+        elements[field.one] = elements[field.two];
+        elements[field.two] = kept;
     }
-    if (fault_is("byte")) ((unsigned char *)&field[two])[0] ^= 0x5a;
+    if (fault_is("byte")) ((unsigned char *)&elements[field.two])[0] ^= 0x5a;
     if (fault_is("skip")) {
-        memcpy(field, b->before, count * sizeof *field);
+        memcpy(elements, b->before, field.count * sizeof *elements);
         fftw_free(b->before);
     }
 }
@@ -82,7 +88,6 @@ static void after_exchange(broken *b, bx_way way, int slot)
 static void start(void *me, bx_way way, int slot)
 {
     broken *b = me;
-    if (way == BX_FORWARD) before_exchange(b, way, slot);
     b->sound->start(b->self, way, slot);
 }
 
@@ -90,20 +95,22 @@ static void finish(void *me, bx_way way, int slot)
 {
     broken *b = me;
     if (b->sound->finish) b->sound->finish(b->self, way, slot);
-    if (way == BX_INVERSE) after_exchange(b, way, slot);
+    if (way == BX_INVERSE) after_exchange(b, way, half_of(b, slot));
 }
 
 static void unpack(void *me, const bx_part *part)
 {
     broken *b = me;
+    bool last = part->last == b->plan->my_planes;
+    if (last) before_exchange(b, BX_FORWARD, planes_of(b, part));
     b->sound->unpack(b->self, part);
-    if (part->last == b->plan->my_planes) after_exchange(b, BX_FORWARD, part->slot);
+    if (last) after_exchange(b, BX_FORWARD, planes_of(b, part));
 }
 
 static void pack(void *me, const bx_part *part)
 {
     broken *b = me;
-    if (part->first == 0) before_exchange(b, BX_INVERSE, part->slot);
+    if (part->first == 0) before_exchange(b, BX_INVERSE, half_of(b, part->slot));
     b->sound->pack(b->self, part);
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ELEMENT = 16 }; /* bytes of a double-precision complex number */
 
@@ -60,21 +61,50 @@ static void group_nodes(bx_geometry *g, const int *node_of, int ranks_per_node)
     g->node_first[g->nodes] = at;
 }
 
-bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, int ranks,
-                                const int *node_of, int ranks_per_node)
+static int by_value(const void *a, const void *b)
+{
+    return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
+}
+
+bx_geometry *bx_geometry_create_columns(const int64_t grid[3], int columns, const int *xy,
+                                        const int *owner, int ranks, const int *node_of,
+                                        int ranks_per_node)
 {
     bx_geometry *g = calloc(1, sizeof *g);
     g->nx = (int)grid[0], g->ny = (int)grid[1], g->nz = (int)grid[2];
     g->ranks = ranks;
-    g->columns = (int)bx_geometry_count_columns(grid, radius_squared);
-    g->column_xy = malloc((size_t)g->columns * sizeof *g->column_xy + 1);
-    int s = 0;
-    for (int y = 0; y < g->ny; y++)
-        for (int x = 0; x < g->nx; x++)
-            if (inside(grid, radius_squared, x, y)) g->column_xy[s++] = y * g->nx + x;
-    g->column_first = deal(g->columns, ranks);
+    g->columns = columns;
+    g->column_xy = malloc((size_t)columns * sizeof *g->column_xy + 1);
+    g->column_first = calloc((size_t)ranks + 1, sizeof *g->column_first);
+    for (int s = 0; s < columns; s++) g->column_first[owner[s] + 1]++;
+    for (int r = 0; r < ranks; r++) g->column_first[r + 1] += g->column_first[r];
+    int *next = malloc((size_t)ranks * sizeof *next);
+    memcpy(next, g->column_first, (size_t)ranks * sizeof *next);
+    for (int s = 0; s < columns; s++) g->column_xy[next[owner[s]]++] = xy[s];
+    free(next);
+    for (int r = 0; r < ranks; r++)
+        qsort(g->column_xy + g->column_first[r], (size_t)bx_columns_of(g, r), sizeof *g->column_xy,
+              by_value);
     g->plane_first = deal(g->nz, ranks);
     group_nodes(g, node_of, ranks_per_node);
+    return g;
+}
+
+bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, int ranks,
+                                const int *node_of, int ranks_per_node)
+{
+    int columns = (int)bx_geometry_count_columns(grid, radius_squared), s = 0;
+    int *xy = malloc(2 * (size_t)columns * sizeof *xy + 1), *owner = xy + columns;
+    for (int64_t y = 0; y < grid[1]; y++)
+        for (int64_t x = 0; x < grid[0]; x++)
+            if (inside(grid, radius_squared, x, y)) xy[s++] = (int)(y * grid[0] + x);
+    int *first = deal(columns, ranks);
+    for (int r = 0; r < ranks; r++)
+        for (s = first[r]; s < first[r + 1]; s++) owner[s] = r;
+    bx_geometry *g =
+        bx_geometry_create_columns(grid, columns, xy, owner, ranks, node_of, ranks_per_node);
+    free(first);
+    free(xy);
     return g;
 }
 
@@ -92,8 +122,10 @@ void bx_geometry_free(bx_geometry *g)
 
 int64_t bx_largest_block(const bx_geometry *g)
 {
-    /* the first rank holds the larger shares of both */
-    return (int64_t)bx_columns_of(g, 0) * bx_planes_of(g, 0);
+    int columns = 0;
+    for (int r = 0; r < g->ranks; r++)
+        if (bx_columns_of(g, r) > columns) columns = bx_columns_of(g, r);
+    return (int64_t)columns * bx_planes_of(g, 0); /* the first ranks hold most planes */
 }
 
 int bx_largest_node(const bx_geometry *g)

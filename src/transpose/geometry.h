@@ -15,7 +15,7 @@
 typedef struct {
     int nx, ny, nz;
     int columns;    /* inside the cut-off */
-    int *column_xy; /* [columns] y * nx + x, ascending */
+    int *column_xy; /* [columns] y * nx + x, ascending within a rank */
     int ranks;
     int *column_first; /* [ranks + 1] rank r holds columns column_first[r] .. column_first[r+1]-1 */
     int *plane_first;  /* [ranks + 1] likewise planes */
@@ -31,6 +31,11 @@ typedef enum { BX_FORWARD, BX_INVERSE } bx_way; /* columns to planes, planes to 
  * nx * ny * nz.  `node_of` may be NULL: then nodes of `ranks_per_node` ranks, in order. */
 bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, int ranks,
                                 const int *node_of, int ranks_per_node);
+/* Any columns, y * nx + x in `xy`, each owned by any rank: here they stand rank after rank,
+ * ascending within each.  A rank may own none. */
+bx_geometry *bx_geometry_create_columns(const int64_t grid[3], int columns, const int *xy,
+                                        const int *owner, int ranks, const int *node_of,
+                                        int ranks_per_node);
 void bx_geometry_free(bx_geometry *g);
 
 /* Number of columns inside the cut-off, without storing them. */

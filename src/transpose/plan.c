@@ -67,7 +67,7 @@ static size_t plane_elements(const bx_geometry *g, int rank)
 double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int methods)
 {
     double columns = (double)column_elements(g, rank), planes = (double)plane_elements(g, rank);
-    double stages = threads * (2.0 * g->nx * g->ny + (double)BX_GROUP * g->nz);
+    double stages = threads * (4.0 * g->nx * g->ny + (double)BX_GROUP * g->nz);
     /* two sets of send and receive buffers a method, and the planes to compare with */
     double buffers = 4.0 * methods * (columns > planes ? columns : planes) + planes;
     return (columns * (bands + 2 * BX_SLOTS) + planes * BX_SLOTS + stages + buffers) *
@@ -124,19 +124,54 @@ bx_complex *bx_half_block(const bx_plan *plan, bx_way way, int slot, int rank, i
 
 /* ---- plan ---- */
 
+/* Which places of a plane have a column; to be freed. */
+static bool *columns_in_plane(const bx_plan *plan)
+{
+    bool *has = calloc(plan->plane_size, sizeof *has);
+    for (int s = 0; s < plan->geometry->columns; s++) has[plan->geometry->column_xy[s]] = true;
+    return has;
+}
+
 static void find_empty_runs(bx_plan *plan)
 {
-    const bx_geometry *g = plan->geometry;
-    plan->empty_runs = malloc(2 * ((size_t)g->columns + 1) * sizeof *plan->empty_runs);
-    int next = 0;
-    for (int s = 0; s <= g->columns; s++) {
-        int here = s < g->columns ? g->column_xy[s] : (int)plan->plane_size;
-        if (here > next) {
-            plan->empty_runs[2 * plan->empty_count] = next;
-            plan->empty_runs[2 * plan->empty_count++ + 1] = here - next;
+    bool *has = columns_in_plane(plan);
+    plan->empty_runs = malloc(2 * ((size_t)plan->geometry->columns + 1) * sizeof *plan->empty_runs);
+    for (size_t i = 0; i < plan->plane_size; i++) {
+        if (has[i]) continue;
+        if (i == 0 || has[i - 1]) {
+            plan->empty_runs[2 * plan->empty_count++] = (int)i;
+            plan->empty_runs[2 * plan->empty_count - 1] = 0;
         }
-        next = here + 1;
+        plan->empty_runs[2 * plan->empty_count - 1]++;
     }
+    free(has);
+}
+
+/* Rows whose columns are in more than two runs, or nearly everywhere, are transformed whole. */
+static void find_x_runs(bx_plan *plan)
+{
+    const bx_geometry *g = plan->geometry;
+    bool *has = columns_in_plane(plan), *x_has = calloc((size_t)g->nx, sizeof *x_has);
+    int used = 0, runs = 0;
+    for (size_t i = 0; i < plan->plane_size; i++)
+        if (has[i]) x_has[i % (size_t)g->nx] = true;
+    for (int x = 0; x < g->nx; x++) {
+        used += x_has[x];
+        if (!x_has[x]) continue;
+        if (x == 0 || !x_has[x - 1]) {
+            if (runs < BX_X_RUNS) plan->x_first[runs] = x, plan->x_length[runs] = 0;
+            runs++;
+        }
+        if (runs <= BX_X_RUNS) plan->x_length[runs - 1]++;
+    }
+    plan->x_runs = runs;
+    if (runs == 0 || runs > BX_X_RUNS || 10 * used > 9 * g->nx) {
+        plan->x_runs = 1;
+        plan->x_first[0] = 0;
+        plan->x_length[0] = g->nx;
+    }
+    free(has);
+    free(x_has);
 }
 
 static void find_runs(bx_plan *plan)
@@ -171,12 +206,29 @@ static fftw_plan plan_columns(bx_plan *plan, int count, bx_way way, unsigned pla
                               FFTW_BACKWARD, planner);
 }
 
+/* The x of one run along y; rows of a plane lie nx apart. */
+static fftw_plan plan_y(const bx_plan *plan, int run, bx_complex *in, bx_complex *out, int sign,
+                        unsigned planner)
+{
+    const bx_geometry *g = plan->geometry;
+    int x = plan->x_first[run];
+    return fftw_plan_many_dft(1, &g->ny, plan->x_length[run], in + x, NULL, g->nx, 1, out + x, NULL,
+                              g->nx, 1, sign, planner);
+}
+
+static fftw_plan plan_x(const bx_plan *plan, bx_complex *in, bx_complex *out, int sign,
+                        unsigned planner)
+{
+    const bx_geometry *g = plan->geometry;
+    return fftw_plan_many_dft(1, &g->nx, g->ny, in, NULL, 1, g->nx, out, NULL, 1, g->nx, sign,
+                              planner);
+}
+
 /* Groups of columns and planes are shared out to the threads, each transformed by one; only where
  * planes are fewer than threads do FFTW's threads share a plane. */
 static void plan_ffts(bx_plan *plan, unsigned planner)
 {
-    const bx_geometry *g = plan->geometry;
-    bx_complex *planes = bx_planes(plan, 0);
+    bx_complex *planes = bx_planes(plan, 0), *between = plan->plane_between;
     for (int way = 0; way < 2; way++) {
         fftw_plan_with_nthreads(1);
         if (plan->my_columns >= BX_GROUP)
@@ -186,10 +238,15 @@ static void plan_ffts(bx_plan *plan, unsigned planner)
         fftw_plan_with_nthreads(plan->my_planes < plan->threads ? plan->threads : 1);
         bx_complex *stage = plan->plane_stage[way];
         int sign = way == BX_FORWARD ? FFTW_FORWARD : FFTW_BACKWARD;
-        plan->fft_staged[way] = fftw_plan_dft_2d(g->ny, g->nx, way == BX_FORWARD ? stage : planes,
-                                                 way == BX_FORWARD ? planes : stage, sign, planner);
-        plan->fft_in_place[way] = fftw_plan_dft_2d(g->ny, g->nx, planes, planes, sign, planner);
+        for (int run = 0; run < plan->x_runs; run++) {
+            plan->fft_y[way][run] = way == BX_FORWARD
+                                        ? plan_y(plan, run, stage, between, sign, planner)
+                                        : plan_y(plan, run, planes, stage, sign, planner);
+            plan->fft_y_in_place[way][run] = plan_y(plan, run, planes, planes, sign, planner);
+        }
+        plan->fft_x_in_place[way] = plan_x(plan, planes, planes, sign, planner);
     }
+    if (plan->my_planes > 0) plan->fft_x = plan_x(plan, between, planes, FFTW_FORWARD, planner);
 }
 
 bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry, int bands,
@@ -213,12 +270,16 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     plan->planes = zeroed(BX_SLOTS * plane_elements(geometry, plan->rank));
     size_t threads = (size_t)plan->threads;
     for (int way = 0; way < 2; way++) plan->plane_stage[way] = zeroed(threads * plan->plane_size);
+    plan->plane_between = zeroed(threads * plan->plane_size);
+    plan->plane_work = zeroed(threads * plan->plane_size);
     plan->column_stage = zeroed(threads * BX_GROUP * (size_t)geometry->nz);
     find_runs(plan);
     find_empty_runs(plan);
+    find_x_runs(plan);
     plan_ffts(plan, planner);
-    /* planning has written over it */
+    /* planning has written over them */
     memset(plan->plane_stage[BX_FORWARD], 0, threads * plan->plane_size * sizeof(bx_complex));
+    memset(plan->plane_between, 0, threads * plan->plane_size * sizeof(bx_complex));
     return plan;
 }
 
@@ -227,10 +288,16 @@ void bx_plan_free(bx_plan *plan)
     for (int way = 0; way < 2; way++) {
         fftw_destroy_plan(plan->fft_group[way]);
         fftw_destroy_plan(plan->fft_rest[way]);
-        fftw_destroy_plan(plan->fft_staged[way]);
-        fftw_destroy_plan(plan->fft_in_place[way]);
+        for (int run = 0; run < plan->x_runs; run++) {
+            fftw_destroy_plan(plan->fft_y[way][run]);
+            fftw_destroy_plan(plan->fft_y_in_place[way][run]);
+        }
+        fftw_destroy_plan(plan->fft_x_in_place[way]);
         fftw_free(plan->plane_stage[way]);
     }
+    fftw_destroy_plan(plan->fft_x);
+    fftw_free(plan->plane_between);
+    fftw_free(plan->plane_work);
     fftw_free(plan->column_stage);
     fftw_free(plan->columns);
     fftw_free(plan->planes);

@@ -25,6 +25,8 @@ enum {
     BX_GROUP = 8
 }; /* columns transformed at once: rows of whole cache lines, few enough for L1 */
 
+enum { BX_X_RUNS = 2 };
+
 /* A run of columns that adjoin in a plane. */
 typedef struct {
     int xy, column, length; /* first place in the plane, first column of its rank, columns */
@@ -51,11 +53,16 @@ typedef struct {
     int *runs_first;         /* [ranks + 1] */
     int *empty_runs; /* [2 * empty_count] start and length of a plane's parts without columns */
     int empty_count;
+    /* x that have columns: a sphere has them at both ends of a row, and only those are transformed
+     * along y. */
+    int x_first[BX_X_RUNS], x_length[BX_X_RUNS], x_runs;
     /* For each thread: a plane before the forward and one after the inverse transform (where no
-     * column arrives the first stays zero for ever), and a group of columns, [nz][BX_GROUP]. */
-    bx_complex *plane_stage[2], *column_stage; /* [bx_way] */
-    fftw_plan fft_group[2], fft_rest[2];       /* [bx_way] a group of columns, and the last */
-    fftw_plan fft_staged[2], fft_in_place[2];  /* [bx_way] a plane: stage and field, or within */
+     * column arrives the first stays zero for ever), a plane transformed along y (zero where x has
+     * no columns), one in real space, and a group of columns, [nz][BX_GROUP]. */
+    bx_complex *plane_stage[2], *plane_between, *plane_work, *column_stage; /* [bx_way] */
+    fftw_plan fft_group[2], fft_rest[2]; /* [bx_way] a group of columns, and the last */
+    /* [bx_way] a plane: along y from or to the stage, along x from between; both within a field */
+    fftw_plan fft_y[2][BX_X_RUNS], fft_x, fft_y_in_place[2][BX_X_RUNS], fft_x_in_place[2];
 } bx_plan;
 
 /* Bytes of the fields of this rank, and at most of the buffers of so many methods. */

@@ -12,6 +12,7 @@ typedef struct {
     const bx_method *method;
     void *self;
     bool ffts;
+    const double *field; /* what planes are multiplied by, NULL: by nothing */
 } job;
 
 static size_t thread_number(void)
@@ -77,35 +78,61 @@ static void columns(const job *j, bx_way way, int band, int slot)
 
 /* ---- planes: between a stage and their field, so that the stage's zeros last ---- */
 
+/* A plane from its stage to real space; where no column arrives the stage is left as it is. */
+static void stage_to_plane(const bx_plan *plan, bx_complex *stage, bx_complex *plane)
+{
+    bx_complex *between = plan->plane_between + thread_number() * plan->plane_size;
+    for (int run = 0; run < plan->x_runs; run++)
+        fftw_execute_dft(plan->fft_y[BX_FORWARD][run], stage + plan->x_first[run],
+                         between + plan->x_first[run]);
+    fftw_execute_dft(plan->fft_x, between, plane);
+}
+
+/* And back, as far as it has columns; the plane is used up. */
+static void plane_to_stage(const bx_plan *plan, bx_complex *plane, bx_complex *stage)
+{
+    fftw_execute_dft(plan->fft_x_in_place[BX_INVERSE], plane, plane);
+    for (int run = 0; run < plan->x_runs; run++)
+        fftw_execute_dft(plan->fft_y[BX_INVERSE][run], plane + plan->x_first[run],
+                         stage + plan->x_first[run]);
+}
+
+static void plane_in_place(const bx_plan *plan, bx_way way, bx_complex *plane)
+{
+    for (int i = 0; way == BX_FORWARD && i < plan->empty_count; i++)
+        memset(plane + plan->empty_runs[2 * i], 0,
+               (size_t)plan->empty_runs[2 * i + 1] * sizeof *plane);
+    if (way == BX_INVERSE) fftw_execute_dft(plan->fft_x_in_place[way], plane, plane);
+    for (int run = 0; run < plan->x_runs; run++)
+        fftw_execute_dft(plan->fft_y_in_place[way][run], plane + plan->x_first[run],
+                         plane + plan->x_first[run]);
+    if (way == BX_FORWARD) fftw_execute_dft(plan->fft_x_in_place[way], plane, plane);
+}
+
+static bx_complex *stage_of(const bx_plan *plan, bx_way way)
+{
+    return plan->plane_stage[way] + thread_number() * plan->plane_size;
+}
+
 static void one_plane(const job *j, bx_way way, int slot, int z)
 {
     bx_plan *plan = j->plan;
     bx_complex *field = bx_planes(plan, slot) + (size_t)z * plan->plane_size;
-    bx_complex *stage = plan->plane_stage[way] + thread_number() * plan->plane_size;
+    bx_complex *stage = stage_of(plan, way);
     const bx_part part = {slot, z, z + 1, j->ffts ? stage : field};
     if (!j->ffts) { /* copies alone are over too soon for a lap each */
         (way == BX_FORWARD ? j->method->unpack : j->method->pack)(j->self, &part);
     } else if (way == BX_FORWARD) {
         j->method->unpack(j->self, &part);
         lap(j, BX_PHASE_UNPACK);
-        fftw_execute_dft(plan->fft_staged[way], stage, field);
+        stage_to_plane(plan, stage, field);
         lap(j, BX_PHASE_FFT2D);
     } else {
-        fftw_execute_dft(plan->fft_staged[way], field, stage);
+        plane_to_stage(plan, field, stage);
         lap(j, BX_PHASE_FFT2D);
         j->method->pack(j->self, &part);
         lap(j, BX_PHASE_PACK);
     }
-}
-
-static void one_plane_in_place(const job *j, bx_way way, int slot, int z)
-{
-    const bx_plan *plan = j->plan;
-    bx_complex *plane = bx_planes(plan, slot) + (size_t)z * plan->plane_size;
-    for (int i = 0; way == BX_FORWARD && i < plan->empty_count; i++)
-        memset(plane + plan->empty_runs[2 * i], 0,
-               (size_t)plan->empty_runs[2 * i + 1] * sizeof *plane);
-    fftw_execute_dft(plan->fft_in_place[way], plane, plane);
 }
 
 static void planes(const job *j, bx_way way, int slot)
@@ -123,13 +150,69 @@ static void planes(const job *j, bx_way way, int slot)
         if (!whole)
             one_plane(j, way, slot, z);
         else if (j->ffts)
-            one_plane_in_place(j, way, slot, z);
+            plane_in_place(j->plan, way,
+                           bx_planes(j->plan, slot) + (size_t)z * j->plan->plane_size);
     }
     if (j->ffts)
         lap(j, BX_PHASE_FFT2D);
     else
         lap(j, way == BX_FORWARD ? BX_PHASE_UNPACK : BX_PHASE_PACK);
     if (whole && way == BX_INVERSE) {
+        j->method->pack(j->self, &all);
+        lap(j, BX_PHASE_PACK);
+    }
+}
+
+static void multiply(const job *j, int z, bx_complex *plane)
+{
+    if (!j->field) return;
+    const double *by = j->field + (size_t)z * j->plan->plane_size;
+    for (size_t i = 0; i < j->plan->plane_size; i++) plane[i] *= by[i];
+}
+
+/* A plane out of the blocks, to real space, multiplied, and back into blocks, all in cache. */
+static void there_and_back(const job *j, int slot, int z)
+{
+    bx_plan *plan = j->plan;
+    bx_complex *work = plan->plane_work + thread_number() * plan->plane_size;
+    bx_part part = {slot, z, z + 1, stage_of(plan, BX_FORWARD)};
+    j->method->unpack(j->self, &part);
+    lap(j, BX_PHASE_UNPACK);
+    stage_to_plane(plan, part.planes, work);
+    multiply(j, z, work);
+    part.planes = stage_of(plan, BX_INVERSE);
+    plane_to_stage(plan, work, part.planes);
+    lap(j, BX_PHASE_FFT2D);
+    j->method->pack(j->self, &part);
+    lap(j, BX_PHASE_PACK);
+}
+
+static void there_and_back_in_place(const job *j, int slot, int z)
+{
+    bx_complex *plane = bx_planes(j->plan, slot) + (size_t)z * j->plan->plane_size;
+    plane_in_place(j->plan, BX_FORWARD, plane);
+    multiply(j, z, plane);
+    plane_in_place(j->plan, BX_INVERSE, plane);
+}
+
+static void planes_there_and_back(const job *j, int slot)
+{
+    const bx_plan *plan = j->plan;
+    bool share = plan->threads > 1 && plan->my_planes >= plan->threads;
+    const bx_part all = {slot, 0, plan->my_planes, bx_planes(plan, slot)};
+    if (j->method->whole) {
+        j->method->unpack(j->self, &all);
+        lap(j, BX_PHASE_UNPACK);
+    }
+#pragma omp parallel for schedule(static) if (share)
+    for (int z = 0; z < plan->my_planes; z++) {
+        if (j->method->whole)
+            there_and_back_in_place(j, slot, z);
+        else
+            there_and_back(j, slot, z);
+    }
+    lap(j, BX_PHASE_FFT2D);
+    if (j->method->whole) {
         j->method->pack(j->self, &all);
         lap(j, BX_PHASE_PACK);
     }
@@ -152,7 +235,7 @@ static void finish(const job *j, bx_way way, int slot)
 void bx_transform(bx_plan *plan, const bx_method *method, void *self, bx_way way, int band,
                   int slot, bool ffts)
 {
-    const job j = {plan, method, self, ffts};
+    const job j = {plan, method, self, ffts, NULL};
     if (way == BX_FORWARD)
         columns(&j, way, band, slot);
     else
@@ -163,32 +246,50 @@ void bx_transform(bx_plan *plan, const bx_method *method, void *self, bx_way way
         planes(&j, way, slot);
     else
         columns(&j, way, band, slot);
+    /* Neighbours may still read what is in shared memory.  There and back, the other way's exchange
+     * keeps them in step. */
+    MPI_Barrier(plan->node);
 }
 
 int bx_slots(const bx_method *method) { return method->lag + 1; }
 
 /* Three stages a band, `lag` bands apart: from the columns, over the planes, to the columns.  With
  * lag 0 a band is finished before the next begins. */
-void bx_transform_bands(bx_plan *plan, const bx_method *method, void *self, bool ffts)
+static void pass(const job *j, int bands)
 {
-    const job j = {plan, method, self, ffts};
-    int lag = method->lag, slots = bx_slots(method);
-    for (int turn = 0; turn < plan->bands + 2 * lag; turn++) {
+    int lag = j->method->lag, slots = bx_slots(j->method);
+    for (int turn = 0; turn < bands + 2 * lag; turn++) {
         int out = turn, over = turn - lag, back = turn - 2 * lag;
-        if (out < plan->bands) {
-            columns(&j, BX_FORWARD, out, out % slots);
-            start(&j, BX_FORWARD, out % slots);
+        if (out < bands) {
+            columns(j, BX_FORWARD, out, out % slots);
+            start(j, BX_FORWARD, out % slots);
         }
-        if (over >= 0 && over < plan->bands) {
+        if (over >= 0 && over < bands) {
             int slot = over % slots;
-            finish(&j, BX_FORWARD, slot);
-            planes(&j, BX_FORWARD, slot);
-            planes(&j, BX_INVERSE, slot);
-            start(&j, BX_INVERSE, slot);
+            finish(j, BX_FORWARD, slot);
+            if (j->ffts) {
+                planes_there_and_back(j, slot);
+            } else {
+                planes(j, BX_FORWARD, slot);
+                planes(j, BX_INVERSE, slot);
+            }
+            start(j, BX_INVERSE, slot);
         }
-        if (back >= 0 && back < plan->bands) {
-            finish(&j, BX_INVERSE, back % slots);
-            columns(&j, BX_INVERSE, back, back % slots);
+        if (back >= 0 && back < bands) {
+            finish(j, BX_INVERSE, back % slots);
+            columns(j, BX_INVERSE, back, back % slots);
         }
     }
+}
+
+void bx_transform_bands(bx_plan *plan, const bx_method *method, void *self, bool ffts)
+{
+    const job j = {plan, method, self, ffts, NULL};
+    pass(&j, plan->bands);
+}
+
+void bx_apply(bx_plan *plan, const bx_method *method, void *self, int count, const double *field)
+{
+    const job j = {plan, method, self, true, field};
+    pass(&j, count);
 }

@@ -9,6 +9,10 @@
  * of the slot goes to the planes and back to the inverse one, as it was. */
 void bx_transform_bands(bx_plan *plan, const bx_method *method, void *self, bool ffts);
 
+/* Bands 0 .. count-1 of the plan: forward, times the real `field` [my_planes][ny][nx] (NULL: times
+ * nothing), and inverse, unnormalised: a local operator. */
+void bx_apply(bx_plan *plan, const bx_method *method, void *self, int count, const double *field);
+
 /* One way of one band: forward from its columns (or, without FFTs, the half-transformed field) to
  * the planes of `slot`, inverse back; planes are undefined after inverse. */
 void bx_transform(bx_plan *plan, const bx_method *method, void *self, bx_way way, int band,

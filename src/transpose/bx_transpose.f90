@@ -1,0 +1,275 @@
+! The distributed 3D FFT of the transpose library for Fortran: a team's plan over any columns of a
+! grid, with any of its exchange methods.  transform.h and plan.h say what each does.
+module bx_transpose
+  use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_double_complex, &
+    c_f_pointer, c_int, c_null_char, c_null_ptr, c_ptr, c_size_t
+  use mpi_f08, only: MPI_Comm
+  implicit none (type, external)
+  private
+  public :: bx_fft_t, bx_exchange_t, bx_make_fft, bx_free_fft, bx_make_exchange, bx_free_exchange
+  public :: bx_columns, bx_planes, bx_forward, bx_inverse, bx_apply
+  public :: bx_transpose_methods, bx_transpose_number, bx_fft_bytes, bx_counts
+
+  integer(c_int), parameter, public :: bx_way_forward = 0, bx_way_inverse = 1
+
+  !> A team's grid and fields.
+  type :: bx_fft_t
+    type(c_ptr) :: geometry = c_null_ptr, plan = c_null_ptr
+    integer :: grid(3) = 0, columns = 0, planes = 0
+    integer :: first_plane = 0 !< counted from 0
+  end type bx_fft_t
+
+  !> An exchange method made ready for a plan.
+  type :: bx_exchange_t
+    integer(c_int) :: number = 0
+    type(c_ptr) :: self = c_null_ptr
+  end type bx_exchange_t
+
+  interface
+    function c_geometry(grid, columns, xy, owner, ranks, node_of) result(geometry) &
+      bind(C, name="bxf_geometry")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      integer(c_int), intent(in) :: grid(3), xy(*), owner(*), node_of(*)
+      integer(c_int), value :: columns, ranks
+      type(c_ptr) :: geometry
+    end function c_geometry
+
+    subroutine c_geometry_free(geometry) bind(C, name="bx_geometry_free")
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: geometry
+    end subroutine c_geometry_free
+
+    function c_plan(run, team, geometry, bands, planner) result(plan) bind(C, name="bxf_plan")
+      import :: c_char, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run, geometry
+      integer(c_int), value :: team, bands
+      character(kind=c_char), intent(in) :: planner(*)
+      type(c_ptr) :: plan
+    end function c_plan
+
+    subroutine c_plan_free(plan) bind(C, name="bx_plan_free")
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: plan
+    end subroutine c_plan_free
+
+    subroutine c_shape(plan, shape) bind(C, name="bxf_shape")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: plan
+      integer(c_int), intent(out) :: shape(6)
+    end subroutine c_shape
+
+    function c_columns(plan, band) result(field) bind(C, name="bx_columns")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: plan
+      integer(c_int), value :: band
+      type(c_ptr) :: field
+    end function c_columns
+
+    function c_planes(plan, slot) result(field) bind(C, name="bx_planes")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: plan
+      integer(c_int), value :: slot
+      type(c_ptr) :: field
+    end function c_planes
+
+    function c_plan_bytes(grid, columns, planes, bands, threads) result(bytes) &
+      bind(C, name="bxf_plan_bytes")
+      import :: c_double, c_int
+      implicit none (type, external)
+      integer(c_int), intent(in) :: grid(3)
+      integer(c_int), value :: columns, planes, bands, threads
+      real(c_double) :: bytes
+    end function c_plan_bytes
+
+    function c_method_count() result(count) bind(C, name="bxf_method_count")
+      import :: c_int
+      implicit none (type, external)
+      integer(c_int) :: count
+    end function c_method_count
+
+    function c_method_name(number) result(name) bind(C, name="bxf_method_name")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      integer(c_int), value :: number
+      type(c_ptr) :: name
+    end function c_method_name
+
+    function c_method(plan, number) result(self) bind(C, name="bxf_method")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: plan
+      integer(c_int), value :: number
+      type(c_ptr) :: self
+    end function c_method
+
+    subroutine c_method_free(number, self) bind(C, name="bxf_method_free")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      integer(c_int), value :: number
+      type(c_ptr), value :: self
+    end subroutine c_method_free
+
+    subroutine c_transform(plan, number, self, way, band, slot) bind(C, name="bxf_transform")
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: plan, self
+      integer(c_int), value :: number, way, band, slot
+    end subroutine c_transform
+
+    subroutine c_apply(plan, number, self, count, field) bind(C, name="bxf_apply")
+      import :: c_double, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: plan, self
+      integer(c_int), value :: number, count
+      real(c_double), intent(in) :: field(*)
+    end subroutine c_apply
+
+    subroutine c_counts(geometry, number, way, messages, bytes) bind(C, name="bxf_counts")
+      import :: c_double, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: geometry
+      integer(c_int), value :: number, way
+      real(c_double), intent(out) :: messages, bytes
+    end subroutine c_counts
+  end interface
+
+contains
+
+  !> `xy` (y * nx + x) are the columns of all ranks of the team, `owner` whose each is, `node_of`
+  !> the node of each rank; collective over the team.
+  function bx_make_fft(run, team, grid, xy, owner, node_of, bands, planner) result(fft)
+    type(c_ptr), intent(in) :: run
+    type(MPI_Comm), intent(in) :: team
+    integer, intent(in) :: grid(3), bands
+    integer(c_int), intent(in) :: xy(:), owner(:), node_of(:)
+    character(*), intent(in) :: planner !< estimate, measure or patient
+    type(bx_fft_t) :: fft
+    integer(c_int) :: shape(6)
+    fft%geometry = c_geometry(int(grid, c_int), size(xy, kind=c_int), xy, owner, &
+                              size(node_of, kind=c_int), node_of)
+    fft%plan = c_plan(run, int(team%MPI_VAL, c_int), fft%geometry, int(bands, c_int), &
+                      planner//c_null_char)
+    call c_shape(fft%plan, shape)
+    fft%grid = int(shape(1:3))
+    fft%columns = int(shape(4))
+    fft%planes = int(shape(5))
+    fft%first_plane = int(shape(6))
+  end function bx_make_fft
+
+  subroutine bx_free_fft(fft)
+    type(bx_fft_t), intent(inout) :: fft
+    if (.not. c_associated(fft%plan)) return
+    call c_plan_free(fft%plan)
+    call c_geometry_free(fft%geometry)
+    fft = bx_fft_t()
+  end subroutine bx_free_fft
+
+  !> Collective over the team.
+  function bx_make_exchange(fft, name) result(exchange)
+    type(bx_fft_t), intent(in) :: fft
+    character(*), intent(in) :: name
+    type(bx_exchange_t) :: exchange
+    exchange%number = int(bx_transpose_number(name), c_int)
+    exchange%self = c_method(fft%plan, exchange%number)
+  end function bx_make_exchange
+
+  subroutine bx_free_exchange(exchange)
+    type(bx_exchange_t), intent(inout) :: exchange
+    if (c_associated(exchange%self)) call c_method_free(exchange%number, exchange%self)
+    exchange%self = c_null_ptr
+  end subroutine bx_free_exchange
+
+  !> (0:nz-1, my columns) of a band, counted from 0; columns ascend in y * nx + x.
+  function bx_columns(fft, band) result(field)
+    type(bx_fft_t), intent(in) :: fft
+    integer, intent(in) :: band
+    complex(c_double_complex), pointer, contiguous :: field(:, :)
+    complex(c_double_complex), pointer, contiguous :: flat(:)
+    call c_f_pointer(c_columns(fft%plan, int(band, c_int)), flat, [fft%grid(3)*fft%columns])
+    field(0:fft%grid(3) - 1, 1:fft%columns) => flat
+  end function bx_columns
+
+  !> (nx, ny, my planes) of a slot, counted from 0.
+  function bx_planes(fft, slot) result(field)
+    type(bx_fft_t), intent(in) :: fft
+    integer, intent(in) :: slot
+    complex(c_double_complex), pointer, contiguous :: field(:, :, :)
+    call c_f_pointer(c_planes(fft%plan, int(slot, c_int)), field, [fft%grid(1:2), fft%planes])
+  end function bx_planes
+
+  !> A band's columns to the planes of a slot: sum over G of c(G) exp(-i G r).
+  subroutine bx_forward(fft, exchange, band, slot)
+    type(bx_fft_t), intent(in) :: fft
+    type(bx_exchange_t), intent(in) :: exchange
+    integer, intent(in) :: band, slot
+    call c_transform(fft%plan, exchange%number, exchange%self, bx_way_forward, int(band, c_int), &
+                     int(slot, c_int))
+  end subroutine bx_forward
+
+  !> And back, times the number of points; the planes are used up.
+  subroutine bx_inverse(fft, exchange, band, slot)
+    type(bx_fft_t), intent(in) :: fft
+    type(bx_exchange_t), intent(in) :: exchange
+    integer, intent(in) :: band, slot
+    call c_transform(fft%plan, exchange%number, exchange%self, bx_way_inverse, int(band, c_int), &
+                     int(slot, c_int))
+  end subroutine bx_inverse
+
+  !> Bands 0..count-1 forward, times the real field (nx, ny, my planes), and back, times the number
+  !> of points.
+  subroutine bx_apply(fft, exchange, count, field)
+    type(bx_fft_t), intent(in) :: fft
+    type(bx_exchange_t), intent(in) :: exchange
+    integer, intent(in) :: count
+    real(c_double), intent(in), contiguous :: field(:, :, :)
+    call c_apply(fft%plan, exchange%number, exchange%self, int(count, c_int), field)
+  end subroutine bx_apply
+
+  !> Names of all exchange methods.
+  function bx_transpose_methods() result(names)
+    character(16), allocatable :: names(:)
+    character(kind=c_char), pointer :: text(:)
+    integer :: i, j
+    allocate (names(c_method_count()))
+    names = ""
+    do i = 1, size(names)
+      call c_f_pointer(c_method_name(int(i - 1, c_int)), text, [16])
+      do j = 1, 16
+        if (text(j) == c_null_char) exit
+        names(i)(j:j) = text(j)
+      end do
+    end do
+  end function bx_transpose_methods
+
+  !> Its number, from 0; -1 if there is none of this name.
+  function bx_transpose_number(name) result(number)
+    character(*), intent(in) :: name
+    integer :: number
+    number = findloc(bx_transpose_methods() == name, .true., 1) - 1
+  end function bx_transpose_number
+
+  !> Bytes of a rank's fields, without the methods' buffers.
+  function bx_fft_bytes(grid, columns, planes, bands, threads) result(bytes)
+    integer, intent(in) :: grid(3), columns, planes, bands, threads
+    real(c_double) :: bytes
+    bytes = c_plan_bytes(int(grid, c_int), int(columns, c_int), int(planes, c_int), &
+                         int(bands, c_int), int(threads, c_int))
+  end function bx_fft_bytes
+
+  !> What one exchange of the team sends.
+  subroutine bx_counts(fft, name, way, messages, bytes)
+    type(bx_fft_t), intent(in) :: fft
+    character(*), intent(in) :: name
+    integer(c_int), intent(in) :: way
+    real(c_double), intent(out) :: messages, bytes
+    call c_counts(fft%geometry, int(bx_transpose_number(name), c_int), way, messages, bytes)
+  end subroutine bx_counts
+
+end module bx_transpose

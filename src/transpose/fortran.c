@@ -1,0 +1,83 @@
+/* The transpose library as Fortran calls it: handles of communicators, methods by number, columns
+ * and owners as arrays. */
+#include "transform.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bx_geometry *bxf_geometry(const int grid[3], int columns, const int *xy, const int *owner,
+                          int ranks, const int *node_of);
+bx_plan *bxf_plan(bx_run *run, MPI_Fint team, const bx_geometry *geometry, int bands,
+                  const char *planner);
+void bxf_shape(const bx_plan *plan, int shape[6]);
+double bxf_plan_bytes(const int grid[3], int columns, int planes, int bands, int threads);
+int bxf_method_count(void);
+const char *bxf_method_name(int number);
+bool bxf_applicable(const bx_geometry *geometry, int number, char *why, size_t why_size);
+void *bxf_method(bx_plan *plan, int number);
+void bxf_method_free(int number, void *self);
+void bxf_transform(bx_plan *plan, int number, void *self, int way, int band, int slot);
+void bxf_apply(bx_plan *plan, int number, void *self, int count, const double *field);
+void bxf_counts(const bx_geometry *geometry, int number, int way, double *messages, double *bytes);
+
+bx_geometry *bxf_geometry(const int grid[3], int columns, const int *xy, const int *owner,
+                          int ranks, const int *node_of)
+{
+    const int64_t wide[3] = {grid[0], grid[1], grid[2]};
+    return bx_geometry_create_columns(wide, columns, xy, owner, ranks, node_of, 0);
+}
+
+bx_plan *bxf_plan(bx_run *run, MPI_Fint team, const bx_geometry *geometry, int bands,
+                  const char *planner)
+{
+    unsigned flag = strcmp(planner, "patient") == 0   ? FFTW_PATIENT
+                    : strcmp(planner, "measure") == 0 ? FFTW_MEASURE
+                                                      : FFTW_ESTIMATE;
+    return bx_plan_create(run, MPI_Comm_f2c(team), geometry, bands, flag);
+}
+
+/* nx, ny, nz, my columns, my planes, my first plane from 0 */
+void bxf_shape(const bx_plan *plan, int shape[6])
+{
+    const bx_geometry *g = plan->geometry;
+    const int all[6] = {
+        g->nx, g->ny, g->nz, plan->my_columns, plan->my_planes, g->plane_first[plan->rank]};
+    memcpy(shape, all, sizeof all);
+}
+
+double bxf_plan_bytes(const int grid[3], int columns, int planes, int bands, int threads)
+{
+    double line = grid[2], plane = (double)grid[0] * grid[1];
+    return 16 * (line * columns * (bands + 2 * BX_SLOTS) + plane * planes * BX_SLOTS +
+                 threads * (4 * plane + BX_GROUP * line));
+}
+
+int bxf_method_count(void) { return bx_method_count; }
+const char *bxf_method_name(int number) { return bx_methods[number]->about.name; }
+
+bool bxf_applicable(const bx_geometry *geometry, int number, char *why, size_t why_size)
+{
+    const bx_method *method = bx_methods[number];
+    return !method->applicable || method->applicable(geometry, why, why_size);
+}
+
+void *bxf_method(bx_plan *plan, int number) { return bx_methods[number]->create(plan, 0); }
+void bxf_method_free(int number, void *self) { bx_methods[number]->destroy(self); }
+
+void bxf_transform(bx_plan *plan, int number, void *self, int way, int band, int slot)
+{
+    bx_transform(plan, bx_methods[number], self, (bx_way)way, band, slot, true);
+}
+
+void bxf_apply(bx_plan *plan, int number, void *self, int count, const double *field)
+{
+    bx_apply(plan, bx_methods[number], self, count, field);
+}
+
+void bxf_counts(const bx_geometry *geometry, int number, int way, double *messages, double *bytes)
+{
+    bx_counts counts = bx_methods[number]->count(geometry, (bx_way)way, 0);
+    *messages = counts.messages;
+    *bytes = counts.bytes;
+}
