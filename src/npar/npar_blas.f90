@@ -1,0 +1,117 @@
+! BLAS and LAPACK routines that this kernel calls.  Waves are real arrays in which a complex number
+! is a pair, so matrices are of assumed type: the same storage goes to d and z routines.
+module npar_blas
+  use, intrinsic :: iso_c_binding, only: dp => c_double
+  implicit none (type, external)
+  private
+  public :: dgemm, zgemm, dsyrk, zherk, dpotrf, zpotrf, dtrsm, ztrsm, dstev, dsyevd, zheevd
+
+  interface
+    subroutine dgemm(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: transa, transb
+      integer, intent(in) :: m, n, k, lda, ldb, ldc
+      real(dp), intent(in) :: alpha, beta
+      type(*), intent(in) :: a(*), b(*)
+      type(*), intent(inout) :: c(*)
+    end subroutine dgemm
+
+    subroutine zgemm(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: transa, transb
+      integer, intent(in) :: m, n, k, lda, ldb, ldc
+      complex(dp), intent(in) :: alpha, beta
+      type(*), intent(in) :: a(*), b(*)
+      type(*), intent(inout) :: c(*)
+    end subroutine zgemm
+
+    subroutine dsyrk(uplo, trans, n, k, alpha, a, lda, beta, c, ldc)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: uplo, trans
+      integer, intent(in) :: n, k, lda, ldc
+      real(dp), intent(in) :: alpha, beta
+      type(*), intent(in) :: a(*)
+      type(*), intent(inout) :: c(*)
+    end subroutine dsyrk
+
+    subroutine zherk(uplo, trans, n, k, alpha, a, lda, beta, c, ldc)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: uplo, trans
+      integer, intent(in) :: n, k, lda, ldc
+      real(dp), intent(in) :: alpha, beta
+      type(*), intent(in) :: a(*)
+      type(*), intent(inout) :: c(*)
+    end subroutine zherk
+
+    subroutine dpotrf(uplo, n, a, lda, info)
+      implicit none (type, external)
+      character, intent(in) :: uplo
+      integer, intent(in) :: n, lda
+      type(*), intent(inout) :: a(*)
+      integer, intent(out) :: info
+    end subroutine dpotrf
+
+    subroutine zpotrf(uplo, n, a, lda, info)
+      implicit none (type, external)
+      character, intent(in) :: uplo
+      integer, intent(in) :: n, lda
+      type(*), intent(inout) :: a(*)
+      integer, intent(out) :: info
+    end subroutine zpotrf
+
+    subroutine dtrsm(side, uplo, transa, diag, m, n, alpha, a, lda, b, ldb)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: side, uplo, transa, diag
+      integer, intent(in) :: m, n, lda, ldb
+      real(dp), intent(in) :: alpha
+      type(*), intent(in) :: a(*)
+      type(*), intent(inout) :: b(*)
+    end subroutine dtrsm
+
+    subroutine ztrsm(side, uplo, transa, diag, m, n, alpha, a, lda, b, ldb)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: side, uplo, transa, diag
+      integer, intent(in) :: m, n, lda, ldb
+      complex(dp), intent(in) :: alpha
+      type(*), intent(in) :: a(*)
+      type(*), intent(inout) :: b(*)
+    end subroutine ztrsm
+
+    subroutine dstev(jobz, n, d, e, z, ldz, work, info)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: jobz
+      integer, intent(in) :: n, ldz
+      real(dp), intent(inout) :: d(*), e(*)
+      real(dp), intent(out) :: z(ldz, *), work(*)
+      integer, intent(out) :: info
+    end subroutine dstev
+
+    subroutine dsyevd(jobz, uplo, n, a, lda, w, work, lwork, iwork, liwork, info)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: jobz, uplo
+      integer, intent(in) :: n, lda, lwork, liwork
+      type(*), intent(inout) :: a(*)
+      real(dp), intent(out) :: w(*), work(*)
+      integer, intent(out) :: iwork(*), info
+    end subroutine dsyevd
+
+    subroutine zheevd(jobz, uplo, n, a, lda, w, work, lwork, rwork, lrwork, iwork, liwork, info)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: jobz, uplo
+      integer, intent(in) :: n, lda, lwork, lrwork, liwork
+      type(*), intent(inout) :: a(*), work(*)
+      real(dp), intent(out) :: w(*), rwork(*)
+      integer, intent(out) :: iwork(*), info
+    end subroutine zheevd
+  end interface
+
+end module npar_blas

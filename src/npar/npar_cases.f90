@@ -1,0 +1,94 @@
+! The cases, sized as the benchmarks of Catlow et al. (2010), and a small sibling of each; and the
+! grids and boxes that options ask for.
+module npar_cases
+  use, intrinsic :: iso_c_binding, only: dp => c_double
+  use npar_model, only: crystal_t, pi
+  implicit none (type, external)
+  private
+  public :: case_t, cases, find_case, nice_size, read_box
+
+  type :: case_t
+    character(8) :: name
+    character(80) :: summary
+    type(crystal_t) :: crystal
+  end type case_t
+
+  ! The published inputs give atoms, k-points and functional; bands, plane waves and grids are those
+  ! of such systems at usual cutoffs.
+  type(case_t), parameter :: cases(*) = [ &
+    case_t("mini1", "bench1 made small: 16 atoms, 64 bands, gamma point", &
+      crystal_t(bands=64, atoms=16, grid=44, box=12.0_dp, cutoff=13.75_dp)), &
+    case_t("mini2", "bench2 made small: 2 atoms, 16 bands, hybrid functional", &
+      crystal_t(bands=16, atoms=2, grid=28, box=8.0_dp, cutoff=11.2_dp, hybrid=.true.)), &
+    case_t("mini3", "bench3 made small: 4 atoms, 24 bands, 10 k-points", &
+      crystal_t(bands=24, atoms=4, kpoints=10, grid=28, box=8.0_dp, cutoff=15.2_dp, &
+                gamma=.false.)), &
+    case_t("mini4", "bench4 made small: 1 atom, 8 bands, 108 k-points", &
+      crystal_t(bands=8, atoms=1, kpoints=108, grid=28, box=8.0_dp, cutoff=15.2_dp, &
+                gamma=.false.)), &
+    case_t("mini5", "bench5 made small: 30 atoms, 96 bands, flat box, gamma point", &
+      crystal_t(bands=96, atoms=30, grid=[54, 54, 36], box=[17.0_dp, 17.0_dp, 11.0_dp], &
+                cutoff=10.8_dp)), &
+    case_t("bench1", "64 atoms, 320 bands, 13.8 thousand plane waves, gamma point", &
+      crystal_t(bands=320, atoms=64, grid=64, box=21.7_dp, cutoff=14.73_dp)), &
+    case_t("bench2", "as bench1, with exact exchange (hybrid functional)", &
+      crystal_t(bands=320, atoms=64, grid=64, box=21.7_dp, cutoff=14.73_dp, hybrid=.true.)), &
+    case_t("bench3", "32 atoms, 192 bands, 4.2 thousand plane waves, 10 k-points", &
+      crystal_t(bands=192, atoms=32, kpoints=10, grid=40, box=14.0_dp, cutoff=10.1_dp, &
+                gamma=.false.)), &
+    case_t("bench4", "as bench3, with 108 k-points", &
+      crystal_t(bands=192, atoms=32, kpoints=108, grid=40, box=14.0_dp, cutoff=10.1_dp, &
+                gamma=.false.)), &
+    case_t("bench5", "750 atoms, 2400 bands, 142 thousand plane waves, gamma point", &
+      crystal_t(bands=2400, atoms=750, grid=[150, 150, 98], box=[43.4_dp, 43.4_dp, 28.0_dp], &
+                cutoff=23.3_dp))]
+
+contains
+
+  pure function find_case(name) result(crystal)
+    character(*), intent(in) :: name
+    type(crystal_t) :: crystal
+    integer :: i
+    do i = 1, size(cases)
+      if (cases(i)%name == name) crystal = cases(i)%crystal
+    end do
+  end function find_case
+
+  !> The smallest FFT size from n on that has no prime factor over 7.
+  pure function nice_size(n) result(size_)
+    integer, intent(in) :: n
+    integer :: size_, rest, i
+    integer, parameter :: factors(4) = [2, 3, 5, 7]
+    size_ = max(1, n)
+    do
+      rest = size_
+      do i = 1, 4
+        do while (mod(rest, factors(i)) == 0)
+          rest = rest/factors(i)
+        end do
+      end do
+      if (rest == 1) return
+      size_ = size_ + 1
+    end do
+  end function nice_size
+
+  !> "L" or "LX,LY,LZ" in bohr; zero if it is neither.
+  function read_box(text) result(box)
+    character(*), intent(in) :: text
+    real(dp) :: box(3)
+    integer :: commas, i, status
+    commas = count([(text(i:i) == ",", i=1, len(text))])
+    box = 0
+    if (verify(text, "0123456789.,eE+-") > 0) return
+    if (commas == 0) then
+      read (text, *, iostat=status) box(1)
+      box = box(1)
+    else if (commas == 2) then
+      read (text, *, iostat=status) box
+    else
+      return
+    end if
+    if (status /= 0 .or. .not. all(box > 0 .and. box < 1e4_dp)) box = 0
+  end function read_box
+
+end module npar_cases

@@ -1,0 +1,242 @@
+! Collectives by MPI, or by the point-to-point messages that stood for them in the code of the 2010
+! report ("emulated"); and what each sends, from sizes alone.
+module npar_collectives
+  use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
+  use mpi_f08, only: MPI_Allreduce, MPI_Alltoall, MPI_Alltoallv, MPI_Bcast, MPI_Comm, &
+    MPI_Comm_rank, MPI_Comm_size, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_Irecv, MPI_Isend, &
+    MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
+  implicit none (type, external)
+  private
+  public :: sum_over, sum_by_alltoall, exchange, broadcast
+  public :: traffic_t, traffic_of_sum, traffic_of_alltoall_sum, traffic_of_exchange, &
+    traffic_of_broadcast
+  public :: operator(+), operator(*)
+
+  !> Of all ranks together, counted as bx.h says.
+  type :: traffic_t
+    real(dp) :: messages = 0, bytes = 0
+  end type traffic_t
+
+  interface operator(+)
+    module procedure add_traffic
+  end interface operator(+)
+  interface operator(*)
+    module procedure repeat_traffic
+  end interface operator(*)
+
+  integer, parameter :: bytes_each = 8
+  integer, parameter :: tag_exchange = 1, tag_broadcast = 2
+
+contains
+
+  !> values = their sum over the ranks of comm, on each.  Emulated: chunks of it to all, a local sum
+  !> in the order of ranks, the sums back to all.
+  subroutine sum_over(values, comm, emulated)
+    real(dp), intent(inout), contiguous :: values(:)
+    type(MPI_Comm), intent(in) :: comm
+    logical, intent(in) :: emulated
+    integer :: ranks
+    call MPI_Comm_size(comm, ranks)
+    if (ranks == 1) return
+    if (emulated) then
+      call complete_interchange(values, comm, ranks, .true.)
+    else
+      call MPI_Allreduce(MPI_IN_PLACE, values, size(values), MPI_DOUBLE_PRECISION, MPI_SUM, comm)
+    end if
+  end subroutine sum_over
+
+  !> The same by two MPI_Alltoall, or by the messages that stand for them.
+  subroutine sum_by_alltoall(values, comm, emulated)
+    real(dp), intent(inout), contiguous :: values(:)
+    type(MPI_Comm), intent(in) :: comm
+    logical, intent(in) :: emulated
+    integer :: ranks
+    call MPI_Comm_size(comm, ranks)
+    if (ranks > 1) call complete_interchange(values, comm, ranks, emulated)
+  end subroutine sum_by_alltoall
+
+  subroutine complete_interchange(values, comm, ranks, emulated)
+    real(dp), intent(inout), contiguous :: values(:)
+    type(MPI_Comm), intent(in) :: comm
+    integer, intent(in) :: ranks
+    logical, intent(in) :: emulated
+    real(dp), allocatable :: mine(:, :), theirs(:, :)
+    integer :: chunk, r
+    chunk = chunk_size(size(values), ranks)
+    allocate (mine(chunk, ranks), theirs(chunk, ranks))
+    mine = reshape(values, [chunk, ranks], pad=[0.0_dp])
+    call everyone_to_everyone(mine, theirs, comm, emulated)
+    mine(:, 1) = sum(theirs, 2)
+    do r = 2, ranks
+      mine(:, r) = mine(:, 1)
+    end do
+    call everyone_to_everyone(mine, theirs, comm, emulated)
+    values = reshape(theirs, [size(values)])
+  end subroutine complete_interchange
+
+  pure function chunk_size(n, ranks) result(chunk)
+    integer, intent(in) :: n, ranks
+    integer :: chunk
+    chunk = (n + ranks - 1)/ranks
+  end function chunk_size
+
+  !> A column to and from each rank.
+  subroutine everyone_to_everyone(mine, theirs, comm, emulated)
+    real(dp), intent(in), contiguous, target :: mine(:, :)
+    real(dp), intent(out), contiguous, target :: theirs(:, :)
+    type(MPI_Comm), intent(in) :: comm
+    logical, intent(in) :: emulated
+    integer(c_int) :: counts(size(mine, 2)), places(size(mine, 2))
+    real(dp), pointer :: sends(:), receives(:)
+    integer :: r
+    if (emulated) then
+      counts = size(mine, 1, kind=c_int)
+      places = [(int((r - 1)*size(mine, 1), c_int), r=1, size(mine, 2))]
+      sends(1:size(mine)) => mine
+      receives(1:size(theirs)) => theirs
+      call by_messages(sends, counts, places, receives, counts, places, comm)
+    else
+      call MPI_Alltoall(mine, size(mine, 1), MPI_DOUBLE_PRECISION, theirs, size(mine, 1), &
+                        MPI_DOUBLE_PRECISION, comm)
+    end if
+  end subroutine everyone_to_everyone
+
+  !> MPI_Alltoallv of reals: counts and places, from 0, of each rank.
+  subroutine exchange(send, send_counts, send_at, receive, receive_counts, receive_at, comm, &
+                      emulated)
+    real(dp), intent(in), contiguous :: send(:)
+    real(dp), intent(inout), contiguous :: receive(:)
+    integer(c_int), intent(in) :: send_counts(:), send_at(:), receive_counts(:), receive_at(:)
+    type(MPI_Comm), intent(in) :: comm
+    logical, intent(in) :: emulated
+    if (emulated) then
+      call by_messages(send, send_counts, send_at, receive, receive_counts, receive_at, comm)
+    else
+      call MPI_Alltoallv(send, send_counts, send_at, MPI_DOUBLE_PRECISION, receive, &
+                         receive_counts, receive_at, MPI_DOUBLE_PRECISION, comm)
+    end if
+  end subroutine exchange
+
+  !> Every message that is not empty; the own part is copied.
+  subroutine by_messages(send, send_counts, send_at, receive, receive_counts, receive_at, comm)
+    real(dp), intent(in), contiguous, asynchronous :: send(:)
+    real(dp), intent(inout), contiguous, asynchronous :: receive(:)
+    integer(c_int), intent(in) :: send_counts(0:), send_at(0:), receive_counts(0:), receive_at(0:)
+    type(MPI_Comm), intent(in) :: comm
+    type(MPI_Request) :: requests(2*size(send_counts))
+    integer :: me, ranks, i, peer, count
+    call MPI_Comm_rank(comm, me)
+    ranks = size(send_counts)
+    count = 0
+    do i = 1, ranks - 1
+      peer = modulo(me - i, ranks)
+      if (receive_counts(peer) == 0) cycle
+      count = count + 1
+      call MPI_Irecv(receive(receive_at(peer) + 1:receive_at(peer) + receive_counts(peer)), &
+                     receive_counts(peer), MPI_DOUBLE_PRECISION, peer, tag_exchange, comm, &
+                     requests(count))
+    end do
+    do i = 1, ranks - 1
+      peer = modulo(me + i, ranks)
+      if (send_counts(peer) == 0) cycle
+      count = count + 1
+      call MPI_Isend(send(send_at(peer) + 1:send_at(peer) + send_counts(peer)), send_counts(peer), &
+                     MPI_DOUBLE_PRECISION, peer, tag_exchange, comm, requests(count))
+    end do
+    receive(receive_at(me) + 1:receive_at(me) + receive_counts(me)) = &
+      send(send_at(me) + 1:send_at(me) + send_counts(me))
+    call MPI_Waitall(count, requests(:count), MPI_STATUSES_IGNORE)
+  end subroutine by_messages
+
+  !> values of `root` to all; emulated: a message to each.
+  subroutine broadcast(values, root, comm, emulated)
+    real(dp), intent(inout), contiguous, asynchronous :: values(:)
+    integer, intent(in) :: root
+    type(MPI_Comm), intent(in) :: comm
+    logical, intent(in) :: emulated
+    type(MPI_Request), allocatable :: requests(:)
+    integer :: me, ranks, i
+    call MPI_Comm_size(comm, ranks)
+    if (ranks == 1 .or. size(values) == 0) return
+    if (.not. emulated) then
+      call MPI_Bcast(values, size(values), MPI_DOUBLE_PRECISION, root, comm)
+      return
+    end if
+    call MPI_Comm_rank(comm, me)
+    allocate (requests(merge(ranks - 1, 1, me == root)))
+    if (me == root) then
+      do i = 1, ranks - 1
+        call MPI_Isend(values, size(values), MPI_DOUBLE_PRECISION, modulo(root + i, ranks), &
+                       tag_broadcast, comm, requests(i))
+      end do
+    else
+      call MPI_Irecv(values, size(values), MPI_DOUBLE_PRECISION, root, tag_broadcast, comm, &
+                     requests(1))
+    end if
+    call MPI_Waitall(size(requests), requests, MPI_STATUSES_IGNORE)
+  end subroutine broadcast
+
+  ! ---- counts ----
+
+  elemental function add_traffic(a, b) result(sum_)
+    type(traffic_t), intent(in) :: a, b
+    type(traffic_t) :: sum_
+    sum_ = traffic_t(a%messages + b%messages, a%bytes + b%bytes)
+  end function add_traffic
+
+  elemental function repeat_traffic(a, times) result(product_)
+    type(traffic_t), intent(in) :: a
+    integer, intent(in) :: times
+    type(traffic_t) :: product_
+    product_ = traffic_t(a%messages*times, a%bytes*times)
+  end function repeat_traffic
+
+  !> Of sum_over: a reduction counts the vector that each rank contributes.
+  elemental function traffic_of_sum(n, ranks, emulated) result(traffic)
+    integer, intent(in) :: n, ranks
+    logical, intent(in) :: emulated
+    type(traffic_t) :: traffic
+    if (ranks == 1) return
+    if (emulated) then
+      traffic = traffic_of_alltoall_sum(n, ranks, .true.)
+    else
+      traffic = traffic_t(real(ranks, dp), real(bytes_each, dp)*n*ranks)
+    end if
+  end function traffic_of_sum
+
+  !> Of sum_by_alltoall: two chunks to every other rank; messages without content are not sent.
+  elemental function traffic_of_alltoall_sum(n, ranks, emulated) result(traffic)
+    integer, intent(in) :: n, ranks
+    logical, intent(in) :: emulated
+    type(traffic_t) :: traffic
+    real(dp) :: pairs
+    if (emulated .and. n == 0) return
+    pairs = 2.0_dp*ranks*(ranks - 1)
+    traffic = traffic_t(pairs, pairs*bytes_each*chunk_size(n, ranks))
+  end function traffic_of_alltoall_sum
+
+  !> Of exchange, with the counts from each rank (first) to each: a collective counts one message a
+  !> pair, also an empty one.
+  pure function traffic_of_exchange(counts, emulated) result(traffic)
+    integer, intent(in) :: counts(:, :)
+    logical, intent(in) :: emulated
+    type(traffic_t) :: traffic
+    integer :: from, to
+    do to = 1, size(counts, 2)
+      do from = 1, size(counts, 1)
+        if (from == to .or. (emulated .and. counts(from, to) == 0)) cycle
+        traffic%messages = traffic%messages + 1
+        traffic%bytes = traffic%bytes + real(bytes_each, dp)*counts(from, to)
+      end do
+    end do
+  end function traffic_of_exchange
+
+  !> Of broadcast: one message to each other rank, however it is sent.
+  elemental function traffic_of_broadcast(n, ranks) result(traffic)
+    integer, intent(in) :: n, ranks
+    type(traffic_t) :: traffic
+    if (n == 0) return
+    traffic = traffic_t(real(ranks - 1, dp), real(bytes_each, dp)*n*(ranks - 1))
+  end function traffic_of_broadcast
+
+end module npar_collectives

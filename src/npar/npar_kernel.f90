@@ -1,0 +1,826 @@
+! bisection-npar: one self-consistent-field step of a plane-wave code with PAW, on every
+! two-dimensional grid of ranks and with each of its choices changed in turn.
+!
+! After A. Turner et al., Optimising the performance of the VASP 5.2.2 code on HECToR (2010).
+module npar_kernel
+  use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_funloc, c_int, &
+    c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t, dp => c_double
+  use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_Comm_rank, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, &
+    MPI_MAX, MPI_SUM
+  use bx_harness, only: bx_case, bx_case_is, bx_check, bx_choice_t, bx_claim_memory, bx_comm, &
+    bx_detail, bx_flag, bx_grid, bx_integer, bx_kernel_t, bx_metric, bx_node_of, bx_note, bx_ok, &
+    bx_option_t, bx_real, bx_refuse, bx_region_read, bx_seed, bx_selected, bx_string, &
+    bx_string_at, bx_text, bx_threads, bx_traffic_classes, bx_traffic_read, bx_traffic_t, bx_usage
+  use bx_transpose, only: bx_exchange_t, bx_fft_bytes, bx_free_exchange, bx_make_exchange, &
+    bx_transpose_methods, bx_transpose_number
+  use npar_basis, only: count_plane_waves, weight_outside
+  use npar_collectives, only: traffic_t
+  use npar_eigensolver, only: eigensolver_names
+  use npar_cases, only: cases, find_case, nice_size, read_box
+  use npar_exchange, only: free_pair_ffts, make_pair_ffts, pair_ffts_t
+  use npar_model, only: crystal_t, solve_spectra, spectrum_t
+  use npar_paw, only: idle_ranks, one_centre_error
+  use npar_scf, only: evaluate, exchange_step, free_state, make_state, place_ranks, scf_step, &
+    start_state, state_bytes
+  use npar_state, only: batch, knobs_t, state_t
+  use npar_subspace, only: orthonormality_error
+  use npar_traffic, only: traffic_of_step
+  implicit none (type, external)
+  private
+  public :: this_kernel
+
+  character(*), parameter :: phase_names(*) = [character(16) :: "fft1d", "pack", "exchange", &
+    "unpack", "fft2d", "kinetic", "nonlocal", "redistribute", "subspace", "reduce", "diagonalise", &
+    "rotate", "update", "paw", "paw-wait", "paw-sum", "density", "zeroing", "exact-exchange", &
+    "pair-fft"]
+  !> What the reports' profiles call library routines: FFTW, BLAS, LAPACK.
+  character(*), parameter :: in_libraries(*) = [character(16) :: "fft1d", "fft2d", "nonlocal", &
+    "subspace", "diagonalise", "rotate", "pair-fft"]
+
+  type :: knob_t
+    character(16) :: name
+    character(80) :: summary, wins
+  end type knob_t
+  type(knob_t), parameter :: knobs(*) = [ &
+    knob_t("emulated", "collectives by point-to-point messages", &
+           "few ranks on slow clusters, at most: V01 lost a factor 2 to 10 by it"), &
+    knob_t("paw-alltoall", "the PAW sum by two all-to-all exchanges", &
+           "never seen to win: V02 lost a factor 1.9 by it"), &
+    knob_t("zeroing", "work arrays zeroed before they are written over", &
+           "never: it shows what needless memory traffic costs"), &
+    knob_t("scalapack", "the subspace matrix diagonalised by ScaLAPACK on all ranks", &
+           "many bands: thousands"), &
+    knob_t("elpa", "the subspace matrix diagonalised by ELPA on all ranks", "many bands"), &
+    knob_t("node-aware", "FFTs exchange through the node's memory (transpose method direct)", &
+           "nodes of many cores: V05, V06")]
+
+  !> One method: a choice of NPAR, or the base with one knob turned.
+  type :: method_t
+    integer :: npar = 0 !< 0: the base's
+    character(16) :: knob = ""
+  end type method_t
+
+  type :: option_values_t
+    integer(c_int64_t) :: npar = 0, kpoints = 0, bands = 0, atoms = 0, grid(3) = 0, inner = 2
+    integer(c_int64_t) :: iterations = 2, split = 0
+    real(c_double) :: cutoff = 0, noise = 1e-8_c_double
+    logical(c_bool) :: gamma = .false._c_bool
+    type(c_ptr) :: functional = c_null_ptr, box = c_null_ptr, collectives = c_null_ptr, &
+      paw_reduce = c_null_ptr, zeroing = c_null_ptr, linear_algebra = c_null_ptr, &
+      transpose = c_null_ptr, planner = c_null_ptr, checkpoint = c_null_ptr
+  end type option_values_t
+  type(option_values_t), target :: given
+
+  type(bx_kernel_t), target :: kernel
+  type(bx_choice_t), target :: case_choices(size(cases))
+  type(bx_choice_t), allocatable, target :: choices(:)
+  type(bx_option_t), target :: options(20)
+  type(c_ptr), target :: phases(size(phase_names)), groups(size(phase_names)), ratios(1)
+  type(method_t), allocatable :: methods(:)
+
+  !> The launch.
+  type(c_ptr) :: run = c_null_ptr
+  type(MPI_Comm) :: world
+  integer :: ranks = 1, rank = 0, base_npar = 1
+  type(crystal_t) :: crystal
+  type(knobs_t) :: base_knobs
+  type(spectrum_t), allocatable, target :: spectra(:)
+  integer :: occupied = 0
+  type(state_t), allocatable, target :: states(:) !< of each NPAR among the methods
+  type(bx_exchange_t), allocatable :: exchanges(:, :) !< (ranks, methods), made when first used
+  type(pair_ffts_t) :: ffts
+  real(dp), allocatable :: agreed(:, :) !< eigenvalues that the first method verified had
+  real(dp) :: resident_before = 0, predicted = 0
+
+  real(dp) :: exact_exchange = 0 !< of the occupied bands: Hartree
+  real(dp), parameter :: converged = 1e-10_dp !< residual, Hartree; density, of the mean
+  real(dp), parameter :: largest_truncation = 1e-11_dp !< of the closed form by the cutoff: Hartree
+  real(dp), parameter :: small_noise = 1e-6_dp !< errors of eigenvalues are of its square
+
+  !> What a checkpoint is of, as npar_checkpoint.h has it.
+  type, bind(C) :: npar_checkpoint_t
+    integer(c_int) :: bands, occupied, atoms, plane_waves, grid(3), ranks, seed
+    real(c_double) :: box(3), cutoff, noise
+  end type npar_checkpoint_t
+
+  interface
+    function npar_resident() result(bytes) bind(C)
+      import :: c_double
+      implicit none (type, external)
+      real(c_double) :: bytes
+    end function npar_resident
+
+    subroutine npar_set_blas_threads(threads) bind(C)
+      import :: c_int
+      implicit none (type, external)
+      integer(c_int), value :: threads
+    end subroutine npar_set_blas_threads
+
+    function npar_checkpoint_write(path, comm, about, mine, waves, energies, why, why_size) &
+      result(failed) bind(C)
+      import :: c_char, c_double, c_int, npar_checkpoint_t
+      implicit none (type, external)
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int), value :: comm, mine, why_size
+      type(npar_checkpoint_t), intent(in) :: about
+      real(c_double), intent(in) :: waves(*), energies(*)
+      character(kind=c_char), intent(out) :: why(*)
+      integer(c_int) :: failed
+    end function npar_checkpoint_write
+
+    function npar_checkpoint_read(path, comm, about, mine, waves, energies, why, why_size) &
+      result(failed) bind(C)
+      import :: c_char, c_double, c_int, npar_checkpoint_t
+      implicit none (type, external)
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int), value :: comm, mine, why_size
+      type(npar_checkpoint_t), intent(in) :: about
+      real(c_double), intent(out) :: waves(*), energies(*)
+      character(kind=c_char), intent(out) :: why(*)
+      integer(c_int) :: failed
+    end function npar_checkpoint_read
+  end interface
+
+contains
+
+  function this_kernel() result(address) bind(C, name="bx_this_kernel")
+    type(c_ptr) :: address
+    integer :: i
+    do i = 1, size(cases)
+      case_choices(i) = bx_choice_t(bx_text(cases(i)%name), bx_text(cases(i)%summary))
+    end do
+    given%functional = bx_text("")
+    given%collectives = bx_text("mpi")
+    given%paw_reduce = bx_text("allreduce")
+    given%zeroing = bx_text("off")
+    given%linear_algebra = bx_text("lapack")
+    given%transpose = bx_text("alltoallv")
+    given%planner = bx_text("measure")
+    options = [ &
+      whole("npar", "N", "measure this number of band groups only", 1.0_dp, 1e7_dp, given%npar), &
+      text("functional", "gga|hybrid", "hybrid adds exact exchange", given%functional), &
+      whole("kpoints", "N", "complex waves at N k-points", 1.0_dp, 1e4_dp, given%kpoints), &
+      bx_option_t(bx_text("gamma"), c_null_ptr, bx_text("real waves at the gamma point"), bx_flag, &
+                  0.0_dp, 0.0_dp, c_loc(given%gamma)), &
+      text("collectives", "mpi|emulated", "or by point-to-point messages", given%collectives), &
+      text("paw-reduce", "allreduce|alltoall", "how D_ij is summed", given%paw_reduce), &
+      text("zeroing", "on|off", "zero work arrays needlessly", given%zeroing), &
+      text("linear-algebra", "lapack|scalapack|elpa", "for the subspace matrix", &
+           given%linear_algebra), &
+      text("transpose", "METHOD", "how FFTs exchange: a method of bisection-transpose", &
+           given%transpose), &
+      whole("bands", "N", "bands, about half of them occupied", 2.0_dp, 1e5_dp, given%bands), &
+      whole("atoms", "N", "atoms", 1.0_dp, 1e5_dp, given%atoms), &
+      real_number("cutoff", "E", "of the plane waves, Hartree", 1e-3_dp, 1e6_dp, given%cutoff), &
+      bx_option_t(bx_text("grid"), bx_text("NX,NY,NZ"), bx_text("of the FFTs"), bx_grid, &
+                  4.0_dp, 2000.0_dp, c_loc(given%grid)), &
+      text("box", "L|LX,LY,LZ", "edges, bohr", given%box), &
+      whole("minimisations", "N", "residual minimisations a step", 1.0_dp, 100.0_dp, given%inner), &
+      whole("iterations", "N", "steps at most before the answer is compared", 1.0_dp, 1e4_dp, &
+            given%iterations), &
+      real_number("noise", "X", "of the start, about the exact states", 0.0_dp, 1.0_dp, &
+                  given%noise), &
+      whole("split-calculation", "0|1|2", "all; the bands, to a checkpoint; exchange, from it", &
+            0.0_dp, 2.0_dp, given%split), &
+      text("checkpoint", "FILE", "of --split-calculation 1 and 2", given%checkpoint), &
+      text("planner", "estimate|measure|patient", &
+           "FFTW's effort; estimate: the same bits in every run", given%planner)]
+    do i = 1, size(phase_names)
+      phases(i) = bx_text(phase_names(i))
+      groups(i) = bx_text(merge("library", "user   ", any(in_libraries == phase_names(i))))
+    end do
+    call arrange(1_c_int)
+    kernel = bx_kernel_t(name=bx_text("npar"), summary=bx_text( &
+      "the step of a plane-wave code with PAW, on every grid of ranks"), &
+      cases=c_loc(case_choices), case_count=size(cases, kind=c_size_t), &
+      methods=c_loc(choices), method_count=size(choices, kind=c_size_t), &
+      options=c_loc(options), option_count=size(options, kind=c_size_t), &
+      phases=c_loc(phases), phase_count=size(phases, kind=c_size_t), phase_groups=c_loc(groups), &
+      ratios=c_loc(ratios), ratio_count=1_c_size_t, &
+      arrange=c_funloc(arrange), setup=c_funloc(setup), applicable=c_funloc(applicable), &
+      verify=c_funloc(verify), begin=c_funloc(begin), step=c_funloc(step), &
+      metrics=c_funloc(metrics), report=c_funloc(report), teardown=c_funloc(teardown))
+    address = c_loc(kernel)
+  end function this_kernel
+
+  function whole(name, metavar, help, low, high, value) result(option)
+    character(*), intent(in) :: name, metavar, help
+    real(dp), intent(in) :: low, high
+    integer(c_int64_t), target, intent(in) :: value
+    type(bx_option_t) :: option
+    option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_integer, low, high, &
+                         c_loc(value))
+  end function whole
+
+  function real_number(name, metavar, help, low, high, value) result(option)
+    character(*), intent(in) :: name, metavar, help
+    real(dp), intent(in) :: low, high
+    real(c_double), target, intent(in) :: value
+    type(bx_option_t) :: option
+    option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_real, low, high, &
+                         c_loc(value))
+  end function real_number
+
+  function text(name, metavar, help, value) result(option)
+    character(*), intent(in) :: name, metavar, help
+    type(c_ptr), target, intent(in) :: value
+    type(bx_option_t) :: option
+    option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_string, 0.0_dp, &
+                         0.0_dp, c_loc(value))
+  end function text
+
+  !> The methods for so many ranks: every divisor, then every knob.
+  subroutine arrange(count) bind(C)
+    integer(c_int), value :: count
+    character(16) :: name
+    integer :: i
+    ranks = int(count)
+    methods = [method_t ::]
+    choices = [bx_choice_t ::]
+    do i = 1, ranks
+      if (mod(ranks, i) /= 0) cycle
+      write (name, "('npar-', i0)") i
+      methods = [methods, method_t(i, "")]
+      choices = [choices, bx_choice_t(bx_text(name), bx_text("band groups as many"), &
+                 bx_text(merge("one team: only the FFTs communicate within bands ", &
+                               "more groups: smaller FFT teams, larger exchanges ", i == 1)), &
+                 family=bx_text("npar"))]
+    end do
+    do i = 1, size(knobs)
+      methods = [methods, method_t(0, knobs(i)%name)]
+      choices = [choices, bx_choice_t(bx_text(knobs(i)%name), bx_text(knobs(i)%summary), &
+                                      bx_text(knobs(i)%wins))]
+    end do
+    kernel%methods = c_loc(choices)
+    kernel%method_count = size(choices, kind=c_size_t)
+  end subroutine arrange
+
+  ! ---- setup ----
+
+  function setup(this_run, address) result(code) bind(C)
+    type(c_ptr), value :: this_run
+    type(c_ptr), intent(out) :: address
+    integer(c_int) :: code
+    character(16) :: name
+    integer :: i
+    run = this_run
+    address = c_loc(kernel)
+    world%MPI_VAL = bx_comm(run)
+    call MPI_Comm_rank(world, rank)
+    resident_before = npar_resident()
+    call npar_set_blas_threads(bx_threads(run))
+    code = settle_knobs()
+    if (code == bx_ok) code = settle_crystal()
+    if (code == bx_ok) code = settle_npar()
+    if (code /= bx_ok) return
+    call solve_spectra(crystal, spectra, occupied)
+    code = check_spectra()
+    if (code /= bx_ok) return
+    write (name, "('npar-', i0)") base_npar
+    ratios(1) = bx_text("base="//trim(name))
+    allocate (states(ranks))
+    allocate (exchanges(ranks, size(bx_transpose_methods())))
+    do i = 1, ranks
+      if (.not. wanted(i)) cycle
+      states(i)%run = run
+      states(i)%world = world
+      states(i)%crystal = crystal
+      states(i)%spectra => spectra
+      states(i)%occupied = occupied
+      states(i)%inner = merge(1, int(given%inner), crystal%hybrid)
+      call place_ranks(states(i), i)
+      predicted = predicted + state_bytes(states(i)) + grid_bytes(states(i))
+    end do
+    code = bx_claim_memory(run, predicted, "the bands")
+    if (code /= bx_ok) return
+    do i = 1, ranks
+      if (wanted(i)) then
+        call make_state(states(i), nodes_of_team(states(i)), bx_string_at(given%planner))
+      end if
+    end do
+    if (crystal%hybrid) call make_pair_ffts(states(ranks), bx_string_at(given%planner), ffts)
+    if (given%split == 2) code = read_checkpoint(states(ranks))
+  end function setup
+
+  function about_this() result(about)
+    type(npar_checkpoint_t) :: about
+    about = npar_checkpoint_t(crystal%bands, occupied, crystal%atoms, count_plane_waves(crystal), &
+                              crystal%grid, ranks, int(bx_seed(run)), crystal%box, crystal%cutoff, &
+                              given%noise)
+  end function about_this
+
+  !> Into the state's bands; refuses what is not a checkpoint of this calculation.
+  function read_checkpoint(s) result(code)
+    type(state_t), intent(inout) :: s
+    integer(c_int) :: code
+    character(kind=c_char), target :: why(500)
+    code = bx_ok
+    why = c_null_char
+    if (npar_checkpoint_read(bx_string_at(given%checkpoint)//c_null_char, &
+                             int(world%MPI_VAL, c_int), about_this(), &
+                             size(s%band, kind=c_int), s%psi, s%energy, why, &
+                             size(why, kind=c_int)) /= 0) then
+      code = bx_refuse(run, bx_usage, "--checkpoint "//bx_string_at(c_loc(why)))
+    end if
+  end function read_checkpoint
+
+  subroutine write_checkpoint(s, verification)
+    type(state_t), intent(in) :: s
+    type(c_ptr), intent(in) :: verification
+    character(kind=c_char), target :: why(500)
+    integer(c_int) :: failed
+    why = c_null_char
+    failed = npar_checkpoint_write(bx_string_at(given%checkpoint)//c_null_char, &
+                                   int(world%MPI_VAL, c_int), about_this(), &
+                                   size(s%band, kind=c_int), s%psi, s%energy, why, &
+                                   size(why, kind=c_int))
+    call bx_check(verification, "checkpoint", real(failed, dp), 0.0_dp, "failed")
+    if (failed /= 0) call bx_note(run, "--checkpoint "//bx_string_at(c_loc(why)))
+  end subroutine write_checkpoint
+
+  !> Whether a method that will run has this number of groups.
+  function wanted(npar) result(found)
+    integer, intent(in) :: npar
+    logical :: found
+    integer :: m
+    found = .false.
+    if (mod(ranks, npar) /= 0) return
+    do m = 1, size(methods)
+      if (npar_of(m) /= npar) cycle
+      if (bx_selected(run, method_name(m)) .and. why_not(m) == "") found = .true.
+    end do
+  end function wanted
+
+  pure function npar_of(m) result(npar)
+    integer, intent(in) :: m
+    integer :: npar
+    npar = merge(methods(m)%npar, base_npar, methods(m)%npar > 0)
+  end function npar_of
+
+  pure function method_name(m) result(name)
+    integer, intent(in) :: m
+    character(16) :: name
+    name = methods(m)%knob
+    if (methods(m)%npar > 0) write (name, "('npar-', i0)") methods(m)%npar
+  end function method_name
+
+  !> The base's knobs with that of the method turned.
+  pure function knobs_of(m) result(k)
+    integer, intent(in) :: m
+    type(knobs_t) :: k
+    k = base_knobs
+    select case (methods(m)%knob)
+    case ("emulated")
+      k%emulated = .true.
+      k%transpose = "p2p"
+    case ("paw-alltoall")
+      k%paw_alltoall = .true.
+    case ("zeroing")
+      k%zeroing = .true.
+    case ("scalapack", "elpa")
+      k%linear_algebra = methods(m)%knob
+    case ("node-aware")
+      k%transpose = "direct"
+    case default ! a choice of NPAR
+    end select
+  end function knobs_of
+
+  !> Why a method is not for this launch; "" if it is.
+  function why_not(m) result(why)
+    integer, intent(in) :: m
+    character(160) :: why
+    type(knobs_t) :: k
+    why = ""
+    k = knobs_of(m)
+    if (methods(m)%npar > 0 .and. given%npar > 0 .and. methods(m)%npar /= given%npar) then
+      write (why, "('--npar ', i0, ' alone is asked for')") given%npar
+    else if (crystal%hybrid .and. npar_of(m) /= ranks) then
+      why = "a hybrid functional fixes NPAR at the number of ranks"
+    else if (methods(m)%npar == 0 .and. same(k, base_knobs)) then
+      why = "the options ask for it already: it is the base"
+    else if (.not. any(eigensolver_names() == k%linear_algebra)) then
+      why = "not built with "//trim(k%linear_algebra)
+    end if
+  end function why_not
+
+  pure function same(a, b) result(equal)
+    type(knobs_t), intent(in) :: a, b
+    logical :: equal
+    equal = (a%emulated .eqv. b%emulated) .and. (a%paw_alltoall .eqv. b%paw_alltoall) .and. &
+            (a%zeroing .eqv. b%zeroing) .and. a%linear_algebra == b%linear_algebra .and. &
+            a%transpose == b%transpose
+  end function same
+
+  function settle_knobs() result(code)
+    integer(c_int) :: code
+    base_knobs%linear_algebra = bx_string_at(given%linear_algebra)
+    base_knobs%transpose = bx_string_at(given%transpose)
+    code = one_of("functional", given%functional, [character(16) :: "", "gga", "hybrid"])
+    if (code == bx_ok) then
+      code = one_of("collectives", given%collectives, [character(16) :: "mpi", "emulated"])
+    end if
+    if (code == bx_ok) then
+      code = one_of("paw-reduce", given%paw_reduce, [character(16) :: "allreduce", "alltoall"])
+    end if
+    if (code == bx_ok) code = one_of("zeroing", given%zeroing, [character(16) :: "on", "off"])
+    if (code == bx_ok) then
+      code = one_of("linear-algebra", given%linear_algebra, eigensolver_names())
+    end if
+    if (code == bx_ok) code = one_of("transpose", given%transpose, bx_transpose_methods())
+    if (code == bx_ok) then
+      code = one_of("planner", given%planner, [character(16) :: "estimate", "measure", "patient"])
+    end if
+    base_knobs%emulated = bx_string_at(given%collectives) == "emulated"
+    base_knobs%paw_alltoall = bx_string_at(given%paw_reduce) == "alltoall"
+    base_knobs%zeroing = bx_string_at(given%zeroing) == "on"
+    if (base_knobs%emulated .and. base_knobs%transpose == "alltoallv") base_knobs%transpose = "p2p"
+  end function settle_knobs
+
+  !> Refuses a value that is none of the choices.
+  function one_of(option, given_, choices_) result(code)
+    character(*), intent(in) :: option, choices_(:)
+    type(c_ptr), intent(in) :: given_
+    integer(c_int) :: code
+    character(:), allocatable :: value
+    character(400) :: list
+    integer :: i
+    code = bx_ok
+    value = bx_string_at(given_)
+    if (any(choices_ == value)) return
+    list = ""
+    do i = 1, size(choices_)
+      if (choices_(i) /= "") then
+        list = trim(list)//trim(merge("  ", ", ", list == ""))//" "//trim(choices_(i))
+      end if
+    end do
+    code = bx_refuse(run, bx_usage, "--"//option//" "//value//": unknown; choose from"//trim(list))
+  end function one_of
+
+  !> The case's crystal, with what the options change.
+  function settle_crystal() result(code)
+    integer(c_int) :: code
+    character(200) :: line
+    real(dp) :: box(3)
+    character(:), allocatable :: functional
+    integer :: i, smallest(3)
+    logical :: boxed
+    code = bx_ok
+    crystal = find_case(bx_case(run))
+    if (given%gamma .and. given%kpoints > 0) then
+      write (line, "('--gamma --kpoints ', i0, ': one or the other')") given%kpoints
+      code = bx_refuse(run, bx_usage, line)
+      return
+    end if
+    if (given%gamma) then
+      crystal%gamma = .true.
+      crystal%kpoints = 1
+    else if (given%kpoints > 0) then
+      crystal%gamma = .false.
+      crystal%kpoints = int(given%kpoints)
+    end if
+    functional = bx_string_at(given%functional)
+    if (functional /= "") crystal%hybrid = functional == "hybrid"
+    if (crystal%hybrid .and. .not. crystal%gamma) then
+      code = bx_refuse(run, bx_usage, "--functional hybrid: for real waves only; add --gamma")
+      return
+    end if
+    if (given%bands > 0) crystal%bands = int(given%bands)
+    if (given%atoms > 0) crystal%atoms = int(given%atoms)
+    if (any([given%bands, given%atoms, given%grid] > 0) .or. given%cutoff > 0) then
+      call bx_case_is(run, "custom")
+    end if
+    boxed = bx_string_at(given%box) /= ""
+    if (boxed) then
+      call bx_case_is(run, "custom")
+      box = read_box(bx_string_at(given%box))
+      if (any(box <= 0)) then
+        code = bx_refuse(run, bx_usage, "--box "//bx_string_at(given%box)// &
+                         ": not L or LX,LY,LZ, each above 0 and below 10000")
+        return
+      end if
+      crystal%box = box
+    end if
+    if (given%cutoff > 0) crystal%cutoff = given%cutoff
+    if (given%grid(1) > 0) then
+      crystal%grid = int(given%grid)
+      ! the largest sphere whose pair products the grid holds
+      if (.not. given%cutoff > 0) then
+        crystal%cutoff = minval(crystal%quantum()*(real((crystal%grid - 1)/4, dp))**2)*(1 + 1e-9_dp)
+      end if
+    else if (given%cutoff > 0 .or. boxed) then
+      crystal%grid = [(nice_size(4*int(sqrt(crystal%cutoff/q_of(i))) + 1), i=1, 3)]
+    end if
+    smallest = 2*int(crystal%radius()) + 2
+    if (any(crystal%grid < smallest)) then
+      write (line, "('--grid ', i0, ',', i0, ',', i0, ': too small for the cutoff; at least ', i0, &
+        &',', i0, ',', i0)") crystal%grid, smallest
+      code = bx_refuse(run, bx_usage, line)
+    else if (any(crystal%grid >= 2048)) then
+      write (line, "('--cutoff ', g0.6, ': the grid would have ', i0, ' points an edge; 2047 at &
+        &most')") crystal%cutoff, maxval(crystal%grid)
+      code = bx_refuse(run, bx_usage, line)
+    end if
+  end function settle_crystal
+
+  function q_of(direction) result(q)
+    integer, intent(in) :: direction
+    real(dp) :: q, all(3)
+    all = crystal%quantum()
+    q = all(direction)
+  end function q_of
+
+  !> The rule of Appendix B: cores / 8, here the divisor next below.
+  function settle_npar() result(code)
+    integer(c_int) :: code
+    character(400) :: line
+    character(12) :: word
+    integer :: i
+    code = bx_ok
+    base_npar = 1
+    do i = 1, max(1, ranks/8)
+      if (mod(ranks, i) == 0) base_npar = i
+    end do
+    if (given%npar > 0) then
+      if (mod(int(ranks, c_int64_t), given%npar) /= 0) then
+        write (line, "('--npar ', i0, ': does not divide the ', i0, ' ranks; choose from')") &
+          given%npar, ranks
+        do i = 1, ranks
+          if (mod(ranks, i) /= 0) cycle
+          write (word, "(i0)") i
+          line = trim(line)//trim(merge("  ", ", ", i == 1))//" "//trim(word)
+        end do
+        code = bx_refuse(run, bx_usage, line)
+        return
+      end if
+      base_npar = int(given%npar)
+    end if
+    if (crystal%hybrid .and. given%npar > 0 .and. base_npar /= ranks) then
+      write (line, "('--npar ', i0, ': a hybrid functional fixes NPAR at the number of ranks, ', &
+        &i0)") base_npar, ranks
+      code = bx_refuse(run, bx_usage, line)
+    else if (crystal%hybrid) then
+      base_npar = ranks
+    end if
+    if (code == bx_ok) code = settle_split()
+  end function settle_npar
+
+  function settle_split() result(code)
+    integer(c_int) :: code
+    character(200) :: line
+    character(80) :: reason
+    integer :: m, selected
+    code = bx_ok
+    if (given%split == 0) then
+      if (bx_string_at(given%checkpoint) /= "") code = bx_refuse(run, bx_usage, "--checkpoint "// &
+        bx_string_at(given%checkpoint)//": goes with --split-calculation 1 or 2")
+      return
+    end if
+    selected = count([(bx_selected(run, method_name(m)) .and. why_not(m) == "", &
+                       m=1, size(methods))])
+    reason = ""
+    if (selected /= 1) reason = "needs one method; choose it with --method"
+    if (bx_string_at(given%checkpoint) == "") reason = "needs --checkpoint FILE"
+    if (.not. crystal%hybrid) reason = "has an exchange step only with --functional hybrid"
+    if (reason == "") return
+    write (line, "('--split-calculation ', i0, ': ', a)") given%split, trim(reason)
+    code = bx_refuse(run, bx_usage, line)
+  end function settle_split
+
+  !> Whether the closed form covers what is asked for.
+  function check_spectra() result(code)
+    integer(c_int) :: code
+    character(200) :: line
+    integer :: k, i, known
+    real(dp) :: lost
+    code = bx_ok
+    known = minval([(size(spectra(k)%energy), k=1, size(spectra))])
+    lost = 0
+    if (known >= crystal%projectors() + crystal%bands + 1) then
+      do k = 1, size(spectra)
+        ! the highest band reaches furthest out
+        do i = max(1, crystal%bands - 8), crystal%bands
+          lost = max(lost, weight_outside(crystal, spectra(k), spectra(k)%state(i)))
+        end do
+      end do
+      if (lost*crystal%cutoff <= largest_truncation) return
+    end if
+    write (line, "('--bands ', i0, ' --atoms ', i0, ': too many for a cutoff of ', f0.2, &
+      &' Hartree: the answer would not be known to 1e-10; raise --cutoff or --grid')") &
+      crystal%bands, crystal%atoms, crystal%cutoff
+    code = bx_refuse(run, bx_usage, line)
+  end function check_spectra
+
+  !> Nodes of a team's ranks.
+  function nodes_of_team(s) result(nodes)
+    type(state_t), intent(in) :: s
+    integer(c_int), allocatable :: nodes(:)
+    integer(c_int), pointer :: all(:)
+    all => bx_node_of(run, ranks)
+    nodes = all(s%group*s%ncore + 1:(s%group + 1)*s%ncore)
+  end function nodes_of_team
+
+  !> Of the plan and of what stands on the grid: bytes, before the plan exists.
+  function grid_bytes(s) result(bytes)
+    type(state_t), intent(in) :: s
+    real(dp) :: bytes, plane
+    integer :: planes
+    plane = real(s%crystal%grid(1), dp)*s%crystal%grid(2)
+    planes = (s%crystal%grid(3) + s%ncore - 1 - s%member)/s%ncore
+    bytes = 5*8*plane*planes
+    bytes = bytes + bx_fft_bytes(s%crystal%grid, s%basis%columns, planes, batch, &
+                                 int(bx_threads(run)))
+    if (s%crystal%hybrid) bytes = bytes + plane*planes*(16 + 8 + 2*8*size(s%band))
+  end function grid_bytes
+
+  function applicable(address, method, why, why_size) result(can) bind(C)
+    type(c_ptr), value :: address
+    integer(c_size_t), value :: method, why_size
+    character(kind=c_char), intent(out) :: why(why_size)
+    logical(c_bool) :: can
+    character(160) :: reason
+    integer :: i
+    reason = why_not(int(method) + 1)
+    can = reason == ""
+    do i = 1, min(len_trim(reason), int(why_size) - 1)
+      why(i) = reason(i:i)
+    end do
+    why(min(len_trim(reason), int(why_size) - 1) + 1) = c_null_char
+  end function applicable
+
+  !> The state of a method, with its knobs set.
+  function prepared(m) result(s)
+    integer, intent(in) :: m
+    type(state_t), pointer :: s
+    integer :: number
+    s => states(npar_of(m))
+    s%knobs = knobs_of(m)
+    number = bx_transpose_number(trim(s%knobs%transpose)) + 1
+    if (.not. c_associated(exchanges(s%npar, number)%self)) then
+      exchanges(s%npar, number) = bx_make_exchange(s%fft, trim(s%knobs%transpose))
+    end if
+    s%exchange = exchanges(s%npar, number)
+  end function prepared
+
+  ! ---- verification ----
+
+  subroutine verify(address, method, point, verification) bind(C)
+    type(c_ptr), value :: address, verification
+    integer(c_size_t), value :: method, point
+    type(state_t), pointer :: s
+    type(traffic_t) :: sent, expected
+    real(dp) :: before(1), after(2)
+    integer :: i, compared, k
+    s => prepared(int(method) + 1)
+    if (given%split == 2) then
+      call check_exchange(s, verification)
+      return
+    end if
+    call start_state(s, bx_seed(run), given%noise)
+    call evaluate(s, ffts, before(1))
+    do i = 1, int(given%iterations)
+      sent = traffic_so_far()
+      call scf_step(s, ffts)
+      sent = traffic_since(sent)
+      call evaluate(s, ffts, after(1))
+      after(2) = maxval([0.0_dp, abs(s%density_out - s%density)])/(2*occupied)
+      call MPI_Allreduce(MPI_IN_PLACE, after, 2, MPI_DOUBLE_PRECISION, MPI_MAX, world)
+      if (all(after < converged)) exit
+    end do
+    call MPI_Allreduce(MPI_IN_PLACE, before, 1, MPI_DOUBLE_PRECISION, MPI_MAX, world)
+    compared = merge(crystal%bands, occupied, given%noise <= small_noise)
+    call bx_check(verification, "eigenvalues", maxval([(maxval(abs(s%energy(:compared, k) &
+      - spectra(k)%energy(:compared))), k=1, crystal%kpoints)]), 1e-10_dp, "Hartree")
+    if (.not. allocated(agreed)) agreed = s%energy(:occupied, :)
+    call bx_check(verification, "agreement", maxval(abs(s%energy(:occupied, :) - agreed)), &
+                  1e-10_dp, "Hartree")
+    call bx_check(verification, "residual", after(1)/max(before(1), converged), 0.5_dp, &
+                  "of the start")
+    call bx_check(verification, "orthonormality", orthonormality_error(s, s%psi(:, :, 1)), &
+                  1e-11_dp, "1")
+    call bx_check(verification, "factorisations", merge(1.0_dp, 0.0_dp, s%failed), 0.0_dp, "failed")
+    call bx_check(verification, "one-centre", one_centre_error(s), 1e-12_dp, "of the largest")
+    call bx_check(verification, "electrons", electrons_error(s), 1e-12_dp, "of all")
+    call bx_check(verification, "density", maxval([0.0_dp, abs(s%density_out - s%density_exact)]) &
+                  /(2*occupied), 1e-6_dp, "of the mean")
+    expected = traffic_of_step(s)
+    call bx_check(verification, "messages", abs(sent%messages - expected%messages), 0.0_dp, &
+                  "messages")
+    call bx_check(verification, "bytes", abs(sent%bytes - expected%bytes), 0.0_dp, "bytes")
+    if (crystal%hybrid .and. given%split == 0) call check_exchange(s, verification)
+    if (given%split == 1) call write_checkpoint(s, verification)
+    s%failed = .false.
+  end subroutine verify
+
+  !> What this rank has sent, less what eigensolver libraries have.
+  function traffic_so_far() result(sent)
+    type(traffic_t) :: sent
+    type(bx_traffic_t) :: all(bx_traffic_classes), scalapack(bx_traffic_classes), &
+      elpa(bx_traffic_classes)
+    call bx_traffic_read(all)
+    call bx_region_read("ScaLAPACK", scalapack)
+    call bx_region_read("ELPA", elpa)
+    sent%messages = sum(all%messages - scalapack%messages - elpa%messages)
+    sent%bytes = sum(all%bytes - scalapack%bytes - elpa%bytes)
+  end function traffic_so_far
+
+  !> Of all ranks, since `earlier`.
+  function traffic_since(earlier) result(sent)
+    type(traffic_t), intent(in) :: earlier
+    type(traffic_t) :: sent
+    real(dp) :: both(2)
+    sent = traffic_so_far()
+    both = [sent%messages - earlier%messages, sent%bytes - earlier%bytes]
+    call MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_DOUBLE_PRECISION, MPI_SUM, world)
+    sent = traffic_t(both(1), both(2))
+  end function traffic_since
+
+  subroutine check_exchange(s, verification)
+    type(state_t), intent(inout) :: s
+    type(c_ptr), intent(in) :: verification
+    exact_exchange = exchange_step(s, ffts)
+    call MPI_Allreduce(MPI_IN_PLACE, exact_exchange, 1, MPI_DOUBLE_PRECISION, MPI_SUM, world)
+    call bx_check(verification, "exchange", abs(exact_exchange/spectra(1)%exchange - 1), 1e-10_dp, &
+                  "of all")
+  end subroutine check_exchange
+
+  !> Of the number that my group's planes hold.
+  function electrons_error(s) result(error)
+    type(state_t), intent(in) :: s
+    real(dp) :: error, total
+    total = sum(s%density_out)
+    call MPI_Allreduce(MPI_IN_PLACE, total, 1, MPI_DOUBLE_PRECISION, MPI_SUM, s%team)
+    error = abs(total/product(real(crystal%grid, dp))/(2*occupied) - 1)
+  end function electrons_error
+
+  ! ---- measurement ----
+
+  subroutine begin(address, method, point) bind(C)
+    type(c_ptr), value :: address
+    integer(c_size_t), value :: method, point
+    type(state_t), pointer :: s
+    s => prepared(int(method) + 1)
+    ! the exchange step leaves the checkpoint's bands as they are
+    if (given%split /= 2) call start_state(s, bx_seed(run), given%noise)
+  end subroutine begin
+
+  subroutine step(address, method, point) bind(C)
+    type(c_ptr), value :: address
+    integer(c_size_t), value :: method, point
+    type(state_t), pointer :: s
+    real(dp) :: mine
+    s => states(npar_of(int(method) + 1))
+    if (given%split == 2) then
+      mine = exchange_step(s, ffts)
+    else
+      call scf_step(s, ffts)
+    end if
+  end subroutine step
+
+  subroutine metrics(address, method, point, list) bind(C)
+    type(c_ptr), value :: address, list
+    integer(c_size_t), value :: method, point
+    call bx_metric(list, "idle_share", real(idle_ranks(crystal%atoms, ranks), dp)/ranks, "share", &
+                   "lower")
+  end subroutine metrics
+
+  subroutine report(address, this_run, details) bind(C)
+    type(c_ptr), value :: address, this_run, details
+    character(200) :: line
+    real(dp) :: resident
+    resident = npar_resident() - resident_before
+    write (line, "(i0, ' bands, ', i0, ' occupied; ', i0, ' plane waves', a, ', ', i0, 'x', i0, &
+      &'x', i0, ' points, ', i0, ' k-point', a)") crystal%bands, occupied, &
+      count_plane_waves(crystal), &
+      trim(merge(" (half the sphere)", "                  ", crystal%gamma)), crystal%grid, &
+      crystal%kpoints, trim(merge("s", " ", crystal%kpoints > 1))
+    call bx_note(run, line)
+    write (line, "(i0, ' atoms: ', i0, ' of ', i0, ' ranks have none in the one-centre terms')") &
+      crystal%atoms, idle_ranks(crystal%atoms, ranks), ranks
+    call bx_note(run, line)
+    call bx_detail(details, "bands", real(crystal%bands, dp))
+    call bx_detail(details, "occupied", real(occupied, dp))
+    call bx_detail(details, "atoms", real(crystal%atoms, dp))
+    call bx_detail(details, "plane_waves", real(count_plane_waves(crystal), dp))
+    call bx_detail(details, "kpoints", real(crystal%kpoints, dp))
+    call bx_detail(details, "grid_points", product(real(crystal%grid, dp)))
+    call bx_detail(details, "base_npar", real(base_npar, dp))
+    call bx_detail(details, "idle_ranks", real(idle_ranks(crystal%atoms, ranks), dp))
+    call bx_detail(details, "memory_predicted", predicted)
+    call bx_detail(details, "memory_resident", resident)
+    if (crystal%hybrid) call bx_detail(details, "exchange_energy", exact_exchange)
+  end subroutine report
+
+  subroutine teardown(address) bind(C)
+    type(c_ptr), value :: address
+    integer :: i, m
+    do i = 1, size(states)
+      if (.not. associated(states(i)%psi)) cycle
+      do m = 1, size(exchanges, 2)
+        call bx_free_exchange(exchanges(i, m))
+      end do
+      call free_state(states(i))
+    end do
+    call free_pair_ffts(ffts)
+  end subroutine teardown
+
+end module npar_kernel

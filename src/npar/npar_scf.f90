@@ -1,0 +1,214 @@
+! The self-consistent-field step, and the state it works on: made, set to its start, freed.
+module npar_scf
+  use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
+  use mpi_f08, only: MPI_Comm_free, MPI_Comm_rank, MPI_Comm_size, MPI_Comm_split
+  use bx_transpose, only: bx_free_fft, bx_make_fft
+  use npar_basis, only: make_basis
+  use npar_density, only: add_density, finish_density, set_exact_density, set_ionic_potential, &
+    set_potential
+  use npar_eigensolver, only: eigensolver_names
+  use npar_exchange, only: apply_exchange, exchange_energy, pair_ffts_t
+  use npar_hamiltonian, only: apply_hamiltonian, choose_kpoint
+  use npar_model, only: projectors_per_atom
+  use npar_paw, only: sum_one_centre_terms
+  use npar_state, only: batch, dealt, state_t
+  use npar_subspace, only: diagonalise_subspace, orthonormalise
+  use npar_update, only: residual_norms, update_bands
+  implicit none (type, external)
+  private
+  public :: place_ranks, make_state, free_state, start_state, scf_step, exchange_step, evaluate
+  public :: state_bytes
+
+  interface
+    function npar_uniform(seed, index) result(x) bind(C)
+      import :: c_int64_t, dp
+      implicit none (type, external)
+      integer(c_int64_t), value :: seed, index
+      real(dp) :: x
+    end function npar_uniform
+  end interface
+
+contains
+
+  !> Fills in the grid of ranks, my bands and my plane waves; `world` and the crystal are set.
+  subroutine place_ranks(s, npar)
+    type(state_t), intent(inout) :: s
+    integer, intent(in) :: npar
+    integer :: i
+    call MPI_Comm_rank(s%world, s%rank)
+    call MPI_Comm_size(s%world, s%ranks)
+    s%npar = npar
+    s%ncore = s%ranks/npar
+    s%group = s%rank/s%ncore
+    s%member = mod(s%rank, s%ncore)
+    call MPI_Comm_split(s%world, s%group, s%rank, s%team)
+    call MPI_Comm_split(s%world, s%member, s%rank, s%across)
+    s%basis = make_basis(s%crystal, s%ncore, s%member)
+    s%band = [(i, i=s%group + 1, s%crystal%bands, npar)]
+    allocate (s%slice(0:npar))
+    s%slice = dealt(s%waves(), npar)
+  end subroutine place_ranks
+
+  !> What make_state will allocate here, without the transpose library's plan: bytes.
+  pure function state_bytes(s) result(bytes)
+    type(state_t), intent(in) :: s
+    real(dp) :: bytes, narrow, wide, bands, projectors
+    bands = s%crystal%bands
+    projectors = s%crystal%projectors()
+    narrow = 2.0_dp*s%waves()*size(s%band)
+    wide = 2.0_dp*(s%slice(s%group + 1) - s%slice(s%group))*bands
+    bytes = narrow*(s%crystal%kpoints + 3) + 3*wide + merge(narrow, 0.0_dp, s%npar > 1)
+    bytes = bytes + 2.0_dp*s%waves()*(projectors + 1) + s%factor()*bands**2
+    bytes = bytes + 2.0_dp*s%factor()*projectors*size(s%band)
+    bytes = 8*bytes
+  end function state_bytes
+
+  subroutine make_state(s, node_of, planner)
+    type(state_t), intent(inout) :: s
+    integer(c_int), intent(in) :: node_of(:) !< (ranks of the team)
+    character(*), intent(in) :: planner
+    character(16), allocatable :: solvers(:)
+    integer :: waves, here, mine, nx, ny, nz, i
+    s%fft = bx_make_fft(s%run, s%team, s%crystal%grid, s%basis%column_xy, s%basis%column_owner, &
+                        node_of, batch, planner)
+    solvers = eigensolver_names()
+    do i = 1, size(solvers)
+      call s%solver(i)%create(s%world, trim(solvers(i)), s%crystal%bands, .not. s%crystal%gamma)
+    end do
+    waves = s%waves()
+    mine = size(s%band)
+    here = s%slice(s%group + 1) - s%slice(s%group)
+    allocate (s%kinetic(2*waves), s%beta(2*waves, s%crystal%projectors()))
+    allocate (s%d(projectors_per_atom, projectors_per_atom, s%crystal%atoms))
+    allocate (s%psi(2*waves, mine, s%crystal%kpoints), s%h(2*waves, mine), s%p(2*waves, mine), &
+              s%hp(2*waves, mine))
+    allocate (s%projection(s%factor()*s%crystal%projectors(), mine, 2))
+    allocate (s%energy(s%crystal%bands, s%crystal%kpoints))
+    allocate (s%wide(2*here, s%crystal%bands), s%wide_h(2*here, s%crystal%bands), &
+              s%spare(2*here, s%crystal%bands))
+    allocate (s%buffer(merge(2*waves*mine, 0, s%npar > 1)))
+    allocate (s%matrix(s%factor()*s%crystal%bands, s%crystal%bands))
+    nx = s%crystal%grid(1)
+    ny = s%crystal%grid(2)
+    nz = s%fft%planes
+    allocate (s%potential(nx, ny, nz), s%ionic(nx, ny, nz), s%density(nx, ny, nz), &
+              s%density_out(nx, ny, nz), s%density_exact(nx, ny, nz))
+    call set_ionic_potential(s)
+    call set_exact_density(s)
+  end subroutine make_state
+
+  subroutine free_state(s)
+    type(state_t), intent(inout) :: s
+    integer :: i
+    deallocate (s%d, s%psi, s%h, s%p, s%hp, s%wide, s%wide_h, s%spare, s%matrix)
+    deallocate (s%potential, s%ionic, s%density, s%density_out, s%density_exact)
+    do i = 1, size(s%solver)
+      call s%solver(i)%destroy()
+    end do
+    call bx_free_fft(s%fft)
+    call MPI_Comm_free(s%team)
+    call MPI_Comm_free(s%across)
+  end subroutine free_state
+
+  !> The exact eigenstates with noise of so large a norm, the same on every layout, and their
+  !> density.
+  subroutine start_state(s, seed, noise)
+    type(state_t), intent(inout) :: s
+    integer(c_int64_t), intent(in) :: seed
+    real(dp), intent(in) :: noise
+    integer(c_int64_t) :: index
+    integer, allocatable :: g(:, :)
+    real(dp) :: size_of_noise
+    integer :: k, i, n
+    g = s%basis%labels()
+    s%failed = .false.
+    do k = 1, s%crystal%kpoints
+      call choose_kpoint(s, k)
+      s%energy(:, k) = s%spectra(k)%energy(:s%crystal%bands)
+      do i = 1, size(s%band)
+        associate (c => s%psi(:, i, k))
+          call s%basis%exact(s%spectra(k), s%spectra(k)%state(s%band(i)), c)
+          do n = 1, s%waves()
+            index = address(g(:, n), s%band(i), k)
+            size_of_noise = noise/(1 + s%kinetic(2*n)/minval(s%crystal%quantum()))
+            c(2*n - 1) = c(2*n - 1) + size_of_noise*npar_uniform(seed, 2*index)
+            if (n /= s%basis%origin .or. .not. s%crystal%gamma) then
+              c(2*n) = c(2*n) + size_of_noise*npar_uniform(seed, 2*index + 1)
+            end if
+          end do
+        end associate
+      end do
+      call orthonormalise(s, s%psi(:, :, k))
+    end do
+    s%density = s%density_exact
+    call set_potential(s)
+  end subroutine start_state
+
+  !> A number for each coefficient.
+  pure function address(g, band, k) result(index)
+    integer, intent(in) :: g(3), band, k
+    integer(c_int64_t) :: index
+    integer, parameter :: span = 2048 !< grids are smaller
+    index = ((int(k, c_int64_t)*1048576 + band)*span + modulo(g(1), span))*span + modulo(g(2), span)
+    index = index*span + modulo(g(3), span)
+  end function address
+
+  !> One step: one-centre terms, then at each k-point H among all bands, `inner` minimisations and
+  !> orthonormalisation; density and potential.
+  subroutine scf_step(s, ffts)
+    type(state_t), intent(inout) :: s
+    type(pair_ffts_t), intent(inout) :: ffts
+    integer :: k, i
+    call sum_one_centre_terms(s)
+    s%density_out = 0
+    do k = 1, s%crystal%kpoints
+      call apply_at(s, ffts, k)
+      call diagonalise_subspace(s, s%psi(:, :, k), s%h, s%energy(:, k))
+      do i = 1, s%inner
+        call update_bands(s, s%psi(:, :, k), s%h)
+      end do
+      call orthonormalise(s, s%psi(:, :, k))
+      call add_density(s, s%psi(:, :, k))
+    end do
+    call finish_density(s)
+  end subroutine scf_step
+
+  subroutine apply_at(s, ffts, k)
+    type(state_t), intent(inout) :: s
+    type(pair_ffts_t), intent(inout) :: ffts
+    integer, intent(in) :: k
+    call choose_kpoint(s, k)
+    call apply_hamiltonian(s, s%psi(:, :, k), s%h)
+    if (.not. s%crystal%hybrid) return
+    call apply_exchange(s, ffts, s%psi(:, :, k), s%hp)
+    s%h = s%h + s%hp
+  end subroutine apply_at
+
+  !> Exact exchange of the occupied bands among themselves: Hartree, my bands' part.
+  function exchange_step(s, ffts) result(energy)
+    type(state_t), intent(inout) :: s
+    type(pair_ffts_t), intent(inout) :: ffts
+    real(dp) :: energy
+    call apply_exchange(s, ffts, s%psi(:, :, 1), s%hp)
+    energy = exchange_energy(s, s%psi(:, :, 1), s%hp)
+  end function exchange_step
+
+  !> Eigenvalues of H among the bands as they stand, and the largest residual of my occupied bands:
+  !> Hartree.
+  subroutine evaluate(s, ffts, residual)
+    type(state_t), intent(inout) :: s
+    type(pair_ffts_t), intent(inout) :: ffts
+    real(dp), intent(out) :: residual
+    real(dp), allocatable :: norms(:)
+    integer :: k
+    residual = 0
+    call sum_one_centre_terms(s)
+    do k = 1, s%crystal%kpoints
+      call apply_at(s, ffts, k)
+      call diagonalise_subspace(s, s%psi(:, :, k), s%h, s%energy(:, k))
+      norms = residual_norms(s, s%psi(:, :, k), s%h, s%energy(s%band, k))
+      residual = max(residual, maxval([0.0_dp, pack(norms, s%band <= s%occupied)]))
+    end do
+  end subroutine evaluate
+
+end module npar_scf

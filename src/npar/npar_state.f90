@@ -1,0 +1,151 @@
+! One choice of NPAR: the two-dimensional grid of ranks, and all that is kept on it.
+!
+! World rank r is in band group r / ncore, and there member r mod ncore of the team that shares each
+! band (ncore = ranks / NPAR).  Bands are dealt round the groups: band n is in group
+! mod(n - 1, NPAR).
+module npar_state
+  use, intrinsic :: iso_c_binding, only: c_double_complex, c_loc, c_null_ptr, c_ptr, c_size_t, &
+    dp => c_double
+  use mpi_f08, only: MPI_Comm
+  use bx_harness, only: bx_lap
+  use bx_transpose, only: bx_exchange_t, bx_fft_t
+  use npar_basis, only: basis_t
+  use npar_eigensolver, only: eigensolver_t
+  use npar_model, only: crystal_t, spectrum_t
+  implicit none (type, external)
+  private
+  public :: knobs_t, state_t, lap, wiped, flat
+  public :: bands_of, dealt
+
+  !> Numbers of the phases, in the order of their names in npar_kernel; the first five are those of
+  !> the transpose library.
+  integer(c_size_t), parameter, public :: phase_kinetic = 5, phase_nonlocal = 6, &
+    phase_redistribute = 7, phase_subspace = 8, phase_reduce = 9, phase_diagonalise = 10, &
+    phase_rotate = 11, phase_update = 12, phase_paw = 13, phase_paw_wait = 14, phase_paw_sum = 15, &
+    phase_density = 16, phase_zeroing = 17, phase_exchange = 18, phase_pair_fft = 19
+  integer, parameter, public :: batch = 4 !< fields of the transpose library's plan
+
+  !> What a method does its way.
+  type :: knobs_t
+    logical :: emulated = .false. !< collectives by point-to-point messages
+    logical :: paw_alltoall = .false. !< D_ij summed by two MPI_Alltoall
+    logical :: zeroing = .false. !< work arrays zeroed before they are written over
+    character(16) :: linear_algebra = "lapack"
+    character(16) :: transpose = "alltoallv"
+  end type knobs_t
+
+  type :: state_t
+    type(c_ptr) :: run = c_null_ptr
+    type(crystal_t) :: crystal
+    type(spectrum_t), pointer :: spectra(:) => null()
+    integer :: occupied = 0
+    integer :: inner = 2 !< residual minimisations a step
+    type(knobs_t) :: knobs
+    logical :: failed = .false. !< a factorisation did not exist
+
+    type(MPI_Comm) :: world, team, across !< across: the like members of all groups
+    integer :: ranks = 1, rank = 0, npar = 1, ncore = 1, group = 0, member = 0
+
+    type(basis_t) :: basis
+    integer, allocatable :: band(:) !< global numbers of my bands
+    integer, allocatable :: slice(:) !< (0:npar) first plane wave of each group's slice, from 0
+    integer :: k = 0 !< the k-point that `kinetic` and `beta` are of
+    real(dp), allocatable :: kinetic(:) !< (2 * waves)
+    real(dp), allocatable :: beta(:, :) !< (2 * waves, projectors)
+    real(dp), pointer, contiguous :: d(:, :, :) => null() !< (channels, channels, atoms): Hartree
+    real(dp), pointer, contiguous :: psi(:, :, :) => null() !< (2 * waves, my bands, k-points)
+    real(dp), pointer, contiguous :: h(:, :) => null(), p(:, :) => null(), hp(:, :) => null()
+    real(dp), allocatable :: projection(:, :, :) !< (1 or 2 * projectors, my bands, 2)
+    real(dp), allocatable :: energy(:, :) !< (bands, k-points): Hartree
+    real(dp), pointer, contiguous :: wide(:, :) => null(), wide_h(:, :) => null(), &
+      spare(:, :) => null()
+    real(dp), allocatable :: buffer(:) !< between the two layouts
+    real(dp), pointer, contiguous :: matrix(:, :) => null() !< (bands or 2 * bands, bands)
+    type(eigensolver_t) :: solver(3)
+
+    type(bx_fft_t) :: fft !< of my team
+    type(bx_exchange_t) :: exchange !< as the knobs say
+    real(dp), pointer, contiguous :: potential(:, :, :) => null() !< (nx, ny, planes): Hartree
+    real(dp), pointer, contiguous :: ionic(:, :, :) => null() !< without the density's part
+    real(dp), pointer, contiguous :: density(:, :, :) => null() !< goes in: electrons a box
+    real(dp), pointer, contiguous :: density_out(:, :, :) => null(), &
+      density_exact(:, :, :) => null()
+  contains
+    procedure :: waves => stored_waves
+    procedure :: factor => reals_an_element
+  end type state_t
+
+  interface wiped
+    module procedure wiped_reals, wiped_field
+  end interface wiped
+
+  interface
+    subroutine npar_wipe(memory, bytes) bind(C)
+      import :: c_ptr, c_size_t
+      implicit none (type, external)
+      type(c_ptr), value :: memory
+      integer(c_size_t), value :: bytes
+    end subroutine npar_wipe
+  end interface
+
+contains
+
+  pure function stored_waves(self) result(n)
+    class(state_t), intent(in) :: self
+    integer :: n
+    n = self%basis%waves
+  end function stored_waves
+
+  !> 1 for real matrices (gamma), 2 for complex ones.
+  pure function reals_an_element(self) result(n)
+    class(state_t), intent(in) :: self
+    integer :: n
+    n = merge(1, 2, self%crystal%gamma)
+  end function reals_an_element
+
+  !> Number of a group's bands.
+  pure function bands_of(bands, npar, group) result(n)
+    integer, intent(in) :: bands, npar, group
+    integer :: n
+    n = (bands - group + npar - 1)/npar
+  end function bands_of
+
+  !> (0:parts) where each part of `things` begins, as evenly as can be.
+  pure function dealt(things, parts) result(first)
+    integer, intent(in) :: things, parts
+    integer :: first(0:parts), i
+    first = [(things/parts*i + min(i, mod(things, parts)), i=0, parts)]
+  end function dealt
+
+  !> The time since the last lap was this phase's.
+  subroutine lap(s, phase)
+    type(state_t), intent(in) :: s
+    integer(c_size_t), intent(in) :: phase
+    call bx_lap(s%run, phase)
+  end subroutine lap
+
+  !> What --zeroing does to an array that is about to be overwritten.
+  subroutine wiped_reals(s, array)
+    type(state_t), intent(in) :: s
+    real(dp), intent(inout), target, contiguous :: array(:)
+    if (s%knobs%zeroing .and. size(array) > 0) then
+      call npar_wipe(c_loc(array), 8_c_size_t*size(array, kind=c_size_t))
+    end if
+  end subroutine wiped_reals
+
+  subroutine wiped_field(s, array)
+    type(state_t), intent(in) :: s
+    complex(c_double_complex), intent(inout), target, contiguous :: array(:, :)
+    if (s%knobs%zeroing .and. size(array) > 0) then
+      call npar_wipe(c_loc(array), 16_c_size_t*size(array, kind=c_size_t))
+    end if
+  end subroutine wiped_field
+
+  !> A matrix as one vector.
+  function flat(matrix) result(vector)
+    real(dp), intent(in), target, contiguous :: matrix(:, :)
+    real(dp), pointer, contiguous :: vector(:)
+    vector(1:size(matrix)) => matrix
+  end function flat
+
+end module npar_state

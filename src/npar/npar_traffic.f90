@@ -1,0 +1,121 @@
+! What one self-consistent-field step sends, from the sizes alone: messages and bytes of all ranks,
+! counted as the harness counts them (bx.h), without what eigensolver libraries send.
+module npar_traffic
+  use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
+  use bx_transpose, only: bx_counts, bx_way_forward, bx_way_inverse
+  use npar_basis, only: basis_t, make_basis
+  use npar_collectives, only: traffic_of_alltoall_sum, traffic_of_broadcast, traffic_of_exchange, &
+    traffic_of_sum, traffic_t, operator(+), operator(*)
+  use npar_hamiltonian, only: fields_of
+  use npar_model, only: projectors_per_atom
+  use npar_state, only: bands_of, dealt, state_t
+  implicit none (type, external)
+  private
+  public :: traffic_of_step
+
+contains
+
+  !> Of scf_step with the state's knobs.
+  function traffic_of_step(s) result(total)
+    type(state_t), intent(in) :: s
+    type(traffic_t) :: total
+    integer :: group, k
+    total = one_centre(s)
+    do k = 1, s%crystal%kpoints
+      do group = 0, s%npar - 1
+        total = total + within_team(s, bands_of(s%crystal%bands, s%npar, group), &
+                                    bands_of(s%occupied, s%npar, group))
+      end do
+      total = total + among_groups(s)
+    end do
+    if (s%npar > 1) total = total + density(s)
+  end function traffic_of_step
+
+  function one_centre(s) result(traffic)
+    type(state_t), intent(in) :: s
+    type(traffic_t) :: traffic
+    integer :: n
+    n = projectors_per_atom**2*s%crystal%atoms
+    if (s%knobs%paw_alltoall) then
+      traffic = traffic_of_alltoall_sum(n, s%ranks, s%knobs%emulated)
+    else
+      traffic = traffic_of_sum(n, s%ranks, s%knobs%emulated)
+    end if
+  end function one_centre
+
+  !> One team's FFT exchanges and sums at one k-point.
+  function within_team(s, bands, occupied) result(traffic)
+    type(state_t), intent(in) :: s
+    integer, intent(in) :: bands, occupied
+    type(traffic_t) :: traffic, there, back
+    integer :: applications, fields, pairs, group
+    applications = 1 + s%inner
+    there = exchanged(s, bx_way_forward)
+    back = exchanged(s, bx_way_inverse)
+    fields = fields_of(s%crystal, bands)
+    traffic = (there + back)*(applications*fields) + there*fields_of(s%crystal, occupied)
+    if (s%crystal%hybrid) then ! every rank transforms its own bands and all occupied ones
+      pairs = 0
+      do group = 0, s%npar - 1
+        pairs = pairs + fields_of(s%crystal, bands_of(s%occupied, s%npar, group))
+      end do
+      traffic = traffic + there*(fields + pairs) + back*fields
+    end if
+    traffic = traffic + traffic_of_sum(s%factor()*s%crystal%projectors()*bands, s%ncore, &
+                                       s%knobs%emulated)*applications
+    ! each minimisation: energies, then the residual's length along the direction
+    traffic = traffic + traffic_of_sum(3*bands, s%ncore, s%knobs%emulated)*2*s%inner
+  end function within_team
+
+  function exchanged(s, way) result(traffic)
+    type(state_t), intent(in) :: s
+    integer(c_int), intent(in) :: way
+    type(traffic_t) :: traffic
+    call bx_counts(s%fft, trim(s%knobs%transpose), way, traffic%messages, traffic%bytes)
+  end function exchanged
+
+  !> Six redistributions, two matrices, and the occupied bands of a hybrid calculation.
+  function among_groups(s) result(traffic)
+    type(state_t), intent(in) :: s
+    type(traffic_t) :: traffic, matrix
+    integer :: member, from, to, group, first(0:s%npar), length(0:s%npar - 1, 0:s%npar - 1)
+    type(basis_t) :: basis
+    matrix = traffic_of_sum(s%factor()*s%crystal%bands**2, s%ranks, .false.)
+    traffic = traffic_of_sum(s%factor()*s%crystal%bands**2, s%ranks, s%knobs%emulated)*2
+    ! eigenvectors that all ranks have solved for are put together by a sum
+    if (s%knobs%linear_algebra /= "lapack") traffic = traffic + matrix
+    if (s%npar == 1) return
+    do member = 0, s%ncore - 1
+      basis = make_basis(s%crystal, s%ncore, member)
+      first = dealt(basis%waves, s%npar)
+      do to = 0, s%npar - 1
+        do from = 0, s%npar - 1
+          length(from, to) = 2*(first(to + 1) - first(to))*bands_of(s%crystal%bands, s%npar, from)
+        end do
+      end do
+      ! three there, three back
+      traffic = traffic + (traffic_of_exchange(length, s%knobs%emulated) &
+                           + traffic_of_exchange(transpose(length), s%knobs%emulated))*3
+      if (.not. s%crystal%hybrid) cycle
+      do group = 0, s%npar - 1
+        traffic = traffic + traffic_of_broadcast( &
+                  2*basis%waves*bands_of(s%occupied, s%npar, group), s%npar)
+      end do
+    end do
+  end function among_groups
+
+  !> The density of a team's planes, from every group to every group.
+  function density(s) result(traffic)
+    type(state_t), intent(in) :: s
+    type(traffic_t) :: traffic
+    integer :: member, planes(0:s%ncore)
+    traffic = traffic_t(0.0_dp, 0.0_dp)
+    planes = dealt(s%crystal%grid(3), s%ncore)
+    do member = 0, s%ncore - 1
+      traffic = traffic + traffic_of_sum(s%crystal%grid(1)*s%crystal%grid(2) &
+                                         *(planes(member + 1) - planes(member)), s%npar, &
+                                         s%knobs%emulated)
+    end do
+  end function density
+
+end module npar_traffic

@@ -1,0 +1,272 @@
+"""bisection-npar as it is run: every grid of ranks and knob, refusals, the split run, checkpoints.
+
+Usage: test_npar.py KERNEL FAULTY-KERNEL
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from kernel_run import MPIEXEC, checks, run
+
+KERNEL, FAULTY = sys.argv[1:3]
+QUICK = ("--repeats", "1", "--block", "1", "--planner", "estimate")
+SMALL = ("--bands", "9", "--atoms", "1", "--box", "8", "--cutoff", "15.2", *QUICK)
+HYBRID = ("--case", "mini2", *QUICK, "--iterations", "3")
+KNOBS = {"emulated", "paw-alltoall", "zeroing", "scalapack", "elpa", "node-aware"}
+
+
+def entries(out):
+    return {entry["method"]: entry for entry in out.result["results"]}
+
+
+def text(out):
+    return out.stdout + out.stderr
+
+
+class Sweep(unittest.TestCase):
+    def test_every_grid_of_ranks_and_knob(self):
+        for ranks in (1, 2, 3, 4, 6, 8):
+            for more in ((), ("--kpoints", "2"), ("--ranks-per-node", "2")):
+                with self.subTest(ranks=ranks, more=more):
+                    out = run(KERNEL, ranks, *SMALL, *more)
+                    self.assertEqual(out.code, 0, text(out))
+                    divisors = {f"npar-{n}" for n in range(1, ranks + 1) if ranks % n == 0}
+                    found = entries(out)
+                    self.assertEqual(set(found), divisors | KNOBS)
+                    for method in divisors | KNOBS - {"elpa"}:
+                        self.assertTrue(found[method]["verification"]["passed"], method)
+                        agreement = checks(out, method)["agreement"]
+                        self.assertEqual(agreement["tolerance"], 1e-10)
+
+    def test_from_far_away_it_converges_to_the_same_energies(self):
+        far = ("--noise", "0.02", "--iterations", "80")
+        for ranks, more in ((2, ()), (3, ("--kpoints", "2"))):
+            with self.subTest(ranks=ranks):
+                out = run(KERNEL, ranks, *SMALL, *far, *more)
+                self.assertEqual(out.code, 0, text(out))
+
+    def test_hybrid_fixes_npar(self):
+        out = run(KERNEL, 3, *HYBRID)
+        self.assertEqual(out.code, 0, text(out))
+        found = entries(out)
+        self.assertIn("fixes NPAR at the number of ranks", found["npar-1"]["why"])
+        self.assertTrue(found["npar-3"]["verification"]["passed"])
+        self.assertLess(checks(out, "npar-3")["exchange"]["error"], 1e-10)
+
+    def test_more_ranks_than_atoms_planes_and_bands(self):
+        out = run(
+            KERNEL, 16, *SMALL, "--bands", "5", "--grid", "16,16,16",
+            "--method", "npar-1,npar-8,npar-16,paw-alltoall",
+        )  # fmt: skip
+        self.assertEqual(out.code, 0, text(out))
+        self.assertEqual(out.result["details"]["idle_ranks"], 15)
+        idle = entries(out)["npar-8"]["metrics"]["idle_share"]
+        self.assertAlmostEqual(idle["value"], 15 / 16)
+
+    def test_knobs_as_options(self):
+        for more in (
+            ("--collectives", "emulated", "--paw-reduce", "alltoall", "--zeroing", "on"),
+            ("--linear-algebra", "scalapack", "--kpoints", "3"),
+            ("--npar", "2", "--gamma", "--minimisations", "3"),
+        ):
+            with self.subTest(more=more):
+                out = run(KERNEL, 4, *SMALL, *more)
+                self.assertEqual(out.code, 0, text(out))
+        out = run(KERNEL, 4, *SMALL, "--npar", "2")
+        self.assertEqual(entries(out)["npar-2"]["metrics"]["ratio_base"]["value"], 1)
+        self.assertIn("--npar 2", entries(out)["npar-4"]["why"])
+
+    def test_every_transpose_method(self):
+        for method in (
+            "alltoallv", "p2p", "padded", "shm", "shm-padded", "gather-scatter", "direct",
+            "alltoallw", "leaders", "overlap",
+        ):  # fmt: skip
+            with self.subTest(method=method):
+                out = run(
+                    KERNEL, 4, *SMALL, "--transpose", method, "--ranks-per-node", "2",
+                    "--method", "npar-1,npar-2",
+                )  # fmt: skip
+                self.assertEqual(out.code, 0, text(out))
+
+    def test_threads(self):
+        out = run(KERNEL, 2, *SMALL, threads=2)
+        self.assertEqual(out.code, 0, text(out))
+
+    def test_the_best_and_the_profile(self):
+        out = run(KERNEL, 4, *SMALL, "--repeats", "3", "--profile", "--separate-waiting")
+        best = out.result["best"]["npar"]
+        self.assertEqual(entries(out)[best]["metrics"]["ratio_best"]["value"], 1)
+        self.assertNotIn("ratio_best", entries(out)["zeroing"]["metrics"])
+        profile = entries(out)["npar-1"]["profile"]
+        self.assertAlmostEqual(profile["user"] + profile["library"] + profile["MPI"], 1)
+        names = [part["name"] for part in profile["parts"]]
+        self.assertEqual(len(names), len(set(names)))
+        for name in ("MPI_Allreduce", "waiting for MPI_Allreduce", "MPI_Alltoallv", "fft2d"):
+            self.assertIn(name, names)
+        scalapack = [part["name"] for part in entries(out)["scalapack"]["profile"]["parts"]]
+        self.assertTrue([name for name in scalapack if "(ScaLAPACK)" in name], scalapack)
+        self.assertIn("time of npar-2, mean over ranks", out.stdout)
+
+
+class Wrong(unittest.TestCase):
+    def test_a_broken_exchange_is_found(self):
+        for way in ("forward", "inverse"):
+            with self.subTest(way=way):
+                out = run(FAULTY, 2, *SMALL, BX_FAULT="swap", BX_FAULT_WAY=way)
+                self.assertEqual(out.code, 1, text(out))
+                self.assertFalse(checks(out, "npar-1")["eigenvalues"]["passed"])
+
+    def test_refusals(self):
+        for ranks, arguments, words in (
+            (4, ("--npar", "3"), "--npar 3: does not divide the 4 ranks; choose from 1, 2, 4"),
+            (4, ("--npar", "8"), "choose from 1, 2, 4"),
+            (2, ("--case", "mini2", "--npar", "1"),
+             "a hybrid functional fixes NPAR at the number of ranks, 2"),
+            (1, ("--functional", "lda"), "--functional lda: unknown; choose from gga, hybrid"),
+            (1, ("--collectives", "none"), "choose from mpi, emulated"),
+            (1, ("--paw-reduce", "x"), "choose from allreduce, alltoall"),
+            (1, ("--zeroing", "maybe"), "choose from on, off"),
+            (1, ("--linear-algebra", "magma"), "choose from lapack, scalapack"),
+            (1, ("--transpose", "magic"), "choose from alltoallv, p2p"),
+            (1, ("--gamma", "--kpoints", "2"), "one or the other"),
+            (1, ("--functional", "hybrid", "--kpoints", "2"), "for real waves only"),
+            (1, ("--box", "a"), "--box a: not L or LX,LY,LZ"),
+            (1, ("--box", "1,2"), "--box 1,2: not L or LX,LY,LZ"),
+            (1, ("--grid", "8,44,44", "--cutoff", "13"), "too small for the cutoff"),
+            (1, ("--bands", "3000"), "--bands 3000 --atoms 16: too many for a cutoff"),
+            (1, ("--atoms", "500"), "--atoms 500: too many for a cutoff"),
+            (1, ("--bands", "1"), "--bands 1: not a whole number from 2"),
+            (1, ("--kpoints", "0"), "--kpoints 0: not a whole number from 1"),
+            (1, ("--case", "mini2", "--split-calculation", "1"), "needs --checkpoint FILE"),
+            (1, ("--checkpoint", "x"), "goes with --split-calculation 1 or 2"),
+            (1, ("--split-calculation", "1", "--checkpoint", "x"), "--functional hybrid"),
+            (2, ("--case", "mini2", "--split-calculation", "1", "--checkpoint", "x"),
+             "needs one method"),
+            (1, ("--case", "bench9"), "--case bench9: unknown"),
+            (1, ("--method", "npar-2"), "--method npar-2: unknown"),
+        ):  # fmt: skip
+            with self.subTest(arguments=arguments):
+                out = run(KERNEL, ranks, *arguments)
+                self.assertEqual(out.code, 2, text(out))
+                self.assertIn(words, out.stderr)
+                self.assertIsNone(out.result)
+
+
+class Split(unittest.TestCase):
+    """Diagonalisation, checkpoint, and exchange from it (finding G21)."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.file = Path(self.folder.name, "bands.h5")
+
+    def part(self, number, ranks, *more):
+        file = ("--checkpoint", str(self.file)) if number else ()
+        one = ("--method", f"npar-{ranks}", "--split-calculation", str(number))
+        return run(KERNEL, ranks, *HYBRID, *one, *file, *more)
+
+    def refused(self, *words, ranks=2, more=()):
+        out = self.part(2, ranks, *more)
+        self.assertEqual(out.code, 2, text(out))
+        for word in (str(self.file), *words):
+            self.assertIn(word, out.stderr)
+
+    def test_in_two_parts_as_in_one(self):
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                whole, first, second = (self.part(number, ranks) for number in (0, 1, 2))
+                for out in (whole, first, second):
+                    self.assertEqual(out.code, 0, text(out))
+                self.assertEqual(
+                    whole.result["details"]["exchange_energy"].hex(),
+                    second.result["details"]["exchange_energy"].hex(),
+                )
+
+    def test_what_is_no_checkpoint_of_this_calculation(self):
+        self.refused("No such file")
+        self.file.write_text("not HDF5")
+        self.refused("not an HDF5 file, or truncated")
+        self.assertEqual(self.part(1, 2).code, 0)
+        good = self.file.read_bytes()
+        self.refused("its ranks is 2, here it is 3", ranks=3)
+        self.refused("its bands is 16, here it is 12", more=("--bands", "12"))
+        self.refused("its seed is 1, here it is 5", more=("--seed", "5"))
+        self.file.write_bytes(good[: len(good) // 2])
+        self.refused("not an HDF5 file, or truncated")
+        self.file.write_bytes(good.replace(b"npar-checkpoint-1", b"npar-checkpoint-9"))
+        self.refused("not a checkpoint of bisection-npar")
+        damaged = bytearray(good)
+        damaged[len(good) // 2] ^= 1
+        self.file.write_bytes(damaged)
+        self.refused("is damaged")
+        self.file.write_bytes(good)
+        self.assertEqual(self.part(2, 2).code, 0)
+
+    def test_a_place_that_cannot_be_written(self):
+        self.file = Path(self.folder.name, "missing", "bands.h5")
+        out = self.part(1, 2)
+        self.assertEqual(out.code, 1, text(out))
+        self.assertIn("cannot be written", text(out))
+
+    def test_killed_while_writing(self):
+        self.assertEqual(self.part(1, 2).code, 0)
+        good = self.file.read_bytes()
+        partial = Path(f"{self.file}.partial")
+        caught = 0
+        for _ in range(5):
+            environment = {
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            }
+            process = subprocess.Popen(
+                [
+                    *MPIEXEC,
+                    "-n",
+                    "2",
+                    KERNEL,
+                    *HYBRID,
+                    "--iterations",
+                    "1",
+                    "--bands",
+                    "120",
+                    "--atoms",
+                    "1",
+                    "--cutoff",
+                    "30",
+                    "--method",
+                    "npar-2",
+                    "--split-calculation",
+                    "1",
+                    "--checkpoint",
+                    str(self.file),
+                ],
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            while process.poll() is None and not partial.exists():
+                time.sleep(0.0005)
+            caught += process.poll() is None
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            time.sleep(0.2)  # mpirun's ranks are of its group, and end with it
+            if self.file.read_bytes() != good:
+                self.assertFalse(partial.exists(), "the file changed, and a part is left")
+                self.file.write_bytes(good)  # it was whole before it was killed: try again
+            partial.unlink(missing_ok=True)
+        self.assertGreater(caught, 0, "it was never caught writing")
+        self.assertEqual(self.part(2, 2).code, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

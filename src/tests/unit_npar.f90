@@ -1,0 +1,154 @@
+! The closed form of the NPAR kernel against dense diagonalisation of the same Hamiltonian, written
+! down plane wave by plane wave; and what its distribution promises.
+program unit_npar
+  use, intrinsic :: iso_c_binding, only: dp => c_double
+  use, intrinsic :: iso_fortran_env, only: error_unit
+  use npar_basis, only: basis_t, count_plane_waves, make_basis, weight_outside
+  use npar_blas, only: dsyevd
+  use npar_cases, only: nice_size, read_box
+  use npar_model, only: crystal_t, depth, householder, projectors_per_atom, solve_spectra, &
+    sorted, spectrum_t
+  use npar_paw, only: idle_ranks
+  implicit none (type, external)
+  integer :: failures = 0
+
+  call test_small_things()
+  call test_distribution()
+  call test_closed_form(crystal_t(bands=12, atoms=1, grid=20, box=7.0_dp, cutoff=20.0_dp))
+  call test_closed_form(crystal_t(bands=8, atoms=1, kpoints=2, grid=20, &
+                                  box=[7.0_dp, 6.5_dp, 8.0_dp], cutoff=20.0_dp, gamma=.false.))
+  call test_exchange()
+  if (failures > 0) error stop 1
+
+contains
+
+  subroutine check(condition, text)
+    logical, intent(in) :: condition
+    character(*), intent(in) :: text
+    if (condition) return
+    failures = failures + 1
+    write (error_unit, "('unit_npar: wrong: ', a)") text
+  end subroutine check
+
+  subroutine test_small_things()
+    call check(all(sorted([3.0_dp, 1.0_dp, 2.0_dp, 1.0_dp]) == [2, 4, 3, 1]), "sorted")
+    call check(nice_size(11) == 12 .and. nice_size(13) == 14 .and. nice_size(97) == 98, "nice_size")
+    call check(all(read_box("2,3,4.5") > [1.9_dp, 2.9_dp, 4.4_dp]), "box of three")
+    call check(all(read_box("2") > 1.9_dp), "box of one")
+    call check(all(.not. read_box("2,3") > 0), "box of two")
+    call check(all(.not. read_box("2,x,3") > 0), "box of letters")
+    call check(all(.not. read_box("-2") > 0), "box below zero")
+    ! Catlow et al. (2010): three quarters idle for 64 atoms on 256 cores, 1298 of 2048 for 750
+    call check(idle_ranks(64, 256) == 192, "idle ranks of benchmark 1")
+    call check(idle_ranks(750, 2048) == 1298, "idle ranks of benchmark 5")
+    call check(idle_ranks(64, 32) == 0, "no idle ranks")
+  end subroutine test_small_things
+
+  !> Every plane wave has one owner, whatever the number of ranks, also more than columns.
+  subroutine test_distribution()
+    type(crystal_t) :: crystal
+    type(basis_t) :: basis
+    integer, allocatable :: seen(:, :, :)
+    integer, allocatable :: g(:, :)
+    integer :: ranks(6), r, i, me, waves(0:63), gamma
+    ranks = [1, 2, 3, 5, 8, 64]
+    do gamma = 0, 1
+      crystal = crystal_t(bands=4, atoms=1, grid=20, box=7.0_dp, cutoff=3.0_dp, gamma=gamma == 1)
+      do r = 1, size(ranks)
+        allocate (seen(-9:9, -9:9, -9:9), source=0)
+        waves = 0
+        do me = 0, ranks(r) - 1
+          basis = make_basis(crystal, ranks(r), me)
+          g = basis%labels()
+          waves(me) = basis%waves
+          do i = 1, basis%waves
+            seen(g(1, i), g(2, i), g(3, i)) = seen(g(1, i), g(2, i), g(3, i)) + 1
+          end do
+        end do
+        call check(sum(waves) == count_plane_waves(crystal), "number of plane waves")
+        call check(maxval(seen) == 1, "one owner each")
+        if (ranks(r) <= 3) call check(maxval(waves) - minval(waves(:ranks(r) - 1)) <= 12, "balance")
+        deallocate (seen)
+      end do
+    end do
+  end subroutine test_distribution
+
+  subroutine test_closed_form(crystal)
+    type(crystal_t), intent(in) :: crystal
+    type(crystal_t) :: whole
+    type(spectrum_t), allocatable :: spectra(:)
+    type(basis_t) :: basis
+    real(dp), allocatable :: h(:, :), e(:), work(:)
+    integer, allocatable :: iwork(:)
+    integer :: occupied, k, n, info
+    real(dp) :: error
+    call solve_spectra(crystal, spectra, occupied)
+    whole = crystal
+    whole%gamma = .false. ! the whole sphere, in which the matrix is real
+    basis = make_basis(whole, 1, 0)
+    n = basis%waves
+    allocate (e(n), work(1 + 6*n), iwork(1))
+    do k = 1, size(spectra)
+      h = dense(crystal, spectra(k), basis%labels())
+      call dsyevd("N", "U", n, h, n, e, work, size(work), iwork, 1, info)
+      error = maxval(abs(e(:crystal%bands) - spectra(k)%energy(:crystal%bands)))
+      call check(info == 0 .and. error <= 1e-10_dp, "closed form against dense diagonalisation")
+      call check(weight_outside(crystal, spectra(k), spectra(k)%state(1)) < 1e-13_dp, "truncation")
+    end do
+  end subroutine test_closed_form
+
+  !> H(G, G'): kinetic energy, cosines between neighbours, projectors.
+  function dense(crystal, s, g) result(h)
+    type(crystal_t), intent(in) :: crystal
+    type(spectrum_t), intent(in) :: s
+    integer, intent(in) :: g(:, :)
+    real(dp), allocatable :: h(:, :), projector(:, :), state(:)
+    real(dp) :: q(3), v(projectors_per_atom)
+    integer :: i, j, d, atom, channel, n
+    n = size(g, 2)
+    q = crystal%quantum()
+    allocate (h(n, n), source=0.0_dp)
+    do j = 1, n
+      h(j, j) = sum(q*(g(:, j) + s%kpoint)**2)
+      do i = 1, n
+        if (sum(abs(g(:, i) - g(:, j))) /= 1) cycle
+        d = maxloc(abs(g(:, i) - g(:, j)), 1)
+        h(i, j) = depth(d)*q(d)
+      end do
+    end do
+    allocate (projector(n, projectors_per_atom))
+    do atom = 1, crystal%atoms
+      v = householder(atom)
+      do channel = 1, projectors_per_atom
+        i = (atom - 1)*projectors_per_atom + channel
+        state = [(s%wave(g(1, j), s%quantum(1, i), 1)*s%wave(g(2, j), s%quantum(2, i), 2) &
+                  *s%wave(g(3, j), s%quantum(3, i), 3), j=1, n)]
+        ! sum over mixtures of P_a D_ab P_b' = sum over states of shift |state><state|
+        projector(:, channel) = state
+      end do
+      do channel = 1, projectors_per_atom
+        i = (atom - 1)*projectors_per_atom + channel
+        do j = 1, n
+          h(:, j) = h(:, j) + s%shift(i)*projector(:, channel)*projector(j, channel)
+        end do
+      end do
+    end do
+    if (abs(norm2(v) - 1) > 1e-12_dp) failures = failures + 1
+  end function dense
+
+  !> The occupied plane waves of one shell: six neighbours of G = 0 and itself.
+  subroutine test_exchange()
+    type(crystal_t) :: crystal
+    type(spectrum_t), allocatable :: spectra(:)
+    integer :: occupied
+    real(dp) :: unit, expected
+    crystal = crystal_t(bands=10, atoms=1, grid=20, box=6.0_dp, cutoff=12.0_dp, hybrid=.true.)
+    call solve_spectra(crystal, spectra, occupied)
+    call check(occupied == 7, "whole shells are occupied")
+    ! pairs of G' and G at squared distances 1 (6 of them), 2 (12) and 4 (3), each in two orders
+    unit = -0.25_dp*4*acos(-1.0_dp)/6.0_dp**3/(2*acos(-1.0_dp)/6)**2
+    expected = unit*2*(6/1.0_dp + 12/2.0_dp + 3/4.0_dp)
+    call check(abs(spectra(1)%exchange/expected - 1) < 1e-13_dp, "exchange of two shells")
+  end subroutine test_exchange
+
+end program unit_npar
