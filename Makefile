@@ -20,11 +20,11 @@ endif
 
 .NOTPARALLEL:
 .PHONY: help setup setup-dev nightly test test-kernels test-sanitized test-python test-quick lint \
-    format bench clean
+    format bench bench-npar clean
 export TIMEFORMAT = -- $@: %0R s
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 	@echo "  SYSTEM=NAME    the machine to judge, a file of site-configs/ (default: generic, this machine)"
 	@echo "  ARGS='...'     further arguments for \`bisection run\`, or for ReFrame"
 
@@ -80,8 +80,11 @@ format: setup-dev ## apply the styles that lint asks for, as far as tools can
 	@find src -name '*.[ch]' -exec $(BIN)/clang-format -i {} +
 	@$(BIN)/fortitude check --quiet --fix --exit-zero src
 
-bench: setup ## compare the kernels with their peers: ratios with their spread
+bench: setup ## compare the transpose with its peers: ratios with their spread
 	@$(BISECTION) bench $(ARGS)
+
+bench-npar: setup ## the same for the NPAR kernel, beside Quantum ESPRESSO where it is installed
+	@$(BISECTION) bench-npar $(ARGS)
 
 clean: ## remove what can be made again; results stay
 	@cd $(HOME_DIR) 2>/dev/null && [ -e setup.lock ] && rm -rf venv build build-sanitize spack cache reframe/stage \

@@ -74,7 +74,7 @@ def act_bench(options):
     folder = Path(options.keep) if options.keep else home() / "cache" / "bench"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        executable = build()
+        executable = build("transpose")
         runs = {}
         for grid in options.grid or GRIDS:
             for ranks in RANKS:
@@ -88,24 +88,22 @@ def act_bench(options):
     return 0
 
 
-def build():
-    """The transpose executable, built by CMake in the folder that `make test` uses."""
+def build(kernel):
+    """A kernel's executable, built by CMake in the folder that `make test` uses."""
     target = home() / "build"
     # a build without its tests, which need more time than the kernel
     for command in (
         ["cmake", "-S", shown(ROOT / "src"), "-B", str(target), "-DCMAKE_BUILD_TYPE=Release"],
-        ["cmake", "--build", str(target), "-j", str(os.cpu_count()), "-t", "bisection-transpose"],
+        ["cmake", "--build", str(target), "-j", str(os.cpu_count()), "-t", f"bisection-{kernel}"],
     ):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode:
             raise BenchError(f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}")
-    return target / "transpose" / "bisection-transpose"
+    return target / kernel / f"bisection-{kernel}"
 
 
 def measure(executable, folder, grid, ranks, planner):
     """The results of the two launches: transforms, and exchanges alone."""
-    if not shutil.which("mpirun"):
-        raise BenchError("there is no mpirun on PATH")
     rounds = str(ROUNDS[grid])
     wisdom = str(folder / f"wisdom-{grid}-{ranks}-{planner}")
     common = ["--case", grid, "--bands", "1", "--planner", planner, "--wisdom", wisdom]
@@ -123,18 +121,31 @@ def measure(executable, folder, grid, ranks, planner):
     )
 
 
-def launch(executable, ranks, arguments, output):
-    environment = {
+def environment():
+    """One thread a rank; Open MPI runs for root."""
+    return {
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }
+
+
+def placement(ranks):
+    """Open MPI's options: a core each, or, where there are not as many, all shared."""
+    if ranks <= len(os.sched_getaffinity(0)):
+        return ["--bind-to", "core"]
+    return ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+
+
+def launch(executable, ranks, arguments, output):
     with contextlib.suppress(FileNotFoundError):
         output.unlink()
-    command = ["mpirun", "-n", str(ranks), "--bind-to", "core", str(executable), *arguments]
+    if not shutil.which("mpirun"):
+        raise BenchError("there is no mpirun on PATH")
+    command = ["mpirun", "-n", str(ranks), *placement(ranks), str(executable), *arguments]
     done = subprocess.run(
-        [*command, "--output", str(output)], env=environment, capture_output=True, text=True
+        [*command, "--output", str(output)], env=environment(), capture_output=True, text=True
     )
     if done.returncode:
         raise BenchError(f"{' '.join(command)} exited with {done.returncode}: {done.stderr[-500:]}")

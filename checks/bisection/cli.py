@@ -1,9 +1,9 @@
-"""The command line: bisection run|verdict|bench."""
+"""The command line: bisection run|verdict|advise|bench|bench-npar."""
 
 import argparse
 import sys
 
-from bisection import bench, run
+from bisection import advise, bench, bench_npar, run
 
 
 def parser():
@@ -12,7 +12,7 @@ def parser():
         prog="bisection", description="HPC acceptance and regression tests"
     )
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (run, bench):
+    for module in (run, advise, bench, bench_npar):
         module.add_commands(commands)
     return main
 

@@ -256,6 +256,9 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
     lock = variable(str, value="", loggable=True)
     software = variable(str, value="", loggable=True)
     not_applicable = variable(str, value="", loggable=True)
+    remark = variable(
+        str, value="", loggable=True
+    )  # what a person should know of a case that passed
 
     @run_after("init")
     def join_tiers(self):

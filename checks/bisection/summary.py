@@ -113,6 +113,7 @@ def explanations(verdict, rerun):
             lines.append(f"    {methods}: {cause}" if methods else f"    {cause}")
         lines.append(f"    again: {rerun(selection(verdict, cases))}")
         lines.append(f"    files: {cases[0].files}")
+    lines += [f"note: {case.place}: {case.remark}" for case in verdict.judged if case.remark]
     lines += disturbances(verdict)
     unfit = {case.cause for case in verdict.judged if case.verdict == NOT_APPLICABLE}
     lines += [f"not applicable: {cause}" for cause in sorted(unfit)]

@@ -63,6 +63,7 @@ class Case:
     verdict: str
     cause: str
     disturbed: float  # share of samples in which other processes took a core
+    remark: str  # what a person should know though nothing is wrong
     folders: list[str]  # where ReFrame left its files
     files: str = ""  # where they are kept
     metrics: list[Metric] = field(default_factory=list)
@@ -232,6 +233,7 @@ def _case(entry, entries, reasons):
         verdict=verdict,
         cause=cause,
         disturbed=entry.get("disturbed") or 0.0,
+        remark=entry.get("remark") or "",
         folders=[entry[name] for name in ("outputdir", "stagedir") if entry.get(name)],
         metrics=metrics,
         **text,

@@ -110,6 +110,10 @@ module npar_kernel
       real(c_double) :: bytes
     end function npar_resident
 
+    subroutine npar_name_libraries() bind(C)
+      implicit none (type, external)
+    end subroutine npar_name_libraries
+
     subroutine npar_set_blas_threads(threads) bind(C)
       import :: c_int
       implicit none (type, external)
@@ -269,6 +273,7 @@ contains
     call MPI_Comm_rank(world, rank)
     resident_before = npar_resident()
     call npar_set_blas_threads(bx_threads(run))
+    call npar_name_libraries()
     code = settle_knobs()
     if (code == bx_ok) code = settle_crystal()
     if (code == bx_ok) code = settle_npar()

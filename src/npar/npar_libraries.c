@@ -1,9 +1,14 @@
-/* Linear-algebra libraries: what Fortran cannot ask them for. */
-#include <mpi.h>
+/* Libraries: what Fortran cannot ask them for. */
+#include "bx.h"
+
+#include <hdf5.h>
+#include <stdio.h>
+#include <string.h>
 
 extern int Csys2blacs_handle(MPI_Comm comm);
 int npar_blacs_handle(MPI_Fint comm);
 void npar_set_blas_threads(int threads);
+void npar_name_libraries(void);
 
 int npar_blacs_handle(MPI_Fint comm) { return Csys2blacs_handle(MPI_Comm_f2c(comm)); }
 
@@ -11,6 +16,24 @@ int npar_blacs_handle(MPI_Fint comm) { return Csys2blacs_handle(MPI_Comm_f2c(com
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 extern void MKL_Set_Num_Threads(int threads) __attribute__((weak));
 extern void bli_thread_set_num_threads(long threads) __attribute__((weak));
+
+extern char *openblas_get_config(void) __attribute__((weak));
+
+/* Into the result, as far as they tell. */
+void npar_name_libraries(void)
+{
+    char version[64];
+    unsigned major, minor, release;
+    H5get_libversion(&major, &minor, &release);
+    snprintf(version, sizeof version, "%u.%u.%u", major, minor, release);
+    bx_library("hdf5", version);
+    if (openblas_get_config) { /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." */
+        snprintf(version, sizeof version, "%s", openblas_get_config());
+        char *space = strchr(version, ' '), *end = space ? strchr(space + 1, ' ') : NULL;
+        if (end) *end = '\0';
+        bx_library("openblas", space ? space + 1 : version);
+    }
+}
 
 void npar_set_blas_threads(int threads)
 {

@@ -21,6 +21,7 @@ KERNELS = {
         "serial",
     ),
     "alltoall-sweep": ("alltoall alltoallv", ""),
+    "npar": ("emulated paw-alltoall zeroing scalapack elpa node-aware", ""),
 }
 BASE_SECONDS = 1e-3
 
@@ -40,6 +41,8 @@ def traffic():
 def entry(method, baseline, point):
     seconds = BASE_SECONDS * (1 + (point or {"bytes": 0})["bytes"] / 1e5)
     metrics = {"time": metric(seconds, "s"), "ratio_alltoallv": metric(1.0, "ratio")}
+    metrics["ratio_best" if method.startswith("npar-") else "ratio_base"] = metric(1.0, "ratio")
+    metrics["idle_share"] = metric(0.0, "share")
     if point is None:
         metrics["ratio_serial"] = metric(0.6, "ratio")
         metrics["exchange_share"] = metric(0.3, "share")
@@ -88,6 +91,10 @@ def result(options, kernel):
     methods, baselines = (names.split() for names in KERNELS[kernel])
     points = [{"bytes": 1 << power} for power in range(3, 21)]
     ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+    groups = [n for n in range(1, ranks + 1) if ranks % n == 0] if kernel == "npar" else []
+    if options.case == "mini2":
+        groups = groups[-1:]
+    methods = [f"npar-{n}" for n in groups] + methods
     threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
     return {
         "schema": "bisection-result",
@@ -126,6 +133,7 @@ def result(options, kernel):
                 "after": {"mhz": None, "chain_ghz": 1.0},
             },
         },
+        "best": {"npar": f"npar-{groups[-1]}"} if groups else {},
         "results": [
             entry(method, method in baselines, point)
             for point in (points if kernel == "alltoall-sweep" else [None])
@@ -154,6 +162,13 @@ def set_metric(value, name="ratio_alltoallv"):
         of(made, method)["metrics"][name]["value"] = value
 
     return fault
+
+
+def other_best(made, method):
+    made["best"] = {"npar": method}
+    for entry in made["results"]:
+        if entry["method"].startswith("npar-") and entry["method"] != method:
+            entry["metrics"]["ratio_best"]["value"] = 1.07
 
 
 def no_metric(made, method):
@@ -198,6 +213,9 @@ FAULTS = {
     "exit-3": leave(3),
     "segv-after": leave(-signal.SIGSEGV),
     "slow": set_metric(2.5),
+    "slow-knob": set_metric(2.5, "ratio_base"),
+    "slow-choice": set_metric(2.5, "ratio_best"),
+    "other-best": other_best,
     "zero": set_metric(0.0),
     "inf": set_metric(math.inf),
     "null": set_metric(None),
@@ -226,7 +244,8 @@ def main():
     for where, name in json.loads(os.environ.get("FAKE_FAULTS", "{}")).items():
         if where == launch and name == "nothing":
             return 0
-        if where == launch or ("/" not in where and made["kernel"] == "transpose"):
+        has = any(entry["method"] == where for entry in made["results"])
+        if where == launch or ("/" not in where and has and made["kernel"] != "alltoall-sweep"):
             method = "p2p" if where == launch else where
             code = FAULTS[name](made, method=method) or code
     with open(options.output, "w", encoding="utf-8") as file:

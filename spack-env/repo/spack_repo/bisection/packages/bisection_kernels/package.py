@@ -22,6 +22,10 @@ class BisectionKernels(CMakePackage):
     depends_on("mpi")
     depends_on("fftw@3 +mpi +openmp precision=double")
     depends_on("cjson")
+    depends_on("blas")
+    depends_on("lapack")
+    depends_on("scalapack")
+    depends_on("hdf5 +mpi")
 
     def cmake_args(self):
         return [
