@@ -2,7 +2,7 @@
 module npar_hamiltonian
   use, intrinsic :: iso_c_binding, only: c_double_complex, dp => c_double
   use bx_transpose, only: bx_apply, bx_columns
-  use npar_blas, only: dgemm, zgemm
+  use npar_blas, only: dgemm
   use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, projectors_per_atom
   use npar_state, only: batch, flat, lap, phase_kinetic, phase_nonlocal, phase_reduce, &
@@ -17,21 +17,23 @@ contains
   subroutine choose_kpoint(s, k)
     type(state_t), intent(inout) :: s
     integer, intent(in) :: k
-    real(dp), allocatable :: energy(:), mixed(:)
+    real(dp), allocatable :: energy(:), state(:), mixed(:)
     real(dp) :: v(projectors_per_atom)
-    integer :: atom, i, first
+    integer :: atom, i, first, stride
     if (s%k == k) return
     s%k = k
     energy = s%basis%kinetic(s%crystal, s%spectra(k)%kpoint)
     s%kinetic(1::2) = energy
     s%kinetic(2::2) = energy
-    allocate (mixed(2*s%waves()))
+    stride = s%factor() ! of complex waves: projectors are real
+    allocate (mixed(size(s%beta, 1)), state(2*s%waves()))
     do atom = 1, s%crystal%atoms
       first = (atom - 1)*projectors_per_atom
       v = householder(atom)
       mixed = 0
       do i = 1, projectors_per_atom
-        call s%basis%exact(s%spectra(k), i + first, s%beta(:, first + i))
+        call s%basis%exact(s%spectra(k), i + first, state)
+        s%beta(:, first + i) = state(::stride)
         mixed = mixed + v(i)*s%beta(:, first + i)
       end do
       do i = 1, projectors_per_atom
@@ -130,53 +132,64 @@ contains
     end if
   end subroutine take_field
 
-  !> h = h + beta D beta' c.
+  !> h = h + beta D beta' c.  Projectors and D are real: a complex band goes as two real ones.
   subroutine add_nonlocal(s, c, h)
     type(state_t), intent(inout) :: s
     real(dp), intent(in), contiguous :: c(:, :)
     real(dp), intent(inout), contiguous :: h(:, :)
-    integer :: n, w, bands, atom, at
-    complex(dp), parameter :: one = 1, zero = 0
-    complex(dp) :: d(projectors_per_atom, projectors_per_atom)
+    integer :: n, rows, bands, atom, at, i
     n = s%crystal%projectors()
-    bands = size(c, 2)
-    w = s%waves()
+    rows = size(s%beta, 1)
+    bands = s%factor()*size(c, 2)
     if (s%knobs%zeroing) then
       call wiped(s, flat(s%projection(:, :, 1)))
       call lap(s, phase_zeroing)
     end if
     if (s%crystal%gamma) then
-      call dgemm("T", "N", n, bands, 2*w, 1.0_dp, s%beta, max(1, 2*w), c, max(1, 2*w), 0.0_dp, &
-                 s%projection(1, 1, 1), n)
+      call project(s, c, bands)
     else
-      call zgemm("C", "N", n, bands, w, one, s%beta, max(1, w), c, max(1, w), zero, &
-                 s%projection(1, 1, 1), n)
+      !$omp parallel do schedule(static)
+      do i = 1, size(c, 2)
+        s%parts(:, 2*i - 1) = c(1::2, i)
+        s%parts(:, 2*i) = c(2::2, i)
+      end do
+      call project(s, s%parts, bands)
     end if
     call lap(s, phase_nonlocal)
     call sum_over(flat(s%projection(:, :, 1)), s%team, s%knobs%emulated)
     call lap(s, phase_reduce)
     do atom = 1, s%crystal%atoms
       at = (atom - 1)*projectors_per_atom
-      if (s%crystal%gamma) then
-        call dgemm("N", "N", projectors_per_atom, bands, projectors_per_atom, 1.0_dp, &
-                   s%d(:, :, atom), projectors_per_atom, s%projection(at + 1, 1, 1), n, 0.0_dp, &
-                   s%projection(at + 1, 1, 2), n)
-      else
-        d = s%d(:, :, atom)
-        call zgemm("N", "N", projectors_per_atom, bands, projectors_per_atom, one, d, &
-                   projectors_per_atom, s%projection(2*at + 1, 1, 1), n, zero, &
-                   s%projection(2*at + 1, 1, 2), n)
-      end if
+      call dgemm("N", "N", projectors_per_atom, bands, projectors_per_atom, 1.0_dp, &
+                 s%d(:, :, atom), projectors_per_atom, s%projection(at + 1, 1, 1), n, 0.0_dp, &
+                 s%projection(at + 1, 1, 2), n)
     end do
     if (s%crystal%gamma) then
-      call dgemm("N", "N", 2*w, bands, n, 1.0_dp, s%beta, max(1, 2*w), s%projection(1, 1, 2), n, &
-                 1.0_dp, h, max(1, 2*w))
+      call dgemm("N", "N", rows, bands, n, 1.0_dp, s%beta, max(1, rows), s%projection(1, 1, 2), n, &
+                 1.0_dp, h, max(1, rows))
     else
-      call zgemm("N", "N", w, bands, n, one, s%beta, max(1, w), s%projection(1, 1, 2), n, one, h, &
-                 max(1, w))
+      call dgemm("N", "N", rows, bands, n, 1.0_dp, s%beta, max(1, rows), s%projection(1, 1, 2), n, &
+                 0.0_dp, s%parts, max(1, rows))
+      !$omp parallel do schedule(static)
+      do i = 1, size(c, 2)
+        h(1::2, i) = h(1::2, i) + s%parts(:, 2*i - 1)
+        h(2::2, i) = h(2::2, i) + s%parts(:, 2*i)
+      end do
     end if
     call lap(s, phase_nonlocal)
   end subroutine add_nonlocal
+
+  !> beta' c for so many real bands.
+  subroutine project(s, c, bands)
+    type(state_t), intent(inout) :: s
+    real(dp), intent(in), contiguous :: c(:, :)
+    integer, intent(in) :: bands
+    integer :: n, rows
+    n = s%crystal%projectors()
+    rows = size(s%beta, 1)
+    call dgemm("T", "N", n, bands, rows, 1.0_dp, s%beta, max(1, rows), c, max(1, rows), 0.0_dp, &
+               s%projection(1, 1, 1), n)
+  end subroutine project
 
   subroutine wipe_fields(s, count)
     type(state_t), intent(in) :: s

@@ -58,7 +58,8 @@ contains
     narrow = 2.0_dp*s%waves()*size(s%band)
     wide = 2.0_dp*(s%slice(s%group + 1) - s%slice(s%group))*bands
     bytes = narrow*(s%crystal%kpoints + 3) + 3*wide + merge(narrow, 0.0_dp, s%npar > 1)
-    bytes = bytes + 2.0_dp*s%waves()*(projectors + 1) + s%factor()*bands**2
+    bytes = bytes + 2.0_dp*s%waves()*(projectors/s%factor() + 1) + s%factor()*bands**2
+    if (.not. s%crystal%gamma) bytes = bytes + narrow ! the parts apart
     bytes = bytes + 2.0_dp*s%factor()*projectors*size(s%band)
     bytes = 8*bytes
   end function state_bytes
@@ -78,11 +79,12 @@ contains
     waves = s%waves()
     mine = size(s%band)
     here = s%slice(s%group + 1) - s%slice(s%group)
-    allocate (s%kinetic(2*waves), s%beta(2*waves, s%crystal%projectors()))
+    allocate (s%kinetic(2*waves), s%beta(2*waves/s%factor(), s%crystal%projectors()))
+    allocate (s%parts(merge(0, waves, s%crystal%gamma), merge(0, 2*mine, s%crystal%gamma)))
     allocate (s%d(projectors_per_atom, projectors_per_atom, s%crystal%atoms))
     allocate (s%psi(2*waves, mine, s%crystal%kpoints), s%h(2*waves, mine), s%p(2*waves, mine), &
               s%hp(2*waves, mine))
-    allocate (s%projection(s%factor()*s%crystal%projectors(), mine, 2))
+    allocate (s%projection(s%crystal%projectors(), s%factor()*mine, 2))
     allocate (s%energy(s%crystal%bands, s%crystal%kpoints))
     allocate (s%wide(2*here, s%crystal%bands), s%wide_h(2*here, s%crystal%bands), &
               s%spare(2*here, s%crystal%bands))

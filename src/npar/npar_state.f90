@@ -51,11 +51,13 @@ module npar_state
     integer, allocatable :: slice(:) !< (0:npar) first plane wave of each group's slice, from 0
     integer :: k = 0 !< the k-point that `kinetic` and `beta` are of
     real(dp), allocatable :: kinetic(:) !< (2 * waves)
-    real(dp), allocatable :: beta(:, :) !< (2 * waves, projectors)
+    !> (2 * waves, projectors); of complex waves, whose projectors are real, (waves, projectors)
+    real(dp), allocatable :: beta(:, :)
+    real(dp), allocatable :: parts(:, :) !< (waves, 2 * my bands) complex bands, parts apart
     real(dp), pointer, contiguous :: d(:, :, :) => null() !< (channels, channels, atoms): Hartree
     real(dp), pointer, contiguous :: psi(:, :, :) => null() !< (2 * waves, my bands, k-points)
     real(dp), pointer, contiguous :: h(:, :) => null(), p(:, :) => null(), hp(:, :) => null()
-    real(dp), allocatable :: projection(:, :, :) !< (1 or 2 * projectors, my bands, 2)
+    real(dp), allocatable :: projection(:, :, :) !< (projectors, 1 or 2 * my bands, 2)
     real(dp), allocatable :: energy(:, :) !< (bands, k-points): Hartree
     real(dp), pointer, contiguous :: wide(:, :) => null(), wide_h(:, :) => null(), &
       spare(:, :) => null()
