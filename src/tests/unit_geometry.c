@@ -85,6 +85,53 @@ static void test_scattered_nodes(void)
     bx_geometry_free(g);
 }
 
+/* Columns in any order on any ranks, some without: by rank, ascending within each; largest blocks
+ * are not the first rank's. */
+static void test_scattered_columns(void)
+{
+    static const int64_t GRID[3] = {4, 3, 5};
+    static const int XY[6] = {11, 2, 7, 0, 5, 3}, OWNER[6] = {3, 1, 3, 3, 1, 3};
+    bx_geometry *g = bx_geometry_create_columns(GRID, 6, XY, OWNER, 5, NULL, 2);
+    static const int FIRST[6] = {0, 0, 2, 2, 6, 6}, SORTED[6] = {2, 5, 0, 3, 7, 11};
+    CHECK(g->columns == 6);
+    for (int r = 0; r <= 5; r++) CHECK(g->column_first[r] == FIRST[r]);
+    for (int s = 0; s < 6; s++) CHECK(g->column_xy[s] == SORTED[s]);
+    CHECK(g->plane_first[5] == 5 && bx_planes_of(g, 0) == 1);
+    CHECK(bx_largest_block(g) == 4);
+    CHECK(bx_block(g, BX_FORWARD, 3, 0) == 4 && bx_block(g, BX_FORWARD, 0, 3) == 0);
+    CHECK(bx_count_every_pair(g, BX_FORWARD, 0).messages == 20);
+    CHECK(bx_count_nonempty_pairs(g, BX_FORWARD, 0).messages == 8); /* two ranks to four each */
+    CHECK(bx_count_nonempty_pairs(g, BX_INVERSE, 0).bytes == 16 * 6 * 4);
+    CHECK(bx_count_padded(g, BX_FORWARD, 0).bytes == 16 * 20 * 4);
+    CHECK(bx_count_nodes(g, BX_FORWARD, 0).bytes == 16 * (2 * 3 + 4 * 3));
+    bx_geometry_free(g);
+}
+
+/* The same columns by radius and by name are the same geometry. */
+static void test_same_either_way(void)
+{
+    bx_geometry *a = bx_geometry_create(CNT40, 205, 7, NULL, 3);
+    int *owner = malloc((size_t)a->columns * sizeof *owner);
+    for (int r = 0; r < 7; r++)
+        for (int s = a->column_first[r]; s < a->column_first[r + 1]; s++) owner[s] = r;
+    bx_geometry *b = bx_geometry_create_columns(CNT40, a->columns, a->column_xy, owner, 7, NULL, 3);
+    for (int r = 0; r <= 7; r++) CHECK(a->column_first[r] == b->column_first[r]);
+    for (int s = 0; s < a->columns; s++) CHECK(a->column_xy[s] == b->column_xy[s]);
+    CHECK(a->nodes == b->nodes && bx_largest_block(a) == bx_largest_block(b));
+    free(owner);
+    bx_geometry_free(a);
+    bx_geometry_free(b);
+}
+
+static void test_no_columns(void)
+{
+    bx_geometry *g = bx_geometry_create_columns(CNT40, 0, NULL, NULL, 3, NULL, 2);
+    CHECK(g->columns == 0 && g->column_first[3] == 0 && g->plane_first[3] == 30);
+    CHECK(bx_largest_block(g) == 0);
+    CHECK(bx_count_nonempty_pairs(g, BX_FORWARD, 0).messages == 0);
+    bx_geometry_free(g);
+}
+
 static void test_columns_are_counted(void)
 {
     CHECK(bx_geometry_count_columns(CNT40, 0.5) == 1); /* the zero frequency */
@@ -101,6 +148,9 @@ int main(void)
     test_published_messages();
     test_any_layout();
     test_scattered_nodes();
+    test_scattered_columns();
+    test_same_either_way();
+    test_no_columns();
     test_columns_are_counted();
     return unit_failures != 0;
 }

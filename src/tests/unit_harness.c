@@ -16,9 +16,10 @@ static struct {
 
 const bx_kernel *bx_this_kernel(void)
 {
-    static const bx_choice cases[] = {{"small", "", NULL, false}, {"large", "", NULL, false}};
+    static const bx_choice cases[] = {{"small", "", NULL, false, NULL},
+                                      {"large", "", NULL, false, NULL}};
     static const bx_choice methods[] = {
-        {"one", "", "", false}, {"two", "", "", false}, {"base", "", "", true}};
+        {"one", "", "", false, NULL}, {"two", "", "", false, NULL}, {"base", "", "", true, NULL}};
     static const bx_option options[] = {
         {"count", "N", "", BX_INTEGER, 1, 100, &set.count},
         {"ratio", "R", "", BX_REAL, 0, 2, &set.ratio},

@@ -8,7 +8,7 @@ module bx_transpose
   private
   public :: bx_fft_t, bx_exchange_t, bx_make_fft, bx_free_fft, bx_make_exchange, bx_free_exchange
   public :: bx_columns, bx_planes, bx_forward, bx_inverse, bx_apply
-  public :: bx_transpose_methods, bx_transpose_number, bx_fft_bytes, bx_counts
+  public :: bx_transpose_methods, bx_transpose_number, bx_applicable, bx_fft_bytes, bx_counts
 
   integer(c_int), parameter, public :: bx_way_forward = 0, bx_way_inverse = 1
 
@@ -79,14 +79,14 @@ module bx_transpose
       type(c_ptr) :: field
     end function c_planes
 
-    function c_plan_bytes(grid, columns, planes, bands, threads) result(bytes) &
-      bind(C, name="bxf_plan_bytes")
+    function c_field_bytes(grid, columns, planes, bands, threads) result(bytes) &
+      bind(C, name="bx_field_bytes")
       import :: c_double, c_int
       implicit none (type, external)
       integer(c_int), intent(in) :: grid(3)
       integer(c_int), value :: columns, planes, bands, threads
       real(c_double) :: bytes
-    end function c_plan_bytes
+    end function c_field_bytes
 
     function c_method_count() result(count) bind(C, name="bxf_method_count")
       import :: c_int
@@ -100,6 +100,17 @@ module bx_transpose
       integer(c_int), value :: number
       type(c_ptr) :: name
     end function c_method_name
+
+    function c_applicable(geometry, number, why, why_size) result(can) &
+      bind(C, name="bxf_applicable")
+      import :: c_bool, c_char, c_int, c_ptr, c_size_t
+      implicit none (type, external)
+      type(c_ptr), value :: geometry
+      integer(c_int), value :: number
+      character(kind=c_char), intent(inout) :: why(*)
+      integer(c_size_t), value :: why_size
+      logical(c_bool) :: can
+    end function c_applicable
 
     function c_method(plan, number) result(self) bind(C, name="bxf_method")
       import :: c_int, c_ptr
@@ -171,12 +182,31 @@ contains
     fft = bx_fft_t()
   end subroutine bx_free_fft
 
+  !> Whether a method can run here; if not, `why` says why.  Same answer on every rank.
+  function bx_applicable(fft, name, why) result(can)
+    type(bx_fft_t), intent(in) :: fft
+    character(*), intent(in) :: name
+    character(:), allocatable, intent(out) :: why
+    logical :: can
+    character(kind=c_char) :: text(160)
+    integer :: i
+    text = c_null_char
+    can = logical(c_applicable(fft%geometry, int(bx_transpose_number(name), c_int), text, &
+                               size(text, kind=c_size_t)))
+    why = ""
+    do i = 1, size(text)
+      if (text(i) == c_null_char) exit
+      why = why//text(i)
+    end do
+  end function bx_applicable
+
   !> Collective over the team.
   function bx_make_exchange(fft, name) result(exchange)
     type(bx_fft_t), intent(in) :: fft
     character(*), intent(in) :: name
     type(bx_exchange_t) :: exchange
     exchange%number = int(bx_transpose_number(name), c_int)
+    if (exchange%number < 0) error stop "no such exchange method"
     exchange%self = c_method(fft%plan, exchange%number)
   end function bx_make_exchange
 
@@ -259,7 +289,7 @@ contains
   function bx_fft_bytes(grid, columns, planes, bands, threads) result(bytes)
     integer, intent(in) :: grid(3), columns, planes, bands, threads
     real(c_double) :: bytes
-    bytes = c_plan_bytes(int(grid, c_int), int(columns, c_int), int(planes, c_int), &
+    bytes = c_field_bytes(int(grid, c_int), int(columns, c_int), int(planes, c_int), &
                          int(bands, c_int), int(threads, c_int))
   end function bx_fft_bytes
 

@@ -11,7 +11,6 @@ bx_geometry *bxf_geometry(const int grid[3], int columns, const int *xy, const i
 bx_plan *bxf_plan(bx_run *run, MPI_Fint team, const bx_geometry *geometry, int bands,
                   const char *planner);
 void bxf_shape(const bx_plan *plan, int shape[6]);
-double bxf_plan_bytes(const int grid[3], int columns, int planes, int bands, int threads);
 int bxf_method_count(void);
 const char *bxf_method_name(int number);
 bool bxf_applicable(const bx_geometry *geometry, int number, char *why, size_t why_size);
@@ -44,13 +43,6 @@ void bxf_shape(const bx_plan *plan, int shape[6])
     const int all[6] = {
         g->nx, g->ny, g->nz, plan->my_columns, plan->my_planes, g->plane_first[plan->rank]};
     memcpy(shape, all, sizeof all);
-}
-
-double bxf_plan_bytes(const int grid[3], int columns, int planes, int bands, int threads)
-{
-    double line = grid[2], plane = (double)grid[0] * grid[1];
-    return 16 * (line * columns * (bands + 2 * BX_SLOTS) + plane * planes * BX_SLOTS +
-                 threads * (4 * plane + BX_GROUP * line));
 }
 
 int bxf_method_count(void) { return bx_method_count; }

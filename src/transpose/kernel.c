@@ -25,17 +25,23 @@ typedef struct {
  * of these grids.  TiN and Al2O3 are CASTEP's grids in HPCxTR0417 (2004), section 3.2; their
  * columns reach the border of the grid. */
 static const case_size CASES[] = {
-    {{"cnt40", "carbon nanotube, 30x30x30, 657 columns", NULL, false}, {30, 30, 30}, 205, 1},
-    {{"cnt80", "carbon nanotube, 81x81x81, 5041 columns", NULL, false}, {81, 81, 81}, 1602, 1},
-    {{"silicon", "64 atoms of silicon, 90x90x90, 6221 columns", NULL, false},
+    {{.name = "cnt40", .summary = "carbon nanotube, 30x30x30, 657 columns"}, {30, 30, 30}, 205, 1},
+    {{.name = "cnt80", .summary = "carbon nanotube, 81x81x81, 5041 columns"},
+     {81, 81, 81},
+     1602,
+     1},
+    {{.name = "silicon", .summary = "64 atoms of silicon, 90x90x90, 6221 columns"},
      {90, 90, 90},
      1980,
      1},
-    {{"tin-8k", "titanium nitride, 108x36x36, 8 k-points on teams", NULL, false},
+    {{.name = "tin-8k", .summary = "titanium nitride, 108x36x36, 8 k-points on teams"},
      {108, 36, 36},
      2809,
      8},
-    {{"al2o3-g", "alumina, 60x60x160, one team of all ranks", NULL, false}, {60, 60, 160}, 841, 1},
+    {{.name = "al2o3-g", .summary = "alumina, 60x60x160, one team of all ranks"},
+     {60, 60, 160},
+     841,
+     1},
 };
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 

@@ -64,14 +64,22 @@ static size_t plane_elements(const bx_geometry *g, int rank)
     return (size_t)bx_planes_of(g, rank) * (size_t)g->nx * (size_t)g->ny;
 }
 
+double bx_field_bytes(const int grid[3], int columns, int planes, int bands, int threads)
+{
+    double line = grid[2], plane = (double)grid[0] * grid[1];
+    double stages = threads * (4 * plane + BX_GROUP * line);
+    return (line * columns * (bands + 2 * BX_SLOTS) + plane * planes * BX_SLOTS + stages) *
+           sizeof(bx_complex);
+}
+
 double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int methods)
 {
+    const int grid[3] = {g->nx, g->ny, g->nz};
     double columns = (double)column_elements(g, rank), planes = (double)plane_elements(g, rank);
-    double stages = threads * (4.0 * g->nx * g->ny + (double)BX_GROUP * g->nz);
     /* two sets of send and receive buffers a method, and the planes to compare with */
     double buffers = 4.0 * methods * (columns > planes ? columns : planes) + planes;
-    return (columns * (bands + 2 * BX_SLOTS) + planes * BX_SLOTS + stages + buffers) *
-           sizeof(bx_complex);
+    return bx_field_bytes(grid, bx_columns_of(g, rank), bx_planes_of(g, rank), bands, threads) +
+           buffers * sizeof(bx_complex);
 }
 
 static bx_complex *zeroed(size_t elements)

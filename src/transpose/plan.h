@@ -25,7 +25,7 @@ enum {
     BX_GROUP = 8
 }; /* columns transformed at once: rows of whole cache lines, few enough for L1 */
 
-enum { BX_X_RUNS = 2 };
+enum { BX_X_RUNS = 2 }; /* the two ends of a row */
 
 /* A run of columns that adjoin in a plane. */
 typedef struct {
@@ -65,7 +65,9 @@ typedef struct {
     fftw_plan fft_y[2][BX_X_RUNS], fft_x, fft_y_in_place[2][BX_X_RUNS], fft_x_in_place[2];
 } bx_plan;
 
-/* Bytes of the fields of this rank, and at most of the buffers of so many methods. */
+/* Bytes of the fields of a rank with so many columns and planes of nx, ny, nz. */
+double bx_field_bytes(const int grid[3], int columns, int planes, int bands, int threads);
+/* The same of this rank, and at most of the buffers of so many methods. */
 double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int methods);
 
 /* Collective over `team`.  `planner` is an FFTW planner flag. */

@@ -232,23 +232,27 @@ static void finish(const job *j, bx_way way, int slot)
     lap(j, BX_PHASE_EXCHANGE);
 }
 
+/* Neighbours may still read what is in shared memory: one way alone keeps them in step by a barrier
+ * after all have read (forward), before any writes (inverse, whatever came before it).  There and
+ * back, the other way's exchange does. */
 void bx_transform(bx_plan *plan, const bx_method *method, void *self, bx_way way, int band,
                   int slot, bool ffts)
 {
     const job j = {plan, method, self, ffts, NULL};
-    if (way == BX_FORWARD)
+    if (way == BX_FORWARD) {
         columns(&j, way, band, slot);
-    else
+    } else {
+        MPI_Barrier(plan->node);
         planes(&j, way, slot);
+    }
     start(&j, way, slot);
     finish(&j, way, slot);
-    if (way == BX_FORWARD)
+    if (way == BX_FORWARD) {
         planes(&j, way, slot);
-    else
+        MPI_Barrier(plan->node);
+    } else {
         columns(&j, way, band, slot);
-    /* Neighbours may still read what is in shared memory.  There and back, the other way's exchange
-     * keeps them in step. */
-    MPI_Barrier(plan->node);
+    }
 }
 
 int bx_slots(const bx_method *method) { return method->lag + 1; }
