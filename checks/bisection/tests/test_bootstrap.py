@@ -98,10 +98,14 @@ def test_installs_as_root_only_what_is_missing(root):
     root.with_tools().stub("pkg-config", f"[ -e {root.path}/installed ]")
     root.with_apt(f"case $* in *install*) : >{root.path}/installed ;; esac")
     run = root.bootstrap()
-    assert "set-up: system packages: libfftw3-dev libcjson-dev ... " in run.stdout
+    missing = (
+        "libfftw3-dev libcjson-dev libopenblas-openmp-dev libscalapack-openmpi-dev "
+        "libhdf5-openmpi-dev libelpa-dev"
+    )
+    assert f"set-up: system packages: {missing} ... " in run.stdout
     update, install = root.log.read_text().splitlines()
     assert update.endswith("update")
-    assert install.endswith("install --yes --no-install-recommends libfftw3-dev libcjson-dev")
+    assert install.endswith(f"install --yes --no-install-recommends {missing}")
 
 
 def test_what_apt_did_not_bring_is_named(root):
