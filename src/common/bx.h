@@ -117,7 +117,8 @@ int bx_agree(bx_run *run); /* collective: the largest code any rank refused with
 void bx_lap(bx_run *run,
             size_t phase); /* time since the last lap, or the step's start, is `phase` */
 
-/* ---- inside verify and end: one outcome; error is maximised over ranks, non-finite fails ---- */
+/* ---- inside verify and end: one outcome; error is maximised over ranks, non-finite fails.  The
+ * name has at most 63 characters, the unit 31; both are copied. ---- */
 void bx_check(bx_verification *verification, const char *name, double error, double tolerance,
               const char *unit);
 

@@ -128,13 +128,20 @@ module bx_harness
       character(kind=c_char), intent(in) :: name(*), version(*)
     end subroutine c_library
 
-    subroutine c_detail(details, name, value) bind(C, name="bx_detail_number")
+    subroutine c_detail_number(details, name, value) bind(C, name="bx_detail_number")
       import :: c_char, c_double, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: details
       character(kind=c_char), intent(in) :: name(*)
       real(c_double), value :: value
-    end subroutine c_detail
+    end subroutine c_detail_number
+
+    subroutine c_detail_text(details, name, value) bind(C, name="bx_detail_text")
+      import :: c_char, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: details
+      character(kind=c_char), intent(in) :: name(*), value(*)
+    end subroutine c_detail_text
 
     !> All that this rank has sent since the start, by class.
     subroutine bx_traffic_read(traffic) bind(C)
@@ -217,9 +224,10 @@ module bx_harness
     end function c_claim_memory
 
     subroutine c_check(verification, name, error, tolerance, unit) bind(C, name="bx_check")
-      import :: c_double, c_ptr
+      import :: c_char, c_double, c_ptr
       implicit none (type, external)
-      type(c_ptr), value :: verification, name, unit
+      type(c_ptr), value :: verification
+      character(kind=c_char), intent(in) :: name(*), unit(*)
       real(c_double), value :: error, tolerance
     end subroutine c_check
 
@@ -236,6 +244,11 @@ module bx_harness
       character(kind=c_char), intent(in) :: name(*)
     end subroutine c_region_enter
   end interface
+
+  !> Inside `report`: an entry of the result's details, a number or a text.
+  interface bx_detail
+    module procedure detail_number, detail_text
+  end interface bx_detail
 
 contains
 
@@ -306,13 +319,18 @@ contains
     call c_library(trim(name)//c_null_char, trim(version)//c_null_char)
   end subroutine bx_library
 
-  !> Inside `report`: an entry of the result's details.
-  subroutine bx_detail(details, name, value)
+  subroutine detail_number(details, name, value)
     type(c_ptr), intent(in) :: details
     character(*), intent(in) :: name
     real(c_double), intent(in) :: value
-    call c_detail(details, trim(name)//c_null_char, value)
-  end subroutine bx_detail
+    call c_detail_number(details, trim(name)//c_null_char, value)
+  end subroutine detail_number
+
+  subroutine detail_text(details, name, value)
+    type(c_ptr), intent(in) :: details
+    character(*), intent(in) :: name, value
+    call c_detail_text(details, trim(name)//c_null_char, trim(value)//c_null_char)
+  end subroutine detail_text
 
   !> What has been sent inside a region.
   subroutine bx_region_read(name, traffic)
@@ -352,7 +370,8 @@ contains
     type(c_ptr), intent(in) :: verification
     character(*), intent(in) :: name, unit
     real(c_double), intent(in) :: error, tolerance
-    call c_check(verification, bx_text(name), error, tolerance, bx_text(unit))
+    call c_check(verification, trim(name)//c_null_char, error, tolerance, &
+                 trim(unit)//c_null_char)
   end subroutine bx_check
 
   !> A line under the table.

@@ -6,6 +6,7 @@ MPI_Fint bx_node_comm_f(const bx_run *run);
 int bx_refuse_text(bx_run *run, int code, const char *text);
 void bx_note_text(bx_run *run, const char *text);
 void bx_detail_number(cJSON *details, const char *name, double value);
+void bx_detail_text(cJSON *details, const char *name, const char *value);
 
 MPI_Fint bx_comm_f(const bx_run *run) { return MPI_Comm_c2f(bx_comm(run)); }
 MPI_Fint bx_node_comm_f(const bx_run *run) { return MPI_Comm_c2f(bx_node_comm(run)); }
@@ -18,4 +19,8 @@ void bx_note_text(bx_run *run, const char *text) { bx_note(run, "%s", text); }
 void bx_detail_number(cJSON *details, const char *name, double value)
 {
     if (details) cJSON_AddNumberToObject(details, name, value);
+}
+void bx_detail_text(cJSON *details, const char *name, const char *value)
+{
+    if (details) cJSON_AddStringToObject(details, name, value);
 }

@@ -79,11 +79,16 @@ void bx_check(bx_verification *verification, const char *name, double error, dou
         }
         return;
     }
-    if (verification->count == BX_MAX_CHECKS) {
-        fprintf(stderr, "bx_check: more than %d checks in one method\n", BX_MAX_CHECKS);
+    bx_outcome outcome = {.error = error, .tolerance = tolerance};
+    bool fits = strlen(name) < sizeof outcome.name && strlen(unit) < sizeof outcome.unit;
+    if (verification->count == BX_MAX_CHECKS || !fits) {
+        fprintf(stderr, "bx_check: '%s' in '%s': %s\n", name, unit,
+                fits ? "too many checks in one method" : "the name or the unit is too long");
         MPI_Abort(MPI_COMM_WORLD, 70);
     }
-    verification->outcomes[verification->count++] = (bx_outcome){name, unit, error, tolerance};
+    strcpy(outcome.name, name); /* the caller's need not live on */
+    strcpy(outcome.unit, unit);
+    verification->outcomes[verification->count++] = outcome;
 }
 
 void bx_note(bx_run *run, const char *format, ...)
@@ -151,13 +156,11 @@ static void measure_block(bx_run *run, bx_result *result, double *seconds, doubl
         mark = MPI_Wtime();
         if (kernel->prepare) kernel->prepare(run->state, m, p);
         cost->input += MPI_Wtime() - mark;
-        bx_traffic before[BX_CLASS_COUNT], after[BX_CLASS_COUNT];
         int64_t sample = i - run->common.warmup;
         memset(run->phase, 0, sizeof run->phase);
         memset(run->phase_mpi, 0, sizeof run->phase_mpi);
         PMPI_Barrier(run->world);
-        bx_traffic_read(before);
-        bx_profile_into(sample >= 0 ? result->parts : NULL);
+        bx_profile_into(sample >= 0 ? result->recording : NULL);
         run->lap_mpi = bx_profile_seconds();
         double switches_before = involuntary_switches();
         double start = run->lap_start = MPI_Wtime();
@@ -165,29 +168,18 @@ static void measure_block(bx_run *run, bx_result *result, double *seconds, doubl
         double elapsed = MPI_Wtime() - start;
         double switches_after = involuntary_switches();
         bx_profile_into(NULL);
-        bx_traffic_read(after);
         cost->step += elapsed;
         if (baseline) quiet_barrier(run);
         if (sample < 0) continue;
-        result->parts->step += elapsed;
+        result->parts.step += elapsed;
         for (size_t k = 0; k < kernel->phase_count; k++) {
-            result->parts->phase[k] += run->phase[k];
-            result->parts->phase_mpi[k] += run->phase_mpi[k];
+            result->parts.phase[k] += run->phase[k];
+            result->parts.phase_mpi[k] += run->phase_mpi[k];
         }
         seconds[sample] = elapsed;
         switches[sample] = switches_after - switches_before;
         memcpy(&phases[(size_t)sample * kernel->phase_count], run->phase,
                kernel->phase_count * sizeof(double));
-        for (int c = 0; c < BX_CLASS_COUNT; c++) {
-            bx_traffic *sum = &result->traffic[c];
-            sum->calls += after[c].calls - before[c].calls;
-            sum->messages += after[c].messages - before[c].messages;
-            sum->off_node_messages += after[c].off_node_messages - before[c].off_node_messages;
-            sum->bytes += after[c].bytes - before[c].bytes;
-            sum->off_node_bytes += after[c].off_node_bytes - before[c].off_node_bytes;
-            sum->seconds += after[c].seconds - before[c].seconds;
-            sum->waiting += after[c].waiting - before[c].waiting;
-        }
     }
     if (kernel->end) {
         mark = MPI_Wtime();
@@ -297,7 +289,7 @@ static bx_result *list_results(bx_run *run, size_t *count)
             result->point = p;
             result->applicable = !kernel->applicable ||
                                  kernel->applicable(run->state, m, result->why, sizeof result->why);
-            result->parts = allocate(1, sizeof *result->parts);
+            result->recording = bx_recording_create();
             if (run->rank != 0) continue;
             result->seconds = allocate(samples, sizeof(double));
             result->switches = allocate(samples, sizeof(double));
@@ -312,7 +304,6 @@ static void free_results(bx_result *results, size_t count)
         free(results[i].seconds);
         free(results[i].switches);
         free(results[i].phases);
-        free(results[i].parts);
     }
     free(results);
 }
@@ -381,9 +372,11 @@ static int launch(bx_run *run, int argc, char **argv)
 
     cJSON **traffic = allocate(count, sizeof *traffic), **parts = allocate(count, sizeof *parts);
     for (size_t i = 0; i < count; i++) {
-        traffic[i] = bx_traffic_json(run->world, results[i].traffic,
+        bx_traffic sent[BX_CLASS_COUNT];
+        bx_recording_read(results[i].recording, sent);
+        traffic[i] = bx_traffic_json(run->world, sent,
                                      results[i].sample_count ? (double)results[i].sample_count : 1);
-        parts[i] = bx_parts_json(run, results[i].parts);
+        parts[i] = bx_parts_json(run, &results[i].parts, results[i].recording);
     }
     cJSON *regions = bx_regions_json(run->world);
     int code = BX_OK;
@@ -439,6 +432,7 @@ int bx_main(int argc, char **argv, const bx_kernel *kernel)
         if (code == BX_OK) {
             bx_profile_start(run->world, run->node_of, run->common.separate_waiting);
             code = launch(run, argc, argv);
+            bx_profile_stop();
         }
     }
     if (run->refusal != BX_OK && run->rank == 0)

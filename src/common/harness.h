@@ -32,7 +32,7 @@ struct bx_run {
 };
 
 typedef struct {
-    const char *name, *unit;
+    char name[64], unit[32];
     double error, tolerance;
 } bx_outcome;
 
@@ -42,12 +42,12 @@ struct bx_verification {
 };
 
 /* Where the time of a method's steps went, on one rank: seconds. */
-enum { BX_MAX_ROUTINES = 64 };
 typedef struct {
     double step, phase[BX_MAX_PHASES], phase_mpi[BX_MAX_PHASES];
-    double routine[BX_MAX_ROUTINES]; /* as profile.c numbers them */
-    double waiting[BX_MAX_ROUTINES]; /* of it, by --separate-waiting */
 } bx_parts;
+
+/* MPI calls by routine, region and class. */
+typedef struct bx_recording bx_recording;
 
 /* One method at one point: what becomes an entry of "results".  Sample arrays live on rank 0. */
 typedef struct {
@@ -57,11 +57,11 @@ typedef struct {
     bx_verification verification;
     bool verified; /* all outcomes so far */
     size_t sample_count, sample_capacity;
-    double *seconds;  /* [sample_count] max over ranks */
-    double *switches; /* [sample_count] max over ranks of involuntary context switches */
-    double *phases;   /* [sample_count][phase_count] mean over ranks */
-    bx_traffic traffic[BX_CLASS_COUNT]; /* this rank, all timed steps */
-    bx_parts *parts;                    /* likewise */
+    double *seconds;         /* [sample_count] max over ranks */
+    double *switches;        /* [sample_count] max over ranks of involuntary context switches */
+    double *phases;          /* [sample_count][phase_count] mean over ranks */
+    bx_parts parts;          /* this rank, all timed steps */
+    bx_recording *recording; /* likewise */
 } bx_result;
 
 /* harness.c */
@@ -90,9 +90,13 @@ double bx_quantile(double *values, size_t count, double q);
 void bx_profile_start(MPI_Comm world, const int *node_of, bool separate_waiting);
 cJSON *bx_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps); /* collective */
 cJSON *bx_regions_json(MPI_Comm world);                                          /* collective */
-double bx_profile_seconds(void);       /* inside MPI so far */
-void bx_profile_into(bx_parts *parts); /* also books calls by routine there; NULL: no more */
-cJSON *bx_parts_json(const bx_run *run, const bx_parts *parts); /* collective */
+double bx_profile_seconds(void); /* inside MPI so far */
+void bx_profile_stop(void);
+bx_recording *bx_recording_create(void);       /* it lives until bx_profile_stop */
+void bx_profile_into(bx_recording *recording); /* what is sent from now on; NULL: no method's */
+void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLASS_COUNT]);
+cJSON *bx_parts_json(const bx_run *run, const bx_parts *parts,
+                     const bx_recording *recording); /* collective */
 
 /* result.c: rank 0 */
 cJSON *bx_build_json(void);

@@ -1,6 +1,7 @@
 /* Communication profile by interposition: every MPI call of the executable and its libraries goes
- * through these wrappers, C here and Fortran in profile_fortran.c, and is counted by class.
- * Persistent sends are not counted: none of our kernels or their libraries uses them. */
+ * through the wrappers of profile_c.c and profile_fortran.c, and is counted once: in the row of its
+ * routine, region and class of the recording in force.  All else is sums of rows.  Persistent sends
+ * are not counted: none of our kernels or their libraries uses them. */
 #include "profile.h"
 
 #include <ctype.h>
@@ -8,7 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_REGIONS = 8, REGION_NAME = 32, MAX_REQUESTS = 64, ROUTINE_NAME = 64 };
+enum { REGION_NAME = 32, MAX_REQUESTS = 64, ROUTINE_NAME = 64 };
+
+struct bx_recording {
+    bx_traffic *rows; /* [capacity]; rows that profile.rows has beyond are zero */
+    int capacity;
+    bx_recording *next;
+};
 
 static struct {
     bool started, separate_waiting;
@@ -17,21 +24,32 @@ static struct {
     MPI_Group world_group;
     const int *node_of;
     int keyval;
-    bx_traffic total[BX_CLASS_COUNT];
     int region_count, region; /* region -1: none */
-    char region_names[MAX_REGIONS][REGION_NAME];
-    bx_traffic regions[MAX_REGIONS][BX_CLASS_COUNT];
+    char region_names[BX_MAX_REGIONS][REGION_NAME];
     double seconds; /* in all calls */
-    int routine_count;
-    struct {
-        const char *name;
-        int region;
-    } routines[BX_MAX_ROUTINES];
-    bx_parts *into;
-    int request_count; /* non-blocking collectives under way */
+    int row_count, row_capacity;
+    struct row {
+        const char *routine;
+        int region, name; /* name: its number in `names` */
+        bx_class class;
+    } *rows;                     /* what the rows of all recordings are of */
+    char (*names)[ROUTINE_NAME]; /* as the reports write them; the same on every rank */
+    int name_count;
+    bx_recording rest, *into; /* what no method's recording takes; the recording in force */
+    int request_count;        /* non-blocking collectives under way */
     MPI_Request requests[MAX_REQUESTS];
     int request_at[MAX_REQUESTS]; /* place in the list that is being waited for, or -1 */
-} profile = {.region = -1, .keyval = MPI_KEYVAL_INVALID};
+} profile = {.region = -1, .keyval = MPI_KEYVAL_INVALID, .into = &profile.rest};
+
+static void *grown(void *memory, size_t count, size_t size)
+{
+    memory = realloc(memory, count * size);
+    if (!memory) {
+        fprintf(stderr, "out of memory for the communication profile\n");
+        MPI_Abort(MPI_COMM_WORLD, BX_RESOURCES);
+    }
+    return memory;
+}
 
 /* What a communicator's ranks mean: cached on the communicator. */
 struct bx_peers {
@@ -56,6 +74,21 @@ void bx_profile_start(MPI_Comm world, const int *node_of, bool separate_waiting)
     profile.node_of = node_of;
     profile.separate_waiting = separate_waiting;
     profile.started = true;
+}
+
+void bx_profile_stop(void)
+{
+    if (!profile.started) return;
+    profile.started = false;
+    PMPI_Group_free(&profile.world_group);
+    for (bx_recording *next, *r = profile.rest.next; r; r = next) {
+        next = r->next;
+        free(r->rows);
+        free(r);
+    }
+    free(profile.rest.rows);
+    free(profile.rows);
+    free(profile.names);
 }
 
 /* Local: the group is translated without communication. */
@@ -94,7 +127,7 @@ const bx_peers *bx_profile_peers(MPI_Comm comm)
 
 /* ---- counting ---- */
 
-bx_call bx_profile_enter(const char *routine, bx_class class, MPI_Comm comm,
+bx_call bx_profile_enter(bx_routine *routine, bx_class class, MPI_Comm comm,
                          bool blocking_collective)
 {
     bx_call call = {
@@ -103,7 +136,7 @@ bx_call bx_profile_enter(const char *routine, bx_class class, MPI_Comm comm,
     call.start = PMPI_Wtime();
     if (blocking_collective && profile.separate_waiting) {
         PMPI_Barrier(comm);
-        call.waiting = PMPI_Wtime() - call.start;
+        call.sent.waiting = PMPI_Wtime() - call.start;
     }
     return call;
 }
@@ -119,16 +152,25 @@ static void add(bx_traffic *sum, const bx_traffic *more)
     sum->waiting += more->waiting;
 }
 
-/* The routine within the region; the last number is for what finds no place. */
-static int routine_number(const char *name)
+static int new_row(const char *routine, int region, bx_class class)
 {
-    for (int i = 0; i < profile.routine_count; i++)
-        if (profile.routines[i].name == name && profile.routines[i].region == profile.region)
-            return i;
-    if (profile.routine_count == BX_MAX_ROUTINES - 1) return BX_MAX_ROUTINES - 1;
-    profile.routines[profile.routine_count].name = name;
-    profile.routines[profile.routine_count].region = profile.region;
-    return profile.routine_count++;
+    if (profile.row_count == profile.row_capacity) {
+        profile.row_capacity += 64;
+        profile.rows = grown(profile.rows, (size_t)profile.row_capacity, sizeof *profile.rows);
+    }
+    profile.rows[profile.row_count] = (struct row){routine, region, -1, class};
+    return profile.row_count++;
+}
+
+static bx_traffic *row_of(bx_recording *recording, int number)
+{
+    if (number >= recording->capacity) {
+        size_t old = (size_t)recording->capacity, new = (size_t)profile.row_capacity;
+        recording->rows = grown(recording->rows, new, sizeof *recording->rows);
+        memset(&recording->rows[old], 0, (new - old) * sizeof *recording->rows);
+        recording->capacity = (int)new;
+    }
+    return &recording->rows[number];
 }
 
 void bx_profile_leave(bx_call *call)
@@ -138,15 +180,10 @@ void bx_profile_leave(bx_call *call)
     if (!call->outermost) return;
     call->sent.calls = 1;
     call->sent.seconds = PMPI_Wtime() - call->start;
-    call->sent.waiting = call->waiting;
     profile.seconds += call->sent.seconds;
-    if (profile.into) {
-        int routine = routine_number(call->routine);
-        profile.into->routine[routine] += call->sent.seconds;
-        profile.into->waiting[routine] += call->sent.waiting;
-    }
-    add(&profile.total[call->class], &call->sent);
-    if (profile.region >= 0) add(&profile.regions[profile.region][call->class], &call->sent);
+    int *number = &call->routine->row[1 + profile.region][call->class];
+    if (*number == 0) *number = 1 + new_row(call->routine->name, profile.region, call->class);
+    add(row_of(profile.into, *number - 1), &call->sent);
 }
 
 void bx_profile_to(bx_call *call, MPI_Comm comm, int peer, double bytes)
@@ -231,27 +268,57 @@ void bx_profile_forget(int count, const MPI_Request *requests)
 
 /* ---- reading ---- */
 
-void bx_traffic_read(bx_traffic traffic[BX_CLASS_COUNT])
+/* Adds up rows: of one region, or of all and none. */
+enum { ANY_REGION = -2 };
+static void sum_rows(const bx_recording *recording, int region, bx_traffic traffic[BX_CLASS_COUNT])
 {
-    memcpy(traffic, profile.total, sizeof profile.total);
+    for (int i = 0; i < recording->capacity && i < profile.row_count; i++)
+        if (region == ANY_REGION || profile.rows[i].region == region)
+            add(&traffic[profile.rows[i].class], &recording->rows[i]);
+}
+
+static void sum_all(int region, bx_traffic traffic[BX_CLASS_COUNT])
+{
+    memset(traffic, 0, BX_CLASS_COUNT * sizeof *traffic);
+    for (const bx_recording *r = &profile.rest; r; r = r->next) sum_rows(r, region, traffic);
+}
+
+void bx_traffic_read(bx_traffic traffic[BX_CLASS_COUNT]) { sum_all(ANY_REGION, traffic); }
+
+void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLASS_COUNT])
+{
+    memset(traffic, 0, BX_CLASS_COUNT * sizeof *traffic);
+    sum_rows(recording, ANY_REGION, traffic);
 }
 
 double bx_profile_seconds(void) { return profile.seconds; }
-void bx_profile_into(bx_parts *parts) { profile.into = parts; }
+
+bx_recording *bx_recording_create(void)
+{
+    bx_recording *recording = grown(NULL, 1, sizeof *recording);
+    *recording = (bx_recording){.next = profile.rest.next};
+    profile.rest.next = recording;
+    return recording;
+}
+
+void bx_profile_into(bx_recording *recording)
+{
+    profile.into = recording ? recording : &profile.rest;
+}
 
 void bx_region_read(const char *name, bx_traffic traffic[BX_CLASS_COUNT])
 {
-    memset(traffic, 0, BX_CLASS_COUNT * sizeof *traffic);
-    for (int r = 0; r < profile.region_count; r++)
-        if (strcmp(profile.region_names[r], name) == 0)
-            memcpy(traffic, profile.regions[r], sizeof profile.regions[r]);
+    int region = 0;
+    while (region < profile.region_count && strcmp(profile.region_names[region], name) != 0)
+        region++;
+    sum_all(region, traffic);
 }
 
 void bx_region_enter(const char *name)
 {
     for (profile.region = 0; profile.region < profile.region_count; profile.region++)
         if (strcmp(profile.region_names[profile.region], name) == 0) return;
-    if (profile.region_count == MAX_REGIONS) {
+    if (profile.region_count == BX_MAX_REGIONS) {
         profile.region = -1;
         return;
     }
@@ -295,12 +362,15 @@ cJSON *bx_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps)
 /* Ranks enter the same regions in the same order. */
 cJSON *bx_regions_json(MPI_Comm world)
 {
-    cJSON *json = bx_traffic_json(world, profile.total, 1);
+    bx_traffic traffic[BX_CLASS_COUNT];
+    bx_traffic_read(traffic);
+    cJSON *json = bx_traffic_json(world, traffic, 1);
     cJSON *regions = json ? cJSON_AddObjectToObject(json, "regions") : NULL;
     int count;
     PMPI_Allreduce(&profile.region_count, &count, 1, MPI_INT, MPI_MIN, world);
     for (int r = 0; r < count; r++) {
-        cJSON *region = bx_traffic_json(world, profile.regions[r], 1);
+        sum_all(r, traffic);
+        cJSON *region = bx_traffic_json(world, traffic, 1);
         if (regions) cJSON_AddItemToObject(regions, profile.region_names[r], region);
     }
     return json;
@@ -308,93 +378,94 @@ cJSON *bx_regions_json(MPI_Comm world)
 
 /* ---- parts of a step's time ---- */
 
-/* As the reports write it: MPI_Bcast, MPI_Bcast (ScaLAPACK). */
-static void routine_text(int number, char text[ROUTINE_NAME])
+/* As the reports write it, C's routine and Fortran's alike: MPI_Bcast, MPI_Bcast (ScaLAPACK). */
+static void name_of_row(int number, char text[ROUTINE_NAME])
 {
-    const char *name = profile.routines[number].name;
-    int region = profile.routines[number].region;
+    const char *name = profile.rows[number].routine;
+    int region = profile.rows[number].region;
     snprintf(text, ROUTINE_NAME, "MPI_%c%s%s%s%s", toupper((unsigned char)name[0]), name + 1,
              region < 0 ? "" : " (", region < 0 ? "" : profile.region_names[region],
              region < 0 ? "" : ")");
 }
 
-static cJSON *add_part(cJSON *list, const char *group, const char *name, double share)
+/* Ranks meet routines in different orders, and some never: the lowest rank that has met one without
+ * a number names it to all, until none is left. */
+static void agree_on_names(MPI_Comm world)
 {
-    if (!(share > 0)) return NULL;
+    int rank, first = 0;
+    PMPI_Comm_rank(world, &rank);
+    for (;;) {
+        while (first < profile.row_count && profile.rows[first].name >= 0) first++;
+        struct {
+            int has, rank;
+        } mine = {first < profile.row_count, rank}, speaker;
+        PMPI_Allreduce(&mine, &speaker, 1, MPI_2INT, MPI_MAXLOC, world);
+        if (!speaker.has) return;
+        char own[ROUTINE_NAME];
+        int number = profile.name_count++;
+        profile.names = grown(profile.names, (size_t)profile.name_count, sizeof *profile.names);
+        if (speaker.rank == rank) name_of_row(first, profile.names[number]);
+        PMPI_Bcast(profile.names[number], ROUTINE_NAME, MPI_CHAR, speaker.rank, world);
+        for (int i = first; i < profile.row_count; i++) {
+            name_of_row(i, own);
+            if (strcmp(own, profile.names[number]) == 0) profile.rows[i].name = number;
+        }
+    }
+}
+
+static void add_part(cJSON *list, const char *group, const char *name, double share)
+{
+    if (!(share > 0)) return;
     cJSON *part = cJSON_CreateObject();
     cJSON_AddStringToObject(part, "group", group);
     cJSON_AddStringToObject(part, "name", name);
     cJSON_AddNumberToObject(part, "share", share);
     cJSON_AddItemToArray(list, part);
-    return part;
 }
 
-/* C and Fortran spell a routine differently; here they are one. */
-static void add_routine(cJSON *list, const char *name, double share)
+cJSON *bx_parts_json(const bx_run *run, const bx_parts *parts, const bx_recording *recording)
 {
-    cJSON *part;
-    cJSON_ArrayForEach(part, list)
-    {
-        cJSON *value = cJSON_GetObjectItem(part, "share");
-        if (strcmp(cJSON_GetObjectItem(part, "name")->valuestring, name) == 0) {
-            cJSON_SetNumberValue(value, value->valuedouble + share);
-            return;
+    agree_on_names(run->world);
+    /* mine and their sums over the ranks: the step, its phases, MPI by name and its waiting */
+    size_t names = (size_t)profile.name_count, phases = run->kernel->phase_count;
+    size_t count = 1 + 2 * phases + 2 * names;
+    double *mine = calloc(2 * count, sizeof *mine), *sums = mine + count;
+    double *seconds = mine + 1 + 2 * phases;
+    mine[0] = parts->step;
+    memcpy(mine + 1, parts->phase, phases * sizeof *mine);
+    memcpy(mine + 1 + phases, parts->phase_mpi, phases * sizeof *mine);
+    for (int i = 0; i < recording->capacity && i < profile.row_count; i++) {
+        seconds[profile.rows[i].name] += recording->rows[i].seconds;
+        seconds[names + (size_t)profile.rows[i].name] += recording->rows[i].waiting;
+    }
+    PMPI_Reduce(mine, sums, (int)count, MPI_DOUBLE, MPI_SUM, 0, run->world);
+    double step = sums[0];
+    const double *phase = sums + 1, *phase_mpi = phase + phases;
+    const double *routine = phase_mpi + phases, *waiting = routine + names;
+    cJSON *json = run->rank == 0 && step > 0 ? cJSON_CreateObject() : NULL;
+    if (json) {
+        double shares[3] = {0}; /* user, library, MPI */
+        static const char *const GROUPS[3] = {"user", "library", "MPI"};
+        cJSON *list = cJSON_CreateArray();
+        for (size_t i = 0; i < names; i++) {
+            char text[ROUTINE_NAME + 16];
+            snprintf(text, sizeof text, "waiting for %s", profile.names[i]);
+            add_part(list, "MPI", profile.names[i], (routine[i] - waiting[i]) / step);
+            add_part(list, "MPI", text, waiting[i] / step);
+            shares[2] += routine[i] / step;
         }
-    }
-    add_part(list, "MPI", name, share);
-}
-
-/* Every rank numbers routines as it meets them: rank 0's numbers are taken, and what it has not met
- * is left to its last. */
-static void renumber(MPI_Comm world, const double *mine, double *sums)
-{
-    char texts[BX_MAX_ROUTINES][ROUTINE_NAME] = {{0}}, own[ROUTINE_NAME];
-    double ordered[BX_MAX_ROUTINES] = {0};
-    for (int i = 0; i < profile.routine_count; i++) routine_text(i, texts[i]);
-    PMPI_Bcast(texts, sizeof texts, MPI_CHAR, 0, world);
-    for (int i = 0; i < BX_MAX_ROUTINES; i++) {
-        int to = 0;
-        if (i < profile.routine_count) routine_text(i, own);
-        while (to < BX_MAX_ROUTINES - 1 &&
-               (i >= profile.routine_count || strcmp(texts[to], own) != 0))
-            to++;
-        ordered[to] += mine[i];
-    }
-    PMPI_Reduce(ordered, sums, BX_MAX_ROUTINES, MPI_DOUBLE, MPI_SUM, 0, world);
-}
-
-cJSON *bx_parts_json(const bx_run *run, const bx_parts *parts)
-{
-    bx_parts sums;
-    int rank, own_part = 1 + 2 * BX_MAX_PHASES;
-    PMPI_Comm_rank(run->world, &rank);
-    PMPI_Reduce(&parts->step, &sums.step, own_part, MPI_DOUBLE, MPI_SUM, 0, run->world);
-    renumber(run->world, parts->routine, sums.routine);
-    renumber(run->world, parts->waiting, sums.waiting);
-    if (rank != 0 || !(sums.step > 0)) return NULL;
-    double shares[3] = {0}; /* user, library, MPI */
-    static const char *const GROUPS[3] = {"user", "library", "MPI"};
-    cJSON *json = cJSON_CreateObject(), *list = cJSON_CreateArray();
-    for (int i = 0; i < BX_MAX_ROUTINES; i++) {
-        char name[ROUTINE_NAME] = "other routines", waiting[ROUTINE_NAME + 16];
-        if (i < profile.routine_count) routine_text(i, name);
-        snprintf(waiting, sizeof waiting, "waiting for %s", name);
-        if (sums.routine[i] > 0) {
-            add_routine(list, name, (sums.routine[i] - sums.waiting[i]) / sums.step);
-            add_routine(list, waiting, sums.waiting[i] / sums.step);
+        for (size_t k = 0; k < phases; k++) {
+            const char *const *groups = run->kernel->phase_groups;
+            int group = groups && strcmp(groups[k], "library") == 0;
+            double share = (phase[k] - phase_mpi[k]) / step;
+            add_part(list, GROUPS[group], run->kernel->phases[k], share);
+            shares[group] += share;
         }
-        shares[2] += sums.routine[i] / sums.step;
+        shares[0] = 1 - shares[1] - shares[2]; /* with what no phase has */
+        for (int group = 0; group < 3; group++)
+            cJSON_AddNumberToObject(json, GROUPS[group], shares[group]);
+        cJSON_AddItemToObject(json, "parts", list);
     }
-    for (size_t k = 0; k < run->kernel->phase_count; k++) {
-        const char *const *groups = run->kernel->phase_groups;
-        int group = groups && strcmp(groups[k], "library") == 0;
-        double share = (sums.phase[k] - sums.phase_mpi[k]) / sums.step;
-        add_part(list, GROUPS[group], run->kernel->phases[k], share);
-        shares[group] += share;
-    }
-    shares[0] = 1 - shares[1] - shares[2]; /* with what no phase has */
-    for (int group = 0; group < 3; group++)
-        cJSON_AddNumberToObject(json, GROUPS[group], shares[group]);
-    cJSON_AddItemToObject(json, "parts", list);
+    free(mine);
     return json;
 }

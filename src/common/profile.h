@@ -6,15 +6,23 @@
 
 typedef struct bx_peers bx_peers;
 
+enum { BX_MAX_REGIONS = 8 };
+
+/* A wrapper's own: its name, and where its calls are counted. */
+typedef struct {
+    const char *name; /* without MPI_, in either case: Allreduce, allreduce */
+    int row[1 + BX_MAX_REGIONS][BX_CLASS_COUNT]; /* 1 + number of the row; 0: none yet */
+} bx_routine;
+
 typedef struct {
     bx_class class;
-    const char *routine; /* without MPI_, in either case: Allreduce, allreduce */
+    bx_routine *routine;
     bool outermost;
-    double start, waiting;
+    double start;
     bx_traffic sent;
 } bx_call;
 
-bx_call bx_profile_enter(const char *routine, bx_class class, MPI_Comm comm,
+bx_call bx_profile_enter(bx_routine *routine, bx_class class, MPI_Comm comm,
                          bool blocking_collective);
 void bx_profile_leave(bx_call *call);
 

@@ -50,7 +50,8 @@ void bx_profile_ring(bx_call *call, MPI_Comm comm, double bytes)
 #define WRAP(class, comm, blocking, name, parameters, arguments, sends)                            \
     int MPI_##name parameters                                                                      \
     {                                                                                              \
-        bx_call call = bx_profile_enter(#name, class, comm, blocking);                             \
+        static bx_routine self = {#name, {{0}}};                                                   \
+        bx_call call = bx_profile_enter(&self, class, comm, blocking);                             \
         int status = PMPI_##name arguments;                                                        \
         sends;                                                                                     \
         bx_profile_leave(&call);                                                                   \
@@ -67,8 +68,9 @@ void bx_profile_ring(bx_call *call, MPI_Comm comm, double bytes)
 #define WAITING(name, count, parameters, arguments)                                                \
     int MPI_##name parameters                                                                      \
     {                                                                                              \
+        static bx_routine self = {#name, {{0}}};                                                   \
         bx_call call =                                                                             \
-            bx_profile_enter(#name, bx_profile_class_of(count, q), MPI_COMM_NULL, false);          \
+            bx_profile_enter(&self, bx_profile_class_of(count, q), MPI_COMM_NULL, false);          \
         int status = PMPI_##name arguments;                                                        \
         bx_profile_forget(count, q);                                                               \
         bx_profile_leave(&call);                                                                   \

@@ -38,7 +38,8 @@ static int own(MPI_Comm comm)
     void symbol parameters;                                                                        \
     void symbol parameters                                                                         \
     {                                                                                              \
-        bx_call call = bx_profile_enter(#name, class, comm, blocking);                             \
+        static bx_routine self = {#name, {{0}}};                                                   \
+        bx_call call = bx_profile_enter(&self, class, comm, blocking);                             \
         forward arguments;                                                                         \
         if (call.outermost) sends;                                                                 \
         bx_profile_leave(&call);                                                                   \

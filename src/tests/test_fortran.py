@@ -18,7 +18,7 @@ class FortranKernel(unittest.TestCase):
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
         self.assertIn("a note from Fortran", out.stdout)
         self.assertEqual(out.result["parameters"]["factor"], 3)
-        allreduce, ring = out.result["results"]
+        allreduce, ring, root = out.result["results"]
         self.assertEqual(allreduce["method"], "allreduce")
         sent = allreduce["communication"]["collective"]
         self.assertEqual((sent["calls"]["mean"], sent["bytes"]["mean"]), (1, 8))
@@ -28,10 +28,96 @@ class FortranKernel(unittest.TestCase):
             (sent["messages"]["min"], sent["bytes"]["max"]), (ranks - 1, 8 * (ranks - 1))
         )
         self.assertEqual(len(ring["samples"]["seconds"]), 8)
+        sent = root["communication"]
+        self.assertEqual(sent["collective"]["calls"]["min"], 1)
+        self.assertEqual(sent["collective"]["messages"]["max"], ranks - 1)
+        self.assertEqual(sent["p2p"]["messages"]["mean"], (ranks - 1) / ranks)
         # 2 rounds of 1 + 4 steps and one to verify, all within the region
         region = out.result["communication"]["regions"]["sum"]
-        self.assertEqual(region["collective"]["calls"]["mean"], 11)
-        self.assertEqual(region["p2p"]["messages"]["mean"], 11 * (ranks - 1))
+        self.assertEqual(region["collective"]["calls"]["mean"], 11 * 2)
+        messages = 11 * (ranks - 1 + (ranks - 1) / ranks)
+        self.assertAlmostEqual(region["p2p"]["messages"]["mean"], messages)
+        for name, kind in region.items():
+            self.assertEqual(kind, out.result["communication"][name])
+
+    def test_tables_depend_on_the_ranks(self):
+        for ranks in (2, 3):
+            out = run(KERNEL, ranks, "--method", f"root-{ranks}", "--repeats", "1", "--block", "2")
+            self.assertEqual(out.code, 0, out.stdout + out.stderr)
+            self.assertEqual([r["method"] for r in out.result["results"]], [f"root-{ranks}"])
+        out = run(KERNEL, 2, "--method", "root-3")
+        self.assertEqual(out.code, 2)
+        self.assertIn("root-2", out.stderr)
+
+    def test_what_a_kernel_adds(self):
+        out = run(KERNEL, 4, "--factor", "2", "--ranks-per-node", "2", "--repeats", "1")
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        self.assertEqual(out.result["case"], "multiple")
+        self.assertEqual(out.result["details"], {"case": "multiple", "nodes": 2})
+        self.assertEqual(out.result["build"]["libraries"]["abacus"], "1.2")
+        self.assertEqual(
+            [r["metrics"]["useful_share"] for r in out.result["results"]],
+            [{"value": m / 4, "unit": "share", "better": "higher"} for m in (1, 2, 3)],
+        )
+
+    def test_families_and_aliases(self):
+        out = run(KERNEL, 3, "--repeats", "5", "--block", "3")
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        allreduce, ring, root = (r["metrics"] for r in out.result["results"])
+        for metrics in (allreduce, ring, root):
+            self.assertIn("ratio_allreduce", metrics)
+            self.assertNotIn("ratio_ring", metrics)
+        self.assertEqual(ring["ratio_base"]["value"], 1)
+        self.assertNotIn("ratio_best", allreduce)  # of no family
+        best = "ring" if ring["time"]["value"] <= root["time"]["value"] else "root-3"
+        self.assertEqual(out.result["best"], {"hand-made": best})
+        metrics = {"ring": ring, "root-3": root}
+        for bound in ("value", "low", "high"):
+            self.assertEqual(metrics[best]["ratio_best"][bound], 1)
+        for column in ("/allreduce", "/base", "/best"):
+            self.assertIn(column, out.stdout.splitlines()[1])
+        alone = run(KERNEL, 3, "--method", "allreduce", "--repeats", "1")
+        self.assertEqual(alone.result["best"], {})
+        self.assertNotIn("/best", alone.stdout)
+
+    def test_profile_by_routine(self):
+        out = run(KERNEL, 3, "--profile", "--separate-waiting", "--repeats", "2", "--block", "5")
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        mpi = {
+            "allreduce": {"MPI_Allreduce (sum)", "waiting for MPI_Allreduce (sum)"},
+            "ring": {"MPI_Sendrecv (sum)"},
+            # rank 0 never calls MPI_Ssend, the others never MPI_Recv
+            "root-3": {
+                "MPI_Bcast (sum)",
+                "MPI_Recv (sum)",
+                "MPI_Ssend (sum)",
+                "waiting for MPI_Bcast (sum)",
+            },
+        }
+        for result in out.result["results"]:
+            profile, parts = result["profile"], result["profile"]["parts"]
+            by_group = {
+                group: {p["name"]: p["share"] for p in parts if p["group"] == group}
+                for group in ("user", "library", "MPI")
+            }
+            self.assertAlmostEqual(sum(profile[group] for group in by_group), 1)
+            self.assertEqual(set(by_group["MPI"]), mpi[result["method"]])
+            self.assertEqual(set(by_group["library"]), {"input"})
+            self.assertEqual(set(by_group["user"]), {"exchange"})
+            for group in ("library", "MPI"):
+                self.assertAlmostEqual(sum(by_group[group].values()), profile[group])
+            self.assertLessEqual(sum(by_group["user"].values()), profile["user"] + 1e-12)
+            seconds = sum(c["seconds"]["mean"] for c in result["communication"].values())
+            self.assertGreater(seconds, 0)
+        lines = out.stdout.splitlines()
+        at = lines.index("time of root-3, mean over ranks")
+        split = [line.split("% ") for line in lines[at + 1 :]]
+        shares = [float(share) for share, name in split if name in ("user", "library", "MPI")]
+        self.assertAlmostEqual(sum(shares), 100, delta=0.2)
+        self.assertTrue(any(line.endswith("% MPI_Ssend (sum)") for line in lines[at:]))
+        quiet = run(KERNEL, 2, "--repeats", "1")
+        self.assertNotIn("time of", quiet.stdout)
+        self.assertIn("profile", quiet.result["results"][0])
 
     def test_waiting_is_told_apart(self):
         out = run(KERNEL, 2, "--method", "allreduce", "--separate-waiting", "--repeats", "1")

@@ -141,6 +141,50 @@ static void test_checks(void)
     CHECK(isinf(v.outcomes[1].error));
     bx_check(&v, "a", 2e-2, 1e-2, "x");
     CHECK(v.outcomes[0].error == 2e-2);
+    char name[] = "c";
+    bx_check(&v, name, 0, 0, "x");
+    name[0] = 'd'; /* what is kept is a copy */
+    CHECK(strcmp(v.outcomes[2].name, "c") == 0);
+}
+
+static double barriers(const bx_traffic traffic[BX_CLASS_COUNT])
+{
+    for (int c = 0; c < BX_CLASS_COUNT; c++) CHECK(c == BX_BARRIER || traffic[c].calls == 0);
+    return traffic[BX_BARRIER].calls;
+}
+
+/* Each call is in one recording; totals and regions are sums over all of them. */
+static void test_recordings(void)
+{
+    static const int node_of[] = {0};
+    bx_traffic traffic[BX_CLASS_COUNT];
+    bx_profile_start(MPI_COMM_SELF, node_of, false);
+    bx_recording *one = bx_recording_create(), *two = bx_recording_create();
+    MPI_Barrier(MPI_COMM_SELF);
+    bx_profile_into(one);
+    MPI_Barrier(MPI_COMM_SELF);
+    bx_region_enter("inner");
+    MPI_Barrier(MPI_COMM_SELF);
+    bx_profile_into(two);
+    MPI_Barrier(MPI_COMM_SELF);
+    bx_region_leave();
+    bx_profile_into(NULL);
+    MPI_Barrier(MPI_COMM_SELF);
+    bx_recording_read(one, traffic);
+    CHECK(barriers(traffic) == 2);
+    double seconds = traffic[BX_BARRIER].seconds;
+    bx_recording_read(two, traffic);
+    CHECK(barriers(traffic) == 1);
+    seconds += traffic[BX_BARRIER].seconds;
+    bx_region_read("inner", traffic);
+    CHECK(barriers(traffic) == 2);
+    bx_region_read("outer", traffic);
+    CHECK(barriers(traffic) == 0);
+    bx_traffic_read(traffic);
+    CHECK(barriers(traffic) == 5);
+    CHECK(traffic[BX_BARRIER].seconds >= seconds);
+    CHECK(fabs(traffic[BX_BARRIER].seconds - bx_profile_seconds()) < 1e-9);
+    bx_profile_stop();
 }
 
 int main(int argc, char **argv)
@@ -151,6 +195,7 @@ int main(int argc, char **argv)
     test_quantiles();
     test_hash();
     test_checks();
+    test_recordings();
     MPI_Finalize();
     return unit_failures != 0;
 }
