@@ -132,6 +132,8 @@ static inline double bx_worse(double largest, double error)
 /* ---- inside metrics; `better` is "lower" or "higher" ---- */
 void bx_metric(bx_metrics *metrics, const char *name, double value, const char *unit,
                const char *better);
+/* One that is there already: `time`, ratios; NaN if it is not. */
+double bx_metric_value(const bx_metrics *metrics, const char *name);
 
 /* ---- inside setup: a library's version, for the result (local) ---- */
 void bx_library(const char *name, const char *version);
@@ -142,6 +144,8 @@ void bx_note(bx_run *run, const char *format, ...) __attribute__((format(printf,
 /* ---- resources: refuses with BX_RESOURCES when the ranks of a node need more memory than it has
  * free.  Collective; `bytes` is this rank's need, `what` names it in the message. ---- */
 int bx_claim_memory(bx_run *run, double bytes, const char *what);
+/* Bytes that this process has in memory, without what it shares; 0 if unknown (local). */
+double bx_memory_used(void);
 
 /* ---- communication profile (profile.c): what this rank has sent since the start, local ----
  * Messages go from one rank to another: a message to oneself is none.  A collective counts one

@@ -11,11 +11,13 @@ module bx_harness
   private
 
   public :: bx_choice_t, bx_option_t, bx_kernel_t, bx_traffic_t
-  public :: bx_case, bx_case_is, bx_node_of, bx_metric, bx_library, bx_detail
+  public :: bx_case, bx_case_is, bx_node_of, bx_metric, bx_metric_value, bx_library
+  public :: bx_detail
   public :: bx_traffic_read, bx_region_read, bx_string_at
   public :: bx_text, bx_comm, bx_node_comm, bx_node_count, bx_threads, bx_seed, bx_selected
   public :: bx_refuse, bx_agree, bx_claim_memory, bx_lap, bx_check, bx_note
-  public :: bx_region_enter, bx_region_leave
+  public :: bx_region_enter, bx_region_leave, bx_uniform, bx_memory_used
+  public :: bx_one_of, bx_integer_option, bx_real_option, bx_text_option
 
   integer(c_int), parameter, public :: bx_ok = 0, bx_wrong = 1, bx_usage = 2, bx_resources = 3
   integer(c_int), parameter, public :: bx_flag = 0, bx_integer = 1, bx_real = 2, &
@@ -115,6 +117,14 @@ module bx_harness
       character(kind=c_char), intent(in) :: name(*), unit(*), better(*)
     end subroutine c_metric
 
+    function c_metric_value(metrics, name) result(value) bind(C, name="bx_metric_value")
+      import :: c_char, c_double, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: metrics
+      character(kind=c_char), intent(in) :: name(*)
+      real(c_double) :: value
+    end function c_metric_value
+
     function c_strlen(text) result(length) bind(C, name="strlen")
       import :: c_ptr, c_size_t
       implicit none (type, external)
@@ -193,6 +203,21 @@ module bx_harness
       integer(c_size_t), value :: phase
     end subroutine bx_lap
 
+    !> Uniform in [-1, 1), the same for the same arguments everywhere.
+    function bx_uniform(seed, index) result(x) bind(C, name="bx_uniform_f")
+      import :: c_double, c_int64_t
+      implicit none (type, external)
+      integer(c_int64_t), value :: seed, index
+      real(c_double) :: x
+    end function bx_uniform
+
+    !> Bytes that this process has in memory, without what it shares; 0 if unknown.
+    function bx_memory_used() result(bytes) bind(C)
+      import :: c_double
+      implicit none (type, external)
+      real(c_double) :: bytes
+    end function bx_memory_used
+
     subroutine bx_region_leave() bind(C)
       implicit none (type, external)
     end subroutine bx_region_leave
@@ -251,6 +276,54 @@ module bx_harness
   end interface bx_detail
 
 contains
+
+  !> An option with a whole number from `low` to `high`.
+  function bx_integer_option(name, metavar, help, low, high, value) result(option)
+    character(*), intent(in) :: name, metavar, help
+    real(c_double), intent(in) :: low, high
+    integer(c_int64_t), target, intent(in) :: value
+    type(bx_option_t) :: option
+    option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_integer, low, high, &
+                         c_loc(value))
+  end function bx_integer_option
+
+  !> An option with a real number from `low` to `high`.
+  function bx_real_option(name, metavar, help, low, high, value) result(option)
+    character(*), intent(in) :: name, metavar, help
+    real(c_double), intent(in) :: low, high
+    real(c_double), target, intent(in) :: value
+    type(bx_option_t) :: option
+    option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_real, low, high, &
+                         c_loc(value))
+  end function bx_real_option
+
+  !> An option with a text.
+  function bx_text_option(name, metavar, help, value) result(option)
+    character(*), intent(in) :: name, metavar, help
+    type(c_ptr), target, intent(in) :: value
+    type(bx_option_t) :: option
+    option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_string, 0.0_c_double, &
+                         0.0_c_double, c_loc(value))
+  end function bx_text_option
+
+  !> Refuses a text that is none of the choices, of which an empty one is not told.
+  function bx_one_of(run, option, given, choices) result(code)
+    type(c_ptr), intent(in) :: run, given
+    character(*), intent(in) :: option, choices(:)
+    integer(c_int) :: code
+    character(:), allocatable :: value, list
+    integer :: i
+    code = bx_ok
+    value = bx_string_at(given)
+    if (any(choices == value)) return
+    list = ""
+    do i = 1, size(choices)
+      if (choices(i) == "") cycle
+      if (list /= "") list = list//","
+      list = list//" "//trim(choices(i))
+    end do
+    code = bx_refuse(run, bx_usage, "--"//option//" "//value//": unknown; choose from"//list)
+  end function bx_one_of
 
   !> The address of a C string that lives as long as the program: names in tables are kept by it.
   function bx_text(text) result(address)
@@ -312,6 +385,14 @@ contains
     call c_metric(metrics, trim(name)//c_null_char, value, trim(unit)//c_null_char, &
                   trim(better)//c_null_char)
   end subroutine bx_metric
+
+  !> Inside `metrics`: one that is there already; NaN if it is not.
+  function bx_metric_value(metrics, name) result(value)
+    type(c_ptr), intent(in) :: metrics
+    character(*), intent(in) :: name
+    real(c_double) :: value
+    value = c_metric_value(metrics, trim(name)//c_null_char)
+  end function bx_metric_value
 
   !> A library's version, for the result.
   subroutine bx_library(name, version)

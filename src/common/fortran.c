@@ -1,4 +1,4 @@
-/* What Fortran cannot call as it is: variable arguments, C communicators. */
+/* What Fortran cannot call as it is: variable arguments, C communicators, inline functions. */
 #include "bx.h"
 
 MPI_Fint bx_comm_f(const bx_run *run);
@@ -7,6 +7,7 @@ int bx_refuse_text(bx_run *run, int code, const char *text);
 void bx_note_text(bx_run *run, const char *text);
 void bx_detail_number(cJSON *details, const char *name, double value);
 void bx_detail_text(cJSON *details, const char *name, const char *value);
+double bx_uniform_f(int64_t seed, int64_t index);
 
 MPI_Fint bx_comm_f(const bx_run *run) { return MPI_Comm_c2f(bx_comm(run)); }
 MPI_Fint bx_node_comm_f(const bx_run *run) { return MPI_Comm_c2f(bx_node_comm(run)); }
@@ -23,4 +24,8 @@ void bx_detail_number(cJSON *details, const char *name, double value)
 void bx_detail_text(cJSON *details, const char *name, const char *value)
 {
     if (details) cJSON_AddStringToObject(details, name, value);
+}
+double bx_uniform_f(int64_t seed, int64_t index)
+{
+    return bx_uniform((uint64_t)seed, (uint64_t)index);
 }

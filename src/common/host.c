@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 /* The text after "key ... :" in a file of such lines, or NULL; caller frees. */
 static char *field(const char *path, const char *key)
@@ -116,4 +117,15 @@ double bx_memory_free(void)
     for (int i = 0; i < 2; i++)
         if (groups[i] < free_bytes) free_bytes = groups[i]; /* a NaN of two infinities loses */
     return free_bytes;
+}
+
+/* Bytes of this process in memory, without what is shared with others; 0 if the system does not
+ * say. */
+double bx_memory_used(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    long size, resident, shared;
+    int found = file ? fscanf(file, "%ld %ld %ld", &size, &resident, &shared) : 0;
+    if (file) fclose(file);
+    return found == 3 ? (double)(resident - shared) * (double)sysconf(_SC_PAGESIZE) : 0;
 }

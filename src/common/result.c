@@ -166,6 +166,13 @@ void bx_metric(bx_metrics *metrics, const char *name, double value, const char *
     cJSON_SetValuestring(cJSON_GetObjectItem(metric, "better"), better);
 }
 
+double bx_metric_value(const bx_metrics *metrics, const char *name)
+{
+    const cJSON *metric = cJSON_GetObjectItem(metrics->json, name);
+    const cJSON *value = metric ? cJSON_GetObjectItem(metric, "value") : NULL;
+    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
 /* The median time of an item, of undisturbed samples if there are enough. */
 static double typical(const bx_run *run, const bx_result *result)
 {

@@ -8,9 +8,10 @@ module npar_kernel
   use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_Comm_rank, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, &
     MPI_MAX, MPI_SUM
   use bx_harness, only: bx_case, bx_case_is, bx_check, bx_choice_t, bx_claim_memory, bx_comm, &
-    bx_detail, bx_flag, bx_grid, bx_integer, bx_kernel_t, bx_metric, bx_node_of, bx_note, bx_ok, &
-    bx_option_t, bx_real, bx_refuse, bx_region_read, bx_seed, bx_selected, bx_string, &
-    bx_string_at, bx_text, bx_threads, bx_traffic_classes, bx_traffic_read, bx_traffic_t, bx_usage
+    bx_detail, bx_flag, bx_grid, bx_kernel_t, bx_memory_used, bx_metric, bx_node_of, bx_note, &
+    bx_ok, bx_one_of, bx_option_t, bx_refuse, bx_region_read, bx_seed, bx_selected, bx_string_at, &
+    bx_text, bx_threads, bx_traffic_classes, bx_traffic_read, bx_traffic_t, bx_usage, &
+    real_number => bx_real_option, text => bx_text_option, whole => bx_integer_option
   use bx_transpose, only: bx_exchange_t, bx_fft_bytes, bx_free_exchange, bx_make_exchange, &
     bx_transpose_methods, bx_transpose_number
   use npar_basis, only: count_plane_waves, weight_outside
@@ -104,12 +105,6 @@ module npar_kernel
   end type npar_checkpoint_t
 
   interface
-    function npar_resident() result(bytes) bind(C)
-      import :: c_double
-      implicit none (type, external)
-      real(c_double) :: bytes
-    end function npar_resident
-
     subroutine npar_name_libraries() bind(C)
       implicit none (type, external)
     end subroutine npar_name_libraries
@@ -207,32 +202,6 @@ contains
     address = c_loc(kernel)
   end function this_kernel
 
-  function whole(name, metavar, help, low, high, value) result(option)
-    character(*), intent(in) :: name, metavar, help
-    real(dp), intent(in) :: low, high
-    integer(c_int64_t), target, intent(in) :: value
-    type(bx_option_t) :: option
-    option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_integer, low, high, &
-                         c_loc(value))
-  end function whole
-
-  function real_number(name, metavar, help, low, high, value) result(option)
-    character(*), intent(in) :: name, metavar, help
-    real(dp), intent(in) :: low, high
-    real(c_double), target, intent(in) :: value
-    type(bx_option_t) :: option
-    option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_real, low, high, &
-                         c_loc(value))
-  end function real_number
-
-  function text(name, metavar, help, value) result(option)
-    character(*), intent(in) :: name, metavar, help
-    type(c_ptr), target, intent(in) :: value
-    type(bx_option_t) :: option
-    option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_string, 0.0_dp, &
-                         0.0_dp, c_loc(value))
-  end function text
-
   !> The methods for so many ranks: every divisor, then every knob.
   subroutine arrange(count) bind(C)
     integer(c_int), value :: count
@@ -271,7 +240,7 @@ contains
     address = c_loc(kernel)
     world%MPI_VAL = bx_comm(run)
     call MPI_Comm_rank(world, rank)
-    resident_before = npar_resident()
+    resident_before = bx_memory_used()
     call npar_set_blas_threads(bx_threads(run))
     call npar_name_libraries()
     code = settle_knobs()
@@ -420,20 +389,24 @@ contains
     integer(c_int) :: code
     base_knobs%linear_algebra = bx_string_at(given%linear_algebra)
     base_knobs%transpose = bx_string_at(given%transpose)
-    code = one_of("functional", given%functional, [character(16) :: "", "gga", "hybrid"])
+    code = bx_one_of(run, "functional", given%functional, [character(16) :: "", "gga", "hybrid"])
     if (code == bx_ok) then
-      code = one_of("collectives", given%collectives, [character(16) :: "mpi", "emulated"])
+      code = bx_one_of(run, "collectives", given%collectives, [character(16) :: "mpi", "emulated"])
     end if
     if (code == bx_ok) then
-      code = one_of("paw-reduce", given%paw_reduce, [character(16) :: "allreduce", "alltoall"])
+      code = bx_one_of(run, "paw-reduce", given%paw_reduce, &
+                       [character(16) :: "allreduce", "alltoall"])
     end if
-    if (code == bx_ok) code = one_of("zeroing", given%zeroing, [character(16) :: "on", "off"])
     if (code == bx_ok) then
-      code = one_of("linear-algebra", given%linear_algebra, eigensolver_names())
+      code = bx_one_of(run, "zeroing", given%zeroing, [character(16) :: "on", "off"])
     end if
-    if (code == bx_ok) code = one_of("transpose", given%transpose, bx_transpose_methods())
     if (code == bx_ok) then
-      code = one_of("planner", given%planner, [character(16) :: "estimate", "measure", "patient"])
+      code = bx_one_of(run, "linear-algebra", given%linear_algebra, eigensolver_names())
+    end if
+    if (code == bx_ok) code = bx_one_of(run, "transpose", given%transpose, bx_transpose_methods())
+    if (code == bx_ok) then
+      code = bx_one_of(run, "planner", given%planner, &
+                       [character(16) :: "estimate", "measure", "patient"])
     end if
     base_knobs%emulated = bx_string_at(given%collectives) == "emulated"
     base_knobs%paw_alltoall = bx_string_at(given%paw_reduce) == "alltoall"
@@ -442,24 +415,6 @@ contains
   end function settle_knobs
 
   !> Refuses a value that is none of the choices.
-  function one_of(option, given_, choices_) result(code)
-    character(*), intent(in) :: option, choices_(:)
-    type(c_ptr), intent(in) :: given_
-    integer(c_int) :: code
-    character(:), allocatable :: value
-    character(400) :: list
-    integer :: i
-    code = bx_ok
-    value = bx_string_at(given_)
-    if (any(choices_ == value)) return
-    list = ""
-    do i = 1, size(choices_)
-      if (choices_(i) /= "") then
-        list = trim(list)//trim(merge("  ", ", ", list == ""))//" "//trim(choices_(i))
-      end if
-    end do
-    code = bx_refuse(run, bx_usage, "--"//option//" "//value//": unknown; choose from"//trim(list))
-  end function one_of
 
   !> The case's crystal, with what the options change.
   function settle_crystal() result(code)
@@ -792,7 +747,7 @@ contains
     type(c_ptr), value :: address, this_run, details
     character(200) :: line
     real(dp) :: resident
-    resident = npar_resident() - resident_before
+    resident = bx_memory_used() - resident_before
     write (line, "(i0, ' bands, ', i0, ' occupied; ', i0, ' plane waves', a, ', ', i0, 'x', i0, &
       &'x', i0, ' points, ', i0, ' k-point', a)") crystal%bands, occupied, &
       count_plane_waves(crystal), &

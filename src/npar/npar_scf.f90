@@ -2,6 +2,7 @@
 module npar_scf
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
   use mpi_f08, only: MPI_Comm_free, MPI_Comm_rank, MPI_Comm_size, MPI_Comm_split
+  use bx_harness, only: bx_uniform
   use bx_transpose, only: bx_free_fft, bx_make_fft
   use npar_basis, only: make_basis
   use npar_density, only: add_density, finish_density, set_exact_density, set_ionic_potential, &
@@ -18,15 +19,6 @@ module npar_scf
   private
   public :: place_ranks, make_state, free_state, start_state, scf_step, exchange_step, evaluate
   public :: state_bytes
-
-  interface
-    function npar_uniform(seed, index) result(x) bind(C)
-      import :: c_int64_t, dp
-      implicit none (type, external)
-      integer(c_int64_t), value :: seed, index
-      real(dp) :: x
-    end function npar_uniform
-  end interface
 
 contains
 
@@ -133,9 +125,9 @@ contains
           do n = 1, s%waves()
             index = address(g(:, n), s%band(i), k)
             size_of_noise = noise/(1 + s%kinetic(2*n)/minval(s%crystal%quantum()))
-            c(2*n - 1) = c(2*n - 1) + size_of_noise*npar_uniform(seed, 2*index)
+            c(2*n - 1) = c(2*n - 1) + size_of_noise*bx_uniform(seed, 2*index)
             if (n /= s%basis%origin .or. .not. s%crystal%gamma) then
-              c(2*n) = c(2*n) + size_of_noise*npar_uniform(seed, 2*index + 1)
+              c(2*n) = c(2*n) + size_of_noise*bx_uniform(seed, 2*index + 1)
             end if
           end do
         end associate

@@ -8,6 +8,14 @@ from pathlib import Path
 
 MPIEXEC = os.environ.get("BX_MPIEXEC", "mpiexec").split()
 TIMEOUT = 240  # s; every run ends in seconds, a hang must not hold up the suite
+ENVIRONMENT = {
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMP_WAIT_POLICY": "passive",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
 
 
 class Outcome:
@@ -25,15 +33,7 @@ def run(
     executable: str, ranks: int, *arguments: str, threads: int = 1, **environment: str
 ) -> Outcome:
     """Adds --output in a scratch folder, unless the arguments name one."""
-    env = {
-        "OMP_NUM_THREADS": str(threads),
-        "OMPI_MCA_mpi_yield_when_idle": "1",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        "OMPI_MCA_hwloc_base_binding_policy": "none",
-        "OMP_WAIT_POLICY": "passive",
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    }
+    env = {**ENVIRONMENT, "OMP_NUM_THREADS": str(threads)}
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "result.json"
         options = arguments if "--output" in arguments else (*arguments, "--output", str(output))

@@ -12,7 +12,7 @@ import time
 import unittest
 from pathlib import Path
 
-from kernel_run import MPIEXEC, checks, run
+from kernel_run import ENVIRONMENT, MPIEXEC, checks, run
 
 KERNEL, FAULTY = sys.argv[1:3]
 QUICK = ("--repeats", "1", "--block", "1", "--planner", "estimate")
@@ -199,8 +199,8 @@ class Split(unittest.TestCase):
         self.refused("its seed is 1, here it is 5", more=("--seed", "5"))
         self.file.write_bytes(good[: len(good) // 2])
         self.refused("not an HDF5 file, or truncated")
-        self.file.write_bytes(good.replace(b"npar-checkpoint-1", b"npar-checkpoint-9"))
-        self.refused("not a checkpoint of bisection-npar")
+        self.file.write_bytes(good.replace(b"npar-checkpoint-2", b"npar-checkpoint-9"))
+        self.refused("is no bisection-npar-checkpoint-2")
         damaged = bytearray(good)
         damaged[len(good) // 2] ^= 1
         self.file.write_bytes(damaged)
@@ -220,13 +220,7 @@ class Split(unittest.TestCase):
         partial = Path(f"{self.file}.partial")
         caught = 0
         for _ in range(5):
-            environment = {
-                **os.environ,
-                "OMP_NUM_THREADS": "1",
-                "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            }
+            environment = {**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "1"}
             process = subprocess.Popen(
                 [
                     *MPIEXEC,

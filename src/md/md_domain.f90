@@ -1,0 +1,548 @@
+! Domain decomposition: which rank owns an atom, and the exchanges with its neighbours.
+!
+! Ranks form a grid over the box.  Copies of atoms near a domain's faces (the halo) go to the
+! neighbours in six shifts, two for each direction, ghosts of earlier directions included, so that
+! edges and corners need no messages of their own (S. Plimpton, J. Comput. Phys. 117, 1 (1995)).  A
+! halo wider than a domain is passed on in further hops.  What a rank would send to itself is
+! copied, and not counted as a message.
+module md_domain
+  use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
+  use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_Comm_rank, MPI_Comm_size, MPI_DOUBLE_PRECISION, &
+    MPI_IN_PLACE, MPI_INTEGER, MPI_Irecv, MPI_Isend, MPI_MAX, MPI_Request, MPI_STATUSES_IGNORE, &
+    MPI_SUM, MPI_Waitall
+  use md_atoms, only: atoms_t, reserve
+  use md_box, only: box_t
+  implicit none (type, external)
+  private
+  public :: domain_t, make_domain, hops_needed, home_of, migrate, make_halo, forward, reverse
+
+  integer, parameter, public :: most_hops = 3 !< domains that a halo may reach over
+
+  !> What one shift sends: atoms `index`, moved by `shift`, to one side; it brings `count` ghosts
+  !> that follow atom `first`.
+  type :: swap_t
+    integer :: to = 0, from = 0, first = 0, count = 0
+    integer, allocatable :: index(:)
+    real(dp) :: shift(3) = 0
+  end type swap_t
+
+  !> Messages that were meant to be sent, to be compared with those that were.
+  type, public :: tally_t
+    real(dp) :: messages = 0, bytes = 0
+  end type tally_t
+
+  type :: domain_t
+    type(MPI_Comm) :: comm
+    integer :: rank = 0, ranks = 1
+    integer :: dims(3) = 1, at(3) = 0
+    real(dp) :: low(3) = 0, high(3) = 1 !< in fractions of the box
+    logical :: sizes_first = .false. !< a message with its size before each payload, as DL_POLY_3
+    type(swap_t), allocatable :: swaps(:, :) !< (2: to lower, to higher; hops of all directions)
+    integer :: hops = 0
+    type(tally_t) :: tally
+    real(dp), allocatable :: outgoing(:, :), incoming(:, :) !< (size, 2)
+  end type domain_t
+
+  integer, parameter :: lower = 1, higher = 2
+  integer, parameter :: ghost_words = 5, migrant_words = 11
+  integer, parameter :: worth_threads = 4096 !< atoms, from which on threads share a copy
+
+contains
+
+  !> The grid of ranks whose domains, with halos of `reach` (A), have the least volume.
+  subroutine make_domain(comm, box, reach, domain)
+    type(MPI_Comm), intent(in) :: comm
+    type(box_t), intent(in) :: box
+    real(dp), intent(in) :: reach
+    type(domain_t), intent(out) :: domain
+    domain%comm = comm
+    call MPI_Comm_rank(comm, domain%rank)
+    call MPI_Comm_size(comm, domain%ranks)
+    domain%dims = best_grid(domain%ranks, box, reach)
+    domain%at(1) = mod(domain%rank, domain%dims(1))
+    domain%at(2) = mod(domain%rank/domain%dims(1), domain%dims(2))
+    domain%at(3) = domain%rank/(domain%dims(1)*domain%dims(2))
+    domain%low = real(domain%at, dp)/domain%dims
+    domain%high = real(domain%at + 1, dp)/domain%dims
+    allocate (domain%swaps(2, 0), domain%outgoing(0, 2), domain%incoming(0, 2))
+  end subroutine make_domain
+
+  pure function best_grid(ranks, box, reach) result(dims)
+    integer, intent(in) :: ranks
+    type(box_t), intent(in) :: box
+    real(dp), intent(in) :: reach
+    integer :: dims(3), try(3), j, k
+    real(dp) :: volume, least
+    least = huge(least)
+    dims = [ranks, 1, 1]
+    do k = 1, ranks
+      if (mod(ranks, k) /= 0) cycle
+      do j = 1, ranks/k
+        if (mod(ranks/k, j) /= 0) cycle
+        try = [ranks/k/j, j, k]
+        volume = product(box%height/try + 2*reach)
+        if (volume < least*(1 - 1e-12_dp)) then
+          least = volume
+          dims = try
+        end if
+      end do
+    end do
+  end function best_grid
+
+  !> Domains that a halo of `reach` (A) extends over, by direction.
+  pure function hops_needed(domain, box, reach) result(hops)
+    type(domain_t), intent(in) :: domain
+    type(box_t), intent(in) :: box
+    real(dp), intent(in) :: reach
+    integer :: hops(3)
+    hops = max(1, ceiling(min(reach/box%height*domain%dims, 1e6_dp) - 1e-9_dp))
+  end function hops_needed
+
+  !> Place in the grid of ranks of who owns the point `s` (fractions from 0 to 1).
+  pure function home_of(domain, s) result(at)
+    type(domain_t), intent(in) :: domain
+    real(dp), intent(in) :: s(3)
+    integer :: at(3)
+    at = max(0, min(domain%dims - 1, int(s*domain%dims)))
+  end function home_of
+
+  pure function neighbour(domain, d, step) result(rank)
+    type(domain_t), intent(in) :: domain
+    integer, intent(in) :: d, step
+    integer :: rank, at(3)
+    at = domain%at
+    at(d) = modulo(at(d) + step, domain%dims(d))
+    rank = at(1) + domain%dims(1)*(at(2) + domain%dims(2)*at(3))
+  end function neighbour
+
+  ! ---- messages ----
+
+  !> Both shifts of a hop at once: `words(side)` reals go out of `outgoing`, as many as the other
+  !> end has come into `incoming`; on return `words` is of what came.
+  subroutine exchange(domain, to, from, words, known)
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: to(2), from(2)
+    integer, intent(inout) :: words(2)
+    integer, intent(in), optional :: known(2) !< what will come; else sizes are sent first
+    integer :: coming(2), side
+    type(MPI_Request) :: requests(4)
+    real(dp), allocatable :: wider(:, :)
+    if (present(known) .and. .not. domain%sizes_first) then
+      coming = known
+    else
+      do side = 1, 2
+        call MPI_Irecv(coming(side), 1, MPI_INTEGER, from(side), side, domain%comm, requests(side))
+      end do
+      do side = 1, 2
+        call MPI_Isend(words(side), 1, MPI_INTEGER, to(side), side, domain%comm, requests(side + 2))
+      end do
+      call MPI_Waitall(4, requests, MPI_STATUSES_IGNORE)
+      call count_messages(domain, 2, 2*4)
+    end if
+    if (maxval(coming) > size(domain%incoming, 1)) then
+      allocate (wider(maxval(coming) + maxval(coming)/8, 2))
+      call move_alloc(wider, domain%incoming)
+    end if
+    do side = 1, 2
+      call MPI_Irecv(domain%incoming(:, side), coming(side), MPI_DOUBLE_PRECISION, from(side), &
+                     side, domain%comm, requests(side))
+    end do
+    do side = 1, 2
+      call MPI_Isend(domain%outgoing(:, side), words(side), MPI_DOUBLE_PRECISION, to(side), side, &
+                     domain%comm, requests(side + 2))
+    end do
+    call MPI_Waitall(4, requests, MPI_STATUSES_IGNORE)
+    call count_messages(domain, 2, 8*sum(words))
+    words = coming
+  end subroutine exchange
+
+  subroutine count_messages(domain, messages, bytes)
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: messages, bytes
+    domain%tally%messages = domain%tally%messages + messages
+    domain%tally%bytes = domain%tally%bytes + bytes
+  end subroutine count_messages
+
+  subroutine make_room(buffers, words)
+    real(dp), allocatable, intent(inout) :: buffers(:, :)
+    integer, intent(in) :: words
+    real(dp), allocatable :: wider(:, :)
+    if (words <= size(buffers, 1)) return
+    allocate (wider(words + words/8, 2), source=0.0_dp)
+    wider(:size(buffers, 1), :) = buffers
+    call move_alloc(wider, buffers)
+  end subroutine make_room
+
+  ! ---- who owns what ----
+
+  !> Wraps own atoms into the box and hands those that have left the domain to their owners.
+  !> Collective.  `lost` is the number of atoms that no rank has, of `total`.
+  subroutine migrate(domain, box, atoms, total, lost)
+    type(domain_t), intent(inout) :: domain
+    type(box_t), intent(in) :: box
+    type(atoms_t), intent(inout) :: atoms
+    integer(c_int64_t), intent(in) :: total
+    integer(c_int64_t), intent(out) :: lost
+    integer :: d, k, hop, way(3), most(3), away(3), here, count
+    real(dp) :: s(3)
+    most = 0
+    !$omp parallel do private(s, away, d) reduction(max:most) schedule(static)
+    do k = 1, atoms%own
+      s = box%fractions(atoms%x(1:3, k))
+      away = floor(s)
+      if (any(away /= 0)) then
+        atoms%image(:, k) = atoms%image(:, k) + away
+        do d = 1, 3
+          if (away(d) /= 0) atoms%x(1:3, k) = atoms%x(1:3, k) - away(d)*box%edge(:, d)
+        end do
+        s = box%fractions(atoms%x(1:3, k))
+      end if
+      most = max(most, abs(way_home(domain, s)))
+    end do
+    !$omp end parallel do
+    if (domain%ranks > 1) then
+      call MPI_Allreduce(MPI_IN_PLACE, most, 3, MPI_INTEGER, MPI_MAX, domain%comm)
+      call count_messages(domain, 1, 3*4)
+    end if
+    do d = 1, 3
+      do hop = 1, most(d)
+        here = atoms%own
+        count = 0
+        call make_room(domain%outgoing, migrant_words*here)
+        block
+          integer :: leaving(2), side
+          leaving = 0
+          do k = 1, here
+            way = way_home(domain, box%fractions(atoms%x(1:3, k)))
+            if (way(d) == 0) then
+              count = count + 1
+              if (count /= k) call move_atom(atoms, k, count)
+            else
+              side = merge(lower, higher, way(d) < 0)
+              domain%outgoing(leaving(side) + 1:leaving(side) + migrant_words, side) = &
+                [atoms%x(1:3, k), atoms%v(:, k), real(atoms%image(:, k), dp), &
+                 real(atoms%id(k), dp), real(atoms%species(k), dp)]
+              leaving(side) = leaving(side) + migrant_words
+            end if
+          end do
+          atoms%own = count
+          call exchange(domain, [neighbour(domain, d, -1), neighbour(domain, d, 1)], &
+                        [neighbour(domain, d, 1), neighbour(domain, d, -1)], leaving)
+          call reserve(atoms, count + sum(leaving)/migrant_words)
+          do side = 1, 2
+            do k = 1, leaving(side), migrant_words
+              call settle(atoms, domain%incoming(k:k + migrant_words - 1, side))
+            end do
+          end do
+        end block
+      end do
+    end do
+    atoms%all = atoms%own
+    lost = atoms%own
+    if (domain%ranks > 1) then
+      block
+        real(dp) :: have
+        have = real(atoms%own, dp)
+        call MPI_Allreduce(MPI_IN_PLACE, have, 1, MPI_DOUBLE_PRECISION, MPI_SUM, domain%comm)
+        call count_messages(domain, 1, 8)
+        lost = nint(have, c_int64_t)
+      end block
+    end if
+    lost = total - lost
+  end subroutine migrate
+
+  !> Hops to the owner of `s`, the shorter way round, by direction.
+  pure function way_home(domain, s) result(way)
+    type(domain_t), intent(in) :: domain
+    real(dp), intent(in) :: s(3)
+    integer :: way(3), home(3)
+    home = home_of(domain, s)
+    way = modulo(home - domain%at + domain%dims/2, domain%dims) - domain%dims/2
+  end function way_home
+
+  subroutine move_atom(atoms, from, to)
+    type(atoms_t), intent(inout) :: atoms
+    integer, intent(in) :: from, to
+    atoms%x(:, to) = atoms%x(:, from)
+    atoms%v(:, to) = atoms%v(:, from)
+    atoms%image(:, to) = atoms%image(:, from)
+    atoms%id(to) = atoms%id(from)
+    atoms%species(to) = atoms%species(from)
+  end subroutine move_atom
+
+  subroutine settle(atoms, words)
+    type(atoms_t), intent(inout) :: atoms
+    real(dp), intent(in) :: words(migrant_words)
+    integer :: k
+    k = atoms%own + 1
+    atoms%x(:, k) = [words(1:3), 0.0_dp]
+    atoms%v(:, k) = words(4:6)
+    atoms%image(:, k) = nint(words(7:9))
+    atoms%id(k) = nint(words(10), c_int64_t)
+    atoms%species(k) = nint(words(11))
+    atoms%own = k
+  end subroutine settle
+
+  ! ---- the halo ----
+
+  !> Finds and exchanges all ghosts within `reach` (A) of the domain.  Collective.
+  subroutine make_halo(domain, box, atoms, reach)
+    type(domain_t), intent(inout) :: domain
+    type(box_t), intent(in) :: box
+    type(atoms_t), intent(inout) :: atoms
+    real(dp), intent(in) :: reach
+    real(dp) :: width(3), edge(3)
+    integer :: need(3), d, hop, side, from(2), to(2), step(2), words(2)
+    integer :: first(2), last(2) !< atoms that may be sent to each side
+    need = hops_needed(domain, box, reach)
+    width = reach/box%height*(1 + 1e-12_dp)
+    if (size(domain%swaps, 2) < sum(need)) then
+      deallocate (domain%swaps)
+      allocate (domain%swaps(2, sum(need)))
+    end if
+    domain%hops = 0
+    atoms%all = atoms%own
+    step = [-1, 1]
+    do d = 1, 3
+      first = 1
+      last = atoms%all
+      to = [neighbour(domain, d, -1), neighbour(domain, d, 1)]
+      from = [to(2), to(1)]
+      do hop = 1, need(d)
+        domain%hops = domain%hops + 1
+        do side = 1, 2
+          edge = 0
+          if (side == lower .and. domain%at(d) == 0) edge = box%edge(:, d)
+          if (side == higher .and. domain%at(d) == domain%dims(d) - 1) edge = -box%edge(:, d)
+          associate (swap => domain%swaps(side, domain%hops))
+            swap%to = to(side)
+            swap%from = from(side)
+            swap%shift = edge
+            swap%index = near_face(domain, box, atoms, d, side, width(d), first(side), last(side))
+            words(side) = ghost_words*size(swap%index)
+          end associate
+        end do
+        call make_room(domain%outgoing, maxval(words))
+        do side = 1, 2
+          call pack_ghosts(atoms, domain%swaps(side, domain%hops), domain%outgoing(:, side))
+        end do
+        if (domain%dims(d) == 1) then
+          call make_room(domain%incoming, maxval(words))
+          do side = 1, 2
+            domain%incoming(:words(side), side) = domain%outgoing(:words(side), side)
+          end do
+        else
+          call exchange(domain, to, from, words)
+        end if
+        call reserve(atoms, atoms%all + sum(words)/ghost_words)
+        do side = 1, 2
+          associate (swap => domain%swaps(side, domain%hops))
+            swap%first = atoms%all
+            swap%count = words(side)/ghost_words
+            call unpack_ghosts(atoms, swap, domain%incoming(:, side))
+            first(side) = swap%first + 1
+            last(side) = atoms%all
+          end associate
+        end do
+      end do
+    end do
+  end subroutine make_halo
+
+  !> Of atoms first..last those within `width` (fraction) of one face of the domain.
+  pure function near_face(domain, box, atoms, d, side, width, first, last) result(index)
+    type(domain_t), intent(in) :: domain
+    type(box_t), intent(in) :: box
+    type(atoms_t), intent(in) :: atoms
+    integer, intent(in) :: d, side, first, last
+    real(dp), intent(in) :: width
+    integer, allocatable :: index(:)
+    integer :: k, count
+    real(dp) :: s, low, high
+    integer :: found(max(0, last - first + 1))
+    low = merge(-huge(low), domain%high(d) - width, side == lower)
+    high = merge(domain%low(d) + width, huge(high), side == lower)
+    count = 0
+    do k = first, last
+      s = box%inverse(d, 1)*atoms%x(1, k) + box%inverse(d, 2)*atoms%x(2, k) &
+          + box%inverse(d, 3)*atoms%x(3, k)
+      if (s < low .or. s > high) cycle
+      count = count + 1
+      found(count) = k
+    end do
+    index = found(:count)
+  end function near_face
+
+  subroutine pack_ghosts(atoms, swap, buffer)
+    type(atoms_t), intent(in) :: atoms
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(inout) :: buffer(:)
+    integer :: i, k
+    do i = 1, size(swap%index)
+      k = swap%index(i)
+      buffer(ghost_words*(i - 1) + 1:ghost_words*i) = &
+        [atoms%x(1:3, k) + swap%shift, real(atoms%id(k), dp), real(atoms%species(k), dp)]
+    end do
+  end subroutine pack_ghosts
+
+  subroutine unpack_ghosts(atoms, swap, buffer)
+    type(atoms_t), intent(inout) :: atoms
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(in) :: buffer(:)
+    integer :: i, k, at
+    do i = 1, swap%count
+      k = swap%first + i
+      at = ghost_words*(i - 1)
+      atoms%x(1:3, k) = buffer(at + 1:at + 3)
+      atoms%x(4, k) = 0
+      atoms%id(k) = nint(buffer(at + 4), c_int64_t)
+      atoms%species(k) = nint(buffer(at + 5))
+    end do
+    atoms%all = atoms%all + swap%count
+  end subroutine unpack_ghosts
+
+  !> Owners' values to ghosts: the first `n` of the `stride` words of each atom, moved by the
+  !> shift of the box if they are positions.
+  subroutine forward(domain, values, stride, n, positions)
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: stride, n
+    real(dp), intent(inout) :: values(stride, *)
+    logical, intent(in) :: positions
+    integer :: hop, side, words(2)
+    real(dp) :: shift(3)
+    do hop = 1, domain%hops
+      associate (both => domain%swaps(:, hop))
+        if (both(1)%to == domain%rank) then
+          do side = 1, 2
+            shift = merge(both(side)%shift, 0.0_dp, positions)
+            call copy_to_ghosts(values, stride, n, both(side), shift)
+          end do
+        else
+          words = n*[size(both(1)%index), size(both(2)%index)]
+          call make_room(domain%outgoing, maxval(words))
+          call make_room(domain%incoming, n*maxval(both%count))
+          do side = 1, 2
+            shift = merge(both(side)%shift, 0.0_dp, positions)
+            call gather(values, stride, n, both(side), shift, domain%outgoing(:, side))
+          end do
+          call exchange(domain, both%to, both%from, words, n*both%count)
+          do side = 1, 2
+            call spread_out(values, stride, n, both(side), domain%incoming(:, side))
+          end do
+        end if
+      end associate
+    end do
+  end subroutine forward
+
+  subroutine copy_to_ghosts(values, stride, n, swap, shift)
+    integer, intent(in) :: stride, n
+    real(dp), intent(inout) :: values(stride, *)
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(in) :: shift(3)
+    integer :: i
+    if (n == 1) then
+      !$omp parallel do schedule(static) if (swap%count > worth_threads)
+      do i = 1, swap%count
+        values(1, swap%first + i) = values(1, swap%index(i))
+      end do
+      !$omp end parallel do
+    else
+      !$omp parallel do schedule(static) if (swap%count > worth_threads)
+      do i = 1, swap%count
+        values(1:3, swap%first + i) = values(1:3, swap%index(i)) + shift
+      end do
+      !$omp end parallel do
+    end if
+  end subroutine copy_to_ghosts
+
+  subroutine gather(values, stride, n, swap, shift, buffer)
+    integer, intent(in) :: stride, n
+    real(dp), intent(in) :: values(stride, *), shift(3)
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(inout) :: buffer(n, *)
+    integer :: i
+    if (n == 1) then
+      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+      do i = 1, size(swap%index)
+        buffer(1, i) = values(1, swap%index(i))
+      end do
+      !$omp end parallel do
+    else
+      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+      do i = 1, size(swap%index)
+        buffer(1:3, i) = values(1:3, swap%index(i)) + shift
+      end do
+      !$omp end parallel do
+    end if
+  end subroutine gather
+
+  subroutine spread_out(values, stride, n, swap, buffer)
+    integer, intent(in) :: stride, n
+    real(dp), intent(inout) :: values(stride, *)
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(in) :: buffer(n, *)
+    integer :: i
+    !$omp parallel do schedule(static) if (swap%count > worth_threads)
+    do i = 1, swap%count
+      values(1:n, swap%first + i) = buffer(1:n, i)
+    end do
+    !$omp end parallel do
+  end subroutine spread_out
+
+  !> Ghosts' values are added to their owners', in the opposite order.
+  subroutine reverse(domain, values, stride, n)
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: stride, n
+    real(dp), intent(inout) :: values(stride, *)
+    integer :: hop, side, i, words(2)
+    do hop = domain%hops, 1, -1
+      associate (both => domain%swaps(:, hop))
+        if (both(1)%to == domain%rank) then
+          do side = 2, 1, -1
+            do i = 1, both(side)%count
+              values(1:n, both(side)%index(i)) = values(1:n, both(side)%index(i)) &
+                                                 + values(1:n, both(side)%first + i)
+            end do
+          end do
+        else
+          words = n*both%count
+          call make_room(domain%outgoing, maxval(words))
+          call make_room(domain%incoming, n*max(size(both(1)%index), size(both(2)%index)))
+          do side = 1, 2
+            call take_ghosts(values, stride, n, both(side), domain%outgoing(:, side))
+          end do
+          call exchange(domain, both%from, both%to, words, &
+                        n*[size(both(1)%index), size(both(2)%index)])
+          do side = 2, 1, -1
+            call add_to_owners(values, stride, n, both(side), domain%incoming(:, side))
+          end do
+        end if
+      end associate
+    end do
+  end subroutine reverse
+
+  subroutine take_ghosts(values, stride, n, swap, buffer)
+    integer, intent(in) :: stride, n
+    real(dp), intent(in) :: values(stride, *)
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(inout) :: buffer(n, *)
+    integer :: i
+    do i = 1, swap%count
+      buffer(1:n, i) = values(1:n, swap%first + i)
+    end do
+  end subroutine take_ghosts
+
+  !> An owner has one ghost of an atom a swap, so that threads never meet.
+  subroutine add_to_owners(values, stride, n, swap, buffer)
+    integer, intent(in) :: stride, n
+    real(dp), intent(inout) :: values(stride, *)
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(in) :: buffer(n, *)
+    integer :: i
+    !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+    do i = 1, size(swap%index)
+      values(1:n, swap%index(i)) = values(1:n, swap%index(i)) + buffer(1:n, i)
+    end do
+    !$omp end parallel do
+  end subroutine add_to_owners
+
+end module md_domain

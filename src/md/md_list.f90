@@ -1,0 +1,269 @@
+! Verlet lists from cells, and what each thread has of them.
+!
+! Own atoms are kept in the order of cells of half the list's reach, so that neighbours in space are
+! neighbours in memory.  Threads have contiguous shares of the atoms, and lists of their own.
+module md_list
+  use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
+  use md_atoms, only: atoms_t
+  use md_box, only: box_t
+  use md_domain, only: domain_t
+  implicit none (type, external)
+  private
+  public :: list_t, worker_t, make_list, sort_atoms
+
+  !> A thread's atoms first..last and their neighbours: entry(start(i) : start(i+1)-1) of atom i.
+  !> An entry is 4 times the neighbour's index plus what the potential wants to know of the pair:
+  !> in half lists its kind (species of both, from 0, added), in full lists the neighbour's species,
+  !> from 0.
+  type :: worker_t
+    integer :: first = 1, last = 0
+    integer, allocatable :: start(:), entry(:)
+    integer :: low(2) = 1, high(2) = 0 !< neighbours: own atoms, ghosts
+    real(dp), allocatable :: repulsion(:), density(:) !< -phi'/r and -rho'/r of each entry
+    real(dp), allocatable :: rho(:), f(:, :) !< this thread's sums, but for the first thread
+  end type worker_t
+
+  type :: list_t
+    logical :: half = .true. !< each pair once, also across ranks
+    integer :: most = 0      !< neighbours of an atom
+    real(dp) :: reach = 0    !< A
+    type(worker_t), allocatable :: work(:)
+  end type list_t
+
+  type :: cells_t
+    integer :: count(3) = 1
+    real(dp) :: origin(3) = 0, per_fraction(3) = 1
+  end type cells_t
+
+  integer, parameter :: stencil = 2 !< cells, of half the reach
+
+contains
+
+  !> Puts own atoms into the order of their cells.
+  subroutine sort_atoms(box, domain, atoms, reach, offsets)
+    type(box_t), intent(in) :: box
+    type(domain_t), intent(in) :: domain
+    type(atoms_t), intent(inout) :: atoms
+    real(dp), intent(in) :: reach !< A
+    integer, allocatable, intent(out) :: offsets(:) !< atoms before a cell, (0:cells)
+    integer, allocatable :: cell(:), order(:)
+    integer :: k
+    call bin(cells_of(box, domain, reach), box, atoms%x(:, :atoms%own), cell, offsets, order)
+    !$omp parallel
+    !$omp sections
+    !$omp section
+    atoms%x(:, :atoms%own) = atoms%x(:, order)
+    !$omp section
+    atoms%v(:, :atoms%own) = atoms%v(:, order)
+    !$omp section
+    atoms%image(:, :atoms%own) = atoms%image(:, order)
+    !$omp section
+    atoms%id(:atoms%own) = atoms%id(order)
+    atoms%species(:atoms%own) = atoms%species(order)
+    !$omp end sections
+    !$omp do schedule(static)
+    do k = 1, atoms%own
+      atoms%listed(:, k) = atoms%x(1:3, k)
+    end do
+    !$omp end do
+    !$omp end parallel
+  end subroutine sort_atoms
+
+  !> Cells of at least half the reach over a domain and its halo.
+  pure function cells_of(box, domain, reach) result(cells)
+    type(box_t), intent(in) :: box
+    type(domain_t), intent(in) :: domain
+    real(dp), intent(in) :: reach
+    type(cells_t) :: cells
+    real(dp) :: width(3), extent(3)
+    width = reach/box%height
+    extent = domain%high - domain%low + 2*width
+    cells%count = max(1, int(extent*box%height/(reach/stencil)))
+    cells%origin = domain%low - width
+    cells%per_fraction = cells%count/extent
+  end function cells_of
+
+  pure function cell_at(cells, box, x) result(cell)
+    type(cells_t), intent(in) :: cells
+    type(box_t), intent(in) :: box
+    real(dp), intent(in) :: x(3)
+    integer :: cell, at(3)
+    at = max(0, min(cells%count - 1, int((box%fractions(x) - cells%origin)*cells%per_fraction)))
+    cell = at(1) + cells%count(1)*(at(2) + cells%count(2)*at(3))
+  end function cell_at
+
+  !> A stable sort by cell: `order` lists the points of cell c at offsets(c)+1 .. offsets(c+1).
+  subroutine bin(cells, box, x, cell, offsets, order)
+    type(cells_t), intent(in) :: cells
+    type(box_t), intent(in) :: box
+    real(dp), intent(in) :: x(:, :)
+    integer, allocatable, intent(out) :: cell(:), offsets(:), order(:)
+    integer :: k, c, n
+    n = product(cells%count)
+    allocate (cell(size(x, 2)), order(size(x, 2)))
+    allocate (offsets(0:n + 1), source=0)
+    !$omp parallel do schedule(static)
+    do k = 1, size(x, 2)
+      cell(k) = cell_at(cells, box, x(1:3, k))
+    end do
+    !$omp end parallel do
+    do k = 1, size(x, 2)
+      offsets(cell(k) + 2) = offsets(cell(k) + 2) + 1
+    end do
+    do c = 2, n + 1
+      offsets(c) = offsets(c) + offsets(c - 1)
+    end do
+    ! offsets(c+1) is now where cell c's next point goes, and ends where cell c+1 begins
+    do k = 1, size(x, 2)
+      c = cell(k) + 1
+      offsets(c) = offsets(c) + 1
+      order(offsets(c)) = k
+    end do
+  end subroutine bin
+
+  !> The list of all pairs within `reach` (A; by species, at most list%reach), of own atoms that
+  !> sort_atoms has put in order, after their halo is made.  Collective.
+  subroutine make_list(list, box, domain, atoms, offsets, reach)
+    type(list_t), intent(inout) :: list
+    type(box_t), intent(in) :: box
+    type(domain_t), intent(inout) :: domain
+    type(atoms_t), intent(inout) :: atoms
+    integer, intent(in) :: offsets(0:)
+    real(dp), intent(in) :: reach(:, :)
+    type(cells_t) :: cells
+    integer, allocatable :: cell(:), ghost_offsets(:), ghost(:)
+    real(dp), allocatable :: ghost_x(:, :)
+    integer :: t, threads, most
+    cells = cells_of(box, domain, list%reach)
+    call bin(cells, box, atoms%x(:, atoms%own + 1:atoms%all), cell, ghost_offsets, ghost)
+    allocate (ghost_x(4, size(ghost)))
+    ghost_x = atoms%x(:, atoms%own + ghost)
+    threads = size(list%work)
+    most = 0
+    !$omp parallel do num_threads(threads) schedule(static, 1) reduction(max:most)
+    do t = 1, threads
+      list%work(t)%first = 1 + int(int(t - 1, c_int64_t)*atoms%own/threads)
+      list%work(t)%last = int(int(t, c_int64_t)*atoms%own/threads)
+      call fill(list%work(t), list%half, cells, box, atoms, offsets, ghost_offsets, ghost, &
+                ghost_x, reach**2, most)
+    end do
+    !$omp end parallel do
+    list%most = most
+  end subroutine make_list
+
+  subroutine fill(work, half, cells, box, atoms, offsets, ghost_offsets, ghost, ghost_x, reach2, &
+                  most)
+    type(worker_t), intent(inout) :: work
+    logical, intent(in) :: half
+    type(cells_t), intent(in) :: cells
+    type(box_t), intent(in) :: box
+    type(atoms_t), intent(in) :: atoms
+    integer, intent(in) :: offsets(0:), ghost_offsets(0:), ghost(:)
+    real(dp), intent(in) :: ghost_x(:, :), reach2(:, :)
+    integer, intent(inout) :: most
+    integer :: i, j, q, n, c, at(3), y, z, from, to, row, tag, g
+    real(dp) :: xi(4), d(3), limit(size(reach2, 1))
+    if (.not. allocated(work%entry)) allocate (work%entry(0))
+    if (allocated(work%start)) deallocate (work%start)
+    allocate (work%start(work%first:work%last + 1))
+    n = 0
+    do i = work%first, work%last
+      work%start(i) = n + 1
+      xi = atoms%x(:, i)
+      limit = reach2(:, atoms%species(i))
+      tag = merge(atoms%species(i) - 2, -1, half)
+      c = cell_at(cells, box, xi(1:3))
+      at = [mod(c, cells%count(1)), mod(c/cells%count(1), cells%count(2)), &
+            c/(cells%count(1)*cells%count(2))]
+      from = max(0, at(1) - stencil)
+      to = min(cells%count(1) - 1, at(1) + stencil)
+      do z = max(0, at(3) - stencil), min(cells%count(3) - 1, at(3) + stencil)
+        do y = max(0, at(2) - stencil), min(cells%count(2) - 1, at(2) + stencil)
+          row = cells%count(1)*(y + cells%count(2)*z)
+          j = max(offsets(row + from), merge(i, 0, half)) + 1
+          q = offsets(row + to + 1)
+          g = ghost_offsets(row + to + 1) - ghost_offsets(row + from)
+          if (j > q .and. g == 0) cycle
+          if (n + max(0, q - j + 1) + g >= size(work%entry)) then
+            call extend(work%entry, n, max(0, q - j + 1) + g)
+          end if
+          if (j <= q) then
+            call append_own(xi, j, q, i, atoms%x, atoms%species, limit, tag, n, work%entry)
+          end if
+          do q = ghost_offsets(row + from) + 1, ghost_offsets(row + to + 1)
+            d = xi(1:3) - ghost_x(1:3, q)
+            j = atoms%own + ghost(q)
+            if (sum(d*d) >= limit(atoms%species(j))) cycle
+            if (half) then
+              if (.not. mine(atoms%id(i), atoms%id(j), d)) cycle
+            end if
+            n = n + 1
+            work%entry(n) = 4*j + atoms%species(j) + tag
+          end do
+        end do
+      end do
+      most = max(most, n + 1 - work%start(i))
+    end do
+    work%start(work%last + 1) = n + 1
+    work%low = [atoms%own + 1, atoms%all + 1]
+    work%high = [0, atoms%own]
+    do q = 1, n
+      j = work%entry(q)/4
+      if (j <= atoms%own) then
+        work%low(1) = min(work%low(1), j)
+        work%high(1) = max(work%high(1), j)
+      else
+        work%low(2) = min(work%low(2), j)
+        work%high(2) = max(work%high(2), j)
+      end if
+    end do
+    ! an atom's own sums too
+    work%low(1) = min(work%low(1), work%first)
+    work%high(1) = max(work%high(1), work%last)
+  end subroutine fill
+
+  subroutine append_own(xi, from, to, self, x, species, limit, tag, n, entry)
+    real(dp), intent(in) :: xi(4), x(4, *), limit(*)
+    integer, intent(in) :: from, to, self, species(*), tag
+    integer, intent(inout) :: n, entry(*)
+    real(dp) :: dx, dy, dz
+    integer :: j
+    do j = from, to ! without branches, which would be mispredicted
+      dx = xi(1) - x(1, j)
+      dy = xi(2) - x(2, j)
+      dz = xi(3) - x(3, j)
+      entry(n + 1) = 4*j + species(j) + tag
+      n = n + merge(1, 0, dx*dx + dy*dy + dz*dz < limit(species(j)) .and. j /= self)
+    end do
+  end subroutine append_own
+
+  !> Whether the owner of i has the pair, or the owner of the atom that j is a copy of: by turns,
+  !> and decided alike by both.
+  pure logical function mine(i, j, d)
+    integer(c_int64_t), intent(in) :: i, j
+    real(dp), intent(in) :: d(3)
+    integer :: c
+    if (i /= j) then
+      mine = (i < j) .neqv. (iand(i + j, 1_c_int64_t) == 1_c_int64_t)
+      return
+    end if
+    mine = .false. ! an atom and its image: one of the two
+    do c = 3, 1, -1
+      if (abs(d(c)) > 1e-6_dp) then
+        mine = d(c) > 0
+        return
+      end if
+    end do
+  end function mine
+
+  !> Room for so many entries more, and for one that append_own writes before it knows.
+  subroutine extend(entry, used, more)
+    integer, allocatable, intent(inout) :: entry(:)
+    integer, intent(in) :: used, more
+    integer, allocatable :: longer(:)
+    allocate (longer(used + more + (used + more)/4 + 1024))
+    longer(:used) = entry(:used)
+    call move_alloc(longer, entry)
+  end subroutine extend
+
+end module md_list

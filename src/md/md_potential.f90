@@ -1,0 +1,167 @@
+! The potentials and their parameters.
+!
+! Tersoff: J. Tersoff, Phys. Rev. B 39, 5566 (1989).  Gupta: F. Cleri and V. Rosato, Phys. Rev. B
+! 48, 22 (1993).  Finnis-Sinclair: M. W. Finnis and J. E. Sinclair, Phil. Mag. A 50, 45 (1984), with
+! the parameters of the erratum, 53, 161 (1986).  Extended Finnis-Sinclair: X. D. Dai, Y. Kong,
+! J. H. Li and B. X. Liu, J. Phys.: Condens. Matter 18, 4527 (2006).
+module md_potential
+  use, intrinsic :: iso_c_binding, only: dp => c_double
+  implicit none (type, external)
+  private
+  public :: potential_t, find_potential, species_list, set_tersoff_pairs
+
+  integer, parameter, public :: tersoff_kind = 1, gupta_kind = 2, finnis_sinclair_kind = 3
+  integer, parameter, public :: most_species = 2
+
+  !> Pairs of species a and b are of kind a + b - 2: 0, 1 or 2.
+  type :: potential_t
+    integer :: kind = 0
+    integer :: species = 0
+    character(2) :: name(most_species) = ""
+    real(dp) :: mass(most_species) = 0 !< u
+    real(dp) :: cutoff = 0             !< the longest: A
+    real(dp) :: skin = 0.5_dp          !< that serves it best at room temperature: A
+    real(dp) :: reach(most_species, most_species) = 0 !< cutoff of a pair: A
+
+    !> Gupta, by kind of pair: repulsion exp(log_a - b r), density exp(log_c - e r): eV, eV^2, A.
+    real(dp) :: log_a(0:2) = 0, b(0:2) = 0, log_c(0:2) = 0, e(0:2) = 0
+
+    !> Finnis-Sinclair: V = (r-c)^2 (c0 + c1 r + ... + c4 r^4), density (r-d)^2 + beta (r-d)^3 / d +
+    !> b4 (r-d)^4, embedding -scale sqrt(density).
+    real(dp) :: c = 0, coefficient(0:4) = 0, d = 0, beta = 0, b4 = 0
+    real(dp) :: scale = 1 !< eV/A; 1 eV for Gupta, whose density carries it
+    !> Below this distance a pair's density is negative: A.
+    real(dp) :: closest = 0
+
+    !> Tersoff: of the centre's species; of pairs.
+    real(dp), dimension(most_species) :: beta_n = 0, n = 0, c2 = 0, d2 = 0, h = 0
+    real(dp), dimension(most_species, most_species) :: repulsion = 0, attraction = 0, &
+      lambda = 0, mu = 0, inner = 0, outer = 0
+  end type potential_t
+
+  type :: tersoff_species_t
+    character(2) :: name
+    real(dp) :: mass, a, b, lambda, mu, beta, n, c, d, h, r, s
+  end type tersoff_species_t
+
+  type(tersoff_species_t), parameter :: tersoff_species(*) = [ &
+    tersoff_species_t("Si", 28.0855_dp, 1830.8_dp, 471.18_dp, 2.4799_dp, 1.7322_dp, 1.1e-6_dp, &
+                      0.78734_dp, 1.0039e5_dp, 16.217_dp, -0.59825_dp, 2.7_dp, 3.0_dp), &
+    tersoff_species_t("C ", 12.0107_dp, 1393.6_dp, 346.74_dp, 3.4879_dp, 2.2119_dp, 1.5724e-7_dp, &
+                      0.72751_dp, 3.8049e4_dp, 4.3484_dp, -0.57058_dp, 1.8_dp, 2.1_dp)]
+  real(dp), parameter :: chi_sic = 0.9776_dp
+
+  !> Known sets, and the species of each in the order of its type numbers.
+  character(*), parameter :: known(*) = [character(12) :: "Si,C", "Cu,Au", "Fe", "W"]
+
+contains
+
+  !> The sets of species that have a potential.
+  pure function species_list() result(text)
+    character(:), allocatable :: text
+    integer :: i
+    text = trim(known(1))
+    do i = 2, size(known)
+      text = text//"; "//trim(known(i))
+    end do
+  end function species_list
+
+  !> The potential of a set that has this species; %kind is 0 where there is none.
+  pure function find_potential(species) result(potential)
+    character(*), intent(in) :: species
+    type(potential_t) :: potential
+    select case (species)
+    case ("Si", "C")
+      potential = tersoff_sic()
+    case ("Cu", "Au")
+      potential = gupta_cuau()
+    case ("Fe") ! the erratum's
+      potential = finnis_sinclair("Fe", 55.845_dp, 1.828905_dp, 3.569745_dp, 1.8_dp, 0.0_dp, &
+                                  3.40_dp, [1.2371147_dp, -0.3592185_dp, -0.0385607_dp, 0.0_dp, &
+                                            0.0_dp])
+    case ("W") ! of the extended form
+      potential = finnis_sinclair("W ", 183.84_dp, 1.885948_dp, 4.41_dp, 0.0_dp, 0.0_dp, 3.25_dp, &
+                                  [48.52796_dp, -33.79621_dp, 5.854334_dp, -0.0098221_dp, &
+                                   0.033338_dp])
+    case default
+      continue
+    end select
+  end function find_potential
+
+  pure function tersoff_sic() result(p)
+    type(potential_t) :: p
+    p%kind = tersoff_kind
+    p%species = size(tersoff_species)
+    p%name = tersoff_species%name
+    p%mass = tersoff_species%mass
+    p%beta_n = tersoff_species%beta
+    p%n = tersoff_species%n
+    p%c2 = tersoff_species%c**2
+    p%d2 = tersoff_species%d**2
+    p%h = tersoff_species%h
+    call set_tersoff_pairs(p, reshape([1.0_dp, chi_sic, chi_sic, 1.0_dp], [2, 2]))
+  end function tersoff_sic
+
+  !> What belongs to pairs: exponents mix arithmetically, the rest geometrically, and the attraction
+  !> has the factor chi of the pair (Tersoff 1989, equation 2).
+  pure subroutine set_tersoff_pairs(p, chi)
+    type(potential_t), intent(inout) :: p
+    real(dp), intent(in) :: chi(:, :)
+    type(tersoff_species_t) :: a, b
+    integer :: i, j
+    do j = 1, p%species
+      do i = 1, p%species
+        a = tersoff_species(i)
+        b = tersoff_species(j)
+        p%repulsion(i, j) = sqrt(a%a*b%a)
+        p%attraction(i, j) = chi(i, j)*sqrt(a%b*b%b)
+        p%lambda(i, j) = 0.5_dp*(a%lambda + b%lambda)
+        p%mu(i, j) = 0.5_dp*(a%mu + b%mu)
+        p%inner(i, j) = sqrt(a%r*b%r)
+        p%outer(i, j) = sqrt(a%s*b%s)
+      end do
+    end do
+    p%reach = p%outer
+    p%cutoff = maxval(p%outer)
+  end subroutine set_tersoff_pairs
+
+  !> Cut sharply between the fifth and the sixth shell of an fcc crystal.
+  pure function gupta_cuau() result(p)
+    type(potential_t) :: p
+    real(dp), parameter :: &
+      a(0:2) = [0.0855_dp, 0.1539_dp, 0.2061_dp], xi(0:2) = [1.224_dp, 1.5605_dp, 1.790_dp], &
+      p_(0:2) = [10.960_dp, 11.05_dp, 10.229_dp], q(0:2) = [2.278_dp, 3.0475_dp, 4.036_dp], &
+      r0(0:2) = [2.556_dp, 2.65_dp, 2.884_dp]
+    p%kind = gupta_kind
+    p%species = 2
+    p%name = [character(2) :: "Cu", "Au"]
+    p%mass = [63.546_dp, 196.966569_dp]
+    p%cutoff = 6.2_dp
+    p%reach = p%cutoff
+    p%log_a = log(2*a) + p_
+    p%b = p_/r0
+    p%log_c = 2*(log(xi) + q)
+    p%e = 2*q/r0
+  end function gupta_cuau
+
+  pure function finnis_sinclair(name, mass, scale, d, beta, b, c, coefficient) result(p)
+    character(2), intent(in) :: name
+    real(dp), intent(in) :: mass, scale, d, beta, b, c, coefficient(0:4)
+    type(potential_t) :: p
+    p%kind = finnis_sinclair_kind
+    p%species = 1
+    p%name(1) = name
+    p%mass(1) = mass
+    p%scale = scale
+    p%d = d
+    p%beta = beta
+    p%b4 = b**2
+    p%c = c
+    p%coefficient = coefficient
+    p%cutoff = max(c, d)
+    p%reach = p%cutoff
+    p%skin = 0.3_dp
+    if (beta > 0) p%closest = d*(beta - 1)/beta
+  end function finnis_sinclair
+
+end module md_potential

@@ -1,0 +1,219 @@
+! Forces and energies of single atoms by the potentials' definitions alone, to judge md_metal and
+! md_tersoff by: sums over all atoms near, no lists, no derivatives.  Derivatives come from the
+! energy by a complex step, dE/dx = Im E(x + ih)/h, which loses no digits (W. Squire and G. Trapp,
+! SIAM Rev. 40, 110 (1998)).
+module md_reference
+  use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
+  use mpi_f08, only: MPI_Allgather, MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_Gatherv, &
+    MPI_IN_PLACE, MPI_INTEGER, MPI_MAX, MPI_SUM
+  use bx_harness, only: bx_uniform
+  use md_potential, only: finnis_sinclair_kind, gupta_kind, potential_t, tersoff_kind
+  use md_system, only: system_t
+  implicit none (type, external)
+  private
+  public :: reference_errors
+
+  real(dp), parameter :: tiny_step = 1e-40_dp !< A
+  real(dp), parameter :: pi = acos(-1.0_dp)
+
+contains
+
+  !> The largest errors of the forces (of the largest force, or of 1 eV/A) and of the energies (of
+  !> each, or of 1 eV) of `samples` atoms, drawn by `seed`; `energies` are those of own atoms (eV).
+  !> Collective.
+  subroutine reference_errors(system, energies, samples, seed, force_error, energy_error)
+    type(system_t), intent(in) :: system
+    real(dp), intent(in) :: energies(:)
+    integer, intent(in) :: samples
+    integer(c_int64_t), intent(in) :: seed
+    real(dp), intent(out) :: force_error, energy_error
+    real(dp) :: found(8, samples), force(3), energy, largest, worst(2)
+    integer(c_int64_t) :: wanted(samples)
+    real(dp), allocatable :: near(:, :)
+    integer :: s, k
+    do s = 1, samples
+      wanted(s) = 1 + min(system%total - 1, int(0.5_dp*(1 + bx_uniform(seed, int(s, c_int64_t))) &
+                                                *real(system%total, dp), c_int64_t))
+    end do
+    found = 0
+    do k = 1, system%atoms%own
+      do s = 1, samples
+        if (wanted(s) /= system%atoms%id(k)) cycle
+        found(:, s) = [system%atoms%x(1:3, k), real(system%atoms%species(k), dp), &
+                       system%atoms%f(1:3, k), energies(k)]
+      end do
+    end do
+    call MPI_Allreduce(MPI_IN_PLACE, found, size(found), MPI_DOUBLE_PRECISION, MPI_SUM, &
+                       system%domain%comm)
+    largest = max(1.0_dp, maxval(abs(found(5:7, :))))
+    worst = 0
+    do s = 1, samples
+      call gather_near(system, found(1:3, s), mod(s, system%domain%ranks), near)
+      if (mod(s, system%domain%ranks) /= system%domain%rank) cycle
+      call force_on_centre(system%potential, nint(found(4, s)), near, force, energy)
+      worst(1) = worse(worst(1), maxval(abs(force - found(5:7, s)))/largest)
+      worst(2) = worse(worst(2), abs(found(8, s) - energy)/max(1.0_dp, abs(energy)))
+    end do
+    call MPI_Allreduce(MPI_IN_PLACE, worst, 2, MPI_DOUBLE_PRECISION, MPI_MAX, system%domain%comm)
+    force_error = worst(1)
+    energy_error = worst(2)
+  end subroutine reference_errors
+
+  !> The larger of two errors, where a NaN is the largest of all.
+  pure real(dp) function worse(largest, error)
+    real(dp), intent(in) :: largest, error
+    worse = largest
+    if (.not. error <= largest) worse = merge(error, huge(error), error > largest)
+  end function worse
+
+  !> On rank `root`: vectors (A) from the point to all atoms and images within twice the cutoff, but
+  !> for what is at the point itself, and their species: (4, atoms).
+  subroutine gather_near(system, point, root, near)
+    type(system_t), intent(in) :: system
+    real(dp), intent(in) :: point(3)
+    integer, intent(in) :: root
+    real(dp), allocatable, intent(out) :: near(:, :)
+    real(dp), allocatable :: mine(:, :)
+    integer :: counts(system%domain%ranks), offsets(system%domain%ranks), count, k, a, b, c, &
+      images(3)
+    real(dp) :: reach, s(3), d(3)
+    reach = 2*system%potential%cutoff
+    images = int(reach/system%box%height + 0.5_dp)
+    count = 0
+    allocate (mine(4, 64))
+    do k = 1, system%atoms%own
+      s = system%box%fractions(system%atoms%x(1:3, k) - point)
+      s = s - anint(s)
+      do c = -images(3), images(3)
+        do b = -images(2), images(2)
+          do a = -images(1), images(1)
+            d = matmul(system%box%edge, s + [a, b, c])
+            if (norm2(d) > reach .or. norm2(d) < 1e-9_dp) cycle
+            count = count + 1
+            if (count > size(mine, 2)) mine = reshape(mine, [4, 2*count], pad=[0.0_dp])
+            mine(:, count) = [d, real(system%atoms%species(k), dp)]
+          end do
+        end do
+      end do
+    end do
+    associate (comm => system%domain%comm)
+      call MPI_Allgather(4*count, 1, MPI_INTEGER, counts, 1, MPI_INTEGER, comm)
+      offsets = [(sum(counts(:k - 1)), k=1, size(counts))]
+      allocate (near(4, sum(counts)/4))
+      call MPI_Gatherv(mine, 4*count, MPI_DOUBLE_PRECISION, near, counts, offsets, &
+                       MPI_DOUBLE_PRECISION, root, comm)
+    end associate
+  end subroutine gather_near
+
+  !> Of an atom at the origin among those at near(1:3, :), of species near(4, :).
+  subroutine force_on_centre(p, species, near, force, energy)
+    type(potential_t), intent(in) :: p
+    integer, intent(in) :: species
+    real(dp), intent(in) :: near(:, :)
+    real(dp), intent(out) :: force(3), energy
+    complex(dp) :: x(3, 0:size(near, 2)), total, own
+    integer :: kind(0:size(near, 2)), c, k
+    kind(0) = species
+    kind(1:) = nint(near(4, :))
+    do c = 1, 3
+      x(:, 0) = 0
+      x(:, 1:) = cmplx(near(1:3, :), 0.0_dp, dp)
+      x(c, 0) = cmplx(0.0_dp, tiny_step, dp)
+      own = energy_of(p, 0, kind, x)
+      total = own
+      do k = 1, size(near, 2) ! those whose energy knows the atom
+        if (norm2(near(1:3, k)) <= p%cutoff) total = total + energy_of(p, k, kind, x)
+      end do
+      force(c) = -aimag(total)/tiny_step
+    end do
+    energy = real(own, dp)
+  end subroutine force_on_centre
+
+  !> Energy of atom i: eV.
+  function energy_of(p, i, kind, x) result(energy)
+    type(potential_t), intent(in) :: p
+    integer, intent(in) :: i, kind(0:)
+    complex(dp), intent(in) :: x(:, 0:)
+    complex(dp) :: energy, rho, r(0:size(x, 2) - 1)
+    integer :: j
+    energy = 0
+    rho = 0
+    do j = 0, size(x, 2) - 1
+      r(j) = sqrt((x(1, j) - x(1, i))**2 + (x(2, j) - x(2, i))**2 + (x(3, j) - x(3, i))**2)
+    end do
+    if (p%kind == tersoff_kind) then
+      energy = tersoff_energy(p, i, kind, x, r)
+      return
+    end if
+    do j = 0, size(x, 2) - 1
+      if (j == i .or. real(r(j), dp) >= p%cutoff) cycle
+      energy = energy + 0.5_dp*repulsion(p, kind(i) + kind(j) - 2, r(j))
+      rho = rho + density(p, kind(i) + kind(j) - 2, r(j))
+    end do
+    if (abs(rho) > 0) energy = energy - p%scale*sqrt(rho)
+  end function energy_of
+
+  function repulsion(p, pair, r) result(phi)
+    type(potential_t), intent(in) :: p
+    integer, intent(in) :: pair
+    complex(dp), intent(in) :: r
+    complex(dp) :: phi
+    integer :: k
+    phi = 0
+    if (p%kind == gupta_kind) then
+      phi = exp(p%log_a(pair))*exp(-p%b(pair)*r)
+    else if (real(r, dp) < p%c) then
+      phi = (r - p%c)**2*sum([(p%coefficient(k)*r**k, k=0, 4)])
+    end if
+  end function repulsion
+
+  function density(p, pair, r) result(rho)
+    type(potential_t), intent(in) :: p
+    integer, intent(in) :: pair
+    complex(dp), intent(in) :: r
+    complex(dp) :: rho
+    rho = 0
+    if (p%kind == gupta_kind) then
+      rho = exp(p%log_c(pair))*exp(-p%e(pair)*r)
+    else if (p%kind == finnis_sinclair_kind .and. real(r, dp) < p%d) then
+      rho = (r - p%d)**2 + p%beta*(r - p%d)**3/p%d + p%b4*(r - p%d)**4
+    end if
+  end function density
+
+  function tersoff_energy(p, i, kind, x, r) result(energy)
+    type(potential_t), intent(in) :: p
+    integer, intent(in) :: i, kind(0:)
+    complex(dp), intent(in) :: x(:, 0:), r(0:)
+    complex(dp) :: energy, zeta, cosine, b
+    integer :: j, k, a
+    a = kind(i)
+    energy = 0
+    do j = 0, size(r) - 1
+      if (j == i .or. real(r(j), dp) >= p%outer(kind(j), a)) cycle
+      zeta = 0
+      do k = 0, size(r) - 1
+        if (k == i .or. k == j .or. real(r(k), dp) >= p%outer(kind(k), a)) cycle
+        cosine = sum((x(:, j) - x(:, i))*(x(:, k) - x(:, i)))/(r(j)*r(k))
+        zeta = zeta + cut(p, a, kind(k), r(k))*(1 + p%c2(a)/p%d2(a) &
+                                                - p%c2(a)/(p%d2(a) + (p%h(a) - cosine)**2))
+      end do
+      b = 1
+      if (abs(zeta) > 0) b = (1 + (p%beta_n(a)*zeta)**p%n(a))**(-0.5_dp/p%n(a))
+      energy = energy + 0.5_dp*cut(p, a, kind(j), r(j)) &
+               *(p%repulsion(kind(j), a)*exp(-p%lambda(kind(j), a)*r(j)) &
+                 - b*p%attraction(kind(j), a)*exp(-p%mu(kind(j), a)*r(j)))
+    end do
+  end function tersoff_energy
+
+  function cut(p, a, b, r) result(weight)
+    type(potential_t), intent(in) :: p
+    integer, intent(in) :: a, b
+    complex(dp), intent(in) :: r
+    complex(dp) :: weight
+    weight = 1
+    if (real(r, dp) > p%inner(b, a)) then
+      weight = 0.5_dp + 0.5_dp*cos(pi*(r - p%inner(b, a))/(p%outer(b, a) - p%inner(b, a)))
+    end if
+  end function cut
+
+end module md_reference
