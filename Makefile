@@ -20,7 +20,7 @@ endif
 
 .NOTPARALLEL:
 .PHONY: help setup setup-dev nightly test test-kernels test-sanitized test-python test-quick lint \
-    format bench bench-npar clean
+    format bench bench-npar bench-md clean
 export TIMEFORMAT = -- $@: %0R s
 
 help: ## list the targets
@@ -85,6 +85,9 @@ bench: setup ## compare the transpose with its peers: ratios with their spread
 
 bench-npar: setup ## the same for the NPAR kernel, beside Quantum ESPRESSO where it is installed
 	@$(BISECTION) bench-npar $(ARGS)
+
+bench-md: setup ## the same for the MD kernel, beside LAMMPS where it is installed
+	@$(BISECTION) bench-md $(ARGS)
 
 clean: ## remove what can be made again; results stay
 	@cd $(HOME_DIR) 2>/dev/null && [ -e setup.lock ] && rm -rf venv build build-sanitize spack cache reframe/stage \

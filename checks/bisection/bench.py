@@ -9,8 +9,10 @@ import contextlib
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +52,14 @@ class Ratio:
 
     def __str__(self):
         return f"{self.value:5.2f} [{self.low:.2f} {self.high:.2f}]"
+
+
+def spread(values):
+    """A Ratio of the median, with quartiles."""
+    if len(values) == 1:
+        return Ratio(values[0], values[0], values[0])
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    return Ratio(statistics.median(values), low, high)
 
 
 def add_commands(commands):
@@ -121,35 +131,51 @@ def measure(executable, folder, grid, ranks, planner):
     )
 
 
-def environment():
-    """One thread a rank; Open MPI runs for root."""
+def environment(threads=1):
+    """So many threads a rank, each on a core of its own; Open MPI runs for root."""
+    pinned = {"OMP_PLACES": "cores", "OMP_PROC_BIND": "close"} if threads > 1 else {}
     return {
         **os.environ,
-        "OMP_NUM_THREADS": "1",
+        **pinned,
+        "OMP_NUM_THREADS": str(threads),
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }
 
 
-def placement(ranks):
-    """Open MPI's options: a core each, or, where there are not as many, all shared."""
-    if ranks <= len(os.sched_getaffinity(0)):
-        return ["--bind-to", "core"]
+def placement(ranks, threads=1):
+    """Open MPI's options: a core a thread, or, where there are not as many, all shared."""
+    if ranks * threads <= len(os.sched_getaffinity(0)):
+        several = ["--map-by", f"slot:PE={threads}"] if threads > 1 else []
+        return [*several, "--bind-to", "core"]
     return ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
 
 
-def launch(executable, ranks, arguments, output):
+def launch(executable, ranks, arguments, output, threads=1):
+    return launch_watched(executable, ranks, arguments, output, threads)[0]
+
+
+def launch_watched(executable, ranks, arguments, output, threads=1):
+    """The result, and the bytes that the largest of the launch's processes had at most."""
     with contextlib.suppress(FileNotFoundError):
         output.unlink()
     if not shutil.which("mpirun"):
         raise BenchError("there is no mpirun on PATH")
-    command = ["mpirun", "-n", str(ranks), *placement(ranks), str(executable), *arguments]
-    done = subprocess.run(
-        [*command, "--output", str(output)], env=environment(), capture_output=True, text=True
-    )
-    if done.returncode:
-        raise BenchError(f"{' '.join(command)} exited with {done.returncode}: {done.stderr[-500:]}")
-    return json.loads(output.read_text())
+    command = ["mpirun", "-n", str(ranks), *placement(ranks, threads), str(executable), *arguments]
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        process = subprocess.Popen(
+            [*command, "--output", str(output)],
+            env=environment(threads), stdout=said, stderr=said,
+        )  # fmt: skip
+        # subprocess's own wait would lose what the processes used
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        text = said.read().strip()
+    if process.returncode:
+        # its last words are mpirun's
+        raise BenchError(f"{' '.join(command)} exited with {process.returncode}: {text[-1200:]}")
+    return json.loads(output.read_text()), usage.ru_maxrss * 1024
 
 
 def ratios(result, name):
@@ -162,13 +188,17 @@ def ratios(result, name):
     return found
 
 
+def entry(result, method):
+    return next(found for found in result["results"] if found["method"] == method)
+
+
 def times(result):
     return {e["method"]: e["metrics"]["time"]["value"] for e in result["results"] if e["metrics"]}
 
 
-def clean_share(result):
+def clean_share(*results):
     """Of all samples, those in which no rank was interrupted."""
-    switches = [n for e in result["results"] for n in e["samples"]["switches"]]
+    switches = [n for r in results for e in r["results"] for n in e["samples"]["switches"]]
     return sum(n == 0 for n in switches) / len(switches)
 
 

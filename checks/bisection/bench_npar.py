@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bisection.bench import BenchError, Ratio, build, environment, launch, ratios
+from bisection.bench import BenchError, build, entry, environment, launch, ratios, spread
 from bisection.run import home
 from bisection.summary import columns
 
@@ -83,12 +83,6 @@ def act_bench(options):
     return 0
 
 
-def spread(values):
-    """A Ratio of the median, with quartiles."""
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return Ratio(statistics.median(values), low, high)
-
-
 def step(kernel, folder, ranks, *arguments, repeats=5):
     """The result of one launch of some choices, one sample a round."""
     rounds = ["--repeats", str(repeats), "--block", "1", "--warmup", "0"]
@@ -97,10 +91,6 @@ def step(kernel, folder, ranks, *arguments, repeats=5):
 
 def seconds(result, method):
     return entry(result, method)["metrics"]["time"]["value"]
-
-
-def entry(result, method):
-    return next(found for found in result["results"] if found["method"] == method)
 
 
 def judged(what, ratio, limit, good):

@@ -1,9 +1,9 @@
-"""The command line: bisection run|verdict|advise|bench|bench-npar."""
+"""The command line: bisection run|verdict|advise|bench|bench-npar|bench-md."""
 
 import argparse
 import sys
 
-from bisection import advise, bench, bench_npar, run
+from bisection import advise, bench, bench_md, bench_npar, run
 
 
 def parser():
@@ -12,7 +12,7 @@ def parser():
         prog="bisection", description="HPC acceptance and regression tests"
     )
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (run, advise, bench, bench_npar):
+    for module in (run, advise, bench, bench_npar, bench_md):
         module.add_commands(commands)
     return main
 

@@ -133,7 +133,12 @@ class Launch(rfm.RunOnlyRegressionTest):
                 f"the site file says nothing of the cores of {self.current_partition.fullname}"
             )
         try:
-            shape = layouts.geometry(self.layout, processor.num_cores, int(extras.get("nodes", 1)))
+            shape = layouts.geometry(
+                self.layout,
+                processor.num_cores,
+                int(extras.get("nodes", 1)),
+                processor.topology,
+            )
         except layouts.DoesNotFit as why:
             self.not_applicable = str(why)
             self.skip(self.not_applicable)

@@ -11,6 +11,10 @@ LAYOUTS = {
     "node": "one rank a node, a thread a core",
     "node2": "two ranks a node, the cores shared out as threads",
 }
+# For kernels whose threads share much memory.
+TOPOLOGY_LAYOUTS = {
+    "domain": "one rank a NUMA domain, or an L3 cache where a node is one domain",
+}
 
 
 class DoesNotFit(ValueError):
@@ -34,9 +38,22 @@ class Geometry:
         return shape if self.nodes == 1 else f"{self.nodes}x{shape}"
 
 
-def geometry(layout, cores, nodes=1):
+def domains(topology):
+    """NUMA domains of a node, or its L3 caches if it is one domain, from ReFrame's topology; 1 if
+    it does not say."""
+    memories = len(topology.get("numa_nodes") or [])
+    caches = [c for c in topology.get("caches") or [] if c.get("type") == "L3"]
+    return memories if memories > 1 else max([len(c.get("cpusets") or []) for c in caches] + [1])
+
+
+def geometry(layout, cores, nodes=1, topology=None):
     """The Geometry of `layout` on `nodes` nodes of `cores` cores each; raises DoesNotFit."""
-    ranks_per_node = {"mpi": cores, "node": 1, "node2": 2}[layout]
+    ranks_per_node = {"mpi": cores, "node": 1, "node2": 2}.get(layout)
+    if ranks_per_node is None:
+        ranks_per_node = domains(topology or {})
+        for other, ranks in (("node", 1), ("node2", 2), ("mpi", cores)):
+            if ranks_per_node == ranks:
+                raise DoesNotFit(f"layout {layout} is {other} here: {ranks} a node")
     if ranks_per_node > cores:
         raise DoesNotFit(f"layout {layout} needs {ranks_per_node} cores a node, there are {cores}")
     return Geometry(nodes, ranks_per_node, cores // ranks_per_node)

@@ -13,7 +13,7 @@ from reframe.core.exceptions import PerformanceError, ReferenceParseError
 SYSTEMS = Path(__file__).resolve().parents[2] / "reference" / "systems"
 
 # The kind of reference that a metric of this unit needs; partitions claim kinds.
-KIND_OF_UNIT = {"ratio": "ratio", "share": "ratio", "s": "time"}
+KIND_OF_UNIT = {"ratio": "ratio", "share": "ratio", "s": "time", "atom-steps/s": "time"}
 
 
 def path(system):

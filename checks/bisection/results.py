@@ -121,6 +121,8 @@ def unusable(metric):
         return f"is {value}, not finite"
     if unit == "share":
         return None if 0 <= value <= 1 else f"is {value}, a share is between 0 and 1"
+    if unit in ("B", "messages"):  # one rank sends none
+        return None if value >= 0 else f"is {value}, below zero"
     return None if value > 0 else f"is {value}, not above zero"
 
 

@@ -156,7 +156,7 @@ contains
         if (.not. allocated(work%repulsion)) then
           allocate (work%repulsion(0), work%density(0), work%rho(0), work%f(4, 0))
         end if
-        entries = merge(size(work%entry), 0, system%list%half .and. .not. system%style%recompute)
+        entries = merge(size(work%entry), 0, system%list%half) ! any style may be the next
         if (size(work%repulsion) < entries) then
           deallocate (work%repulsion, work%density)
           allocate (work%repulsion(entries), work%density(entries))
