@@ -45,7 +45,7 @@ module md_domain
 
   integer, parameter :: lower = 1, higher = 2
   integer, parameter :: ghost_words = 5, migrant_words = 11
-  integer, parameter :: worth_threads = 4096 !< atoms, from which on threads share a copy
+  integer, parameter :: worth_threads = 1024 !< atoms, from which on threads share a copy
 
 contains
 

@@ -446,7 +446,8 @@ contains
     end do
     found = found - wanted
     call MPI_Allreduce(MPI_IN_PLACE, found, 3, MPI_INTEGER8, MPI_SUM, world)
-    call bx_check(verification, "atoms", real(maxval(abs(found)), dp), 0.0_dp, "other than at first")
+    call bx_check(verification, "atoms", real(maxval(abs(found)), dp), 0.0_dp, &
+                  "other than at first")
   end subroutine check_atoms
 
   subroutine dump(energies, verification)

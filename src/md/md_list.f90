@@ -11,6 +11,10 @@ module md_list
   private
   public :: list_t, worker_t, make_list, sort_atoms
 
+  type :: range_t
+    integer :: from = 1, to = 0
+  end type range_t
+
   !> A thread's atoms first..last and their neighbours: entry(start(i) : start(i+1)-1) of atom i.
   !> An entry is 4 times the neighbour's index plus what the potential wants to know of the pair:
   !> in half lists its kind (species of both, from 0, added), in full lists the neighbour's species,
@@ -18,9 +22,12 @@ module md_list
   type :: worker_t
     integer :: first = 1, last = 0
     integer, allocatable :: start(:), entry(:)
-    integer :: low(2) = 1, high(2) = 0 !< neighbours: own atoms, ghosts
+    !> Of its atoms and their neighbours: from which to which it adds to the sums themselves, where
+    !> no other thread does, and where to sums of its own, which are joined later.
+    integer :: direct(2) = [1, 0]
+    type(range_t) :: alone(2), beside(3)
     real(dp), allocatable :: repulsion(:), density(:) !< -phi'/r and -rho'/r of each entry
-    real(dp), allocatable :: rho(:), f(:, :) !< this thread's sums, but for the first thread
+    real(dp), allocatable :: rho(:), f(:, :) !< its own sums
   end type worker_t
 
   type :: list_t
@@ -28,6 +35,7 @@ module md_list
     integer :: most = 0      !< neighbours of an atom
     real(dp) :: reach = 0    !< A
     type(worker_t), allocatable :: work(:)
+    type(range_t), allocatable :: untouched(:) !< where nobody adds to the sums themselves
   end type list_t
 
   type :: cells_t
@@ -133,23 +141,93 @@ contains
     type(cells_t) :: cells
     integer, allocatable :: cell(:), ghost_offsets(:), ghost(:)
     real(dp), allocatable :: ghost_x(:, :)
-    integer :: t, threads, most
+    integer :: t, threads, most, last(0:size(list%work))
     cells = cells_of(box, domain, list%reach)
     call bin(cells, box, atoms%x(:, atoms%own + 1:atoms%all), cell, ghost_offsets, ghost)
     allocate (ghost_x(4, size(ghost)))
     ghost_x = atoms%x(:, atoms%own + ghost)
     threads = size(list%work)
     most = 0
+    last = shares(list, box, domain, atoms)
     !$omp parallel do num_threads(threads) schedule(static, 1) reduction(max:most)
     do t = 1, threads
-      list%work(t)%first = 1 + int(int(t - 1, c_int64_t)*atoms%own/threads)
-      list%work(t)%last = int(int(t, c_int64_t)*atoms%own/threads)
+      list%work(t)%first = last(t - 1) + 1
+      list%work(t)%last = last(t)
+      ! A choice for each pair costs more than it saves, but where pairs are few (full lists).
+      list%work(t)%direct = [1, merge(atoms%all, 0, t == 1)]
+      if (.not. list%half .and. threads > 1) then
+        list%work(t)%direct = [list%work(t)%first, list%work(t)%last]
+      end if
       call fill(list%work(t), list%half, cells, box, atoms, offsets, ghost_offsets, ghost, &
                 ghost_x, reach**2, most)
     end do
     !$omp end parallel do
     list%most = most
+    call find_untouched(list, atoms%own, atoms%all)
   end subroutine make_list
+
+  !> The last atom of each thread's share, so that all have as many pairs in an even density.  In
+  !> half lists pairs are the first atom's in the order of cells, so that atoms have more at the low
+  !> face of the last direction and fewer at the high one, by the part of their sphere beyond it
+  !> (half of the pairs with ghosts are another rank's).
+  function shares(list, box, domain, atoms) result(last)
+    type(list_t), intent(in) :: list
+    type(box_t), intent(in) :: box
+    type(domain_t), intent(in) :: domain
+    type(atoms_t), intent(in) :: atoms
+    integer :: last(0:size(list%work))
+    real(dp), allocatable :: before(:) !< pairs of the atoms up to each, in units of an inner one's
+    real(dp) :: s, low, high
+    integer :: k, t, threads
+    threads = size(list%work)
+    last = [(int(int(t, c_int64_t)*atoms%own/threads), t=0, threads)]
+    if (threads == 1 .or. .not. list%half .or. atoms%own == 0) return
+    allocate (before(atoms%own))
+    !$omp parallel do private(s, low, high) schedule(static)
+    do k = 1, atoms%own
+      s = dot_product(box%inverse(3, :), atoms%x(1:3, k))
+      low = max(0.0_dp, min(1.0_dp, (s - domain%low(3))*box%height(3)/list%reach))
+      high = max(0.0_dp, min(1.0_dp, (domain%high(3) - s)*box%height(3)/list%reach))
+      before(k) = 1 + cap(low) - cap(high)
+    end do
+    !$omp end parallel do
+    do k = 2, atoms%own
+      before(k) = before(k) + before(k - 1)
+    end do
+    t = 1
+    do k = 1, atoms%own
+      do while (t < threads .and. before(k)*threads >= t*before(atoms%own))
+        last(t) = k
+        t = t + 1
+      end do
+    end do
+  end function shares
+
+  !> The part of a unit sphere beyond a plane at distance d of its centre.
+  elemental real(dp) function cap(d)
+    real(dp), intent(in) :: d
+    cap = (2 - 3*d + d**3)/4
+  end function cap
+
+  !> Atoms whose sums no thread adds to directly: between the ranges, which are in order.
+  subroutine find_untouched(list, own, all)
+    type(list_t), intent(inout) :: list
+    integer, intent(in) :: own, all
+    integer :: t, part, next, last(2)
+    list%untouched = [range_t ::]
+    last = [own, all]
+    do part = 1, 2
+      next = merge(1, own + 1, part == 1)
+      do t = 1, size(list%work)
+        associate (alone => list%work(t)%alone(part))
+          if (alone%to < alone%from) cycle
+          if (alone%from > next) list%untouched = [list%untouched, range_t(next, alone%from - 1)]
+          next = alone%to + 1
+        end associate
+      end do
+      if (next <= last(part)) list%untouched = [list%untouched, range_t(next, last(part))]
+    end do
+  end subroutine find_untouched
 
   subroutine fill(work, half, cells, box, atoms, offsets, ghost_offsets, ghost, ghost_x, reach2, &
                   most)
@@ -161,7 +239,7 @@ contains
     integer, intent(in) :: offsets(0:), ghost_offsets(0:), ghost(:)
     real(dp), intent(in) :: ghost_x(:, :), reach2(:, :)
     integer, intent(inout) :: most
-    integer :: i, j, q, n, c, at(3), y, z, from, to, row, tag, g
+    integer :: i, j, q, n, c, at(3), y, z, from, to, row, tag, g, low(2), high(2)
     real(dp) :: xi(4), d(3), limit(size(reach2, 1))
     if (.not. allocated(work%entry)) allocate (work%entry(0))
     if (allocated(work%start)) deallocate (work%start)
@@ -205,21 +283,23 @@ contains
       most = max(most, n + 1 - work%start(i))
     end do
     work%start(work%last + 1) = n + 1
-    work%low = [atoms%own + 1, atoms%all + 1]
-    work%high = [0, atoms%own]
+    low = [work%first, atoms%all + 1] ! its own atoms, whether or not they have neighbours
+    high = [work%last, atoms%own]
     do q = 1, n
       j = work%entry(q)/4
       if (j <= atoms%own) then
-        work%low(1) = min(work%low(1), j)
-        work%high(1) = max(work%high(1), j)
+        low(1) = min(low(1), j)
+        high(1) = max(high(1), j)
       else
-        work%low(2) = min(work%low(2), j)
-        work%high(2) = max(work%high(2), j)
+        low(2) = min(low(2), j)
+        high(2) = max(high(2), j)
       end if
     end do
-    ! an atom's own sums too
-    work%low(1) = min(work%low(1), work%first)
-    work%high(1) = max(work%high(1), work%last)
+    work%alone(1) = range_t(max(low(1), work%direct(1)), min(high(1), work%direct(2)))
+    work%alone(2) = range_t(max(low(2), work%direct(1)), min(high(2), work%direct(2)))
+    work%beside(1) = range_t(low(1), min(high(1), work%direct(1) - 1))
+    work%beside(2) = range_t(max(low(1), work%direct(2) + 1), high(1))
+    work%beside(3) = range_t(max(low(2), work%direct(2) + 1), high(2))
   end subroutine fill
 
   subroutine append_own(xi, from, to, self, x, species, limit, tag, n, entry)

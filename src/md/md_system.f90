@@ -161,7 +161,7 @@ contains
           deallocate (work%repulsion, work%density)
           allocate (work%repulsion(entries), work%density(entries))
         end if
-        if (t > 1 .and. size(work%rho) < room) then
+        if (size(system%list%work) > 1 .and. size(work%rho) < room) then
           deallocate (work%rho, work%f)
           allocate (work%rho(room + room/8), work%f(4, room + room/8))
         end if
@@ -210,23 +210,16 @@ contains
     began = omp_get_wtime()
     t = omp_get_thread_num() + 1
     associate (work => system%list%work(t), atoms => system%atoms)
-      if (t == 1) then
-        call clear(atoms%f, work, 4)
-        call tersoff_pass(system%potential, work%first, work%last, work%start, work%entry, &
-                          max(1, system%list%most), atoms%x, atoms%species, atoms%f, mine, &
-                          pair_energy)
-      else
-        call clear(work%f, work, 4)
-        call tersoff_pass(system%potential, work%first, work%last, work%start, work%entry, &
-                          max(1, system%list%most), atoms%x, atoms%species, work%f, mine, &
-                          pair_energy)
-      end if
+      call clear(work, 4, atoms%f, work%f)
+      call tersoff_pass(system%potential, work%first, work%last, work%start, work%entry, &
+                        max(1, system%list%most), atoms%x, atoms%species, work%direct, atoms%f, &
+                        work%f, mine, pair_energy)
       energy = mine
     end associate
     busy = omp_get_wtime() - began
     !$omp barrier
     began = omp_get_wtime()
-    call join(system%list%work, t, system%atoms%all, 4, system%atoms%f)
+    call join(system%list, t, system%atoms%all, system%atoms%f)
     busy = busy + omp_get_wtime() - began
     !$omp end parallel
     call account(system, start, busy)
@@ -252,13 +245,12 @@ contains
     began = omp_get_wtime()
     t = omp_get_thread_num() + 1
     associate (work => system%list%work(t), x => system%atoms%x)
+      call clear(work, 1, system%rho, work%rho)
       if (t == 1) then
-        call clear(system%rho, work, 1)
         call density_pass(system%potential, work%first, work%last, work%start, work%entry, &
                           system%list%most, x, keep, system%rho, work%repulsion, work%density, &
                           mine, lowest)
       else
-        call clear(work%rho, work, 1)
         call density_pass(system%potential, work%first, work%last, work%start, work%entry, &
                           system%list%most, x, keep, work%rho, work%repulsion, work%density, &
                           mine, lowest)
@@ -269,7 +261,7 @@ contains
     busy = omp_get_wtime() - began
     !$omp barrier
     began = omp_get_wtime()
-    call join_densities(system%list%work, t, system%atoms%all, system%rho)
+    call join_densities(system%list, t, system%atoms%all, system%rho)
     busy = busy + omp_get_wtime() - began
     !$omp end parallel
     call account(system, start, busy)
@@ -305,13 +297,12 @@ contains
     began = omp_get_wtime()
     t = omp_get_thread_num() + 1
     associate (work => system%list%work(t), atoms => system%atoms)
+      call clear(work, 4, atoms%f, work%f)
       if (t == 1) then
-        call clear(atoms%f, work, 4)
         call force_pass(system%potential, work%first, work%last, work%start, work%entry, &
                         system%list%most, atoms%x, system%slope, keep, work%repulsion, &
                         work%density, atoms%f)
       else
-        call clear(work%f, work, 4)
         call force_pass(system%potential, work%first, work%last, work%start, work%entry, &
                         system%list%most, atoms%x, system%slope, keep, work%repulsion, &
                         work%density, work%f)
@@ -320,7 +311,7 @@ contains
     busy = omp_get_wtime() - began
     !$omp barrier
     began = omp_get_wtime()
-    call join(system%list%work, t, system%atoms%all, 4, system%atoms%f)
+    call join(system%list, t, system%atoms%all, system%atoms%f)
     busy = busy + omp_get_wtime() - began
     !$omp end parallel
     call account(system, start, busy)
@@ -336,42 +327,47 @@ contains
     system%forked = system%forked + max(0.0_dp, wall - busy)
   end subroutine account
 
-  !> Makes a thread's sums start at 0, where it will add to them.
-  subroutine clear(sums, work, n)
-    integer, intent(in) :: n
-    real(dp), intent(inout) :: sums(n, *)
+  !> Makes sums start at 0 where a thread will add to them: the sums themselves, or its own.
+  subroutine clear(work, n, sums, mine)
     type(worker_t), intent(in) :: work
+    integer, intent(in) :: n
+    real(dp), intent(inout) :: sums(n, *), mine(n, *)
     integer :: part, k
-    do part = 1, 2
-      do k = work%low(part), work%high(part)
+    do part = 1, size(work%alone)
+      do k = work%alone(part)%from, work%alone(part)%to
         sums(:, k) = 0
+      end do
+    end do
+    do part = 1, size(work%beside)
+      do k = work%beside(part)%from, work%beside(part)%to
+        mine(:, k) = 0
       end do
     end do
   end subroutine clear
 
-  !> Thread t's share of adding up what the threads have: forces.
-  subroutine join(work, t, all, n, f)
-    type(worker_t), intent(in) :: work(:)
-    integer, intent(in) :: t, all, n
-    real(dp), intent(inout) :: f(n, *)
+  !> Thread t's share of joining the threads' own sums to the sums: forces.
+  subroutine join(list, t, all, f)
+    type(list_t), intent(in) :: list
+    integer, intent(in) :: t, all
+    real(dp), intent(inout) :: f(4, *)
     integer :: other, from, to
-    call share_of(t, size(work), all, from, to)
-    call clear_outside(work(1), n, from, to, f)
-    do other = 2, size(work)
-      call add(work(other), n, from, to, work(other)%f, f)
+    call share_of(t, size(list%work), all, from, to)
+    call clear_untouched(list, 4, from, to, f)
+    do other = 1, size(list%work)
+      call add(list%work(other), 4, from, to, list%work(other)%f, f)
     end do
   end subroutine join
 
   !> The same for densities.
-  subroutine join_densities(work, t, all, rho)
-    type(worker_t), intent(in) :: work(:)
+  subroutine join_densities(list, t, all, rho)
+    type(list_t), intent(in) :: list
     integer, intent(in) :: t, all
     real(dp), intent(inout) :: rho(*)
     integer :: other, from, to
-    call share_of(t, size(work), all, from, to)
-    call clear_outside(work(1), 1, from, to, rho)
-    do other = 2, size(work)
-      call add(work(other), 1, from, to, work(other)%rho, rho)
+    call share_of(t, size(list%work), all, from, to)
+    call clear_untouched(list, 1, from, to, rho)
+    do other = 1, size(list%work)
+      call add(list%work(other), 1, from, to, list%work(other)%rho, rho)
     end do
   end subroutine join_densities
 
@@ -382,22 +378,17 @@ contains
     to = int(int(t, c_int64_t)*all/threads)
   end subroutine share_of
 
-  !> The first thread adds to the result itself, which holds nothing yet beyond its range.
-  subroutine clear_outside(work, n, from, to, sums)
-    type(worker_t), intent(in) :: work
+  subroutine clear_untouched(list, n, from, to, sums)
+    type(list_t), intent(in) :: list
     integer, intent(in) :: n, from, to
     real(dp), intent(inout) :: sums(n, *)
-    integer :: k
-    do k = from, min(to, work%low(1) - 1)
-      sums(:, k) = 0
+    integer :: part, k
+    do part = 1, size(list%untouched)
+      do k = max(from, list%untouched(part)%from), min(to, list%untouched(part)%to)
+        sums(:, k) = 0
+      end do
     end do
-    do k = max(from, work%high(1) + 1), min(to, work%low(2) - 1)
-      sums(:, k) = 0
-    end do
-    do k = max(from, work%high(2) + 1), to
-      sums(:, k) = 0
-    end do
-  end subroutine clear_outside
+  end subroutine clear_untouched
 
   subroutine add(work, n, from, to, mine, sums)
     type(worker_t), intent(in) :: work
@@ -405,8 +396,8 @@ contains
     real(dp), intent(in) :: mine(n, *)
     real(dp), intent(inout) :: sums(n, *)
     integer :: part, k
-    do part = 1, 2
-      do k = max(from, work%low(part)), min(to, work%high(part))
+    do part = 1, size(work%beside)
+      do k = max(from, work%beside(part)%from), min(to, work%beside(part)%to)
         sums(:, k) = sums(:, k) + mine(:, k)
       end do
     end do
@@ -424,8 +415,8 @@ contains
     do t = 1, size(system%list%work)
       associate (work => system%list%work(t))
         call density_pass(system%potential, work%first, work%last, work%start, work%entry, &
-                          system%list%most, system%atoms%x, .false., rho, none, none, energy, &
-                          lowest, halves)
+                          system%list%most, system%atoms%x, .false., rho, none, none, &
+                          energy, lowest, halves)
       end associate
     end do
   end subroutine share_out
@@ -646,8 +637,9 @@ contains
     integer, parameter :: few = 128 !< atoms
     real(dp), allocatable :: rho(:), f(:, :), kept(:, :)
     real(dp) :: mine, lowest
-    integer :: n, left, all, from, to
+    integer :: n, left, all, from, to, everything(2)
     energy = 0
+    everything = [1, system%atoms%all]
     all = work%last - work%first + 1
     if (all < 1) return
     allocate (rho(system%atoms%all), f(4, system%atoms%all), source=0.0_dp)
@@ -661,7 +653,7 @@ contains
         associate (most => max(1, system%list%most), x => system%atoms%x)
           if (system%potential%kind == tersoff_kind) then
             call tersoff_pass(system%potential, from, to, work%start(from:), work%entry, most, x, &
-                              system%atoms%species, f, mine)
+                              system%atoms%species, everything, f, f, mine)
           else
             call density_pass(system%potential, from, to, work%start(from:), work%entry, most, x, &
                               .true., rho, kept(:, 1), kept(:, 2), mine, lowest)

@@ -18,13 +18,15 @@ module md_tersoff
 
 contains
 
-  !> Forces (eV/A) on atoms first..last and on their neighbours are added to `f`; `energy` (eV) is
-  !> of the bonds whose centres these atoms are.
-  subroutine tersoff_pass(p, first, last, start, entry, most, x, species, f, energy, pair_energy)
+  !> Forces (eV/A) on atoms first..last and on their neighbours are added to `f`, or, for those
+  !> outside direct(1)..direct(2), which are other threads', to `spill`; `energy` (eV) is of the
+  !> bonds whose centres these atoms are.
+  subroutine tersoff_pass(p, first, last, start, entry, most, x, species, direct, f, spill, &
+                          energy, pair_energy)
     type(potential_t), intent(in) :: p
-    integer, intent(in) :: first, last, start(first:), entry(*), most, species(*)
+    integer, intent(in) :: first, last, start(first:), entry(*), most, species(*), direct(2)
     real(dp), intent(in) :: x(4, *)
-    real(dp), intent(inout) :: f(4, *)
+    real(dp), intent(inout) :: f(4, *), spill(4, *)
     real(dp), intent(out) :: energy
     real(dp), intent(inout), optional :: pair_energy(*) !< of the bonds of each centre: eV
     real(dp), dimension(lanes, most) :: dx, dy, dz, r2
@@ -36,7 +38,8 @@ contains
       group = min(lanes, last - i + 1)
       call collect(p, i, group, first, start, entry, x, species, count, centre, dx, dy, dz, r2, &
                    other, pair)
-      call bond_forces(p, i, group, count, centre, dx, dy, dz, r2, other, pair, f, bonds)
+      call bond_forces(p, i, group, count, centre, dx, dy, dz, r2, other, pair, direct, f, &
+                       spill, bonds)
       energy = energy + sum(bonds(:group))
       if (present(pair_energy)) then
         do l = 1, group
@@ -96,12 +99,13 @@ contains
     end do
   end subroutine collect
 
-  subroutine bond_forces(p, i, group, count, centre, dx, dy, dz, r2, other, pair, f, bonds)
+  subroutine bond_forces(p, i, group, count, centre, dx, dy, dz, r2, other, pair, direct, f, &
+                         spill, bonds)
     type(potential_t), intent(in) :: p
-    integer, intent(in) :: i, group, count(lanes), centre(lanes)
+    integer, intent(in) :: i, group, count(lanes), centre(lanes), direct(2)
     real(dp), intent(in), dimension(lanes, *) :: dx, dy, dz, r2
     integer, intent(in), dimension(lanes, *) :: other, pair
-    real(dp), intent(inout) :: f(4, *)
+    real(dp), intent(inout) :: f(4, *), spill(4, *)
     real(dp), intent(out) :: bonds(lanes)
     real(dp), dimension(lanes, maxval(count)) :: ux, uy, uz, inverse, r, cut, slope, zeta, weight, &
       along, fx, fy, fz
@@ -214,9 +218,11 @@ contains
     do l = 1, group
       do j = 1, count(l)
         k = other(l, j)
-        f(1, k) = f(1, k) + fx(l, j)
-        f(2, k) = f(2, k) + fy(l, j)
-        f(3, k) = f(3, k) + fz(l, j)
+        if (k >= direct(1) .and. k <= direct(2)) then
+          f(1:3, k) = f(1:3, k) + [fx(l, j), fy(l, j), fz(l, j)]
+        else
+          spill(1:3, k) = spill(1:3, k) + [fx(l, j), fy(l, j), fz(l, j)]
+        end if
       end do
       k = i + l - 1
       f(1, k) = f(1, k) - sx(l)
