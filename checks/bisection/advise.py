@@ -1,6 +1,7 @@
-"""`bisection advise npar`: which NPAR to recommend on a partition, and what a rule of thumb loses.
+"""`bisection advise npar|md`: what to recommend to users of a partition, from what was measured.
 
-Measured are all choices in turn in one launch; the answer is a table, one row a launch.
+npar: which NPAR, and what a rule of thumb loses; all choices are measured in turn in one launch.
+md: see advise_md.
 """
 
 import math
@@ -13,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bisection import literature, results
+from bisection import advise_md, literature, results
 from bisection.bench import BenchError, build, launch
 from bisection.run import home
 from bisection.summary import columns
@@ -58,6 +59,10 @@ class Sweep:
     times: dict  # NPAR -> seconds of a step, one a round
 
     @property
+    def key(self):
+        return self.case, self.ranks, self.hosts
+
+    @property
     def best(self):
         return min(self.times, key=lambda npar: statistics.median(self.times[npar]))
 
@@ -90,9 +95,10 @@ def add_commands(commands):
         "advise",
         help="recommend what users should set",
         description="npar: for each launch of the npar checks, the best NPAR and what rules of "
-        "thumb lose. Exit code: 0 a table was printed, 2 usage, 3 there is nothing to advise from.",
+        "thumb lose. md: ranks and threads of molecular dynamics, and what each split sends. "
+        "Exit code: 0 a table was printed, 2 usage, 3 there is nothing to advise from.",
     )
-    advise.add_argument("what", choices=("npar",))
+    advise.add_argument("what", choices=("npar", "md"))
     advise.add_argument(
         "--from",
         dest="folders",
@@ -104,13 +110,15 @@ def add_commands(commands):
         "--measure",
         metavar="RANKS",
         action="append",
-        help="measure now, with so many ranks on this host; may be repeated, or be a list: 2,4",
+        help="measure now, with so many ranks (md: ranks times threads) on this host; may be "
+        "repeated, or be a list: 2,4",
     )
     advise.add_argument(
         "--case",
-        choices=CASES,
+        choices=CASES + advise_md.CASES,
+        metavar="CASE",
         action="append",
-        help="default: all that were measured; mini1 with --measure",
+        help="default: all that were measured; with --measure mini1, cu3au of md",
     )
     advise.add_argument(
         "--partition", metavar="NAME", help="of results kept: only those of this partition"
@@ -126,25 +134,34 @@ def act_advise(options):
         if options.measure and (options.folders or options.partition):
             raise ValueError("--measure: measures here; it does not go with --from or --partition")
         ranks = rank_counts(options.measure or [])
+        known = CASES if options.what == "npar" else advise_md.CASES
+        for case in options.case or []:
+            if case not in known:
+                raise ValueError(f"--case {case}: of {options.what} there are {', '.join(known)}")
     except ValueError as error:
         print(f"bisection advise: error: {error}", file=sys.stderr)
         return USAGE
+    of_npar = options.what == "npar"
     try:
-        if ranks:
-            sweeps = measured(ranks, options.case or ["mini1"], options.rounds)
+        if ranks and of_npar:
+            found = measured(ranks, options.case or ["mini1"], options.rounds)
+        elif ranks:
+            found = advise_md.measured(ranks, options.case or ["cu3au"], options.rounds)
         else:
-            sweeps = stored(options.folders, options.case, options.partition)
+            parse = sweep if of_npar else advise_md.layout_run
+            found = stored(options.what, parse, options.folders, options.case, options.partition)
     except (BenchError, OSError) as error:
         print(f"bisection advise: error: {error}", file=sys.stderr)
         return NOTHING
-    if not sweeps:
+    if not found:
         print(
-            "bisection advise: error: no results of the npar checks with two ranks or more; "
-            "measure some with `bisection run -n ^npar`, or here with --measure 2,4",
+            f"bisection advise: error: no results of the {options.what} checks"
+            f"{' with two ranks or more' if of_npar else ''}; "
+            f"measure some with `bisection run -n ^{options.what}`, or here with --measure 2,4",
             file=sys.stderr,
         )
         return NOTHING
-    print("\n".join(table(sweeps)))
+    print("\n".join((table if of_npar else advise_md.table)(found)))
     return 0
 
 
@@ -176,16 +193,16 @@ def measured(ranks, cases, rounds):
     return [found for found in sweeps if found]
 
 
-def stored(folders, cases, partition):
-    """The newest launch of each case and number of ranks among the results kept."""
+def stored(kernel, parse, folders, cases, partition):
+    """The newest launch of each kind (its `key`) among the results kept, as `parse` reads it."""
     newest = {}
     for folder in [Path(name) for name in folders or [home() / "results"]]:
         if not folder.is_dir():
             raise BenchError(f"--from {folder}: no such folder")
         for path in sorted(folder.rglob("*.json")):
             try:
-                result = results.load(path, "npar")
-                found = sweep(result)
+                result = results.load(path, kernel)
+                found = parse(result)
             except (results.ResultError, KeyError, TypeError, ValueError, OverflowError):
                 continue  # of another kernel, or not whole
             labels = result.get("labels", {})
@@ -193,14 +210,9 @@ def stored(folders, cases, partition):
                 continue
             if cases and found.case not in cases:
                 continue
-            key = found.case, found.ranks, found.hosts
-            if key not in newest or newest[key][0] <= result["started"]:
-                newest[key] = result["started"], found
-    return [found for _, found in sorted(newest.values(), key=lambda pair: _order(pair[1]))]
-
-
-def _order(found):
-    return found.case, found.ranks, found.hosts
+            if found.key not in newest or newest[found.key][0] <= result["started"]:
+                newest[found.key] = result["started"], found
+    return [newest[key][1] for key in sorted(newest)]
 
 
 def sweep(result):
@@ -269,19 +281,8 @@ def table(sweeps):
 
 
 def warnings(sweeps):
-    hosts = max(found.hosts for found in sweeps)
-    over = [found for found in sweeps if found.cores and found.ranks > found.cores]
-    if hosts == 1:
-        yield (
-            "All ranks ran on one host: this says nothing about a network, and one host is not a "
-            "cluster. Take no advice for one from it."
-        )
-    if over:
-        counts = ", ".join(str(found.ranks) for found in over)
-        yield (
-            f"{counts} ranks shared {over[0].cores} cores: such times show that all works, "
-            "not which choice is best."
-        )
+    over = [found.ranks for found in sweeps if found.cores and found.ranks > found.cores]
+    return advise_md.one_host(max(found.hosts for found in sweeps), "ranks", over)
 
 
 def published():

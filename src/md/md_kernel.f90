@@ -514,41 +514,48 @@ contains
     type(c_ptr), value :: address, verification
     integer(c_size_t), value :: method, point
     integer(c_int64_t), value :: steps
-    type(usage_t) :: now
+    type(usage_t) :: more
     if (methods(method + 1)%baseline) then
       call verify_cached(verification)
       return
     end if
-    now = usage_so_far()
+    more = usage_of_all()
     associate (mine => usage(method + 1))
       mine%steps = mine%steps + real(steps*given%steps, dp)
-      mine%wall = mine%wall + now%wall - block_start%wall
-      mine%regions = mine%regions + now%regions - block_start%regions
-      mine%forked = mine%forked + now%forked - block_start%forked
-      mine%seconds = mine%seconds + now%seconds - block_start%seconds
-      mine%bytes = mine%bytes + now%bytes - block_start%bytes
-      mine%messages = mine%messages + now%messages - block_start%messages
+      mine%wall = mine%wall + more%wall
+      mine%regions = mine%regions + more%regions
+      mine%forked = mine%forked + more%forked
+      mine%seconds = mine%seconds + more%seconds
+      mine%bytes = mine%bytes + more%bytes
+      mine%messages = mine%messages + more%messages
     end associate
     if (failed(verification)) return
     call check_conserved(verification, level(method + 1), observe(system))
   end subroutine finish
 
-  !> Of all ranks so far: times are means, counts are sums.
-  function usage_so_far() result(total)
-    type(usage_t) :: total
+  !> This rank's, so far.
+  function usage_so_far() result(mine)
+    type(usage_t) :: mine
     type(bx_traffic_t) :: traffic(bx_traffic_classes)
-    real(dp) :: all(5 + bx_traffic_classes)
     call bx_traffic_read(traffic)
-    all = [system%wall, system%in_regions, system%forked, sum(traffic%bytes), &
-           sum(traffic%messages), traffic%seconds]
-    call MPI_Allreduce(MPI_IN_PLACE, all, size(all), MPI_DOUBLE_PRECISION, MPI_SUM, world)
-    total%wall = all(1)/system%domain%ranks
-    total%regions = all(2)/system%domain%ranks
-    total%forked = all(3)/system%domain%ranks
-    total%bytes = all(4)
-    total%messages = all(5)
-    total%seconds = all(6:)/system%domain%ranks
+    mine = usage_t(0.0_dp, system%wall, system%in_regions, system%forked, traffic%seconds, &
+                   sum(traffic%bytes), sum(traffic%messages))
   end function usage_so_far
+
+  !> Since the block began: times are means over the ranks, counts are sums.
+  function usage_of_all() result(total)
+    type(usage_t) :: total, now
+    real(dp) :: all(5 + bx_traffic_classes)
+    now = usage_so_far()
+    all = [now%wall - block_start%wall, now%regions - block_start%regions, &
+           now%forked - block_start%forked, now%bytes - block_start%bytes, &
+           now%messages - block_start%messages, now%seconds - block_start%seconds]
+    call MPI_Allreduce(MPI_IN_PLACE, all, size(all), MPI_DOUBLE_PRECISION, MPI_SUM, world)
+    associate (ranks => system%domain%ranks)
+      total = usage_t(0.0_dp, all(1)/ranks, all(2)/ranks, all(3)/ranks, all(6:)/ranks, all(4), &
+                      all(5))
+    end associate
+  end function usage_of_all
 
   function items(address, method, point) result(count) bind(C)
     type(c_ptr), value :: address

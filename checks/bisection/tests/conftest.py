@@ -68,7 +68,7 @@ def fake(tmp_path_factory):
         pytest.skip("needs mpirun and two cores")
     prefix = tmp_path_factory.mktemp("fake")
     (prefix / "bin").mkdir()
-    for name in ("transpose", "alltoall-sweep", "npar"):
+    for name in ("transpose", "alltoall-sweep", "npar", "md"):
         (prefix / "bin" / f"bisection-{name}").symlink_to(HERE / "fake_kernel.py")
     return prefix
 

@@ -22,6 +22,7 @@ KERNELS = {
     ),
     "alltoall-sweep": ("alltoall alltoallv", ""),
     "npar": ("emulated paw-alltoall zeroing scalapack elpa node-aware", ""),
+    "md": ("packed dlpoly3 recompute", "cached"),
 }
 BASE_SECONDS = 1e-3
 
@@ -38,11 +39,30 @@ def traffic():
     return dict.fromkeys(("p2p", "collective", "barrier", "one_sided"), one)
 
 
+def of_md(method):
+    """What a time step costs, where it is one: fewer ranks send less together, more each."""
+    packed, cached = {"packed": (1.0, 1.3), "dlpoly3": (3.2, 5.0)}.get(method, (1.2, 1.6))
+    ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+    return {
+        "ratio_packed": metric(packed, "ratio"),
+        "ratio_cached": metric(cached, "ratio"),
+        "atom_steps": metric(1e6, "atom-steps/s"),
+        "communication_share": metric(0.1 * (ranks > 1), "share"),
+        "two_body_forces_share": metric(0.3, "share"),
+        "metal_ld_compute_share": metric(0.5, "share"),
+        "tersoff_forces_share": metric(0.0, "share"),
+        "bytes": metric(1000.0 * (ranks - 1), "B"),
+        "bytes_per_rank": metric(1000.0 * (ranks - 1) / ranks, "B"),
+        "messages": metric(12.0 * (ranks - 1), "messages"),
+    }
+
+
 def entry(method, baseline, point):
     seconds = BASE_SECONDS * (1 + (point or {"bytes": 0})["bytes"] / 1e5)
     metrics = {"time": metric(seconds, "s"), "ratio_alltoallv": metric(1.0, "ratio")}
     metrics["ratio_best" if method.startswith("npar-") else "ratio_base"] = metric(1.0, "ratio")
     metrics["idle_share"] = metric(0.0, "share")
+    metrics.update(of_md(method))
     if point is None:
         metrics["ratio_serial"] = metric(0.6, "ratio")
         metrics["exchange_share"] = metric(0.3, "share")
@@ -140,7 +160,7 @@ def result(options, kernel):
             for method in methods + baselines
         ],
         "communication": traffic(),
-        "details": {},
+        "details": {"domains_a": ranks, "domains_b": 1, "domains_c": 1},
         "harness": {"measure_s": 0.1, "step_s": 0.1, "input_s": 0.0, "overhead_s": 0.0},
     }
 
@@ -213,6 +233,11 @@ FAULTS = {
     "exit-3": leave(3),
     "segv-after": leave(-signal.SIGSEGV),
     "slow": set_metric(2.5),
+    "slow-style": set_metric(9.0, "ratio_packed"),
+    "slow-memory": set_metric(9.0, "ratio_cached"),
+    "slow-node": lambda made, **_: set_metric(2e-3, "time")(made, "packed"),
+    "fast-node": lambda made, **_: set_metric(0.8e-3, "time")(made, "packed"),
+    "more-bytes": lambda made, **_: set_metric(1e6, "bytes")(made, "packed"),
     "slow-knob": set_metric(2.5, "ratio_base"),
     "slow-choice": set_metric(2.5, "ratio_best"),
     "other-best": other_best,

@@ -1,6 +1,15 @@
 import pytest
 
-from bisection.layout import DoesNotFit, Geometry, bindings, complaints, core_of, cpulist, geometry
+from bisection.layout import (
+    DoesNotFit,
+    Geometry,
+    bindings,
+    complaints,
+    core_of,
+    cpulist,
+    domains,
+    geometry,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +34,27 @@ def test_geometry(layout, cores, shape):
 def test_geometry_that_does_not_fit():
     with pytest.raises(DoesNotFit, match="node2 needs 2 cores a node, there are 1"):
         geometry("node2", 1)
+
+
+NUMA = {"numa_nodes": ["0x0f", "0xf0", "0xf00", "0xf000"]}
+CACHES = {
+    "numa_nodes": ["0xffff"],
+    "caches": [{"type": "L2", "cpusets": ["0x1"] * 16}, {"type": "L3", "cpusets": ["0xff"] * 8}],
+}
+
+
+def test_one_rank_a_domain():
+    assert domains({}) == 1
+    assert (domains(NUMA), domains(CACHES)) == (4, 8)
+    assert geometry("domain", 16, topology=NUMA) == Geometry(1, 4, 4)
+    assert geometry("domain", 16, nodes=2, topology=CACHES) == Geometry(2, 8, 2)
+    for topology, words in (
+        ({}, "domain is node here: 1 a node"),
+        ({"numa_nodes": ["0x3", "0xc"]}, "domain is node2 here: 2 a node"),
+        ({"numa_nodes": ["0x1", "0x2", "0x4"]}, "domain is mpi here: 3 a node"),
+    ):
+        with pytest.raises(DoesNotFit, match=words):
+            geometry("domain", 3, topology=topology)
 
 
 def test_bindings():

@@ -31,18 +31,18 @@ class TestVerdict:
     def test_all_methods_pass(self, bisection, fake):
         run = bisection(selected=("-n", "%launch.layout=mpi"))
         assert run.code == 0, run.text
-        assert "PASS: 29 of 29 checks passed" in run.text
+        assert "PASS: 37 of 37 checks passed" in run.text
         assert run.verdict["troubles"] == []
         for name in ("verdict.txt", "report.json", "junit.xml", "reframe.log"):
             assert (run.folder / name).exists()
-        assert len(list((run.folder / "kernels").glob("*.json"))) == 4
+        assert len(list((run.folder / "kernels").glob("*.json"))) == 7
         assert not (run.folder / "stage").exists()
         metric = run.metric("p2p", "ratio_alltoallv")
         assert metric["asserted"]
         assert metric["low"] < metric["value"] < metric["high"]
         assert not run.metric("p2p", "time")["asserted"]
         suite = ET.parse(run.folder / "junit.xml").getroot()
-        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("29", "0", "0")
+        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("37", "0", "0")
 
     def test_command_line_is_printed_and_runs(self, bisection, tmp_path):
         run = bisection()
@@ -365,7 +365,7 @@ class TestByHand:
     def test_list(self, tmp_path):
         code, text = self.reframe(tmp_path, "-l", "-t", "quick", "-p", "system")
         assert code == 0
-        assert "Found 86 check(s)" in text
+        assert "Found 127 check(s)" in text
         assert "skipping" not in text
 
     def test_dry_run(self, tmp_path, fake):

@@ -1,0 +1,174 @@
+"""checks/md.py on real ReFrame with a fake kernel, `bisection advise md`, published numbers."""
+
+import json
+
+import pytest
+
+from bisection import literature
+from bisection.cli import main
+
+CU3AU = ("-n", "^md.*launch.case=cu3au", "-n", "^md_layout.*launch.case=cu3au")
+
+
+class TestChecks:
+    def test_every_style_and_layout_is_judged(self, bisection):
+        run = bisection(selected=("-n", "^md"))
+        assert run.code == 0, run.text
+        cases = {
+            (c["check"], c["layout"], c["case"], c["method"]): c["verdict"]
+            for c in run.verdict["cases"]
+            if c["method"]
+        }
+        for layout in ("mpi", "node"):
+            for method in ("packed", "dlpoly3", "recompute"):
+                assert cases["md", layout, "fe", method] == "pass"
+            assert ("md", layout, "sic", "recompute") not in cases  # keeps no pair terms
+        assert cases["md_layout", "node", "fe", "packed"] == "pass"
+        assert (
+            cases["md_layout", "node2", "fe", "packed"] == "not applicable"
+        )  # is mpi on two cores
+        assert "layout node2 is mpi here: 2x1" in run.text
+        assert cases["md", "domain", "fe", "packed"] == "not applicable"
+
+    @pytest.mark.parametrize(
+        ("method", "fault", "words"),
+        [
+            ("dlpoly3", "slow-style", "ratio_packed is 9"),
+            ("packed", "slow-memory", "ratio_cached is 9"),
+            ("recompute", "wrong", "wrong answer of recompute"),
+        ],
+    )
+    def test_a_slow_or_wrong_style_fails(self, bisection, method, fault, words):
+        run = bisection(selected=CU3AU, faults={method: fault})
+        assert run.code == 1, run.text
+        case = next(
+            c
+            for c in run.verdict["cases"]
+            if (c["check"], c["method"], c["layout"]) == ("md", method, "mpi")
+        )
+        assert case["verdict"] == "FAIL"
+        assert words in case["cause"]
+
+    def layout(self, run):
+        return next(
+            c
+            for c in run.verdict["cases"]
+            if (c["check"], c["layout"], c["case"]) == ("md_layout", "node", "cu3au")
+        )
+
+    def test_a_hybrid_that_is_slow_fails(self, bisection):
+        made = {"check": "md_layout"}
+        run = bisection(selected=CU3AU, faults={"node/cu3au": "slow-node"})
+        case = self.layout(run)
+        assert made.items() <= case.items()
+        assert case["verdict"] == "FAIL"
+        assert "ratio_mpi is 2.00" in case["cause"]
+
+    def test_a_hybrid_that_sends_more_fails(self, bisection):
+        case = self.layout(bisection(selected=CU3AU, faults={"node/cu3au": "more-bytes"}))
+        assert case["verdict"] == "FAIL"
+        assert "1 ranks send 1e+06 bytes a step, 2 send 1000" in case["cause"]
+
+    def test_a_hybrid_that_wins_is_noted(self, bisection):
+        run = bisection(selected=CU3AU, faults={"node/cu3au": "fast-node"})
+        assert run.code == 0, run.text
+        assert "node is 25% faster than one rank a core on 2 cores" in run.text
+
+
+# ---- bisection advise md ----
+
+
+def result(ranks, threads, time, case="cu3au", hosts=4):
+    shares = (
+        "p2p collective barrier communication fork_join two_body_forces metal_ld_compute "
+        "tersoff_forces"
+    )
+    metrics = {f"{name}_share": {"value": 0.1} for name in shares.split()}
+    metrics["time"] = {"value": time, "low": time * 0.98, "high": time * 1.03}
+    for name, value in {"atom_steps": 32000 / time, "bytes_per_rank": 1e6 / ranks}.items():
+        metrics[name] = {"value": value}
+    metrics["bytes"], metrics["messages"] = {"value": 1e6}, {"value": 20 * ranks}
+    return {
+        "schema": "bisection-result",
+        "version": 1,
+        "kernel": "md",
+        "case": case,
+        "status": "complete",
+        "started": "2026-01-01T00:00:00Z",
+        "labels": {"partition": "default"},
+        "layout": {
+            "threads": threads,
+            "per_rank": [{"rank": r, "host": f"node{r * hosts // ranks}"} for r in range(ranks)],
+        },
+        "results": [
+            {
+                "method": "packed",
+                "applicable": True,
+                "verification": {"passed": True, "checks": [{"passed": True}]},
+                "metrics": metrics,
+            }
+        ],
+    }
+
+
+@pytest.fixture
+def told(tmp_path, capsys):
+    def tell(made, *arguments):
+        for number, one in enumerate(made):
+            (tmp_path / f"{number}.json").write_text(json.dumps(one))
+        code = main(["advise", "md", "--from", str(tmp_path), *arguments])
+        return code, *capsys.readouterr()
+
+    return tell
+
+
+class TestAdvise:
+    def test_the_table_and_the_crossover(self, told):
+        made = [
+            result(32, 1, 10e-3), result(4, 8, 12e-3),
+            result(64, 1, 8e-3), result(8, 8, 6e-3),
+            result(128, 1, 9e-3), result(16, 8, 4e-3),
+        ]  # fmt: skip
+        code, text, _ = told(made)
+        assert code == 0
+        assert "cu3au: best mpi on 32, 8x8 on 64, 16x8 on 128; hybrid from 64 cores on" in text
+        row = next(line for line in text.splitlines() if line.startswith("  cu3au  64     64x1"))
+        assert row.split()[-1] == "1.33"
+        assert "1,000,000" in text
+        assert "not a cluster" not in text
+
+    def test_one_layout_alone_and_one_host(self, told):
+        code, text, _ = told([result(4, 1, 1e-3, hosts=1)])
+        assert code == 0
+        assert "no two layouts on as many cores" in text
+        assert "one host is not a cluster" in text
+
+    def test_refusals(self, told):
+        assert told([])[0] == 3
+        code, _, errors = told([result(4, 1, 1e-3)], "--case", "mini1")
+        assert code == 2
+        assert "--case mini1: of md there are sic, cu3au" in errors
+
+
+class TestPublished:
+    """Findings D01 to D04 of the 2010 study, from its table."""
+
+    @pytest.mark.parametrize(
+        ("cluster", "test", "start"),
+        [
+            ("merlin", 10, 256),
+            ("merlin", 20, 256),
+            ("merlin", 30, 128),
+            ("stella", 10, 64),
+            ("stella", 20, 64),
+            ("stella", 30, 64),
+        ],
+    )
+    def test_crossovers(self, cluster, test, start):
+        assert literature.crossover(literature.md_times(cluster, test)) == start
+
+    def test_best_layouts(self):
+        times = literature.md_times("merlin", 10)
+        assert [literature.best(times[n]) for n in (128, 256, 512)] == ["mpi", "node2", "node"]
+        assert times[512]["node"] == 12.014
+        assert 1 not in times
