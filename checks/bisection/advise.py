@@ -18,6 +18,7 @@ from bisection import advise_md, literature, results
 from bisection.bench import BenchError, build, launch
 from bisection.run import home
 from bisection.summary import columns
+from bisection.verdict import DISTURBED
 
 RESAMPLES = 400  # of a bootstrap
 USAGE, NOTHING = 2, 3
@@ -54,13 +55,15 @@ class Sweep:
 
     case: str
     ranks: int
+    threads: int
     hosts: int
     cores: int | None  # of a host, as far as it says
+    where: str  # partition and environment
     times: dict  # NPAR -> seconds of a step, one a round
 
     @property
     def key(self):
-        return self.case, self.ranks, self.hosts
+        return self.case, self.ranks * self.threads, self.hosts, self.threads, self.where
 
     @property
     def best(self):
@@ -195,7 +198,7 @@ def measured(ranks, cases, rounds):
 
 def stored(kernel, parse, folders, cases, partition):
     """The newest launch of each kind (its `key`) among the results kept, as `parse` reads it."""
-    newest = {}
+    newest, left_out = {}, 0
     for folder in [Path(name) for name in folders or [home() / "results"]]:
         if not folder.is_dir():
             raise BenchError(f"--from {folder}: no such folder")
@@ -210,8 +213,17 @@ def stored(kernel, parse, folders, cases, partition):
                 continue
             if cases and found.case not in cases:
                 continue
+            if results.disturbed(result) > DISTURBED:
+                left_out += 1
+                continue
             if found.key not in newest or newest[found.key][0] <= result["started"]:
                 newest[found.key] = result["started"], found
+    if left_out:
+        print(
+            f"bisection advise: {left_out} launches left out: other processes were on their cores "
+            f"in more than {DISTURBED:.0%} of the samples",
+            file=sys.stderr,
+        )
     return [newest[key][1] for key in sorted(newest)]
 
 
@@ -238,7 +250,9 @@ def sweep(result):
     return Sweep(
         case=result["case"],
         ranks=len(per_rank),
+        threads=result["layout"]["threads"],
         hosts=len(hosts),
+        where=advise_md.place(result),
         cores=len(os.sched_getaffinity(0)) if here else None,
         times={npar: seconds[:whole] for npar, seconds in sorted(times.items())},
     )
@@ -263,16 +277,17 @@ def table(sweeps):
     """The advice as lines of text."""
     yield "Best NPAR, and what rules of thumb lose against it (medians over rounds, 90% intervals)"
     yield ""
-    heads = ["case", "cores", "best NPAR", "as good", *(f"at {name}" for name, _ in RULES)]
-    rows = [[*heads, "worst / best"]]
+    heads = ["case", "ranks", "best NPAR", "as good", *(f"at {name}" for name, _ in RULES)]
+    rows = [[*heads, "worst / best", "measured on"]]
     for found in sweeps:
-        row = [found.case, str(found.ranks), str(found.best)]
+        several = f" x {found.threads} threads" if found.threads > 1 else ""
+        row = [found.case, f"{found.ranks}{several}", str(found.best)]
         row.append(", ".join(str(n) for n in found.ties()) or "-")
         for _, rule in RULES:
             choice = nearest(found.times, max(1, rule(found.ranks)))
             loss = "best" if choice == found.best else found.over_best(choice).loss()
             row.append(f"NPAR {choice}: {loss}")
-        rows.append([*row, f"{found.spread():.2f}"])
+        rows.append([*row, f"{found.spread():.2f}", found.where])
     yield from ("  " + line for line in columns(rows))
     yield ""
     yield from warnings(sweeps)
@@ -282,7 +297,7 @@ def table(sweeps):
 
 def warnings(sweeps):
     over = [found.ranks for found in sweeps if found.cores and found.ranks > found.cores]
-    return advise_md.one_host(max(found.hosts for found in sweeps), "ranks", over)
+    return advise_md.one_host([found.hosts for found in sweeps], "ranks", over)
 
 
 def published():

@@ -36,6 +36,7 @@ class LayoutRun:
     ranks: int
     threads: int
     hosts: int
+    where: str  # partition and environment
     here: int | None  # cores of this host, where it ran here
     time: float
     low: float  # quartiles
@@ -48,7 +49,7 @@ class LayoutRun:
 
     @property
     def key(self):
-        return self.case, self.cores, self.hosts, self.threads
+        return self.case, self.cores, self.hosts, self.threads, self.where
 
     @property
     def cores(self):
@@ -72,6 +73,7 @@ def layout_run(result):
         ranks=len(per_rank),
         threads=result["layout"]["threads"],
         hosts=len(hosts),
+        where=place(result),
         here=len(os.sched_getaffinity(0)) if hosts == {socket.gethostname()} else None,
         time=time["value"],
         low=time["low"],
@@ -82,6 +84,13 @@ def layout_run(result):
         messages=metrics["messages"],
         seconds={name: metrics[f"{name}_share"] * time["value"] for name in SHARES},
     )
+
+
+def place(result):
+    """Partition and environment of a launch; "here" where it was no check's."""
+    labels = result["labels"]
+    names = [labels[name] for name in ("partition", "environ") if labels.get(name)]
+    return ", ".join(names) or "here"
 
 
 def measured(core_counts, cases, rounds):
@@ -105,13 +114,15 @@ def table(runs):
     """The advice as lines of text."""
     yield "Molecular dynamics: ranks x threads on the same cores, a time step (medians, quartiles)"
     yield ""
-    rows = [["case", "cores", "layout", "time", "", "Matom-steps/s", "over the best"]]
+    heads = ["case", "cores", "layout", "time", "", "Matom-steps/s", "over the best"]
+    rows = [[*heads, "measured on"]]
     for run in runs:
         best = fastest(alike(runs, run))
         over = "best" if run is best else f"{run.time / best.time:.2f}"
         span = f"[{duration(run.low)}, {duration(run.high)}]"
         rate = f"{run.rate / 1e6:.2f}"
         row = [run.case, str(run.cores), str(run), duration(run.time), span, rate, over]
+        row.append(run.where)
         rows.append(row)
     yield from ("  " + line for line in columns(rows))
     yield ""
@@ -119,14 +130,18 @@ def table(runs):
     yield ""
     yield from crossovers(runs)
     over = sorted({run.cores for run in runs if run.here and run.cores > run.here})
-    yield from one_host(max(run.hosts for run in runs), "ranks times threads", over)
+    yield from one_host([run.hosts for run in runs], "ranks times threads", over)
     yield ""
     yield from published()
 
 
 def alike(runs, run):
-    """Those of the same case on as many cores."""
-    return [o for o in runs if (o.case, o.cores, o.hosts) == (run.case, run.cores, run.hosts)]
+    """Those of the same case on as many cores of the same place."""
+
+    def kind(one):
+        return one.case, one.cores, one.hosts, one.where
+
+    return [other for other in runs if kind(other) == kind(run)]
 
 
 def fastest(runs):
@@ -157,27 +172,30 @@ def seconds(run, name):
 
 def crossovers(runs):
     """Of each case, the layout to take at each number of cores, and where hybrids begin to win."""
-    for case in dict.fromkeys(run.case for run in runs):
+    places = {run.where for run in runs}
+    for case, where in dict.fromkeys((run.case, run.where) for run in runs):
         times = {}
+        name = f"{case} on {where}" if len(places) > 1 else case
         for run in runs:
-            if run.case == case:
-                name = "mpi" if run.threads == 1 else str(run)
-                times.setdefault(run.cores, {})[name] = run.time
+            if (run.case, run.where) == (case, where):
+                layout = "mpi" if run.threads == 1 else str(run)
+                times.setdefault(run.cores, {})[layout] = run.time
         compared = {cores: by for cores, by in times.items() if len(by) > 1 and "mpi" in by}
         if not compared:
-            yield f"{case}: no two layouts on as many cores, one of them with a rank a core"
+            yield f"{name}: no two layouts on as many cores, one of them with a rank a core"
             continue
         best = ", ".join(f"{literature.best(compared[n])} on {n}" for n in sorted(compared))
         start = literature.crossover(compared)
-        where = f"hybrid from {start} cores on" if start else "one rank a core throughout"
-        yield f"{case}: best {best}; {where}"
+        begin = f"hybrid from {start} cores on" if start else "one rank a core throughout"
+        yield f"{name}: best {best}; {begin}"
 
 
 def one_host(hosts, what, over):
     """What must be said of times that were taken on a single host, or on too few cores."""
-    if hosts == 1:
+    if 1 in hosts:
+        which = "All ranks" if set(hosts) == {1} else "The ranks of some launches"
         yield (
-            "All ranks ran on one host: this says nothing about a network, and one host is not a "
+            f"{which} ran on one host: this says nothing about a network, and one host is not a "
             "cluster. Take no advice for one from it."
         )
     if over:

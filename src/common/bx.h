@@ -122,6 +122,9 @@ void bx_lap(bx_run *run,
 void bx_check(bx_verification *verification, const char *name, double error, double tolerance,
               const char *unit);
 
+/* Whether every outcome so far is within its tolerance, on all ranks (collective). */
+bool bx_passed(const bx_run *run, const bx_verification *verification);
+
 /* The larger of two errors, where a NaN is the largest of all (fmax would drop it; local). */
 static inline double bx_worse(double largest, double error)
 {

@@ -17,7 +17,7 @@ module bx_harness
   public :: bx_text, bx_comm, bx_node_comm, bx_node_count, bx_threads, bx_seed, bx_selected
   public :: bx_refuse, bx_agree, bx_claim_memory, bx_lap, bx_check, bx_note
   public :: bx_region_enter, bx_region_leave, bx_uniform, bx_memory_used
-  public :: bx_one_of, bx_integer_option, bx_real_option, bx_text_option
+  public :: bx_largest, bx_passed, bx_one_of, bx_integer_option, bx_real_option, bx_text_option
 
   integer(c_int), parameter, public :: bx_ok = 0, bx_wrong = 1, bx_usage = 2, bx_resources = 3
   integer(c_int), parameter, public :: bx_flag = 0, bx_integer = 1, bx_real = 2, &
@@ -124,6 +124,13 @@ module bx_harness
       character(kind=c_char), intent(in) :: name(*)
       real(c_double) :: value
     end function c_metric_value
+
+    function c_passed(run, verification) result(passed) bind(C, name="bx_passed")
+      import :: c_bool, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run, verification
+      logical(c_bool) :: passed
+    end function c_passed
 
     function c_strlen(text) result(length) bind(C, name="strlen")
       import :: c_ptr, c_size_t
@@ -270,6 +277,12 @@ module bx_harness
     end subroutine c_region_enter
   end interface
 
+  !> The largest of the magnitudes, 0 of none; a NaN, which maxval passes over, is the largest of
+  !> all.
+  interface bx_largest
+    module procedure largest_of_line, largest_of_block
+  end interface bx_largest
+
   !> Inside `report`: an entry of the result's details, a number or a text.
   interface bx_detail
     module procedure detail_number, detail_text
@@ -324,6 +337,28 @@ contains
     end do
     code = bx_refuse(run, bx_usage, "--"//option//" "//value//": unknown; choose from"//list)
   end function bx_one_of
+
+  pure real(c_double) function largest_of_line(values) result(largest)
+    real(c_double), intent(in) :: values(:)
+    largest = 0
+    if (size(values) > 0) largest = maxval(abs(values))
+    if (.not. all(abs(values) <= huge(largest))) largest = huge(largest)
+  end function largest_of_line
+
+  pure real(c_double) function largest_of_block(values) result(largest)
+    real(c_double), intent(in) :: values(:, :, :)
+    integer :: k
+    largest = 0
+    do k = 1, size(values, 3)
+      largest = max(largest, largest_of_line([values(:, :, k)]))
+    end do
+  end function largest_of_block
+
+  !> Whether every outcome so far is within its tolerance, on all ranks.  Collective.
+  logical function bx_passed(run, verification)
+    type(c_ptr), intent(in) :: run, verification
+    bx_passed = c_passed(run, verification)
+  end function bx_passed
 
   !> The address of a C string that lives as long as the program: names in tables are kept by it.
   function bx_text(text) result(address)

@@ -91,6 +91,15 @@ void bx_check(bx_verification *verification, const char *name, double error, dou
     verification->outcomes[verification->count++] = outcome;
 }
 
+bool bx_passed(const bx_run *run, const bx_verification *verification)
+{
+    int wrong = 0, any;
+    for (int i = 0; i < verification->count; i++)
+        wrong |= !(verification->outcomes[i].error <= verification->outcomes[i].tolerance);
+    PMPI_Allreduce(&wrong, &any, 1, MPI_INT, MPI_MAX, run->world);
+    return !any;
+}
+
 void bx_note(bx_run *run, const char *format, ...)
 {
     if (run->rank != 0 || run->note_count == BX_MAX_NOTES) return;

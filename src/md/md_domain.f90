@@ -45,7 +45,7 @@ module md_domain
 
   integer, parameter :: lower = 1, higher = 2
   integer, parameter :: ghost_words = 5, migrant_words = 11
-  integer, parameter :: worth_threads = 1024 !< atoms, from which on threads share a copy
+  integer, parameter :: worth_threads = 1500 !< atoms, from which on threads share a copy
 
 contains
 
@@ -208,9 +208,14 @@ contains
       do hop = 1, most(d)
         here = atoms%own
         count = 0
-        call make_room(domain%outgoing, migrant_words*here)
         block
           integer :: leaving(2), side
+          leaving = 0
+          do k = 1, here
+            way = way_home(domain, box%fractions(atoms%x(1:3, k)))
+            if (way(d) /= 0) leaving(1) = leaving(1) + migrant_words
+          end do
+          call make_room(domain%outgoing, leaving(1))
           leaving = 0
           do k = 1, here
             way = way_home(domain, box%fractions(atoms%x(1:3, k)))
@@ -358,7 +363,8 @@ contains
     integer, allocatable :: index(:)
     integer :: k, count
     real(dp) :: s, low, high
-    integer :: found(max(0, last - first + 1))
+    integer, allocatable :: found(:)
+    allocate (found(max(0, last - first + 1)))
     low = merge(-huge(low), domain%high(d) - width, side == lower)
     high = merge(domain%low(d) + width, huge(high), side == lower)
     count = 0
@@ -412,10 +418,13 @@ contains
     do hop = 1, domain%hops
       associate (both => domain%swaps(:, hop))
         if (both(1)%to == domain%rank) then
+          !$omp parallel do private(shift) schedule(static, 1) &
+          !$omp& if (both(1)%count + both(2)%count > worth_threads)
           do side = 1, 2
             shift = merge(both(side)%shift, 0.0_dp, positions)
             call copy_to_ghosts(values, stride, n, both(side), shift)
           end do
+          !$omp end parallel do
         else
           words = n*[size(both(1)%index), size(both(2)%index)]
           call make_room(domain%outgoing, maxval(words))
@@ -440,17 +449,13 @@ contains
     real(dp), intent(in) :: shift(3)
     integer :: i
     if (n == 1) then
-      !$omp parallel do schedule(static) if (swap%count > worth_threads)
       do i = 1, swap%count
         values(1, swap%first + i) = values(1, swap%index(i))
       end do
-      !$omp end parallel do
     else
-      !$omp parallel do schedule(static) if (swap%count > worth_threads)
       do i = 1, swap%count
         values(1:3, swap%first + i) = values(1:3, swap%index(i)) + shift
       end do
-      !$omp end parallel do
     end if
   end subroutine copy_to_ghosts
 
@@ -493,15 +498,13 @@ contains
     type(domain_t), intent(inout) :: domain
     integer, intent(in) :: stride, n
     real(dp), intent(inout) :: values(stride, *)
-    integer :: hop, side, i, words(2)
+    integer :: hop, side, words(2)
     do hop = domain%hops, 1, -1
       associate (both => domain%swaps(:, hop))
         if (both(1)%to == domain%rank) then
           do side = 2, 1, -1
-            do i = 1, both(side)%count
-              values(1:n, both(side)%index(i)) = values(1:n, both(side)%index(i)) &
-                                                 + values(1:n, both(side)%first + i)
-            end do
+            call add_to_owners(values, stride, n, both(side), values(1, both(side)%first + 1), &
+                               stride)
           end do
         else
           words = n*both%count
@@ -513,7 +516,7 @@ contains
           call exchange(domain, both%from, both%to, words, &
                         n*[size(both(1)%index), size(both(2)%index)])
           do side = 2, 1, -1
-            call add_to_owners(values, stride, n, both(side), domain%incoming(:, side))
+            call add_to_owners(values, stride, n, both(side), domain%incoming(1, side), n)
           end do
         end if
       end associate
@@ -531,18 +534,27 @@ contains
     end do
   end subroutine take_ghosts
 
-  !> An owner has one ghost of an atom a swap, so that threads never meet.
-  subroutine add_to_owners(values, stride, n, swap, buffer)
-    integer, intent(in) :: stride, n
+  !> An owner has one ghost of an atom a swap, so that threads never meet; what is added lies
+  !> elsewhere, `step` words from one to the next.
+  subroutine add_to_owners(values, stride, n, swap, added, step)
+    integer, intent(in) :: stride, n, step
     real(dp), intent(inout) :: values(stride, *)
     type(swap_t), intent(in) :: swap
-    real(dp), intent(in) :: buffer(n, *)
+    real(dp), intent(in) :: added(step, *)
     integer :: i
-    !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
-    do i = 1, size(swap%index)
-      values(1:n, swap%index(i)) = values(1:n, swap%index(i)) + buffer(1:n, i)
-    end do
-    !$omp end parallel do
+    if (n == 1) then
+      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+      do i = 1, size(swap%index)
+        values(1, swap%index(i)) = values(1, swap%index(i)) + added(1, i)
+      end do
+      !$omp end parallel do
+    else
+      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+      do i = 1, size(swap%index)
+        values(1:3, swap%index(i)) = values(1:3, swap%index(i)) + added(1:3, i)
+      end do
+      !$omp end parallel do
+    end if
   end subroutine add_to_owners
 
 end module md_domain

@@ -12,7 +12,7 @@ module md_kernel
   use omp_lib, only: omp_get_wtime
   use bx_harness, only: bx_case, bx_case_is, bx_check, bx_choice_t, bx_claim_memory, bx_comm, &
     bx_detail, bx_kernel_t, bx_memory_used, bx_metric, bx_metric_value, bx_note, bx_ok, bx_one_of, &
-    bx_option_t, bx_refuse, bx_seed, bx_selected, bx_string_at, bx_text, bx_threads, &
+    bx_option_t, bx_passed, bx_refuse, bx_seed, bx_selected, bx_string_at, bx_text, bx_threads, &
     bx_traffic_classes, bx_traffic_read, bx_traffic_t, bx_usage, real_number => bx_real_option, &
     text => bx_text_option, whole => bx_integer_option
   use md_atoms, only: atoms_t
@@ -172,22 +172,22 @@ contains
     allocate (system%list%work(bx_threads(run)))
     if (bx_string_at(given%restart) /= "") then
       code = go_on()
-      return
-    end if
-    if (bx_string_at(given%input) /= "") then
+    else if (bx_string_at(given%input) /= "") then
       call distribute(configuration, system%domain, start)
     else
       call fill_crystal(crystals(number), cells, system%box, system%domain, start)
     end if
-    if (.not. configuration%moving) then
+    if (code /= bx_ok) return
+    if (.not. (allocated(start_moved) .or. configuration%moving)) then
       call warm_up(world, system%potential, bx_seed(run), given%temperature, system%total, start)
     end if
+    system%atoms = start ! for the baseline, which may be alone
   end function setup
 
   function settle_options() result(code)
     integer(c_int) :: code
     integer :: m, selected
-    logical :: saves, reads
+    logical :: styled, saves, reads
     character(:), allocatable :: alone
     code = bx_one_of(run, "comm-style", given%comm_style, &
                      [character(16) :: "", "packed", "dlpoly3"])
@@ -200,9 +200,13 @@ contains
     do m = 1, size(methods)
       if (is_under_test(m)) selected = selected + 1
     end do
+    styled = bx_string_at(given%comm_style) /= ""
     saves = bx_string_at(given%save) /= ""
     reads = bx_string_at(given%input) /= ""
-    if (alone /= "" .and. selected /= 1) then
+    if (selected == 0 .and. styled) then
+      code = bx_refuse(run, bx_usage, "--comm-style "//bx_string_at(given%comm_style)// &
+                       ": leaves none of the methods of --method")
+    else if (alone /= "" .and. selected /= 1) then
       code = bx_refuse(run, bx_usage, alone//": needs one method; choose it with --method")
     else if (given%save_every > 0 .and. .not. saves) then
       code = bx_refuse(run, bx_usage, "--save-every: needs --save FILE")
@@ -356,7 +360,14 @@ contains
     call check_atoms(verification)
     level(method + 1) = last%potential + last%kinetic
     if (bx_string_at(given%dump) /= "") call dump(energies, verification)
-    if (bx_string_at(given%save) /= "") call save(verification)
+    if (bx_string_at(given%save) /= "") then
+      if (bx_passed(run, verification)) then
+        call save(verification)
+      else
+        call bx_note(run, "--save "//bx_string_at(given%save)//": not written, as the answer is &
+          &wrong")
+      end if
+    end if
     if (ghosts > 0) return ! the others' are the same
     seen = last
     call describe()

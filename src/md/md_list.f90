@@ -44,6 +44,7 @@ module md_list
   end type cells_t
 
   integer, parameter :: stencil = 2 !< cells, of half the reach
+  integer, parameter :: most_cells = 2**24
 
 contains
 
@@ -86,7 +87,10 @@ contains
     real(dp) :: width(3), extent(3)
     width = reach/box%height
     extent = domain%high - domain%low + 2*width
-    cells%count = max(1, int(extent*box%height/(reach/stencil)))
+    cells%count = max(1, int(min(extent*box%height/(reach/stencil), real(most_cells, dp))))
+    do while (product(real(cells%count, dp)) > most_cells) ! mostly empty: larger cells will do
+      where (cells%count == maxval(cells%count)) cells%count = (cells%count + 1)/2
+    end do
     cells%origin = domain%low - width
     cells%per_fraction = cells%count/extent
   end function cells_of

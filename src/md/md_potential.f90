@@ -91,6 +91,7 @@ contains
   pure function tersoff_sic() result(p)
     type(potential_t) :: p
     p%kind = tersoff_kind
+    p%skin = 0.7_dp
     p%species = size(tersoff_species)
     p%name = tersoff_species%name
     p%mass = tersoff_species%mass

@@ -6,7 +6,7 @@ module md_reference
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_Allgather, MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_Gatherv, &
     MPI_IN_PLACE, MPI_INTEGER, MPI_MAX, MPI_SUM
-  use bx_harness, only: bx_uniform
+  use bx_harness, only: bx_largest, bx_uniform
   use md_potential, only: finnis_sinclair_kind, gupta_kind, potential_t, tersoff_kind
   use md_system, only: system_t
   implicit none (type, external)
@@ -51,20 +51,13 @@ contains
       call gather_near(system, found(1:3, s), mod(s, system%domain%ranks), near)
       if (mod(s, system%domain%ranks) /= system%domain%rank) cycle
       call force_on_centre(system%potential, nint(found(4, s)), near, force, energy)
-      worst(1) = worse(worst(1), maxval(abs(force - found(5:7, s)))/largest)
-      worst(2) = worse(worst(2), abs(found(8, s) - energy)/max(1.0_dp, abs(energy)))
+      worst(1) = max(worst(1), bx_largest(force - found(5:7, s))/largest)
+      worst(2) = max(worst(2), bx_largest([found(8, s) - energy])/max(1.0_dp, abs(energy)))
     end do
     call MPI_Allreduce(MPI_IN_PLACE, worst, 2, MPI_DOUBLE_PRECISION, MPI_MAX, system%domain%comm)
     force_error = worst(1)
     energy_error = worst(2)
   end subroutine reference_errors
-
-  !> The larger of two errors, where a NaN is the largest of all.
-  pure real(dp) function worse(largest, error)
-    real(dp), intent(in) :: largest, error
-    worse = largest
-    if (.not. error <= largest) worse = merge(error, huge(error), error > largest)
-  end function worse
 
   !> On rank `root`: vectors (A) from the point to all atoms and images within twice the cutoff, but
   !> for what is at the point itself, and their species: (4, atoms).

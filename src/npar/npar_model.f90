@@ -118,6 +118,8 @@ contains
          + 0.5_dp)/(2*mesh + 1)
       call solve_spectrum(crystal, spectra(k))
     end do
+    occupied = 0
+    if (minval([(size(spectra(k)%energy), k=1, size(spectra))]) <= crystal%bands) return
     occupied = widest_gap(crystal, spectra)
     if (crystal%hybrid) call add_exchange(crystal, spectra(1), occupied)
   end subroutine solve_spectra
@@ -143,7 +145,7 @@ contains
     real(dp), allocatable :: level(:, :), sums(:)
     integer, allocatable :: order(:), triple(:, :)
     real(dp) :: q(3), v
-    integer :: d, i, j, k, m, n, states, wanted
+    integer :: d, i, j, k, m, n, states, wanted, pass
     q = crystal%quantum()
     m = maxval(int(crystal%radius())) + margin
     n = 2*m + 1
@@ -153,17 +155,21 @@ contains
       call solve_line(q(d), s%kpoint(d), v, m, level(:, d), s%wave(:, :, d), s%odd(:, d))
     end do
     ! a plane wave more than the cutoff away is in none of the states that are asked for
-    allocate (sums(n**3), triple(3, n**3))
-    states = 0
-    do i = 1, n
-      do j = 1, n
-        do k = 1, n
-          if (level(i, 1) + level(j, 2) + level(k, 3) > crystal%cutoff) cycle
-          states = states + 1
-          sums(states) = level(i, 1) + level(j, 2) + level(k, 3)
-          triple(:, states) = [i, j, k]
+    do pass = 1, 2 ! to count them, to have them
+      states = 0
+      do i = 1, n
+        do j = 1, n
+          if (level(i, 1) + level(j, 2) + minval(level(:, 3)) > crystal%cutoff) cycle
+          do k = 1, n
+            if (level(i, 1) + level(j, 2) + level(k, 3) > crystal%cutoff) cycle
+            states = states + 1
+            if (pass == 1) cycle
+            sums(states) = level(i, 1) + level(j, 2) + level(k, 3)
+            triple(:, states) = [i, j, k]
+          end do
         end do
       end do
+      if (pass == 1) allocate (sums(states), triple(3, states))
     end do
     order = sorted(sums(:states))
     wanted = min(states, crystal%projectors() + 2*crystal%bands + 64)

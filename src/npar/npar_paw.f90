@@ -7,6 +7,7 @@
 module npar_paw
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use mpi_f08, only: MPI_Barrier
+  use bx_harness, only: bx_largest
   use npar_collectives, only: sum_by_alltoall, sum_over
   use npar_model, only: householder, pi, projectors_per_atom
   use npar_state, only: lap, phase_paw, phase_paw_sum, phase_paw_wait, phase_zeroing, state_t, wiped
@@ -122,7 +123,7 @@ contains
         exact(:, i) = s%spectra(1)%shift((atom - 1)*projectors_per_atom + i)*mixture(:, i)
       end do
       exact = matmul(exact, mixture)
-      error = max(error, maxval(abs(s%d(:, :, atom) - exact)))
+      error = max(error, bx_largest([s%d(:, :, atom) - exact]))
     end do
     error = error/maxval(abs(s%spectra(1)%shift))
   end function one_centre_error

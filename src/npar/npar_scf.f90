@@ -2,7 +2,7 @@
 module npar_scf
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
   use mpi_f08, only: MPI_Comm_free, MPI_Comm_rank, MPI_Comm_size, MPI_Comm_split
-  use bx_harness, only: bx_uniform
+  use bx_harness, only: bx_largest, bx_uniform
   use bx_transpose, only: bx_free_fft, bx_make_fft
   use npar_basis, only: make_basis
   use npar_density, only: add_density, finish_density, set_exact_density, set_ionic_potential, &
@@ -201,7 +201,7 @@ contains
       call apply_at(s, ffts, k)
       call diagonalise_subspace(s, s%psi(:, :, k), s%h, s%energy(:, k))
       norms = residual_norms(s, s%psi(:, :, k), s%h, s%energy(s%band, k))
-      residual = max(residual, maxval([0.0_dp, pack(norms, s%band <= s%occupied)]))
+      residual = max(residual, bx_largest(pack(norms, s%band <= s%occupied)))
     end do
   end subroutine evaluate
 

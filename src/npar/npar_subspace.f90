@@ -4,6 +4,7 @@
 ! slice of those plane waves.  With one group they are the same.
 module npar_subspace
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
+  use bx_harness, only: bx_largest
   use npar_blas, only: dgemm, dpotrf, dsyrk, dtrsm, zgemm, zherk, zpotrf, ztrsm
   use npar_collectives, only: exchange, sum_over
   use npar_state, only: bands_of, flat, lap, phase_diagonalise, phase_redistribute, phase_reduce, &
@@ -216,7 +217,7 @@ contains
     do i = 1, s%crystal%bands
       s%matrix((i - 1)*s%factor() + 1, i) = s%matrix((i - 1)*s%factor() + 1, i) - 1
     end do
-    error = maxval(abs(s%matrix))
+    error = bx_largest([s%matrix])
   end function orthonormality_error
 
 end module npar_subspace

@@ -422,6 +422,13 @@ class Refusals(Case):
         out = self.good("--case", "fe", "--cells", "6", *STILL, "--comm-style", "dlpoly3")
         self.assertIn("--comm-style dlpoly3 alone", entry(out, "packed")["why"])
         self.assertTrue(entry(out, "dlpoly3")["verification"]["passed"])
+        self.refused("--comm-style dlpoly3: leaves none of the methods", "--comm-style", "dlpoly3",
+                     "--method", "packed")  # fmt: skip
+
+    def test_a_method_that_cannot_be(self):
+        out = run(KERNEL, 2, "--case", "sic", "--cells", "4", *STILL, "--method", "recompute")
+        self.assertEqual(out.code, 1, text(out))  # nothing was verified
+        self.assertIn("keeps no pair terms", entry(out, "recompute")["why"])
 
     def test_a_box_too_small_for_these_ranks(self):
         self.refused(

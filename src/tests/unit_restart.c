@@ -1,102 +1,253 @@
 /* Restart files: what is written is read, bit for bit; what is not right is refused by name. */
 #include "bx_restart.h"
 
+#include <fcntl.h>
+#include <hdf5.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static int rank, ranks, failures;
+static char why[400];
 
 static void expect(int condition, const char *what)
 {
     if (condition) return;
-    printf("rank %d: failed: %s\n", rank, what);
+    printf("rank %d: failed: %s (%s)\n", rank, what, why);
     failures++;
 }
 
 static const char *const SCHEMA = "bisection-test-restart-1";
-enum { COLUMNS = 3 };
+static const double ENERGY = -1234.5678;
+enum { COLUMNS = 3, SETS = 3, NUMBERS = 3, MOST = 64 };
 
 /* This rank's rows: none on every third rank. */
 static int64_t rows_here(void) { return rank % 3 == 2 ? 0 : 2 + rank; }
 
-static void fill(double *reals, int64_t *integers)
+typedef struct {
+    double reals[MOST * COLUMNS];
+    int64_t integers[MOST];
+} content;
+
+static void fill(content *all)
 {
-    for (int64_t i = 0; i < rows_here() * COLUMNS; i++) reals[i] = 1.0 / (double)(i + 1) + rank;
-    for (int64_t i = 0; i < rows_here(); i++) integers[i] = INT64_MAX - i - 1000 * rank;
+    memset(all, 0, sizeof *all);
+    for (int64_t i = 0; i < rows_here() * COLUMNS; i++)
+        all->reals[i] = 1.0 / (double)(i + 1) + rank;
+    for (int64_t i = 0; i < rows_here(); i++) all->integers[i] = INT64_MAX - i - 1000 * rank;
     if (rows_here() > 0) {
-        reals[0] = -0.0;
-        reals[1] = nan("123");
+        const uint64_t signalling = UINT64_C(0x7ff4000000012345);
+        all->reals[0] = -0.0;
+        all->reals[1] = nan("123");
+        memcpy(&all->reals[2], &signalling, sizeof signalling);
+        all->integers[0] = INT64_MIN;
     }
 }
 
-static int save(const char *path, double number, char *why)
+static void list(content *all, int64_t mine, bx_restart_set sets[SETS])
 {
-    double reals[64 * COLUMNS];
-    int64_t integers[64];
-    fill(reals, integers);
-    const bx_restart_number numbers[] = {{"number", number, false}, {"step", 41, true}};
-    const bx_restart_set sets[] = {{"reals", false, COLUMNS, rows_here(), reals},
-                                   {"integers", true, 1, rows_here(), integers},
-                                   {"nothing", false, 2, 0, reals}};
-    return bx_restart_write(path, MPI_COMM_WORLD, SCHEMA, numbers, 2, sets, 3, why, 400);
+    sets[0] = (bx_restart_set){"reals", false, COLUMNS, mine, all->reals};
+    sets[1] = (bx_restart_set){"integers", true, 1, mine, all->integers};
+    sets[2] = (bx_restart_set){"nothing", false, 2, 0, NULL};
 }
 
-static int load(const char *path, const char *schema, double number, char *why)
+static void number(double must_agree, double energy, bx_restart_number numbers[NUMBERS])
 {
-    double reals[64 * COLUMNS], wanted[64 * COLUMNS];
-    int64_t integers[64], wanted_integers[64];
-    bx_restart_number numbers[] = {{"number", number, false}, {"step", 0, true}};
-    bx_restart_set sets[] = {{"reals", false, COLUMNS, -1, reals},
-                             {"integers", true, 1, -1, integers},
-                             {"nothing", false, 2, -1, reals}};
-    if (bx_restart_open(path, MPI_COMM_WORLD, schema, numbers, 2, sets, 3, why, 400)) return 1;
+    numbers[0] = (bx_restart_number){"number", must_agree, false};
+    numbers[1] = (bx_restart_number){"step", 41, true};
+    numbers[2] = (bx_restart_number){"energy", energy, true};
+}
+
+static int save(const char *path, double must_agree)
+{
+    content all;
+    bx_restart_number numbers[NUMBERS];
+    bx_restart_set sets[SETS];
+    fill(&all);
+    number(must_agree, ENERGY, numbers);
+    list(&all, rows_here(), sets);
+    return bx_restart_write(path, MPI_COMM_WORLD, SCHEMA, numbers, NUMBERS, sets, SETS, why,
+                            sizeof why);
+}
+
+static int load(const char *path, const char *schema, double must_agree)
+{
+    content all, wanted;
+    bx_restart_number numbers[NUMBERS];
+    bx_restart_set sets[SETS];
+    memset(&all, 0, sizeof all);
+    fill(&wanted);
+    number(must_agree, 0, numbers);
+    list(&all, -1, sets);
+    if (bx_restart_open(path, MPI_COMM_WORLD, schema, numbers, NUMBERS, sets, SETS, why,
+                        sizeof why))
+        return 1;
     expect(sets[0].mine == rows_here() && sets[1].mine == rows_here() && sets[2].mine == 0,
            "rows are as many as were written");
-    expect(!(numbers[1].value < 41 || numbers[1].value > 41), "a number is carried");
-    if (bx_restart_read(path, MPI_COMM_WORLD, sets, 2, why, 400)) return 1;
-    fill(wanted, wanted_integers);
-    size_t count = (size_t)rows_here();
-    expect(memcmp(reals, wanted, count * COLUMNS * sizeof *reals) == 0, "reals are the same bits");
-    expect(memcmp(integers, wanted_integers, count * sizeof *integers) == 0, "integers too");
+    expect(memcmp(&numbers[2].value, &ENERGY, sizeof ENERGY) == 0 && lround(numbers[1].value) == 41,
+           "numbers are carried");
+    if (bx_restart_read(path, MPI_COMM_WORLD, sets, SETS, why, sizeof why)) return 1;
+    expect(memcmp(&all, &wanted, sizeof all) == 0, "rows are the same bits, and no more");
     return 0;
 }
 
-/* Rank 0 changes the file; the others wait. */
-static void damage(const char *path, long keep, long flip)
+/* Refused on every rank, for the same reason, which has `path` and `words`. */
+static void refused(int failed, const char *path, const char *words, const char *what)
 {
-    if (rank == 0) {
-        if (keep > 0 && truncate(path, keep) != 0) perror(path);
-        FILE *file = flip > 0 ? fopen(path, "r+b") : NULL;
-        if (file) {
-            fseek(file, flip, SEEK_SET);
-            int byte = fgetc(file);
-            fseek(file, flip, SEEK_SET);
-            fputc(byte ^ 4, file);
-            fclose(file);
-        }
-    }
+    char first[sizeof why];
+    expect(failed == 1 && strncmp(why, path, strlen(path)) == 0 && strstr(why, words), what);
+    memcpy(first, why, sizeof why);
+    MPI_Bcast(first, sizeof first, MPI_CHAR, 0, MPI_COMM_WORLD);
+    expect(strcmp(first, why) == 0, "every rank has the same reason");
+}
+
+static void cut(const char *path, long bytes)
+{
+    struct stat about;
+    if (rank == 0 && (stat(path, &about) != 0 || truncate(path, about.st_size - bytes) != 0))
+        expect(0, "the file is cut");
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Where the first real of rank 0's second row lies in the file. */
-static long find_in(const char *path, double value)
+/* Changes a bit of the first place that has these 8 bytes. */
+static void flip(const char *path, const void *bytes)
 {
-    long found = -1;
-    FILE *file = rank == 0 ? fopen(path, "rb") : NULL;
-    if (file) {
-        double here;
-        for (long at = 0; found < 0 && fseek(file, at, SEEK_SET) == 0; at += 8) {
-            if (fread(&here, sizeof here, 1, file) != 1) break;
-            if (memcmp(&here, &value, sizeof here) == 0) found = at;
+    char here[8];
+    int descriptor = rank == 0 ? open(path, O_RDWR) : -1;
+    for (off_t at = 0; descriptor >= 0; at++) {
+        if (pread(descriptor, here, sizeof here, at) != (ssize_t)sizeof here) {
+            expect(0, "what is to be changed is in the file");
+            break;
         }
-        fclose(file);
+        if (memcmp(here, bytes, sizeof here) == 0) {
+            here[3] ^= 4;
+            expect(pwrite(descriptor, here, sizeof here, at) == (ssize_t)sizeof here, "changed");
+            break;
+        }
     }
-    MPI_Bcast(&found, 1, MPI_LONG, 0, MPI_COMM_WORLD);
-    return found;
+    if (descriptor >= 0) close(descriptor);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static int there(const char *path)
+{
+    MPI_Barrier(MPI_COMM_WORLD); /* rank 0 removes */
+    return access(path, F_OK) == 0;
+}
+
+static void make_folder(const char *path)
+{
+    if (rank == 0) expect(mkdir(path, 0700) == 0, "a folder is made");
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void remove_it(const char *path)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) expect(remove(path) == 0, "what there was is removed");
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void test_refusals(const char *path)
+{
+    refused(load(path, SCHEMA, 4), path, "its number is 3, here it is 4", "another number");
+    refused(load(path, SCHEMA, 3 + 1e-15), path, "here it is 3.000000000000000", "by a last bit");
+    refused(load(path, SCHEMA, NAN), path, "its number is 3, here it is nan", "not a number");
+    refused(load(path, "bisection-other-1", 3), path, "is no bisection-other-1", "another schema");
+
+    content all;
+    bx_restart_set sets[SETS];
+    bx_restart_number one = {"thermostat", 0, true};
+    list(&all, 0, sets);
+    refused(bx_restart_open(path, MPI_COMM_WORLD, SCHEMA, &one, 1, sets, SETS, why, sizeof why),
+            path, "says nothing of its thermostat", "a number that it lacks");
+    bx_restart_number numbers[NUMBERS];
+    number(3, 0, numbers);
+    sets[1].columns = 2;
+    refused(bx_restart_open(path, MPI_COMM_WORLD, SCHEMA, numbers, NUMBERS, sets, SETS, why,
+                            sizeof why),
+            path, "has no integers of 2 columns", "other columns");
+    list(&all, rows_here() + (rank == ranks - 1), sets);
+    refused(bx_restart_read(path, MPI_COMM_WORLD, sets, SETS, why, sizeof why), path,
+            "rows of reals on a rank", "rows of which the last rank has fewer");
+
+    MPI_Comm fewer;
+    MPI_Comm_split(MPI_COMM_WORLD, rank < ranks - 1 ? 0 : MPI_UNDEFINED, 0, &fewer);
+    if (fewer != MPI_COMM_NULL) {
+        char words[40];
+        snprintf(words, sizeof words, "of %d ranks, here are %d", ranks, ranks - 1);
+        expect(bx_restart_open(path, fewer, SCHEMA, numbers, NUMBERS, sets, SETS, why,
+                               sizeof why) == 1 &&
+                   strstr(why, words),
+               "fewer ranks are refused");
+        MPI_Comm_free(&fewer);
+    }
+}
+
+static void test_damage(const char *path)
+{
+    const double quarter = 0.25; /* in the second row of rank 0 */
+    const int last = (ranks - 1) % 3 == 2 ? ranks - 2 : ranks - 1;
+    const int64_t second = INT64_MAX - 1 - 1000 * last; /* of the last rank that has rows */
+    const struct {
+        const void *bytes;
+        const char *words;
+    } flips[] = {{&quarter, "is damaged"}, {&second, "is damaged"}, {&ENERGY, "is damaged"}};
+    for (size_t i = 0; i < sizeof flips / sizeof *flips; i++) {
+        expect(save(path, 3) == 0 && load(path, SCHEMA, 3) == 0, "it is written again");
+        flip(path, flips[i].bytes);
+        refused(load(path, SCHEMA, 3), path, flips[i].words, "a changed bit is seen");
+    }
+    for (long bytes = 1; bytes < 5000; bytes += 1000) {
+        expect(save(path, 3) == 0, "it is written again");
+        cut(path, bytes);
+        refused(load(path, SCHEMA, 3), path, "truncated", "a part of a file is refused");
+    }
+    if (rank == 0) {
+        hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        expect(file >= 0 && H5Fclose(file) >= 0, "another's file is made");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    refused(load(path, SCHEMA, 3), path, "is no bisection-test-restart-1", "another's file");
+    refused(load("/nowhere/file", SCHEMA, 3), "/nowhere/file", "No such file", "no file");
+}
+
+/* Whatever fails, the old file stays, and no part of the new one. */
+static void test_failed_writes(const char *path)
+{
+    char partial[220];
+    snprintf(partial, sizeof partial, "%s.partial", path);
+    refused(save("/nowhere/file", 3), "/nowhere/file", "No such file", "a folder that is missing");
+
+    expect(save(path, 3) == 0, "it is written again");
+    make_folder(partial);
+    refused(save(path, 5), path, "cannot be written: Is a directory", "a folder in its place");
+    remove_it(partial);
+    expect(load(path, SCHEMA, 3) == 0, "the old file survives");
+
+    struct rlimit before, small;
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = before;
+    small.rlim_cur = 3000;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    int failed = save(path, 5);
+    setrlimit(RLIMIT_FSIZE, &before);
+    refused(failed, path, "cannot be written: File too large", "a file too large");
+    expect(!there(partial), "no part is left");
+    expect(load(path, SCHEMA, 3) == 0, "the old file survives");
+    expect(save(path, 5) == 0 && load(path, SCHEMA, 5) == 0, "and then makes place");
+
+    remove_it(path);
+    make_folder(path);
+    refused(save(path, 5), path, "Is a directory", "a folder in the file's place");
+    expect(!there(partial), "no part is left");
+    remove_it(path);
 }
 
 int main(int argc, char **argv)
@@ -104,32 +255,18 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    char path[200], why[400] = "";
-    char folder[] = "/tmp/unit-restart-XXXXXX";
+    char path[200], folder[] = "/tmp/unit-restart-XXXXXX";
     if (rank == 0 && !mkdtemp(folder)) perror(folder);
     MPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, MPI_COMM_WORLD);
     snprintf(path, sizeof path, "%s/file.h5", folder);
 
-    expect(save(path, 3, why) == 0, "it is written");
-    expect(load(path, SCHEMA, 3, why) == 0, "it is read");
-    expect(load(path, SCHEMA, 4, why) == 1 && strstr(why, "its number is 3, here it is 4"),
-           "another number is refused by name");
-    expect(load(path, "bisection-other-1", 3, why) == 1 && strstr(why, "is no bisection-other-1"),
-           "another schema is refused by name");
-    damage(path, 0, find_in(path, 0.25));
-    expect(load(path, SCHEMA, 3, why) == 1 && strstr(why, "is damaged"), "a changed bit is seen");
-    expect(save(path, 3, why) == 0 && load(path, SCHEMA, 3, why) == 0, "it is written again");
-    damage(path, 1000, 0);
-    expect(load(path, SCHEMA, 3, why) == 1 && strstr(why, "truncated"), "half a file is refused");
-    expect(load("/nowhere/file", SCHEMA, 3, why) == 1 && strstr(why, "No such file"),
-           "no file is refused");
-    expect(save("/nowhere/file", 3, why) == 1 && strstr(why, "/nowhere/file"),
-           "a place that cannot be written is told");
+    expect(save(path, 3) == 0, "it is written");
+    expect(load(path, SCHEMA, 3) == 0, "it is read");
+    test_refusals(path);
+    test_damage(path);
+    test_failed_writes(path);
 
-    if (rank == 0) {
-        remove(path);
-        rmdir(folder);
-    }
+    if (rank == 0) expect(rmdir(folder) == 0, "nothing else is left");
     MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Finalize();
     return failures > 0;

@@ -78,7 +78,7 @@ class TestChecks:
 # ---- bisection advise md ----
 
 
-def result(ranks, threads, time, case="cu3au", hosts=4):
+def result(ranks, threads, time, case="cu3au", hosts=4, switches=0):
     shares = (
         "p2p collective barrier communication fork_join two_body_forces metal_ld_compute "
         "tersoff_forces"
@@ -105,6 +105,7 @@ def result(ranks, threads, time, case="cu3au", hosts=4):
                 "method": "packed",
                 "applicable": True,
                 "verification": {"passed": True, "checks": [{"passed": True}]},
+                "samples": {"seconds": [time] * 4, "switches": [switches] * 4},
                 "metrics": metrics,
             }
         ],
@@ -133,7 +134,7 @@ class TestAdvise:
         assert code == 0
         assert "cu3au: best mpi on 32, 8x8 on 64, 16x8 on 128; hybrid from 64 cores on" in text
         row = next(line for line in text.splitlines() if line.startswith("  cu3au  64     64x1"))
-        assert row.split()[-1] == "1.33"
+        assert row.split()[-2:] == ["1.33", "default"]
         assert "1,000,000" in text
         assert "not a cluster" not in text
 
@@ -142,6 +143,14 @@ class TestAdvise:
         assert code == 0
         assert "no two layouts on as many cores" in text
         assert "one host is not a cluster" in text
+
+    def test_a_disturbed_launch_is_left_out(self, told):
+        made = [result(4, 1, 1e-3), result(4, 1, 9e-3, switches=50), result(2, 2, 2e-3)]
+        made[1]["started"] = "2026-02-01T00:00:00Z"
+        code, text, errors = told(made)
+        assert code == 0
+        assert "cu3au: best mpi on 4" in text
+        assert "1 launches left out: other processes" in errors
 
     def test_refusals(self, told):
         assert told([])[0] == 3

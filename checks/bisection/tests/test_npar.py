@@ -63,14 +63,19 @@ def result(times, hosts=1, case="mini1", started="2026-01-01T00:00:00Z"):
         "started": started,
         "labels": {"partition": "default"},
         "layout": {
-            "per_rank": [{"rank": r, "host": f"node{r * hosts // ranks}"} for r in range(ranks)]
+            "threads": 1,
+            "per_rank": [{"rank": r, "host": f"node{r * hosts // ranks}"} for r in range(ranks)],
         },
         "results": [
             {
                 "method": f"npar-{npar}",
                 "applicable": True,
                 "verification": {"passed": True, "checks": [{"passed": True}]},
-                "samples": {"seconds": seconds, "rounds": list(range(len(seconds)))},
+                "samples": {
+                    "seconds": seconds,
+                    "switches": [0] * len(seconds),
+                    "rounds": list(range(len(seconds))),
+                },
             }
             for npar, seconds in times.items()
         ],
