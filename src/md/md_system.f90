@@ -457,7 +457,6 @@ contains
       call find_forces(system)
     end if
     do n = 1, steps
-      if (system%failure%kind /= fine) return
       system%step = system%step + 1
       call kick_and_drift(system, moved)
       call lap(system, in_integrate)
@@ -516,7 +515,8 @@ contains
     !$omp end parallel
     call account(system, start, busy)
     moved = sqrt(furthest)
-    if (bad > 0) call find_exploded(system, sqrt(limit))
+    ! what has failed first is told; all ranks must get to agree on it
+    if (bad > 0 .and. system%failure%kind == fine) call find_exploded(system, sqrt(limit))
   end subroutine kick_and_drift
 
   subroutine kick(system)

@@ -397,6 +397,22 @@ class Failures(Case):
         )  # fmt: skip
         self.assertFalse(checks(out, "packed")["trajectory"]["passed"])
 
+    def test_a_density_below_zero_on_one_rank_of_several(self):
+        """Two atoms of a chain fly at each other: the other ranks see nothing of it."""
+        chain = [
+            ("Fe", 4.0, 4.0, 4.0, 400.0, 0.0, 0.0),
+            ("Fe", 7.2, 4.0, 4.0, -400.0, 0.0, 0.0),
+            ("Fe", 15.0, 4.0, 4.0, 0.0, 0.0, 0.0),
+            ("Fe", 25.0, 4.0, 4.0, 0.0, 0.0, 0.0),
+        ]
+        box = (30.0, 0.0, 0.0, 0.0, 9.0, 0.0, 0.0, 0.0, 9.0)
+        start = self.write(chain, box, "species:S:1:pos:R:3:velo:R:3")
+        for ranks in (1, 3, 5):
+            self.fails(
+                "step 3: atoms 1 and 2 on rank 0 are 0.80", ranks=ranks,
+                arguments=("--input", start, *ONE, "--until", "20"),
+            )  # fmt: skip
+
 
 class Refusals(Case):
     def refused(self, words, *arguments, ranks=1):
