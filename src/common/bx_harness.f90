@@ -17,7 +17,8 @@ module bx_harness
   public :: bx_text, bx_comm, bx_node_comm, bx_node_count, bx_threads, bx_seed, bx_selected
   public :: bx_refuse, bx_agree, bx_claim_memory, bx_lap, bx_check, bx_note
   public :: bx_region_enter, bx_region_leave, bx_uniform, bx_memory_used
-  public :: bx_largest, bx_passed, bx_one_of, bx_integer_option, bx_real_option, bx_text_option
+  public :: bx_largest, bx_passed, bx_one_of, bx_without
+  public :: bx_integer_option, bx_real_option, bx_text_option
 
   integer(c_int), parameter, public :: bx_ok = 0, bx_wrong = 1, bx_usage = 2, bx_resources = 3
   integer(c_int), parameter, public :: bx_flag = 0, bx_integer = 1, bx_real = 2, &
@@ -318,6 +319,20 @@ contains
     option = bx_option_t(bx_text(name), bx_text(metavar), bx_text(help), bx_string, 0.0_c_double, &
                          0.0_c_double, c_loc(value))
   end function bx_text_option
+
+  !> Inside `applicable`: true if there is no reason why not; else the reason goes into `why`.
+  function bx_without(reason, why) result(can)
+    character(*), intent(in) :: reason
+    character(kind=c_char), intent(inout) :: why(:)
+    logical(c_bool) :: can
+    integer :: i, length
+    can = logical(reason == "", c_bool)
+    length = min(len_trim(reason), size(why) - 1)
+    do i = 1, length
+      why(i) = reason(i:i)
+    end do
+    why(length + 1) = c_null_char
+  end function bx_without
 
   !> Refuses a text that is none of the choices, of which an empty one is not told.
   function bx_one_of(run, option, given, choices) result(code)

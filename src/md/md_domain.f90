@@ -8,8 +8,8 @@
 module md_domain
   use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
   use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_Comm_rank, MPI_Comm_size, MPI_DOUBLE_PRECISION, &
-    MPI_IN_PLACE, MPI_INTEGER, MPI_Irecv, MPI_Isend, MPI_MAX, MPI_Request, MPI_STATUSES_IGNORE, &
-    MPI_SUM, MPI_Waitall
+    MPI_IN_PLACE, MPI_INTEGER, MPI_INTEGER8, MPI_Irecv, MPI_Isend, MPI_MAX, MPI_Request, &
+    MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
   use md_atoms, only: atoms_t, reserve
   use md_box, only: box_t
   implicit none (type, external)
@@ -126,7 +126,6 @@ contains
     integer, intent(in), optional :: known(2) !< what will come; else sizes are sent first
     integer :: coming(2), side
     type(MPI_Request) :: requests(4)
-    real(dp), allocatable :: wider(:, :)
     if (present(known) .and. .not. domain%sizes_first) then
       coming = known
     else
@@ -139,10 +138,7 @@ contains
       call MPI_Waitall(4, requests, MPI_STATUSES_IGNORE)
       call count_messages(domain, 2, 2*4)
     end if
-    if (maxval(coming) > size(domain%incoming, 1)) then
-      allocate (wider(maxval(coming) + maxval(coming)/8, 2))
-      call move_alloc(wider, domain%incoming)
-    end if
+    call make_room(domain%incoming, maxval(coming))
     do side = 1, 2
       call MPI_Irecv(domain%incoming(:, side), coming(side), MPI_DOUBLE_PRECISION, from(side), &
                      side, domain%comm, requests(side))
@@ -245,13 +241,8 @@ contains
     atoms%all = atoms%own
     lost = atoms%own
     if (domain%ranks > 1) then
-      block
-        real(dp) :: have
-        have = real(atoms%own, dp)
-        call MPI_Allreduce(MPI_IN_PLACE, have, 1, MPI_DOUBLE_PRECISION, MPI_SUM, domain%comm)
-        call count_messages(domain, 1, 8)
-        lost = nint(have, c_int64_t)
-      end block
+      call MPI_Allreduce(MPI_IN_PLACE, lost, 1, MPI_INTEGER8, MPI_SUM, domain%comm)
+      call count_messages(domain, 1, 8)
     end if
     lost = total - lost
   end subroutine migrate
@@ -297,7 +288,7 @@ contains
     type(atoms_t), intent(inout) :: atoms
     real(dp), intent(in) :: reach
     real(dp) :: width(3), edge(3)
-    integer :: need(3), d, hop, side, from(2), to(2), step(2), words(2)
+    integer :: need(3), d, hop, side, from(2), to(2), words(2)
     integer :: first(2), last(2) !< atoms that may be sent to each side
     need = hops_needed(domain, box, reach)
     width = reach/box%height*(1 + 1e-12_dp)
@@ -307,7 +298,6 @@ contains
     end if
     domain%hops = 0
     atoms%all = atoms%own
-    step = [-1, 1]
     do d = 1, 3
       first = 1
       last = atoms%all
@@ -428,7 +418,6 @@ contains
         else
           words = n*[size(both(1)%index), size(both(2)%index)]
           call make_room(domain%outgoing, maxval(words))
-          call make_room(domain%incoming, n*maxval(both%count))
           do side = 1, 2
             shift = merge(both(side)%shift, 0.0_dp, positions)
             call gather(values, stride, n, both(side), shift, domain%outgoing(:, side))
@@ -509,7 +498,6 @@ contains
         else
           words = n*both%count
           call make_room(domain%outgoing, maxval(words))
-          call make_room(domain%incoming, n*max(size(both(1)%index), size(both(2)%index)))
           do side = 1, 2
             call take_ghosts(values, stride, n, both(side), domain%outgoing(:, side))
           end do

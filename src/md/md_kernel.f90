@@ -11,10 +11,10 @@ module md_kernel
     MPI_SUM
   use omp_lib, only: omp_get_wtime
   use bx_harness, only: bx_case, bx_case_is, bx_check, bx_choice_t, bx_claim_memory, bx_comm, &
-    bx_detail, bx_kernel_t, bx_memory_used, bx_metric, bx_metric_value, bx_note, bx_ok, bx_one_of, &
-    bx_option_t, bx_passed, bx_refuse, bx_seed, bx_selected, bx_string_at, bx_text, bx_threads, &
-    bx_traffic_classes, bx_traffic_read, bx_traffic_t, bx_usage, real_number => bx_real_option, &
-    text => bx_text_option, whole => bx_integer_option
+    bx_detail, bx_kernel_t, bx_largest, bx_memory_used, bx_metric, bx_metric_value, bx_note, &
+    bx_ok, bx_one_of, bx_option_t, bx_passed, bx_refuse, bx_seed, bx_selected, bx_string_at, &
+    bx_text, bx_threads, bx_traffic_classes, bx_traffic_read, bx_traffic_t, bx_usage, bx_without, &
+    real_number => bx_real_option, text => bx_text_option, whole => bx_integer_option
   use md_atoms, only: atoms_t
   use md_domain, only: hops_needed, make_domain, most_hops
   use md_lattice, only: crystal_atoms, crystal_box, crystals, fill_crystal, find_crystal, warm_up
@@ -23,6 +23,7 @@ module md_kernel
   use md_restart, only: read_restart, write_restart
   use md_system, only: advance, cached_loops, failure_of_all, failure_t, find_forces, go_on_from, &
     observation_t, observe, phase_names, style_t, system_t, use_style
+  use md_units, only: gigapascal
   use md_xyz, only: configuration_t, distribute, read_configuration, write_configuration
   implicit none (type, external)
   private
@@ -66,7 +67,7 @@ module md_kernel
   type(observation_t) :: seen !< of the first method, when its measurement began
   real(dp) :: ghosts = 0, neighbours = 0 !< mean over ranks, over atoms
   real(dp) :: memory_before = 0, predicted = 0
-  real(dp) :: level(size(methods)) = 0 !< energy when the method's measurement began: eV
+  type(observation_t) :: verified(size(methods)) !< of each method, when it was verified
 
   !> What the measured steps of a method have taken, means over the ranks: s, and sums of counts.
   type :: usage_t
@@ -297,17 +298,12 @@ contains
     character(kind=c_char), intent(out) :: why(why_size)
     logical(c_bool) :: can
     character(160) :: reason
-    integer :: i
     reason = ""
     if (methods(method + 1)%style%recompute .and. system%potential%kind == tersoff_kind) reason = &
       "Tersoff's potential keeps no pair terms"
     if (.not. asked_for(int(method) + 1)) reason = "--comm-style "// &
       bx_string_at(given%comm_style)//" alone is asked for"
-    can = reason == ""
-    do i = 1, min(len_trim(reason), int(why_size) - 1)
-      why(i) = reason(i:i)
-    end do
-    why(min(len_trim(reason), int(why_size) - 1) + 1) = c_null_char
+    can = bx_without(reason, why)
   end function applicable
 
   ! ---- verification ----
@@ -356,9 +352,9 @@ contains
     call bx_check(verification, "energies", errors(2), 1e-12_dp, "of each")
     call sum_energies(energies, verification)
     last = observe(system)
-    call check_conserved(verification, first%potential + first%kinetic, last)
+    call check_conserved(verification, first, last)
     call check_atoms(verification)
-    level(method + 1) = last%potential + last%kinetic
+    verified(method + 1) = last
     if (bx_string_at(given%dump) /= "") call dump(energies, verification)
     if (bx_string_at(given%save) /= "") then
       if (bx_passed(run, verification)) then
@@ -414,31 +410,20 @@ contains
                   1e-12_dp, "of the energy")
   end subroutine sum_energies
 
-  !> Energy and momentum (of the thermal one of all atoms) since the energy was `energy` (eV).
-  subroutine check_conserved(verification, energy, now)
+  !> Energy and momentum since `before`.
+  subroutine check_conserved(verification, before, now)
     type(c_ptr), intent(in) :: verification
-    real(dp), intent(in) :: energy
-    type(observation_t), intent(in) :: now
+    type(observation_t), intent(in) :: before, now
     real(dp) :: tolerance
     tolerance = merge(conserved(1), conserved(2), system%potential%kind == tersoff_kind) &
                 *max(1.0_dp, given%timestep**2)
-    call bx_check(verification, "conserved", abs(now%potential + now%kinetic - energy) &
+    call bx_check(verification, "conserved", abs(now%potential + now%kinetic &
+                  - before%potential - before%kinetic) &
                   /max(now%kinetic, 1e-6_dp*abs(now%potential), 1e-9_dp), &
                   tolerance, "of the kinetic energy")
-    call bx_check(verification, "momentum", maxval(abs(now%momentum - seen_momentum())) &
+    call bx_check(verification, "momentum", bx_largest(now%momentum - before%momentum) &
                   /real(system%total, dp), 1e-9_dp, "u A/ps an atom")
   end subroutine check_conserved
-
-  !> Of the start: u A/ps.
-  function seen_momentum() result(momentum)
-    real(dp) :: momentum(3)
-    integer :: k
-    momentum = 0
-    do k = 1, start%own
-      momentum = momentum + system%potential%mass(start%species(k))*start%v(:, k)
-    end do
-    call MPI_Allreduce(MPI_IN_PLACE, momentum, 3, MPI_DOUBLE_PRECISION, MPI_SUM, world)
-  end function seen_momentum
 
   !> All are there, once: their number, and the sum of their ids and of a hash of each.
   subroutine check_atoms(verification)
@@ -541,7 +526,7 @@ contains
       mine%messages = mine%messages + more%messages
     end associate
     if (failed(verification)) return
-    call check_conserved(verification, level(method + 1), observe(system))
+    call check_conserved(verification, verified(method + 1), observe(system))
   end subroutine finish
 
   !> This rank's, so far.
@@ -610,7 +595,7 @@ contains
         system%skin
       call bx_note(run, line)
       write (line, "('step ', i0, ': ', f0.3, ' eV, ', f0.2, ' K, pressure ', f0.3, ' GPa')") &
-        given%until, seen%potential + seen%kinetic, seen%temperature, seen%pressure*160.21765_dp
+        given%until, seen%potential + seen%kinetic, seen%temperature, seen%pressure*gigapascal
       call bx_note(run, line)
     end if
     call bx_detail(details, "atoms", real(system%total, dp))

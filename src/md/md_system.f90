@@ -58,7 +58,6 @@ module md_system
     real(dp) :: skin = 0            !< A
     real(dp), allocatable :: rho(:), slope(:)
     logical :: listed = .false.
-    integer(c_int64_t) :: lists = 0 !< made so far
     real(dp) :: energy = 0          !< of this rank's pairs and atoms: eV
     type(failure_t) :: failure
     !> s: steps; parallel regions; of them, what the busiest thread was not computing.
@@ -136,7 +135,6 @@ contains
                    system%potential%reach + skin)
     call make_room(system)
     system%listed = .true.
-    system%lists = system%lists + 1
     call lap(system, in_list)
   end subroutine make_lists
 

@@ -6,6 +6,7 @@
 ! real, so that one transform carries two.
 module npar_exchange
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, c_ptr, dp => c_double
+  use bx_fftw, only: fftw_destroy_plan, fftw_execute_dft, fftw_plan_dft_3d
   use bx_transpose, only: bx_forward, bx_inverse, bx_planes
   use npar_collectives, only: broadcast
   use npar_hamiltonian, only: fill_field, take_field
@@ -21,30 +22,6 @@ module npar_exchange
     complex(c_double_complex), allocatable :: field(:, :, :)
     real(dp), allocatable :: kernel(:, :, :) !< -a 4 pi / |G|**2 / volume / points: Hartree
   end type pair_ffts_t
-
-  interface
-    function fftw_plan_dft_3d(n0, n1, n2, in, out, sign, flags) result(plan) bind(C)
-      import :: c_double_complex, c_int, c_ptr
-      implicit none (type, external)
-      integer(c_int), value :: n0, n1, n2, sign, flags
-      complex(c_double_complex), intent(inout) :: in(*), out(*)
-      type(c_ptr) :: plan
-    end function fftw_plan_dft_3d
-
-    subroutine fftw_execute_dft(plan, in, out) bind(C)
-      import :: c_double_complex, c_ptr
-      implicit none (type, external)
-      type(c_ptr), value :: plan
-      complex(c_double_complex), intent(inout) :: in(*)
-      complex(c_double_complex), intent(inout) :: out(*)
-    end subroutine fftw_execute_dft
-
-    subroutine fftw_destroy_plan(plan) bind(C)
-      import :: c_ptr
-      implicit none (type, external)
-      type(c_ptr), value :: plan
-    end subroutine fftw_destroy_plan
-  end interface
 
 contains
 

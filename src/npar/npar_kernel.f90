@@ -11,7 +11,7 @@ module npar_kernel
     bx_detail, bx_flag, bx_grid, bx_kernel_t, bx_largest, bx_memory_used, bx_passed, bx_metric, &
     bx_node_of, bx_note, bx_ok, bx_one_of, bx_option_t, bx_refuse, bx_region_read, bx_seed, &
     bx_selected, bx_string_at, bx_text, bx_threads, bx_traffic_classes, bx_traffic_read, &
-    bx_traffic_t, bx_usage, real_number => bx_real_option, text => bx_text_option, &
+    bx_traffic_t, bx_usage, bx_without, real_number => bx_real_option, text => bx_text_option, &
     whole => bx_integer_option
   use bx_transpose, only: bx_exchange_t, bx_fft_bytes, bx_free_exchange, bx_make_exchange, &
     bx_transpose_methods, bx_transpose_number
@@ -601,14 +601,7 @@ contains
     integer(c_size_t), value :: method, why_size
     character(kind=c_char), intent(out) :: why(why_size)
     logical(c_bool) :: can
-    character(160) :: reason
-    integer :: i
-    reason = why_not(int(method) + 1)
-    can = reason == ""
-    do i = 1, min(len_trim(reason), int(why_size) - 1)
-      why(i) = reason(i:i)
-    end do
-    why(min(len_trim(reason), int(why_size) - 1) + 1) = c_null_char
+    can = bx_without(why_not(int(method) + 1), why)
   end function applicable
 
   !> The state of a method, with its knobs set.

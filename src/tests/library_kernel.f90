@@ -5,8 +5,9 @@ module library_kernel
     c_funloc, c_int, c_loc, c_null_char, c_ptr, c_size_t
   use mpi_f08, only: MPI_Allreduce, MPI_Barrier, MPI_Comm, MPI_Comm_free, MPI_Comm_rank, &
     MPI_Comm_size, MPI_Comm_split, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
+  use bx_fftw, only: fftw_destroy_plan, fftw_execute_dft, fftw_plan_dft_3d
   use bx_harness, only: bx_check, bx_choice_t, bx_comm, bx_kernel_t, bx_node_of, bx_ok, bx_text, &
-    bx_traffic_classes, bx_traffic_read, bx_traffic_t
+    bx_traffic_classes, bx_traffic_read, bx_traffic_t, bx_without
   use bx_transpose, only: bx_applicable, bx_apply, bx_columns, bx_counts, bx_exchange_t, bx_fft_t, &
     bx_forward, bx_free_exchange, bx_free_fft, bx_inverse, bx_make_exchange, bx_make_fft, &
     bx_planes, bx_transpose_methods, bx_way_forward, bx_way_inverse
@@ -20,30 +21,6 @@ module library_kernel
                                                "one owner", "teams", "no column"]
   integer, parameter :: grids(3, layouts) = reshape( &
     [14, 9, 10, 9, 10, 7, 12, 6, 5, 40, 36, 24, 10, 8, 9, 6, 5, 4], [3, layouts])
-
-  interface
-    function fftw_plan_dft_3d(n0, n1, n2, in, out, sign, flags) result(plan) bind(C)
-      import :: c_double_complex, c_int, c_ptr
-      implicit none (type, external)
-      integer(c_int), value :: n0, n1, n2, sign, flags
-      complex(c_double_complex), intent(inout) :: in(*), out(*)
-      type(c_ptr) :: plan
-    end function fftw_plan_dft_3d
-
-    subroutine fftw_execute_dft(plan, in, out) bind(C)
-      import :: c_double_complex, c_ptr
-      implicit none (type, external)
-      type(c_ptr), value :: plan
-      complex(c_double_complex), intent(inout) :: in(*)
-      complex(c_double_complex), intent(inout) :: out(*)
-    end subroutine fftw_execute_dft
-
-    subroutine fftw_destroy_plan(plan) bind(C)
-      import :: c_ptr
-      implicit none (type, external)
-      type(c_ptr), value :: plan
-    end subroutine fftw_destroy_plan
-  end interface
 
   !> One layout: its columns, whose they are, and a real field of the whole grid.
   type :: layout_t
@@ -189,7 +166,7 @@ contains
   function applicable(address, method, why, why_size) result(can) bind(C)
     type(c_ptr), value :: address
     integer(c_size_t), value :: method, why_size
-    character(kind=c_char), intent(inout) :: why(*)
+    character(kind=c_char), intent(out) :: why(why_size)
     logical(c_bool) :: can
     type(state_t), pointer :: s
     character(:), allocatable :: reason
@@ -198,9 +175,7 @@ contains
     can = .true._c_bool
     do i = 1, layouts
       if (bx_applicable(s%layout(i)%fft, name_of(method), reason)) cycle
-      can = .false._c_bool
-      reason = reason(:min(len(reason), int(why_size) - 1))//c_null_char
-      why(:len(reason)) = [(reason(i:i), i=1, len(reason))]
+      can = bx_without(reason, why)
       return
     end do
   end function applicable

@@ -14,6 +14,7 @@ program unit_md
   use md_reference, only: reference_errors
   use md_system, only: advance, failure_of_all, find_forces, make_lists, observation_t, observe, &
     system_t
+  use md_units, only: gpa => gigapascal
   implicit none (type, external)
 
   type :: expected_t
@@ -27,7 +28,6 @@ program unit_md
     expected_t("cu3au", 3.74422_dp, -3.64283_dp, 196.44_dp, 138.12_dp, 81.10_dp), &
     expected_t("fe", 2.86650_dp, -4.28000_dp, 243.12_dp, 138.11_dp, 121.91_dp), &
     expected_t("w", 3.16000_dp, -8.91644_dp, 530.85_dp, 205.89_dp, 162.64_dp)]
-  real(dp), parameter :: gpa = 160.21765_dp !< in one eV/A^3
 
   integer :: failures = 0, i
 

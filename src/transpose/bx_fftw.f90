@@ -1,0 +1,33 @@
+! What FFTW's C interface has for a complex transform of a whole grid within a rank; fftw3.f03,
+! which has it all, is not always where a Fortran compiler looks.
+module bx_fftw
+  use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, c_ptr
+  implicit none (type, external)
+  private
+  public :: fftw_plan_dft_3d, fftw_execute_dft, fftw_destroy_plan
+
+  interface
+    function fftw_plan_dft_3d(n0, n1, n2, in, out, sign, flags) result(plan) bind(C)
+      import :: c_double_complex, c_int, c_ptr
+      implicit none (type, external)
+      integer(c_int), value :: n0, n1, n2, sign, flags
+      complex(c_double_complex), intent(inout) :: in(*), out(*)
+      type(c_ptr) :: plan
+    end function fftw_plan_dft_3d
+
+    subroutine fftw_execute_dft(plan, in, out) bind(C)
+      import :: c_double_complex, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: plan
+      complex(c_double_complex), intent(inout) :: in(*)
+      complex(c_double_complex), intent(inout) :: out(*)
+    end subroutine fftw_execute_dft
+
+    subroutine fftw_destroy_plan(plan) bind(C)
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: plan
+    end subroutine fftw_destroy_plan
+  end interface
+
+end module bx_fftw
