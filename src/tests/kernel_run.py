@@ -1,9 +1,12 @@
 """Runs a kernel under MPI for the tests; standard library only."""
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 MPIEXEC = os.environ.get("BX_MPIEXEC", "mpiexec").split()
@@ -45,6 +48,35 @@ def run(
             timeout=TIMEOUT,
         )
         return Outcome(process, output)
+
+
+def members(session: int) -> list[int]:
+    """The processes of a session that still run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit():
+                state, _, _, of = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+                if int(of) == session and state not in "ZX":
+                    found.append(int(entry.name))
+    return found
+
+
+def kill(process: subprocess.Popen) -> None:
+    """Ends a launch that was started as a session of its own, and returns when no rank runs.
+
+    Ranks are in process groups of their own, and outlive their mpiexec for a while.
+    """
+    limit = time.monotonic() + TIMEOUT
+    while found := members(process.pid):
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > limit:
+            raise TimeoutError(f"processes {found} do not end")
+        process.poll()
+        time.sleep(0.01)
+    process.wait()
 
 
 def checks(outcome: Outcome, method: str) -> dict[str, dict]:

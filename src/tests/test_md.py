@@ -6,7 +6,6 @@ Usage: test_md.py KERNEL
 import csv
 import math
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,7 @@ import time
 import unittest
 from pathlib import Path
 
-from kernel_run import ENVIRONMENT, MPIEXEC, checks, run
+from kernel_run import ENVIRONMENT, MPIEXEC, checks, kill, run
 
 KERNEL = sys.argv[1]
 ORACLE = Path(__file__).parent / "oracle" / "md"
@@ -343,9 +342,7 @@ class Time(Case):
                 seen.add(save.stat().st_mtime_ns)
             time.sleep(0.001)
         self.assertIsNone(process.poll(), "it ended before it was killed")
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        time.sleep(0.2)
+        kill(process)
         self.good(*size, "--until", "2000", "--restart", str(save), "--dump",
                   self.file("parts.xyz"), ranks=2)  # fmt: skip
         self.assertEqual(Path(self.file("whole.xyz")).read_bytes(),

@@ -4,7 +4,6 @@ Usage: test_npar.py KERNEL FAULTY-KERNEL
 """
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -12,7 +11,7 @@ import time
 import unittest
 from pathlib import Path
 
-from kernel_run import ENVIRONMENT, MPIEXEC, checks, run
+from kernel_run import ENVIRONMENT, MPIEXEC, checks, kill, run
 
 KERNEL, FAULTY = sys.argv[1:3]
 QUICK = ("--repeats", "1", "--block", "1", "--planner", "estimate")
@@ -251,9 +250,7 @@ class Split(unittest.TestCase):
             while process.poll() is None and not partial.exists():
                 time.sleep(0.0005)
             caught += process.poll() is None
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            time.sleep(0.2)  # mpirun's ranks are of its group, and end with it
+            kill(process)
             if self.file.read_bytes() != good:
                 self.assertFalse(partial.exists(), "the file changed, and a part is left")
                 self.file.write_bytes(good)  # it was whole before it was killed: try again
