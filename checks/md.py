@@ -61,8 +61,6 @@ class md_layout(KernelCheck):
 
     @sanity_function
     def compared(self):
-        self.built_with = self.launch.built_with
-        self.lock, self.software = self.launch.lock, self.launch.software
         if self.launch.shape == self.pure.shape:
             self.not_applicable = f"layout {self.layout} is mpi here: {self.geometry}"
             self.skip(self.not_applicable)

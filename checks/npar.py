@@ -85,8 +85,6 @@ class npar_best(NparCheck):
 
     @sanity_function
     def verified(self):
-        self.built_with = self.launch.built_with
-        self.lock, self.software = self.launch.lock, self.launch.software
         result = read(self.launch, self.launch.stagedir)
         best = result.get("best", {}).get("npar")
         if best is None:

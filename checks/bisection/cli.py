@@ -1,9 +1,25 @@
-"""The command line: bisection run|verdict|advise|bench|bench-npar|bench-md."""
+"""The command line: bisection COMMAND, a module each."""
 
 import argparse
 import sys
 
-from bisection import advise, bench, bench_md, bench_npar, run
+from bisection import (
+    advise,
+    bench,
+    bench_md,
+    bench_npar,
+    compare,
+    doctor,
+    history,
+    importing,
+    reporting,
+    run,
+)
+
+COMMANDS = (
+    *(run, compare, history, reporting, importing, doctor),
+    *(advise, bench, bench_npar, bench_md),
+)
 
 
 def parser():
@@ -12,7 +28,7 @@ def parser():
         prog="bisection", description="HPC acceptance and regression tests"
     )
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (run, advise, bench, bench_npar, bench_md):
+    for module in COMMANDS:
         module.add_commands(commands)
     return main
 

@@ -10,6 +10,7 @@ Only ReFrame and the standard library are imported.
 
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -20,7 +21,7 @@ import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.exceptions import SanityError
 
-from bisection import TIERS, references, results
+from bisection import TIERS, faults, references, results
 from bisection import layout as layouts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +51,11 @@ class Build(rfm.RegressionTest):
 
     @run_before("compile")
     def choose_builder(self):
+        # Beside the stage folder, which is emptied: what --reruns runs again is not built again.
+        first = re.sub(r"_retry\d+$", "", self.stagedir)
+        installed = f"{first}-installed"
+        if first != self.stagedir and Path(installed).is_dir():
+            self.kernels = installed
         if self.kernels:
             self.prefix_dir = os.path.abspath(self.kernels)
             self.build_system = "CustomBuild"
@@ -63,7 +69,7 @@ class Build(rfm.RegressionTest):
                 "--json >installation.json",
             ]
         else:
-            self.prefix_dir = os.path.join(self.stagedir, "install")
+            self.prefix_dir = installed
             self.build_system.configuredir = str(ROOT / "src")
             self.build_system.builddir = "build"
             self.build_system.config_opts = [
@@ -123,6 +129,10 @@ class Launch(rfm.RunOnlyRegressionTest):
     wrong = variable(typ.List[str], value=[], loggable=True)  # methods that gave a wrong answer
     disturbed = variable(float, value=0.0, loggable=True)  # share of samples
     not_applicable = variable(str, value="", loggable=True)  # why there is nothing to measure
+    # For the store: what the launch ran on and with, and the control's samples, compute alone.
+    facts = variable(typ.Dict[str, str], value={}, loggable=True)
+    hosts = variable(typ.List[str], value=[], loggable=True)
+    controls = variable(typ.Dict[str, float], value={}, loggable=True)
 
     @run_after("setup")
     def lay_out(self):
@@ -159,6 +169,9 @@ class Launch(rfm.RunOnlyRegressionTest):
         self.job.launcher.options += layouts.bindings(
             self.current_partition.extras.get("binding", []), self.shape
         )
+        if self._scheduler in faults.SLURM:
+            # After a node's death Slurm would queue the job again, and ReFrame wait for it.
+            self.job.options += ["--no-requeue"]
         self.lock, self.software = self.build.lock, self.build.software
         labels = {
             "system": self.current_system.name,
@@ -189,12 +202,22 @@ class Launch(rfm.RunOnlyRegressionTest):
         if self.is_dry_run():
             return
         try:
-            text = Path(self.stagedir, "exit_code").read_text()
-            self.exit_code = int(text)
+            self.exit_code = int(Path(self.stagedir, "exit_code").read_text())
         except (OSError, ValueError):
-            raise SanityError(f"the job did not run to its end{self._last_words()}") from None
+            self.exit_code = None
+        words, ended = self._errors(), self.exit_code is not None
+        fault = faults.of_job(self.job, self._scheduler, words, ended)
+        if not fault and self.exit_code not in (0, 2, 3):
+            fault = faults.of_abort(words, self.stagedir)
+        if fault:
+            raise SanityError(fault)
+        if not ended:
+            raise SanityError(f"the job did not run to its end{self._last_words()}")
         if self.exit_code not in (0, 1):
             raise SanityError(f"{self.kernel} {_describe(self.exit_code)}{self._last_words()}")
+        if self.job.exitcode is None:
+            # Not every back-end knows it (`squeue`), and trap_job_errors takes that for a failure.
+            self.job._exitcode = 0
 
     @sanity_function
     def ran_as_asked(self):
@@ -205,6 +228,8 @@ class Launch(rfm.RunOnlyRegressionTest):
             + [f"{name} {version}" for name, version in build["libraries"].items()]
         )
         self.disturbed = results.disturbed(result)
+        self.facts, self.hosts = results.facts(result), results.hosts(result)
+        self.controls = results.controls(result)
         self.wrong = results.wrong_methods(result)
         if (self.exit_code == 1) != bool(self.wrong) or result["verified"] is bool(self.wrong):
             raise SanityError(
@@ -221,13 +246,19 @@ class Launch(rfm.RunOnlyRegressionTest):
             raise SanityError(f"INVALID placement: {'; '.join(placed)}")
         return True
 
+    @property
+    def _scheduler(self):
+        return self.current_partition.scheduler.registered_name
+
+    def _errors(self):
+        try:
+            return Path(self.stagedir, str(self.job.stderr)).read_text(errors="replace")
+        except OSError:
+            return ""
+
     def _last_words(self):
         """What the job said of itself on stderr: the kernel's own line, else the last one."""
-        try:
-            lines = Path(self.stagedir, str(self.job.stderr)).read_text().splitlines()
-        except OSError:
-            lines = []
-        words = [line.strip() for line in lines if line.strip(" -*")]
+        words = [line.strip() for line in self._errors().splitlines() if line.strip(" -*")]
         own = [line for line in words if line.startswith(f"bisection-{self.kernel}:")]
         return f": {(own or words)[-1]}" if words else ""
 
@@ -261,9 +292,10 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
     lock = variable(str, value="", loggable=True)
     software = variable(str, value="", loggable=True)
     not_applicable = variable(str, value="", loggable=True)
-    remark = variable(
-        str, value="", loggable=True
-    )  # what a person should know of a case that passed
+    hosts = variable(typ.List[str], value=[], loggable=True)
+    higher = variable(typ.List[str], value=[], loggable=True)  # metrics that are better so
+    # What a person should know of a case that passed.
+    remark = variable(str, value="", loggable=True)
 
     @run_after("init")
     def join_tiers(self):
@@ -276,10 +308,14 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
     def name_launch(self):
         self.kernel, self.geometry = self.launch.kernel, self.launch.geometry
 
+    @run_before("sanity")
+    def adopt(self):
+        """What the launch was is told with each of its verdicts."""
+        for name in ("built_with", "lock", "software", "hosts"):
+            setattr(self, name, getattr(self.launch, name))
+
     @sanity_function
     def verified(self):
-        self.built_with = self.launch.built_with
-        self.lock, self.software = self.launch.lock, self.launch.software
         result = read(self.launch, self.launch.stagedir)
         try:
             entries = results.of_method(result, self.method)
@@ -332,6 +368,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
             name: sn.make_performance_function(sn.defer(metric["value"]), metric["unit"])
             for name, metric in self.measured.items()
         }
+        self.higher = [n for n, metric in self.measured.items() if metric["better"] == "higher"]
         references.attach(self)
         references.check(self, self.measured)
 

@@ -2,8 +2,9 @@
 
 import json
 import math
+import statistics
 
-SCHEMA, VERSION = "bisection-result", 1
+SCHEMA, VERSION = "bisection-result", 2
 
 
 class ResultError(Exception):
@@ -21,8 +22,7 @@ def load(path, kernel, case=None):
         raise ResultError(f"cannot read {path}: {error}") from None
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
         raise ResultError(f"{path} is not a {SCHEMA} file")
-    if result.get("version") != VERSION:
-        raise ResultError(f"{path} has version {result.get('version')!r}, not {VERSION}")
+    result = upgraded(result, path)
     for key, wanted in (("kernel", kernel), ("case", case)):
         if wanted is not None and result.get(key) != wanted:
             raise ResultError(f"{path} is of {key} {result.get(key)!r}, not {wanted!r}")
@@ -32,6 +32,17 @@ def load(path, kernel, case=None):
             f"status is {result.get('status')!r}, not 'complete': {kernel} stopped early, "
             f"with samples of {done} methods"
         )
+    return result
+
+
+def upgraded(result, path):
+    """A result of any version up to this one, in the form of this one."""
+    version = result.get("version")
+    if version == 1:  # did not tell the firmware
+        layout = {"firmware": {}, **result.get("layout", {})}
+        return {**result, "version": VERSION, "layout": layout}
+    if version != VERSION:
+        raise ResultError(f"{path} has version {version!r}; 1 to {VERSION} can be read")
     return result
 
 
@@ -68,6 +79,40 @@ def wrong_methods(result):
 def baselines(result):
     """Names of the methods that the others are compared with only."""
     return {entry["method"] for entry in result["results"] if entry.get("baseline")}
+
+
+def hosts(result):
+    """Names of the hosts that ran the launch, in order."""
+    return sorted({rank["host"] for rank in result["layout"]["per_rank"]})
+
+
+def facts(result):
+    """What a launch ran on and with: name -> text; what may explain a change of its times."""
+    build, host = result["build"], result["host"]
+    firmware = sorted(set(result["layout"]["firmware"].values()))
+    found = {
+        "CPU": host["cpu"],
+        "operating system's kernel": host["kernel"],
+        "firmware": " | ".join(firmware),
+        "compiler": build["compiler"],
+        "flags": build["flags"],
+        "MPI": build["mpi"],
+        "libraries": ", ".join(f"{name} {text}" for name, text in build["libraries"].items()),
+        "kernels": f"{build['version']} {build['commit']} {build['build_type']}",
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def controls(result):
+    """What measures the cores alone: GHz of a chain of dependent operations (the slower of before
+    and after), and the seconds of each baseline, which does not communicate."""
+    clocks = [clock["chain_ghz"] for clock in result["host"]["clock"].values()]
+    found = {"clock": min(clocks)} if clocks else {}
+    for entry in result["results"]:
+        time = (entry.get("metrics") or {}).get("time")
+        if entry.get("baseline") and time and unusable(time) is None:
+            found[entry["method"]] = time["value"]
+    return found
 
 
 def disturbed(result):
@@ -107,9 +152,20 @@ def metrics(entries):
     flat = {}
     for entry in entries:
         label = point_label(entry.get("point"))
-        for name, metric in (entry.get("metrics") or {}).items():
+        own = entry.get("metrics") or {}
+        for name, metric in {**own, **_mpi_share(entry)}.items():
             flat[f"{name}_{label}" if label else name] = metric
     return flat
+
+
+def _mpi_share(entry):
+    """The part of a step that is spent in MPI, the mean over ranks, as a metric."""
+    seconds = entry["samples"].get("seconds")
+    if not seconds or not entry.get("communication"):
+        return {}
+    inside = sum(traffic["seconds"]["mean"] for traffic in entry["communication"].values())
+    share = min(1.0, inside / statistics.median(seconds))
+    return {"mpi_share": {"value": share, "unit": "share", "better": "lower"}}
 
 
 def unusable(metric):

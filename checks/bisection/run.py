@@ -15,7 +15,7 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-from bisection import TIERS, summary
+from bisection import TIERS, record, summary
 from bisection import verdict as verdicts
 from bisection.spack import home
 
@@ -57,7 +57,8 @@ def add_commands(commands):
         "--system",
         default="generic",
         metavar="NAME",
-        help="site-configs/NAME.py, also NAME:PARTITION; default: generic, this machine",
+        help="site-configs/NAME.py, or a site file elsewhere, DIR/NAME.py; also NAME:PARTITION; "
+        "default: generic, this machine",
     )
     run.add_argument(
         "-p",
@@ -65,6 +66,13 @@ def add_commands(commands):
         default="system",
         metavar="NAME",
         help="how the kernels are built: system (the default), spack, or one of the site's own",
+    )
+    run.add_argument(
+        "--tag",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="kept with the session, to name it by later: --tag phase=before",
     )
     run.set_defaults(act=act_run, passes_on=True)
 
@@ -82,27 +90,45 @@ def add_commands(commands):
 
 
 def act_run(options):
-    site = ROOT / "site-configs" / f"{options.system.partition(':')[0]}.py"
-    sites = sorted(path.stem for path in site.parent.glob("*.py") if path.stem != "common")
-    if site.stem not in sites:
+    site = site_file(options.system)
+    if not site.is_file() or site.stem == "common":
+        sites = sorted(p.stem for p in (ROOT / "site-configs").glob("*.py") if p.stem != "common")
         return usage(f"--system {options.system}: unknown; site-configs/ has {', '.join(sites)}")
     for argument in options.rest:
         if why := refused(argument):
             print(f"command: {shlex.join(command(options, site, None))} {argument}")
             return usage(f"{argument} is refused: {why}")
 
+    for tag in options.tag:
+        if not record.TAG.fullmatch(tag):
+            return usage(f"--tag {tag}: not NAME=VALUE, without commas")
+
     folder = new_folder()
     line = command(options, site, folder)
+    damaged = record.prepare(home())
     print(f"command: {shlex.join(line)}", flush=True)
     began = time.monotonic()
     code, log = watch(line, folder / "reframe.log")
-    found = verdicts.judge(read_report(folder), log)
+    found = verdicts.judge(read_report(folder), log, lambda: listing(line))
     found.seconds = time.monotonic() - began
     if code != 0 and found.exit_code == verdicts.ALL_PASSED:
         found.troubles.append(f"ReFrame exited with {code}, see {shown(folder / 'reframe.log')}")
+    found.troubles += damaged
     keep(found, folder)
+    store(found, folder)
     finish(found, folder, options, line)
     return found.exit_code
+
+
+def site_file(system):
+    """The site file of --system NAME or DIR/NAME.py, each with or without :PARTITION."""
+    name = system.partition(":")[0]
+    return Path(name).absolute() if name.endswith(".py") else ROOT / "site-configs" / f"{name}.py"
+
+
+def system_name(system):
+    """ReFrame's name of --system: a site file is named as its system is."""
+    return site_file(system).stem + "".join(system.partition(":")[1:])
 
 
 # Variables of checks that say what is judged: set from outside they would let a failure pass.
@@ -127,18 +153,27 @@ def usage(message):
 
 def command(options, site, folder):
     """ReFrame's command line. Without a folder: one to list or to run dry, by hand."""
-    line = [reframe(), "-C", shown(site), "--system", options.system, "-c", shown(ROOT / "checks")]
-    line += ["-p", options.environ, "-t", options.tier]
+    line = [reframe(), "-C", shown(site), "--system", system_name(options.system)]
+    line += ["-c", shown(ROOT / "checks"), "-p", options.environ, "-t", options.tier]
     if folder is None:
         return line
     return [
         *line,
         *("--exec-policy", "serial"),  # nothing else may run while a kernel is timed
         *("--prefix", shown(folder), "--report-file", shown(folder / "report.json")),
-        *("--session-extras", f"tier={options.tier}", "--nocolor"),
+        *(word for tag in tags(options) for word in ("--session-extras", tag)),
+        "--nocolor",
         *options.rest,
         "-r",
     ]
+
+
+def tags(options):
+    """What names the session in the store: sessions with the same of these are of one kind."""
+    arguments = shlex.join(options.rest).replace(",", ";")
+    kind = [f"tier={options.tier}", f"system={system_name(options.system)}"]
+    kind += [f"environ={options.environ}"] + ([f"arguments={arguments}"] if arguments else [])
+    return [*kind, *options.tag]
 
 
 def reframe():
@@ -192,6 +227,17 @@ def watch(line, log_file):
                 follow(process, ready, log, progress)
     progress.clear()
     return (process.wait() if process else 1), log_file.read_text(errors="replace")
+
+
+def listing(line):
+    """ReFrame's list of the test cases that the command line `line` selects, "" if it has none."""
+    environ = {**os.environ, "BISECTION_HOME": str(home())}
+    command = [*line[:-1], "-lC"]  # instead of -r
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        return subprocess.run(
+            command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120
+        ).stdout
+    return ""
 
 
 def follow(process, ready, log, progress):
@@ -296,6 +342,13 @@ def keep(found, folder):
         shutil.rmtree(folder / "stage", ignore_errors=True)
 
 
+def store(found, folder):
+    """Stores the run; what cannot be stored, and tests that are gone, make it incomplete."""
+    report = read_report(folder)
+    found.troubles += record.keep(report, folder, home())
+    found.troubles += record.gone(report, home())
+
+
 def finish(found, folder, options, line):
     """Writes the verdict's files and prints it."""
 
@@ -308,14 +361,17 @@ def finish(found, folder, options, line):
     lines = [part for part in text if part is not None]
     more = {
         "command": line,
-        "system": options.system,
+        "system": system_name(options.system),
         "environ": options.environ,
         "tier": options.tier,
     }
+    kept = summary.as_json(found, **more)
     (folder / "verdict.txt").write_text("\n".join(lines).lstrip("\n") + "\n")
-    (folder / "verdict.json").write_text(json.dumps(summary.as_json(found, **more), indent=1))
+    (folder / "verdict.json").write_text(json.dumps(kept, indent=1))
     (folder / "junit.xml").write_text(summary.as_junit(found))
     print("\n".join(lines))
+    if found.judged:
+        print("\n".join(record.report(kept, folder, home(), shown)))
 
 
 def without_names(arguments):

@@ -112,7 +112,8 @@ def explanations(verdict, rerun):
             methods = ", ".join(dict.fromkeys(case.method for case in found if case.method))
             lines.append(f"    {methods}: {cause}" if methods else f"    {cause}")
         lines.append(f"    again: {rerun(selection(verdict, cases))}")
-        lines.append(f"    files: {cases[0].files}")
+        if any(case.ran for case in cases):
+            lines.append(f"    files: {next(case.files for case in cases if case.ran)}")
     lines += [f"note: {case.place}: {case.remark}" for case in verdict.judged if case.remark]
     lines += disturbances(verdict)
     unfit = {case.cause for case in verdict.judged if case.verdict == NOT_APPLICABLE}

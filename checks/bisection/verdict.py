@@ -9,6 +9,8 @@ import os
 import re
 from dataclasses import dataclass, field
 
+from bisection import faults
+
 PASS, FAIL = "pass", "FAIL"
 NOT_MEASURED, NOT_APPLICABLE, KNOWN = "not measured", "not applicable", "known failure"
 
@@ -66,6 +68,7 @@ class Case:
     remark: str  # what a person should know though nothing is wrong
     folders: list[str]  # where ReFrame left its files
     files: str = ""  # where they are kept
+    ran: bool = True  # False: the run stopped before it
     metrics: list[Metric] = field(default_factory=list)
 
     @property
@@ -133,9 +136,15 @@ class Verdict:
 # ---- judging a report ----
 
 
-def judge(report, log=None):
-    """The Verdict on ReFrame's report (None if there is none) and its output (None if not kept)."""
+def judge(report, log=None, listing=None):
+    """The Verdict on ReFrame's report (None if there is none) and its output (None if not kept).
+
+    If the run stopped early, `listing()` is ReFrame's list of the selected test cases.
+    """
     troubles = troubles_in_log(log) if log is not None else []
+    if report is None and re.search(r"^\[=+\] Running \d+ check", log or "", re.M):
+        report = {"session_info": {"time_elapsed": 0.0, "uuid": ""}, "runs": [{"testcases": []}]}
+        troubles.append("ReFrame ended without a report")
     if report is None:
         # Nothing ran, so nothing could be stored.
         troubles = [trouble for trouble in troubles if trouble != NOT_STORED]
@@ -145,18 +154,22 @@ def judge(report, log=None):
             ]
         return Verdict([], troubles, [], 0.0, "")
     session = report["session_info"]
-    cases, failures = [], []
+    cases, failures, end = [], [], _end(troubles)
     for run in report["runs"]:
         entries = {_key(entry): entry for entry in run["testcases"]}
         reasons = skip_reasons(log or "")
-        judged = [_case(entry, entries, reasons) for entry in run["testcases"]]
+        judged = [_case(entry, entries, reasons, end) for entry in run["testcases"]]
         withhold(judged)
         cases += judged
         failures += _unjudged_wrong_answers(run["testcases"], judged)
+    first = report["runs"][0]["testcases"]
     announced = re.search(r"^\[.*\] \(\s*\d+/(\d+)\)", log or "", re.M)
-    absent = int(announced[1]) - len(report["runs"][0]["testcases"]) if announced else 0
+    absent = int(announced[1]) - len(first) if announced else 0
     if absent:
         troubles.append(f"{absent} of {announced[1]} selected test cases did not run")
+    if listing and (absent or not announced):
+        cases += absent_cases(first, listing(), end or "the run ended before it")
+    troubles += left_in_queue(first)
     if not any(not case.fixture for case in cases):
         troubles.append("no check was selected")
     return Verdict(cases, troubles, failures, session["time_elapsed"], session["uuid"])
@@ -186,12 +199,66 @@ def troubles_in_log(log):
             if trouble not in troubles:
                 troubles.append(trouble)
         elif line.startswith(("ERROR: ", "WARNING: failed to ", "WARNING: run session stopped")):
-            troubles.append(line.split(": ", 1)[1])
+            stopped = line.startswith("ERROR: run session stopped")
+            fault = faults.of_reframe(log[log.index(line) :]) if stopped else ""
+            troubles.append(fault or line.split(": ", 1)[1])
     ran = re.search(r"^\[==========\] Finished", log, re.M)
     stored = re.search(r"^Current session stored with UUID: ", log, re.M)
     if ran and not stored and not any("results in the database" in line for line in troubles):
         troubles.append(NOT_STORED)
     return troubles
+
+
+def _end(troubles):
+    """The trouble that ended the run before its time, "" if none did."""
+    stops = ("run session stopped", "ReFrame ended", *faults.NAMES)
+    return next((trouble for trouble in troubles if trouble.startswith(stops)), "")
+
+
+def left_in_queue(entries):
+    """A line for each scheduler with launches that ReFrame left, neither ended nor cancelled."""
+    left = {}
+    for entry in entries:
+        unknown = entry["result"] not in ("pass", "fail", "xfail", "xpass", "skip", "fail_deps")
+        if unknown and entry.get("geometry") and entry["fixture"] and entry.get("jobid"):
+            left.setdefault(entry["scheduler"], []).append(entry["jobid"])
+    return [faults.left_in_queue(*both) for both in left.items() if both[0] != "local"]
+
+
+def absent_cases(entries, listing, cause):
+    """The selected test cases that the run did not come to, from ReFrame's list of them (-lC)."""
+    known = {(entry["hashcode"], *_key(entry)[1:]) for entry in entries}
+    found = re.findall(r"^- (\S+)(.*) /([0-9a-f]{8}) @(\S+)\+(\S+)$", listing, re.M)
+    return [
+        _absent(check, check + rest, hashcode, partition, environ, cause)
+        for check, rest, hashcode, partition, environ in found
+        if (hashcode, partition, environ) not in known
+    ]
+
+
+def _absent(check, name, hashcode, partition, environ, cause):
+    parameters = dict(re.findall(r"%(?:launch\.)?(\w+)=(\S+)", name))
+    return Case(
+        test=name,
+        hash=hashcode,
+        check=check,
+        kernel=check,
+        case=parameters.get("case", ""),
+        layout=parameters.get("layout", ""),
+        geometry="",
+        method=parameters.get("method", ""),
+        partition=partition,
+        environ=environ,
+        built_with="",
+        run=0,
+        fixture=False,
+        verdict=NOT_MEASURED,
+        cause=cause,
+        disturbed=0.0,
+        remark="",
+        folders=[],
+        ran=False,
+    )
 
 
 def skip_reasons(log):
@@ -204,8 +271,8 @@ def _key(entry):
     return entry["unique_name"], f"{entry['system']}:{entry['partition']}", entry["environ"]
 
 
-def _case(entry, entries, reasons):
-    verdict, cause = _classify(entry, entries, reasons)
+def _case(entry, entries, reasons, end):
+    verdict, cause = _classify(entry, entries, reasons, end)
     metrics = [_metric(name, values) for name, values in (entry["perfvalues"] or {}).items()]
     metrics = [metric for metric in metrics if metric.value is not None]
     if verdict == PASS and not entry["fixture"] and not metrics:
@@ -240,7 +307,7 @@ def _case(entry, entries, reasons):
     )
 
 
-def _classify(entry, entries, reasons):
+def _classify(entry, entries, reasons, end):
     result = entry["result"]
     if result == "pass":
         return PASS, ""
@@ -249,7 +316,9 @@ def _classify(entry, entries, reasons):
     if result == "xpass":
         return FAIL, "passes, though the reference says that it is known to fail"
     if result == "fail":
-        return _failed(entry), _plain(entry["fail_reason"])
+        cause = faults.of_reframe(entry["fail_reason"] or "", entry.get("time_run"))
+        cause = cause or _plain(entry["fail_reason"])
+        return _failed(entry, faults.name_of(cause)), cause
     if result in ("skip", "fail_deps"):
         root = _root(entry, entries)
         if why := root.get("not_applicable"):
@@ -257,12 +326,18 @@ def _classify(entry, entries, reasons):
         if root is not entry:
             return NOT_MEASURED, f"{root['display_name']} {FOLLOWS}"
         return NOT_MEASURED, f"skipped: {reasons.get(entry['hashcode'], 'no reason is known')}"
-    return NOT_MEASURED, f"ReFrame's result is {result or 'none'}"
+    return NOT_MEASURED, end or f"ReFrame's result is {result or 'none'}"
 
 
-def _failed(entry):
-    """FAIL if the check was wrong or slow, NOT_MEASURED if it did not come to be measured."""
+def _failed(entry, fault):
+    """FAIL if the check was wrong or slow, NOT_MEASURED if it did not come to be measured.
+
+    A fault's name says which: a machine on which a launch hangs or loses a node has failed it; one
+    that never got it has not.
+    """
     measured = entry["fail_phase"] in ("sanity", "performance", "cleanup")
+    if fault:
+        measured = faults.NAMES[fault]
     build = entry["fixture"] and not entry.get("kernel")
     refused = entry.get("exit_code") in (2, 3)  # usage, resources
     return FAIL if measured and not build and not refused else NOT_MEASURED

@@ -327,7 +327,7 @@ static cJSON *describe(bx_run *run, int argc, char **argv)
     strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "schema", "bisection-result");
-    cJSON_AddNumberToObject(root, "version", 1);
+    cJSON_AddNumberToObject(root, "version", 2);
     cJSON_AddStringToObject(root, "kernel", run->kernel->name);
     cJSON_AddStringToObject(root, "case", run->common.case_name);
     cJSON_AddStringToObject(root, "status", "running");

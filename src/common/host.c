@@ -1,6 +1,7 @@
 /* What this host is, and how fast its clock really runs. */
 #include "harness.h"
 
+#include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,36 @@ cJSON *bx_host_json(void)
     cJSON_AddStringToObject(json, "architecture", name.machine);
     free(model);
     return json;
+}
+
+/* Adds "NAME LINE; " with the first line of a file, where it can be read. */
+static void append_line(char *text, size_t size, const char *name, const char *path)
+{
+    char line[64];
+    FILE *file = fopen(path, "r");
+    if (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(text + strlen(text), size - strlen(text), "%s%s %s", *text ? "; " : "", name, line);
+    }
+    if (file) fclose(file);
+}
+
+void bx_firmware(char *text, size_t size)
+{
+    glob_t adapters;
+    char *microcode = field("/proc/cpuinfo", "microcode");
+    *text = '\0';
+    if (microcode) snprintf(text, size, "microcode %s", microcode);
+    free(microcode);
+    append_line(text, size, "BIOS", "/sys/class/dmi/id/bios_version");
+    if (glob("/sys/class/infiniband/*/fw_ver", 0, NULL, &adapters) == 0) {
+        for (size_t i = 0; i < adapters.gl_pathc; i++) {
+            char name[64] = "";
+            sscanf(adapters.gl_pathv[i], "/sys/class/infiniband/%63[^/]", name);
+            append_line(text, size, name, adapters.gl_pathv[i]);
+        }
+        globfree(&adapters);
+    }
 }
 
 /* A chain of dependent register-to-register operations takes one cycle each on every current core,

@@ -14,7 +14,7 @@
 #include <omp.h>
 #endif
 
-enum { CPU_TEXT = 1024, HOST_TEXT = 64 };
+enum { CPU_TEXT = 1024, HOST_TEXT = 64, FIRMWARE_TEXT = 256 };
 
 /* Nodes are numbered in the order of their first rank. */
 static void number_nodes(bx_run *run)
@@ -124,7 +124,7 @@ static char *gather(const bx_run *run, const char *mine, int bytes)
 
 cJSON *bx_layout_json(const bx_run *run)
 {
-    char host[HOST_TEXT] = "", cpus[CPU_TEXT] = "";
+    char host[HOST_TEXT] = "", cpus[CPU_TEXT] = "", firmware[FIRMWARE_TEXT] = "";
     gethostname(host, sizeof host - 1);
     int threads = run->threads;
     char (*placed)[CPU_TEXT] = calloc((size_t)threads, sizeof *placed);
@@ -137,7 +137,9 @@ cJSON *bx_layout_json(const bx_run *run)
     }
     print_cpus(cpus, &of_rank);
     free(sets);
+    if (run->node_rank == 0) bx_firmware(firmware, sizeof firmware);
     char *hosts = gather(run, host, HOST_TEXT);
+    char *firmwares = gather(run, firmware, FIRMWARE_TEXT);
     char *masks = gather(run, cpus, CPU_TEXT);
     char *places = gather(run, placed[0], CPU_TEXT * threads);
     int largest;
@@ -151,6 +153,13 @@ cJSON *bx_layout_json(const bx_run *run)
     cJSON_AddNumberToObject(json, "threads", threads);
     cJSON_AddNumberToObject(json, "ranks_per_node", largest);
     cJSON_AddBoolToObject(json, "emulated_nodes", run->common.ranks_per_node > 0);
+    cJSON *of_hosts = cJSON_AddObjectToObject(json, "firmware");
+    for (int r = 0; r < run->size; r++) {
+        const char *name = hosts + (size_t)r * HOST_TEXT;
+        const char *text = firmwares + (size_t)r * FIRMWARE_TEXT;
+        if (*text && !cJSON_HasObjectItem(of_hosts, name))
+            cJSON_AddStringToObject(of_hosts, name, text);
+    }
     cJSON *list = cJSON_AddArrayToObject(json, "per_rank");
     for (int r = 0; r < run->size; r++) {
         cJSON *entry = cJSON_CreateObject();
@@ -166,6 +175,7 @@ cJSON *bx_layout_json(const bx_run *run)
         cJSON_AddItemToArray(list, entry);
     }
     free(hosts);
+    free(firmwares);
     free(masks);
     free(places);
     return json;

@@ -118,7 +118,7 @@ def result(options, kernel):
     threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
     return {
         "schema": "bisection-result",
-        "version": 1,
+        "version": 2,
         "kernel": kernel,
         "case": options.case,
         "status": "complete",
@@ -133,6 +133,7 @@ def result(options, kernel):
             "threads": threads,
             "ranks_per_node": ranks,
             "emulated_nodes": False,
+            "firmware": {socket.gethostname(): "microcode 0x1"},
             "per_rank": per_rank(ranks, threads),
         },
         "build": {

@@ -1,0 +1,486 @@
+"""`bisection compare BEFORE AFTER`: what is slower, faster, the same, gone or new, and how sure."""
+
+import json
+import math
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from bisection import verdict as verdicts
+from bisection.comparison import (
+    BELOW,
+    CONTEXT,
+    COUNTED,
+    IMPROVED,
+    INCONCLUSIVE,
+    MACHINE,
+    MISSING,
+    NEW,
+    NOT_MEASURED,
+    REGRESSED,
+    SESSIONS,
+    UNCHANGED,
+    VERDICTS,
+    Change,
+    Comparison,
+    Row,
+    Side,
+)
+from bisection.nodes import suspects
+from bisection.phrases import advice, change, sentence, text
+from bisection.selection import HELP, SelectionError, select
+from bisection.spack import home
+from bisection.stats import (
+    CONFIDENCE,
+    FALSE_DISCOVERIES,
+    FEWEST,
+    MARGIN,
+    NOISE_MARGIN,
+    chance,
+    controlled,
+    judge,
+    margins,
+    shift,
+    spread,
+)
+from bisection.store import StoreError, opened
+from bisection.upgrade import set_against
+
+EXIT = {REGRESSED: 1, MISSING: 3, NOT_MEASURED: 3, INCONCLUSIVE: 3, NEW: 3, IMPROVED: 3}
+FAIL_ON = (REGRESSED, MISSING, NOT_MEASURED)
+USAGE = 2
+SUSPECT = 4  # standard deviations from what earlier sessions showed
+
+
+# ---- samples to rows ----
+
+
+class Measured:
+    """The samples of one side: (identity, metric name) -> what was measured of it."""
+
+    def __init__(self, store, sessions):
+        self.sessions = sessions
+        tests, metrics = store.tests(), store.metrics()
+        self.outcomes = defaultdict(list)  # identity -> outcomes
+        unmeasured = set()
+        for outcome in store.outcomes(sessions):
+            self.outcomes[tests[outcome.test].identity].append(outcome)
+            if outcome.verdict == verdicts.NOT_MEASURED:
+                unmeasured.add((outcome.session, outcome.test, outcome.run))
+        self.found = defaultdict(list)  # key -> (session, run, value)
+        self.kinds = defaultdict(set)  # key -> (geometry, unit, better, control)
+        for session, test, metric, run, value in store.samples(sessions).tolist():
+            about, what = tests[test], metrics[metric]
+            if about.pair:
+                continue
+            key = (*about.identity, what.name)
+            self.kinds[key].add((about.geometry, what.unit, what.better, about.control))
+            if (session, test, run) not in unmeasured:
+                self.found[key].append((session, run, value))
+
+    def side(self, key):
+        """(Side, jobs) of one metric; jobs are session -> list of usable values."""
+        jobs = defaultdict(list)
+        unit = next(iter(self.kinds[key]))[1] if key in self.kinds else ""
+        for session, _, value in self.found.get(key, ()):
+            if value == value and (value > 0 or unit in COUNTED):
+                jobs[session].append(value)
+        outcomes = self.outcomes.get(key[:-1], ())
+        values = [value for found in jobs.values() for value in found]
+        return Side(
+            sessions=len(jobs),
+            jobs=len(values),
+            median=float(np.median(values)) if values else None,
+            geometry=" | ".join(sorted({kind[0] for kind in self.kinds.get(key, ())})),
+            hosts=sorted({host for outcome in outcomes for host in outcome.hosts}),
+        ), jobs
+
+
+def rows_of(before, after, name=None):
+    """All rows of the outer join whose test `name` (a pattern) finds, and their samples: (rows,
+    [(jobs before, jobs after)])."""
+    rows, samples = [], []
+    for key in dict.fromkeys([*before.kinds, *after.kinds, *_without_metrics(before, after)]):
+        if name and not name.search(" ".join(key[3:7])):
+            continue
+        kinds = before.kinds.get(key, set()) | after.kinds.get(key, set())
+        units = {kind[1] for kind in kinds}
+        if units and units <= set(CONTEXT):
+            continue
+        (left, was), (right, now) = before.side(key), after.side(key)
+        kind = min(kinds, default=("", "", "lower", False))
+        row = Row(*key, kind[1], kind[2], kind[3], before=left, after=right)
+        row.verdict, row.why = _at_once(row, kinds, before, after)
+        row.communication = _communication(before, key)
+        rows.append(row)
+        samples.append((was, now))
+    return rows, samples
+
+
+def _without_metrics(before, after):
+    """Tests that have outcomes on a side and metrics on none: a row each, so that none vanishes."""
+    known = {key[:-1] for side in (before, after) for key in side.kinds}
+    return [(*key, "") for side in (before, after) for key in side.outcomes if key not in known]
+
+
+def _at_once(row, kinds, before, after):
+    """(verdict, why) where numbers need not be looked at; ("", "") where they must."""
+    here, there = after.outcomes.get(row.identity), before.outcomes.get(row.identity)
+    if not here:
+        return MISSING, f"in none of the {len(after.sessions)} sessions after"
+    if row.after.median is None:
+        causes = [o.cause for o in here if o.cause and o.verdict != verdicts.PASS]
+        return NOT_MEASURED, causes[-1] if causes else "no number above zero in any session after"
+    if not there or row.before.median is None:
+        return NEW, "" if not there else "not measured before"
+    for index, what in ((1, "unit"), (0, "geometry"), (2, "direction")):
+        if len({kind[index] for kind in kinds}) > 1:
+            texts = " and ".join(sorted({str(kind[index]) for kind in kinds}))
+            return INCONCLUSIVE, f"not to be compared: its {what} is {texts}"
+    return "", ""
+
+
+def _communication(before, key):
+    """The share of the metric's time that is communication, in the median; None if unknown."""
+    name, point = key[-1].partition("_")[::2] if key[-1].startswith("time_") else (key[-1], "")
+    if not (name == "time" or key[-1] == "atom_steps"):
+        return None
+    shares = [f"mpi_share_{point}"] if point else ["mpi_share", "communication_share"]
+    for share in shares:
+        values = [v for _, _, v in before.found.get((*key[:-1], share), ()) if v == v]
+        if values:
+            return float(np.median(values))
+    return None
+
+
+# ---- judging ----
+
+
+def judge_rows(rows, samples):
+    """Gives verdicts to the rows that have none yet, all of one table."""
+    groups = defaultdict(list)
+    for index, row in enumerate(rows):
+        if row.verdict:
+            continue
+        if row.unit in COUNTED:
+            _count(row, *samples[index])
+            continue
+        units, row.scope = _units(*samples[index])
+        groups[len(units[0]), len(units[1])].append((index, units))
+    open_rows, chances, found = [], [], []
+    for members in groups.values():
+        sign = np.array([1 if rows[i].better == "lower" else -1 for i, _ in members])
+        before, after = (np.log([units[side] for _, units in members]) for side in (0, 1))
+        costs = [sign[:, None] * side for side in (before, after)]
+        estimate, low, high = shift(*costs)
+        sigma = spread(*costs)
+        chances.append(chance(*costs))
+        found.append((estimate, low, high, margins(sigma)))
+        open_rows += [rows[i] for i, _ in members]
+        for (i, _), side_before, side_after in zip(
+            members, spread(before), spread(after), strict=True
+        ):
+            rows[i].before.spread, rows[i].after.spread = float(side_before), float(side_after)
+    if not open_rows:
+        return
+    p = controlled(np.concatenate(chances))
+    estimate, low, high, margin = (np.concatenate(part) for part in zip(*found, strict=True))
+    names = judge(estimate, low, high, p, margin)
+    for i, row in enumerate(open_rows):
+        _conclude(row, names[i], (estimate[i], low[i], high[i]), float(p[i]), float(margin[i]))
+
+
+def _count(row, was, now):
+    """Counts are the same in every run: told apart without statistics."""
+    left, right = ({v for values in jobs.values() for v in values} for jobs in (was, now))
+    if len(left) > 1 or len(right) > 1:
+        row.verdict, row.why = INCONCLUSIVE, "a count that differs from run to run"
+        return
+    (old,), (new,) = left, right
+    row.scope, row.ratio = MACHINE, new / old if old else None
+    row.low = row.high = row.ratio
+    worse = new > old if row.better == "lower" else new < old
+    row.verdict = UNCHANGED if new == old else REGRESSED if worse else IMPROVED
+    row.why = "" if new == old else f"{verdicts.number(old)} is now {verdicts.number(new)}"
+
+
+def _units(was, now):
+    """The samples of both sides, and what a verdict on them is about: sessions, each by the median
+    of its jobs, if there are enough; else jobs, which vary less than nights do."""
+    sides = [np.array([np.median(values) for values in jobs.values()]) for jobs in (was, now)]
+    if min(map(len, sides)) < FEWEST:
+        jobs = [np.array([v for values in side.values() for v in values]) for side in (was, now)]
+        if min(map(len, jobs)) >= FEWEST:
+            return jobs, SESSIONS
+    return sides, MACHINE
+
+
+def _conclude(row, name, cost, p, margin):
+    sign = 1 if row.better == "lower" else -1
+    values = [math.exp(sign * part) for part in cost]
+    row.ratio, row.low, row.high = values[0], *sorted(values[1:])
+    row.p, row.verdict = p, name
+    few = min(row.before.sessions, row.after.sessions)
+    if row.scope == MACHINE and few < FEWEST:
+        row.scope, row.verdict = "", INCONCLUSIVE
+        row.low = row.high = None
+        row.why = "one job a side says nothing of the machine"
+        if max(row.before.sessions, row.after.sessions) > 1:
+            row.why = (
+                f"{row.before.sessions} and {row.after.sessions} sessions; {FEWEST} are needed"
+            )
+        _compare_with_past(row, cost[0], margin)
+    elif not (row.before.spread or row.after.spread):
+        row.verdict, row.why = INCONCLUSIVE, "all samples are the same number: nothing to judge by"
+    elif row.verdict == INCONCLUSIVE:
+        sure = p <= FALSE_DISCOVERIES
+        row.why = (
+            "the interval holds both no effect and one that counts"
+            if not sure
+            else f"an effect, but under the {math.expm1(margin):.0%} that counts"
+        )
+
+
+def _compare_with_past(row, cost, margin):
+    """One night cannot be judged by itself; that it is unlike all before is told."""
+    enough = row.before.sessions >= 8 and row.after.sessions >= 1 and row.before.spread
+    if enough and abs(cost) > max(margin, SUSPECT * row.before.spread):
+        row.suspect = True
+        row.why += f"; but outside of what {row.before.sessions} earlier ones showed"
+
+
+# ---- the control, and the A/A run ----
+
+
+def withhold(rows):
+    """Takes back verdicts on times that a drift of the cores alone would explain. Returns what the
+    controls did, "" if nothing."""
+    moved = {}
+    for row in rows:
+        known = row.control and row.verdict != MISSING and row.low is not None
+        if known and (row.low > 1 or row.high < 1) and abs(math.log(row.ratio)) > MARGIN / 2:
+            place = (row.system, row.partition)
+            if place not in moved or _size(row) > _size(moved[place]):
+                moved[place] = row
+    for row in rows:
+        control = moved.get((row.system, row.partition))
+        changed = row.verdict in (REGRESSED, IMPROVED)
+        if control and row.absolute and changed and not row.control:
+            _withhold(row, control)
+    return "; ".join(
+        f"the cores of {row.system}:{row.partition} are not as they were: {_named(row)} "
+        f"({row.test}), which does not communicate, is {change(row)}"
+        for row in moved.values()
+    )
+
+
+def _size(row):
+    return abs(math.log(row.ratio))
+
+
+def _named(row):
+    return "the clock" if row.metric == "clock" else "the control"
+
+
+def _withhold(row, control):
+    (low, high), (least, most) = row.costs, control.costs
+    beyond = low / most if row.verdict == REGRESSED else least / high
+    if beyond <= 1:
+        row.verdict = INCONCLUSIVE
+        row.why = f"{change(row)}, but so are the cores alone: {_named(control)} {change(control)}"
+
+
+def own_noise(store, before, aa):
+    """Keys that an A/A comparison calls changed, and what it was made of: (keys, words); words are
+    "" if none could be made."""
+    if aa:
+        sides, words = (before, aa), "the A/A run"
+    elif len(before) >= 2 * FEWEST:
+        sides, words = (before[::2], before[1::2]), "the sessions before, odd against even"
+    else:
+        return set(), ""
+    rows, samples = rows_of(*(Measured(store, side) for side in sides))
+    judge_rows(rows, samples)
+    return {r.key for r in rows if r.verdict in (REGRESSED, IMPROVED)}, words
+
+
+# ---- the whole ----
+
+
+def compare(store, before, after, expected=None, aa=(), control=None, name=None, fail_on=FAIL_ON):
+    """The Comparison of two lists of stored sessions."""
+    measured = [Measured(store, side) for side in (before, after)]
+    rows, samples = rows_of(*measured, name)
+    for row in rows:
+        row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
+    judge_rows(rows, samples)
+    noisy, words = own_noise(store, before, aa)
+    for row in rows:
+        if row.key in noisy and row.verdict in (REGRESSED, IMPROVED):
+            row.why = f"{change(row)}, but {words} differ too"
+            row.verdict = INCONCLUSIVE
+    drift = withhold(rows) if expected is None else ""
+    if expected is not None:
+        set_against(rows, expected)
+    rows.sort(key=_order)
+    unsafe = [drift] if drift else []
+    if noisy:
+        unsafe.append(f"{words} differ in {len(noisy)} metrics, though nothing was changed")
+    result = Comparison(
+        before=[_about(session) for session in before],
+        after=[_about(session) for session in after],
+        rows=rows,
+        unsafe="; ".join(unsafe),
+        changes=changes(before, after),
+        suspects=suspects(store, after, rows),
+        expected=expected,
+        settings={
+            "confidence": CONFIDENCE,
+            "margin": MARGIN,
+            "noise margin": NOISE_MARGIN,
+            "false discoveries": FALSE_DISCOVERIES,
+            "fewest samples": FEWEST,
+        },
+    )
+    result.advice = advice(result, words)
+    result.sentence = sentence(result)
+    failing = [EXIT[v] for v in fail_on if result.count(v)]
+    if BELOW in fail_on and any(row.against == BELOW for row in rows):
+        failing.append(1)
+    result.exit_code = min(failing, default=0)
+    return result
+
+
+def _order(row):
+    size = -_size(row) if row.ratio else 0
+    return (VERDICTS.index(row.verdict), not row.suspect, size, row.test, row.metric)
+
+
+def _about(session):
+    return {"uuid": session.uuid, "start": session.start, "tags": session.tags}
+
+
+def changes(before, after):
+    """What is recorded of the sessions and is not the same on both sides."""
+    names = dict.fromkeys(name for side in (before, after) for s in side for name in s.facts)
+    found = []
+    for name in names:
+        old, new = (
+            " | ".join(dict.fromkeys(s.facts[name] for s in side if s.facts.get(name)))
+            for side in (before, after)
+        )
+        if old != new:
+            found.append(Change(name, old or "not recorded", new or "not recorded"))
+    return found
+
+
+# ---- bisection compare ----
+
+
+def add_commands(commands):
+    command = commands.add_parser(
+        "compare",
+        help="compare two groups of stored sessions",
+        description="Compares stored sessions, a group before and a group after a change. A group "
+        f"is: {HELP}; several with commas between. Exit code: 0 nothing that --fail-on names, 1 "
+        "something regressed (or is below the expected ratio), 2 usage, 3 something is missing, "
+        "was not measured, or whatever else --fail-on names.",
+    )
+    command.add_argument("before", metavar="BEFORE")
+    command.add_argument("after", metavar="AFTER")
+    add_options(command)
+    command.add_argument("--json", metavar="FILE", help="write all of it there")
+    command.set_defaults(act=act)
+
+
+def add_options(command):
+    """What `compare` and `report` have in common."""
+    command.add_argument(
+        "--expected-ratio",
+        type=_ratio,
+        metavar="R",
+        help="an upgrade that should speed up everything R times, by its clock say: each is told "
+        "to be above, at or below",
+    )
+    command.add_argument("--aa", metavar="SESSIONS", help="the same as BEFORE, nothing changed")
+    command.add_argument(
+        "--control", metavar="REGEX", type=_regex, help="further tests that measure the cores alone"
+    )
+    command.add_argument("-n", "--name", metavar="REGEX", type=_regex, help="these tests only")
+    command.add_argument(
+        "--fail-on",
+        metavar="VERDICTS",
+        type=_verdicts,
+        default=FAIL_ON,
+        help=f"of {', '.join((*VERDICTS, BELOW, 'nothing'))}; default: {','.join(FAIL_ON)}",
+    )
+
+
+def _ratio(text):
+    value = float(text)
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError
+    return value
+
+
+_ratio.__name__ = "ratio above zero"  # argparse names the type in its message
+
+
+def _regex(text):
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError from error
+
+
+_regex.__name__ = "regular expression"
+
+
+def _verdicts(text):
+    names = [word.strip().replace("-", " ") for word in text.split(",") if word.strip()]
+    if names == ["nothing"]:
+        return ()
+    if not names or set(names) - {*VERDICTS, BELOW}:
+        raise ValueError
+    return tuple(names)
+
+
+_verdicts.__name__ = "list of verdicts"
+
+
+def act(options):
+    try:
+        with opened(home()) as store:
+            result, _ = compared(store, options)
+    except (SelectionError, StoreError) as error:
+        print(f"bisection compare: error: {error}", file=sys.stderr)
+        return USAGE
+    print("\n".join(text(result)))
+    if options.json:
+        Path(options.json).write_text(json.dumps(result.as_dict(), indent=1) + "\n")
+    return result.exit_code
+
+
+def compared(store, options):
+    """The Comparison that the command line asks for, and the two lists of sessions."""
+    before, after = options.before, options.after
+    later = [] if after.startswith("earlier") else select(after, store)
+    sooner = select(before, store, later)
+    later = later or select(after, store, sooner)
+    both = {session.uuid for session in sooner} & {session.uuid for session in later}
+    if both:
+        raise SelectionError(f"{before!r} and {after!r} both have session {min(both)}")
+    result = compare(
+        store,
+        sooner,
+        later,
+        expected=options.expected_ratio,
+        aa=select(options.aa, store, sooner) if options.aa else (),
+        control=options.control,
+        name=options.name,
+        fail_on=options.fail_on,
+    )
+    return result, (sooner, later)

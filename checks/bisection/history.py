@@ -1,0 +1,262 @@
+"""`bisection history`: where the level of a metric changed over the stored sessions, and with what.
+
+Change points are found by ruptures (PELT on the mean), on logarithms from which single nights that
+stand out were taken, in units of the noise from night to night.
+"""
+
+import itertools
+import math
+import re
+import sys
+import warnings
+from collections import defaultdict
+
+import numpy as np
+
+from bisection.comparison import CONTEXT, COUNTED, IMPROVED, REGRESSED, Change, ChangePoint, Series
+from bisection.phrases import when
+from bisection.selection import HELP, SelectionError, select
+from bisection.spack import home
+from bisection.stats import MARGIN
+from bisection.store import StoreError, opened
+from bisection.summary import columns
+
+LEAST = 4  # sessions on a level
+PENALTY = 6  # times the logarithm of the number of sessions
+WINDOW = 5  # sessions on either side that an outlier is told from
+USAGE = 2
+
+
+def despiked(logs):
+    """The series with values far from the median of their neighbours set to it (Hampel)."""
+    padded = np.pad(logs, WINDOW, mode="reflect") if len(logs) > WINDOW else None
+    if padded is None:
+        return logs
+    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * WINDOW + 1)
+    middle = np.median(around, axis=1)
+    noise = 1.4826 * np.median(np.abs(around - middle[:, None]), axis=1)
+    return np.where(np.abs(logs - middle) > 3 * noise + 1e-12, middle, logs)
+
+
+def change_points(values):
+    """Indices at which a new level begins, of positive values in order of time."""
+    import ruptures
+
+    logs = np.log(values)
+    if len(logs) < 2 * LEAST:
+        return []
+    clean = despiked(logs)
+    steps = np.diff(logs)
+    noise = 1.4826 * np.median(np.abs(steps - np.median(steps))) / math.sqrt(2)
+    if noise == 0:
+        noise = max(np.std(clean), 1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = ruptures.KernelCPD(kernel="linear", min_size=LEAST).fit(clean / noise)
+        found = search.predict(pen=PENALTY * math.log(len(logs)))[:-1]
+    return _that_count(clean, found)
+
+
+def _that_count(logs, found):
+    """Change points without those between levels nearer than the margin, nearest first."""
+    found = list(found)
+    while found:
+        ends = [0, *found, len(logs)]
+        levels = [np.median(logs[a:b]) for a, b in itertools.pairwise(ends)]
+        sizes = [abs(b - a) for a, b in itertools.pairwise(levels)]
+        least = int(np.argmin(sizes))
+        if sizes[least] >= math.log1p(MARGIN):
+            break
+        del found[least]
+    return found
+
+
+# ---- over the store ----
+
+
+def histories(store, sessions, name=None):
+    """Every metric's history in these sessions, as [(Test, Metric, indices of sessions, values)],
+    a session by the median of its jobs."""
+    tests, metrics = store.tests(), store.metrics()
+    order = {session.id: index for index, session in enumerate(sessions)}
+    whole = len(sessions) == store.count()
+    rows = store.samples(None if whole else sessions)
+    wanted = [
+        number
+        for number, test in tests.items()
+        if not test.pair and (not name or name.search(" ".join(test.identity[3:])))
+    ]
+    context = [n for n, metric in metrics.items() if metric.unit in (*CONTEXT, *COUNTED)]
+    keep = (rows["value"] > 0) & np.isin(rows["test"], wanted) & ~np.isin(rows["metric"], context)
+    unmeasured = store.unmeasured()
+    if unmeasured:
+        runs = np.array(sorted(unmeasured))
+        keep &= ~np.isin(
+            _run_numbers(rows["session"], rows["test"], rows["run"]), _run_numbers(*runs.T)
+        )
+    rows = rows[keep]
+    if not len(rows):
+        return []
+    place = np.zeros(max(order) + 1, int)
+    place[list(order)] = list(order.values())
+    when_run = place[rows["session"]]
+    rows = rows[by := np.lexsort((when_run, rows["metric"], rows["test"]))]
+    when_run = when_run[by]
+    turns = np.flatnonzero(np.diff(rows["test"]) | np.diff(rows["metric"])) + 1
+    found = []
+    for part, indices in zip(np.split(rows, turns), np.split(when_run, turns), strict=True):
+        about, what = tests[int(part["test"][0])], metrics[int(part["metric"][0])]
+        found.append((about, what, *_by_session(indices, part["value"])))
+    return found
+
+
+def _run_numbers(session, test, run):
+    """One number for each job."""
+    return (session.astype(np.int64) << 42) + (test.astype(np.int64) << 10) + run
+
+
+def _by_session(indices, values):
+    starts = np.flatnonzero(np.diff(indices, prepend=-1))
+    if len(starts) == len(indices):
+        return indices, values.copy()
+    return indices[starts], np.array([np.median(v) for v in np.split(values, starts[1:])])
+
+
+def changes_of(found, sessions):
+    """The ChangePoints of histories, and the Series to draw: those that changed, all of them."""
+    points, series = [], []
+    for test, metric, indices, values in found:
+        at = change_points(values)
+        if at:
+            series.append(series_of(test, metric, indices, values, sessions, at))
+            ends = [0, *at, len(values)]
+            for left, middle, right in zip(ends, ends[1:], ends[2:], strict=False):
+                points.append(_point(test, metric, indices, values, sessions, left, middle, right))
+    _agree(points, sessions)
+    return points, series
+
+
+def series_of(test, metric, indices, values, sessions, at=()):
+    return Series(
+        *test.identity,
+        *metric,
+        times=[sessions[i].start for i in indices],
+        values=values.tolist(),
+        points=list(at),
+    )
+
+
+def _point(test, metric, indices, values, sessions, left, middle, right):
+    ratio = float(np.median(values[middle:right]) / np.median(values[left:middle]))
+    worse = (ratio > 1) == (metric.better == "lower")
+    first = sessions[indices[middle]]
+    return ChangePoint(
+        *test.identity,
+        *metric,
+        session=first.uuid,
+        at=first.start,
+        ratio=ratio,
+        before=middle - left,
+        after=right - middle,
+        verdict=REGRESSED if worse else IMPROVED,
+        changes=[],
+    )
+
+
+def _agree(points, sessions):
+    """Metrics that change together did so in one session: of those within two of it, most say
+    which. What changed with it is told with each."""
+    order = {session.uuid: index for index, session in enumerate(sessions)}
+    groups = defaultdict(list)
+    for point in points:
+        groups[point.system, point.partition].append(point)
+    for group in groups.values():
+        votes = defaultdict(int)
+        for point in group:
+            votes[order[point.session]] += 1
+        for point in group:
+            here = order[point.session]
+            near = [i for i in range(here - 2, here + 3) if i in votes]
+            best = max(near, key=lambda i: (votes[i], -abs(i - here)))
+            point.session, point.at = sessions[best].uuid, sessions[best].start
+            point.changes = differences(sessions[best - 1], sessions[best]) if best else []
+
+
+def differences(before, after):
+    """What is recorded of two sessions and differs."""
+    names = dict.fromkeys([*before.facts, *after.facts])
+    return [
+        Change(n, before.facts.get(n) or "not recorded", after.facts.get(n) or "not recorded")
+        for n in names
+        if before.facts.get(n) != after.facts.get(n)
+    ]
+
+
+# ---- bisection history ----
+
+
+def add_commands(commands):
+    command = commands.add_parser(
+        "history",
+        help="find the session since when a metric is worse",
+        description="Looks for changes of level in the history of every metric and names the first "
+        "session of each, with what else differed from the one before. Exit code: 0 nothing got "
+        "worse, 1 something did, 2 usage, 3 too few sessions.",
+    )
+    command.add_argument("sessions", nargs="?", default="..", help=f"{HELP}; default: all")
+    command.add_argument("-n", "--name", metavar="REGEX", help="these tests only")
+    command.set_defaults(act=act)
+
+
+def act(options):
+    try:
+        pattern = re.compile(options.name) if options.name else None
+        with opened(home()) as store:
+            sessions = select(options.sessions, store)
+            found = histories(store, sessions, pattern)
+    except (SelectionError, StoreError, re.error) as error:
+        print(f"bisection history: error: {error}", file=sys.stderr)
+        return USAGE
+    points, _ = changes_of(found, sessions)
+    longest = max((len(values) for *_, values in found), default=0)
+    print("\n".join(text(points, found, len(sessions))))
+    if longest < 2 * LEAST:
+        return 3
+    return 1 if any(point.verdict == REGRESSED for point in points) else 0
+
+
+def text(points, found, count):
+    """The change points as lines, session by session."""
+    lines = []
+    for session in dict.fromkeys(p.session for p in sorted(points, key=lambda p: p.at)):
+        here = [point for point in points if point.session == session]
+        lines += [*_of_session(here), ""]
+    longest = max((len(values) for *_, values in found), default=0)
+    worse = sum(point.verdict == REGRESSED for point in points)
+    told = f"{worse} got worse, {len(points) - worse} better" if points else "no change of level"
+    if longest < 2 * LEAST:
+        told = (
+            f"a change of level needs {2 * LEAST} sessions, the most that a metric has is {longest}"
+        )
+    return [*lines, f"{len(found)} metrics in {count} sessions: {told}"]
+
+
+def _of_session(points):
+    first = points[0]
+    lines = [f"since {when(first.at)}, session {first.session[:8]}:"]
+    points = sorted(points, key=lambda p: (p.verdict != REGRESSED, -abs(math.log(p.ratio))))
+    cells = [
+        [
+            " ".join(w for w in (p.check, p.case, p.layout, p.method) if w),
+            p.metric,
+            f"x{p.ratio:.3g}",
+            "worse" if p.verdict == REGRESSED else "better",
+            f"{p.before} sessions before, {p.after} since",
+        ]
+        for p in points[:12]
+    ]
+    lines += ["  " + line for line in columns(cells)]
+    if len(points) > len(cells):
+        lines.append(f"  and {len(points) - len(cells)} more")
+    differs = [f"  differs: {c.what}: {c.before} -> {c.after}" for c in first.changes]
+    return lines + (differs or ["  nothing that is recorded differs from the session before"])

@@ -1,0 +1,45 @@
+"""`bisection import`: stores what is not stored yet, and makes a damaged store again."""
+
+import sys
+
+from bisection import store as stores
+from bisection.spack import home
+
+DAMAGED, USAGE = 3, 2
+
+
+def add_commands(commands):
+    command = commands.add_parser(
+        "import",
+        help="store sample files, reports of ReFrame, and what runs could not store",
+        description="Stores sessions from sample files (JSON lines, described in "
+        "checks/bisection/store.py), report files of ReFrame and results folders; without any, all "
+        "that results folders and ReFrame's database have and the store has not. What is stored "
+        "already stays as it is. A damaged store is set aside and made again. Exit code: 0, 2 a "
+        "file cannot be read (nothing of it is stored), 3 something was damaged.",
+    )
+    command.add_argument("files", nargs="*", metavar="FILE")
+    command.set_defaults(act=act)
+
+
+def act(options):
+    code = 0
+    for path in (stores.database(home()), stores.record(home())):
+        if fault := stores.damage(path):
+            aside = stores.set_aside(path)
+            print(f"bisection import: {path} was damaged ({fault}) and is now {aside.name}")
+            code = DAMAGED
+    try:
+        with stores.Store(stores.database(home())) as store:
+            for file in options.files:
+                found = stores.contents(file)
+                added = store.add(found)
+                known = len(found) - added
+                print(f"{file}: {added} sessions stored" + (f", {known} known" if known else ""))
+            if not options.files:
+                added = stores.synchronise(store, home())
+                print(f"{added} sessions stored, {store.count()} there")
+    except stores.StoreError as error:
+        print(f"bisection import: error: {error}", file=sys.stderr)
+        return code or USAGE
+    return code

@@ -1,0 +1,81 @@
+"""What becomes of a run: stored, set beside the earlier ones, reported."""
+
+import re
+import time
+from pathlib import Path
+
+from bisection import store as stores
+from bisection.selection import SelectionError, select
+
+EARLIER = "earlier:20"
+PAST = 60  # sessions whose history is drawn
+TAG = re.compile(r"[A-Za-z][\w.-]*=[^,]*")
+
+
+def prepare(home):
+    """Sets aside databases that are damaged, so that the run to come is stored. Returns troubles,
+    one line each."""
+    troubles = []
+    for path in (stores.record(home), stores.database(home)):
+        if fault := stores.damage(path):
+            aside = stores.set_aside(path)
+            troubles.append(f"{path} was damaged ({fault}) and is now {aside.name}")
+    return troubles
+
+
+def keep(report, folder, home):
+    """Writes the run's samples to its folder and stores them. Returns troubles."""
+    if report is None:
+        return []
+    session, cases = stores.of_report(report)
+    try:
+        stores.write_samples(Path(folder) / stores.SPOOLED, session, cases)
+        with stores.Store(stores.database(home)) as store:
+            stores.synchronise(store, home)
+    except stores.StoreError as error:
+        return [f"not stored: {error}; `bisection import` stores it later"]
+    return []
+
+
+def gone(report, home):
+    """A trouble if tests of the last session of this kind are in this one no more."""
+    from bisection.compare import Measured
+
+    if report is None:
+        return []
+    try:
+        with stores.Store(stores.database(home)) as store:
+            now = select(report["session_info"]["uuid"], store)
+            last = select("earlier:1", store, now)
+            before, after = (set(Measured(store, side).outcomes) for side in (last, now))
+    except (stores.StoreError, SelectionError):
+        return []
+    missing = sorted(" ".join(filter(None, key[3:])) for key in before - after)
+    if not missing:
+        return []
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    return [f"{len(missing)} tests of the last session are gone: {', '.join(missing[:3])}{more}"]
+
+
+def report(verdict, folder, home, shown):
+    """Writes the report on a run into its folder, beside the earlier ones of its kind. Returns the
+    lines to print; `verdict` is verdict.json's dictionary, `shown(path)` a path as it is printed.
+    """
+    from bisection import reporting
+
+    try:
+        with stores.Store(stores.database(home)) as store:
+            now = select(verdict["session"], store)
+            try:
+                before = select(EARLIER, store, now)
+            except SelectionError:
+                before = []
+            files, result = reporting.write(store, before, now, folder, verdict, time.time())
+    except (stores.StoreError, SelectionError, OSError) as error:
+        return [f"no report: {error}"]
+    lines = [f"report: {shown(files['report.html'])}"]
+    if result:
+        count = f"{len(before)} earlier sessions" if len(before) > 1 else "the session before"
+        lines.insert(0, f"beside {count}: {result.sentence}")
+        lines[1:1] = [f"unsafe: {result.unsafe}"] if result.unsafe else []
+    return lines

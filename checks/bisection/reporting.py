@@ -1,0 +1,107 @@
+"""`bisection report`: gathers what a report tells and writes it, as HTML and for other programs."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from bisection import store as stores
+from bisection.compare import add_options, compare, compared
+from bisection.history import changes_of, histories, series_of
+from bisection.nodes import pairs
+from bisection.phrases import group
+from bisection.selection import HELP, SelectionError
+from bisection.spack import home
+from bisection.verdict import FAIL, NOT_MEASURED
+
+USAGE = 2
+PAST = 60  # sessions whose history is drawn
+
+
+def add_commands(commands):
+    command = commands.add_parser(
+        "report",
+        help="write a report on stored sessions: HTML, Markdown, JUnit, Prometheus",
+        description="Writes report.html (one file, no script), report.md, report-junit.xml, "
+        "bisection.prom and nodecheck.txt on the sessions AFTER, set beside those BEFORE. A group "
+        f"of sessions is: {HELP}. Exit code: as `bisection compare`.",
+    )
+    command.add_argument("before", metavar="BEFORE", nargs="?", default="earlier:20")
+    command.add_argument("after", metavar="AFTER", nargs="?", default="latest")
+    add_options(command)
+    command.add_argument(
+        "-o", "--output", metavar="FOLDER", default=".", help="default: the current folder"
+    )
+    command.set_defaults(act=act)
+
+
+def act(options):
+    from bisection.report import write as render
+
+    try:
+        with stores.opened(home()) as store:
+            result, sides = compared(store, options)
+            made = gather(store, sides[1], result, _verdict_of(sides[1][-1]), time.time())
+        Path(options.output).mkdir(parents=True, exist_ok=True)
+        files = render(made, Path(options.output))
+    except (SelectionError, stores.StoreError) as error:
+        print(f"bisection report: error: {error}", file=sys.stderr)
+        return USAGE
+    except OSError as error:
+        print(f"bisection report: error: {options.output}: {error.strerror}", file=sys.stderr)
+        return USAGE
+    print(result.sentence)
+    print("\n".join(f"{name}: {path}" for name, path in files.items()))
+    return result.exit_code
+
+
+def write(store, before, now, folder, verdict, made):
+    """Writes the report on a run into its folder: (its files, its comparison or None without
+    sessions before)."""
+    from bisection.report import write as render
+
+    result = compare(store, before, now) if before else None
+    files = render(gather(store, now, result, verdict, made), Path(folder))
+    return files, result
+
+
+def gather(store, sessions, result, verdict, made):
+    """The Report on these sessions; `verdict` is verdict.json's dictionary of the last, or {}."""
+    from bisection.report import Report
+
+    everything = store.sessions()
+    past = [s for s in everything if s.start <= sessions[-1].start][-PAST:]
+    found = histories(store, past)
+    points, series = changes_of(found, past)
+    drawn = {(s.system, s.partition, s.environ, s.check, s.case, s.layout, s.method, s.metric)
+             for s in series}  # fmt: skip
+    series += [
+        series_of(test, metric, indices, values, past)
+        for test, metric, indices, values in found
+        if metric.name == "time" and len(values) > 1 and (*test.identity, metric.name) not in drawn
+    ]
+    cases = verdict.get("cases") or []
+    return Report(
+        title=f"{sessions[-1].tags.get('system') or 'Bisection'}: "
+        + group([{"uuid": s.uuid, "start": s.start} for s in sessions]),
+        made=made,
+        comparison=result,
+        history=points,
+        series=series,
+        pairs=pairs(store, sessions),
+        failures=[case for case in cases if case["verdict"] in (FAIL, NOT_MEASURED)],
+        outcome=verdict.get("verdict") or "",
+        latest=cases,
+    )
+
+
+def _verdict_of(session):
+    """verdict.json of a session, {} if it is not kept here."""
+    for path in sorted((home() / "results").glob("*/verdict.json"), reverse=True):
+        try:
+            verdict = json.loads(path.read_text())
+        except (OSError, ValueError):
+            continue
+        if verdict.get("session") == session.uuid:
+            return verdict
+    return {}

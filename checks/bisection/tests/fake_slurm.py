@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Stands in for Slurm's commands: answers as Slurm 22.05 does, or fails as it does, on demand.
+
+Installed as sbatch, squeue, sacct, scancel, scontrol and sinfo. Jobs are files of the folder
+FAKE_SLURM. The variable FAKE_SLURM_FAULTS, a JSON object, says what goes wrong where: "mpi/cnt40"
+is a launch, by layout and case, with one of FAULTS; "sacct" is a command, with the number of calls
+that fail because its daemon does not answer.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+FOLDER = Path(os.environ["FAKE_SLURM"])
+WRONG = json.loads(os.environ.get("FAKE_SLURM_FAULTS", "{}"))
+
+# The state that a job is in from its first or, after a colon, second second on, and the reason.
+FAULTS = {
+    "runs": "RUNNING None",
+    "waits": "PENDING Resources",
+    "too-big": "PENDING PartitionNodeLimit",
+    "timeout": "RUNNING None: TIMEOUT TimeLimit",
+    "node-fail": "RUNNING None: NODE_FAIL NodeDown",
+    "oom": "RUNNING None: OUT_OF_MEMORY OutOfMemory",
+    "scancel": "RUNNING None: CANCELLED None",
+}
+# What slurmstepd writes to the job's error output.
+EPITAPHS = {
+    "TIMEOUT": "2026-11-21T09:09:32 DUE TO TIME LIMIT ***",
+    "NODE_FAIL": "2026-11-21T09:11:36 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+    "CANCELLED": "2026-11-21T09:11:42 ***",
+}
+NO_DATABASE = (
+    "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection to "
+    "host:127.0.0.1:16819: Connection refused\n"
+    "sacct: error: Sending PersistInit msg: Connection refused\n"
+    "sacct: error: Problem talking to the database: Connection refused\n"
+)
+NO_CONTROLLER = "Unable to contact slurm controller (connect failure)\n"
+INVALID = "slurm_load_jobs error: Invalid job id specified\n"
+REFUSED = (
+    "sbatch: error: Batch job submission failed: Requested node configuration is not available\n"
+)
+
+
+def leave(words):
+    sys.stderr.write(words)
+    sys.exit(1)
+
+
+def fails(command):
+    """Whether this call is one of those that fail."""
+    calls = FOLDER / f"{command}.calls"
+    with open(calls, "a") as file:
+        file.write("x")
+    return calls.stat().st_size <= WRONG.get(command, 0)
+
+
+# ---- jobs ----
+
+
+def load(jobid):
+    """A job as it is now, None if there is none."""
+    try:
+        job = json.loads((FOLDER / f"{jobid}.json").read_text())
+    except FileNotFoundError:
+        return None
+    then = job["then"].split()
+    if then and job["state"] == "RUNNING" and time.time() > job["submit"] + 1:
+        job.update(state=then[0], reason=then[1], end=time.time(), then="")
+        if then[0] in EPITAPHS:
+            words = f"*** JOB {jobid} ON node1 CANCELLED AT {EPITAPHS[then[0]]}"
+            Path(job["stderr"]).write_text(f"slurmstepd-node1: error: {words}\n")
+        store(job)
+    return job
+
+
+def store(job):
+    part = FOLDER / f"{job['id']}.{os.getpid()}"
+    part.write_text(json.dumps(job))
+    part.replace(FOLDER / f"{job['id']}.json")
+
+
+def asked_for():
+    """The jobs of -j 1,2, or of the last argument."""
+    text = sys.argv[sys.argv.index("-j") + 1] if "-j" in sys.argv else sys.argv[-1]
+    return [load(jobid) for jobid in text.split(",")]
+
+
+def nodes(job):
+    return "node[1-2]" if job["started"] else ""
+
+
+# ---- the commands ----
+
+
+def sbatch():
+    script = Path(sys.argv[-1]).resolve()
+    text = script.read_text()
+    options = dict(re.findall(r"^#SBATCH --([\w-]+)=?(\S*)$", text, re.M))
+    launch = re.search(r"--case (\S+)", text), re.search(r"layout=(\S+)", text)
+    fault = WRONG.get(f"{launch[1][1]}/{launch[0][1]}")
+    if fault == "refused":
+        leave(REFUSED)
+    if "no-requeue" not in options:
+        leave("sbatch: error: this fake takes no job that Slurm would requeue\n")
+    now, _, then = FAULTS.get(fault, FAULTS["runs"]).partition(":")
+    state, reason = now.split()
+    jobid = str(len(list(FOLDER.glob("*.json"))) + 1)
+    job = {
+        "id": jobid,
+        "state": state,
+        "reason": reason,
+        "then": then,
+        "started": state == "RUNNING",
+        "submit": time.time(),
+        "end": None,
+        "exit": 0,
+        "stderr": str(script.with_name(options["error"])),
+        "limit": options["time"],
+    }
+    store(job)
+    if fault is None:
+        out = script.with_name(options["output"])
+        none = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        command = [sys.executable, __file__, "--run", jobid, script, out]
+        subprocess.Popen(command, start_new_session=True, **none)
+    print(f"Submitted batch job {jobid}")
+
+
+def run(jobid, script, out):
+    """The job itself, in the background."""
+    job, folder = load(jobid), Path(script).parent
+    with open(out, "wb") as stdout, open(job["stderr"], "wb") as stderr:
+        code = subprocess.call(["bash", script], cwd=folder, stdout=stdout, stderr=stderr)
+    job.update(state="FAILED" if code else "COMPLETED", exit=code, end=time.time())
+    store(job)
+
+
+def sacct():
+    print("JobID|State|ExitCode|End|NodeList")
+    for job in filter(None, asked_for()):
+        state = job["state"] + (" by 0" if job["state"] == "CANCELLED" else "")
+        rest = f"{job['exit']}:0|{int(job['end']) if job['end'] else 'Unknown'}"
+        print(f"{job['id']}|{state}|{rest}|{nodes(job) or 'None assigned'}")
+        if nodes(job):
+            print(f"{job['id']}.batch|{job['state']}|{rest}|node1")
+
+
+def squeue():
+    layout = sys.argv[sys.argv.index("-o") + 1].replace("%%", "%")
+    for job in asked_for():
+        if job is None:
+            leave(INVALID)
+        if job["state"] in ("PENDING", "RUNNING"):
+            fields = {"%i": job["id"], "%T": job["state"], "%N": nodes(job), "%r": job["reason"]}
+            print(re.sub("%.", lambda field, of=fields: of[field[0]], layout))
+
+
+def scontrol():
+    if sys.argv[1:3] == ["show", "hostname"]:
+        return print("node1\nnode2")
+    (job,) = asked_for()
+    if job is None:
+        leave(INVALID)
+    return print(
+        f"JobId={job['id']} JobName=rfm UserId=root(0) GroupId=root(0) JobState={job['state']} "
+        f"Reason={job['reason']} Dependency=(null) Requeue=0 ExitCode={job['exit']}:0 "
+        f"TimeLimit={job['limit']} SubmitTime={int(job['submit'])} "
+        f"EndTime={int(job['end'] or 0) or 'Unknown'} ReqNodeList=(null) ExcNodeList=(null) "
+        f"NodeList={nodes(job)} NumNodes=2 StdErr={job['stderr']} StdIn=/dev/null Power= "
+    )
+
+
+def scancel():
+    for job in map(load, sys.argv[1:]):
+        if job and job["state"] in ("PENDING", "RUNNING"):
+            job.update(state="CANCELLED", end=time.time())
+            store(job)
+
+
+def sinfo():
+    print("node1|idle|none\nnode2|down*|Not responding")
+
+
+def main():
+    if sys.argv[1:2] == ["--run"]:
+        return run(*sys.argv[2:])
+    command = Path(sys.argv[0]).name
+    if fails(command):
+        before = {"sbatch": "sbatch: error: Batch job submission failed: "}
+        leave(
+            NO_DATABASE
+            if command == "sacct"
+            else before.get(command, "slurm_load_jobs error: ") + NO_CONTROLLER
+        )
+    return globals()[command]()
+
+
+if __name__ == "__main__":
+    main()

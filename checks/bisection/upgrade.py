@@ -1,0 +1,84 @@
+"""An upgrade against what was expected of it, the clock's ratio say (HPCx report, section 8)."""
+
+import itertools
+import math
+from collections import defaultdict
+
+from bisection.comparison import ABOVE, AT, BELOW, UNCLEAR
+from bisection.stats import MARGIN, NOISE_MARGIN
+
+
+def set_against(rows, expected):
+    """Where each speed-up stands beside the expected ratio, and whether a network explains it."""
+    for row in rows:
+        if row.ratio is None or row.low is None or row.control:
+            continue
+        if not (row.unit == "s" or row.unit.endswith("/s")):
+            continue
+        speed, low, high = row.speedup
+        margin = 1 + max(MARGIN, NOISE_MARGIN * max(row.before.spread or 0, row.after.spread or 0))
+        row.against = UNCLEAR
+        if low > expected and speed >= expected * margin:
+            row.against = ABOVE
+        elif high < expected and speed <= expected / margin:
+            row.against = BELOW
+        elif low > expected / margin and high < expected * margin:
+            row.against = AT
+        row.explained = explain(row, speed, expected)
+    for found in _by_ranks(rows).values():
+        _tell_growth(found)
+
+
+def explain(row, speed, expected):
+    """Whether communication alone fits: 1 / speed = (1 - f) / expected + f / network, with the
+    communication fraction f before the upgrade."""
+    f = row.communication
+    if row.against not in (ABOVE, BELOW):
+        return ""
+    if f is None:
+        return "no communication fraction is known"
+    left = 1 / speed - (1 - f) / expected
+    if f < 0.005:
+        return f"not by the network: only {f:.1%} of the time was communication"
+    if left <= 0:
+        most = expected / (1 - f) if f < 1 else math.inf
+        return (
+            f"not by the network alone: with {f:.0%} communication no network gives more than "
+            f"{most:.2f}"
+        )
+    network = f / left
+    if row.against == ABOVE or network >= 1:
+        return f"fits a network {network:.3g} times as fast, with {f:.0%} communication"
+    return f"fits a network {1 / network:.3g} times slower, with {f:.0%} communication"
+
+
+def _by_ranks(rows):
+    """Rows that differ in their geometry alone, with their ranks."""
+    found = defaultdict(list)
+    for row in rows:
+        if row.against and (ranks := ranks_of(row.after.geometry)):
+            place = (row.system, row.environ, row.check, row.case, row.method, row.metric)
+            found[place].append((ranks, row))
+    return found
+
+
+def ranks_of(geometry):
+    """Ranks of [nodes x] ranks a node x threads; 0 if it is no geometry."""
+    try:
+        parts = [int(part) for part in geometry.split("x")]
+    except ValueError:
+        return 0
+    return math.prod(parts[:-1]) if len(parts) > 1 else 0
+
+
+def _tell_growth(found):
+    found.sort(key=lambda pair: pair[0])
+    speeds = [row.speedup[0] for _, row in found]
+    if len({ranks for ranks, _ in found}) < 2:
+        return
+    rises = speeds[-1] > speeds[0] * (1 + MARGIN) and all(
+        later >= sooner / (1 + MARGIN) for sooner, later in itertools.pairwise(speeds)
+    )
+    for _, row in found:
+        if row.against == ABOVE:
+            row.explained += "; it rises with the ranks" if rises else "; it does not with ranks"
