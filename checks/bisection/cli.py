@@ -12,12 +12,13 @@ from bisection import (
     doctor,
     history,
     importing,
+    proposals,
     reporting,
     run,
 )
 
 COMMANDS = (
-    *(run, compare, history, reporting, importing, doctor),
+    *(run, compare, history, reporting, importing, proposals, doctor),
     *(advise, bench, bench_npar, bench_md),
 )
 

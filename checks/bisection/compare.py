@@ -58,6 +58,15 @@ SUSPECT = 4  # standard deviations from what earlier sessions showed
 # ---- samples to rows ----
 
 
+def unusable(outcome):
+    """Why numbers of a job are not to be used; "" if they are."""
+    if outcome.verdict == verdicts.NOT_MEASURED:
+        return outcome.cause or "not measured"
+    if outcome.disturbed > verdicts.DISTURBED:
+        return f"other processes had the cores in {outcome.disturbed:.0%} of the samples"
+    return ""
+
+
 class Measured:
     """The samples of one side: (identity, metric name) -> what was measured of it."""
 
@@ -68,7 +77,7 @@ class Measured:
         unmeasured = set()
         for outcome in store.outcomes(sessions):
             self.outcomes[tests[outcome.test].identity].append(outcome)
-            if outcome.verdict == verdicts.NOT_MEASURED:
+            if unusable(outcome):
                 unmeasured.add((outcome.session, outcome.test, outcome.run))
         self.found = defaultdict(list)  # key -> (session, run, value)
         self.kinds = defaultdict(set)  # key -> (geometry, unit, better, control)
@@ -132,7 +141,8 @@ def _at_once(row, kinds, before, after):
     if not here:
         return MISSING, f"in none of the {len(after.sessions)} sessions after"
     if row.after.median is None:
-        causes = [o.cause for o in here if o.cause and o.verdict != verdicts.PASS]
+        causes = [unusable(o) or o.cause for o in here]
+        causes = [cause for cause in causes if cause]
         return NOT_MEASURED, causes[-1] if causes else "no number above zero in any session after"
     if not there or row.before.median is None:
         return NEW, "" if not there else "not measured before"
@@ -204,7 +214,7 @@ def _count(row, was, now):
     row.low = row.high = row.ratio
     worse = new > old if row.better == "lower" else new < old
     row.verdict = UNCHANGED if new == old else REGRESSED if worse else IMPROVED
-    row.why = "" if new == old else f"{verdicts.number(old)} is now {verdicts.number(new)}"
+    row.why = "" if new == old else f"{old:g} is now {new:g}"
 
 
 def _units(was, now):

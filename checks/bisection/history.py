@@ -54,7 +54,20 @@ def change_points(values):
         warnings.simplefilter("ignore")
         search = ruptures.KernelCPD(kernel="linear", min_size=LEAST).fit(clean / noise)
         found = search.predict(pen=PENALTY * math.log(len(logs)))[:-1]
-    return _that_count(clean, found)
+    return _refined(logs, _that_count(clean, found))
+
+
+def _refined(logs, found):
+    """Change points moved by up to a few sessions to where both levels fit best by the sum of
+    distances, which outliers near the step do not pull."""
+    ends = [0, *found, len(logs)]
+    for index in range(1, len(ends) - 1):
+        left, middle, right = ends[index - 1 : index + 2]
+        sides = np.median(logs[left:middle]), np.median(logs[middle:right])
+        nearer = np.abs(logs - sides[0]) - np.abs(logs - sides[1])
+        places = range(max(left + 2, middle - 2), min(right - 1, middle + 3))
+        ends[index] = max(places, key=lambda i: nearer[i:right].sum() - nearer[left:i].sum())
+    return ends[1:-1]
 
 
 def _that_count(logs, found):

@@ -208,7 +208,8 @@ class Launch(rfm.RunOnlyRegressionTest):
         words, ended = self._errors(), self.exit_code is not None
         fault = faults.of_job(self.job, self._scheduler, words, ended)
         if not fault and self.exit_code not in (0, 2, 3):
-            fault = faults.of_abort(words, self.stagedir)
+            here = self.job.nodelist if self.is_local() else []
+            fault = faults.of_abort(words, self.stagedir, here)
         if fault:
             raise SanityError(fault)
         if not ended:
@@ -259,6 +260,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     def _last_words(self):
         """What the job said of itself on stderr: the kernel's own line, else the last one."""
         words = [line.strip() for line in self._errors().splitlines() if line.strip(" -*")]
+        words = [line for line in words if "ORTE_ERROR_LOG" not in line]  # Open MPI, of itself
         own = [line for line in words if line.startswith(f"bisection-{self.kernel}:")]
         return f": {(own or words)[-1]}" if words else ""
 

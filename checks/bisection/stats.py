@@ -6,6 +6,7 @@ drawn independently of the others, a session or a job, never a repeat within a j
 
 import functools
 import math
+import warnings
 
 import numpy as np
 
@@ -71,7 +72,8 @@ def chance(before, after):
 
     if min(before.shape[1], after.shape[1]) < 2:
         return np.ones(len(before))
-    with np.errstate(all="ignore"):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # of samples that are nearly equal
         p = stats.ttest_ind(before, after, axis=1, trim=0.2).pvalue
     return np.where(np.isfinite(p), p, 1.0)
 

@@ -130,7 +130,9 @@ def of_report(report, tags=None):
 
 def _cases(run, report):
     judged = verdicts.judge({**report, "runs": [run]}).cases
+    shares = {case.launch: case.disturbed for case in judged if case.fixture}
     for case, entry in zip(judged, run["testcases"], strict=True):
+        case.disturbed = shares.get(case.launch, 0.0)
         if case.fixture:
             yield from _controls(case, entry)
         elif case.verdict != verdicts.NOT_APPLICABLE:
@@ -417,8 +419,8 @@ class Store:
     def unmeasured(self):
         """(session, test, run) of the jobs whose numbers are not to be used."""
         with self._told():
-            query = "SELECT session, test, run FROM outcomes WHERE verdict = ?"
-            return set(self.connection.execute(query, (verdicts.NOT_MEASURED,)))
+            query = "SELECT session, test, run FROM outcomes WHERE verdict = ? OR disturbed > ?"
+            return set(self.connection.execute(query, (verdicts.NOT_MEASURED, verdicts.DISTURBED)))
 
     def tests(self):
         with self._told():

@@ -1,0 +1,373 @@
+"""`bisection references propose|check`: references made from stored sessions, and kept true."""
+
+import difflib
+import math
+import os
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from bisection import doctor, references
+from bisection.history import histories
+from bisection.selection import HELP, SelectionError, select
+from bisection.spack import home
+from bisection.stats import MARGIN, spread
+from bisection.store import StoreError, opened
+from bisection.verdict import number
+
+LEAST = 5  # sessions
+WIDEST = 0.5  # a reference that allows more says nothing
+CHANCE = 1e-4  # that a night without fault is outside a bound
+STALE = 180  # days
+INDEX = ["$partition", "$environ", "geometry", "case", "method"]
+MADE_BY = "bisection references propose"
+
+DONE, OPEN, USAGE, TOO_FEW = 0, 1, 2, 3
+
+HEADER = """\
+# References of the system `{system}`, made by `{made_by}` from stored sessions.
+# An entry is [reference, lower, upper]: what passes is reference * (1 + lower) to
+# reference * (1 + upper). The reference is the median of the sessions; bounds are as far as one
+# night in {nights} goes by chance, by the spread between sessions, and {margin:.0%} at least.
+"""
+
+
+def add_commands(commands):
+    group = commands.add_parser(
+        "references", help="make references from stored sessions, or look what became of them"
+    )
+    actions = group.add_subparsers(dest="action", required=True, metavar="ACTION")
+    propose = actions.add_parser(
+        "propose",
+        help="references from stored sessions, shown as a change of the file",
+        description="Makes references of what checks assert on the partitions of a system, shows "
+        "how reference/systems/SYSTEM.yaml would change, and changes it with --write. Bounds are "
+        "not made wider than they are without --widen. Exit code: 0 nothing is to be changed, or "
+        "it was, 1 something is, 2 usage, 3 too few sessions.",
+    )
+    propose.add_argument(
+        "--sessions", default="..", metavar="SESSIONS", help=f"{HELP}; default: all"
+    )
+    propose.add_argument(
+        "--least", type=int, default=LEAST, metavar="N", help=f"sessions; default: {LEAST}"
+    )
+    propose.add_argument("--kinds", metavar="KINDS", help="ratio,time; default: what is claimed")
+    propose.add_argument("--widen", action="store_true", help="also where bounds become wider")
+    propose.add_argument("--write", action="store_true", help="change the file")
+    propose.add_argument("-o", "--output", metavar="FILE", help="another file to change")
+    propose.set_defaults(act=act_propose)
+    check = actions.add_parser(
+        "check",
+        help="stale, unbounded, contradictory references, and those of nothing that exists",
+        description="Exit code: 0 no fault, 1 faults, 2 usage.",
+    )
+    check.set_defaults(act=act_check)
+    for action in (propose, check):
+        action.add_argument("--system", default="generic", metavar="NAME", help="default: generic")
+
+
+# ---- propose ----
+
+
+def act_propose(options):
+    target = Path(options.output) if options.output else references.path(options.system)
+    try:
+        text, old = _written(target)
+        site = _site(options.system)
+        with opened(home()) as store:
+            sessions = select(options.sessions, store)
+            found = Proposal(store, sessions, site, options)
+    except (SelectionError, StoreError, ValueError) as error:
+        print(f"bisection references: error: {error}", file=sys.stderr)
+        return USAGE
+    if not found.entries and not old:
+        print("\n".join([*found.told(), "no reference to propose"]))
+        return TOO_FEW
+    tree = found.merged(old, options.widen)
+    new = found.text(tree)
+    diff = list(
+        difflib.unified_diff(
+            text.splitlines(), new.splitlines(), str(target), "proposed", lineterm=""
+        )
+    )
+    print("\n".join([*diff, *found.told()]))
+    if not diff:
+        print(f"{target}: as proposed already")
+        return OPEN if found.wider else DONE
+    if options.write:
+        _replace(target, new)
+        print(f"{target}: written")
+        return OPEN if found.wider else DONE
+    print(f"not written: --write changes {target}")
+    return OPEN
+
+
+def _site(system):
+    if system not in doctor.site_names():
+        raise ValueError(f"--system {system}: site-configs/ has {', '.join(doctor.site_names())}")
+    site = doctor.load([system])[system]
+    if not site.cases:
+        raise ValueError("; ".join(map(str, site.defects)) or f"no check runs on {system}")
+    return site
+
+
+def _written(target):
+    """(text, tree) of a file of ours; ("", {}) if there is none yet."""
+    if not target.exists():
+        return "", {}
+    text = target.read_text(encoding="utf-8")
+    try:
+        tree = yaml.safe_load(text) or {}
+        made_by = tree["provenance"].get("made by")
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError):
+        made_by = None
+    if made_by != MADE_BY:
+        raise ValueError(f"{target} was written by hand; name another file with --output")
+    return text, {name: entry for name, entry in tree.items() if name != "provenance"}
+
+
+class Proposal:
+    """References for what the checks of a site assert, from sessions that have it."""
+
+    def __init__(self, store, sessions, site, options):
+        self.sessions, self.system, self.least = sessions, site.name, options.least
+        kinds = {p["fullname"]: p["extras"].get("references", []) for p in site.partitions}
+        asked = options.kinds.split(",") if options.kinds else None
+        if asked and set(asked) - set(references.KIND_OF_UNIT.values()):
+            allowed = ", ".join(dict.fromkeys(references.KIND_OF_UNIT.values()))
+            raise ValueError(f"--kinds {options.kinds}: {allowed} are allowed")
+        samples = {}  # by where a reference of it stands
+        for test, metric, _, values in histories(store, sessions):
+            place = (f"{test.system}:{test.partition}", test.environ, test.geometry)
+            key = (test.check, *place, test.case, test.method, metric.name)
+            samples[key] = metric.unit, values
+        self.entries, self.few, self.wide, self.wider = {}, [], [], []
+        self.used = 0
+        for case in site.cases:
+            keys = tuple(case[name] for name in ("$partition", "$environ", "geometry"))
+            keys = (case["check"], *keys, case["case"], case["method"])
+            for name in case["required"]:
+                unit, values = samples.get((*keys, name), ("", ()))
+                wanted = asked or kinds[case["$partition"]]
+                if len(values) and references.KIND_OF_UNIT.get(unit) in wanted:
+                    self._propose(keys, name, values)
+
+    def _propose(self, keys, name, values):
+        where = " ".join(str(key) for key in (keys[0], *keys[3:], name))
+        if len(values) < self.least:
+            self.few.append(where)
+            return
+        entry, sigma = reference(values)
+        if entry is None:
+            self.wide.append(f"{where}: {sigma:.0%} between sessions")
+            return
+        self.used = max(self.used, len(values))
+        note = f"{len(values)} sessions, spread {sigma:.1%}"
+        self.entries[(*keys, name)] = entry, note
+
+    def merged(self, old, widen):
+        """key -> (entry, note): what is there, with what is proposed where that is not wider."""
+        found = {key: (entry, "") for key, entry in flattened(old).items()}
+        for key, (entry, note) in self.entries.items():
+            there = found.get(key)
+            if there and not widen and _is_wider(entry, there[0]):
+                texts = [f"{number(e[0])} {e[1]:+.0%} {e[2]:+.0%}" for e in (there[0], entry)]
+                name = " ".join(str(part) for part in (key[0], *key[3:]))
+                self.wider.append(f"{name}: {texts[0]} would become {texts[1]}")
+            else:
+                found[key] = entry, note
+        return found
+
+    def text(self, tree):
+        """The file."""
+        lines = [
+            HEADER.format(
+                system=self.system, made_by=MADE_BY, nights=round(1 / CHANCE), margin=MARGIN
+            )
+            + yaml.safe_dump({"provenance": self.provenance()}, sort_keys=False, width=100).rstrip()
+        ]
+        last = ()
+        for key, (entry, note) in sorted(tree.items(), key=lambda item: _order(item[0])):
+            shared = next((i for i in range(len(last)) if last[i] != key[i]), len(last))
+            for depth in range(shared if last else 0, len(key) - 1):
+                lines.append(
+                    ("\n" if depth == 0 else "") + "  " * depth + f"{_quoted(key[depth])}:"
+                )
+                if depth == 0:
+                    lines.append(f"  $index: [{', '.join(INDEX)}]")
+            numbers = ", ".join(f"{part:.4g}" for part in entry)
+            comment = f" # {note}" if note else ""
+            lines.append("  " * (len(key) - 1) + f"{_quoted(key[-1])}: [{numbers}]{comment}")
+            last = key[:-1]
+        return "\n".join(lines) + "\n"
+
+    def provenance(self):
+        """Where the references come from; the same for the same sessions."""
+        days = [time.strftime("%Y-%m-%d", time.gmtime(session.start)) for session in self.sessions]
+        facts = {}
+        for session in self.sessions:
+            for name, text in session.facts.items():
+                facts.setdefault(name, {})[text] = None
+        return {
+            "made by": MADE_BY,
+            "date": days[-1],
+            "first": days[0],
+            "count": len(self.sessions),
+            "lock": " | ".join(facts.pop("lock", {})) or "none",
+            "facts": {name: " | ".join(texts) for name, texts in sorted(facts.items())},
+            "sessions": [session.uuid for session in self.sessions],
+        }
+
+    def told(self):
+        """What has no reference, or keeps the one it has, and why."""
+        lines = [f"too wide for a reference: {text}" for text in self.wide]
+        lines += [f"not widened: {text}; --widen allows it" for text in self.wider]
+        if self.few:
+            checks = Counter(text.split()[0] for text in self.few)
+            counts = ", ".join(f"{count} of {check}" for check, count in checks.items())
+            lines.append(f"fewer than {self.least} sessions: {counts}")
+        return lines
+
+
+def reference(values):
+    """([median, lower, upper], spread between sessions) of a metric's values, a session each; None
+    for the first if it would say nothing."""
+    from scipy import stats
+
+    logs = np.log(values)
+    sigma = float(spread(logs[None, :])[0])
+    reach = max(math.log1p(MARGIN), sigma * float(stats.t.isf(CHANCE, len(values) - 1)))
+    if reach > math.log1p(WIDEST):
+        return None, sigma
+    middle = float(np.median(values))
+    return [float(f"{part:.4g}") for part in (middle, math.expm1(-reach), math.expm1(reach))], sigma
+
+
+def _is_wider(new, old):
+    """Whether anything passes by `new` that did not by `old`, beyond rounding."""
+    (low, high), (least, most) = ((e[0] * (1 + e[1]), e[0] * (1 + e[2])) for e in (new, old))
+    return low < least * (1 - 1e-3) or high > most * (1 + 1e-3)
+
+
+def flattened(tree, keys=()):
+    """A tree of references as (check, ..., metric) -> entry."""
+    found = {}
+    for key, branch in tree.items():
+        if isinstance(branch, dict):
+            found |= flattened(branch, (*keys, str(key)))
+        elif key != "$index":
+            found[(*keys, str(key))] = branch
+    return found
+
+
+def _order(key):
+    """By the numbers in a name, so that 8B is before 16B."""
+    return [
+        [f"{int(word):012d}" if word.isdigit() else word for word in re.split(r"(\d+)", part)]
+        for part in key
+    ]
+
+
+def _quoted(key):
+    return yaml.safe_dump(key, default_flow_style=True).removesuffix("\n...\n").strip()
+
+
+def _replace(path, text):
+    """The file is whole, the old or the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(partial, 0o644)
+    os.replace(partial, path)
+
+
+# ---- check ----
+
+
+def act_check(options):
+    try:
+        site = _site(options.system)
+        file = references.path(options.system)
+        if not file.exists():
+            raise ValueError(f"there is no {file}")
+        found = [str(defect) for defect in doctor.examine_references(options.system)]
+        if not found:
+            with opened(home()) as store:
+                found = stale(store, site, file, yaml.safe_load(file.read_text(encoding="utf-8")))
+    except (SelectionError, StoreError, ValueError) as error:
+        print(f"bisection references: error: {error}", file=sys.stderr)
+        return USAGE
+    print("\n".join(found or [f"{doctor.shown(file)}: nothing stale, open or contradictory"]))
+    return OPEN if found else DONE
+
+
+def stale(store, site, file, tree):
+    """Lines on references that are old, of other software, or left behind by the machine."""
+    name = doctor.shown(file)
+    sessions = [s for s in store.sessions() if s.tags.get("system", site.name) == site.name]
+    about = tree.get("provenance") or {}
+    found = []
+    day = str(about.get("date", ""))
+    try:
+        age = (time.time() - time.mktime(time.strptime(day, "%Y-%m-%d"))) / 86400
+        if age > STALE:
+            found.append(f"{name}:1: of {day}, {age:.0f} days old; {STALE} are allowed")
+    except ValueError:
+        found.append(f"{name}:1: provenance.date {day!r} is not a day, YYYY-MM-DD")
+    if sessions:
+        last = sessions[-1].facts
+        known = {**(about.get("facts") or {}), "lock": about.get("lock")}
+        for what, text in known.items():
+            if what in last and text not in (None, "none") and last[what] not in text.split(" | "):
+                found.append(
+                    f"{name}:1: made with {what} {text}; the last session has {last[what]}"
+                )
+    return found + drifted(store, sessions[-LEAST:], site, name, tree)
+
+
+def drifted(store, sessions, site, name, tree):
+    """Lines on references from which the last sessions, all together, have moved away: that most
+    of them would fail, or that a bound is more than twice as far as it needs to be."""
+    if len(sessions) < LEAST:
+        return []
+    samples = {}
+    for test, metric, _, values in histories(store, sessions):
+        place = (f"{test.system}:{test.partition}", test.environ)
+        samples[(test.check, *place, test.case, test.layout, test.method, metric.name)] = values
+    found = []
+    for case in site.cases:
+        keys = [case[k] for k in ("check", "$partition", "$environ", "case", "layout", "method")]
+        entry, check = tree.get(case["check"]), site.checks[case["check"]]
+        for metric, bounds in resolved(entry, case, check).items():
+            values = samples.get((*keys, metric), ())
+            if len(values) < LEAST:
+                continue
+            middle, low, high = float(np.median(values)), *_span(bounds)
+            if not low <= middle <= high:
+                text = " ".join(map(str, [keys[0], *keys[3:], metric]))
+                found.append(
+                    f"{name}:1: {text}: the last {len(values)} sessions have {number(middle)}, "
+                    f"allowed is {number(low)}..{number(high)}"
+                )
+    return found
+
+
+def resolved(entry, case, check):
+    """metric -> reference of a test case, as ReFrame finds it."""
+    if not doctor.lookup(entry, case, check):
+        return {}
+    data = {key: value for key, value in entry.items() if key != "$index"}
+    for name in entry["$index"]:
+        data = data[doctor.choose(data, case.get(name))]
+    return data
+
+
+def _span(bounds):
+    return bounds[0] * (1 + bounds[1]), bounds[0] * (1 + bounds[2])

@@ -1,0 +1,262 @@
+"""The store: what it is made from, what damages it, who writes at once."""
+
+import json
+import multiprocessing
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from conftest import CHECKS
+from samples import case, nights, session, store
+
+from bisection import store as stores
+from bisection.importing import act
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A sample file of one session with two test cases."""
+    path = tmp_path / "samples.jsonl"
+    stores.write_samples(path, session(1), [case(metrics={"time": 1.5}), case("shm")])
+    return path
+
+
+def imported(home, *files, monkeypatch):
+    monkeypatch.setenv("BISECTION_HOME", str(home))
+    return act(type("Options", (), {"files": [str(file) for file in files]}))
+
+
+# ---- sample files ----
+
+
+def test_sample_file_is_what_the_store_gets(tmp_path, file):
+    made = store(tmp_path / "store.db", stores.contents(file))
+    (found,) = made.sessions()
+    assert (found.uuid, found.facts) == ("00000001-made-up", {"MPI": "Open MPI 4.1.4"})
+    tests = [(test.method, test.geometry) for test in made.tests().values()]
+    assert tests == [("p2p", "2x1"), ("shm", "2x1")]
+    assert made.samples()["value"].tolist() == [1.5]
+    assert [o.verdict for o in made.outcomes([found])] == ["pass", "pass"]
+
+
+def test_other_tools_need_to_say_little(tmp_path):
+    path = tmp_path / "theirs.jsonl"
+    path.write_text(
+        '{"schema": "bisection-samples", "version": 1, "session": "a", "start": 5}\n'
+        '{"check": "hpl", "metrics": {"rate": [2.5e12, "flop/s", "higher"]}}\n'
+    )
+    made = store(tmp_path / "store.db", stores.contents(path))
+    assert next(iter(made.metrics().values())) == ("rate", "flop/s", "higher")
+
+
+HEAD = '{"schema": "bisection-samples", "version": %s, "session": %s, "start": %s}'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no session in it"),
+        ('{"check": "x", "metrics": {}}', ":1: a test case before any session"),
+        ('{"schema": "bisection-samples", "version": 1, "sess', ":1: not JSON, or cut short"),
+        (
+            '{"schema": "bisection-samples", "version": 2, "session": "a", "start": 1}',
+            "version 2; ",
+        ),
+        ('{"schema": "bisection-samples", "version": 1, "session": 3, "start": 1}', "session is 3"),
+        ('{"schema": "bisection-samples", "version": 1, "session": "a"}', "start is null"),
+        ("[]", ":1: not an object"),
+    ],
+)
+def test_session_line_that_is_none(tmp_path, text, says):
+    path = tmp_path / "bad.jsonl"
+    path.write_text(text + "\n")
+    with pytest.raises(stores.StoreError, match=says):
+        stores.contents(path)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "says"),
+    [
+        ('{"time": 3}', "metric time is not"),
+        ('{"time": ["3", "s", "lower"]}', '"3" is not a number'),
+        ('{"time": [3, "s", "smaller"]}', "'smaller' is not lower or higher"),
+        ("[]", r"metrics is \[\]"),
+        ('{"time": [3, "s"', "not JSON, or cut short"),
+    ],
+)
+def test_half_a_file_stores_nothing(tmp_path, file, metrics, says, monkeypatch, capsys):
+    with file.open("a") as more:
+        more.write(f'{{"check": "x", "metrics": {metrics}}}\n')
+    with pytest.raises(stores.StoreError, match=f"samples.jsonl:4: .*{says}"):
+        stores.contents(file)
+    assert imported(tmp_path, file, monkeypatch=monkeypatch) == 2
+    assert "samples.jsonl:4: " in capsys.readouterr().err
+    assert stores.Store(stores.database(tmp_path)).sessions() == []
+
+
+def test_import_twice_is_import_once(tmp_path, file, monkeypatch, capsys):
+    assert imported(tmp_path, file, monkeypatch=monkeypatch) == 0
+    assert imported(tmp_path, file, monkeypatch=monkeypatch) == 0
+    told = capsys.readouterr().out
+    assert "1 sessions stored" in told
+    assert "0 sessions stored, 1 known" in told
+    assert len(stores.Store(stores.database(tmp_path)).samples()) == 1
+
+
+def test_a_file_that_cannot_be_written_is_not_half_there(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(stores.StoreError, match="cannot write"):
+        stores.write_samples(tmp_path / "folder" / "no" / "x.jsonl", session(1), [])
+    with pytest.raises(ValueError, match="JSON compliant"):
+        stores.write_samples(tmp_path / "x.jsonl", session(1), [{"a": float("nan")}])
+    assert not (tmp_path / "x.jsonl").exists()
+
+
+# ---- ReFrame's record ----
+
+
+def report(uuid="11112222", value=1e-3, **more):
+    entry = {
+        "unique_name": "transpose_0", "display_name": "transpose %method=p2p", "hashcode": "1a2b",
+        "system": "lab", "partition": "cpu", "environ": "system", "run_index": 0, "fixture": False,
+        "result": "pass", "fail_phase": None, "fail_reason": None, "kernel": "transpose",
+        "case": "cnt40", "layout": "mpi", "geometry": "2x1", "method": "p2p", "hosts": ["n1"],
+        "perfvalues": {"lab:cpu:time": [value, 0, None, None, "s", "pass"]}, "higher": [], **more,
+    }  # fmt: skip
+    info = {"uuid": uuid, "time_start_unix": 1e9, "time_elapsed": 1.0, "tier": "nightly",
+            "phase": "before", "num_cases": 1, "hostname": "login"}  # fmt: skip
+    return {"session_info": info, "runs": [{"testcases": [entry]}]}
+
+
+def reframes_database(home, *reports):
+    path = stores.record(home)
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE sessions(uuid TEXT PRIMARY KEY, json_blob TEXT)")
+        for one in reports:
+            row = (one["session_info"]["uuid"], json.dumps(one))
+            database.execute("INSERT INTO sessions VALUES(?, ?)", row)
+    database.close()
+    return path
+
+
+def test_reframes_sessions_are_taken_over(tmp_path):
+    reframes_database(tmp_path, report(), report("3333", value=float("inf")))
+    with stores.opened(tmp_path) as made:
+        assert [s.tags for s in made.sessions()] == [{"tier": "nightly", "phase": "before"}] * 2
+        values = made.samples()["value"]
+        assert values[0] == 1e-3
+        assert values[1] != values[1]  # not finite: not measured
+    with stores.opened(tmp_path) as made:
+        assert made.count() == 2
+
+
+def test_controls_and_facts_of_a_launch(tmp_path):
+    launch = report(fixture=True, controls={"serial": 2e-4, "clock": 2.9}, perfvalues=None,
+                    facts={"MPI": "x"}, lock="aa", method="")  # fmt: skip
+    about, cases = stores.of_report(launch)
+    assert about["facts"] == {"MPI": "x", "lock": "aa", "nodes": "n1"}
+    assert {(c["method"], *c["metrics"]) for c in cases} == {("serial", "time"), ("clock", "clock")}
+    assert all(c["control"] for c in cases)
+
+
+# ---- damage ----
+
+
+def test_damaged_store_is_set_aside_and_made_again(tmp_path, monkeypatch, capsys):
+    reframes_database(tmp_path, report())
+    stores.opened(tmp_path).close()
+    path = stores.database(tmp_path)
+    whole = path.read_bytes()
+    for damaged in (b"garbage" * 100, whole[: len(whole) // 2], whole[:4096] + b"x" * 4096):
+        path.write_bytes(damaged)
+        assert stores.defects(tmp_path)
+        assert imported(tmp_path, monkeypatch=monkeypatch) == 3
+        told = capsys.readouterr().out
+        assert "store.db was damaged" in told
+        assert "1 sessions stored, 1 there" in told
+        assert stores.defects(tmp_path) == []
+        (aside,) = tmp_path.glob("store.db.broken-*")
+        assert aside.read_bytes() == damaged
+        aside.unlink()
+
+
+def test_a_damaged_store_is_one_line_for_every_command(tmp_path):
+    stores.database(tmp_path).write_bytes(b"this is no database" * 400)
+    for command in (["compare", "latest~1", "latest"], ["history"], ["report"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "bisection", *command],
+            env={**os.environ, "BISECTION_HOME": str(tmp_path), "PYTHONPATH": str(CHECKS)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "file is not a database" in done.stderr
+
+
+def test_results_folders_fill_a_new_store(tmp_path, monkeypatch):
+    folder = tmp_path / "results" / "2026-11-21"
+    folder.mkdir(parents=True)
+    stores.write_samples(folder / stores.SPOOLED, session(7), [case(metrics={"time": 1.0})])
+    assert imported(tmp_path, monkeypatch=monkeypatch) == 0
+    with stores.opened(tmp_path) as made:
+        assert [s.uuid for s in made.sessions()] == ["00000007-made-up"]
+
+
+def test_newer_store_is_left_alone(tmp_path):
+    made = store(tmp_path / "store.db")
+    made.connection.execute("PRAGMA user_version = 9")
+    made.close()
+    with pytest.raises(stores.StoreError, match="version 9, of a newer Bisection"):
+        stores.Store(tmp_path / "store.db")
+
+
+def fill_a_full_disk(path):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+    try:
+        big = [case(f"m{i}", {"time": 1.0}) for i in range(3000)]
+        stores.Store(path).add([(session(2), big)])
+    except stores.StoreError:
+        sys.exit(5)
+
+
+def test_full_disk_stores_all_of_a_session_or_nothing(tmp_path):
+    path = tmp_path / "store.db"
+    store(path, nights({"p2p": [1.0]})).close()
+    worker = multiprocessing.get_context("spawn").Process(target=fill_a_full_disk, args=(path,))
+    worker.start()
+    worker.join()
+    assert worker.exitcode == 5
+    assert stores.damage(path) == ""
+    with stores.Store(path) as made:
+        assert made.count() == 1
+        assert len(made.samples()) == 1
+
+
+def add_many(path, first):
+    for number in range(first, first + 10):
+        cases = [case(f"m{i}", {"time": 1.0}) for i in range(50)]
+        with stores.Store(path) as made:
+            made.add([(session(number), cases)])
+
+
+def test_nights_that_end_together_are_all_stored(tmp_path):
+    path = tmp_path / "store.db"
+    spawn = multiprocessing.get_context("spawn")
+    workers = [spawn.Process(target=add_many, args=(path, 100 * i)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    with stores.Store(path) as made:
+        assert made.count() == 40
+        assert len(made.samples()) == 2000
