@@ -20,11 +20,11 @@ endif
 
 .NOTPARALLEL:
 .PHONY: help setup setup-dev nightly test test-kernels test-sanitized test-python test-quick lint \
-    format bench bench-npar bench-md clean
+    format bench bench-npar bench-md bench-compare clean
 export TIMEFORMAT = -- $@: %0R s
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo "  SYSTEM=NAME    the machine to judge, a file of site-configs/ (default: generic, this machine)"
 	@echo "  ARGS='...'     further arguments for \`bisection run\`, or for ReFrame"
 
@@ -88,6 +88,9 @@ bench-npar: setup ## the same for the NPAR kernel, beside Quantum ESPRESSO where
 
 bench-md: setup ## the same for the MD kernel, beside LAMMPS where it is installed
 	@$(BISECTION) bench-md $(ARGS)
+
+bench-compare: setup ## time comparison, history and report on up to a million stored samples
+	@$(BISECTION) bench-compare $(ARGS)
 
 clean: ## remove what can be made again; results stay
 	@cd $(HOME_DIR) 2>/dev/null && [ -e setup.lock ] && rm -rf venv build build-sanitize spack cache reframe/stage \

@@ -45,6 +45,30 @@ STORAGE = {
     "sqlite_conn_timeout": 60,
 }
 
+# Of batch systems; a partition's own sched_options override them.
+SCHED_OPTIONS = {
+    # In polls, half a second or more each: a night survives a restart of the accounting database.
+    "max_sacct_failures": 600,
+    # Slurm's reasons that no waiting removes: such a job is cancelled at once, and told as BLOCKED.
+    "slurm_job_cancel_reasons": [
+        "AccountNotAllowed",
+        "AssocMaxNodePerJobLimit",
+        "AssocMaxWallDurationPerJobLimit",
+        "BadConstraints",
+        "InvalidAccount",
+        "InvalidQOS",
+        "JobHeldAdmin",
+        "PartitionDown",
+        "PartitionInactive",
+        "PartitionNodeLimit",
+        "PartitionTimeLimit",
+        "QOSMaxNodePerJobLimit",
+        "QOSMaxWallDurationPerJobLimit",
+        "QOSNotAllowed",
+        "ReqNodeNotAvail",
+    ],
+}
+
 # A record below "info" looks up all attributes of its test, which adds 0.1 s to every test: only
 # where somebody asks for such records.
 VERBOSE = any(re.match("-v+$|--verbose$", argument) for argument in sys.argv)
@@ -95,12 +119,22 @@ def configuration(systems, environments=(), **general):
     """The dictionary that ReFrame reads; `general` overrides GENERAL."""
     (REFRAME / "reports").mkdir(parents=True, exist_ok=True)
     return {
-        "systems": [{"prefix": str(REFRAME), **system} for system in systems],
+        "systems": [
+            {"prefix": str(REFRAME), **system, "partitions": _scheduled(system["partitions"])}
+            for system in systems
+        ],
         "environments": [*ENVIRONMENTS, *environments],
         "general": [{**GENERAL, **general}],
         "storage": [STORAGE],
         "logging": [LOGGING],
     }
+
+
+def _scheduled(partitions):
+    return [
+        {**partition, "sched_options": {**SCHED_OPTIONS, **partition.get("sched_options", {})}}
+        for partition in partitions
+    ]
 
 
 # ---- this machine ----

@@ -6,6 +6,7 @@ import sys
 from bisection import (
     advise,
     bench,
+    bench_compare,
     bench_md,
     bench_npar,
     compare,
@@ -19,7 +20,7 @@ from bisection import (
 
 COMMANDS = (
     *(run, compare, history, reporting, importing, proposals, doctor),
-    *(advise, bench, bench_npar, bench_md),
+    *(advise, bench, bench_npar, bench_md, bench_compare),
 )
 
 

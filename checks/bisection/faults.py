@@ -157,14 +157,18 @@ ABORTS = (
 )
 
 
-def of_abort(words, folder):
-    """The named cause if a rank called MPI_Abort, as MPI told it in `words`, else ""."""
+def of_abort(words, folder, hosts=()):
+    """The named cause if a rank called MPI_Abort, as MPI told it in `words`, else "".
+
+    `hosts` are those of the job, as far as they are known.
+    """
     found = next((match for text in ABORTS if (match := re.search(text, words, re.M))), None)
     if found is None:
         return ""
     before = words[: words.rfind("\n", 0, found.start()) + 1].splitlines()
     own = [line for line in before if line.strip(" -*") and "ORTE_ERROR_LOG" not in line]
     host = _host(folder, int(found["rank"])) or _host_of_task(words, found["rank"])
+    host = host or (hosts[0] if len(hosts or ()) == 1 else "")
     where = f" on {host}" if host else ""
     last = f": {own[-1].strip()}" if own else ""
     return f"MPI_ABORT: rank {found['rank']}{where} aborted with code {found['code']}{last}"

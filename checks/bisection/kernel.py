@@ -8,6 +8,7 @@ A check file names the kernel, its cases and methods and the metrics it asserts;
 Only ReFrame and the standard library are imported.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -25,6 +26,10 @@ from bisection import TIERS, faults, references, results
 from bisection import layout as layouts
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+# Environment variables that begin so change what MPI does.
+TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI"
 
 
 class Build(rfm.RegressionTest):
@@ -194,6 +199,8 @@ class Launch(rfm.RunOnlyRegressionTest):
         ]
         if self.build.mpi_bin:
             self.prerun_cmds.append(f"export PATH={shlex.quote(self.build.mpi_bin)}:$PATH")
+        # What tunes MPI and is seen by the ranks alike.
+        self.prerun_cmds.append(f"env | grep -E '^({TUNING})_' | sort >environment || true")
         self.prerun_cmds.append("code=0")
         self.postrun_cmds = ["echo $code >exit_code", "test $code -le 1 || exit $code"]
 
@@ -230,6 +237,9 @@ class Launch(rfm.RunOnlyRegressionTest):
         )
         self.disturbed = results.disturbed(result)
         self.facts, self.hosts = results.facts(result), results.hosts(result)
+        with contextlib.suppress(OSError):
+            tuning = Path(self.stagedir, "environment").read_text().split("\n")
+            self.facts["MPI environment"] = ", ".join(filter(None, tuning)) or "none"
         self.controls = results.controls(result)
         self.wrong = results.wrong_methods(result)
         if (self.exit_code == 1) != bool(self.wrong) or result["verified"] is bool(self.wrong):

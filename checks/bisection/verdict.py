@@ -218,9 +218,10 @@ def _end(troubles):
 def left_in_queue(entries):
     """A line for each scheduler with launches that ReFrame left, neither ended nor cancelled."""
     left = {}
+    ended = ("pass", "fail", "xfail", "xpass", "skip", "fail_deps", "abort")
     for entry in entries:
-        unknown = entry["result"] not in ("pass", "fail", "xfail", "xpass", "skip", "fail_deps")
-        if unknown and entry.get("geometry") and entry["fixture"] and entry.get("jobid"):
+        launch = entry["fixture"] and entry.get("geometry")
+        if launch and entry["result"] not in ended and entry.get("jobid"):
             left.setdefault(entry["scheduler"], []).append(entry["jobid"])
     return [faults.left_in_queue(*both) for both in left.items() if both[0] != "local"]
 

@@ -73,8 +73,8 @@ def load(jobid):
     if then and job["state"] == "RUNNING" and time.time() > job["submit"] + 1:
         job.update(state=then[0], reason=then[1], end=time.time(), then="")
         if then[0] in EPITAPHS:
-            words = f"*** JOB {jobid} ON node1 CANCELLED AT {EPITAPHS[then[0]]}"
-            Path(job["stderr"]).write_text(f"slurmstepd-node1: error: {words}\n")
+            words = f"*** JOB {jobid} ON n1 CANCELLED AT {EPITAPHS[then[0]]}"
+            Path(job["stderr"]).write_text(f"slurmstepd-n1: error: {words}\n")
         store(job)
     return job
 
@@ -92,7 +92,7 @@ def asked_for():
 
 
 def nodes(job):
-    return "node[1-2]" if job["started"] else ""
+    return "n[1-2]" if job["started"] else ""
 
 
 # ---- the commands ----
@@ -148,7 +148,7 @@ def sacct():
         rest = f"{job['exit']}:0|{int(job['end']) if job['end'] else 'Unknown'}"
         print(f"{job['id']}|{state}|{rest}|{nodes(job) or 'None assigned'}")
         if nodes(job):
-            print(f"{job['id']}.batch|{job['state']}|{rest}|node1")
+            print(f"{job['id']}.batch|{job['state']}|{rest}|n1")
 
 
 def squeue():
@@ -163,7 +163,7 @@ def squeue():
 
 def scontrol():
     if sys.argv[1:3] == ["show", "hostname"]:
-        return print("node1\nnode2")
+        return print("n1\nn2")
     (job,) = asked_for()
     if job is None:
         leave(INVALID)
@@ -184,7 +184,7 @@ def scancel():
 
 
 def sinfo():
-    print("node1|idle|none\nnode2|down*|Not responding")
+    print("n1|idle|none\nn2|down*|Not responding")
 
 
 def main():

@@ -1,16 +1,20 @@
 """`bisection run`, whole: real ReFrame, real checks, real mpirun, a fake kernel.
 
-Each test of TestSilentPass reproduces a way in which ReFrame alone would have said PASSED.
+Many of these tests reproduce a way in which ReFrame alone would have said PASSED.
 """
 
 import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import jsonschema
 import pytest
 from conftest import CHECKS, ONE, first_cores, run_in, start
+
+from bisection import store
+from bisection.selection import select
 
 # A reference file with one METHOD % (name, reference of ratio_alltoallv) for each method.
 TREE = """
@@ -340,13 +344,86 @@ class TestRecord:
         assert "rate is 1.00 x, allowed is 1.80..2.20" in text
 
     @pytest.mark.parametrize("content", [b"this is no database" * 100, b"SQLite format 3\0" * 9])
-    def test_database_is_garbage(self, bisection, tmp_path, content):
+    @pytest.mark.parametrize("name", ["reframe/results.db", "store.db"])
+    def test_database_is_garbage(self, bisection, tmp_path, name, content):
         (tmp_path / "reframe").mkdir()
-        (tmp_path / "reframe" / "results.db").write_bytes(content)
+        (tmp_path / name).write_bytes(content)
+        run = bisection()
+        assert run.code == 3, run.text
+        assert f"{Path(name).name} was damaged" in run.text
+        assert "NOT MEASURED: 1 of 1 checks passed" in run.text
+        (aside,) = (tmp_path / name).parent.glob("*.broken-*")
+        assert aside.read_bytes() == content
+        with store.opened(tmp_path) as stored:
+            assert [session.uuid for session in stored.sessions()] == [run.verdict["session"]]
+        assert list(store.recorded(store.record(tmp_path)))
+
+    def test_database_cannot_be_written(self, bisection, tmp_path):
+        (tmp_path / "reframe" / ".db.lock").mkdir(parents=True)
         run = bisection()
         assert run.code == 3, run.text
         assert "trouble: failed to store results in the database" in run.text
-        assert "NOT MEASURED: 1 of 1 checks passed" in run.text
+        with store.opened(tmp_path) as stored:  # the night is not lost
+            assert [session.uuid for session in stored.sessions()] == [run.verdict["session"]]
+
+    def test_store_cannot_be_written(self, bisection, tmp_path):
+        (tmp_path / "store.db").mkdir()
+        (tmp_path / "store.db" / "x").touch()
+        for name in ("store.db",):  # a folder, which is set aside as what is damaged
+            assert store.damage(tmp_path / name)
+        run = bisection()
+        assert run.code == 3, run.text
+        assert (run.folder / store.SPOOLED).exists()
+
+    def test_second_run_is_set_beside_the_first(self, bisection):
+        first = bisection()
+        assert "\nbeside" not in first.text
+        assert "report.html" in first.text
+        again = bisection()
+        assert again.code == 0, again.text
+        assert "beside the session before: " in again.text
+        page = (again.folder / "report.html").read_text()
+        assert first.verdict["session"][:8] in page
+        assert "<script src" not in page
+
+    def test_test_that_is_gone(self, bisection, tmp_path):
+        first = bisection()
+        session, cases = next(store.read_samples(first.folder / store.SPOOLED))
+        with store.opened(tmp_path) as stored:  # the session before had another method
+            more = {**cases[-1], "method": "removed"}
+            older = {**session, "session": "another", "start": session["start"] + 1}
+            stored.add([(older, [*cases, more])])
+        run = bisection()
+        assert run.code == 3, run.text
+        told = "trouble: 1 tests of the last session are gone: transpose cnt40 mpi removed"
+        assert told in run.text
+
+    def test_tags_name_a_session(self, bisection, tmp_path):
+        run = bisection("--tag", "phase=before")
+        with store.opened(tmp_path) as stored:
+            (session,) = select("phase=before", stored)
+        assert session.uuid == run.verdict["session"]
+        assert session.tags["tier"] == "quick"
+        assert session.facts["MPI"] == "none"
+
+    def test_tag_that_is_none(self, bisection, fake, tmp_path):
+        command = [sys.executable, "-m", "bisection", "run", "--tag", "before"]
+        code, text = start(command, tmp_path)
+        assert code == 2
+        assert "--tag before: not NAME=VALUE" in text
+
+    def test_reruns_are_samples_of_one_session(self, bisection, tmp_path):
+        run = bisection("--reruns=2")
+        assert run.code == 0, run.text
+        with store.opened(tmp_path) as stored:
+            rows = stored.samples()
+            tests, metrics = stored.tests(), stored.metrics()
+        times = [
+            row
+            for row in rows
+            if tests[row["test"]].method == "p2p" and metrics[row["metric"]].name == "time"
+        ]
+        assert sorted(row["run"] for row in times) == [0, 1, 2]
 
     def test_build_fails(self, bisection, tmp_path):
         run = bisection("-S", f"Build.kernels={tmp_path}/nothing")
