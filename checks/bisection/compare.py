@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -30,7 +31,7 @@ from bisection.comparison import (
     Side,
 )
 from bisection.nodes import suspects
-from bisection.phrases import advice, change, sentence, text
+from bisection.phrases import POINT, advice, change, sentence, text
 from bisection.selection import HELP, SelectionError, select
 from bisection.spack import home
 from bisection.stats import (
@@ -303,6 +304,21 @@ def _withhold(row, control):
         row.why = f"{change(row)}, but so are the cores alone: {_named(control)} {change(control)}"
 
 
+def look_below(rows):
+    """Takes back verdicts on ratios to another method where it is that one that changed."""
+    times = {row.key: row for row in rows if row.absolute and row.low is not None}
+    for row in rows:
+        if row.unit != "ratio" or row.verdict not in (REGRESSED, IMPROVED):
+            continue
+        point = POINT.search(row.metric)
+        own = times.get((*row.identity, f"time{point[0] if point else ''}"))
+        if own and math.log(own.worse) / math.log(row.worse) < 0.5:
+            row.verdict = INCONCLUSIVE
+            row.why = (
+                f"{change(row)}, by what it is compared with: the time itself is {change(own)}"
+            )
+
+
 def own_noise(store, before, aa):
     """Keys that an A/A comparison calls changed, and what it was made of: (keys, words); words are
     "" if none could be made."""
@@ -333,6 +349,8 @@ def compare(store, before, after, expected=None, aa=(), control=None, name=None,
             row.why = f"{change(row)}, but {words} differ too"
             row.verdict = INCONCLUSIVE
     drift = withhold(rows) if expected is None else ""
+    if not drift:
+        look_below(rows)
     if expected is not None:
         set_against(rows, expected)
     rows.sort(key=_order)
@@ -355,6 +373,7 @@ def compare(store, before, after, expected=None, aa=(), control=None, name=None,
             "fewest samples": FEWEST,
         },
     )
+    result.rerun = rerun(result)
     result.advice = advice(result, words)
     result.sentence = sentence(result)
     failing = [EXIT[v] for v in fail_on if result.count(v)]
@@ -367,6 +386,24 @@ def compare(store, before, after, expected=None, aa=(), control=None, name=None,
 def _order(row):
     size = -_size(row) if row.ratio else 0
     return (VERDICTS.index(row.verdict), not row.suspect, size, row.test, row.metric)
+
+
+def rerun(result):
+    """The command that measures again what got worse or was not measured; "" if nothing was."""
+    bad = [row for row in result.rows if row.verdict in FAIL_ON or row.suspect]
+    bad = [row for row in bad if not row.control]
+    if not bad:
+        return ""
+    places = dict.fromkeys((row.check, row.layout, row.case) for row in bad)
+    names = [f"^{check}%.*layout={layout}%launch.case={case}$" for check, layout, case in places]
+    if len(names) > 4:
+        names = [f"^({'|'.join(dict.fromkeys(row.check for row in bad))})%"]
+    tags = result.after[-1]["tags"]
+    words = ["bisection", "run", "--tier", tags.get("tier", "nightly")]
+    words += ["--system", bad[0].system] if bad[0].system != "generic" else []
+    words += ["-p", bad[0].environ] if bad[0].environ != "system" else []
+    words += [word for name in names for word in ("-n", name)]
+    return shlex.join([*words, f"--reruns={FEWEST - 1}"])
 
 
 def _about(session):

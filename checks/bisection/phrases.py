@@ -1,6 +1,7 @@
 """Comparisons in words."""
 
 import math
+import re
 import time
 from collections import Counter, defaultdict
 
@@ -10,7 +11,6 @@ from bisection.comparison import (
     ABOVE,
     AT,
     BELOW,
-    COUNTED,
     IMPROVED,
     MISSING,
     NEW,
@@ -30,28 +30,33 @@ TOLD = (REGRESSED, MISSING, NOT_MEASURED, IMPROVED, NEW)
 
 
 def change(row):
-    """A ratio as a person says it: 14% [11%, 17%] slower."""
+    """A ratio as a person says it: 14% [11%, 17%] slower; 3.1 [2.9, 3.3] times as fast."""
     if row.ratio is None:
         return ""
-    slower = row.worse >= 1
-    word = "slower" if slower else "faster"
-    if row.unit in COUNTED or row.unit == "ratio":
-        word = "more" if row.ratio >= 1 else "less"
-        costs = (row.ratio, row.low, row.high)
-    elif slower:
-        costs = (row.worse, *(row.costs if row.low is not None else (None, None)))
+    bounds = (row.low, row.high) if row.low is not None and math.isfinite(row.high) else ()
+    if not row.absolute and row.unit != "GHz":
+        return _amount((row.ratio, *bounds), "more", "less", "times as much")
+    if row.worse < 1:
+        values = row.speedup if bounds else row.speedup[:1]
+        return _amount(values, "faster", "slower", "times as fast")
+    return _amount((row.worse, *(row.costs if bounds else ())), "slower", "faster", "times slower")
+
+
+def _amount(values, more, less, times):
+    """Ratios, the first above or below one, in words."""
+    if values[0] >= 2:
+        texts = [f"{value:.3g}" for value in values]
+        word = times
     else:
-        costs = row.speedup
-    if word == "less":
-        costs = tuple(1 / c if c else None for c in (costs[0], costs[2], costs[1]))
-    text = _percent(costs[0])
-    if costs[1] is not None and math.isfinite(costs[1]) and math.isfinite(costs[2]):
-        text += f" [{_percent(costs[1])}, {_percent(costs[2])}]"
-    return f"{text} {word}"
+        word = more if values[0] >= 1 else less
+        sign = 1 if values[0] >= 1 else -1
+        values = values if sign > 0 else (values[0], *values[:0:-1])
+        texts = [_percent(sign * (value - 1)) for value in values]
+    return f"{texts[0]} [{', '.join(texts[1:])}] {word}" if texts[1:] else f"{texts[0]} {word}"
 
 
-def _percent(ratio):
-    return f"{ratio - 1:.1%}" if abs(ratio - 1) < 0.0995 else f"{ratio - 1:.0%}"
+def _percent(part):
+    return f"{part:.1%}" if abs(part) < 0.0995 else f"{part:.0%}"
 
 
 def advice(result, words):
@@ -60,14 +65,14 @@ def advice(result, words):
     few = min(len(result.before), len(result.after))
     if any(row.scope == SESSIONS for row in result.rows):
         lines.append(
-            f"verdicts are about these sessions, by the jobs within them: what differs from night "
+            "verdicts are about these sessions, by the jobs within them: what differs from night "
             f"to night is not in them. For the machine, compare {FEWEST} sessions a side or more"
         )
     elif few < FEWEST:
         lines.append(
             f"{len(result.before)} against {len(result.after)} sessions give no verdict on the "
-            f"machine, which needs {FEWEST} a side; `bisection run --reruns {FEWEST - 1}` gives one "
-            "on two sessions"
+            f"machine, which needs {FEWEST} a side; `bisection run --reruns {FEWEST - 1}` gives "
+            "one on two sessions"
         )
     if not words:
         lines.append(
@@ -98,10 +103,11 @@ def sentence(result):
     return f"{text}: {'; '.join(parts)}" if parts else text
 
 
+# What a test's time is made of, by the share of it that is communication.
 KINDS = (
-    ("communication", lambda row: (row.communication or 0) >= 0.3),
-    ("mixed", lambda row: 0.05 <= (row.communication or 0) < 0.3),
-    ("compute", lambda row: row.control or row.communication is not None),
+    ("communication-bound checks are", lambda row: (row.communication or 0) >= 0.3),
+    ("mixed ones are", lambda row: 0.05 <= (row.communication or 0) < 0.3),
+    ("compute is", lambda row: row.control or row.communication is not None),
 )
 
 
@@ -117,7 +123,7 @@ def _by_kind(rows):
             places[f"{row.system}:{row.partition}"][kind].append(row)
     clauses = []
     for place, kinds in places.items():
-        told = [f"{name} is {_together(kinds[name])}" for name, _ in KINDS if name in kinds]
+        told = [f"{name} {_together(kinds[name])}" for name, _ in KINDS if name in kinds]
         if any("slower" in words or "faster" in words for words in told):
             clauses.append(f"on {place} " + ", ".join(told))
     return clauses
@@ -131,9 +137,11 @@ def _together(rows):
             costs = np.median([(row.worse, *row.costs) for row in hit], axis=0)
             if name == IMPROVED:
                 costs = 1 / costs[[0, 2, 1]]
-            middle, low, high = (f"{part - 1:.0%}" for part in costs)
+            other, times = (
+                ("faster", "times slower") if word == "slower" else ("slower", "times as fast")
+            )
             some = "" if len(hit) == len(rows) else f" in {len(hit)} of {len(rows)}"
-            return f"{middle} [{low}, {high}] {word}{some}"
+            return _amount(tuple(costs), word, other, times) + some
     same = sum(row.verdict == UNCHANGED for row in rows)
     return "unchanged" if same > len(rows) / 2 else "not told apart"
 
@@ -144,7 +152,7 @@ def text(result):
     for verdict in TOLD:
         rows = [row for row in result.rows if row.verdict == verdict]
         if rows:
-            lines += [*_table(verdict, rows), ""]
+            lines += [*(_tests if verdict in (MISSING, NEW) else _table)(verdict, rows), ""]
     suspect = [row for row in result.rows if row.suspect]
     if suspect:
         lines += [*_table("unlike all earlier sessions", suspect), ""]
@@ -184,34 +192,64 @@ def place(row):
     return f"{row.system}:{row.partition} {row.environ}"
 
 
+POINT = re.compile(r"_\d+[KM]?i?B$")  # of a sweep
+
+
 def _table(title, rows):
-    shown = rows[:MOST]
+    """A line for each test, with the metric that says most; of a sweep, its point that does."""
+    tests = {}
+    for row in rows:
+        tests.setdefault((row.test, place(row)), []).append(row)
     where = len({place(row) for row in rows}) > 1
-    cells = [
-        [
-            row.test,
-            *([place(row)] if where else []),
-            row.metric,
-            value(row.before.median, row.unit),
-            value(row.after.median, row.unit),
-            change(row) if row.low is not None else _only(row),
-            row.why,
-        ]
-        for row in shown
-    ]
+    cells = [_line(found, where) for found in list(tests.values())[:MOST]]
     head = ["test", *(["where"] if where else []), "metric", "before", "after", "change", ""]
     about = "" if where else f" on {place(rows[0])}"
     lines = [f"{title}{about}:", *("  " + line for line in columns([head, *cells]))]
-    if len(rows) > MOST:
-        rest = Counter(row.check for row in rows[MOST:])
-        counts = ", ".join(f"{count} of {check}" for check, count in rest.items())
-        lines.append(f"  and {len(rows) - MOST} more: {counts}")
-    return lines
+    return lines + _rest([row for found in list(tests.values())[MOST:] for row in found])
 
 
-def _only(row):
-    """A ratio without an interval."""
-    return f"x{row.ratio:.3g}" if row.ratio is not None else ""
+def _line(rows, where):
+    first = min(rows, key=lambda row: (_secondary(row), not row.absolute))  # else the largest
+    points = sum(POINT.sub("", row.metric) == POINT.sub("", first.metric) for row in rows)
+    others = dict.fromkeys(POINT.sub("", row.metric) for row in rows)
+    others.pop(POINT.sub("", first.metric))
+    words = [first.why, f"also {', '.join(others)}" if others else ""]
+    return [
+        first.test,
+        *([place(first)] if where else []),
+        first.metric + (f" of {points}" if points > 1 else ""),
+        value(first.before.median, first.unit),
+        value(first.after.median, first.unit),
+        change(first),
+        "; ".join(filter(None, words)),
+    ]
+
+
+def _secondary(row):
+    """Least and largest times are told after the others."""
+    return row.metric.startswith(("time_min", "time_p99"))
+
+
+def _tests(title, rows):
+    """What is on one side alone: tests, each with how many metrics."""
+    counts = Counter((place(row), row.test) for row in rows)
+    shown = list(counts.items())[:MOST]
+    lines = [f"{title}:"]
+    lines += [
+        "  " + line
+        for line in columns([[where, test, f"{n} metrics"] for (where, test), n in shown])
+    ]
+    names = {test for (_, test), _ in shown}
+    return lines + _rest([row for row in rows if row.test not in names])
+
+
+def _rest(rows):
+    """A line on metrics that are not shown, by check."""
+    if not rows:
+        return []
+    counts = Counter(row.check for row in rows)
+    text = ", ".join(f"{count} of {check}" for check, count in counts.items())
+    return [f"  and {len(rows)} more metrics: {text}"]
 
 
 def _upgrade(result):

@@ -249,6 +249,47 @@ def test_a_a_takes_back_what_moves_by_itself(rng, compared):
     assert "though nothing was changed" in result.unsafe
 
 
+def test_a_ratio_is_not_better_because_the_other_is_worse(rng, compared):
+    def sides(factor, first):
+        return [
+            (
+                session(first + i),
+                [
+                    case("alltoallv", {"time": factor * t}),
+                    case("shm", {"time": s, "ratio_alltoallv": [s / factor / t, "ratio", "lower"]}),
+                ],
+            )
+            for i, (t, s) in enumerate(zip(times(rng), times(rng), strict=True))
+        ]
+
+    result = compared(sides(1, 0), sides(1.4, 100))
+    assert row(result, "alltoallv").verdict == c.REGRESSED
+    assert row(result, "shm").verdict in (c.UNCHANGED, c.INCONCLUSIVE)
+    found = row(result, "shm", "ratio_alltoallv")
+    assert found.verdict == c.INCONCLUSIVE
+    assert "by what it is compared with" in found.why
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "better", "unit", "says"),
+    [
+        (1.14, 1.11, 1.17, "lower", "s", "14% [11%, 17%] slower"),
+        (0.5, 0.4, 0.8, "lower", "s", "2 [1.25, 2.5] times as fast"),
+        (1 / 1.25, 1 / 1.5, 1 / 1.1, "lower", "s", "25% [10%, 50%] faster"),
+        (9.38, 8.88, 9.76, "lower", "s", "9.38 [8.88, 9.76] times slower"),
+        (0.8, 0.75, 0.9, "higher", "atom-steps/s", "25% [11%, 33%] slower"),
+        (1.02, 0.99, 1.05, "higher", "GHz", "2.0% [-1.0%, 5.0%] faster"),
+        (0.84, 0.82, 0.85, "lower", "ratio", "16% [15%, 18%] less"),
+        (1.1, None, None, "lower", "s", "10% slower"),
+        (None, None, None, "lower", "s", ""),
+    ],
+)
+def test_change_in_words(ratio, low, high, better, unit, says):
+    made = c.Row(*["x"] * 7, "time", unit, better, False, c.Side(), c.Side())
+    made.ratio, made.low, made.high = ratio, low, high
+    assert phrases.change(made) == says
+
+
 # ---- an upgrade ----
 
 # Phase1 time over Phase2 time, from the HPCx report (2004): sections 3.4, 4.2, 5.2, 6.1, 6.2, 7.
@@ -465,7 +506,7 @@ def test_network_bound_checks_are_told_from_compute(rng, compared):
         ]  # fmt: skip
 
     result = compared(sides(1, 0), sides(1.14, 100))
-    assert "on lab:cpu communication is 1" in result.sentence
+    assert "on lab:cpu communication-bound checks are 1" in result.sentence
     assert "slower, compute is unchanged" in result.sentence
 
 
