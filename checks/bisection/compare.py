@@ -25,11 +25,11 @@ from bisection.comparison import (
     SESSIONS,
     UNCHANGED,
     VERDICTS,
-    Change,
     Comparison,
     Row,
     Side,
 )
+from bisection.history import difference
 from bisection.nodes import suspects
 from bisection.phrases import POINT, advice, change, sentence, text
 from bisection.selection import HELP, SelectionError, select
@@ -416,11 +416,11 @@ def changes(before, after):
     found = []
     for name in names:
         old, new = (
-            " | ".join(dict.fromkeys(s.facts[name] for s in side if s.facts.get(name)))
+            list(dict.fromkeys(s.facts[name] for s in side if s.facts.get(name)))
             for side in (before, after)
         )
         if old != new:
-            found.append(Change(name, old or "not recorded", new or "not recorded"))
+            found.append(difference(name, old, new))
     return found
 
 

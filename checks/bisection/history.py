@@ -198,11 +198,22 @@ def _agree(points, sessions):
 def differences(before, after):
     """What is recorded of two sessions and differs."""
     names = dict.fromkeys([*before.facts, *after.facts])
+    texts = [[[s.facts[n]] if s.facts.get(n) else [] for s in (before, after)] for n in names]
     return [
-        Change(n, before.facts.get(n) or "not recorded", after.facts.get(n) or "not recorded")
-        for n in names
-        if before.facts.get(n) != after.facts.get(n)
+        difference(n, old, new) for n, (old, new) in zip(names, texts, strict=True) if old != new
     ]
+
+
+def difference(name, old, new):
+    """The Change from one list of texts to another; of one list of items to another, the items
+    that differ."""
+    if len(old) == len(new) == 1 and ", " in old[0] + new[0]:
+        items = [text.split(", ") for text in (old[0], new[0])]
+        old, new = (
+            [", ".join(item for item in mine if item not in theirs) or "without"]
+            for mine, theirs in (items, items[::-1])
+        )
+    return Change(name, *(" | ".join(texts) or "not recorded" for texts in (old, new)))
 
 
 # ---- bisection history ----

@@ -14,19 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from bisection import charts
-from bisection.charts import (
-    NONE,
-    Table,
-    amount,
-    before_after,
-    finite,
-    interval,
-    plain,
-    plural,
-    short,
-    times,
-)
+from bisection import charts, drawing
 from bisection.comparison import (
     IMPROVED,
     INCONCLUSIVE,
@@ -41,14 +29,28 @@ from bisection.comparison import (
     Pairs,
     Series,
 )
+from bisection.texts import (
+    NONE,
+    Table,
+    amount,
+    before_after,
+    cut,
+    finite,
+    interval,
+    plain,
+    plural,
+    short,
+    times,
+)
 from bisection.verdict import FAIL, FOLLOWS, KNOWN, NOT_APPLICABLE, PASS
 
 HERE = Path(__file__).resolve().parent
 
-# The page stays below this, in bytes, whatever is reported; data that does not fit is counted.
-LIMIT = 960_000
+# The page stays below this, in bytes, whatever is reported, and its figures take so much of it;
+# what does not fit is counted.
+LIMIT, FIGURES = 960_000, 450_000
 # What tables list at most.
-ROWS, FAILURES, SPARKLINES, POINTS = 300, 60, 48, 60
+ROWS, SESSIONS, FAILURES, SPARKLINES, POINTS = 300, 10, 60, 48, 60
 
 
 @dataclass
@@ -84,7 +86,7 @@ MARKS = {
     KNOWN: (UNCERTAIN, "!"),
     NOT_APPLICABLE: ("aside", "\u2212"),
 }
-STATES = {GOOD: "\u2713", BAD: "\u25bc", UNMEASURED: "?", UNCERTAIN: "~", UNSAFE: "!"}
+STATES = {GOOD: "\u2713", BAD: "\u2715", UNMEASURED: "?", UNCERTAIN: "~", UNSAFE: "!"}
 
 
 def headline(report):
@@ -94,15 +96,15 @@ def headline(report):
     parts = [f"{failed[FAIL]} failed"] if failed[FAIL] else []
     rows = comparison.rows if comparison else []
     counts = Counter(row.verdict for row in rows)
-    unmeasured = counts[NOT_MEASURED] or failed[NOT_MEASURED]
+    unmeasured = max(counts[NOT_MEASURED], failed[NOT_MEASURED])
     parts += [f"{counts[word]} {word}" for word in (REGRESSED, MISSING) if counts[word]]
     parts += [f"{unmeasured} not measured"] if unmeasured else []
     state = BAD if failed[FAIL] or counts[REGRESSED] else UNMEASURED
     if not parts:
         state, parts = _nothing_wrong(report, counts)
-    elif counts[INCONCLUSIVE]:
-        parts.append(f"{counts[INCONCLUSIVE]} inconclusive")
     words = ", ".join(parts)
+    if comparison and comparison.unsafe and failed[FAIL]:  # which needs no comparison
+        return BAD, f"{words} (the comparison is not to be trusted)"
     if comparison and comparison.unsafe:
         return UNSAFE, f"Not to be trusted: {words[0].lower()}{words[1:]}"
     return state, words
@@ -120,8 +122,8 @@ def _nothing_wrong(report, counts):
     if not counts:
         return UNMEASURED, ["Nothing was compared"]
     if not counts[UNCHANGED] and not counts[IMPROVED]:
-        only = INCONCLUSIVE if counts[INCONCLUSIVE] else NEW
-        return UNCERTAIN, [f"All {counts[only]} {only}"]
+        found = [f"{counts[word]} {word}" for word in (INCONCLUSIVE, NEW) if counts[word]]
+        return UNCERTAIN, [f"{'Nothing judged:' if len(found) > 1 else 'All'} {', '.join(found)}"]
     more = [f"{counts[word]} {word}" for word in (IMPROVED, INCONCLUSIVE) if counts[word]]
     return GOOD, ["Nothing regressed", *more]
 
@@ -165,6 +167,7 @@ def tags(session):
     """The tags of a session as text, whatever holds them."""
     found = session.get("tags") or {}
     if isinstance(found, dict):
+        found = dict(sorted(found.items(), key=lambda tag: len(str(tag[1]))))
         return ", ".join(f"{key}={value}" for key, value in found.items())
     return found if isinstance(found, str) else ", ".join(map(str, found))
 
@@ -209,62 +212,75 @@ def roots(failures):
 # ---- tables ----
 
 
-def _cut(items, limit, what):
-    """The first `limit` items, and a sentence about the others."""
-    left = len(items) - limit
-    return items[:limit], f"{left:,} more {what} are not listed." if left > 0 else ""
+def filled(head, kinds, rows, note=""):
+    """A Table without the columns in which no row says anything."""
+    used = [any(row[i] not in ("", NONE) for row in rows) for i in range(len(head))]
+    head, kinds, *rows = [
+        [cell for cell, keep in zip(cells, used, strict=True) if keep]
+        for cells in (head, kinds, *rows)
+    ]
+    return Table(head, kinds, rows, note)
 
 
 def sessions_table(comparison):
-    rows = [
-        [
-            side,
-            utc(session.get("start")),
-            short(tags(session), 120),
-            short(session.get("uuid") or "", 40),
-            short(session.get("folder") or "", 160),
-        ]
-        for side, sessions in (("before", comparison.before), ("after", comparison.after))
-        for session in sessions
-    ]
-    rows, note = _cut(rows, ROWS // 4, "sessions")
+    """The newest sessions of each side."""
+    rows, left_out = [], []
+    for side, sessions in (("before", comparison.before), ("after", comparison.after)):
+        newest = sorted(sessions, key=lambda s: -s["start"] if finite(s.get("start")) else 0)
+        rows += [_session_cells(side, session) for session in newest[:SESSIONS]]
+        if len(newest) > SESSIONS:
+            first = utc(newest[-1].get("start"))
+            left_out.append(f"{len(newest) - SESSIONS} more {side}, since {first}")
+    note = f"{' and '.join(left_out)}." if left_out else ""
     head = ["side", "started", "tags", "session", "folder"]
-    return Table(head, ["text", "text", "text", "code", "code"], rows, note)
+    return filled(head, ["text", "date", "text", "code", "code"], rows, note)
+
+
+def _session_cells(side, session):
+    cells = [side, utc(session.get("start")), short(tags(session), 120)]
+    return [*cells, short(session.get("uuid") or "", 40), short(session.get("folder") or "", 160)]
 
 
 def changes_table(changes):
     rows = [[short(c.what), short(c.before) or NONE, short(c.after) or NONE] for c in changes]
-    rows, note = _cut(rows, ROWS // 3, "changes")
+    rows, note = cut(rows, ROWS // 3, "changes")
     return Table(["what", "before", "after"], ["text", "text", "text"], rows, note)
 
 
 def rows_table(rows, limit=ROWS):
     """All rows, worst first."""
-    shown, note = _cut(worst_first(rows), limit, "rows")
-    head = ["verdict", "test", "metric", "where", "before", "after", "after / before", "interval"]
-    head += ["p", "why"]
-    kinds = ["verdict", "text", "text", "text", "num", "num", "num", "num", "num", "small"]
+    shown, note = cut(worst_first(rows), limit, "rows")
+    scopes = scopes_of(rows)
+    head = ["verdict", "test", "metric", "better", "where", "before", "after", "after / before"]
+    head += ["interval", "p", "why"]
+    kinds = ["verdict", "text", "text", "text", "small", *["num"] * 5, "small"]
     cells = [
         [
             row.verdict,
             short(row.test, 120) + (" (control)" if row.control else ""),
-            f"{short(row.metric, 60)}, {row.better} is better",
+            short(row.metric, 60),
+            row.better,
             short(place(row), 80),
             amount(row.before.median, row.unit),
             amount(row.after.median, row.unit),
             times(row.ratio),
             interval(row.low, row.high),
             f"{row.p:.2g}" if finite(row.p) else "",
-            short(row_why(row), 240),
+            short(row_why(row, len(scopes) > 1), 240),
         ]
         for row in shown
     ]
-    return Table(head, kinds, cells, note)
+    return filled(head, kinds, cells, note)
 
 
-def row_why(row):
+def scopes_of(rows):
+    """What the verdicts are about: the machine, or the sessions alone."""
+    return sorted({row.scope for row in rows} - {""})
+
+
+def row_why(row, scope):
     """Why, with what else a person should know of a row."""
-    words = [row.why, f"holds for {row.scope}" if row.scope else ""]
+    words = [row.why, f"holds for {row.scope}" if scope and row.scope else ""]
     words += ["one session outside of what earlier ones showed"] if row.suspect else []
     if row.before.geometry != row.after.geometry and row.before.geometry and row.after.geometry:
         words.append(f"geometries differ: {before_after(row.before.geometry, row.after.geometry)}")
@@ -273,9 +289,9 @@ def row_why(row):
 
 def points_table(points):
     shown = sorted(points, key=lambda p: (p.verdict != REGRESSED, -_step(p)))
-    shown, note = _cut(shown, POINTS, "change points")
+    shown, note = cut(shown, POINTS, "change points")
     head = ["verdict", "metric", "where", "since", "new / old level", "sessions", "changed then"]
-    kinds = ["verdict", "text", "text", "text", "num", "num", "small"]
+    kinds = ["verdict", "text", "small", "date", "num", "num", "small"]
     cells = [
         [
             point.verdict,
@@ -309,30 +325,37 @@ def suspects_table(suspects):
         [short(s.node, 80), short(s.where, 80), times(s.ratio), str(s.jobs), short(s.why)]
         for s in suspects
     ]
-    rows, note = _cut(rows, ROWS // 3, "nodes")
+    rows, note = cut(rows, ROWS // 3, "nodes")
     return Table(head, ["text", "text", "num", "num", "small"], rows, note)
 
 
 def failures_table(failures):
     own, followed = roots(failures)
-    shown, note = _cut(own, FAILURES, "cases")
+    shown, note = cut(own, FAILURES, "cases")
     if followed:
         note += f" {plural(followed, 'case')} only followed another one's failure."
     head = ["verdict", "case", "where", "cause", "nodes", "again", "files"]
-    kinds = ["verdict", "text", "text", "small", "text", "code", "code"]
+    kinds = ["verdict", "text", "small", "text", "small", "command", "code"]
     cells = [
         [
             case.get("verdict") or NOT_MEASURED,
             short(case_name(case), 160),
             short(f"{case.get('partition') or ''} {case.get('environ') or ''}".strip(), 80),
             short(case.get("cause") or "no cause is recorded", 600),
-            short(" ".join(map(str, case.get("hosts") or [])), 200),
+            _nodes(case.get("hosts") or []),
             short(case.get("again") or "", 1200),
             short(case.get("files") or "", 240),
         ]
         for case in shown
     ]
-    return Table(head, kinds, cells, note.strip())
+    return filled(head, kinds, cells, note.strip())
+
+
+def _nodes(hosts, most=8):
+    """Names of nodes, each once."""
+    found = list(dict.fromkeys(map(str, hosts)))
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return short(" ".join(found[:most]), 200) + more
 
 
 # ---- HTML ----
@@ -349,6 +372,12 @@ class Section:
     tables: list[Table] = field(default_factory=list)
     sparks: list[dict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def side_by_side(self):
+        """Whether its figures are small enough for two in a row."""
+        alone = all(len(group.panels) == 1 for group in self.groups)
+        return alone and len(self.groups) > 1 and self.id != "speedups"
 
 
 def html(report):
@@ -373,7 +402,7 @@ def html(report):
         state=state,
         words=words,
         tiles=tiles(report),
-        sections=[s for s in sections(report) if s.groups or s.tables or s.sparks or s.notes],
+        sections=drawn(sections(report)),
         settings=_settings(report.comparison),
         made=utc(report.made, seconds_too=True),
         data="",
@@ -385,12 +414,20 @@ def html(report):
     return (page + body + end).encode("utf-8", "replace").decode()
 
 
+def drawn(found):
+    """The sections that have something to show, their figures drawn as far as there is room."""
+    room = FIGURES
+    for section in sorted(found, key=lambda s: s.id not in ("speedups", "scaling", "nodes")):
+        section.groups, room = charts.draw(section.groups, room)
+    return [s for s in found if s.groups or s.tables or s.sparks or s.notes]
+
+
 def _embedder(markup):
     """A function for the template that puts a drawing in, each time under another prefix."""
     count = iter(range(1, 1 << 30))
 
     def embed(svg, title, describe):
-        return markup(charts.embed(svg, f"f{next(count)}", title, describe))
+        return markup(drawing.embed(svg, f"f{next(count)}", title, describe))
 
     return embed
 
@@ -414,24 +451,27 @@ def sections(report):
     comparison = report.comparison
     rows = comparison.rows if comparison else []
     expected = comparison.expected if comparison else None
-    styles = charts.Styles(report.latest, rows)
+    styles = drawing.Styles(report.latest, rows)
     found = []
     if comparison:
         found += _comparison_sections(comparison, styles, expected)
     found += _session_sections(report.latest, styles)
     found += [_nodes_section(report), _history_section(report), _failures_section(report)]
     if rows:
-        found.append(Section("rows", "All rows", LEADS["rows"], tables=[rows_table(rows)]))
+        scopes = scopes_of(rows)
+        lead = LEADS["rows"] + (f" The verdicts hold for {scopes[0]}." if len(scopes) == 1 else "")
+        found.append(Section("rows", "All rows", lead, tables=[rows_table(rows)]))
     return found
 
 
 LEADS = {
     "speedups": "Performance after over before: a bar a test, from 1 (as before) to its ratio of "
-    "medians, with the interval. To the right is faster.",
+    "medians, with the interval. To the right is faster. Under each name: ranks \u00d7 threads, "
+    "nodes, software.",
     "clock": " The dashed line is what the change alone should give, such as the ratio of clocks: "
     "a bar beyond it gained from something else as well, one short of it lost on the way.",
-    "scaling": "The same tests on several numbers of ranks. A ratio that falls as ranks rise points "
-    "to the network or to noise, one that rises to a better network.",
+    "scaling": "The same tests on several numbers of ranks. A ratio that falls as ranks rise "
+    "points to the network or to noise, one that rises to a better network.",
     "methods": "The ways to communicate, in the newest session. Where a case was measured on "
     "several numbers of cores: speed-up over the reference method on the fewest; dots are "
     "the ideal. Elsewhere: times at the one geometry.",
@@ -455,7 +495,6 @@ def _comparison_sections(comparison, styles, expected):
         Section(
             "changes",
             "What changed",
-            "" if comparison.changes else "Nothing that is recorded.",
             tables=[changes_table(comparison.changes)] if comparison.changes else [],
             notes=[] if comparison.changes else ["Nothing that is recorded."],
         ),
@@ -464,13 +503,14 @@ def _comparison_sections(comparison, styles, expected):
     ]
 
 
-def _session_sections(cases, styles):
+def _session_sections(latest, styles):
+    cases = charts.timed(latest)
     return [
         Section("methods", "Methods", LEADS["methods"], charts.crossovers(cases, styles)),
         Section("npar", "NPAR", LEADS["npar"], charts.npar_curves(cases, styles)),
         Section("layouts", "Hybrid layouts", LEADS["layouts"], charts.hybrids(cases, styles)),
         Section("shares", "Communication", LEADS["shares"], charts.shares(cases)),
-        Section("sweeps", "Message sizes", LEADS["sweeps"], charts.sweeps(cases, styles)),
+        Section("sweeps", "Message sizes", LEADS["sweeps"], charts.sweeps(latest, styles)),
     ]
 
 
@@ -526,7 +566,7 @@ def _spark(series, verdict):
     label = f"{name}: {len(known)} sessions, least {low}, most {high}, last {last}"
     if series.points:
         label += f", {plural(len(series.points), 'change point')}"
-    svg = charts.sparkline(series.values, series.points, series.better, label)
+    svg = drawing.sparkline(series.values, series.points, series.better, label)
     return {
         "name": short(name, 120),
         "place": short(place(series), 80),
@@ -607,15 +647,21 @@ def _measured(case):
     """A case without what is only of use to the run."""
     kept = "check case layout geometry method partition environ verdict cause".split()
     found = {name: case.get(name) for name in kept if case.get(name)}
-    found["metrics"] = {m["name"]: [m["value"], m["unit"]] for m in case.get("metrics") or []}
+    metrics = case.get("metrics") or []
+    found["metrics"] = {m["name"]: [_digits(m["value"]), m["unit"]] for m in metrics}
     return found
 
 
 def _rounded(series):
     found = asdict(series)
     found["times"] = [round(t) if finite(t) else None for t in series.times]
-    found["values"] = [float(f"{v:.5g}") if finite(v) else None for v in series.values]
+    found["values"] = [_digits(v) for v in series.values]
     return found
+
+
+def _digits(value):
+    """As many digits as a measurement has, and no more."""
+    return float(f"{value:.5g}") if finite(value) else None
 
 
 def safe_json(value):
@@ -686,11 +732,11 @@ def _md_comparison(comparison):
 
 def _md_table(table):
     rules = ["---:" if kind == "num" else "---" for kind in table.kinds]
-    code = [kind == "code" for kind in table.kinds]
+    code = [kind in ("code", "command") for kind in table.kinds]
     lines = [f"| {' | '.join(table.head)} |", f"| {' | '.join(rules)} |"]
     for row in table.rows:
         cells = [
-            _md_code(cell) if is_code else _md(cell)
+            _md_code(cell).replace("|", "\\|") if is_code else _md(cell)
             for cell, is_code in zip(row, code, strict=True)
         ]
         lines.append(f"| {' | '.join(cells)} |")
@@ -705,13 +751,13 @@ def _md(text):
 
 
 def _md_code(text):
-    """Text as code, in a table as well; a fence longer than any in it."""
+    """Text as code, in a fence longer than any in it."""
     text = " ".join(plain(text).split())
     if not text:
         return ""
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
     pad = " " if len(fence) > 1 else ""
-    return f"{fence}{pad}{text.replace('|', chr(92) + '|')}{pad}{fence}"
+    return f"{fence}{pad}{text}{pad}{fence}"
 
 
 # ---- JUnit ----
