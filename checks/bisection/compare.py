@@ -506,8 +506,12 @@ def act(options):
         print(f"bisection compare: error: {error}", file=sys.stderr)
         return USAGE
     print("\n".join(text(result)))
-    if options.json:
-        Path(options.json).write_text(json.dumps(result.as_dict(), indent=1) + "\n")
+    try:
+        if options.json:
+            Path(options.json).write_text(json.dumps(result.as_dict(), indent=1) + "\n")
+    except OSError as error:
+        print(f"bisection compare: error: {options.json}: {error.strerror}", file=sys.stderr)
+        return USAGE
     return result.exit_code
 
 

@@ -136,6 +136,16 @@ def test_result_that_is_none(tmp_path, content, says):
         results.load(path, "transpose", "cnt40")
 
 
+def test_result_of_an_earlier_version(tmp_path):
+    path = tmp_path / "result.json"
+    older = {"schema": "bisection-result", "version": 1, "kernel": "npar", "case": "mini1",
+             "status": "complete", "layout": {"ranks": 2}}  # fmt: skip
+    path.write_text(json.dumps(older))
+    result = results.load(path, "npar", "mini1")
+    assert result["version"] == results.VERSION
+    assert result["layout"] == {"ranks": 2, "firmware": {}}
+
+
 def test_progress(capsys):
     import sys
 
