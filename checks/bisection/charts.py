@@ -307,11 +307,11 @@ def _said(curves):
     return "; ".join(said[:12])
 
 
-# ---- one session: of its cases as `timed` gives them ----
+# ---- one session: of its cases as `measured` or `timed` gives them ----
 
 
 @dataclass
-class Timed:
+class Measured:
     """A case of verdict.json with its numbers at hand."""
 
     system: str
@@ -330,28 +330,33 @@ class Timed:
         return self.metrics["time"]
 
 
-def timed(cases):
-    """The cases that were measured, with a time above zero and a geometry; of those that ran
-    several times the medians."""
+def measured(cases):
+    """The cases that were measured and have a geometry; of those that ran several times the
+    medians."""
     runs = {}
     for case in cases:
-        place = shape(case.get("geometry"))
-        numbers = {m["name"]: m["value"] for m in case.get("metrics") or [] if finite(m["value"])}
-        measured = case.get("verdict") != NOT_MEASURED and numbers.get("time", 0) > 0
-        if not case.get("fixture") and place and measured:
+        usable = not case.get("fixture") and case.get("verdict") != NOT_MEASURED
+        if usable and shape(case.get("geometry")):
             key = tuple(plain(case.get(name) or "") for name in _NAMES)
+            numbers = {m["name"]: m["value"] for m in case.get("metrics") or []}
+            numbers = {name: value for name, value in numbers.items() if finite(value)}
             runs.setdefault((*key, case["geometry"]), []).append(numbers)
-    return [_timed(key, numbers) for key, numbers in runs.items()]
+    return [_measured(key, numbers) for key, numbers in runs.items()]
 
 
-def _timed(key, runs):
+def _measured(key, runs):
     names = dict.fromkeys(name for numbers in runs for name in numbers)
     metrics = {
         name: statistics.median(numbers[name] for numbers in runs if name in numbers)
         for name in names
     }
     system, _, partition = key[0].partition(":")
-    return Timed(system, partition, *key[1:], shape(key[-1]), metrics)
+    return Measured(system, partition, *key[1:], shape(key[-1]), metrics)
+
+
+def timed(cases):
+    """Those of `measured` whose time is known."""
+    return [case for case in measured(cases) if case.metrics.get("time", 0) > 0]
 
 
 _NAMES = ("partition", "environ", "check", "case", "layout", "method")
@@ -650,36 +655,54 @@ def _share_group(check, stacks, parts):
 
 def sweeps(cases, styles):
     """Time against message size, where a check sweeps it."""
-    panels, methods, cells = [], {}, []
+    places = {}
     for case in cases:
-        if case.get("fixture") or case.get("verdict") == NOT_MEASURED:
-            continue
-        points = {}
-        for metric in case.get("metrics") or []:
-            size = _SIZE.fullmatch(metric["name"])
-            if size and finite(metric["value"]) and metric["value"] > 0:
-                points[int(size[1]) * BYTES[size[2]]] = metric["value"]
-        if len(points) > 1:
-            key = [plain(case.get(name) or "") for name in ("check", "case", "layout", "geometry")]
-            cells.append((" ".join(key), plain(case.get("method") or ""), points))
-    for title in dict.fromkeys(title for title, _, _ in cells):
-        curves = []
-        for _, method, points in (cell for cell in cells if cell[0] == title):
-            methods[method] = styles.method("sweep", method)
-            curve = {size: (points[size], None, None) for size in sorted(points)}
-            curves.append(Curve(methods[method], curve))
-        drawn = partial(curves_svg, curves, "bytes", "time", [], log="xy", unit="s", sizes=True)
-        panels.append(Panel(title, f"Time against message size, {title}", drawn))
-    if not panels:
-        return []
-    sizes = sorted({size for _, _, points in cells for size in points})
-    rows = [
+        if len(points := _sizes(case)) > 1:
+            place = case.system, case.partition, case.environ
+            places.setdefault(place, []).append((case, points))
+    return [_sweep_group(found, styles) for found in places.values()]
+
+
+def _sizes(case):
+    """Bytes -> time of a case."""
+    found = ((_SIZE.fullmatch(name), value) for name, value in case.metrics.items())
+    times_ = {int(m[1]) * BYTES[m[2]]: value for m, value in found if m and value > 0}
+    return dict(sorted(times_.items()))
+
+
+def _sweep_group(found, styles):
+    panels, looks = {}, {}
+    for case, points in found:
+        title = " ".join(w for w in (case.check, case.case, case.layout, case.geometry) if w)
+        looks[case.method] = styles.method(case.check, case.method)
+        curve = {size: (value, None, None) for size, value in points.items()}
+        panels.setdefault(title, []).append((case.method, points, Curve(looks[case.method], curve)))
+    drawn = [
+        Panel(
+            title,
+            f"Time against message size, {title}",
+            partial(
+                curves_svg,
+                [curve for _, _, curve in lines],
+                "bytes",
+                "time",
+                [],
+                log="xy",
+                unit="s",
+                sizes=True,
+            ),
+        )
+        for title, lines in panels.items()
+    ]
+    sizes = sorted({size for _, points in found for size in points})
+    cells = [
         [title, method, *(duration(points[size]) if size in points else NONE for size in sizes)]
-        for title, method, points in cells
+        for title, lines in panels.items()
+        for method, points, _ in lines
     ]
     head = ["case", "method", *(size_of(size) for size in sizes)]
-    table = _table(head, ["text", "text", *["num"] * len(sizes)], rows)
-    return [Group("", panels, table, legend_of(methods))]
+    table = _table(head, ["text", "text", *["num"] * len(sizes)], cells)
+    return Group(_place([case for case, _ in found]), drawn, table, legend_of(looks))
 
 
 _SIZE = re.compile("time_([1-9][0-9]*)(B|KiB|MiB|GiB)")

@@ -72,7 +72,7 @@ class Measured:
     """The samples of one side: (identity, metric name) -> what was measured of it."""
 
     def __init__(self, store, sessions):
-        self.sessions = sessions
+        self.sessions, self.software = sessions, _software(sessions)
         tests, metrics = store.tests(), store.metrics()
         self.outcomes = defaultdict(list)  # identity -> outcomes
         unmeasured = set()
@@ -106,7 +106,18 @@ class Measured:
             median=float(np.median(values)) if values else None,
             geometry=" | ".join(sorted({kind[0] for kind in self.kinds.get(key, ())})),
             hosts=sorted({host for outcome in outcomes for host in outcome.hosts}),
+            software=self.software,
         ), jobs
+
+
+def _software(sessions):
+    """MPI, compiler and lock of the sessions, where they differ every one."""
+    texts = {}
+    for session in sessions:
+        names = (session.facts.get("MPI"), session.facts.get("compiler"))
+        lock = session.facts.get("lock")
+        texts[", ".join(filter(None, [*names, lock and f"lock {lock[:8]}"]))] = None
+    return " | ".join(filter(None, texts))
 
 
 def rows_of(before, after, name=None):

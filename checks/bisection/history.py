@@ -210,7 +210,7 @@ def difference(name, old, new):
     if len(old) == len(new) == 1 and ", " in old[0] + new[0]:
         items = [text.split(", ") for text in (old[0], new[0])]
         old, new = (
-            [", ".join(item for item in mine if item not in theirs) or "without"]
+            [", ".join(item for item in mine if item not in theirs) or "none"]
             for mine, theirs in (items, items[::-1])
         )
     return Change(name, *(" | ".join(texts) or "not recorded" for texts in (old, new)))

@@ -510,7 +510,12 @@ def _session_sections(latest, styles):
         Section("npar", "NPAR", LEADS["npar"], charts.npar_curves(cases, styles)),
         Section("layouts", "Hybrid layouts", LEADS["layouts"], charts.hybrids(cases, styles)),
         Section("shares", "Communication", LEADS["shares"], charts.shares(cases)),
-        Section("sweeps", "Message sizes", LEADS["sweeps"], charts.sweeps(latest, styles)),
+        Section(
+            "sweeps",
+            "Message sizes",
+            LEADS["sweeps"],
+            charts.sweeps(charts.measured(latest), styles),
+        ),
     ]
 
 

@@ -465,6 +465,18 @@ def test_cases_that_ran_several_times_count_as_their_median():
     assert group.table.rows == [["cnt40", "mpi 2x1", "2", "12 ms", "12 ms"]]
 
 
+def test_message_sizes_of_repeated_runs_are_one_curve():
+    runs = [
+        case(
+            "network", "sweep", "alltoall", metrics={"time_8B": (k, "s"), "time_1KiB": (9 * k, "s")}
+        )
+        for k in (1e-6, 2e-6, 9e-6)
+    ]
+    (group,) = charts.sweeps(charts.measured(runs), report.drawing.Styles(runs))
+    assert group.table.head == ["case", "method", "8 B", "1 KiB"]
+    assert group.table.rows == [["network sweep mpi 2x1", "alltoall", "2 us", "18 us"]]
+
+
 def test_partitions_with_as_many_cores_are_not_mixed():
     cases = [
         case(method=m, partition=f"a:{p}", seconds=s)
