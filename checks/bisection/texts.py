@@ -1,0 +1,139 @@
+"""Numbers, names and tables as people read them in a report."""
+
+import math
+import re
+from dataclasses import dataclass
+
+from bisection.verdict import duration, number
+
+NONE = "\N{EN DASH}"  # where there is no number
+
+
+@dataclass
+class Table:
+    """Rows of text under `head`; `kinds` says of each column how it is shown."""
+
+    head: list[str]
+    kinds: list[str]  # text | num | verdict | against | code | small
+    rows: list[list[str]]
+    note: str = ""  # what was left out
+
+
+def cut(rows, limit, what="rows"):
+    """The first rows, and a sentence about the others."""
+    rows = list(rows)
+    left = len(rows) - limit
+    return rows[:limit], f"{left:,} more {what} are not listed." if left > 0 else ""
+
+
+def finite(value):
+    """Whether it is a number that can be drawn."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def plain(text):
+    """Text without what XML and terminals take amiss: control characters, lone surrogates."""
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", str(text))
+    return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", " ", text)
+
+
+def short(text, limit=300):
+    """Text of at most `limit` characters."""
+    text = plain(text)
+    return text if len(text) <= limit else text[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def amount(value, unit):
+    """A value as a person says it: 118 us, 13%, 7.31 M atom-steps/s."""
+    if not finite(value):
+        return NONE
+    if unit == "s":
+        return duration(value) if value > 0 else f"{value:.3g} s"
+    if unit == "share":
+        return f"{100 * value:.3g}%"
+    if unit in ("", "ratio"):
+        return number(value)
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= max(factor, 1e4):
+            return f"{value / factor:.3g} {prefix}{_gap(unit)}"
+    return f"{value:.4g} {unit}"
+
+
+def _gap(unit):
+    """A prefix goes before B/s and flop/s, and stands alone before words."""
+    return unit if re.match(r"(B|flops?|it|Hz)(/s)?$", unit) else f" {unit}"
+
+
+def scaled(high, unit):
+    """Factor and words that make numbers up to `high` short."""
+    choices = {
+        "s": ((1, "time in s"), (1e3, "time in ms"), (1e6, "time in us"), (1e9, "time in ns")),
+        "B/s": ((1e-9, "GB/s"), (1e-6, "MB/s"), (1e-3, "kB/s"), (1, "B/s")),
+    }.get(unit, ((1.0, unit),))
+    return next((choice for choice in choices if high * choice[0] >= 1), choices[-1])
+
+
+def times(ratio):
+    """A ratio as text."""
+    return number(ratio) if finite(ratio) else NONE
+
+
+def interval(low, high):
+    """An interval as text, "" if neither end is known."""
+    if not finite(low) and not finite(high):
+        return ""
+    return f"[{times(low)}, {times(high)}]"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A geometry, taken apart."""
+
+    nodes: int
+    ranks_per_node: int
+    threads: int
+
+    @property
+    def ranks(self):
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def cores(self):
+        return self.ranks * self.threads
+
+
+def shape(geometry):
+    """The Shape of "[nodes x] ranks a node x threads a rank"; None if the text is not one."""
+    parts = (geometry or "").split("x")
+    if len(parts) not in (2, 3) or not all(re.fullmatch("[0-9]{1,7}", part) for part in parts):
+        return None
+    numbers = [int(part) for part in parts]
+    return Shape(*numbers) if len(numbers) == 3 else Shape(1, *numbers)
+
+
+def plural(count, word):
+    """1 rank, 2 ranks."""
+    return f"{count} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def before_after(before, after):
+    """Both, or one if they are the same, or nothing."""
+    if before == after:
+        return after
+    return f"{before or NONE} \N{RIGHTWARDS ARROW} {after or NONE}"
+
+
+BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def size_of(size):
+    """A number of bytes: 8 B, 64 KiB."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if size >= BYTES[unit]:
+            return f"{size / BYTES[unit]:g} {unit}"
+    return f"{size:g} B"
+
+
+def better_high(unit):
+    """Whether more is better: it is of what is counted by time."""
+    return unit.endswith("/s")
