@@ -107,6 +107,7 @@ class Measured:
             geometry=" | ".join(sorted({kind[0] for kind in self.kinds.get(key, ())})),
             hosts=sorted({host for outcome in outcomes for host in outcome.hosts}),
             software=self.software,
+            disturbed=float(np.mean([o.disturbed for o in outcomes])) if outcomes else 0.0,
         ), jobs
 
 
@@ -213,6 +214,7 @@ def judge_rows(rows, samples):
     names = judge(estimate, low, high, p, margin)
     for i, row in enumerate(open_rows):
         _conclude(row, names[i], (estimate[i], low[i], high[i]), float(p[i]), float(margin[i]))
+        leave_tail(row)
 
 
 def _count(row, was, now):
@@ -313,6 +315,15 @@ def _withhold(row, control):
     if beyond <= 1:
         row.verdict = INCONCLUSIVE
         row.why = f"{change(row)}, but so are the cores alone: {_named(control)} {change(control)}"
+
+
+def leave_tail(row):
+    """Takes back a verdict on the slowest percent of samples where more were others' doing."""
+    share = max(row.before.disturbed, row.after.disturbed)
+    tail = row.metric.startswith("time_p99") and row.verdict in (REGRESSED, IMPROVED)
+    if tail and share > 0.01:
+        row.why = f"{change(row)}, but other processes took the cores in {share:.0%} of the samples"
+        row.verdict = INCONCLUSIVE
 
 
 def look_below(rows):

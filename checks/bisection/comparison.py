@@ -27,6 +27,7 @@ class Side:
     geometry: str = ""  # [nodes x] ranks a node x threads a rank
     hosts: list[str] = field(default_factory=list)
     software: str = ""
+    disturbed: float = 0.0  # share of samples in which other processes took a core, the mean job
 
 
 @dataclass

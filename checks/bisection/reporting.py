@@ -1,6 +1,7 @@
 """`bisection report`: gathers what a report tells and writes it, as HTML and for other programs."""
 
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -89,10 +90,24 @@ def gather(store, sessions, result, verdict, made):
         history=points,
         series=series,
         pairs=pairs(store, sessions),
-        failures=[case for case in cases if case["verdict"] in (FAIL, NOT_MEASURED)],
+        failures=[
+            {**case, "again": again(case, verdict)}
+            for case in cases
+            if case["verdict"] in (FAIL, NOT_MEASURED)
+        ],
         outcome=verdict.get("verdict") or "",
         latest=cases,
     )
+
+
+def again(case, verdict):
+    """The command that runs a case again; of a launch, everything that depends on it."""
+    words = ["bisection", "run", "--tier", verdict["tier"]]
+    words += ["--system", verdict["system"]] if verdict["system"] != "generic" else []
+    words += ["-p", case["environ"]] if case["environ"] != "system" else []
+    if case["fixture"]:
+        return shlex.join([*words, "-n", f"layout={case['layout']}%launch.case={case['case']}$"])
+    return shlex.join([*words, "-n", f"/{case['hash']}"])
 
 
 def _verdict_of(session):

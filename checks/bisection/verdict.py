@@ -69,6 +69,7 @@ class Case:
     folders: list[str]  # where ReFrame left its files
     files: str = ""  # where they are kept
     ran: bool = True  # False: the run stopped before it
+    hosts: list[str] = field(default_factory=list)
     metrics: list[Metric] = field(default_factory=list)
 
     @property
@@ -302,6 +303,7 @@ def _case(entry, entries, reasons, end):
         cause=cause,
         disturbed=entry.get("disturbed") or 0.0,
         remark=entry.get("remark") or "",
+        hosts=entry.get("hosts") or (entry.get("job_nodelist") or [] if entry["fixture"] else []),
         folders=[entry[name] for name in ("outputdir", "stagedir") if entry.get(name)],
         metrics=metrics,
         **text,

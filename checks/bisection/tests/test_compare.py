@@ -449,6 +449,17 @@ def test_disturbed_jobs_are_left_out(rng, compared):
     assert "other processes had the cores in 80% of the samples" in found.why
 
 
+@pytest.mark.parametrize(("share", "verdict"), [(0.0, c.REGRESSED), (0.05, c.INCONCLUSIVE)])
+def test_the_slowest_percent_may_be_the_neighbours_doing(rng, compared, share, verdict):
+    def tail(ratio, first):
+        return [
+            (session(first + i), [case(metrics={"time_p99": float(t)}, disturbed=share)])
+            for i, t in enumerate(times(rng, ratio))
+        ]
+
+    assert row(compared(tail(1, 0), tail(3, 50)), metric="time_p99").verdict == verdict
+
+
 def test_shares_are_context(rng, compared):
     def shared(share, first):
         metrics = {"time": 1e-3, "exchange_share": [share, "share", "lower"]}
