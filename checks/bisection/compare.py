@@ -54,6 +54,7 @@ EXIT = {REGRESSED: 1, MISSING: 3, NOT_MEASURED: 3, INCONCLUSIVE: 3, NEW: 3, IMPR
 FAIL_ON = (REGRESSED, MISSING, NOT_MEASURED)
 USAGE = 2
 SUSPECT = 4  # standard deviations from what earlier sessions showed
+HUGE = 700  # a logarithm whose exponential is still a number
 
 
 # ---- samples to rows ----
@@ -82,9 +83,13 @@ class Measured:
                 unmeasured.add((outcome.session, outcome.test, outcome.run))
         self.found = defaultdict(list)  # key -> (session, run, value)
         self.kinds = defaultdict(set)  # key -> (geometry, unit, better, control)
+        self.elsewhere = set()  # identities of tests with numbers that are not compared
         for session, test, metric, run, value in store.samples(sessions).tolist():
             about, what = tests[test], metrics[metric]
-            if about.pair:
+            usable = value == value and (session, test, run) not in unmeasured
+            if usable and (about.pair or what.unit in CONTEXT):
+                self.elsewhere.add(about.identity)
+            if about.pair or POINT.sub("", what.name) == f"ratio_{about.method}":  # to itself
                 continue
             key = (*about.identity, what.name)
             self.kinds[key].add((about.geometry, what.unit, what.better, about.control))
@@ -99,10 +104,10 @@ class Measured:
             if value == value and (value > 0 or unit in COUNTED):
                 jobs[session].append(value)
         outcomes = self.outcomes.get(key[:-1], ())
-        values = [value for found in jobs.values() for value in found]
+        values = [float(np.median(found)) for found in jobs.values()]
         return Side(
             sessions=len(jobs),
-            jobs=len(values),
+            jobs=sum(map(len, jobs.values())),
             median=float(np.median(values)) if values else None,
             geometry=" | ".join(sorted({kind[0] for kind in self.kinds.get(key, ())})),
             hosts=sorted({host for outcome in outcomes for host in outcome.hosts}),
@@ -143,8 +148,15 @@ def rows_of(before, after, name=None):
 
 
 def _without_metrics(before, after):
-    """Tests that have outcomes on a side and metrics on none: a row each, so that none vanishes."""
-    known = {key[:-1] for side in (before, after) for key in side.kinds}
+    """Tests that have outcomes on a side and no metric to compare on any, nor another number after:
+    a row each, so that none vanishes."""
+    known = {
+        key[:-1]
+        for side in (before, after)
+        for key, kinds in side.kinds.items()
+        if {unit for _, unit, *_ in kinds} - set(CONTEXT)
+    }
+    known |= after.elsewhere
     return [(*key, "") for side in (before, after) for key in side.outcomes if key not in known]
 
 
@@ -193,7 +205,7 @@ def judge_rows(rows, samples):
             continue
         units, row.scope = _units(*samples[index])
         groups[len(units[0]), len(units[1])].append((index, units))
-    open_rows, chances, found = [], [], []
+    open_rows, chances, found, constant = [], [], [], []
     for members in groups.values():
         sign = np.array([1 if rows[i].better == "lower" else -1 for i, _ in members])
         before, after = (np.log([units[side] for _, units in members]) for side in (0, 1))
@@ -203,6 +215,7 @@ def judge_rows(rows, samples):
         chances.append(chance(*costs))
         found.append((estimate, low, high, margins(sigma)))
         open_rows += [rows[i] for i, _ in members]
+        constant += np.any([np.ptp(side, axis=1) < 1e-12 for side in costs], axis=0).tolist()
         for (i, _), side_before, side_after in zip(
             members, spread(before), spread(after), strict=True
         ):
@@ -214,6 +227,9 @@ def judge_rows(rows, samples):
     names = judge(estimate, low, high, p, margin)
     for i, row in enumerate(open_rows):
         _conclude(row, names[i], (estimate[i], low[i], high[i]), float(p[i]), float(margin[i]))
+        if row.verdict == UNCHANGED and constant[i]:
+            row.verdict = INCONCLUSIVE
+            row.why = "all samples are the same number: nothing to judge by"
         leave_tail(row)
 
 
@@ -224,11 +240,11 @@ def _count(row, was, now):
         row.verdict, row.why = INCONCLUSIVE, "a count that differs from run to run"
         return
     (old,), (new,) = left, right
-    row.scope, row.ratio = MACHINE, new / old if old else None
+    row.scope, row.ratio = MACHINE, new / old if old and new else None
     row.low = row.high = row.ratio
     worse = new > old if row.better == "lower" else new < old
     row.verdict = UNCHANGED if new == old else REGRESSED if worse else IMPROVED
-    row.why = "" if new == old else f"{old:g} is now {new:g}"
+    row.why = "" if new == old else f"{old:.15g} is now {new:.15g}"
 
 
 def _units(was, now):
@@ -244,7 +260,7 @@ def _units(was, now):
 
 def _conclude(row, name, cost, p, margin):
     sign = 1 if row.better == "lower" else -1
-    values = [math.exp(sign * part) for part in cost]
+    values = [math.exp(min(max(sign * part, -HUGE), HUGE)) for part in cost]
     row.ratio, row.low, row.high = values[0], *sorted(values[1:])
     row.p, row.verdict = p, name
     few = min(row.before.sessions, row.after.sessions)
@@ -256,21 +272,22 @@ def _conclude(row, name, cost, p, margin):
             row.why = (
                 f"{row.before.sessions} and {row.after.sessions} sessions; {FEWEST} are needed"
             )
+        elif max(row.before.jobs, row.after.jobs) > 1:
+            row.why = f"{row.before.jobs} and {row.after.jobs} jobs; {FEWEST} are needed"
         _compare_with_past(row, cost[0], margin)
-    elif not (row.before.spread or row.after.spread):
-        row.verdict, row.why = INCONCLUSIVE, "all samples are the same number: nothing to judge by"
     elif row.verdict == INCONCLUSIVE:
-        sure = p <= FALSE_DISCOVERIES
-        row.why = (
-            "the interval holds both no effect and one that counts"
-            if not sure
-            else f"an effect, but under the {math.expm1(margin):.0%} that counts"
-        )
+        _, low, high = cost
+        if p > FALSE_DISCOVERIES or low <= 0 <= high:
+            row.why = "the interval holds both no effect and one that counts"
+            if low > 0 or high < 0:
+                row.why = "not sure enough among so many metrics"
+        else:
+            row.why = f"an effect, but under the {math.expm1(margin):.0%} that counts"
 
 
 def _compare_with_past(row, cost, margin):
     """One night cannot be judged by itself; that it is unlike all before is told."""
-    enough = row.before.sessions >= 8 and row.after.sessions >= 1 and row.before.spread
+    enough = row.before.sessions >= 8 and row.after.sessions >= 1
     if enough and abs(cost) > max(margin, SUSPECT * row.before.spread):
         row.suspect = True
         row.why += f"; but outside of what {row.before.sessions} earlier ones showed"
@@ -279,26 +296,42 @@ def _compare_with_past(row, cost, margin):
 # ---- the control, and the A/A run ----
 
 
-def withhold(rows):
-    """Takes back verdicts on times that a drift of the cores alone would explain. Returns what the
-    controls did, "" if nothing."""
-    moved = {}
+def withhold(rows, named=None):
+    """Takes back verdicts on times that a drift of the cores alone would explain: as the controls
+    of the same launch saw it; of the partition, where the launch has none; or those that the
+    pattern `named` names. Returns what the controls did, "" if nothing."""
+    moved, known = {}, set()
     for row in rows:
-        known = row.control and row.verdict != MISSING and row.low is not None
-        if known and (row.low > 1 or row.high < 1) and abs(math.log(row.ratio)) > MARGIN / 2:
-            place = (row.system, row.partition)
-            if place not in moved or _size(row) > _size(moved[place]):
-                moved[place] = row
+        if not row.control or row.low is None or row.p is None:
+            continue
+        places = [(row.system, row.partition)]
+        if not (named and named.search(f"{row.test} {row.metric}")):
+            places.append(_launch(row))
+            known.add(_launch(row))
+        sure = row.p <= FALSE_DISCOVERIES and (row.low > 1 or row.high < 1)
+        if sure and _size(row) > MARGIN / 2:
+            for place in places:
+                if place not in moved or _size(row) > _size(moved[place]):
+                    moved[place] = row
+            if len(places) == 1:
+                moved[row.system, row.partition, "named"] = moved[places[0]]
     for row in rows:
-        control = moved.get((row.system, row.partition))
+        place = (row.system, row.partition)
+        own = moved.get(_launch(row)) if _launch(row) in known else moved.get(place)
+        control = own or moved.get((*place, "named"))
         changed = row.verdict in (REGRESSED, IMPROVED)
         if control and row.absolute and changed and not row.control:
             _withhold(row, control)
     return "; ".join(
         f"the cores of {row.system}:{row.partition} are not as they were: {_named(row)} "
         f"({row.test}), which does not communicate, is {change(row)}"
-        for row in moved.values()
+        for place, row in moved.items()
+        if len(place) == 2
     )
+
+
+def _launch(row):
+    return row.identity[:-1]
 
 
 def _size(row):
@@ -311,19 +344,25 @@ def _named(row):
 
 def _withhold(row, control):
     (low, high), (least, most) = row.costs, control.costs
-    beyond = low / most if row.verdict == REGRESSED else least / high
-    if beyond <= 1:
+    beyond = low > most if row.verdict == REGRESSED else high < least
+    if not beyond:
         row.verdict = INCONCLUSIVE
         row.why = f"{change(row)}, but so are the cores alone: {_named(control)} {change(control)}"
 
 
 def leave_tail(row):
-    """Takes back a verdict on the slowest percent of samples where more were others' doing."""
+    """Takes back a verdict on the slowest percent of samples where it may be others' doing: more
+    samples than these were disturbed, or there is one session a side and neighbours come and go."""
     share = max(row.before.disturbed, row.after.disturbed)
-    tail = row.metric.startswith("time_p99") and row.verdict in (REGRESSED, IMPROVED)
-    if tail and share > 0.01:
+    if not row.metric.startswith("time_p99") or row.verdict not in (REGRESSED, IMPROVED):
+        return
+    if share > 0.01:
         row.why = f"{change(row)}, but other processes took the cores in {share:.0%} of the samples"
-        row.verdict = INCONCLUSIVE
+    elif row.scope == SESSIONS:
+        row.why = f"{change(row)}, but the slowest percent is judged between sessions only"
+    else:
+        return
+    row.verdict = INCONCLUSIVE
 
 
 def look_below(rows):
@@ -334,7 +373,12 @@ def look_below(rows):
             continue
         point = POINT.search(row.metric)
         own = times.get((*row.identity, f"time{point[0] if point else ''}"))
-        if own and math.log(own.worse) / math.log(row.worse) < 0.5:
+        if not own:
+            continue
+        # Where nights vary more than the ratio changed, the time itself does not tell.
+        (low, high), (least, most) = own.costs, row.costs
+        apart = high < least if row.verdict == REGRESSED else low > most
+        if apart and math.log(own.worse) / math.log(row.worse) < 0.5:
             row.verdict = INCONCLUSIVE
             row.why = (
                 f"{change(row)}, by what it is compared with: the time itself is {change(own)}"
@@ -368,7 +412,7 @@ def compare(store, before, after, expected=None, aa=(), control=None, name=None,
     noisy, words = own_noise(store, before, aa)
     for row in rows:
         if row.key in noisy and row.verdict in (REGRESSED, IMPROVED):
-            row.why = f"{change(row)}, but {words} differ too"
+            row.why = f"{change(row)}, but it moves by itself: {words}"
             row.verdict = INCONCLUSIVE
     drift = withhold(rows) if expected is None else ""
     if not drift:
@@ -377,8 +421,8 @@ def compare(store, before, after, expected=None, aa=(), control=None, name=None,
         set_against(rows, expected)
     rows.sort(key=_order)
     unsafe = [drift] if drift else []
-    if noisy:
-        unsafe.append(f"{words} differ in {len(noisy)} metrics, though nothing was changed")
+    if len(noisy) > FALSE_DISCOVERIES * len(rows):
+        unsafe.append(f"{words}: {len(noisy)} metrics differ, though nothing was changed")
     result = Comparison(
         before=[_about(session) for session in before],
         after=[_about(session) for session in after],
@@ -397,6 +441,10 @@ def compare(store, before, after, expected=None, aa=(), control=None, name=None,
     )
     result.rerun = rerun(result)
     result.advice = advice(result, words)
+    if noisy:
+        result.advice.append(
+            f"{len(noisy)} metrics moved by themselves, and are not judged: {words}"
+        )
     result.sentence = sentence(result)
     failing = [EXIT[v] for v in fail_on if result.count(v)]
     if BELOW in fail_on and any(row.against == BELOW for row in rows):

@@ -31,9 +31,8 @@ class Side:
 
 
 @dataclass
-class Row:
-    """One metric of one test on both sides. `ratio` is after over before, of values as measured;
-    `low` and `high` bound it; all None where there is none."""
+class Measure:
+    """A metric of a test, where it runs."""
 
     system: str
     partition: str
@@ -45,6 +44,33 @@ class Row:
     metric: str
     unit: str
     better: str  # lower | higher
+
+    @property
+    def identity(self):
+        """The test, as stored."""
+        place = (self.system, self.partition, self.environ)
+        return (*place, self.check, self.case, self.layout, self.method)
+
+    @property
+    def key(self):
+        return (*self.identity, self.metric)
+
+    @property
+    def test(self):
+        """What identifies the test, for people."""
+        return " ".join(w for w in (self.check, self.case, self.layout, self.method) if w)
+
+    @property
+    def absolute(self):
+        """Whether it is a time or a rate: what a slower clock changes by itself."""
+        return self.unit == "s" or self.unit.endswith("/s")
+
+
+@dataclass
+class Row(Measure):
+    """One metric of one test on both sides. `ratio` is after over before, of values as measured;
+    `low` and `high` bound it; all None where there is none."""
+
     control: bool  # measures the cores alone
     before: Side
     after: Side
@@ -61,31 +87,11 @@ class Row:
     explained: str = ""  # whether a faster network explains `against`
 
     @property
-    def identity(self):
-        """The test, as stored."""
-        place = (self.system, self.partition, self.environ)
-        return (*place, self.check, self.case, self.layout, self.method)
-
-    @property
-    def key(self):
-        return (*self.identity, self.metric)
-
-    @property
-    def absolute(self):
-        """Whether it is a time or a rate: what a slower clock changes by itself."""
-        return self.unit == "s" or self.unit.endswith("/s")
-
-    @property
     def costs(self):
         """(low, high) of `worse`; None without an interval."""
         if self.low is None:
             return None
         return (self.low, self.high) if self.better == "lower" else (1 / self.high, 1 / self.low)
-
-    @property
-    def test(self):
-        """What identifies the test, for people."""
-        return " ".join(w for w in (self.check, self.case, self.layout, self.method) if w)
 
     @property
     def worse(self):
@@ -125,19 +131,9 @@ class Change:
 
 
 @dataclass
-class ChangePoint:
+class ChangePoint(Measure):
     """Where a metric's history has a step."""
 
-    system: str
-    partition: str
-    environ: str
-    check: str
-    case: str
-    layout: str
-    method: str
-    metric: str
-    unit: str
-    better: str
     session: str  # the first on the new level
     at: float  # its start, Unix time
     ratio: float  # new level over old, of values as measured
@@ -148,19 +144,9 @@ class ChangePoint:
 
 
 @dataclass
-class Series:
+class Series(Measure):
     """A metric's history, for a sparkline."""
 
-    system: str
-    partition: str
-    environ: str
-    check: str
-    case: str
-    layout: str
-    method: str
-    metric: str
-    unit: str
-    better: str
     times: list[float]  # Unix time of each session
     values: list[float]
     points: list[int] = field(default_factory=list)  # indices where a new level begins

@@ -271,7 +271,7 @@ def _of_session(points):
     points = sorted(points, key=lambda p: (p.verdict != REGRESSED, -abs(math.log(p.ratio))))
     cells = [
         [
-            " ".join(w for w in (p.check, p.case, p.layout, p.method) if w),
+            p.test,
             p.metric,
             f"x{p.ratio:.3g}",
             "worse" if p.verdict == REGRESSED else "better",

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bisection import charts, drawing
 from bisection.comparison import (
+    BELOW,
     IMPROVED,
     INCONCLUSIVE,
     MISSING,
@@ -99,7 +100,9 @@ def headline(report):
     unmeasured = max(counts[NOT_MEASURED], failed[NOT_MEASURED])
     parts += [f"{counts[word]} {word}" for word in (REGRESSED, MISSING) if counts[word]]
     parts += [f"{unmeasured} not measured"] if unmeasured else []
-    state = BAD if failed[FAIL] or counts[REGRESSED] else UNMEASURED
+    below = sum(row.against == BELOW for row in rows)
+    parts += [f"{below} below the expected {comparison.expected:g}"] if below else []
+    state = BAD if failed[FAIL] or counts[REGRESSED] or below else UNMEASURED
     if not parts:
         state, parts = _nothing_wrong(report, counts)
     words = ", ".join(parts)
@@ -125,6 +128,9 @@ def _nothing_wrong(report, counts):
         found = [f"{counts[word]} {word}" for word in (INCONCLUSIVE, NEW) if counts[word]]
         return UNCERTAIN, [f"{'Nothing judged:' if len(found) > 1 else 'All'} {', '.join(found)}"]
     more = [f"{counts[word]} {word}" for word in (IMPROVED, INCONCLUSIVE) if counts[word]]
+    suspect = sum(row.suspect for row in report.comparison.rows)
+    if suspect:
+        return UNCERTAIN, [f"{suspect} unlike all earlier sessions", "nothing proven", *more]
     return GOOD, ["Nothing regressed", *more]
 
 

@@ -74,8 +74,7 @@ def gather(store, sessions, result, verdict, made):
     past = [s for s in everything if s.start <= sessions[-1].start][-PAST:]
     found = histories(store, past)
     points, series = changes_of(found, past)
-    drawn = {(s.system, s.partition, s.environ, s.check, s.case, s.layout, s.method, s.metric)
-             for s in series}  # fmt: skip
+    drawn = {one.key for one in series}
     series += [
         series_of(test, metric, indices, values, past)
         for test, metric, indices, values in found

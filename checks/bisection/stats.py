@@ -17,6 +17,7 @@ MARGIN = 0.05  # a smaller effect is of no interest
 NOISE_MARGIN = 1.0  # nor is one smaller than this many standard deviations between samples
 FALSE_DISCOVERIES = 0.05  # expected share of wrong verdicts among those of one table
 FEWEST = 5  # samples a side: with four, no difference reaches the confidence
+PAIRS = 4_000_000  # differences in memory at a time
 
 
 @functools.cache
@@ -46,13 +47,18 @@ def shift(before, after, confidence=CONFIDENCE):
     """The Hodges-Lehmann estimate of after - before and its exact interval: (estimate, low, high),
     each [metrics]. An interval that so few samples cannot give is infinite."""
     n, m = before.shape[1], after.shape[1]
-    pairs = (after[:, :, None] - before[:, None, :]).reshape(len(before), n * m)
-    pairs.sort(axis=1)
     cut = rank_cut(min(n, m), max(n, m), confidence)
-    if cut == 0:
-        infinite = np.full(len(before), math.inf)
-        return np.median(pairs, axis=1), -infinite, infinite
-    return np.median(pairs, axis=1), pairs[:, cut - 1], pairs[:, n * m - cut]
+    low, middle, high = cut - 1, (n * m - 1) // 2, n * m - cut
+    found = np.empty((3, len(before)))
+    step = max(1, PAIRS // (n * m))  # metrics at a time
+    for first in range(0, len(before), step):
+        here = slice(first, first + step)
+        pairs = (after[here, :, None] - before[here, None, :]).reshape(-1, n * m)
+        wanted = {middle, n * m // 2} | ({low, high} if cut else set())
+        pairs.partition(sorted(wanted), axis=1)
+        found[0, here] = (pairs[:, middle] + pairs[:, n * m // 2]) / 2
+        found[1:, here] = pairs[:, [low, high]].T if cut else [[-math.inf], [math.inf]]
+    return tuple(found)
 
 
 def spread(*sides):
@@ -91,10 +97,12 @@ def margins(sigma):
 
 
 def judge(estimate, low, high, p, margin):
-    """Verdicts [metrics] on costs, larger is worse; `p` is already controlled."""
+    """Verdicts [metrics] on costs, larger is worse; `p` is already controlled. An effect that is
+    sure and of interest is not called unchanged because nights vary by more than it."""
     found = np.full(len(estimate), INCONCLUSIVE, dtype=object)
-    sure = p <= FALSE_DISCOVERIES
-    found[(low > -margin) & (high < margin)] = UNCHANGED
-    found[sure & (low > 0) & (estimate >= margin)] = REGRESSED
-    found[sure & (high < 0) & (estimate <= -margin)] = IMPROVED
+    sure, least = p <= FALSE_DISCOVERIES, math.log1p(MARGIN)
+    effect = sure & ((low > 0) | (high < 0)) & (np.abs(estimate) >= least)
+    found[(low > -margin) & (high < margin) & ~effect] = UNCHANGED
+    found[sure & (low > 0) & ((estimate >= margin) | (low >= least))] = REGRESSED
+    found[sure & (high < 0) & ((estimate <= -margin) | (high <= -least))] = IMPROVED
     return found

@@ -12,24 +12,30 @@ can be made again. A sample file is JSON lines, which any tool may write:
 
 The first line is a session, the others are its test cases until the next session. Of a session,
 `session` and `start` (Unix time) must be there, of a test case `check` and `metrics`; a metric is
-[value or null, unit, "lower" or "higher", whichever is better]. `control` marks what measures the
-cores alone; "pair": ["n1", "n2"] in a test case says that it is of two nodes.
+[value or null, unit, "lower" or "higher", whichever is better]. `run` tells the jobs of one test in
+one session apart; equal ones are counted on. `control` marks what measures the cores alone;
+"pair": ["n1", "n2"] in a test case says that it is of two nodes. A session stands once in a file.
 """
 
 import contextlib
 import json
-import math
 import os
 import sqlite3
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from bisection import verdict as verdicts
 
 SCHEMA, VERSION = "bisection-samples", 1
 DATABASE_VERSION = 1
+LAST = 2**37  # s: no session starts later
+RUNS = 2**20  # of one test in one session
+# What is raised for a report that is none.
+BAD_REPORT = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 SPOOLED = "samples.jsonl"  # in a results folder
 TIMEOUT = 60  # s to wait for another writer
 
@@ -125,6 +131,9 @@ def of_report(report, tags=None):
         "tags": {**extras, **(tags or {})},
         "facts": _facts(report),
     }
+    for name in ("session", "start"):
+        if not OF_SESSION[name](session[name]):
+            raise ValueError(f"{name} is {session[name]!r}")
     return session, [line for run in report["runs"] for line in _cases(run, report)]
 
 
@@ -134,7 +143,8 @@ def _cases(run, report):
     for case, entry in zip(judged, run["testcases"], strict=True):
         case.disturbed = shares.get(case.launch, 0.0)
         if case.fixture:
-            yield from _controls(case, entry)
+            # Of a launch that was placed wrongly no time counts, that of the cores alone neither.
+            yield from _controls(case, entry) if case.verdict == verdicts.PASS else ()
         elif case.verdict != verdicts.NOT_APPLICABLE:
             higher = entry.get("higher") or []
             metrics = {
@@ -193,8 +203,7 @@ def _facts(report):
 
 
 def _finite(value):
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value if number and math.isfinite(value) else None
+    return value if _number(value, -sys.float_info.max, sys.float_info.max) else None
 
 
 # ---- sample files ----
@@ -212,13 +221,15 @@ def write_samples(path, session, cases):
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise StoreError(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def read_samples(path):
     """Yields (session, cases) of a sample file; StoreError names the line that is wrong."""
-    session, cases = None, []
+    session, cases, seen = None, [], set()
     try:
         with open(path, encoding="utf-8") as file:
             for number, text in enumerate(file, 1):
@@ -228,6 +239,9 @@ def read_samples(path):
                 if "schema" in line:
                     if session:
                         yield session, cases
+                    if line["session"] in seen:
+                        raise StoreError(f"{path}:{number}: session {line['session']} again")
+                    seen.add(line["session"])
                     session, cases = line, []
                 elif session is None:
                     raise StoreError(f"{path}:{number}: a test case before any session")
@@ -253,22 +267,64 @@ def contents(path):
         if report is None:
             raise StoreError(f"there is no {source}")
         return [of_report(report)]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"{source}: not a report of ReFrame: {error}") from None
+    except BAD_REPORT as error:
+        raise StoreError(f"{source}: not a report of ReFrame: {_told(error)}") from None
+
+
+def _told(error):
+    return f"no {error}" if isinstance(error, KeyError) else str(error)
+
+
+def _texts(value):
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)
+
+
+def _named_texts(value):
+    return isinstance(value, dict) and all(isinstance(part, str) for part in value.values())
+
+
+def _number(value, low, high):
+    """Whether `value` is a number in [low, high]; NaN is not."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and low <= value <= high
+
+
+# What a line may hold: field -> whether a value is allowed. The first two must be there.
+OF_SESSION = {
+    "session": lambda value: isinstance(value, str) and value != "",
+    "start": lambda value: _number(value, 0, LAST),
+    "tags": _named_texts,
+    "facts": _named_texts,
+}
+OF_CASE = {
+    "check": lambda value: isinstance(value, str) and value != "",
+    "metrics": lambda value: isinstance(value, dict),
+    "run": lambda value: _number(value, 0, RUNS - 1) and value == int(value),
+    "disturbed": lambda value: _number(value, 0, 1),
+    "hosts": _texts,
+    "pair": lambda value: _texts(value) and len(value) in (0, 2),
+    "control": lambda value: isinstance(value, bool),
+    **dict.fromkeys(
+        (
+            *("case", "layout", "method", "system", "partition", "environ", "geometry"),
+            *("verdict", "cause", "again"),
+        ),
+        lambda value: isinstance(value, str),
+    ),
+}
 
 
 def _parsed(text, where):
     try:
         line = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise StoreError(f"{where}: not JSON, or cut short: {text.strip()[:40]}") from None
     if not isinstance(line, dict):
         raise StoreError(f"{where}: not an object")
-    wanted = {"session": str, "start": (int, float)} if "schema" in line else {}
-    wanted = wanted or {"check": str, "metrics": dict}
-    for key, kind in wanted.items():
-        if not isinstance(line.get(key), kind) or isinstance(line.get(key), bool):
-            raise StoreError(f"{where}: {key} is {json.dumps(line.get(key))}")
+    fields = OF_SESSION if "schema" in line else OF_CASE
+    for index, (key, allowed) in enumerate(fields.items()):
+        if (index < 2 or line.get(key) is not None) and not allowed(line.get(key)):
+            raise StoreError(f"{where}: {key} is {json.dumps(line.get(key))[:60]}")
     if "schema" in line:
         if line["schema"] != SCHEMA or line.get("version") != VERSION:
             raise StoreError(
@@ -281,7 +337,8 @@ def _parsed(text, where):
             raise StoreError(f"{where}: metric {name} is not [value, unit, better]")
         if metric[2] not in ("lower", "higher"):
             raise StoreError(f"{where}: metric {name}: {metric[2]!r} is not lower or higher")
-        if metric[0] is not None and not isinstance(metric[0], (int, float)):
+        number = isinstance(metric[0], (int, float)) and not isinstance(metric[0], bool)
+        if metric[0] is not None and not number:
             raise StoreError(f"{where}: metric {name}: {json.dumps(metric[0])} is not a number")
     return line
 
@@ -364,16 +421,20 @@ class Store:
         run = self.connection.execute
         text = [json.dumps(session.get(name) or {}, sort_keys=True) for name in ("tags", "facts")]
         done = run(
-            "INSERT OR IGNORE INTO sessions(uuid, start, tags, facts) VALUES(?, ?, ?, ?)",
+            "INSERT INTO sessions(uuid, start, tags, facts) VALUES(?, ?, ?, ?) "
+            "ON CONFLICT(uuid) DO NOTHING",
             (session["session"], session["start"], *text),
         )
         if not done.rowcount:
             return False
         number, tests, metrics = done.lastrowid, {}, {}
-        outcomes, samples = [], []
+        outcomes, samples, turns = [], [], set()
         for case in cases:
             test = self._id("tests", _test(case), tests)
-            turn = case.get("run") or 0
+            turn = int(case.get("run") or 0)
+            while (test, turn) in turns:  # a test that was repeated, each time as a job of its own
+                turn += 1
+            turns.add((test, turn))
             outcomes.append(
                 (
                     *(number, test, turn, case.get("verdict") or verdicts.PASS),
@@ -385,7 +446,7 @@ class Store:
                 metric = self._id("metrics", Metric(name, unit, better), metrics)
                 samples.append((number, test, metric, turn, _finite(value)))
         many = self.connection.executemany
-        many("INSERT OR IGNORE INTO outcomes VALUES(?, ?, ?, ?, ?, ?, ?, ?)", outcomes)
+        many("INSERT INTO outcomes VALUES(?, ?, ?, ?, ?, ?, ?, ?)", outcomes)
         many("INSERT OR IGNORE INTO samples VALUES(?, ?, ?, ?, ?)", samples)
         return True
 
@@ -409,7 +470,10 @@ class Store:
             rows = self.connection.execute(
                 "SELECT uuid, start, tags, facts, id FROM sessions ORDER BY start, id"
             ).fetchall()
-        return [Session(u, start, json.loads(t), json.loads(f), i) for u, start, t, f, i in rows]
+        try:
+            return [Session(u, float(s), json.loads(t), json.loads(f), i) for u, s, t, f, i in rows]
+        except ValueError:
+            raise BrokenStore(f"{self.path}: a session's tags or facts are damaged") from None
 
     def count(self):
         """How many sessions there are."""
@@ -498,62 +562,93 @@ def opened(home):
 
 def synchronise(store, home):
     """Stores what ReFrame's database and the results folders have and the store has not. Returns
-    how many sessions that were."""
+    how many sessions that were; what cannot be read is told when all else is stored."""
     known = {session.uuid for session in store.sessions()}
-    added = 0
+    added, fault = 0, None
     for path in sorted((Path(home) / "results").glob(f"*/{SPOOLED}")):
-        uuid = _first_session(path)
-        if uuid in known:
+        if _first_session(path) in known:
             continue
-        found = list(read_samples(path))
+        try:
+            found = list(read_samples(path))
+        except StoreError as error:
+            fault = fault or error
+            continue
         added += store.add(found)
         known |= {session["session"] for session, _ in found}
     for session, cases in recorded(record(home), known):
         added += store.add([(session, cases)])
+    if fault:
+        raise fault
     return added
 
 
 def _first_session(path):
-    with open(path, encoding="utf-8") as file:
-        line = file.readline()
-    with contextlib.suppress(ValueError, AttributeError):
-        return json.loads(line).get("session")
-    return None
+    """The identifier of a sample file's first session; None if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.loads(file.readline()).get("session")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None
 
 
 def recorded(path, known=()):
-    """Yields (session, cases) of ReFrame's database, but of the sessions `known`."""
+    """Yields (session, cases) of ReFrame's database, but of the sessions `known`; those that cannot
+    be read are told after the others."""
     if not Path(path).exists():
         return
+    fault = None
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        with contextlib.closing(_existing(path)) as database:
             names = [row[0] for row in database.execute("SELECT uuid FROM sessions")]
             for name in names:
                 if name not in known:
                     query = "SELECT json_blob FROM sessions WHERE uuid = ?"
                     blob = database.execute(query, (name,)).fetchone()[0]
-                    yield of_report(json.loads(blob))
+                    try:
+                        yield of_report(json.loads(blob))
+                    except BAD_REPORT as error:
+                        text = f"{path}: session {name}: not a report of ReFrame: {_told(error)}"
+                        fault = fault or StoreError(text)
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {error}") from None
+    if fault:
+        raise fault
+
+
+def _existing(path):
+    """A connection to a database that must be there. It can be written to, where the file can: what
+    a writer that was killed left half done is then taken back."""
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True, timeout=TIMEOUT)
 
 
 def set_aside(path):
-    """Moves a damaged database out of the way; returns where it is now."""
+    """Moves a damaged database out of the way, with its journal, which a new one would take for its
+    own; returns where it is now. StoreError if it cannot be moved."""
     stamp = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
     aside = Path(path).with_name(f"{Path(path).name}.broken-{stamp}")
-    Path(path).replace(aside)
+    try:
+        for suffix in ("-journal", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
+        with contextlib.suppress(FileNotFoundError):  # another process was first
+            Path(path).replace(aside)
+    except OSError as error:
+        raise StoreError(f"cannot set {path} aside: {error.strerror}") from None
     return aside
 
 
 def damage(path):
-    """What is wrong with an SQLite file, in a clause; "" if nothing, or if there is none."""
-    if not Path(path).exists():
+    """What is wrong with an SQLite file, in a clause; "" if nothing, if there is none, or if it is
+    only out of reach: another process writes to it, or this one may not read it."""
+    path = Path(path)
+    if not path.exists():
         return ""
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        with contextlib.closing(_existing(path)) as database:
             found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.Error as error:
-        return str(error)
+        reached = not path.is_file() or os.access(path, os.R_OK)
+        return str(error) if reached and "locked" not in str(error) else ""
     return "" if found == "ok" else found
 
 

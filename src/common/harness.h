@@ -80,7 +80,7 @@ cJSON *bx_layout_json(const bx_run *run); /* collective; NULL but on rank 0 */
 
 /* host.c: local */
 cJSON *bx_host_json(void);
-cJSON *bx_clock_json(void);  /* takes about a millisecond of computing */
+cJSON *bx_clock_json(void);                /* takes about a millisecond of computing */
 void bx_firmware(char *text, size_t size); /* of this host, "" where nothing is readable */
 double bx_memory_free(void); /* bytes this node can still hand out; infinity if unknown */
 

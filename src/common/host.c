@@ -45,7 +45,8 @@ static void append_line(char *text, size_t size, const char *name, const char *p
     FILE *file = fopen(path, "r");
     if (file && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
-        snprintf(text + strlen(text), size - strlen(text), "%s%s %s", *text ? "; " : "", name, line);
+        snprintf(text + strlen(text), size - strlen(text), "%s%s %s", *text ? "; " : "", name,
+                 line);
     }
     if (file) fclose(file);
 }

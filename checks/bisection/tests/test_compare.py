@@ -460,6 +460,21 @@ def test_the_slowest_percent_may_be_the_neighbours_doing(rng, compared, share, v
     assert row(compared(tail(1, 0), tail(3, 50)), metric="time_p99").verdict == verdict
 
 
+def test_the_slowest_percent_is_judged_between_sessions_only(rng, compared):
+    def tail(ratio, first):
+        values = times(rng, ratio, 10)
+        return [
+            (
+                session(first),
+                [case(metrics={"time_p99": float(t)}, run=i) for i, t in enumerate(values)],
+            )
+        ]
+
+    found = row(compared(tail(1, 0), tail(3, 50)), metric="time_p99")
+    assert found.verdict == c.INCONCLUSIVE
+    assert "judged between sessions only" in found.why
+
+
 def test_shares_are_context(rng, compared):
     def shared(share, first):
         metrics = {"time": 1e-3, "exchange_share": [share, "share", "lower"]}

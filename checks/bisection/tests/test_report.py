@@ -539,6 +539,25 @@ def rows_of(**counts):
             "Nothing regressed, 2 improved, 1 inconclusive",
         ),
         (
+            only(
+                comparison=comparison(
+                    [replace(r, against="below") for r in rows_of(improved=2)], expected=1.31
+                )
+            ),
+            "bad",
+            "2 below the expected 1.31",
+        ),
+        (
+            only(
+                comparison=comparison(
+                    [replace(r, suspect=True) for r in rows_of(inconclusive=2)]
+                    + rows_of(unchanged=1)
+                )
+            ),
+            "uncertain",
+            "2 unlike all earlier sessions, nothing proven, 2 inconclusive",
+        ),
+        (
             only(comparison=comparison(rows_of(regressed=1), unsafe="the control changed")),
             "unsafe",
             "Not to be trusted: 1 regressed",

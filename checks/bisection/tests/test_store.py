@@ -72,6 +72,20 @@ HEAD = '{"schema": "bisection-samples", "version": %s, "session": %s, "start": %
         ('{"schema": "bisection-samples", "version": 1, "session": 3, "start": 1}', "session is 3"),
         ('{"schema": "bisection-samples", "version": 1, "session": "a"}', "start is null"),
         ("[]", ":1: not an object"),
+        ("[" * 100_000, ":1: not JSON, or cut short"),
+        *(
+            (
+                f'{{"schema": "bisection-samples", "version": 1, "session": "a", {more}}}',
+                f":1: {more.rpartition(', ')[2][1:].split(chr(34))[0]} is",
+            )
+            for more in (
+                '"start": NaN',
+                '"start": Infinity',
+                '"start": 1e300',
+                '"start": 1, "tags": [1]',
+                '"start": 1, "facts": {"MPI": 4}',
+            )
+        ),
     ],
 )
 def test_session_line_that_is_none(tmp_path, text, says):
@@ -101,6 +115,47 @@ def test_half_a_file_stores_nothing(tmp_path, file, metrics, says, monkeypatch, 
     assert stores.Store(stores.database(tmp_path)).sessions() == []
 
 
+@pytest.mark.parametrize(
+    "field",
+    ['"run": "x"', '"run": -3', '"disturbed": "x"', '"hosts": "n1"', '"hosts": [1]',
+     '"pair": ["n1"]', '"verdict": [1]', '"cause": 7', '"control": "yes"'],
+)  # fmt: skip
+def test_a_field_of_another_kind_is_told(tmp_path, file, field):
+    with file.open("a") as more:
+        more.write(f'{{"check": "x", "metrics": {{}}, {field}}}\n')
+    name = field.split('"')[1]
+    with pytest.raises(stores.StoreError, match=f"samples.jsonl:4: {name} is"):
+        stores.contents(file)
+
+
+def test_numbers_beyond_all_are_not_measured(tmp_path):
+    made = store(
+        tmp_path / "store.db", [(session(0), [case(metrics={"time": 10**400, "rate": 1e308})])]
+    )
+    values = made.samples()["value"]
+    assert sorted(values == values) == [False, True]
+
+
+def test_a_test_that_was_repeated_is_stored_each_time(tmp_path, file):
+    with file.open("a") as more:
+        for value in (2.5, 3.5):
+            line = {**case(metrics={"time": value}), "run": 0}
+            more.write(json.dumps(line) + "\n")
+    made = store(tmp_path / "store.db", stores.contents(file))
+    rows = made.samples()
+    assert dict(zip(rows["run"].tolist(), rows["value"].tolist(), strict=True)) == {
+        0: 1.5,
+        1: 2.5,
+        2: 3.5,
+    }
+
+
+def test_a_session_that_comes_again_in_a_file_is_told(tmp_path, file):
+    file.write_text(file.read_text() * 2)
+    with pytest.raises(stores.StoreError, match=r"jsonl:4: session 00000001-made-up again"):
+        stores.contents(file)
+
+
 def test_import_twice_is_import_once(tmp_path, file, monkeypatch, capsys):
     assert imported(tmp_path, file, monkeypatch=monkeypatch) == 0
     assert imported(tmp_path, file, monkeypatch=monkeypatch) == 0
@@ -116,7 +171,8 @@ def test_a_file_that_cannot_be_written_is_not_half_there(tmp_path):
         stores.write_samples(tmp_path / "folder" / "no" / "x.jsonl", session(1), [])
     with pytest.raises(ValueError, match="JSON compliant"):
         stores.write_samples(tmp_path / "x.jsonl", session(1), [{"a": float("nan")}])
-    assert not (tmp_path / "x.jsonl").exists()
+    assert list(tmp_path.glob("*x.jsonl*")) == []
+    assert list(tmp_path.glob(".*")) == []
 
 
 # ---- ReFrame's record ----
@@ -167,7 +223,97 @@ def test_controls_and_facts_of_a_launch(tmp_path):
     assert all(c["control"] for c in cases)
 
 
+def test_controls_of_a_launch_that_was_placed_wrongly_do_not_count():
+    launch = report(fixture=True, controls={"clock": 2.9}, perfvalues=None, method="",
+                    result="fail", fail_phase="sanity", fail_reason="INVALID")  # fmt: skip
+    assert stores.of_report(launch)[1] == []
+
+
+@pytest.mark.parametrize("blob", ["{x", "[]", '{"session_info": {}, "runs": []}', "[" * 100_000])
+def test_reframes_session_that_is_damaged_is_named(tmp_path, blob):
+    path = reframes_database(tmp_path)
+    with sqlite3.connect(path) as database:
+        database.execute("INSERT INTO sessions VALUES('bad', ?)", (blob,))
+        row = ("later", json.dumps(report("later")))
+        database.execute("INSERT INTO sessions VALUES(?, ?)", row)
+    database.close()
+    with pytest.raises(stores.StoreError, match="session bad: not a report of ReFrame"):
+        stores.opened(tmp_path)
+    with stores.Store(stores.database(tmp_path)) as made:
+        assert made.count() == 1
+
+
 # ---- damage ----
+
+
+def test_a_spooled_file_that_is_damaged_keeps_no_other_from_the_store(tmp_path):
+    for name in ("a", "b", "c"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+    (tmp_path / "results" / "a" / stores.SPOOLED).write_bytes(b"\xff\xfe\n")
+    (tmp_path / "results" / "b" / stores.SPOOLED).mkdir()
+    stores.write_samples(tmp_path / "results" / "c" / stores.SPOOLED, session(7), [case()])
+    with pytest.raises(stores.StoreError, match=r"cannot read .*/a/samples.jsonl"):
+        stores.opened(tmp_path)
+    with stores.Store(stores.database(tmp_path)) as made:
+        assert made.count() == 1
+
+
+def die_while_writing(path):
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA cache_size = 1")  # so that changes reach the file before the end
+    database.execute("BEGIN IMMEDIATE")
+    for number in range(3000):
+        row = (f"half {number}", 1.0, "{}" * 100, "{}")
+        database.execute("INSERT INTO sessions(uuid, start, tags, facts) VALUES(?, ?, ?, ?)", row)
+    os.kill(os.getpid(), 9)
+
+
+def test_what_a_killed_writer_left_is_no_damage(tmp_path):
+    path = tmp_path / "store.db"
+    store(path, nights({"p2p": [1.0] * 50})).close()
+    worker = multiprocessing.get_context("spawn").Process(target=die_while_writing, args=(path,))
+    worker.start()
+    worker.join()
+    assert (tmp_path / "store.db-journal").exists()
+    assert stores.damage(path) == ""
+    with stores.Store(path) as made:
+        assert made.count() == 50
+
+
+def test_a_store_that_another_writes_to_is_not_damaged(tmp_path, monkeypatch):
+    monkeypatch.setattr(stores, "TIMEOUT", 0.1)
+    path = tmp_path / "store.db"
+    store(path).close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    assert stores.damage(path) == ""
+    other.close()
+
+
+@pytest.mark.parametrize("name", ["50%20off", "a#b", "a?b"])
+def test_homes_have_any_name(tmp_path, name):
+    home = tmp_path / name
+    home.mkdir()
+    reframes_database(home, report())
+    with stores.opened(home) as made:
+        assert made.count() == 1
+    assert stores.damage(stores.database(home)) == ""
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_the_journal_of_a_damaged_store_goes_with_it(tmp_path):
+    path = tmp_path / "store.db"
+    path.write_bytes(b"garbage" * 100)
+    (tmp_path / "store.db-journal").write_bytes(b"left over")
+    aside = stores.set_aside(path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [aside.name, f"{aside.name}-journal"]
+
+
+def test_tags_that_are_damaged_in_the_store(tmp_path):
+    made = store(tmp_path / "store.db", nights({"p2p": [1.0]}))
+    made.connection.execute("UPDATE sessions SET tags = '{x'")
+    with pytest.raises(stores.BrokenStore, match="tags or facts are damaged"):
+        made.sessions()
 
 
 def test_damaged_store_is_set_aside_and_made_again(tmp_path, monkeypatch, capsys):
