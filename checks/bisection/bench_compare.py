@@ -29,8 +29,18 @@ def add_commands(commands):
         description="Times compare, history and report on stores of 10^4 to 10^6 made-up samples, "
         "with their memory. Exit code: 0 within the limits, 1 beyond one.",
     )
-    bench.add_argument("--repeats", type=int, default=3, metavar="N", help="default: 3")
+    bench.add_argument("--repeats", type=_count, default=3, metavar="N", help="default: 3")
     bench.set_defaults(act=act)
+
+
+def _count(text):
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+_count.__name__ = "number above zero"  # argparse names the type in its message
 
 
 def act(options):

@@ -47,10 +47,10 @@ from bisection.stats import (
     shift,
     spread,
 )
-from bisection.store import StoreError, opened
+from bisection.store import StoreError, opened, unusable
 from bisection.upgrade import set_against
 
-EXIT = {REGRESSED: 1, MISSING: 3, NOT_MEASURED: 3, INCONCLUSIVE: 3, NEW: 3, IMPROVED: 3}
+EXIT = {**dict.fromkeys((*VERDICTS, BELOW), 3), REGRESSED: 1, BELOW: 1}
 FAIL_ON = (REGRESSED, MISSING, NOT_MEASURED)
 USAGE = 2
 SUSPECT = 4  # standard deviations from what earlier sessions showed
@@ -58,15 +58,6 @@ HUGE = 700  # a logarithm whose exponential is still a number
 
 
 # ---- samples to rows ----
-
-
-def unusable(outcome):
-    """Why numbers of a job are not to be used; "" if they are."""
-    if outcome.verdict == verdicts.NOT_MEASURED:
-        return outcome.cause or "not measured"
-    if outcome.disturbed > verdicts.DISTURBED:
-        return f"other processes had the cores in {outcome.disturbed:.0%} of the samples"
-    return ""
 
 
 class Measured:
@@ -298,40 +289,37 @@ def _compare_with_past(row, cost, margin):
 
 def withhold(rows, named=None):
     """Takes back verdicts on times that a drift of the cores alone would explain: as the controls
-    of the same launch saw it; of the partition, where the launch has none; or those that the
+    of the same launch saw it, or of the partition where the launch has none, or those that the
     pattern `named` names. Returns what the controls did, "" if nothing."""
-    moved, known = {}, set()
+    moved, watched = {}, set()
     for row in rows:
         if not row.control or row.low is None or row.p is None:
             continue
-        places = [(row.system, row.partition)]
-        if not (named and named.search(f"{row.test} {row.metric}")):
-            places.append(_launch(row))
-            known.add(_launch(row))
+        place, launch = _place(row), row.identity[:-1]
+        if named and named.search(f"{row.test} {row.metric}"):
+            launch = (*place, "named")
+        watched.add(launch)
         sure = row.p <= FALSE_DISCOVERIES and (row.low > 1 or row.high < 1)
         if sure and _size(row) > MARGIN / 2:
-            for place in places:
-                if place not in moved or _size(row) > _size(moved[place]):
-                    moved[place] = row
-            if len(places) == 1:
-                moved[row.system, row.partition, "named"] = moved[places[0]]
+            for where in (place, launch):
+                moved[where] = max(moved.get(where, row), row, key=_size)
     for row in rows:
-        place = (row.system, row.partition)
-        own = moved.get(_launch(row)) if _launch(row) in known else moved.get(place)
-        control = own or moved.get((*place, "named"))
+        place, launch = _place(row), row.identity[:-1]
+        controls = [moved.get(launch if launch in watched else place)]
+        controls = list(filter(None, [*controls, moved.get((*place, "named"))]))
         changed = row.verdict in (REGRESSED, IMPROVED)
-        if control and row.absolute and changed and not row.control:
-            _withhold(row, control)
+        if controls and row.absolute and changed and not row.control:
+            _withhold(row, max(controls, key=_size))
     return "; ".join(
-        f"the cores of {row.system}:{row.partition} are not as they were: {_named(row)} "
+        f"the cores of {':'.join(place)} are not as they were: {_named(row)} "
         f"({row.test}), which does not communicate, is {change(row)}"
         for place, row in moved.items()
         if len(place) == 2
     )
 
 
-def _launch(row):
-    return row.identity[:-1]
+def _place(row):
+    return row.system, row.partition
 
 
 def _size(row):
@@ -385,18 +373,42 @@ def look_below(rows):
             )
 
 
-def own_noise(store, before, aa):
-    """Keys that an A/A comparison calls changed, and what it was made of: (keys, words); words are
-    "" if none could be made."""
+def own_noise(store, before, aa, name=None):
+    """What an A/A comparison calls changed, and what it was made of: (key -> by how much at most,
+    words); words are "" if none could be made."""
     if aa:
         sides, words = (before, aa), "the A/A run"
     elif len(before) >= 2 * FEWEST:
         sides, words = (before[::2], before[1::2]), "the sessions before, odd against even"
     else:
-        return set(), ""
-    rows, samples = rows_of(*(Measured(store, side) for side in sides))
+        return {}, ""
+    rows, samples = rows_of(*(Measured(store, side) for side in sides), name)
     judge_rows(rows, samples)
-    return {r.key for r in rows if r.verdict in (REGRESSED, IMPROVED)}, words
+    moved = [r for r in rows if r.verdict in (REGRESSED, IMPROVED) and r.costs]
+    return {r.key: max(r.costs[1], 1 / r.costs[0]) for r in moved}, words
+
+
+def _moves_by_itself(row, most):
+    """Whether what was changed does no more than what an A/A comparison saw without a change."""
+    low, high = row.costs or (1, 1)
+    return low <= most if row.verdict == REGRESSED else high >= 1 / most
+
+
+def count_failures(rows, after):
+    """Nothing is unchanged, or better, where jobs failed, or where most could not be used."""
+    for row in rows:
+        if row.verdict not in (UNCHANGED, IMPROVED, INCONCLUSIVE, NEW):
+            continue
+        outcomes = after.outcomes.get(row.identity, ())
+        used = {(s, run) for s, run, value in after.found.get(row.key, ()) if value == value}
+        failed = [o for o in outcomes if o.verdict == verdicts.FAIL]
+        failed = [o for o in failed if (o.session, o.run) not in used]
+        lost = [o for o in outcomes if unusable(o)]
+        bad, word = (failed, "failed") if failed else (lost, "could not be used")
+        if failed or len(lost) > len(outcomes) / 2:
+            row.verdict = NOT_MEASURED
+            cause = bad[-1].cause or unusable(bad[-1])
+            row.why = f"{len(bad)} of {len(outcomes)} jobs after {word}: {cause}"
 
 
 # ---- the whole ----
@@ -409,14 +421,16 @@ def compare(store, before, after, expected=None, aa=(), control=None, name=None,
     for row in rows:
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
     judge_rows(rows, samples)
-    noisy, words = own_noise(store, before, aa)
+    noisy, words = own_noise(store, before, aa, name)
     for row in rows:
-        if row.key in noisy and row.verdict in (REGRESSED, IMPROVED):
+        changed = row.key in noisy and row.verdict in (REGRESSED, IMPROVED)
+        if changed and _moves_by_itself(row, noisy[row.key]):
             row.why = f"{change(row)}, but it moves by itself: {words}"
             row.verdict = INCONCLUSIVE
-    drift = withhold(rows) if expected is None else ""
+    drift = withhold(rows, control) if expected is None else ""
     if not drift:
         look_below(rows)
+    count_failures(rows, measured[1])
     if expected is not None:
         set_against(rows, expected)
     rows.sort(key=_order)
@@ -448,7 +462,9 @@ def compare(store, before, after, expected=None, aa=(), control=None, name=None,
     result.sentence = sentence(result)
     failing = [EXIT[v] for v in fail_on if result.count(v)]
     if BELOW in fail_on and any(row.against == BELOW for row in rows):
-        failing.append(1)
+        failing.append(EXIT[BELOW])
+    if fail_on and not rows:
+        failing.append(EXIT[MISSING])
     result.exit_code = min(failing, default=0)
     return result
 
@@ -489,7 +505,7 @@ def changes(before, after):
             list(dict.fromkeys(s.facts[name] for s in side if s.facts.get(name)))
             for side in (before, after)
         )
-        if old != new:
+        if set(old) != set(new):
             found.append(difference(name, old, new))
     return found
 
@@ -504,7 +520,7 @@ def add_commands(commands):
         description="Compares stored sessions, a group before and a group after a change. A group "
         f"is: {HELP}; several with commas between. Exit code: 0 nothing that --fail-on names, 1 "
         "something regressed (or is below the expected ratio), 2 usage, 3 something is missing, "
-        "was not measured, or whatever else --fail-on names.",
+        "was not measured, or whatever else --fail-on names, or there is nothing to compare.",
     )
     command.add_argument("before", metavar="BEFORE")
     command.add_argument("after", metavar="AFTER")
@@ -591,17 +607,25 @@ def compared(store, options):
     later = [] if after.startswith("earlier") else select(after, store)
     sooner = select(before, store, later)
     later = later or select(after, store, sooner)
-    both = {session.uuid for session in sooner} & {session.uuid for session in later}
-    if both:
-        raise SelectionError(f"{before!r} and {after!r} both have session {min(both)}")
+    same = select(options.aa, store, sooner) if options.aa else ()
+    _apart((before, sooner), (after, later))
+    _apart((before, sooner), (options.aa, same))
+    _apart((after, later), (options.aa, same))
     result = compare(
         store,
         sooner,
         later,
         expected=options.expected_ratio,
-        aa=select(options.aa, store, sooner) if options.aa else (),
+        aa=same,
         control=options.control,
         name=options.name,
         fail_on=options.fail_on,
     )
     return result, (sooner, later)
+
+
+def _apart(one, other):
+    """No session may be on two sides: it would be compared with itself."""
+    both = {session.uuid for session in one[1]} & {session.uuid for session in other[1]}
+    if both:
+        raise SelectionError(f"{one[0]!r} and {other[0]!r} both have session {min(both)}")

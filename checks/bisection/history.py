@@ -9,12 +9,12 @@ import math
 import re
 import sys
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 import numpy as np
 
 from bisection.comparison import CONTEXT, COUNTED, IMPROVED, REGRESSED, Change, ChangePoint, Series
-from bisection.phrases import when
+from bisection.phrases import MOST, when
 from bisection.selection import HELP, SelectionError, select
 from bisection.spack import home
 from bisection.stats import MARGIN
@@ -22,6 +22,7 @@ from bisection.store import StoreError, opened
 from bisection.summary import columns
 
 LEAST = 4  # sessions on a level
+RECENT = 14  # sessions since a change that is still told first
 PENALTY = 6  # times the logarithm of the number of sessions
 WINDOW = 5  # sessions on either side that an outlier is told from
 USAGE = 2
@@ -94,6 +95,7 @@ def histories(store, sessions, name=None):
     order = {session.id: index for index, session in enumerate(sessions)}
     whole = len(sessions) == store.count()
     rows = store.samples(None if whole else sessions)
+    rows = rows[np.isin(rows["session"], list(order))]  # another run may have stored one meanwhile
     wanted = [
         number
         for number, test in tests.items()
@@ -125,7 +127,7 @@ def histories(store, sessions, name=None):
 
 def _run_numbers(session, test, run):
     """One number for each job."""
-    return (session.astype(np.int64) << 42) + (test.astype(np.int64) << 10) + run
+    return (session.astype(np.int64) << 42) + (test.astype(np.int64) << 20) + run
 
 
 def _by_session(indices, values):
@@ -138,14 +140,18 @@ def _by_session(indices, values):
 def changes_of(found, sessions):
     """The ChangePoints of histories, and the Series to draw: those that changed, all of them."""
     points, series = [], []
+    measured = defaultdict(lambda: np.zeros(len(sessions), bool))  # where -> in which sessions
     for test, metric, indices, values in found:
+        measured[test.system, test.partition][indices] = True
         at = change_points(values)
         if at:
             series.append(series_of(test, metric, indices, values, sessions, at))
             ends = [0, *at, len(values)]
             for left, middle, right in zip(ends, ends[1:], ends[2:], strict=False):
                 points.append(_point(test, metric, indices, values, sessions, left, middle, right))
-    _agree(points, sessions)
+    for place, when_measured in measured.items():
+        here = [sessions[i] for i in np.flatnonzero(when_measured)]
+        _agree([p for p in points if (p.system, p.partition) == place], here)
     return points, series
 
 
@@ -177,22 +183,16 @@ def _point(test, metric, indices, values, sessions, left, middle, right):
 
 
 def _agree(points, sessions):
-    """Metrics that change together did so in one session: of those within two of it, most say
-    which. What changed with it is told with each."""
+    """Metrics of a partition that change together did so in one of its sessions: of those within
+    two of it, most say which. What differs there from the one before is told with each."""
     order = {session.uuid: index for index, session in enumerate(sessions)}
-    groups = defaultdict(list)
+    votes = Counter(order[point.session] for point in points)
     for point in points:
-        groups[point.system, point.partition].append(point)
-    for group in groups.values():
-        votes = defaultdict(int)
-        for point in group:
-            votes[order[point.session]] += 1
-        for point in group:
-            here = order[point.session]
-            near = [i for i in range(here - 2, here + 3) if i in votes]
-            best = max(near, key=lambda i: (votes[i], -abs(i - here)))
-            point.session, point.at = sessions[best].uuid, sessions[best].start
-            point.changes = differences(sessions[best - 1], sessions[best]) if best else []
+        here = order[point.session]
+        near = [i for i in range(here - 2, here + 3) if i in votes]
+        best = max(near, key=lambda i: (votes[i], -abs(i - here)))
+        point.session, point.at = sessions[best].uuid, sessions[best].start
+        point.changes = differences(sessions[best - 1], sessions[best]) if best else []
 
 
 def differences(before, after):
@@ -214,6 +214,19 @@ def difference(name, old, new):
             for mine, theirs in (items, items[::-1])
         )
     return Change(name, *(" | ".join(texts) or "not recorded" for texts in (old, new)))
+
+
+def recent(points):
+    """A line for each session since when metrics are worse, if that is not long ago."""
+    found = [p for p in points if p.verdict == REGRESSED and p.after <= RECENT]
+    sessions = {}
+    for point in sorted(found, key=lambda p: p.at):
+        sessions.setdefault((point.session, point.at), []).append(point)
+    return [
+        f"{len(members)} metrics are worse since {when(at)}, session {uuid[:8]}, by "
+        f"x{float(np.median([max(p.ratio, 1 / p.ratio) for p in members])):.3g} in the median"
+        for (uuid, at), members in sessions.items()
+    ]
 
 
 # ---- bisection history ----
@@ -258,29 +271,35 @@ def text(points, found, count):
     longest = max((len(values) for *_, values in found), default=0)
     worse = sum(point.verdict == REGRESSED for point in points)
     told = f"{worse} got worse, {len(points) - worse} better" if points else "no change of level"
+    short = sum(len(values) < 2 * LEAST for *_, values in found)
     if longest < 2 * LEAST:
         told = (
             f"a change of level needs {2 * LEAST} sessions, the most that a metric has is {longest}"
         )
+    elif short:
+        told += f"; {short} metrics have fewer than {2 * LEAST} sessions and are not looked at"
     return [*lines, f"{len(found)} metrics in {count} sessions: {told}"]
 
 
 def _of_session(points):
+    """What began in one session: a line for each test, with the metric that changed most."""
     first = points[0]
     lines = [f"since {when(first.at)}, session {first.session[:8]}:"]
-    points = sorted(points, key=lambda p: (p.verdict != REGRESSED, -abs(math.log(p.ratio))))
+    tests = {}
+    for point in sorted(points, key=lambda p: (p.verdict != REGRESSED, -abs(math.log(p.ratio)))):
+        tests.setdefault((point.test, point.verdict), []).append(point)
     cells = [
         [
-            p.test,
-            p.metric,
-            f"x{p.ratio:.3g}",
-            "worse" if p.verdict == REGRESSED else "better",
-            f"{p.before} sessions before, {p.after} since",
+            test,
+            found[0].metric + (f" and {len(found) - 1} more" if len(found) > 1 else ""),
+            f"x{found[0].ratio:.3g}",
+            "worse" if verdict == REGRESSED else "better",
+            f"{found[0].before} sessions before, {found[0].after} since",
         ]
-        for p in points[:12]
+        for (test, verdict), found in list(tests.items())[:MOST]
     ]
     lines += ["  " + line for line in columns(cells)]
-    if len(points) > len(cells):
-        lines.append(f"  and {len(points) - len(cells)} more")
+    if len(tests) > MOST:
+        lines.append(f"  and {len(tests) - MOST} more tests")
     differs = [f"  differs: {c.what}: {c.before} -> {c.after}" for c in first.changes]
     return lines + (differs or ["  nothing that is recorded differs from the session before"])

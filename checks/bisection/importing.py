@@ -26,7 +26,11 @@ def act(options):
     code = 0
     for path in (stores.database(home()), stores.record(home())):
         if fault := stores.damage(path):
-            aside = stores.set_aside(path)
+            try:
+                aside = stores.set_aside(path)
+            except stores.StoreError as error:
+                print(f"bisection import: error: {error} ({fault})", file=sys.stderr)
+                return DAMAGED
             print(f"bisection import: {path} was damaged ({fault}) and is now {aside.name}")
             code = DAMAGED
     try:

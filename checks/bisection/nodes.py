@@ -7,13 +7,15 @@ import numpy as np
 
 from bisection.comparison import Pairs, Suspect
 from bisection.stats import FEWEST, MARGIN
+from bisection.store import unusable
 
 
 def suspects(store, sessions, rows):
     """Nodes whose jobs cost more than those of the others, over all times of these sessions."""
     tests, metrics = store.tests(), store.metrics()
     names = {row.key for row in rows if row.metric.startswith("time")}
-    hosts = {(o.session, o.test, o.run): o.hosts for o in store.outcomes(sessions)}
+    outcomes = [o for o in store.outcomes(sessions) if not unusable(o)]
+    hosts = {(o.session, o.test, o.run): o.hosts for o in outcomes}
     values = defaultdict(list)
     for session, test, metric, run, value in store.samples(sessions).tolist():
         key = (*tests[test].identity, metrics[metric].name)

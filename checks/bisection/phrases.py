@@ -97,6 +97,8 @@ def advice(result, words):
 def sentence(result):
     """The verdict in one line: counts, and what they mean together."""
     counts = [f"{result.count(v)} {v}" for v in VERDICTS if result.count(v)]
+    strange = sum(row.suspect for row in result.rows)
+    counts += [f"{strange} unlike all earlier sessions"] if strange else []
     text = f"{', '.join(counts) or 'nothing to compare'} (of {len(result.rows)} metrics)"
     parts = [f"{found}" for found in _by_kind(result.rows)]
     parts += [f"node {s.node} stands out ({s.where}: {s.why})" for s in result.suspects]
@@ -239,8 +241,8 @@ def _tests(title, rows):
         "  " + line
         for line in columns([[where, test, f"{n} metrics"] for (where, test), n in shown])
     ]
-    names = {test for (_, test), _ in shown}
-    return lines + _rest([row for row in rows if row.test not in names])
+    names = {name for name, _ in shown}
+    return lines + _rest([row for row in rows if (place(row), row.test) not in names])
 
 
 def _rest(rows):

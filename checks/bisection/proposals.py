@@ -55,7 +55,7 @@ def add_commands(commands):
         "--sessions", default="..", metavar="SESSIONS", help=f"{HELP}; default: all"
     )
     propose.add_argument(
-        "--least", type=int, default=LEAST, metavar="N", help=f"sessions; default: {LEAST}"
+        "--least", type=_least, default=LEAST, metavar="N", help=f"sessions; default: {LEAST}"
     )
     propose.add_argument("--kinds", metavar="KINDS", help="ratio,time; default: what is claimed")
     propose.add_argument("--widen", action="store_true", help="also where bounds become wider")
@@ -72,6 +72,16 @@ def add_commands(commands):
         action.add_argument("--system", default="generic", metavar="NAME", help="default: generic")
 
 
+def _least(text):
+    value = int(text)
+    if value < 3:  # of two, the spread is not known
+        raise ValueError
+    return value
+
+
+_least.__name__ = "number above two"  # argparse names the type in its message
+
+
 # ---- propose ----
 
 
@@ -83,7 +93,7 @@ def act_propose(options):
         with opened(home()) as store:
             sessions = select(options.sessions, store)
             found = Proposal(store, sessions, site, options)
-    except (SelectionError, StoreError, ValueError) as error:
+    except (OSError, SelectionError, StoreError, ValueError) as error:
         print(f"bisection references: error: {error}", file=sys.stderr)
         return USAGE
     if not found.entries and not old:
@@ -101,7 +111,11 @@ def act_propose(options):
         print(f"{target}: as proposed already")
         return OPEN if found.wider else DONE
     if options.write:
-        _replace(target, new)
+        try:
+            _replace(target, new)
+        except OSError as error:
+            print(f"bisection references: error: {target}: {error.strerror}", file=sys.stderr)
+            return USAGE
         print(f"{target}: written")
         return OPEN if found.wider else DONE
     print(f"not written: --write changes {target}")
@@ -177,7 +191,7 @@ class Proposal:
         for key, (entry, note) in self.entries.items():
             there = found.get(key)
             if there and not widen and _is_wider(entry, there[0]):
-                texts = [f"{number(e[0])} {e[1]:+.0%} {e[2]:+.0%}" for e in (there[0], entry)]
+                texts = ["{}..{}".format(*map(number, _span(e))) for e in (there[0], entry)]
                 name = " ".join(str(part) for part in (key[0], *key[3:]))
                 self.wider.append(f"{name}: {texts[0]} would become {texts[1]}")
             else:
@@ -201,7 +215,7 @@ class Proposal:
                 )
                 if depth == 0:
                     lines.append(f"  $index: [{', '.join(INDEX)}]")
-            numbers = ", ".join(f"{part:.4g}" for part in entry)
+            numbers = ", ".join("null" if part is None else f"{part:.4g}" for part in entry)
             comment = f" # {note}" if note else ""
             lines.append("  " * (len(key) - 1) + f"{_quoted(key[-1])}: [{numbers}]{comment}")
             last = key[:-1]
@@ -251,7 +265,7 @@ def reference(values):
 
 def _is_wider(new, old):
     """Whether anything passes by `new` that did not by `old`, beyond rounding."""
-    (low, high), (least, most) = ((e[0] * (1 + e[1]), e[0] * (1 + e[2])) for e in (new, old))
+    (low, high), (least, most) = _span(new), _span(old)
     return low < least * (1 - 1e-3) or high > most * (1 + 1e-3)
 
 
@@ -311,7 +325,8 @@ def act_check(options):
 def stale(store, site, file, tree):
     """Lines on references that are old, of other software, or left behind by the machine."""
     name = doctor.shown(file)
-    sessions = [s for s in store.sessions() if s.tags.get("system", site.name) == site.name]
+    systems = {s: s.tags.get("system", site.name).partition(":")[0] for s in store.sessions()}
+    sessions = [session for session, name_of in systems.items() if name_of == site.name]
     about = tree.get("provenance") or {}
     found = []
     day = str(about.get("date", ""))
@@ -333,8 +348,8 @@ def stale(store, site, file, tree):
 
 
 def drifted(store, sessions, site, name, tree):
-    """Lines on references from which the last sessions, all together, have moved away: that most
-    of them would fail, or that a bound is more than twice as far as it needs to be."""
+    """Lines on references from which the last sessions, all together, have moved away: most of them
+    would fail."""
     if len(sessions) < LEAST:
         return []
     samples = {}
@@ -370,4 +385,6 @@ def resolved(entry, case, check):
 
 
 def _span(bounds):
-    return bounds[0] * (1 + bounds[1]), bounds[0] * (1 + bounds[2])
+    """(least, most) that passes; an open end is infinite."""
+    least, most = (None if end is None else bounds[0] * (1 + end) for end in bounds[1:3])
+    return -math.inf if least is None else least, math.inf if most is None else most

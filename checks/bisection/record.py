@@ -8,8 +8,10 @@ from bisection import store as stores
 from bisection.selection import SelectionError, select
 
 EARLIER = "earlier:20"
-PAST = 60  # sessions whose history is drawn
-TAG = re.compile(r"[A-Za-z][\w.-]*=[^,]*")
+# Not what a session has of itself, or ReFrame records of it.
+TAKEN = "data_version|hostname|uuid|cmdline|config_files|log_files|user|version|workdir"
+TAKEN += "|tier|system|environ|arguments|(prefix|time|num)_.*"
+TAG = re.compile(rf"(?!({TAKEN})=)[A-Za-z][\w.-]*=[^,]*")
 
 
 def prepare(home):
@@ -18,8 +20,11 @@ def prepare(home):
     troubles = []
     for path in (stores.record(home), stores.database(home)):
         if fault := stores.damage(path):
-            aside = stores.set_aside(path)
-            troubles.append(f"{path} was damaged ({fault}) and is now {aside.name}")
+            try:
+                told = f"is now {stores.set_aside(path).name}"
+            except stores.StoreError as error:
+                told = str(error)
+            troubles.append(f"{path} was damaged ({fault}) and {told}")
     return troubles
 
 
@@ -27,14 +32,22 @@ def keep(report, folder, home):
     """Writes the run's samples to its folder and stores them. Returns troubles."""
     if report is None:
         return []
-    session, cases = stores.of_report(report)
+    try:
+        session, cases = stores.of_report(report)
+    except stores.BAD_REPORT as error:
+        return [f"not stored: not a report of ReFrame: {error!r}"]
+    troubles = []
     try:
         stores.write_samples(Path(folder) / stores.SPOOLED, session, cases)
+    except stores.StoreError as error:
+        troubles.append(str(error))
+    try:
         with stores.Store(stores.database(home)) as store:
+            store.add([(session, cases)])
             stores.synchronise(store, home)
     except stores.StoreError as error:
-        return [f"not stored: {error}; `bisection import` stores it later"]
-    return []
+        troubles.append(f"not stored: {error}; `bisection import` stores it later")
+    return troubles
 
 
 def gone(report, home):
@@ -70,10 +83,12 @@ def report(verdict, folder, home, shown):
                 before = select(EARLIER, store, now)
             except SelectionError:
                 before = []
-            files, result = reporting.write(store, before, now, folder, verdict, time.time())
+            files, result, lately = reporting.write(
+                store, before, now, folder, verdict, time.time()
+            )
     except (stores.StoreError, SelectionError, OSError) as error:
         return [f"no report: {error}"]
-    lines = [f"report: {shown(files['report.html'])}"]
+    lines = [*lately, f"report: {shown(files['report.html'])}"]
     if result:
         count = f"{len(before)} earlier sessions" if len(before) > 1 else "the session before"
         lines.insert(0, f"beside {count}: {result.sentence}")

@@ -30,6 +30,7 @@ from bisection.comparison import (
     Pairs,
     Series,
 )
+from bisection.history import RECENT
 from bisection.texts import (
     NONE,
     Table,
@@ -124,10 +125,15 @@ def _nothing_wrong(report, counts):
         return (GOOD, ["Everything measured passed"]) if passed else (UNMEASURED, ["No verdict"])
     if not counts:
         return UNMEASURED, ["Nothing was compared"]
-    if not counts[UNCHANGED] and not counts[IMPROVED]:
+    worse = any(p.verdict == REGRESSED and p.after <= RECENT for p in report.history)
+    if not counts[UNCHANGED] and not counts[IMPROVED] and not worse:
         found = [f"{counts[word]} {word}" for word in (INCONCLUSIVE, NEW) if counts[word]]
         return UNCERTAIN, [f"{'Nothing judged:' if len(found) > 1 else 'All'} {', '.join(found)}"]
     more = [f"{counts[word]} {word}" for word in (IMPROVED, INCONCLUSIVE) if counts[word]]
+    since = [p for p in report.history if p.verdict == REGRESSED and p.after <= RECENT]
+    if since:
+        day = utc(min(p.at for p in since))[:10]
+        return BAD, [f"{plural(len(since), 'metric')} worse since {day}", *more]
     suspect = sum(row.suspect for row in report.comparison.rows)
     if suspect:
         return UNCERTAIN, [f"{suspect} unlike all earlier sessions", "nothing proven", *more]

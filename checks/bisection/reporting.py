@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bisection import store as stores
 from bisection.compare import add_options, compare, compared
-from bisection.history import changes_of, histories, series_of
+from bisection.history import changes_of, histories, recent, series_of
 from bisection.nodes import pairs
 from bisection.phrases import group
 from bisection.selection import HELP, SelectionError
@@ -58,12 +58,12 @@ def act(options):
 
 def write(store, before, now, folder, verdict, made):
     """Writes the report on a run into its folder: (its files, its comparison or None without
-    sessions before)."""
+    sessions before, lines on what is worse since lately)."""
     from bisection.report import write as render
 
     result = compare(store, before, now) if before else None
-    files = render(gather(store, now, result, verdict, made), Path(folder))
-    return files, result
+    gathered = gather(store, now, result, verdict, made)
+    return render(gathered, Path(folder)), result, recent(gathered.history)
 
 
 def gather(store, sessions, result, verdict, made):

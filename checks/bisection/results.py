@@ -107,11 +107,11 @@ def controls(result):
     """What measures the cores alone: GHz of a chain of dependent operations (the slower of before
     and after), and the seconds of each baseline, which does not communicate."""
     clocks = [clock["chain_ghz"] for clock in result["host"]["clock"].values()]
-    found = {"clock": min(clocks)} if clocks else {}
+    found = {"clock": float(min(clocks))} if clocks else {}
     for entry in result["results"]:
         time = (entry.get("metrics") or {}).get("time")
         if entry.get("baseline") and time and unusable(time) is None:
-            found[entry["method"]] = time["value"]
+            found[entry["method"]] = float(time["value"])
     return found
 
 

@@ -48,22 +48,31 @@ def _of_word(word, store, other):
     if match := re.fullmatch(rf"({DAY})|({DAY})?\.\.({DAY})?", word):
         first, last = (match[1], match[1]) if match[1] else (match[2], match[3])
         return _of_days(word, first, last, sessions)
-    if "/" in word or Path(word).exists():
+    if found := [session for session in sessions if session.uuid == word]:
+        return found
+    name, equals, value = word.partition("=")
+    if found := [s for s in sessions if equals and s.tags.get(name) == value]:
+        return found
+    if "/" in word or _is_path(word):
         return _of_path(Path(word), store)
-    if "=" in word:
-        name, _, value = word.partition("=")
-        return [session for session in sessions if str(session.tags.get(name)) == value]
     found = [session for session in sessions if session.uuid.startswith(word)]
     if len(found) > 1:
         raise SelectionError(f"{word!r} begins {len(found)} identifiers; give more of it")
     return found
 
 
+def _is_path(word):
+    try:
+        return Path(word).exists()
+    except OSError:  # longer than a path may be
+        return False
+
+
 def _of_days(word, first, last, sessions):
     try:
         begin = _midnight(first).timestamp() if first else -math.inf
         end = (_midnight(last) + timedelta(days=1)).timestamp() if last else math.inf
-    except ValueError:
+    except (ValueError, OverflowError):
         raise SelectionError(f"{word!r}: no such day; days are YYYY-MM-DD") from None
     return [session for session in sessions if begin <= session.start < end]
 
@@ -82,7 +91,7 @@ def _earlier(sessions, other, most):
         for session in sessions
         if session.start <= start and session.uuid not in names and _kind(session) in kinds
     ]
-    return found[-most:] if most else found
+    return found if most is None else found[-most:] if most else []
 
 
 def _kind(session):

@@ -110,6 +110,15 @@ class Outcome(NamedTuple):
     again: str
 
 
+def unusable(outcome):
+    """Why numbers of a job are not to be used; "" if they are."""
+    if outcome.verdict == verdicts.NOT_MEASURED:
+        return outcome.cause or "not measured"
+    if outcome.disturbed > verdicts.DISTURBED:
+        return f"other processes had the cores in {outcome.disturbed:.0%} of the samples"
+    return ""
+
+
 # ---- what a report of ReFrame holds ----
 
 

@@ -11,9 +11,7 @@ from bisection.stats import MARGIN, NOISE_MARGIN
 def set_against(rows, expected):
     """Where each speed-up stands beside the expected ratio, and whether a network explains it."""
     for row in rows:
-        if row.ratio is None or row.low is None or row.control:
-            continue
-        if not (row.unit == "s" or row.unit.endswith("/s")):
+        if row.low is None or row.control or not row.absolute:
             continue
         speed, low, high = row.speedup
         margin = 1 + max(MARGIN, NOISE_MARGIN * max(row.before.spread or 0, row.after.spread or 0))
@@ -53,12 +51,12 @@ def explain(row, speed, expected):
 
 
 def _by_ranks(rows):
-    """Rows that differ in their geometry alone, with their ranks."""
+    """Rows that differ in their layout and number of ranks alone, with their ranks."""
     found = defaultdict(list)
     for row in rows:
         if row.against and (ranks := ranks_of(row.after.geometry)):
-            place = (row.system, row.environ, row.check, row.case, row.method, row.metric)
-            found[place].append((ranks, row))
+            threads = row.after.geometry.rpartition("x")[2]
+            found[(*row.identity[:5], row.method, row.metric, threads)].append((ranks, row))
     return found
 
 

@@ -1,5 +1,6 @@
 """`bisection compare`: verdicts on made-up sessions whose truth is known."""
 
+import argparse
 import json
 import math
 
@@ -12,6 +13,7 @@ from bisection import comparison as c
 from bisection import phrases, stats
 from bisection.cli import main
 from bisection.compare import compare
+from bisection.compare import compared as compare_options
 from bisection.selection import SelectionError, select
 
 RNG = 20261121
@@ -239,6 +241,54 @@ def test_a_named_control_counts(rng, compared):
     assert row(result).verdict == c.INCONCLUSIVE
 
 
+def test_a_launchs_own_controls_say_whether_its_cores_moved(rng, compared):
+    def sides(factor, control, first):
+        return [
+            (
+                session(first + i),
+                [
+                    case(metrics={"time": float(times(rng, factor, 1)[0])}),
+                    case("serial", {"time": float(times(rng, 1, 1)[0])}, control=True),
+                    case("serial", {"time": float(times(rng, control, 1)[0])}, control=True,
+                         case="other"),
+                ],
+            )
+            for i in range(20)
+        ]  # fmt: skip
+
+    result = compared(sides(1, 1, 0), sides(1.12, 1.4, 100))
+    assert row(result).verdict == c.REGRESSED
+    assert "are not as they were" in result.unsafe
+
+
+def test_one_of_many_controls_does_not_move_by_chance(compared):
+    unsafe = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+
+        def sides(first, rng=rng, seed=seed):
+            return [
+                (
+                    session(1000 * seed + first + i),
+                    [
+                        case("serial", {"time": float(t)}, control=True, case=f"c{j}")
+                        for j, t in enumerate(times(rng, count=40))
+                    ],
+                )
+                for i in range(10)
+            ]
+
+        unsafe += bool(compared(sides(0), sides(100)).unsafe)
+    assert unsafe <= 1
+
+
+def test_more_than_an_a_a_run_showed_stays(rng, compared):
+    before, again = nights({"p2p": times(rng)}), nights({"p2p": times(rng, 1.1)}, 40)
+    after = nights({"p2p": times(rng, 5)}, 100)
+    result = compared(before, after, aa=again)
+    assert (row(result).verdict, result.exit_code) == (c.REGRESSED, 1)
+
+
 def test_a_a_takes_back_what_moves_by_itself(rng, compared):
     before = nights({"p2p": times(rng), "shm": times(rng)})
     again = nights({"p2p": times(rng, 1.3), "shm": times(rng)}, first=40)
@@ -368,6 +418,31 @@ def test_speed_up_that_rises_with_ranks_is_told(rng, compared):
     assert all("it rises with the ranks" in r.explained for r in result.rows)
 
 
+def test_speed_ups_of_other_partitions_or_threads_are_no_growth(rng, compared):
+    def sides(ratios, first):
+        return [
+            (
+                session(first + i),
+                [
+                    case(metrics={"time": float(times(rng, 1 / ratio, 1)[0])}, **place)
+                    for place, ratio in zip(
+                        (
+                            {"geometry": "64x1"},
+                            {"geometry": "8x8", "layout": "node"},
+                            {"geometry": "128x1", "partition": "gpu"},
+                        ),
+                        ratios,
+                        strict=True,
+                    )
+                ],
+            )
+            for i in range(20)
+        ]
+
+    result = compared(sides((1, 1, 1), 0), sides((1.6, 2.0, 2.4), 100), expected=1.31)
+    assert not any("with the ranks" in r.explained for r in result.rows)
+
+
 # ---- what is in the way of numbers ----
 
 
@@ -484,6 +559,141 @@ def test_shares_are_context(rng, compared):
     assert [r.metric for r in result.rows] == ["time"]
 
 
+def test_constant_samples_that_differ_are_a_change(compared):
+    result = compared(nights({"p2p": [1.0] * 10}), nights({"p2p": [2.0] * 10}, first=50))
+    assert (row(result).verdict, result.exit_code) == (c.REGRESSED, 1)
+
+
+def test_one_side_that_never_varies_is_not_unchanged(rng, compared):
+    values = times(rng, count=10, sigma=0.001)
+    after = [float(np.median(values))] * 10
+    assert row(compared(nights({"p2p": values}), nights({"p2p": after}, 50))).verdict != c.UNCHANGED
+
+
+def test_samples_that_are_often_the_same_are_no_constant(compared):
+    before, after = [1.0] * 10 + [1.1] * 2, [1.0] * 10 + [1.2]
+    found = row(compared(nights({"p2p": before}), nights({"p2p": after}, first=50)))
+    assert found.verdict == c.UNCHANGED
+
+
+def test_one_night_beside_constant_ones_is_a_suspect(compared):
+    result = compared(nights({"p2p": [1.0] * 20}), nights({"p2p": [3.0]}, first=50))
+    assert row(result).suspect
+    assert "1 unlike all earlier sessions" in result.sentence
+
+
+def test_ratios_beyond_all_numbers_have_verdicts(compared):
+    before = [1e-300 * (1 + i / 1000) for i in range(10)]
+    after = [1e300 * (1 + i / 1000) for i in range(10)]
+    assert row(compared(nights({"p2p": before}), nights({"p2p": after}, 50))).verdict == c.REGRESSED
+    sides = nights({"p2p": after}, 100), nights({"p2p": before}, 150)
+    assert row(compared(*sides)).verdict == c.IMPROVED
+
+
+def test_tests_that_fail_now_and_then_are_not_unchanged(rng, compared):
+    before, after = nights({"p2p": times(rng)}), nights({"p2p": times(rng)}, 50)
+    failed = case(metrics={}, verdict="FAIL", cause="wrong answer of p2p")
+    result = compared(before, [*after[:19], (after[19][0], [failed])])
+    assert (row(result).verdict, result.exit_code) == (c.NOT_MEASURED, 3)
+    assert row(result).why == "1 of 20 jobs after failed: wrong answer of p2p"
+
+
+def test_a_few_nights_left_of_many_are_not_unchanged(rng, compared):
+    before, after = nights({"p2p": times(rng)}), nights({"p2p": times(rng)}, 50)
+    for _, cases in after[5:]:
+        cases[0]["disturbed"] = 0.9
+    found = row(compared(before, after))
+    assert found.verdict == c.NOT_MEASURED
+    assert found.why.startswith("15 of 20 jobs after could not be used: other processes")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"metrics": {"f": [0.5, "share", "lower"]}},
+        {"metrics": {"rate": [1e9, "B/s", "higher"]}, "pair": ["a", "b"]},
+    ],
+)
+def test_tests_without_a_metric_to_compare_do_not_vanish(rng, compared, more):
+    def sides(first, count):
+        return [
+            (line, [*cases, case("other", **more)] if i < count else cases)
+            for i, (line, cases) in enumerate(nights({"p2p": times(rng, count=5)}, first))
+        ]
+
+    assert [r.method for r in compared(sides(0, 5), sides(50, 5)).rows] == ["p2p"]
+    result = compared(sides(100, 5), sides(150, 0))
+    assert {r.method: r.verdict for r in result.rows}["other"] == c.MISSING
+
+
+def test_a_ratio_to_itself_is_no_metric(rng, compared):
+    def sides(first):
+        metrics = {"time": 1e-3, "ratio_p2p": [1.0, "ratio", "lower"]}
+        return [(session(first + i), [case(metrics=metrics)]) for i in range(5)]
+
+    assert [r.metric for r in compared(sides(0), sides(50)).rows] == ["time"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "better", "verdict"),
+    [
+        (1000001, 1000002, "lower", c.REGRESSED),
+        (0, 5, "lower", c.REGRESSED),
+        (5, 0, "lower", c.IMPROVED),
+        (5, 0, "higher", c.REGRESSED),
+        (0, 0, "lower", c.UNCHANGED),
+    ],
+)
+def test_counts_to_the_last_digit(compared, old, new, better, verdict):
+    def counted(value, first):
+        metrics = {"bytes": [value, "B", better]}
+        return [(session(first + i), [case(metrics=metrics)]) for i in range(5)]
+
+    found = row(compared(counted(old, 0), counted(new, 50)), metric="bytes")
+    assert found.verdict == verdict
+    assert found.why in ("", f"{old} is now {new}")
+    assert (found.worse, found.costs, found.speedup) != ()  # none divides by zero
+
+
+def test_nothing_to_compare_is_no_success(rng, compared):
+    import re
+
+    sides = nights({"p2p": times(rng)}), nights({"p2p": times(rng)}, 50)
+    assert compared(*sides, name=re.compile("no such test")).exit_code == 3
+
+
+@pytest.mark.parametrize("verdict", [*c.VERDICTS, c.BELOW])
+def test_every_verdict_can_fail(rng, compared, verdict):
+    before = nights({name: times(rng) for name in ("same", "worse", "gone")})
+    after = nights({"same": times(rng), "worse": times(rng, 1.5), "new": times(rng)}, 50)
+    result = compared(before, after, fail_on=(verdict,))
+    assert (result.exit_code != 0) == (result.count(verdict) > 0)
+
+
+def test_a_middle_is_of_sessions(compared):
+    many = [case(metrics={"time": 9.0}, run=run) for run in range(20)]
+    before = [*nights({"p2p": [1.0, 2.0, 3.0, 4.0]}), (session(5), many)]
+    assert row(compared(before, nights({"p2p": [1.0]}, 50))).before.median == 3.0
+
+
+def test_few_jobs_are_not_called_one(compared):
+    def jobs_of(first):
+        return [(session(first), [case(metrics={"time": 1.0 + i}, run=i) for i in range(3)])]
+
+    assert row(compared(jobs_of(0), jobs_of(9))).why == "3 and 3 jobs; 5 are needed"
+
+
+def test_the_same_facts_in_another_order_are_no_change(compared):
+    def mixed(names, first):
+        return [
+            content
+            for i, name in enumerate(names)
+            for content in nights({"p2p": [1.0 + i]}, first + i, facts={"MPI": name})
+        ]
+
+    assert compared(mixed("ab", 0), mixed("ba", 50)).changes == []
+
+
 # ---- what changed, and where ----
 
 
@@ -565,6 +775,7 @@ def named(tmp_path):
         ("phase=before", [0, 1, 2]),
         ("00000004", [4]),
         ("latest~1,phase=before", [0, 1, 2, 5]),
+        ("00000004-made-up", [4]),
     ],
 )
 def test_sessions_are_named(named, text, found):
@@ -585,11 +796,39 @@ def test_earlier_is_of_the_same_kind(named):
         ("0000000", "begins 7 identifiers"),
         ("earlier", "'earlier' is before the other side"),
         ("phase=never", "names no session"),
+        ("phase=None", "names no session"),
+        ("a" * 5000, "names no session"),
+        ("..9999-12-31", "no such day"),
     ],
 )
 def test_sessions_that_are_none(named, text, says):
     with pytest.raises(SelectionError, match=says.replace("(", r"\(")):
         select(text, named)
+
+
+def test_identifiers_and_tags_are_taken_as_they_are(tmp_path):
+    made = store(
+        tmp_path / "store.db",
+        [(session(0, session="1", tags={"branch": "mine/new"}), [])],
+        [(session(1, session="10"), [])],
+    )
+    assert [s.uuid for s in select("1", made)] == ["1"]
+    assert [s.uuid for s in select("branch=mine/new", made)] == ["1"]
+    with pytest.raises(SelectionError):
+        select("earlier:0", made, select("10", made))
+
+
+def test_a_session_on_two_sides_is_refused(rng, tmp_path):
+    made = store(tmp_path / "store.db", nights({"p2p": times(rng, count=4)}))
+    options = {"expected_ratio": None, "control": None, "name": None, "fail_on": ()}
+    for before, after, aa in (
+        ("latest", "latest", None),
+        ("latest~1", "latest", "latest"),
+        ("latest~1", "latest", "latest~1"),
+    ):
+        asked = argparse.Namespace(before=before, after=after, aa=aa, **options)
+        with pytest.raises(SelectionError, match="both have session"):
+            compare_options(made, asked)
 
 
 def test_empty_store(tmp_path):

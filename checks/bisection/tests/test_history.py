@@ -7,7 +7,7 @@ import pytest
 import yaml
 from samples import case, nights, noise, session, store
 
-from bisection import history, proposals
+from bisection import cli, history, proposals
 from bisection.comparison import IMPROVED, REGRESSED, Change
 from bisection.nodes import named, pairs, polished
 
@@ -67,6 +67,49 @@ def test_single_bad_nights_are_no_change(rng, tmp_path):
     values[[7, 22, 30]] *= 1.8
     points, _ = looked_at(store(tmp_path / "store.db", nights({"p2p": values})))
     assert points == []
+
+
+def test_what_differed_is_of_the_same_partitions_session_before(rng, tmp_path):
+    """Nights of two systems take turns in one store."""
+    values = steps(rng, 1, 1.2)
+    mine = [content for v, start, mpi in ((values[:20], 0, "4.1"), (values[20:], 20, "5.0"))
+            for content in nights({"p2p": v}, start, facts={"MPI": mpi, "CPU": "a"})]  # fmt: skip
+    theirs = [
+        (
+            session(100 + i, start=mine[i][0]["start"] + 3600.0, facts={"CPU": "b"}),
+            [case(metrics={"time": 1e-3}, system="other")],
+        )
+        for i in range(40)
+    ]
+    points, _ = looked_at(store(tmp_path / "store.db", mine, theirs))
+    assert [(p.system, p.changes) for p in points] == [("lab", [Change("MPI", "4.1", "5.0")])]
+
+
+def test_a_session_stored_meanwhile_is_left_out(rng, tmp_path, monkeypatch):
+    made = store(tmp_path / "store.db", nights({"p2p": steps(rng, 1)}))
+    sessions = made.sessions()
+    made.add(nights({"p2p": [1.0]}, first=50))
+    monkeypatch.setattr(made, "count", lambda: 20)
+    ((_, _, _, values),) = history.histories(made, sessions)
+    assert len(values) == 20
+
+
+def test_a_disturbed_job_is_told_from_the_others_of_its_session(tmp_path):
+    cases = [
+        case("p2p", {"time": 1.0}, run=1024, disturbed=0.9),
+        case("shm", {"time": 2.0}),
+    ]
+    made = store(tmp_path / "store.db", [(session(0), cases)])
+    assert [t.method for t, *_ in history.histories(made, made.sessions())] == ["shm"]
+
+
+def test_metrics_with_few_sessions_are_counted(rng, tmp_path):
+    made = store(
+        tmp_path / "store.db", nights({"p2p": steps(rng, 1)}), nights({"new": [1.0] * 3}, 50)
+    )
+    found = history.histories(made, made.sessions())
+    told = history.text([], found, 23)[-1]
+    assert "1 metrics have fewer than 8 sessions and are not looked at" in told
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 7])
@@ -281,6 +324,51 @@ def test_references_that_the_machine_left_behind_are_stale(rng, propose, site, t
         told = "\n".join(proposals.stale(made, site, file, tree))
     assert "p2p ratio_serial: the last 5 sessions have 1." in told
     assert "shm" not in told
+
+
+def test_open_bounds_are_kept(rng, propose, tmp_path):
+    propose(measured(rng))
+    file = tmp_path / "lab.yaml"
+    tree = yaml.safe_load(file.read_text())
+    tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]["ratio_serial"] = [1, None, None]
+    file.write_text(yaml.safe_dump(tree))
+    _, told, tree = propose()
+    assert entry(tree)[1] is not None, told.out  # a bound is narrower than none
+
+
+def test_files_that_cannot_be_changed_are_told(rng, propose, tmp_path):
+    (tmp_path / "file").touch()
+    for output in (tmp_path, tmp_path / "file" / "lab.yaml"):
+        code, told, _ = propose(measured(rng), output=str(output))
+        assert code == 2
+        assert told.err.count("\n") == 1
+
+
+def test_sessions_of_one_partition_count_for_its_system(rng, propose, site, tmp_path):
+    _, _, tree = propose(measured(rng))
+    with proposals.opened(tmp_path) as made:
+        one = session(60, facts={"MPI": "Open MPI 5.0.9"}, tags={"system": "lab:cpu"})
+        made.add([(one, [])])
+        told = "\n".join(proposals.stale(made, site, tmp_path / "lab.yaml", tree))
+    assert "the last session has Open MPI 5.0.9" in told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["references", "propose", "--least", "1"],
+        ["bench-compare", "--repeats", "0"],
+        ["compare", "a", "b", "--expected-ratio", "0"],
+        ["compare", "a", "b", "--fail-on", "slow"],
+        ["compare", "a", "b", "--control", "("],
+        ["report", "--aa"],
+    ],
+)
+def test_options_that_are_none(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert "error: argument" in capsys.readouterr().err
 
 
 def test_references_of_other_software_are_stale(rng, propose, site, tmp_path, monkeypatch):

@@ -558,6 +558,16 @@ def rows_of(**counts):
             "2 unlike all earlier sessions, nothing proven, 2 inconclusive",
         ),
         (
+            only(comparison=comparison(rows_of(inconclusive=2)), history=[change_point(after=4)]),
+            "bad",
+            "1 metric worse since 2026-11-18, 2 inconclusive",
+        ),
+        (
+            only(comparison=comparison(rows_of(unchanged=2)), history=[change_point(after=40)]),
+            "good",
+            "Nothing regressed",
+        ),
+        (
             only(comparison=comparison(rows_of(regressed=1), unsafe="the control changed")),
             "unsafe",
             "Not to be trusted: 1 regressed",

@@ -90,6 +90,26 @@ def test_judge():
     assert names.tolist() == [REGRESSED, IMPROVED, UNCHANGED, INCONCLUSIVE, INCONCLUSIVE]
 
 
+def test_an_effect_that_is_sure_is_not_unchanged_because_nights_vary():
+    margin = np.full(3, 0.2)  # by the noise; 5% are of interest
+    names = stats.judge(
+        estimate=np.array([0.15, -0.15, 0.15]),
+        low=np.array([0.12, -0.18, 0.03]),
+        high=np.array([0.18, -0.12, 0.18]),
+        p=np.full(3, 1e-9),
+        margin=margin,
+    )
+    assert names.tolist() == [REGRESSED, IMPROVED, INCONCLUSIVE]
+
+
+def test_shift_is_the_same_in_parts(monkeypatch):
+    rng = np.random.default_rng(5)
+    before, after = rng.normal(size=(7, 9)), rng.normal(size=(7, 6))
+    whole = stats.shift(before, after)
+    monkeypatch.setattr(stats, "PAIRS", 2 * 9 * 6)
+    assert np.array_equal(whole, stats.shift(before, after))
+
+
 def test_a_table_asks_for_more_than_one_metric_does():
     p = np.concatenate([[0.01], np.full(199, 0.5)])
     assert stats.controlled(p[:1])[0] <= stats.FALSE_DISCOVERIES

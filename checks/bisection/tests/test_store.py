@@ -12,6 +12,7 @@ import pytest
 from conftest import CHECKS
 from samples import case, nights, session, store
 
+from bisection import record
 from bisection import store as stores
 from bisection.importing import act
 
@@ -406,3 +407,50 @@ def test_nights_that_end_together_are_all_stored(tmp_path):
     with stores.Store(path) as made:
         assert made.count() == 40
         assert len(made.samples()) == 2000
+
+
+# ---- what a run keeps ----
+
+
+@pytest.mark.parametrize(
+    ("tag", "taken"),
+    [("phase=before", False), ("fw-version=2.1", False), ("timeslot=a", False), ("a=", False)]
+    + [(f"{name}=x", True) for name in ("tier", "system", "num_nodes", "user", "time_start")],
+)
+def test_tags_that_a_session_would_lose_are_refused(tag, taken):
+    assert (record.TAG.fullmatch(tag) is None) == taken
+
+
+def test_a_run_is_stored_beside_files_that_are_damaged(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+    (tmp_path / "results" / "a" / stores.SPOOLED).write_text('{"half')
+    (told,) = record.keep(report(), tmp_path / "results" / "b", tmp_path)
+    assert "a/samples.jsonl:1: not JSON" in told
+    with stores.Store(stores.database(tmp_path)) as made:
+        assert [session.uuid for session in made.sessions()] == ["11112222"]
+
+
+def test_a_run_whose_file_cannot_be_written_is_stored(tmp_path):
+    (told,) = record.keep(report(), tmp_path / "no folder", tmp_path)
+    assert "cannot write" in told
+    with stores.Store(stores.database(tmp_path)) as made:
+        assert made.count() == 1
+
+
+def test_a_run_with_an_odd_report_ends_with_its_verdict(tmp_path):
+    (told,) = record.keep({"session_info": {}, "runs": []}, tmp_path, tmp_path)
+    assert "not stored" in told
+
+
+def test_a_damaged_database_that_cannot_be_moved_is_told(tmp_path, monkeypatch, capsys):
+    stores.database(tmp_path).write_bytes(b"garbage" * 100)
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(stores.Path, "replace", refuse)
+    (told,) = record.prepare(tmp_path)
+    assert "store.db aside: Permission denied" in told
+    assert imported(tmp_path, monkeypatch=monkeypatch) == 3
+    assert "store.db aside: Permission denied" in capsys.readouterr().err
