@@ -20,6 +20,7 @@ from bisection.spack import home
 from bisection.stats import MARGIN
 from bisection.store import StoreError, opened
 from bisection.summary import columns
+from bisection.texts import plural
 
 LEAST = 4  # sessions on a level
 RECENT = 14  # sessions since a change that is still told first
@@ -223,7 +224,7 @@ def recent(points):
     for point in sorted(found, key=lambda p: p.at):
         sessions.setdefault((point.session, point.at), []).append(point)
     return [
-        f"{len(members)} metrics are worse since {when(at)}, session {uuid[:8]}, by "
+        f"worse since {when(at)}, session {uuid[:8]}: {plural(len(members), 'metric')}, by "
         f"x{float(np.median([max(p.ratio, 1 / p.ratio) for p in members])):.3g} in the median"
         for (uuid, at), members in sessions.items()
     ]
