@@ -385,8 +385,6 @@ def test_what_is_worse_since_lately(rng, tmp_path):
     lately = store(tmp_path / "a.db", nights({"p2p": np.concatenate([
         steps(rng, 1, each=30), steps(rng, 1.2, each=6)])}))  # fmt: skip
     (line,) = history.recent(looked_at(lately)[0])
-    assert line.startswith(
-        "1 metrics are worse since 2026-07-01 00:00 UTC, session 0000001e, by x1."
-    )
+    assert line.startswith("worse since 2026-07-01 00:00 UTC, session 0000001e: 1 metric, by x1.")
     long_ago = store(tmp_path / "b.db", nights({"p2p": steps(rng, 1, 1.2, each=30)}))
     assert history.recent(looked_at(long_ago)[0]) == []
