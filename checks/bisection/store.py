@@ -196,19 +196,18 @@ def _place(case):
 
 def _facts(report):
     """What the session's launches ran on and with; where they differ, every answer."""
-    found = {}
-    for run in report["runs"]:
-        for entry in run["testcases"]:
-            facts = dict(entry.get("facts") or {})
-            for name in ("lock", "software"):
-                facts[name] = entry.get(name) if entry["fixture"] else ""
-            facts["nodes"] = ", ".join(entry.get("hosts") or [])
-            for name, text in facts.items():
-                if text:
-                    found.setdefault(name, set()).add(text)
-    if "nodes" in found:
-        found["nodes"] = {name for text in found["nodes"] for name in text.split(", ")}
-    return {name: ", ".join(sorted(texts)) for name, texts in sorted(found.items())}
+    found, clocks = {}, []
+    for entry in (entry for run in report["runs"] for entry in run["testcases"]):
+        facts = dict(entry.get("facts") or {})
+        for name in ("lock", "software"):
+            facts[name] = entry.get(name) if entry["fixture"] else ""
+        facts["nodes"] = ", ".join(entry.get("hosts") or [])
+        for name, text in facts.items():
+            found.setdefault(name, set()).update(filter(None, (text or "").split(", ")))
+        clocks += filter(_finite, [(entry.get("controls") or {}).get("clock")])
+    if clocks:
+        found["clock"] = [f"{statistics.median(clocks):.1f} GHz"]
+    return {name: ", ".join(sorted(items)) for name, items in sorted(found.items()) if items}
 
 
 def _finite(value):

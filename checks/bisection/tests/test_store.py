@@ -219,7 +219,7 @@ def test_controls_and_facts_of_a_launch(tmp_path):
     launch = report(fixture=True, controls={"serial": 2e-4, "clock": 2.9}, perfvalues=None,
                     facts={"MPI": "x"}, lock="aa", method="")  # fmt: skip
     about, cases = stores.of_report(launch)
-    assert about["facts"] == {"MPI": "x", "lock": "aa", "nodes": "n1"}
+    assert about["facts"] == {"MPI": "x", "clock": "2.9 GHz", "lock": "aa", "nodes": "n1"}
     assert {(c["method"], *c["metrics"]) for c in cases} == {("serial", "time"), ("clock", "clock")}
     assert all(c["control"] for c in cases)
 
