@@ -21,6 +21,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import statistics
 import sys
 import time
 from dataclasses import dataclass, field
