@@ -1,6 +1,7 @@
 """A verdict for people and for machines: the table, the explanations, JSON and JUnit."""
 
 import re
+import statistics
 import xml.etree.ElementTree as ET
 from dataclasses import asdict, replace
 
@@ -39,7 +40,7 @@ def _block(cases):
     wide = len(asserted) > 4  # a sweep: show the point nearest to its bounds
     head = ["case", "layout", "method", "time", *(["nearest to its bounds"] if wide else asserted)]
     rows, last = [], None
-    for case in folded(cases):
+    for case in over_runs(folded(cases)):
         metrics = {metric.name: metric for metric in case.metrics}
         cells = [_nearest(case)] if wide else [_cell(metrics.get(name)) for name in asserted]
         place = [case.case, f"{case.layout} {case.geometry}".strip()]
@@ -59,6 +60,22 @@ def folded(cases):
             yield replace(found[0], method=f"({len(found)} methods)")
         else:
             yield from found
+
+
+def over_runs(cases):
+    """The cases, what passed in several runs as one: with the median of each metric."""
+    groups = {}
+    for case in cases:
+        groups.setdefault((case.place, case.method, case.verdict == PASS), []).append(case)
+    for (_, _, passed), found in groups.items():
+        if not passed or len(found) == 1:
+            yield from found
+            continue
+        values = {}
+        for metric in (metric for case in found for metric in case.metrics):
+            values.setdefault(metric.name, []).append(metric.value)
+        metrics = [replace(m, value=statistics.median(values[m.name])) for m in found[0].metrics]
+        yield replace(found[0], metrics=metrics, verdict=f"{PASS} x{len(found)}")
 
 
 def _nearest(case):

@@ -415,6 +415,8 @@ class TestRecord:
     def test_reruns_are_samples_of_one_session(self, bisection, tmp_path):
         run = bisection("--reruns=2")
         assert run.code == 0, run.text
+        assert run.text.count("pass x3") == 1
+        assert "PASS: 3 of 3 checks passed" in run.text
         with store.opened(tmp_path) as stored:
             rows = stored.samples()
             tests, metrics = stored.tests(), stored.metrics()
