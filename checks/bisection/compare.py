@@ -33,7 +33,7 @@ from bisection.comparison import (
 from bisection.history import difference
 from bisection.nodes import suspects
 from bisection.phrases import POINT, advice, change, sentence, text
-from bisection.selection import HELP, SelectionError, select
+from bisection.selection import HELP, SelectionError, kind_of, select
 from bisection.spack import home
 from bisection.stats import (
     CONFIDENCE,
@@ -51,9 +51,11 @@ from bisection.stats import (
 from bisection.store import StoreError, opened, unusable
 from bisection.upgrade import set_against
 
-EXIT = {**dict.fromkeys((*VERDICTS, BELOW), 3), REGRESSED: 1, BELOW: 1}
+SUSPECTS = "suspect"
+EXIT = {**dict.fromkeys((*VERDICTS, SUSPECTS), 3), REGRESSED: 1, BELOW: 1}
 FAIL_ON = (REGRESSED, MISSING, NOT_MEASURED)
 USAGE = 2
+GONE = 3  # sessions without a test that had it before
 SUSPECT = 4  # standard deviations from what earlier sessions showed
 HUGE = 700  # a logarithm whose exponential is still a number
 
@@ -79,14 +81,23 @@ class Measured:
         for session, test, metric, run, value in store.samples(sessions).tolist():
             about, what = tests[test], metrics[metric]
             usable = value == value and (session, test, run) not in unmeasured
-            if usable and (about.pair or what.unit in CONTEXT):
+            if usable and what.unit in CONTEXT:
                 self.elsewhere.add(about.identity)
-            if about.pair or POINT.sub("", what.name) == f"ratio_{about.method}":  # to itself
+            if POINT.sub("", what.name) == f"ratio_{about.method}":  # to itself
                 continue
             key = (*about.identity, what.name)
             self.kinds[key].add((about.geometry, what.unit, what.better, about.control))
             if (session, test, run) not in unmeasured:
                 self.found[key].append((session, run, value))
+
+    def gone(self, identity):
+        """In how many of the newest sessions of its kind a test is not, if those are enough to say
+        that it is gone; else 0."""
+        order = {session.id: index for index, session in enumerate(self.sessions)}
+        last = max(order[outcome.session] for outcome in self.outcomes[identity])
+        same = kind_of(self.sessions[last])
+        since = sum(kind_of(session) == same for session in self.sessions[last + 1 :])
+        return since if since >= GONE else 0
 
     def side(self, key):
         """(Side, jobs) of one metric; jobs are session -> list of usable values."""
@@ -157,6 +168,8 @@ def _at_once(row, kinds, before, after):
     here, there = after.outcomes.get(row.identity), before.outcomes.get(row.identity)
     if not here:
         return MISSING, f"in none of the {len(after.sessions)} sessions after"
+    if since := after.gone(row.identity):
+        return MISSING, f"not in the last {since} sessions after"
     if row.after.median is None:
         causes = [unusable(o) or o.cause for o in here]
         causes = [cause for cause in causes if cause]
@@ -166,7 +179,7 @@ def _at_once(row, kinds, before, after):
     for index, what in ((1, "unit"), (0, "geometry"), (2, "direction")):
         if len({kind[index] for kind in kinds}) > 1:
             texts = " and ".join(sorted({str(kind[index]) for kind in kinds}))
-            return INCONCLUSIVE, f"not to be compared: its {what} is {texts}"
+            return NOT_MEASURED, f"not to be compared: its {what} is {texts}"
     return "", ""
 
 
@@ -241,9 +254,9 @@ def _count(row, was, now):
 
 def _units(was, now):
     """The samples of both sides, and what a verdict on them is about: sessions, each by the median
-    of its jobs, if there are enough; else jobs, which vary less than nights do."""
+    of its jobs; jobs, which vary less than nights do, where both sides have few sessions."""
     sides = [np.array([median(values) for values in jobs.values()]) for jobs in (was, now)]
-    if min(map(len, sides)) < FEWEST:
+    if max(map(len, sides)) < FEWEST:
         jobs = [np.array([v for values in side.values() for v in values]) for side in (was, now)]
         if min(map(len, jobs)) >= FEWEST:
             return jobs, SESSIONS
@@ -308,8 +321,8 @@ def withhold(rows, named=None):
         place, launch = _place(row), row.identity[:-1]
         controls = [moved.get(launch if launch in watched else place)]
         controls = list(filter(None, [*controls, moved.get((*place, "named"))]))
-        changed = row.verdict in (REGRESSED, IMPROVED)
-        if controls and row.absolute and changed and not row.control:
+        sure = row.verdict in (REGRESSED, IMPROVED, UNCHANGED)
+        if controls and row.absolute and sure and not row.control:
             _withhold(row, max(controls, key=_size))
     return "; ".join(
         f"the cores of {':'.join(place)} are not as they were: {_named(row)} "
@@ -333,6 +346,11 @@ def _named(row):
 
 def _withhold(row, control):
     (low, high), (least, most) = row.costs, control.costs
+    if row.verdict == UNCHANGED:
+        if _size(control) >= math.log1p(MARGIN):
+            row.verdict = INCONCLUSIVE
+            row.why = f"as before, but the cores alone are not: {_named(control)} {change(control)}"
+        return
     beyond = low > most if row.verdict == REGRESSED else high < least
     if not beyond:
         row.verdict = INCONCLUSIVE
@@ -464,8 +482,11 @@ def compare(store, before, after, expected=None, aa=(), control=None, name=None,
     failing = [EXIT[v] for v in fail_on if result.count(v)]
     if BELOW in fail_on and any(row.against == BELOW for row in rows):
         failing.append(EXIT[BELOW])
-    if fail_on and not rows:
-        failing.append(EXIT[MISSING])
+    if SUSPECTS in fail_on and any(row.suspect for row in rows):
+        failing.append(EXIT[SUSPECTS])
+    judged = any(row.verdict in (REGRESSED, IMPROVED, UNCHANGED) for row in rows)
+    if fail_on and (result.unsafe or not judged):
+        failing.append(EXIT[NOT_MEASURED])
     result.exit_code = min(failing, default=0)
     return result
 
@@ -481,16 +502,23 @@ def rerun(result):
     bad = [row for row in bad if not row.control]
     if not bad:
         return ""
-    places = dict.fromkeys((row.check, row.layout, row.case) for row in bad)
-    names = [f"^{check}%.*layout={layout}%launch.case={case}$" for check, layout, case in places]
+    here = [row for row in bad if (row.system, row.environ) == (bad[0].system, bad[0].environ)]
+    names = list(dict.fromkeys(map(_pattern, here)))
     if len(names) > 4:
-        names = [f"^({'|'.join(dict.fromkeys(row.check for row in bad))})%"]
+        names = [f"^({'|'.join(dict.fromkeys(row.check for row in here))})"]
     tags = result.after[-1]["tags"]
     words = ["bisection", "run", "--tier", tags.get("tier", "nightly")]
     words += ["--system", bad[0].system] if bad[0].system != "generic" else []
     words += ["-p", bad[0].environ] if bad[0].environ != "system" else []
     words += [word for name in names for word in ("-n", name)]
     return shlex.join([*words, f"--reruns={FEWEST - 1}"])
+
+
+def _pattern(row):
+    """What selects the row's test, and the others of its launch, for ReFrame."""
+    layout = f"layout={row.layout}" if row.layout else ""
+    case = f"launch.case={row.case}$" if row.case else ""
+    return f"^{row.check}" + "".join(f"%.*{part}" for part in (layout, case) if part)
 
 
 def _about(session):
@@ -521,7 +549,8 @@ def add_commands(commands):
         description="Compares stored sessions, a group before and a group after a change. A group "
         f"is: {HELP}; several with commas between. Exit code: 0 nothing that --fail-on names, 1 "
         "something regressed (or is below the expected ratio), 2 usage, 3 something is missing, "
-        "was not measured, or whatever else --fail-on names, or there is nothing to compare.",
+        "was not measured, or whatever else --fail-on names, or no metric could be judged, or the "
+        "cores themselves changed.",
     )
     command.add_argument("before", metavar="BEFORE")
     command.add_argument("after", metavar="AFTER")
@@ -549,7 +578,7 @@ def add_options(command):
         metavar="VERDICTS",
         type=_verdicts,
         default=FAIL_ON,
-        help=f"of {', '.join((*VERDICTS, BELOW, 'nothing'))}; default: {','.join(FAIL_ON)}",
+        help=f"of {', '.join((*EXIT, 'nothing'))}; default: {','.join(FAIL_ON)}",
     )
 
 
@@ -577,7 +606,7 @@ def _verdicts(text):
     names = [word.strip().replace("-", " ") for word in text.split(",") if word.strip()]
     if names == ["nothing"]:
         return ()
-    if not names or set(names) - {*VERDICTS, BELOW}:
+    if not names or set(names) - set(EXIT):
         raise ValueError
     return tuple(names)
 

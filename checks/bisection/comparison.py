@@ -63,7 +63,7 @@ class Measure:
     @property
     def absolute(self):
         """Whether it is a time or a rate: what a slower clock changes by itself."""
-        return self.unit == "s" or self.unit.endswith("/s")
+        return self.unit in ("s", "ms", "us", "ns") or self.unit.endswith("/s")
 
 
 @dataclass

@@ -238,8 +238,8 @@ def add_commands(commands):
         "history",
         help="find the session since when a metric is worse",
         description="Looks for changes of level in the history of every metric and names the first "
-        "session of each, with what else differed from the one before. Exit code: 0 nothing got "
-        "worse, 1 something did, 2 usage, 3 too few sessions.",
+        "session of each, with what else differed from the one before. Exit code: 0 nothing is "
+        "worse than it was, 1 something is, 2 usage, 3 too few sessions.",
     )
     command.add_argument("sessions", nargs="?", default="..", help=f"{HELP}; default: all")
     command.add_argument("-n", "--name", metavar="REGEX", help="these tests only")
@@ -260,7 +260,8 @@ def act(options):
     print("\n".join(text(points, found, len(sessions))))
     if longest < 2 * LEAST:
         return 3
-    return 1 if any(point.verdict == REGRESSED for point in points) else 0
+    last = {point.key: point.verdict for point in sorted(points, key=lambda p: p.at)}
+    return 1 if REGRESSED in last.values() else 0
 
 
 def text(points, found, count):

@@ -70,7 +70,7 @@ def pairs(store, sessions):
     for _, test, metric, _, value in store.samples(sessions).tolist():
         if test in tests and value > 0:
             about, what = tests[test], metrics[metric]
-            cells[about.identity[:6], what][tuple(about.pair.split())].append(value)
+            cells[about[:6], what][tuple(about.pair.split())].append(value)
     return [_matrix(place, what, found) for (place, what), found in cells.items()]
 
 

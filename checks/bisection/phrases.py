@@ -132,20 +132,26 @@ def _by_kind(rows):
 
 
 def _together(rows):
-    """How a group of rows did: the medians of ratio and bounds over those that changed."""
-    for name, word in ((REGRESSED, "slower"), (IMPROVED, "faster")):
-        hit = [row for row in rows if row.verdict == name]
-        if hit:
-            costs = np.median([(row.worse, *row.costs) for row in hit], axis=0)
-            if name == IMPROVED:
-                costs = 1 / costs[[0, 2, 1]]
-            other, times = (
-                ("faster", "times slower") if word == "slower" else ("slower", "times as fast")
-            )
-            some = "" if len(hit) == len(rows) else f" in {len(hit)} of {len(rows)}"
-            return _amount(tuple(costs), word, other, times) + some
+    """How a group of rows did: medians of ratio and bounds over those that changed, each way."""
+    told = [_changed(rows, *which) for which in ((REGRESSED, "slower"), (IMPROVED, "faster"))]
+    if any(told):
+        return " and ".join(filter(None, told))
     same = sum(row.verdict == UNCHANGED for row in rows)
     return "unchanged" if same > len(rows) / 2 else "not told apart"
+
+
+def _changed(rows, verdict, word):
+    hit = [row for row in rows if row.verdict == verdict]
+    if not hit:
+        return ""
+    costs = np.median([(row.worse, *row.costs) for row in hit], axis=0)
+    if verdict == IMPROVED:
+        costs = 1 / costs[[0, 2, 1]]
+    other, times = (
+        ("faster", "times slower") if verdict == REGRESSED else ("slower", "times as fast")
+    )
+    some = "" if len(hit) == len(rows) else f" in {len(hit)} of {len(rows)}"
+    return _amount(tuple(costs), word, other, times) + some
 
 
 def text(result):

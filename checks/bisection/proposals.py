@@ -21,10 +21,16 @@ from bisection.stats import MARGIN, spread
 from bisection.store import StoreError, opened
 from bisection.verdict import number
 
-LEAST = 5  # sessions
+LEAST = 10  # sessions
 WIDEST = 0.5  # a reference that allows more says nothing
-CHANCE = 1e-4  # that a night without fault is outside a bound
+CHANCE = 1e-4  # that a night without fault is outside a bound, were all that vary known exactly
+RECENT = 5  # sessions that show where a metric is now
 STALE = 180  # days
+# Facts that make references those of another machine, if they change.
+SOFTWARE = (
+    *("CPU", "operating system's kernel", "firmware", "compiler", "flags", "MPI", "libraries"),
+    *("MPI environment", "lock"),
+)
 INDEX = ["$partition", "$environ", "geometry", "case", "method"]
 MADE_BY = "bisection references propose"
 
@@ -34,7 +40,8 @@ HEADER = """\
 # References of the system `{system}`, made by `{made_by}` from stored sessions.
 # An entry is [reference, lower, upper]: what passes is reference * (1 + lower) to
 # reference * (1 + upper). The reference is the median of the sessions; bounds are as far as one
-# night in {nights} goes by chance, by the spread between sessions, and {margin:.0%} at least.
+# night in some thousands goes by chance, by the spread between sessions, and {margin:.0%} at least.
+# Each entry says of how many sessions it is, and up to which day; provenance is of the last change.
 """
 
 
@@ -132,18 +139,29 @@ def _site(system):
 
 
 def _written(target):
-    """(text, tree) of a file of ours; ("", {}) if there is none yet."""
+    """(text, key -> (entry, note)) of a file of ours; ("", {}) if there is none yet."""
     if not target.exists():
         return "", {}
     text = target.read_text(encoding="utf-8")
     try:
         tree = yaml.safe_load(text) or {}
-        made_by = tree["provenance"].get("made by")
+        made_by = tree.pop("provenance").get("made by")
+        notes = dict(_notes(yaml.compose(text), text.splitlines()))
     except (yaml.YAMLError, AttributeError, KeyError, TypeError):
         made_by = None
     if made_by != MADE_BY:
         raise ValueError(f"{target} was written by hand; name another file with --output")
-    return text, {name: entry for name, entry in tree.items() if name != "provenance"}
+    return text, {key: (entry, notes.get(key, "")) for key, entry in flattened(tree).items()}
+
+
+def _notes(node, lines, keys=()):
+    """Yields (key, comment behind it) of each reference."""
+    for key, branch in node.value:
+        if isinstance(branch, yaml.MappingNode):
+            yield from _notes(branch, lines, (*keys, key.value))
+        else:
+            _, _, note = lines[branch.start_mark.line].partition("#")
+            yield (*keys, key.value), note.strip()
 
 
 class Proposal:
@@ -151,6 +169,7 @@ class Proposal:
 
     def __init__(self, store, sessions, site, options):
         self.sessions, self.system, self.least = sessions, site.name, options.least
+        self.days = [time.strftime("%Y-%m-%d", time.gmtime(s.start)) for s in sessions]
         kinds = {p["fullname"]: p["extras"].get("references", []) for p in site.partitions}
         asked = options.kinds.split(",") if options.kinds else None
         if asked and set(asked) - set(references.KIND_OF_UNIT.values()):
@@ -182,12 +201,12 @@ class Proposal:
             self.wide.append(f"{where}: {sigma:.0%} between sessions")
             return
         self.used = max(self.used, len(values))
-        note = f"{len(values)} sessions, spread {sigma:.1%}"
+        note = f"{len(values)} sessions to {self.days[-1]}, spread {sigma:.1%}"
         self.entries[(*keys, name)] = entry, note
 
     def merged(self, old, widen):
         """key -> (entry, note): what is there, with what is proposed where that is not wider."""
-        found = {key: (entry, "") for key, entry in flattened(old).items()}
+        found = dict(old)
         for key, (entry, note) in self.entries.items():
             there = found.get(key)
             if there and not widen and _is_wider(entry, there[0]):
@@ -201,9 +220,7 @@ class Proposal:
     def text(self, tree):
         """The file."""
         lines = [
-            HEADER.format(
-                system=self.system, made_by=MADE_BY, nights=round(1 / CHANCE), margin=MARGIN
-            )
+            HEADER.format(system=self.system, made_by=MADE_BY, margin=MARGIN)
             + yaml.safe_dump({"provenance": self.provenance()}, sort_keys=False, width=100).rstrip()
         ]
         last = ()
@@ -223,15 +240,14 @@ class Proposal:
 
     def provenance(self):
         """Where the references come from; the same for the same sessions."""
-        days = [time.strftime("%Y-%m-%d", time.gmtime(session.start)) for session in self.sessions]
         facts = {}
         for session in self.sessions:
             for name, text in session.facts.items():
                 facts.setdefault(name, {})[text] = None
         return {
             "made by": MADE_BY,
-            "date": days[-1],
-            "first": days[0],
+            "date": self.days[-1],
+            "first": self.days[0],
             "count": len(self.sessions),
             "lock": " | ".join(facts.pop("lock", {})) or "none",
             "facts": {name: " | ".join(texts) for name, texts in sorted(facts.items())},
@@ -251,16 +267,20 @@ class Proposal:
 
 def reference(values):
     """([median, lower, upper], spread between sessions) of a metric's values, a session each; None
-    for the first if it would say nothing."""
+    for the first if it would say nothing. The spread is the standard deviation of the logarithm
+    with outliers drawn in, the bounds those of the prediction of one more session."""
     from scipy import stats
 
     logs = np.log(values)
-    sigma = float(spread(logs[None, :])[0])
-    reach = max(math.log1p(MARGIN), sigma * float(stats.t.isf(CHANCE, len(values) - 1)))
+    middle, near = np.median(logs), 3 * float(spread(logs[None, :])[0])
+    sigma = float(np.std(np.clip(logs, middle - near, middle + near), ddof=1))
+    count = len(values)
+    reach = sigma * math.sqrt(1 + 1 / count) * float(stats.t.isf(CHANCE, count - 1))
+    reach = max(math.log1p(MARGIN), reach)
     if reach > math.log1p(WIDEST):
         return None, sigma
-    middle = float(np.median(values))
-    return [float(f"{part:.4g}") for part in (middle, math.expm1(-reach), math.expm1(reach))], sigma
+    numbers = (math.exp(middle), math.expm1(-reach), math.expm1(reach))
+    return [float(f"{number:.4g}") for number in numbers], sigma
 
 
 def _is_wider(new, old):
@@ -340,17 +360,18 @@ def stale(store, site, file, tree):
         last = sessions[-1].facts
         known = {**(about.get("facts") or {}), "lock": about.get("lock")}
         for what, text in known.items():
-            if what in last and text not in (None, "none") and last[what] not in text.split(" | "):
+            told = what in last and what in SOFTWARE and text not in (None, "none")
+            if told and last[what] not in text.split(" | "):
                 found.append(
                     f"{name}:1: made with {what} {text}; the last session has {last[what]}"
                 )
-    return found + drifted(store, sessions[-LEAST:], site, name, tree)
+    return found + drifted(store, sessions[-RECENT:], site, name, tree)
 
 
 def drifted(store, sessions, site, name, tree):
     """Lines on references from which the last sessions, all together, have moved away: most of them
     would fail."""
-    if len(sessions) < LEAST:
+    if len(sessions) < RECENT:
         return []
     samples = {}
     for test, metric, _, values in histories(store, sessions):
@@ -362,7 +383,7 @@ def drifted(store, sessions, site, name, tree):
         entry, check = tree.get(case["check"]), site.checks[case["check"]]
         for metric, bounds in resolved(entry, case, check).items():
             values = samples.get((*keys, metric), ())
-            if len(values) < LEAST:
+            if len(values) < RECENT:
                 continue
             middle, low, high = float(np.median(values)), *_span(bounds)
             if not low <= middle <= high:

@@ -84,17 +84,17 @@ def _midnight(day):
 def _earlier(sessions, other, most):
     if not other:
         raise SelectionError("'earlier' is before the other side; name that one otherwise")
-    kinds, names = {_kind(session) for session in other}, {session.uuid for session in other}
+    kinds, names = {kind_of(session) for session in other}, {session.uuid for session in other}
     start = min(session.start for session in other)
     found = [
         session
         for session in sessions
-        if session.start <= start and session.uuid not in names and _kind(session) in kinds
+        if session.start <= start and session.uuid not in names and kind_of(session) in kinds
     ]
     return found if most is None else found[-most:] if most else []
 
 
-def _kind(session):
+def kind_of(session):
     """What sessions of one kind have in common."""
     return tuple(session.tags.get(name) for name in ("tier", "system", "environ", "arguments"))
 

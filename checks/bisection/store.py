@@ -62,6 +62,10 @@ class StoreError(Exception):
     """The store or a sample file cannot be used; the text is one line that says why."""
 
 
+class Unreadable(StoreError):
+    """A sample file or a session of ReFrame's cannot be read; all else was stored."""
+
+
 class BrokenStore(StoreError):
     """The database file is damaged, or is none."""
 
@@ -82,7 +86,9 @@ class Test(NamedTuple):
 
     @property
     def identity(self):
-        return self[:7]
+        """What the test is, whatever its geometry; of a pair of nodes, each pair is its own."""
+        case = f"{self.case} {self.pair}".strip()
+        return (*self[:4], case, *self[5:7])
 
 
 class Metric(NamedTuple):
@@ -195,6 +201,9 @@ def _place(case):
     }
 
 
+LISTS = ("libraries", "nodes", "MPI environment")  # facts that are lists of their items
+
+
 def _facts(report):
     """What the session's launches ran on and with; where they differ, every answer."""
     found, clocks = {}, []
@@ -204,7 +213,8 @@ def _facts(report):
             facts[name] = entry.get(name) if entry["fixture"] else ""
         facts["nodes"] = ", ".join(entry.get("hosts") or [])
         for name, text in facts.items():
-            found.setdefault(name, set()).update(filter(None, (text or "").split(", ")))
+            items = text.split(", ") if name in LISTS and text else [text]
+            found.setdefault(name, set()).update(filter(None, items))
         clocks += filter(_finite, [(entry.get("controls") or {}).get("clock")])
     if clocks:
         found["clock"] = [f"{statistics.median(clocks):.1f} GHz"]
@@ -559,10 +569,13 @@ def record(home):
 
 
 def opened(home):
-    """The store of `home`, with all that ReFrame's database and results folders hold."""
+    """The store of `home`, with all that ReFrame's database and results folders hold; what of that
+    cannot be read is told on stderr."""
     store = Store(database(home))
     try:
         synchronise(store, home)
+    except Unreadable as error:
+        print(f"warning: {error}", file=sys.stderr)
     except BaseException:
         store.close()
         raise
@@ -584,10 +597,13 @@ def synchronise(store, home):
             continue
         added += store.add(found)
         known |= {session["session"] for session, _ in found}
-    for session, cases in recorded(record(home), known):
-        added += store.add([(session, cases)])
+    try:
+        for session, cases in recorded(record(home), known):
+            added += store.add([(session, cases)])
+    except Unreadable as error:
+        fault = fault or error
     if fault:
-        raise fault
+        raise fault if isinstance(fault, Unreadable) else Unreadable(str(fault))
     return added
 
 
@@ -617,7 +633,7 @@ def recorded(path, known=()):
                         yield of_report(json.loads(blob))
                     except BAD_REPORT as error:
                         text = f"{path}: session {name}: not a report of ReFrame: {_told(error)}"
-                        fault = fault or StoreError(text)
+                        fault = fault or Unreadable(text)
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {error}") from None
     if fault:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import yaml
 from samples import case, nights, noise, session, store
+from scipy.stats import norm
 
 from bisection import cli, history, proposals
 from bisection.comparison import IMPROVED, REGRESSED, Change
@@ -276,6 +277,24 @@ def test_bounds_are_not_widened_in_silence(rng, propose):
     code, _, wider = propose(widen=True)
     assert code == 0
     assert entry(wider)[2] > entry(tree)[2]
+
+
+def test_one_night_in_thousands_is_outside(rng):
+    outside = 0.0
+    for _ in range(400):
+        (value, lower, upper), _ = proposals.reference(noise(rng, 20, 0.03))
+        low, high = np.log(value * (1 + lower)) / 0.03, np.log(value * (1 + upper)) / 0.03
+        outside += norm.cdf(low) + norm.sf(high)
+    assert outside / 400 < 1 / 3000
+
+
+def test_entries_keep_the_word_on_where_they_come_from(rng, propose, tmp_path):
+    propose(measured(rng, sigma=0.005))
+    propose(measured(rng, first=50, count=30, sigma=0.05))
+    (line,) = [
+        line for line in (tmp_path / "lab.yaml").read_text().splitlines() if "ratio_serial" in line
+    ][:1]
+    assert "# 10 sessions to 2026-06-10, spread 0." in line
 
 
 def test_what_varies_too_much_is_no_reference(rng, propose):
