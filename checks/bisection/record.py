@@ -4,6 +4,7 @@ import re
 import time
 from pathlib import Path
 
+from bisection import samples
 from bisection import store as stores
 from bisection.selection import SelectionError, select
 
@@ -33,12 +34,12 @@ def keep(report, folder, home):
     if report is None:
         return []
     try:
-        session, cases = stores.of_report(report)
+        session, cases = samples.of_report(report)
     except stores.BAD_REPORT as error:
         return [f"not stored: not a report of ReFrame: {error!r}"]
     troubles = []
     try:
-        stores.write_samples(Path(folder) / stores.SPOOLED, session, cases)
+        samples.write_samples(Path(folder) / samples.SPOOLED, session, cases)
     except stores.StoreError as error:
         troubles.append(str(error))
     try:

@@ -15,7 +15,7 @@ import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from bisection import store as stores
+from bisection import samples
 
 HELP = "latest, latest~N, earlier, a day, DAY..DAY, TAG=VALUE, an identifier, a folder, a file"
 DAY = r"\d{4}-\d{2}-\d{2}"
@@ -101,7 +101,7 @@ def kind_of(session):
 
 def _of_path(path, store):
     """Sessions of a results folder or a sample file; both are stored if they are not yet."""
-    found = stores.contents(path)
+    found = samples.contents(path)
     store.add(found)
     names = {session["session"] for session, _ in found}
     return [session for session in store.sessions() if session.uuid in names]

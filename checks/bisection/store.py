@@ -1,27 +1,13 @@
-"""The store: samples of every metric of every test, by session, in one SQLite file.
+"""The store: all samples of all sessions, in one SQLite file.
 
-ReFrame's own database is the record of a run; the store is made from it, or from sample files, and
-can be made again. A sample file is JSON lines, which any tool may write:
-
-    {"schema": "bisection-samples", "version": 1, "session": "7f3c...", "start": 1795249161.9,
-     "tags": {"tier": "nightly"}, "facts": {"MPI": "Open MPI 4.1.4"}}
-    {"check": "transpose", "case": "cnt40", "layout": "mpi", "method": "p2p", "system": "generic",
-     "partition": "default", "environ": "system", "geometry": "2x1", "run": 0, "verdict": "pass",
-     "cause": "", "disturbed": 0.0, "hosts": ["n1"], "control": false, "again": "/1a2b3c4d",
-     "metrics": {"time": [8.9e-05, "s", "lower"]}}
-
-The first line is a session, the others are its test cases until the next session. Of a session,
-`session` and `start` (Unix time) must be there, of a test case `check` and `metrics`; a metric is
-[value or null, unit, "lower" or "higher", whichever is better]. `run` tells the jobs of one test in
-one session apart; equal ones are counted on. `control` marks what measures the cores alone;
-"pair": ["n1", "n2"] in a test case says that it is of two nodes. A session stands once in a file.
+ReFrame's own database is the record of a run; the store is made from it, or from sample files
+(samples.py), and can be made again.
 """
 
 import contextlib
 import json
 import os
 import sqlite3
-import statistics
 import sys
 import time
 from dataclasses import dataclass, field
@@ -30,14 +16,17 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from bisection import verdict as verdicts
+from bisection.samples import (
+    BAD_REPORT,
+    SPOOLED,
+    StoreError,
+    finite,
+    of_report,
+    read_samples,
+    told,
+)
 
-SCHEMA, VERSION = "bisection-samples", 1
 DATABASE_VERSION = 1
-LAST = 2**37  # s: no session starts later
-RUNS = 2**20  # of one test in one session
-# What is raised for a report that is none.
-BAD_REPORT = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
-SPOOLED = "samples.jsonl"  # in a results folder
 TIMEOUT = 60  # s to wait for another writer
 
 TABLES = """
@@ -56,10 +45,6 @@ CREATE TABLE outcomes(session INTEGER NOT NULL, test INTEGER NOT NULL, run INTEG
 CREATE TABLE samples(session INTEGER NOT NULL, test INTEGER NOT NULL, metric INTEGER NOT NULL,
     run INTEGER NOT NULL, value REAL, PRIMARY KEY(session, test, metric, run)) WITHOUT ROWID;
 """
-
-
-class StoreError(Exception):
-    """The store or a sample file cannot be used; the text is one line that says why."""
 
 
 class Unreadable(StoreError):
@@ -124,242 +109,6 @@ def unusable(outcome):
     if outcome.disturbed > verdicts.DISTURBED:
         return f"other processes had the cores in {outcome.disturbed:.0%} of the samples"
     return ""
-
-
-# ---- what a report of ReFrame holds ----
-
-
-def of_report(report, tags=None):
-    """(session, cases) of ReFrame's report, as the two kinds of lines of a sample file."""
-    info = report["session_info"]
-    known = {"data_version", "hostname", "uuid", "cmdline", "config_files", "log_files"}
-    known |= {"prefix_output", "prefix_stage", "user", "version", "workdir"}
-    extras = {
-        name: str(value)
-        for name, value in info.items()
-        if name not in known and not name.startswith(("time_", "num_"))
-    }
-    session = {
-        "schema": SCHEMA,
-        "version": VERSION,
-        "session": info["uuid"],
-        "start": info["time_start_unix"],
-        "tags": {**extras, **(tags or {})},
-        "facts": _facts(report),
-    }
-    for name in ("session", "start"):
-        if not OF_SESSION[name](session[name]):
-            raise ValueError(f"{name} is {session[name]!r}")
-    return session, [line for run in report["runs"] for line in _cases(run, report)]
-
-
-def _cases(run, report):
-    judged = verdicts.judge({**report, "runs": [run]}).cases
-    shares = {case.launch: case.disturbed for case in judged if case.fixture}
-    for case, entry in zip(judged, run["testcases"], strict=True):
-        case.disturbed = shares.get(case.launch, 0.0)
-        if case.fixture:
-            # Of a launch that was placed wrongly no time counts, that of the cores alone neither.
-            yield from _controls(case, entry) if case.verdict == verdicts.PASS else ()
-        elif case.verdict != verdicts.NOT_APPLICABLE:
-            higher = entry.get("higher") or []
-            metrics = {
-                m.name: [_finite(m.value), m.unit, "higher" if m.name in higher else "lower"]
-                for m in case.metrics
-            }
-            yield {**_place(case), "hosts": entry.get("hosts") or [], "metrics": metrics}
-
-
-def _controls(case, entry):
-    for name, value in (entry.get("controls") or {}).items():
-        metric = ["GHz", "higher"] if name == "clock" else ["s", "lower"]
-        yield {
-            **_place(case),
-            "check": entry["kernel"],
-            "method": name,
-            "hosts": entry.get("hosts") or [],
-            "control": True,
-            "metrics": {"clock" if name == "clock" else "time": [_finite(value), *metric]},
-        }
-
-
-def _place(case):
-    return {
-        "check": case.check,
-        "case": case.case,
-        "layout": case.layout,
-        "method": case.method,
-        "system": case.partition.partition(":")[0],
-        "partition": case.partition.partition(":")[2],
-        "environ": case.environ,
-        "geometry": case.geometry,
-        "run": case.run,
-        "verdict": case.verdict,
-        "cause": case.cause,
-        "disturbed": case.disturbed,
-        "again": f"/{case.hash}",
-    }
-
-
-LISTS = ("libraries", "nodes", "MPI environment")  # facts that are lists of their items
-
-
-def _facts(report):
-    """What the session's launches ran on and with; where they differ, every answer."""
-    found, clocks = {}, []
-    for entry in (entry for run in report["runs"] for entry in run["testcases"]):
-        facts = dict(entry.get("facts") or {})
-        for name in ("lock", "software"):
-            facts[name] = entry.get(name) if entry["fixture"] else ""
-        facts["nodes"] = ", ".join(entry.get("hosts") or [])
-        for name, text in facts.items():
-            items = text.split(", ") if name in LISTS and text else [text]
-            found.setdefault(name, set()).update(filter(None, items))
-        clocks += filter(_finite, [(entry.get("controls") or {}).get("clock")])
-    if clocks:
-        found["clock"] = [f"{statistics.median(clocks):.1f} GHz"]
-    return {name: ", ".join(sorted(items)) for name, items in sorted(found.items()) if items}
-
-
-def _finite(value):
-    return value if _number(value, -sys.float_info.max, sys.float_info.max) else None
-
-
-# ---- sample files ----
-
-
-def write_samples(path, session, cases):
-    """Writes a sample file; it is whole or not there."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(partial, "w", encoding="utf-8") as file:
-            for line in (session, *cases):
-                file.write(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-
-
-def read_samples(path):
-    """Yields (session, cases) of a sample file; StoreError names the line that is wrong."""
-    session, cases, seen = None, [], set()
-    try:
-        with open(path, encoding="utf-8") as file:
-            for number, text in enumerate(file, 1):
-                if not text.strip():
-                    continue
-                line = _parsed(text, f"{path}:{number}")
-                if "schema" in line:
-                    if session:
-                        yield session, cases
-                    if line["session"] in seen:
-                        raise StoreError(f"{path}:{number}: session {line['session']} again")
-                    seen.add(line["session"])
-                    session, cases = line, []
-                elif session is None:
-                    raise StoreError(f"{path}:{number}: a test case before any session")
-                else:
-                    cases.append(line)
-    except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"cannot read {path}: {error}") from None
-    if session is None:
-        raise StoreError(f"{path}: no session in it")
-    yield session, cases
-
-
-def contents(path):
-    """All (session, cases) of a sample file, a report file of ReFrame, or a results folder."""
-    source = Path(path)
-    if source.is_dir():
-        samples = source / SPOOLED
-        source = samples if samples.exists() else source / "report.json"
-    if source.suffix != ".json":
-        return list(read_samples(source))
-    try:
-        report = verdicts.load_report(source)
-        if report is None:
-            raise StoreError(f"there is no {source}")
-        return [of_report(report)]
-    except BAD_REPORT as error:
-        raise StoreError(f"{source}: not a report of ReFrame: {_told(error)}") from None
-
-
-def _told(error):
-    return f"no {error}" if isinstance(error, KeyError) else str(error)
-
-
-def _texts(value):
-    return isinstance(value, list) and all(isinstance(part, str) for part in value)
-
-
-def _named_texts(value):
-    return isinstance(value, dict) and all(isinstance(part, str) for part in value.values())
-
-
-def _number(value, low, high):
-    """Whether `value` is a number in [low, high]; NaN is not."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and low <= value <= high
-
-
-# What a line may hold: field -> whether a value is allowed. The first two must be there.
-OF_SESSION = {
-    "session": lambda value: isinstance(value, str) and value != "",
-    "start": lambda value: _number(value, 0, LAST),
-    "tags": _named_texts,
-    "facts": _named_texts,
-}
-OF_CASE = {
-    "check": lambda value: isinstance(value, str) and value != "",
-    "metrics": lambda value: isinstance(value, dict),
-    "run": lambda value: _number(value, 0, RUNS - 1) and value == int(value),
-    "disturbed": lambda value: _number(value, 0, 1),
-    "hosts": _texts,
-    "pair": lambda value: _texts(value) and len(value) in (0, 2),
-    "control": lambda value: isinstance(value, bool),
-    **dict.fromkeys(
-        (
-            *("case", "layout", "method", "system", "partition", "environ", "geometry"),
-            *("verdict", "cause", "again"),
-        ),
-        lambda value: isinstance(value, str),
-    ),
-}
-
-
-def _parsed(text, where):
-    try:
-        line = json.loads(text)
-    except (ValueError, RecursionError):
-        raise StoreError(f"{where}: not JSON, or cut short: {text.strip()[:40]}") from None
-    if not isinstance(line, dict):
-        raise StoreError(f"{where}: not an object")
-    fields = OF_SESSION if "schema" in line else OF_CASE
-    for index, (key, allowed) in enumerate(fields.items()):
-        if (index < 2 or line.get(key) is not None) and not allowed(line.get(key)):
-            raise StoreError(f"{where}: {key} is {json.dumps(line.get(key))[:60]}")
-    if "schema" in line:
-        if line["schema"] != SCHEMA or line.get("version") != VERSION:
-            raise StoreError(
-                f"{where}: schema {line['schema']!r} version {line.get('version')!r}; "
-                f"{SCHEMA!r} version {VERSION} can be read"
-            )
-        return line
-    for name, metric in line["metrics"].items():
-        if not (isinstance(metric, list) and len(metric) == 3 and isinstance(metric[1], str)):
-            raise StoreError(f"{where}: metric {name} is not [value, unit, better]")
-        if metric[2] not in ("lower", "higher"):
-            raise StoreError(f"{where}: metric {name}: {metric[2]!r} is not lower or higher")
-        number = isinstance(metric[0], (int, float)) and not isinstance(metric[0], bool)
-        if metric[0] is not None and not number:
-            raise StoreError(f"{where}: metric {name}: {json.dumps(metric[0])} is not a number")
-    return line
 
 
 # ---- the database ----
@@ -463,7 +212,7 @@ class Store:
             )
             for name, (value, unit, better) in case["metrics"].items():
                 metric = self._id("metrics", Metric(name, unit, better), metrics)
-                samples.append((number, test, metric, turn, _finite(value)))
+                samples.append((number, test, metric, turn, finite(value)))
         many = self.connection.executemany
         many("INSERT INTO outcomes VALUES(?, ?, ?, ?, ?, ?, ?, ?)", outcomes)
         many("INSERT OR IGNORE INTO samples VALUES(?, ?, ?, ?, ?)", samples)
@@ -632,7 +381,7 @@ def recorded(path, known=()):
                     try:
                         yield of_report(json.loads(blob))
                     except BAD_REPORT as error:
-                        text = f"{path}: session {name}: not a report of ReFrame: {_told(error)}"
+                        text = f"{path}: session {name}: not a report of ReFrame: {told(error)}"
                         fault = fault or Unreadable(text)
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {error}") from None

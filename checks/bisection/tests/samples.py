@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bisection.store import SCHEMA, VERSION, Store
+from bisection.samples import SCHEMA, VERSION
+from bisection.store import Store
 
 DAY = 86400.0
 EPOCH = 1_780_272_000.0  # 2026-06-01, a midnight

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from conftest import CHECKS, ONE, first_cores, run_in, start
 
-from bisection import store
+from bisection import samples, store
 from bisection.selection import select
 
 # A reference file with one METHOD % (name, reference of ratio_alltoallv) for each method.
@@ -373,7 +373,7 @@ class TestRecord:
             assert store.damage(tmp_path / name)
         run = bisection()
         assert run.code == 3, run.text
-        assert (run.folder / store.SPOOLED).exists()
+        assert (run.folder / samples.SPOOLED).exists()
 
     def test_second_run_is_set_beside_the_first(self, bisection):
         first = bisection()
@@ -388,7 +388,7 @@ class TestRecord:
 
     def test_test_that_is_gone(self, bisection, tmp_path):
         first = bisection()
-        session, cases = next(store.read_samples(first.folder / store.SPOOLED))
+        session, cases = next(samples.read_samples(first.folder / samples.SPOOLED))
         with store.opened(tmp_path) as stored:  # the session before had another method
             more = {**cases[-1], "method": "removed"}
             older = {**session, "session": "another", "start": session["start"] + 1}

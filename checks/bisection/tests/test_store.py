@@ -12,7 +12,7 @@ import pytest
 from conftest import CHECKS
 from samples import case, nights, session, store
 
-from bisection import record
+from bisection import record, samples
 from bisection import store as stores
 from bisection.importing import act
 
@@ -25,7 +25,7 @@ def lines(path):
 def file(tmp_path):
     """A sample file of one session with two test cases."""
     path = tmp_path / "samples.jsonl"
-    stores.write_samples(path, session(1), [case(metrics={"time": 1.5}), case("shm")])
+    samples.write_samples(path, session(1), [case(metrics={"time": 1.5}), case("shm")])
     return path
 
 
@@ -38,7 +38,7 @@ def imported(home, *files, monkeypatch):
 
 
 def test_sample_file_is_what_the_store_gets(tmp_path, file):
-    made = store(tmp_path / "store.db", stores.contents(file))
+    made = store(tmp_path / "store.db", samples.contents(file))
     (found,) = made.sessions()
     assert (found.uuid, found.facts) == ("00000001-made-up", {"MPI": "Open MPI 4.1.4"})
     tests = [(test.method, test.geometry) for test in made.tests().values()]
@@ -53,7 +53,7 @@ def test_other_tools_need_to_say_little(tmp_path):
         '{"schema": "bisection-samples", "version": 1, "session": "a", "start": 5}\n'
         '{"check": "hpl", "metrics": {"rate": [2.5e12, "flop/s", "higher"]}}\n'
     )
-    made = store(tmp_path / "store.db", stores.contents(path))
+    made = store(tmp_path / "store.db", samples.contents(path))
     assert next(iter(made.metrics().values())) == ("rate", "flop/s", "higher")
 
 
@@ -93,7 +93,7 @@ def test_session_line_that_is_none(tmp_path, text, says):
     path = tmp_path / "bad.jsonl"
     path.write_text(text + "\n")
     with pytest.raises(stores.StoreError, match=says):
-        stores.contents(path)
+        samples.contents(path)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_half_a_file_stores_nothing(tmp_path, file, metrics, says, monkeypatch, 
     with file.open("a") as more:
         more.write(f'{{"check": "x", "metrics": {metrics}}}\n')
     with pytest.raises(stores.StoreError, match=f"samples.jsonl:4: .*{says}"):
-        stores.contents(file)
+        samples.contents(file)
     assert imported(tmp_path, file, monkeypatch=monkeypatch) == 2
     assert "samples.jsonl:4: " in capsys.readouterr().err
     assert stores.Store(stores.database(tmp_path)).sessions() == []
@@ -126,7 +126,7 @@ def test_a_field_of_another_kind_is_told(tmp_path, file, field):
         more.write(f'{{"check": "x", "metrics": {{}}, {field}}}\n')
     name = field.split('"')[1]
     with pytest.raises(stores.StoreError, match=f"samples.jsonl:4: {name} is"):
-        stores.contents(file)
+        samples.contents(file)
 
 
 def test_numbers_beyond_all_are_not_measured(tmp_path):
@@ -142,7 +142,7 @@ def test_a_test_that_was_repeated_is_stored_each_time(tmp_path, file):
         for value in (2.5, 3.5):
             line = {**case(metrics={"time": value}), "run": 0}
             more.write(json.dumps(line) + "\n")
-    made = store(tmp_path / "store.db", stores.contents(file))
+    made = store(tmp_path / "store.db", samples.contents(file))
     rows = made.samples()
     assert dict(zip(rows["run"].tolist(), rows["value"].tolist(), strict=True)) == {
         0: 1.5,
@@ -154,7 +154,7 @@ def test_a_test_that_was_repeated_is_stored_each_time(tmp_path, file):
 def test_a_session_that_comes_again_in_a_file_is_told(tmp_path, file):
     file.write_text(file.read_text() * 2)
     with pytest.raises(stores.StoreError, match=r"jsonl:4: session 00000001-made-up again"):
-        stores.contents(file)
+        samples.contents(file)
 
 
 def test_import_twice_is_import_once(tmp_path, file, monkeypatch, capsys):
@@ -169,9 +169,9 @@ def test_import_twice_is_import_once(tmp_path, file, monkeypatch, capsys):
 def test_a_file_that_cannot_be_written_is_not_half_there(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(stores.StoreError, match="cannot write"):
-        stores.write_samples(tmp_path / "folder" / "no" / "x.jsonl", session(1), [])
+        samples.write_samples(tmp_path / "folder" / "no" / "x.jsonl", session(1), [])
     with pytest.raises(ValueError, match="JSON compliant"):
-        stores.write_samples(tmp_path / "x.jsonl", session(1), [{"a": float("nan")}])
+        samples.write_samples(tmp_path / "x.jsonl", session(1), [{"a": float("nan")}])
     assert list(tmp_path.glob("*x.jsonl*")) == []
     assert list(tmp_path.glob(".*")) == []
 
@@ -218,7 +218,7 @@ def test_reframes_sessions_are_taken_over(tmp_path):
 def test_controls_and_facts_of_a_launch(tmp_path):
     launch = report(fixture=True, controls={"serial": 2e-4, "clock": 2.9}, perfvalues=None,
                     facts={"MPI": "x"}, lock="aa", method="")  # fmt: skip
-    about, cases = stores.of_report(launch)
+    about, cases = samples.of_report(launch)
     assert about["facts"] == {"MPI": "x", "clock": "2.9 GHz", "lock": "aa", "nodes": "n1"}
     assert {(c["method"], *c["metrics"]) for c in cases} == {("serial", "time"), ("clock", "clock")}
     assert all(c["control"] for c in cases)
@@ -227,7 +227,7 @@ def test_controls_and_facts_of_a_launch(tmp_path):
 def test_controls_of_a_launch_that_was_placed_wrongly_do_not_count():
     launch = report(fixture=True, controls={"clock": 2.9}, perfvalues=None, method="",
                     result="fail", fail_phase="sanity", fail_reason="INVALID")  # fmt: skip
-    assert stores.of_report(launch)[1] == []
+    assert samples.of_report(launch)[1] == []
 
 
 @pytest.mark.parametrize("blob", ["{x", "[]", '{"session_info": {}, "runs": []}', "[" * 100_000])
@@ -251,9 +251,9 @@ def test_reframes_session_that_is_damaged_is_named(tmp_path, blob, capsys):
 def test_a_spooled_file_that_is_damaged_keeps_no_other_from_the_store(tmp_path, capsys):
     for name in ("a", "b", "c"):
         (tmp_path / "results" / name).mkdir(parents=True)
-    (tmp_path / "results" / "a" / stores.SPOOLED).write_bytes(b"\xff\xfe\n")
-    (tmp_path / "results" / "b" / stores.SPOOLED).mkdir()
-    stores.write_samples(tmp_path / "results" / "c" / stores.SPOOLED, session(7), [case()])
+    (tmp_path / "results" / "a" / samples.SPOOLED).write_bytes(b"\xff\xfe\n")
+    (tmp_path / "results" / "b" / samples.SPOOLED).mkdir()
+    samples.write_samples(tmp_path / "results" / "c" / samples.SPOOLED, session(7), [case()])
     with stores.opened(tmp_path) as made:
         assert made.count() == 1
     assert "a/samples.jsonl" in capsys.readouterr().err
@@ -352,7 +352,7 @@ def test_a_damaged_store_is_one_line_for_every_command(tmp_path):
 def test_results_folders_fill_a_new_store(tmp_path, monkeypatch):
     folder = tmp_path / "results" / "2026-11-21"
     folder.mkdir(parents=True)
-    stores.write_samples(folder / stores.SPOOLED, session(7), [case(metrics={"time": 1.0})])
+    samples.write_samples(folder / samples.SPOOLED, session(7), [case(metrics={"time": 1.0})])
     assert imported(tmp_path, monkeypatch=monkeypatch) == 0
     with stores.opened(tmp_path) as made:
         assert [s.uuid for s in made.sessions()] == ["00000007-made-up"]
@@ -424,7 +424,7 @@ def test_tags_that_a_session_would_lose_are_refused(tag, taken):
 def test_a_run_is_stored_beside_files_that_are_damaged(tmp_path):
     for name in ("a", "b"):
         (tmp_path / "results" / name).mkdir(parents=True)
-    (tmp_path / "results" / "a" / stores.SPOOLED).write_text('{"half')
+    (tmp_path / "results" / "a" / samples.SPOOLED).write_text('{"half')
     (told,) = record.keep(report(), tmp_path / "results" / "b", tmp_path)
     assert "a/samples.jsonl:1: not JSON" in told
     with stores.Store(stores.database(tmp_path)) as made:
