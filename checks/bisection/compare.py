@@ -1,5 +1,6 @@
 """`bisection compare BEFORE AFTER`: what is slower, faster, the same, gone or new, and how sure."""
 
+import argparse
 import json
 import math
 import re
@@ -87,7 +88,7 @@ class Measured:
                 continue
             key = (*about.identity, what.name)
             self.kinds[key].add((about.geometry, what.unit, what.better, about.control))
-            if (session, test, run) not in unmeasured:
+            if (session, test, run) not in unmeasured or what.unit in COUNTED:
                 self.found[key].append((session, run, value))
 
     def gone(self, identity):
@@ -416,7 +417,7 @@ def _moves_by_itself(row, most):
 def count_failures(rows, after):
     """Nothing is unchanged, or better, where jobs failed, or where most could not be used."""
     for row in rows:
-        if row.verdict not in (UNCHANGED, IMPROVED, INCONCLUSIVE, NEW):
+        if row.unit in COUNTED or row.verdict not in (UNCHANGED, IMPROVED, INCONCLUSIVE, NEW):
             continue
         outcomes = after.outcomes.get(row.identity, ())
         used = {(s, run) for s, run, value in after.found.get(row.key, ()) if value == value}
@@ -460,6 +461,7 @@ def compare(store, before, after, expected=None, aa=(), control=None, name=None,
         before=[_about(session) for session in before],
         after=[_about(session) for session in after],
         rows=rows,
+        again=[_about(session) for session in aa],
         unsafe="; ".join(unsafe),
         changes=changes(before, after),
         suspects=suspects(store, after, rows),
@@ -499,7 +501,7 @@ def _order(row):
 def rerun(result):
     """The command that measures again what got worse or was not measured; "" if nothing was."""
     bad = [row for row in result.rows if row.verdict in FAIL_ON or row.suspect]
-    bad = [row for row in bad if not row.control]
+    bad = [row for row in bad if row.system and not row.control]  # what was run here
     if not bad:
         return ""
     here = [row for row in bad if (row.system, row.environ) == (bad[0].system, bad[0].environ)]
@@ -607,11 +609,9 @@ def _verdicts(text):
     if names == ["nothing"]:
         return ()
     if not names or set(names) - set(EXIT):
-        raise ValueError
+        allowed = ", ".join((*EXIT, "nothing"))
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed are {allowed}")
     return tuple(names)
-
-
-_verdicts.__name__ = "list of verdicts"
 
 
 def act(options):

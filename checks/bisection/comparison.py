@@ -170,6 +170,7 @@ class Comparison:
     before: list[dict]  # sessions: uuid, start (Unix time), tags, folder
     after: list[dict]
     rows: list[Row]
+    again: list[dict] = field(default_factory=list)  # the A/A run
     sentence: str = ""  # the verdict in one line
     advice: list[str] = field(default_factory=list)  # what to do next, what the verdict lacks
     unsafe: str = ""  # why verdicts are not to be trusted, "" if they are

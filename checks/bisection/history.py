@@ -89,9 +89,9 @@ def _that_count(logs, found):
 # ---- over the store ----
 
 
-def histories(store, sessions, name=None):
+def histories(store, sessions, name=None, left_out=(*CONTEXT, *COUNTED)):
     """Every metric's history in these sessions, as [(Test, Metric, indices of sessions, values)],
-    a session by the median of its jobs."""
+    a session by the median of its jobs; not of metrics with the units `left_out`."""
     tests, metrics = store.tests(), store.metrics()
     order = {session.id: index for index, session in enumerate(sessions)}
     whole = len(sessions) == store.count()
@@ -102,7 +102,7 @@ def histories(store, sessions, name=None):
         for number, test in tests.items()
         if not test.pair and (not name or name.search(" ".join(test.identity[3:])))
     ]
-    context = [n for n, metric in metrics.items() if metric.unit in (*CONTEXT, *COUNTED)]
+    context = [n for n, metric in metrics.items() if metric.unit in left_out]
     keep = (rows["value"] > 0) & np.isin(rows["test"], wanted) & ~np.isin(rows["metric"], context)
     unmeasured = store.unmeasured()
     if unmeasured:

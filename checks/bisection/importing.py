@@ -2,7 +2,6 @@
 
 import sys
 
-from bisection import samples
 from bisection import store as stores
 from bisection.spack import home
 
@@ -14,10 +13,11 @@ def add_commands(commands):
         "import",
         help="store sample files, reports of ReFrame, and what runs could not store",
         description="Stores sessions from sample files (JSON lines, described in "
-        "checks/bisection/samples.py), report files of ReFrame and results folders; without any, "
-        "all that results folders and ReFrame's database have and the store has not. What is stored "
-        "already stays as it is. A damaged store is set aside and made again. Exit code: 0, 2 a "
-        "file cannot be read (nothing of it is stored), 3 something was damaged.",
+        "checks/bisection/samples.py), report files of ReFrame and results folders, and keeps a "
+        "copy; without any, all that results folders, copies and ReFrame's database have and the "
+        "store has not. What is stored already stays as it is. A damaged store is set aside and "
+        "made again. Exit code: 0, 2 a file cannot be read (nothing of it is stored), 3 something "
+        "was damaged.",
     )
     command.add_argument("files", nargs="*", metavar="FILE")
     command.set_defaults(act=act)
@@ -37,8 +37,7 @@ def act(options):
     try:
         with stores.Store(stores.database(home())) as store:
             for file in options.files:
-                found = samples.contents(file)
-                added = store.add(found)
+                found, added = stores.take(store, home(), file)
                 known = len(found) - added
                 print(f"{file}: {added} sessions stored" + (f", {known} known" if known else ""))
             if not options.files:

@@ -71,9 +71,11 @@ def advice(result, words):
     elif few < FEWEST:
         lines.append(
             f"{len(result.before)} against {len(result.after)} sessions give no verdict on the "
-            f"machine, which needs {FEWEST} a side; `bisection run --reruns {FEWEST - 1}` gives "
-            "one on two sessions"
+            f"machine, which needs {FEWEST} a side; bisection run --reruns={FEWEST - 1} gives one "
+            "on two sessions"
         )
+    if min(s["start"] for s in result.before) > max(s["start"] for s in result.after):
+        lines.append("AFTER is older than BEFORE")
     if not words:
         lines.append(
             "no A/A comparison: run the same again with nothing changed, and name it by --aa, to "
@@ -197,7 +199,8 @@ def value(amount, unit):
 
 
 def place(row):
-    return f"{row.system}:{row.partition} {row.environ}"
+    where = ":".join(filter(None, (row.system, row.partition)))
+    return " ".join(filter(None, (where, row.environ))) or "no system's"
 
 
 POINT = re.compile(r"_\d+[KM]?i?B$")  # of a sweep

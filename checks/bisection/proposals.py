@@ -4,6 +4,7 @@ import difflib
 import math
 import os
 import re
+import statistics
 import sys
 import tempfile
 import time
@@ -168,40 +169,49 @@ class Proposal:
     """References for what the checks of a site assert, from sessions that have it."""
 
     def __init__(self, store, sessions, site, options):
-        self.sessions, self.system, self.least = sessions, site.name, options.least
-        self.days = [time.strftime("%Y-%m-%d", time.gmtime(s.start)) for s in sessions]
+        self.sessions, self.system, self.least = [], site.name, options.least
         kinds = {p["fullname"]: p["extras"].get("references", []) for p in site.partitions}
         asked = options.kinds.split(",") if options.kinds else None
         if asked and set(asked) - set(references.KIND_OF_UNIT.values()):
             allowed = ", ".join(dict.fromkeys(references.KIND_OF_UNIT.values()))
             raise ValueError(f"--kinds {options.kinds}: {allowed} are allowed")
-        samples = {}  # by where a reference of it stands
-        for test, metric, _, values in histories(store, sessions):
-            place = (f"{test.system}:{test.partition}", test.environ, test.geometry)
-            key = (test.check, *place, test.case, test.method, metric.name)
-            samples[key] = metric.unit, values
+        samples = self._samples(store, sessions)
         self.entries, self.few, self.wide, self.wider = {}, [], [], []
-        self.used = 0
         for case in site.cases:
             keys = tuple(case[name] for name in ("$partition", "$environ", "geometry"))
             keys = (case["check"], *keys, case["case"], case["method"])
             for name in case["required"]:
-                unit, values = samples.get((*keys, name), ("", ()))
+                unit, nights = samples.pop((*keys, name), ("", {}))  # layouts may be twins
                 wanted = asked or kinds[case["$partition"]]
-                if len(values) and references.KIND_OF_UNIT.get(unit) in wanted:
-                    self._propose(keys, name, values)
+                if nights and references.KIND_OF_UNIT.get(unit) in wanted:
+                    self._propose(keys, name, unit, nights)
+        self.days = [time.strftime("%Y-%m-%d", time.gmtime(s.start)) for s in self.sessions]
 
-    def _propose(self, keys, name, values):
+    def _samples(self, store, sessions):
+        """(check, place of a reference, metric) -> (unit, session -> values); layouts of the same
+        geometry have the same references."""
+        found = {}
+        for test, metric, indices, values in histories(store, sessions, left_out=("groups",)):
+            place = (f"{test.system}:{test.partition}", test.environ, test.geometry)
+            key = (test.check, *place, test.case, test.method, metric.name)
+            _, nights = found.setdefault(key, (metric.unit, {}))
+            for index, value in zip(indices.tolist(), values.tolist(), strict=True):
+                nights.setdefault(sessions[index], []).append(value)
+        return found
+
+    def _propose(self, keys, name, unit, nights):
+        values = [statistics.median(found) for found in nights.values()]
         where = " ".join(str(key) for key in (keys[0], *keys[3:], name))
         if len(values) < self.least:
             self.few.append(where)
             return
-        entry, sigma = reference(values)
+        entry, sigma = reference(values, unit)
         if entry is None:
             self.wide.append(f"{where}: {sigma:.0%} between sessions")
             return
-        self.used = max(self.used, len(values))
-        note = f"{len(values)} sessions to {self.days[-1]}, spread {sigma:.1%}"
+        self.sessions = sorted({*self.sessions, *nights}, key=lambda s: (s.start, s.id))
+        last = time.strftime("%Y-%m-%d", time.gmtime(max(s.start for s in nights)))
+        note = f"{len(values)} sessions to {last}, spread {sigma:.1%}"
         self.entries[(*keys, name)] = entry, note
 
     def merged(self, old, widen):
@@ -256,7 +266,12 @@ class Proposal:
 
     def told(self):
         """What has no reference, or keeps the one it has, and why."""
-        lines = [f"too wide for a reference: {text}" for text in self.wide]
+        checks = Counter(text.split()[0] for text in self.wide)
+        lines = [
+            f"too wide for a reference: {count} of {check}, such as {example}"
+            for check, count in checks.items()
+            for example in [next(text for text in self.wide if text.split()[0] == check)]
+        ]
         lines += [f"not widened: {text}; --widen allows it" for text in self.wider]
         if self.few:
             checks = Counter(text.split()[0] for text in self.few)
@@ -265,10 +280,11 @@ class Proposal:
         return lines
 
 
-def reference(values):
+def reference(values, unit="ratio"):
     """([median, lower, upper], spread between sessions) of a metric's values, a session each; None
     for the first if it would say nothing. The spread is the standard deviation of the logarithm
-    with outliers drawn in, the bounds those of the prediction of one more session."""
+    with outliers drawn in, the bounds those of the prediction of one more session. A share, which
+    explains a time and is near zero or far from it, may double or halve, and is never too wide."""
     from scipy import stats
 
     logs = np.log(values)
@@ -276,6 +292,11 @@ def reference(values):
     sigma = float(np.std(np.clip(logs, middle - near, middle + near), ddof=1))
     count = len(values)
     reach = sigma * math.sqrt(1 + 1 / count) * float(stats.t.isf(CHANCE, count - 1))
+    if unit == "share":
+        reach = min(max(math.log(2), reach), math.log(1e3))
+        top = max(math.exp(middle), min(math.exp(middle + reach), 0.99))
+        numbers = (math.exp(middle), math.expm1(-reach), math.expm1(math.log(top) - middle))
+        return [float(f"{number:.4g}") for number in numbers], sigma
     reach = max(math.log1p(MARGIN), reach)
     if reach > math.log1p(WIDEST):
         return None, sigma

@@ -6,9 +6,16 @@ from pathlib import Path
 
 from bisection import samples
 from bisection import store as stores
-from bisection.selection import SelectionError, select
+from bisection.comparison import (
+    IMPROVED,
+    MISSING,
+    NEW,
+    NOT_MEASURED,
+    REGRESSED,
+    UNCHANGED,
+)
+from bisection.selection import EARLIER, SelectionError, select
 
-EARLIER = "earlier:20"
 # Not what a session has of itself, or ReFrame records of it.
 TAKEN = "data_version|hostname|uuid|cmdline|config_files|log_files|user|version|workdir"
 TAKEN += "|tier|system|environ|arguments|(prefix|time|num)_.*"
@@ -92,6 +99,17 @@ def report(verdict, folder, home, shown):
     lines = [*lately, f"report: {shown(files['report.html'])}"]
     if result:
         count = f"{len(before)} earlier sessions" if len(before) > 1 else "the session before"
-        lines.insert(0, f"beside {count}: {result.sentence}")
+        lines.insert(0, f"beside {count}: {_beside(result)}")
         lines[1:1] = [f"unsafe: {result.unsafe}"] if result.unsafe else []
     return lines
+
+
+def _beside(result):
+    """What a comparison with earlier sessions says; of one night alone, what can be said of it."""
+    if any(result.count(verdict) for verdict in (REGRESSED, IMPROVED, UNCHANGED)):
+        return result.sentence
+    counts = [f"{result.count(v)} {v}" for v in (MISSING, NOT_MEASURED, NEW) if result.count(v)]
+    suspect = sum(row.suspect for row in result.rows)
+    counts += [f"{suspect} unlike all of them"] if suspect else []
+    counts.append(f"one session is not judged by itself (of {len(result.rows)} metrics)")
+    return ", ".join(counts)

@@ -68,6 +68,7 @@ class Report:
     failures: list[dict] = field(default_factory=list)  # cases of verdict.json, with `again`
     outcome: str = ""  # the run's own verdict
     latest: list[dict] = field(default_factory=list)  # cases of verdict.json of the newest session
+    code: int | None = None  # the run's exit code
 
 
 # ---- the verdict ----
@@ -106,6 +107,11 @@ def headline(report):
     state = BAD if failed[FAIL] or counts[REGRESSED] or below else UNMEASURED
     if not parts:
         state, parts = _nothing_wrong(report, counts)
+    judged = sum(counts[word] for word in (REGRESSED, IMPROVED, UNCHANGED, MISSING))
+    if report.code == 0 and comparison and not judged and not failed:
+        few = min(len(comparison.before), len(comparison.after))
+        parts = [f"Everything measured passed; {plural(few, 'session')} a side to compare"]
+        state = GOOD
     words = ", ".join(parts)
     if comparison and comparison.unsafe and failed[FAIL]:  # which needs no comparison
         return BAD, f"{words} (the comparison is not to be trusted)"
@@ -141,7 +147,9 @@ def _nothing_wrong(report, counts):
 
 
 def exit_code(report):
-    """The comparison's exit code, or what the run's verdict says."""
+    """The run's exit code, or the comparison's, or what the run's verdict says."""
+    if report.code is not None:
+        return report.code
     if report.comparison is not None:
         return report.comparison.exit_code
     verdicts = {case.get("verdict") for case in report.failures}
@@ -237,7 +245,11 @@ def filled(head, kinds, rows, note=""):
 def sessions_table(comparison):
     """The newest sessions of each side."""
     rows, left_out = [], []
-    for side, sessions in (("before", comparison.before), ("after", comparison.after)):
+    for side, sessions in (
+        ("before", comparison.before),
+        ("again", comparison.again),
+        ("after", comparison.after),
+    ):
         newest = sorted(sessions, key=lambda s: -s["start"] if finite(s.get("start")) else 0)
         rows += [_session_cells(side, session) for session in newest[:SESSIONS]]
         if len(newest) > SESSIONS:

@@ -11,7 +11,7 @@ from bisection.compare import add_options, compare, compared
 from bisection.history import changes_of, histories, recent, series_of
 from bisection.nodes import pairs
 from bisection.phrases import group
-from bisection.selection import HELP, SelectionError
+from bisection.selection import EARLIER, HELP, SelectionError, select
 from bisection.spack import home
 from bisection.verdict import FAIL, NOT_MEASURED
 
@@ -27,11 +27,11 @@ def add_commands(commands):
         "bisection.prom and nodecheck.txt on the sessions AFTER, set beside those BEFORE. A group "
         f"of sessions is: {HELP}. Exit code: as `bisection compare`.",
     )
-    command.add_argument("before", metavar="BEFORE", nargs="?", default="earlier:20")
+    command.add_argument("before", metavar="BEFORE", nargs="?", help="default: the 20 earlier ones")
     command.add_argument("after", metavar="AFTER", nargs="?", default="latest")
     add_options(command)
     command.add_argument(
-        "-o", "--output", metavar="FOLDER", default=".", help="default: the current folder"
+        "-o", "--output", metavar="FOLDER", help="default: report/ beside the store, in .bisection/"
     )
     command.set_defaults(act=act)
 
@@ -41,19 +41,34 @@ def act(options):
 
     try:
         with stores.opened(home()) as store:
-            result, sides = compared(store, options)
-            made = gather(store, sides[1], result, _verdict_of(sides[1][-1]), time.time())
-        Path(options.output).mkdir(parents=True, exist_ok=True)
-        files = render(made, Path(options.output))
+            result, sessions = _compared(store, options)
+            verdict = _verdict_of(sessions[-1])
+            made = gather(store, sessions, result, verdict, time.time())
+        folder = Path(options.output or home() / "report")
+        folder.mkdir(parents=True, exist_ok=True)
+        files = render(made, folder)
     except (SelectionError, stores.StoreError) as error:
         print(f"bisection report: error: {error}", file=sys.stderr)
         return USAGE
     except OSError as error:
-        print(f"bisection report: error: {options.output}: {error.strerror}", file=sys.stderr)
+        print(f"bisection report: error: {folder}: {error.strerror}", file=sys.stderr)
         return USAGE
-    print(result.sentence)
+    print(result.sentence if result else "no earlier sessions of its kind to compare with")
     print("\n".join(f"{name}: {path}" for name, path in files.items()))
-    return result.exit_code
+    return result.exit_code if result else verdict.get("exit_code", 0)
+
+
+def _compared(store, options):
+    """The Comparison, None if there are no earlier sessions and none were named; the sessions."""
+    if options.before is None:
+        sessions = select(options.after, store)
+        try:
+            select(EARLIER, store, sessions)
+        except SelectionError:
+            return None, sessions
+        options.before = EARLIER
+    result, sides = compared(store, options)
+    return result, sides[1]
 
 
 def write(store, before, now, folder, verdict, made):
@@ -62,11 +77,11 @@ def write(store, before, now, folder, verdict, made):
     from bisection.report import write as render
 
     result = compare(store, before, now) if before else None
-    gathered = gather(store, now, result, verdict, made)
+    gathered = gather(store, now, result, verdict, made, verdict["exit_code"])
     return render(gathered, Path(folder)), result, recent(gathered.history)
 
 
-def gather(store, sessions, result, verdict, made):
+def gather(store, sessions, result, verdict, made, code=None):
     """The Report on these sessions; `verdict` is verdict.json's dictionary of the last, or {}."""
     from bisection.report import Report
 
@@ -95,6 +110,7 @@ def gather(store, sessions, result, verdict, made):
             if case["verdict"] in (FAIL, NOT_MEASURED)
         ],
         outcome=verdict.get("verdict") or "",
+        code=code,
         latest=cases,
     )
 

@@ -109,6 +109,10 @@ def act_run(options):
     print(f"command: {shlex.join(line)}", flush=True)
     began = time.monotonic()
     code, log = watch(line, folder / "reframe.log")
+    if words := re.search(r"^reframe: error: (.*)", log, re.M):
+        shutil.rmtree(folder)
+        point_to_latest(folder.parent)
+        return usage(words[1])
     found = verdicts.judge(read_report(folder), log, lambda: listing(line))
     found.seconds = time.monotonic() - began
     if code != 0 and found.exit_code == verdicts.ALL_PASSED:
@@ -196,13 +200,30 @@ def new_folder():
         with contextlib.suppress(FileExistsError):
             folder.mkdir(parents=True)
             break
-    link = results / f".latest-{os.getpid()}"
-    link.symlink_to(folder.name)
-    link.replace(results / "latest")
+    point_to_latest(results)
     return folder
 
 
+def point_to_latest(results):
+    """`latest` in the folder of results points to the newest."""
+    link = results / f".latest-{os.getpid()}"
+    folders = [path for path in results.iterdir() if path.is_dir() and not path.is_symlink()]
+    folders.sort(key=lambda path: (path.name[:18], len(path.name), path.name))
+    if not folders:
+        (results / "latest").unlink(missing_ok=True)
+        return
+    link.symlink_to(folders[-1].name)
+    link.replace(results / "latest")
+
+
 # ---- watching ReFrame ----
+
+
+def environment():
+    """Of ReFrame: site files anywhere find common.py."""
+    paths = [str(ROOT / "site-configs"), os.environ.get("PYTHONPATH")]
+    found = {"BISECTION_HOME": str(home()), "PYTHONPATH": ":".join(filter(None, paths))}
+    return {**os.environ, **found}
 
 
 def watch(line, log_file):
@@ -213,7 +234,7 @@ def watch(line, log_file):
             process = subprocess.Popen(
                 line,
                 cwd=ROOT,
-                env={**os.environ, "BISECTION_HOME": str(home())},
+                env=environment(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
             )
@@ -231,11 +252,10 @@ def watch(line, log_file):
 
 def listing(line):
     """ReFrame's list of the test cases that the command line `line` selects, "" if it has none."""
-    environ = {**os.environ, "BISECTION_HOME": str(home())}
     command = [*line[:-1], "-lC"]  # instead of -r
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         return subprocess.run(
-            command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120
+            command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120
         ).stdout
     return ""
 

@@ -9,11 +9,12 @@ A sample file is one that `bisection run` leaves in its results folder, or any o
      "cause": "", "disturbed": 0.0, "hosts": ["n1"], "control": false, "again": "/1a2b3c4d",
      "metrics": {"time": [8.9e-05, "s", "lower"]}}
 
-The first line is a session, the others are its test cases until the next session. Of a session,
-`session` and `start` (Unix time) must be there, of a test case `check` and `metrics`; a metric is
-[value or null, unit, "lower" or "higher", whichever is better]. `run` tells the jobs of one test in
-one session apart; equal ones are counted on. `control` marks what measures the cores alone;
-"pair": ["n1", "n2"] in a test case says that it is of two nodes. A session stands once in a file.
+A line with `schema` begins a session, the others are its test cases until the next. Of a session,
+`schema`, `version`, `session` and `start` (Unix time) must be there, of a test case `check` and
+`metrics`; a metric is [value or null, unit, "lower" or "higher", whichever is better]. `run` tells
+the jobs of one test in one session apart; equal ones are counted on. `control` marks what measures
+the cores alone; "pair": ["n1", "n2"] in a test case says that it is of two nodes. A session stands
+once in a file.
 """
 
 import contextlib

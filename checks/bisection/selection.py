@@ -15,9 +15,10 @@ import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from bisection import samples
+from bisection.store import take
 
 HELP = "latest, latest~N, earlier, a day, DAY..DAY, TAG=VALUE, an identifier, a folder, a file"
+EARLIER = "earlier:20"  # what a session is set beside unless told otherwise
 DAY = r"\d{4}-\d{2}-\d{2}"
 
 
@@ -28,6 +29,8 @@ class SelectionError(ValueError):
 def select(text, store, other=()):
     """The sessions that `text` means, oldest first; `other` are those of the other side."""
     found = {}
+    if not store.count() and not Path(text).exists():
+        raise SelectionError(_known(store))
     for word in filter(None, (part.strip() for part in text.split(","))):
         for session in _of_word(word, store, other):
             found[session.uuid] = session
@@ -101,8 +104,7 @@ def kind_of(session):
 
 def _of_path(path, store):
     """Sessions of a results folder or a sample file; both are stored if they are not yet."""
-    found = samples.contents(path)
-    store.add(found)
+    found, _ = take(store, store.path.parent, path)
     names = {session["session"] for session, _ in found}
     return [session for session in store.sessions() if session.uuid in names]
 

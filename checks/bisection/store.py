@@ -7,6 +7,7 @@ ReFrame's own database is the record of a run; the store is made from it, or fro
 import contextlib
 import json
 import os
+import re
 import sqlite3
 import sys
 import time
@@ -20,10 +21,12 @@ from bisection.samples import (
     BAD_REPORT,
     SPOOLED,
     StoreError,
+    contents,
     finite,
     of_report,
     read_samples,
     told,
+    write_samples,
 )
 
 DATABASE_VERSION = 1
@@ -151,7 +154,9 @@ class Store:
                 error, (sqlite3.OperationalError, sqlite3.IntegrityError)
             )
             kind = BrokenStore if broken else StoreError
-            raise kind(f"{self.path}: {error}") from None
+            words = " ".join(str(error).split())
+            mend = "; `bisection import` sets it aside and makes it again" if broken else ""
+            raise kind(f"{self.path}: {words}{mend}") from None
 
     def _prepare(self):
         version = self.connection.execute("PRAGMA user_version").fetchone()[0]
@@ -331,12 +336,30 @@ def opened(home):
     return store
 
 
+IMPORTED = "imported"  # folder with copies of what came from elsewhere
+
+
+def take(store, home, path):
+    """Stores the sessions of a sample file, a report or a results folder, and keeps a copy, so that
+    the store can be made again. Returns (all its sessions, how many were stored)."""
+    found = contents(path)
+    known = {session.uuid for session in store.sessions()}
+    added = store.add(found)
+    (Path(home) / IMPORTED).mkdir(parents=True, exist_ok=True)
+    for session, cases in found:
+        if session["session"] not in known:
+            name = re.sub(r"[^\w.-]", "_", session["session"])
+            write_samples(Path(home) / IMPORTED / f"{name}.jsonl", session, cases)
+    return found, added
+
+
 def synchronise(store, home):
     """Stores what ReFrame's database and the results folders have and the store has not. Returns
     how many sessions that were; what cannot be read is told when all else is stored."""
     known = {session.uuid for session in store.sessions()}
     added, fault = 0, None
-    for path in sorted((Path(home) / "results").glob(f"*/{SPOOLED}")):
+    spooled = Path(home).glob(f"results/*/{SPOOLED}")
+    for path in sorted([*spooled, *Path(home).glob(f"{IMPORTED}/*.jsonl")]):
         if _first_session(path) in known:
             continue
         try:
@@ -422,8 +445,8 @@ def damage(path):
             found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.Error as error:
         reached = not path.is_file() or os.access(path, os.R_OK)
-        return str(error) if reached and "locked" not in str(error) else ""
-    return "" if found == "ok" else found
+        return " ".join(str(error).split()) if reached and "locked" not in str(error) else ""
+    return "" if found == "ok" else " ".join(found.split())
 
 
 def defects(home):

@@ -183,8 +183,9 @@ def disturbances(verdict):
     if not hit:
         return []
     worst = max(hit, key=lambda case: case.disturbed)
+    launches = "1 launch" if len(hit) == 1 else f"{len(hit)} launches"
     return [
-        f"note: other processes ran on the cores of {len(hit)} launches, in up to "
+        f"note: other processes ran on the cores of {launches}, in up to "
         f"{worst.disturbed:.0%} of the samples ({worst.place}); a quiet machine gives other times"
     ]
 

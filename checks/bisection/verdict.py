@@ -143,7 +143,7 @@ def judge(report, log=None, listing=None):
     If the run stopped early, `listing()` is ReFrame's list of the selected test cases.
     """
     troubles = troubles_in_log(log) if log is not None else []
-    if report is None and re.search(r"^\[=+\] Running \d+ check", log or "", re.M):
+    if report is None and re.search(r"^\[=+\] Running [1-9]\d* check", log or "", re.M):
         report = {"session_info": {"time_elapsed": 0.0, "uuid": ""}, "runs": [{"testcases": []}]}
         troubles.append("ReFrame ended without a report")
     if report is None:
@@ -187,7 +187,7 @@ def withhold(cases):
         share = shares.get(case.launch, 0.0)
         outside = any(metric.verdict == "fail" for metric in case.metrics)
         if case.verdict == FAIL and not case.fixture and outside and share > DISTURBED:
-            case.verdict = NOT_MEASURED
+            case.verdict, case.remark = NOT_MEASURED, ""
             case.cause += f" (but other processes had the cores in {share:.0%} of the samples)"
 
 

@@ -945,7 +945,7 @@ def test_all_of_it_as_json(command, tmp_path):
         (["latest~1", "latest", "--expected-ratio", "0"], "ratio above zero value: '0'"),
         (["latest~1", "latest", "--expected-ratio", "nan"], "ratio above zero value: 'nan'"),
         (["latest~1", "latest", "--name", "("], "invalid regular expression value: '('"),
-        (["latest~1", "latest", "--fail-on", "worse"], "invalid list of verdicts value: 'worse'"),
+        (["latest~1", "latest", "--fail-on", "worse"], "'worse': allowed are regressed, "),
         (["latest~1", "latest", "--json", "/no/such/folder/x"], "/no/such/folder/x"),
     ],
 )

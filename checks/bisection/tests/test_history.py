@@ -300,7 +300,7 @@ def test_entries_keep_the_word_on_where_they_come_from(rng, propose, tmp_path):
 def test_what_varies_too_much_is_no_reference(rng, propose):
     code, told, tree = propose(measured(rng, sigma=0.4))
     assert (code, tree) == (3, None)
-    assert "too wide for a reference: transpose 2x1 cnt40 p2p ratio_serial" in told.out
+    assert "too wide for a reference: 2 of transpose, such as transpose 2x1 cnt40 p2p" in told.out
 
 
 def test_few_sessions_are_no_reference(rng, propose):
@@ -333,6 +333,36 @@ def test_times_have_references_where_they_are_asked_for(rng, propose):
         "ratio_serial",
         "time",
     }
+
+
+def test_shares_and_twin_layouts_have_references_too(rng, propose, site):
+    site.cases = [
+        {**one, "layout": layout, "required": ["ratio_serial", "exchange_share"]}
+        for one in site.cases
+        for layout in ("mpi", "node2")
+    ]
+    nightly = measured(rng, count=10)
+    for i, (_, cases) in enumerate(nightly):  # two layouts of one geometry, in turns
+        for one in cases:
+            one["layout"] = ("mpi", "node2")[i % 2]
+            one["metrics"]["exchange_share"] = [0.02, "share", "lower"]
+    code, told, tree = propose(nightly)
+    assert code == 0, told.out
+    found = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]
+    value, lower, upper = found["exchange_share"]
+    assert value == 0.02
+    assert lower <= -0.49
+    assert upper >= 1
+    assert value * (1 + upper) < 1
+
+
+def test_provenance_is_of_the_sessions_that_gave_a_value(rng, propose):
+    other = measured(rng, first=100, count=3)
+    for _, cases in other:
+        for one in cases:
+            one["system"] = "another"
+    _, _, tree = propose(measured(rng), other)
+    assert tree["provenance"]["count"] == 10
 
 
 def test_references_that_the_machine_left_behind_are_stale(rng, propose, site, tmp_path):
