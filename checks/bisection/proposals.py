@@ -104,7 +104,7 @@ def act_propose(options):
     except (OSError, SelectionError, StoreError, ValueError) as error:
         print(f"bisection references: error: {error}", file=sys.stderr)
         return USAGE
-    if not found.entries and not old:
+    if not found.entries:
         print("\n".join([*found.told(), "no reference to propose"]))
         return TOO_FEW
     tree = found.merged(old, options.widen)

@@ -309,6 +309,14 @@ def test_few_sessions_are_no_reference(rng, propose):
     assert "fewer than 5 sessions: 2 of transpose" in told.out
 
 
+def test_nothing_to_propose_leaves_the_file_as_it_is(rng, propose, tmp_path):
+    propose(measured(rng))
+    text = (tmp_path / "lab.yaml").read_text()
+    code, told, _ = propose(least=50)
+    assert (code, (tmp_path / "lab.yaml").read_text()) == (3, text)
+    assert "no reference to propose" in told.out
+
+
 def test_files_by_hand_are_left_alone(rng, propose, tmp_path):
     (tmp_path / "lab.yaml").write_text("provenance: {date: 2026-01-01}\ntranspose: {}\n")
     code, told, tree = propose(measured(rng))
