@@ -4,6 +4,7 @@ Each public function takes stored results and gives a list of Groups, empty if t
 show. Nothing here measures, judges or reads a file.
 """
 
+import math
 import re
 import statistics
 from collections import Counter
@@ -140,16 +141,30 @@ def speedups(rows, expected):
 
 
 def primary(rows):
-    """The rows whose ratio is a speed-up: of each test its time, or else its rates."""
+    """The rows whose ratio is a speed-up: of each test its time, or else its rates, or else the
+    message size of a sweep whose time changed most."""
     tests = {}
     for row in rows:
-        speedup = row.speedup if finite(row.ratio) and row.ratio > 0 else None
-        if speedup and (row.metric == "time" or row.unit.endswith("/s")):
-            key = row.system, row.partition, row.environ, row.test
-            tests.setdefault(key, []).append(row)
-    for key, found in tests.items():
-        tests[key] = [row for row in found if row.metric == "time"] or found
-    return [row for found in tests.values() for row in found]
+        if finite(row.ratio) and row.ratio > 0 and kind_of(row):
+            tests.setdefault(row.identity, []).append(row)
+    chosen = []
+    for found in tests.values():
+        best = min(map(kind_of, found))
+        found = [row for row in found if kind_of(row) == best]
+        chosen += found if best != SWEEP else [max(found, key=lambda r: abs(math.log(r.ratio)))]
+    return chosen
+
+
+TIME, RATE, SWEEP = 1, 2, 3
+
+
+def kind_of(row):
+    """How near a metric is to what one asks of a test; 0 if it is no speed."""
+    if row.metric == "time":
+        return TIME
+    if row.unit.endswith("/s"):
+        return RATE
+    return SWEEP if re.fullmatch(r"time_\d+[KM]?i?B", row.metric) else 0
 
 
 # Colour and hatch, told apart by hatch where they may look alike.

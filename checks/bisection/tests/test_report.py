@@ -894,3 +894,12 @@ def test_a_history_marks_its_steps_for_better_and_for_worse():
     long = report.drawing.sparkline([1.0] * 5000 + [9.0] + [1.0] * 5000, [5000], "lower", "")
     assert len(long) < 5000
     assert ",17.0" in long or ",12.0" in long  # the outlier is not thinned out
+
+
+def test_a_sweep_has_a_bar_of_the_size_that_changed_most():
+    def point(size, ratio):
+        return replace(rows_of(regressed=1)[0], metric=f"time_{size}", ratio=ratio)
+
+    points = [point("8B", 9.0), point("1KiB", 4.0), point("min_8B", 20.0), point("1MiB", 1.1)]
+    assert [row.metric for row in charts.primary(points)] == ["time_8B"]
+    assert charts.primary([*points, replace(points[0], metric="time")])[0].metric == "time"
