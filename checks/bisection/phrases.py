@@ -25,6 +25,7 @@ from bisection.stats import FEWEST
 from bisection.summary import columns
 from bisection.verdict import duration, number
 
+DISTURBED = "other processes had the cores"
 MOST = 30  # rows of a verdict that are told one by one
 TOLD = (REGRESSED, MISSING, NOT_MEASURED, IMPROVED, NEW)
 
@@ -103,6 +104,8 @@ def sentence(result):
     counts += [f"{strange} unlike all earlier sessions"] if strange else []
     text = f"{', '.join(counts) or 'nothing to compare'} (of {len(result.rows)} metrics)"
     parts = [f"{found}" for found in _by_kind(result.rows)]
+    busy = sum(r.verdict == NOT_MEASURED and DISTURBED in r.why for r in result.rows)
+    parts += [f"{busy} not measured, as other processes had the cores"] if busy else []
     parts += [f"node {s.node} stands out ({s.where}: {s.why})" for s in result.suspects]
     return f"{text}: {'; '.join(parts)}" if parts else text
 

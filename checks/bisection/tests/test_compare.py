@@ -546,9 +546,11 @@ def test_nights_before_and_jobs_of_one_session_after_are_not_mixed(rng, compared
 def test_disturbed_jobs_are_left_out(rng, compared):
     before = nights({"p2p": times(rng)})
     after = [(session(50 + i), [case(metrics={"time": 5e-3}, disturbed=0.8)]) for i in range(20)]
-    found = row(compared(before, after))
+    result = compared(before, after)
+    found = row(result)
     assert found.verdict == c.NOT_MEASURED
     assert "other processes had the cores in 80% of the samples" in found.why
+    assert "1 not measured, as other processes had the cores" in result.sentence
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.0, c.REGRESSED), (0.05, c.INCONCLUSIVE)])
