@@ -21,6 +21,7 @@ from bisection.comparison import (
     REGRESSED,
     UNCHANGED,
     VERDICTS,
+    Place,
 )
 from bisection.drawing import (
     BLUE,
@@ -39,10 +40,10 @@ from bisection.drawing import (
     stacks_svg,
     swatch,
 )
+from bisection.layout import Geometry, parsed
 from bisection.texts import (
     BYTES,
     NONE,
-    Shape,
     Table,
     amount,
     before_after,
@@ -53,7 +54,6 @@ from bisection.texts import (
     plain,
     plural,
     scaled,
-    shape,
     short,
     size_of,
     times,
@@ -145,12 +145,12 @@ def primary(rows):
     message size of a sweep whose time changed most."""
     tests = {}
     for row in rows:
-        if finite(row.ratio) and row.ratio > 0 and kind_of(row):
+        if finite(row.ratio) and row.ratio > 0 and nearness(row):
             tests.setdefault(row.identity, []).append(row)
     chosen = []
     for found in tests.values():
-        best = min(map(kind_of, found))
-        found = [row for row in found if kind_of(row) == best]
+        best = min(map(nearness, found))
+        found = [row for row in found if nearness(row) == best]
         chosen += found if best != SWEEP else [max(found, key=lambda r: abs(math.log(r.ratio)))]
     return chosen
 
@@ -158,13 +158,13 @@ def primary(rows):
 TIME, RATE, SWEEP = 1, 2, 3
 
 
-def kind_of(row):
+def nearness(row):
     """How near a metric is to what one asks of a test; 0 if it is no speed."""
     if row.metric == "time":
         return TIME
     if row.unit.endswith("/s"):
         return RATE
-    return SWEEP if re.fullmatch(r"time_\d+[KM]?i?B", row.metric) else 0
+    return SWEEP if row.base == "time" else 0
 
 
 # Colour and hatch, told apart by hatch where they may look alike.
@@ -208,7 +208,7 @@ def _where(row):
 
 def _brief(geometry):
     """Ranks x threads, and nodes."""
-    found = shape(geometry)
+    found = parsed(geometry)
     if found is None:
         return geometry or "geometry not known"
     size = f"{found.ranks} \N{MULTIPLICATION SIGN} {found.threads}"
@@ -238,7 +238,7 @@ def _speedup_table(rows, expected):
 
 def _mixed(rows):
     """A warning where bars do not compare the same geometry or the same software."""
-    ranks = sorted({found.ranks for row in rows if (found := shape(row.after.geometry))})
+    ranks = sorted({found.ranks for row in rows if (found := parsed(row.after.geometry))})
     states = {(row.before.software, row.after.software) for row in rows}
     differ = [row for row in rows if row.before.geometry != row.after.geometry]
     texts = []
@@ -258,7 +258,7 @@ def scaling(rows, expected, styles):
     sized = [
         (row, found.ranks)
         for row in primary(rows)
-        if (found := shape(row.after.geometry)) and row.before.geometry == row.after.geometry
+        if (found := parsed(row.after.geometry)) and row.before.geometry == row.after.geometry
     ]
     # Two partitions with as many ranks are two machines: no line goes through both.
     seen = Counter((*_line(row), row.method, ranks) for row, ranks in sized)
@@ -309,7 +309,7 @@ def _scaling_group(check, found, expected, styles):
 
 def _scaling_cells(title, row):
     ratio, low, high = row.speedup
-    cells = [title, row.method or NONE, str(shape(row.after.geometry).ranks), row.after.geometry]
+    cells = [title, row.method or NONE, str(parsed(row.after.geometry).ranks), row.after.geometry]
     return [*cells, times(ratio), interval(low, high), row.against or NONE]
 
 
@@ -326,18 +326,11 @@ def _said(curves):
 
 
 @dataclass
-class Measured:
+class Measured(Place):
     """A case of verdict.json with its numbers at hand."""
 
-    system: str
-    partition: str
-    environ: str
-    check: str
-    case: str
-    layout: str
-    method: str
     geometry: str
-    shape: Shape
+    shape: Geometry
     metrics: dict[str, float]
 
     @property
@@ -351,7 +344,7 @@ def measured(cases):
     runs = {}
     for case in cases:
         usable = not case.get("fixture") and case.get("verdict") != NOT_MEASURED
-        if usable and shape(case.get("geometry")):
+        if usable and parsed(case.get("geometry")):
             key = tuple(plain(case.get(name) or "") for name in _NAMES)
             numbers = {m["name"]: m["value"] for m in case.get("metrics") or []}
             numbers = {name: value for name, value in numbers.items() if finite(value)}
@@ -366,7 +359,7 @@ def _measured(key, runs):
         for name in names
     }
     system, _, partition = key[0].partition(":")
-    return Measured(system, partition, *key[1:], shape(key[-1]), metrics)
+    return Measured(system, partition, *key[1:], parsed(key[-1]), metrics)
 
 
 def timed(cases):

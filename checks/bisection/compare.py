@@ -23,6 +23,7 @@ from bisection.comparison import (
     MISSING,
     NEW,
     NOT_MEASURED,
+    POINT,
     REGRESSED,
     SESSIONS,
     UNCHANGED,
@@ -33,7 +34,7 @@ from bisection.comparison import (
 )
 from bisection.history import difference
 from bisection.nodes import suspects
-from bisection.phrases import POINT, advice, change, sentence, text
+from bisection.phrases import advice, change, sentence, text
 from bisection.selection import HELP, SelectionError, kind_of, select
 from bisection.spack import home
 from bisection.stats import (
@@ -69,6 +70,7 @@ class Measured:
 
     def __init__(self, store, sessions):
         self.sessions, self.software = sessions, _software(sessions)
+        self.order = {session.id: index for index, session in enumerate(sessions)}
         tests, metrics = store.tests(), store.metrics()
         self.outcomes = defaultdict(list)  # identity -> outcomes
         unmeasured = set()
@@ -94,8 +96,7 @@ class Measured:
     def gone(self, identity):
         """In how many of the newest sessions of its kind a test is not, if those are enough to say
         that it is gone; else 0."""
-        order = {session.id: index for index, session in enumerate(self.sessions)}
-        last = max(order[outcome.session] for outcome in self.outcomes[identity])
+        last = max(self.order[outcome.session] for outcome in self.outcomes[identity])
         same = kind_of(self.sessions[last])
         since = sum(kind_of(session) == same for session in self.sessions[last + 1 :])
         return since if since >= GONE else 0

@@ -1,5 +1,6 @@
 """What a comparison of stored sessions says: the form that reports are made from."""
 
+import re
 from dataclasses import asdict, dataclass, field
 
 REGRESSED, IMPROVED, UNCHANGED = "regressed", "improved", "unchanged"
@@ -31,8 +32,8 @@ class Side:
 
 
 @dataclass
-class Measure:
-    """A metric of a test, where it runs."""
+class Place:
+    """A test, where it runs."""
 
     system: str
     partition: str
@@ -41,9 +42,6 @@ class Measure:
     case: str
     layout: str
     method: str
-    metric: str
-    unit: str
-    better: str  # lower | higher
 
     @property
     def identity(self):
@@ -52,13 +50,30 @@ class Measure:
         return (*place, self.check, self.case, self.layout, self.method)
 
     @property
+    def test(self):
+        """What identifies the test, for people."""
+        return " ".join(w for w in (self.check, self.case, self.layout, self.method) if w)
+
+
+POINT = re.compile(r"_\d+[KM]?i?B$")  # the size of a sweep, at the end of a metric's name
+
+
+@dataclass
+class Measure(Place):
+    """A metric of a test."""
+
+    metric: str
+    unit: str
+    better: str  # lower | higher
+
+    @property
     def key(self):
         return (*self.identity, self.metric)
 
     @property
-    def test(self):
-        """What identifies the test, for people."""
-        return " ".join(w for w in (self.check, self.case, self.layout, self.method) if w)
+    def base(self):
+        """The metric, at whatever size of a sweep."""
+        return POINT.sub("", self.metric)
 
     @property
     def absolute(self):

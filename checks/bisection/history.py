@@ -14,13 +14,13 @@ from collections import Counter, defaultdict
 import numpy as np
 
 from bisection.comparison import CONTEXT, COUNTED, IMPROVED, REGRESSED, Change, ChangePoint, Series
-from bisection.phrases import MOST, when
+from bisection.phrases import MOST
 from bisection.selection import HELP, SelectionError, select
 from bisection.spack import home
 from bisection.stats import MARGIN
 from bisection.store import StoreError, opened
 from bisection.summary import columns
-from bisection.texts import plural
+from bisection.texts import plural, utc
 
 LEAST = 4  # sessions on a level
 RECENT = 14  # sessions since a change that is still told first
@@ -224,7 +224,7 @@ def recent(points):
     for point in sorted(found, key=lambda p: p.at):
         sessions.setdefault((point.session, point.at), []).append(point)
     return [
-        f"worse since {when(at)}, session {uuid[:8]}: {plural(len(members), 'metric')}, by "
+        f"worse since {utc(at)}, session {uuid[:8]}: {plural(len(members), 'metric')}, by "
         f"x{float(np.median([max(p.ratio, 1 / p.ratio) for p in members])):.3g} in the median"
         for (uuid, at), members in sessions.items()
     ]
@@ -286,7 +286,7 @@ def text(points, found, count):
 def _of_session(points):
     """What began in one session: a line for each test, with the metric that changed most."""
     first = points[0]
-    lines = [f"since {when(first.at)}, session {first.session[:8]}:"]
+    lines = [f"since {utc(first.at)}, session {first.session[:8]}:"]
     tests = {}
     for point in sorted(points, key=lambda p: (p.verdict != REGRESSED, -abs(math.log(p.ratio)))):
         tests.setdefault((point.test, point.verdict), []).append(point)

@@ -4,6 +4,7 @@ A layout is a name that means the same on every machine; with the partition's pr
 it becomes a geometry: nodes x ranks a node x threads a rank, one thread a core.
 """
 
+import re
 from dataclasses import dataclass
 
 LAYOUTS = {
@@ -33,9 +34,22 @@ class Geometry:
     def ranks(self):
         return self.nodes * self.ranks_per_node
 
+    @property
+    def cores(self):
+        return self.ranks * self.threads
+
     def __str__(self):
         shape = f"{self.ranks_per_node}x{self.threads}"
         return shape if self.nodes == 1 else f"{self.nodes}x{shape}"
+
+
+def parsed(text):
+    """The Geometry of "[nodes x] ranks a node x threads a rank"; None if the text is not one."""
+    parts = (text or "").split("x")
+    if len(parts) not in (2, 3) or not all(re.fullmatch("[0-9]{1,7}", part) for part in parts):
+        return None
+    numbers = [int(part) for part in parts]
+    return Geometry(*numbers) if len(numbers) == 3 else Geometry(1, *numbers)
 
 
 def domains(topology):

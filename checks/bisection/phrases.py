@@ -1,8 +1,6 @@
 """Comparisons in words."""
 
 import math
-import re
-import time
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -23,6 +21,7 @@ from bisection.comparison import (
 )
 from bisection.stats import FEWEST
 from bisection.summary import columns
+from bisection.texts import utc
 from bisection.verdict import duration, number
 
 DISTURBED = "other processes had the cores"
@@ -122,8 +121,7 @@ def _by_kind(rows):
     """A clause for each partition: how its checks that wait for the network did, and the others."""
     places = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        primary = row.metric.startswith("time") and not row.metric.startswith(("time_m", "time_p9"))
-        if row.ratio is None or row.low is None or not (primary or row.control):
+        if row.ratio is None or row.low is None or not (row.base == "time" or row.control):
             continue
         kind = next((name for name, fits in KINDS if fits(row)), None)
         if kind:
@@ -184,14 +182,9 @@ def text(result):
 def group(sessions):
     """The sessions of a side, as identifiers and times."""
     ends = [sessions[0], sessions[-1]] if len(sessions) > 1 else sessions[:1]
-    names = [f"{s['uuid'][:8]} of {when(s['start'])}" for s in ends]
+    names = [f"{s['uuid'][:8]} of {utc(s['start'])}" for s in ends]
     count = f"{len(sessions)} sessions, " if len(sessions) > 1 else ""
     return count + " to ".join(names)
-
-
-def when(unix):
-    """A time in UTC."""
-    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(unix)) + " UTC"
 
 
 def value(amount, unit):
@@ -204,9 +197,6 @@ def value(amount, unit):
 def place(row):
     where = ":".join(filter(None, (row.system, row.partition)))
     return " ".join(filter(None, (where, row.environ))) or "no system's"
-
-
-POINT = re.compile(r"_\d+[KM]?i?B$")  # of a sweep
 
 
 def _table(title, rows):
@@ -224,9 +214,9 @@ def _table(title, rows):
 
 def _line(rows, where):
     first = min(rows, key=lambda row: (_secondary(row), not row.absolute))  # else the largest
-    points = sum(POINT.sub("", row.metric) == POINT.sub("", first.metric) for row in rows)
-    others = dict.fromkeys(POINT.sub("", row.metric) for row in rows)
-    others.pop(POINT.sub("", first.metric))
+    points = sum(row.base == first.base for row in rows)
+    others = dict.fromkeys(row.base for row in rows)
+    others.pop(first.base)
     words = [first.why, f"also {', '.join(others)}" if others else ""]
     return [
         first.test,
@@ -241,7 +231,7 @@ def _line(rows, where):
 
 def _secondary(row):
     """Least and largest times are told after the others."""
-    return row.metric.startswith(("time_min", "time_p99"))
+    return row.base in ("time_min", "time_p99")
 
 
 def _tests(title, rows):

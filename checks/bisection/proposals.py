@@ -2,11 +2,9 @@
 
 import difflib
 import math
-import os
 import re
 import statistics
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -20,6 +18,7 @@ from bisection.selection import HELP, SelectionError, select
 from bisection.spack import home
 from bisection.stats import MARGIN, spread
 from bisection.store import StoreError, opened
+from bisection.texts import replace_whole
 from bisection.verdict import number
 
 LEAST = 10  # sessions
@@ -120,7 +119,8 @@ def act_propose(options):
         return OPEN if found.wider else DONE
     if options.write:
         try:
-            _replace(target, new)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            replace_whole(target, new)
         except OSError as error:
             print(f"bisection references: error: {target}: {error.strerror}", file=sys.stderr)
             return USAGE
@@ -331,16 +331,6 @@ def _order(key):
 
 def _quoted(key):
     return yaml.safe_dump(key, default_flow_style=True).removesuffix("\n...\n").strip()
-
-
-def _replace(path, text):
-    """The file is whole, the old or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(partial, 0o644)
-    os.replace(partial, path)
 
 
 # ---- check ----

@@ -17,9 +17,7 @@ from bisection.comparison import (
 from bisection.selection import EARLIER, SelectionError, select
 
 # Not what a session has of itself, or ReFrame records of it.
-TAKEN = "data_version|hostname|uuid|cmdline|config_files|log_files|user|version|workdir"
-TAKEN += "|tier|system|environ|arguments|(prefix|time|num)_.*"
-TAG = re.compile(rf"(?!({TAKEN})=)[A-Za-z][\w.-]*=[^,]*")
+TAG = re.compile(rf"(?!({samples.RECORDED}|tier|system|environ|arguments)=)[A-Za-z][\w.-]*=[^,]*")
 
 
 def prepare(home):

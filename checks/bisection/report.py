@@ -3,15 +3,11 @@
 Rendering alone: what is reported was judged before, nothing here needs ReFrame, MPI or a database.
 """
 
-import contextlib
 import json
-import os
 import re
-import tempfile
 import xml.etree.ElementTree as ET
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timezone
 from pathlib import Path
 
 from bisection import charts, drawing
@@ -41,8 +37,10 @@ from bisection.texts import (
     interval,
     plain,
     plural,
+    replace_whole,
     short,
     times,
+    utc,
 )
 from bisection.verdict import FAIL, FOLLOWS, KNOWN, NOT_APPLICABLE, PASS
 
@@ -171,16 +169,6 @@ def worst_first(rows):
         )
 
     return sorted(rows, key=key)
-
-
-def utc(seconds, seconds_too=False):
-    """Unix time as a date and time in UTC."""
-    if not finite(seconds):
-        return NONE
-    form = "%Y-%m-%d %H:%M:%S UTC" if seconds_too else "%Y-%m-%d %H:%M UTC"
-    with contextlib.suppress(OverflowError, OSError, ValueError):
-        return datetime.fromtimestamp(seconds, timezone.utc).strftime(form)
-    return NONE
 
 
 def tags(session):
@@ -967,18 +955,4 @@ def write(report, folder):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     texts = {name: globals()[form](report) for name, form in FILES.items()}
-    return {name: _replace(folder / name, text) for name, text in texts.items()}
-
-
-def _replace(path, text):
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)  # mkstemp's is for the owner alone; collectors are others
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    return path
+    return {name: replace_whole(folder / name, text) for name, text in texts.items()}

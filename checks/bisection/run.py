@@ -113,13 +113,14 @@ def act_run(options):
         shutil.rmtree(folder)
         point_to_latest(folder.parent)
         return usage(words[1])
-    found = verdicts.judge(read_report(folder), log, lambda: listing(line))
+    report = read_report(folder)
+    found = verdicts.judge(report, log, lambda: listing(line))
     found.seconds = time.monotonic() - began
     if code != 0 and found.exit_code == verdicts.ALL_PASSED:
         found.troubles.append(f"ReFrame exited with {code}, see {shown(folder / 'reframe.log')}")
     found.troubles += damaged
     keep(found, folder)
-    store(found, folder)
+    store(found, report, folder)
     finish(found, folder, options, line)
     return found.exit_code
 
@@ -362,9 +363,8 @@ def keep(found, folder):
         shutil.rmtree(folder / "stage", ignore_errors=True)
 
 
-def store(found, folder):
+def store(found, report, folder):
     """Stores the run; what cannot be stored, and tests that are gone, make it incomplete."""
-    report = read_report(folder)
     found.troubles += record.keep(report, folder, home())
     found.troubles += record.gone(report, home())
 

@@ -20,6 +20,7 @@ once in a file.
 import contextlib
 import json
 import os
+import re
 import statistics
 import sys
 from pathlib import Path
@@ -31,6 +32,9 @@ LAST = 2**37  # s: no session starts later
 RUNS = 2**20  # of one test in one session
 # What is raised for a report that is none.
 BAD_REPORT = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+# What ReFrame itself records of a session, and no tag may be called: a pattern.
+RECORDED = "data_version|hostname|uuid|cmdline|config_files|log_files|user|version|workdir"
+RECORDED += "|(prefix|time|num)_.*"
 SPOOLED = "samples.jsonl"  # in a results folder
 
 
@@ -44,13 +48,7 @@ class StoreError(Exception):
 def of_report(report, tags=None):
     """(session, cases) of ReFrame's report, as the two kinds of lines of a sample file."""
     info = report["session_info"]
-    known = {"data_version", "hostname", "uuid", "cmdline", "config_files", "log_files"}
-    known |= {"prefix_output", "prefix_stage", "user", "version", "workdir"}
-    extras = {
-        name: str(value)
-        for name, value in info.items()
-        if name not in known and not name.startswith(("time_", "num_"))
-    }
+    extras = {n: str(value) for n, value in info.items() if not re.fullmatch(RECORDED, n)}
     session = {
         "schema": SCHEMA,
         "version": VERSION,

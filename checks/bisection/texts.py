@@ -1,8 +1,12 @@
 """Numbers, names and tables as people read them in a report."""
 
+import contextlib
 import math
+import os
 import re
+import tempfile
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
 from bisection.verdict import duration, number
 
@@ -85,30 +89,14 @@ def interval(low, high):
     return f"[{times(low)}, {times(high)}]"
 
 
-@dataclass(frozen=True)
-class Shape:
-    """A geometry, taken apart."""
-
-    nodes: int
-    ranks_per_node: int
-    threads: int
-
-    @property
-    def ranks(self):
-        return self.nodes * self.ranks_per_node
-
-    @property
-    def cores(self):
-        return self.ranks * self.threads
-
-
-def shape(geometry):
-    """The Shape of "[nodes x] ranks a node x threads a rank"; None if the text is not one."""
-    parts = (geometry or "").split("x")
-    if len(parts) not in (2, 3) or not all(re.fullmatch("[0-9]{1,7}", part) for part in parts):
-        return None
-    numbers = [int(part) for part in parts]
-    return Shape(*numbers) if len(numbers) == 3 else Shape(1, *numbers)
+def utc(seconds, seconds_too=False):
+    """Unix time as a date and time in UTC."""
+    if not finite(seconds):
+        return NONE
+    form = "%Y-%m-%d %H:%M:%S UTC" if seconds_too else "%Y-%m-%d %H:%M UTC"
+    with contextlib.suppress(OverflowError, OSError, ValueError):
+        return datetime.fromtimestamp(seconds, timezone.utc).strftime(form)
+    return NONE
 
 
 def plural(count, word):
@@ -137,3 +125,18 @@ def size_of(size):
 def better_high(unit):
     """Whether more is better: it is of what is counted by time."""
     return unit.endswith("/s")
+
+
+def replace_whole(path, text):
+    """Writes a text file; a reader sees the old or the new one, never a part."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)  # mkstemp's is for the owner alone; collectors are others
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return path

@@ -5,6 +5,7 @@ import math
 from collections import defaultdict
 
 from bisection.comparison import ABOVE, AT, BELOW, UNCLEAR
+from bisection.layout import parsed
 from bisection.stats import MARGIN, NOISE_MARGIN
 
 
@@ -54,19 +55,10 @@ def _by_ranks(rows):
     """Rows that differ in their layout and number of ranks alone, with their ranks."""
     found = defaultdict(list)
     for row in rows:
-        if row.against and (ranks := ranks_of(row.after.geometry)):
-            threads = row.after.geometry.rpartition("x")[2]
-            found[(*row.identity[:5], row.method, row.metric, threads)].append((ranks, row))
+        if row.against and (shape := parsed(row.after.geometry)):
+            key = (*row.identity[:5], row.method, row.metric, shape.threads)
+            found[key].append((shape.ranks, row))
     return found
-
-
-def ranks_of(geometry):
-    """Ranks of [nodes x] ranks a node x threads; 0 if it is no geometry."""
-    try:
-        parts = [int(part) for part in geometry.split("x")]
-    except ValueError:
-        return 0
-    return math.prod(parts[:-1]) if len(parts) > 1 else 0
 
 
 def _tell_growth(found):

@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from bisection import charts, report
+from bisection import charts, report, texts
 from bisection.comparison import (
     IMPROVED,
     INCONCLUSIVE,
@@ -32,6 +32,7 @@ from bisection.comparison import (
     Side,
     Suspect,
 )
+from bisection.layout import parsed
 from bisection.report import Report
 
 NIGHT = 86400.0
@@ -722,7 +723,7 @@ def test_numbers_that_are_none_break_nothing(value):
     "geometry", ["", "x", "2x", "axb", "1x2x3x4", "-1x2", "9" * 20 + "x1", None]
 )
 def test_strange_geometries_are_not_drawn(geometry):
-    assert charts.shape(geometry) is None
+    assert parsed(geometry) is None
     page(only(comparison=comparison([row(geometry=geometry)]), latest=[case(geometry=geometry)]))
 
 
@@ -855,7 +856,7 @@ def test_files_are_replaced_as_a_whole(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError("no space left")
 
-    monkeypatch.setattr(report.os, "replace", refuse)
+    monkeypatch.setattr(texts.os, "replace", refuse)
     with pytest.raises(OSError, match="no space"):
         report.write(hpcx(), folder)
     assert files["report.html"].read_text() == before
