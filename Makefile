@@ -20,7 +20,7 @@ endif
 
 .NOTPARALLEL:
 .PHONY: help setup setup-dev nightly test test-kernels test-sanitized test-python test-quick lint \
-    format bench bench-npar bench-md bench-compare clean
+    format bench clean
 export TIMEFORMAT = -- $@: %0R s
 
 help: ## list the targets
@@ -69,6 +69,8 @@ lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
 	@time ( status=0; \
 	    $(BIN)/ruff check --quiet . || status=1; \
 	    $(BIN)/ruff format --quiet --diff . || status=1; \
+	    $(BIN)/lint-imports --no-logo --cache-dir $(HOME_DIR)/cache/imports >$(HOME_DIR)/cache/imports.log \
+	        || { status=1; cat $(HOME_DIR)/cache/imports.log; }; \
 	    find src -name '*.[ch]' -exec $(BIN)/clang-format --dry-run -Werror {} + || status=1; \
 	    $(BIN)/fortitude check --quiet src || status=1; \
 	    $(BIN)/shellcheck spack-env/*.sh .ci/run || status=1; \
@@ -80,17 +82,9 @@ format: setup-dev ## apply the styles that lint asks for, as far as tools can
 	@find src -name '*.[ch]' -exec $(BIN)/clang-format -i {} +
 	@$(BIN)/fortitude check --quiet --fix --exit-zero src
 
-bench: setup ## compare the transpose with its peers: ratios with their spread
-	@$(BISECTION) bench $(ARGS)
-
-bench-npar: setup ## the same for the NPAR kernel, beside Quantum ESPRESSO where it is installed
-	@$(BISECTION) bench-npar $(ARGS)
-
-bench-md: setup ## the same for the MD kernel, beside LAMMPS where it is installed
-	@$(BISECTION) bench-md $(ARGS)
-
-bench-compare: setup ## time comparison, history and report on up to a million stored samples
-	@$(BISECTION) bench-compare $(ARGS)
+WHAT ?= transpose
+bench: setup ## compare a kernel with its peers: WHAT=transpose|npar|md, or time the store: WHAT=store
+	@$(BISECTION) bench $(WHAT) $(ARGS)
 
 clean: ## remove what can be made again; results stay
 	@cd $(HOME_DIR) 2>/dev/null && [ -e setup.lock ] && rm -rf venv build build-sanitize spack cache reframe/stage \

@@ -3,9 +3,9 @@
 import reframe as rfm
 from reframe.core.exceptions import SanityError
 
-from bisection import layout as layouts
-from bisection import results
-from bisection.kernel import KernelCheck, Launch, read
+from bisection.kernels import layouts, results
+from bisection.rfm.check import KernelCheck
+from bisection.rfm.launch import Launch, read
 
 CASES = ["sic", "cu3au", "fe", "test10", "test20", "test30"]
 SMALL = CASES[:3]

@@ -2,7 +2,8 @@
 
 import reframe as rfm
 
-from bisection.kernel import KernelCheck, Launch
+from bisection.rfm.check import KernelCheck
+from bisection.rfm.launch import Launch
 
 
 class SweepLaunch(Launch):

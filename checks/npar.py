@@ -4,9 +4,10 @@ import reframe as rfm
 from reframe.core.exceptions import SanityError
 from reframe.core.runtime import runtime
 
-from bisection import layout as layouts
-from bisection import references
-from bisection.kernel import KernelCheck, Launch, read
+from bisection.kernels import layouts
+from bisection.rfm import references
+from bisection.rfm.check import KernelCheck
+from bisection.rfm.launch import Launch, read
 
 # Ranks and bands are few, and so are the cases: a launch is done in seconds on a few cores.
 HYBRID = ["mini2"]  # NPAR is the number of ranks

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOME = Path(os.environ.get("BISECTION_HOME") or ROOT / ".bisection")
 REFRAME = HOME / "reframe"
 
-# One environment a way of building (checks/bisection/kernel.py). `+kernels` is what checks ask for.
+# One environment a way of building (bisection/rfm/launch.py). `+kernels` is what checks ask for.
 # No compiler is named: CMake finds what the machine, or the modules of a site's own environment,
 # puts on PATH. ReFrame's defaults are Cray's wrappers, hence the empty strings.
 NO_COMPILERS = {"cc": "", "cxx": "", "ftn": "", "nvcc": ""}

@@ -16,7 +16,7 @@ common = import_module_from_file(str(Path(__file__).with_name("common.py")))
 def binding():
     """Options by which this mpirun puts each rank on cores of its own.
 
-    Filled in with the layout's {ranks_per_node} and {threads} (checks/bisection/layout.py).
+    Filled in with {ranks_per_node} and {threads} of the layout (bisection/kernels/layouts.py).
     """
     mpirun = shutil.which("mpirun")
     command = [mpirun, "--version"]

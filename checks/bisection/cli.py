@@ -3,25 +3,19 @@
 import argparse
 import sys
 
-from bisection import (
+from bisection.commands import (
     advise,
     bench,
-    bench_compare,
-    bench_md,
-    bench_npar,
     compare,
     doctor,
     history,
-    importing,
-    proposals,
-    reporting,
+    import_,
+    references,
+    report,
     run,
 )
 
-COMMANDS = (
-    *(run, compare, history, reporting, importing, proposals, doctor),
-    *(advise, bench, bench_npar, bench_md, bench_compare),
-)
+COMMANDS = (run, compare, history, report, import_, references, doctor, advise, bench)
 
 
 def parser():

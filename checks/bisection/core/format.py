@@ -1,0 +1,140 @@
+"""Numbers, units and times as people read them."""
+
+import contextlib
+import math
+import re
+from datetime import datetime, timezone
+
+NONE = "\N{EN DASH}"  # where there is no number
+
+
+def finite(value):
+    """Whether it is a number that can be drawn."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def plain(text):
+    """Text without what XML and terminals take amiss: control characters, lone surrogates."""
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", str(text))
+    return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", " ", text)
+
+
+def short(text, limit=300):
+    """Text of at most `limit` characters."""
+    text = plain(text)
+    return text if len(text) <= limit else text[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def amount(value, unit):
+    """A value as a person says it: 118 us, 13%, 7.31 M atom-steps/s."""
+    if not finite(value):
+        return NONE
+    if unit == "s":
+        return duration(value) if value > 0 else f"{value:.3g} s"
+    if unit == "share":
+        return f"{100 * value:.3g}%"
+    if unit in ("", "ratio"):
+        return number(value)
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= max(factor, 1e4):
+            return f"{value / factor:.3g} {prefix}{_gap(unit)}"
+    return f"{value:.4g} {unit}"
+
+
+def _gap(unit):
+    """A prefix goes before B/s and flop/s, and stands alone before words."""
+    return unit if re.match(r"(B|flops?|it|Hz)(/s)?$", unit) else f" {unit}"
+
+
+def scaled(high, unit):
+    """Factor and words that make numbers up to `high` short."""
+    choices = {
+        "s": ((1, "time in s"), (1e3, "time in ms"), (1e6, "time in us"), (1e9, "time in ns")),
+        "B/s": ((1e-9, "GB/s"), (1e-6, "MB/s"), (1e-3, "kB/s"), (1, "B/s")),
+    }.get(unit, ((1.0, unit),))
+    return next((choice for choice in choices if high * choice[0] >= 1), choices[-1])
+
+
+def times(ratio):
+    """A ratio as text."""
+    return number(ratio) if finite(ratio) else NONE
+
+
+def interval(low, high):
+    """An interval as text, "" if neither end is known."""
+    if not finite(low) and not finite(high):
+        return ""
+    return f"[{times(low)}, {times(high)}]"
+
+
+def utc(seconds, seconds_too=False):
+    """Unix time as a date and time in UTC."""
+    if not finite(seconds):
+        return NONE
+    form = "%Y-%m-%d %H:%M:%S UTC" if seconds_too else "%Y-%m-%d %H:%M UTC"
+    with contextlib.suppress(OverflowError, OSError, ValueError):
+        return datetime.fromtimestamp(seconds, timezone.utc).strftime(form)
+    return NONE
+
+
+def plural(count, word):
+    """1 rank, 2 ranks."""
+    return f"{count} {word}" if count == 1 else f"{count:,} {word}s"
+
+
+def before_after(before, after):
+    """Both, or one if they are the same, or nothing."""
+    if before == after:
+        return after
+    return f"{before or NONE} \N{RIGHTWARDS ARROW} {after or NONE}"
+
+
+BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def size_of(size):
+    """A number of bytes: 8 B, 64 KiB."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if size >= BYTES[unit]:
+            return f"{size / BYTES[unit]:g} {unit}"
+    return f"{size:g} B"
+
+
+def better_high(unit):
+    """Whether more is better: it is of what is counted by time."""
+    return unit.endswith("/s")
+
+
+def number(value):
+    """Two decimals, where they say something."""
+    return f"{value:.2f}" if 0.095 <= abs(value) < 1000 else f"{value:.2g}"
+
+
+def duration(seconds):
+    """Seconds as a person says them: 118 us, 3.4 s, 2 min 5 s."""
+    if seconds >= 60:
+        return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def lasting(seconds):
+    """A time limit as a person writes it: 15 min, 1 d, 90 s."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def one_line(text, most=300):
+    text = " ".join(str(text).split())
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def some(names, most=12):
+    """Names in a sentence, the first of many."""
+    names = [str(name) for name in names]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more if names else "none"

@@ -1,0 +1,46 @@
+"""Where things are, how a path is shown, and how a file is written whole."""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def home() -> Path:
+    """The folder for all that is generated."""
+    return Path(os.environ.get("BISECTION_HOME") or ROOT / ".bisection").absolute()
+
+
+def store_db(home) -> Path:
+    return Path(home) / "store.db"
+
+
+def results_db(home) -> Path:
+    """ReFrame's own database."""
+    return Path(home) / "reframe" / "results.db"
+
+
+def shown(path) -> str:
+    """A path as one types it in the repository's root, which is where ReFrame is started."""
+    path = Path(path).absolute()
+    return os.path.relpath(path, ROOT) if path.is_relative_to(ROOT) else str(path)
+
+
+def write_whole(path, text):
+    """Writes a text file; a reader sees the old or the new one, never a part."""
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)  # mkstemp's is for the owner alone; collectors are others
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return path

@@ -1,0 +1,134 @@
+"""What an installation by Spack depends on: environment, lock, host, sources."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bisection.core import paths
+from bisection.kernels.spack.externals import EXTERNAL, ask
+
+
+def render(file: Path, installed: Mapping[str, str]) -> str:
+    """The environment for Spack: relative paths made absolute, installed versions filled in."""
+
+    def absolute(match: re.Match[str]) -> str:
+        return match[1] + json.dumps(os.path.normpath(file.parent / match[2]))
+
+    def version(match: re.Match[str]) -> str:
+        system = match["prefix"] == "/usr"
+        there = installed.get(match["name"]) if system else None
+        return match["head"] + (there or match["version"])
+
+    text = EXTERNAL.sub(version, file.read_text())
+    return re.sub(r"(?m)^(\s*(?:- )?[\w-]+: +)(\.\.?/[^\s#]*)", absolute, text)
+
+
+def digest(*parts: str | bytes) -> str:
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        total.update(b"%d:" % len(data) + data)  # so that two splits of one text differ
+    return total.hexdigest()
+
+
+def file_digests(folder: Path) -> dict[str, str]:
+    """sha256 of every file below a folder, by relative path."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def host(environment: str) -> str:
+    """What Spack finds out by itself: CPU, C library, system release, and compilers on PATH unless
+    the environment names them."""
+    facts = [platform.machine(), *platform.libc_ver()]
+    with contextlib.suppress(OSError):
+        facts.append(Path("/etc/os-release").read_text())
+        cpu = Path("/proc/cpuinfo").read_text()
+        facts += re.findall(r"(?m)^(?:flags|Features|cpu)\s*:.*$", cpu)[:1]
+    if "compilers:" not in environment:
+        for name in ("gcc", "g++", "gfortran"):
+            path = shutil.which(name)
+            facts.append(f"{path} {path and ask([path, '-dumpfullversion'])}")
+    return digest(*facts)
+
+
+def lock_facts(lock: Path) -> dict[str, str]:
+    """The hashes and versions that Installation reports, from a spack.lock."""
+    data = lock.read_bytes()
+    content = json.loads(data)
+    specs = content["concrete_specs"]
+    root = specs[content["roots"][0]["hash"]]
+    target = root["arch"]["target"]
+    provider = {}
+    for edge in root["dependencies"]:
+        spec = specs[edge["hash"]]
+        for name in (edge["name"], *edge["parameters"].get("virtuals", ())):
+            provider[name] = f"{spec['name']}@{spec['version']}"
+    return {
+        "lock_hash": hashlib.sha256(data).hexdigest(),
+        "software_hash": software_hash(specs.values()),
+        "compiler": provider.get("c", "unknown"),
+        "mpi": provider.get("mpi", "unknown"),
+        "fftw": provider.get("fftw", "unknown"),
+        "target": target if isinstance(target, str) else target["name"],
+    }
+
+
+def software_hash(specs: Any) -> str:
+    described = []
+    for spec in specs:
+        options = {k: v for k, v in spec.get("parameters", {}).items() if k != "dev_path"}
+        described.append([spec["name"], spec["version"], options, spec.get("package_hash")])
+    return digest(json.dumps(sorted(described, key=json.dumps), sort_keys=True))
+
+
+@dataclass
+class State:
+    """What the last call left in the environment's folder."""
+
+    wanted: str = ""  # digest of all that the lock follows from
+    sources: dict[str, str] = dataclasses.field(default_factory=dict)
+    commit: str = ""
+    installed_at: float = 0
+    installation: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def load(cls, path: Path) -> State:
+        try:
+            return cls(**json.loads(path.read_text()))
+        except (OSError, ValueError, TypeError):
+            return cls()
+
+    def save(self, path: Path) -> None:
+        paths.write_whole(path, json.dumps(dataclasses.asdict(self), indent=1))
+
+    def concretised(self, wanted: str, lock: Path) -> bool:
+        known = self.installation.get("lock_hash")
+        return (
+            self.wanted == wanted
+            and lock.is_file()
+            and known in (None, hashlib.sha256(lock.read_bytes()).hexdigest())
+        )
+
+    def complete(self, sources: Mapping[str, str], commit: str) -> bool:
+        prefix = self.installation.get("prefix", "")
+        same = self.sources == sources and self.commit == commit
+        return same and prefix != "" and executables(Path(prefix)) != []
+
+
+def executables(prefix: Path) -> list[str]:
+    return sorted(path.name for path in prefix.glob("bin/bisection-*") if os.access(path, os.X_OK))

@@ -1,0 +1,278 @@
+"""Spack itself: found or cloned, configured, run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bisection.core import paths
+from bisection.kernels.spack.externals import SpackError
+
+# Spack's solver. Without it in the Python that runs Spack, Spack downloads one for itself.
+CLINGO = "clingo==5.8.0"
+OLDEST_SPACK = (1, 0)  # the first that reads package repositories of API v2
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A release that is cloned, and the environment variable that names another place for it."""
+
+    name: str
+    release: str
+    upstream: str
+    variable: str
+
+    @property
+    def url(self) -> str:
+        url = os.environ.get(self.variable) or self.upstream
+        # Git ignores --depth for a plain path.
+        return Path(url).resolve().as_uri() if Path(url).is_dir() else url
+
+
+SPACK = Pin("spack", "v1.1.0", "https://github.com/spack/spack.git", "BISECTION_SPACK_URL")
+PACKAGES = Pin(
+    "spack-packages",
+    "v2025.11.0",
+    "https://github.com/spack/spack-packages.git",
+    "BISECTION_SPACK_PACKAGES_URL",
+)
+
+
+def find_spack() -> Path | None:
+    """The Spack at hand: SPACK_ROOT's, or the one on PATH."""
+    if root := os.environ.get("SPACK_ROOT"):
+        program = Path(root, "bin", "spack")
+        if not os.access(program, os.X_OK):
+            raise SpackError(f"SPACK_ROOT is '{root}', which has no bin/spack: correct or unset it")
+        return program
+    on_path = shutil.which("spack")
+    return Path(on_path) if on_path else None
+
+
+def check_version(answer: str, program: Path) -> str:
+    """The version in the first line of `spack --version`, refused if too old."""
+    match = re.match(r"(\d+)\.(\d+)\S*", answer)
+    if not match:
+        raise SpackError(f"{program} --version says '{answer.strip()[:80]}', not a version")
+    if (int(match[1]), int(match[2])) < OLDEST_SPACK:
+        raise SpackError(
+            f"{program} is Spack {match[0]}, older than {'.'.join(map(str, OLDEST_SPACK))}: name "
+            f"another with SPACK_ROOT, or take it off PATH to have {SPACK.release} cloned"
+        )
+    return match[0]
+
+
+def git(*arguments: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+    # Neither a question for a password nor a connection that has died may hang an unattended run.
+    patient = ["-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"]
+    return subprocess.run(
+        ["git", *patient, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+    )
+
+
+def unreachable(pin: Pin, timeout: float = 20) -> str | None:
+    """Why the release cannot be cloned, None if it can."""
+    reference = f"refs/tags/{pin.release}"
+    try:
+        answer = git("ls-remote", "--exit-code", pin.url, reference, timeout=timeout)
+    except FileNotFoundError:
+        return "git is not installed"
+    except subprocess.TimeoutExpired:
+        return f"no answer in {timeout:g} s"
+    if answer.returncode == 0:
+        return None
+    if answer.returncode == 2:  # by --exit-code
+        return f"it has no tag {pin.release}"
+    return last_line(answer.stderr) or f"git exited with {answer.returncode}"
+
+
+def last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def clone(pin: Pin, say: Say) -> Path:
+    """The clone of the pinned release, made unless it is there."""
+    target = paths.home() / "spack" / f"{pin.name}-{pin.release}"
+    if target.exists():
+        return target
+
+    def refuse(why: str) -> SpackError:
+        return SpackError(
+            f"cannot clone {pin.name} {pin.release} from {pin.url}: {why}; {pin.variable} names "
+            "another repository"
+            + ("" if pin is PACKAGES else ", SPACK_ROOT an installed Spack to use instead")
+        )
+
+    if why := unreachable(pin):
+        raise refuse(why)
+    say(f"cloning {pin.name} {pin.release} from {pin.url}")
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        answer = git(
+            *("-c", "advice.detachedHead=false", "clone", "--quiet", "--depth", "1"),
+            *("--branch", pin.release, pin.url, str(partial)),
+        )
+        if answer.returncode != 0:
+            raise refuse(last_line(answer.stderr))
+        partial.rename(target)  # an interrupted clone leaves no target
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return target
+
+
+def imports_clingo(python: str) -> bool:
+    try:
+        answer = subprocess.run([python, "-E", "-c", "import clingo"], capture_output=True)
+    except OSError:
+        return False
+    return answer.returncode == 0
+
+
+def find_python(log: Path, say: Say) -> str:
+    """A Python with Spack's solver: SPACK_PYTHON, ours, or a small environment made for it."""
+    own = paths.home() / "spack" / "python"
+    for python in (os.environ.get("SPACK_PYTHON"), sys.executable, str(own / "bin" / "python")):
+        if python and imports_clingo(python):
+            return python
+
+    target = sys.executable
+    if sys.prefix == sys.base_prefix:  # the system's Python is not ours to change
+        run([sys.executable, "-m", "venv", "--clear", str(own)], log, "making a Python environment")
+        target = str(own / "bin" / "python")
+    say(f"installing {CLINGO}, Spack's solver")
+    install_clingo(target, log)
+    return target
+
+
+def install_clingo(python: str, log: Path) -> None:
+    try:
+        run([python, "-m", "pip", "install", "--disable-pip-version-check", CLINGO], log, "pip")
+    except SpackError as error:
+        raise SpackError(
+            f"cannot install {CLINGO}, Spack's solver, into {python}: PIP_INDEX_URL names another "
+            f"package index, SPACK_PYTHON a Python that has clingo; {error}"
+        ) from None
+
+
+def run(command: list[str], log: Path, what: str, env: Mapping[str, str] | None = None) -> None:
+    """Runs a command with all its output in the log; a failure shows the end of it."""
+    with log.open("a") as stream:
+        print(
+            time.strftime("%FT%TZ", time.gmtime()),
+            "$",
+            shlex.join(command),
+            file=stream,
+            flush=True,
+        )
+        begin = stream.tell()
+        answer = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, env=env
+        )
+    if answer.returncode != 0:
+        with log.open(errors="replace") as stream:
+            stream.seek(begin)
+            shown = "".join(f"\n    {line}" for line in telling_lines(stream.read()))
+        raise SpackError(f"{what} failed with {answer.returncode}, all of it in {log}{shown}")
+
+
+def telling_lines(output: str, most: int = 20) -> list[str]:
+    """The lines that say what failed and a few after each; the last lines if none does."""
+    lines = [line.rstrip() for line in output.splitlines() if line.strip()]
+    errors = [n for n, line in enumerate(lines) if re.search(r"(?i)\berror:|^\s*>> ", line)]
+    shown = sorted({m for n in errors for m in range(n, min(n + 3, len(lines)))})
+    return [lines[n] for n in shown[:most]] or lines[-most:]
+
+
+class Spack:
+    """A Spack, run with a configuration of our own and none of the user's."""
+
+    def __init__(self, log: Path, say: Say) -> None:
+        found = find_spack()
+        self.log = log
+        self.program = found or clone(SPACK, say) / "bin" / "spack"
+        self.scope = paths.home() / "spack" / "config"
+        self.env = spack_environment(find_python(log, say))
+        self.version = check_version(self.answer("--version"), self.program)
+        self.packages = (self.configured_packages() if found else None) or clone(
+            PACKAGES, say
+        ) / "repos" / "spack_repo" / "builtin"
+        self.configuration = write_configuration(self.scope, self.packages)
+
+    def answer(self, *arguments: str) -> str:
+        """What a short command prints."""
+        answer = subprocess.run(
+            [str(self.program), *arguments],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            env=self.env,
+        )
+        if answer.returncode != 0:
+            raise SpackError(
+                f"{self.program} {shlex.join(arguments)} failed with {answer.returncode}: "
+                f"{last_line(answer.stderr) or last_line(answer.stdout)}"
+            )
+        return answer.stdout
+
+    def configured_packages(self) -> Path | None:
+        """The recipes that a site has set up for its Spack, if any."""
+        if os.environ.get(PACKAGES.variable):
+            return None
+        found = re.search(r"^\[\+\]\s+builtin\s+v2\S*\s+(/.*)$", self.answer("repo", "list"), re.M)
+        return Path(found[1].strip()) if found else None
+
+    def __call__(self, what: str, folder: Path, *arguments: str) -> None:
+        """Runs a command on the environment in `folder`."""
+        command = [str(self.program), "-C", str(self.scope), "-e", str(folder), *arguments]
+        run(command, self.log, what, self.env)
+
+
+def spack_environment(python: str) -> dict[str, str]:
+    # An active Spack environment, or modules for another Python, must not reach our Spack.
+    ours = {"SPACK_ENV", "SPACK_ENV_VIEW", "PYTHONPATH", "PYTHONHOME"}
+    env = {name: value for name, value in os.environ.items() if name not in ours}
+    return env | {
+        "SPACK_PYTHON": python,
+        "SPACK_DISABLE_LOCAL_CONFIG": "1",
+        "SPACK_USER_CACHE_PATH": str(paths.home() / "spack" / "user"),
+    }
+
+
+def write_configuration(scope: Path, packages: Path) -> str:
+    """Keeps Spack inside our folder. Returns what was written."""
+    base = paths.home() / "spack"
+    files: dict[str, dict[str, Any]] = {
+        "config": {
+            "install_tree": {"root": str(base / "opt")},
+            "build_stage": [str(base / "stage")],
+            "test_stage": str(base / "test"),
+            "source_cache": str(base / "sources"),
+            "misc_cache": str(base / "cache"),
+            # Spack's default is a link inside src/.
+            "develop_stage_link": str(base / "build-{hash}"),
+        },
+        "repos": {"builtin": str(packages)},
+        "bootstrap": {"enable": False},
+    }
+    scope.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        paths.write_whole(
+            scope / f"{name}.yaml", json.dumps({name: content}, indent=1)
+        )  # JSON is YAML
+    return json.dumps(files)

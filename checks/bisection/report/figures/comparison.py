@@ -1,0 +1,207 @@
+"""Figures of two sides: speed-ups, and speed-ups against ranks."""
+
+import math
+from collections import Counter
+from functools import partial
+
+from bisection.core.format import NONE, amount, before_after, finite, interval, plural, short, times
+from bisection.core.identity import parsed
+from bisection.core.verdicts import ABOVE, AT, BELOW, IMPROVED, REGRESSED, UNCHANGED, VERDICTS
+from bisection.report.figures.common import Group, Panel, said, table_of
+from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg
+from bisection.report.svg.style import BLUE, GREY, RED, YELLOW, legend_of
+from bisection.report.tables import Table
+
+BARS = 30  # that a figure shows at most; the rest is counted
+
+
+def speedups(rows, expected):
+    """Performance after over before, a bar a test, like figure 17 of the HPCx report (2004)."""
+    expected = expected if finite(expected) and expected > 0 else None
+    found = primary(rows)
+    rank = {verdict: index for index, verdict in enumerate(VERDICTS)}
+    found.sort(key=lambda row: (rank.get(row.verdict, 0), row.speedup[0]))
+    shown = sorted(found[:BARS], key=lambda row: row.speedup[0])
+    if not shown:
+        return []
+    bars = [_bar(row, expected) for row in shown]
+    describe = "; ".join(f"{bar.label}: {bar.value} {bar.words}" for bar in bars)
+    drawn = [partial(bars_svg, bars, expected, narrow) for narrow in (False, True)]
+    panel = Panel("Speed-up of each test", describe, *drawn)
+    table = _speedup_table(shown, expected)
+    if len(found) > len(shown):
+        table.note = f"{len(found) - len(shown)} more tests are not drawn; all are listed below."
+    return [Group("", [panel], table, note=_mixed(shown))]
+
+
+def primary(rows):
+    """The rows whose ratio is a speed-up: of each test its time, or else its rates, or else the
+    message size of a sweep whose time changed most."""
+    tests = {}
+    for row in rows:
+        if finite(row.ratio) and row.ratio > 0 and nearness(row):
+            tests.setdefault(row.identity, []).append(row)
+    chosen = []
+    for found in tests.values():
+        best = min(map(nearness, found))
+        found = [row for row in found if nearness(row) == best]
+        chosen += found if best != SWEEP else [max(found, key=lambda r: abs(math.log(r.ratio)))]
+    return chosen
+
+
+TIME, RATE, SWEEP = 1, 2, 3
+
+
+def nearness(row):
+    """How near a metric is to what one asks of a test; 0 if it is no speed."""
+    if row.metric == "time":
+        return TIME
+    if row.unit.endswith("/s"):
+        return RATE
+    return SWEEP if row.base == "time" else 0
+
+
+# Colour and hatch, told apart by hatch where they may look alike.
+LOOKS = {
+    ABOVE: (BLUE, ""),
+    IMPROVED: (BLUE, ""),
+    AT: (GREY, ""),
+    UNCHANGED: (GREY, ""),
+    BELOW: (RED, "////"),
+    REGRESSED: (RED, "////"),
+}
+UNSURE = (YELLOW, "xxxx")
+
+
+def _bar(row, expected):
+    ratio, low, high = row.speedup
+    word = row.against if expected and row.against else row.verdict
+    colour, hatch = LOOKS.get(word, UNSURE)
+    metric = "" if row.metric == "time" else f" {row.metric}"
+    control = " (control)" if row.control else ""
+    return Bar(
+        label=short(row.test + metric + control, 90),
+        place=short(" \N{MIDDLE DOT} ".join(_where(row)), 120),
+        value=times(ratio),
+        interval=interval(low, high),
+        words=word,
+        ratio=ratio,
+        low=low if finite(low) and low > 0 else None,
+        high=high if finite(high) and high > 0 else None,
+        colour=colour,
+        hatch=hatch,
+    )
+
+
+def _where(row):
+    """Geometry and software of a row, each side's if they differ."""
+    geometry = before_after(_brief(row.before.geometry), _brief(row.after.geometry))
+    software = before_after(row.before.software, row.after.software)
+    return [geometry] + ([software] if software else [])
+
+
+def _brief(geometry):
+    """Ranks x threads, and nodes."""
+    found = parsed(geometry)
+    if found is None:
+        return geometry or "geometry not known"
+    size = f"{found.ranks} \N{MULTIPLICATION SIGN} {found.threads}"
+    return f"{size}, {plural(found.nodes, 'node')}"
+
+
+def _speedup_table(rows, expected):
+    head = ["test", "where", "geometry", "software", "speed-up", "interval", "verdict"]
+    kinds = ["text", "small", "text", "small", "num", "num", "verdict"]
+    if expected:
+        head += ["against expected", "communicating before", "explained by a faster network"]
+        kinds += ["against", "num", "small"]
+    cells = []
+    for row in rows:
+        ratio, low, high = row.speedup
+        where = f"{row.system}:{row.partition} {row.environ}"
+        software = before_after(row.before.software, row.after.software)
+        geometry = before_after(row.before.geometry, row.after.geometry)
+        metric = "" if row.metric == "time" else f" {row.metric}"
+        cells.append([short(row.test + metric, 120), short(where, 80), short(geometry, 60)])
+        cells[-1] += [short(software, 200), times(ratio), interval(low, high), row.verdict]
+        if expected:
+            share = amount(row.communication, "share")
+            cells[-1] += [row.against or NONE, share, short(row.explained, 200) or NONE]
+    return Table(head, kinds, cells)
+
+
+def _mixed(rows):
+    """A warning where bars do not compare the same geometry or the same software."""
+    ranks = sorted({found.ranks for row in rows if (found := parsed(row.after.geometry))})
+    states = {(row.before.software, row.after.software) for row in rows}
+    differ = [row for row in rows if row.before.geometry != row.after.geometry]
+    texts = []
+    if len(ranks) > 1:
+        listed = ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
+        texts.append(f"The bars are at different numbers of ranks ({listed}).")
+    if len(states) > 1:
+        texts.append(f"They compare {len(states)} different pairs of software states.")
+    if differ:
+        texts.append(f"{plural(len(differ), 'bar')} compare unlike geometries.")
+    texts += ["Each bar says its own; do not read them as one number."] if texts else []
+    return " ".join(texts)
+
+
+def scaling(rows, expected, styles):
+    """Speed-up after over before against ranks, where a test was measured at several geometries."""
+    sized = [
+        (row, found.ranks)
+        for row in primary(rows)
+        if (found := parsed(row.after.geometry)) and row.before.geometry == row.after.geometry
+    ]
+    # Two partitions with as many ranks are two machines: no line goes through both.
+    seen = Counter((*_line(row), row.method, ranks) for row, ranks in sized)
+    twice = {key[:-2] for key, count in seen.items() if count > 1}
+    groups = {}
+    for row, ranks in sized:
+        key = (*_line(row), row.partition if _line(row) in twice else "")
+        line = groups.setdefault(row.check, {}).setdefault(key, {}).setdefault(row.method, {})
+        line[ranks] = row
+    found = []
+    for check, panels in groups.items():
+        panels = {key: _long(lines) for key, lines in panels.items() if _long(lines)}
+        if panels:
+            found.append(_scaling_group(check, panels, expected, styles))
+    return found
+
+
+def _line(row):
+    return row.system, row.environ, row.check, row.case, row.layout, row.metric
+
+
+def _long(lines):
+    """The lines of more than one point."""
+    return {method: points for method, points in lines.items() if len(points) > 1}
+
+
+def _scaling_group(check, found, expected, styles):
+    panels, cells, methods = [], [], {}
+    for (_, _, _, case, layout, metric, partition), lines in found.items():
+        words = (case, layout, "" if metric == "time" else metric, partition)
+        title = " ".join(word for word in words if word)
+        curves = []
+        for method, points in lines.items():
+            methods[method] = styles.method(check, method)
+            points = dict(sorted(points.items()))
+            curve = {ranks: row.speedup for ranks, row in points.items()}
+            curves.append(Curve(methods[method], curve))
+            cells += [_scaling_cells(title, row) for row in points.values()]
+        marks = [(1.0, "as before")]
+        marks += [(expected, "expected")] if finite(expected) and expected > 0 else []
+        drawn = partial(curves_svg, curves, "ranks", "speed-up", marks, log="xy")
+        describe = f"Speed-up after over before against ranks, {check} {title}; {said(curves)}"
+        panels.append(Panel(title or check, describe, drawn))
+    head = ["case", "method", "ranks", "geometry", "speed-up", "interval", "against expected"]
+    kinds = ["text", "text", "num", "text", "num", "num", "against"]
+    return Group(check, panels, table_of(head, kinds, cells), legend_of(methods))
+
+
+def _scaling_cells(title, row):
+    ratio, low, high = row.speedup
+    cells = [title, row.method or NONE, str(parsed(row.after.geometry).ranks), row.after.geometry]
+    return [*cells, times(ratio), interval(low, high), row.against or NONE]

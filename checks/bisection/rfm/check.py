@@ -1,0 +1,131 @@
+"""One verdict per method of a launch."""
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+import reframe.utility.typecheck as typ
+from reframe.core.exceptions import SanityError
+
+from bisection.core.verdicts import TIERS
+from bisection.kernels import results
+from bisection.kernels.results import ResultError
+from bisection.rfm import references
+from bisection.rfm.launch import read
+
+
+class KernelCheck(rfm.RunOnlyRegressionTest):
+    """Judges one method of a launch: it ran, was verified, and each metric is within its bounds.
+
+    A subclass gives `launch`, a fixture of a Launch, `method`, a parameter, and what to assert.
+    """
+
+    valid_systems = ["*"]
+    valid_prog_environs = ["+kernels"]
+    executable = "true"
+    local = True
+
+    method = parameter(loggable=True)
+    # What every method must report (at every point of a sweep), and which of it must have a
+    # reference where the partition claims references of that kind.
+    metrics = variable(typ.List[str], value=["time"])
+    asserted = variable(typ.List[str])
+    points = variable(typ.List[str], value=[])  # labels of the points of a sweep
+    quick = variable(typ.List[str], value=[])  # cases of the quick tier; the others have them all
+    # Methods that cannot run in some layout: they are reported as such; any other is a failure.
+    inapplicable = variable(typ.Dict[str, typ.List[str]], value={})
+
+    kernel = variable(str, value="", loggable=True)
+    case = variable(str, value="", loggable=True)
+    layout = variable(str, value="", loggable=True)
+    geometry = variable(str, value="", loggable=True)
+    built_with = variable(str, value="", loggable=True)
+    lock = variable(str, value="", loggable=True)
+    software = variable(str, value="", loggable=True)
+    not_applicable = variable(str, value="", loggable=True)
+    hosts = variable(typ.List[str], value=[], loggable=True)
+    higher = variable(typ.List[str], value=[], loggable=True)  # metrics that are better so
+    # What a person should know of a case that passed.
+    remark = variable(str, value="", loggable=True)
+
+    @run_after("init")
+    def join_tiers(self):
+        fixtures = type(self).get_variant_info(self.variant_num, recurse=True)["fixtures"]
+        launch = fixtures["launch"]["params"]
+        self.case, self.layout = launch["case"], launch["layout"]
+        self.tags |= set(TIERS) - (set() if self.case in self.quick else {"quick"})
+
+    @run_after("setup")
+    def name_launch(self):
+        self.kernel, self.geometry = self.launch.kernel, self.launch.geometry
+
+    @run_before("sanity")
+    def adopt(self):
+        """What the launch was is told with each of its verdicts."""
+        for name in ("built_with", "lock", "software", "hosts"):
+            setattr(self, name, getattr(self.launch, name))
+
+    @sanity_function
+    def verified(self):
+        result = read(self.launch, self.launch.stagedir)
+        try:
+            entries = results.of_method(result, self.method)
+        except ResultError as error:
+            raise SanityError(str(error)) from None
+        refused = sorted({entry["why"] for entry in entries if not entry["applicable"]})
+        if refused:
+            if self.layout in self.inapplicable.get(self.method, []):
+                self.not_applicable = "; ".join(refused)
+                self.skip(self.not_applicable)
+            raise SanityError(f"{self.method} did not run: {'; '.join(refused)}")
+        for entry in entries:
+            wrong = results.failed_checks(entry)
+            if wrong:
+                at = results.point_label(entry.get("point"))
+                where = f" at {at}" if at else ""
+                raise SanityError(f"wrong answer of {self.method}{where}: {'; '.join(wrong)}")
+        self.measured = results.metrics(entries)
+        self._complete()
+        return True
+
+    def _complete(self):
+        wanted = self._at_points(self.metrics) + self._at_points(self._judged())
+        missing = [name for name in dict.fromkeys(wanted) if name not in self.measured]
+        if missing:
+            raise SanityError(f"metric missing from {self.method}: {', '.join(missing)}")
+        bad = [
+            f"{name} {why}"
+            for name, metric in self.measured.items()
+            if (why := results.unusable(metric))
+        ]
+        if bad:
+            raise SanityError(f"metric of {self.method}: {'; '.join(bad)}")
+
+    def _judged(self):
+        """What is asserted of this method; its ratio to itself could not fail."""
+        return [name for name in self.asserted if name != f"ratio_{self.method}"]
+
+    def _at_points(self, metrics):
+        points = [f"_{point}" for point in self.points] or [""]
+        return [f"{metric}{point}" for metric in metrics for point in points]
+
+    @run_before("performance")
+    def declare_metrics(self):
+        if self.is_dry_run():
+            return
+        if not self.strict_check:
+            raise SanityError("strict_check is off: a slow method would pass")
+        self.perf_variables = {
+            name: sn.make_performance_function(sn.defer(metric["value"]), metric["unit"])
+            for name, metric in self.measured.items()
+        }
+        self.higher = [n for n, metric in self.measured.items() if metric["better"] == "higher"]
+        references.attach(self)
+        references.check(self, self.measured)
+
+    @run_after("performance")
+    def require_references(self):
+        # After the values are recorded: a site without references must see what it could write.
+        if self.is_dry_run():
+            return
+        units = {name: metric["unit"] for name, metric in self.measured.items()}
+        claimed = self.current_partition.extras.get("references", [])
+        references.require(self, units, self._at_points(self._judged()), claimed)

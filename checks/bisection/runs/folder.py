@@ -1,0 +1,72 @@
+"""The results folder of a run."""
+
+import contextlib
+import os
+import shutil
+from datetime import datetime, timezone
+from pathlib import Path
+
+from bisection.core import paths
+from bisection.runs import reframe_log
+
+
+def new_folder():
+    """A new results folder, named by the time in UTC; `latest` points to it."""
+    stamp = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H%M%SZ")
+    results = paths.home() / "results"
+    for suffix in ["", *(f"-{n}" for n in range(2, 100))]:
+        folder = results / f"{stamp}{suffix}"
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            break
+    point_to_latest(results)
+    return folder
+
+
+def point_to_latest(results):
+    """`latest` in the folder of results points to the newest."""
+    link = results / f".latest-{os.getpid()}"
+    folders = [path for path in results.iterdir() if path.is_dir() and not path.is_symlink()]
+    folders.sort(key=lambda path: (path.name[:18], len(path.name), path.name))
+    if not folders:
+        (results / "latest").unlink(missing_ok=True)
+        return
+    link.symlink_to(folders[-1].name)
+    link.replace(results / "latest")
+
+
+def read_report(folder):
+    try:
+        return reframe_log.load_report(folder / "report.json")
+    except ValueError:
+        return None
+
+
+KEPT = {
+    "result.json": "json",
+    "rfm_job.sh": "sh",
+    "rfm_job.out": "out",
+    "rfm_job.err": "err",
+    "rfm_build.sh": "build.sh",
+    "rfm_build.out": "build.out",
+    "rfm_build.err": "build.err",
+}
+
+
+def keep(found, folder):
+    """Leaves in `folder` what a person needs: kernels/ with each launch's result, script and
+    output, under the name that cases refer to; stage/ only if something went wrong."""
+    kept = folder / "kernels"
+    kept.mkdir()
+    for case in found.cases:
+        words = [case.kernel, case.case, case.layout] if case.kernel else ["build"]
+        words += [case.partition.rpartition(":")[2], case.environ]
+        name = "-".join(words) + (f"-run{case.run}" if case.run else "")
+        case.files = f"{paths.shown(kept / name)}.*"
+        for source, suffix in KEPT.items() if case.fixture else ():
+            files = [Path(left, source) for left in case.folders]
+            for file in [file for file in files if file.is_file() and file.stat().st_size][:1]:
+                shutil.copy2(file, kept / f"{name}.{suffix}")
+    shutil.rmtree(folder / "output", ignore_errors=True)
+    if not found.bad:
+        shutil.rmtree(folder / "stage", ignore_errors=True)

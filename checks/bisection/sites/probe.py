@@ -1,0 +1,255 @@
+"""Runs in a process of its own: loads one site file and all checks, and writes what they are."""
+
+import ast
+import contextlib
+import gc
+import json
+import os
+import re
+import sys
+import traceback
+from pathlib import Path
+from types import SimpleNamespace
+
+from bisection.core.format import one_line
+from bisection.kernels import layouts
+from bisection.kernels.layouts import DoesNotFit
+from bisection.sites.rules import is_count
+from bisection.sites.site import line_of
+
+
+def probe():
+    """Loads one site file and all checks into this process, and writes what they are as JSON.
+
+    The only argument is the job, as JSON: root, system, attributes (of tests, to be told) and
+    output, the file to write.
+    """
+    job = json.loads(sys.argv[1])
+    gc.disable()  # this process ends soon
+    facts = {"defects": []}
+    root = Path(job["root"])
+    file = root / "site-configs" / f"{job['system']}.py"
+    try:
+        runtime = start_runtime(file)
+        facts |= site_facts(runtime)
+        facts |= check_facts(runtime, root / "checks", job["attributes"], facts["defects"])
+    except BaseException as error:  # of the site file: whatever it does is told
+        facts["defects"].append(located(error, file))
+    Path(job["output"]).write_text(json.dumps(facts, default=str))
+
+
+def start_runtime(file):
+    """ReFrame's runtime for a site file and the system of its name; raises what ReFrame does."""
+    from reframe.core import config, runtime
+
+    configuration = config.load_config(str(file))
+    configuration.validate()
+    # The site's own machine has its modules system, this one need not.
+    configuration.add_sticky_option("systems/modules_system", "nomod")
+    configuration.select_subconfig(file.stem)
+    runtime.init_runtime(configuration)
+    return runtime.runtime()
+
+
+def located(error, file):
+    """(path, line, text) of an error that a site or check file raised, or ReFrame because of it."""
+    from jsonschema import ValidationError
+
+    if isinstance(error.__cause__, ValidationError):
+        return rejected(error.__cause__, file)
+    path, line = file, None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if Path(frame.filename).parent.name in ("site-configs", "checks"):
+            path, line = frame.filename, frame.lineno
+    if isinstance(error, SyntaxError):
+        return str(error.filename or path), error.lineno or 1, f"does not load: {error.msg}"
+    text = f"{type(error).__name__}: {error}"
+    if error.__cause__ is not None and str(error.__cause__) not in text:
+        text += f": {error.__cause__}"
+    if line is None:  # what ReFrame says has names in quotes: the last that the file has, too
+        words = [word.rpartition(":")[2] for word in re.findall(r"'([^']+)'", text)]
+        line = max((line_of(file, word) for word in words), default=1)
+    return str(path), line, f"does not load: {one_line(text)}"
+
+
+def rejected(error, file):
+    """(path, line, text) of what ReFrame's schema does not allow in a site file."""
+    from jsonschema.exceptions import best_match
+
+    error = best_match([error])
+    at = [str(word) for word in error.absolute_path]
+    # An object is too large to be found; the schema names the key that it should not have.
+    inner = error.message if isinstance(error.instance, dict) else f"'{error.instance}'"
+    names = [word for word in at if not word.isdigit()] + re.findall(r"'([^']+)'", inner)
+    where = "/".join(at) or "the configuration"
+    text = f"ReFrame rejects {where}: {one_line(error.message)}"
+    return str(file), line_of(file, *names), text
+
+
+def site_facts(runtime):
+    """What a runtime says of its partitions and their environments."""
+    environs = {}
+    for partition in runtime.system.partitions:
+        for environ in partition.environs:
+            environs[environ.name] = {"features": environ.features, "extras": environ.extras}
+    return {
+        "partitions": [partition_facts(runtime, one) for one in runtime.system.partitions],
+        "environs": environs,
+    }
+
+
+def partition_facts(runtime, partition):
+    """As ReFrame does before a run, a topology file that it has left is taken in."""
+    from reframe.core.systems import ProcessorInfo
+
+    detected = runtime.get_option("general/0/remote_detect")
+    if not partition.processor.info:
+        folder = f"{runtime.system.name}-{partition.name}"
+        prefix = os.path.expandvars(runtime.get_option("general/0/topology_prefix"))
+        with contextlib.suppress(OSError, ValueError):
+            text = Path(prefix, folder, "processor.json").expanduser().read_text()
+            partition._processor = ProcessorInfo(json.loads(text))
+        kinds = (partition.scheduler.registered_name, partition.launcher_type.registered_name)
+        detected = detected or kinds == ("local", "local")
+    return {
+        "name": partition.name,
+        "fullname": partition.fullname,
+        "cores": partition.processor.num_cores,
+        "detected": bool(detected),
+        "extras": partition.extras,
+        "environs": [environ.name for environ in partition.environs],
+    }
+
+
+def check_facts(runtime, folder, attributes, defects):
+    """What the checks are on this runtime's system; what does not load is added to `defects`."""
+    from reframe.core import logging, warnings
+    from reframe.core.runtime import valid_sysenv_comb
+    from reframe.frontend.loader import RegressionCheckLoader
+
+    class Recorder(logging.LoggerAdapter):
+        said = []
+
+        def log(self, level, msg, *args, **kwargs):
+            if level >= logging.VERBOSE:
+                self.said.append((level >= logging.WARNING, str(msg)))
+
+    # A third of the time would go into looking for whom to tell of deprecated variables.
+    warnings.inspect = SimpleNamespace(stack=list)
+    # ReFrame tells in warnings alone what it leaves out.
+    logging._context_logger = recorder = Recorder()
+    facts = {"files": {}, "checks": {}, "tests": [], "cases": []}
+    loader = RegressionCheckLoader([str(folder)])
+    for file in sorted(folder.glob("*.py")):
+        recorder.said.clear()
+        try:
+            loaded = loader.load_from_file(str(file), force=True)
+        except BaseException as error:  # for some, ReFrame would not run at all
+            defects.append(located(error, file))
+            facts["files"][str(file)] = 1
+            continue
+        defects += skipped(file, recorder.said)
+        tests = [test for test in loaded if not test.is_fixture()]
+        facts["files"][str(file)] = len(tests) + len(recorder.said)
+        for test in tests:
+            name = type(test).__name__
+            if name not in facts["checks"]:
+                facts["checks"][name] = class_facts(type(test), test, file)
+            places = valid_sysenv_comb(test.valid_systems, test.valid_prog_environs)
+            number = sum(map(len, places.values()))
+            facts["tests"].append({**test_facts(test), "tags": sorted(test.tags), "places": number})
+            for partition, environs in places.items():
+                for environ in environs:
+                    case = case_facts(test, runtime, partition, environ, attributes)
+                    facts["cases"].append(case)
+    return facts
+
+
+def skipped(file, said):
+    """(path, line, text) of each warning; the traceback that follows it tells the line."""
+    found = []
+    for index, (warns, text) in enumerate(said):
+        if not warns:
+            continue
+        after = said[index + 1][1] if index + 1 < len(said) else ""
+        lines = re.findall(rf'File "{re.escape(str(file))}", line (\d+)', after)
+        # What follows the first line are an excerpt and advice.
+        text = text.removeprefix("WARNING: ").splitlines()[0].rstrip(":")
+        text = re.sub(r" \(rerun with '-v' for a backtrace\)", "", text)
+        text = re.sub(r"^skipping test file '[^']*': ", "does not load: ", text)
+        text = re.sub(r"^skipping test ('[^']*'): ", r"test \1 does not load: ", text)
+        found.append((str(file), int(lines[-1]) if lines else 1, one_line(text)))
+    return found
+
+
+def class_facts(check, test, file):
+    """What is known of a check class, by any test of it."""
+    names = {*check.raw_params, *check.var_space.vars, *check.fixture_space.fixtures}
+    names |= {name for name in dir(check) if not name.startswith("_")}
+    metrics = list(getattr(test, "metrics", []))
+    # A check that asks for any metric of the kernel's results gets these too.
+    metrics += ["time", "time_min", "time_p99"] if metrics else []
+    known = [*metrics, *getattr(test, "asserted", [])]
+    return {
+        "path": str(file),
+        "line": class_line(file, check.__name__),
+        "attributes": sorted(names),
+        # What a test is known by before it runs.
+        "settled": sorted({"case", "layout", *check.raw_params} & names),
+        "metrics": list(dict.fromkeys(at_points(test, known))),
+        "quick": list(getattr(test, "quick", [])),
+        "inapplicable": dict(getattr(test, "inapplicable", {})),
+        "valid_systems": list(test.valid_systems),
+        "valid_prog_environs": list(test.valid_prog_environs),
+    }
+
+
+def at_points(test, metrics):
+    return test._at_points(metrics) if hasattr(test, "_at_points") else metrics
+
+
+def class_line(file, name):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return node.lineno
+    return 1
+
+
+def test_facts(test):
+    names = ("case", "layout", "method")
+    values = {name: scalar(getattr(test, name, "")) for name in names}
+    return {"check": type(test).__name__, **values}
+
+
+def scalar(value):
+    """A value that can be a key; what is none is told as text."""
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+
+
+def case_facts(test, runtime, partition, environ, attributes):
+    """The values by which references of a test on a partition are found, and what it requires."""
+    facts = test_facts(test)
+    for name in attributes:
+        owner, _, key = name.rpartition(".")
+        source = partition.processor if owner == "$processor" else test
+        facts[name] = scalar(getattr(source, key or name, None))
+    inapplicable = getattr(test, "inapplicable", {}).get(facts["method"], [])
+    judged = at_points(test, test._judged()) if hasattr(test, "_judged") else []
+    return facts | {
+        "$system": runtime.system.name,
+        "$partition": partition.fullname,
+        "$environ": environ.name,
+        "geometry": geometry(facts["layout"], partition),
+        "required": [] if facts["layout"] in inapplicable else judged,
+    }
+
+
+def geometry(layout, partition):
+    """As text; None if the partition's cores are not known, or the layout does not fit them."""
+    processor, nodes = partition.processor, partition.extras.get("nodes", 1)
+    if not layout or not processor.num_cores or not is_count(nodes):
+        return None
+    try:
+        return str(layouts.geometry(layout, processor.num_cores, nodes, processor.topology))
+    except DoesNotFit:
+        return None

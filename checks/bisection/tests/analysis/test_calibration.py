@@ -1,0 +1,118 @@
+"""How often verdicts are wrong, and what they find: simulated, with a fixed seed, and printed."""
+
+import numpy as np
+import pytest
+from made_up import noise
+
+from bisection.analysis import history, statistics
+from bisection.core.verdicts import IMPROVED, REGRESSED, UNCHANGED
+
+pytestmark = pytest.mark.slow
+
+SESSIONS = 20  # a side: as many as the figures are promised for
+TABLE = 200  # metrics in a report
+REPORTS = 200
+
+
+def verdicts_of(before, after, table=1):
+    """Verdicts on samples [metrics, sessions], in tables of so many metrics."""
+    before, after = np.log(before), np.log(after)
+    p = statistics.chance(before, after).reshape(-1, table)
+    p = np.concatenate([statistics.controlled(part) for part in p])
+    return statistics.judge(
+        *statistics.shift(before, after), p, statistics.margins(statistics.spread(before, after))
+    )
+
+
+def simulated(rng, sigma, ratio, count, sessions=SESSIONS):
+    shape = (count, sessions)
+    return noise(rng, shape, sigma), ratio * noise(rng, shape, sigma)
+
+
+def share(names, *wanted):
+    return float(np.isin(names, wanted).mean())
+
+
+@pytest.fixture(scope="module")
+def told(request):
+    """Lines of the table, which is printed also where output is captured."""
+    lines = []
+    yield lines
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print("\n" + "\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "ratio", "found"), [(0.03, 1.10, 0.99), (0.08, 1.20, 0.99), (0.01, 1.10, 0.99)]
+)
+def test_verdicts(sigma, ratio, found, told):
+    rng = np.random.default_rng(20261121)
+    alone = verdicts_of(*simulated(rng, sigma, 1.0, 10000))
+    slower = verdicts_of(*simulated(rng, sigma, ratio, 10000))
+    faster = verdicts_of(*simulated(rng, sigma, 1 / ratio, 10000))
+    reports = verdicts_of(*simulated(rng, sigma, 1.0, TABLE * REPORTS), TABLE)
+    wrong = np.isin(reports, (REGRESSED, IMPROVED)).reshape(REPORTS, TABLE).any(axis=1)
+    false = share(alone, REGRESSED, IMPROVED)
+    told.append(
+        f"noise {sigma:.0%}, {SESSIONS} sessions a side: false {false:.2%} of metrics, "
+        f"{wrong.mean():.1%} of reports of {TABLE}; unchanged {share(alone, UNCHANGED):.0%}; "
+        f"x{ratio:.2f} found {share(slower, REGRESSED):.1%}, "
+        f"x1/{ratio:.2f} {share(faster, IMPROVED):.1%}"
+    )
+    assert false <= 0.01
+    assert wrong.mean() <= (0.05 if sigma <= 0.03 else 0.10)
+    assert share(slower, REGRESSED) >= found
+    assert share(faster, IMPROVED) >= found
+
+
+@pytest.mark.parametrize("sessions", [5, 10])
+def test_few_sessions_are_seldom_wrong(sessions, told):
+    rng = np.random.default_rng(7)
+    alone = verdicts_of(*simulated(rng, 0.03, 1.0, 10000, sessions))
+    slower = verdicts_of(*simulated(rng, 0.03, 1.10, 10000, sessions))
+    told.append(
+        f"noise 3%, {sessions} sessions a side: false {share(alone, REGRESSED, IMPROVED):.2%} of "
+        f"metrics; x1.10 found {share(slower, REGRESSED):.1%}"
+    )
+    assert share(alone, REGRESSED, IMPROVED) <= 0.01
+    assert share(slower, REGRESSED) >= 0.5
+
+
+def test_one_slow_metric_among_many_is_found(told):
+    rng = np.random.default_rng(11)
+    before, after = simulated(rng, 0.03, 1.0, TABLE * REPORTS)
+    after.reshape(REPORTS, TABLE, SESSIONS)[:, 17] *= 1.10
+    names = verdicts_of(before, after, TABLE).reshape(REPORTS, TABLE)
+    found = share(names[:, 17], REGRESSED)
+    told.append(f"noise 3%, one of {TABLE} metrics x1.10: found {found:.1%}")
+    assert found >= 0.97
+
+
+@pytest.mark.parametrize(
+    ("step", "found", "false"), [(1.0, 0, 0.01), (1.10, 0.985, 0.03), (1.20, 0.99, 0.03)]
+)
+def test_change_points(step, found, false, told):
+    rng = np.random.default_rng(5)
+    hits = wrong = 0
+    delays = []
+    for _ in range(300):
+        values = noise(rng, 60, 0.03)
+        values[40:] *= step
+        at = history.change_points(values)
+        hits += any(abs(i - 40) <= 3 for i in at)
+        wrong += any(step == 1 or abs(i - 40) > 3 for i in at)
+        if step > 1 and len(delays) < 50:
+            delays.append(nights_until_found(values))
+    told.append(
+        f"60 nights, noise 3%, step x{step:.2f} at 40: found {hits / 300:.1%}, "
+        f"false {wrong / 300:.1%}" + (f", after {np.median(delays):.0f} nights" if delays else "")
+    )
+    assert step == 1 or hits / 300 >= found
+    assert wrong / 300 <= false
+
+
+def nights_until_found(values):
+    for count in range(41, 61):
+        if any(abs(i - 40) <= 3 for i in history.change_points(values[:count])):
+            return count - 40
+    return 99

@@ -1,0 +1,187 @@
+"""`bisection compare`: verdicts on made-up sessions whose truth is known."""
+
+import pytest
+from made_up import case, jobs, nights, row, session, store, times
+
+from bisection.analysis import model, statistics
+from bisection.analysis.compare import compare
+from bisection.core import verdicts
+
+
+def test_each_verdict_where_it_belongs(rng, compared):
+    before = {name: times(rng) for name in ("same", "slower", "faster", "gone")}
+    after = {"same": times(rng), "slower": times(rng, 1.14), "faster": times(rng, 0.85)}
+    after["fresh"] = times(rng)
+    result = compared(nights(before), nights(after, first=100))
+    by_method = {r.method: r.verdict for r in result.rows}
+    assert by_method == {
+        "same": verdicts.UNCHANGED,
+        "slower": verdicts.REGRESSED,
+        "faster": verdicts.IMPROVED,
+        "gone": verdicts.MISSING,
+        "fresh": verdicts.NEW,
+    }
+    slower = row(result, "slower")
+    assert slower.low < 1.14 < slower.high
+    assert slower.scope == verdicts.MACHINE
+    assert (
+        "1 regressed, 1 missing, 1 improved, 1 new, 1 unchanged (of 5 metrics)" in result.sentence
+    )
+    assert result.exit_code == 1
+    assert result.rows[0].method == "slower"
+
+
+def test_direction_is_the_metrics_own(rng, compared):
+    def rate(values, first):
+        return [
+            (session(first + i), [case(metrics={"atom_steps": [1 / v, "atom-steps/s", "higher"]})])
+            for i, v in enumerate(values)
+        ]
+
+    result = compared(rate(times(rng), 0), rate(times(rng, 1.2), 100))
+    found = row(result, metric="atom_steps")
+    assert found.verdict == verdicts.REGRESSED
+    assert found.ratio == pytest.approx(1 / 1.2, rel=0.05)
+    assert found.worse == pytest.approx(1.2, rel=0.05)
+
+
+def test_noise_is_not_called_a_change(rng, compared):
+    before = {f"m{i}": times(rng, sigma=0.08) for i in range(200)}
+    after = {f"m{i}": times(rng, sigma=0.08) for i in range(200)}
+    result = compared(nights(before), nights(after, first=100))
+    assert result.count(verdicts.REGRESSED) + result.count(verdicts.IMPROVED) == 0
+    assert result.exit_code == 0
+
+
+def test_small_effects_are_told_and_not_counted(rng, compared):
+    result = compared(
+        nights({"p2p": times(rng, sigma=0.002)}),
+        nights({"p2p": times(rng, 1.03, sigma=0.002)}, first=100),
+    )
+    assert row(result).verdict == verdicts.UNCHANGED
+    assert row(result).ratio == pytest.approx(1.03, abs=0.005)
+
+
+def test_rows_are_joined_by_identity(rng, compared):
+    places = [{"partition": "gpu"}, {"environ": "spack"}, {"case": "cnt80"}, {"layout": "node"}]
+
+    def of(ratio, first):
+        values = [times(rng, ratio, 5, sigma=0.001) for _ in places]
+        return [
+            (
+                session(first + i),
+                [
+                    case(metrics={"time": float(t[i])}, **place)
+                    for place, t in zip(places, values, strict=True)
+                ],
+            )
+            for i in range(5)
+        ]
+
+    result = compared(of(1, 0), of(1.5, 200))
+    assert len(result.rows) == 4
+    assert {r.verdict for r in result.rows} <= {verdicts.REGRESSED, verdicts.INCONCLUSIVE}
+    assert all(r.ratio == pytest.approx(1.5, rel=0.2) for r in result.rows)
+
+
+def test_one_job_a_side_gives_no_verdict(rng, compared):
+    result = compared(jobs(rng, 1, 1, 0, 0), jobs(rng, 1, 1, 0, 0, ratio=3, first=9))
+    found = row(result)
+    assert found.verdict == verdicts.INCONCLUSIVE
+    assert found.why == "one job a side says nothing of the machine"
+    assert found.ratio == pytest.approx(3)
+    assert found.low is None
+    assert any("give no verdict on the machine" in line for line in result.advice)
+
+
+def test_jobs_of_two_sessions_are_judged_as_these_sessions(rng, compared):
+    before, after = jobs(rng, 1, 10, 0, 0.01), jobs(rng, 1, 10, 0, 0.01, ratio=1.2, first=9)
+    result = compared(before, after)
+    assert row(result).verdict == verdicts.REGRESSED
+    assert row(result).scope == verdicts.SESSIONS
+    assert any("verdicts are about these sessions" in line for line in result.advice)
+
+
+def test_the_session_is_the_sampling_unit(rng, tmp_path):
+    """1% within jobs and 3% between sessions: twenty jobs in five nights are five samples."""
+    wrong = 0
+    for trial in range(60):
+        before = jobs(rng, 5, 4, 0.03, 0.01)
+        after = jobs(rng, 5, 4, 0.03, 0.01, first=50)
+        made = store(tmp_path / f"{trial}.db", before, after)
+        found = compare(made, made.sessions()[:5], made.sessions()[5:]).rows[0]
+        made.close()
+        assert (found.scope, found.before.sessions, found.before.jobs) == (verdicts.MACHINE, 5, 20)
+        wrong += found.verdict in (verdicts.REGRESSED, verdicts.IMPROVED)
+    assert wrong <= 2
+
+
+def test_a_night_unlike_all_earlier_ones_is_a_suspect(rng, compared):
+    result = compared(nights({"p2p": times(rng)}), nights({"p2p": [1.5e-3]}, first=100))
+    assert row(result).verdict == verdicts.INCONCLUSIVE
+    assert row(result).suspect
+    assert "outside of what 20 earlier ones showed" in row(result).why
+    assert any("unlike all earlier sessions" in line for line in result.advice)
+
+
+def test_what_is_recorded_of_the_sides(rng, compared):
+    before = nights({"p2p": times(rng)}, facts={"MPI": "Open MPI 4.1.4", "lock": "aa"})
+    after = nights({"p2p": times(rng)}, first=50, facts={"MPI": "Open MPI 5.0.0", "lock": "aa"})
+    assert compared(before, after).changes == [
+        model.Change("MPI", "Open MPI 4.1.4", "Open MPI 5.0.0")
+    ]
+
+
+def test_a_slow_node_is_named(rng, compared):
+    def spread_over(slow, first):
+        made = []
+        for i in range(24):
+            host = f"n{i % 6}"
+            factor = 1.3 if slow and host == "n3" else 1.0
+            made.append(
+                (
+                    session(first + i),
+                    [
+                        case(name, {"time": factor * float(times(rng, count=1, sigma=0.02)[0])},
+                             hosts=[host])
+                        for name in ("p2p", "shm", "direct")
+                    ],
+                )
+            )  # fmt: skip
+        return made
+
+    # five jobs a node are the least: two sweeps of the nodes are added
+    result = compared(spread_over(False, 0), spread_over(True, 100) + spread_over(True, 200))
+    assert [s.node for s in result.suspects] == ["n3"]
+    assert result.suspects[0].ratio == pytest.approx(1.3, rel=0.08)
+    assert "node n3 stands out" in result.sentence
+
+
+def test_network_bound_checks_are_told_from_compute(rng, compared):
+    def sides(factor, first):
+        return [
+            (
+                session(first + i),
+                [
+                    case("p2p", {"time": float(times(rng, factor, 1)[0]),
+                                 "mpi_share": [0.7, "share", "lower"]}),
+                    case("serial", {"time": float(times(rng, 1, 1)[0])}, control=True),
+                ],
+            )
+            for i in range(20)
+        ]  # fmt: skip
+
+    result = compared(sides(1, 0), sides(1.14, 100))
+    assert "on lab:cpu communication-bound checks are 1" in result.sentence
+    assert "slower, compute is unchanged" in result.sentence
+
+
+def test_an_empty_session_is_told(rng, compared):
+    result = compared(nights({"p2p": times(rng)}), [(session(50), [])])
+    assert row(result).verdict == verdicts.MISSING
+    assert result.exit_code == 3
+
+
+def test_settings_are_with_the_verdicts(rng, compared):
+    result = compared(nights({"p2p": times(rng)}), nights({"p2p": times(rng)}, 50))
+    assert result.settings["confidence"] == statistics.CONFIDENCE

@@ -1,0 +1,250 @@
+"""`bisection references`: made from stored sessions, and kept true."""
+
+import argparse
+
+import numpy as np
+import pytest
+import yaml
+from made_up import case, noise, session
+from scipy.stats import norm
+
+from bisection.analysis import propose as proposals
+from bisection.commands import references
+from bisection.store import sync
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(1)
+
+
+@pytest.fixture
+def site(monkeypatch):
+    """A site of one check with two methods, as doctor.load gives it."""
+    cases = [
+        {
+            "check": "transpose", "$partition": "lab:cpu", "$environ": "system", "geometry": "2x1",
+            "case": "cnt40", "layout": "mpi", "method": name, "required": ["time", "ratio_serial"],
+        }
+        for name in ("p2p", "shm")
+    ]  # fmt: skip
+    partition = {"fullname": "lab:cpu", "extras": {"references": ["ratio"]}}
+    checks = {"transpose": {"settled": ["case", "method", "layout"]}}
+    made = argparse.Namespace(name="lab", cases=cases, partitions=[partition], checks=checks)
+    monkeypatch.setattr(references, "_site", lambda _: made)
+    return made
+
+
+def measured(rng, first=0, count=10, sigma=0.02, **factors):
+    def metrics(name):
+        value = factors.get(name, 1) * float(noise(rng, 1, sigma, outliers=0)[0])
+        return {"time": 1e-3, "ratio_serial": [value, "ratio", "lower"]}
+
+    return [
+        (session(first + i), [case(name, metrics(name)) for name in ("p2p", "shm")])
+        for i in range(count)
+    ]
+
+
+@pytest.fixture
+def propose(tmp_path, site, monkeypatch, capsys):
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+
+    def run(*contents, **options):
+        with sync.opened(tmp_path) as made:
+            for content in contents:
+                made.add(content)
+        given = {"system": "lab", "sessions": "..", "least": 5, "kinds": None, "widen": False}
+        given |= {"write": True, "output": str(tmp_path / "lab.yaml"), **options}
+        code = references.act_propose(argparse.Namespace(**given))
+        file = tmp_path / "lab.yaml"
+        tree = yaml.safe_load(file.read_text()) if file.exists() else None
+        return code, capsys.readouterr(), tree
+
+    return run
+
+
+def entry(tree, method="p2p"):
+    return tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"][method]["ratio_serial"]
+
+
+def test_references_hold_the_sessions_they_are_made_of(rng, propose):
+    code, told, tree = propose(measured(rng))
+    assert code == 0, told.err
+    assert tree["transpose"]["$index"] == ["$partition", "$environ", "geometry", "case", "method"]
+    value, lower, upper = entry(tree)
+    assert value == pytest.approx(1, abs=0.02)
+    assert -0.25 < lower < -0.06
+    assert 0.06 < upper < 0.25
+    assert list(tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]) == ["ratio_serial"]
+    about = tree["provenance"]
+    assert (about["count"], str(about["date"]), about["lock"]) == (10, "2026-06-10", "none")
+    assert len(about["sessions"]) == 10
+
+
+def test_proposing_again_changes_nothing(rng, propose, tmp_path):
+    propose(measured(rng))
+    text = (tmp_path / "lab.yaml").read_text()
+    code, told, _ = propose()
+    assert (code, (tmp_path / "lab.yaml").read_text()) == (0, text)
+    assert "as proposed already" in told.out
+
+
+def test_a_change_is_shown_and_not_written_without_write(rng, propose, tmp_path):
+    code, told, tree = propose(measured(rng), write=False)
+    assert (code, tree) == (1, None)
+    assert "+          p2p:" in told.out
+    assert "not written: --write changes" in told.out
+
+
+def test_bounds_are_not_widened_in_silence(rng, propose):
+    _, _, tree = propose(measured(rng, sigma=0.005))
+    noisy = measured(rng, first=50, count=30, sigma=0.05)
+    code, told, kept = propose(noisy)
+    assert entry(kept) == entry(tree)
+    assert code == 1
+    assert "not widened: transpose 2x1 cnt40 p2p ratio_serial" in told.out
+    code, _, wider = propose(widen=True)
+    assert code == 0
+    assert entry(wider)[2] > entry(tree)[2]
+
+
+def test_one_night_in_thousands_is_outside(rng):
+    outside = 0.0
+    for _ in range(400):
+        (value, lower, upper), _ = proposals.reference(noise(rng, 20, 0.03))
+        low, high = np.log(value * (1 + lower)) / 0.03, np.log(value * (1 + upper)) / 0.03
+        outside += norm.cdf(low) + norm.sf(high)
+    assert outside / 400 < 1 / 3000
+
+
+def test_entries_keep_the_word_on_where_they_come_from(rng, propose, tmp_path):
+    propose(measured(rng, sigma=0.005))
+    propose(measured(rng, first=50, count=30, sigma=0.05))
+    (line,) = [
+        line for line in (tmp_path / "lab.yaml").read_text().splitlines() if "ratio_serial" in line
+    ][:1]
+    assert "# 10 sessions to 2026-06-10, spread 0." in line
+
+
+def test_what_varies_too_much_is_no_reference(rng, propose):
+    code, told, tree = propose(measured(rng, sigma=0.4))
+    assert (code, tree) == (3, None)
+    assert "too wide for a reference: 2 of transpose, such as transpose 2x1 cnt40 p2p" in told.out
+
+
+def test_few_sessions_are_no_reference(rng, propose):
+    code, told, tree = propose(measured(rng, count=4))
+    assert (code, tree) == (3, None)
+    assert "fewer than 5 sessions: 2 of transpose" in told.out
+
+
+def test_nothing_to_propose_leaves_the_file_as_it_is(rng, propose, tmp_path):
+    propose(measured(rng))
+    text = (tmp_path / "lab.yaml").read_text()
+    code, told, _ = propose(least=50)
+    assert (code, (tmp_path / "lab.yaml").read_text()) == (3, text)
+    assert "no reference to propose" in told.out
+
+
+def test_files_by_hand_are_left_alone(rng, propose, tmp_path):
+    (tmp_path / "lab.yaml").write_text("provenance: {date: 2026-01-01}\ntranspose: {}\n")
+    code, told, tree = propose(measured(rng))
+    assert code == 2
+    assert "was written by hand" in told.err
+    assert tree["transpose"] == {}
+
+
+def test_kinds_that_are_none(rng, propose):
+    code, told, _ = propose(measured(rng), kinds="speed")
+    assert code == 2
+    assert "--kinds speed: ratio, time are allowed" in told.err
+
+
+def test_times_have_references_where_they_are_asked_for(rng, propose):
+    noisy = measured(rng)
+    for _, cases in noisy:
+        for one in cases:
+            one["metrics"]["time"][0] = float(noise(rng, 1, 0.02, outliers=0)[0])
+    _, _, tree = propose(noisy, kinds="ratio,time")
+    assert set(tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]) == {
+        "ratio_serial",
+        "time",
+    }
+
+
+def test_shares_and_twin_layouts_have_references_too(rng, propose, site):
+    site.cases = [
+        {**one, "layout": layout, "required": ["ratio_serial", "exchange_share"]}
+        for one in site.cases
+        for layout in ("mpi", "node2")
+    ]
+    nightly = measured(rng, count=10)
+    for i, (_, cases) in enumerate(nightly):  # two layouts of one geometry, in turns
+        for one in cases:
+            one["layout"] = ("mpi", "node2")[i % 2]
+            one["metrics"]["exchange_share"] = [0.02, "share", "lower"]
+    code, told, tree = propose(nightly)
+    assert code == 0, told.out
+    found = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]
+    value, lower, upper = found["exchange_share"]
+    assert value == 0.02
+    assert lower <= -0.49
+    assert upper >= 1
+    assert value * (1 + upper) < 1
+
+
+def test_provenance_is_of_the_sessions_that_gave_a_value(rng, propose):
+    other = measured(rng, first=100, count=3)
+    for _, cases in other:
+        for one in cases:
+            one["system"] = "another"
+    _, _, tree = propose(measured(rng), other)
+    assert tree["provenance"]["count"] == 10
+
+
+def test_references_that_the_machine_left_behind_are_stale(rng, propose, site, tmp_path):
+    _, _, tree = propose(measured(rng))
+    with sync.opened(tmp_path) as made:
+        made.add(measured(rng, first=50, count=5, p2p=1.6))
+        file = tmp_path / "lab.yaml"
+        told = "\n".join(proposals.stale(made, site, file, tree))
+    assert "p2p ratio_serial: the last 5 sessions have 1." in told
+    assert "shm" not in told
+
+
+def test_open_bounds_are_kept(rng, propose, tmp_path):
+    propose(measured(rng))
+    file = tmp_path / "lab.yaml"
+    tree = yaml.safe_load(file.read_text())
+    tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]["ratio_serial"] = [1, None, None]
+    file.write_text(yaml.safe_dump(tree))
+    _, told, tree = propose()
+    assert entry(tree)[1] is not None, told.out  # a bound is narrower than none
+
+
+def test_files_that_cannot_be_changed_are_told(rng, propose, tmp_path):
+    (tmp_path / "file").touch()
+    for output in (tmp_path, tmp_path / "file" / "lab.yaml"):
+        code, told, _ = propose(measured(rng), output=str(output))
+        assert code == 2
+        assert told.err.count("\n") == 1
+
+
+def test_sessions_of_one_partition_count_for_its_system(rng, propose, site, tmp_path):
+    _, _, tree = propose(measured(rng))
+    with sync.opened(tmp_path) as made:
+        one = session(60, facts={"MPI": "Open MPI 5.0.9"}, tags={"system": "lab:cpu"})
+        made.add([(one, [])])
+        told = "\n".join(proposals.stale(made, site, tmp_path / "lab.yaml", tree))
+    assert "the last session has Open MPI 5.0.9" in told
+
+
+def test_references_of_other_software_are_stale(rng, propose, site, tmp_path, monkeypatch):
+    monkeypatch.setattr(proposals, "STALE", 30)  # days; made-up nights are of June 2026
+    _, _, tree = propose(measured(rng))
+    with sync.opened(tmp_path) as made:
+        made.add([(session(60, facts={"MPI": "Open MPI 5.0.9"}), [])])
+        told = "\n".join(proposals.stale(made, site, tmp_path / "lab.yaml", tree))
+    assert "made with MPI Open MPI 4.1.4; the last session has Open MPI 5.0.9" in told
+    assert "days old; 30 are allowed" in told

@@ -1,0 +1,471 @@
+"""`bisection run`, whole: real ReFrame, real checks, real mpirun, a fake kernel.
+
+Many of these tests reproduce a way in which ReFrame alone would have said PASSED.
+"""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import jsonschema
+import pytest
+from running import CHECKS, ONE, first_cores, run_in, start
+
+from bisection.core import paths
+from bisection.store import sample_file, sync
+from bisection.store.selection import select
+
+# A reference file with one METHOD % (name, reference of ratio_alltoallv) for each method.
+TREE = """
+transpose:
+  $index: [$partition, method]
+  generic:default:
+%s"""
+METHOD = """    %s:
+      ratio_alltoallv: %s
+      ratio_serial: [0.6, -0.5, 0.5]
+      exchange_share: [0.3, -0.9, 1.0]
+"""
+ONE_CORE = first_cores(1)
+GOOD = "[1.0, -0.5, 0.5]"
+
+
+class TestVerdict:
+    def test_all_methods_pass(self, bisection, fake):
+        run = bisection(selected=("-n", "%launch.layout=mpi"))
+        assert run.code == 0, run.text
+        assert "PASS: 37 of 37 checks passed" in run.text
+        assert run.verdict["troubles"] == []
+        for name in ("verdict.txt", "report.json", "junit.xml", "reframe.log"):
+            assert (run.folder / name).exists()
+        assert len(list((run.folder / "kernels").glob("*.json"))) == 7
+        assert not (run.folder / "stage").exists()
+        metric = run.metric("p2p", "ratio_alltoallv")
+        assert metric["asserted"]
+        assert metric["low"] < metric["value"] < metric["high"]
+        assert not run.metric("p2p", "time")["asserted"]
+        suite = ET.parse(run.folder / "junit.xml").getroot()
+        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("37", "0", "0")
+
+    def test_command_line_is_printed_and_runs(self, bisection, tmp_path):
+        run = bisection()
+        printed = run.text.splitlines()[0].removeprefix("command: ")
+        code, text = start(["sh", "-c", printed], tmp_path)
+        assert code == 0, text
+        assert "Ran 3/3 test case(s)" in text, text
+
+    def test_rerun_command_selects_the_failed_case(self, bisection, fake):
+        run = bisection(faults={"p2p": "slow"})
+        assert run.code == 1
+        again = next(line for line in run.text.splitlines() if "again: " in line)
+        run = bisection(selected=again.split()[-2:])
+        assert run.code == 0, run.text
+        assert "PASS: 1 of 1 checks passed" in run.text
+
+    def test_verdict_is_printed_again(self, bisection, tmp_path):
+        run = bisection(faults={"p2p": "slow"})
+        for path in (run.folder, run.folder / "report.json"):
+            code, text = start([sys.executable, "-m", "bisection", "verdict", str(path)], tmp_path)
+            assert code == 1
+            assert "ratio_alltoallv is 2.50" in text
+
+    def test_layout_that_does_not_fit_is_told(self, bisection):
+        run = bisection(selected=("-n", "transpose%method=p2p"), cpus=ONE_CORE)
+        assert run.code == 0, run.text
+        assert "PASS: 2 of 3 checks passed, 1 not applicable here" in run.text
+        assert "not applicable: layout node2 needs 2 cores a node, there are 1" in run.text
+
+    def test_only_layouts_that_do_not_fit_are_no_pass(self, bisection):
+        run = bisection(selected=("-n", "method=p2p.*layout=node2"), cpus=ONE_CORE)
+        assert run.code == 3
+        assert "NOT MEASURED" in run.text
+
+
+class TestUsage:
+    @pytest.mark.parametrize(
+        ("arguments", "says"),
+        [
+            (["--tier", "quikc"], "invalid choice: 'quikc'"),
+            (["--system", "genric"], "--system genric: unknown; site-configs/ has generic"),
+            (["--max-retries=1"], "--max-retries=1 is refused: a check that fails once has failed"),
+            (["--skip-performance-check"], "is refused: a slow method would pass"),
+            (["--skip-sanity-check"], "is refused: a wrong answer would pass"),
+            (["--dry-run"], "is refused: it runs nothing"),
+            (["-S", "transpose.asserted=time"], "is refused: it changes what is judged"),
+        ],
+    )
+    def test_is_refused(self, bisection, arguments, says):
+        run = bisection(*arguments)
+        assert run.code == 2
+        assert says in run.text
+        assert not run.folder.exists()
+
+
+# The first four end the job; the others end it well. One run has them all.
+LAUNCH_FAULTS = [
+    ("mpi/cnt40", "exit-3", "not measured", "transpose exited with 3 (not enough resources)"),
+    ("mpi/cnt80", "exit-2", "not measured", "transpose exited with 2 (usage)"),
+    ("mpi/silicon", "segv-after", "FAIL", "transpose was killed by SIGSEGV (exit 139)"),
+    ("mpi/tin-8k", "exit-1-but-verified", "FAIL", "exited with 1 (wrong answer), but its"),
+    ("mpi/al2o3-g", "two-hosts", "FAIL", "INVALID placement: ranks ran on 2 hosts (elsewhere"),
+    ("node/cnt40", "nothing", "FAIL", "transpose wrote no result file"),
+    ("node/cnt80", "running", "FAIL", "status is 'running', not 'complete'"),
+    ("node/silicon", "wrong-but-exit-0", "FAIL", "exited with 0 (verified), but its result"),
+    ("node/tin-8k", "unchecked", "FAIL", "its result says verified: True, wrong: p2p"),
+    ("node/al2o3-g", "wrong-baseline", "FAIL", "the baseline serial gave a wrong answer"),
+]
+
+
+@pytest.fixture(scope="module")
+def launch_run(fake, tmp_path_factory):
+    faults = {where: fault for where, fault, _, _ in LAUNCH_FAULTS}
+    selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%")
+    home = tmp_path_factory.mktemp("launch")
+    return run_in(home, fake, selected=selected, tier="nightly", faults=faults)
+
+
+class TestLaunch:
+    """A launch that went wrong fails, and its methods are not judged."""
+
+    def test_run_fails(self, launch_run):
+        assert launch_run.code == 1
+        assert "FAIL: 0 of 10 checks passed, 10 not measured" in launch_run.text
+
+    @pytest.mark.parametrize(("where", "fault", "word", "says"), LAUNCH_FAULTS)
+    def test_fails(self, launch_run, where, fault, word, says):
+        layout, case = where.split("/")
+        launch = launch_run.case("", layout, case)
+        assert launch["verdict"] == word
+        assert says in launch["cause"]
+        assert says in launch_run.text
+        assert launch_run.case("p2p", layout, case)["verdict"] == "not measured"
+
+    @pytest.mark.parametrize("fault", ["exit-3", "exit-2"])
+    def test_not_measured_alone_is_3(self, bisection, fault):
+        assert bisection(faults={"mpi/cnt40": fault}).code == 3
+
+    def test_shared_core_names_rank_and_cpus(self, bisection):
+        run = bisection(
+            selected=("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%"),
+            faults={"mpi/cnt40": "shared-core", "node/cnt40": "shared-core"},
+        )
+        assert run.code == 1
+        for layout, seat in (("mpi", "rank 1 on "), ("node", "thread 1 (cpus 0) ")):
+            cause = run.case("", layout)["cause"]
+            assert cause.startswith("INVALID placement: rank ")
+            assert seat in cause
+            assert "shares a core with rank 0" in cause
+
+
+METHOD_FAULTS = [
+    ("p2p", "wrong", "wrong answer of p2p: serial transform: error 0.5 largest element"),
+    ("padded", "no-method", "method padded is missing from the results"),
+    ("shm", "no-metric", "metric missing from shm: ratio_serial"),
+    ("shm-padded", "inapplicable", "shm-padded did not run: needs two nodes"),
+    ("gather-scatter", "slow", "ratio_alltoallv is 2.50 ratio, allowed is"),
+    ("direct", "zero", "metric of direct: ratio_alltoallv is 0.0, not above zero"),
+    ("alltoallw", "inf", "metric of alltoallw: ratio_alltoallv is inf, not finite"),
+    ("leaders", "null", "metric of leaders: ratio_alltoallv is null, not a number"),
+    ("overlap", "text", 'metric of overlap: ratio_alltoallv is "1.0", not a number'),
+]
+
+
+@pytest.fixture(scope="module")
+def method_run(fake, tmp_path_factory):
+    faults = {method: fault for method, fault, _ in METHOD_FAULTS}
+    selected = ("-n", "^transpose%.*launch.layout=mpi%")
+    return run_in(tmp_path_factory.mktemp("method"), fake, selected=selected, faults=faults)
+
+
+class TestMethod:
+    """What is wrong with one method fails that method by name, and no other."""
+
+    @pytest.mark.parametrize(("method", "fault", "says"), METHOD_FAULTS)
+    def test_fails(self, method_run, method, fault, says):
+        assert method_run.case(method)["verdict"] == "FAIL"
+        assert says in method_run.case(method)["cause"]
+        assert says in method_run.text
+
+    def test_sound_method_passes(self, method_run):
+        assert method_run.code == 1
+        assert method_run.case("alltoallv")["verdict"] == "pass"
+        assert "FAIL: 1 of 10 checks passed, 9 failed" in method_run.text
+
+    def test_wrong_answer_that_nobody_judges(self, bisection):
+        run = bisection(faults={"shm": "wrong"})
+        assert run.code == 1
+        assert "wrong answer of shm in TransposeLaunch cnt40 mpi (system), and no" in run.text
+
+    def test_expected_to_be_inapplicable(self, bisection):
+        run = bisection(
+            *("-S", "transpose.inapplicable=p2p:mpi"),
+            faults={"p2p": "inapplicable"},
+            selected=("-n", "^transpose%method=(p2p|shm)%launch.layout=mpi%"),
+        )
+        assert run.code == 0, run.text
+        assert "not applicable: needs two nodes" in run.text
+        assert "1 not applicable here" in run.text
+
+
+REFERENCE_BOUNDS = [
+    ("p2p", "[4.0, -0.5, 0.5]", "ratio_alltoallv is 1.00 ratio, allowed is 2.00..6.00"),
+    ("padded", "[1.0, -0.5, null]", "ratio_alltoallv: the upper bound is open"),
+    ("shm", "[1.0, null, 0.5]", "ratio_alltoallv: the lower bound is open"),
+    ("shm-padded", "[1.0, -1.0, 0.5]", "ratio_alltoallv: the lower bound -1.0 is not a fract"),
+    ("gather-scatter", "[1.0, -0.5, .inf]", "the upper bound inf is not a finite number"),
+    ("direct", "[1.0, -0.5, .nan]", "the upper bound nan is not a finite number"),
+    ("alltoallw", "[1.0, -0.5, 9.0e6]", "the upper bound '9.0e6' is text, not a number"),
+    ("leaders", "[0, -0.5, 0.5]", "ratio_alltoallv: the reference 0 is not above zero"),
+]
+
+
+@pytest.fixture(scope="module")
+def reference_run(fake, tmp_path_factory):
+    home = tmp_path_factory.mktemp("reference")
+    methods = "".join(METHOD % row[:2] for row in [*REFERENCE_BOUNDS, ("alltoallv", GOOD)])
+    (home / "generic.yaml").write_text(TREE % methods)
+    selected = ("-n", "^transpose%method=[^o].*launch.layout=mpi%")
+    return run_in(home, fake, selected=selected, references=home)
+
+
+class TestReference:
+    """A reference that asserts nothing fails by name."""
+
+    @pytest.mark.parametrize(("method", "bounds", "says"), REFERENCE_BOUNDS)
+    def test_that_asserts_nothing(self, reference_run, method, bounds, says):
+        assert reference_run.case(method)["verdict"] == "FAIL"
+        assert says in reference_run.case(method)["cause"]
+        assert says in reference_run.text
+
+    def test_sound_one_passes(self, reference_run):
+        assert reference_run.code == 1
+        assert reference_run.case("alltoallv")["verdict"] == "pass"
+
+    @pytest.mark.parametrize(
+        ("right", "mistyped", "says"),
+        [
+            ("generic:default", "generic:defualt", "for time_or_all"),
+            ("transpose:", "trnaspose:", "for time_or_all"),
+            ("ratio_serial", "ratio_seiral", "ratio_seiral has a reference on"),
+            (GOOD, "[9.0e6, -0.5, 0.5]", "unknown modifier '9.0e6'"),
+            (GOOD, "[1.0, -0.5]", "does not match type"),
+        ],
+    )
+    def test_mistyped(self, bisection, tmp_path, right, mistyped, says):
+        text = (TREE % (METHOD % ("p2p", GOOD))).replace(right, mistyped)
+        (tmp_path / "generic.yaml").write_text(text)
+        run = bisection(references=tmp_path)
+        assert run.code == 1, run.text
+        assert says.replace("time_or_all", "ratio_alltoallv, ratio_serial, exch") in run.text
+
+    def test_file_is_missing(self, bisection, tmp_path):
+        run = bisection(references=tmp_path)
+        assert run.code == 1
+        assert "claims references of kind ratio, and there is no " in run.text
+
+
+class TestSelection:
+    """Zero tests, files that do not load and skipped tests are PASSED to ReFrame, with exit 0."""
+
+    def test_nothing_selected(self, bisection):
+        run = bisection(selected=("-n", "no_such_check"))
+        assert run.code == 3
+        assert "trouble: no check was selected" in run.text
+        assert "NOT MEASURED: no check ran" in run.text
+
+    def test_mistyped_environment(self, bisection):
+        run = bisection("-p", "sytsem")
+        assert run.code == 3
+        assert "no check was selected" in run.text
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "import reframe as rfm\nimport no_such_module\n@rfm.simple_test\nclass t(rfm.X): pass",
+            "import reframe as rfm\n@rfm.simple_test\nclass t(rfm.RunOnlyRegressionTest):\n"
+            "    @run_after('init')\n    def fail(self):\n        self.no_such_thing()\n",
+        ],
+    )
+    def test_file_that_does_not_load(self, bisection, tmp_path, text):
+        (tmp_path / "broken.py").write_text(text)
+        run = bisection("-c", str(tmp_path / "broken.py"))
+        assert run.code == 3, run.text
+        assert "does not load: " in run.text
+        assert "1 of 1 checks passed" in run.text
+
+    def test_all_skipped(self, bisection, tmp_path):
+        (tmp_path / "skips.py").write_text(
+            "import reframe as rfm\n"
+            "@rfm.simple_test\n"
+            "class skips(rfm.RunOnlyRegressionTest):\n"
+            "    valid_systems = valid_prog_environs = ['*']\n"
+            "    tags = {'quick'}\n"
+            "    @run_after('setup')\n"
+            "    def leave(self):\n"
+            "        self.skip('no processor information')\n"
+        )
+        run = bisection("-c", str(tmp_path / "skips.py"), selected=("-n", "skips"))
+        assert run.code == 3
+        assert "skipped: no processor information" in run.text
+
+
+FLAKY = """
+import reframe as rfm
+import reframe.utility.sanity as sn
+
+@rfm.simple_test
+class flaky(rfm.RunOnlyRegressionTest):
+    valid_systems = valid_prog_environs = ["*"]
+    local = True
+    executable = "echo -n x >>{marker}; wc -c <{marker}"
+    reference = {{"*": {{"rate": (2, -0.1, 0.1, "x")}}}}
+
+    @sanity_function
+    def ran(self):
+        return True
+
+    @performance_function("x")
+    def rate(self):
+        return sn.extractsingle(r"\\d+", self.stdout, 0, float)
+"""
+
+
+class TestRecord:
+    def test_failure_before_a_retry_counts(self, tmp_path):
+        (tmp_path / "flaky.py").write_text(FLAKY.format(marker=tmp_path / "marker"))
+        report = tmp_path / "report.json"
+        command = ["reframe", "-C", "site-configs/generic.py", "-c", str(tmp_path / "flaky.py")]
+        command += ["-p", "system", "-r", "--max-retries=1", f"--report-file={report}"]
+        code, text = start([*command, f"--prefix={tmp_path}"], tmp_path)
+        assert code == 0, text  # ReFrame's own verdict
+        code, text = start([sys.executable, "-m", "bisection", "verdict", str(report)], tmp_path)
+        assert code == 1
+        assert "rate is 1.00 x, allowed is 1.80..2.20" in text
+
+    @pytest.mark.parametrize("content", [b"this is no database" * 100, b"SQLite format 3\0" * 9])
+    @pytest.mark.parametrize("name", ["reframe/results.db", "store.db"])
+    def test_database_is_garbage(self, bisection, tmp_path, name, content):
+        (tmp_path / "reframe").mkdir()
+        (tmp_path / name).write_bytes(content)
+        run = bisection()
+        assert run.code == 3, run.text
+        assert f"{Path(name).name} was damaged" in run.text
+        assert "NOT MEASURED: 1 of 1 checks passed" in run.text
+        (aside,) = (tmp_path / name).parent.glob("*.broken-*")
+        assert aside.read_bytes() == content
+        with sync.opened(tmp_path) as stored:
+            assert [session.uuid for session in stored.sessions()] == [run.verdict["session"]]
+        assert list(sync.recorded(paths.results_db(tmp_path)))
+
+    def test_database_cannot_be_written(self, bisection, tmp_path):
+        (tmp_path / "reframe" / ".db.lock").mkdir(parents=True)
+        run = bisection()
+        assert run.code == 3, run.text
+        assert "trouble: failed to store results in the database" in run.text
+        with sync.opened(tmp_path) as stored:  # the night is not lost
+            assert [session.uuid for session in stored.sessions()] == [run.verdict["session"]]
+
+    def test_store_cannot_be_written(self, bisection, tmp_path):
+        (tmp_path / "store.db").mkdir()
+        (tmp_path / "store.db" / "x").touch()
+        for name in ("store.db",):  # a folder, which is set aside as what is damaged
+            assert sync.damage(tmp_path / name)
+        run = bisection()
+        assert run.code == 3, run.text
+        assert (run.folder / sample_file.SPOOLED).exists()
+
+    def test_second_run_is_set_beside_the_first(self, bisection):
+        first = bisection()
+        assert "\nbeside" not in first.text
+        assert "report.html" in first.text
+        again = bisection()
+        assert again.code == 0, again.text
+        assert "beside the session before: " in again.text
+        page = (again.folder / "report.html").read_text()
+        assert first.verdict["session"][:8] in page
+        assert "<script src" not in page
+
+    def test_test_that_is_gone(self, bisection, tmp_path):
+        first = bisection()
+        session, cases = next(sample_file.read_samples(first.folder / sample_file.SPOOLED))
+        with sync.opened(tmp_path) as stored:  # the session before had another method
+            more = {**cases[-1], "method": "removed"}
+            older = {**session, "session": "another", "start": session["start"] + 1}
+            stored.add([(older, [*cases, more])])
+        run = bisection()
+        assert run.code == 3, run.text
+        told = "trouble: 1 tests of the last session are gone: transpose cnt40 mpi removed"
+        assert told in run.text
+
+    def test_tags_name_a_session(self, bisection, tmp_path):
+        run = bisection("--tag", "phase=before")
+        with sync.opened(tmp_path) as stored:
+            (session,) = select("phase=before", stored)
+        assert session.uuid == run.verdict["session"]
+        assert session.tags["tier"] == "quick"
+        assert session.facts["MPI"] == "none"
+
+    def test_tag_that_is_none(self, bisection, fake, tmp_path):
+        command = [sys.executable, "-m", "bisection", "run", "--tag", "before"]
+        code, text = start(command, tmp_path)
+        assert code == 2
+        assert "--tag before: not NAME=VALUE" in text
+
+    def test_reruns_are_samples_of_one_session(self, bisection, tmp_path):
+        run = bisection("--reruns=2")
+        assert run.code == 0, run.text
+        assert run.text.count("pass x3") == 1
+        assert "PASS: 3 of 3 checks passed" in run.text
+        with sync.opened(tmp_path) as stored:
+            rows = stored.samples()
+            tests, metrics = stored.tests(), stored.metrics()
+        times = [
+            row
+            for row in rows
+            if tests[row["test"]].method == "p2p" and metrics[row["metric"]].name == "time"
+        ]
+        assert sorted(row["run"] for row in times) == [0, 1, 2]
+
+    def test_build_fails(self, bisection, tmp_path):
+        run = bisection("-S", f"Build.kernels={tmp_path}/nothing")
+        assert run.code == 3
+        assert run.case("p2p")["verdict"] == "not measured"
+        assert "not measured: Build (system)" in run.text
+
+
+class TestByHand:
+    """ReFrame itself, as its users know it."""
+
+    def reframe(self, tmp_path, *arguments):
+        command = ["reframe", "-C", "site-configs/generic.py", "-c", "checks", *arguments]
+        return start(command, tmp_path)
+
+    def test_list(self, tmp_path):
+        code, text = self.reframe(tmp_path, "-l", "-t", "quick", "-p", "system")
+        assert code == 0
+        assert "Found 127 check(s)" in text
+        assert "skipping" not in text
+
+    def test_dry_run(self, tmp_path, fake):
+        how = ["--dry-run", "-p", "system", "-S", f"Build.kernels={fake}"]
+        code, text = self.reframe(tmp_path, *how, *ONE)
+        assert code == 0, text
+        assert "Ran 3/3 test case(s)" in text
+        assert "PASSED" in text
+
+    def test_set_a_variable(self, tmp_path, fake):
+        how = ["-r", "-p", "system", "-S", f"Build.kernels={fake}", "-S", "asserted=no_such"]
+        code, text = self.reframe(tmp_path, *how, "-t", "quick", *ONE)
+        assert code == 1
+        assert "metric missing from p2p: no_such" in text
+
+
+def test_fake_kernel_keeps_the_contract(fake, tmp_path):
+    schema = CHECKS.parent / "src" / "common" / "result.schema.json"
+    for name, case in (("transpose", "cnt40"), ("alltoall-sweep", "sweep")):
+        output = tmp_path / f"{name}.json"
+        command = [fake / "bin" / f"bisection-{name}", "--case", case, "--output", output]
+        subprocess.run(command, check=True)
+        jsonschema.validate(json.loads(output.read_text()), json.loads(schema.read_text()))

@@ -1,0 +1,136 @@
+"""`bisection compare`, `history` and `report` on stored sessions."""
+
+import json
+
+import numpy as np
+import pytest
+from made_up import nights, store, times
+from running import RNG
+
+from bisection import cli
+from bisection.cli import main
+from bisection.core import verdicts
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """command(*arguments): (exit code, output, errors) on a store of 40 nights."""
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    rng = np.random.default_rng(RNG)
+    values = np.concatenate([times(rng), times(rng, 1.2)])
+    store(tmp_path / "store.db", nights({"p2p": values, "shm": times(rng, count=40)})).close()
+
+    def run(*arguments):
+        try:
+            code = main(list(arguments))
+        except SystemExit as error:
+            code = error.code
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run
+
+
+BEFORE, AFTER = "2026-06-01..2026-06-20", "2026-06-21..2026-07-10"
+
+
+def test_exit_code_follows_fail_on(command):
+    code, text, _ = command("compare", BEFORE, AFTER)
+    assert code == 1
+    assert "1 regressed, 1 unchanged (of 2 metrics)" in text
+    assert "again: bisection run --tier nightly --system lab -n '^transpose%" in text
+    assert command("compare", BEFORE, AFTER, "--fail-on", "missing")[0] == 0
+    assert command("compare", BEFORE, AFTER, "--fail-on", "nothing")[0] == 0
+    assert command("compare", BEFORE, AFTER, "-n", "shm")[0] == 0
+
+
+def test_all_of_it_as_json(command, tmp_path):
+    command("compare", BEFORE, AFTER, "--json", str(tmp_path / "all.json"))
+    result = json.loads((tmp_path / "all.json").read_text())
+    assert [row["verdict"] for row in result["rows"]] == [verdicts.REGRESSED, verdicts.UNCHANGED]
+    assert len(result["before"]) == 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nonsense", "latest"], "error: 'nonsense' names no session: there are 40"),
+        (["latest", "latest"], "error: 'latest' and 'latest' both have session 00000027"),
+        (["2026-06-31", "latest"], "error: '2026-06-31': no such day"),
+        (["no/such.jsonl", "latest"], "cannot read no/such.jsonl"),
+        (["latest~1", "latest", "--aa", "never"], "error: 'never' names no session"),
+        (["latest~1", "latest", "--expected-ratio", "0"], "ratio above zero value: '0'"),
+        (["latest~1", "latest", "--expected-ratio", "nan"], "ratio above zero value: 'nan'"),
+        (["latest~1", "latest", "--name", "("], "invalid regular expression value: '('"),
+        (["latest~1", "latest", "--fail-on", "worse"], "'worse': allowed are regressed, "),
+        (["latest~1", "latest", "--json", "/no/such/folder/x"], "/no/such/folder/x"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(command, arguments, says):
+    code, _, errors = command("compare", *arguments)
+    assert code == 2
+    assert says in errors
+    assert len([line for line in errors.splitlines() if "error:" in line]) == 1
+
+
+def test_one_sample_is_no_verdict(command):
+    code, text, _ = command("compare", "latest~1", "latest")
+    assert code == 3
+    assert command("compare", "latest~1", "latest", "--fail-on", "nothing")[0] == 0
+    assert "2 inconclusive (of 2 metrics)" in text
+    assert "1 against 1 sessions give no verdict on the machine" in text
+
+
+def test_history_names_the_night(command):
+    code, text, _ = command("history")
+    assert code == 1
+    assert "since 2026-06-2" in text  # an outlier the night before makes it that one
+    assert "x1.2" in text
+    assert "2 metrics in 40 sessions: 1 got worse, 0 better" in text
+
+
+def test_history_of_few_nights(command):
+    code, text, _ = command("history", "2026-06-01..2026-06-05")
+    assert code == 3
+    assert "a change of level needs 8 sessions" in text
+
+
+@pytest.mark.parametrize("arguments", [["-n", "("], ["never"]])
+def test_history_of_what_is_not_there(command, arguments):
+    code, _, errors = command("history", *arguments)
+    assert code == 2
+    assert errors.startswith("bisection history: error: ")
+
+
+def test_report_from_the_store(command, tmp_path):
+    code, text, errors = command("report", BEFORE, AFTER, "-o", str(tmp_path / "out"))
+    assert code == 1, errors
+    assert "report.html: " in text
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "1 regressed" in page
+    assert len(page) < 1_000_000
+
+
+def test_report_that_cannot_be_written(command, tmp_path):
+    (tmp_path / "file").touch()
+    code, _, errors = command("report", BEFORE, AFTER, "-o", str(tmp_path / "file" / "x"))
+    assert code == 2
+    assert "Not a directory" in errors
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["references", "propose", "--least", "1"],
+        ["bench", "store", "--repeats", "0"],
+        ["compare", "a", "b", "--expected-ratio", "0"],
+        ["compare", "a", "b", "--fail-on", "slow"],
+        ["compare", "a", "b", "--control", "("],
+        ["report", "--aa"],
+    ],
+)
+def test_options_that_are_none(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert "error: argument" in capsys.readouterr().err

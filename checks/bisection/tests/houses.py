@@ -1,0 +1,46 @@
+"""Small copies of the repository, with one check and one site."""
+
+import shutil
+
+from running import CHECKS, SITES
+
+from bisection.core import paths
+
+REAL = CHECKS.parent
+
+
+# A check file that loads in a moment, of which the others are made.
+CHECK = """
+import reframe as rfm
+
+@rfm.simple_test
+class tiny(rfm.RunOnlyRegressionTest):
+    valid_systems = ["*"]
+    valid_prog_environs = ["+kernels"]
+    tags = {"quick"}
+    executable = "true"
+
+    @sanity_function
+    def ran(self):
+        return True
+"""
+
+
+def make_house(folder, patch):
+    """A small house, which the doctor takes for its own."""
+    shutil.copytree(SITES, folder / "site-configs", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "spack-env").symlink_to(REAL / "spack-env")
+    (folder / "checks").mkdir()
+    (folder / "checks" / "tiny.py").write_text(CHECK)
+    (folder / "reference" / "systems").mkdir(parents=True)
+    for file in (folder / "site-configs").glob("*.py"):
+        text = file.read_text()
+        file.write_text(text.replace('"references": ["ratio"]', '"references": []'))
+    patch.setattr(paths, "ROOT", folder)
+    patch.setenv("BISECTION_HOME", str(folder / "home"))
+    patch.delenv("RFM_REFERENCE_PREFIX", raising=False)
+    return folder
+
+
+def told(defects):
+    return "\n".join(map(str, defects))

@@ -1,0 +1,122 @@
+import pytest
+
+from bisection.core.identity import Geometry
+from bisection.kernels.layouts import (
+    DoesNotFit,
+    bindings,
+    complaints,
+    core_of,
+    cpulist,
+    domains,
+    geometry,
+)
+
+
+@pytest.mark.parametrize(
+    ("layout", "cores", "shape"),
+    [
+        ("mpi", 1, (1, 1)),
+        ("mpi", 48, (48, 1)),
+        ("node", 1, (1, 1)),
+        ("node", 48, (1, 48)),
+        ("node2", 2, (2, 1)),
+        ("node2", 48, (2, 24)),
+        ("node2", 7, (2, 3)),
+    ],
+)
+def test_geometry(layout, cores, shape):
+    made = geometry(layout, cores, nodes=3)
+    assert (made.ranks_per_node, made.threads) == shape
+    assert made.ranks == 3 * shape[0]
+    assert made.ranks_per_node * made.threads <= cores
+
+
+def test_geometry_that_does_not_fit():
+    with pytest.raises(DoesNotFit, match="node2 needs 2 cores a node, there are 1"):
+        geometry("node2", 1)
+
+
+NUMA = {"numa_nodes": ["0x0f", "0xf0", "0xf00", "0xf000"]}
+CACHES = {
+    "numa_nodes": ["0xffff"],
+    "caches": [{"type": "L2", "cpusets": ["0x1"] * 16}, {"type": "L3", "cpusets": ["0xff"] * 8}],
+}
+
+
+def test_one_rank_a_domain():
+    assert domains({}) == 1
+    assert (domains(NUMA), domains(CACHES)) == (4, 8)
+    assert geometry("domain", 16, topology=NUMA) == Geometry(1, 4, 4)
+    assert geometry("domain", 16, nodes=2, topology=CACHES) == Geometry(2, 8, 2)
+    for topology, words in (
+        ({}, "domain is node here: 1 a node"),
+        ({"numa_nodes": ["0x3", "0xc"]}, "domain is node2 here: 2 a node"),
+        ({"numa_nodes": ["0x1", "0x2", "0x4"]}, "domain is mpi here: 3 a node"),
+    ):
+        with pytest.raises(DoesNotFit, match=words):
+            geometry("domain", 3, topology=topology)
+
+
+def test_bindings():
+    templates = ["--map-by ppr:{ranks_per_node}:node:PE={threads}", "--bind-to core"]
+    options = bindings(templates, Geometry(2, 4, 8))
+    assert options == ["--map-by ppr:4:node:PE=8", "--bind-to core"]
+
+
+def test_cpulist():
+    assert cpulist("0-3,8") == {0, 1, 2, 3, 8}
+    with pytest.raises(ValueError, match="invalid literal"):
+        cpulist("all")
+
+
+def test_core_of():
+    assert core_of(["0x5", "0xa"]) == {0: 0, 2: 0, 1: 1, 3: 1}
+
+
+SMT = ["0x11", "0x22", "0x44", "0x88"]  # four cores, cpus n and n + 4 share one
+
+
+def placed(*ranks, hosts=None):
+    """The "layout" of a result: one list of thread masks a rank."""
+    return {
+        "per_rank": [
+            {
+                "rank": number,
+                "host": (hosts or ["a"] * len(ranks))[number],
+                "cpus": threads[0] if len(threads) == 1 else ",".join(threads),
+                "threads": threads,
+            }
+            for number, threads in enumerate(ranks)
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("reported", "asked", "says"),
+    [
+        (placed(["0"], ["1"]), Geometry(1, 2, 1), None),
+        (placed(["0,4"], ["1,5"]), Geometry(1, 2, 1), None),
+        (placed(["0", "1"], ["2", "3"]), Geometry(1, 2, 2), None),
+        (placed(["0"], ["0"], hosts=["a", "b"]), Geometry(2, 1, 1), None),
+        (placed(["0"]), Geometry(1, 2, 1), "1 ranks ran, not 2"),
+        (placed(["0"], ["0"]), Geometry(1, 2, 1), "rank 1 on a (cpus 0) shares a core with rank 0"),
+        (placed(["0"], ["4"]), Geometry(1, 2, 1), "rank 1 on a (cpus 4) shares a core with rank 0"),
+        (placed(["0-3"], ["0-3"]), Geometry(1, 2, 1), "(cpus 0-3) shares a core"),
+        (placed(["0-1"]), Geometry(1, 1, 1), "rank 0 on a is not bound to one core"),
+        (placed(["0", "0"]), Geometry(1, 1, 2), "thread 1 (cpus 0) shares a core with rank 0 on a"),
+        (placed(["0-1", "0-1"]), Geometry(1, 1, 2), "thread 1 (cpus 0-1) shares a core"),
+        (placed(["0", "1"], ["1", "2"]), Geometry(1, 2, 2), "rank 1 on a thread 0 (cpus 1) shares"),
+        (placed(["0", "1"]), Geometry(1, 1, 4), "rank 0 on a ran 2 threads, not 4"),
+        (placed(["0"], ["1"], hosts=["a", "b"]), Geometry(1, 2, 1), "on 2 hosts (a, b), not on 1"),
+        (placed(["0"], ["1"]), Geometry(2, 1, 1), "on 1 hosts (a), not on 2"),
+        (
+            placed(["0"], ["1"], ["2"], ["0"], hosts=["a", "a", "a", "b"]),
+            Geometry(2, 2, 1),
+            "3 ranks ran on host a, not 2",
+        ),
+    ],
+)
+def test_complaints(reported, asked, says):
+    wrong = complaints(reported, asked, SMT)
+    assert bool(wrong) == bool(says), wrong
+    assert says is None or says in "; ".join(wrong)

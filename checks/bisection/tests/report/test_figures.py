@@ -1,0 +1,112 @@
+"""Figures: what they show, and what they leave out."""
+
+import math
+import re
+from dataclasses import replace
+
+from reports import HPCX, case, hpcx, only, page, published, row, rows_of
+
+from bisection.core.verdicts import (
+    REGRESSED,
+    UNCHANGED,
+)
+from bisection.report.figures import common, sessions
+from bisection.report.figures import comparison as comparisons
+from bisection.report.svg import style
+
+
+def test_figure_17_of_the_hpcx_report():
+    made = hpcx()
+    found = page(made)
+    for _, code, data, processors, speedup, state, against in HPCX:
+        label = f"{code} {data}".strip()
+        assert f"{label}: {speedup:.2f} {against}" in found.said, "description"
+        assert f"{processors} \u00d7 1, {processors // 32} nodes" in found.said
+        assert f"Phase1 \u2192 Phase2 {state}" in found.said
+    assert "expected 1.31" in found.said
+    assert "different numbers of ranks (64, 256, 512, 768, 1024)" in found.said
+    assert "2 different pairs of software states" in found.said
+    assert "Speed-up against ranks" in found.headings  # NAMD, at three numbers of processors
+    assert "1.31 at 256 to 1.13 at 1024" in found.said
+
+
+def test_bars_show_the_worst_first_and_count_the_others():
+    rows = [row(case=f"c{n}", ratio=1 + n / 1000, verdict=UNCHANGED) for n in range(50)]
+    rows += [row(case="bad", ratio=1.01, verdict=REGRESSED)]
+    groups = comparisons.speedups(rows, None)
+    assert len(groups[0].table.rows) == comparisons.BARS
+    assert "21 more tests are not drawn" in groups[0].table.note
+    assert any("bad" in cells[0] for cells in groups[0].table.rows)
+    speedups = [float(cells[4]) for cells in groups[0].table.rows]
+    assert speedups == sorted(speedups)
+
+
+def test_a_bar_is_a_time_or_where_there_is_none_a_rate():
+    rate = {"metric": "bandwidth", "unit": "B/s", "better": "higher", "ratio": 1.2}
+    rows = [row(), row(**rate), row(case="io", **rate), row(metric="pack_share", unit="share")]
+    assert [r.case + r.metric for r in comparisons.primary(rows)] == ["cnt40time", "iobandwidth"]
+
+
+def test_several_numbers_of_cores_give_curves_and_one_gives_dots():
+    several = page(only(latest=published()))
+    assert "Speed-up over alltoallv on 16 cores" in several.said
+    assert "shm" in several.said
+    here = [case(method=m, layout=x) for m in ("alltoallv", "shm") for x in ("mpi", "node")]
+    assert "Time of each method and layout" in page(only(latest=here)).said
+
+
+def test_cases_that_ran_several_times_count_as_their_median():
+    runs = [case(method=m, seconds=s) for s in (0.010, 0.012, 0.5) for m in ("a", "b")]
+    (group,) = sessions.crossovers(common.timed(runs), style.Styles(runs))
+    assert group.table.rows == [["cnt40", "mpi 2x1", "2", "12 ms", "12 ms"]]
+
+
+def test_message_sizes_of_repeated_runs_are_one_curve():
+    runs = [
+        case(
+            "network", "sweep", "alltoall", metrics={"time_8B": (k, "s"), "time_1KiB": (9 * k, "s")}
+        )
+        for k in (1e-6, 2e-6, 9e-6)
+    ]
+    (group,) = sessions.sweeps(common.measured(runs), style.Styles(runs))
+    assert group.table.head == ["case", "method", "8 B", "1 KiB"]
+    assert group.table.rows == [["network sweep mpi 2x1", "alltoall", "2 us", "18 us"]]
+
+
+def test_partitions_with_as_many_cores_are_not_mixed():
+    cases = [
+        case(method=m, partition=f"a:{p}", seconds=s)
+        for p, s in (("old", 0.2), ("new", 0.1))
+        for m in ("a", "b")
+    ]
+    groups = sessions.crossovers(common.timed(cases), style.Styles(cases))
+    assert [group.title for group in groups] == [
+        "transpose on a:old, environment system",
+        "transpose on a:new, environment system",
+    ]
+
+
+def test_what_was_not_measured_is_not_drawn():
+    withheld = [case(method=m, verdict="not measured") for m in ("a", "b")]
+    assert "Methods" not in page(only(latest=withheld)).headings
+
+
+def test_a_history_marks_its_steps_for_better_and_for_worse():
+    values = [1.0] * 10 + [2.0] * 10 + [0.5] * 10
+    slower = style.sparkline(values, [10, 20], "lower", "a label")
+    assert re.findall(r'class="mark (\w+)"', slower) == ["worse", "better"]
+    faster = style.sparkline(values, [10, 20], "higher", "a label")
+    assert re.findall(r'class="mark (\w+)"', faster) == ["better", "worse"]
+    assert style.sparkline([math.nan], [], "lower", "") == ""
+    long = style.sparkline([1.0] * 5000 + [9.0] + [1.0] * 5000, [5000], "lower", "")
+    assert len(long) < 5000
+    assert ",17.0" in long or ",12.0" in long  # the outlier is not thinned out
+
+
+def test_a_sweep_has_a_bar_of_the_size_that_changed_most():
+    def point(size, ratio):
+        return replace(rows_of(regressed=1)[0], metric=f"time_{size}", ratio=ratio)
+
+    points = [point("8B", 9.0), point("1KiB", 4.0), point("min_8B", 20.0), point("1MiB", 1.1)]
+    assert [row.metric for row in comparisons.primary(points)] == ["time_8B"]
+    assert comparisons.primary([*points, replace(points[0], metric="time")])[0].metric == "time"

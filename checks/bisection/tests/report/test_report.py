@@ -1,0 +1,349 @@
+"""Reports: what each form says, that nothing in the data breaks it, and that it stays small."""
+
+import itertools
+import math
+import os
+import re
+import time
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+from reports import (
+    HOSTILE,
+    MADE,
+    Page,
+    case,
+    change_point,
+    cluster,
+    comparison,
+    failure,
+    families,
+    hpcx,
+    large,
+    only,
+    page,
+    row,
+    rows_of,
+    series,
+)
+
+from bisection.analysis.model import (
+    Change,
+    Pairs,
+    Side,
+    Suspect,
+)
+from bisection.core import paths
+from bisection.core.identity import parsed
+from bisection.core.verdicts import (
+    REGRESSED,
+    VERDICTS,
+)
+from bisection.report import exports, gather, model, tables
+from bisection.report import page as pages
+from bisection.report.model import Report
+
+ALL = {"empty": only, "hpcx": hpcx, "cluster": cluster}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_page_is_well_formed_and_complete_in_itself(name):
+    found = page(ALL[name]())
+    assert found.elements.count("svg") >= found.elements.count("figure")
+    assert "2026-11-21 08:00:00 UTC" in found.said
+
+
+def test_same_report_gives_same_page():
+    assert pages.html(cluster()) == pages.html(cluster())
+
+
+def test_page_has_its_sections_in_order_and_leaves_out_what_has_no_data():
+    assert page(cluster()).headings == [
+        "What was compared",
+        "What changed",
+        "Speed-up",
+        "Methods",
+        "NPAR",
+        "Hybrid layouts",
+        "Communication",
+        "Message sizes",
+        "Nodes",
+        "History",
+        "Failed and not measured",
+        "All rows",
+        "How it was judged",
+    ]
+    assert page(only()).headings == ["How it was judged"]
+
+
+def test_every_figure_has_a_table_and_words_for_those_who_do_not_see_it():
+    text = pages.html(cluster())
+    for figure in re.findall(r"<figure>.*?</figure>", text, re.S):
+        for drawing in re.findall(r"<svg .*?</svg>", figure, re.S):
+            assert re.match(r'<svg role="img" aria-labelledby="\w+-t \w+-d"', drawing)
+            assert re.search(r"<desc [^>]*>[^<]{10,}</desc>", drawing)
+    groups = text.split('<div class="group">')[1:]
+    assert groups
+    assert all("<details><summary>" in group and "<table>" in group for group in groups)
+
+
+@pytest.mark.parametrize(
+    ("made", "state", "words"),
+    [
+        (only(), "unmeasured", "No verdict"),
+        (only(outcome="PASS: 3 of 3 checks passed"), "good", "Everything measured passed"),
+        (only(outcome="FAIL: a wrong answer"), "bad", "The run failed"),
+        (only(outcome="NOT MEASURED: no check ran"), "unmeasured", "Not everything was measured"),
+        (only(failures=[failure()]), "bad", "1 failed"),
+        (only(failures=[failure("not measured")]), "unmeasured", "1 not measured"),
+        (only(comparison=comparison([])), "unmeasured", "Nothing was compared"),
+        (
+            only(comparison=comparison(rows_of(regressed=3, missing=1, unchanged=5))),
+            "bad",
+            "3 regressed, 1 missing",
+        ),
+        (
+            only(comparison=comparison(rows_of(missing=1, not_measured=2, improved=5))),
+            "unmeasured",
+            "1 missing, 2 not measured",
+        ),
+        (only(comparison=comparison(rows_of(inconclusive=4))), "uncertain", "All 4 inconclusive"),
+        (
+            only(comparison=comparison(rows_of(inconclusive=4, new=2))),
+            "uncertain",
+            "Nothing judged: 4 inconclusive, 2 new",
+        ),
+        (
+            only(comparison=comparison(rows_of(unchanged=4, improved=2, inconclusive=1))),
+            "good",
+            "Nothing regressed, 2 improved, 1 inconclusive",
+        ),
+        (
+            only(
+                comparison=comparison(
+                    [replace(r, against="below") for r in rows_of(improved=2)], expected=1.31
+                )
+            ),
+            "bad",
+            "2 below the expected 1.31",
+        ),
+        (
+            only(
+                comparison=comparison(
+                    [replace(r, suspect=True) for r in rows_of(inconclusive=2)]
+                    + rows_of(unchanged=1)
+                )
+            ),
+            "uncertain",
+            "2 unlike all earlier sessions, nothing proven, 2 inconclusive",
+        ),
+        (
+            only(comparison=comparison(rows_of(inconclusive=2)), history=[change_point(after=4)]),
+            "bad",
+            "1 metric worse since 2026-11-18, 2 inconclusive",
+        ),
+        (
+            only(comparison=comparison(rows_of(unchanged=2)), history=[change_point(after=40)]),
+            "good",
+            "Nothing regressed",
+        ),
+        (
+            only(comparison=comparison(rows_of(regressed=1), unsafe="the control changed")),
+            "unsafe",
+            "Not to be trusted: 1 regressed",
+        ),
+        (
+            only(
+                comparison=comparison(rows_of(regressed=1), unsafe="the control changed"),
+                failures=[failure()],
+            ),
+            "bad",
+            "1 failed, 1 regressed (the comparison is not to be trusted)",
+        ),
+    ],
+)
+def test_banner(made, state, words):
+    assert model.headline(made) == (state, words)
+    text = pages.html(made)
+    assert f'<div class="banner {state}"' in text
+    assert words in Page(text).said
+    assert words in exports.markdown(made)
+
+
+def test_every_verdict_is_counted_even_at_zero():
+    found = page(only(comparison=comparison(rows_of(unchanged=2))))
+    for verdict in VERDICTS:
+        assert verdict in found.said
+        assert verdict in model.MARKS
+
+
+def test_unsafe_verdicts_advice_and_changes_are_told():
+    made = cluster()
+    made.comparison.unsafe = "the control changed as well"
+    for text in (page(made).said, exports.markdown(made)):
+        assert "the control changed as well" in text
+        assert "Look at cn017 first." in text
+        assert "Open MPI 5.0.5" in text
+        assert "bisection run -n /1eea43dd" in text
+        assert "bisection compare before after" in text
+    made.comparison.changes = []
+    assert "Nothing that is recorded" in page(made).said
+    assert "Nothing that is recorded" in exports.markdown(made)
+
+
+def test_followers_of_a_failure_are_counted_not_listed():
+    table = tables.failures_table(cluster().failures)
+    assert len(table.rows) == 2
+    assert "1 case only followed" in table.note
+
+
+def hostile():
+    """Text that wants out, wherever data can hold text."""
+    names = dict.fromkeys(("system", "partition", "environ", "check", "case", "layout"), HOSTILE)
+    names |= {"method": HOSTILE}
+    rows = [
+        row(verdict=REGRESSED, ratio=1.2, why=HOSTILE, scope=HOSTILE, explained=HOSTILE,
+            software=(HOSTILE, HOSTILE), against="below", metric="time", **names),
+        row(**{**names, "metric": HOSTILE, "unit": HOSTILE}),
+    ]  # fmt: skip
+    change = Change(HOSTILE, HOSTILE, HOSTILE)
+    compared = comparison(
+        rows,
+        sentence=HOSTILE,
+        advice=[HOSTILE],
+        unsafe=HOSTILE,
+        rerun=HOSTILE,
+        changes=[change],
+        suspects=[Suspect(HOSTILE, 2.0, 3, HOSTILE, HOSTILE), Suspect("cn1", 2.0, 3, "p", HOSTILE)],
+        settings={HOSTILE: HOSTILE},
+        expected=1.3,
+    )
+    compared.before[0] = dict.fromkeys(("uuid", "folder"), HOSTILE) | {"tags": {HOSTILE: HOSTILE}}
+    bad = failure(cause=HOSTILE, hosts=[HOSTILE], name=HOSTILE, method=HOSTILE)
+    bad |= {"again": HOSTILE, "files": HOSTILE, "test": HOSTILE}
+    cases = [
+        case(HOSTILE, HOSTILE, HOSTILE + m, f"{n}x2x1", layout=HOSTILE, environ=HOSTILE)
+        for n in (1, 2)
+        for m in ("a", "b")
+    ]
+    return Report(
+        HOSTILE,
+        MADE,
+        compared,
+        [change_point(changes=[change], **names)],
+        [series([1.0, 2.0, 3.0], [1], **names)],
+        [Pairs([HOSTILE, "b"], [[None, 1.0], [2.0, None]], HOSTILE, HOSTILE, [HOSTILE])],
+        [bad],
+        HOSTILE,
+        cases,
+    )
+
+
+def test_text_cannot_leave_its_place():
+    made = hostile()
+    text = pages.html(made)
+    found = page(made)
+    assert text.count("<script") == 1
+    assert "alert(1)" in found.said  # told, as text
+    assert "<b>&" not in text
+    assert "{{ 7*7 }}" in found.said
+    assert found.data["title"] == HOSTILE
+    for form in (text, exports.markdown(made), exports.junit(made), exports.nodecheck(made)):
+        assert not re.search("[\x00\x1b]", form)
+    ET.fromstring(exports.junit(made))
+    families(exports.prometheus(made))
+    assert "<script" not in re.sub(r"(`+).*?\1", "", exports.markdown(made))  # but as code
+
+
+def test_markdown_tables_keep_their_columns():
+    lines = exports.markdown(hostile()).splitlines()
+    tables = [
+        list(group) for is_row, group in itertools.groupby(lines, lambda x: x[:1] == "|") if is_row
+    ]
+    assert len(tables) >= 5
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1, table
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, None, 0.0, -1.0])
+def test_numbers_that_are_none_break_nothing(value):
+    side = Side(1, 1, value, value, "2x1")
+    rows = [
+        row(),
+        row(case="a", low=value, high=value, p=value, communication=value, against="unclear"),
+        replace(row(case="b"), ratio=value, before=side, after=side),
+        replace(row(case="c", better="higher", unit="B/s", metric="rate"), ratio=value),
+    ]
+    strange = case(seconds=value, metrics={"exchange_share": (value, "share")})
+    compared = comparison(rows, expected=value, suspects=[Suspect("cn1", value, 1, "p")])
+    compared.after[0]["start"] = value
+    made = Report(
+        "Numbers",
+        value,
+        compared,
+        [change_point(value, at=value)],
+        [series([1.0, value, 2.0, value]), series([value, value])],
+        [Pairs(["a", "b"], [[value, 1.0], [value]], "B/s", "t"), Pairs(["a"], [[value]], "s", "t")],
+        [],
+        "",
+        [strange, case(method="a"), case(method="b"), case(geometry="")],
+    )
+    page(made)
+    exports.markdown(made)
+    ET.fromstring(exports.junit(made))
+    families(exports.prometheus(made))
+    exports.nodecheck(made)
+
+
+@pytest.mark.parametrize(
+    "geometry", ["", "x", "2x", "axb", "1x2x3x4", "-1x2", "9" * 20 + "x1", None]
+)
+def test_strange_geometries_are_not_drawn(geometry):
+    assert parsed(geometry) is None
+    page(only(comparison=comparison([row(geometry=geometry)]), latest=[case(geometry=geometry)]))
+
+
+def test_two_thousand_metrics_of_five_hundred_nights():
+    made = large()
+    start = time.process_time()
+    text = pages.html(made)
+    seconds = time.process_time() - start
+    found = page(made)
+    assert len(text.encode()) < 1_000_000
+    assert seconds < 5
+    assert "more rows are not listed" in found.said
+    assert re.search(r"1,9\d\d more metrics have a history that is not drawn", found.said)
+    assert re.search(r"To stay small it holds .* of 2,000 series", found.said)
+    shown = re.findall(r'class="spark"', text)
+    assert 20 <= len(shown) <= tables.SPARKLINES
+
+
+def test_data_in_the_page_are_whole_where_there_is_room():
+    found = page(cluster())
+    made = cluster()
+    assert "To stay small" not in found.said
+    assert len(found.data["rows"]) == len(made.comparison.rows)
+    assert found.data["series"][0]["values"][:3] == [
+        float(f"{value:.5g}") for value in made.series[0].values[:3]
+    ]
+    assert len(found.data["latest"]) == len(made.latest)
+
+
+def test_files_are_replaced_as_a_whole(tmp_path, monkeypatch):
+    folder = tmp_path / "a" / "b"
+    files = gather.write(cluster(), folder)
+    names = ["report.html", "report.md", "report-junit.xml", "bisection.prom", "nodecheck.txt"]
+    assert list(files) == names
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+    assert all(path.stat().st_size and os.access(path, os.R_OK) for path in files.values())
+    before = files["report.html"].read_text()
+
+    def refuse(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(paths.os, "replace", refuse)
+    with pytest.raises(OSError, match="no space"):
+        gather.write(hpcx(), folder)
+    assert files["report.html"].read_text() == before
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)

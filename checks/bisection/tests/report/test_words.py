@@ -1,0 +1,25 @@
+"""Comparisons in words."""
+
+import pytest
+
+from bisection.analysis import model, wording
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "better", "unit", "says"),
+    [
+        (1.14, 1.11, 1.17, "lower", "s", "14% [11%, 17%] slower"),
+        (0.5, 0.4, 0.8, "lower", "s", "2 [1.25, 2.5] times as fast"),
+        (1 / 1.25, 1 / 1.5, 1 / 1.1, "lower", "s", "25% [10%, 50%] faster"),
+        (9.38, 8.88, 9.76, "lower", "s", "9.38 [8.88, 9.76] times slower"),
+        (0.8, 0.75, 0.9, "higher", "atom-steps/s", "25% [11%, 33%] slower"),
+        (1.02, 0.99, 1.05, "higher", "GHz", "2.0% [-1.0%, 5.0%] faster"),
+        (0.84, 0.82, 0.85, "lower", "ratio", "16% [15%, 18%] less"),
+        (1.1, None, None, "lower", "s", "10% slower"),
+        (None, None, None, "lower", "s", ""),
+    ],
+)
+def test_change_in_words(ratio, low, high, better, unit, says):
+    made = model.Row(*["x"] * 7, "time", unit, better, False, model.Side(), model.Side())
+    made.ratio, made.low, made.high = ratio, low, high
+    assert wording.change(made) == says

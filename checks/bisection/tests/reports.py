@@ -1,0 +1,391 @@
+"""Made-up reports, of a machine, an upgrade and a large store."""
+
+import itertools
+import json
+import math
+import random
+import re
+from html.parser import HTMLParser
+
+from bisection.analysis.model import (
+    Change,
+    ChangePoint,
+    Comparison,
+    Pairs,
+    Row,
+    Series,
+    Side,
+    Suspect,
+)
+from bisection.core.verdicts import (
+    IMPROVED,
+    INCONCLUSIVE,
+    MISSING,
+    NEW,
+    NOT_MEASURED,
+    REGRESSED,
+    UNCHANGED,
+)
+from bisection.report import page as pages
+from bisection.report.model import Report
+
+NIGHT = 86400.0
+
+
+MADE = 1795248000.0  # 2026-11-21 08:00 UTC
+
+
+HOSTILE = "</script><script>alert(1)</script><b>&\"'`|$x_1$ \x1b[31m\x00{{ 7*7 }} --> ]]>"
+
+
+def row(check="transpose", case="cnt40", method="shm", verdict=UNCHANGED, ratio=1.0, **more):
+    """A row in seconds with an interval of 4%, unless `more` says otherwise."""
+    low, high = (None, None) if ratio is None else (ratio * 0.96, ratio * 1.04)
+    geometry, software = more.pop("geometry", "2x1"), more.pop("software", ("MPI 4.1", "MPI 5.0"))
+    values = (0.01, None if ratio is None else 0.01 * ratio)
+    before, after = (
+        Side(5, 10, value, 0.02, geometry, [], state)
+        for value, state in zip(values, software, strict=True)
+    )
+    fields = {"system": "generic", "partition": "default", "environ": "system", "layout": "mpi"}
+    fields |= {"metric": "time", "unit": "s", "better": "lower", "control": False, "p": 0.01}
+    fields |= {"low": low, "high": high, "ratio": ratio, "before": before, "after": after, **more}
+    return Row(check=check, case=case, method=method, verdict=verdict, **fields)
+
+
+def comparison(rows, **more):
+    before = [
+        {
+            "uuid": f"{n}c0bcb89",
+            "start": MADE - n * NIGHT,
+            "tags": {"tier": "nightly"},
+            "folder": f"r{n}",
+        }
+        for n in range(7, 0, -1)
+    ]
+    after = [{"uuid": "feedbeef", "start": MADE, "tags": {"phase": "after"}, "folder": "r0"}]
+    return Comparison(before, after, rows, **more)
+
+
+def series(values, points=(), **more):
+    fields = {"system": "generic", "partition": "default", "environ": "system", "layout": "mpi"}
+    fields |= {"check": "transpose", "case": "cnt40", "method": "shm", "metric": "time"}
+    fields |= {"unit": "s", "better": "lower", **more}
+    times = [MADE - n * NIGHT for n in range(len(values), 0, -1)]
+    return Series(times=times, values=list(values), points=list(points), **fields)
+
+
+def change_point(ratio=1.3, **more):
+    fields = {"system": "generic", "partition": "default", "environ": "system", "layout": "mpi"}
+    fields |= {"check": "transpose", "case": "cnt40", "method": "shm", "metric": "time"}
+    fields |= {"unit": "s", "better": "lower", "session": "feedbeef", "at": MADE - 3 * NIGHT}
+    fields |= {"ratio": ratio, "before": 20, "after": 4, **more}
+    return ChangePoint(**fields)
+
+
+def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=0.01, **more):
+    """A case of verdict.json that passed; `metrics` are further ones, as name=(value, unit)."""
+    metrics = {"time": (seconds, "s"), **more.pop("metrics", {})}
+    fields = {"check": check, "case": name, "method": method, "geometry": geometry}
+    fields |= {"test": f"{check} %method={method}", "hash": "1eea43dd", "layout": "mpi"}
+    fields |= {"partition": "generic:default", "environ": "system", "fixture": False}
+    fields |= {"verdict": "pass", "cause": "", "files": "results/now/kernels/x.*", **more}
+    listed = [{"name": n, "value": v, "unit": u} for n, (v, u) in metrics.items()]
+    return {**fields, "metrics": listed}
+
+
+def failure(verdict="FAIL", cause="rank 3 on cn017: wrong answer of shm", **more):
+    return case(verdict=verdict, cause=cause, again="bisection run -n /1eea43dd", **more)
+
+
+def wobble(index):
+    """Noise of 1%, the same everywhere."""
+    return random.Random(index).gauss(1, 0.01)
+
+
+# Phase2 over Phase1 of HPCx, from the text of Guest et al., "Performance of applications on the
+# HPCx system: Phase1 to Phase2" (2004): section, code, data, processors, speed-up, software, and
+# where that is of the ratio of clocks, 1.31. A node is a frame of 32 processors.
+CLOCK = 1.31
+
+
+HPCX = [
+    ("5.2", "PDSYEVD", "n=3888", 256, 2.9, "SP7", "above"),
+    ("5.2", "PDSYEVD", "n=7194", 256, 3.9, "SP7", "above"),
+    ("6.2", "THOR", "", 64, 2.52, "SP7", "above"),
+    ("3.4", "CRYSTAL", "crambin 6-31G", 1024, 1.32, "before SP7", "at"),
+    ("7", "POLCOMS", "1200x1200x34", 768, 1.37, "SP7", "at"),
+    ("6.1", "PCHAN", "T3 360x360x360", 512, 1.41, "SP7", "at"),
+    ("4.2", "NAMD", "F1-ATPase", 256, 1.31, "before SP7", "at"),
+    ("4.2", "NAMD", "F1-ATPase", 512, 1.18, "before SP7", "below"),
+    ("4.2", "NAMD", "F1-ATPase", 1024, 1.13, "before SP7", "below"),
+]
+
+
+def hpcx():
+    """Figure 17 of that report; published numbers have no intervals."""
+    rows = [
+        row(
+            check=code,
+            case=data,
+            method="",
+            layout="",
+            ratio=1 / speedup,
+            low=None,
+            high=None,
+            p=None,
+            verdict=IMPROVED,
+            geometry=f"{processors // 32}x32x1",
+            software=("Phase1", f"Phase2 {state}"),
+            against=against,
+            system="hpcx",
+            partition=f"p{processors}",
+            explained="a rising ratio fits a faster network" if against == "above" else "",
+        )
+        for _, code, data, processors, speedup, state, against in HPCX
+    ]
+    compared = comparison(rows, expected=CLOCK, sentence="9 improved: 3 above the clock, 2 below")
+    return Report("HPCx: Phase2 against Phase1", MADE, compared)
+
+
+def cluster():
+    """A night on a cluster on which everything happened that can happen."""
+    rows = [
+        row(method="shm", verdict=REGRESSED, ratio=1.42, geometry="4x16x1"),
+        row(method="alltoallv", verdict=REGRESSED, ratio=1.12, geometry="4x16x1"),
+        row(case="silicon", method="p2p", verdict=MISSING, ratio=None, why="not in this session"),
+        row(case="silicon", method="padded", verdict=NOT_MEASURED, ratio=None, why="MPI_ABORT"),
+        row(check="npar", case="bench1", method="npar-8", verdict=IMPROVED, ratio=0.8),
+        row(check="md", case="sic", method="packed", verdict=INCONCLUSIVE, why="3 jobs only"),
+        row(check="md", case="fe", method="recompute", verdict=NEW, ratio=None),
+        row(check="md", case="fe", method="packed", ratio=1.01, control=True),
+    ]
+    changes = [
+        Change("MPI", "Open MPI 4.1.4", "Open MPI 5.0.5"),
+        Change("kernel", "6.1.0", "6.1.9"),
+    ]
+    suspects = [Suspect("cn017", 1.44, 12, "cluster:cpu", "every job on it was slow")]
+    compared = comparison(
+        rows,
+        sentence="2 of 8 metrics regressed, 1 is missing, 1 was not measured",
+        advice=["Look at cn017 first.", "Measure sic in two more sessions: 3 jobs say little."],
+        changes=changes,
+        suspects=suspects,
+        exit_code=1,
+        rerun="bisection compare before after",
+        settings={"confidence": 0.95, "margin": 0.05, "bootstrap_samples": 2000},
+    )
+    old = [0.01 * wobble(n) for n in range(60)]
+    histories = [
+        series([*old, *(0.0142 * wobble(n) for n in range(9))], [60]),
+        series(
+            [*old[:30], *(0.008 * wobble(n) for n in range(30))], [30], check="npar", case="bench1"
+        ),
+        series(old, check="md", case="sic", method="packed"),
+    ]
+    history = [
+        change_point(1.42, changes=changes),
+        change_point(0.8, check="npar", verdict=IMPROVED),
+    ]
+    failures = [
+        failure(hosts=["cn016", "cn017"]),
+        failure("not measured", "the launch was killed", hosts=["cn020"], method="padded"),
+        failure("not measured", "TransposeLaunch did not pass", method="p2p"),
+    ]
+    return Report(
+        "Bisection on cluster:cpu",
+        MADE,
+        compared,
+        history,
+        histories,
+        [pairs(8, slow=5)],
+        failures,
+        "FAIL: 40 of 43 checks passed, 1 failed, 2 not measured, in 12 min 3 s",
+        published(),
+    )
+
+
+def pairs(size, slow=None):
+    nodes = [f"cn{n + 12:03d}" for n in range(size)]
+    values = [
+        [
+            None if i == j else (7.2e9 if slow in (i, j) else 11.8e9) * wobble(i * size + j)
+            for j in range(size)
+        ]
+        for i in range(size)
+    ]
+    found = [] if slow is None else [f"{nodes[slow]}: all its pairs have 0.61 of the bandwidth"]
+    return Pairs(nodes, values, "B/s", "Bandwidth between pairs of nodes", found)
+
+
+def published():
+    """Cases on 1 to 64 nodes, with the shapes of the curves of the published studies."""
+    methods = {"alltoallv": 0.020, "p2p": 0.018, "padded": 0.008, "shm": 0.004, "leaders": 0.003}
+    found = []
+    for nodes, name in itertools.product((1, 2, 4, 8, 16), ("cnt40", "cnt80", "silicon")):
+        size = {"cnt40": 1, "cnt80": 8, "silicon": 9}[name]
+        for method, cost in methods.items():
+            seconds = 0.2 * size / nodes / 16 + cost * nodes**0.7 / 4
+            seconds *= 1.1 if method in ("shm", "leaders") else 1
+            metrics = {
+                "ratio_alltoallv": (1.0, "ratio"),
+                "exchange_share": (1 - 0.8 / nodes**0.5, "share"),
+            }
+            found.append(
+                case(
+                    "transpose",
+                    name,
+                    method,
+                    f"{nodes}x16x1",
+                    seconds,
+                    metrics=metrics,
+                    partition=f"cluster:n{nodes}",
+                )
+            )
+    for npar, name in itertools.product((1, 2, 4, 8, 16, 32), ("bench1", "bench2", "bench5")):
+        seconds = 40 * (
+            1 + abs(math.log2(npar) - {"bench1": 3, "bench2": 2, "bench5": 4}[name]) / 3
+        )
+        found.append(case("npar", name, f"npar-{npar}", "8x16x1", seconds, partition="cluster:n8"))
+    shapes = {"mpi": "16x1", "node": "1x16", "node2": "2x8", "domain": "4x4"}
+    for nodes, name, layout in itertools.product((1, 4, 16), ("sic", "fe"), shapes):
+        ranks = int(shapes[layout].split("x")[0])
+        metrics = {
+            f"{part}_share": (0.01 * ranks**0.5 * nodes**0.5 * size, "share")
+            for part, size in (("p2p", 1), ("collective", 0.7), ("barrier", 0.2))
+        }
+        seconds = 1.0 / nodes * (1.3 - 0.015 * ranks) + 0.02 * ranks**0.5
+        found.append(
+            case(
+                "md",
+                name,
+                "packed",
+                f"{nodes}x{shapes[layout]}",
+                seconds,
+                layout=layout,
+                metrics=metrics,
+                partition=f"cluster:n{nodes}",
+            )
+        )
+    for method, start in (("alltoall", 2e-6), ("alltoallv", 4e-6)):
+        sweep = {
+            f"time_{size}": (start + 4e-9 * 8 * 4**k, "s")
+            for k, size in enumerate(("8B", "32B", "128B", "512B", "2KiB", "8KiB", "32KiB"))
+        }
+        sweep_case = case("network", "sweep", method, metrics=sweep)
+        sweep_case["metrics"] = sweep_case["metrics"][1:]
+        found.append(sweep_case)
+    return found
+
+
+def large(metrics=2000, nights=500):
+    """Two thousand metrics of five hundred nights, of which some changed."""
+    rows, histories = [], []
+    for n in range(metrics):
+        verdict = (REGRESSED, IMPROVED, INCONCLUSIVE, MISSING)[n % 4] if n < 80 else UNCHANGED
+        names = {"check": f"check{n % 7}", "case": f"case{n // 10}", "method": f"method{n % 10}"}
+        ratio = None if verdict == MISSING else 1.3 if verdict == REGRESSED else 0.99
+        rows.append(row(verdict=verdict, ratio=ratio, why="a clause of usual length", **names))
+        noise = [0.01 + 1e-5 * ((n * 7 + k * 31) % 101) for k in range(nights)]
+        histories.append(series(noise, [nights // 2] if n < 20 else [], **names))
+    failures = [failure(cause="x" * 5000, method=f"m{n}", hosts=["cn1"] * 50) for n in range(300)]
+    cases = [
+        case(f"check{c}", f"case{k}", f"method{m}", f"{2**g}x16x1", 0.1 / 2**g, partition=f"a:n{g}")
+        for c, k, m, g in itertools.product(range(7), range(20), range(10), range(5))
+    ]
+    compared = comparison(rows, sentence="20 of 2000 metrics regressed", exit_code=1)
+    return Report("Large", MADE, compared, [], histories, [pairs(200, 7)], failures, "", cases)
+
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Page(HTMLParser):
+    """What a page holds; fails on elements that are not closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.refs, self.scripts, self.urls = [], set(), [], []
+        self.text, self.elements, self.headings = [], [], []
+        self._open = []
+        self.feed(text)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append(tag)
+        self._attributes(attributes)
+        if tag == "script":
+            self.scripts.append(dict(attributes))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append(tag)
+        self._attributes(attributes)
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag, f"</{tag}> at {self.getpos()}"
+
+    def handle_data(self, data):
+        inside = self._open[-1] if self._open else ""
+        if inside == "h2":
+            self.headings.append(data)
+        if inside not in ("script", "style"):
+            self.text.append(data)
+
+    def _attributes(self, attributes):
+        names = [name for name, _ in attributes]
+        assert len(names) == len(set(names)), attributes
+        for name, value in attributes:
+            assert not name.startswith("on"), name
+            if name == "id":
+                self.ids.append(value)
+            elif name in ("href", "xlink:href", "src"):
+                self.urls.append(value)
+            elif name == "aria-labelledby":
+                self.refs |= set(value.split())
+            self.refs |= set(re.findall(r"url\(#([^)]*)\)", value or ""))
+
+    @property
+    def said(self):
+        return " ".join(" ".join(self.text).split())
+
+
+def page(made):
+    """The page of a report, parsed; what must hold of every page holds."""
+    text = pages.html(made)
+    found = Page(text)
+    assert len(text.encode()) < 1_000_000
+    assert len(found.ids) == len(set(found.ids)), "two elements with one identifier"
+    found.refs |= {url[1:] for url in found.urls if url.startswith("#")}
+    assert found.refs <= set(found.ids), found.refs - set(found.ids)
+    outside = [url for url in found.urls if not url.startswith(("#", "data:image/png;base64,"))]
+    assert outside == []
+    assert found.scripts == [{"type": "application/json", "id": "data"}]
+    found.data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
+    return found
+
+
+def only(**fields):
+    """A report with nothing else."""
+    return Report("A report", MADE, **fields)
+
+
+def rows_of(**counts):
+    """Rows of these verdicts; underscores are blanks."""
+    return [
+        row(case=f"{verdict}{n}", verdict=verdict.replace("_", " "))
+        for verdict, count in counts.items()
+        for n in range(count)
+    ]
+
+
+def families(text):
+    from prometheus_client.parser import text_string_to_metric_families
+
+    samples = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            samples.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return samples

@@ -1,0 +1,338 @@
+"""Faults around a launch, each told by its name: on ReFrame's own Slurm back-ends, over fake_slurm.
+
+With ReFrame alone these runs wait for ever, pass with no case run, or fail for a missing result.
+"""
+
+import functools
+import json
+import os
+import re
+import types
+import xml.etree.ElementTree as ET
+
+import pytest
+from running import HERE, run_in
+
+from bisection.rfm import scheduler_faults
+from bisection.runs.judge import judge
+
+COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo")
+SITE = HERE / "slurm_site.py"
+P2P = ("-n", "^transpose%method=p2p%launch.layout=mpi%launch.case=cnt40")
+
+
+def on_slurm(home, fake, back_end, wrong, *arguments, **how):
+    """`bisection run` on a cluster of fake commands: a Run."""
+    for name in ("bin", "jobs"):
+        (home / name).mkdir()
+    for name in COMMANDS:
+        (home / "bin" / name).symlink_to(HERE / "fake_slurm.py")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
+        patch.setenv("FAKE_SLURM", str(home / "jobs"))
+        patch.setenv("FAKE_SLURM_FAULTS", json.dumps(wrong))
+        return run_in(home, fake, "--system", f"{SITE}:{back_end}", *arguments, **how)
+
+
+@pytest.fixture
+def slurm(fake, tmp_path):
+    """slurm(back_end, faults, *arguments) is a Run."""
+    return lambda *how, **more: on_slurm(tmp_path, fake, *how, **more)
+
+
+# Launch: what goes wrong with it, its verdict, its cause with # for a number.
+ON_SLURM = {
+    "mpi/cnt40": (None, "pass", ""),
+    "mpi/cnt80": ("timeout", "FAIL", "TIMEOUT: job # ran to its time limit of 15 min on n[1-2]"),
+    "mpi/silicon": (
+        "node-fail",
+        "FAIL",
+        "NODE_FAIL: job # lost n2 (Not responding), it ran on n[1-2]",
+    ),
+    "mpi/tin-8k": ("oom", "FAIL", "OUT_OF_MEMORY: job # used more memory than it may on n[1-2]"),
+    "mpi/al2o3-g": (
+        "waits",
+        "not measured",
+        "BLOCKED: job # was not started in # s; the scheduler's reason: Resources",
+    ),
+    "node/cnt40": (
+        "too-big",
+        "not measured",
+        "BLOCKED: job # was not started in # s; the scheduler's reason: PartitionNodeLimit",
+    ),
+    "node/cnt80": (
+        "scancel",
+        "not measured",
+        "CANCELLED: job # was cancelled on n[1-2], not by this run",
+    ),
+    "node/silicon": (
+        "refused",
+        "not measured",
+        "BLOCKED: the scheduler refused the job: sbatch: Batch job submission failed: Requested "
+        "node configuration is not available",
+    ),
+}
+# Each launch takes two seconds more there, and a refusal or a reason are the same.
+ON_SQUEUE = {where: ON_SLURM[where] for where in ON_SLURM if re.match("mpi/[^t]", where)}
+BACK_ENDS = {"slurm": ON_SLURM, "squeue": ON_SQUEUE}
+
+
+@pytest.fixture(scope="module")
+def launches(fake, tmp_path_factory):
+    """launches(back_end) is the Run of all that goes wrong on it; each is run once."""
+
+    @functools.cache
+    def run(back_end):
+        wrong = {where: fault for where, (fault, *_) in BACK_ENDS[back_end].items() if fault}
+        names = "|".join(f"{where.replace('/', '%launch.case=')}$" for where in BACK_ENDS[back_end])
+        how = {"selected": ("-n", f"^transpose%method=p2p.*({names})"), "tier": "nightly"}
+        pending = ("-S", "TransposeLaunch.max_pending_time=2s")
+        return on_slurm(tmp_path_factory.mktemp(back_end), fake, back_end, wrong, *pending, **how)
+
+    return run
+
+
+class TestLaunches:
+    """ReFrame's `slurm` asks sacct; its `squeue` only sees jobs vanish from the queue."""
+
+    @pytest.mark.parametrize(
+        ("back_end", "says"),
+        [("slurm", "1 of 8 checks passed, 7 not"), ("squeue", "1 of 4 checks passed, 3 not")],
+    )
+    def test_run_fails(self, launches, back_end, says):
+        run = launches(back_end)
+        assert run.code == 1, run.text
+        assert run.verdict["troubles"] == []
+        assert f"FAIL: {says} measured" in run.text
+
+    @pytest.mark.parametrize(
+        ("back_end", "where", "word", "says"),
+        [
+            (back_end, where, word, says)
+            for back_end, wanted in BACK_ENDS.items()
+            for where, (_, word, says) in wanted.items()
+        ],
+    )
+    def test_is_told_by_name(self, launches, back_end, where, word, says):
+        run, (layout, case) = launches(back_end), where.split("/")
+        launch = run.case("", layout, case)
+        assert launch["verdict"] == word
+        pattern = re.escape(says).replace(r"\#", r"\d+")
+        assert re.fullmatch(pattern, launch["cause"]), launch["cause"]
+        assert launch["cause"] in run.text
+        judged = "pass" if word == "pass" else "not measured"
+        assert run.case("p2p", layout, case)["verdict"] == judged
+
+
+class TestOutage:
+    """The scheduler does not answer: ReFrame alone says PASSED of no case, and leaves the job."""
+
+    CASES = ("-n", "^transpose%method=(p2p|shm)%launch.layout=(mpi|node)%launch.case=cnt40")
+
+    def test_of_the_accounting_database(self, slurm):
+        run = slurm("slurm", {"mpi/cnt40": "runs", "sacct": 99}, selected=self.CASES)
+        cause = "INFRASTRUCTURE: sacct: Problem talking to the database: Connection refused"
+        assert run.code == 3, run.text
+        assert "NOT MEASURED: 0 of 4 checks passed, 4 not measured" in run.text
+        assert f"trouble: {cause}" in run.text
+        assert "left in the queue: 1; cancel with scancel 1" in run.text
+        for layout in ("mpi", "node"):
+            for method in ("p2p", "shm"):
+                case = run.case(method, layout)
+                assert (case["verdict"], case["cause"]) == ("not measured", cause)
+        suite = ET.parse(run.folder / "junit.xml").getroot()
+        erring = [test.get("name") for test in suite if test.find("error") is not None]
+        assert sum(name.startswith("transpose %method") for name in erring) == 4
+        assert suite.get("failures") == "0"
+        assert int(suite.get("errors")) == len(erring) == len(suite)
+
+    def test_of_the_controller(self, slurm):
+        wrong = {"mpi/cnt40": "runs", "squeue": 99, "scontrol": 99}
+        run = slurm("squeue", wrong, selected=P2P)
+        assert run.code == 3, run.text
+        launch = run.case("")
+        assert launch["verdict"] == "not measured"
+        assert launch["cause"] == (
+            "INFRASTRUCTURE: scontrol: slurm_load_jobs error: Unable to contact slurm controller "
+            "(connect failure); left in the queue: 1; cancel with scancel 1"
+        )
+
+    def test_that_ends_is_survived(self, slurm):
+        run = slurm("slurm", {"sacct": 5}, selected=P2P)
+        assert run.code == 0, run.text
+
+
+OPEN_MPI = """[node7:14669] [[21939,0],0] ORTE_ERROR_LOG: Out of resource in file show_help.c at 507
+bx_check: 'energy' in 'eV': too many checks in one method
+--------------------------------------------------------------------------
+MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
+with errorcode 70.
+
+NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
+--------------------------------------------------------------------------
+"""
+OPEN_MPI_5 = """MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD
+  Proc: [[21939,1],3]
+  Errorcode: 5
+"""
+MPICH = (
+    "Abort(5) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 5) - "
+    "process 1\nsrun: error: node3: task 1: Exited with exit code 5\n"
+)
+
+
+class TestAbort:
+    @pytest.mark.parametrize(
+        ("words", "says"),
+        [
+            (
+                OPEN_MPI,
+                "MPI_ABORT: rank 1 aborted with code 70: "
+                "bx_check: 'energy' in 'eV': too many checks in one method",
+            ),
+            (OPEN_MPI_5, "MPI_ABORT: rank 3 aborted with code 5"),
+            (MPICH, "MPI_ABORT: rank 1 on node3 aborted with code 5"),
+            ("mpirun noticed that process rank 1 exited on signal 11", ""),
+        ],
+    )
+    def test_is_told_with_rank_and_node(self, tmp_path, words, says):
+        assert scheduler_faults.of_abort(words, tmp_path) == says
+
+    def test_host_is_in_the_result(self, tmp_path):
+        seats = [{"rank": rank, "host": f"node{rank}"} for rank in range(4)]
+        (tmp_path / "result.json").write_text(json.dumps({"layout": {"per_rank": seats}}))
+        told = scheduler_faults.of_abort(OPEN_MPI_5, tmp_path)
+        assert told == "MPI_ABORT: rank 3 on node3 aborted with code 5"
+
+    def test_with_the_code_of_a_wrong_answer(self, bisection, tmp_path):
+        (tmp_path / "words").write_text(OPEN_MPI.replace("70", "1"))
+        say = ("-S", f"TransposeLaunch.prerun_cmds=cat {tmp_path}/words >&2")
+        run = bisection(*say, faults={"mpi/cnt40": "exit-1-but-verified"})
+        assert run.code == 1
+        launch = run.case("")
+        assert launch["verdict"] == "FAIL"
+        assert launch["cause"].startswith("MPI_ABORT: rank 1 on ")
+
+
+def test_time_limit_without_a_scheduler(bisection):
+    hang = ("-S", "TransposeLaunch.prerun_cmds=sleep 60", "-S", "TransposeLaunch.time_limit=1s")
+    run = bisection(*hang)
+    assert run.code == 1, run.text
+    launch = run.case("")
+    assert launch["verdict"] == "FAIL"
+    assert launch["cause"] == "TIMEOUT: it ran to its time limit of 1 s"
+
+
+# ---- the words ----
+
+
+def job(state=None, cancelling=False):
+    return types.SimpleNamespace(
+        jobid="7",
+        state=state,
+        is_cancelling=cancelling,
+        time_limit=900,
+        submit_time=100.0,
+        completion_time=190.0,
+    )
+
+
+NOT_KNOWN = ({}, "scontrol: slurm_load_jobs error: Invalid job id specified")
+
+
+@pytest.mark.parametrize(
+    ("end", "record", "words", "ended", "says"),
+    [
+        (job("COMPLETED"), NOT_KNOWN, "", True, ""),
+        (job("COMPLETED"), NOT_KNOWN, "", False, ""),
+        (job("NODE_FAIL"), NOT_KNOWN, "", True, "NODE_FAIL: job 7 lost a node"),
+        (
+            job("COMPLETED"),
+            NOT_KNOWN,
+            "slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-21T09:09:32 DUE TO TIME "
+            "LIMIT ***",
+            False,
+            "TIMEOUT: job 7 ran to its time limit of 15 min",
+        ),
+        (
+            job("CANCELLED", cancelling=True),
+            NOT_KNOWN,
+            "",
+            False,
+            "BLOCKED: job 7 was not started in 90 s; no reason is known",
+        ),
+        (
+            job("COMPLETED"),
+            ({"JobState": "RUNNING"}, ""),
+            "",
+            False,
+            "INFRASTRUCTURE: the scheduler did not list job 7, which is RUNNING; left in the "
+            "queue: 7; cancel with scancel 7",
+        ),
+        (job("PREEMPTED"), NOT_KNOWN, "", False, "CANCELLED: job 7 was preempted, not by this run"),
+    ],
+)
+def test_of_job(monkeypatch, end, record, words, ended, says):
+    monkeypatch.setattr(scheduler_faults, "slurm_record", lambda jobid: record)
+    assert scheduler_faults.of_job(end, "squeue", words, ended) == says
+    assert scheduler_faults.of_job(end, "local", words, ended) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("sanity error: the job did not run to its end", ""),
+        (
+            "spawned process error: command 'cp a b' failed with exit code 1:\n--- stdout ---\n"
+            "--- stdout ---\n--- stderr ---\ncp: no\n--- stderr ---",
+            "",
+        ),
+        (
+            "spawned process error: command 'sbatch rfm_job.sh' failed with exit code 1:\n"
+            "--- stdout ---\n--- stdout ---\n--- stderr ---\nsbatch: error: Batch job submission "
+            "failed: Unable to contact slurm controller (connect failure)\n--- stderr ---",
+            "INFRASTRUCTURE: sbatch: Batch job submission failed: Unable to contact slurm "
+            "controller (connect failure)",
+        ),
+        (
+            "spawned process timeout: command 'sbatch rfm_job.sh' timed out after 60s:\n"
+            "--- stdout ---\n--- stdout ---\n--- stderr ---\n--- stderr ---",
+            "INFRASTRUCTURE: sbatch did not answer in time",
+        ),
+        (
+            "spawned process error: command 'qsub x' failed with exit code 1:\n--- stdout ---\n"
+            "--- stdout ---\n--- stderr ---\nqsub: Unknown queue\n--- stderr ---",
+            "BLOCKED: the scheduler refused the job: qsub: Unknown queue",
+        ),
+        (
+            "job error: [jobid=7] maximum pending time exceeded",
+            "BLOCKED: job 7 was not started in 90 s; no reason is known",
+        ),
+        (
+            "job scheduler error: could not retrieve the job id of the submitted job",
+            "INFRASTRUCTURE: could not retrieve the job id of the submitted job",
+        ),
+    ],
+)
+def test_of_reframe(text, says):
+    assert scheduler_faults.of_reframe(text, 90.0) == says
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(900, "15 min"), (86400, "1 d"), (7200, "2 h"), (90, "90 s"), (1.4, "1 s")],
+)
+def test_lasting(seconds, text):
+    assert scheduler_faults.lasting(seconds) == text
+
+
+def test_reframe_that_was_killed():
+    log = "[==========] Running 2 check(s)\n[==========] Started on Sat\n"
+    listing = (
+        "- transpose %method=p2p %launch.layout=mpi %launch.case=cnt40 /bb333c43 @a:b+system\n"
+    )
+    verdict = judge(None, log, lambda: listing)
+    assert verdict.exit_code == 3
+    (case,) = verdict.cases
+    assert (case.method, case.layout, case.case) == ("p2p", "mpi", "cnt40")
+    assert case.cause == "ReFrame ended without a report"

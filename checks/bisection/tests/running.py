@@ -1,0 +1,91 @@
+"""A real ReFrame run of the real checks, on the fake kernel of fake_kernel.py."""
+
+import dataclasses
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+RNG = 20261121
+
+HERE = Path(__file__).resolve().parent
+CHECKS = HERE.parents[1]
+SITES = CHECKS.parent / "site-configs"
+
+
+def load_site(name):
+    """site-configs/<name>.py as a module."""
+    spec = importlib.util.spec_from_file_location(f"site_{name}", SITES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def first_cores(count):
+    """A CPU of each of the first `count` cores, as taskset takes them; all if there are fewer."""
+    masks = load_site("common").this_machine()["topology"]["cores"][:count]
+    return ",".join(str((int(mask, 16) & -int(mask, 16)).bit_length() - 1) for mask in masks)
+
+
+# The same two cores everywhere, so that layouts are the same on every machine.
+TWO_CORES = first_cores(2)
+
+# One method at one layout: the smallest selection that builds, launches and judges. (-n matches the
+# displayed name without its spaces.)
+ONE = ("-n", "^transpose%method=p2p%launch.layout=mpi%launch.case=cnt40")
+
+
+@dataclasses.dataclass
+class Run:
+    """What one `bisection run` left behind."""
+
+    code: int
+    text: str
+    folder: Path
+
+    @property
+    def verdict(self):
+        return json.loads((self.folder / "verdict.json").read_text())
+
+    def case(self, method, layout="mpi", case="cnt40"):
+        wanted = {"method": method, "layout": layout, "case": case}
+        found = [c for c in self.verdict["cases"] if wanted.items() <= c.items()]
+        assert len(found) == 1, f"{len(found)} cases of {wanted}"
+        return found[0]
+
+    def metric(self, method, name):
+        return next(m for m in self.case(method)["metrics"] if m["name"] == name)
+
+
+def start(command, home, faults=None, references=None, cpus=TWO_CORES):
+    """Runs `command` where every generated file goes below `home`; (exit code, output)."""
+    env = {
+        **os.environ,
+        "BISECTION_HOME": str(home),
+        "FAKE_FAULTS": json.dumps(faults or {}),
+        "PYTHONPATH": str(CHECKS),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    env.pop("RFM_REFERENCE_PREFIX", None)
+    if references is not None:
+        env["RFM_REFERENCE_PREFIX"] = str(references)
+    done = subprocess.run(
+        ["taskset", "--cpu-list", cpus, *command],
+        env=env,
+        cwd=CHECKS.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=180,
+    )
+    return done.returncode, done.stdout
+
+
+def run_in(home, fake, *arguments, selected=ONE, tier="quick", **how):
+    """`bisection run` on the fake kernels: a Run."""
+    command = [sys.executable, "-m", "bisection", "run", "--tier", tier]
+    command += ["-S", f"Build.kernels={fake}", *selected, *arguments]
+    code, text = start(command, home, **how)
+    return Run(code, text, (home / "results" / "latest").resolve())

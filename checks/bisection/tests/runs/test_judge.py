@@ -1,0 +1,102 @@
+"""None"""
+
+import pytest
+
+from bisection.runs.judge import judge
+from bisection.runs.model import Metric
+from bisection.runs.reframe_log import troubles_in_log
+
+
+def entry(name="transpose %method=p2p", result="pass", **more):
+    perfvalues = {"here:all:time": [1e-3, 0, None, None, "s", "pass"]}
+    return {
+        "unique_name": name,
+        "display_name": name,
+        "hashcode": "0123abcd",
+        "system": "here",
+        "partition": "all",
+        "environ": "system",
+        "fixture": False,
+        "run_index": 0,
+        "result": result,
+        "fail_phase": None,
+        "fail_reason": None,
+        "dependencies_actual": [],
+        "perfvalues": perfvalues if result == "pass" else {},
+        **more,
+    }
+
+
+def report(*entries):
+    info = {"uuid": "u", "time_elapsed": 1.0}
+    return {"session_info": info, "runs": [{"testcases": list(entries)}]}
+
+
+def launch(result, **more):
+    return entry("Launch", result, fixture=True, kernel="transpose", **more)
+
+
+DEPENDS = {"dependencies_actual": [["Launch", "here:all", "system"]]}
+
+
+@pytest.mark.parametrize(
+    ("entries", "code"),
+    [
+        ([entry()], 0),
+        ([entry(result="xfail")], 0),
+        ([entry(), entry(result="fail", fail_phase="performance")], 1),
+        ([entry(), entry(result="fail", fail_phase="sanity")], 1),
+        ([entry(), entry(result="fail", fail_phase="setup")], 3),
+        ([entry(), entry(result="xpass")], 1),
+        ([entry(), entry(result="abort")], 3),
+        ([entry(), entry(result=None)], 3),
+        ([entry(), entry(result="skip")], 3),
+        ([entry(perfvalues={})], 3),
+        ([entry(), launch("skip", not_applicable="x"), entry(result="skip", **DEPENDS)], 0),
+        ([launch("skip", not_applicable="x"), entry(result="skip", **DEPENDS)], 3),
+        ([launch("fail", fail_phase="run"), entry(result="fail_deps", **DEPENDS)], 3),
+        ([launch("fail", fail_phase="sanity"), entry(result="fail_deps", **DEPENDS)], 1),
+        ([launch("pass", wrong=["shm"]), entry(**DEPENDS)], 1),
+        ([launch("pass")], 3),
+        ([], 3),
+    ],
+)
+def test_exit_code(entries, code):
+    assert judge(report(*entries)).exit_code == code
+
+
+@pytest.mark.parametrize(("share", "code"), [(0.0, 1), (0.2, 1), (0.6, 3)])
+def test_slow_is_not_judged_where_others_had_the_cores(share, code):
+    slow = {"here:all:ratio_serial": [2.0, 1.0, -0.5, 0.5, "ratio", "fail"]}
+    failed = entry(result="fail", fail_phase="performance", kernel="transpose")
+    failed["perfvalues"] = slow
+    verdict = judge(report(launch("pass", disturbed=share), failed))
+    assert verdict.exit_code == code
+    assert ("other processes" in verdict.bad[0].cause) == (code == 3)
+
+
+def test_wrong_is_wrong_whoever_had_the_cores():
+    failed = entry(result="fail", fail_phase="sanity", kernel="transpose")
+    assert judge(report(launch("pass", disturbed=0.9), failed)).exit_code == 1
+
+
+def test_troubles_in_log():
+    log = (
+        "WARNING: redefinition of system 'generic': already defined in '<builtin>'\n"
+        "WARNING: skipping test file 'checks/x.py': name error: y\n"
+        "WARNING: failed to store results in the database: disk I/O error\n"
+        "ERROR: run session stopped: keyboard interrupt\n"
+        "[==========] Finished on Fri\n"
+    )
+    assert troubles_in_log(log) == [
+        "test file does not load: 'checks/x.py': name error: y",
+        "failed to store results in the database: disk I/O error",
+        "run session stopped: keyboard interrupt",
+    ]
+    assert "not stored" in troubles_in_log("[==========] Finished on Fri\n")[0]
+
+
+def test_strain():
+    assert Metric("m", 1.0, "ratio", 0.5, 1.5, "pass").strain == 0
+    assert Metric("m", 1.5, "ratio", 0.5, 1.5, "pass").strain == 1
+    assert Metric("m", 1.0, "s", None, None, "pass").strain == 0

@@ -1,0 +1,26 @@
+"""The site `generic` with all checks, and a small house."""
+
+import dataclasses
+
+import pytest
+from houses import make_house
+
+from bisection.sites.site import load_site
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The site `generic` with all checks, as ReFrame loads them."""
+    return load_site("generic")
+
+
+@pytest.fixture(scope="module")
+def silent(site):
+    """The same, whose partition claims no references."""
+    quiet = [{**one, "extras": {**one["extras"], "references": []}} for one in site.partitions]
+    return dataclasses.replace(site, partitions=quiet)
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    return make_house(tmp_path, monkeypatch)

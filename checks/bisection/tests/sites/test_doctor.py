@@ -1,0 +1,212 @@
+"""`bisection doctor`: every class of defect is made once, and must be told with its place."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+from houses import CHECK, make_house, told
+from running import start
+
+from bisection import cli
+from bisection.sites import reference_file, rules
+from bisection.sites import site as sites
+from bisection.sites.site import load, load_site
+
+
+class TestHouse:
+    def test_real_one_has_no_defect_without_a_network(self, tmp_path):
+        command = [sys.executable, "-m", "bisection", "doctor"]
+        alone = ["unshare", "--map-root-user", "--net"]
+        if subprocess.run([*alone, "true"], capture_output=True).returncode == 0:
+            command = [*alone, *command]
+        code, text = start(command, tmp_path)  # within its limit of time
+        assert code == 0, text
+        assert text.splitlines()[-1].startswith("doctor: no defects (")
+
+    def test_small_one_has_none(self, house, capsys):
+        assert cli.main(["doctor"]) == 0
+        said = capsys.readouterr().out
+        assert said == (
+            "doctor: no defects (1 site file, 1 check file, 0 reference files, 1 test case)\n"
+        )
+
+    def test_defects_are_counted(self, house, capsys):
+        (house / "checks" / "tiny.py").write_text("import reframe\n\n1 / 0\n")
+        assert cli.main(["doctor", "--system", "generic"]) == 1
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].startswith("checks/tiny.py:3: does not load: ")
+        assert "division by zero" in lines[0]
+        assert lines[-1] == (
+            "doctor: 1 defect in 1 site file, 1 check file, 0 reference files, 0 test cases"
+        )
+
+    def test_unknown_system_is_usage(self, house, capsys):
+        assert cli.main(["doctor", "--system", "genric"]) == 2
+        assert "--system genric: unknown; site-configs/ has generic" in capsys.readouterr().err
+
+    def test_references_alone(self, house):
+        file = house / "reference" / "systems" / "other.yaml"
+        file.write_text("provenance: {date: 2026-11-21, sessions: [a], lock: none}\n")
+        assert reference_file.examine_references("generic") == []
+        assert told(reference_file.examine_references()) == (
+            "reference/systems/other.yaml:1: there is no site-configs/other.py: "
+            "site-configs/ has generic"
+        )
+
+
+# name -> (what is replaced in generic.py, by what, line by its text, what is told)
+SITE_DEFECTS = {
+    "syntax": ("systems=[", "systems=[)", "systems=[)", "does not load: closing parenthesis"),
+    "raises": ('__file__).stem', '__file__).stm', '__file__).stm', "AttributeError: "),
+    "exits": ("AS_ROOT =", "raise SystemExit(0)\nAS_ROOT =", "raise", "SystemExit: 0"),
+    "dies": ("AS_ROOT =", "os._exit(3)\nAS_ROOT =", "", "the process that tried ended with 3"),
+    "schema": ('"max_jobs": 1', '"max_job": 1', '"max_job": 1', "rejects systems/0/partitions/0: "),
+    "value": ('"max_jobs": 1', '"max_jobs": "1"', '"max_jobs": "1"', "'1' is not of type"),
+    "renamed": ("Path(__file__).stem", '"other"', "", "for the requested system: 'renamed'"),
+    "scheduler": ('"scheduler": "local"', '"scheduler": "slrum"', '"slrum"', "no such scheduler"),
+    "environs": ('["system", "spack"]', '["sytem"]', '"environs"', "ConfigError"),
+    "idle": ('["system", "spack"]', '["builtin"]', '"environs"', "no check can run in any of its"),
+    "coreless": ("common.this_machine()", '{"arch": "x"}', '"processor"', "its cores are unknown"),
+    "nodes": ('"nodes": 1', '"nodes": "1"', '"nodes": "1"', "extras.nodes is '1': a whole number"),
+    "claims": ('"references": []', '"references": ["rato"]', '["rato"]', "allowed are ratio, time"),
+    "file": ('"references": []', '"references": ["time"]', '["time"]', "there is no reference/sys"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def broken_sites(tmp_path_factory):
+    """name -> (the defects of a site file, its text): all loaded at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = make_house(tmp_path_factory.mktemp("sites"), patch) / "site-configs"
+        texts = {}
+        for name, (old, new, _, _) in SITE_DEFECTS.items():
+            text = (folder / "generic.py").read_text()
+            assert old in text
+            texts[name] = text.replace(old, new)
+            (folder / f"{name}.py").write_text(texts[name])
+        sites = load(list(texts))
+        return {
+            name: (site.defects + rules.site_defects(site), texts[name])
+            for name, site in sites.items()
+        }
+
+
+@pytest.mark.parametrize("name", SITE_DEFECTS)
+def test_site_defect(broken_sites, name):
+    _, _, marker, says = SITE_DEFECTS[name]
+    defects, text = broken_sites[name]
+    assert len(defects) == 1, told(defects)
+    line = text[: text.index(marker)].count("\n") + 1 if marker else 1
+    assert str(defects[0]).startswith(f"site-configs/{name}.py:{line}: ")
+    assert says in defects[0].text
+
+
+def test_site_that_hangs(house, monkeypatch):
+    monkeypatch.setattr(sites, "PATIENCE", 0.5)
+    file = house / "site-configs" / "generic.py"
+    file.write_text("import time\n\ntime.sleep(60)\n" + file.read_text())
+    found = load_site("generic").defects
+    assert told(found) == "site-configs/generic.py:1: does not load within 0.5 s"
+
+
+@pytest.mark.parametrize(
+    ("extras", "says"),
+    [
+        ({"nodes": 0}, "extras.nodes is 0: a whole number above 0 is allowed"),
+        ({"nodes": True}, "extras.nodes is True"),
+        ({"binding": "--bind-to core"}, "extras.binding is '--bind-to core': a list"),
+        ({"binding": ["-c {thread}"]}, "extras.binding has {thread} in '-c {thread}': allowed are"),
+        ({"binding": ["-c {}"]}, "extras.binding has {} in '-c {}'"),
+        ({"binding": ["-c {threads"]}, "extras.binding has '-c {threads': expected '}'"),
+        ({"binding": [4]}, "extras.binding has 4: "),
+        ({"reference": ["ratio"]}, "extras.reference is not known, and would not be read: is it"),
+    ],
+)
+def test_extras_defect(extras, says):
+    partition = {"extras": extras, "cores": 4, "detected": False}
+    found = [text for _, text in rules.partition_faults(partition)]
+    assert len(found) == 1
+    assert found[0].startswith(says)
+
+
+def test_good_extras():
+    extras = {"nodes": 2, "binding": ["-c {threads} -n {ranks} {{}}"], "queue": "normal"}
+    partition = {"extras": extras, "cores": None, "detected": True}
+    assert list(rules.partition_faults(partition)) == []
+
+
+CHECK_DEFECTS = {
+    "syntax": ("return True", "return (", 13, "does not load: "),
+    "raises": ('tags = {"quick"}', "tags = 1 / 0", 8, "does not load: "),
+    "init": ("@sanity_function", '@run_after("init")', 13, "test 'init' does not load: "),
+    "nowhere": ('["*"]', '["nowhere"]', 5, "no partition and environment of any site can run"),
+    "featureless": ('"+kernels"', '"+kernel"', 5, "valid_prog_environs ['+kernel']"),
+    "untagged": ('{"quick"}', '{"fast"}', 5, "no tier (quick, nightly, upgrade, interconnect)"),
+    "testless": ("@rfm.simple_test", "", 1, "ReFrame finds no test in it"),
+}
+
+
+@pytest.fixture(scope="module")
+def broken_checks(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        folder = make_house(tmp_path_factory.mktemp("checks"), patch) / "checks"
+        for name, (old, new, _, _) in CHECK_DEFECTS.items():
+            text = CHECK.replace("class tiny", f"class {name}").replace(old, new)
+            if name == "init":
+                text = text.replace("return True", "return self.nothing")
+            (folder / f"{name}.py").write_text(text)
+        site = load_site("generic")
+        return site.defects + rules.check_defects([site], everywhere=True)
+
+
+@pytest.mark.parametrize("name", CHECK_DEFECTS)
+def test_check_defect(broken_checks, name):
+    _, _, line, says = CHECK_DEFECTS[name]
+    found = [defect for defect in broken_checks if defect.path == f"checks/{name}.py"]
+    assert len(found) == 1, told(broken_checks)
+    assert found[0].line == line
+    assert says in found[0].text
+
+
+def test_good_check_among_bad_ones(broken_checks):
+    assert "tiny.py" not in told(broken_checks)
+
+
+def with_tests(site, name, **changes):
+    """The site, with every test of a check changed."""
+    tests = [{**one, **changes} if one["check"] == name else one for one in site.tests]
+    return dataclasses.replace(site, tests=tests)
+
+
+class TestChecks:
+    def test_real_ones_are_good(self, site):
+        assert rules.check_defects([site], everywhere=True) == []
+
+    def test_case_and_layout_without_a_tier(self, site):
+        wrong = [
+            {**one, "tags": []} if (one["case"], one["layout"]) == ("fe", "mpi") else one
+            for one in site.tests
+        ]
+        found = rules.check_defects([dataclasses.replace(site, tests=wrong)], everywhere=True)
+        assert [d.path for d in found] == ["checks/md.py"]
+        assert found[0].text.endswith("selects md fe mpi")
+
+    def test_value_that_can_run_nowhere(self, site):
+        wrong = [{**one, "places": 0} if one["method"] == "overlap" else one for one in site.tests]
+        found = rules.check_defects([dataclasses.replace(site, tests=wrong)], everywhere=True)
+        assert told(found).endswith("of any site can run method overlap of transpose")
+        assert rules.check_defects([dataclasses.replace(site, tests=wrong)], False) == []
+
+    def test_one_site_that_runs_it_is_enough(self, site):
+        nowhere = with_tests(site, "network", places=0)
+        assert rules.check_defects([nowhere, site], everywhere=True) == []
+
+    def test_names_that_do_not_exist(self, site):
+        check = {**site.checks["md"], "quick": ["sci"], "inapplicable": {"packd": ["mpi", "nod"]}}
+        wrong = dataclasses.replace(site, checks={**site.checks, "md": check})
+        found = told(rules.check_defects([wrong], everywhere=True))
+        assert "quick of md names case sci: there are sic, cu3au, fe, test10" in found
+        assert "inapplicable of md names method packd: there are packed" in found
+        assert "inapplicable of md names layout nod: there are mpi, node" in found
+        assert found.count("\n") == 2

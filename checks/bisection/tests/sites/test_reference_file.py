@@ -1,0 +1,193 @@
+"""Every defect of a reference file is made once, and must be told with its line."""
+
+import textwrap
+
+import pytest
+from houses import told
+from running import SITES
+
+from bisection.core import paths
+from bisection.sites import reference_file, reference_lookup
+from bisection.sites.site import Site
+
+TREE = """\
+provenance: {date: 2026-11-21, sessions: [a], lock: none}
+transpose:
+  $index: [$partition, geometry, case, method]
+  generic:default:
+    2x1:
+      cnt40:
+        alltoallv: {ratio_serial: [0.6, -0.5, 0.5]}
+        (p2p|shm): {ratio_serial: [0.7, -0.5, 0.5]}
+        .*: {ratio_alltoallv: [1.0, -0.5, 0.5], ratio_serial: [0.8, -0.5, 0.5]}
+      .*: &all
+        .*: {ratio_alltoallv: [1.0, -0.5, 0.5, ratio]}
+    .*:
+      .*: *all
+network:
+  $index: [$partition, method]
+  generic:.*:
+    .*: {ratio_alltoallv_8B: [1.0, -0.5, 0.5], time_8B: [1.0e-6, -0.5, 0.5, s]}
+"""
+
+
+# (what is replaced, by what, line by its text, what is told)
+REFERENCE_DEFECTS = [
+    ("provenance: {date", "x: &x {date", "x: &x", "there is no check x: there are md, md_layout"),
+    ("date: 2026-11-21, ", "", "provenance", "provenance does not tell date"),
+    ("[a]", "[]", "provenance", "provenance does not tell sessions"),
+    ("[a]", "a", "provenance", "sessions is 'a', not a list"),
+    (", lock: none", "", "provenance", "provenance does not tell lock"),
+    ("network:", "transpose:", "transpose:\n  $index: [$partition, m", "transpose is there twice"),
+    ("(p2p|shm)", "alltoallv", "alltoallv: {ratio_serial: [0.7", "there twice, first in line 7"),
+    ("ratio_serial: [0.8", "ratio_alltoallv: [0.8", "[0.8", "key ratio_alltoallv is there twice"),
+    ("network:", "on:", "on:", "key on is bool in YAML: quote it"),
+    ("(p2p|shm)", "No", "No:", "key No is bool in YAML: quote it"),
+    ("(p2p|shm)", "12", "12:", "key 12 is no text in YAML, and what it stands for is: quote it"),
+    ("network:", "netwrk:", "netwrk:", "there is no check netwrk"),
+    ("generic:.*", "generc:.*", "generc", "generc:.* is no partition of network: there are gener"),
+    ("  generic:default", "  default", "  default", "default is no partition of transpose"),
+    ("[$partition, method]", "[$partition, metod]", "metod", "$index of network has metod: the ch"),
+    ("[$partition, method]", "[$part, method]", "$part,", "$index of network has $part: ReFrame"),
+    ("method]\n  generic:.*", "$processor.cpus]\n  generic:.*", "$processor", "has no cpus"),
+    ("  $index: [$partition, method]\n", "", "network", "network has no $index"),
+    ("[$partition, method]", "$partition", "$partition\n", "network has no $index, a list"),
+    ("cnt40", "cnt41", "cnt41", "cnt41 is no case of transpose for partition generic:default, geo"),
+    ("alltoallv: {ratio_serial", "altoall: {ratio_serial", "altoall", "altoall is no method of t"),
+    ("(p2p|shm)", "(p2p", "(p2p:", "(p2p is no regular expression: missing )"),
+    ("(p2p|shm)", "shm|direct", "shm|direct", "also matches shm-padded, as ReFrame puts ^ and $"),
+    ("2x1", "1x1|1x2", "1x1|1x2", "1x1|1x2 also matches 1x10, 1x11 and"),
+    ("2x1", "two", "two:", "two is no geometry: those are [nodes x]ranks x threads"),
+    ("2x1", "2x1x1x1", "2x1x1x1", "2x1x1x1 is no geometry"),
+    ("2x1", "2", "2:", "key 2 is no text in YAML"),
+    ("2x1", "2y.*", "2y", "2y.* is no geometry"),
+    ("2x1", ".*x.*", ".*:\n      .*: *", ".* is never reached: .*x.* in line 5 comes first"),
+    ("(p2p|shm)", ".*", ".*: {ratio_alltoallv: [1.0, -0.5, 0.5], ", ".* is there twice"),
+    ("(p2p|shm)", ".+", ".*: {ratio_alltoallv: [1.0, -0.5, 0.5], ", ".* is never reached: "),
+    ("ratio_serial: [0.7", "ratio_sereal: [0.7", "sereal", "is no metric of transpose: such are r"),
+    ("time_8B", "time_9B", "time_9B", "time_9B is no metric of network"),
+    ("[1.0e-6", "[1.0e6", "[1.0e6", "time_8B: the reference '1.0e6' is text, not a number"),
+    ("[0.7, -0.5", "[0.7, off", "[0.7, off", "ratio_serial: off is bool in YAML, in place of a"),
+    ("[0.7, -0.5", "[0.7, [1]", "[0.7, [1]", "ratio_serial: a YAML seq, in place of a number"),
+    ("[0.7, -0.5", f"[1{'0' * 400}, -0.5", "[100", "ratio_serial: a YAML int, in place of a num"),
+    ("[0.7, -0.5", "[0.7, null", "[0.7", "ratio_serial: the lower bound is open"),
+    ("[0.7, -0.5", "[.nan, -0.5", ".nan", "ratio_serial: the reference nan is not a finite number"),
+    ("[0.7, -0.5", "[0, -0.5", "[0,", "ratio_serial: the reference 0 is not above zero"),
+    ("[0.7, -0.5, 0.5]", "[0.7, 0.5, -0.5]", "[0.7", "the lower bound 0.5 is not a fraction betw"),
+    ("[0.7, -0.5, 0.5]", "[0.7, -1.0, 1]", "[0.7", "the lower bound -1.0 is not a fraction betw"),
+    ("[0.7, -0.5, 0.5]", "[0.7, -0.5, -0.1]", "[0.7", "the upper bound -0.1 is below zero"),
+    ("[0.7, -0.5, 0.5]", "[0.7, -0.5]", "[0.7", "is not [value, lower, upper]"),
+    ("[0.7, -0.5, 0.5]", "0.7", "0.7", "ratio_serial: this is not [reference, lower bound, upper"),
+    ("[0.7, -0.5, 0.5]", "[$xfail, why]", "[$xfail", "ratio_serial: this is not [reference"),
+    ("0.5, ratio]", "0.5, s]", "0.5, s]", "the unit is s, but is measured in ratio, and ReFrame"),
+    ("0.5, s]", "0.5, ms]", "0.5, ms]", "time_8B: the unit is ms, but is measured in s"),
+    ("{ratio_serial: [0.7, -0.5, 0.5]}", "[1]", "[1]", "(p2p|shm) must be a mapping of metrics"),
+    ("      .*: *all\n", "      .*: 1\n", ".*: 1", "must be a mapping of method of metrics"),
+    ("{ratio_serial: [0.7, -0.5, 0.5]}", "{}", "{}", "there is no reference of transpose for part"),
+    ("      .*: *all\n", "      {}\n", "    .*:\n      {}", "there is nothing under transpose for"),
+]  # fmt: skip
+
+
+def examine(folder, text, site, recorded=None):
+    file = folder / "generic.yaml"
+    file.write_text(text)
+    return reference_file.reference_defects(file, site, recorded)
+
+
+class TestReferences:
+    def test_real_ones_are_good(self, site):
+        assert (
+            reference_file.reference_defects(
+                paths.ROOT / "reference" / "systems" / "generic.yaml", site
+            )
+            == []
+        )
+
+    def test_good_ones(self, tmp_path, silent):
+        assert examine(tmp_path, TREE, silent) == []
+
+    @pytest.mark.parametrize(("old", "new", "marker", "says"), REFERENCE_DEFECTS)
+    def test_defect(self, tmp_path, silent, old, new, marker, says):
+        assert old in TREE
+        text = TREE.replace(old, new, 1)
+        found = [str(defect) for defect in examine(tmp_path, text, silent)]
+        line = text[: text.index(marker)].count("\n") + 1
+        where = f"{tmp_path}/generic.yaml:{line}: "
+        assert [one for one in found if one.startswith(where) and says in one], found
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            ("", "is not a mapping of checks"),
+            ("- 1", "is not a mapping of checks"),
+            ("a: [", "is not YAML: "),
+            ("a: *b", "is not YAML: found undefined alias 'b'"),
+            ("? [1, 2]\n: 3", "is not YAML: found unhashable key"),
+            ("a: !x b", "is not YAML: could not determine a constructor"),
+            ("&a {network: *a}", "network has no $index"),
+            ("network: {$index: [[1]]}", "network has no $index"),
+            ("network: {$index: [{a: b}], 1: 2}", "network has no $index"),
+            ("network: {$index: [1]}", "network has no $index"),
+            ("network:", "network is not a mapping"),
+            ("a: \0", "is not YAML: unacceptable character"),
+        ],
+    )
+    def test_what_is_not_a_reference_file(self, tmp_path, silent, text, says):
+        assert says in told(examine(tmp_path, text, silent))
+
+    def test_what_is_not_text(self, tmp_path, silent):
+        file = tmp_path / "generic.yaml"
+        file.write_bytes(b"\xff\xfe\xff")
+        assert "cannot be read: " in told(reference_file.reference_defects(file, silent))
+
+    def test_without_a_site(self, tmp_path):
+        found = examine(tmp_path, TREE.replace("0.6", "0.6e1"), None)
+        assert "there is no site-configs/generic.py" in found[0].text
+        assert "the reference '0.6e1' is text" in found[1].text
+        assert len(found) == 2
+
+    def test_site_that_does_not_load(self, tmp_path):
+        broken = Site("generic", SITES / "generic.py")
+        assert examine(tmp_path, TREE, broken) == []
+
+    def test_recorded_metrics_exist(self, tmp_path, silent):
+        text = TREE.replace("ratio_serial: [0.7", "hops: [7")
+        assert "hops is no metric of transpose" in told(examine(tmp_path, text, silent))
+        assert examine(tmp_path, text, silent, {"transpose": {"hops": "hops"}}) == []
+
+    def test_known_failure_is_a_reference(self, tmp_path, silent):
+        text = TREE.replace("[0.7, -0.5, 0.5]", "[$xfail, why, [0.7, -0.5, 0.5]]")
+        assert examine(tmp_path, text, silent) == []
+        text = TREE.replace("[0.7, -0.5, 0.5]", "[$xfail, why, [0.7, -0.5, off]]")
+        assert "off is bool" in told(examine(tmp_path, text, silent))
+
+    def test_numbered_methods_follow_from_the_machine(self, tmp_path, silent):
+        npar = """
+            npar:
+              $index: [$partition, method]
+              generic:default:
+                npar-96: {ratio_best: [1.0, -0.1, 0.1]}
+                npar-.*: {ratio_best: [1.0, -0.1, 0.1]}
+            """
+        text = TREE + textwrap.dedent(npar)
+        assert examine(tmp_path, text, silent) == []
+        found = examine(tmp_path, text.replace("npar-96", "npar96"), silent)
+        assert "npar96 is no method of npar for partition generic:default" in told(found)
+        assert "there are npar-N, emulated" in told(found)
+
+    def test_claimed_kinds_are_there(self, tmp_path, site):
+        found = told(examine(tmp_path, TREE, site))
+        for check in ("md", "npar", "md_layout"):
+            assert f"it claims references, and {tmp_path}/generic.yaml has none of {check}" in found
+        assert "npar_best" not in found  # groups are of no kind
+        line = TREE[: TREE.index("network:")].count("\n") + 1
+        assert f"generic.yaml:{line}: generic:default claims references" in found
+        assert "none of network for ratio_alltoallv_16B, ratio_alltoallv_32B" in found
+
+    @pytest.mark.parametrize("value", ["1x1", "1x16", "2x1", "shm", "", "a\n", "1x2"])
+    def test_keys_are_chosen_as_by_reframe(self, value):
+        from reframe.core.pipeline import _KeyMatchingDict
+
+        keys = ["1x1|1x2", "2x1", ".x.*", "shm", "", "a"]
+        table = _KeyMatchingDict(lambda _: None, {key: key for key in keys})
+        assert reference_lookup.choose(keys, value) == table[value]

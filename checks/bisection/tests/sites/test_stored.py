@@ -1,0 +1,161 @@
+"""Locks, ReFrame's database and the store, damaged in every way."""
+
+import dataclasses
+import json
+import sqlite3
+
+import pytest
+from houses import told
+from running import SITES
+
+from bisection.core import paths
+from bisection.kernels.spack import externals, lock
+from bisection.sites import stored
+from bisection.sites.site import Site
+from bisection.store import sync
+
+
+@pytest.fixture
+def locked(tmp_path, monkeypatch):
+    """(a site that builds by Spack, the folder of its lock), where one has been made."""
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    file = externals.environment_file("debian12")
+    folder = tmp_path / "spack" / "environments" / "debian12"
+    folder.mkdir(parents=True)
+    text = lock.render(file, externals.survey_externals(file).installed)
+    (folder / "spack.yaml").write_text(text)
+    spec = {"name": "k", "version": "1", "arch": {"target": "x86_64"}, "dependencies": []}
+    content = {"roots": [{"hash": "h"}], "concrete_specs": {"h": spec}}
+    (folder / "spack.lock").write_text(json.dumps(content))
+    facts = lock.lock_facts(folder / "spack.lock")
+    lock.State(installation={"lock_hash": facts["lock_hash"]}).save(folder / "state.json")
+    environs = {"spack": {"features": ["spack"], "extras": {"spack_env": "auto"}}}
+    return Site("generic", SITES / "generic.py", environs=environs), folder
+
+
+class TestLocks:
+    def test_good_one(self, locked):
+        assert stored.lock_findings(locked[0]) == ([], [])
+
+    def test_made_from_an_older_file(self, locked):
+        site, folder = locked
+        text = (folder / "spack.yaml").read_text()
+        line = text[: text.index("fftw@")].count("\n") + 1
+        (folder / "spack.yaml").write_text(text.replace("fftw@", "fftw@1.", 1))
+        (found,), _ = stored.lock_findings(site)
+        assert str(found).startswith(f"spack-env/debian12/spack.yaml:{line}: ")
+        assert "spack.lock was made from" in found.text
+
+    def test_changed_by_hand(self, locked):
+        site, folder = locked
+        with (folder / "spack.lock").open("a") as file:
+            file.write("\n")
+        (found,), _ = stored.lock_findings(site)
+        assert "was changed since the kernels were built from it" in found.text
+
+    @pytest.mark.parametrize("text", ["", "[]", "{", '{"roots": []}'])
+    def test_no_lock_at_all(self, locked, text):
+        site, folder = locked
+        (folder / "spack.lock").write_text(text)
+        (found,), _ = stored.lock_findings(site)
+        assert "is no lock of Spack" in found.text
+
+    def test_missing_is_a_note(self, locked):
+        site, folder = locked
+        (folder / "spack.lock").unlink()
+        defects, notes = stored.lock_findings(site)
+        assert defects == []
+        assert notes[0].startswith("generic, environment spack: nothing is built yet for spack_env")
+
+    def test_nothing_where_spack_was_never_used(self, locked, monkeypatch, tmp_path):
+        monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "other"))
+        assert stored.lock_findings(locked[0]) == ([], [])
+
+    def test_unknown_environment(self, locked):
+        environs = {"spack": {"features": ["spack"], "extras": {"spack_env": "debian"}}}
+        (found,), _ = stored.lock_findings(dataclasses.replace(locked[0], environs=environs))
+        assert "spack_env is debian: allowed are debian12, generic, auto" in found.text
+
+
+ENTRY = {
+    "display_name": "network %method=alltoall",
+    "perfvalues": {"generic:default:time_8B": [1.0, 0, None, None, "s", "pass"]},
+}
+
+
+REPORT = json.dumps({"session_info": {}, "runs": [{"testcases": [ENTRY]}]})
+
+
+def database(path, *texts):
+    with sqlite3.connect(path) as base:
+        base.execute(
+            "CREATE TABLE sessions(uuid TEXT, session_start_unix REAL, session_end_unix REAL, "
+            "json_blob TEXT, report_file TEXT)"
+        )
+        base.execute(
+            "CREATE TABLE testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, "
+            "job_completion_time_unix REAL, session_uuid TEXT, uuid TEXT)"
+        )
+        rows = [(f"u{n}", n, n, text, "") for n, text in enumerate(texts)]
+        base.executemany("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", rows)
+    base.close()
+    return path
+
+
+class TestDatabase:
+    def test_good_one(self, tmp_path):
+        found = stored.read_database(database(tmp_path / "results.db", REPORT, REPORT))
+        assert found == ([], {"network": {"time_8B": "s"}})
+
+    def test_none(self, tmp_path):
+        assert stored.read_database(tmp_path / "results.db") == ([], {})
+
+    @pytest.mark.parametrize("text", ["{", "[]", "{}", None, '{"runs": [1]}'])
+    def test_session_that_does_not_parse(self, tmp_path, text):
+        (found,), _ = stored.read_database(database(tmp_path / "results.db", REPORT, text))
+        assert found.text.startswith("session u1 is not a report of ReFrame (")
+
+    @pytest.mark.parametrize("content", [b"garbage" * 100, b"SQLite format 3\0" + b"x" * 5000])
+    def test_not_sqlite(self, tmp_path, content):
+        path = tmp_path / "results.db"
+        path.write_bytes(content)
+        (found,), _ = stored.read_database(path)
+        assert found.text.startswith("SQLite cannot read it: ")
+
+    def test_damaged(self, tmp_path):
+        path = database(tmp_path / "results.db", *[REPORT * 100] * 20)
+        content = bytearray(path.read_bytes())
+        content[4096:12288] = b"\x55" * 8192
+        path.write_bytes(content)
+        found, _ = stored.read_database(path)
+        assert found
+        assert "is damaged" in found[0].text or "SQLite cannot read it" in found[0].text
+
+    def test_empty(self, tmp_path):
+        (tmp_path / "results.db").touch()
+        found, _ = stored.read_database(tmp_path / "results.db")
+        assert "has no table sessions" in told(found)
+
+    def test_other_columns(self, tmp_path):
+        path = database(tmp_path / "results.db")
+        with sqlite3.connect(path) as base:
+            base.execute("ALTER TABLE sessions RENAME COLUMN json_blob TO blob")
+        found, _ = stored.read_database(path)
+        assert "has no column json_blob in table sessions" in told(found)
+
+
+class TestStore:
+    def test_damaged_store_is_a_defect(self, tmp_path):
+        paths.store_db(tmp_path).write_bytes(b"this is no database" * 400)
+        (found,) = sync.store_defects(tmp_path)
+        assert (found.path, found.line) == (str(paths.store_db(tmp_path)), 1)
+        assert "`bisection import` makes it again" in found.text
+
+    def test_store_of_a_newer_version_is_a_defect(self, tmp_path):
+        with sqlite3.connect(paths.store_db(tmp_path)) as base:
+            base.execute("PRAGMA user_version = 99")
+        (found,) = sync.store_defects(tmp_path)
+        assert "version 99" in found.text
+
+    def test_no_store_is_no_defect(self, tmp_path):
+        assert sync.store_defects(tmp_path) == []

@@ -1,0 +1,95 @@
+"""Naming stored sessions."""
+
+import argparse
+
+import pytest
+from made_up import nights, session, store, times
+
+from bisection.commands.compare import compared as compare_options
+from bisection.store.selection import SelectionError, select
+
+
+@pytest.fixture
+def named(tmp_path):
+    made = store(
+        tmp_path / "store.db",
+        [(session(i, tags={"tier": "nightly", "phase": "before" if i < 3 else "after"}), [])
+         for i in range(6)],
+        [(session(9, tags={"tier": "quick"}), [])],
+    )  # fmt: skip
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("latest", [9]),
+        ("latest~1", [5]),
+        ("2026-06-02", [1]),
+        ("2026-06-02..2026-06-04", [1, 2, 3]),
+        ("2026-06-05..", [4, 5, 9]),
+        ("..2026-06-01", [0]),
+        ("..", [0, 1, 2, 3, 4, 5, 9]),
+        ("phase=before", [0, 1, 2]),
+        ("00000004", [4]),
+        ("latest~1,phase=before", [0, 1, 2, 5]),
+        ("00000004-made-up", [4]),
+    ],
+)
+def test_sessions_are_named(named, text, found):
+    assert [int(s.uuid[:8], 16) for s in select(text, named)] == found
+
+
+def test_earlier_is_of_the_same_kind(named):
+    other = select("latest~1", named)
+    assert [int(s.uuid[:8], 16) for s in select("earlier:2", named, other)] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("nonsense", "'nonsense' names no session: there are 7, of 2026-06-01 to 2026-06-10"),
+        ("2026-13-01", "'2026-13-01': no such day"),
+        ("latest~7", "'latest~7': there are 7"),
+        ("0000000", "begins 7 identifiers"),
+        ("earlier", "'earlier' is before the other side"),
+        ("phase=never", "names no session"),
+        ("phase=None", "names no session"),
+        ("a" * 5000, "names no session"),
+        ("..9999-12-31", "no such day"),
+    ],
+)
+def test_sessions_that_are_none(named, text, says):
+    with pytest.raises(SelectionError, match=says.replace("(", r"\(")):
+        select(text, named)
+
+
+def test_identifiers_and_tags_are_taken_as_they_are(tmp_path):
+    made = store(
+        tmp_path / "store.db",
+        [(session(0, session="1", tags={"branch": "mine/new"}), [])],
+        [(session(1, session="10"), [])],
+    )
+    assert [s.uuid for s in select("1", made)] == ["1"]
+    assert [s.uuid for s in select("branch=mine/new", made)] == ["1"]
+    with pytest.raises(SelectionError):
+        select("earlier:0", made, select("10", made))
+
+
+def test_a_session_on_two_sides_is_refused(rng, tmp_path):
+    made = store(tmp_path / "store.db", nights({"p2p": times(rng, count=4)}))
+    options = {"expected_ratio": None, "control": None, "name": None, "fail_on": ()}
+    for before, after, aa in (
+        ("latest", "latest", None),
+        ("latest~1", "latest", "latest"),
+        ("latest~1", "latest", "latest~1"),
+    ):
+        asked = argparse.Namespace(before=before, after=after, aa=aa, **options)
+        with pytest.raises(SelectionError, match="both have session"):
+            compare_options(made, asked)
+
+
+def test_empty_store(tmp_path):
+    with pytest.raises(SelectionError, match="the store is empty"):
+        select("latest", store(tmp_path / "store.db"))

@@ -1,0 +1,463 @@
+"""The store: what it is made from, what damages it, who writes at once."""
+
+import json
+import multiprocessing
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from made_up import case, nights, session, store
+from running import CHECKS
+
+from bisection.commands.import_ import act
+from bisection.core import paths
+from bisection.runs.command import TAG
+from bisection.store import database as databases
+from bisection.store import from_run, sample_file, sync
+from bisection.store.database import BrokenStore, Store, Unreadable
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A sample file of one session with two test cases."""
+    path = tmp_path / "samples.jsonl"
+    sample_file.write_samples(path, session(1), [case(metrics={"time": 1.5}), case("shm")])
+    return path
+
+
+def imported(home, *files, monkeypatch):
+    monkeypatch.setenv("BISECTION_HOME", str(home))
+    return act(type("Options", (), {"files": [str(file) for file in files]}))
+
+
+# ---- sample files ----
+
+
+def test_sample_file_is_what_the_store_gets(tmp_path, file):
+    made = store(tmp_path / "store.db", from_run.contents(file))
+    (found,) = made.sessions()
+    assert (found.uuid, found.facts) == ("00000001-made-up", {"MPI": "Open MPI 4.1.4"})
+    tests = [(test.method, test.geometry) for test in made.tests().values()]
+    assert tests == [("p2p", "2x1"), ("shm", "2x1")]
+    assert made.samples()["value"].tolist() == [1.5]
+    assert [o.verdict for o in made.outcomes([found])] == ["pass", "pass"]
+
+
+def test_other_tools_need_to_say_little(tmp_path):
+    path = tmp_path / "theirs.jsonl"
+    path.write_text(
+        '{"schema": "bisection-samples", "version": 1, "session": "a", "start": 5}\n'
+        '{"check": "hpl", "metrics": {"rate": [2.5e12, "flop/s", "higher"]}}\n'
+    )
+    made = store(tmp_path / "store.db", from_run.contents(path))
+    assert next(iter(made.metrics().values())) == ("rate", "flop/s", "higher")
+
+
+HEAD = '{"schema": "bisection-samples", "version": %s, "session": %s, "start": %s}'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no session in it"),
+        ('{"check": "x", "metrics": {}}', ":1: a test case before any session"),
+        ('{"schema": "bisection-samples", "version": 1, "sess', ":1: not JSON, or cut short"),
+        (
+            '{"schema": "bisection-samples", "version": 2, "session": "a", "start": 1}',
+            "version 2; ",
+        ),
+        ('{"schema": "bisection-samples", "version": 1, "session": 3, "start": 1}', "session is 3"),
+        ('{"schema": "bisection-samples", "version": 1, "session": "a"}', "start is null"),
+        ("[]", ":1: not an object"),
+        ("[" * 100_000, ":1: not JSON, or cut short"),
+        *(
+            (
+                f'{{"schema": "bisection-samples", "version": 1, "session": "a", {more}}}',
+                f":1: {more.rpartition(', ')[2][1:].split(chr(34))[0]} is",
+            )
+            for more in (
+                '"start": NaN',
+                '"start": Infinity',
+                '"start": 1e300',
+                '"start": 1, "tags": [1]',
+                '"start": 1, "facts": {"MPI": 4}',
+            )
+        ),
+    ],
+)
+def test_session_line_that_is_none(tmp_path, text, says):
+    path = tmp_path / "bad.jsonl"
+    path.write_text(text + "\n")
+    with pytest.raises(sample_file.StoreError, match=says):
+        from_run.contents(path)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "says"),
+    [
+        ('{"time": 3}', "metric time is not"),
+        ('{"time": ["3", "s", "lower"]}', '"3" is not a number'),
+        ('{"time": [3, "s", "smaller"]}', "'smaller' is not lower or higher"),
+        ("[]", r"metrics is \[\]"),
+        ('{"time": [3, "s"', "not JSON, or cut short"),
+    ],
+)
+def test_half_a_file_stores_nothing(tmp_path, file, metrics, says, monkeypatch, capsys):
+    with file.open("a") as more:
+        more.write(f'{{"check": "x", "metrics": {metrics}}}\n')
+    with pytest.raises(sample_file.StoreError, match=f"samples.jsonl:4: .*{says}"):
+        from_run.contents(file)
+    assert imported(tmp_path, file, monkeypatch=monkeypatch) == 2
+    assert "samples.jsonl:4: " in capsys.readouterr().err
+    assert Store(paths.store_db(tmp_path)).sessions() == []
+
+
+@pytest.mark.parametrize(
+    "field",
+    ['"run": "x"', '"run": -3', '"disturbed": "x"', '"hosts": "n1"', '"hosts": [1]',
+     '"pair": ["n1"]', '"verdict": [1]', '"cause": 7', '"control": "yes"'],
+)  # fmt: skip
+def test_a_field_of_another_kind_is_told(tmp_path, file, field):
+    with file.open("a") as more:
+        more.write(f'{{"check": "x", "metrics": {{}}, {field}}}\n')
+    name = field.split('"')[1]
+    with pytest.raises(sample_file.StoreError, match=f"samples.jsonl:4: {name} is"):
+        from_run.contents(file)
+
+
+def test_numbers_beyond_all_are_not_measured(tmp_path):
+    made = store(
+        tmp_path / "store.db", [(session(0), [case(metrics={"time": 10**400, "rate": 1e308})])]
+    )
+    values = made.samples()["value"]
+    assert sorted(values == values) == [False, True]
+
+
+def test_a_test_that_was_repeated_is_stored_each_time(tmp_path, file):
+    with file.open("a") as more:
+        for value in (2.5, 3.5):
+            line = {**case(metrics={"time": value}), "run": 0}
+            more.write(json.dumps(line) + "\n")
+    made = store(tmp_path / "store.db", from_run.contents(file))
+    rows = made.samples()
+    assert dict(zip(rows["run"].tolist(), rows["value"].tolist(), strict=True)) == {
+        0: 1.5,
+        1: 2.5,
+        2: 3.5,
+    }
+
+
+def test_a_session_that_comes_again_in_a_file_is_told(tmp_path, file):
+    file.write_text(file.read_text() * 2)
+    with pytest.raises(sample_file.StoreError, match=r"jsonl:4: session 00000001-made-up again"):
+        from_run.contents(file)
+
+
+def test_import_twice_is_import_once(tmp_path, file, monkeypatch, capsys):
+    assert imported(tmp_path, file, monkeypatch=monkeypatch) == 0
+    assert imported(tmp_path, file, monkeypatch=monkeypatch) == 0
+    told = capsys.readouterr().out
+    assert "1 sessions stored" in told
+    assert "0 sessions stored, 1 known" in told
+    assert len(Store(paths.store_db(tmp_path)).samples()) == 1
+
+
+def test_a_file_that_cannot_be_written_is_not_half_there(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(sample_file.StoreError, match="cannot write"):
+        sample_file.write_samples(tmp_path / "folder" / "no" / "x.jsonl", session(1), [])
+    with pytest.raises(ValueError, match="JSON compliant"):
+        sample_file.write_samples(tmp_path / "x.jsonl", session(1), [{"a": float("nan")}])
+    assert list(tmp_path.glob("*x.jsonl*")) == []
+    assert list(tmp_path.glob(".*")) == []
+
+
+# ---- ReFrame's record ----
+
+
+def report(uuid="11112222", value=1e-3, **more):
+    entry = {
+        "unique_name": "transpose_0", "display_name": "transpose %method=p2p", "hashcode": "1a2b",
+        "system": "lab", "partition": "cpu", "environ": "system", "run_index": 0, "fixture": False,
+        "result": "pass", "fail_phase": None, "fail_reason": None, "kernel": "transpose",
+        "case": "cnt40", "layout": "mpi", "geometry": "2x1", "method": "p2p", "hosts": ["n1"],
+        "perfvalues": {"lab:cpu:time": [value, 0, None, None, "s", "pass"]}, "higher": [], **more,
+    }  # fmt: skip
+    info = {"uuid": uuid, "time_start_unix": 1e9, "time_elapsed": 1.0, "tier": "nightly",
+            "phase": "before", "num_cases": 1, "hostname": "login"}  # fmt: skip
+    return {"session_info": info, "runs": [{"testcases": [entry]}]}
+
+
+def reframes_database(home, *reports):
+    path = paths.results_db(home)
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE sessions(uuid TEXT PRIMARY KEY, json_blob TEXT)")
+        for one in reports:
+            row = (one["session_info"]["uuid"], json.dumps(one))
+            database.execute("INSERT INTO sessions VALUES(?, ?)", row)
+    database.close()
+    return path
+
+
+def test_reframes_sessions_are_taken_over(tmp_path):
+    reframes_database(tmp_path, report(), report("3333", value=float("inf")))
+    with sync.opened(tmp_path) as made:
+        assert [s.tags for s in made.sessions()] == [{"tier": "nightly", "phase": "before"}] * 2
+        values = made.samples()["value"]
+        assert values[0] == 1e-3
+        assert values[1] != values[1]  # not finite: not measured
+    with sync.opened(tmp_path) as made:
+        assert made.count() == 2
+
+
+def test_controls_and_facts_of_a_launch(tmp_path):
+    launch = report(fixture=True, controls={"serial": 2e-4, "clock": 2.9}, perfvalues=None,
+                    facts={"MPI": "x"}, lock="aa", method="")  # fmt: skip
+    about, cases = from_run.of_report(launch)
+    assert about["facts"] == {"MPI": "x", "clock": "2.9 GHz", "lock": "aa", "nodes": "n1"}
+    assert {(c["method"], *c["metrics"]) for c in cases} == {("serial", "time"), ("clock", "clock")}
+    assert all(c["control"] for c in cases)
+
+
+def test_controls_of_a_launch_that_was_placed_wrongly_do_not_count():
+    launch = report(fixture=True, controls={"clock": 2.9}, perfvalues=None, method="",
+                    result="fail", fail_phase="sanity", fail_reason="INVALID")  # fmt: skip
+    assert from_run.of_report(launch)[1] == []
+
+
+@pytest.mark.parametrize("blob", ["{x", "[]", '{"session_info": {}, "runs": []}', "[" * 100_000])
+def test_reframes_session_that_is_damaged_is_named(tmp_path, blob, capsys):
+    path = reframes_database(tmp_path)
+    with sqlite3.connect(path) as database:
+        database.execute("INSERT INTO sessions VALUES('bad', ?)", (blob,))
+        row = ("later", json.dumps(report("later")))
+        database.execute("INSERT INTO sessions VALUES(?, ?)", row)
+    database.close()
+    with sync.opened(tmp_path) as made:
+        assert made.count() == 1
+    assert "session bad: not a report of ReFrame" in capsys.readouterr().err
+    with Store(paths.store_db(tmp_path)) as made, pytest.raises(Unreadable):
+        sync.synchronise(made, tmp_path)
+
+
+# ---- damage ----
+
+
+def test_a_spooled_file_that_is_damaged_keeps_no_other_from_the_store(tmp_path, capsys):
+    for name in ("a", "b", "c"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+    (tmp_path / "results" / "a" / sample_file.SPOOLED).write_bytes(b"\xff\xfe\n")
+    (tmp_path / "results" / "b" / sample_file.SPOOLED).mkdir()
+    sample_file.write_samples(
+        tmp_path / "results" / "c" / sample_file.SPOOLED, session(7), [case()]
+    )
+    with sync.opened(tmp_path) as made:
+        assert made.count() == 1
+    assert "a/samples.jsonl" in capsys.readouterr().err
+
+
+def die_while_writing(path):
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA cache_size = 1")  # so that changes reach the file before the end
+    database.execute("BEGIN IMMEDIATE")
+    for number in range(3000):
+        row = (f"half {number}", 1.0, "{}" * 100, "{}")
+        database.execute("INSERT INTO sessions(uuid, start, tags, facts) VALUES(?, ?, ?, ?)", row)
+    os.kill(os.getpid(), 9)
+
+
+def test_what_a_killed_writer_left_is_no_damage(tmp_path):
+    path = tmp_path / "store.db"
+    store(path, nights({"p2p": [1.0] * 50})).close()
+    worker = multiprocessing.get_context("spawn").Process(target=die_while_writing, args=(path,))
+    worker.start()
+    worker.join()
+    assert (tmp_path / "store.db-journal").exists()
+    assert sync.damage(path) == ""
+    with Store(path) as made:
+        assert made.count() == 50
+
+
+def test_a_store_that_another_writes_to_is_not_damaged(tmp_path, monkeypatch):
+    monkeypatch.setattr(databases, "TIMEOUT", 0.1)
+    path = tmp_path / "store.db"
+    store(path).close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    assert sync.damage(path) == ""
+    other.close()
+
+
+@pytest.mark.parametrize("name", ["50%20off", "a#b", "a?b"])
+def test_homes_have_any_name(tmp_path, name):
+    home = tmp_path / name
+    home.mkdir()
+    reframes_database(home, report())
+    with sync.opened(home) as made:
+        assert made.count() == 1
+    assert sync.damage(paths.store_db(home)) == ""
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_the_journal_of_a_damaged_store_goes_with_it(tmp_path):
+    path = tmp_path / "store.db"
+    path.write_bytes(b"garbage" * 100)
+    (tmp_path / "store.db-journal").write_bytes(b"left over")
+    aside = sync.set_aside(path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [aside.name, f"{aside.name}-journal"]
+
+
+def test_tags_that_are_damaged_in_the_store(tmp_path):
+    made = store(tmp_path / "store.db", nights({"p2p": [1.0]}))
+    made.connection.execute("UPDATE sessions SET tags = '{x'")
+    with pytest.raises(BrokenStore, match="tags or facts are damaged"):
+        made.sessions()
+
+
+def test_damaged_store_is_set_aside_and_made_again(tmp_path, monkeypatch, capsys):
+    reframes_database(tmp_path, report())
+    sync.opened(tmp_path).close()
+    path = paths.store_db(tmp_path)
+    whole = path.read_bytes()
+    for damaged in (b"garbage" * 100, whole[: len(whole) // 2], whole[:4096] + b"x" * 4096):
+        path.write_bytes(damaged)
+        assert sync.store_defects(tmp_path)
+        assert imported(tmp_path, monkeypatch=monkeypatch) == 3
+        told = capsys.readouterr().out
+        assert "store.db was damaged" in told
+        assert "1 sessions stored, 1 there" in told
+        assert sync.store_defects(tmp_path) == []
+        (aside,) = tmp_path.glob("store.db.broken-*")
+        assert aside.read_bytes() == damaged
+        aside.unlink()
+
+
+def test_a_damaged_store_is_one_line_for_every_command(tmp_path):
+    paths.store_db(tmp_path).write_bytes(b"this is no database" * 400)
+    for command in (["compare", "latest~1", "latest"], ["history"], ["report"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "bisection", *command],
+            env={**os.environ, "BISECTION_HOME": str(tmp_path), "PYTHONPATH": str(CHECKS)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert "file is not a database" in done.stderr
+
+
+def test_results_folders_fill_a_new_store(tmp_path, monkeypatch):
+    folder = tmp_path / "results" / "2026-11-21"
+    folder.mkdir(parents=True)
+    sample_file.write_samples(
+        folder / sample_file.SPOOLED, session(7), [case(metrics={"time": 1.0})]
+    )
+    assert imported(tmp_path, monkeypatch=monkeypatch) == 0
+    with sync.opened(tmp_path) as made:
+        assert [s.uuid for s in made.sessions()] == ["00000007-made-up"]
+
+
+def test_newer_store_is_left_alone(tmp_path):
+    made = store(tmp_path / "store.db")
+    made.connection.execute("PRAGMA user_version = 9")
+    made.close()
+    with pytest.raises(sample_file.StoreError, match="version 9, of a newer Bisection"):
+        Store(tmp_path / "store.db")
+
+
+def fill_a_full_disk(path):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+    try:
+        big = [case(f"m{i}", {"time": 1.0}) for i in range(3000)]
+        Store(path).add([(session(2), big)])
+    except sample_file.StoreError:
+        sys.exit(5)
+
+
+def test_full_disk_stores_all_of_a_session_or_nothing(tmp_path):
+    path = tmp_path / "store.db"
+    store(path, nights({"p2p": [1.0]})).close()
+    worker = multiprocessing.get_context("spawn").Process(target=fill_a_full_disk, args=(path,))
+    worker.start()
+    worker.join()
+    assert worker.exitcode == 5
+    assert sync.damage(path) == ""
+    with Store(path) as made:
+        assert made.count() == 1
+        assert len(made.samples()) == 1
+
+
+def add_many(path, first):
+    for number in range(first, first + 10):
+        cases = [case(f"m{i}", {"time": 1.0}) for i in range(50)]
+        with Store(path) as made:
+            made.add([(session(number), cases)])
+
+
+def test_nights_that_end_together_are_all_stored(tmp_path):
+    path = tmp_path / "store.db"
+    spawn = multiprocessing.get_context("spawn")
+    workers = [spawn.Process(target=add_many, args=(path, 100 * i)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    with Store(path) as made:
+        assert made.count() == 40
+        assert len(made.samples()) == 2000
+
+
+# ---- what a run keeps ----
+
+
+@pytest.mark.parametrize(
+    ("tag", "taken"),
+    [("phase=before", False), ("fw-version=2.1", False), ("timeslot=a", False), ("a=", False)]
+    + [(f"{name}=x", True) for name in ("tier", "system", "num_nodes", "user", "time_start")],
+)
+def test_tags_that_a_session_would_lose_are_refused(tag, taken):
+    assert (TAG.fullmatch(tag) is None) == taken
+
+
+def test_a_run_is_stored_beside_files_that_are_damaged(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+    (tmp_path / "results" / "a" / sample_file.SPOOLED).write_text('{"half')
+    (told,) = sync.keep(report(), tmp_path / "results" / "b", tmp_path)
+    assert "a/samples.jsonl:1: not JSON" in told
+    with Store(paths.store_db(tmp_path)) as made:
+        assert [session.uuid for session in made.sessions()] == ["11112222"]
+
+
+def test_a_run_whose_file_cannot_be_written_is_stored(tmp_path):
+    (told,) = sync.keep(report(), tmp_path / "no folder", tmp_path)
+    assert "cannot write" in told
+    with Store(paths.store_db(tmp_path)) as made:
+        assert made.count() == 1
+
+
+def test_a_run_with_an_odd_report_ends_with_its_verdict(tmp_path):
+    (told,) = sync.keep({"session_info": {}, "runs": []}, tmp_path, tmp_path)
+    assert "not stored" in told
+
+
+def test_a_damaged_database_that_cannot_be_moved_is_told(tmp_path, monkeypatch, capsys):
+    paths.store_db(tmp_path).write_bytes(b"garbage" * 100)
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sync.Path, "replace", refuse)
+    (told,) = sync.prepare(tmp_path)
+    assert "store.db aside: Permission denied" in told
+    assert imported(tmp_path, monkeypatch=monkeypatch) == 3
+    assert "store.db aside: Permission denied" in capsys.readouterr().err
