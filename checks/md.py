@@ -1,11 +1,11 @@
-"""Molecular dynamics: how many ranks a node and threads a rank, and what communication costs."""
+"""Molecular dynamics: ranks per node and threads per rank, and what communication costs."""
 
 import reframe as rfm
-from reframe.core.exceptions import SanityError
 
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
 from bisection.kernels import layouts, results
-from bisection.rfm.check import KernelCheck
-from bisection.rfm.launch import Launch, read
+from bisection.rfm import KernelCheck, Launch, fail
 
 CASES = ["sic", "cu3au", "fe", "test10", "test20", "test30"]
 SMALL = CASES[:3]
@@ -36,14 +36,14 @@ class md(KernelCheck):
 
     @run_after("init")
     def leave_out(self):
-        """What cannot be is no test."""
+        """Skips impossible combinations."""
         if self.method == "recompute" and self.case in NOT_KEPT:
             self.valid_systems = []
 
 
 @rfm.simple_test
 class md_layout(KernelCheck):
-    """What does a hybrid layout gain or lose against one rank a core, on the same cores?"""
+    """What does a hybrid layout gain or lose against one rank per core, on the same cores?"""
 
     pure = fixture(MdLaunch, scope="environment", variants={"layout": lambda name: name == "mpi"})
     launch = fixture(MdLaunch, scope="environment", variants={"layout": lambda name: name != "mpi"})
@@ -62,58 +62,54 @@ class md_layout(KernelCheck):
     @sanity_function
     def compared(self):
         if self.launch.shape == self.pure.shape:
-            self.not_applicable = f"layout {self.layout} is mpi here: {self.geometry}"
-            self.skip(self.not_applicable)
-        hybrid, pure = (read(launch, launch.stagedir) for launch in (self.launch, self.pure))
+            twin = {"layout": self.layout, "other": "mpi", "geometry": self.geometry}
+            self.leave_out(Reason.of(Code.LAYOUT_IS_TWIN, **twin))
+        hybrid, pure = self.launch.result, self.pure.result
         mine, theirs = (
             results.metrics(results.of_method(result, self.method)) for result in (hybrid, pure)
         )
         needed = ["time", "bytes", "bytes_per_rank", "messages", *LOOPS]
         missing = [name for name in needed if name not in mine or name not in theirs]
         if missing:
-            raise SanityError(f"metric missing from {self.method}: {', '.join(missing)}")
+            fail(self, Reason.of(Code.METRICS_MISSING, method=self.method, metrics=missing))
         ratio = mine["time"]["value"] / theirs["time"]["value"]
         ratios = {"ratio_mpi": ratio, "ratio_loops": ratio * loops(mine) / loops(theirs)}
         self.measured = {
             name: {"value": value, "unit": "ratio", "better": "lower"}
             for name, value in ratios.items()
         }
-        wrong = signs(hybrid, pure, mine, theirs)
-        if wrong:
-            raise SanityError("; ".join(wrong))
-        if ratio < 0.98:
-            cores = self.launch.shape.ranks * self.launch.shape.threads
-            self.remark = (
-                f"{self.layout} is {1 / ratio - 1:.0%} faster than one rank a core on {cores} cores"
-            )
+        if counts := contradictions(hybrid, pure, mine, theirs):
+            fail(self, Reason.of(Code.COUNTS_CONTRADICT, counts=counts))
+        if ratio < 1 - LIMITS.layout_gain:
+            gain = {"layout": self.layout, "gain": 1 / ratio - 1, "cores": self.launch.shape.cores}
+            self.remark = Reason.of(Code.LAYOUT_FASTER, **gain).dumps()
         return True
 
 
 def loops(metrics):
-    """The share of a time step that its loops over pairs take."""
+    """The fraction of a time step that its loops over pairs take."""
     return sum(metrics[name]["value"] for name in LOOPS)
 
 
-def signs(hybrid, pure, mine, theirs):
-    """What contradicts finding D05 of the 2010 study, by counts; empty if nothing.
+def contradictions(hybrid, pure, mine, theirs):
+    """What contradicts finding D05 of the 2010 study; empty if nothing.
 
-    Fewer ranks send less together, in fewer messages. Each sends more, where ranks have neighbours
-    in all three directions: a rank that is its own neighbour sends nothing that way.
+    Fewer ranks send less together, in fewer messages. Each rank sends more, where ranks have
+    neighbours in all three directions: a rank that is its own neighbour sends nothing that way.
+
+    Returns:
+        [[hybrid ranks, what they send per step, pure ranks, what they send, unit, per rank?]]
     """
-    wrong = []
-    for name, what in (("bytes", "bytes"), ("messages", "messages")):
-        if not mine[name]["value"] < theirs[name]["value"]:
-            wrong.append(
-                f"{hybrid['layout']['ranks']} ranks send {mine[name]['value']:.6g} {what} a step, "
-                f"{pure['layout']['ranks']} send {theirs[name]['value']:.6g}"
-            )
+    few, many = (result["layout"]["ranks"] for result in (hybrid, pure))
+    wrong = [
+        [few, mine[name]["value"], many, theirs[name]["value"], name, False]
+        for name in ("bytes", "messages")
+        if not mine[name]["value"] < theirs[name]["value"]
+    ]
     divided = all(
         result["details"][f"domains_{vector}"] > 1 for result in (hybrid, pure) for vector in "abc"
     )
-    each, other = (found["bytes_per_rank"]["value"] for found in (mine, theirs))
+    each, other = (metrics["bytes_per_rank"]["value"] for metrics in (mine, theirs))
     if divided and not each > other:
-        wrong.append(
-            f"each of {hybrid['layout']['ranks']} ranks sends {each:.6g} bytes a step, "
-            f"each of {pure['layout']['ranks']} {other:.6g}"
-        )
+        wrong.append([few, each, many, other, "bytes", True])
     return wrong

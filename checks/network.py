@@ -2,8 +2,7 @@
 
 import reframe as rfm
 
-from bisection.rfm.check import KernelCheck
-from bisection.rfm.launch import Launch
+from bisection.rfm import KernelCheck, Launch
 
 
 class SweepLaunch(Launch):

@@ -1,13 +1,11 @@
 """NPAR: every split of the ranks into band groups and every knob of the 2010 report, in turn."""
 
 import reframe as rfm
-from reframe.core.exceptions import SanityError
 from reframe.core.runtime import runtime
 
+from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
-from bisection.rfm import references
-from bisection.rfm.check import KernelCheck
-from bisection.rfm.launch import Launch, read
+from bisection.rfm import KernelCheck, Launch, fail, references
 
 # Ranks and bands are few, and so are the cases: a launch is done in seconds on a few cores.
 HYBRID = ["mini2"]  # NPAR is the number of ranks
@@ -58,7 +56,7 @@ class npar(NparCheck):
 
     @run_after("init")
     def choose_partitions(self):
-        """A number of groups that cannot be is no test."""
+        """Skips numbers of groups that do not divide the ranks."""
         if not self.method.startswith("npar-"):
             return
         number = int(self.method.removeprefix("npar-"))
@@ -86,10 +84,10 @@ class npar_best(NparCheck):
 
     @sanity_function
     def verified(self):
-        result = read(self.launch, self.launch.stagedir)
+        result = self.launch.result
         best = result.get("best", {}).get("npar")
         if best is None:
-            raise SanityError("no choice of NPAR was measured")
+            fail(self, Reason.of(Code.NO_BEST_NPAR))
         value = int(best.removeprefix("npar-"))
         self.measured = {"groups": {"value": value, "unit": "groups", "better": "higher"}}
         self.losses = {
@@ -101,11 +99,10 @@ class npar_best(NparCheck):
 
     @run_after("performance")
     def remark_on_change(self):
-        """The expected choice is the reference's value; its bounds say which others will do."""
+        """The reference's value is the expected choice; its bounds accept others."""
         expected = references.of(self).get("groups")
         best = int(self.measured["groups"]["value"])
-        if not expected or round(expected[0]) == best:
-            return
-        loss = self.losses.get(f"npar-{round(expected[0])}")
-        cost = f"; that is {loss - 1:.0%} slower" if loss else ""
-        self.remark = f"the best NPAR is {best}, it was {round(expected[0])}{cost}"
+        if expected and round(expected[0]) != best:
+            was = round(expected[0])
+            loss = self.losses.get(f"npar-{was}")
+            self.remark = Reason.of(Code.BEST_MOVED, best=best, was=was, loss=loss).dumps()

@@ -1,39 +1,74 @@
-"""The command line: bisection COMMAND, a module each."""
+"""The command line: `bisection COMMAND`, a module of bisection.commands each."""
 
 import argparse
+import importlib
 import sys
+from collections.abc import Sequence
 
-from bisection.commands import (
-    advise,
-    bench,
-    compare,
-    doctor,
-    history,
-    import_,
-    references,
-    report,
-    run,
-)
+from bisection.core.verdicts import BisectionError, Exit
 
-COMMANDS = (run, compare, history, report, import_, references, doctor, advise, bench)
+# Each module has `add_arguments(parser)` and `act(options)`, which gives the exit code. A module is
+# loaded when its command is chosen.
+COMMANDS = {
+    "run": ("run", "run a tier of checks and judge this machine"),
+    "verdict": ("verdict", "print the verdict of an earlier run"),
+    "compare": ("compare", "compare two groups of stored sessions"),
+    "history": ("history", "find the session since when a metric is worse"),
+    "report": ("report", "write a report: HTML, Markdown, JUnit, Prometheus"),
+    "import": ("import_", "store sample files and what runs could not store"),
+    "references": ("references", "make references from stored sessions, or check them"),
+    "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
+    "advise": ("advise", "recommend what users of a partition should set"),
+    "bench": ("bench", "measure the kernels beside other codes, and the store"),
+}
+CODES = """exit codes:
+  0  everything asked for was done, and nothing is wrong
+  1  something is wrong, slow, regressed or defective, or a file would change
+  2  usage: the command line or an input file cannot be used
+  3  not everything could be measured, or there is too little to judge by
+"""
 
 
-def parser():
-    """Each subcommand adds its own parser here and sets `act`, called with the parsed options."""
+def parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """The parser, with the arguments of the chosen command."""
     main = argparse.ArgumentParser(
-        prog="bisection", description="HPC acceptance and regression tests"
+        prog="bisection",
+        description="Acceptance and regression tests of HPC systems.",
+        epilog=CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in COMMANDS:
-        module.add_commands(commands)
+    for name, (module, text) in COMMANDS.items():
+        command = commands.add_parser(name, help=text, allow_abbrev=name != "run")
+        if name == chosen:
+            loaded = importlib.import_module(f"bisection.commands.{module}")
+            command.description = loaded.__doc__
+            command.formatter_class = argparse.RawDescriptionHelpFormatter
+            loaded.add_arguments(command)
+            command.set_defaults(act=loaded.act)
     return main
 
 
-def main(arguments=None):
-    """Runs one subcommand and returns its exit code; 2 is a usage error."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command.
+
+    Args:
+        arguments: the command line without the program; None for the process's own.
+
+    Returns:
+        The exit code.
+    """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    options, rest = parser().parse_known_args(arguments)
-    if rest and not getattr(options, "passes_on", False):
-        parser().error(f"unrecognized arguments: {' '.join(rest)}")
+    whole = parser(next(iter(arguments), None))
+    options, rest = whole.parse_known_args(arguments)
+    if rest and options.command != "run":
+        whole.error(f"unrecognized arguments: {' '.join(rest)}")
     options.rest = rest
-    return options.act(options)
+    try:
+        return options.act(options)
+    except BisectionError as error:
+        print(f"bisection {options.command}: error: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:  # `| head`
+        sys.stderr.close()
+        return Exit.OK

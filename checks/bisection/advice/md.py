@@ -1,18 +1,21 @@
-"""`bisection advise md`: how many ranks a node and threads a rank for molecular dynamics.
+"""How many ranks per node and threads per rank for molecular dynamics.
 
-One row a launch: its time beside the best on as many cores, and its communication as figures 4 to
+One row per launch: its time beside the best on as many cores, and its communication as figures 4 to
 11 of Chorley and Walker (2010) show it.
 """
 
 import os
 import socket
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bisection.advice import sources
 from bisection.core import paths
 from bisection.core.format import duration
 from bisection.kernels import results
 from bisection.kernels.local import build, launch
+from bisection.kernels.results import Result
 from bisection.report.tables import columns
 
 CASES = ("sic", "cu3au", "fe", "test10", "test20", "test30", "w")
@@ -31,7 +34,7 @@ PUBLISHED = ((10, "SiC"), (20, "Cu3Au"), (30, "Fe"))
 
 @dataclass
 class LayoutRun:
-    """One launch, in seconds, bytes and messages a time step."""
+    """One launch, in seconds, bytes and messages per time step."""
 
     case: str
     ranks: int
@@ -46,21 +49,21 @@ class LayoutRun:
     bytes_per_rank: float
     bytes: float
     messages: float
-    seconds: dict  # of SHARES, mean over ranks
+    seconds: dict[str, float]  # of SHARES, mean over ranks
 
     @property
-    def key(self):
+    def key(self) -> tuple[Any, ...]:
         return self.case, self.cores, self.hosts, self.threads, self.where
 
     @property
-    def cores(self):
+    def cores(self) -> int:
         return self.ranks * self.threads
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.ranks}x{self.threads}"
 
 
-def layout_run(result):
+def layout_run(result: Result) -> LayoutRun | None:
     """The LayoutRun of a result, of its packed method; None if that was not measured."""
     entries = results.of_method(result, "packed")
     if not entries[0]["applicable"] or results.failed_checks(entries[0]):
@@ -87,14 +90,14 @@ def layout_run(result):
     )
 
 
-def place(result):
+def place(result: Result) -> str:
     """Partition and environment of a launch; "here" where it was no check's."""
     labels = result["labels"]
     names = [labels[name] for name in ("partition", "environ") if labels.get(name)]
     return ", ".join(names) or "here"
 
 
-def measured(core_counts, cases, rounds):
+def measured(core_counts: Sequence[int], cases: Sequence[str], rounds: int) -> list[LayoutRun]:
     """Every split of so many cores into ranks and threads, run here."""
     folder = paths.home() / "cache" / "advise"
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,9 +114,9 @@ def measured(core_counts, cases, rounds):
     return [run for run in found if run]
 
 
-def table(runs):
+def table(runs: Sequence[LayoutRun]) -> Iterator[str]:
     """The advice as lines of text."""
-    yield "Molecular dynamics: ranks x threads on the same cores, a time step (medians, quartiles)"
+    yield "Molecular dynamics: ranks x threads on equal cores, per time step (medians, quartiles)"
     yield ""
     heads = ["case", "cores", "layout", "time", "", "Matom-steps/s", "over the best"]
     rows = [[*heads, "measured on"]]
@@ -136,24 +139,24 @@ def table(runs):
     yield from published()
 
 
-def alike(runs, run):
+def alike(runs: Sequence[LayoutRun], run: LayoutRun) -> list[LayoutRun]:
     """Those of the same case on as many cores of the same place."""
 
-    def kind(one):
+    def kind(one: LayoutRun) -> tuple[Any, ...]:
         return one.case, one.cores, one.hosts, one.where
 
     return [other for other in runs if kind(other) == kind(run)]
 
 
-def fastest(runs):
+def fastest(runs: Sequence[LayoutRun]) -> LayoutRun:
     return min(runs, key=lambda run: run.time)
 
 
-def profile(runs):
+def profile(runs: Sequence[LayoutRun]) -> Iterator[str]:
     """What figures 4 to 11 of the paper show, in their order."""
     yield "What a time step sends and where its time goes (figures 4 to 11 of the paper)"
     yield ""
-    heads = ["case", "layout", "B a rank", "B in all", "messages", "communication", "share"]
+    heads = ["case", "layout", "B per rank", "B in all", "messages", "communication", "share"]
     rows = [[*heads, "barrier", "collective", "point-to-point", "two-body", "metal_ld", "Tersoff"]]
     rows[0].append("fork/join")
     for run in runs:
@@ -167,11 +170,11 @@ def profile(runs):
     yield from ("  " + line for line in columns(rows))
 
 
-def seconds(run, name):
+def seconds(run: LayoutRun, name: str) -> str:
     return duration(run.seconds[name]) if run.seconds[name] > 0 else "-"
 
 
-def crossovers(runs):
+def crossovers(runs: Sequence[LayoutRun]) -> Iterator[str]:
     """Of each case, the layout to take at each number of cores, and where hybrids begin to win."""
     places = {run.where for run in runs}
     for case, where in dict.fromkeys((run.case, run.where) for run in runs):
@@ -183,30 +186,35 @@ def crossovers(runs):
                 times.setdefault(run.cores, {})[layout] = run.time
         compared = {cores: by for cores, by in times.items() if len(by) > 1 and "mpi" in by}
         if not compared:
-            yield f"{name}: no two layouts on as many cores, one of them with a rank a core"
+            yield f"{name}: no two layouts on as many cores, one of them with one rank per core"
             continue
         best = ", ".join(f"{sources.best(compared[n])} on {n}" for n in sorted(compared))
         start = sources.crossover(compared)
-        begin = f"hybrid from {start} cores on" if start else "one rank a core throughout"
+        begin = f"hybrid from {start} cores on" if start else "one rank per core throughout"
         yield f"{name}: best {best}; {begin}"
 
 
-def one_host(hosts, what, over):
-    """What must be said of times that were taken on a single host, or on too few cores."""
+def one_host(hosts: Sequence[int], noun: str, over: Sequence[int]) -> Iterator[str]:
+    """Warnings on times that were taken on a single host, or on too few cores.
+
+    Args:
+        hosts: of each launch.
+        noun: what there were too many of.
+        over: how many, where they were more than cores.
+    """
     if 1 in hosts:
         which = "All ranks" if set(hosts) == {1} else "The ranks of some launches"
         yield (
-            f"{which} ran on one host: this says nothing about a network, and one host is not a "
-            "cluster. Take no advice for one from it."
+            f"{which} ran on one host: no network was measured. This is not valid for a cluster."
         )
     if over:
         yield (
-            f"{', '.join(map(str, over))} {what} shared {len(os.sched_getaffinity(0))} cores: "
-            "such times show that all works, not which choice is best."
+            f"{', '.join(map(str, over))} {noun} shared {len(os.sched_getaffinity(0))} cores: "
+            "these times show that everything works, not which choice is best."
         )
 
 
-def published():
+def published() -> Iterator[str]:
     """Table 1 of the paper, beside which a machine's own is read (findings D01 to D04)."""
     yield "Published (2010): the best layout by cores, and from which on a hybrid is"
     rows = []

@@ -5,13 +5,16 @@ import os
 import re
 import socket
 import statistics
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bisection.advice import md, sources
-from bisection.advice.sources import bootstrap
+from bisection.advice.sources import Estimate, bootstrap
 from bisection.core import paths
 from bisection.kernels import results
 from bisection.kernels.local import build, launch
+from bisection.kernels.results import Result
 from bisection.report.tables import columns
 
 CASES = (
@@ -38,32 +41,38 @@ class Sweep:
     hosts: int
     cores: int | None  # of a host, as far as it says
     where: str  # partition and environment
-    times: dict  # NPAR -> seconds of a step, one a round
+    times: dict[int, list[float]]  # NPAR -> seconds of a step, one per round
 
     @property
-    def key(self):
+    def key(self) -> tuple[Any, ...]:
         return self.case, self.ranks * self.threads, self.hosts, self.threads, self.where
 
     @property
-    def best(self):
+    def best(self) -> int:
         return min(self.times, key=lambda npar: statistics.median(self.times[npar]))
 
-    def over_best(self, npar):
-        """Time over that of the best, an Estimate by resampling rounds."""
+    def over_best(self, npar: int) -> Estimate:
+        """Time over that of the best choice, by resampling rounds."""
         pairs = list(zip(self.times[npar], self.times[self.best], strict=True))
         return bootstrap([mine / best for mine, best in pairs])
 
-    def ties(self):
-        """Choices that cannot be told from the best."""
+    def ties(self) -> list[int]:
+        """Choices that are statistically tied with the best."""
         return [n for n in self.times if n != self.best and self.over_best(n).low <= 1]
 
-    def spread(self):
+    def spread(self) -> float:
         medians = [statistics.median(seconds) for seconds in self.times.values()]
         return max(medians) / min(medians)
 
 
-def measured(ranks, cases, rounds):
-    """Runs the kernel here, oversubscribed where ranks are more than cores."""
+def measured(ranks: Sequence[int], cases: Sequence[str], rounds: int) -> list[Sweep]:
+    """Runs the kernel here, oversubscribed where there are more ranks than cores.
+
+    Args:
+        ranks: MPI ranks of each launch.
+        cases: cases to run.
+        rounds: how often each choice is timed.
+    """
     folder = paths.home() / "cache" / "advise"
     folder.mkdir(parents=True, exist_ok=True)
     executable = build("npar")
@@ -75,10 +84,10 @@ def measured(ranks, cases, rounds):
             arguments += ["--block", "1", "--warmup", "0"]
             result = launch(executable, count, arguments, folder / f"npar-{case}-{count}.json")
             sweeps.append(sweep(result))
-    return [found for found in sweeps if found]
+    return [part for part in sweeps if part]
 
 
-def sweep(result):
+def sweep(result: Result) -> Sweep | None:
     """The Sweep of a result; None with fewer than two choices measured."""
     times = {}
     for entry in result["results"]:
@@ -109,7 +118,7 @@ def sweep(result):
     )
 
 
-def nearest(choices, wanted):
+def nearest(choices: Iterable[int], wanted: float) -> int:
     """The choice whose ratio to `wanted` is nearest to one."""
     return min(choices, key=lambda n: (abs(math.log(n / wanted)), n))
 
@@ -121,7 +130,7 @@ RULES = (
 )
 
 
-def table(sweeps):
+def table(sweeps: Sequence[Sweep]) -> Iterator[str]:
     """The advice as lines of text."""
     yield "Best NPAR, and what rules of thumb lose against it (medians over rounds, 90% intervals)"
     yield ""
@@ -143,12 +152,12 @@ def table(sweeps):
     yield from published()
 
 
-def warnings(sweeps):
+def warnings(sweeps: Sequence[Sweep]) -> Iterator[str]:
     over = [found.ranks for found in sweeps if found.cores and found.ranks > found.cores]
     return md.one_host([found.hosts for found in sweeps], "ranks", over)
 
 
-def published():
+def published() -> Iterator[str]:
     """The curves of 2010 beside which a machine's own are read (findings V07, V08, V11)."""
     yield "Published (Cray XT4, 2010): cores, best NPAR, loss of the rule named, worst / best"
     rows = []

@@ -1,132 +1,151 @@
 """Two groups of sessions compared."""
 
-import shlex
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
 
-from bisection.analysis.controls import (
-    count_failures,
-    look_below,
-    moves_by_itself,
-    own_noise,
-    size_of_change,
-    withhold,
-)
+from bisection.analysis import controls, nodes
+from bisection.analysis.controls import CHANGED, Context
 from bisection.analysis.judging import judge_rows
-from bisection.analysis.model import Comparison, changes
-from bisection.analysis.nodes import suspects
-from bisection.analysis.observations import Measured, rows_of
-from bisection.analysis.statistics import (
-    CONFIDENCE,
-    FALSE_DISCOVERIES,
-    FEWEST,
-    MARGIN,
-    NOISE_MARGIN,
-)
+from bisection.analysis.model import Comparison, Row, changes
+from bisection.analysis.observations import Observations, rows_of
 from bisection.analysis.upgrade import set_against
-from bisection.analysis.wording import advice, change, sentence
-from bisection.core.verdicts import (
-    BELOW,
-    IMPROVED,
-    INCONCLUSIVE,
-    MISSING,
-    NOT_MEASURED,
-    REGRESSED,
-    UNCHANGED,
-    VERDICTS,
-)
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import COMPARED, Against, Exit, Scope, Verdict
+from bisection.runs.command import rerun
+from bisection.runs.model import Request
+from bisection.store.database import Session, Store
 
+# What --fail-on may name -> the exit code.
 SUSPECTS = "suspect"
-EXIT = {**dict.fromkeys((*VERDICTS, SUSPECTS), 3), REGRESSED: 1, BELOW: 1}
-FAIL_ON = (REGRESSED, MISSING, NOT_MEASURED)
+EXITS = {
+    **dict.fromkeys((*COMPARED, SUSPECTS), Exit.NOT_MEASURED),
+    Verdict.REGRESSED: Exit.FAILED,
+    Against.BELOW: Exit.FAILED,
+}
+FAIL_ON = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED)
 
 
-def compare(store, before, after, expected=None, aa=(), control=None, name=None, fail_on=FAIL_ON):
-    """The Comparison of two lists of stored sessions."""
-    measured = [Measured(store, side) for side in (before, after)]
-    rows, samples = rows_of(*measured, name)
+def compare(
+    store: Store,
+    before: Sequence[Session],
+    after: Sequence[Session],
+    expected: float | None = None,
+    aa: Sequence[Session] = (),
+    control: re.Pattern[str] | None = None,
+    name: re.Pattern[str] | None = None,
+    fail_on: Collection[str] = FAIL_ON,
+) -> Comparison:
+    """Compares two groups of stored sessions.
+
+    Args:
+        store: where they are stored.
+        before, after: the groups, oldest first.
+        expected: the ratio of performance that an upgrade should give; times are then set against
+            it, and no drift of the cores takes a verdict back.
+        aa: sessions of the same state of the machine as `before`.
+        control: a pattern of further metrics that measure the cores alone.
+        name: a pattern; only tests in which it is found.
+        fail_on: keys of EXITS.
+    """
+    sides = [Observations(store, side) for side in (before, after)]
+    rows, samples = rows_of(*sides, name)
     for row in rows:
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
     judge_rows(rows, samples)
-    noisy, words = own_noise(store, before, aa, name)
+    context = Context(*controls.aa_noise(store, before, aa, name))
+    if expected is None:
+        context.moved, context.watched = controls.controls_moved(rows, control)
+    context.times = {row.key: row for row in rows if row.absolute and row.low is not None}
     for row in rows:
-        changed = row.key in noisy and row.verdict in (REGRESSED, IMPROVED)
-        if changed and moves_by_itself(row, noisy[row.key]):
-            row.why = f"{change(row)}, but it moves by itself: {words}"
-            row.verdict = INCONCLUSIVE
-    drift = withhold(rows, control) if expected is None else ""
-    if not drift:
-        look_below(rows)
-    count_failures(rows, measured[1])
+        controls.apply_doubts(row, context)
+        controls.lost_jobs(row, sides[1])
     if expected is not None:
         set_against(rows, expected)
     rows.sort(key=_order)
-    unsafe = [drift] if drift else []
-    if len(noisy) > FALSE_DISCOVERIES * len(rows):
-        unsafe.append(f"{words}: {len(noisy)} metrics differ, though nothing was changed")
     result = Comparison(
-        before=[_about(session) for session in before],
-        after=[_about(session) for session in after],
+        before=[_facts(session) for session in before],
+        after=[_facts(session) for session in after],
         rows=rows,
-        again=[_about(session) for session in aa],
-        unsafe="; ".join(unsafe),
+        aa=[_facts(session) for session in aa],
+        unsafe=_unsafe(rows, context),
         changes=changes(before, after),
-        suspects=suspects(store, after, rows),
+        suspects=nodes.suspects(store, after, rows),
         expected=expected,
-        settings={
-            "confidence": CONFIDENCE,
-            "margin": MARGIN,
-            "noise margin": NOISE_MARGIN,
-            "false discoveries": FALSE_DISCOVERIES,
-            "fewest samples": FEWEST,
-        },
     )
-    result.rerun = rerun(result)
-    result.advice = advice(result, words)
-    if noisy:
-        result.advice.append(
-            f"{len(noisy)} metrics moved by themselves, and are not judged: {words}"
-        )
-    result.sentence = sentence(result)
-    failing = [EXIT[v] for v in fail_on if result.count(v)]
-    if BELOW in fail_on and any(row.against == BELOW for row in rows):
-        failing.append(EXIT[BELOW])
-    if SUSPECTS in fail_on and any(row.suspect for row in rows):
-        failing.append(EXIT[SUSPECTS])
-    judged = any(row.verdict in (REGRESSED, IMPROVED, UNCHANGED) for row in rows)
-    if fail_on and (result.unsafe or not judged):
-        failing.append(EXIT[NOT_MEASURED])
-    result.exit_code = min(failing, default=0)
+    result.rerun = _rerun(result)
+    result.advice = _advice(result, context)
+    result.exit_code = _exit_code(result, fail_on)
     return result
 
 
-def _order(row):
-    size = -size_of_change(row) if row.ratio else 0
-    return (VERDICTS.index(row.verdict), not row.suspect, size, row.test, row.metric)
+def _order(row: Row) -> tuple[Any, ...]:
+    size = -controls.size(row) if row.ratio else 0
+    return (COMPARED.index(row.verdict), not row.suspect, size, row.test, row.metric)
 
 
-def rerun(result):
+def _facts(session: Session) -> dict[str, Any]:
+    return {"uuid": session.uuid, "start": session.start, "tags": session.tags}
+
+
+def _unsafe(rows: Sequence[Row], context: Context) -> list[Reason]:
+    """Why the verdicts cannot be trusted."""
+    drifts = [
+        Reason.of(Code.CORES_DRIFTED, place=place, control=control.change)
+        for place, control in context.drifted.items()
+    ]
+    moving = len(context.noise)
+    if moving > LIMITS.false_discoveries * len(rows):
+        drifts.append(Reason.of(Code.AA_DIFFERS, by=context.by, metrics=moving))
+    return drifts
+
+
+def _rerun(result: Comparison) -> str:
     """The command that measures again what got worse or was not measured; "" if nothing was."""
     bad = [row for row in result.rows if row.verdict in FAIL_ON or row.suspect]
     bad = [row for row in bad if row.system and not row.control]  # what was run here
     if not bad:
         return ""
-    here = [row for row in bad if (row.system, row.environ) == (bad[0].system, bad[0].environ)]
-    names = list(dict.fromkeys(map(_pattern, here)))
-    if len(names) > 4:
-        names = [f"^({'|'.join(dict.fromkeys(row.check for row in here))})"]
-    tags = result.after[-1]["tags"]
-    words = ["bisection", "run", "--tier", tags.get("tier", "nightly")]
-    words += ["--system", bad[0].system] if bad[0].system != "generic" else []
-    words += ["-p", bad[0].environ] if bad[0].environ != "system" else []
-    words += [word for name in names for word in ("-n", name)]
-    return shlex.join([*words, f"--reruns={FEWEST - 1}"])
+    system, environ = bad[0].system, bad[0].environ
+    here = [row for row in bad if (row.system, row.environ) == (system, environ)]
+    tier = result.after[-1]["tags"].get("tier", "nightly")
+    return rerun(here, Request(tier, system, environ), reruns=LIMITS.fewest - 1)
 
 
-def _pattern(row):
-    """What selects the row's test, and the others of its launch, for ReFrame."""
-    layout = f"layout={row.layout}" if row.layout else ""
-    case = f"launch.case={row.case}$" if row.case else ""
-    return f"^{row.check}" + "".join(f"%.*{part}" for part in (layout, case) if part)
+def _advice(result: Comparison, context: Context) -> list[Reason]:
+    """What the verdicts lack."""
+    sides = {"before": len(result.before), "after": len(result.after)}
+    found = []
+    if any(row.scope == Scope.SESSIONS for row in result.rows):
+        found.append(Reason.of(Code.SESSIONS_ONLY, needed=LIMITS.fewest))
+    elif min(sides.values()) < LIMITS.fewest:
+        found.append(Reason.of(Code.NO_MACHINE_VERDICT, **sides, needed=LIMITS.fewest))
+    if min(s["start"] for s in result.before) > max(s["start"] for s in result.after):
+        found.append(Reason.of(Code.SIDES_SWAPPED))
+    if not context.by:
+        found.append(Reason.of(Code.NO_AA))
+    if not any(row.control and row.ratio for row in result.rows):
+        found.append(Reason.of(Code.NO_CONTROL))
+    tiers = [
+        sorted({str(s["tags"].get("tier")) for s in side}) for side in (result.before, result.after)
+    ]
+    if tiers[0] != tiers[1]:
+        found.append(Reason.of(Code.TIERS_DIFFER, before=tiers[0], after=tiers[1]))
+    if suspect := sum(row.suspect for row in result.rows):
+        found.append(Reason.of(Code.REPEAT_SUSPECTS, metrics=suspect))
+    if context.noise:
+        found.append(Reason.of(Code.AA_LEFT_OUT, by=context.by, metrics=len(context.noise)))
+    return found
 
 
-def _about(session):
-    return {"uuid": session.uuid, "start": session.start, "tags": session.tags}
+def _exit_code(result: Comparison, fail_on: Collection[str]) -> Exit:
+    failing = [EXITS[name] for name in fail_on if result.count(name)]
+    if Against.BELOW in fail_on and any(row.against == Against.BELOW for row in result.rows):
+        failing.append(EXITS[Against.BELOW])
+    if SUSPECTS in fail_on and any(row.suspect for row in result.rows):
+        failing.append(EXITS[SUSPECTS])
+    judged = any(row.verdict in (*CHANGED, Verdict.UNCHANGED) for row in result.rows)
+    if fail_on and (result.unsafe or not judged):
+        failing.append(Exit.NOT_MEASURED)
+    return min(failing, default=Exit.OK)

@@ -1,134 +1,205 @@
-"""What takes a verdict back: the control, the A/A run, the baseline, jobs that failed."""
+"""What takes a verdict back: preempted tails, the A/A test, the controls, the baseline, lost jobs.
+
+Each doubt looks at a row and its context and gives the reason to call the row inconclusive, or
+None. The first that gives one counts; DOUBTS is their order.
+"""
 
 import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 from bisection.analysis.judging import judge_rows
-from bisection.analysis.observations import Measured, rows_of
-from bisection.analysis.statistics import FALSE_DISCOVERIES, FEWEST, MARGIN
-from bisection.analysis.wording import change
-from bisection.core.identity import POINT
-from bisection.core.verdicts import (
-    COUNTED,
-    FAIL,
-    IMPROVED,
-    INCONCLUSIVE,
-    NEW,
-    NOT_MEASURED,
-    REGRESSED,
-    UNCHANGED,
-)
-from bisection.store.database import unusable
+from bisection.analysis.model import Row
+from bisection.analysis.observations import Key, Observations, rows_of
+from bisection.core.identity import COUNTED, POINT
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Scope, Verdict
+from bisection.store.database import Session, Store
+
+CHANGED = (Verdict.REGRESSED, Verdict.IMPROVED)
+Place = tuple[str, ...]  # system and partition, and for one launch the rest of its identity
 
 
-def withhold(rows, named=None):
-    """Takes back verdicts on times that a drift of the cores alone would explain: as the controls
-    of the same launch saw it, or of the partition where the launch has none, or those that the
-    pattern `named` names. Returns what the controls did, "" if nothing."""
-    moved, watched = {}, set()
+@dataclass
+class Context:
+    """What the doubts on a table go by."""
+
+    # The A/A test: what it was made of, and key -> by how much a metric moved by itself at most.
+    by: Literal["aa", "odd-even", ""] = ""
+    noise: dict[Key, float] = field(default_factory=dict)
+    # Controls that moved, by partition and by launch, and where controls were watched.
+    moved: dict[Place, Row] = field(default_factory=dict)
+    watched: set[Place] = field(default_factory=set)
+    times: dict[Key, Row] = field(default_factory=dict)  # times and rates with an interval
+
+    @property
+    def drifted(self) -> dict[str, Row]:
+        """Partitions whose cores are not as they were -> the control that moved most."""
+        return {":".join(place): row for place, row in self.moved.items() if len(place) == 2}
+
+
+# ---- what a table goes by ----
+
+
+def aa_noise(
+    store: Store,
+    before: Sequence[Session],
+    aa: Sequence[Session],
+    name: re.Pattern[str] | None = None,
+) -> tuple[Literal["aa", "odd-even", ""], dict[Key, float]]:
+    """What an A/A test calls changed.
+
+    Args:
+        store: the store.
+        before: sessions of one state of the machine.
+        aa: sessions of the same state; without them every other one of `before`, if those are
+            enough.
+        name: a pattern; only tests in which it is found.
+
+    Returns:
+        What the test was made of ("" if it could not be made), and by how much each metric that
+        changed moved at most.
+    """
+    if aa:
+        by, sides = "aa", (before, aa)
+    elif len(before) >= 2 * LIMITS.fewest:
+        by, sides = "odd-even", (before[::2], before[1::2])
+    else:
+        return "", {}
+    rows, samples = rows_of(*(Observations(store, side) for side in sides), name)
+    judge_rows(rows, samples)
+    moved = [r for r in rows if r.verdict in CHANGED and not noisy_tail(r) and r.slowdown_interval]
+    return by, {r.key: max(r.slowdown_interval[1], 1 / r.slowdown_interval[0]) for r in moved}
+
+
+def controls_moved(
+    rows: Sequence[Row], named: re.Pattern[str] | None = None
+) -> tuple[dict[Place, Row], set[Place]]:
+    """The controls that moved, per partition and per launch.
+
+    Args:
+        rows: a judged table.
+        named: a pattern of further controls, which hold for all launches of their partition.
+
+    Returns:
+        Where controls moved -> the one that moved most; and all places with controls.
+    """
+    moved: dict[Place, Row] = {}
+    watched = set()
     for row in rows:
         if not row.control or row.low is None or row.p is None:
             continue
-        place, launch = _place(row), row.identity[:-1]
+        place, launch = _partition(row), row.identity[:-1]
         if named and named.search(f"{row.test} {row.metric}"):
             launch = (*place, "named")
         watched.add(launch)
-        sure = row.p <= FALSE_DISCOVERIES and (row.low > 1 or row.high < 1)
-        if sure and size_of_change(row) > MARGIN / 2:
+        sure = row.p <= LIMITS.false_discoveries and (row.low > 1 or row.high < 1)
+        if sure and size(row) > LIMITS.drift:
             for where in (place, launch):
-                moved[where] = max(moved.get(where, row), row, key=size_of_change)
-    for row in rows:
-        place, launch = _place(row), row.identity[:-1]
-        controls = [moved.get(launch if launch in watched else place)]
-        controls = list(filter(None, [*controls, moved.get((*place, "named"))]))
-        sure = row.verdict in (REGRESSED, IMPROVED, UNCHANGED)
-        if controls and row.absolute and sure and not row.control:
-            _withhold(row, max(controls, key=size_of_change))
-    return "; ".join(
-        f"the cores of {':'.join(place)} are not as they were: {_named(row)} "
-        f"({row.test}), which does not communicate, is {change(row)}"
-        for place, row in moved.items()
-        if len(place) == 2
-    )
+                moved[where] = max(moved.get(where, row), row, key=size)
+    return moved, watched
 
 
-def _place(row):
+def _partition(row: Row) -> Place:
     return row.system, row.partition
 
 
-def size_of_change(row):
+def size(row: Row) -> float:
+    """How far a ratio is from 1, as a logarithm."""
     return abs(math.log(row.ratio))
 
 
-def _named(row):
-    return "the clock" if row.metric == "clock" else "the control"
+# ---- doubts ----
 
 
-def _withhold(row, control):
-    (low, high), (least, most) = row.costs, control.costs
-    if row.verdict == UNCHANGED:
-        if size_of_change(control) >= math.log1p(MARGIN):
-            row.verdict = INCONCLUSIVE
-            row.why = f"as before, but the cores alone are not: {_named(control)} {change(control)}"
+def noisy_tail(row: Row, _: Context | None = None) -> Reason | None:
+    """The slowest percent of samples may be the neighbours' doing: more samples than these were
+    preempted, or there is one session per side, and neighbours come and go."""
+    if not row.metric.startswith("time_p99") or row.verdict not in CHANGED:
+        return None
+    preempted = max(row.before.preempted, row.after.preempted)
+    if preempted > LIMITS.preempted_tail:
+        return Reason.of(Code.TAIL_PREEMPTED, fraction=preempted)
+    return Reason.of(Code.TAIL_OF_ONE_SESSION) if row.scope == Scope.SESSIONS else None
+
+
+def moves_by_itself(row: Row, context: Context) -> Reason | None:
+    """The change may be no more than what an A/A test saw without a change."""
+    most = context.noise.get(row.key)
+    if most is None or row.verdict not in CHANGED:
+        return None
+    low, high = row.slowdown_interval or (1, 1)
+    within = low <= most if row.verdict == Verdict.REGRESSED else high >= 1 / most
+    return Reason.of(Code.MOVES_BY_ITSELF, by=context.by) if within else None
+
+
+def core_drift(row: Row, context: Context) -> Reason | None:
+    """A drift of the cores alone may explain a time: as the controls of the same launch saw it, or
+    of the partition where the launch has none, or those that were named."""
+    sure = row.verdict in (*CHANGED, Verdict.UNCHANGED)
+    if not sure or row.control or not row.absolute:
+        return None
+    place, launch = _partition(row), row.identity[:-1]
+    where = launch if launch in context.watched else place
+    controls = [context.moved.get(where), context.moved.get((*place, "named"))]
+    control = max(filter(None, controls), key=size, default=None)
+    if control is None:
+        return None
+    (low, high), (least, most) = row.slowdown_interval, control.slowdown_interval
+    if row.verdict == Verdict.UNCHANGED:
+        much = size(control) >= math.log1p(LIMITS.margin)
+        return Reason.of(Code.CORES_MOVED_ONLY, control=control.change) if much else None
+    beyond = low > most if row.verdict == Verdict.REGRESSED else high < least
+    return None if beyond else Reason.of(Code.CORES_MOVED_TOO, control=control.change)
+
+
+def baseline_moved(row: Row, context: Context) -> Reason | None:
+    """A ratio to another method may have changed by that method. Where cores drifted, times do not
+    say which."""
+    if row.unit != "ratio" or row.verdict not in CHANGED or context.drifted:
+        return None
+    point = POINT.search(row.metric)
+    own = context.times.get((*row.identity, f"time{point[0] if point else ''}"))
+    if not own:
+        return None
+    # Where nights vary more than the ratio changed, the time itself does not say.
+    (low, high), (least, most) = own.slowdown_interval, row.slowdown_interval
+    apart = high < least if row.verdict == Verdict.REGRESSED else low > most
+    part = math.log(own.slowdown) / math.log(row.slowdown) if apart else 1
+    moved = apart and part < LIMITS.baseline_part
+    return Reason.of(Code.BASELINE_MOVED, own=own.change) if moved else None
+
+
+Doubt = Callable[[Row, Context], Reason | None]
+DOUBTS: tuple[Doubt, ...] = (noisy_tail, moves_by_itself, core_drift, baseline_moved)
+
+
+def apply_doubts(row: Row, context: Context) -> None:
+    """Rules a row inconclusive for the first doubt that there is."""
+    for reason in (doubt(row, context) for doubt in DOUBTS):
+        if reason:
+            row.rule(Verdict.INCONCLUSIVE, reason)
+            return
+
+
+# ---- jobs that were lost ----
+
+
+def lost_jobs(row: Row, after: Observations) -> None:
+    """Rules a row not measured where jobs failed, or where most could not be used: then nothing is
+    unchanged, or better."""
+    open_to = (Verdict.UNCHANGED, Verdict.IMPROVED, Verdict.INCONCLUSIVE, Verdict.NEW)
+    if row.unit in COUNTED or row.verdict not in open_to:
         return
-    beyond = low > most if row.verdict == REGRESSED else high < least
-    if not beyond:
-        row.verdict = INCONCLUSIVE
-        row.why = f"{change(row)}, but so are the cores alone: {_named(control)} {change(control)}"
-
-
-def look_below(rows):
-    """Takes back verdicts on ratios to another method where it is that one that changed."""
-    times = {row.key: row for row in rows if row.absolute and row.low is not None}
-    for row in rows:
-        if row.unit != "ratio" or row.verdict not in (REGRESSED, IMPROVED):
-            continue
-        point = POINT.search(row.metric)
-        own = times.get((*row.identity, f"time{point[0] if point else ''}"))
-        if not own:
-            continue
-        # Where nights vary more than the ratio changed, the time itself does not tell.
-        (low, high), (least, most) = own.costs, row.costs
-        apart = high < least if row.verdict == REGRESSED else low > most
-        if apart and math.log(own.worse) / math.log(row.worse) < 0.5:
-            row.verdict = INCONCLUSIVE
-            row.why = (
-                f"{change(row)}, by what it is compared with: the time itself is {change(own)}"
-            )
-
-
-def own_noise(store, before, aa, name=None):
-    """What an A/A comparison calls changed, and what it was made of: (key -> by how much at most,
-    words); words are "" if none could be made."""
-    if aa:
-        sides, words = (before, aa), "the A/A run"
-    elif len(before) >= 2 * FEWEST:
-        sides, words = (before[::2], before[1::2]), "the sessions before, odd against even"
-    else:
-        return {}, ""
-    rows, samples = rows_of(*(Measured(store, side) for side in sides), name)
-    judge_rows(rows, samples)
-    moved = [r for r in rows if r.verdict in (REGRESSED, IMPROVED) and r.costs]
-    return {r.key: max(r.costs[1], 1 / r.costs[0]) for r in moved}, words
-
-
-def moves_by_itself(row, most):
-    """Whether what was changed does no more than what an A/A comparison saw without a change."""
-    low, high = row.costs or (1, 1)
-    return low <= most if row.verdict == REGRESSED else high >= 1 / most
-
-
-def count_failures(rows, after):
-    """Nothing is unchanged, or better, where jobs failed, or where most could not be used."""
-    for row in rows:
-        if row.unit in COUNTED or row.verdict not in (UNCHANGED, IMPROVED, INCONCLUSIVE, NEW):
-            continue
-        outcomes = after.outcomes.get(row.identity, ())
-        used = {(s, run) for s, run, value in after.found.get(row.key, ()) if value == value}
-        failed = [o for o in outcomes if o.verdict == FAIL]
-        failed = [o for o in failed if (o.session, o.run) not in used]
-        lost = [o for o in outcomes if unusable(o)]
-        bad, word = (failed, "failed") if failed else (lost, "could not be used")
-        if failed or len(lost) > len(outcomes) / 2:
-            row.verdict = NOT_MEASURED
-            cause = bad[-1].cause or unusable(bad[-1])
-            row.why = f"{len(bad)} of {len(outcomes)} jobs after {word}: {cause}"
+    outcomes = after.outcomes.get(row.identity, ())
+    used = {(s, run) for s, run, value in after.values.get(row.key, ()) if value == value}
+    failed = [o for o in outcomes if o.verdict == Verdict.FAIL and (o.session, o.run) not in used]
+    lost = [o for o in outcomes if o.unusable]
+    if failed or len(lost) > len(outcomes) / 2:
+        bad, code = (failed, Code.JOBS_FAILED) if failed else (lost, Code.JOBS_UNUSABLE)
+        cause = bad[-1].reason or bad[-1].unusable
+        counts = {"count": len(bad), "of": len(outcomes)}
+        row.rule(Verdict.NOT_MEASURED, Reason.of(code, **counts, cause=cause))

@@ -1,61 +1,70 @@
-"""`bisection history`: where the level of a metric changed over the stored sessions, and with what.
+"""Where the level of a metric changed over the stored sessions.
 
-Change points are found by ruptures (PELT on the mean), on logarithms from which single nights that
-stand out were taken, in units of the noise from night to night.
+Change points are found by ruptures (PELT on the mean; Killick et al. 2012), on logarithms without
+single nights that stand out, in units of the noise from night to night.
 """
 
 import itertools
 import math
+import re
 import warnings
 from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 
 import numpy as np
+import ruptures
+from scipy.stats import median_abs_deviation
 
-from bisection.analysis.model import ChangePoint, Series, differences
-from bisection.analysis.statistics import MARGIN
-from bisection.core.format import plural, utc
-from bisection.core.verdicts import CONTEXT, COUNTED, IMPROVED, REGRESSED
+from bisection.analysis.model import Change, ChangePoint, Series, difference
+from bisection.core.identity import CONTEXT, COUNTED
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Verdict
+from bisection.store.database import Metric, Session, Store, StoredTest
 
-LEAST = 4  # sessions on a level
-RECENT = 14  # sessions since a change that is still told first
-PENALTY = 6  # times the logarithm of the number of sessions
-WINDOW = 5  # sessions on either side that an outlier is told from
+# A metric's history: the test, the metric, indices of sessions, values.
+History = tuple[StoredTest, Metric, np.ndarray, np.ndarray]
 
 
-def despiked(logs):
-    """The series with values far from the median of their neighbours set to it (Hampel)."""
-    padded = np.pad(logs, WINDOW, mode="reflect") if len(logs) > WINDOW else None
-    if padded is None:
+# ---- one series ----
+
+
+def hampel_filter(logs: np.ndarray) -> np.ndarray:
+    """A series [sessions] with the values far from the median of their neighbours set to it."""
+    window = LIMITS.outlier_window
+    if len(logs) <= window:
         return logs
-    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * WINDOW + 1)
+    padded = np.pad(logs, window, mode="reflect")
+    around = np.lib.stride_tricks.sliding_window_view(padded, 2 * window + 1)
     middle = np.median(around, axis=1)
-    noise = 1.4826 * np.median(np.abs(around - middle[:, None]), axis=1)
-    return np.where(np.abs(logs - middle) > 3 * noise + 1e-12, middle, logs)
+    noise = median_abs_deviation(around, axis=1, scale="normal")
+    far = np.abs(logs - middle) > LIMITS.outlier_sigma * noise + 1e-12
+    return np.where(far, middle, logs)
 
 
-def change_points(values):
-    """Indices at which a new level begins, of positive values in order of time."""
-    import ruptures
+def change_points(values: np.ndarray) -> list[int]:
+    """Indices at which a new level begins.
 
+    Args:
+        values: positive, [sessions], in order of time.
+    """
     logs = np.log(values)
-    if len(logs) < 2 * LEAST:
+    if len(logs) < 2 * LIMITS.level:
         return []
-    clean = despiked(logs)
-    steps = np.diff(logs)
-    noise = 1.4826 * np.median(np.abs(steps - np.median(steps))) / math.sqrt(2)
+    clean = hampel_filter(logs)
+    noise = median_abs_deviation(np.diff(logs), scale="normal") / math.sqrt(2)
     if noise == 0:
         noise = max(np.std(clean), 1e-12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        search = ruptures.KernelCPD(kernel="linear", min_size=LEAST).fit(clean / noise)
-        found = search.predict(pen=PENALTY * math.log(len(logs)))[:-1]
-    return _refined(logs, _that_count(clean, found))
+        search = ruptures.KernelCPD(kernel="linear", min_size=LIMITS.level).fit(clean / noise)
+        starts = search.predict(pen=LIMITS.penalty * math.log(len(logs)))[:-1]
+    return refine_steps(logs, merge_small_steps(clean, starts))
 
 
-def _refined(logs, found):
+def refine_steps(logs: np.ndarray, starts: Sequence[int]) -> list[int]:
     """Change points moved by up to a few sessions to where both levels fit best by the sum of
     distances, which outliers near the step do not pull."""
-    ends = [0, *found, len(logs)]
+    ends = [0, *starts, len(logs)]
     for index in range(1, len(ends) - 1):
         left, middle, right = ends[index - 1 : index + 2]
         sides = np.median(logs[left:middle]), np.median(logs[middle:right])
@@ -65,23 +74,37 @@ def _refined(logs, found):
     return ends[1:-1]
 
 
-def _that_count(logs, found):
+def merge_small_steps(logs: np.ndarray, starts: Sequence[int]) -> list[int]:
     """Change points without those between levels nearer than the margin, nearest first."""
-    found = list(found)
-    while found:
-        ends = [0, *found, len(logs)]
+    starts = list(starts)
+    while starts:
+        ends = [0, *starts, len(logs)]
         levels = [np.median(logs[a:b]) for a, b in itertools.pairwise(ends)]
         sizes = [abs(b - a) for a, b in itertools.pairwise(levels)]
         least = int(np.argmin(sizes))
-        if sizes[least] >= math.log1p(MARGIN):
+        if sizes[least] >= math.log1p(LIMITS.margin):
             break
-        del found[least]
-    return found
+        del starts[least]
+    return starts
 
 
-def histories(store, sessions, name=None, left_out=(*CONTEXT, *COUNTED)):
-    """Every metric's history in these sessions, as [(Test, Metric, indices of sessions, values)],
-    a session by the median of its jobs; not of metrics with the units `left_out`."""
+# ---- over the store ----
+
+
+def histories(
+    store: Store,
+    sessions: Sequence[Session],
+    name: re.Pattern[str] | None = None,
+    left_out: Collection[str] = (*CONTEXT, *COUNTED),
+) -> list[History]:
+    """Every metric's history, a session by the median of its jobs.
+
+    Args:
+        store: where the sessions are stored.
+        sessions: in order of time.
+        name: a pattern; only tests in which it is found.
+        left_out: units of metrics that are left out.
+    """
     tests, metrics = store.tests(), store.metrics()
     order = {session.id: index for index, session in enumerate(sessions)}
     whole = len(sessions) == store.count()
@@ -98,65 +121,83 @@ def histories(store, sessions, name=None, left_out=(*CONTEXT, *COUNTED)):
     if unmeasured:
         runs = np.array(sorted(unmeasured))
         keep &= ~np.isin(
-            _run_numbers(rows["session"], rows["test"], rows["run"]), _run_numbers(*runs.T)
+            _job_numbers(rows["session"], rows["test"], rows["run"]), _job_numbers(*runs.T)
         )
     rows = rows[keep]
     if not len(rows):
         return []
     place = np.zeros(max(order) + 1, int)
     place[list(order)] = list(order.values())
-    when_run = place[rows["session"]]
-    rows = rows[by := np.lexsort((when_run, rows["metric"], rows["test"]))]
-    when_run = when_run[by]
+    when = place[rows["session"]]
+    rows = rows[by := np.lexsort((when, rows["metric"], rows["test"]))]
+    when = when[by]
     turns = np.flatnonzero(np.diff(rows["test"]) | np.diff(rows["metric"])) + 1
     found = []
-    for part, indices in zip(np.split(rows, turns), np.split(when_run, turns), strict=True):
-        about, what = tests[int(part["test"][0])], metrics[int(part["metric"][0])]
-        found.append((about, what, *_by_session(indices, part["value"])))
+    for part, indices in zip(np.split(rows, turns), np.split(when, turns), strict=True):
+        test, metric = tests[int(part["test"][0])], metrics[int(part["metric"][0])]
+        found.append((test, metric, *_by_session(indices, part["value"])))
     return found
 
 
-def _run_numbers(session, test, run):
+def _job_numbers(session: np.ndarray, test: np.ndarray, run: np.ndarray) -> np.ndarray:
     """One number for each job."""
     return (session.astype(np.int64) << 42) + (test.astype(np.int64) << 20) + run
 
 
-def _by_session(indices, values):
+def _by_session(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     starts = np.flatnonzero(np.diff(indices, prepend=-1))
     if len(starts) == len(indices):
         return indices, values.copy()
     return indices[starts], np.array([np.median(v) for v in np.split(values, starts[1:])])
 
 
-def changes_of(found, sessions):
-    """The ChangePoints of histories, and the Series to draw: those that changed, all of them."""
+def changes_of(
+    found: Sequence[History], sessions: Sequence[Session]
+) -> tuple[list[ChangePoint], list[Series]]:
+    """The change points of histories, and the series that have one.
+
+    Args:
+        found: histories of these sessions.
+        sessions: in order of time.
+    """
     points, series = [], []
-    measured = defaultdict(lambda: np.zeros(len(sessions), bool))  # where -> in which sessions
+    measured = defaultdict(lambda: np.zeros(len(sessions), bool))  # partition -> in which sessions
     for test, metric, indices, values in found:
         measured[test.system, test.partition][indices] = True
-        at = change_points(values)
-        if at:
+        if at := change_points(values):
             series.append(series_of(test, metric, indices, values, sessions, at))
             ends = [0, *at, len(values)]
             for left, middle, right in zip(ends, ends[1:], ends[2:], strict=False):
                 points.append(_point(test, metric, indices, values, sessions, left, middle, right))
-    for place, when_measured in measured.items():
-        here = [sessions[i] for i in np.flatnonzero(when_measured)]
-        _agree([p for p in points if (p.system, p.partition) == place], here)
+    for place, when in measured.items():
+        here = [sessions[i] for i in np.flatnonzero(when)]
+        align_steps([p for p in points if (p.system, p.partition) == place], here)
     return points, series
 
 
-def series_of(test, metric, indices, values, sessions, at=()):
-    return Series(
-        *test.identity,
-        *metric,
-        times=[sessions[i].start for i in indices],
-        values=values.tolist(),
-        points=list(at),
-    )
+def series_of(
+    test: StoredTest,
+    metric: Metric,
+    indices: np.ndarray,
+    values: np.ndarray,
+    sessions: Sequence[Session],
+    at: Sequence[int] = (),
+) -> Series:
+    """A history as a series to draw, with new levels at the indices `at`."""
+    times = [sessions[i].start for i in indices]
+    return Series(*test.identity, *metric, times=times, values=values.tolist(), points=list(at))
 
 
-def _point(test, metric, indices, values, sessions, left, middle, right):
+def _point(
+    test: StoredTest,
+    metric: Metric,
+    indices: np.ndarray,
+    values: np.ndarray,
+    sessions: Sequence[Session],
+    left: int,
+    middle: int,
+    right: int,
+) -> ChangePoint:
     ratio = float(np.median(values[middle:right]) / np.median(values[left:middle]))
     worse = (ratio > 1) == (metric.better == "lower")
     first = sessions[indices[middle]]
@@ -168,14 +209,13 @@ def _point(test, metric, indices, values, sessions, left, middle, right):
         ratio=ratio,
         before=middle - left,
         after=right - middle,
-        verdict=REGRESSED if worse else IMPROVED,
-        changes=[],
+        verdict=Verdict.REGRESSED if worse else Verdict.IMPROVED,
     )
 
 
-def _agree(points, sessions):
-    """Metrics of a partition that change together did so in one of its sessions: of those within
-    two of it, most say which. What differs there from the one before is told with each."""
+def align_steps(points: Sequence[ChangePoint], sessions: Sequence[Session]) -> None:
+    """Puts change points of one partition that are within two sessions of each other on the session
+    that most of them have, and adds what differs there from the session before."""
     order = {session.uuid: index for index, session in enumerate(sessions)}
     votes = Counter(order[point.session] for point in points)
     for point in points:
@@ -186,14 +226,16 @@ def _agree(points, sessions):
         point.changes = differences(sessions[best - 1], sessions[best]) if best else []
 
 
-def recent(points):
-    """A line for each session since when metrics are worse, if that is not long ago."""
-    found = [p for p in points if p.verdict == REGRESSED and p.after <= RECENT]
-    sessions = {}
-    for point in sorted(found, key=lambda p: p.at):
-        sessions.setdefault((point.session, point.at), []).append(point)
+def differences(before: Session, after: Session) -> list[Change]:
+    """The facts that differ between two sessions."""
+    names = dict.fromkeys([*before.facts, *after.facts])
+    texts = [[[s.facts[n]] if s.facts.get(n) else [] for s in (before, after)] for n in names]
     return [
-        f"worse since {utc(at)}, session {uuid[:8]}: {plural(len(members), 'metric')}, by "
-        f"x{float(np.median([max(p.ratio, 1 / p.ratio) for p in members])):.3g} in the median"
-        for (uuid, at), members in sessions.items()
+        difference(n, old, new) for n, (old, new) in zip(names, texts, strict=True) if old != new
     ]
+
+
+def recent(points: Sequence[ChangePoint]) -> list[ChangePoint]:
+    """The change points for the worse that are not long ago, the oldest first."""
+    since = [p for p in points if p.verdict == Verdict.REGRESSED and p.after <= LIMITS.recent]
+    return sorted(since, key=lambda p: p.at)

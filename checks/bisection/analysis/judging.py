@@ -1,145 +1,138 @@
-"""Verdicts on rows by their samples."""
+"""Verdicts on rows by their numbers alone."""
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
 
+from bisection.analysis.model import Row
+from bisection.analysis.observations import Jobs
 from bisection.analysis.statistics import (
-    FALSE_DISCOVERIES,
-    FEWEST,
-    chance,
-    controlled,
-    judge,
+    adjust_fdr,
+    classify,
+    hodges_lehmann,
+    mad_sigma,
     margins,
-    shift,
-    spread,
+    yuen_pvalue,
 )
-from bisection.analysis.wording import change
-from bisection.core.verdicts import (
-    COUNTED,
-    IMPROVED,
-    INCONCLUSIVE,
-    MACHINE,
-    REGRESSED,
-    SESSIONS,
-    UNCHANGED,
-)
+from bisection.core.identity import COUNTED
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Scope, Verdict
 
-SUSPECT = 4  # standard deviations from what earlier sessions showed
 HUGE = 700  # a logarithm whose exponential is still a number
 
 
-def judge_rows(rows, samples):
-    """Gives verdicts to the rows that have none yet, all of one table."""
-    groups = defaultdict(list)
+def judge_rows(rows: Sequence[Row], samples: Sequence[tuple[Jobs, Jobs]]) -> None:
+    """Rules on the rows that have no ruling yet, all of one table.
+
+    Args:
+        rows: the table.
+        samples: of each row, the jobs before and after.
+    """
+    groups = defaultdict(list)  # by the number of observations per side
     for index, row in enumerate(rows):
-        if row.verdict:
+        if row.rulings:
             continue
         if row.unit in COUNTED:
             _count(row, *samples[index])
             continue
-        units, row.scope = _units(*samples[index])
-        groups[len(units[0]), len(units[1])].append((index, units))
-    open_rows, chances, found, constant = [], [], [], []
+        sides, row.scope = _observed(*samples[index])
+        groups[len(sides[0]), len(sides[1])].append((index, sides))
+    open_rows, chances, shifts, constant = [], [], [], []
     for members in groups.values():
         sign = np.array([1 if rows[i].better == "lower" else -1 for i, _ in members])
-        before, after = (np.log([units[side] for _, units in members]) for side in (0, 1))
+        before, after = (np.log([sides[side] for _, sides in members]) for side in (0, 1))
         costs = [sign[:, None] * side for side in (before, after)]
-        estimate, low, high = shift(*costs)
-        sigma = spread(*costs)
-        chances.append(chance(*costs))
-        found.append((estimate, low, high, margins(sigma)))
+        estimate, low, high = hodges_lehmann(*costs)
+        chances.append(yuen_pvalue(*costs))
+        shifts.append((estimate, low, high, margins(mad_sigma(*costs))))
         open_rows += [rows[i] for i, _ in members]
         constant += np.any([np.ptp(side, axis=1) < 1e-12 for side in costs], axis=0).tolist()
         for (i, _), side_before, side_after in zip(
-            members, spread(before), spread(after), strict=True
+            members, mad_sigma(before), mad_sigma(after), strict=True
         ):
             rows[i].before.spread, rows[i].after.spread = float(side_before), float(side_after)
     if not open_rows:
         return
-    p = controlled(np.concatenate(chances))
-    estimate, low, high, margin = (np.concatenate(part) for part in zip(*found, strict=True))
-    names = judge(estimate, low, high, p, margin)
+    p = adjust_fdr(np.concatenate(chances))
+    estimate, low, high, margin = (np.concatenate(part) for part in zip(*shifts, strict=True))
+    verdicts = classify(estimate, low, high, p, margin)
     for i, row in enumerate(open_rows):
-        _conclude(row, names[i], (estimate[i], low[i], high[i]), float(p[i]), float(margin[i]))
-        if row.verdict == UNCHANGED and constant[i]:
-            row.verdict = INCONCLUSIVE
-            row.why = "all samples are the same number: nothing to judge by"
-        leave_tail(row)
+        cost = (float(estimate[i]), float(low[i]), float(high[i]))
+        _conclude(row, verdicts[i], cost, float(p[i]), float(margin[i]))
+        if row.verdict == Verdict.UNCHANGED and constant[i]:
+            row.rule(Verdict.INCONCLUSIVE, Reason.of(Code.CONSTANT))
 
 
-def _count(row, was, now):
-    """Counts are the same in every run: told apart without statistics."""
+def _count(row: Row, was: Jobs, now: Jobs) -> None:
+    """Counts are the same in every run: compared without statistics."""
     left, right = ({v for values in jobs.values() for v in values} for jobs in (was, now))
     if len(left) > 1 or len(right) > 1:
-        row.verdict, row.why = INCONCLUSIVE, "a count that differs from run to run"
+        row.rule(Verdict.INCONCLUSIVE, Reason.of(Code.COUNT_VARIES))
         return
     (old,), (new,) = left, right
-    row.scope, row.ratio = MACHINE, new / old if old and new else None
+    row.scope, row.ratio = Scope.MACHINE, new / old if old and new else None
     row.low = row.high = row.ratio
+    if new == old:
+        row.rule(Verdict.UNCHANGED)
+        return
     worse = new > old if row.better == "lower" else new < old
-    row.verdict = UNCHANGED if new == old else REGRESSED if worse else IMPROVED
-    row.why = "" if new == old else f"{old:.15g} is now {new:.15g}"
+    changed = Reason.of(Code.COUNT_CHANGED, before=old, after=new)
+    row.rule(Verdict.REGRESSED if worse else Verdict.IMPROVED, changed)
 
 
-def _units(was, now):
-    """The samples of both sides, and what a verdict on them is about: sessions, each by the median
-    of its jobs; jobs, which vary less than nights do, where both sides have few sessions."""
+def _observed(was: Jobs, now: Jobs) -> tuple[list[np.ndarray], Scope]:
+    """The observations of both sides, and what a verdict on them holds for: sessions, each by the
+    median of its jobs; jobs, which vary less than nights do, where both sides have few sessions."""
     sides = [np.array([median(values) for values in jobs.values()]) for jobs in (was, now)]
-    if max(map(len, sides)) < FEWEST:
+    if max(map(len, sides)) < LIMITS.fewest:
         jobs = [np.array([v for values in side.values() for v in values]) for side in (was, now)]
-        if min(map(len, jobs)) >= FEWEST:
-            return jobs, SESSIONS
-    return sides, MACHINE
+        if min(map(len, jobs)) >= LIMITS.fewest:
+            return jobs, Scope.SESSIONS
+    return sides, Scope.MACHINE
 
 
-def _conclude(row, name, cost, p, margin):
+def _conclude(
+    row: Row, verdict: Verdict, cost: tuple[float, float, float], p: float, margin: float
+) -> None:
+    """Rules on a row by the logarithm of its slow-down with its interval."""
     sign = 1 if row.better == "lower" else -1
     values = [math.exp(min(max(sign * part, -HUGE), HUGE)) for part in cost]
     row.ratio, row.low, row.high = values[0], *sorted(values[1:])
-    row.p, row.verdict = p, name
+    row.p = p
     few = min(row.before.sessions, row.after.sessions)
-    if row.scope == MACHINE and few < FEWEST:
-        row.scope, row.verdict = "", INCONCLUSIVE
-        row.low = row.high = None
-        row.why = "one job a side says nothing of the machine"
-        if max(row.before.sessions, row.after.sessions) > 1:
-            row.why = (
-                f"{row.before.sessions} and {row.after.sessions} sessions; {FEWEST} are needed"
-            )
-        elif max(row.before.jobs, row.after.jobs) > 1:
-            row.why = f"{row.before.jobs} and {row.after.jobs} jobs; {FEWEST} are needed"
-        _compare_with_past(row, cost[0], margin)
-    elif row.verdict == INCONCLUSIVE:
-        _, low, high = cost
-        if p > FALSE_DISCOVERIES or low <= 0 <= high:
-            row.why = "the interval holds both no effect and one that counts"
-            if low > 0 or high < 0:
-                row.why = "not sure enough among so many metrics"
-        else:
-            row.why = f"an effect, but under the {math.expm1(margin):.0%} that counts"
-
-
-def _compare_with_past(row, cost, margin):
-    """One night cannot be judged by itself; that it is unlike all before is told."""
-    enough = row.before.sessions >= 8 and row.after.sessions >= 1
-    if enough and abs(cost) > max(margin, SUSPECT * row.before.spread):
-        row.suspect = True
-        row.why += f"; but outside of what {row.before.sessions} earlier ones showed"
-
-
-def leave_tail(row):
-    """Takes back a verdict on the slowest percent of samples where it may be others' doing: more
-    samples than these were disturbed, or there is one session a side and neighbours come and go."""
-    share = max(row.before.disturbed, row.after.disturbed)
-    if not row.metric.startswith("time_p99") or row.verdict not in (REGRESSED, IMPROVED):
-        return
-    if share > 0.01:
-        row.why = f"{change(row)}, but other processes took the cores in {share:.0%} of the samples"
-    elif row.scope == SESSIONS:
-        row.why = f"{change(row)}, but the slowest percent is judged between sessions only"
+    if row.scope == Scope.MACHINE and few < LIMITS.fewest:
+        row.scope = row.low = row.high = None
+        row.suspect = _is_suspect(row, cost[0], margin)
+        row.rule(Verdict.INCONCLUSIVE, _too_few(row))
+    elif verdict == Verdict.INCONCLUSIVE:
+        row.rule(verdict, _undecided(cost, p, margin))
     else:
-        return
-    row.verdict = INCONCLUSIVE
+        row.rule(verdict)
+
+
+def _too_few(row: Row) -> Reason:
+    sessions = (row.before.sessions, row.after.sessions)
+    jobs = (row.before.jobs, row.after.jobs)
+    for code, (before, after) in ((Code.FEW_SESSIONS, sessions), (Code.FEW_JOBS, jobs)):
+        if max(before, after) > 1:
+            return Reason.of(code, before=before, after=after, needed=LIMITS.fewest)
+    return Reason.of(Code.ONE_JOB)
+
+
+def _undecided(cost: tuple[float, float, float], p: float, margin: float) -> Reason:
+    _, low, high = cost
+    if low <= 0 <= high:
+        return Reason.of(Code.INTERVAL_WIDE)
+    if p > LIMITS.false_discoveries:
+        return Reason.of(Code.NOT_SIGNIFICANT)
+    return Reason.of(Code.UNDER_MARGIN, margin=math.expm1(margin))
+
+
+def _is_suspect(row: Row, cost: float, margin: float) -> bool:
+    """Whether one session, which cannot be judged by itself, is unlike all before."""
+    enough = row.before.sessions >= LIMITS.suspect_sessions and row.after.sessions >= 1
+    return enough and abs(cost) > max(margin, LIMITS.suspect_sigma * row.before.spread)

@@ -1,9 +1,14 @@
-"""What a comparison of stored sessions says: the form that reports are made from."""
+"""What a comparison of stored sessions finds: the form that reports are made from."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
-from bisection.core.identity import Measure
-from bisection.core.verdicts import INCONCLUSIVE, REGRESSED
+from bisection.core.identity import MetricId
+from bisection.core.reasons import Reason
+from bisection.core.thresholds import LIMITS, Thresholds
+from bisection.core.verdicts import Against, Exit, Scope, Verdict
+from bisection.store.database import Session
 
 
 @dataclass
@@ -13,49 +18,63 @@ class Side:
     sessions: int = 0  # that measured it
     jobs: int = 0
     median: float | None = None  # in the row's unit
-    spread: float | None = None  # robust standard deviation of the logarithm, between samples
-    geometry: str = ""  # [nodes x] ranks a node x threads a rank
+    spread: float | None = None  # robust standard deviation of the logarithm, between observations
+    geometry: str = ""  # [nodes x] ranks per node x threads per rank
     hosts: list[str] = field(default_factory=list)
     software: str = ""
-    disturbed: float = 0.0  # share of samples in which other processes took a core, the mean job
+    preempted: float = 0.0  # fraction of samples in which others took a core, the mean job
+
+
+class Ruling(NamedTuple):
+    """A verdict on a row, and why; no reason where the numbers say it."""
+
+    verdict: Verdict
+    reason: Reason | None = None
 
 
 @dataclass
-class Row(Measure):
+class Row(MetricId):
     """One metric of one test on both sides. `ratio` is after over before, of values as measured;
-    `low` and `high` bound it; all None where there is none."""
+    `low` and `high` are its confidence interval; all None where there is none."""
 
     control: bool  # measures the cores alone
     before: Side
     after: Side
-    verdict: str = INCONCLUSIVE
-    why: str = ""  # one clause, "" where the numbers say it
-    scope: str = ""
+    verdict: Verdict = Verdict.INCONCLUSIVE
+    reason: Reason | None = None
+    scope: Scope | None = None
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
-    p: float | None = None  # that such a difference is chance, controlled over the table
+    p: float | None = None  # p-value of such a difference, adjusted for the table
     suspect: bool = False  # one session outside of what the earlier ones showed
-    against: str = ""  # above | at | below | unclear, of the expected ratio
-    communication: float | None = None  # share of the time spent communicating, before
-    explained: str = ""  # whether a faster network explains `against`
+    against: Against | None = None  # the expected ratio
+    communication: float | None = None  # fraction of the time spent communicating, before
+    explained: Reason | None = None  # whether a network explains `against`
+    rises: bool | None = None  # whether the speed-up rises with the ranks
+    rulings: list[Ruling] = field(default_factory=list)  # all of them; the last one counts
+
+    def rule(self, verdict: Verdict, reason: Reason | None = None) -> None:
+        """Makes a ruling, which counts until another is made."""
+        self.verdict, self.reason = verdict, reason
+        self.rulings.append(Ruling(verdict, reason))
 
     @property
-    def costs(self):
-        """(low, high) of `worse`; None without an interval."""
-        if self.low is None:
-            return None
-        return (self.low, self.high) if self.better == "lower" else (1 / self.high, 1 / self.low)
-
-    @property
-    def worse(self):
+    def slowdown(self) -> float | None:
         """After over before as a cost: above 1 is worse, whatever the direction of the metric."""
         if self.ratio is None:
             return None
         return self.ratio if self.better == "lower" else 1 / self.ratio
 
     @property
-    def speedup(self):
+    def slowdown_interval(self) -> tuple[float, float] | None:
+        """The confidence interval of `slowdown`; None without one."""
+        if self.low is None or self.high is None:
+            return None
+        return (self.low, self.high) if self.better == "lower" else (1 / self.high, 1 / self.low)
+
+    @property
+    def speedup(self) -> tuple[float | None, float | None, float | None] | None:
         """(ratio, low, high) of performance, above 1 is faster; None if there is none."""
         if self.ratio is None:
             return None
@@ -63,21 +82,42 @@ class Row(Measure):
             return self.ratio, self.low, self.high
         return tuple(1 / x if x else None for x in (self.ratio, self.high, self.low))
 
+    @property
+    def change(self) -> dict[str, Any]:
+        """The row's change as values of a Reason."""
+        names = ("test", "metric", "unit", "better", "ratio", "low", "high")
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass
 class Suspect:
-    """A node whose jobs differ from those of the others."""
+    """A node whose jobs take longer than those of the others."""
 
     node: str
-    ratio: float  # cost on it over that elsewhere
+    ratio: float  # time on it over that elsewhere
     jobs: int
-    where: str  # partition
-    why: str = ""
+    where: str  # system:partition
+
+
+@dataclass
+class OddNode:
+    """A node whose pairs are all worse than those of the others."""
+
+    node: str
+    fraction: float  # of what the others give
+
+
+@dataclass
+class OddPath:
+    """A pair of nodes that is worse than both nodes are elsewhere."""
+
+    nodes: tuple[str, str]
+    fraction: float  # of what its nodes give elsewhere
 
 
 @dataclass
 class Change:
-    """Something that is not the same on both sides, or was not before a change point."""
+    """A fact that is not the same on both sides, or was not before a change point."""
 
     what: str  # "MPI", "operating system's kernel", "lock", ...
     before: str
@@ -85,7 +125,7 @@ class Change:
 
 
 @dataclass
-class ChangePoint(Measure):
+class ChangePoint(MetricId):
     """Where a metric's history has a step."""
 
     session: str  # the first on the new level
@@ -94,11 +134,11 @@ class ChangePoint(Measure):
     before: int  # sessions on the old level
     after: int
     changes: list[Change] = field(default_factory=list)
-    verdict: str = REGRESSED  # or improved
+    verdict: Verdict = Verdict.REGRESSED  # or improved
 
 
 @dataclass
-class Series(Measure):
+class Series(MetricId):
     """A metric's history, for a sparkline."""
 
     times: list[float]  # Unix time of each session
@@ -108,42 +148,42 @@ class Series(Measure):
 
 @dataclass
 class Pairs:
-    """Bandwidth or time between pairs of nodes."""
+    """A matrix of what was measured between pairs of nodes."""
 
     nodes: list[str]
     values: list[list[float | None]]  # [sender][receiver]
     unit: str
     title: str
-    suspects: list[str] = field(default_factory=list)  # sentences
+    suspects: list[OddNode | OddPath] = field(default_factory=list)
 
 
 @dataclass
 class Comparison:
-    """Two groups of sessions set side by side."""
+    """Two groups of sessions compared."""
 
-    before: list[dict]  # sessions: uuid, start (Unix time), tags, folder
-    after: list[dict]
+    before: list[dict[str, Any]]  # sessions: uuid, start (Unix time), tags, folder
+    after: list[dict[str, Any]]
     rows: list[Row]
-    again: list[dict] = field(default_factory=list)  # the A/A run
-    sentence: str = ""  # the verdict in one line
-    advice: list[str] = field(default_factory=list)  # what to do next, what the verdict lacks
-    unsafe: str = ""  # why verdicts are not to be trusted, "" if they are
+    aa: list[dict[str, Any]] = field(default_factory=list)  # sessions of the A/A test
+    advice: list[Reason] = field(default_factory=list)  # what the verdicts lack
+    unsafe: list[Reason] = field(default_factory=list)  # why they cannot be trusted
     changes: list[Change] = field(default_factory=list)
     suspects: list[Suspect] = field(default_factory=list)
     expected: float | None = None  # ratio of performance that an upgrade should give
     rerun: str = ""  # command
-    exit_code: int = 0
-    settings: dict = field(default_factory=dict)  # confidence, margin, ...
+    exit_code: Exit = Exit.OK
+    limits: Thresholds = LIMITS
 
-    def count(self, verdict):
+    def count(self, verdict: Verdict) -> int:
+        """How many rows have this verdict."""
         return sum(row.verdict == verdict for row in self.rows)
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def changes(before, after):
-    """What is recorded of the sessions and is not the same on both sides."""
+def changes(before: Sequence[Session], after: Sequence[Session]) -> list[Change]:
+    """The facts that are not the same on both sides."""
     names = dict.fromkeys(name for side in (before, after) for s in side for name in s.facts)
     found = []
     for name in names:
@@ -156,18 +196,9 @@ def changes(before, after):
     return found
 
 
-def differences(before, after):
-    """What is recorded of two sessions and differs."""
-    names = dict.fromkeys([*before.facts, *after.facts])
-    texts = [[[s.facts[n]] if s.facts.get(n) else [] for s in (before, after)] for n in names]
-    return [
-        difference(n, old, new) for n, (old, new) in zip(names, texts, strict=True) if old != new
-    ]
-
-
-def difference(name, old, new):
-    """The Change from one list of texts to another; of one list of items to another, the items
-    that differ."""
+def difference(name: str, old: list[str], new: list[str]) -> Change:
+    """The change of a fact from one list of texts to another; of a text that is a list itself, the
+    items that differ."""
     if len(old) == len(new) == 1 and ", " in old[0] + new[0]:
         items = [text.split(", ") for text in (old[0], new[0])]
         old, new = (

@@ -1,79 +1,87 @@
-"""Stored samples of two sides as the rows of a table."""
+"""Stored values of two groups of sessions as the rows of a table."""
 
+import re
 from collections import defaultdict
-from statistics import median
+from collections.abc import Sequence
+from statistics import median  # of few values much faster than NumPy's
 
 import numpy as np
 
 from bisection.analysis.model import Row, Side
-from bisection.core import paths
-from bisection.core.identity import POINT
-from bisection.core.verdicts import CONTEXT, COUNTED, MISSING, NEW, NOT_MEASURED
-from bisection.store.database import Store, unusable
-from bisection.store.sample_file import StoreError
-from bisection.store.selection import SelectionError, kind_of, select
+from bisection.core.identity import CONTEXT, COUNTED, POINT
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Verdict
+from bisection.store.database import Outcome, Session, Store
+from bisection.store.selection import kind_of
 
-GONE = 3  # sessions without a test that had it before
+Key = tuple[str, ...]  # a test's identity, and the name of a metric behind it
+Jobs = dict[int, list[float]]  # session -> usable values, one per job
 
 
-class Measured:
-    """The samples of one side: (identity, metric name) -> what was measured of it."""
+class Observations:
+    """The values of one side, by test and metric."""
 
-    def __init__(self, store, sessions):
+    def __init__(self, store: Store, sessions: Sequence[Session]) -> None:
         self.sessions, self.software = sessions, _software(sessions)
         self.order = {session.id: index for index, session in enumerate(sessions)}
         tests, metrics = store.tests(), store.metrics()
-        self.outcomes = defaultdict(list)  # identity -> outcomes
+        self.outcomes: dict[Key, list[Outcome]] = defaultdict(list)  # by test
         unmeasured = set()
         for outcome in store.outcomes(sessions):
-            self.outcomes[tests[outcome.test].identity].append(outcome)
-            if unusable(outcome):
+            self.outcomes[tests[outcome.test].key].append(outcome)
+            if outcome.unusable:
                 unmeasured.add((outcome.session, outcome.test, outcome.run))
-        self.found = defaultdict(list)  # key -> (session, run, value)
+        self.values: dict[Key, list[tuple[int, int, float]]] = defaultdict(list)  # session, run
         self.kinds = defaultdict(set)  # key -> (geometry, unit, better, control)
-        self.elsewhere = set()  # identities of tests with numbers that are not compared
-        for session, test, metric, run, value in store.samples(sessions).tolist():
-            about, what = tests[test], metrics[metric]
-            usable = value == value and (session, test, run) not in unmeasured
-            if usable and what.unit in CONTEXT:
-                self.elsewhere.add(about.identity)
-            if POINT.sub("", what.name) == f"ratio_{about.method}":  # to itself
+        self.elsewhere = set()  # tests with numbers that are not compared
+        for session, number, metric_number, run, value in store.samples(sessions).tolist():
+            test, metric = tests[number], metrics[metric_number]
+            usable = value == value and (session, number, run) not in unmeasured
+            if usable and metric.unit in CONTEXT:
+                self.elsewhere.add(test.key)
+            if POINT.sub("", metric.name) == f"ratio_{test.method}":  # to itself
                 continue
-            key = (*about.identity, what.name)
-            self.kinds[key].add((about.geometry, what.unit, what.better, about.control))
-            if (session, test, run) not in unmeasured or what.unit in COUNTED:
-                self.found[key].append((session, run, value))
+            key = (*test.key, metric.name)
+            self.kinds[key].add((test.geometry, metric.unit, metric.better, test.control))
+            if (session, number, run) not in unmeasured or metric.unit in COUNTED:
+                self.values[key].append((session, run, value))
 
-    def gone(self, identity):
+    def vanished(self, test: Key) -> int:
         """In how many of the newest sessions of its kind a test is not, if those are enough to say
         that it is gone; else 0."""
-        last = max(self.order[outcome.session] for outcome in self.outcomes[identity])
+        last = max(self.order[outcome.session] for outcome in self.outcomes[test])
         same = kind_of(self.sessions[last])
         since = sum(kind_of(session) == same for session in self.sessions[last + 1 :])
-        return since if since >= GONE else 0
+        return since if since >= LIMITS.gone else 0
 
-    def side(self, key):
-        """(Side, jobs) of one metric; jobs are session -> list of usable values."""
-        jobs = defaultdict(list)
+    def inapplicable(self, test: Key) -> bool:
+        """Whether the test has nothing to measure here any more."""
+        outcomes = self.outcomes.get(test)
+        return bool(outcomes) and outcomes[-1].verdict == Verdict.NOT_APPLICABLE
+
+    def side(self, key: Key) -> tuple[Side, Jobs]:
+        """One metric on this side."""
+        jobs: Jobs = defaultdict(list)
         unit = next(iter(self.kinds[key]))[1] if key in self.kinds else ""
-        for session, _, value in self.found.get(key, ()):
+        for session, _, value in self.values.get(key, ()):
             if value == value and (value > 0 or unit in COUNTED):
                 jobs[session].append(value)
         outcomes = self.outcomes.get(key[:-1], ())
-        values = [median(found) for found in jobs.values()]
+        medians = [median(values) for values in jobs.values()]
         return Side(
             sessions=len(jobs),
             jobs=sum(map(len, jobs.values())),
-            median=float(median(values)) if values else None,
+            median=float(median(medians)) if medians else None,
             geometry=" | ".join(sorted({kind[0] for kind in self.kinds.get(key, ())})),
             hosts=sorted({host for outcome in outcomes for host in outcome.hosts}),
             software=self.software,
-            disturbed=float(np.mean([o.disturbed for o in outcomes])) if outcomes else 0.0,
+            preempted=float(np.mean([o.preempted for o in outcomes])) if outcomes else 0.0,
         ), jobs
 
 
-def _software(sessions):
-    """MPI, compiler and lock of the sessions, where they differ every one."""
+def _software(sessions: Sequence[Session]) -> str:
+    """MPI, compiler and lock of the sessions; where they differ, every one."""
     texts = {}
     for session in sessions:
         names = (session.facts.get("MPI"), session.facts.get("compiler"))
@@ -82,12 +90,22 @@ def _software(sessions):
     return " | ".join(filter(None, texts))
 
 
-def rows_of(before, after, name=None):
-    """All rows of the outer join whose test `name` (a pattern) finds, and their samples: (rows,
-    [(jobs before, jobs after)])."""
+def rows_of(
+    before: Observations, after: Observations, name: re.Pattern[str] | None = None
+) -> tuple[list[Row], list[tuple[Jobs, Jobs]]]:
+    """The outer join of two sides.
+
+    Args:
+        before, after: the sides.
+        name: a pattern; only tests in which it is found.
+
+    Returns:
+        Rows, those with a ruling that need no numbers to be looked at; and for each row the jobs
+        of both sides.
+    """
     rows, samples = [], []
     for key in dict.fromkeys([*before.kinds, *after.kinds, *_without_metrics(before, after)]):
-        if name and not name.search(" ".join(key[3:7])):
+        if after.inapplicable(key[:-1]) or (name and not name.search(" ".join(key[3:7]))):
             continue
         kinds = before.kinds.get(key, set()) | after.kinds.get(key, set())
         units = {kind[1] for kind in kinds}
@@ -96,14 +114,15 @@ def rows_of(before, after, name=None):
         (left, was), (right, now) = before.side(key), after.side(key)
         kind = min(kinds, default=("", "", "lower", False))
         row = Row(*key, kind[1], kind[2], kind[3], before=left, after=right)
-        row.verdict, row.why = _at_once(row, kinds, before, after)
+        if ruling := _without_numbers(row, kinds, before, after):
+            row.rule(*ruling)
         row.communication = _communication(before, key)
         rows.append(row)
         samples.append((was, now))
     return rows, samples
 
 
-def _without_metrics(before, after):
+def _without_metrics(before: Observations, after: Observations) -> list[Key]:
     """Tests that have outcomes on a side and no metric to compare on any, nor another number after:
     a row each, so that none vanishes."""
     known = {
@@ -116,52 +135,35 @@ def _without_metrics(before, after):
     return [(*key, "") for side in (before, after) for key in side.outcomes if key not in known]
 
 
-def _at_once(row, kinds, before, after):
-    """(verdict, why) where numbers need not be looked at; ("", "") where they must."""
+def _without_numbers(
+    row: Row, kinds: set[tuple[str, str, str, bool]], before: Observations, after: Observations
+) -> tuple[Verdict, Reason | None] | None:
+    """The ruling where numbers need not be looked at; None where they must."""
     here, there = after.outcomes.get(row.identity), before.outcomes.get(row.identity)
     if not here:
-        return MISSING, f"in none of the {len(after.sessions)} sessions after"
-    if since := after.gone(row.identity):
-        return MISSING, f"not in the last {since} sessions after"
+        return Verdict.MISSING, Reason.of(Code.ABSENT, sessions=len(after.sessions))
+    if since := after.vanished(row.identity):
+        return Verdict.MISSING, Reason.of(Code.VANISHED, sessions=since)
     if row.after.median is None:
-        causes = [unusable(o) or o.cause for o in here]
-        causes = [cause for cause in causes if cause]
-        return NOT_MEASURED, causes[-1] if causes else "no number above zero in any session after"
+        causes = [cause for o in here if (cause := o.unusable or o.reason)]
+        return Verdict.NOT_MEASURED, causes[-1] if causes else Reason.of(Code.NO_NUMBER)
     if not there or row.before.median is None:
-        return NEW, "" if not there else "not measured before"
+        return Verdict.NEW, Reason.of(Code.NOT_BEFORE) if there else None
     for index, what in ((1, "unit"), (0, "geometry"), (2, "direction")):
-        if len({kind[index] for kind in kinds}) > 1:
-            texts = " and ".join(sorted({str(kind[index]) for kind in kinds}))
-            return NOT_MEASURED, f"not to be compared: its {what} is {texts}"
-    return "", ""
+        values = {str(kind[index]) for kind in kinds}
+        if len(values) > 1:
+            return Verdict.NOT_MEASURED, Reason.of(Code.UNLIKE, what=what, values=sorted(values))
+    return None
 
 
-def _communication(before, key):
-    """The share of the metric's time that is communication, in the median; None if unknown."""
+def _communication(before: Observations, key: Key) -> float | None:
+    """The fraction of the metric's time that is communication, in the median; None if unknown."""
     name, point = key[-1].partition("_")[::2] if key[-1].startswith("time_") else (key[-1], "")
     if not (name == "time" or key[-1] == "atom_steps"):
         return None
     shares = [f"mpi_share_{point}"] if point else ["mpi_share", "communication_share"]
     for share in shares:
-        values = [v for _, _, v in before.found.get((*key[:-1], share), ()) if v == v]
+        values = [v for _, _, v in before.values.get((*key[:-1], share), ()) if v == v]
         if values:
             return float(np.median(values))
     return None
-
-
-def gone(report, home):
-    """A trouble if tests of the last session of this kind are in this one no more."""
-    if report is None:
-        return []
-    try:
-        with Store(paths.store_db(home)) as store:
-            now = select(report["session_info"]["uuid"], store)
-            last = select("earlier:1", store, now)
-            before, after = (set(Measured(store, side).outcomes) for side in (last, now))
-    except (StoreError, SelectionError):
-        return []
-    missing = sorted(" ".join(filter(None, key[3:])) for key in before - after)
-    if not missing:
-        return []
-    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-    return [f"{len(missing)} tests of the last session are gone: {', '.join(missing[:3])}{more}"]

@@ -1,7 +1,7 @@
-"""The statistics of verdicts: robust, exact where samples are few, vectorised over metrics.
+"""The statistics of verdicts: robust, exact where observations are few, vectorised over metrics.
 
-All take natural logarithms of positive values, in arrays [metrics, samples]; a sample is what was
-drawn independently of the others, a session or a job, never a repeat within a job.
+All take natural logarithms of positive values, in arrays [metrics, observations]. An observation is
+independent of the others: a session or a job, never a repeat within a job.
 """
 
 import functools
@@ -9,27 +9,31 @@ import math
 import warnings
 
 import numpy as np
+from scipy import stats
 
-from bisection.core.verdicts import IMPROVED, INCONCLUSIVE, REGRESSED, UNCHANGED
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Verdict
 
-CONFIDENCE = 0.98
-MARGIN = 0.05  # a smaller effect is of no interest
-NOISE_MARGIN = 1.0  # nor is one smaller than this many standard deviations between samples
-FALSE_DISCOVERIES = 0.05  # expected share of wrong verdicts among those of one table
-FEWEST = 5  # samples a side: with four, no difference reaches the confidence
 PAIRS = 4_000_000  # differences in memory at a time
 
 
 @functools.cache
-def rank_cut(n, m, confidence=CONFIDENCE):
-    """k, so that the k-th smallest and largest of the n*m pairwise differences bound the shift with
-    at least `confidence`, by the exact distribution of the Mann-Whitney statistic; 0 if no k does.
-    Above 4000 pairs by its normal approximation.
+def mann_whitney_rank(n: int, m: int, confidence: float = LIMITS.confidence) -> int:
+    """The rank of the pairwise differences that bounds a shift.
+
+    By the exact distribution of the Mann-Whitney statistic; above 4000 pairs by its normal
+    approximation.
+
+    Args:
+        n, m: observations per side.
+        confidence: of the interval.
+
+    Returns:
+        k, so that the k-th smallest and largest of the n*m differences bound the shift with at
+        least `confidence`; 0 if no k does.
     """
     tail = (1 - confidence) / 2
     if n * m > 4000:
-        from scipy import stats  # slow to import: only where it is needed
-
         deviation = math.sqrt(n * m * (n + m + 1) / 12)
         return max(0, math.floor(n * m / 2 + stats.norm.ppf(tail) * deviation))
     # The generating function of the statistic: the product of (1 - x^(m+i)) / (1 - x^i).
@@ -43,66 +47,99 @@ def rank_cut(n, m, confidence=CONFIDENCE):
     return int(np.searchsorted(below, tail * (1 + 1e-12), side="right"))
 
 
-def shift(before, after, confidence=CONFIDENCE):
-    """The Hodges-Lehmann estimate of after - before and its exact interval: (estimate, low, high),
-    each [metrics]. An interval that so few samples cannot give is infinite."""
+def hodges_lehmann(
+    before: np.ndarray, after: np.ndarray, confidence: float = LIMITS.confidence
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The Hodges-Lehmann estimate of after - before with its exact confidence interval.
+
+    Args:
+        before, after: [metrics, observations].
+        confidence: of the interval.
+
+    Returns:
+        (estimate, low, high), each [metrics]; the interval is infinite where observations are too
+        few for one.
+    """
     n, m = before.shape[1], after.shape[1]
-    cut = rank_cut(min(n, m), max(n, m), confidence)
+    cut = mann_whitney_rank(min(n, m), max(n, m), confidence)
     low, middle, high = cut - 1, (n * m - 1) // 2, n * m - cut
-    found = np.empty((3, len(before)))
+    shifts = np.empty((3, len(before)))
     step = max(1, PAIRS // (n * m))  # metrics at a time
     for first in range(0, len(before), step):
         here = slice(first, first + step)
         pairs = (after[here, :, None] - before[here, None, :]).reshape(-1, n * m)
         wanted = {middle, n * m // 2} | ({low, high} if cut else set())
         pairs.partition(sorted(wanted), axis=1)
-        found[0, here] = (pairs[:, middle] + pairs[:, n * m // 2]) / 2
-        found[1:, here] = pairs[:, [low, high]].T if cut else [[-math.inf], [math.inf]]
-    return tuple(found)
+        shifts[0, here] = (pairs[:, middle] + pairs[:, n * m // 2]) / 2
+        shifts[1:, here] = pairs[:, [low, high]].T if cut else [[-math.inf], [math.inf]]
+    return tuple(shifts)
 
 
-def spread(*sides):
-    """Robust standard deviation between samples, [metrics]: the median distance from the median of
-    each side, scaled for the normal distribution and for few samples."""
+def mad_sigma(*sides: np.ndarray) -> np.ndarray:
+    """Robust standard deviation between observations: the median distance from the median of each
+    side, pooled, scaled for the normal distribution and for few observations.
+
+    Args:
+        sides: [metrics, observations] each.
+
+    Returns:
+        [metrics].
+    """
     distances = [np.abs(side - np.median(side, axis=1, keepdims=True)) for side in sides]
     count = sum(side.shape[1] - 1 for side in sides)
     together = np.concatenate(distances, axis=1)
     return 1.4826 * np.median(together, axis=1) * (1 + 1 / max(count, 1))
 
 
-def chance(before, after):
-    """The probability of such a difference where there is none: Yuen's t test on trimmed means,
-    which tells far from near where ranks alone cannot. (With one variance for both sides: with two,
-    five samples beside twenty gave false verdicts in 8% of tables, with one in 2%.)"""
-    from scipy import stats
+def yuen_pvalue(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """p-values of a difference of trimmed means (Yuen 1974), which distinguish far from near where
+    ranks alone cannot.
 
+    With one variance for both sides: with two, five observations beside twenty gave false verdicts
+    in 8% of tables, with one in 2%.
+
+    Args:
+        before, after: [metrics, observations].
+
+    Returns:
+        [metrics]; 1 where nothing can be said.
+    """
     if min(before.shape[1], after.shape[1]) < 2:
         return np.ones(len(before))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # of samples that are nearly equal
-        p = stats.ttest_ind(before, after, axis=1, trim=0.2).pvalue
+        warnings.simplefilter("ignore", RuntimeWarning)  # of values that are nearly equal
+        p = stats.ttest_ind(before, after, axis=1, trim=LIMITS.trimmed).pvalue
     return np.where(np.isfinite(p), p, 1.0)
 
 
-def controlled(p):
-    """p-values adjusted for the size of the table (Benjamini and Hochberg)."""
-    from scipy import stats
-
+def adjust_fdr(p: np.ndarray) -> np.ndarray:
+    """p-values adjusted for the size of the table (Benjamini and Hochberg 1995)."""
     return stats.false_discovery_control(p) if len(p) else p
 
 
-def margins(sigma):
-    """The logarithm of the least effect that counts, by the noise between samples."""
-    return np.maximum(math.log1p(MARGIN), NOISE_MARGIN * sigma)
+def margins(sigma: np.ndarray) -> np.ndarray:
+    """The logarithm of the smallest effect that counts, by the noise between observations."""
+    return np.maximum(math.log1p(LIMITS.margin), LIMITS.noise_margin * sigma)
 
 
-def judge(estimate, low, high, p, margin):
-    """Verdicts [metrics] on costs, larger is worse; `p` is already controlled. An effect that is
-    sure and of interest is not called unchanged because nights vary by more than it."""
-    found = np.full(len(estimate), INCONCLUSIVE, dtype=object)
-    sure, least = p <= FALSE_DISCOVERIES, math.log1p(MARGIN)
+def classify(
+    estimate: np.ndarray, low: np.ndarray, high: np.ndarray, p: np.ndarray, margin: np.ndarray
+) -> np.ndarray:
+    """Verdicts on slow-downs. A sure effect of interest is not unchanged because nights
+    vary by more than it.
+
+    Args:
+        estimate, low, high: the logarithm of the slow-down and its interval, [metrics].
+        p: adjusted p-values, [metrics].
+        margin: the logarithm of the smallest effect that counts, [metrics].
+
+    Returns:
+        Verdicts, [metrics].
+    """
+    verdicts = np.full(len(estimate), Verdict.INCONCLUSIVE, dtype=object)
+    sure, least = p <= LIMITS.false_discoveries, math.log1p(LIMITS.margin)
     effect = sure & ((low > 0) | (high < 0)) & (np.abs(estimate) >= least)
-    found[(low > -margin) & (high < margin) & ~effect] = UNCHANGED
-    found[sure & (low > 0) & ((estimate >= margin) | (low >= least))] = REGRESSED
-    found[sure & (high < 0) & ((estimate <= -margin) | (high <= -least))] = IMPROVED
-    return found
+    verdicts[(low > -margin) & (high < margin) & ~effect] = Verdict.UNCHANGED
+    verdicts[sure & (low > 0) & ((estimate >= margin) | (low >= least))] = Verdict.REGRESSED
+    verdicts[sure & (high < 0) & ((estimate <= -margin) | (high <= -least))] = Verdict.IMPROVED
+    return verdicts

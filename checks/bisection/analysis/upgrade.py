@@ -1,74 +1,84 @@
-"""An upgrade against what was expected of it, the clock's ratio say (HPCx report, section 8)."""
+"""An upgrade against what was expected of it, for example the ratio of clocks (HPCx report, 2004,
+section 8)."""
 
 import itertools
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 
-from bisection.analysis.statistics import MARGIN, NOISE_MARGIN
+from bisection.analysis.model import Row
 from bisection.core.identity import parsed
-from bisection.core.verdicts import ABOVE, AT, BELOW, UNCLEAR
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Against
 
 
-def set_against(rows, expected):
-    """Where each speed-up stands beside the expected ratio, and whether a network explains it."""
+def set_against(rows: Sequence[Row], expected: float) -> None:
+    """Says of each speed-up where it is beside the expected ratio, and whether a network explains
+    it."""
     for row in rows:
         if row.low is None or row.control or not row.absolute:
             continue
         speed, low, high = row.speedup
-        margin = 1 + max(MARGIN, NOISE_MARGIN * max(row.before.spread or 0, row.after.spread or 0))
-        row.against = UNCLEAR
+        noise = max(row.before.spread or 0, row.after.spread or 0)
+        margin = 1 + max(LIMITS.margin, LIMITS.noise_margin * noise)
+        row.against = Against.UNCLEAR
         if low > expected and speed >= expected * margin:
-            row.against = ABOVE
+            row.against = Against.ABOVE
         elif high < expected and speed <= expected / margin:
-            row.against = BELOW
+            row.against = Against.BELOW
         elif low > expected / margin and high < expected * margin:
-            row.against = AT
+            row.against = Against.AT
         row.explained = explain(row, speed, expected)
-    for found in _by_ranks(rows).values():
-        _tell_growth(found)
+    for group in _by_ranks(rows).values():
+        _note_growth(group)
 
 
-def explain(row, speed, expected):
-    """Whether communication alone fits: 1 / speed = (1 - f) / expected + f / network, with the
-    communication fraction f before the upgrade."""
+def explain(row: Row, speed: float, expected: float) -> Reason | None:
+    """Whether communication alone fits a speed-up: 1 / speed = (1 - f) / expected + f / network,
+    with the fraction f of communication before the upgrade.
+
+    Args:
+        row: the row, with `against` and `communication`.
+        speed: its speed-up.
+        expected: the speed-up of everything but communication.
+    """
     f = row.communication
-    if row.against not in (ABOVE, BELOW):
-        return ""
+    if row.against not in (Against.ABOVE, Against.BELOW):
+        return None
     if f is None:
-        return "no communication fraction is known"
+        return Reason.of(Code.FRACTION_UNKNOWN)
     left = 1 / speed - (1 - f) / expected
-    if f < 0.005:
-        return f"not by the network: only {f:.1%} of the time was communication"
+    if f < LIMITS.no_network:
+        return Reason.of(Code.NOT_THE_NETWORK, fraction=f)
     if left <= 0:
         most = expected / (1 - f) if f < 1 else math.inf
-        return (
-            f"not by the network alone: with {f:.0%} communication no network gives more than "
-            f"{most:.2f}"
-        )
+        return Reason.of(Code.NOT_THE_NETWORK_ALONE, fraction=f, most=most)
     network = f / left
-    if row.against == ABOVE or network >= 1:
-        return f"fits a network {network:.3g} times as fast, with {f:.0%} communication"
-    return f"fits a network {1 / network:.3g} times slower, with {f:.0%} communication"
+    if row.against == Against.ABOVE or network >= 1:
+        return Reason.of(Code.NETWORK_FASTER, fraction=f, factor=network)
+    return Reason.of(Code.NETWORK_SLOWER, fraction=f, factor=1 / network)
 
 
-def _by_ranks(rows):
+def _by_ranks(rows: Sequence[Row]) -> dict[tuple[object, ...], list[tuple[int, Row]]]:
     """Rows that differ in their layout and number of ranks alone, with their ranks."""
-    found = defaultdict(list)
+    groups = defaultdict(list)
     for row in rows:
         if row.against and (shape := parsed(row.after.geometry)):
             key = (*row.identity[:5], row.method, row.metric, shape.threads)
-            found[key].append((shape.ranks, row))
-    return found
+            groups[key].append((shape.ranks, row))
+    return groups
 
 
-def _tell_growth(found):
-    found.sort(key=lambda pair: pair[0])
-    speeds = [row.speedup[0] for _, row in found]
-    if len({ranks for ranks, _ in found}) < 2:
+def _note_growth(group: list[tuple[int, Row]]) -> None:
+    """Notes whether a speed-up above the expected one rises with the ranks."""
+    group.sort(key=lambda pair: pair[0])
+    speeds = [row.speedup[0] for _, row in group]
+    if len({ranks for ranks, _ in group}) < 2:
         return
-    rises = speeds[-1] > speeds[0] * (1 + MARGIN) and all(
-        later >= sooner / (1 + MARGIN) for sooner, later in itertools.pairwise(speeds)
+    rises = speeds[-1] > speeds[0] * (1 + LIMITS.margin) and all(
+        later >= sooner / (1 + LIMITS.margin) for sooner, later in itertools.pairwise(speeds)
     )
-    for _, row in found:
-        if row.against == ABOVE:
-            row.explained += "; it rises with the ranks" if rises else "; it does not with ranks"
+    for _, row in group:
+        if row.against == Against.ABOVE:
+            row.rises = rises

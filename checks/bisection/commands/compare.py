@@ -1,98 +1,100 @@
-"""`bisection compare BEFORE AFTER`: what is slower, faster, the same, gone or new, and how sure."""
+"""Compares stored sessions, a group before and a group after a change.
+
+Exit code: 0 nothing that --fail-on names; 1 something regressed, or is below the expected ratio;
+2 usage; 3 something is missing, was not measured, or whatever else --fail-on names, or no metric
+could be judged, or the cores themselves changed.
+"""
 
 import argparse
 import json
-import sys
-from pathlib import Path
+from collections.abc import Sequence
 
-from bisection.analysis.compare import EXIT, FAIL_ON, compare
+from bisection.analysis.compare import EXITS, FAIL_ON, compare
+from bisection.analysis.model import Comparison
 from bisection.core import paths
 from bisection.core.arguments import ratio, regex
-from bisection.report.text import text
-from bisection.store.sample_file import StoreError
+from bisection.core.verdicts import BisectionError, Exit
+from bisection.report.data import comparison_as_json
+from bisection.report.text import comparison_text
+from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, SelectionError, select
 from bisection.store.sync import opened
 
-USAGE = 2
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    groups = f"sessions: {HELP}; several with commas between"
+    parser.add_argument("before", metavar="BEFORE", help=groups)
+    parser.add_argument("after", metavar="AFTER", help="likewise")
+    add_options(parser)
+    parser.add_argument("--json", metavar="FILE", help="write the whole comparison to a JSON file")
 
 
-def add_commands(commands):
-    command = commands.add_parser(
-        "compare",
-        help="compare two groups of stored sessions",
-        description="Compares stored sessions, a group before and a group after a change. A group "
-        f"is: {HELP}; several with commas between. Exit code: 0 nothing that --fail-on names, 1 "
-        "something regressed (or is below the expected ratio), 2 usage, 3 something is missing, "
-        "was not measured, or whatever else --fail-on names, or no metric could be judged, or the "
-        "cores themselves changed.",
-    )
-    command.add_argument("before", metavar="BEFORE")
-    command.add_argument("after", metavar="AFTER")
-    add_options(command)
-    command.add_argument("--json", metavar="FILE", help="write all of it there")
-    command.set_defaults(act=act)
-
-
-def add_options(command):
-    """What `compare` and `report` have in common."""
-    command.add_argument(
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options that `compare` and `report` have in common."""
+    parser.add_argument(
         "--expected-ratio",
         type=ratio,
         metavar="R",
-        help="an upgrade that should speed up everything R times, by its clock say: each is told "
-        "to be above, at or below",
+        help="expected speed-up, for example the ratio of clock rates; each test is reported as "
+        "above, at or below it",
     )
-    command.add_argument("--aa", metavar="SESSIONS", help="the same as BEFORE, nothing changed")
-    command.add_argument(
-        "--control", metavar="REGEX", type=regex, help="further tests that measure the cores alone"
+    parser.add_argument(
+        "--aa", metavar="SESSIONS", help="an A/A test: sessions like BEFORE, with nothing changed"
     )
-    command.add_argument("-n", "--name", metavar="REGEX", type=regex, help="these tests only")
-    command.add_argument(
+    parser.add_argument(
+        "--control",
+        metavar="REGEX",
+        type=regex,
+        help="further tests that measure the cores alone",
+    )
+    parser.add_argument(
+        "-n", "--name", metavar="REGEX", type=regex, help="only tests in which it is found"
+    )
+    parser.add_argument(
         "--fail-on",
         metavar="VERDICTS",
         type=_verdicts,
         default=FAIL_ON,
-        help=f"of {', '.join((*EXIT, 'nothing'))}; default: {','.join(FAIL_ON)}",
+        help=f"verdicts that fail: {', '.join((*EXITS, 'nothing'))}; default: {','.join(FAIL_ON)}",
     )
 
 
-def _verdicts(text):
+def _verdicts(text: str) -> tuple[str, ...]:
     names = [word.strip().replace("-", " ") for word in text.split(",") if word.strip()]
     if names == ["nothing"]:
         return ()
-    if not names or set(names) - set(EXIT):
-        allowed = ", ".join((*EXIT, "nothing"))
+    if not names or set(names) - set(EXITS):
+        allowed = ", ".join((*EXITS, "nothing"))
         raise argparse.ArgumentTypeError(f"{text!r}: allowed are {allowed}")
     return tuple(names)
 
 
-def act(options):
-    try:
-        with opened(paths.home()) as store:
-            result, _ = compared(store, options)
-    except (SelectionError, StoreError) as error:
-        print(f"bisection compare: error: {error}", file=sys.stderr)
-        return USAGE
-    print("\n".join(text(result)))
-    try:
-        if options.json:
-            Path(options.json).write_text(json.dumps(result.as_dict(), indent=1) + "\n")
-    except OSError as error:
-        print(f"bisection compare: error: {options.json}: {error.strerror}", file=sys.stderr)
-        return USAGE
+def act(options: argparse.Namespace) -> Exit:
+    with opened(paths.home()) as store:
+        result, _ = compared(store, options)
+    print("\n".join(comparison_text(result)))
+    if options.json:
+        text = json.dumps(comparison_as_json(result), indent=1) + "\n"
+        try:
+            paths.write_whole(options.json, text)
+        except OSError as error:
+            raise BisectionError(f"{options.json}: {error.strerror}") from None
     return result.exit_code
 
 
-def compared(store, options):
-    """The Comparison that the command line asks for, and the two lists of sessions."""
+def compared(
+    store: Store, options: argparse.Namespace
+) -> tuple[Comparison, tuple[list[Session], list[Session]]]:
+    """The comparison that the command line asks for, and its two sides."""
     before, after = options.before, options.after
     later = [] if after.startswith("earlier") else select(after, store)
     sooner = select(before, store, later)
     later = later or select(after, store, sooner)
-    same = select(options.aa, store, sooner) if options.aa else ()
-    _apart((before, sooner), (after, later))
-    _apart((before, sooner), (options.aa, same))
-    _apart((after, later), (options.aa, same))
+    same = select(options.aa, store, sooner) if options.aa else []
+    sides = ((before, sooner), (after, later), (options.aa, same))
+    for number, side in enumerate(sides):
+        for other in sides[number + 1 :]:
+            _apart(side, other)
     result = compare(
         store,
         sooner,
@@ -106,8 +108,8 @@ def compared(store, options):
     return result, (sooner, later)
 
 
-def _apart(one, other):
+def _apart(side: tuple[str, Sequence[Session]], other: tuple[str, Sequence[Session]]) -> None:
     """No session may be on two sides: it would be compared with itself."""
-    both = {session.uuid for session in one[1]} & {session.uuid for session in other[1]}
+    both = {session.uuid for session in side[1]} & {session.uuid for session in other[1]}
     if both:
-        raise SelectionError(f"{one[0]!r} and {other[0]!r} both have session {min(both)}")
+        raise SelectionError(f"{side[0]!r} and {other[0]!r} both have session {min(both)}")

@@ -1,117 +1,154 @@
-"""`bisection references propose|check`: references made from stored sessions, and kept true."""
+"""Makes references from stored sessions, or checks those there are.
 
+`propose` makes references of what checks assert on the partitions of a system, shows how
+reference/systems/SYSTEM.yaml would change, and changes it with --write; comments stay. An entry
+that stands for several tests changes only if all of them were measured. Bounds do not become wider
+without --widen. Exit code: 0 up to date or written; 1 would change (use --write), or would have
+bounds that are wider; 2 usage; 3 too few sessions.
+
+`check` reports references that are stale, unbounded or contradictory, or that nothing uses.
+Exit code: 0 none, 1 some, 2 usage.
+"""
+
+import argparse
 import difflib
-import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
 
-from bisection.analysis.propose import LEAST, Proposal, stale, written
+from bisection.analysis.propose import HEADER, MADE_BY, Entry, Proposal, amend, propose, stale
 from bisection.core import paths
-from bisection.core.arguments import above_two
+from bisection.core.arguments import at_least
+from bisection.core.format import some
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import BisectionError, Exit
+from bisection.report.clauses import span
+from bisection.report.words import defect_line
 from bisection.rfm import references
-from bisection.sites import reference_file
-from bisection.sites.site import load, site_names
-from bisection.store.sample_file import StoreError
-from bisection.store.selection import HELP, SelectionError, select
+from bisection.sites.reference_edit import EditableReferences
+from bisection.sites.reference_lookup import span_of
+from bisection.sites.reference_rules import examine_references
+from bisection.sites.site import Site, load, site_names
+from bisection.store.selection import HELP, select
 from bisection.store.sync import opened
 
-DONE, OPEN, USAGE, TOO_FEW = 0, 1, 2, 3
 
-
-def add_commands(commands):
-    group = commands.add_parser(
-        "references", help="make references from stored sessions, or look what became of them"
-    )
-    actions = group.add_subparsers(dest="action", required=True, metavar="ACTION")
-    propose = actions.add_parser(
-        "propose",
-        help="references from stored sessions, shown as a change of the file",
-        description="Makes references of what checks assert on the partitions of a system, shows "
-        "how reference/systems/SYSTEM.yaml would change, and changes it with --write. Bounds are "
-        "not made wider than they are without --widen. Exit code: 0 nothing is to be changed, or "
-        "it was, 1 something is, 2 usage, 3 too few sessions.",
-    )
-    propose.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    proposing = actions.add_parser("propose", help="make references from stored sessions")
+    proposing.add_argument(
         "--sessions", default="..", metavar="SESSIONS", help=f"{HELP}; default: all"
     )
-    propose.add_argument(
-        "--least", type=above_two, default=LEAST, metavar="N", help=f"sessions; default: {LEAST}"
+    proposing.add_argument(
+        "--least",
+        type=at_least(3),  # of two, the spread is not known
+        default=LIMITS.reference_sessions,
+        metavar="N",
+        help=f"sessions that a reference needs; default: {LIMITS.reference_sessions}",
     )
-    propose.add_argument("--kinds", metavar="KINDS", help="ratio,time; default: what is claimed")
-    propose.add_argument("--widen", action="store_true", help="also where bounds become wider")
-    propose.add_argument("--write", action="store_true", help="change the file")
-    propose.add_argument("-o", "--output", metavar="FILE", help="another file to change")
-    propose.set_defaults(act=act_propose)
-    check = actions.add_parser(
-        "check",
-        help="stale, unbounded, contradictory references, and those of nothing that exists",
-        description="Exit code: 0 no fault, 1 faults, 2 usage.",
+    proposing.add_argument(
+        "--kinds", metavar="KINDS", help="ratio,time; default: what the partitions claim"
     )
-    check.set_defaults(act=act_check)
-    for action in (propose, check):
+    proposing.add_argument(
+        "--widen", action="store_true", help="also change bounds that become wider"
+    )
+    proposing.add_argument("--write", action="store_true", help="change the file")
+    proposing.add_argument("-o", "--output", metavar="FILE", help="another file to change")
+    checking = actions.add_parser("check", help="report references that are not good any more")
+    for action in (proposing, checking):
         action.add_argument("--system", default="generic", metavar="NAME", help="default: generic")
 
 
-def act_propose(options):
+def act(options: argparse.Namespace) -> Exit:
+    return act_propose(options) if options.action == "propose" else act_check(options)
+
+
+def act_propose(options: argparse.Namespace) -> Exit:
     target = Path(options.output) if options.output else references.path(options.system)
+    kinds = options.kinds.split(",") if options.kinds else None
+    allowed = list(dict.fromkeys(references.KIND_OF_UNIT.values()))
+    if kinds and set(kinds) - set(allowed):
+        raise BisectionError(f"--kinds {options.kinds}: {', '.join(allowed)} are allowed")
+    header = HEADER.format(system=options.system, made_by=MADE_BY, margin=LIMITS.margin)
     try:
-        text, old = written(target)
+        file = EditableReferences(target, header)
         site = _site(options.system)
         with opened(paths.home()) as store:
             sessions = select(options.sessions, store)
-            found = Proposal(store, sessions, site, options)
-    except (OSError, SelectionError, StoreError, ValueError) as error:
-        print(f"bisection references: error: {error}", file=sys.stderr)
-        return USAGE
-    if not found.entries:
-        print("\n".join([*found.told(), "no reference to propose"]))
-        return TOO_FEW
-    tree = found.merged(old, options.widen)
-    new = found.text(tree)
-    diff = list(
-        difflib.unified_diff(
-            text.splitlines(), new.splitlines(), str(target), "proposed", lineterm=""
-        )
+            proposal = propose(store, sessions, site, kinds, options.least)
+        changed = amend(proposal, file, site, options.widen)
+    except (OSError, ValueError) as error:
+        raise BisectionError(str(error)) from None
+    notes = list(_notes(proposal, options.least))
+    if not proposal.entries:
+        print("\n".join([*notes, "no reference to propose"]))
+        return Exit.NOT_MEASURED
+    new = file.text() if changed else file.before
+    diff = difflib.unified_diff(
+        file.before.splitlines(), new.splitlines(), str(target), "proposed", lineterm=""
     )
-    print("\n".join([*diff, *found.told()]))
-    if not diff:
+    print("\n".join([*diff, *notes]))
+    left = Exit.FAILED if proposal.wider else Exit.OK
+    if not changed:
         print(f"{target}: as proposed already")
-        return OPEN if found.wider else DONE
-    if options.write:
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            paths.write_whole(target, new)
-        except OSError as error:
-            print(f"bisection references: error: {target}: {error.strerror}", file=sys.stderr)
-            return USAGE
-        print(f"{target}: written")
-        return OPEN if found.wider else DONE
-    print(f"not written: --write changes {target}")
-    return OPEN
+        return left
+    if not options.write:
+        print(f"not written: --write changes {target}")
+        return Exit.FAILED
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        paths.write_whole(target, new)
+    except OSError as error:
+        raise BisectionError(f"{target}: {error.strerror}") from None
+    print(f"{target}: written")
+    return left
 
 
-def _site(system):
+def _notes(proposal: Proposal, least: int) -> Iterable[str]:
+    """Lines on what has no reference, or keeps the one it has, and why."""
+    for check, entries in _by_check(proposal.wide).items():
+        example = f"{entries[0].name}: {entries[0].sigma:.0%} between sessions"
+        yield f"too wide for a reference: {len(entries)} of {check}, such as {example}"
+    for entry, old in proposal.wider:
+        now, then = (span(*span_of(bounds)) for bounds in (entry.bounds, old))
+        yield f"not widened: {entry.name}: {then} would become {now}; --widen allows it"
+    for place, tests in proposal.shared:
+        yield f"not changed: {' / '.join(place)}: without enough sessions of {some(tests, 2)}"
+    if proposal.few:
+        checks = Counter(entry.case["check"] for entry in proposal.few)
+        counts = ", ".join(f"{count} of {check}" for check, count in checks.items())
+        yield f"fewer than {least} sessions: {counts}"
+
+
+def _by_check(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    checks: dict[str, list[Entry]] = {}
+    for entry in entries:
+        checks.setdefault(entry.case["check"], []).append(entry)
+    return checks
+
+
+def _site(system: str) -> Site:
     if system not in site_names():
-        raise ValueError(f"--system {system}: site-configs/ has {', '.join(site_names())}")
+        raise BisectionError(f"--system {system}: site-configs/ has {', '.join(site_names())}")
     site = load([system])[system]
     if not site.cases:
-        raise ValueError("; ".join(map(str, site.defects)) or f"no check runs on {system}")
+        defects = "; ".join(map(str, site.defects))
+        raise BisectionError(defects or f"no check runs on {system}")
     return site
 
 
-def act_check(options):
-    try:
-        site = _site(options.system)
-        file = references.path(options.system)
-        if not file.exists():
-            raise ValueError(f"there is no {file}")
-        found = [str(defect) for defect in reference_file.examine_references(options.system)]
-        if not found:
-            with opened(paths.home()) as store:
-                found = stale(store, site, file, yaml.safe_load(file.read_text(encoding="utf-8")))
-    except (SelectionError, StoreError, ValueError) as error:
-        print(f"bisection references: error: {error}", file=sys.stderr)
-        return USAGE
-    print("\n".join(found or [f"{paths.shown(file)}: nothing stale, open or contradictory"]))
-    return OPEN if found else DONE
+def act_check(options: argparse.Namespace) -> Exit:
+    site = _site(options.system)
+    file = references.path(options.system)
+    if not file.exists():
+        raise BisectionError(f"there is no {file}")
+    defects = examine_references(options.system)
+    if not defects:
+        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+        with opened(paths.home()) as store:
+            defects = stale(store, site, paths.shown(file), tree)
+    clean = f"{paths.shown(file)}: nothing stale, open or contradictory"
+    print("\n".join(map(defect_line, defects)) or clean)
+    return Exit.FAILED if defects else Exit.OK

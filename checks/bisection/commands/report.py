@@ -1,60 +1,58 @@
-"""`bisection report`: gathers what a report tells and writes it, as HTML and for other programs."""
+"""Writes a report on the sessions AFTER, beside those BEFORE.
 
-import json
-import sys
-import time
-from pathlib import Path
+The report is report.html (one file, no script), report.md, report-junit.xml, bisection.prom and
+nodecheck.txt. Exit code: as of `bisection compare`; without BEFORE as of the run.
+"""
 
+import argparse
+
+from bisection.analysis.model import Comparison
 from bisection.commands.compare import add_options, compared
 from bisection.core import paths
+from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.gather import gather, write
-from bisection.store import sync
-from bisection.store.sample_file import StoreError
+from bisection.report.words import sentence
+from bisection.runs.folder import kept_verdict
+from bisection.store.database import Session, Store
 from bisection.store.selection import EARLIER, HELP, SelectionError, select
+from bisection.store.sync import opened
 
-USAGE = 2
 
-
-def add_commands(commands):
-    command = commands.add_parser(
-        "report",
-        help="write a report on stored sessions: HTML, Markdown, JUnit, Prometheus",
-        description="Writes report.html (one file, no script), report.md, report-junit.xml, "
-        "bisection.prom and nodecheck.txt on the sessions AFTER, set beside those BEFORE. A group "
-        f"of sessions is: {HELP}. Exit code: as `bisection compare`.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "before",
+        metavar="BEFORE",
+        nargs="?",
+        help=f"sessions: {HELP}; default: the 20 sessions before AFTER",
     )
-    command.add_argument("before", metavar="BEFORE", nargs="?", help="default: the 20 earlier ones")
-    command.add_argument("after", metavar="AFTER", nargs="?", default="latest")
-    add_options(command)
-    command.add_argument(
+    parser.add_argument(
+        "after", metavar="AFTER", nargs="?", default="latest", help="likewise; default: latest"
+    )
+    add_options(parser)
+    parser.add_argument(
         "-o", "--output", metavar="FOLDER", help="default: report/ beside the store, in .bisection/"
     )
-    command.set_defaults(act=act)
 
 
-def act(options):
-
+def act(options: argparse.Namespace) -> Exit:
+    with opened(paths.home()) as store:
+        comparison, sessions = _compared(store, options)
+        run = kept_verdict(sessions[-1].uuid)
+        report = gather(store, sessions, comparison, run)
+    folder = options.output or paths.home() / "report"
     try:
-        with sync.opened(paths.home()) as store:
-            result, sessions = _compared(store, options)
-            verdict = _verdict_of(sessions[-1])
-            made = gather(store, sessions, result, verdict, time.time())
-        folder = Path(options.output or paths.home() / "report")
-        folder.mkdir(parents=True, exist_ok=True)
-        files = write(made, folder)
-    except (SelectionError, StoreError) as error:
-        print(f"bisection report: error: {error}", file=sys.stderr)
-        return USAGE
+        files = write(report, folder)
     except OSError as error:
-        print(f"bisection report: error: {folder}: {error.strerror}", file=sys.stderr)
-        return USAGE
-    print(result.sentence if result else "no earlier sessions of its kind to compare with")
+        raise BisectionError(f"{folder}: {error.strerror}") from None
+    print(sentence(comparison) if comparison else "no earlier sessions of its kind to compare with")
     print("\n".join(f"{name}: {path}" for name, path in files.items()))
-    return result.exit_code if result else verdict.get("exit_code", 0)
+    if comparison:
+        return comparison.exit_code
+    return run.exit_code if run else Exit.OK
 
 
-def _compared(store, options):
-    """The Comparison, None if there are no earlier sessions and none were named; the sessions."""
+def _compared(store: Store, options: argparse.Namespace) -> tuple[Comparison | None, list[Session]]:
+    """The comparison, None if there are no earlier sessions and none were named; the sessions."""
     if options.before is None:
         sessions = select(options.after, store)
         try:
@@ -64,15 +62,3 @@ def _compared(store, options):
         options.before = EARLIER
     result, sides = compared(store, options)
     return result, sides[1]
-
-
-def _verdict_of(session):
-    """verdict.json of a session, {} if it is not kept here."""
-    for path in sorted((paths.home() / "results").glob("*/verdict.json"), reverse=True):
-        try:
-            verdict = json.loads(path.read_text())
-        except (OSError, ValueError):
-            continue
-        if verdict.get("session") == session.uuid:
-            return verdict
-    return {}

@@ -1,173 +1,184 @@
-"""`bisection run`: one ReFrame run, watched, judged and kept; `bisection verdict`: judged again."""
+"""Runs a tier of checks with ReFrame and ends with a verdict on this machine.
+
+Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
+Exit code: 0 every selected check ran and passed, 1 a check failed, 2 usage, 3 not everything was
+measured.
+"""
 
 import argparse
+import contextlib
 import json
 import re
 import shlex
-import shutil
-import sys
+import textwrap
 import time
 from pathlib import Path
 
-from bisection.analysis import observations
 from bisection.core import paths
-from bisection.core.verdicts import ALL_PASSED, TIERS
-from bisection.report import gather, run
-from bisection.runs import judge, reframe_log
-from bisection.runs.command import (
-    TAG,
-    command,
-    given,
-    invocation,
-    refused,
-    site_file,
-    system_name,
-    without_names,
-)
-from bisection.runs.folder import keep, new_folder, point_to_latest, read_report
-from bisection.runs.watch import listing, watch
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import TIERS, BisectionError, Exit
+from bisection.report import exports, gather
+from bisection.report import run as run_report
+from bisection.report.text import beside, recent_text
+from bisection.runs import command, folder, reframe_log, watch
+from bisection.runs.judge import judge
+from bisection.runs.model import Request, RunVerdict
 from bisection.store import sync
+from bisection.store.database import Store
+from bisection.store.sample_file import StoreError
+from bisection.store.selection import SelectionError
 
-USAGE = 2
+# ReFrame's options that would make a failure pass, or run nothing.
+RUNS_NOTHING = "it runs nothing; use ReFrame itself, with the command line that is printed"
+REFUSED = {
+    "--max-retries": "a check that fails once has failed",
+    "--skip-sanity-check": "a wrong answer would pass",
+    "--skip-performance-check": "a slow method would pass",
+    **dict.fromkeys(
+        (
+            *("--dry-run", "--list", "--list-detailed", "--list-tags", "--describe"),
+            *("--ci-generate", "-l", "-L", "-lC", "-LC", "-lT", "-LT"),
+        ),
+        RUNS_NOTHING,
+    ),
+}
+# Variables of checks that say what is judged: set from outside they would let a failure pass.
+JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 
 
-def add_commands(commands):
-    run = commands.add_parser(
-        "run",
-        help="run a tier of checks and judge this machine",
-        description="Runs ReFrame and ends with a verdict. Arguments not listed here are ReFrame's "
-        "(-n NAME, -S VAR=VALUE, ...). Exit code: 0 every selected check ran and passed, 1 a check "
-        "failed, 2 usage, 3 not all was measured.",
-        allow_abbrev=False,
-    )
-    run.add_argument("--tier", choices=TIERS, default="nightly", help="default: nightly")
-    run.add_argument(
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tier", choices=TIERS, default="nightly", help="default: nightly")
+    parser.add_argument(
         "--system",
         default="generic",
         metavar="NAME",
         help="site-configs/NAME.py, or a site file elsewhere, DIR/NAME.py; also NAME:PARTITION; "
         "default: generic, this machine",
     )
-    run.add_argument(
+    parser.add_argument(
         "-p",
         "--environ",
         default="system",
         metavar="NAME",
-        help="how the kernels are built: system (the default), spack, or one of the site's own",
+        help="how the kernels are built: system (the default), spack, or an environment of the "
+        "site",
     )
-    run.add_argument(
+    parser.add_argument(
         "--tag",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="kept with the session, to name it by later: --tag phase=before",
+        help="a name for the session, to select it by: --tag phase=before",
     )
-    run.set_defaults(act=act_run, passes_on=True)
-
-    again = commands.add_parser("verdict", help="print the verdict of an earlier run")
-    again.add_argument(
-        "folder",
-        nargs="?",
-        default=str(paths.home() / "results" / "latest"),
-        help="a results folder, or a report file of ReFrame; default: the latest run",
+    parser.add_argument(
+        "--verbose", action="store_true", help="print every test with its metrics and bounds"
     )
-    again.set_defaults(act=act_verdict)
 
 
-def act_run(options):
-    site = site_file(options.system)
+def act(options: argparse.Namespace) -> Exit:
+    """One run: prepare, watch, judge, keep, store, compare, report."""
+    request, site = prepare(options)
+    results = folder.new_folder()
+    request.command = command.command(request, site, results, options.tag)
+    damaged = sync.prepare(paths.home())
+    print_command(request.command)
+    began = time.monotonic()
+    code, log = watch.watch(request.command, results / "reframe.log")
+    if error := reframe_log.usage_error(log):
+        folder.discard(results)
+        raise BisectionError(error)
+    report = folder.read_report(results)
+    verdict = judge(report, log, lambda: watch.listing(request.command))
+    verdict.request, verdict.seconds = request, time.monotonic() - began
+    if code != 0 and verdict.exit_code == Exit.OK:
+        log_file = paths.shown(results / "reframe.log")
+        verdict.troubles.append(Reason.of(Code.REFRAME_EXIT, exit_code=code, log=log_file))
+    verdict.troubles += damaged
+    folder.keep(verdict, results)
+    with contextlib.ExitStack() as stack:
+        store = open_store(verdict, stack)
+        if store and report is not None:
+            verdict.troubles += sync.keep(store, paths.home(), verdict, results)
+            verdict.troubles += sync.tests_gone(store, verdict)
+        lines = write(verdict, results, options.verbose)
+        if verdict.judged:
+            lines += compare_and_report(store, verdict, results)
+    print("\n".join(lines))
+    return verdict.exit_code
+
+
+def prepare(options: argparse.Namespace) -> tuple[Request, Path]:
+    """What is asked for, and the site file; BisectionError if it cannot be run."""
+    site = command.site_file(options.system)
     if not site.is_file() or site.stem == "common":
-        sites = sorted(
-            p.stem for p in (paths.ROOT / "site-configs").glob("*.py") if p.stem != "common"
-        )
-        return usage(f"--system {options.system}: unknown; site-configs/ has {', '.join(sites)}")
+        files = (paths.ROOT / "site-configs").glob("*.py")
+        sites = ", ".join(sorted(file.stem for file in files if file.stem != "common"))
+        raise BisectionError(f"--system {options.system}: unknown; site-configs/ has {sites}")
+    system = command.system_name(options.system)
+    request = Request(options.tier, system, options.environ, options.rest)
     for argument in options.rest:
         if why := refused(argument):
-            print(f"command: {shlex.join(command(options, site, None))} {argument}")
-            return usage(f"{argument} is refused: {why}")
-
+            print(f"command: {shlex.join(command.command(request, site))} {argument}")
+            raise BisectionError(f"{argument} is refused: {why}")
     for tag in options.tag:
-        if not TAG.fullmatch(tag):
-            return usage(f"--tag {tag}: not NAME=VALUE, without commas")
-
-    folder = new_folder()
-    line = command(options, site, folder)
-    damaged = sync.prepare(paths.home())
-    print(f"command: {shlex.join(line)}", flush=True)
-    began = time.monotonic()
-    code, log = watch(line, folder / "reframe.log")
-    if words := re.search(r"^reframe: error: (.*)", log, re.M):
-        shutil.rmtree(folder)
-        point_to_latest(folder.parent)
-        return usage(words[1])
-    report = read_report(folder)
-    found = judge.judge(report, log, lambda: listing(line))
-    found.seconds = time.monotonic() - began
-    if code != 0 and found.exit_code == ALL_PASSED:
-        found.troubles.append(
-            f"ReFrame exited with {code}, see {paths.shown(folder / 'reframe.log')}"
-        )
-    found.troubles += damaged
-    keep(found, folder)
-    store(found, report, folder)
-    finish(found, folder, options, line)
-    return found.exit_code
+        if not command.TAG.fullmatch(tag):
+            raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
+    return request, site
 
 
-def usage(message):
-    print(f"bisection run: error: {message}", file=sys.stderr)
-    return USAGE
+def refused(argument: str) -> str | None:
+    """Why an argument of ReFrame is not taken, None if it is; long ones may be abbreviated."""
+    if JUDGING.search(argument):
+        return "it changes what is judged"
+    name = argument.partition("=")[0]
+    for option, why in REFUSED.items():
+        if option == name or (name.startswith("--") and len(name) > 4 and option.startswith(name)):
+            return why
+    return None
 
 
-def store(found, report, folder):
-    """Stores the run; what cannot be stored, and tests that are gone, make it incomplete."""
-    found.troubles += sync.keep(report, folder, paths.home())
-    found.troubles += observations.gone(report, paths.home())
-
-
-def finish(found, folder, options, line):
-    """Writes the verdict's files and prints it."""
-
-    def rerun(selection):
-        rest = without_names(options.rest) if selection else options.rest
-        return shlex.join([*invocation(), "run", *given(options), *rest, *selection])
-
-    text = [*run.table(found), "", *run.explanations(found, rerun)]
-    text += ["" if text[-1] else None, found.sentence, f"results: {paths.shown(folder)}"]
-    lines = [part for part in text if part is not None]
-    more = {
-        "command": line,
-        "system": system_name(options.system),
-        "environ": options.environ,
-        "tier": options.tier,
-    }
-    kept = run.as_json(found, **more)
-    (folder / "verdict.txt").write_text("\n".join(lines).lstrip("\n") + "\n")
-    (folder / "verdict.json").write_text(json.dumps(kept, indent=1))
-    (folder / "junit.xml").write_text(run.as_junit(found))
-    print("\n".join(lines))
-    if found.judged:
-        print("\n".join(gather.report_lines(kept, folder, paths.home(), paths.shown)))
-
-
-def act_verdict(options):
-    path = Path(options.folder)
-    try:
-        if path.is_dir():
-            print((path / "verdict.txt").read_text(), end="")
-            return json.loads((path / "verdict.json").read_text())["exit_code"]
-        report = reframe_log.load_report(path)
-    except (OSError, ValueError, KeyError) as error:
-        print(f"bisection verdict: error: no verdict in {path}: {error}", file=sys.stderr)
-        return USAGE
-    if report is None:
-        print(f"bisection verdict: error: there is no {path}", file=sys.stderr)
-        return USAGE
-    found = judge.judge(report)
-    plain = argparse.Namespace(tier="nightly", system="generic", environ="system")
-    text = [*run.table(found), ""]
-    text += run.explanations(
-        found, lambda selection: shlex.join([*invocation(), "run", *given(plain), *selection])
+def print_command(line: list[str]) -> None:
+    """Prints ReFrame's command line in as many lines as a mail has room for."""
+    lines = textwrap.wrap(
+        f"command: {shlex.join(line)}",
+        run_report.WIDTH - 2,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
     )
-    print("\n".join([*text, found.sentence]))
-    return found.exit_code
+    print(" \\\n".join(lines), flush=True)
+
+
+def open_store(verdict: RunVerdict, stack: contextlib.ExitStack) -> Store | None:
+    """The store; None, and a trouble of the run, if it cannot be used."""
+    try:
+        return stack.enter_context(Store(paths.store_db(paths.home())))
+    except StoreError as error:
+        verdict.troubles.append(Reason.of(Code.NOT_STORED, error=str(error)))
+        return None
+
+
+def write(verdict: RunVerdict, results: Path, verbose: bool) -> list[str]:
+    """Writes the verdict's files; returns its lines."""
+    lines = run_report.text(verdict, verbose)
+    whole = run_report.text(verdict, verbose=True)
+    paths.write_whole(results / "verdict.txt", "\n".join(whole) + "\n")
+    kept = json.dumps(run_report.as_json(verdict), indent=1)
+    paths.write_whole(results / "verdict.json", kept)
+    paths.write_whole(results / "junit.xml", exports.junit_of_run(verdict))
+    return [*lines, f"results: {paths.shown(results)}"]
+
+
+def compare_and_report(store: Store | None, verdict: RunVerdict, results: Path) -> list[str]:
+    """Compares the run with earlier ones and writes the report; returns lines to print."""
+    if store is None:
+        return ["no report: the run is not stored"]
+    try:
+        report = gather.report_on_run(store, verdict)
+        files = gather.write(report, results)
+    except (StoreError, SelectionError, OSError) as error:
+        return [f"no report: {error}"]
+    lines = beside(report.comparison) if report.comparison else []
+    lines += recent_text(report.history)
+    lines.append(f"report: {paths.shown(files['report.html'])}")
+    return [part for line in lines for part in run_report.wrapped(line)]

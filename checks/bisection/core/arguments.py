@@ -1,36 +1,39 @@
-"""Types of command-line arguments."""
+"""Types of command-line arguments; argparse prints their errors as usage errors."""
 
 import argparse
 import math
 import re
+from collections.abc import Callable
 
 
-def ratio(text):
+def ratio(text: str) -> float:
+    """A finite number above zero."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"invalid ratio above zero value: {text!r}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
 
 
-def regex(text):
+def regex(text: str) -> re.Pattern[str]:
+    """A compiled regular expression."""
     try:
         return re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"invalid regular expression value: {text!r}") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
 
 
-def positive(text):
-    return whole_number(text, 1)
+def at_least(least: int) -> Callable[[str], int]:
+    """The type of whole numbers of at least `least`."""
+
+    def whole_number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above {least - 1}")
+        return int(text)
+
+    return whole_number
 
 
-def above_two(text):
-    return whole_number(text, 3)  # of two, a spread is not known
-
-
-def whole_number(text, least):
-    if not text.isdecimal() or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above {least - 1}")
-    return int(text)
+positive = at_least(1)

@@ -3,30 +3,32 @@
 import contextlib
 import math
 import re
+from collections.abc import Iterable
 from datetime import datetime, timezone
+from typing import Any
 
 NONE = "\N{EN DASH}"  # where there is no number
 
 
-def finite(value):
+def finite(value: Any) -> bool:
     """Whether it is a number that can be drawn."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def plain(text):
+def plain(text: Any) -> str:
     """Text without what XML and terminals take amiss: control characters, lone surrogates."""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", str(text))
     return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", " ", text)
 
 
-def short(text, limit=300):
+def short(text: Any, limit: int = 300) -> str:
     """Text of at most `limit` characters."""
     text = plain(text)
     return text if len(text) <= limit else text[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def amount(value, unit):
-    """A value as a person says it: 118 us, 13%, 7.31 M atom-steps/s."""
+def amount(value: Any, unit: str) -> str:
+    """A value with its unit: 118 us, 13%, 7.31 M atom-steps/s."""
     if not finite(value):
         return NONE
     if unit == "s":
@@ -41,12 +43,12 @@ def amount(value, unit):
     return f"{value:.4g} {unit}"
 
 
-def _gap(unit):
+def _gap(unit: str) -> str:
     """A prefix goes before B/s and flop/s, and stands alone before words."""
     return unit if re.match(r"(B|flops?|it|Hz)(/s)?$", unit) else f" {unit}"
 
 
-def scaled(high, unit):
+def scaled(high: float, unit: str) -> tuple[float, str]:
     """Factor and words that make numbers up to `high` short."""
     choices = {
         "s": ((1, "time in s"), (1e3, "time in ms"), (1e6, "time in us"), (1e9, "time in ns")),
@@ -55,19 +57,19 @@ def scaled(high, unit):
     return next((choice for choice in choices if high * choice[0] >= 1), choices[-1])
 
 
-def times(ratio):
+def times(ratio: Any) -> str:
     """A ratio as text."""
     return number(ratio) if finite(ratio) else NONE
 
 
-def interval(low, high):
+def interval(low: Any, high: Any) -> str:
     """An interval as text, "" if neither end is known."""
     if not finite(low) and not finite(high):
         return ""
     return f"[{times(low)}, {times(high)}]"
 
 
-def utc(seconds, seconds_too=False):
+def utc(seconds: Any, seconds_too: bool = False) -> str:
     """Unix time as a date and time in UTC."""
     if not finite(seconds):
         return NONE
@@ -77,12 +79,12 @@ def utc(seconds, seconds_too=False):
     return NONE
 
 
-def plural(count, word):
+def plural(count: int, word: str) -> str:
     """1 rank, 2 ranks."""
     return f"{count} {word}" if count == 1 else f"{count:,} {word}s"
 
 
-def before_after(before, after):
+def before_after(before: str, after: str) -> str:
     """Both, or one if they are the same, or nothing."""
     if before == after:
         return after
@@ -92,7 +94,7 @@ def before_after(before, after):
 BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
-def size_of(size):
+def size_of(size: float) -> str:
     """A number of bytes: 8 B, 64 KiB."""
     for unit in ("GiB", "MiB", "KiB"):
         if size >= BYTES[unit]:
@@ -100,18 +102,18 @@ def size_of(size):
     return f"{size:g} B"
 
 
-def better_high(unit):
-    """Whether more is better: it is of what is counted by time."""
+def better_high(unit: str) -> bool:
+    """Whether more of it is better: it is a rate."""
     return unit.endswith("/s")
 
 
-def number(value):
-    """Two decimals, where they say something."""
+def number(value: float) -> str:
+    """Two decimals where they are significant, else two digits."""
     return f"{value:.2f}" if 0.095 <= abs(value) < 1000 else f"{value:.2g}"
 
 
-def duration(seconds):
-    """Seconds as a person says them: 118 us, 3.4 s, 2 min 5 s."""
+def duration(seconds: float) -> str:
+    """Seconds with a fitting unit: 118 us, 3.4 s, 2 min 5 s."""
     if seconds >= 60:
         return f"{int(seconds) // 60} min {int(seconds) % 60} s"
     for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "us")):
@@ -120,20 +122,21 @@ def duration(seconds):
     return f"{seconds * 1e9:.3g} ns"
 
 
-def lasting(seconds):
-    """A time limit as a person writes it: 15 min, 1 d, 90 s."""
+def lasting(seconds: float) -> str:
+    """A time limit: 15 min, 1 d, 90 s."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
 
 
-def one_line(text, most=300):
+def one_line(text: Any, most: int = 300) -> str:
+    """Text on one line of at most about `most` characters."""
     text = " ".join(str(text).split())
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def some(names, most=12):
+def some(names: Iterable[Any], most: int = 12) -> str:
     """Names in a sentence, the first of many."""
     names = [str(name) for name in names]
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -3,6 +3,9 @@
 import re
 from dataclasses import dataclass
 
+COUNTED = ("B", "messages")  # units of what is the same in every run: any change counts
+CONTEXT = ("share", "groups")  # units of what explains a time, and is not better or worse itself
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -13,20 +16,20 @@ class Geometry:
     threads: int
 
     @property
-    def ranks(self):
+    def ranks(self) -> int:
         return self.nodes * self.ranks_per_node
 
     @property
-    def cores(self):
+    def cores(self) -> int:
         return self.ranks * self.threads
 
-    def __str__(self):
+    def __str__(self) -> str:
         shape = f"{self.ranks_per_node}x{self.threads}"
         return shape if self.nodes == 1 else f"{self.nodes}x{shape}"
 
 
-def parsed(text):
-    """The Geometry of "[nodes x] ranks a node x threads a rank"; None if the text is not one."""
+def parsed(text: str | None) -> Geometry | None:
+    """The Geometry of "[nodes x] ranks per node x threads per rank"; None for any other text."""
     parts = (text or "").split("x")
     if len(parts) not in (2, 3) or not all(re.fullmatch("[0-9]{1,7}", part) for part in parts):
         return None
@@ -35,8 +38,11 @@ def parsed(text):
 
 
 @dataclass
-class Place:
-    """A test, where it runs."""
+class TestId:
+    """A test, where it runs. The geometry is not part of it: a test keeps its history when the
+    number of nodes or cores changes."""
+
+    __test__ = False  # pytest collects classes of this name
 
     system: str
     partition: str
@@ -47,22 +53,28 @@ class Place:
     method: str
 
     @property
-    def identity(self):
-        """The test, as stored."""
+    def identity(self) -> tuple[str, ...]:
+        """What is equal for the same test: seven words."""
         place = (self.system, self.partition, self.environ)
         return (*place, self.check, self.case, self.layout, self.method)
 
     @property
-    def test(self):
-        """What identifies the test, for people."""
+    def test(self) -> str:
+        """The test, for people."""
         return " ".join(w for w in (self.check, self.case, self.layout, self.method) if w)
+
+    @property
+    def place(self) -> str:
+        """System, partition and environment, for people; "" if none is known."""
+        where = ":".join(filter(None, (self.system, self.partition)))
+        return " ".join(filter(None, (where, self.environ)))
 
 
 POINT = re.compile(r"_\d+[KM]?i?B$")  # the size of a sweep, at the end of a metric's name
 
 
 @dataclass
-class Measure(Place):
+class MetricId(TestId):
     """A metric of a test."""
 
     metric: str
@@ -70,15 +82,21 @@ class Measure(Place):
     better: str  # lower | higher
 
     @property
-    def key(self):
+    def key(self) -> tuple[str, ...]:
+        """What is equal for the same metric of the same test: eight words."""
         return (*self.identity, self.metric)
 
     @property
-    def base(self):
-        """The metric, at whatever size of a sweep."""
+    def base(self) -> str:
+        """The metric's name without the size of a sweep."""
         return POINT.sub("", self.metric)
 
     @property
-    def absolute(self):
+    def absolute(self) -> bool:
         """Whether it is a time or a rate: what a slower clock changes by itself."""
         return self.unit in ("s", "ms", "us", "ns") or self.unit.endswith("/s")
+
+    @property
+    def label(self) -> str:
+        """Test and metric, for people; a time goes without saying."""
+        return self.test if self.metric == "time" else f"{self.test} {self.metric}".strip()

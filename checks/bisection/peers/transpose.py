@@ -5,7 +5,14 @@ transform in turn, with the same planner effort, so that a ratio compares what r
 second launch sets the exchanges alone against memcpy of the bytes they must move.
 """
 
-from bisection.kernels.local import clean_share, launch, ratios, times
+from collections.abc import Iterator
+from pathlib import Path
+
+from bisection.kernels.local import launch, ratios, times
+from bisection.kernels.results import Result, preempted
+
+Run = tuple[Result, Result]  # transforms, exchanges alone
+Runs = dict[tuple[str, int], Run]  # grid and ranks -> a run
 
 GRIDS = {"cnt40": "30x30x30", "cnt80": "81x81x81", "silicon": "90x90x90"}
 RANKS = (1, 2)
@@ -27,7 +34,7 @@ LIMITS = [
 ]
 
 
-def measure(executable, folder, grid, ranks, planner):
+def measure(executable: Path, folder: Path, grid: str, ranks: int, planner: str) -> Run:
     """The results of the two launches: transforms, and exchanges alone."""
     rounds = str(ROUNDS[grid])
     wisdom = str(folder / f"wisdom-{grid}-{ranks}-{planner}")
@@ -46,7 +53,7 @@ def measure(executable, folder, grid, ranks, planner):
     )
 
 
-def table(grid, ranks, transforms, exchanges):
+def table(grid: str, ranks: int, transforms: Result, exchanges: Result) -> Iterator[str]:
     columns = {
         "/ serial FFTW": ratios(transforms, "ratio_serial"),
         "/ FFTW-MPI": ratios(transforms, "ratio_fftw-mpi"),
@@ -59,7 +66,7 @@ def table(grid, ranks, transforms, exchanges):
         f"{name} {seconds[name] * 1e6:.0f} us" for name in PEERS.split(",") if name in seconds
     )
     yield f"{GRIDS[grid]} on {ranks} rank{'s' * (ranks > 1)}: {peers}; " + (
-        f"{clean_share(transforms):.0%} of the samples undisturbed"
+        f"{1 - preempted(transforms):.0%} of the samples not preempted"
     )
     yield f"  {'method':15} {'us':>7}   " + " ".join(f"{head:18}" for head in columns)
     for method in columns["/ serial FFTW"]:
@@ -67,7 +74,7 @@ def table(grid, ranks, transforms, exchanges):
         yield f"  {method:15} {seconds[method] * 1e6:7.0f}   {cells}"
 
 
-def against_limits(runs):
+def against_limits(runs: Runs) -> Iterator[str]:
     yield "limits of the project (best of the methods named)"
     for grid, ranks, name, methods, limit in LIMITS:
         if (grid, ranks) not in runs:
@@ -84,7 +91,7 @@ def against_limits(runs):
         )
 
 
-def overhead(runs):
+def overhead(runs: Runs) -> Iterator[str]:
     """The harness's own time, outside step and the kernel's input, of the time it measured."""
     for (grid, ranks), (transforms, _) in runs.items():
         spent = transforms["harness"]

@@ -3,28 +3,20 @@
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from bisection.core.format import amount, finite, interval, plain, plural, short, times, utc
-from bisection.core.verdicts import (
-    FAIL,
-    INCONCLUSIVE,
-    MISSING,
-    NOT_MEASURED,
-    REGRESSED,
-    UNCHANGED,
-    VERDICTS,
-)
-from bisection.report.model import (
-    STATES,
-    case_name,
-    exit_code,
-    headline,
-    place,
-    series_key,
-    test_name,
-    worst_first,
-)
+from bisection.analysis.model import Comparison, OddNode, Row
+from bisection.core.format import amount, finite, interval, plain, short, times, utc
+from bisection.core.reasons import MACHINE_FAULTS, Code
+from bisection.core.verdicts import COMPARED, Verdict
+from bisection.report import words
+from bisection.report.clauses import clause
+from bisection.report.model import STATES, Report, exit_code, headline, worst_first
+from bisection.report.run import sentence
 from bisection.report.tables import (
+    Table,
+    case_name,
     changes_table,
     failures_table,
     points_table,
@@ -32,51 +24,54 @@ from bisection.report.tables import (
     sessions_table,
     suspects_table,
 )
+from bisection.runs.model import RunVerdict, TestResult
+
+# ---- Markdown ----
 
 
-def markdown(report):
+def markdown(report: Report) -> str:
     """The report as Markdown, for a summary page of CI or a mail."""
-    state, words = headline(report)
-    lines = [f"# {_md(report.title)}", "", f"**{STATES[state]} {_md(words)}**", ""]
+    state, text = headline(report)
+    lines = [f"# {_md(report.title)}", "", f"**{STATES[state]} {_md(text)}**", ""]
     comparison = report.comparison
-    lines += [f"{_md(text)}\n" for text in (report.outcome,) if text]
+    lines += [f"{_md(sentence(report.run))}\n"] if report.run else []
     if comparison:
         lines += _md_comparison(comparison)
     if report.history:
         lines += ["## Change points", "", *_md_table(points_table(report.history)), ""]
     if comparison and comparison.suspects:
         lines += ["## Suspect nodes", "", *_md_table(suspects_table(comparison.suspects)), ""]
-    sentences = [(pairs.title, text) for pairs in report.pairs for text in pairs.suspects]
-    lines += [f"* {_md(title)}: {_md(text)}" for title, text in sentences]
-    lines += [""] if sentences else []
+    odd = [(pairs.title, words.named(one)) for pairs in report.pairs for one in pairs.suspects]
+    lines += [f"* {_md(title)}: {_md(text)}" for title, text in odd]
+    lines += [""] if odd else []
     if report.failures:
-        lines += ["## Failed and not measured", "", *_md_table(failures_table(report.failures)), ""]
+        lines += ["## Failed and not measured", "", *_md_table(failures_table(report.run)), ""]
     lines.append(f"Made {utc(report.made)}.")
     return "\n".join(lines) + "\n"
 
 
-def _md_comparison(comparison):
-    lines = [f"{_md(comparison.sentence)}\n"] if comparison.sentence else []
+def _md_comparison(comparison: Comparison) -> list[str]:
+    lines = [f"{_md(words.sentence(comparison))}\n"]
     if comparison.unsafe:
-        lines += [f"> **Not to be trusted:** {_md(comparison.unsafe)}", ""]
-    lines += [f"* {_md(text)}" for text in comparison.advice]
+        lines += [f"> **Not to be trusted:** {_md(words.unsafe(comparison))}", ""]
+    lines += [f"* {_md(clause(advice))}" for advice in comparison.advice]
     if comparison.rerun:
-        lines.append(f"* again: {_md_code(comparison.rerun)}")
+        lines.append(f"* rerun: {_md_code(comparison.rerun)}")
     lines += ["", "## Compared", "", *_md_table(sessions_table(comparison)), ""]
     lines += ["## What changed", ""]
     if comparison.changes:
         lines += [*_md_table(changes_table(comparison.changes)), ""]
     else:
         lines += ["Nothing that is recorded.", ""]
-    counted = [f"{comparison.count(word)} {word}" for word in VERDICTS]
+    counted = [f"{comparison.count(verdict)} {verdict}" for verdict in COMPARED]
     lines += ["## Rows", "", ", ".join(counted) + ".", ""]
-    told = [row for row in comparison.rows if row.verdict != UNCHANGED]
-    if told:
-        lines += [*_md_table(rows_table(told, 50)), ""]
+    listed = [row for row in comparison.rows if row.verdict != Verdict.UNCHANGED]
+    if listed:
+        lines += [*_md_table(rows_table(listed, 50)), ""]
     return lines
 
 
-def _md_table(table):
+def _md_table(table: Table) -> list[str]:
     rules = ["---:" if kind == "num" else "---" for kind in table.kinds]
     code = [kind in ("code", "command") for kind in table.kinds]
     lines = [f"| {' | '.join(table.head)} |", f"| {' | '.join(rules)} |"]
@@ -89,14 +84,14 @@ def _md_table(table):
     return lines + (["", table.note] if table.note else [])
 
 
-def _md(text):
+def _md(text: Any) -> str:
     """Text on one line that Markdown takes for nothing else."""
     text = " ".join(plain(text).split())
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_|\[\]#~])", r"\\\1", text)
 
 
-def _md_code(text):
+def _md_code(text: Any) -> str:
     """Text as code, in a fence longer than any in it."""
     text = " ".join(plain(text).split())
     if not text:
@@ -106,93 +101,113 @@ def _md_code(text):
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
+# ---- JUnit ----
+
 TAGS = {
-    REGRESSED: "failure",
-    FAIL: "failure",
-    NOT_MEASURED: "error",
-    MISSING: "error",
-    INCONCLUSIVE: "skipped",
+    Verdict.REGRESSED: "failure",
+    Verdict.FAIL: "failure",
+    Verdict.NOT_MEASURED: "error",
+    Verdict.MISSING: "error",
+    Verdict.INCONCLUSIVE: "skipped",
+    Verdict.NOT_APPLICABLE: "skipped",
+    Verdict.KNOWN: "skipped",
 }
+Entry = tuple[str, str, Verdict, str]  # class, name, verdict, message
 
 
-def junit(report):
-    """JUnit XML: regressed is a failure, not measured and missing are errors, inconclusive is
-    skipped."""
+def junit(report: Report) -> str:
+    """The report as JUnit XML: regressed is a failure, not measured and missing are errors."""
     rows = worst_first(report.comparison.rows) if report.comparison else []
-    found = [
-        (f"{row.check}.{place(row)}", test_name(row), row.verdict, _row_message(row))
-        for row in rows
-    ]
-    found += [
-        (
-            f"{case.get('check') or 'build'}.{case.get('partition')}.{case.get('environ')}",
-            case.get("test") or case_name(case),
-            case.get("verdict") or NOT_MEASURED,
-            case.get("cause") or "no cause is recorded",
-        )
-        for case in report.failures
-    ]
-    counted = Counter(TAGS.get(verdict) for _, _, verdict, _ in found)
+    entries = [(f"{r.check}.{r.place}", r.label, r.verdict, _row_message(r)) for r in rows]
+    return _junit("bisection report", [*entries, *map(_entry, report.failures)])
+
+
+def junit_of_run(verdict: RunVerdict) -> str:
+    """The verdict on a run as JUnit XML: failed is a failure, not measured an error."""
+    entries = [_entry(c) for c in verdict.cases if not c.fixture or c in verdict.bad]
+    for kind, reasons in (
+        (Verdict.NOT_MEASURED, verdict.troubles),
+        (Verdict.FAIL, verdict.failures),
+    ):
+        texts = map(clause, reasons)
+        entries += [("bisection.run", text, kind, text) for text in texts]
+    return _junit("bisection", entries, time=f"{verdict.seconds:.3f}")
+
+
+def _entry(case: TestResult) -> Entry:
+    message = clause(case.reason) or "no cause is recorded"
+    return f"{case.check or 'build'}.{case.place}", case_name(case), case.verdict, message
+
+
+def _junit(suite_name: str, entries: Iterable[Entry], **attributes: str) -> str:
+    entries = list(entries)
+    counted = Counter(TAGS.get(verdict) for _, _, verdict, _ in entries)
     suite = ET.Element(
         "testsuite",
-        name="bisection report",
-        tests=str(len(found)),
+        name=suite_name,
+        tests=str(len(entries)),
         failures=str(counted["failure"]),
         errors=str(counted["error"]),
         skipped=str(counted["skipped"]),
+        **attributes,
     )
-    for where, name, verdict, message in found:
+    for where, name, verdict, message in entries:
         test = ET.SubElement(suite, "testcase", classname=plain(where), name=plain(name))
         if tag := TAGS.get(verdict):
             ET.SubElement(test, tag, message=plain(message))
     return ET.tostring(suite, encoding="unicode", xml_declaration=True)
 
 
-def _row_message(row):
+def _row_message(row: Row) -> str:
     """Verdict, both values and their ratio in one line."""
     text = f"{row.verdict}: {amount(row.before.median, row.unit)} before, "
     text += f"{amount(row.after.median, row.unit)} after"
     if finite(row.ratio):
         text += f", ratio {times(row.ratio)} {interval(row.low, row.high)}".rstrip()
-    return f"{text}; {row.why}" if row.why else text
+    why = words.why(row)
+    return f"{text}; {why}" if why else text
 
+
+# ---- Prometheus ----
 
 LABELS = ["system", "partition", "environ", "check", "case", "layout", "method", "metric"]
 
 
-def prometheus(report):
+def prometheus(report: Report) -> str:
     """Gauges for the textfile collector of Prometheus's node exporter."""
     from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
     registry = CollectorRegistry()
 
-    def gauge(name, text, value=None, labels=()):
-        made = Gauge(f"bisection_{name}", text, labels, registry=registry)
+    def gauge(
+        name: str, text: str, value: float | None = None, labels: Iterable[str] = ()
+    ) -> Gauge:
+        new = Gauge(f"bisection_{name}", text, labels, registry=registry)
         if value is not None:
-            made.set(value)
-        return made
+            new.set(value)
+        return new
 
     gauge("exit_code", "0 if nothing regressed and all was measured", exit_code(report))
     if finite(report.made):
         gauge("report_made_seconds", "Unix time at which the report was made", report.made)
     failed = gauge("failed_cases", "Cases that failed or were not measured", None, ["verdict"])
-    counted = Counter(case.get("verdict") for case in report.failures)
-    for verdict in (FAIL, NOT_MEASURED):
-        failed.labels(verdict).set(counted[verdict])
+    counted = Counter(case.verdict for case in report.failures)
+    for verdict in (Verdict.FAIL, Verdict.NOT_MEASURED):
+        failed.labels(verdict.value).set(counted[verdict])
     if report.comparison:
         _gauges_of_comparison(report.comparison, gauge)
     return generate_latest(registry).decode()
 
 
-def _gauges_of_comparison(comparison, gauge):
+def _gauges_of_comparison(comparison: Comparison, gauge: Callable[..., Any]) -> None:
     start = gauge("session_start_seconds", "Unix time of the newest session", None, ["side"])
     for side, sessions in (("before", comparison.before), ("after", comparison.after)):
         starts = [s["start"] for s in sessions if finite(s.get("start"))]
         if starts:
             start.labels(side).set(max(starts))
     counts = gauge("verdicts", "Rows of the comparison by verdict", None, ["verdict"])
-    for verdict in VERDICTS:
-        counts.labels(verdict).set(comparison.count(verdict))
+    for verdict in COMPARED:
+        counts.labels(verdict.value).set(comparison.count(verdict))
     gauge("unsafe", "1 if the verdicts are not to be trusted", int(bool(comparison.unsafe)))
     if finite(comparison.expected):
         gauge("expected_ratio", "Performance that the change should give", comparison.expected)
@@ -210,51 +225,57 @@ def _gauges_of_comparison(comparison, gauge):
     }
     verdicts = gauge("verdict", "1 for the verdict on the row", None, [*LABELS, "verdict"])
     for row in comparison.rows:
-        labels = [plain(value) for value in series_key(row)]
+        labels = [plain(value) for value in row.key]
         for name, value in (("ratio", row.ratio), ("ratio_low", row.low), ("ratio_high", row.high)):
             if finite(value):
                 ratios[name].labels(*labels).set(value)
-        verdicts.labels(*labels, row.verdict).set(1)
+        verdicts.labels(*labels, row.verdict.value).set(1)
 
 
-def nodecheck(report):
-    """A line a suspect node: its name and why, as health checks and `scontrol update
+# ---- nodes ----
+
+
+def nodecheck(report: Report) -> str:
+    """A line per suspect node: its name and why, as health checks and `scontrol update
     nodename=NODE reason=WHY` take them; empty if there is none."""
-    reasons = {}
+    reasons: dict[str, list[str]] = {}
     for node, reason in _suspected(report):
         node = node.strip()
         if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", node):
             known = reasons.setdefault(node, [])
-            text = _reason(reason)
+            text = _for_shell(reason)
             if text not in known:
                 known.append(text)
     return "".join(
-        f"{node} bisection: {short('; '.join(found), 240)}\n"
-        for node, found in sorted(reasons.items())
+        f"{node} bisection: {short('; '.join(texts), 240)}\n"
+        for node, texts in sorted(reasons.items())
     )
 
 
-def _suspected(report):
-    """(node, reason), of nodes that results accuse by name."""
+def _suspected(report: Report) -> Iterator[tuple[str, str]]:
+    """(node, why), of nodes that results accuse by name."""
     for suspect in report.comparison.suspects if report.comparison else []:
-        text = f"{times(suspect.ratio)} times the cost of other nodes in {suspect.where}"
-        yield suspect.node, f"{text}, {plural(suspect.jobs, 'job')}; {suspect.why}".rstrip("; ")
+        yield suspect.node, f"{words.suspected(suspect)}, in {suspect.where}"
     for pairs in report.pairs:
-        for sentence in pairs.suspects:
-            named = [node for node in pairs.nodes if names(sentence, node)]
-            if len(named) == 1:  # of two, the path between them is suspected
-                yield named[0], sentence
+        for odd in pairs.suspects:
+            if isinstance(odd, OddNode):  # of a path, no single node is accused
+                yield odd.node, f"{pairs.title}: {words.suspected(odd)}"
     for case in report.failures:
-        for host in case.get("hosts") or []:
-            if names(case.get("cause") or "", str(host)):
-                yield str(host), f"{case_name(case)}: {case['cause']}"
+        for host in _accused(case):
+            yield host, f"{case_name(case)}: {clause(case.reason)}"
 
 
-def names(sentence, node):
-    """Whether `node` is a word of the sentence."""
-    return bool(node) and bool(re.search(rf"(?<![\w.-]){re.escape(node)}(?![\w-])", sentence))
+def _accused(case: TestResult) -> list[str]:
+    """The hosts of a test that its reason names: where a fault of the machine was, or where ranks
+    were placed wrongly."""
+    reason = case.reason
+    if reason is None or reason.code not in (*MACHINE_FAULTS, Code.MISPLACED):
+        return []
+    named = {reason["host"], reason["nodes"], *(node for node, _ in reason["down"] or ())}
+    named |= {seat.get("host") for seat in reason["seats"] or ()}
+    return [host for host in case.hosts if host in named]
 
 
-def _reason(text):
+def _for_shell(text: str) -> str:
     """On one line, without what a shell would take for its own."""
     return " ".join(re.sub(r"[\"'`$\\]", "", plain(text)).split())

@@ -1,32 +1,20 @@
-"""Everything that a report tells, and its headline."""
+"""Everything that a report holds, and its headline."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from bisection.analysis.history import RECENT
-from bisection.analysis.model import ChangePoint, Comparison, Pairs, Series
-from bisection.core.format import before_after, finite, plural, utc
-from bisection.core.verdicts import (
-    BELOW,
-    FAIL,
-    FOLLOWS,
-    IMPROVED,
-    INCONCLUSIVE,
-    KNOWN,
-    MISSING,
-    NEW,
-    NOT_APPLICABLE,
-    NOT_MEASURED,
-    PASS,
-    REGRESSED,
-    UNCHANGED,
-    VERDICTS,
-)
+from bisection.analysis.history import recent
+from bisection.analysis.model import ChangePoint, Comparison, Pairs, Row, Series
+from bisection.core.format import finite, plural, utc
+from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
+from bisection.runs.model import RunVerdict, TestResult
 
 
 @dataclass
 class Report:
-    """Everything that a report tells."""
+    """Everything that a report holds."""
 
     title: str
     made: float  # Unix time
@@ -34,166 +22,115 @@ class Report:
     history: list[ChangePoint] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
     pairs: list[Pairs] = field(default_factory=list)
-    failures: list[dict] = field(default_factory=list)  # cases of verdict.json, with `again`
-    outcome: str = ""  # the run's own verdict
-    latest: list[dict] = field(default_factory=list)  # cases of verdict.json of the newest session
-    code: int | None = None  # the run's exit code
+    run: RunVerdict | None = None  # on the newest session, if it is known
+    of_run: bool = False  # whether the report is part of that run, and has its exit code
+
+    @property
+    def cases(self) -> list[TestResult]:
+        """The tests of the newest session."""
+        return self.run.cases if self.run else []
+
+    @property
+    def failures(self) -> list[TestResult]:
+        """Those that failed or were not measured."""
+        return self.run.bad if self.run else []
 
 
 GOOD, BAD, UNMEASURED, UNCERTAIN, UNSAFE = "good", "bad", "unmeasured", "uncertain", "unsafe"
 # What a verdict looks like: the class of its colour, its symbol.
 MARKS = {
-    REGRESSED: (BAD, "\u25bc"),
-    FAIL: (BAD, "\u2715"),
-    MISSING: (UNMEASURED, "\u2205"),
-    NOT_MEASURED: (UNMEASURED, "?"),
-    INCONCLUSIVE: (UNCERTAIN, "~"),
-    IMPROVED: ("better", "\u25b2"),
-    NEW: ("better", "+"),
-    UNCHANGED: (GOOD, "="),
-    PASS: (GOOD, "\u2713"),
-    KNOWN: (UNCERTAIN, "!"),
-    NOT_APPLICABLE: ("aside", "\u2212"),
+    Verdict.REGRESSED: (BAD, "\u25bc"),
+    Verdict.FAIL: (BAD, "\u2715"),
+    Verdict.MISSING: (UNMEASURED, "\u2205"),
+    Verdict.NOT_MEASURED: (UNMEASURED, "?"),
+    Verdict.INCONCLUSIVE: (UNCERTAIN, "~"),
+    Verdict.IMPROVED: ("better", "\u25b2"),
+    Verdict.NEW: ("better", "+"),
+    Verdict.UNCHANGED: (GOOD, "="),
+    Verdict.PASS: (GOOD, "\u2713"),
+    Verdict.KNOWN: (UNCERTAIN, "!"),
+    Verdict.NOT_APPLICABLE: ("aside", "\u2212"),
 }
 STATES = {GOOD: "\u2713", BAD: "\u2715", UNMEASURED: "?", UNCERTAIN: "~", UNSAFE: "!"}
 
 
-def headline(report):
-    """(state, words): the verdict in a few words."""
+def headline(report: Report) -> tuple[str, str]:
+    """The verdict in a few words: its state, a key of STATES, and the words."""
     comparison = report.comparison
-    failed = Counter(case.get("verdict") for case in report.failures)
-    parts = [f"{failed[FAIL]} failed"] if failed[FAIL] else []
+    failed = Counter(case.verdict for case in report.failures)
+    parts = [f"{failed[Verdict.FAIL]} failed"] if failed[Verdict.FAIL] else []
     rows = comparison.rows if comparison else []
     counts = Counter(row.verdict for row in rows)
-    unmeasured = max(counts[NOT_MEASURED], failed[NOT_MEASURED])
-    parts += [f"{counts[word]} {word}" for word in (REGRESSED, MISSING) if counts[word]]
+    unmeasured = max(counts[Verdict.NOT_MEASURED], failed[Verdict.NOT_MEASURED])
+    parts += [f"{counts[v]} {v}" for v in (Verdict.REGRESSED, Verdict.MISSING) if counts[v]]
     parts += [f"{unmeasured} not measured"] if unmeasured else []
-    below = sum(row.against == BELOW for row in rows)
+    below = sum(row.against == Against.BELOW for row in rows)
     parts += [f"{below} below the expected {comparison.expected:g}"] if below else []
-    state = BAD if failed[FAIL] or counts[REGRESSED] or below else UNMEASURED
+    state = BAD if failed[Verdict.FAIL] or counts[Verdict.REGRESSED] or below else UNMEASURED
     if not parts:
         state, parts = _nothing_wrong(report, counts)
-    judged = sum(counts[word] for word in (REGRESSED, IMPROVED, UNCHANGED, MISSING))
-    if report.code == 0 and comparison and not judged and not failed:
+    judged = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNCHANGED, Verdict.MISSING)
+    passed = report.of_run and report.run.exit_code == Exit.OK
+    if passed and comparison and not failed and not any(counts[v] for v in judged):
         few = min(len(comparison.before), len(comparison.after))
-        parts = [f"Everything measured passed; {plural(few, 'session')} a side to compare"]
+        parts = [f"Everything measured passed; {plural(few, 'session')} per side to compare"]
         state = GOOD
-    words = ", ".join(parts)
-    if comparison and comparison.unsafe and failed[FAIL]:  # which needs no comparison
-        return BAD, f"{words} (the comparison is not to be trusted)"
+    text = ", ".join(parts)
+    if comparison and comparison.unsafe and failed[Verdict.FAIL]:  # which needs no comparison
+        return BAD, f"{text} (the comparison is not to be trusted)"
     if comparison and comparison.unsafe:
-        return UNSAFE, f"Not to be trusted: {words[0].lower()}{words[1:]}"
-    return state, words
+        return UNSAFE, f"Not to be trusted: {text[0].lower()}{text[1:]}"
+    return state, text
 
 
-def _nothing_wrong(report, counts):
-    """State and words where no case failed and no row is worse or absent."""
-    if report.outcome.startswith("FAIL"):
+def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[str]]:
+    """State and words where no test failed and no row is worse or absent."""
+    outcome = report.run.exit_code if report.run else None
+    if outcome == Exit.FAILED:
         return BAD, ["The run failed"]
-    if report.outcome.startswith(NOT_MEASURED.upper()):
+    if outcome == Exit.NOT_MEASURED:
         return UNMEASURED, ["Not everything was measured"]
     if report.comparison is None:
-        passed = report.outcome.startswith("PASS")
+        passed = outcome == Exit.OK
         return (GOOD, ["Everything measured passed"]) if passed else (UNMEASURED, ["No verdict"])
     if not counts:
         return UNMEASURED, ["Nothing was compared"]
-    worse = any(p.verdict == REGRESSED and p.after <= RECENT for p in report.history)
-    if not counts[UNCHANGED] and not counts[IMPROVED] and not worse:
-        found = [f"{counts[word]} {word}" for word in (INCONCLUSIVE, NEW) if counts[word]]
-        return UNCERTAIN, [f"{'Nothing judged:' if len(found) > 1 else 'All'} {', '.join(found)}"]
-    more = [f"{counts[word]} {word}" for word in (IMPROVED, INCONCLUSIVE) if counts[word]]
-    since = [p for p in report.history if p.verdict == REGRESSED and p.after <= RECENT]
+    since = recent(report.history)
+    if not counts[Verdict.UNCHANGED] and not counts[Verdict.IMPROVED] and not since:
+        kinds = (Verdict.INCONCLUSIVE, Verdict.NEW)
+        texts = [f"{counts[v]} {v}" for v in kinds if counts[v]]
+        return UNCERTAIN, [f"{'Nothing judged:' if len(texts) > 1 else 'All'} {', '.join(texts)}"]
+    kinds = (Verdict.IMPROVED, Verdict.INCONCLUSIVE)
+    more = [f"{counts[v]} {v}" for v in kinds if counts[v]]
     if since:
-        day = utc(min(p.at for p in since))[:10]
-        return BAD, [f"{plural(len(since), 'metric')} worse since {day}", *more]
+        return BAD, [f"{plural(len(since), 'metric')} worse since {utc(since[0].at)[:10]}", *more]
     suspect = sum(row.suspect for row in report.comparison.rows)
     if suspect:
         return UNCERTAIN, [f"{suspect} unlike all earlier sessions", "nothing proven", *more]
     return GOOD, ["Nothing regressed", *more]
 
 
-def exit_code(report):
-    """The run's exit code, or the comparison's, or what the run's verdict says."""
-    if report.code is not None:
-        return report.code
-    if report.comparison is not None:
+def exit_code(report: Report) -> Exit:
+    """The run's exit code if the report is part of a run, else the comparison's, else the one of
+    the run that it is about."""
+    if not report.of_run and report.comparison is not None:
         return report.comparison.exit_code
-    verdicts = {case.get("verdict") for case in report.failures}
-    if FAIL in verdicts or report.outcome.startswith("FAIL"):
-        return 1
-    return 0 if report.outcome.startswith("PASS") and not verdicts else 3
+    return report.run.exit_code if report.run else Exit.NOT_MEASURED
 
 
-def worst_first(rows):
-    """Rows in the order of VERDICTS, the largest loss first."""
-    rank = {verdict: index for index, verdict in enumerate(VERDICTS)}
+def worst_first(rows: Sequence[Row]) -> list[Row]:
+    """Rows in the order of COMPARED, the largest loss first."""
+    rank = {verdict: index for index, verdict in enumerate(COMPARED)}
 
-    def key(row):
-        worse = row.worse if finite(row.ratio) and row.ratio > 0 else None
-        return (
-            rank.get(row.verdict, 0),
-            -(worse or 0.0),
-            (row.system, row.partition, row.environ, row.test, row.metric),
-        )
+    def key(row: Row) -> tuple[Any, ...]:
+        slowdown = row.slowdown if finite(row.ratio) and row.ratio > 0 else None
+        names = (row.system, row.partition, row.environ, row.test, row.metric)
+        return rank.get(row.verdict, 0), -(slowdown or 0.0), names
 
     return sorted(rows, key=key)
 
 
-def tags(session):
-    """The tags of a session as text, whatever holds them."""
-    found = session.get("tags") or {}
-    if isinstance(found, dict):
-        found = dict(sorted(found.items(), key=lambda tag: len(str(tag[1]))))
-        return ", ".join(f"{key}={value}" for key, value in found.items())
-    return found if isinstance(found, str) else ", ".join(map(str, found))
-
-
-def place(found):
-    """Partition and environment of a row, a series or a change point."""
-    return f"{found.system}:{found.partition} {found.environ}"
-
-
-def series_key(found):
-    """What rows, series and change points of the same metric have in common."""
-    return (
-        found.system,
-        found.partition,
-        found.environ,
-        found.check,
-        found.case,
-        found.layout,
-        found.method,
-        found.metric,
-    )
-
-
-def test_name(found):
-    """Test and metric for people, of a row, a series or a change point."""
-    words = (found.check, found.case, found.layout, found.method, found.metric)
-    return " ".join(word for word in words if word and word != "time")
-
-
-def case_name(case):
-    """The same of a case of verdict.json."""
-    words = [case.get(name) or "" for name in ("check", "case", "layout", "geometry", "method")]
-    return " ".join(word for word in words if word) or case.get("test") or "unnamed case"
-
-
-def roots(failures):
-    """(cases that failed by themselves, number of those that only followed)."""
-    own = [case for case in failures if not (case.get("cause") or "").endswith(FOLLOWS)]
-    return (own, len(failures) - len(own)) if own else (failures, 0)
-
-
-def scopes_of(rows):
-    """What the verdicts are about: the machine, or the sessions alone."""
-    return sorted({row.scope for row in rows} - {""})
-
-
-def row_why(row, scope):
-    """Why, with what else a person should know of a row."""
-    words = [row.why, f"holds for {row.scope}" if scope and row.scope else ""]
-    words += ["one session outside of what earlier ones showed"] if row.suspect else []
-    if row.before.geometry != row.after.geometry and row.before.geometry and row.after.geometry:
-        words.append(f"geometries differ: {before_after(row.before.geometry, row.after.geometry)}")
-    return "; ".join(word for word in words if word)
+def roots(failures: Sequence[TestResult]) -> tuple[list[TestResult], int]:
+    """The tests that failed by themselves, and the number of those that only followed one."""
+    own = [case for case in failures if not case.follows]
+    return (own, len(failures) - len(own)) if own else (list(failures), 0)

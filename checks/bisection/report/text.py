@@ -2,110 +2,115 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 
-from bisection.analysis.history import LEAST
-from bisection.analysis.wording import change, group
-from bisection.core.format import duration, number, utc
-from bisection.core.verdicts import (
-    ABOVE,
-    AT,
-    BELOW,
-    IMPROVED,
-    MISSING,
-    NEW,
-    NOT_MEASURED,
-    REGRESSED,
-    UNCLEAR,
-)
+from bisection.analysis.history import History, recent
+from bisection.analysis.model import ChangePoint, Comparison, Row
+from bisection.core.format import plural, utc
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Against, Verdict
+from bisection.report import words
+from bisection.report.clauses import change, clause
 from bisection.report.tables import columns
 
-MOST = 30  # rows of a verdict that are told one by one
-TOLD = (REGRESSED, MISSING, NOT_MEASURED, IMPROVED, NEW)
+MOST = 30  # rows of a verdict that are listed one by one
+LISTED = (
+    *(Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMPROVED),
+    Verdict.NEW,
+)
 
 
-def text(result):
+def comparison_text(result: Comparison) -> list[str]:
     """The comparison as lines of text."""
-    lines = [f"before: {group(result.before)}", f"after:  {group(result.after)}", ""]
-    for verdict in TOLD:
+    lines = [f"before: {words.group(result.before)}", f"after:  {words.group(result.after)}", ""]
+    for verdict in LISTED:
         rows = [row for row in result.rows if row.verdict == verdict]
+        one_sided = verdict in (Verdict.MISSING, Verdict.NEW)
         if rows:
-            lines += [*(_tests if verdict in (MISSING, NEW) else _table)(verdict, rows), ""]
+            lines += [*(_tests if one_sided else _table)(verdict, rows), ""]
     suspect = [row for row in result.rows if row.suspect]
     if suspect:
         lines += [*_table("unlike all earlier sessions", suspect), ""]
     if result.expected is not None:
         lines += [*_upgrade(result), ""]
-    lines += [
-        f"changed: {change.what}: {change.before} -> {change.after}" for change in result.changes
-    ]
-    lines += [f"node {s.node} ({s.where}): {s.why}" for s in result.suspects]
-    lines += [f"unsafe: {result.unsafe}"] if result.unsafe else []
-    lines += [f"note: {advice}" for advice in result.advice]
-    lines += [f"again: {result.rerun}"] if result.rerun else []
-    return [*lines, result.sentence]
+    lines += [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
+    lines += [f"node {s.node} ({s.where}): {words.suspected(s)}" for s in result.suspects]
+    lines += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
+    lines += [f"note: {clause(advice)}" for advice in result.advice]
+    lines += [f"rerun: {result.rerun}"] if result.rerun else []
+    return [*lines, words.sentence(result)]
 
 
-def value(amount, unit):
-    """A measured value with its unit."""
-    if amount is None:
-        return ""
-    return duration(amount) if unit == "s" and amount > 0 else f"{number(amount)} {unit}"
+def beside(result: Comparison) -> list[str]:
+    """What a comparison of one run with earlier sessions finds, as lines."""
+    count = len(result.before)
+    earlier = f"{count} earlier sessions" if count > 1 else "the session before"
+    lines = [f"beside {earlier}: {_of_one(result)}"]
+    return lines + ([f"unsafe: {words.unsafe(result)}"] if result.unsafe else [])
 
 
-def where_of(row):
-    where = ":".join(filter(None, (row.system, row.partition)))
-    return " ".join(filter(None, (where, row.environ))) or "no system's"
+def _of_one(result: Comparison) -> str:
+    judged = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNCHANGED)
+    if any(result.count(verdict) for verdict in judged):
+        return words.sentence(result)
+    kinds = (Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.NEW)
+    counts = [f"{result.count(kind)} {kind}" for kind in kinds if result.count(kind)]
+    suspect = sum(row.suspect for row in result.rows)
+    counts += [f"{suspect} unlike all of them"] if suspect else []
+    counts.append(f"one session is not judged by itself (of {len(result.rows)} metrics)")
+    return ", ".join(counts)
 
 
-def _table(title, rows):
-    """A line for each test, with the metric that says most; of a sweep, its point that does."""
-    tests = {}
+def _place(row: Row) -> str:
+    return row.place or "no system's"
+
+
+def _table(title: str, rows: Sequence[Row]) -> list[str]:
+    """A line per test, with the metric that says most; of a sweep, its point that does."""
+    tests: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        tests.setdefault((row.test, where_of(row)), []).append(row)
-    where = len({where_of(row) for row in rows}) > 1
-    cells = [_line(found, where) for found in list(tests.values())[:MOST]]
+        tests.setdefault((row.test, _place(row)), []).append(row)
+    where = len({_place(row) for row in rows}) > 1
+    cells = [_line(group, where) for group in list(tests.values())[:MOST]]
     head = ["test", *(["where"] if where else []), "metric", "before", "after", "change", ""]
-    about = "" if where else f" on {where_of(rows[0])}"
+    about = "" if where else f" on {_place(rows[0])}"
     lines = [f"{title}{about}:", *("  " + line for line in columns([head, *cells]))]
-    return lines + _rest([row for found in list(tests.values())[MOST:] for row in found])
+    return lines + _rest([row for group in list(tests.values())[MOST:] for row in group])
 
 
-def _line(rows, where):
+def _line(rows: Sequence[Row], where: bool) -> list[str]:
     first = min(rows, key=lambda row: (_secondary(row), not row.absolute))  # else the largest
     points = sum(row.base == first.base for row in rows)
     others = dict.fromkeys(row.base for row in rows)
     others.pop(first.base)
-    words = [first.why, f"also {', '.join(others)}" if others else ""]
+    notes = [words.why(first), f"also {', '.join(others)}" if others else ""]
     return [
         first.test,
-        *([where_of(first)] if where else []),
+        *([_place(first)] if where else []),
         first.metric + (f" of {points}" if points > 1 else ""),
-        value(first.before.median, first.unit),
-        value(first.after.median, first.unit),
+        words.value(first.before.median, first.unit),
+        words.value(first.after.median, first.unit),
         change(first),
-        "; ".join(filter(None, words)),
+        "; ".join(filter(None, notes)),
     ]
 
 
-def _secondary(row):
-    """Least and largest times are told after the others."""
+def _secondary(row: Row) -> bool:
+    """Least and largest times come after the others."""
     return row.base in ("time_min", "time_p99")
 
 
-def _tests(title, rows):
+def _tests(title: str, rows: Sequence[Row]) -> list[str]:
     """What is on one side alone: tests, each with how many metrics."""
-    counts = Counter((where_of(row), row.test) for row in rows)
+    counts = Counter((_place(row), row.test) for row in rows)
     shown = list(counts.items())[:MOST]
-    lines = [f"{title}:"]
-    lines += [
-        "  " + line
-        for line in columns([[where, test, f"{n} metrics"] for (where, test), n in shown])
-    ]
+    cells = [[where, test, plural(n, "metric")] for (where, test), n in shown]
+    lines = [f"{title}:", *("  " + line for line in columns(cells))]
     names = {name for name, _ in shown}
-    return lines + _rest([row for row in rows if (where_of(row), row.test) not in names])
+    return lines + _rest([row for row in rows if (_place(row), row.test) not in names])
 
 
-def _rest(rows):
+def _rest(rows: Sequence[Row]) -> list[str]:
     """A line on metrics that are not shown, by check."""
     if not rows:
         return []
@@ -114,7 +119,7 @@ def _rest(rows):
     return [f"  and {len(rows)} more metrics: {text}"]
 
 
-def _upgrade(result):
+def _upgrade(result: Comparison) -> list[str]:
     """Speed-ups beside the expected one."""
     rows = [row for row in result.rows if row.against]
     if not rows:
@@ -130,51 +135,78 @@ def _upgrade(result):
             row.after.geometry,
             str(len(row.after.hosts) or ""),
             row.after.software,
-            row.explained,
+            words.explained(row),
         ]
         for row in rows[:MOST]
     ]
     counts = Counter(row.against for row in rows)
-    told = ", ".join(f"{counts[name]} {name}" for name in (ABOVE, AT, BELOW, UNCLEAR))
-    lines = [f"speed-up, against the expected {result.expected:g} ({told}):"]
+    text = ", ".join(f"{counts[against]} {against}" for against in Against)
+    lines = [f"speed-up, against the expected {result.expected:g} ({text}):"]
     return lines + ["  " + line for line in columns([head, *cells])]
 
 
-def history_text(points, found, count):
-    """The change points as lines, session by session."""
+# ---- histories ----
+
+
+def recent_text(points: Sequence[ChangePoint]) -> list[str]:
+    """A line per session since when metrics are worse, if that is not long ago."""
+    sessions: dict[tuple[str, float], list[ChangePoint]] = {}
+    for point in recent(points):
+        sessions.setdefault((point.session, point.at), []).append(point)
+    lines = []
+    for (uuid, at), members in sessions.items():
+        sizes = sorted(max(p.ratio, 1 / p.ratio) for p in members)
+        middle = (sizes[len(sizes) // 2] + sizes[(len(sizes) - 1) // 2]) / 2
+        metrics = plural(len(members), "metric")
+        lines.append(
+            f"worse since {utc(at)}, session {uuid[:8]}: {metrics}, by x{middle:.3g} in the median"
+        )
+    return lines
+
+
+def history_text(points: Sequence[ChangePoint], found: Sequence[History], count: int) -> list[str]:
+    """The change points as lines, session by session.
+
+    Args:
+        points: change points.
+        found: the histories that they are of.
+        count: how many sessions were looked at.
+    """
     lines = []
     for session in dict.fromkeys(p.session for p in sorted(points, key=lambda p: p.at)):
-        here = [point for point in points if point.session == session]
-        lines += [*_of_session(here), ""]
+        lines += [*_of_session([point for point in points if point.session == session]), ""]
+    needed = 2 * LIMITS.level
     longest = max((len(values) for *_, values in found), default=0)
-    worse = sum(point.verdict == REGRESSED for point in points)
-    told = f"{worse} got worse, {len(points) - worse} better" if points else "no change of level"
-    short = sum(len(values) < 2 * LEAST for *_, values in found)
-    if longest < 2 * LEAST:
-        told = (
-            f"a change of level needs {2 * LEAST} sessions, the most that a metric has is {longest}"
-        )
+    worse = sum(point.verdict == Verdict.REGRESSED for point in points)
+    text = f"{worse} got worse, {len(points) - worse} better" if points else "no change of level"
+    short = sum(len(values) < needed for *_, values in found)
+    if longest < needed:
+        text = f"a change of level needs {needed} sessions, the most that a metric has is {longest}"
     elif short:
-        told += f"; {short} metrics have fewer than {2 * LEAST} sessions and are not looked at"
-    return [*lines, f"{len(found)} metrics in {count} sessions: {told}"]
+        text += f"; {short} metrics have fewer than {needed} sessions and are not looked at"
+    return [*lines, f"{len(found)} metrics in {count} sessions: {text}"]
 
 
-def _of_session(points):
-    """What began in one session: a line for each test, with the metric that changed most."""
+def _of_session(points: Sequence[ChangePoint]) -> list[str]:
+    """What began in one session: a line per test, with the metric that changed most."""
     first = points[0]
     lines = [f"since {utc(first.at)}, session {first.session[:8]}:"]
-    tests = {}
-    for point in sorted(points, key=lambda p: (p.verdict != REGRESSED, -abs(math.log(p.ratio)))):
+    tests: dict[tuple[str, Verdict], list[ChangePoint]] = {}
+
+    def size(point: ChangePoint) -> tuple[bool, float]:
+        return point.verdict != Verdict.REGRESSED, -abs(math.log(point.ratio))
+
+    for point in sorted(points, key=size):
         tests.setdefault((point.test, point.verdict), []).append(point)
     cells = [
         [
             test,
-            found[0].metric + (f" and {len(found) - 1} more" if len(found) > 1 else ""),
-            f"x{found[0].ratio:.3g}",
-            "worse" if verdict == REGRESSED else "better",
-            f"{found[0].before} sessions before, {found[0].after} since",
+            group[0].metric + (f" and {len(group) - 1} more" if len(group) > 1 else ""),
+            f"x{group[0].ratio:.3g}",
+            "worse" if verdict == Verdict.REGRESSED else "better",
+            f"{group[0].before} sessions before, {group[0].after} since",
         ]
-        for (test, verdict), found in list(tests.items())[:MOST]
+        for (test, verdict), group in list(tests.items())[:MOST]
     ]
     lines += ["  " + line for line in columns(cells)]
     if len(tests) > MOST:

@@ -3,13 +3,14 @@
 import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
-from reframe.core.exceptions import SanityError
+from reframe.core.exceptions import PerformanceError
 
+from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS
 from bisection.kernels import results
 from bisection.kernels.results import ResultError
 from bisection.rfm import references
-from bisection.rfm.launch import read
+from bisection.rfm.launch import fail
 
 
 class KernelCheck(rfm.RunOnlyRegressionTest):
@@ -43,7 +44,8 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
     not_applicable = variable(str, value="", loggable=True)
     hosts = variable(typ.List[str], value=[], loggable=True)
     higher = variable(typ.List[str], value=[], loggable=True)  # metrics that are better so
-    # What a person should know of a case that passed.
+    # Reasons, as JSON: why it failed, and what a person should know of a test that passed.
+    reason = variable(str, value="", loggable=True)
     remark = variable(str, value="", loggable=True)
 
     @run_after("init")
@@ -59,51 +61,50 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
 
     @run_before("sanity")
     def adopt(self):
-        """What the launch was is told with each of its verdicts."""
+        """Each verdict of a launch carries what it was built with and where it ran."""
         for name in ("built_with", "lock", "software", "hosts"):
             setattr(self, name, getattr(self.launch, name))
 
     @sanity_function
     def verified(self):
-        result = read(self.launch, self.launch.stagedir)
         try:
-            entries = results.of_method(result, self.method)
+            entries = results.of_method(self.launch.result, self.method)
         except ResultError as error:
-            raise SanityError(str(error)) from None
-        refused = sorted({entry["why"] for entry in entries if not entry["applicable"]})
+            fail(self, error.reason)
+        refused = "; ".join(sorted({entry["why"] for entry in entries if not entry["applicable"]}))
+        if refused and self.layout in self.inapplicable.get(self.method, []):
+            self.leave_out(Reason.of(Code.METHOD_INAPPLICABLE, why=refused))
         if refused:
-            if self.layout in self.inapplicable.get(self.method, []):
-                self.not_applicable = "; ".join(refused)
-                self.skip(self.not_applicable)
-            raise SanityError(f"{self.method} did not run: {'; '.join(refused)}")
+            fail(self, Reason.of(Code.METHOD_REFUSED, method=self.method, why=refused))
         for entry in entries:
-            wrong = results.failed_checks(entry)
-            if wrong:
-                at = results.point_label(entry.get("point"))
-                where = f" at {at}" if at else ""
-                raise SanityError(f"wrong answer of {self.method}{where}: {'; '.join(wrong)}")
+            if checks := results.failed_checks(entry):
+                point = results.point_label(entry.get("point"))
+                wrong = {"method": self.method, "point": point, "checks": checks}
+                fail(self, Reason.of(Code.WRONG_ANSWER, **wrong))
         self.measured = results.metrics(entries)
         self._complete()
         return True
+
+    def leave_out(self, reason: Reason) -> None:
+        """Reports the test as not applicable."""
+        self.not_applicable = reason.dumps()
+        self.skip(str(reason))
 
     def _complete(self):
         wanted = self._at_points(self.metrics) + self._at_points(self._judged())
         missing = [name for name in dict.fromkeys(wanted) if name not in self.measured]
         if missing:
-            raise SanityError(f"metric missing from {self.method}: {', '.join(missing)}")
-        bad = [
-            f"{name} {why}"
-            for name, metric in self.measured.items()
-            if (why := results.unusable(metric))
-        ]
+            fail(self, Reason.of(Code.METRICS_MISSING, method=self.method, metrics=missing))
+        bad = [(name, results.unusable(metric)) for name, metric in self.measured.items()]
+        bad = [(name, reason) for name, reason in bad if reason]
         if bad:
-            raise SanityError(f"metric of {self.method}: {'; '.join(bad)}")
+            fail(self, Reason.of(Code.METRICS_UNUSABLE, method=self.method, metrics=bad))
 
-    def _judged(self):
+    def _judged(self) -> list[str]:
         """What is asserted of this method; its ratio to itself could not fail."""
         return [name for name in self.asserted if name != f"ratio_{self.method}"]
 
-    def _at_points(self, metrics):
+    def _at_points(self, metrics: list[str]) -> list[str]:
         points = [f"_{point}" for point in self.points] or [""]
         return [f"{metric}{point}" for metric in metrics for point in points]
 
@@ -112,14 +113,14 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         if self.is_dry_run():
             return
         if not self.strict_check:
-            raise SanityError("strict_check is off: a slow method would pass")
+            fail(self, Reason.of(Code.STRICT_OFF))
         self.perf_variables = {
             name: sn.make_performance_function(sn.defer(metric["value"]), metric["unit"])
             for name, metric in self.measured.items()
         }
         self.higher = [n for n, metric in self.measured.items() if metric["better"] == "higher"]
-        references.attach(self)
-        references.check(self, self.measured)
+        if fault := references.attach(self) or references.check(self, self.measured):
+            fail(self, fault, PerformanceError)
 
     @run_after("performance")
     def require_references(self):
@@ -128,4 +129,6 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
             return
         units = {name: metric["unit"] for name, metric in self.measured.items()}
         claimed = self.current_partition.extras.get("references", [])
-        references.require(self, units, self._at_points(self._judged()), claimed)
+        judged = self._at_points(self._judged())
+        if missing := references.require(self, units, judged, claimed):
+            fail(self, missing, PerformanceError)

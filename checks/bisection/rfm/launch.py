@@ -1,8 +1,8 @@
-"""One build an environment, one launch a geometry, one verdict a method.
+"""One build per environment, one launch per geometry.
 
     Build        fixture   the kernels, by CMake or by Spack, as the environment says
     Launch       fixture   runs one kernel once: every method, interleaved, at one case and layout
-    KernelCheck  test      reads the launch's result file and judges one method of it
+    KernelCheck  test      judges one method of a launch (check.py)
 
 A check file names the kernel, its cases and methods and the metrics it asserts; all else is here.
 Only ReFrame and the standard library are imported.
@@ -13,9 +13,9 @@ import json
 import os
 import re
 import shlex
-import signal
 import sys
 from pathlib import Path
+from typing import Any, NoReturn
 
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -23,14 +23,27 @@ import reframe.utility.typecheck as typ
 from reframe.core.exceptions import SanityError
 
 from bisection.core import paths
+from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts, results
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
-from bisection.kernels.results import ResultError
-from bisection.rfm import scheduler_faults
+from bisection.kernels.results import KernelExit, ResultError
+from bisection.rfm import internals, scheduler_faults
 from bisection.rfm.scheduler_faults import SLURM
 
 # Environment variables that begin so change what MPI does.
 TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI"
+
+
+def fail(test: Any, reason: Reason, error: type[Exception] = SanityError) -> NoReturn:
+    """Ends a test for a reason, which the run's verdict takes from ReFrame's report.
+
+    Args:
+        test: the test, which has a variable `reason`.
+        reason: why it fails.
+        error: what ReFrame is to take it for.
+    """
+    test.reason = reason.dumps()
+    raise error(str(reason))
 
 
 class Build(rfm.RegressionTest):
@@ -55,6 +68,7 @@ class Build(rfm.RegressionTest):
     software = variable(str, value="", loggable=True)  # of the packages alone, without paths
     prefix_dir = variable(str, value="")  # what was built is in prefix_dir/bin
     mpi_bin = variable(str, value="")  # where the mpirun of these kernels is, if not on PATH
+    reason = variable(str, value="", loggable=True)  # why it failed: a Reason, as JSON
 
     @run_before("compile")
     def choose_builder(self):
@@ -98,16 +112,16 @@ class Build(rfm.RegressionTest):
             if installation["mpi_prefix"] not in ("", "/usr"):
                 self.mpi_bin = os.path.join(installation["mpi_prefix"], "bin")
         if not list(Path(self.prefix_dir, "bin").glob("bisection-*")) and not self.is_dry_run():
-            raise SanityError(f"there is no bisection-* in {self.prefix_dir}/bin")
+            fail(self, Reason.of(Code.NO_KERNEL, folder=f"{self.prefix_dir}/bin"))
         self.executable_opts = [os.path.join(self.prefix_dir, "bin")]
 
     @sanity_function
     def installed(self):
-        return sn.assert_found(r"^bisection-", self.stdout, msg="no kernel was installed")
+        return sn.assert_found(r"^bisection-", self.stdout)
 
 
 class Launch(rfm.RunOnlyRegressionTest):
-    """Runs one kernel once, all its methods interleaved, and keeps result.json in the stage folder.
+    """Runs one kernel once, all its methods interleaved, and keeps its result.
 
     Passes if the kernel ran to its end, as it was placed to run. Whether each method's answer is
     right, and fast, is for the judges; a kernel's exit code 1 (wrong answer) is therefore accepted
@@ -125,7 +139,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     case = parameter(loggable=True)
 
     kernel = variable(str)  # bisection-<kernel> is run
-    # Beside --case, --method, --output and --label: of each case, and of all.
+    # Options beside --case, --method, --output and --label: per case, and for all.
     effort = variable(typ.Dict[str, str], value={})
     options = variable(typ.List[str], value=[])
     exit_code = variable(int, type(None), value=None, loggable=True)
@@ -134,8 +148,10 @@ class Launch(rfm.RunOnlyRegressionTest):
     lock = variable(str, value="", loggable=True)
     software = variable(str, value="", loggable=True)
     wrong = variable(typ.List[str], value=[], loggable=True)  # methods that gave a wrong answer
-    disturbed = variable(float, value=0.0, loggable=True)  # share of samples
-    not_applicable = variable(str, value="", loggable=True)  # why there is nothing to measure
+    preempted = variable(float, value=0.0, loggable=True)  # fraction of samples
+    # Reasons, as JSON: why it failed, why there is nothing to measure.
+    reason = variable(str, value="", loggable=True)
+    not_applicable = variable(str, value="", loggable=True)
     # For the store: what the launch ran on and with, and the control's samples, compute alone.
     facts = variable(typ.Dict[str, str], value={}, loggable=True)
     hosts = variable(typ.List[str], value=[], loggable=True)
@@ -146,9 +162,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         processor = self.current_partition.processor
         extras = self.current_partition.extras
         if not processor.num_cores:
-            raise SanityError(
-                f"the site file says nothing of the cores of {self.current_partition.fullname}"
-            )
+            fail(self, Reason.of(Code.NO_CORES, partition=self.current_partition.fullname))
         try:
             shape = layouts.geometry(
                 self.layout,
@@ -156,9 +170,9 @@ class Launch(rfm.RunOnlyRegressionTest):
                 int(extras.get("nodes", 1)),
                 processor.topology,
             )
-        except DoesNotFit as why:
-            self.not_applicable = str(why)
-            self.skip(self.not_applicable)
+        except DoesNotFit as error:
+            self.not_applicable = error.reason.dumps()
+            self.skip(str(error))
         self.shape, self.geometry = shape, str(shape)
         self.num_tasks = shape.ranks
         self.num_tasks_per_node = shape.ranks_per_node
@@ -214,83 +228,65 @@ class Launch(rfm.RunOnlyRegressionTest):
             self.exit_code = int(Path(self.stagedir, "exit_code").read_text())
         except (OSError, ValueError):
             self.exit_code = None
-        words, ended = self._errors(), self.exit_code is not None
-        fault = scheduler_faults.of_job(self.job, self._scheduler, words, ended)
-        if not fault and self.exit_code not in (0, 2, 3):
+        errors, ended = self._errors(), self.exit_code is not None
+        fault = scheduler_faults.of_job(self.job, self._scheduler, errors, ended)
+        if not fault and self.exit_code not in (0, KernelExit.USAGE, KernelExit.RESOURCES):
             here = self.job.nodelist if self.is_local() else []
-            fault = scheduler_faults.of_abort(words, self.stagedir, here)
+            fault = scheduler_faults.of_abort(errors, self.stagedir, here)
         if fault:
-            raise SanityError(fault)
+            fail(self, fault)
         if not ended:
-            raise SanityError(f"the job did not run to its end{self._last_words()}")
-        if self.exit_code not in (0, 1):
-            raise SanityError(f"{self.kernel} {_describe(self.exit_code)}{self._last_words()}")
-        if self.job.exitcode is None:
-            # Not every back-end knows it (`squeue`), and trap_job_errors takes that for a failure.
-            self.job._exitcode = 0
+            fail(self, Reason.of(Code.NOT_ENDED, last=self._last_line(errors)))
+        if self.exit_code not in (KernelExit.VERIFIED, KernelExit.WRONG_ANSWER):
+            ended_with = {"exit_code": self.exit_code, "last": self._last_line(errors)}
+            fail(self, Reason.of(Code.KERNEL_EXIT, kernel=self.kernel, **ended_with))
+        internals.accept_unknown_exit(self.job)
 
     @sanity_function
     def ran_as_asked(self):
-        result = read(self, self.stagedir)
+        try:
+            path = os.path.join(self.stagedir, "result.json")
+            self.result = result = results.load(path, self.kernel, self.case)
+        except ResultError as error:
+            fail(self, error.reason)
         build = result["build"]
         self.built_with = "; ".join(
             [build["compiler"], build["mpi"]]
             + [f"{name} {version}" for name, version in build["libraries"].items()]
         )
-        self.disturbed = results.disturbed(result)
+        self.preempted = results.preempted(result)
         self.facts, self.hosts = results.facts(result), results.hosts(result)
         with contextlib.suppress(OSError):
             tuning = Path(self.stagedir, "environment").read_text().split("\n")
             self.facts["MPI environment"] = ", ".join(filter(None, tuning)) or "none"
         self.controls = results.controls(result)
         self.wrong = results.wrong_methods(result)
-        if (self.exit_code == 1) != bool(self.wrong) or result["verified"] is bool(self.wrong):
-            raise SanityError(
-                f"{self.kernel} {_describe(self.exit_code)}, but its result says verified: "
-                f"{result['verified']}, wrong: {', '.join(self.wrong) or 'none'}"
-            )
+        wrong_exit = self.exit_code == KernelExit.WRONG_ANSWER
+        if wrong_exit != bool(self.wrong) or result["verified"] is bool(self.wrong):
+            ended_with = {"exit_code": self.exit_code, "verified": result["verified"]}
+            reason = Reason.of(Code.EXIT_CONTRADICTS, kernel=self.kernel, **ended_with)
+            fail(self, Reason(reason.code, {**reason.values, "wrong": self.wrong}))
         for name in self.wrong:
             if name in results.baselines(result):
-                raise SanityError(f"the baseline {name} gave a wrong answer")
-        placed = layouts.complaints(
-            result["layout"], self.shape, self.current_partition.processor.topology.get("cores")
-        )
-        if placed:
-            raise SanityError(f"INVALID placement: {'; '.join(placed)}")
+                fail(self, Reason.of(Code.BASELINE_WRONG, method=name))
+        masks = self.current_partition.processor.topology.get("cores")
+        if seats := layouts.misplaced(result["layout"], self.shape, masks):
+            fail(self, Reason.of(Code.MISPLACED, seats=seats))
         return True
 
     @property
-    def _scheduler(self):
+    def _scheduler(self) -> str:
         return self.current_partition.scheduler.registered_name
 
-    def _errors(self):
+    def _errors(self) -> str:
         try:
             return Path(self.stagedir, str(self.job.stderr)).read_text(errors="replace")
         except OSError:
             return ""
 
-    def _last_words(self):
-        """What the job said of itself on stderr: the kernel's own line, else the last one."""
-        words = [line.strip() for line in self._errors().splitlines() if line.strip(" -*")]
-        words = [line for line in words if "ORTE_ERROR_LOG" not in line]  # Open MPI, of itself
-        own = [line for line in words if line.startswith(f"bisection-{self.kernel}:")]
-        return f": {(own or words)[-1]}" if words else ""
-
-
-def read(launch, folder):
-    """The result of `launch` in `folder`; SanityError if it is not whole."""
-    try:
-        return results.load(os.path.join(folder, "result.json"), launch.kernel, launch.case)
-    except ResultError as error:
-        raise SanityError(str(error)) from None
-
-
-def _describe(code):
-    if code in (0, 1):
-        return f"exited with {code} ({'verified' if code == 0 else 'wrong answer'})"
-    if code in (2, 3):
-        return f"exited with {code} ({'usage' if code == 2 else 'not enough resources'})"
-    try:
-        return f"was killed by {signal.Signals(code - 128).name} (exit {code})"
-    except ValueError:
-        return f"exited with {code}"
+    def _last_line(self, errors: str) -> str:
+        """The kernel's own last line on standard error, else the last one; "" if it has none."""
+        lines = [line.strip() for line in errors.splitlines() if line.strip(" -*")]
+        lines = [line for line in lines if "ORTE_ERROR_LOG" not in line]  # Open MPI, of itself
+        own = [line for line in lines if line.startswith(f"bisection-{self.kernel}:")]
+        return (own or lines or [""])[-1]

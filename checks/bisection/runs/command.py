@@ -3,100 +3,120 @@
 import re
 import shlex
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bisection.core import paths
+from bisection.core.identity import TestId
+from bisection.runs.judge import RECORDED
+from bisection.runs.model import Request, RunVerdict, TestResult
 
-# ReFrame's options that would make a failure pass, or run nothing.
-RUNS_NOTHING = "it runs nothing; use ReFrame itself, with the command line that is printed"
-REFUSED = {
-    "--max-retries": "a check that fails once has failed",
-    "--skip-sanity-check": "a wrong answer would pass",
-    "--skip-performance-check": "a slow method would pass",
-    "--dry-run": RUNS_NOTHING,
-    "--list": RUNS_NOTHING,
-    "--list-detailed": RUNS_NOTHING,
-    "--list-tags": RUNS_NOTHING,
-    "--describe": RUNS_NOTHING,
-    "--ci-generate": RUNS_NOTHING,
-    "-l": RUNS_NOTHING,
-    "-L": RUNS_NOTHING,
-    "-lC": RUNS_NOTHING,
-    "-LC": RUNS_NOTHING,
-    "-lT": RUNS_NOTHING,
-    "-LT": RUNS_NOTHING,
-}
+# NAME=VALUE, where NAME is not what every session has, or ReFrame records.
+TAG = re.compile(rf"(?!({RECORDED}|tier|system|environ|arguments)=)[A-Za-z][\w.-]*=[^,]*")
 
 
-def site_file(system):
+def site_file(system: str) -> Path:
     """The site file of --system NAME or DIR/NAME.py, each with or without :PARTITION."""
     name = system.partition(":")[0]
-    return (
-        Path(name).absolute()
-        if name.endswith(".py")
-        else paths.ROOT / "site-configs" / f"{name}.py"
-    )
+    folder = paths.ROOT / "site-configs"
+    return Path(name).absolute() if name.endswith(".py") else folder / f"{name}.py"
 
 
-def system_name(system):
+def system_name(system: str) -> str:
     """ReFrame's name of --system: a site file is named as its system is."""
     return site_file(system).stem + "".join(system.partition(":")[1:])
 
 
-# Variables of checks that say what is judged: set from outside they would let a failure pass.
-JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
+def command(
+    request: Request, site: Path, folder: Path | None = None, tags: Sequence[str] = ()
+) -> list[str]:
+    """ReFrame's command line.
 
-
-def refused(argument):
-    """Why `argument` of ReFrame is not taken, None if it is; long ones may be abbreviated."""
-    if JUDGING.search(argument):
-        return "it changes what is judged"
-    name = argument.partition("=")[0]
-    for option, why in REFUSED.items():
-        if option == name or (name.startswith("--") and len(name) > 4 and option.startswith(name)):
-            return why
-    return None
-
-
-def command(options, site, folder):
-    """ReFrame's command line. Without a folder: one to list or to run dry, by hand."""
-    line = [reframe(), "-C", paths.shown(site), "--system", system_name(options.system)]
-    line += ["-c", paths.shown(paths.ROOT / "checks"), "-p", options.environ, "-t", options.tier]
+    Args:
+        request: tier, system, environment and further arguments.
+        site: the site file.
+        folder: the results folder; None for a command line to list or to run dry, by hand.
+        tags: NAME=VALUE, kept with the session.
+    """
+    line = [reframe(), "-C", paths.shown(site), "--system", request.system]
+    line += ["-c", paths.shown(paths.ROOT / "checks"), "-p", request.environ, "-t", request.tier]
     if folder is None:
         return line
+    extras = [*kind(request), *tags]
     return [
         *line,
         *("--exec-policy", "serial"),  # nothing else may run while a kernel is timed
         *("--prefix", paths.shown(folder), "--report-file", paths.shown(folder / "report.json")),
-        *(word for tag in tags(options) for word in ("--session-extras", tag)),
+        *(word for tag in extras for word in ("--session-extras", tag)),
         "--nocolor",
-        *options.rest,
+        *request.arguments,
         "-r",
     ]
 
 
-def tags(options):
-    """What names the session in the store: sessions with the same of these are of one kind."""
-    arguments = shlex.join(options.rest).replace(",", ";")
-    kind = [f"tier={options.tier}", f"system={system_name(options.system)}"]
-    kind += [f"environ={options.environ}"] + ([f"arguments={arguments}"] if arguments else [])
-    return [*kind, *options.tag]
+def kind(request: Request) -> list[str]:
+    """Tags that sessions of one kind have in common."""
+    arguments = shlex.join(request.arguments).replace(",", ";")
+    tags = {"tier": request.tier, "system": request.system, "environ": request.environ}
+    tags |= {"arguments": arguments} if arguments else {}
+    return [f"{name}={value}" for name, value in tags.items()]
 
 
-def reframe():
+def reframe() -> str:
     """The ReFrame beside this Python, else the one on PATH."""
     beside = Path(sys.executable).with_name("reframe")
     return paths.shown(beside) if beside.exists() else "reframe"
 
 
-# What ReFrame itself records of a session, and no tag may be called: a pattern.
-RECORDED = "data_version|hostname|uuid|cmdline|config_files|log_files|user|version|workdir"
-RECORDED += "|(prefix|time|num)_.*"
-# Not what a session has of itself, or ReFrame records of it.
-TAG = re.compile(rf"(?!({RECORDED}|tier|system|environ|arguments)=)[A-Za-z][\w.-]*=[^,]*")
+# ---- running again ----
 
 
-def without_names(arguments):
+def rerun(tests: Iterable[TestId], request: Request, reruns: int = 0) -> str:
+    """The command that runs tests again; launches and builds with everything that depends on them.
+
+    Args:
+        tests: the tests; TestResults are selected by their hash where they are few.
+        request: what the run was asked for that the tests are from.
+        reruns: how often each is to be repeated.
+    """
+    selection = _names(list(tests))
+    words = [*invocation(), "run", "--tier", request.tier]
+    words += ["--system", request.system] if request.system != "generic" else []
+    words += ["-p", request.environ] if request.environ != "system" else []
+    words += without_names(request.arguments) if selection else request.arguments
+    words += [word for name in selection for word in ("-n", name)]
+    return shlex.join([*words, *([f"--reruns={reruns}"] if reruns else [])])
+
+
+def _names(tests: Sequence[TestId]) -> list[str]:
+    """ReFrame's -n patterns for these tests: hashes, else launches, else checks."""
+    hashes = [getattr(test, "hash", "") for test in tests if not getattr(test, "fixture", False)]
+    if len(hashes) == len(tests) <= 4 and all(hashes):
+        return [f"/{value}" for value in hashes]
+    launches = list(dict.fromkeys(map(_launch_pattern, tests)))
+    if len(launches) <= 6:
+        return [] if "" in launches else launches
+    checks = dict.fromkeys(test.check for test in tests if not getattr(test, "fixture", False))
+    return [f"^({'|'.join(checks)})%"] if checks else []
+
+
+def _launch_pattern(test: TestId) -> str:
+    """What selects all tests of the test's launch; "" for a build."""
+    parts = [f"layout={test.layout}"] if test.layout else []
+    parts += [f"launch.case={test.case}$"] if test.case else []
+    if not getattr(test, "fixture", False):
+        return f"^{test.check}%.*" + "%".join(parts)
+    return "%".join(parts)
+
+
+def dependents(verdict: RunVerdict, tests: Sequence[TestResult]) -> list[TestResult]:
+    """These tests without fixtures; if they are fixtures only, what their failure stopped."""
+    judged = [test for test in tests if not test.fixture]
+    names = {test.name for test in tests}
+    return judged or [case for case in verdict.judged if case.follows in names]
+
+
+def without_names(arguments: Sequence[str]) -> list[str]:
     """ReFrame's arguments without those that select by name (-n NAME)."""
     kept, names = [], iter(arguments)
     for argument in names:
@@ -107,39 +127,7 @@ def without_names(arguments):
     return kept
 
 
-def given(options):
-    words = ["--tier", options.tier]
-    if options.system != "generic":
-        words += ["--system", options.system]
-    if options.environ != "system":
-        words += ["-p", options.environ]
-    return words
-
-
-def invocation():
+def invocation() -> list[str]:
     """How this program was started, as one types it."""
     beside = Path(sys.executable).with_name("bisection")
     return [paths.shown(beside)] if beside.exists() else [sys.executable, "-m", "bisection"]
-
-
-def selection(verdict, cases):
-    """ReFrame's arguments that select these cases again; of fixtures, what depends on them."""
-    judged = [case for case in cases if not case.fixture]
-    judged = judged or [case for case in verdict.judged if case.cause.startswith(cases[0].test)]
-    if len(judged) <= 4:
-        return [word for case in judged for word in ("-n", f"/{case.hash}")]
-    places = dict.fromkeys((case.check, case.layout, case.case) for case in judged)
-    if len(places) > 6:
-        return []
-    patterns = [f"^{check}%.*layout={layout}%launch.case={case}$" for check, layout, case in places]
-    return [word for pattern in patterns for word in ("-n", pattern)]
-
-
-def again(case, verdict):
-    """The command that runs a case again; of a launch, everything that depends on it."""
-    words = ["bisection", "run", "--tier", verdict["tier"]]
-    words += ["--system", verdict["system"]] if verdict["system"] != "generic" else []
-    words += ["-p", case["environ"]] if case["environ"] != "system" else []
-    if case["fixture"]:
-        return shlex.join([*words, "-n", f"layout={case['layout']}%launch.case={case['case']}$"])
-    return shlex.join([*words, "-n", f"/{case['hash']}"])

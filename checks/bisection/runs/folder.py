@@ -1,16 +1,30 @@
 """The results folder of a run."""
 
 import contextlib
+import json
 import os
 import shutil
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from bisection.core import paths
 from bisection.runs import reframe_log
+from bisection.runs.model import RunVerdict
+
+# ReFrame's files of a launch or a build -> what they are kept as.
+KEPT = {
+    "result.json": "json",
+    "rfm_job.sh": "sh",
+    "rfm_job.out": "out",
+    "rfm_job.err": "err",
+    "rfm_build.sh": "build.sh",
+    "rfm_build.out": "build.out",
+    "rfm_build.err": "build.err",
+}
 
 
-def new_folder():
+def new_folder() -> Path:
     """A new results folder, named by the time in UTC; `latest` points to it."""
     stamp = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H%M%SZ")
     results = paths.home() / "results"
@@ -23,8 +37,14 @@ def new_folder():
     return folder
 
 
-def point_to_latest(results):
-    """`latest` in the folder of results points to the newest."""
+def discard(folder: Path) -> None:
+    """Removes the folder of a run that did not begin."""
+    shutil.rmtree(folder)
+    point_to_latest(folder.parent)
+
+
+def point_to_latest(results: Path) -> None:
+    """Points `latest` in the folder of results to the newest."""
     link = results / f".latest-{os.getpid()}"
     folders = [path for path in results.iterdir() if path.is_dir() and not path.is_symlink()]
     folders.sort(key=lambda path: (path.name[:18], len(path.name), path.name))
@@ -35,38 +55,38 @@ def point_to_latest(results):
     link.replace(results / "latest")
 
 
-def read_report(folder):
+def read_report(folder: Path) -> dict[str, Any] | None:
+    """ReFrame's report in a results folder; None if there is none that can be read."""
     try:
         return reframe_log.load_report(folder / "report.json")
     except ValueError:
         return None
 
 
-KEPT = {
-    "result.json": "json",
-    "rfm_job.sh": "sh",
-    "rfm_job.out": "out",
-    "rfm_job.err": "err",
-    "rfm_build.sh": "build.sh",
-    "rfm_build.out": "build.out",
-    "rfm_build.err": "build.err",
-}
-
-
-def keep(found, folder):
+def keep(verdict: RunVerdict, folder: Path) -> None:
     """Leaves in `folder` what a person needs: kernels/ with each launch's result, script and
-    output, under the name that cases refer to; stage/ only if something went wrong."""
+    output, under the name that its tests refer to; stage/ only if something went wrong."""
     kept = folder / "kernels"
     kept.mkdir()
-    for case in found.cases:
+    for case in verdict.cases:
         words = [case.kernel, case.case, case.layout] if case.kernel else ["build"]
-        words += [case.partition.rpartition(":")[2], case.environ]
-        name = "-".join(words) + (f"-run{case.run}" if case.run else "")
+        name = "-".join([*words, case.partition, case.environ])
+        name += f"-run{case.run}" if case.run else ""
         case.files = f"{paths.shown(kept / name)}.*"
         for source, suffix in KEPT.items() if case.fixture else ():
             files = [Path(left, source) for left in case.folders]
             for file in [file for file in files if file.is_file() and file.stat().st_size][:1]:
                 shutil.copy2(file, kept / f"{name}.{suffix}")
     shutil.rmtree(folder / "output", ignore_errors=True)
-    if not found.bad:
+    if not verdict.bad:
         shutil.rmtree(folder / "stage", ignore_errors=True)
+
+
+def kept_verdict(session: str) -> RunVerdict | None:
+    """The verdict on a session, from the results folder that still has it; else None."""
+    for path in sorted((paths.home() / "results").glob("*/verdict.json"), reverse=True):
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+            kept = json.loads(path.read_text())
+            if kept.get("session") == session:
+                return RunVerdict.from_dict(kept)
+    return None

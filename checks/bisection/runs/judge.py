@@ -1,4 +1,4 @@
-"""From ReFrame's report to a verdict: what passed, what did not, why, and an exit code.
+"""From ReFrame's report to a verdict: what passed, what did not, and why.
 
 ReFrame's own exit code is not enough: it is 0 when nothing was selected, when a check file does not
 load, when everything was skipped, when a retry passed, when the results were not stored.
@@ -6,169 +6,206 @@ load, when everything was skipped, when a retry passed, when the results were no
 
 import os
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from bisection.core.format import number
-from bisection.core.verdicts import (
-    DISTURBED,
-    FAIL,
-    FOLLOWS,
-    KNOWN,
-    NOT_APPLICABLE,
-    NOT_MEASURED,
-    PASS,
-)
-from bisection.rfm import scheduler_faults
-from bisection.rfm.scheduler_faults import NAMES
-from bisection.runs.model import Case, Metric, Verdict, span
-from bisection.runs.reframe_log import (
-    NOT_STORED,
-    absent_cases,
-    end_of_run,
-    key_of,
-    left_in_queue,
-    skip_reasons,
-    troubles_in_log,
-)
+from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Verdict
+from bisection.kernels.results import KernelExit
+from bisection.runs import reframe_log
+from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+from bisection.runs.reframe_log import Entry, key_of
+
+# What ReFrame itself records of a session, and no tag may be called: a pattern.
+RECORDED = "data_version|hostname|uuid|cmdline|config_files|log_files|user|version|workdir"
+RECORDED += "|(prefix|time|num)_.*"
 
 
-def judge(report, log=None, listing=None):
-    """The Verdict on ReFrame's report (None if there is none) and its output (None if not kept).
+def judge(
+    report: Mapping[str, Any] | None,
+    log: str | None = None,
+    listing: Callable[[], str] | None = None,
+) -> RunVerdict:
+    """The verdict on a run.
 
-    If the run stopped early, `listing()` is ReFrame's list of the selected test cases.
+    Args:
+        report: ReFrame's report; None if there is none.
+        log: ReFrame's output; None if it was not kept.
+        listing: gives ReFrame's list of the selected test cases; asked for if the run stopped
+            early.
+
+    Raises:
+        KeyError, TypeError, ...: the report is not one of ReFrame's.
     """
-    troubles = troubles_in_log(log) if log is not None else []
-    if report is None and re.search(r"^\[=+\] Running [1-9]\d* check", log or "", re.M):
+    troubles = reframe_log.troubles(log) if log is not None else []
+    if report is None and log and reframe_log.began(log):
         report = {"session_info": {"time_elapsed": 0.0, "uuid": ""}, "runs": [{"testcases": []}]}
-        troubles.append("ReFrame ended without a report")
+        troubles.append(Reason.of(Code.NO_REPORT))
     if report is None:
         # Nothing ran, so nothing could be stored.
-        troubles = [trouble for trouble in troubles if trouble != NOT_STORED]
-        if not troubles:
-            troubles = [
-                "no check was selected: ReFrame found none for this tier, name and partition"
-            ]
-        return Verdict([], troubles, [], 0.0, "")
-    session = report["session_info"]
-    cases, failures, end = [], [], end_of_run(troubles)
+        troubles = [trouble for trouble in troubles if trouble.code != Code.NOT_RECORDED]
+        return RunVerdict(troubles=troubles or [Reason.of(Code.NONE_SELECTED)])
+    cases, failures, end = [], [], reframe_log.end_of_run(troubles)
     for run in report["runs"]:
         entries = {key_of(entry): entry for entry in run["testcases"]}
-        reasons = skip_reasons(log or "")
-        judged = [_case(entry, entries, reasons, end) for entry in run["testcases"]]
-        withhold(judged)
+        skipped = reframe_log.skip_reasons(log or "")
+        judged = [_case(entry, entries, skipped, end) for entry in run["testcases"]]
+        downgrade_if_preempted(judged)
         cases += judged
         failures += _unjudged_wrong_answers(run["testcases"], judged)
     first = report["runs"][0]["testcases"]
-    announced = re.search(r"^\[.*\] \(\s*\d+/(\d+)\)", log or "", re.M)
-    absent = int(announced[1]) - len(first) if announced else 0
+    announced = reframe_log.selected(log or "")
+    absent = announced - len(first) if announced else 0
     if absent:
-        troubles.append(f"{absent} of {announced[1]} selected test cases did not run")
+        troubles.append(Reason.of(Code.TESTS_ABSENT, absent=absent, selected=announced))
     if listing and (absent or not announced):
-        cases += absent_cases(first, listing(), end or "the run ended before it")
-    troubles += left_in_queue(first)
+        reason = end or Reason.of(Code.RUN_ENDED)
+        cases += reframe_log.absent_cases(first, listing(), reason)
+    troubles += reframe_log.jobs_left(first)
     if not any(not case.fixture for case in cases):
-        troubles.append("no check was selected")
-    return Verdict(cases, troubles, failures, session["time_elapsed"], session["uuid"])
+        troubles.append(Reason.of(Code.NO_TEST))
+    session = report["session_info"]
+    return RunVerdict(
+        cases=cases,
+        troubles=troubles,
+        failures=failures,
+        seconds=session["time_elapsed"],
+        session=session["uuid"],
+        started=session.get("time_start_unix", 0.0),
+        tags={n: str(value) for n, value in session.items() if not re.fullmatch(RECORDED, n)},
+    )
 
 
-def withhold(cases):
-    """Turns slow into not measured where other processes had the cores of the launch."""
-    shares = {case.launch: case.disturbed for case in cases if case.fixture and case.kernel}
+def downgrade_if_preempted(cases: Sequence[TestResult]) -> None:
+    """Turns slow into not measured where other processes had the cores of the launch; notes with
+    every test how often its launch was preempted."""
+    fractions = {case.launch: case.preempted for case in cases if case.fixture and case.kernel}
     for case in cases:
-        share = shares.get(case.launch, 0.0)
-        outside = any(metric.verdict == "fail" for metric in case.metrics)
-        if case.verdict == FAIL and not case.fixture and outside and share > DISTURBED:
-            case.verdict, case.remark = NOT_MEASURED, ""
-            case.cause += f" (but other processes had the cores in {share:.0%} of the samples)"
+        if case.fixture:
+            continue
+        case.preempted = fractions.get(case.launch, 0.0)
+        outside = any(metric.failed for metric in case.metrics)
+        if case.verdict == Verdict.FAIL and outside and case.preempted > LIMITS.preempted_launch:
+            case.verdict, case.remark = Verdict.NOT_MEASURED, None
+            reason = case.reason or Reason.of(Code.OUT_OF_BOUNDS)
+            case.reason = replace(
+                reason, values={**reason.values, "preempted": round(case.preempted, 4)}
+            )
 
 
-def _case(entry, entries, reasons, end):
-    verdict, cause = _classify(entry, entries, reasons, end)
-    metrics = [_metric(name, values) for name, values in (entry["perfvalues"] or {}).items()]
+def _case(
+    entry: Entry,
+    entries: Mapping[tuple[str, str, str], Entry],
+    skipped: Mapping[str, str],
+    end: Reason | None,
+) -> TestResult:
+    verdict, reason = _classify(entry, entries, skipped, end)
+    higher = entry.get("higher") or []
+    metrics = [
+        _metric(name, values, higher) for name, values in (entry["perfvalues"] or {}).items()
+    ]
     metrics = [metric for metric in metrics if metric.value is not None]
-    if verdict == PASS and not entry["fixture"] and not metrics:
-        verdict, cause = NOT_MEASURED, "it passed without measuring anything"
-    if verdict != PASS and entry["fail_phase"] in ("compile", "compile_wait"):
-        cause += _build_error(entry)
-    failed = [metric for metric in metrics if metric.verdict == "fail"]
+    if verdict == Verdict.PASS and not entry["fixture"] and not metrics:
+        verdict, reason = Verdict.NOT_MEASURED, Reason.of(Code.NOTHING_MEASURED)
+    if verdict != Verdict.PASS and entry["fail_phase"] in ("compile", "compile_wait"):
+        reason = _build_error(entry, reason)
+    failed = [(m.name, m.value, m.unit, m.low, m.high) for m in metrics if m.failed]
     if failed:
-        cause = "; ".join(
-            f"{metric.name} is {number(metric.value)} {metric.unit}, allowed is {span(metric)}"
-            for metric in failed
-        )
-    text = {
-        name: entry.get(name) or ""
-        for name in ("kernel", "case", "layout", "geometry", "method", "built_with")
-    }
-    return Case(
-        test=entry["display_name"],
+        reason = Reason.of(Code.OUT_OF_BOUNDS, metrics=failed)
+    text = {n: entry.get(n) or "" for n in ("kernel", "geometry", "built_with")}
+    facts = dict(entry.get("facts") or {})
+    if entry["fixture"]:
+        facts |= {name: entry[name] for name in ("lock", "software") if entry.get(name)}
+    return TestResult(
+        *(entry["system"], entry["partition"], entry["environ"]),
+        re.split(r"[ %]", entry["display_name"])[0],
+        *(entry.get(name) or "" for name in ("case", "layout", "method")),
+        name=entry["display_name"],
         hash=entry["hashcode"],
-        check=re.split(r"[ %]", entry["display_name"])[0],
-        partition=f"{entry['system']}:{entry['partition']}",
-        environ=entry["environ"],
         run=entry["run_index"],
         fixture=entry["fixture"],
         verdict=verdict,
-        cause=cause,
-        disturbed=entry.get("disturbed") or 0.0,
-        remark=entry.get("remark") or "",
+        reason=reason,
+        remark=Reason.read(entry.get("remark")),
+        preempted=entry.get("preempted") or entry.get("disturbed") or 0.0,
         hosts=entry.get("hosts") or (entry.get("job_nodelist") or [] if entry["fixture"] else []),
         folders=[entry[name] for name in ("outputdir", "stagedir") if entry.get(name)],
         metrics=metrics,
+        facts=facts,
+        controls=entry.get("controls") or {},
         **text,
     )
 
 
-def _classify(entry, entries, reasons, end):
+def _classify(
+    entry: Entry,
+    entries: Mapping[tuple[str, str, str], Entry],
+    skipped: Mapping[str, str],
+    end: Reason | None,
+) -> tuple[Verdict, Reason | None]:
     result = entry["result"]
     if result == "pass":
-        return PASS, ""
+        return Verdict.PASS, None
     if result == "xfail":
-        return KNOWN, _plain(entry["fail_reason"])
+        return Verdict.KNOWN, _reason(entry)
     if result == "xpass":
-        return FAIL, "passes, though the reference says that it is known to fail"
+        return Verdict.FAIL, Reason.of(Code.UNEXPECTED_PASS)
     if result == "fail":
-        cause = scheduler_faults.of_reframe(entry["fail_reason"] or "", entry.get("time_run"))
-        cause = cause or _plain(entry["fail_reason"])
-        return _failed(entry, scheduler_faults.name_of(cause)), cause
+        fault = reframe_log.failure(entry["fail_reason"] or "", entry.get("time_run"))
+        reason = fault or _reason(entry)
+        return _failed(entry, reason), reason
     if result in ("skip", "fail_deps"):
         root = _root(entry, entries)
         if why := root.get("not_applicable"):
-            return NOT_APPLICABLE, why
+            return Verdict.NOT_APPLICABLE, Reason.read(why)
         if root is not entry:
-            return NOT_MEASURED, f"{root['display_name']} {FOLLOWS}"
-        return NOT_MEASURED, f"skipped: {reasons.get(entry['hashcode'], 'no reason is known')}"
-    return NOT_MEASURED, end or f"ReFrame's result is {result or 'none'}"
+            return Verdict.NOT_MEASURED, Reason.of(Code.FOLLOWS, test=root["display_name"])
+        why = skipped.get(entry["hashcode"])
+        return Verdict.NOT_MEASURED, Reason.of(Code.SKIPPED, why=why)
+    return Verdict.NOT_MEASURED, end or Reason.of(Code.NOT_RUN, result=result or None)
 
 
-def _failed(entry, fault):
-    """FAIL if the check was wrong or slow, NOT_MEASURED if it did not come to be measured.
+def _reason(entry: Entry) -> Reason:
+    """Why a test failed: what it recorded itself, else ReFrame's words."""
+    reason = Reason.read(entry.get("reason")) or Reason.read(
+        reframe_log.plain(entry["fail_reason"])
+    )
+    return reason or Reason.of(Code.TEXT)
 
-    A fault's name says which: a machine on which a launch hangs or loses a node has failed it; one
-    that never got it has not.
+
+def _failed(entry: Entry, reason: Reason) -> Verdict:
+    """FAIL if the test was wrong or slow, NOT_MEASURED if it did not come to be measured.
+
+    A fault says which: a machine on which a launch hangs or loses a node has failed it; one that
+    never got it has not.
     """
     measured = entry["fail_phase"] in ("sanity", "performance", "cleanup")
-    if fault:
-        measured = NAMES[fault]
+    if reason.code in MACHINE_FAULTS | OUTER_FAULTS:
+        measured = reason.code in MACHINE_FAULTS
     build = entry["fixture"] and not entry.get("kernel")
-    refused = entry.get("exit_code") in (2, 3)  # usage, resources
-    return FAIL if measured and not build and not refused else NOT_MEASURED
+    refused = entry.get("exit_code") in (KernelExit.USAGE, KernelExit.RESOURCES)
+    return Verdict.FAIL if measured and not build and not refused else Verdict.NOT_MEASURED
 
 
-def _build_error(entry):
-    """The first line by which the build says what is wrong, with what follows it."""
+def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:
+    """The reason with the first line by which the build names its error, and the line after it."""
     try:
         with open(os.path.join(entry["stagedir"], entry["build_stderr"]), errors="replace") as file:
             lines = [line.strip() for line in file if line.strip()]
     except (OSError, KeyError, TypeError):
-        return ""
+        return reason
     for index, line in enumerate(lines):
-        if re.search(r"error\b|^bisection\.spack: ", line, re.I):
-            return ": " + " ".join(lines[index : index + 2])
-    return ""
+        if re.search(r"error\b|^bisection\.kernels\.spack: ", line, re.I):
+            error = " ".join(lines[index : index + 2])
+            reason = reason or Reason.of(Code.TEXT)
+            return replace(reason, values={**reason.values, "build": error})
+    return reason
 
 
-def _root(entry, entries):
-    """The case that made this one not run: the last on the chain of what did not pass."""
+def _root(entry: Entry, entries: Mapping[tuple[str, str, str], Entry]) -> Entry:
+    """The test case that kept this one from running: the last on the chain of what did not pass."""
     for key in map(tuple, entry["dependencies_actual"] or []):
         needed = entries.get(key)
         if needed is not None and needed["result"] != "pass":
@@ -176,31 +213,22 @@ def _root(entry, entries):
     return entry
 
 
-def _unjudged_wrong_answers(entries, cases):
-    """Wrong answers in a launch that passed, of methods that no failed case answers for."""
-    answered = {
-        (case.kernel, case.case, case.layout, case.partition, case.environ, case.method)
-        for case in cases
-        if case.verdict == FAIL
-    }
+def _unjudged_wrong_answers(entries: Sequence[Entry], cases: Sequence[TestResult]) -> list[Reason]:
+    """Wrong answers in a launch that passed, of methods that no failed test answers for."""
+    answered = {(*case.launch, case.method) for case in cases if case.verdict == Verdict.FAIL}
     return [
-        f"wrong answer of {method} in {case.place}, and no selected check judges it"
+        Reason.of(Code.UNJUDGED_WRONG_ANSWER, method=method, place=case.group)
         for entry, case in zip(entries, cases, strict=True)
-        if case.verdict == PASS
+        if case.verdict == Verdict.PASS
         for method in entry.get("wrong") or []
-        if (case.kernel, case.case, case.layout, case.partition, case.environ, method)
-        not in answered
+        if (*case.launch, method) not in answered
     ]
 
 
-def _metric(name, values):
+def _metric(name: str, values: Sequence[Any], higher: Sequence[str]) -> JudgedMetric:
     value, reference, lower, upper, unit, verdict = values
     # A metric without a reference has 0 for one and no bounds.
     low, high = (None if part is None else reference * (1 + part) for part in (lower, upper))
-    return Metric(name.rsplit(":", 1)[-1], value, unit, low, high, verdict)
-
-
-def _plain(reason):
-    """ReFrame's reason without the name of the exception and without a traceback."""
-    text = (reason or "no reason is given").strip().splitlines()
-    return re.sub(r"^(sanity|performance|reframe|build|job) error: ", "", " ".join(text))
+    name = name.rsplit(":", 1)[-1]
+    better = "higher" if name in higher else "lower"
+    return JudgedMetric(name, value, unit, low, high, verdict, better)

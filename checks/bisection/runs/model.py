@@ -1,38 +1,37 @@
-"""A run judged: its cases, their metrics, what follows."""
+"""A run judged: its tests, their metrics, and what follows from both."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from bisection.core.format import duration, number
-from bisection.core.verdicts import (
-    ALL_PASSED,
-    FAIL,
-    KNOWN,
-    NOT_ALL_MEASURED,
-    NOT_APPLICABLE,
-    NOT_MEASURED,
-    PASS,
-    SOME_FAILED,
-)
+from bisection.core.identity import TestId
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Exit, Verdict
 
 
 @dataclass
-class Metric:
-    """A measured value; `low` and `high` are what may pass, None where nothing is asserted."""
+class JudgedMetric:
+    """A measured value; `low` and `high` bound what passes, None where nothing is asserted."""
 
     name: str
     value: float
     unit: str
     low: float | None
     high: float | None
-    verdict: str
+    verdict: str  # ReFrame's: pass | fail | ...
+    better: str = "lower"  # lower | higher
 
     @property
-    def asserted(self):
+    def asserted(self) -> bool:
         return self.low is not None or self.high is not None
 
     @property
-    def strain(self):
-        """How near to its bounds a value is: 0 in the middle, 1 on a bound, above 1 outside."""
+    def failed(self) -> bool:
+        return self.verdict == "fail"
+
+    @property
+    def distance(self) -> float:
+        """The normalised distance to the bounds: 0 in the middle, 1 on a bound, above 1 outside."""
         if self.low is None or self.high is None:
             return 0.0
         middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
@@ -40,94 +39,148 @@ class Metric:
 
 
 @dataclass
-class Case:
+class TestResult(TestId):
     """One test case of ReFrame's report and what became of it."""
 
-    test: str  # as ReFrame displays it
-    hash: str  # for -n /hash
-    check: str
-    kernel: str
-    case: str
-    layout: str
-    geometry: str
-    method: str
-    partition: str
-    environ: str
-    built_with: str
-    run: int
-    fixture: bool
-    verdict: str
-    cause: str
-    disturbed: float  # share of samples in which other processes took a core
-    remark: str  # what a person should know though nothing is wrong
-    folders: list[str]  # where ReFrame left its files
-    files: str = ""  # where they are kept
+    name: str = ""  # as ReFrame displays it
+    hash: str = ""  # for -n /hash
+    kernel: str = ""
+    geometry: str = ""
+    built_with: str = ""
+    run: int = 0
+    fixture: bool = False
+    verdict: Verdict = Verdict.NOT_MEASURED
+    reason: Reason | None = None
+    remark: Reason | None = None  # what a person should know though nothing is wrong
+    preempted: float = 0.0  # fraction of the launch's samples in which others took a core
+    folders: list[str] = field(default_factory=list)  # where ReFrame left its files
+    files: str = ""  # where they are kept: a pattern
     ran: bool = True  # False: the run stopped before it
     hosts: list[str] = field(default_factory=list)
-    metrics: list[Metric] = field(default_factory=list)
+    metrics: list[JudgedMetric] = field(default_factory=list)
+    # Of a launch: what it ran on and with, and what measured its cores alone.
+    facts: dict[str, str] = field(default_factory=dict)
+    controls: dict[str, float] = field(default_factory=dict)
 
     @property
-    def launch(self):
-        """What the cases of one launch have in common."""
-        return self.kernel, self.case, self.layout, self.partition, self.environ, self.run
+    def launch(self) -> tuple[str | int, ...]:
+        """What the tests of one launch have in common."""
+        place = (self.system, self.partition, self.environ)
+        return (self.kernel, self.case, self.layout, *place, self.run)
 
     @property
-    def place(self):
-        """Words that name the launch, or the build, that the case is about."""
+    def group(self) -> str:
+        """The launch, or the build, that the test is about, for people."""
         words = [self.check, self.case, self.layout]
         return " ".join(word for word in words if word) + f" ({self.environ})"
 
+    @property
+    def follows(self) -> str:
+        """The test whose failure kept this one from running; "" if it is its own."""
+        return self.reason["test"] if self.reason and self.reason.code == Code.FOLLOWS else ""
+
+    @classmethod
+    def from_dict(cls, case: Mapping[str, Any]) -> "TestResult":
+        """A test of verdict.json, of this version or an earlier one."""
+
+        def text(name: str) -> str:
+            return str(case.get(name) or "")
+
+        system, _, partition = text("partition").partition(":")
+        reasons = case.get("reasons") or {}
+        metrics = []
+        for metric in case.get("metrics") or []:
+            names = ("name", "value", "unit", "low", "high", "verdict")
+            values = [metric.get(name) for name in names]
+            metrics.append(JudgedMetric(*values, metric.get("better") or "lower"))
+        return cls(
+            *(system, partition, text("environ"), text("check"), text("case")),
+            *(text("layout"), text("method")),
+            name=text("test"),
+            hash=text("hash"),
+            kernel=text("kernel"),
+            geometry=text("geometry"),
+            built_with=text("built_with"),
+            run=case.get("run") or 0,
+            fixture=bool(case.get("fixture")),
+            verdict=_verdict(case.get("verdict")),
+            reason=Reason.read(reasons.get("cause") or case.get("cause")),
+            remark=Reason.read(reasons.get("remark") or case.get("remark")),
+            preempted=case.get("preempted") or 0.0,
+            files=text("files"),
+            ran=bool(case.get("ran", True)),
+            hosts=[str(host) for host in case.get("hosts") or []],
+            metrics=metrics,
+        )
+
+
+def _verdict(word: Any) -> Verdict:
+    try:
+        return Verdict(word)
+    except ValueError:
+        return Verdict.NOT_MEASURED
+
 
 @dataclass
-class Verdict:
-    """The cases of one run, what is wrong with the run as a whole, and what follows from both."""
+class Request:
+    """What a run was asked for."""
 
-    cases: list[Case]
-    troubles: list[str]  # each one line; the run is not complete
-    failures: list[str]  # each one line; wrong, but of no selected case
-    seconds: float
-    session: str
+    tier: str = "nightly"
+    system: str = "generic"  # ReFrame's --system
+    environ: str = "system"
+    arguments: list[str] = field(default_factory=list)  # further ones of ReFrame
+    command: list[str] = field(default_factory=list)  # ReFrame's command line
+
+
+@dataclass
+class RunVerdict:
+    """The tests of one run, what is wrong with the run as a whole, and what follows from both."""
+
+    cases: list[TestResult] = field(default_factory=list)
+    troubles: list[Reason] = field(default_factory=list)  # the run is not complete
+    failures: list[Reason] = field(default_factory=list)  # wrong, but of no selected test
+    seconds: float = 0.0
+    session: str = ""  # ReFrame's UUID
+    started: float = 0.0  # Unix time
+    tags: dict[str, str] = field(default_factory=dict)
+    request: Request = field(default_factory=Request)
 
     @property
-    def judged(self):
+    def judged(self) -> list[TestResult]:
         return [case for case in self.cases if not case.fixture]
 
     @property
-    def bad(self):
-        """Failed and unmeasured cases; a fixture stands for the cases that depend on it."""
-        return [case for case in self.cases if case.verdict in (FAIL, NOT_MEASURED)]
+    def bad(self) -> list[TestResult]:
+        """Failed and unmeasured tests; a fixture stands for the tests that depend on it."""
+        return [case for case in self.cases if case.verdict in (Verdict.FAIL, Verdict.NOT_MEASURED)]
 
-    def count(self, verdict):
+    def count(self, verdict: Verdict) -> int:
+        """How many tests have this verdict, fixtures not among them."""
         return sum(case.verdict == verdict for case in self.judged)
 
     @property
-    def exit_code(self):
-        if self.failures or any(case.verdict == FAIL for case in self.cases):
-            return SOME_FAILED
-        unmeasured = any(case.verdict == NOT_MEASURED for case in self.cases)
-        measured = self.count(PASS) + self.count(KNOWN)
-        return NOT_ALL_MEASURED if self.troubles or unmeasured or not measured else ALL_PASSED
+    def exit_code(self) -> Exit:
+        if self.failures or any(case.verdict == Verdict.FAIL for case in self.cases):
+            return Exit.FAILED
+        unmeasured = any(case.verdict == Verdict.NOT_MEASURED for case in self.cases)
+        measured = self.count(Verdict.PASS) + self.count(Verdict.KNOWN)
+        complete = measured and not self.troubles and not unmeasured
+        return Exit.OK if complete else Exit.NOT_MEASURED
 
-    @property
-    def sentence(self):
-        """The verdict in one line, with counts and the duration."""
-        word = {ALL_PASSED: "PASS", SOME_FAILED: "FAIL", NOT_ALL_MEASURED: "NOT MEASURED"}
-        counts = [f"{self.count(PASS)} of {len(self.judged)} checks passed"]
-        counts += [
-            f"{self.count(verdict)} {name}"
-            for verdict, name in (
-                (FAIL, "failed"),
-                (NOT_MEASURED, "not measured"),
-                (NOT_APPLICABLE, "not applicable here"),
-                (KNOWN, "failed as known"),
-            )
-            if self.count(verdict)
-        ]
-        if not self.judged:
-            counts = ["no check ran"]
-        return f"{word[self.exit_code]}: {', '.join(counts)}, in {duration(self.seconds)}"
-
-
-def span(metric):
-    ends = ["open" if end is None else number(end) for end in (metric.low, metric.high)]
-    return "..".join(ends)
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> "RunVerdict":
+        """What verdict.json holds, of this version or an earlier one."""
+        reasons = kept.get("reasons") or kept
+        troubles, failures = (
+            [Reason.read(reason) for reason in reasons.get(name) or [] if reason]
+            for name in ("troubles", "failures")
+        )
+        asked = {n: kept[n] for n in ("tier", "system", "environ", "command") if kept.get(n)}
+        return cls(
+            cases=[TestResult.from_dict(case) for case in kept.get("cases") or []],
+            troubles=troubles,
+            failures=failures,
+            seconds=kept.get("seconds") or 0.0,
+            session=kept.get("session") or "",
+            request=Request(**asked),
+        )

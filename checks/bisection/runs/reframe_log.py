@@ -1,100 +1,181 @@
-"""What ReFrame says in its output alone."""
+"""What ReFrame prints and does not record: its log, its list of tests, its words for failures.
+
+ReFrame's own words are matched here and nowhere else; what they mean is returned as a Reason.
+"""
 
 import json
 import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
-from bisection.core.verdicts import NOT_MEASURED
-from bisection.rfm import scheduler_faults
-from bisection.rfm.scheduler_faults import NAMES
-from bisection.runs.model import Case
+from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
+from bisection.core.verdicts import Verdict
+from bisection.rfm.scheduler_faults import UNREACHABLE, last_error
+from bisection.runs.model import TestResult
 
-NOT_STORED = "the results were not stored in ReFrame's database (storage: enable)"
+Entry = Mapping[str, Any]  # a test case in ReFrame's report
+
+# ---- the log ----
 
 
-def troubles_in_log(log):
-    """What ReFrame says in its output alone: what did not load, was not stored, stopped the run."""
-    troubles = []
+def selected(log: str) -> int | None:
+    """How many test cases ReFrame announced; None if it came to none."""
+    match = re.search(r"^\[.*\] \(\s*\d+/(\d+)\)", log, re.M)
+    return int(match[1]) if match else None
+
+
+def began(log: str) -> bool:
+    """Whether ReFrame had tests to run."""
+    return bool(re.search(r"^\[=+\] Running [1-9]\d* check", log, re.M))
+
+
+def usage_error(log: str) -> str | None:
+    """ReFrame's words on a command line that it does not take; None if it took it."""
+    match = re.search(r"^reframe: error: (.*)", log, re.M)
+    return match[1] if match else None
+
+
+def troubles(log: str) -> list[Reason]:
+    """What did not load, was not recorded, stopped the run."""
+    found = []
     for line in log.splitlines():
         if match := re.match(r"WARNING: skipping (test file|test|incompatible test) (.*)", line):
-            trouble = f"{match[1]} does not load: {match[2]}"
-            if trouble not in troubles:
-                troubles.append(trouble)
+            trouble = Reason.of(Code.NOT_LOADED, kind=match[1], text=match[2])
+            if trouble not in found:
+                found.append(trouble)
         elif line.startswith(("ERROR: ", "WARNING: failed to ", "WARNING: run session stopped")):
             stopped = line.startswith("ERROR: run session stopped")
-            fault = scheduler_faults.of_reframe(log[log.index(line) :]) if stopped else ""
-            troubles.append(fault or line.split(": ", 1)[1])
+            fault = failure(log[log.index(line) :]) if stopped else None
+            text = line.split(": ", 1)[1]
+            ends = text.startswith("run session stopped") or None
+            found.append(fault or Reason.of(Code.REFRAME_TEXT, text=text, ended=ends))
     ran = re.search(r"^\[==========\] Finished", log, re.M)
     stored = re.search(r"^Current session stored with UUID: ", log, re.M)
-    if ran and not stored and not any("results in the database" in line for line in troubles):
-        troubles.append(NOT_STORED)
-    return troubles
+    if (
+        ran
+        and not stored
+        and not re.search("^(ERROR|WARNING): .*results in the database", log, re.M)
+    ):
+        found.append(Reason.of(Code.NOT_RECORDED))
+    return found
 
 
-def end_of_run(troubles):
-    """The trouble that ended the run before its time, "" if none did."""
-    stops = ("run session stopped", "ReFrame ended", *NAMES)
-    return next((trouble for trouble in troubles if trouble.startswith(stops)), "")
+def end_of_run(troubles: Iterable[Reason]) -> Reason | None:
+    """The trouble that ended the run before its time; None if none did."""
+    ends = {Code.NO_REPORT, *MACHINE_FAULTS, *OUTER_FAULTS}
+    return next((t for t in troubles if t.code in ends or t["ended"]), None)
 
 
-def left_in_queue(entries):
-    """A line for each scheduler with launches that ReFrame left, neither ended nor cancelled."""
-    left = {}
+def skip_reasons(log: str) -> dict[str, str]:
+    """Hash of a skipped test -> ReFrame's words why; its report does not have them."""
+    return dict(re.findall(r"^\[\s+SKIP \] \(.*?/([0-9a-f]{8}) @\S+ \[(.*)\]$", log, re.M))
+
+
+# ---- jobs and tests that it left ----
+
+
+def jobs_left(entries: Iterable[Entry]) -> list[Reason]:
+    """Per scheduler, the launches that ReFrame left, neither ended nor cancelled."""
+    left: dict[str, list[str]] = {}
     ended = ("pass", "fail", "xfail", "xpass", "skip", "fail_deps", "abort")
     for entry in entries:
         launch = entry["fixture"] and entry.get("geometry")
         if launch and entry["result"] not in ended and entry.get("jobid"):
-            left.setdefault(entry["scheduler"], []).append(entry["jobid"])
-    return [scheduler_faults.left_in_queue(*both) for both in left.items() if both[0] != "local"]
+            left.setdefault(entry["scheduler"], []).append(str(entry["jobid"]))
+    return [
+        Reason.of(Code.JOBS_LEFT, scheduler=name, jobs=jobs)
+        for name, jobs in left.items()
+        if name != "local"
+    ]
 
 
-def absent_cases(entries, listing, cause):
+def key_of(entry: Entry) -> tuple[str, str, str]:
+    """What a test case is called where another one depends on it."""
+    return entry["unique_name"], f"{entry['system']}:{entry['partition']}", entry["environ"]
+
+
+def absent_cases(entries: Iterable[Entry], listing: str, reason: Reason) -> list[TestResult]:
     """The selected test cases that the run did not come to, from ReFrame's list of them (-lC)."""
     known = {(entry["hashcode"], *key_of(entry)[1:]) for entry in entries}
-    found = re.findall(r"^- (\S+)(.*) /([0-9a-f]{8}) @(\S+)\+(\S+)$", listing, re.M)
+    listed = re.findall(r"^- (\S+)(.*) /([0-9a-f]{8}) @(\S+)\+(\S+)$", listing, re.M)
     return [
-        _absent(check, check + rest, hashcode, partition, environ, cause)
-        for check, rest, hashcode, partition, environ in found
+        _absent(check, check + rest, hashcode, partition, environ, reason)
+        for check, rest, hashcode, partition, environ in listed
         if (hashcode, partition, environ) not in known
     ]
 
 
-def _absent(check, name, hashcode, partition, environ, cause):
+def _absent(
+    check: str, name: str, hashcode: str, where: str, environ: str, reason: Reason
+) -> TestResult:
     parameters = dict(re.findall(r"%(?:launch\.)?(\w+)=(\S+)", name))
-    return Case(
-        test=name,
+    system, _, partition = where.partition(":")
+    of_launch = [parameters.get(name, "") for name in ("case", "layout", "method")]
+    return TestResult(
+        *(system, partition, environ, check, *of_launch),
+        name=name,
         hash=hashcode,
-        check=check,
         kernel=check,
-        case=parameters.get("case", ""),
-        layout=parameters.get("layout", ""),
-        geometry="",
-        method=parameters.get("method", ""),
-        partition=partition,
-        environ=environ,
-        built_with="",
-        run=0,
-        fixture=False,
-        verdict=NOT_MEASURED,
-        cause=cause,
-        disturbed=0.0,
-        remark="",
-        folders=[],
+        verdict=Verdict.NOT_MEASURED,
+        reason=reason,
         ran=False,
     )
 
 
-def skip_reasons(log):
-    """Hash of a skipped test -> why, from ReFrame's output; the report does not say."""
-    found = re.findall(r"^\[\s+SKIP \] \(.*?/([0-9a-f]{8}) @\S+ \[(.*)\]$", log, re.M)
-    return dict(found)
+# ---- its words for failures ----
+
+COMMANDS = re.compile(
+    r"(?:\S*/)?(sacct|sbatch|scancel|scontrol|sinfo|squeue|qdel|qselect|qstat|qsub|bjobs|bkill|"
+    r"bsub|oardel|oarstat|oarsub|flux)(?:\s|$)"
+)
+SUBMIT = ("sbatch", "qsub", "bsub", "oarsub")
+SPAWNED = re.compile(
+    r"spawned process (?:error|timeout): command '(?P<command>.*?)' (?P<how>failed|timed out) .*?:"
+    r"\s+--- stdout ---\s.*?--- stdout ---\s+--- stderr ---\s(?P<stderr>.*?)--- stderr ---",
+    re.S,
+)
 
 
-def key_of(entry):
-    return entry["unique_name"], f"{entry['system']}:{entry['partition']}", entry["environ"]
+def failure(text: str, seconds: float | None = None) -> Reason | None:
+    """The fault of a scheduler that ReFrame's reason for a failure, or its output, is about.
+
+    Args:
+        text: ReFrame's words.
+        seconds: how long ReFrame had the job.
+    """
+    for spawned in SPAWNED.finditer(text):
+        if command := COMMANDS.match(spawned["command"]):
+            return _of_command(command[1], spawned)
+    if match := re.search(r"job blocked error: \[jobid=(\S+)\] .*? due to reason: (.*)", text):
+        why = match[2].strip()
+        return Reason.of(Code.BLOCKED, job=match[1], waited=seconds, reason=why)
+    if match := re.search(r"job error: \[jobid=(\S+)\] maximum pending time exceeded", text):
+        return Reason.of(Code.BLOCKED, job=match[1], waited=seconds)
+    if match := re.search(r"job error: \[jobid=\S+\] job timed out \(.*s > (\S+)s\)", text):
+        return Reason.of(Code.TIMEOUT, limit=float(match[1]))
+    if match := re.search(r"job scheduler error: (.*)", text):
+        return Reason.of(Code.INFRASTRUCTURE, said=match[1])
+    return None
 
 
-def load_report(path):
-    """ReFrame's report in `path`; None if there is none. ValueError if it is not one."""
+def _of_command(command: str, spawned: re.Match[str]) -> Reason:
+    error = last_error(command, spawned["stderr"])
+    if spawned["how"] == "timed out":
+        return Reason.of(Code.INFRASTRUCTURE, command=command)
+    if command in SUBMIT and error and not UNREACHABLE.search(error):
+        return Reason.of(Code.BLOCKED, refused=error)
+    return Reason.of(Code.INFRASTRUCTURE, said=error or None, command=command)
+
+
+def plain(text: str | None) -> str:
+    """ReFrame's words without the name of the exception."""
+    words = " ".join((text or "").strip().splitlines())
+    return re.sub(r"^(sanity|performance|reframe|build|job) error: ", "", words)
+
+
+def load_report(path: Path | str) -> dict[str, Any] | None:
+    """ReFrame's report in `path`; None if there is none. ValueError if the file is not a report."""
     try:
         with open(path, encoding="utf-8") as file:
             report = json.load(file)

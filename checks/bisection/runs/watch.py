@@ -9,19 +9,26 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO, TextIO
 
 from bisection.core import paths
 
 
-def environment():
-    """Of ReFrame: site files anywhere find common.py."""
+def environment() -> dict[str, str]:
+    """ReFrame's environment variables; by them site files anywhere find common.py."""
     python = [str(paths.ROOT / "site-configs"), os.environ.get("PYTHONPATH")]
     ours = {"BISECTION_HOME": str(paths.home()), "PYTHONPATH": ":".join(filter(None, python))}
     return {**os.environ, **ours}
 
 
-def watch(line, log_file):
-    """Runs ReFrame with its output in `log_file` and a progress line here: (exit code, output)."""
+def watch(line: Sequence[str], log_file: Path) -> tuple[int, str]:
+    """Runs a command with its output in `log_file` and a progress line here.
+
+    Returns:
+        Its exit code, and its output.
+    """
     progress = Progress(sys.stdout)
     with open(log_file, "wb") as log:
         try:
@@ -44,7 +51,7 @@ def watch(line, log_file):
     return (process.wait() if process else 1), log_file.read_text(errors="replace")
 
 
-def listing(line):
+def listing(line: Sequence[str]) -> str:
     """ReFrame's list of the test cases that the command line `line` selects, "" if it has none."""
     command = [*line[:-1], "-lC"]  # instead of -r
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -54,7 +61,12 @@ def listing(line):
     return ""
 
 
-def follow(process, ready, log, progress):
+def follow(
+    process: subprocess.Popen[bytes],
+    ready: selectors.BaseSelector,
+    log: BinaryIO,
+    progress: "Progress",
+) -> None:
     """Copies output to `log`, line by line to `progress`, until the process closes it."""
     rest = b""
     while True:
@@ -77,17 +89,17 @@ def follow(process, ready, log, progress):
 
 
 class Progress:
-    """One line that tells what runs, how many are done and how many failed.
+    """One line: what runs, how many tests are done and how many failed.
 
     Rewritten in place on a terminal; elsewhere a new line now and then.
     """
 
-    def __init__(self, stream):
+    def __init__(self, stream: TextIO) -> None:
         self.stream, self.live = stream, stream.isatty()
-        self.began = self.told = time.monotonic()
+        self.began = self.shown = time.monotonic()
         self.done, self.total, self.failed, self.now = 0, "", 0, "loading checks"
 
-    def read(self, line):
+    def read(self, line: str) -> None:
         """Takes in one line of ReFrame's output."""
         if match := re.match(r"\[ RUN\s+\] (.*?) (?:~|/[0-9a-f]{8})", line):
             words = [word for word in match[1].split() if not word.startswith("%")]
@@ -99,7 +111,7 @@ class Progress:
             self.done, self.total = int(match[2]), match[3]
             self.failed += match[1] in ("FAIL", "ABORT", "ERROR")
 
-    def show(self):
+    def show(self) -> None:
         now = time.monotonic()
         failed = f", {self.failed} failed" if self.failed else ""
         done = f"{self.done}/{self.total}{failed}  " if self.total else ""
@@ -107,10 +119,10 @@ class Progress:
         if self.live:
             width = shutil.get_terminal_size().columns - 1
             print(f"\r\033[K{text[:width]}", end="", file=self.stream, flush=True)
-        elif now - self.told >= 10:
-            self.told = now
+        elif now - self.shown >= 10:
+            self.shown = now
             print(text, file=self.stream, flush=True)
 
-    def clear(self):
+    def clear(self) -> None:
         if self.live:
             print("\r\033[K", end="", file=self.stream, flush=True)

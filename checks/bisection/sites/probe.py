@@ -8,20 +8,32 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
+
+from jsonschema import ValidationError
+from jsonschema.exceptions import best_match
+from reframe.core import config
+from reframe.core import runtime as reframe_runtime
+from reframe.core.runtime import valid_sysenv_comb
+from reframe.frontend.loader import RegressionCheckLoader
 
 from bisection.core.format import one_line
 from bisection.kernels import layouts
 from bisection.kernels.layouts import DoesNotFit
+from bisection.rfm import internals
 from bisection.sites.rules import is_count
 from bisection.sites.site import line_of
 
+Located = tuple[str, int, str]  # path, line, what is wrong
+Facts = dict[str, Any]
 
-def probe():
+
+def probe() -> None:
     """Loads one site file and all checks into this process, and writes what they are as JSON.
 
-    The only argument is the job, as JSON: root, system, attributes (of tests, to be told) and
+    The only argument is the job, as JSON: root, system, attributes (of tests, to be reported) and
     output, the file to write.
     """
     job = json.loads(sys.argv[1])
@@ -38,23 +50,19 @@ def probe():
     Path(job["output"]).write_text(json.dumps(facts, default=str))
 
 
-def start_runtime(file):
+def start_runtime(file: Path) -> Any:
     """ReFrame's runtime for a site file and the system of its name; raises what ReFrame does."""
-    from reframe.core import config, runtime
-
     configuration = config.load_config(str(file))
     configuration.validate()
     # The site's own machine has its modules system, this one need not.
     configuration.add_sticky_option("systems/modules_system", "nomod")
     configuration.select_subconfig(file.stem)
-    runtime.init_runtime(configuration)
-    return runtime.runtime()
+    reframe_runtime.init_runtime(configuration)
+    return reframe_runtime.runtime()
 
 
-def located(error, file):
-    """(path, line, text) of an error that a site or check file raised, or ReFrame because of it."""
-    from jsonschema import ValidationError
-
+def located(error: BaseException, file: Path) -> Located:
+    """An error that a site or check file raised, or ReFrame because of it."""
     if isinstance(error.__cause__, ValidationError):
         return rejected(error.__cause__, file)
     path, line = file, None
@@ -72,10 +80,8 @@ def located(error, file):
     return str(path), line, f"does not load: {one_line(text)}"
 
 
-def rejected(error, file):
-    """(path, line, text) of what ReFrame's schema does not allow in a site file."""
-    from jsonschema.exceptions import best_match
-
+def rejected(error: ValidationError, file: Path) -> Located:
+    """What ReFrame's schema does not allow in a site file."""
     error = best_match([error])
     at = [str(word) for word in error.absolute_path]
     # An object is too large to be found; the schema names the key that it should not have.
@@ -86,29 +92,27 @@ def rejected(error, file):
     return str(file), line_of(file, *names), text
 
 
-def site_facts(runtime):
+def site_facts(runtime: Any) -> Facts:
     """What a runtime says of its partitions and their environments."""
     environs = {}
     for partition in runtime.system.partitions:
         for environ in partition.environs:
             environs[environ.name] = {"features": environ.features, "extras": environ.extras}
     return {
-        "partitions": [partition_facts(runtime, one) for one in runtime.system.partitions],
+        "partitions": [partition_facts(runtime, part) for part in runtime.system.partitions],
         "environs": environs,
     }
 
 
-def partition_facts(runtime, partition):
+def partition_facts(runtime: Any, partition: Any) -> Facts:
     """As ReFrame does before a run, a topology file that it has left is taken in."""
-    from reframe.core.systems import ProcessorInfo
-
     detected = runtime.get_option("general/0/remote_detect")
     if not partition.processor.info:
         folder = f"{runtime.system.name}-{partition.name}"
         prefix = os.path.expandvars(runtime.get_option("general/0/topology_prefix"))
         with contextlib.suppress(OSError, ValueError):
             text = Path(prefix, folder, "processor.json").expanduser().read_text()
-            partition._processor = ProcessorInfo(json.loads(text))
+            internals.set_processor(partition, json.loads(text))
         kinds = (partition.scheduler.registered_name, partition.launcher_type.registered_name)
         detected = detected or kinds == ("local", "local")
     return {
@@ -121,36 +125,25 @@ def partition_facts(runtime, partition):
     }
 
 
-def check_facts(runtime, folder, attributes, defects):
+def check_facts(
+    runtime: Any, folder: Path, attributes: Sequence[str], defects: list[Located]
+) -> Facts:
     """What the checks are on this runtime's system; what does not load is added to `defects`."""
-    from reframe.core import logging, warnings
-    from reframe.core.runtime import valid_sysenv_comb
-    from reframe.frontend.loader import RegressionCheckLoader
-
-    class Recorder(logging.LoggerAdapter):
-        said = []
-
-        def log(self, level, msg, *args, **kwargs):
-            if level >= logging.VERBOSE:
-                self.said.append((level >= logging.WARNING, str(msg)))
-
-    # A third of the time would go into looking for whom to tell of deprecated variables.
-    warnings.inspect = SimpleNamespace(stack=list)
-    # ReFrame tells in warnings alone what it leaves out.
-    logging._context_logger = recorder = Recorder()
+    internals.skip_deprecations()
+    warnings = internals.recorded_warnings()
     facts = {"files": {}, "checks": {}, "tests": [], "cases": []}
     loader = RegressionCheckLoader([str(folder)])
     for file in sorted(folder.glob("*.py")):
-        recorder.said.clear()
+        warnings.clear()
         try:
             loaded = loader.load_from_file(str(file), force=True)
         except BaseException as error:  # for some, ReFrame would not run at all
             defects.append(located(error, file))
             facts["files"][str(file)] = 1
             continue
-        defects += skipped(file, recorder.said)
+        defects += skipped(file, warnings)
         tests = [test for test in loaded if not test.is_fixture()]
-        facts["files"][str(file)] = len(tests) + len(recorder.said)
+        facts["files"][str(file)] = len(tests) + len(warnings)
         for test in tests:
             name = type(test).__name__
             if name not in facts["checks"]:
@@ -165,24 +158,24 @@ def check_facts(runtime, folder, attributes, defects):
     return facts
 
 
-def skipped(file, said):
-    """(path, line, text) of each warning; the traceback that follows it tells the line."""
+def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> list[Located]:
+    """Each warning; the traceback that follows it has the line."""
     found = []
-    for index, (warns, text) in enumerate(said):
+    for index, (warns, text) in enumerate(lines):
         if not warns:
             continue
-        after = said[index + 1][1] if index + 1 < len(said) else ""
-        lines = re.findall(rf'File "{re.escape(str(file))}", line (\d+)', after)
+        after = lines[index + 1][1] if index + 1 < len(lines) else ""
+        numbers = re.findall(rf'File "{re.escape(str(file))}", line (\d+)', after)
         # What follows the first line are an excerpt and advice.
         text = text.removeprefix("WARNING: ").splitlines()[0].rstrip(":")
         text = re.sub(r" \(rerun with '-v' for a backtrace\)", "", text)
         text = re.sub(r"^skipping test file '[^']*': ", "does not load: ", text)
         text = re.sub(r"^skipping test ('[^']*'): ", r"test \1 does not load: ", text)
-        found.append((str(file), int(lines[-1]) if lines else 1, one_line(text)))
+        found.append((str(file), int(numbers[-1]) if numbers else 1, one_line(text)))
     return found
 
 
-def class_facts(check, test, file):
+def class_facts(check: type, test: Any, file: Path) -> Facts:
     """What is known of a check class, by any test of it."""
     names = {*check.raw_params, *check.var_space.vars, *check.fixture_space.fixtures}
     names |= {name for name in dir(check) if not name.startswith("_")}
@@ -204,29 +197,31 @@ def class_facts(check, test, file):
     }
 
 
-def at_points(test, metrics):
+def at_points(test: Any, metrics: list[str]) -> list[str]:
     return test._at_points(metrics) if hasattr(test, "_at_points") else metrics
 
 
-def class_line(file, name):
+def class_line(file: Path, name: str) -> int:
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ClassDef) and node.name == name:
             return node.lineno
     return 1
 
 
-def test_facts(test):
+def test_facts(test: Any) -> Facts:
     names = ("case", "layout", "method")
     values = {name: scalar(getattr(test, name, "")) for name in names}
     return {"check": type(test).__name__, **values}
 
 
-def scalar(value):
+def scalar(value: Any) -> Any:
     """A value that can be a key; what is none is told as text."""
     return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 
-def case_facts(test, runtime, partition, environ, attributes):
+def case_facts(
+    test: Any, runtime: Any, partition: Any, environ: Any, attributes: Sequence[str]
+) -> Facts:
     """The values by which references of a test on a partition are found, and what it requires."""
     facts = test_facts(test)
     for name in attributes:
@@ -244,7 +239,7 @@ def case_facts(test, runtime, partition, environ, attributes):
     }
 
 
-def geometry(layout, partition):
+def geometry(layout: str, partition: Any) -> str | None:
     """As text; None if the partition's cores are not known, or the layout does not fit them."""
     processor, nodes = partition.processor, partition.extras.get("nodes", 1)
     if not layout or not processor.num_cores or not is_count(nodes):

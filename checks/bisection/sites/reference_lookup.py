@@ -1,14 +1,23 @@
-"""Which reference applies to a test case: ReFrame's `$index`, on plain data."""
+"""Which reference applies to a test case: ReFrame's `$index`, on plain data.
+
+ReFrame resolves it for a test that runs (RegressionTestDict in reframe.core.pipeline) and has no
+function for data; a test compares the two.
+"""
 
 import math
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+Case = Mapping[str, Any]  # the values by which references of a test on a partition are found
 
 
-def is_index(names):
-    return isinstance(names, list) and names and all(isinstance(name, str) for name in names)
+def is_index(names: Any) -> bool:
+    """Whether it can be a check's $index: a list of attributes."""
+    return isinstance(names, list) and bool(names) and all(isinstance(n, str) for n in names)
 
 
-def matches(key, value):
+def matches(key: Any, value: Any) -> bool:
     """Whether ReFrame takes `key` for `value`, which is no key itself."""
     if key == value or not isinstance(key, str) or not isinstance(value, str):
         return key == value
@@ -18,61 +27,52 @@ def matches(key, value):
         return False
 
 
-def choose(keys, value):
+def choose(keys: Collection[Any], value: Any) -> Any:
     """The key that ReFrame takes for a value: itself, else the first that matches; or None."""
     return value if value in keys else next((key for key in keys if matches(key, value)), None)
 
 
-def lookup(entry, case, check):
-    """The names of the metrics that have a reference for a test case; None if that is not known."""
+def lookup(entry: Any, case: Case, settled: Collection[str]) -> Mapping[str, Any] | None:
+    """The references of a test case.
+
+    Args:
+        entry: the check's part of a reference file.
+        case: the test case.
+        settled: attributes of the check that are known before it runs.
+
+    Returns:
+        metric -> reference; None if that is not known before the test runs.
+    """
     if entry is None:
-        return []
+        return {}
     if not isinstance(entry, dict) or not is_index(entry.get("$index")):
-        return None  # which is told
+        return None  # a defect of its own
     data = {key: value for key, value in entry.items() if key != "$index"}
     for name in entry["$index"]:
-        if not name.startswith("$") and name not in {"geometry", *check["settled"]}:
+        if not name.startswith("$") and name not in {"geometry", *settled}:
             return None
         key = choose(data, case.get(name)) if isinstance(data, dict) else None
         if key is None:
-            return []
+            return {}
         data = data[key]
-    return list(data) if isinstance(data, dict) else []
+    return data if isinstance(data, dict) else {}
 
 
-def flattened(tree, keys=()):
-    """A tree of references as (check, ..., metric) -> entry."""
-    found = {}
-    for key, branch in tree.items():
-        if isinstance(branch, dict):
-            found |= flattened(branch, (*keys, str(key)))
-        elif key != "$index":
-            found[(*keys, str(key))] = branch
-    return found
-
-
-def resolved(entry, case, check):
-    """metric -> reference of a test case, as ReFrame finds it."""
-    if not lookup(entry, case, check):
-        return {}
-    data = {key: value for key, value in entry.items() if key != "$index"}
-    for name in entry["$index"]:
-        data = data[choose(data, case.get(name))]
-    return data
-
-
-def span_of(bounds):
+def span_of(bounds: Sequence[Any]) -> tuple[float, float]:
     """(least, most) that passes; an open end is infinite."""
     least, most = (None if end is None else bounds[0] * (1 + end) for end in bounds[1:3])
     return -math.inf if least is None else least, math.inf if most is None else most
 
 
-def family_name(value):
+# ---- numbered names ----
+
+
+def family_name(value: Any) -> str:
     """npar-2 as npar-N; any other value as it is."""
     return re.sub(r"-\d+$", "-N", str(value))
 
 
-def family(there, keys):
+def family(there: Collection[Any], keys: Iterable[Any]) -> tuple[str, ...]:
     """More numbered names of the kinds that are there: npar-1 stands for any npar-N."""
     stems = {name[:-1] for value in there if (name := family_name(value)) != str(value)}
     numbers = {int(n) for key in keys for n in re.findall(r"\d+", str(key))} | set(range(1, 65))
@@ -80,7 +80,7 @@ def family(there, keys):
     return tuple(name for name in names if name not in there)
 
 
-def of_family(value, there):
+def of_family(value: Any, there: Iterable[Any]) -> bool:
     """Whether `value` is a numbered name of a kind that is there."""
     name = family_name(value)
     return name != str(value) and name in map(family_name, there)

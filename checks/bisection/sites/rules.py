@@ -2,6 +2,9 @@
 
 import difflib
 import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from bisection.core import paths
 from bisection.core.format import some
@@ -9,10 +12,11 @@ from bisection.core.verdicts import TIERS
 from bisection.rfm import references
 from bisection.rfm.references import KIND_OF_UNIT
 from bisection.sites.reference_lookup import of_family
-from bisection.sites.site import Defect, line_of
+from bisection.sites.site import Defect, Site, line_of
 
 
-def is_count(value):
+def is_count(value: Any) -> bool:
+    """Whether it is a whole number above zero."""
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
@@ -20,7 +24,7 @@ EXTRAS = ("nodes", "binding", "references")
 FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
 
 
-def site_defects(site):
+def site_defects(site: Site) -> list[Defect]:
     """What is wrong with a site's partitions, beyond ReFrame's own schema."""
     found = []
     used = {case["$partition"] for case in site.cases}
@@ -35,7 +39,7 @@ def site_defects(site):
     return found + claims(site)
 
 
-def partition_faults(partition):
+def partition_faults(partition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(key, sentence) of everything in one partition by which a launch could not be placed."""
     extras = partition["extras"]
     if not partition["cores"] and not partition["detected"]:
@@ -52,7 +56,7 @@ def partition_faults(partition):
             yield name, f"extras.{name} is not known, and would not be read: is it {near[0]}?"
 
 
-def binding_faults(templates):
+def binding_faults(templates: Any) -> Iterator[str]:
     """What layouts.bindings would refuse, one sentence each."""
     if not isinstance(templates, list):
         yield f"extras.binding is {templates!r}: a list of launcher options is allowed"
@@ -69,7 +73,7 @@ def binding_faults(templates):
                 yield f"extras.binding has {{{name}}} in {template!r}: allowed are {allowed}"
 
 
-def claims(site):
+def claims(site: Site) -> list[Defect]:
     """What is wrong with the kinds of reference that partitions claim."""
     kinds = list(dict.fromkeys(KIND_OF_UNIT.values()))
     found = []
@@ -82,7 +86,7 @@ def claims(site):
     return found
 
 
-def claim_fault(claimed, kinds, file):
+def claim_fault(claimed: Any, kinds: Sequence[str], file: Path) -> str | None:
     """What is wrong with one partition's extras.references, None if nothing is."""
     if not isinstance(claimed, list):
         return f"extras.references is {claimed!r}: a list is allowed, of {some(kinds)}"
@@ -93,7 +97,7 @@ def claim_fault(claimed, kinds, file):
     return None
 
 
-def check_defects(sites, everywhere):
+def check_defects(sites: Iterable[Site], everywhere: bool) -> list[Defect]:
     """What no site runs, if these are all there are, what no tier selects, names without a case."""
     sites = [site for site in sites if site.checks]
     checks = {name: check for site in sites for name, check in site.checks.items()}
@@ -113,7 +117,9 @@ def check_defects(sites, everywhere):
     return found
 
 
-def unreachable(name, check, tests):
+def unreachable(
+    name: str, check: Mapping[str, Any], tests: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
     """One sentence for a check, or for a value of what it is sorted by, that can run nowhere."""
     if not any(test["places"] for test in tests):
         systems, environs = check["valid_systems"], check["valid_prog_environs"]
@@ -128,7 +134,7 @@ def unreachable(name, check, tests):
                 yield f"no partition and environment of any site can run {key} {value} of {name}"
 
 
-def unselected(tests):
+def unselected(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """One sentence for each case and layout that no tier selects."""
     left_out = [test for test in tests if test["places"] and not set(TIERS) & set(test["tags"])]
     for check, case, layout in dict.fromkeys(
@@ -138,7 +144,9 @@ def unselected(tests):
         yield f"no tier ({', '.join(TIERS)}) selects {' '.join(word for word in words if word)}"
 
 
-def misnamed(name, check, tests):
+def misnamed(
+    name: str, check: Mapping[str, Any], tests: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
     """One sentence for each name in `quick` and `inapplicable` that the check does not have."""
     named = [("quick", "case", case) for case in check["quick"]]
     for method, names in check["inapplicable"].items():

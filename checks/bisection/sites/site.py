@@ -8,12 +8,15 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from bisection.core import paths
+from bisection.core.reasons import Reason
 from bisection.rfm import references
 
 PATIENCE = 60  # seconds for a site file and all checks to load
@@ -26,9 +29,14 @@ class Defect:
     path: str
     line: int
     text: str
+    cause: str = ""  # a Reason as JSON, which belongs behind the text
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.text}"
+
+    @property
+    def reason(self) -> Reason | None:
+        return Reason.read(self.cause)
 
 
 @dataclass
@@ -37,21 +45,22 @@ class Site:
 
     name: str
     path: Path
-    partitions: list[dict] = field(default_factory=list)
-    environs: dict[str, dict] = field(default_factory=dict)
-    checks: dict[str, dict] = field(default_factory=dict)  # by class name
+    partitions: list[dict[str, Any]] = field(default_factory=list)
+    environs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    checks: dict[str, dict[str, Any]] = field(default_factory=dict)  # by class name
     files: dict[str, int] = field(default_factory=dict)  # check file -> its tests
-    tests: list[dict] = field(default_factory=list)  # also those that can run nowhere here
-    cases: list[dict] = field(default_factory=list)  # a test on a partition in an environment
+    tests: list[dict[str, Any]] = field(default_factory=list)  # also those that can run nowhere
+    cases: list[dict[str, Any]] = field(default_factory=list)  # a test on a partition
     defects: list[Defect] = field(default_factory=list)
 
 
-def site_names():
+def site_names() -> list[str]:
+    """The site files of site-configs/."""
     files = (paths.ROOT / "site-configs").glob("*.py")
     return sorted(path.stem for path in files if path.stem != "common")
 
 
-def reference_files(system=None):
+def reference_files(system: str | None = None) -> list[Path]:
     """The reference files there are: of all systems, or of one."""
     if system is not None:
         file = references.path(system)
@@ -59,7 +68,7 @@ def reference_files(system=None):
     return sorted(references.path("any").parent.glob("*.yaml"))
 
 
-def line_of(path, *words):
+def line_of(path: Path | str, *words: str) -> int:
     """The line of the last of `words` that is found in quotes, each looked for behind the one
     before it; 1 if none is."""
     try:
@@ -73,21 +82,21 @@ def line_of(path, *words):
     return text.count("\n", 0, at) + 1
 
 
-def load(names):
-    """name -> Site, each loaded by ReFrame with all checks, one a core at a time."""
+def load(names: Sequence[str]) -> dict[str, Site]:
+    """Sites by name, each loaded by ReFrame with all checks, one per core at a time."""
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return dict(zip(names, pool.map(load_site, names), strict=True))
 
 
-def load_site(name):
-    """The Site of one site file, by a process of its own: what it does there is no harm here."""
+def load_site(name: str) -> Site:
+    """The site of one file, by a process of its own: what the file does there does no harm here."""
     site = Site(name, paths.ROOT / "site-configs" / f"{name}.py")
     with tempfile.TemporaryDirectory(prefix="bisection-doctor-") as folder:
         output = Path(folder, "facts.json")
         job = {"root": str(paths.ROOT), "system": name, "output": str(output)}
         job["attributes"] = indexed_attributes(references.path(name))
         program = "from bisection.sites.probe import probe; probe()"
-        code = "no exit code"
+        code: int | str = "no exit code"
         try:
             code = subprocess.run(
                 [sys.executable, "-c", program, json.dumps(job)],
@@ -111,17 +120,18 @@ def load_site(name):
     return site
 
 
-def failure(site, text):
+def failure(site: Site, text: str) -> dict[str, Any]:
+    """The facts of a site file that does not load."""
     return {"defects": [(site.path, 1, text)]}
 
 
-def python_path():
-    """This package must be found by the process, wherever this one found it."""
+def python_path() -> str:
+    """PYTHONPATH by which another process finds this package, wherever this one found it."""
     mine = str(Path(__file__).resolve().parents[2])
     return os.pathsep.join(filter(None, [mine, os.environ.get("PYTHONPATH")]))
 
 
-def indexed_attributes(file):
+def indexed_attributes(file: Path) -> list[str]:
     """The names in all $index lists of a reference file; none if it cannot be read."""
     with contextlib.suppress(OSError, ValueError, yaml.YAMLError, RecursionError):
         content = yaml.safe_load(file.read_text())

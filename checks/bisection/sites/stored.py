@@ -4,17 +4,21 @@ import contextlib
 import json
 import re
 import sqlite3
+from collections.abc import Iterator
 from itertools import zip_longest
+from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.format import one_line, some
 from bisection.kernels.spack import externals
 from bisection.kernels.spack.externals import AUTO, SpackError
 from bisection.kernels.spack.lock import State, lock_facts, render
-from bisection.sites.site import Defect, line_of
+from bisection.sites.site import Defect, Site, line_of
+
+Units = dict[str, dict[str, str]]  # check -> metric -> unit
 
 
-def lock_findings(site):
+def lock_findings(site: Site) -> tuple[list[Defect], list[str]]:
     """(defects, notes) on the Spack locks that a site's environments are built from.
 
     A lock is made when an environment is first built, so one that is not there is no defect.
@@ -48,7 +52,7 @@ def lock_findings(site):
     return found, notes
 
 
-def lock_defects(file, lock):
+def lock_defects(file: Path, lock: Path) -> list[Defect]:
     """What is wrong with the lock that was made from the environment `file`."""
     where, again = paths.shown(lock), "`bisection run -p spack` makes it again"
     try:
@@ -79,7 +83,7 @@ TABLES = {
 LATEST = 10  # sessions that are asked for the names of metrics
 
 
-def read_database(path):
+def read_database(path: Path) -> tuple[list[Defect], Units]:
     """(defects of ReFrame's database, metrics that its latest sessions have recorded).
 
     The latter as check -> metric -> unit. A database that is not there is none of the defects.
@@ -102,7 +106,7 @@ def read_database(path):
         return [Defect(where, 1, f"SQLite cannot read it: {error}")], {}
 
 
-def missing_columns(base):
+def missing_columns(base: sqlite3.Connection) -> Iterator[str]:
     """Tables and columns that ReFrame reads, and are not there."""
     for table, wanted in TABLES.items():
         there = {row[1] for row in base.execute(f"PRAGMA table_info({table})")}
@@ -112,7 +116,7 @@ def missing_columns(base):
             yield f"column {', '.join(sorted(wanted - there))} in table {table}"
 
 
-def read_sessions(base, where):
+def read_sessions(base: sqlite3.Connection, where: str) -> tuple[list[Defect], Units]:
     found, recorded = [], {}
     query = "SELECT uuid, json_blob FROM sessions ORDER BY session_start_unix DESC"
     for number, (uuid, text) in enumerate(base.execute(query)):

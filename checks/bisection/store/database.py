@@ -1,18 +1,26 @@
-"""The store: all samples of all sessions, in one SQLite file.
+"""The store: every metric of every test of all sessions, in one SQLite file.
 
 ReFrame's own database is the record of a run; the store is made from it, or from sample files
 (sample_file.py), and can be made again.
 """
 
 import contextlib
+import functools
 import json
 import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple
 
-from bisection.core.verdicts import DISTURBED, NOT_MEASURED, PASS
-from bisection.store.sample_file import StoreError, finite_or_none
+import numpy as np
+
+from bisection.core.identity import TestId
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Verdict
+from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
 DATABASE_VERSION = 1
 TIMEOUT = 60  # s to wait for another writer
@@ -42,72 +50,80 @@ class BrokenStore(StoreError):
     """The database file is damaged, or is none."""
 
 
-class Test(NamedTuple):
-    """What identifies a test case; geometry may change without another test coming into being."""
+@dataclass(frozen=True)
+class Session:
+    """One run. Tags name it, facts are what it ran on and with."""
 
-    system: str
-    partition: str
-    environ: str
-    check: str
-    case: str
-    layout: str
-    method: str
+    uuid: str
+    start: float  # Unix time
+    tags: dict[str, str] = field(hash=False)
+    facts: dict[str, str] = field(hash=False)
+    id: int = 0
+
+
+@dataclass
+class StoredTest(TestId):
+    """A test with what its history may have several of."""
+
     geometry: str
-    control: bool
+    control: bool  # measures the cores alone
     pair: str  # names of two nodes with a blank between, or ""
 
-    @property
-    def identity(self):
-        """What the test is, whatever its geometry; of a pair of nodes, each pair is its own."""
+    @functools.cached_property
+    def key(self) -> tuple[str, ...]:
+        """The test's identity; each pair of nodes is a test of its own."""
         case = f"{self.case} {self.pair}".strip()
-        return (*self[:4], case, *self[5:7])
+        place = (self.system, self.partition, self.environ)
+        return (*place, self.check, case, self.layout, self.method)
 
 
 class Metric(NamedTuple):
     name: str
     unit: str
-    better: str
-
-
-@dataclass(frozen=True)
-class Session:
-    uuid: str
-    start: float
-    tags: dict = field(hash=False)
-    facts: dict = field(hash=False)
-    id: int = 0
+    better: str  # lower | higher
 
 
 class Outcome(NamedTuple):
+    """What became of one job of a test."""
+
     session: int
     test: int
     run: int
     verdict: str
-    cause: str
-    disturbed: float
-    hosts: tuple
+    cause: str  # a Reason as JSON, or text
+    preempted: float  # fraction of samples
+    hosts: tuple[str, ...]
     again: str
 
+    @property
+    def reason(self) -> Reason | None:
+        return _reason(self.cause)
 
-def unusable(outcome):
-    """Why numbers of a job are not to be used; "" if they are."""
-    if outcome.verdict == NOT_MEASURED:
-        return outcome.cause or "not measured"
-    if outcome.disturbed > DISTURBED:
-        return f"other processes had the cores in {outcome.disturbed:.0%} of the samples"
-    return ""
+    @property
+    def unusable(self) -> Reason | None:
+        """Why the job's numbers are not to be used; None if they are."""
+        if self.verdict == Verdict.NOT_MEASURED:
+            return self.reason or Reason.of(Code.UNMEASURED)
+        if self.preempted > LIMITS.preempted_launch:
+            return Reason.of(Code.PREEMPTED, fraction=self.preempted)
+        return None
+
+
+@functools.lru_cache(maxsize=4096)
+def _reason(cause: str) -> Reason | None:
+    return Reason.read(cause)
 
 
 class Store:
-    """The database of samples; made when it is first written to."""
+    """The database; made when it is first written to."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.connection = None
+        self.connection: sqlite3.Connection | None = None
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
-            with self._told():
+            with self._own_errors():
                 self._prepare()
         except OSError as error:
             raise StoreError(f"cannot open {self.path}: {error.strerror}") from None
@@ -115,18 +131,23 @@ class Store:
             self.close()
             raise
 
-    def close(self):
+    def close(self) -> None:
         if self.connection:
             self.connection.close()
 
-    def __enter__(self):
+    def __enter__(self) -> "Store":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     @contextlib.contextmanager
-    def _told(self):
+    def _own_errors(self) -> Iterator[None]:
         """Turns SQLite's errors into ours."""
         try:
             yield
@@ -135,11 +156,11 @@ class Store:
                 error, (sqlite3.OperationalError, sqlite3.IntegrityError)
             )
             kind = BrokenStore if broken else StoreError
-            words = " ".join(str(error).split())
+            text = " ".join(str(error).split())
             mend = "; `bisection import` sets it aside and makes it again" if broken else ""
-            raise kind(f"{self.path}: {words}{mend}") from None
+            raise kind(f"{self.path}: {text}{mend}") from None
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         version = self.connection.execute("PRAGMA user_version").fetchone()[0]
         if version > DATABASE_VERSION:
             raise StoreError(
@@ -154,7 +175,7 @@ class Store:
                     self.connection.execute(f"PRAGMA user_version = {DATABASE_VERSION}")
 
     @contextlib.contextmanager
-    def writing(self):
+    def writing(self) -> Iterator[None]:
         """A transaction: all of it is stored, or nothing."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
@@ -165,13 +186,23 @@ class Store:
                 self.connection.execute("ROLLBACK")
             raise
 
-    def add(self, contents):
-        """Stores all of these (session, cases), but those that are there, or none if anything
-        fails. Returns how many were stored."""
-        with self._told(), self.writing():
+    def add(self, contents: Iterable[Contents]) -> int:
+        """Stores sessions with their test cases, all of them or none.
+
+        Args:
+            contents: sessions and test cases as lines of a sample file; sessions that are stored
+                already are left as they are.
+
+        Returns:
+            How many sessions were stored.
+
+        Raises:
+            StoreError: nothing was stored.
+        """
+        with self._own_errors(), self.writing():
             return sum(self._add(session, cases) for session, cases in contents)
 
-    def _add(self, session, cases):
+    def _add(self, session: Line, cases: Iterable[Line]) -> bool:
         run = self.connection.execute
         text = [json.dumps(session.get(name) or {}, sort_keys=True) for name in ("tags", "facts")]
         done = run(
@@ -184,15 +215,15 @@ class Store:
         number, tests, metrics = done.lastrowid, {}, {}
         outcomes, samples, turns = [], [], set()
         for case in cases:
-            test = self._id("tests", _test(case), tests)
+            test = self._id("tests", _columns(case), tests)
             turn = int(case.get("run") or 0)
             while (test, turn) in turns:  # a test that was repeated, each time as a job of its own
                 turn += 1
             turns.add((test, turn))
             outcomes.append(
                 (
-                    *(number, test, turn, case.get("verdict") or PASS),
-                    *(case.get("cause") or "", case.get("disturbed") or 0.0),
+                    *(number, test, turn, case.get("verdict") or Verdict.PASS),
+                    *(_cause(case), case.get("disturbed") or 0.0),
                     *(" ".join(case.get("hosts") or []), case.get("again") or ""),
                 )
             )
@@ -204,7 +235,7 @@ class Store:
         many("INSERT OR IGNORE INTO samples VALUES(?, ?, ?, ?, ?)", samples)
         return True
 
-    def _id(self, table, values, known):
+    def _id(self, table: str, values: tuple[Any, ...], known: dict[tuple[Any, ...], int]) -> int:
         if values not in known:
             columns = [row[1] for row in self.connection.execute(f"PRAGMA table_info({table})")]
             names, marks = columns[1:], ", ".join("?" * len(values))
@@ -212,15 +243,15 @@ class Store:
                 f"INSERT OR IGNORE INTO {table}({', '.join(names)}) VALUES({marks})", values
             )
             where = " AND ".join(f"{name} = ?" for name in names)
-            found = self.connection.execute(f"SELECT id FROM {table} WHERE {where}", values)
-            known[values] = found.fetchone()[0]
+            row = self.connection.execute(f"SELECT id FROM {table} WHERE {where}", values)
+            known[values] = row.fetchone()[0]
         return known[values]
 
     # ---- reading ----
 
-    def sessions(self):
+    def sessions(self) -> list[Session]:
         """All sessions, oldest first."""
-        with self._told():
+        with self._own_errors():
             rows = self.connection.execute(
                 "SELECT uuid, start, tags, facts, id FROM sessions ORDER BY start, id"
             ).fetchall()
@@ -229,63 +260,76 @@ class Store:
         except ValueError:
             raise BrokenStore(f"{self.path}: a session's tags or facts are damaged") from None
 
-    def count(self):
+    def count(self) -> int:
         """How many sessions there are."""
-        with self._told():
+        with self._own_errors():
             return self.connection.execute("SELECT count(*) FROM sessions").fetchone()[0]
 
-    def unmeasured(self):
+    def unmeasured(self) -> set[tuple[int, int, int]]:
         """(session, test, run) of the jobs whose numbers are not to be used."""
-        with self._told():
+        with self._own_errors():
             query = "SELECT session, test, run FROM outcomes WHERE verdict = ? OR disturbed > ?"
-            return set(self.connection.execute(query, (NOT_MEASURED, DISTURBED)))
+            return set(
+                self.connection.execute(
+                    query, (Verdict.NOT_MEASURED.value, LIMITS.preempted_launch)
+                )
+            )
 
-    def tests(self):
-        with self._told():
+    def tests(self) -> dict[int, StoredTest]:
+        """All tests, by their number in the store."""
+        with self._own_errors():
             rows = self.connection.execute("SELECT * FROM tests").fetchall()
-        return {row[0]: Test(*row[1:9], bool(row[9]), row[10]) for row in rows}
+        return {row[0]: StoredTest(*row[1:9], bool(row[9]), row[10]) for row in rows}
 
-    def metrics(self):
-        with self._told():
+    def metrics(self) -> dict[int, Metric]:
+        """All metrics, by their number in the store."""
+        with self._own_errors():
             rows = self.connection.execute("SELECT * FROM metrics").fetchall()
         return {row[0]: Metric(*row[1:]) for row in rows}
 
-    def outcomes(self, sessions):
-        """Outcomes of these sessions."""
-        with self._told():
+    def outcomes(self, sessions: Sequence[Session]) -> list[Outcome]:
+        """What became of all jobs of these sessions."""
+        with self._own_errors():
             rows = self.connection.execute(
                 f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})"
             )
             return [Outcome(*row[:6], tuple(row[6].split()), row[7]) for row in rows]
 
-    def samples(self, sessions=None):
-        """An array with the fields session, test, metric, run and value (NaN: not measured) of
-        these sessions, or of all."""
-        import numpy as np
+    def samples(self, sessions: Sequence[Session] | None = None) -> np.ndarray:
+        """The values of all jobs of these sessions, or of all.
 
+        Returns:
+            A structured array [jobs x metrics] with the fields session, test, metric, run and value
+            (NaN: not measured).
+        """
         kind = np.dtype(
             [(name, np.int32) for name in ("session", "test", "metric", "run")] + [("value", "f8")]
         )
         where = "" if sessions is None else f" WHERE session IN ({_numbers(sessions)})"
         parts = []
-        with self._told():
+        with self._own_errors():
             rows = self.connection.execute(f"SELECT * FROM samples{where}")
             while chunk := rows.fetchmany(100_000):
                 parts.append(np.array(chunk, dtype=object).astype("f8"))
         rows = np.concatenate(parts) if parts else np.empty((0, 5))
-        found = np.empty(len(rows), kind)
+        values = np.empty(len(rows), kind)
         for column, name in enumerate(kind.names):
-            found[name] = rows[:, column]
-        return found
+            values[name] = rows[:, column]
+        return values
 
 
-def _numbers(sessions):
+def _numbers(sessions: Sequence[Session]) -> str:
     return ", ".join(str(session.id) for session in sessions)
 
 
-def _test(case):
-    return Test(
-        *(str(case.get(name) or "") for name in Test._fields[:8]),
-        bool(case.get("control")),
-        " ".join(case.get("pair") or []),
-    )
+def _columns(case: Line) -> tuple[Any, ...]:
+    """A test case as a row of the table of tests."""
+    names = ("system", "partition", "environ", "check", "case", "layout", "method", "geometry")
+    texts = (str(case.get(name) or "") for name in names)
+    return (*texts, bool(case.get("control")), " ".join(case.get("pair") or []))
+
+
+def _cause(case: Line) -> str:
+    """Why, as it is stored: a Reason as JSON, or the text of another tool."""
+    reason = case.get("reason")
+    return json.dumps(reason, sort_keys=True) if reason else case.get("cause") or ""

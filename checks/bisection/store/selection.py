@@ -12,22 +12,35 @@ Several with commas between are all of them.
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from bisection.store.sync import take
+from bisection.core.verdicts import BisectionError
+from bisection.store.database import Session, Store
+from bisection.store.sources import import_file
 
 HELP = "latest, latest~N, earlier, a day, DAY..DAY, TAG=VALUE, an identifier, a folder, a file"
 EARLIER = "earlier:20"  # what a session is set beside unless told otherwise
 DAY = r"\d{4}-\d{2}-\d{2}"
 
 
-class SelectionError(ValueError):
-    """No session is meant by the text; the message is one line that names it."""
+class SelectionError(BisectionError):
+    """The text names no session; the message is one line with the text and what there is."""
 
 
-def select(text, store, other=()):
-    """The sessions that `text` means, oldest first; `other` are those of the other side."""
+def select(text: str, store: Store, other: Sequence[Session] = ()) -> list[Session]:
+    """The sessions that a text names, oldest first.
+
+    Args:
+        text: see above.
+        store: where they are stored.
+        other: the sessions of the other side, which "earlier" sessions are before.
+
+    Raises:
+        SelectionError: the text names none.
+        StoreError: a file that it names cannot be read.
+    """
     found = {}
     if not store.count() and not Path(text).exists():
         raise SelectionError(_known(store))
@@ -39,7 +52,7 @@ def select(text, store, other=()):
     return sorted(found.values(), key=lambda session: (session.start, session.id))
 
 
-def _of_word(word, store, other):
+def _of_word(word: str, store: Store, other: Sequence[Session]) -> list[Session]:
     sessions = store.sessions()
     if match := re.fullmatch(r"latest(?:~(\d+))?", word):
         back = int(match[1] or 0)
@@ -64,14 +77,16 @@ def _of_word(word, store, other):
     return found
 
 
-def _is_path(word):
+def _is_path(word: str) -> bool:
     try:
         return Path(word).exists()
     except OSError:  # longer than a path may be
         return False
 
 
-def _of_days(word, first, last, sessions):
+def _of_days(
+    word: str, first: str | None, last: str | None, sessions: Sequence[Session]
+) -> list[Session]:
     try:
         begin = _midnight(first).timestamp() if first else -math.inf
         end = (_midnight(last) + timedelta(days=1)).timestamp() if last else math.inf
@@ -80,11 +95,13 @@ def _of_days(word, first, last, sessions):
     return [session for session in sessions if begin <= session.start < end]
 
 
-def _midnight(day):
+def _midnight(day: str) -> datetime:
     return datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=timezone.utc)
 
 
-def _earlier(sessions, other, most):
+def _earlier(
+    sessions: Sequence[Session], other: Sequence[Session], most: int | None
+) -> list[Session]:
     if not other:
         raise SelectionError("'earlier' is before the other side; name that one otherwise")
     kinds, names = {kind_of(session) for session in other}, {session.uuid for session in other}
@@ -97,19 +114,19 @@ def _earlier(sessions, other, most):
     return found if most is None else found[-most:] if most else []
 
 
-def kind_of(session):
+def kind_of(session: Session) -> tuple[str | None, ...]:
     """What sessions of one kind have in common."""
     return tuple(session.tags.get(name) for name in ("tier", "system", "environ", "arguments"))
 
 
-def _of_path(path, store):
+def _of_path(path: Path, store: Store) -> list[Session]:
     """Sessions of a results folder or a sample file; both are stored if they are not yet."""
-    found, _ = take(store, store.path.parent, path)
+    found, _ = import_file(store, store.path.parent, path)
     names = {session["session"] for session, _ in found}
     return [session for session in store.sessions() if session.uuid in names]
 
 
-def _known(store):
+def _known(store: Store) -> str:
     sessions = store.sessions()
     if not sessions:
         return "the store is empty; `bisection run` fills it"

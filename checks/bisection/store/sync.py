@@ -3,24 +3,38 @@
 import contextlib
 import json
 import os
-import re
 import sqlite3
 import sys
 import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 from bisection.core import paths
+from bisection.core.reasons import Code, Reason
+from bisection.runs.judge import judge
+from bisection.runs.model import RunVerdict
 from bisection.sites.site import Defect
-from bisection.store import from_run, sample_file
 from bisection.store.database import TIMEOUT, Store, Unreadable
-from bisection.store.from_run import BAD_REPORT, contents, of_report
-from bisection.store.sample_file import SPOOLED, StoreError, read_samples, told, write_samples
+from bisection.store.sample_file import (
+    SPOOLED,
+    Contents,
+    StoreError,
+    first_session,
+    read_samples,
+    write_samples,
+)
+from bisection.store.selection import SelectionError, select
+from bisection.store.sources import BAD_REPORT, IMPORTED, not_a_report, of_verdict
 
 
-def opened(home):
-    """The store of `home`, with all that ReFrame's database and results folders hold; what of that
-    cannot be read is told on stderr."""
+def opened(home: Path | str) -> Store:
+    """The store of `home`, with everything that ReFrame's database and results folders hold; what
+    cannot be read is reported on standard error.
+
+    Raises:
+        StoreError: the store itself cannot be used.
+    """
     store = Store(paths.store_db(home))
     try:
         synchronise(store, home)
@@ -32,39 +46,29 @@ def opened(home):
     return store
 
 
-IMPORTED = "imported"  # folder with copies of what came from elsewhere
+def synchronise(store: Store, home: Path | str) -> int:
+    """Stores what ReFrame's database and the results folders have and the store has not.
 
+    Returns:
+        How many sessions that were.
 
-def take(store, home, path):
-    """Stores the sessions of a sample file, a report or a results folder, and keeps a copy, so that
-    the store can be made again. Returns (all its sessions, how many were stored)."""
-    found = contents(path)
-    known = {session.uuid for session in store.sessions()}
-    added = store.add(found)
-    (Path(home) / IMPORTED).mkdir(parents=True, exist_ok=True)
-    for session, cases in found:
-        if session["session"] not in known:
-            name = re.sub(r"[^\w.-]", "_", session["session"])
-            write_samples(Path(home) / IMPORTED / f"{name}.jsonl", session, cases)
-    return found, added
-
-
-def synchronise(store, home):
-    """Stores what ReFrame's database and the results folders have and the store has not. Returns
-    how many sessions that were; what cannot be read is told when all else is stored."""
+    Raises:
+        Unreadable: something cannot be read; everything else is stored.
+        StoreError: the store cannot be written.
+    """
     known = {session.uuid for session in store.sessions()}
     added, fault = 0, None
     spooled = Path(home).glob(f"results/*/{SPOOLED}")
     for path in sorted([*spooled, *Path(home).glob(f"{IMPORTED}/*.jsonl")]):
-        if _first_session(path) in known:
+        if first_session(path) in known:
             continue
         try:
-            found = list(read_samples(path))
+            sessions = list(read_samples(path))
         except StoreError as error:
             fault = fault or error
             continue
-        added += store.add(found)
-        known |= {session["session"] for session, _ in found}
+        added += store.add(sessions)
+        known |= {session["session"] for session, _ in sessions}
     try:
         for session, cases in recorded(paths.results_db(home), known):
             added += store.add([(session, cases)])
@@ -75,18 +79,13 @@ def synchronise(store, home):
     return added
 
 
-def _first_session(path):
-    """The identifier of a sample file's first session; None if it cannot be read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.loads(file.readline()).get("session")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return None
+def recorded(path: Path | str, known: Collection[str] = ()) -> Iterator[Contents]:
+    """Yields the sessions of ReFrame's database that are not `known`.
 
-
-def recorded(path, known=()):
-    """Yields (session, cases) of ReFrame's database, but of the sessions `known`; those that cannot
-    be read are told after the others."""
+    Raises:
+        Unreadable: a session cannot be read; after all others.
+        StoreError: the database cannot be read.
+    """
     if not Path(path).exists():
         return
     fault = None
@@ -98,9 +97,9 @@ def recorded(path, known=()):
                     query = "SELECT json_blob FROM sessions WHERE uuid = ?"
                     blob = database.execute(query, (name,)).fetchone()[0]
                     try:
-                        yield of_report(json.loads(blob))
+                        yield of_verdict(judge(json.loads(blob)))
                     except BAD_REPORT as error:
-                        text = f"{path}: session {name}: not a report of ReFrame: {told(error)}"
+                        text = f"{path}: session {name}: {not_a_report(error)}"
                         fault = fault or Unreadable(text)
     except sqlite3.Error as error:
         raise StoreError(f"{path}: {error}") from None
@@ -108,15 +107,22 @@ def recorded(path, known=()):
         raise fault
 
 
-def _existing(path):
+def _existing(path: Path | str) -> sqlite3.Connection:
     """A connection to a database that must be there. It can be written to, where the file can: what
     a writer that was killed left half done is then taken back."""
     return sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True, timeout=TIMEOUT)
 
 
-def set_aside(path):
+def set_aside(path: Path | str) -> Path:
     """Moves a damaged database out of the way, with its journal, which a new one would take for its
-    own; returns where it is now. StoreError if it cannot be moved."""
+    own.
+
+    Returns:
+        Where it is now.
+
+    Raises:
+        StoreError: it cannot be moved.
+    """
     stamp = time.strftime("%Y-%m-%dT%H%M%SZ", time.gmtime())
     aside = Path(path).with_name(f"{Path(path).name}.broken-{stamp}")
     try:
@@ -130,7 +136,7 @@ def set_aside(path):
     return aside
 
 
-def damage(path):
+def damage(path: Path | str) -> str:
     """What is wrong with an SQLite file, in a clause; "" if nothing, if there is none, or if it is
     only out of reach: another process writes to it, or this one may not read it."""
     path = Path(path)
@@ -138,14 +144,14 @@ def damage(path):
         return ""
     try:
         with contextlib.closing(_existing(path)) as database:
-            found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+            answer = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.Error as error:
         reached = not path.is_file() or os.access(path, os.R_OK)
         return " ".join(str(error).split()) if reached and "locked" not in str(error) else ""
-    return "" if found == "ok" else " ".join(found.split())
+    return "" if answer == "ok" else " ".join(answer.split())
 
 
-def store_defects(home):
+def store_defects(home: Path | str) -> list[Defect]:
     """What is wrong with the store, as a list of Defect; a store that is not there is none."""
     path = paths.store_db(home)
     if not path.exists():
@@ -160,37 +166,53 @@ def store_defects(home):
     return [Defect(paths.shown(path), 1, again)] if fault else []
 
 
-def prepare(home):
-    """Sets aside databases that are damaged, so that the run to come is stored. Returns troubles,
-    one line each."""
+# ---- what a run keeps ----
+
+
+def prepare(home: Path | str) -> list[Reason]:
+    """Sets aside databases that are damaged, so that the next run is stored. Returns troubles."""
     troubles = []
     for path in (paths.results_db(home), paths.store_db(home)):
         if fault := damage(path):
+            damaged = {"path": str(path), "fault": fault}
             try:
-                told = f"is now {set_aside(path).name}"
+                now = set_aside(path).name
+                troubles.append(Reason.of(Code.WAS_DAMAGED, **damaged, now=now))
             except StoreError as error:
-                told = str(error)
-            troubles.append(f"{path} was damaged ({fault}) and {told}")
+                troubles.append(Reason.of(Code.WAS_DAMAGED, **damaged, error=str(error)))
     return troubles
 
 
-def keep(report, folder, home):
-    """Writes the run's samples to its folder and stores them. Returns troubles."""
-    if report is None:
-        return []
+def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str) -> list[Reason]:
+    """Writes a run's samples to its results folder and stores them; fills a store that is new with
+    all earlier sessions. Returns troubles."""
     try:
-        session, cases = from_run.of_report(report)
-    except BAD_REPORT as error:
-        return [f"not stored: not a report of ReFrame: {error!r}"]
+        session, cases = of_verdict(verdict)
+    except StoreError as error:
+        return [Reason.of(Code.NOT_STORED, error=str(error))]
     troubles = []
     try:
-        sample_file.write_samples(Path(folder) / SPOOLED, session, cases)
+        write_samples(Path(folder) / SPOOLED, session, cases)
     except StoreError as error:
-        troubles.append(str(error))
+        troubles.append(Reason.of(Code.NOT_KEPT, error=str(error)))
     try:
-        with Store(paths.store_db(home)) as store:
-            store.add([(session, cases)])
+        new = not store.count()
+        store.add([(session, cases)])
+        if new:
             synchronise(store, home)
     except StoreError as error:
-        troubles.append(f"not stored: {error}; `bisection import` stores it later")
+        troubles.append(Reason.of(Code.NOT_STORED, error=str(error)))
     return troubles
+
+
+def tests_gone(store: Store, verdict: RunVerdict) -> list[Reason]:
+    """A trouble if tests of the last session of this kind are in this run no more."""
+    try:
+        now = select(verdict.session, store)
+        last = select("earlier:1", store, now)
+    except SelectionError:
+        return []
+    tests = store.tests()
+    before, after = ({tests[o.test].key for o in store.outcomes(side)} for side in (last, now))
+    gone = sorted(" ".join(filter(None, key[3:])) for key in before - after)
+    return [Reason.of(Code.TESTS_GONE, tests=gone)] if gone else []

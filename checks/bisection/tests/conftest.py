@@ -10,7 +10,8 @@ from made_up import store
 from running import HERE, RNG, TWO_CORES, run_in
 
 from bisection.analysis.compare import compare
-from bisection.report import text
+from bisection.report.data import comparison_as_json
+from bisection.report.text import comparison_text
 from bisection.store.selection import select
 
 
@@ -52,8 +53,8 @@ def compared(tmp_path):
                 options[name] = select(",".join(line["session"] for line, _ in options[name]), made)
         result = compare(made, *sides, **options)
         made.close()
-        assert "\n".join(text.text(result))
-        json.dumps(result.as_dict(), allow_nan=False)
+        assert "\n".join(comparison_text(result))
+        json.dumps(comparison_as_json(result), allow_nan=False)
         return result
 
     return run

@@ -5,6 +5,7 @@ import shutil
 from running import CHECKS, SITES
 
 from bisection.core import paths
+from bisection.report.words import defect_line
 
 REAL = CHECKS.parent
 
@@ -43,4 +44,5 @@ def make_house(folder, patch):
 
 
 def told(defects):
-    return "\n".join(map(str, defects))
+    """Defects as lines, in words."""
+    return "\n".join(map(defect_line, defects))

@@ -11,23 +11,18 @@ from bisection.analysis.model import (
     Change,
     ChangePoint,
     Comparison,
+    OddNode,
     Pairs,
     Row,
     Series,
     Side,
     Suspect,
 )
-from bisection.core.verdicts import (
-    IMPROVED,
-    INCONCLUSIVE,
-    MISSING,
-    NEW,
-    NOT_MEASURED,
-    REGRESSED,
-    UNCHANGED,
-)
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Exit, Verdict
 from bisection.report import page as pages
 from bisection.report.model import Report
+from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 
 NIGHT = 86400.0
 
@@ -38,7 +33,9 @@ MADE = 1795248000.0  # 2026-11-21 08:00 UTC
 HOSTILE = "</script><script>alert(1)</script><b>&\"'`|$x_1$ \x1b[31m\x00{{ 7*7 }} --> ]]>"
 
 
-def row(check="transpose", case="cnt40", method="shm", verdict=UNCHANGED, ratio=1.0, **more):
+def row(
+    check="transpose", case="cnt40", method="shm", verdict=Verdict.UNCHANGED, ratio=1.0, **more
+):
     """A row in seconds with an interval of 4%, unless `more` says otherwise."""
     low, high = (None, None) if ratio is None else (ratio * 0.96, ratio * 1.04)
     geometry, software = more.pop("geometry", "2x1"), more.pop("software", ("MPI 4.1", "MPI 5.0"))
@@ -54,6 +51,7 @@ def row(check="transpose", case="cnt40", method="shm", verdict=UNCHANGED, ratio=
 
 
 def comparison(rows, **more):
+    """A night against seven."""
     before = [
         {
             "uuid": f"{n}c0bcb89",
@@ -84,18 +82,32 @@ def change_point(ratio=1.3, **more):
 
 
 def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=0.01, **more):
-    """A case of verdict.json that passed; `metrics` are further ones, as name=(value, unit)."""
+    """A test of a run that passed; `metrics` are further ones, as name=(value, unit)."""
     metrics = {"time": (seconds, "s"), **more.pop("metrics", {})}
-    fields = {"check": check, "case": name, "method": method, "geometry": geometry}
-    fields |= {"test": f"{check} %method={method}", "hash": "1eea43dd", "layout": "mpi"}
-    fields |= {"partition": "generic:default", "environ": "system", "fixture": False}
-    fields |= {"verdict": "pass", "cause": "", "files": "results/now/kernels/x.*", **more}
-    listed = [{"name": n, "value": v, "unit": u} for n, (v, u) in metrics.items()]
-    return {**fields, "metrics": listed}
+    system, _, partition = more.pop("partition", "generic:default").partition(":")
+    environ, layout = more.pop("environ", "system"), more.pop("layout", "mpi")
+    fields = {"name": f"{check} %method={method}", "hash": "1eea43dd", "verdict": Verdict.PASS}
+    fields |= {"files": "results/now/kernels/x.*", **more}
+    fields["metrics"] = [JudgedMetric(n, v, u, None, None, "pass") for n, (v, u) in metrics.items()]
+    places = (system, partition, environ, check, name, layout, method)
+    return TestResult(*places, geometry=geometry, **fields)
 
 
-def failure(verdict="FAIL", cause="rank 3 on cn017: wrong answer of shm", **more):
-    return case(verdict=verdict, cause=cause, again="bisection run -n /1eea43dd", **more)
+def said(text):
+    """Text as reason."""
+    return Reason.of(Code.TEXT, text=text)
+
+
+ABORT = Reason.of(Code.MPI_ABORT, rank=3, host="cn017", exit_code=1)
+
+
+def failure(verdict=Verdict.FAIL, reason=ABORT, **more):
+    return case(verdict=verdict, reason=reason, **more)
+
+
+def ran(*cases, **more):
+    """The verdict on a run of these tests."""
+    return RunVerdict(cases=list(cases), session="feedbeef", **more)
 
 
 def wobble(index):
@@ -134,46 +146,62 @@ def hpcx():
             low=None,
             high=None,
             p=None,
-            verdict=IMPROVED,
+            verdict=Verdict.IMPROVED,
             geometry=f"{processors // 32}x32x1",
             software=("Phase1", f"Phase2 {state}"),
             against=against,
             system="hpcx",
             partition=f"p{processors}",
-            explained="a rising ratio fits a faster network" if against == "above" else "",
+            explained=Reason.of(Code.FRACTION_UNKNOWN) if against == "above" else None,
         )
         for _, code, data, processors, speedup, state, against in HPCX
     ]
-    compared = comparison(rows, expected=CLOCK, sentence="9 improved: 3 above the clock, 2 below")
+    compared = comparison(rows, expected=CLOCK)
     return Report("HPCx: Phase2 against Phase1", MADE, compared)
 
 
 def cluster():
     """A night on a cluster on which everything happened that can happen."""
     rows = [
-        row(method="shm", verdict=REGRESSED, ratio=1.42, geometry="4x16x1"),
-        row(method="alltoallv", verdict=REGRESSED, ratio=1.12, geometry="4x16x1"),
-        row(case="silicon", method="p2p", verdict=MISSING, ratio=None, why="not in this session"),
-        row(case="silicon", method="padded", verdict=NOT_MEASURED, ratio=None, why="MPI_ABORT"),
-        row(check="npar", case="bench1", method="npar-8", verdict=IMPROVED, ratio=0.8),
-        row(check="md", case="sic", method="packed", verdict=INCONCLUSIVE, why="3 jobs only"),
-        row(check="md", case="fe", method="recompute", verdict=NEW, ratio=None),
+        row(method="shm", verdict=Verdict.REGRESSED, ratio=1.42, geometry="4x16x1"),
+        row(method="alltoallv", verdict=Verdict.REGRESSED, ratio=1.12, geometry="4x16x1"),
+        row(
+            case="silicon",
+            method="p2p",
+            verdict=Verdict.MISSING,
+            ratio=None,
+            reason=Reason.of(Code.ABSENT, sessions=1),
+        ),
+        row(
+            case="silicon",
+            method="padded",
+            verdict=Verdict.NOT_MEASURED,
+            ratio=None,
+            reason=ABORT,
+        ),
+        row(check="npar", case="bench1", method="npar-8", verdict=Verdict.IMPROVED, ratio=0.8),
+        row(
+            check="md",
+            case="sic",
+            method="packed",
+            verdict=Verdict.INCONCLUSIVE,
+            reason=said("3 jobs only"),
+        ),
+        row(check="md", case="fe", method="recompute", verdict=Verdict.NEW, ratio=None),
         row(check="md", case="fe", method="packed", ratio=1.01, control=True),
     ]
     changes = [
         Change("MPI", "Open MPI 4.1.4", "Open MPI 5.0.5"),
         Change("kernel", "6.1.0", "6.1.9"),
     ]
-    suspects = [Suspect("cn017", 1.44, 12, "cluster:cpu", "every job on it was slow")]
+    suspects = [Suspect("cn017", 1.44, 12, "cluster:cpu")]
     compared = comparison(
         rows,
-        sentence="2 of 8 metrics regressed, 1 is missing, 1 was not measured",
-        advice=["Look at cn017 first.", "Measure sic in two more sessions: 3 jobs say little."],
+        advice=[said("Look at cn017 first."), said("Measure sic in two more sessions.")],
         changes=changes,
         suspects=suspects,
-        exit_code=1,
+        exit_code=Exit.FAILED,
         rerun="bisection compare before after",
-        settings={"confidence": 0.95, "margin": 0.05, "bootstrap_samples": 2000},
     )
     old = [0.01 * wobble(n) for n in range(60)]
     histories = [
@@ -185,13 +213,17 @@ def cluster():
     ]
     history = [
         change_point(1.42, changes=changes),
-        change_point(0.8, check="npar", verdict=IMPROVED),
+        change_point(0.8, check="npar", verdict=Verdict.IMPROVED),
     ]
-    failures = [
+    unmeasured = Verdict.NOT_MEASURED
+    follows = Reason.of(Code.FOLLOWS, test="TransposeLaunch")
+    run = ran(
+        *published(),
         failure(hosts=["cn016", "cn017"]),
-        failure("not measured", "the launch was killed", hosts=["cn020"], method="padded"),
-        failure("not measured", "TransposeLaunch did not pass", method="p2p"),
-    ]
+        failure(unmeasured, said("the launch was killed"), hosts=["cn020"], method="padded"),
+        failure(unmeasured, follows, method="p2p"),
+        seconds=723.0,
+    )
     return Report(
         "Bisection on cluster:cpu",
         MADE,
@@ -199,9 +231,8 @@ def cluster():
         history,
         histories,
         [pairs(8, slow=5)],
-        failures,
-        "FAIL: 40 of 43 checks passed, 1 failed, 2 not measured, in 12 min 3 s",
-        published(),
+        run,
+        of_run=True,
     )
 
 
@@ -214,7 +245,7 @@ def pairs(size, slow=None):
         ]
         for i in range(size)
     ]
-    found = [] if slow is None else [f"{nodes[slow]}: all its pairs have 0.61 of the bandwidth"]
+    found = [] if slow is None else [OddNode(nodes[slow], 0.61)]
     return Pairs(nodes, values, "B/s", "Bandwidth between pairs of nodes", found)
 
 
@@ -273,7 +304,7 @@ def published():
             for k, size in enumerate(("8B", "32B", "128B", "512B", "2KiB", "8KiB", "32KiB"))
         }
         sweep_case = case("network", "sweep", method, metrics=sweep)
-        sweep_case["metrics"] = sweep_case["metrics"][1:]
+        del sweep_case.metrics[0]
         found.append(sweep_case)
     return found
 
@@ -282,19 +313,29 @@ def large(metrics=2000, nights=500):
     """Two thousand metrics of five hundred nights, of which some changed."""
     rows, histories = [], []
     for n in range(metrics):
-        verdict = (REGRESSED, IMPROVED, INCONCLUSIVE, MISSING)[n % 4] if n < 80 else UNCHANGED
+        verdict = (
+            (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.INCONCLUSIVE, Verdict.MISSING)[n % 4]
+            if n < 80
+            else Verdict.UNCHANGED
+        )
         names = {"check": f"check{n % 7}", "case": f"case{n // 10}", "method": f"method{n % 10}"}
-        ratio = None if verdict == MISSING else 1.3 if verdict == REGRESSED else 0.99
-        rows.append(row(verdict=verdict, ratio=ratio, why="a clause of usual length", **names))
+        ratio = (
+            None if verdict == Verdict.MISSING else 1.3 if verdict == Verdict.REGRESSED else 0.99
+        )
+        reason = said("a clause of usual length")
+        rows.append(row(verdict=verdict, ratio=ratio, reason=reason, **names))
         noise = [0.01 + 1e-5 * ((n * 7 + k * 31) % 101) for k in range(nights)]
         histories.append(series(noise, [nights // 2] if n < 20 else [], **names))
-    failures = [failure(cause="x" * 5000, method=f"m{n}", hosts=["cn1"] * 50) for n in range(300)]
+    failures = [
+        failure(reason=said("x" * 5000), method=f"m{n}", hosts=["cn1"] * 50) for n in range(300)
+    ]
     cases = [
         case(f"check{c}", f"case{k}", f"method{m}", f"{2**g}x16x1", 0.1 / 2**g, partition=f"a:n{g}")
         for c, k, m, g in itertools.product(range(7), range(20), range(10), range(5))
     ]
-    compared = comparison(rows, sentence="20 of 2000 metrics regressed", exit_code=1)
-    return Report("Large", MADE, compared, [], histories, [pairs(200, 7)], failures, "", cases)
+    compared = comparison(rows, exit_code=Exit.FAILED)
+    run = ran(*failures, *cases)
+    return Report("Large", MADE, compared, [], histories, [pairs(200, 7)], run)
 
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -375,7 +416,7 @@ def only(**fields):
 def rows_of(**counts):
     """Rows of these verdicts; underscores are blanks."""
     return [
-        row(case=f"{verdict}{n}", verdict=verdict.replace("_", " "))
+        row(case=f"{verdict}{n}", verdict=Verdict(verdict.replace("_", " ")))
         for verdict, count in counts.items()
         for n in range(count)
     ]

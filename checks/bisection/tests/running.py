@@ -46,6 +46,11 @@ class Run:
     folder: Path
 
     @property
+    def said(self):
+        """The text on one line: lines of a mail are broken where they are too long."""
+        return " ".join(self.text.replace(" \\\n", " ").split())
+
+    @property
     def verdict(self):
         return json.loads((self.folder / "verdict.json").read_text())
 

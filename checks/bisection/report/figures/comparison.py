@@ -2,24 +2,28 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
+from bisection.analysis.model import Row
 from bisection.core.format import NONE, amount, before_after, finite, interval, plural, short, times
 from bisection.core.identity import parsed
-from bisection.core.verdicts import ABOVE, AT, BELOW, IMPROVED, REGRESSED, UNCHANGED, VERDICTS
-from bisection.report.figures.common import Group, Panel, said, table_of
+from bisection.core.verdicts import COMPARED, Against, Verdict
+from bisection.report import words
+from bisection.report.figures.common import Group, Panel, ends_of, table_of
 from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg
-from bisection.report.svg.style import BLUE, GREY, RED, YELLOW, legend_of
+from bisection.report.svg.style import BLUE, GREY, RED, YELLOW, Styles, legend_of
 from bisection.report.tables import Table
 
+Points = dict[int, Row]  # ranks -> a row
 BARS = 30  # that a figure shows at most; the rest is counted
 
 
-def speedups(rows, expected):
+def speedups(rows: Sequence[Row], expected: float | None) -> list[Group]:
     """Performance after over before, a bar a test, like figure 17 of the HPCx report (2004)."""
     expected = expected if finite(expected) and expected > 0 else None
     found = primary(rows)
-    rank = {verdict: index for index, verdict in enumerate(VERDICTS)}
+    rank = {verdict: index for index, verdict in enumerate(COMPARED)}
     found.sort(key=lambda row: (rank.get(row.verdict, 0), row.speedup[0]))
     shown = sorted(found[:BARS], key=lambda row: row.speedup[0])
     if not shown:
@@ -34,7 +38,7 @@ def speedups(rows, expected):
     return [Group("", [panel], table, note=_mixed(shown))]
 
 
-def primary(rows):
+def primary(rows: Sequence[Row]) -> list[Row]:
     """The rows whose ratio is a speed-up: of each test its time, or else its rates, or else the
     message size of a sweep whose time changed most."""
     tests = {}
@@ -52,7 +56,7 @@ def primary(rows):
 TIME, RATE, SWEEP = 1, 2, 3
 
 
-def nearness(row):
+def nearness(row: Row) -> int:
     """How near a metric is to what one asks of a test; 0 if it is no speed."""
     if row.metric == "time":
         return TIME
@@ -63,17 +67,17 @@ def nearness(row):
 
 # Colour and hatch, told apart by hatch where they may look alike.
 LOOKS = {
-    ABOVE: (BLUE, ""),
-    IMPROVED: (BLUE, ""),
-    AT: (GREY, ""),
-    UNCHANGED: (GREY, ""),
-    BELOW: (RED, "////"),
-    REGRESSED: (RED, "////"),
+    Against.ABOVE: (BLUE, ""),
+    Verdict.IMPROVED: (BLUE, ""),
+    Against.AT: (GREY, ""),
+    Verdict.UNCHANGED: (GREY, ""),
+    Against.BELOW: (RED, "////"),
+    Verdict.REGRESSED: (RED, "////"),
 }
 UNSURE = (YELLOW, "xxxx")
 
 
-def _bar(row, expected):
+def _bar(row: Row, expected: float | None) -> Bar:
     ratio, low, high = row.speedup
     word = row.against if expected and row.against else row.verdict
     colour, hatch = LOOKS.get(word, UNSURE)
@@ -93,14 +97,14 @@ def _bar(row, expected):
     )
 
 
-def _where(row):
+def _where(row: Row) -> list[str]:
     """Geometry and software of a row, each side's if they differ."""
     geometry = before_after(_brief(row.before.geometry), _brief(row.after.geometry))
     software = before_after(row.before.software, row.after.software)
     return [geometry] + ([software] if software else [])
 
 
-def _brief(geometry):
+def _brief(geometry: str) -> str:
     """Ranks x threads, and nodes."""
     found = parsed(geometry)
     if found is None:
@@ -109,7 +113,7 @@ def _brief(geometry):
     return f"{size}, {plural(found.nodes, 'node')}"
 
 
-def _speedup_table(rows, expected):
+def _speedup_table(rows: Sequence[Row], expected: float | None) -> Table:
     head = ["test", "where", "geometry", "software", "speed-up", "interval", "verdict"]
     kinds = ["text", "small", "text", "small", "num", "num", "verdict"]
     if expected:
@@ -118,7 +122,7 @@ def _speedup_table(rows, expected):
     cells = []
     for row in rows:
         ratio, low, high = row.speedup
-        where = f"{row.system}:{row.partition} {row.environ}"
+        where = row.place
         software = before_after(row.before.software, row.after.software)
         geometry = before_after(row.before.geometry, row.after.geometry)
         metric = "" if row.metric == "time" else f" {row.metric}"
@@ -126,11 +130,11 @@ def _speedup_table(rows, expected):
         cells[-1] += [short(software, 200), times(ratio), interval(low, high), row.verdict]
         if expected:
             share = amount(row.communication, "share")
-            cells[-1] += [row.against or NONE, share, short(row.explained, 200) or NONE]
+            cells[-1] += [row.against or NONE, share, short(words.explained(row), 200) or NONE]
     return Table(head, kinds, cells)
 
 
-def _mixed(rows):
+def _mixed(rows: Sequence[Row]) -> str:
     """A warning where bars do not compare the same geometry or the same software."""
     ranks = sorted({found.ranks for row in rows if (found := parsed(row.after.geometry))})
     states = {(row.before.software, row.after.software) for row in rows}
@@ -147,7 +151,7 @@ def _mixed(rows):
     return " ".join(texts)
 
 
-def scaling(rows, expected, styles):
+def scaling(rows: Sequence[Row], expected: float | None, styles: Styles) -> list[Group]:
     """Speed-up after over before against ranks, where a test was measured at several geometries."""
     sized = [
         (row, found.ranks)
@@ -170,20 +174,25 @@ def scaling(rows, expected, styles):
     return found
 
 
-def _line(row):
+def _line(row: Row) -> tuple[str, ...]:
     return row.system, row.environ, row.check, row.case, row.layout, row.metric
 
 
-def _long(lines):
+def _long(lines: dict[str, Points]) -> dict[str, Points]:
     """The lines of more than one point."""
     return {method: points for method, points in lines.items() if len(points) > 1}
 
 
-def _scaling_group(check, found, expected, styles):
+def _scaling_group(
+    check: str,
+    found: dict[tuple[str, ...], dict[str, Points]],
+    expected: float | None,
+    styles: Styles,
+) -> Group:
     panels, cells, methods = [], [], {}
     for (_, _, _, case, layout, metric, partition), lines in found.items():
-        words = (case, layout, "" if metric == "time" else metric, partition)
-        title = " ".join(word for word in words if word)
+        names = (case, layout, "" if metric == "time" else metric, partition)
+        title = " ".join(filter(None, names))
         curves = []
         for method, points in lines.items():
             methods[method] = styles.method(check, method)
@@ -194,14 +203,14 @@ def _scaling_group(check, found, expected, styles):
         marks = [(1.0, "as before")]
         marks += [(expected, "expected")] if finite(expected) and expected > 0 else []
         drawn = partial(curves_svg, curves, "ranks", "speed-up", marks, log="xy")
-        describe = f"Speed-up after over before against ranks, {check} {title}; {said(curves)}"
+        describe = f"Speed-up after over before against ranks, {check} {title}; {ends_of(curves)}"
         panels.append(Panel(title or check, describe, drawn))
     head = ["case", "method", "ranks", "geometry", "speed-up", "interval", "against expected"]
     kinds = ["text", "text", "num", "text", "num", "num", "against"]
     return Group(check, panels, table_of(head, kinds, cells), legend_of(methods))
 
 
-def _scaling_cells(title, row):
+def _scaling_cells(title: str, row: Row) -> list[str]:
     ratio, low, high = row.speedup
     cells = [title, row.method or NONE, str(parsed(row.after.geometry).ranks), row.after.geometry]
     return [*cells, times(ratio), interval(low, high), row.against or NONE]

@@ -1,29 +1,32 @@
 """Figures of one session: layouts, shares of communication, pairs of nodes."""
 
-import re
 import statistics
+from collections.abc import Iterator, Sequence
 from functools import partial
 
+from bisection.analysis.model import OddNode, Pairs
 from bisection.core.format import NONE, amount, better_high, duration, finite, plural, short, times
+from bisection.report import words
 from bisection.report.figures.common import (
     STACKS,
     Group,
+    MeasuredCase,
     Panel,
     baseline,
     comparable,
+    ends_of,
     in_order,
     layout_rank,
     place_of,
-    said,
     split,
     table_of,
 )
 from bisection.report.svg.plots import Curve, curves_svg, dots_svg, heat_svg, stacks_svg
-from bisection.report.svg.style import legend_of, swatch
+from bisection.report.svg.style import Style, Styles, legend_of, swatch
 from bisection.report.tables import Table
 
 
-def hybrids(cases, styles):
+def hybrids(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
     """Layouts against each other, each with its fastest method: speed-up against cores where a case
     was measured on several numbers of cores, else times beside that of one rank a core."""
     groups = []
@@ -44,7 +47,7 @@ def hybrids(cases, styles):
     return groups
 
 
-def _hybrid_group(found, styles):
+def _hybrid_group(found: list[MeasuredCase], styles: Styles) -> Group:
     layouts = sorted({case.layout for case in found}, key=layout_rank)
     looks = {layout: styles.layout(layout) for layout in layouts}
     panels = []
@@ -61,7 +64,7 @@ def _hybrid_group(found, styles):
     return Group(place_of(found), panels, table, legend_of(looks, "layout "))
 
 
-def _hybrid_cells(found, layouts):
+def _hybrid_cells(found: list[MeasuredCase], layouts: list[str]) -> Iterator[list[str]]:
     for (check, case), part in split(found, "check", "case").items():
         for cores in sorted({c.shape.cores for c in part}):
             at = {c.layout: c for c in part if c.shape.cores == cores}
@@ -70,11 +73,11 @@ def _hybrid_cells(found, layouts):
             yield [check, case, str(cores), *times_, best.layout]
 
 
-def _hybrid_cell(case):
+def _hybrid_cell(case: MeasuredCase | None) -> str:
     return f"{duration(case.time)} ({case.geometry} {case.method})" if case else NONE
 
 
-def _hybrid_curves(check, part, looks):
+def _hybrid_curves(check: str, part: list[MeasuredCase], looks: dict[str, Style]) -> Panel:
     fewest = min(part, key=lambda c: (c.shape.cores, layout_rank(c.layout)))
     curves = []
     for (layout,), points in split(part, "layout").items():
@@ -84,10 +87,10 @@ def _hybrid_curves(check, part, looks):
     drawn = partial(curves_svg, curves, "cores", "speed-up", [], log="xy", ideal=ideal)
     title = f"{check} {part[0].case}".strip()
     describe = f"Speed-up of each layout over {fewest.layout} on {ideal} cores, {title}"
-    return Panel(title, f"{describe}; {said(curves)}", drawn)
+    return Panel(title, f"{describe}; {ends_of(curves)}", drawn)
 
 
-def _hybrid_dots(check, found, looks):
+def _hybrid_dots(check: str, found: list[MeasuredCase], looks: dict[str, Style]) -> Panel:
     """Times over that of the first layout a case has."""
     by_case = split(found, "case")
     names = [case for (case,) in by_case][:STACKS]
@@ -108,7 +111,7 @@ PHASES = ("exchange", "redistribute", "reduce", "paw-sum", "paw-wait")
 WORDS = {"p2p": "point-to-point", "onesided": "one-sided", "paw-sum": "sum of PAW's parts"}
 
 
-def shares(cases):
+def shares(cases: Sequence[MeasuredCase]) -> list[Group]:
     """What part of the time goes into communication, by kind."""
     groups = []
     for place in comparable(cases):
@@ -124,7 +127,7 @@ def shares(cases):
     return groups
 
 
-def _parts(found):
+def _parts(found: list[MeasuredCase]) -> list[str]:
     """The names of the shares to stack, in order."""
     known = {name[: -len("_share")] for c in found for name in c.metrics if name.endswith("_share")}
     for names in (PROFILE, PHASES, ("communication",)):
@@ -133,7 +136,7 @@ def _parts(found):
     return []
 
 
-def _share_group(check, stacks, parts):
+def _share_group(check: str, stacks: list[MeasuredCase], parts: list[str]) -> Group:
     shown = stacks[:STACKS]
     labels = [f"{case.case} {case.layout} {case.geometry}" for case in shown]
     values = [[case.metrics.get(f"{part}_share", 0.0) for part in parts] for case in shown]
@@ -159,20 +162,19 @@ def _share_group(check, stacks, parts):
 MATRIX = 16  # nodes of which a table shows every pair
 
 
-def heat_maps(pairs):
+def heat_maps(pairs: Sequence[Pairs]) -> list[Group]:
     """A map of each matrix of pairs."""
     groups = []
     for found in pairs:
         values = _square(found)
         if not any(finite(value) for row in values for value in row):
             continue
-        named = [
-            n
-            for n in found.nodes
-            if any(re.search(rf"\b{re.escape(n)}\b", s) for s in found.suspects)
-        ]
+        suspect = set()
+        for odd in found.suspects:
+            suspect |= {odd.node} if isinstance(odd, OddNode) else set(odd.nodes)
+        named = [node for node in found.nodes if node in suspect]
         drawn = partial(heat_svg, found, values, named)
-        worst = "; ".join(found.suspects) or "no pair is suspected"
+        worst = "; ".join(map(words.named, found.suspects)) or "no pair is suspected"
         describe = f"{found.unit} between {plural(len(found.nodes), 'node')}, {short(worst)}"
         panel = Panel(short(found.title, 120), describe, drawn)
         note = "Rows send, columns receive; a cross is a pair that was not measured"
@@ -181,7 +183,7 @@ def heat_maps(pairs):
     return groups
 
 
-def _square(found):
+def _square(found: Pairs) -> list[list[float | None]]:
     """The values as a full matrix, None where something lacks."""
     size = len(found.nodes)
     rows = [list(row[:size]) + [None] * (size - len(row)) for row in found.values[:size]]
@@ -189,7 +191,7 @@ def _square(found):
     return [[v if finite(v) else None for v in row] for row in rows]
 
 
-def _pair_table(found, values):
+def _pair_table(found: Pairs, values: list[list[float | None]]) -> Table:
     size = len(found.nodes)
     if size <= MATRIX:
         cells = [

@@ -1,11 +1,13 @@
 """Figures of one session: methods, NPAR, message sizes."""
 
 import re
+from collections.abc import Sequence
 from functools import partial
 
 from bisection.core.format import BYTES, NONE, duration, scaled, size_of
 from bisection.report.figures.common import (
     Group,
+    MeasuredCase,
     Panel,
     baseline,
     comparable,
@@ -15,10 +17,11 @@ from bisection.report.figures.common import (
     table_of,
 )
 from bisection.report.svg.plots import Curve, curves_svg, dots_svg
-from bisection.report.svg.style import Style, legend_of
+from bisection.report.svg.style import Style, Styles, legend_of
+from bisection.report.tables import Table
 
 
-def crossovers(cases, styles):
+def crossovers(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
     """Methods against each other: speed-up against cores where a case was measured on several
     numbers of cores, as figures 3 to 8 of the GWW report (2010) have it; times elsewhere."""
     groups = []
@@ -30,7 +33,7 @@ def crossovers(cases, styles):
     return groups
 
 
-def _crossover_group(check, found, styles):
+def _crossover_group(check: str, found: list[MeasuredCase], styles: Styles) -> Group:
     base = baseline(found)
     methods = {case.method: styles.method(check, case.method) for case in found}
     panels, layouts = [], {}
@@ -46,7 +49,9 @@ def _crossover_group(check, found, styles):
     return Group(f"{check} on {place_of(found)}", panels, _pivot(found), legend)
 
 
-def _speedup_panel(title, check, part, base, methods):
+def _speedup_panel(
+    title: str, check: str, part: list[MeasuredCase], base: str, methods: dict[str, Style]
+) -> Panel:
     fewest = min(case.shape.cores for case in part)
     first = [case for case in part if case.shape.cores == fewest]
     unit = next((case.time for case in first if case.method == base), first[0].time)
@@ -66,7 +71,7 @@ def _speedup_panel(title, check, part, base, methods):
     return Panel(title, describe, drawn)
 
 
-def _dots_panel(title, check, part, styles):
+def _dots_panel(title: str, check: str, part: list[MeasuredCase], styles: Styles) -> Panel:
     names = list(dict.fromkeys(case.method for case in part))
     scale, unit = scaled(max(case.time for case in part), "s")
     dots = [(names.index(c.method), c.time * scale, styles.layout(c.layout)) for c in part]
@@ -76,7 +81,7 @@ def _dots_panel(title, check, part, styles):
     return Panel(title, describe, partial(dots_svg, names, dots, unit))
 
 
-def _pivot(found):
+def _pivot(found: list[MeasuredCase]) -> Table:
     """Times: a row a case and geometry, a column a method."""
     methods = list(dict.fromkeys(case.method for case in found))
     cells = []
@@ -91,7 +96,7 @@ def _pivot(found):
 _ROW = ("case", "layout", "geometry")
 
 
-def npar_curves(cases, styles):
+def npar_curves(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
     """Time against the number of band groups."""
     groups = []
     for place in comparable(cases):
@@ -105,7 +110,7 @@ def npar_curves(cases, styles):
 _NPAR = re.compile("npar-([1-9][0-9]{0,5})")
 
 
-def _npar_group(check, points, styles):
+def _npar_group(check: str, points: list[tuple[MeasuredCase, int]], styles: Styles) -> Group:
     tuned, looks, cells = {}, {}, []
     for case, npar in points:
         tuned.setdefault(case.case, {}).setdefault((case.layout, case.geometry), {})[npar] = (
@@ -133,7 +138,7 @@ def _npar_group(check, points, styles):
     return Group(f"{check} on {place}", panels, table_of(head, kinds, cells), legend_of(looks))
 
 
-def sweeps(cases, styles):
+def sweeps(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
     """Time against message size, where a check sweeps it."""
     places = {}
     for case in cases:
@@ -143,14 +148,14 @@ def sweeps(cases, styles):
     return [_sweep_group(found, styles) for found in places.values()]
 
 
-def _sizes(case):
+def _sizes(case: MeasuredCase) -> dict[int, float]:
     """Bytes -> time of a case."""
     found = ((_SIZE.fullmatch(name), value) for name, value in case.metrics.items())
     times_ = {int(m[1]) * BYTES[m[2]]: value for m, value in found if m and value > 0}
     return dict(sorted(times_.items()))
 
 
-def _sweep_group(found, styles):
+def _sweep_group(found: list[tuple[MeasuredCase, dict[int, float]]], styles: Styles) -> Group:
     panels, looks = {}, {}
     for case, points in found:
         title = " ".join(w for w in (case.check, case.case, case.layout, case.geometry) if w)

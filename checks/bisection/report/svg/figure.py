@@ -6,18 +6,32 @@ import io
 import math
 import re
 import warnings
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from bisection.core.format import plain, short
 from bisection.report.svg.style import FONT, SETTINGS, VARIABLES
 
+SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+ET.register_namespace("", SVG)
+ET.register_namespace("xlink", XLINK)
+PREFIX = "\ue000"  # stands before every identifier until the drawing is put into a page
+# What every text has by the page's style sheet.
+TEXT_STYLE = {"font-size": f"{FONT}px", "font-family": "'DejaVu Sans'", "fill": "var(--ink)"}
 
-def drawn(function):
+
+def drawn(function: Callable[..., Figure]) -> Callable[..., str]:
     """Makes a function that returns a figure of matplotlib return it as SVG."""
 
     @functools.wraps(function)
-    def draw(*arguments, **options):
-        import matplotlib
-
+    def draw(*arguments: Any, **options: Any) -> str:
         with matplotlib.rc_context({**matplotlib.rcParamsDefault, **SETTINGS}):
             figure = function(*arguments, **options)
             text = io.StringIO()
@@ -30,57 +44,69 @@ def drawn(function):
     return draw
 
 
-def canvas(width, height):
+def canvas(width: float, height: float) -> Figure:
     """A figure of so many units of its view box."""
-    from matplotlib.figure import Figure
-
     return Figure(figsize=(width / 72, height / 72), dpi=72)
 
 
-def _clean(svg):
-    """The element itself, of the size of its place, in the page's font and colours."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, count=1, flags=re.S)
-    svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.S)
-    used = set(re.findall(r"#([\w.-]+)", svg))
-    svg = re.sub(r"<[^>]*>", lambda tag: _clean_tag(tag[0], used), svg)
-    return re.sub(r">\s*\n\s*<", "><", svg)
+def _clean(text: str) -> str:
+    """matplotlib's file as an element of the size of its place, in the page's font and colours,
+    without what nobody refers to."""
+    root = ET.fromstring(text)
+    used = set(re.findall(r"#([\w.-]+)", text))
+    for parent in root.iter():
+        for child in list(parent):
+            if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
+                parent.remove(child)
+    for element in root.iter():
+        element.text = element.text if (element.text or "").strip() else None
+        element.tail = None
+        _clean_attributes(element, used)
+    for child in list(root):
+        if child.tag == f"{{{SVG}}}defs" and len(child) == 0:
+            root.remove(child)
+    _, _, width, height = root.attrib["viewBox"].split()
+    root.attrib.clear()
+    root.set("style", f"max-width:{1.15 * float(width):.0f}px")
+    root.set("viewBox", f"0 0 {width} {height}")
+    return ET.tostring(root, encoding="unicode")
 
 
-def _clean_tag(tag, used):
-    if tag.startswith("<svg"):
-        _, _, width, height = re.search(r'viewBox="([^"]*)"', tag)[1].split()
-        wide = f'style="max-width:{1.15 * float(width):.0f}px"'
-        link = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
-        return f'<svg {wide} {link} viewBox="0 0 {width} {height}">'
-    if "base64" in tag:
-        return tag
-    tag = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", tag)
-    tag = re.sub(r"(\.\d\d)\d+", r"\1", tag)
-    tag = re.sub(r' transform="rotate\(-0 [^"]*"', "", tag)
-    tag = tag.replace("font-family: 'DejaVu Sans'", "font-family: var(--sans)")
-    for colour, name in VARIABLES.items():
-        tag = tag.replace(colour, f"var({name})")
-    if tag.startswith("<text"):  # as the page's style sheet has it
-        tag = re.sub(
-            rf"font-size: {FONT}px; |font-family: var\(--sans\); ?|; fill: var\(--ink\)", "", tag
-        )
-    tag = re.sub(r'style="[^"]*"', lambda style: re.sub("([:;]) ", r"\1", style[0]), tag)
-    return re.sub(r"\s*\n\s*", " ", tag)
+def _clean_attributes(element: ET.Element, used: set[str]) -> None:
+    if element.get("id") not in used:
+        element.attrib.pop("id", None)
+    if element.get("transform", "").startswith("rotate(-0 "):
+        del element.attrib["transform"]
+    for name, value in element.attrib.items():
+        if value.startswith("data:"):
+            continue
+        value = re.sub(r"(\.\d\d)\d+", r"\1", " ".join(value.split()))
+        if name == "id":
+            value = f"{PREFIX}{value}"
+        elif name.endswith("href"):
+            value = value.replace("#", f"#{PREFIX}", 1)
+        value = value.replace("url(#", f"url(#{PREFIX}")
+        for colour, variable in VARIABLES.items():
+            value = value.replace(colour, f"var({variable})")
+        element.set(name, value)
+    if style := element.get("style"):
+        rules = dict(part.split(":", 1) for part in style.split(";") if ":" in part)
+        rules = {name.strip(): value.strip() for name, value in rules.items()}
+        if element.tag == f"{{{SVG}}}text":
+            rules = {n: value for n, value in rules.items() if TEXT_STYLE.get(n) != value}
+        element.set("style", ";".join(f"{name}:{value}" for name, value in rules.items()))
 
 
-def embed(svg, prefix, title, describe):
+def embed(svg: str, prefix: str, title: str, describe: str) -> str:
     """The SVG with a title, a description and identifiers that no other in the page has."""
-    svg = re.sub(r' id="([^"]*)"', rf' id="{prefix}-\1"', svg)
-    svg = re.sub(r'href="#([^"]*)"', rf'href="#{prefix}-\1"', svg)
-    svg = re.sub(r"url\(#([^)]*)\)", rf"url(#{prefix}-\1)", svg)
     named = f'<title id="{prefix}-t">{html.escape(plain(title))}</title>'
     named += f'<desc id="{prefix}-d">{html.escape(short(describe, 1200))}</desc>'
     start = f'<svg role="img" aria-labelledby="{prefix}-t {prefix}-d" '
+    svg = svg.replace(PREFIX, f"{prefix}-")
     return svg.replace("<svg ", start, 1).replace(">", ">" + named, 1)
 
 
-def new_axes(figure, left, bottom, right, top):
+def new_axes(figure: Figure, left: float, bottom: float, right: float, top: float) -> Axes:
     """Axes with margins in units of the view box, without a frame."""
     width, height = figure.get_size_inches() * 72
     box = (left / width, bottom / height, (width - left - right) / width)
@@ -93,7 +119,7 @@ def new_axes(figure, left, bottom, right, top):
     return axes
 
 
-def ratio_ticks(low, high):
+def ratio_ticks(low: float, high: float) -> list[float]:
     """At most seven round numbers between two ratios, 1 among them."""
     choices = [[round(1 + k * step, 4) for k in range(-40, 41)] for step in (0.01, 0.02, 0.05, 0.1)]
     choices.append([0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 2.5, 3])
@@ -107,14 +133,14 @@ def ratio_ticks(low, high):
     return [1.0]
 
 
-def plain_ticks(axis, ticks, form="{:g}".format):
-    from matplotlib.ticker import NullLocator
-
+def plain_ticks(
+    axis: Axis, ticks: Sequence[float], form: Callable[[float], str] = "{:g}".format
+) -> None:
     axis.set_ticks(ticks, labels=[form(tick) for tick in ticks])
     axis.set_minor_locator(NullLocator())
 
 
-def decades(low, high):
+def decades(low: float, high: float) -> list[float]:
     """Round numbers of a long logarithmic axis."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for factors in ((1, 2, 5), (1, 3), (1,)):

@@ -1,7 +1,14 @@
 """Every kind of plot: bars, curves, dots, stacks, maps."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bisection.analysis.model import Pairs
 from bisection.core.format import duration, finite, scaled, short, size_of, times
 from bisection.report.svg.figure import canvas, decades, drawn, new_axes, plain_ticks, ratio_ticks
 from bisection.report.svg.style import (
@@ -16,9 +23,13 @@ from bisection.report.svg.style import (
     Style,
 )
 
+Mark = tuple[float, str]  # a level across a plot, and its name
+
 
 @dataclass
 class Bar:
+    """A speed-up with its interval."""
+
     label: str
     place: str  # geometry and software
     value: str
@@ -36,12 +47,12 @@ class Curve:
     """(x -> (y, low, high)) and how it looks; `best` is an x to ring."""
 
     style: Style
-    points: dict
+    points: dict[float, tuple[float, float | None, float | None]]
     best: float | None = None
 
 
 @drawn
-def bars_svg(bars, expected, narrow):
+def bars_svg(bars: Sequence[Bar], expected: float | None, narrow: bool) -> Figure:
     """Bars from 1, which is as before, on a logarithmic axis."""
     width, row = (350, 50) if narrow else (880, 38)
     left, right = (4, 10) if narrow else (330, 170)
@@ -75,7 +86,7 @@ def bars_svg(bars, expected, narrow):
     return figure
 
 
-def _bar_scale(axes, bars, expected):
+def _bar_scale(axes: Axes, bars: Sequence[Bar], expected: float | None) -> None:
     ratios = [bar.ratio for bar in bars] + [1.0] + ([expected] if finite(expected) else [])
     ends = [end for bar in bars for end in (bar.low, bar.high) if end is not None]
     low = max(min(ratios + ends), min(ratios) / 1.6) / 1.04
@@ -86,7 +97,7 @@ def _bar_scale(axes, bars, expected):
     plain_ticks(axes.xaxis, ratio_ticks(low, high))
 
 
-def _bar_label(axes, index, bar, narrow):
+def _bar_label(axes: Axes, index: int, bar: Bar, narrow: bool) -> None:
     values = f"{bar.value}  {bar.words}"
     along = axes.get_yaxis_transform()
     if narrow:
@@ -120,7 +131,7 @@ def _bar_label(axes, index, bar, narrow):
     )
 
 
-def _verticals(axes, expected, count, narrow):
+def _verticals(axes: Axes, expected: float | None, count: int, narrow: bool) -> None:
     """Lines at no change and at what was expected; not through the labels of a narrow figure."""
     above, (low, high) = axes.get_xaxis_transform(), axes.get_xlim()
     spans = [(i + 0.05, i + 0.43) for i in range(count)] if narrow else [(-0.5, count - 0.5)]
@@ -141,7 +152,16 @@ def _verticals(axes, expected, count, narrow):
 
 
 @drawn
-def curves_svg(curves, across, up, marks, log="", ideal=None, unit="ratio", sizes=False):
+def curves_svg(
+    curves: Sequence[Curve],
+    across: str,
+    up: str,
+    marks: Sequence[Mark],
+    log: str = "",
+    ideal: int | None = None,
+    unit: str = "ratio",
+    sizes: bool = False,
+) -> Figure:
     """Lines with markers; `log` names the logarithmic axes, `ideal` draws y = x / ideal."""
     figure = canvas(330, 240)
     axes = new_axes(figure, 46, 38, 12, 22)
@@ -172,7 +192,7 @@ def curves_svg(curves, across, up, marks, log="", ideal=None, unit="ratio", size
     return figure
 
 
-def _draw_curve(axes, curve):
+def _draw_curve(axes: Axes, curve: Curve) -> None:
     style, xs = curve.style, list(curve.points)
     ys = [y for y, _, _ in curve.points.values()]
     look = {
@@ -192,7 +212,7 @@ def _draw_curve(axes, curve):
         axes.plot([curve.best], [curve.points[curve.best][0]], "o", **ring)
 
 
-def _horizontal(axes, level, text, xs):
+def _horizontal(axes: Axes, level: float, text: str, xs: Sequence[float]) -> None:
     dash = "-" if text == "as before" else (0, (5, 3))
     colour = INK if text == "as before" else EXPECTED
     axes.axhline(level, color=colour, linewidth=1.1, linestyle=dash)
@@ -210,7 +230,15 @@ def _horizontal(axes, level, text, xs):
     )
 
 
-def _curve_scale(axes, curves, marks, log, unit, ideal, xs):
+def _curve_scale(
+    axes: Axes,
+    curves: Sequence[Curve],
+    marks: Sequence[Mark],
+    log: str,
+    unit: str,
+    ideal: int | None,
+    xs: Sequence[float],
+) -> None:
     """Limits and ticks of both axes."""
     ys = [y for curve in curves for y, _, _ in curve.points.values()]
     ys += [level for level, _ in marks] + ([1.0] if ideal else [])
@@ -229,7 +257,12 @@ def _curve_scale(axes, curves, marks, log, unit, ideal, xs):
 
 
 @drawn
-def dots_svg(names, dots, along, mark=None):
+def dots_svg(
+    names: Sequence[str],
+    dots: Sequence[tuple[int, float, Style]],
+    along: str,
+    mark: float | None = None,
+) -> Figure:
     """A row for each name, a dot for each (row, value, style)."""
     left = 14 + 6.4 * max(len(short(name, 22)) for name in names)
     figure = canvas(330, 40 + 21 * len(names))
@@ -262,7 +295,7 @@ def dots_svg(names, dots, along, mark=None):
 
 
 @drawn
-def stacks_svg(labels, values):
+def stacks_svg(labels: Sequence[str], values: Sequence[Sequence[float]]) -> Figure:
     """Shares stacked in a row for each label."""
     left = 14 + 6.2 * max(len(short(label, 30)) for label in labels)
     figure = canvas(440, 40 + 20 * len(labels))
@@ -301,10 +334,10 @@ def stacks_svg(labels, values):
 
 
 @drawn
-def heat_svg(found, values, named):
+def heat_svg(
+    found: Pairs, values: Sequence[Sequence[float | None]], named: Sequence[str]
+) -> Figure:
     """A map in cividis; pairs without a value are crossed out."""
-    import numpy
-
     size = len(found.nodes)
     labels = [short(node, 14) + (" *" if node in named else "") for node in found.nodes]
     margin = 16 + 6.2 * max(len(label) for label in labels)
@@ -312,9 +345,9 @@ def heat_svg(found, values, named):
     axes = new_axes(figure, margin, 12, 76, margin)
     factor, unit = scaled(max(v for row in values for v in row if v is not None), found.unit)
     values = [[None if v is None else v * factor for v in row] for row in values]
-    grid = numpy.array([[numpy.nan if v is None else v for v in row] for row in values], float)
+    grid = np.array([[np.nan if v is None else v for v in row] for row in values], float)
     if size <= 40:
-        edges = numpy.arange(size + 1) - 0.5
+        edges = np.arange(size + 1) - 0.5
         image = axes.pcolormesh(edges, edges, grid, cmap="cividis", linewidth=0)
     else:
         image = axes.imshow(grid, cmap="cividis", interpolation="nearest", aspect="auto")
@@ -332,14 +365,14 @@ def heat_svg(found, values, named):
     return figure
 
 
-def _labelled(size, always):
+def _labelled(size: int, always: Sequence[int]) -> list[int]:
     """Which of many labels to write: about 24, and those of `always` with room around them."""
     step = -(-size // 24)
     free = [i for i in range(0, size, step) if all(abs(i - k) >= step for k in always)]
     return sorted({*free, *always})
 
 
-def _heat_cells(axes, values, image):
+def _heat_cells(axes: Axes, values: Sequence[Sequence[float | None]], image: Any) -> None:
     """Numbers in the cells of a small map; a cross where there is none."""
     size = len(values)
     if size > 40:
@@ -355,7 +388,7 @@ def _heat_cells(axes, values, image):
                 axes.text(j, i, text, ha="center", va="center", color=colour, size=FONT - 1)
 
 
-def _colour_bar(figure, axes, image, unit):
+def _colour_bar(figure: Figure, axes: Axes, image: Any, unit: str) -> None:
     box = axes.get_position()
     width = figure.get_size_inches()[0] * 72
     bar = figure.add_axes((box.x1 + 14 / width, box.y0, 12 / width, box.height))

@@ -3,9 +3,14 @@
 import html
 import itertools
 import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.markers import MarkerStyle
 
 from bisection.core.format import finite, plain
+from bisection.core.identity import TestId
 
 # These two become CSS variables in the page, so that a dark page has light lines.
 INK, MUTED, GRID, PAPER = "#1b1f25", "#59626f", "#dce1e8", "#fffffe"
@@ -34,7 +39,7 @@ class Style:
     dash: str
 
     @classmethod
-    def number(cls, index):
+    def number(cls, index: int) -> "Style":
         return cls(
             COLOURS[index % len(COLOURS)],
             MARKERS[index % len(MARKERS)],
@@ -45,19 +50,17 @@ class Style:
 class Styles:
     """Styles by check and method, in the order in which they come, and by layout."""
 
-    def __init__(self, cases=(), rows=()):
-        self._methods = {}
-        for case in cases:
-            self.method(case.get("check"), case.get("method"))
-        for row in rows:
-            self.method(row.check, row.method)
+    def __init__(self, cases: Iterable[TestId] = (), rows: Iterable[TestId] = ()) -> None:
+        self._methods: dict[str, dict[str, int]] = {}
+        for test in (*cases, *rows):
+            self.method(test.check, test.method)
         self._layouts = {name: index for index, name in enumerate(LAYOUTS)}
 
-    def method(self, check, method):
+    def method(self, check: str, method: str) -> Style:
         known = self._methods.setdefault(check, {})
         return Style.number(known.setdefault(method, len(known)))
 
-    def layout(self, layout):
+    def layout(self, layout: str) -> Style:
         return Style.number(self._layouts.setdefault(layout, len(self._layouts)))
 
 
@@ -81,15 +84,13 @@ SETTINGS = {
 }
 
 
-def legend_of(styles, before=""):
+def legend_of(styles: dict[str, Style], before: str = "") -> list[tuple[str, str]]:
     """(symbol, text) of each name."""
     return [(_symbol(style), f"{before}{name}") for name, style in styles.items() if name]
 
 
-def _symbol(style):
+def _symbol(style: Style) -> str:
     """A piece of line with its marker, as SVG."""
-    from matplotlib.markers import MarkerStyle
-
     marker = MarkerStyle(style.marker)
     path = marker.get_path().transformed(marker.get_transform())
     steps = []
@@ -114,16 +115,16 @@ def _symbol(style):
     )
 
 
-def swatch(index):
+def swatch(index: int) -> str:
     """A box of a stack, as SVG, with lines like its hatch."""
     colour = COLOURS[index % 6]
     lines = {
         "": "",
         "////": "M4,14L14,0M12,14L22,0M20,14L30,0",
-        "....": "M6,4h2M14,4h2M22,4h2M6,10h2M14,10h2M22,10h2",
         "xxxx": "M4,14L14,0M12,14L22,0M20,14L30,0M4,0L14,14M12,0L22,14M20,0L30,14",
         "\\\\\\\\": "M4,0L14,14M12,0L22,14M20,0L30,14",
         "----": "M2,4H30M2,10H30",
+        "||||": "M6,0V14M13,0V14M20,0V14M27,0V14",
     }
     lines = lines.get(HATCHES[index % len(HATCHES)], "")
     return (
@@ -133,11 +134,11 @@ def swatch(index):
     )
 
 
-def _variable(colour):
+def _variable(colour: str) -> str:
     return f"var({VARIABLES[colour]})" if colour in VARIABLES else colour
 
 
-def sparkline(values, points, better, label):
+def sparkline(values: Sequence[Any], points: Sequence[int], better: str, label: str) -> str:
     """A metric's history as a small SVG; a tick and a triangle, down for worse, at each new
     level."""
     width, height, top = 240, 46, 12
@@ -148,7 +149,7 @@ def sparkline(values, points, better, label):
     across = (width - 12) / max(len(values) - 1, 1)
     up = (height - top - 5) / (high - low) if high > low else 0.0
 
-    def at(index, value):
+    def at(index: int, value: float) -> str:
         y = height - 5 - (value - low) * up if up else (height + top) / 2
         return f"{6 + index * across:.1f},{y:.1f}"
 
@@ -170,7 +171,7 @@ def sparkline(values, points, better, label):
     )
 
 
-def _span(values):
+def _span(values: Sequence[float]) -> tuple[float, float]:
     """What a line covers from bottom to top: at least a fifth of its median, so that noise of a few
     percent does not look like a step."""
     low, high = min(values), max(values)
@@ -180,7 +181,7 @@ def _span(values):
     return min(low, 0.9 * middle), max(high, 1.1 * middle)
 
 
-def _worse(values, starts, better):
+def _worse(values: Sequence[Any], starts: Sequence[int], better: str) -> list[bool]:
     """Whether the level that begins at each of `starts` is worse than the one before it."""
     edges = [0, *starts, len(values)]
     levels = []
@@ -190,7 +191,7 @@ def _worse(values, starts, better):
     return [(new > old) == (better == "lower") for old, new in itertools.pairwise(levels)]
 
 
-def _thinned(known, bins):
+def _thinned(known: list[tuple[int, float]], bins: int) -> list[tuple[int, float]]:
     """At most two points a bin, its extremes, so that no outlier is lost."""
     if len(known) <= 2 * bins:
         return known

@@ -5,7 +5,7 @@ import pytest
 from made_up import noise
 
 from bisection.analysis import history, statistics
-from bisection.core.verdicts import IMPROVED, REGRESSED, UNCHANGED
+from bisection.core.verdicts import Verdict
 
 pytestmark = pytest.mark.slow
 
@@ -17,10 +17,12 @@ REPORTS = 200
 def verdicts_of(before, after, table=1):
     """Verdicts on samples [metrics, sessions], in tables of so many metrics."""
     before, after = np.log(before), np.log(after)
-    p = statistics.chance(before, after).reshape(-1, table)
-    p = np.concatenate([statistics.controlled(part) for part in p])
-    return statistics.judge(
-        *statistics.shift(before, after), p, statistics.margins(statistics.spread(before, after))
+    p = statistics.yuen_pvalue(before, after).reshape(-1, table)
+    p = np.concatenate([statistics.adjust_fdr(part) for part in p])
+    return statistics.classify(
+        *statistics.hodges_lehmann(before, after),
+        p,
+        statistics.margins(statistics.mad_sigma(before, after)),
     )
 
 
@@ -51,18 +53,21 @@ def test_verdicts(sigma, ratio, found, told):
     slower = verdicts_of(*simulated(rng, sigma, ratio, 10000))
     faster = verdicts_of(*simulated(rng, sigma, 1 / ratio, 10000))
     reports = verdicts_of(*simulated(rng, sigma, 1.0, TABLE * REPORTS), TABLE)
-    wrong = np.isin(reports, (REGRESSED, IMPROVED)).reshape(REPORTS, TABLE).any(axis=1)
-    false = share(alone, REGRESSED, IMPROVED)
+    wrong = (
+        np.isin(reports, (Verdict.REGRESSED, Verdict.IMPROVED)).reshape(REPORTS, TABLE).any(axis=1)
+    )
+    false = share(alone, Verdict.REGRESSED, Verdict.IMPROVED)
     told.append(
         f"noise {sigma:.0%}, {SESSIONS} sessions a side: false {false:.2%} of metrics, "
-        f"{wrong.mean():.1%} of reports of {TABLE}; unchanged {share(alone, UNCHANGED):.0%}; "
-        f"x{ratio:.2f} found {share(slower, REGRESSED):.1%}, "
-        f"x1/{ratio:.2f} {share(faster, IMPROVED):.1%}"
+        f"{wrong.mean():.1%} of reports of {TABLE}; "
+        f"unchanged {share(alone, Verdict.UNCHANGED):.0%}; "
+        f"x{ratio:.2f} found {share(slower, Verdict.REGRESSED):.1%}, "
+        f"x1/{ratio:.2f} {share(faster, Verdict.IMPROVED):.1%}"
     )
     assert false <= 0.01
     assert wrong.mean() <= (0.05 if sigma <= 0.03 else 0.10)
-    assert share(slower, REGRESSED) >= found
-    assert share(faster, IMPROVED) >= found
+    assert share(slower, Verdict.REGRESSED) >= found
+    assert share(faster, Verdict.IMPROVED) >= found
 
 
 @pytest.mark.parametrize("sessions", [5, 10])
@@ -71,11 +76,12 @@ def test_few_sessions_are_seldom_wrong(sessions, told):
     alone = verdicts_of(*simulated(rng, 0.03, 1.0, 10000, sessions))
     slower = verdicts_of(*simulated(rng, 0.03, 1.10, 10000, sessions))
     told.append(
-        f"noise 3%, {sessions} sessions a side: false {share(alone, REGRESSED, IMPROVED):.2%} of "
-        f"metrics; x1.10 found {share(slower, REGRESSED):.1%}"
+        f"noise 3%, {sessions} sessions a side: "
+        f"false {share(alone, Verdict.REGRESSED, Verdict.IMPROVED):.2%} of metrics; "
+        f"x1.10 found {share(slower, Verdict.REGRESSED):.1%}"
     )
-    assert share(alone, REGRESSED, IMPROVED) <= 0.01
-    assert share(slower, REGRESSED) >= 0.5
+    assert share(alone, Verdict.REGRESSED, Verdict.IMPROVED) <= 0.01
+    assert share(slower, Verdict.REGRESSED) >= 0.5
 
 
 def test_one_slow_metric_among_many_is_found(told):
@@ -83,7 +89,7 @@ def test_one_slow_metric_among_many_is_found(told):
     before, after = simulated(rng, 0.03, 1.0, TABLE * REPORTS)
     after.reshape(REPORTS, TABLE, SESSIONS)[:, 17] *= 1.10
     names = verdicts_of(before, after, TABLE).reshape(REPORTS, TABLE)
-    found = share(names[:, 17], REGRESSED)
+    found = share(names[:, 17], Verdict.REGRESSED)
     told.append(f"noise 3%, one of {TABLE} metrics x1.10: found {found:.1%}")
     assert found >= 0.97
 

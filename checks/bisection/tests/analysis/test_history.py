@@ -6,8 +6,8 @@ from made_up import case, nights, noise, session, store
 
 from bisection.analysis import history
 from bisection.analysis.model import Change
-from bisection.core.verdicts import IMPROVED, REGRESSED
-from bisection.report.text import history_text
+from bisection.core.verdicts import Verdict
+from bisection.report.text import history_text, recent_text
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def test_first_bad_session_and_what_differed(rng, tmp_path):
     made = store(tmp_path / "store.db", before, after)
     points, series = looked_at(made)
     assert {p.method: (p.verdict, int(p.session[:8], 16)) for p in points} == {
-        "p2p": (REGRESSED, 20),
-        "shm": (IMPROVED, 20),
+        "p2p": (Verdict.REGRESSED, 20),
+        "shm": (Verdict.IMPROVED, 20),
     }
     assert all(p.changes == [Change("MPI", "4.1", "5.0")] for p in points)
     worse = next(p for p in points if p.method == "p2p")
@@ -48,8 +48,8 @@ def test_there_and_back_are_two_changes(rng, tmp_path):
     made = store(tmp_path / "store.db", nights({"p2p": steps(rng, 1, 1.2, 1)}))
     points, _ = looked_at(made)
     assert [(p.verdict, int(p.session[:8], 16)) for p in points] == [
-        (REGRESSED, 20),
-        (IMPROVED, 40),
+        (Verdict.REGRESSED, 20),
+        (Verdict.IMPROVED, 40),
     ]
 
 
@@ -141,7 +141,7 @@ def test_disturbed_jobs_are_no_history(tmp_path):
 def test_what_is_worse_since_lately(rng, tmp_path):
     lately = store(tmp_path / "a.db", nights({"p2p": np.concatenate([
         steps(rng, 1, each=30), steps(rng, 1.2, each=6)])}))  # fmt: skip
-    (line,) = history.recent(looked_at(lately)[0])
+    (line,) = recent_text(looked_at(lately)[0])
     assert line.startswith("worse since 2026-07-01 00:00 UTC, session 0000001e: 1 metric, by x1.")
     long_ago = store(tmp_path / "b.db", nights({"p2p": steps(rng, 1, 1.2, each=30)}))
-    assert history.recent(looked_at(long_ago)[0]) == []
+    assert recent_text(looked_at(long_ago)[0]) == []

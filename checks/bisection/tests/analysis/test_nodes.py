@@ -5,7 +5,8 @@ import pytest
 from made_up import case, session, store
 
 from bisection.analysis import history
-from bisection.analysis.nodes import named, pairs, polished
+from bisection.analysis.nodes import median_polish, odd_ones, pairs
+from bisection.report.words import named
 
 
 @pytest.fixture
@@ -27,12 +28,12 @@ def bandwidths(rng, nodes=8, slow_node=None, slow_path=None, sigma=0.02):
 
 def test_a_slow_adapter_is_a_node_and_a_slow_cable_a_path(rng):
     nodes = [f"n{i}" for i in range(8)]
-    assert named(nodes, bandwidths(rng), "higher") == []
-    (told,) = named(nodes, bandwidths(rng, slow_node=3), "higher")
-    assert told.startswith("node n3: its pairs are at 7")
-    (told,) = named(nodes, bandwidths(rng, slow_path=(2, 6)), "higher")
-    assert told.startswith("path n2 - n6: 6")
-    effects, residuals = polished(bandwidths(rng, slow_node=3, sigma=0))
+    assert odd_ones(nodes, bandwidths(rng), "higher") == []
+    (odd,) = odd_ones(nodes, bandwidths(rng, slow_node=3), "higher")
+    assert named(odd).startswith("node n3: its pairs are at 7")
+    (odd,) = odd_ones(nodes, bandwidths(rng, slow_path=(2, 6)), "higher")
+    assert named(odd).startswith("path n2 - n6: 6")
+    effects, residuals = median_polish(bandwidths(rng, slow_node=3, sigma=0))
     assert np.exp(effects[3]) == pytest.approx(0.75)
     assert np.nanmax(np.abs(residuals)) < 1e-6
 
@@ -50,5 +51,5 @@ def test_pairs_of_the_store(rng, tmp_path):
     assert matrix.nodes == ["n0", "n1", "n2", "n3", "n4"]
     assert matrix.values[0][0] is None
     assert matrix.values[0][2] == pytest.approx(values[0, 2])
-    assert [text[:7] for text in matrix.suspects] == ["node n1"]
+    assert [odd.node for odd in matrix.suspects] == ["n1"]
     assert history.histories(made, made.sessions()) == []

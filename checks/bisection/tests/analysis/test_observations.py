@@ -6,19 +6,20 @@ import numpy as np
 import pytest
 from made_up import case, jobs, nights, noise, row, session, times
 
-from bisection.core import verdicts
-from bisection.report import text
+from bisection.core.verdicts import COMPARED, Against, Verdict
+from bisection.report.text import comparison_text
+from bisection.report.words import sentence, why
 
 
 def test_vanished_cases_are_all_counted(compared):
     before = [(session(0), [case(f"m{i}", {"time": 1e-3}) for i in range(10000)])]
     after = [(session(9), [case("kept", {"time": 1e-3})])]
     result = compared(before, after)
-    assert result.count(verdicts.MISSING) == 10000
+    assert result.count(Verdict.MISSING) == 10000
     assert result.exit_code == 3
-    lines = text.text(result)
+    lines = comparison_text(result)
     assert len(lines) < 60
-    assert "10000 missing" in result.sentence
+    assert "10000 missing" in sentence(result)
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -1.0, 0.0])
@@ -26,30 +27,30 @@ def test_what_is_no_number_above_zero_is_not_measured(rng, compared, value):
     before = nights({"p2p": times(rng, count=5)})
     after = [(session(50 + i), [case(metrics={"time": value})]) for i in range(5)]
     result = compared(before, after)
-    assert row(result).verdict == verdicts.NOT_MEASURED
+    assert row(result).verdict == Verdict.NOT_MEASURED
     assert result.exit_code == 3
 
 
 def test_other_units_are_not_compared(rng, compared):
     before = nights({"p2p": times(rng)})
     after = [(session(50 + i), [case(metrics={"time": [1.0, "ms", "lower"]})]) for i in range(20)]
-    assert row(compared(before, after)).why == "not to be compared: its unit is ms and s"
+    assert why(row(compared(before, after))) == "not to be compared: its unit is ms and s"
 
 
 def test_other_geometries_are_not_compared(rng, compared):
     before = nights({"p2p": times(rng)})
     after = [(session(50 + i), [case(metrics={"time": 1e-3}, geometry="4x1")]) for i in range(20)]
     found = row(compared(before, after))
-    assert (found.verdict, found.why) == (
-        verdicts.NOT_MEASURED,
+    assert (found.verdict, why(found)) == (
+        Verdict.NOT_MEASURED,
         "not to be compared: its geometry is 2x1 and 4x1",
     )
 
 
 def test_equal_samples_are_not_unchanged(compared):
     result = compared(nights({"p2p": [1e-3] * 20}), nights({"p2p": [1e-3] * 20}, first=50))
-    assert row(result).verdict == verdicts.INCONCLUSIVE
-    assert "all samples are the same number" in row(result).why
+    assert row(result).verdict == Verdict.INCONCLUSIVE
+    assert "all samples are the same number" in why(row(result))
 
 
 def test_counts_are_compared_exactly(compared):
@@ -59,16 +60,16 @@ def test_counts_are_compared_exactly(compared):
 
     result = compared(counted(132, 4096, 0), counted(133, 4096, 50))
     found = row(result, metric="messages")
-    assert (found.verdict, found.why) == (verdicts.REGRESSED, "132 is now 133")
-    assert row(result, metric="bytes").verdict == verdicts.UNCHANGED
+    assert (found.verdict, why(found)) == (Verdict.REGRESSED, "132 is now 133")
+    assert row(result, metric="bytes").verdict == Verdict.UNCHANGED
 
 
 def test_a_failed_test_is_not_measured_with_its_cause(rng, compared):
     before = nights({"p2p": times(rng)})
     failed = case(metrics={}, verdict="FAIL", cause="wrong answer of p2p: transform")
     result = compared(before, [(session(50), [failed])])
-    assert row(result).verdict == verdicts.NOT_MEASURED
-    assert row(result).why == "wrong answer of p2p: transform"
+    assert row(result).verdict == Verdict.NOT_MEASURED
+    assert why(row(result)) == "wrong answer of p2p: transform"
 
 
 def test_a_metric_that_vanished_from_its_test(rng, compared):
@@ -77,7 +78,7 @@ def test_a_metric_that_vanished_from_its_test(rng, compared):
         for i, t in enumerate(times(rng))
     ]
     after = nights({"p2p": times(rng)}, first=50)
-    assert row(compared(before, after), metric="ratio").verdict == verdicts.NOT_MEASURED
+    assert row(compared(before, after), metric="ratio").verdict == Verdict.NOT_MEASURED
 
 
 def test_a_test_that_is_gone_from_the_newest_sessions(rng, compared):
@@ -85,8 +86,8 @@ def test_a_test_that_is_gone_from_the_newest_sessions(rng, compared):
     after = nights({"p2p": times(rng, count=8), "shm": times(rng, count=8)}, first=50)
     after += nights({"shm": times(rng, count=3)}, first=60)
     result = compared(before, after)
-    assert (row(result).verdict, row(result).why) == (
-        verdicts.MISSING,
+    assert (row(result).verdict, why(row(result))) == (
+        Verdict.MISSING,
         "not in the last 3 sessions after",
     )
     assert result.exit_code == 3
@@ -95,8 +96,8 @@ def test_a_test_that_is_gone_from_the_newest_sessions(rng, compared):
 def test_nights_before_and_jobs_of_one_session_after_are_not_mixed(rng, compared):
     after = jobs(rng, 1, 10, 0, 0.01, ratio=1.06, first=90)
     found = row(compared(nights({"p2p": times(rng)}), after))
-    assert found.verdict == verdicts.INCONCLUSIVE
-    assert found.scope == ""
+    assert found.verdict == Verdict.INCONCLUSIVE
+    assert found.scope is None
 
 
 def test_disturbed_jobs_are_left_out(rng, compared):
@@ -104,13 +105,13 @@ def test_disturbed_jobs_are_left_out(rng, compared):
     after = [(session(50 + i), [case(metrics={"time": 5e-3}, disturbed=0.8)]) for i in range(20)]
     result = compared(before, after)
     found = row(result)
-    assert found.verdict == verdicts.NOT_MEASURED
-    assert "other processes had the cores in 80% of the samples" in found.why
-    assert "1 not measured, as other processes had the cores" in result.sentence
+    assert found.verdict == Verdict.NOT_MEASURED
+    assert "other processes had the cores in 80% of the samples" in why(found)
+    assert "1 not measured, as other processes had the cores" in sentence(result)
 
 
 @pytest.mark.parametrize(
-    ("share", "verdict"), [(0.0, verdicts.REGRESSED), (0.05, verdicts.INCONCLUSIVE)]
+    ("share", "verdict"), [(0.0, Verdict.REGRESSED), (0.05, Verdict.INCONCLUSIVE)]
 )
 def test_the_slowest_percent_may_be_the_neighbours_doing(rng, compared, share, verdict):
     def tail(ratio, first):
@@ -133,8 +134,8 @@ def test_the_slowest_percent_is_judged_between_sessions_only(rng, compared):
         ]
 
     found = row(compared(tail(1, 0), tail(3, 50)), metric="time_p99")
-    assert found.verdict == verdicts.INCONCLUSIVE
-    assert "judged between sessions only" in found.why
+    assert found.verdict == Verdict.INCONCLUSIVE
+    assert "judged between sessions only" in why(found)
 
 
 def test_shares_are_context(rng, compared):
@@ -148,7 +149,7 @@ def test_shares_are_context(rng, compared):
 
 def test_constant_samples_that_differ_are_a_change(compared):
     result = compared(nights({"p2p": [1.0] * 10}), nights({"p2p": [2.0] * 10}, first=50))
-    assert (row(result).verdict, result.exit_code) == (verdicts.REGRESSED, 1)
+    assert (row(result).verdict, result.exit_code) == (Verdict.REGRESSED, 1)
 
 
 def test_one_side_that_never_varies_is_not_unchanged(rng, compared):
@@ -156,20 +157,20 @@ def test_one_side_that_never_varies_is_not_unchanged(rng, compared):
     after = [float(np.median(values))] * 10
     assert (
         row(compared(nights({"p2p": values}), nights({"p2p": after}, 50))).verdict
-        != verdicts.UNCHANGED
+        != Verdict.UNCHANGED
     )
 
 
 def test_samples_that_are_often_the_same_are_no_constant(compared):
     before, after = [1.0] * 10 + [1.1] * 2, [1.0] * 10 + [1.2]
     found = row(compared(nights({"p2p": before}), nights({"p2p": after}, first=50)))
-    assert found.verdict == verdicts.UNCHANGED
+    assert found.verdict == Verdict.UNCHANGED
 
 
 def test_one_night_beside_constant_ones_is_a_suspect(compared):
     result = compared(nights({"p2p": [1.0] * 20}), nights({"p2p": [3.0]}, first=50))
     assert row(result).suspect
-    assert "1 unlike all earlier sessions" in result.sentence
+    assert "1 unlike all earlier sessions" in sentence(result)
 
 
 def test_ratios_beyond_all_numbers_have_verdicts(compared):
@@ -177,18 +178,18 @@ def test_ratios_beyond_all_numbers_have_verdicts(compared):
     after = [1e300 * (1 + i / 1000) for i in range(10)]
     assert (
         row(compared(nights({"p2p": before}), nights({"p2p": after}, 50))).verdict
-        == verdicts.REGRESSED
+        == Verdict.REGRESSED
     )
     sides = nights({"p2p": after}, 100), nights({"p2p": before}, 150)
-    assert row(compared(*sides)).verdict == verdicts.IMPROVED
+    assert row(compared(*sides)).verdict == Verdict.IMPROVED
 
 
 def test_tests_that_fail_now_and_then_are_not_unchanged(rng, compared):
     before, after = nights({"p2p": times(rng)}), nights({"p2p": times(rng)}, 50)
     failed = case(metrics={}, verdict="FAIL", cause="wrong answer of p2p")
     result = compared(before, [*after[:19], (after[19][0], [failed])])
-    assert (row(result).verdict, result.exit_code) == (verdicts.NOT_MEASURED, 3)
-    assert row(result).why == "1 of 20 jobs after failed: wrong answer of p2p"
+    assert (row(result).verdict, result.exit_code) == (Verdict.NOT_MEASURED, 3)
+    assert why(row(result)) == "1 of 20 jobs after failed: wrong answer of p2p"
 
 
 def test_a_few_nights_left_of_many_are_not_unchanged(rng, compared):
@@ -196,8 +197,8 @@ def test_a_few_nights_left_of_many_are_not_unchanged(rng, compared):
     for _, cases in after[5:]:
         cases[0]["disturbed"] = 0.9
     found = row(compared(before, after))
-    assert found.verdict == verdicts.NOT_MEASURED
-    assert found.why.startswith("15 of 20 jobs after could not be used: other processes")
+    assert found.verdict == Verdict.NOT_MEASURED
+    assert why(found).startswith("15 of 20 jobs after could not be used: other processes")
 
 
 def test_pairs_of_nodes_are_tests_of_their_own(rng, compared):
@@ -218,8 +219,8 @@ def test_pairs_of_nodes_are_tests_of_their_own(rng, compared):
 
     result = compared(sides(0, 1), sides(100, 0.6))
     assert {r.case: r.verdict for r in result.rows} == {
-        "cnt40 n1 n2": verdicts.UNCHANGED,
-        "cnt40 n1 n3": verdicts.REGRESSED,
+        "cnt40 n1 n2": Verdict.UNCHANGED,
+        "cnt40 n1 n3": Verdict.REGRESSED,
     }
 
 
@@ -234,7 +235,7 @@ def test_tests_without_a_metric_to_compare_do_not_vanish(rng, compared):
 
     assert [r.method for r in compared(sides(0, 5), sides(50, 5)).rows] == ["p2p"]
     result = compared(sides(100, 5), sides(150, 0))
-    assert {r.method: r.verdict for r in result.rows}["other"] == verdicts.MISSING
+    assert {r.method: r.verdict for r in result.rows}["other"] == Verdict.MISSING
 
 
 def test_a_ratio_to_itself_is_no_metric(rng, compared):
@@ -248,11 +249,11 @@ def test_a_ratio_to_itself_is_no_metric(rng, compared):
 @pytest.mark.parametrize(
     ("old", "new", "better", "verdict"),
     [
-        (1000001, 1000002, "lower", verdicts.REGRESSED),
-        (0, 5, "lower", verdicts.REGRESSED),
-        (5, 0, "lower", verdicts.IMPROVED),
-        (5, 0, "higher", verdicts.REGRESSED),
-        (0, 0, "lower", verdicts.UNCHANGED),
+        (1000001, 1000002, "lower", Verdict.REGRESSED),
+        (0, 5, "lower", Verdict.REGRESSED),
+        (5, 0, "lower", Verdict.IMPROVED),
+        (5, 0, "higher", Verdict.REGRESSED),
+        (0, 0, "lower", Verdict.UNCHANGED),
     ],
 )
 def test_counts_to_the_last_digit(compared, old, new, better, verdict):
@@ -262,8 +263,8 @@ def test_counts_to_the_last_digit(compared, old, new, better, verdict):
 
     found = row(compared(counted(old, 0), counted(new, 50)), metric="bytes")
     assert found.verdict == verdict
-    assert found.why in ("", f"{old} is now {new}")
-    assert (found.worse, found.costs, found.speedup) != ()  # none divides by zero
+    assert why(found) in ("", f"{old} is now {new}")
+    assert (found.slowdown, found.slowdown_interval, found.speedup) != ()  # none divides by zero
 
 
 def test_nothing_to_compare_is_no_success(rng, compared):
@@ -273,7 +274,7 @@ def test_nothing_to_compare_is_no_success(rng, compared):
     assert compared(*sides, name=re.compile("no such test")).exit_code == 3
 
 
-@pytest.mark.parametrize("verdict", [*verdicts.VERDICTS, verdicts.BELOW])
+@pytest.mark.parametrize("verdict", [*COMPARED, Against.BELOW])
 def test_every_verdict_can_fail(rng, compared, verdict):
     before = nights({name: times(rng) for name in ("same", "worse", "gone")})
     after = nights({"same": times(rng), "worse": times(rng, 1.5), "new": times(rng)}, 50)
@@ -291,7 +292,7 @@ def test_few_jobs_are_not_called_one(compared):
     def jobs_of(first):
         return [(session(first), [case(metrics={"time": 1.0 + i}, run=i) for i in range(3)])]
 
-    assert row(compared(jobs_of(0), jobs_of(9))).why == "3 and 3 jobs; 5 are needed"
+    assert why(row(compared(jobs_of(0), jobs_of(9)))) == "3 and 3 jobs; 5 are needed"
 
 
 def test_the_same_facts_in_another_order_are_no_change(compared):

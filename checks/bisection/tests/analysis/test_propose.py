@@ -1,6 +1,9 @@
 """`bisection references`: made from stored sessions, and kept true."""
 
 import argparse
+import dataclasses
+import difflib
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +13,10 @@ from scipy.stats import norm
 
 from bisection.analysis import propose as proposals
 from bisection.commands import references
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import BisectionError
+from bisection.rfm.references import path as references_path
+from bisection.sites.reference_edit import EditableReferences
 from bisection.store import sync
 
 
@@ -56,7 +63,11 @@ def propose(tmp_path, site, monkeypatch, capsys):
                 made.add(content)
         given = {"system": "lab", "sessions": "..", "least": 5, "kinds": None, "widen": False}
         given |= {"write": True, "output": str(tmp_path / "lab.yaml"), **options}
-        code = references.act_propose(argparse.Namespace(**given))
+        try:
+            code = references.act_propose(argparse.Namespace(**given))
+        except BisectionError as error:  # as cli.main has it
+            print(error, file=sys.stderr)
+            code = error.exit_code
         file = tmp_path / "lab.yaml"
         tree = yaml.safe_load(file.read_text()) if file.exists() else None
         return code, capsys.readouterr(), tree
@@ -147,12 +158,85 @@ def test_nothing_to_propose_leaves_the_file_as_it_is(rng, propose, tmp_path):
     assert "no reference to propose" in told.out
 
 
-def test_files_by_hand_are_left_alone(rng, propose, tmp_path):
+BY_HAND = """\
+# Ours.
+provenance: {date: 2026-01-01, sessions: [a], lock: none}  # of the last review
+
+transpose:
+  $index: [$partition, geometry, case, method]
+  lab:cpu:
+    2x1:
+      tin: &all # as all
+        p2p: {ratio_serial: [1.0, -0.5, 0.5]} # wide
+        .*:
+          ratio_serial: &wide [1.0, -0.4, 0.4] # from the last machine
+          exchange_share: [0.5, -0.4, 0.4]
+      .*: *all
+"""
+
+
+def test_file_by_hand_is_amended_and_keeps_its_comments(rng, propose, tmp_path):
+    (tmp_path / "lab.yaml").write_text(BY_HAND)
+    code, told, tree = propose(measured(rng))
+    assert code == 0, told.err
+    text = (tmp_path / "lab.yaml").read_text()
+    for comment in ("# Ours.\n", "# of the last review", "# as all", "# from the last machine"):
+        assert comment in text
+    places = tree["transpose"]["lab:cpu"]["2x1"]
+    # What was measured is cnt40, which took the entries of `.*`; those of tin stay.
+    assert places["tin"]["p2p"]["ratio_serial"] == [1.0, -0.5, 0.5]
+    assert places["tin"][".*"]["ratio_serial"] == [1.0, -0.4, 0.4]
+    for method in ("p2p", ".*"):
+        bounds = places[".*"][method]["ratio_serial"]
+        assert -0.2 < bounds[1] < 0 < bounds[2] < 0.2
+    assert places[".*"][".*"]["exchange_share"] == [0.5, -0.4, 0.4]
+    assert tree["provenance"]["date"].isoformat() == "2026-01-01"
+    assert tree["provenance"]["amended"]["count"] == 10
+
+
+def test_entry_of_several_tests_changes_only_if_all_were_measured(rng, propose, site, tmp_path):
+    (tmp_path / "lab.yaml").write_text(BY_HAND)
+    site.cases.append({**site.cases[1], "method": "padded"})  # takes the reference of shm
+    code, told, tree = propose(measured(rng))
+    assert code == 0, told.err
+    assert "without enough sessions of transpose lab:cpu system 2x1 cnt40 padded" in told.out
+    places = tree["transpose"]["lab:cpu"]["2x1"]
+    assert places[".*"][".*"]["ratio_serial"] == [1.0, -0.4, 0.4]
+    assert places[".*"]["p2p"]["ratio_serial"] != [1.0, -0.5, 0.5]
+
+
+def test_entry_of_several_tests_holds_all_of_them(rng, propose, tmp_path):
+    text = BY_HAND.replace("        p2p: {ratio_serial: [1.0, -0.5, 0.5]} # wide\n", "")
+    (tmp_path / "lab.yaml").write_text(text)
+    _, _, tree = propose(measured(rng, p2p=0.9, shm=1.1))
+    value, low, high = tree["transpose"]["lab:cpu"]["2x1"][".*"][".*"]["ratio_serial"]
+    assert value * (1 + low) < 0.9 * 0.95
+    assert value * (1 + high) > 1.1 * 1.05
+
+
+def test_file_whose_index_is_not_known_before_a_run_is_refused(rng, propose, tmp_path):
     (tmp_path / "lab.yaml").write_text("provenance: {date: 2026-01-01}\ntranspose: {}\n")
     code, told, tree = propose(measured(rng))
     assert code == 2
-    assert "was written by hand" in told.err
+    assert "cannot be amended" in told.err
     assert tree["transpose"] == {}
+
+
+def test_the_projects_own_file_is_kept_but_for_the_entries_that_change(tmp_path):
+    file = tmp_path / "generic.yaml"
+    file.write_text(references_path("generic").read_text())
+    edited = EditableReferences(file, "")
+    assert edited.text() == edited.before
+    case = {"check": "transpose", "$partition": "generic:default", "geometry": "2x1"}
+    place = edited.where({**case, "case": "cnt40", "method": "p2p"}, "ratio_serial")
+    edited.put(place, [0.7, -0.1, 0.1], "12 sessions")
+    changed = [
+        line
+        for line in difflib.unified_diff(edited.before.split("\n"), edited.text().split("\n"), n=0)
+        if line[0] in "+-" and line[:3] not in ("+++", "---")
+    ]
+    assert len(changed) == 2
+    assert changed[1].strip("+ ") == "ratio_serial: [0.7, -0.1, 0.1] # 12 sessions"
 
 
 def test_kinds_that_are_none(rng, propose):
@@ -208,7 +292,7 @@ def test_references_that_the_machine_left_behind_are_stale(rng, propose, site, t
     with sync.opened(tmp_path) as made:
         made.add(measured(rng, first=50, count=5, p2p=1.6))
         file = tmp_path / "lab.yaml"
-        told = "\n".join(proposals.stale(made, site, file, tree))
+        told = "\n".join(map(str, proposals.stale(made, site, str(file), tree)))
     assert "p2p ratio_serial: the last 5 sessions have 1." in told
     assert "shm" not in told
 
@@ -236,15 +320,16 @@ def test_sessions_of_one_partition_count_for_its_system(rng, propose, site, tmp_
     with sync.opened(tmp_path) as made:
         one = session(60, facts={"MPI": "Open MPI 5.0.9"}, tags={"system": "lab:cpu"})
         made.add([(one, [])])
-        told = "\n".join(proposals.stale(made, site, tmp_path / "lab.yaml", tree))
+        told = "\n".join(map(str, proposals.stale(made, site, "lab.yaml", tree)))
     assert "the last session has Open MPI 5.0.9" in told
 
 
 def test_references_of_other_software_are_stale(rng, propose, site, tmp_path, monkeypatch):
-    monkeypatch.setattr(proposals, "STALE", 30)  # days; made-up nights are of June 2026
+    limits = dataclasses.replace(LIMITS, stale=30)  # days; made-up nights are of June 2026
+    monkeypatch.setattr(proposals, "LIMITS", limits)
     _, _, tree = propose(measured(rng))
     with sync.opened(tmp_path) as made:
         made.add([(session(60, facts={"MPI": "Open MPI 5.0.9"}), [])])
-        told = "\n".join(proposals.stale(made, site, tmp_path / "lab.yaml", tree))
+        told = "\n".join(map(str, proposals.stale(made, site, "lab.yaml", tree)))
     assert "made with MPI Open MPI 4.1.4; the last session has Open MPI 5.0.9" in told
-    assert "days old; 30 are allowed" in told
+    assert "days old; 30 days are allowed" in told

@@ -22,7 +22,7 @@ class TestChecks:
         assert (
             cases["md_layout", "node2", "fe", "packed"] == "not applicable"
         )  # is mpi on two cores
-        assert "layout node2 is mpi here: 2x1" in run.text
+        assert "layout node2 is mpi here: 2x1" in run.said
         assert cases["md", "domain", "fe", "packed"] == "not applicable"
 
     @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ class TestChecks:
     def test_a_hybrid_that_wins_is_noted(self, bisection):
         run = bisection(selected=CU3AU, faults={"node/cu3au": "fast-node"})
         assert run.code == 0, run.text
-        assert "node is 25% faster than one rank a core on 2 cores" in run.text
+        assert "node is 25% faster than one rank per core on 2 cores" in run.said

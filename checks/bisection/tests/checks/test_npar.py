@@ -30,7 +30,7 @@ class TestChecks:
     def test_another_best_is_reported_and_does_not_fail(self, bisection):
         run = bisection(selected=NPAR, tier="nightly", faults={"npar-1": "other-best"})
         assert run.code == 0, run.text
-        assert "the best NPAR is 1, it was 2; that is 7% slower" in run.text
+        assert "the best NPAR is 1, it was 2; that is 7% slower" in run.said
 
     def test_without_elpa(self, bisection):
         run = bisection(selected=NPAR, tier="nightly", faults={"elpa": "inapplicable"})

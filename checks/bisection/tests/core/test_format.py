@@ -33,3 +33,11 @@ def test_duration(seconds, text):
 )
 def test_amounts(value, unit, text):
     assert format.amount(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(900, "15 min"), (86400, "1 d"), (7200, "2 h"), (90, "90 s"), (1.4, "1 s")],
+)
+def test_a_limit_is_told_in_its_largest_whole_unit(seconds, text):
+    assert format.lasting(seconds) == text

@@ -1,15 +1,17 @@
 import pytest
 
 from bisection.core.identity import Geometry
+from bisection.core.reasons import Code
 from bisection.kernels.layouts import (
     DoesNotFit,
     bindings,
-    complaints,
     core_of,
     cpulist,
     domains,
     geometry,
+    misplaced,
 )
+from bisection.report.clauses import clause
 
 
 @pytest.mark.parametrize(
@@ -32,8 +34,11 @@ def test_geometry(layout, cores, shape):
 
 
 def test_geometry_that_does_not_fit():
-    with pytest.raises(DoesNotFit, match="node2 needs 2 cores a node, there are 1"):
+    with pytest.raises(DoesNotFit) as error:
         geometry("node2", 1)
+    reason = error.value.reason
+    assert reason.code == Code.LAYOUT_TOO_LARGE
+    assert (reason["layout"], reason["ranks_per_node"], reason["cores"]) == ("node2", 2, 1)
 
 
 NUMA = {"numa_nodes": ["0x0f", "0xf0", "0xf00", "0xf000"]}
@@ -48,13 +53,15 @@ def test_one_rank_a_domain():
     assert (domains(NUMA), domains(CACHES)) == (4, 8)
     assert geometry("domain", 16, topology=NUMA) == Geometry(1, 4, 4)
     assert geometry("domain", 16, nodes=2, topology=CACHES) == Geometry(2, 8, 2)
-    for topology, words in (
-        ({}, "domain is node here: 1 a node"),
-        ({"numa_nodes": ["0x3", "0xc"]}, "domain is node2 here: 2 a node"),
-        ({"numa_nodes": ["0x1", "0x2", "0x4"]}, "domain is mpi here: 3 a node"),
+    for topology, twin in (
+        ({}, "node"),
+        ({"numa_nodes": ["0x3", "0xc"]}, "node2"),
+        ({"numa_nodes": ["0x1", "0x2", "0x4"]}, "mpi"),
     ):
-        with pytest.raises(DoesNotFit, match=words):
+        with pytest.raises(DoesNotFit) as error:
             geometry("domain", 3, topology=topology)
+        assert error.value.reason.code == Code.LAYOUT_IS_TWIN
+        assert error.value.reason["other"] == twin
 
 
 def test_bindings():
@@ -116,7 +123,7 @@ def placed(*ranks, hosts=None):
         ),
     ],
 )
-def test_complaints(reported, asked, says):
-    wrong = complaints(reported, asked, SMT)
+def test_ranks_off_their_cores_are_misplaced(reported, asked, says):
+    wrong = [clause(reason) for reason in misplaced(reported, asked, SMT)]
     assert bool(wrong) == bool(says), wrong
     assert says is None or says in "; ".join(wrong)

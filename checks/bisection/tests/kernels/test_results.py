@@ -5,6 +5,7 @@ import json
 import pytest
 
 from bisection.kernels import results
+from bisection.report.clauses import clause
 
 
 @pytest.mark.parametrize(
@@ -19,18 +20,22 @@ def test_point_label(point, label):
     ("content", "says"),
     [
         (None, "transpose wrote no result file"),
-        ("{", "cannot read "),
-        ("[]", "is not a bisection-result file"),
-        ({"schema": "bisection-result", "version": 3}, "has version 3; 1 to 2 can be read"),
-        ({"schema": "bisection-result", "version": 1, "kernel": "npar"}, "is of kernel 'npar'"),
+        ("{", "cannot read {path}: "),
+        ("[]", "{path} is not a bisection-result file"),
+        ({"schema": "bisection-result", "version": 3}, "{path} has version 3; 1 to 2 can be read"),
+        (
+            {"schema": "bisection-result", "version": 1, "kernel": "npar"},
+            "{path} is of kernel 'npar'",
+        ),
     ],
 )
-def test_result_that_is_none(tmp_path, content, says):
+def test_a_file_that_is_no_result_is_refused(tmp_path, content, says):
     path = tmp_path / "result.json"
     if content is not None:
         path.write_text(content if isinstance(content, str) else json.dumps(content))
-    with pytest.raises(results.ResultError, match=says):
+    with pytest.raises(results.ResultError) as error:
         results.load(path, "transpose", "cnt40")
+    assert clause(error.value.reason).startswith(says.format(path=path))
 
 
 def test_result_of_an_earlier_version(tmp_path):

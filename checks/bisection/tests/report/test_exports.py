@@ -4,16 +4,15 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
-from reports import MADE, NIGHT, cluster, comparison, failure, families, only
+from reports import MADE, NIGHT, case, cluster, comparison, failure, families, only, ran
 
 from bisection.analysis.model import (
+    OddNode,
+    OddPath,
     Pairs,
     Suspect,
 )
-from bisection.core.verdicts import (
-    REGRESSED,
-    VERDICTS,
-)
+from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import exports, model
 
 
@@ -36,7 +35,7 @@ def test_prometheus():
     found = families(exports.prometheus(cluster()))
     assert found["bisection_exit_code"] == [({}, 1.0)]
     verdicts = {labels["verdict"]: value for labels, value in found["bisection_verdicts"]}
-    assert verdicts == {**dict.fromkeys(VERDICTS, 1.0), REGRESSED: 2.0}
+    assert verdicts == {**dict.fromkeys(COMPARED, 1.0), Verdict.REGRESSED: 2.0}
     starts = {labels["side"]: value for labels, value in found["bisection_session_start_seconds"]}
     assert starts == {"before": MADE - NIGHT, "after": MADE}
     ratios = {labels["method"]: value for labels, value in found["bisection_ratio"]}
@@ -44,22 +43,22 @@ def test_prometheus():
     assert len(found["bisection_ratio"]) == 5  # the others have none
     assert len(found["bisection_verdict"]) == 8
     (shm,) = [lab for lab, _ in found["bisection_verdict"] if lab["method"] == "shm"]
-    assert shm == {**shm, "verdict": REGRESSED, "case": "cnt40", "metric": "time"}
+    assert shm == {**shm, "verdict": Verdict.REGRESSED, "case": "cnt40", "metric": "time"}
     cases = {labels["verdict"]: value for labels, value in found["bisection_failed_cases"]}
     assert cases == {"FAIL": 1.0, "not measured": 2.0}
 
 
 @pytest.mark.parametrize(
-    ("outcome", "failures", "code"),
+    ("run", "code"),
     [
-        ("PASS: all", [], 0),
-        ("FAIL: one", [failure()], 1),
-        ("NOT MEASURED: one", [failure("not measured")], 3),
-        ("", [], 3),
+        (ran(case()), 0),
+        (ran(case(), failure()), 1),
+        (ran(case(), failure(Verdict.NOT_MEASURED)), 3),
+        (None, 3),
     ],
 )
-def test_exit_code_without_a_comparison(outcome, failures, code):
-    assert model.exit_code(only(outcome=outcome, failures=failures)) == code
+def test_exit_code_without_a_comparison(run, code):
+    assert model.exit_code(only(run=run)) == code
 
 
 def test_nodes_for_a_health_check():
@@ -68,22 +67,25 @@ def test_nodes_for_a_health_check():
     node, reason = lines[0].split(" ", 1)
     assert node == "cn017"
     assert reason.startswith(
-        "bisection: 1.44 times the cost of other nodes in cluster:cpu, 12 jobs"
+        "bisection: 12 jobs on it took 44% longer than the others, in cluster:cpu"
     )
-    assert "all its pairs have 0.61" in reason
+    assert "its pairs are at 61% of the others" in reason
+    assert "MPI_ABORT: rank 3 on cn017 aborted" in reason
     assert exports.nodecheck(only()) == ""
 
 
 def test_a_path_between_two_nodes_accuses_neither():
-    between = Pairs(["cn1", "cn2", "cn12"], [], "B/s", "", ["cn1 to cn2: 0.7 of the others"])
+    between = Pairs(["cn1", "cn2", "cn12"], [], "B/s", "Pairs", [OddPath(("cn1", "cn2"), 0.7)])
     assert exports.nodecheck(only(pairs=[between])) == ""
-    one = replace(between, suspects=["cn12: slow in 11 of 11 pairs"])
-    assert exports.nodecheck(only(pairs=[one])) == "cn12 bisection: cn12: slow in 11 of 11 pairs\n"
+    one = replace(between, suspects=[OddNode("cn12", 0.6)])
+    assert exports.nodecheck(only(pairs=[one])) == (
+        "cn12 bisection: Pairs: its pairs are at 60% of the others; retest it\n"
+    )
 
 
 def test_what_is_no_node_name_and_what_a_shell_would_take_is_left_out():
-    suspects = [Suspect("cn1; reboot", 2, 1, "p"), Suspect("cn2", 2, 1, "p", 'a "b" `c` $(d)\ne')]
+    suspects = [Suspect("cn1; reboot", 2, 1, "p"), Suspect("cn2", 2, 1, 'a "b" `c` $(d)\ne')]
     made = only(comparison=comparison([], suspects=suspects))
     assert exports.nodecheck(made) == (
-        "cn2 bisection: 2.00 times the cost of other nodes in p, 1 job; a b c (d) e\n"
+        "cn2 bisection: 1 job on it took 100% longer than the others, in a b c (d) e\n"
     )

@@ -4,12 +4,9 @@ import math
 import re
 from dataclasses import replace
 
-from reports import HPCX, case, hpcx, only, page, published, row, rows_of
+from reports import HPCX, case, hpcx, only, page, published, ran, row, rows_of
 
-from bisection.core.verdicts import (
-    REGRESSED,
-    UNCHANGED,
-)
+from bisection.core.verdicts import Verdict
 from bisection.report.figures import common, sessions
 from bisection.report.figures import comparison as comparisons
 from bisection.report.svg import style
@@ -31,8 +28,8 @@ def test_figure_17_of_the_hpcx_report():
 
 
 def test_bars_show_the_worst_first_and_count_the_others():
-    rows = [row(case=f"c{n}", ratio=1 + n / 1000, verdict=UNCHANGED) for n in range(50)]
-    rows += [row(case="bad", ratio=1.01, verdict=REGRESSED)]
+    rows = [row(case=f"c{n}", ratio=1 + n / 1000, verdict=Verdict.UNCHANGED) for n in range(50)]
+    rows += [row(case="bad", ratio=1.01, verdict=Verdict.REGRESSED)]
     groups = comparisons.speedups(rows, None)
     assert len(groups[0].table.rows) == comparisons.BARS
     assert "21 more tests are not drawn" in groups[0].table.note
@@ -48,11 +45,11 @@ def test_a_bar_is_a_time_or_where_there_is_none_a_rate():
 
 
 def test_several_numbers_of_cores_give_curves_and_one_gives_dots():
-    several = page(only(latest=published()))
+    several = page(only(run=ran(*published())))
     assert "Speed-up over alltoallv on 16 cores" in several.said
     assert "shm" in several.said
     here = [case(method=m, layout=x) for m in ("alltoallv", "shm") for x in ("mpi", "node")]
-    assert "Time of each method and layout" in page(only(latest=here)).said
+    assert "Time of each method and layout" in page(only(run=ran(*here))).said
 
 
 def test_cases_that_ran_several_times_count_as_their_median():
@@ -87,8 +84,8 @@ def test_partitions_with_as_many_cores_are_not_mixed():
 
 
 def test_what_was_not_measured_is_not_drawn():
-    withheld = [case(method=m, verdict="not measured") for m in ("a", "b")]
-    assert "Methods" not in page(only(latest=withheld)).headings
+    withheld = [case(method=m, verdict=Verdict.NOT_MEASURED) for m in ("a", "b")]
+    assert "Methods" not in page(only(run=ran(*withheld))).headings
 
 
 def test_a_history_marks_its_steps_for_better_and_for_worse():

@@ -23,23 +23,24 @@ from reports import (
     large,
     only,
     page,
+    ran,
     row,
     rows_of,
+    said,
     series,
 )
 
 from bisection.analysis.model import (
     Change,
+    OddNode,
+    OddPath,
     Pairs,
     Side,
     Suspect,
 )
 from bisection.core import paths
 from bisection.core.identity import parsed
-from bisection.core.verdicts import (
-    REGRESSED,
-    VERDICTS,
-)
+from bisection.core.verdicts import COMPARED, Against, Verdict
 from bisection.report import exports, gather, model, tables
 from bisection.report import page as pages
 from bisection.report.model import Report
@@ -92,11 +93,15 @@ def test_every_figure_has_a_table_and_words_for_those_who_do_not_see_it():
     ("made", "state", "words"),
     [
         (only(), "unmeasured", "No verdict"),
-        (only(outcome="PASS: 3 of 3 checks passed"), "good", "Everything measured passed"),
-        (only(outcome="FAIL: a wrong answer"), "bad", "The run failed"),
-        (only(outcome="NOT MEASURED: no check ran"), "unmeasured", "Not everything was measured"),
-        (only(failures=[failure()]), "bad", "1 failed"),
-        (only(failures=[failure("not measured")]), "unmeasured", "1 not measured"),
+        (only(run=ran(case())), "good", "Everything measured passed"),
+        (only(run=ran(case(), failures=[said("a wrong answer")])), "bad", "The run failed"),
+        (
+            only(run=ran(troubles=[said("no check ran")])),
+            "unmeasured",
+            "Not everything was measured",
+        ),
+        (only(run=ran(failure())), "bad", "1 failed"),
+        (only(run=ran(failure(Verdict.NOT_MEASURED))), "unmeasured", "1 not measured"),
         (only(comparison=comparison([])), "unmeasured", "Nothing was compared"),
         (
             only(comparison=comparison(rows_of(regressed=3, missing=1, unchanged=5))),
@@ -122,7 +127,7 @@ def test_every_figure_has_a_table_and_words_for_those_who_do_not_see_it():
         (
             only(
                 comparison=comparison(
-                    [replace(r, against="below") for r in rows_of(improved=2)], expected=1.31
+                    [replace(r, against=Against.BELOW) for r in rows_of(improved=2)], expected=1.31
                 )
             ),
             "bad",
@@ -149,14 +154,14 @@ def test_every_figure_has_a_table_and_words_for_those_who_do_not_see_it():
             "Nothing regressed",
         ),
         (
-            only(comparison=comparison(rows_of(regressed=1), unsafe="the control changed")),
+            only(comparison=comparison(rows_of(regressed=1), unsafe=[said("the control changed")])),
             "unsafe",
             "Not to be trusted: 1 regressed",
         ),
         (
             only(
-                comparison=comparison(rows_of(regressed=1), unsafe="the control changed"),
-                failures=[failure()],
+                comparison=comparison(rows_of(regressed=1), unsafe=[said("the control changed")]),
+                run=ran(failure()),
             ),
             "bad",
             "1 failed, 1 regressed (the comparison is not to be trusted)",
@@ -173,19 +178,19 @@ def test_banner(made, state, words):
 
 def test_every_verdict_is_counted_even_at_zero():
     found = page(only(comparison=comparison(rows_of(unchanged=2))))
-    for verdict in VERDICTS:
+    for verdict in COMPARED:
         assert verdict in found.said
         assert verdict in model.MARKS
 
 
 def test_unsafe_verdicts_advice_and_changes_are_told():
     made = cluster()
-    made.comparison.unsafe = "the control changed as well"
+    made.comparison.unsafe = [said("the control changed as well")]
     for text in (page(made).said, exports.markdown(made)):
         assert "the control changed as well" in text
         assert "Look at cn017 first." in text
         assert "Open MPI 5.0.5" in text
-        assert "bisection run -n /1eea43dd" in text
+        assert "-n /1eea43dd" in text
         assert "bisection compare before after" in text
     made.comparison.changes = []
     assert "Nothing that is recorded" in page(made).said
@@ -193,9 +198,9 @@ def test_unsafe_verdicts_advice_and_changes_are_told():
 
 
 def test_followers_of_a_failure_are_counted_not_listed():
-    table = tables.failures_table(cluster().failures)
+    table = tables.failures_table(cluster().run)
     assert len(table.rows) == 2
-    assert "1 case only followed" in table.note
+    assert "1 test only followed" in table.note
 
 
 def hostile():
@@ -203,40 +208,39 @@ def hostile():
     names = dict.fromkeys(("system", "partition", "environ", "check", "case", "layout"), HOSTILE)
     names |= {"method": HOSTILE}
     rows = [
-        row(verdict=REGRESSED, ratio=1.2, why=HOSTILE, scope=HOSTILE, explained=HOSTILE,
-            software=(HOSTILE, HOSTILE), against="below", metric="time", **names),
+        row(verdict=Verdict.REGRESSED, ratio=1.2, reason=said(HOSTILE), explained=said(HOSTILE),
+            software=(HOSTILE, HOSTILE), against=Against.BELOW, metric="time", **names),
         row(**{**names, "metric": HOSTILE, "unit": HOSTILE}),
     ]  # fmt: skip
     change = Change(HOSTILE, HOSTILE, HOSTILE)
     compared = comparison(
         rows,
-        sentence=HOSTILE,
-        advice=[HOSTILE],
-        unsafe=HOSTILE,
+        advice=[said(HOSTILE)],
+        unsafe=[said(HOSTILE)],
         rerun=HOSTILE,
         changes=[change],
-        suspects=[Suspect(HOSTILE, 2.0, 3, HOSTILE, HOSTILE), Suspect("cn1", 2.0, 3, "p", HOSTILE)],
-        settings={HOSTILE: HOSTILE},
+        suspects=[Suspect(HOSTILE, 2.0, 3, HOSTILE), Suspect("cn1", 2.0, 3, HOSTILE)],
         expected=1.3,
     )
     compared.before[0] = dict.fromkeys(("uuid", "folder"), HOSTILE) | {"tags": {HOSTILE: HOSTILE}}
-    bad = failure(cause=HOSTILE, hosts=[HOSTILE], name=HOSTILE, method=HOSTILE)
-    bad |= {"again": HOSTILE, "files": HOSTILE, "test": HOSTILE}
+    bad = failure(
+        reason=said(HOSTILE), hosts=[HOSTILE], name=HOSTILE, method=HOSTILE, files=HOSTILE
+    )
+    bad = replace(bad, name=HOSTILE, hash=HOSTILE)
     cases = [
         case(HOSTILE, HOSTILE, HOSTILE + m, f"{n}x2x1", layout=HOSTILE, environ=HOSTILE)
         for n in (1, 2)
         for m in ("a", "b")
     ]
+    odd = [OddNode(HOSTILE, 0.5), OddPath((HOSTILE, "b"), 0.5)]
     return Report(
         HOSTILE,
         MADE,
         compared,
         [change_point(changes=[change], **names)],
         [series([1.0, 2.0, 3.0], [1], **names)],
-        [Pairs([HOSTILE, "b"], [[None, 1.0], [2.0, None]], HOSTILE, HOSTILE, [HOSTILE])],
-        [bad],
-        HOSTILE,
-        cases,
+        [Pairs([HOSTILE, "b"], [[None, 1.0], [2.0, None]], HOSTILE, HOSTILE, odd)],
+        ran(bad, *cases, troubles=[said(HOSTILE)]),
     )
 
 
@@ -271,7 +275,7 @@ def test_numbers_that_are_none_break_nothing(value):
     side = Side(1, 1, value, value, "2x1")
     rows = [
         row(),
-        row(case="a", low=value, high=value, p=value, communication=value, against="unclear"),
+        row(case="a", low=value, high=value, p=value, communication=value, against=Against.UNCLEAR),
         replace(row(case="b"), ratio=value, before=side, after=side),
         replace(row(case="c", better="higher", unit="B/s", metric="rate"), ratio=value),
     ]
@@ -285,9 +289,7 @@ def test_numbers_that_are_none_break_nothing(value):
         [change_point(value, at=value)],
         [series([1.0, value, 2.0, value]), series([value, value])],
         [Pairs(["a", "b"], [[value, 1.0], [value]], "B/s", "t"), Pairs(["a"], [[value]], "s", "t")],
-        [],
-        "",
-        [strange, case(method="a"), case(method="b"), case(geometry="")],
+        ran(strange, case(method="a"), case(method="b"), case(geometry="")),
     )
     page(made)
     exports.markdown(made)
@@ -301,7 +303,7 @@ def test_numbers_that_are_none_break_nothing(value):
 )
 def test_strange_geometries_are_not_drawn(geometry):
     assert parsed(geometry) is None
-    page(only(comparison=comparison([row(geometry=geometry)]), latest=[case(geometry=geometry)]))
+    page(only(comparison=comparison([row(geometry=geometry)]), run=ran(case(geometry=geometry))))
 
 
 def test_two_thousand_metrics_of_five_hundred_nights():
@@ -327,7 +329,7 @@ def test_data_in_the_page_are_whole_where_there_is_room():
     assert found.data["series"][0]["values"][:3] == [
         float(f"{value:.5g}") for value in made.series[0].values[:3]
     ]
-    assert len(found.data["latest"]) == len(made.latest)
+    assert len(found.data["latest"]) == len(made.cases)
 
 
 def test_files_are_replaced_as_a_whole(tmp_path, monkeypatch):

@@ -1,10 +1,12 @@
-"""None"""
+"""What becomes of a run, from ReFrame's report and log."""
 
 import pytest
 
+from bisection.core.reasons import Code
+from bisection.report.clauses import clause
 from bisection.runs.judge import judge
-from bisection.runs.model import Metric
-from bisection.runs.reframe_log import troubles_in_log
+from bisection.runs.model import JudgedMetric
+from bisection.runs.reframe_log import troubles
 
 
 def entry(name="transpose %method=p2p", result="pass", **more):
@@ -72,7 +74,9 @@ def test_slow_is_not_judged_where_others_had_the_cores(share, code):
     failed["perfvalues"] = slow
     verdict = judge(report(launch("pass", disturbed=share), failed))
     assert verdict.exit_code == code
-    assert ("other processes" in verdict.bad[0].cause) == (code == 3)
+    reason = verdict.bad[0].reason
+    assert reason.code == Code.OUT_OF_BOUNDS
+    assert reason["preempted"] == (share if code == 3 else None)
 
 
 def test_wrong_is_wrong_whoever_had_the_cores():
@@ -80,7 +84,7 @@ def test_wrong_is_wrong_whoever_had_the_cores():
     assert judge(report(launch("pass", disturbed=0.9), failed)).exit_code == 1
 
 
-def test_troubles_in_log():
+def test_troubles_in_the_log_are_found():
     log = (
         "WARNING: redefinition of system 'generic': already defined in '<builtin>'\n"
         "WARNING: skipping test file 'checks/x.py': name error: y\n"
@@ -88,15 +92,15 @@ def test_troubles_in_log():
         "ERROR: run session stopped: keyboard interrupt\n"
         "[==========] Finished on Fri\n"
     )
-    assert troubles_in_log(log) == [
+    assert [clause(trouble) for trouble in troubles(log)] == [
         "test file does not load: 'checks/x.py': name error: y",
         "failed to store results in the database: disk I/O error",
         "run session stopped: keyboard interrupt",
     ]
-    assert "not stored" in troubles_in_log("[==========] Finished on Fri\n")[0]
+    assert troubles("[==========] Finished on Fri\n")[0].code == Code.NOT_RECORDED
 
 
-def test_strain():
-    assert Metric("m", 1.0, "ratio", 0.5, 1.5, "pass").strain == 0
-    assert Metric("m", 1.5, "ratio", 0.5, 1.5, "pass").strain == 1
-    assert Metric("m", 1.0, "s", None, None, "pass").strain == 0
+def test_distance_is_0_in_the_middle_and_1_on_a_bound():
+    assert JudgedMetric("m", 1.0, "ratio", 0.5, 1.5, "pass").distance == 0
+    assert JudgedMetric("m", 1.5, "ratio", 0.5, 1.5, "pass").distance == 1
+    assert JudgedMetric("m", 1.0, "s", None, None, "pass").distance == 0

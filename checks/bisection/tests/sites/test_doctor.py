@@ -9,7 +9,7 @@ from houses import CHECK, make_house, told
 from running import start
 
 from bisection import cli
-from bisection.sites import reference_file, rules
+from bisection.sites import reference_rules, rules
 from bisection.sites import site as sites
 from bisection.sites.site import load, load_site
 
@@ -48,8 +48,8 @@ class TestHouse:
     def test_references_alone(self, house):
         file = house / "reference" / "systems" / "other.yaml"
         file.write_text("provenance: {date: 2026-11-21, sessions: [a], lock: none}\n")
-        assert reference_file.examine_references("generic") == []
-        assert told(reference_file.examine_references()) == (
+        assert reference_rules.examine_references("generic") == []
+        assert told(reference_rules.examine_references()) == (
             "reference/systems/other.yaml:1: there is no site-configs/other.py: "
             "site-configs/ has generic"
         )

@@ -7,7 +7,8 @@ from houses import told
 from running import SITES
 
 from bisection.core import paths
-from bisection.sites import reference_file, reference_lookup
+from bisection.report.words import defect_line
+from bisection.sites import reference_rules
 from bisection.sites.site import Site
 
 TREE = """\
@@ -34,10 +35,10 @@ network:
 # (what is replaced, by what, line by its text, what is told)
 REFERENCE_DEFECTS = [
     ("provenance: {date", "x: &x {date", "x: &x", "there is no check x: there are md, md_layout"),
-    ("date: 2026-11-21, ", "", "provenance", "provenance does not tell date"),
-    ("[a]", "[]", "provenance", "provenance does not tell sessions"),
+    ("date: 2026-11-21, ", "", "provenance", "provenance has no date"),
+    ("[a]", "[]", "provenance", "provenance has no sessions"),
     ("[a]", "a", "provenance", "sessions is 'a', not a list"),
-    (", lock: none", "", "provenance", "provenance does not tell lock"),
+    (", lock: none", "", "provenance", "provenance has no lock"),
     ("network:", "transpose:", "transpose:\n  $index: [$partition, m", "transpose is there twice"),
     ("(p2p|shm)", "alltoallv", "alltoallv: {ratio_serial: [0.7", "there twice, first in line 7"),
     ("ratio_serial: [0.8", "ratio_alltoallv: [0.8", "[0.8", "key ratio_alltoallv is there twice"),
@@ -91,13 +92,13 @@ REFERENCE_DEFECTS = [
 def examine(folder, text, site, recorded=None):
     file = folder / "generic.yaml"
     file.write_text(text)
-    return reference_file.reference_defects(file, site, recorded)
+    return reference_rules.reference_defects(file, site, recorded)
 
 
 class TestReferences:
     def test_real_ones_are_good(self, site):
         assert (
-            reference_file.reference_defects(
+            reference_rules.reference_defects(
                 paths.ROOT / "reference" / "systems" / "generic.yaml", site
             )
             == []
@@ -110,7 +111,7 @@ class TestReferences:
     def test_defect(self, tmp_path, silent, old, new, marker, says):
         assert old in TREE
         text = TREE.replace(old, new, 1)
-        found = [str(defect) for defect in examine(tmp_path, text, silent)]
+        found = [defect_line(defect) for defect in examine(tmp_path, text, silent)]
         line = text[: text.index(marker)].count("\n") + 1
         where = f"{tmp_path}/generic.yaml:{line}: "
         assert [one for one in found if one.startswith(where) and says in one], found
@@ -138,12 +139,12 @@ class TestReferences:
     def test_what_is_not_text(self, tmp_path, silent):
         file = tmp_path / "generic.yaml"
         file.write_bytes(b"\xff\xfe\xff")
-        assert "cannot be read: " in told(reference_file.reference_defects(file, silent))
+        assert "cannot be read: " in told(reference_rules.reference_defects(file, silent))
 
     def test_without_a_site(self, tmp_path):
         found = examine(tmp_path, TREE.replace("0.6", "0.6e1"), None)
-        assert "there is no site-configs/generic.py" in found[0].text
-        assert "the reference '0.6e1' is text" in found[1].text
+        assert "there is no site-configs/generic.py" in defect_line(found[0])
+        assert "the reference '0.6e1' is text" in defect_line(found[1])
         assert len(found) == 2
 
     def test_site_that_does_not_load(self, tmp_path):
@@ -183,11 +184,3 @@ class TestReferences:
         line = TREE[: TREE.index("network:")].count("\n") + 1
         assert f"generic.yaml:{line}: generic:default claims references" in found
         assert "none of network for ratio_alltoallv_16B, ratio_alltoallv_32B" in found
-
-    @pytest.mark.parametrize("value", ["1x1", "1x16", "2x1", "shm", "", "a\n", "1x2"])
-    def test_keys_are_chosen_as_by_reframe(self, value):
-        from reframe.core.pipeline import _KeyMatchingDict
-
-        keys = ["1x1|1x2", "2x1", ".x.*", "shm", "", "a"]
-        table = _KeyMatchingDict(lambda _: None, {key: key for key in keys})
-        assert reference_lookup.choose(keys, value) == table[value]

@@ -12,11 +12,13 @@ import pytest
 from made_up import case, nights, session, store
 from running import CHECKS
 
-from bisection.commands.import_ import act
+from bisection import cli
 from bisection.core import paths
+from bisection.report.clauses import clause
 from bisection.runs.command import TAG
+from bisection.runs.judge import judge
 from bisection.store import database as databases
-from bisection.store import from_run, sample_file, sync
+from bisection.store import sample_file, sources, sync
 from bisection.store.database import BrokenStore, Store, Unreadable
 
 
@@ -34,14 +36,14 @@ def file(tmp_path):
 
 def imported(home, *files, monkeypatch):
     monkeypatch.setenv("BISECTION_HOME", str(home))
-    return act(type("Options", (), {"files": [str(file) for file in files]}))
+    return cli.main(["import", *map(str, files)])
 
 
 # ---- sample files ----
 
 
 def test_sample_file_is_what_the_store_gets(tmp_path, file):
-    made = store(tmp_path / "store.db", from_run.contents(file))
+    made = store(tmp_path / "store.db", sources.contents(file))
     (found,) = made.sessions()
     assert (found.uuid, found.facts) == ("00000001-made-up", {"MPI": "Open MPI 4.1.4"})
     tests = [(test.method, test.geometry) for test in made.tests().values()]
@@ -56,7 +58,7 @@ def test_other_tools_need_to_say_little(tmp_path):
         '{"schema": "bisection-samples", "version": 1, "session": "a", "start": 5}\n'
         '{"check": "hpl", "metrics": {"rate": [2.5e12, "flop/s", "higher"]}}\n'
     )
-    made = store(tmp_path / "store.db", from_run.contents(path))
+    made = store(tmp_path / "store.db", sources.contents(path))
     assert next(iter(made.metrics().values())) == ("rate", "flop/s", "higher")
 
 
@@ -70,24 +72,24 @@ HEAD = '{"schema": "bisection-samples", "version": %s, "session": %s, "start": %
         ('{"check": "x", "metrics": {}}', ":1: a test case before any session"),
         ('{"schema": "bisection-samples", "version": 1, "sess', ":1: not JSON, or cut short"),
         (
-            '{"schema": "bisection-samples", "version": 2, "session": "a", "start": 1}',
-            "version 2; ",
+            '{"schema": "bisection-samples", "version": 3, "session": "a", "start": 1}',
+            "version 3; ",
         ),
         ('{"schema": "bisection-samples", "version": 1, "session": 3, "start": 1}', "session is 3"),
-        ('{"schema": "bisection-samples", "version": 1, "session": "a"}', "start is null"),
+        ('{"schema": "bisection-samples", "version": 1, "session": "a"}', "start is missing"),
         ("[]", ":1: not an object"),
         ("[" * 100_000, ":1: not JSON, or cut short"),
         *(
             (
                 f'{{"schema": "bisection-samples", "version": 1, "session": "a", {more}}}',
-                f":1: {more.rpartition(', ')[2][1:].split(chr(34))[0]} is",
+                f":1: {name} is",
             )
-            for more in (
-                '"start": NaN',
-                '"start": Infinity',
-                '"start": 1e300',
-                '"start": 1, "tags": [1]',
-                '"start": 1, "facts": {"MPI": 4}',
+            for more, name in (
+                ('"start": NaN', "start"),
+                ('"start": Infinity', "start"),
+                ('"start": 1e300', "start"),
+                ('"start": 1, "tags": [1]', "tags"),
+                ('"start": 1, "facts": {"MPI": 4}', "facts.MPI"),
             )
         ),
     ],
@@ -96,15 +98,15 @@ def test_session_line_that_is_none(tmp_path, text, says):
     path = tmp_path / "bad.jsonl"
     path.write_text(text + "\n")
     with pytest.raises(sample_file.StoreError, match=says):
-        from_run.contents(path)
+        sources.contents(path)
 
 
 @pytest.mark.parametrize(
     ("metrics", "says"),
     [
-        ('{"time": 3}', "metric time is not"),
-        ('{"time": ["3", "s", "lower"]}', '"3" is not a number'),
-        ('{"time": [3, "s", "smaller"]}', "'smaller' is not lower or higher"),
+        ('{"time": 3}', "metrics.time is 3: it must be array"),
+        ('{"time": ["3", "s", "lower"]}', 'metrics.time.0 is "3": it must be number or null'),
+        ('{"time": [3, "s", "smaller"]}', 'metrics.time.2 is "smaller"'),
         ("[]", r"metrics is \[\]"),
         ('{"time": [3, "s"', "not JSON, or cut short"),
     ],
@@ -113,7 +115,7 @@ def test_half_a_file_stores_nothing(tmp_path, file, metrics, says, monkeypatch, 
     with file.open("a") as more:
         more.write(f'{{"check": "x", "metrics": {metrics}}}\n')
     with pytest.raises(sample_file.StoreError, match=f"samples.jsonl:4: .*{says}"):
-        from_run.contents(file)
+        sources.contents(file)
     assert imported(tmp_path, file, monkeypatch=monkeypatch) == 2
     assert "samples.jsonl:4: " in capsys.readouterr().err
     assert Store(paths.store_db(tmp_path)).sessions() == []
@@ -128,8 +130,8 @@ def test_a_field_of_another_kind_is_told(tmp_path, file, field):
     with file.open("a") as more:
         more.write(f'{{"check": "x", "metrics": {{}}, {field}}}\n')
     name = field.split('"')[1]
-    with pytest.raises(sample_file.StoreError, match=f"samples.jsonl:4: {name} is"):
-        from_run.contents(file)
+    with pytest.raises(sample_file.StoreError, match=rf"samples.jsonl:4: {name}(\.0)? is"):
+        sources.contents(file)
 
 
 def test_numbers_beyond_all_are_not_measured(tmp_path):
@@ -145,7 +147,7 @@ def test_a_test_that_was_repeated_is_stored_each_time(tmp_path, file):
         for value in (2.5, 3.5):
             line = {**case(metrics={"time": value}), "run": 0}
             more.write(json.dumps(line) + "\n")
-    made = store(tmp_path / "store.db", from_run.contents(file))
+    made = store(tmp_path / "store.db", sources.contents(file))
     rows = made.samples()
     assert dict(zip(rows["run"].tolist(), rows["value"].tolist(), strict=True)) == {
         0: 1.5,
@@ -157,7 +159,7 @@ def test_a_test_that_was_repeated_is_stored_each_time(tmp_path, file):
 def test_a_session_that_comes_again_in_a_file_is_told(tmp_path, file):
     file.write_text(file.read_text() * 2)
     with pytest.raises(sample_file.StoreError, match=r"jsonl:4: session 00000001-made-up again"):
-        from_run.contents(file)
+        sources.contents(file)
 
 
 def test_import_twice_is_import_once(tmp_path, file, monkeypatch, capsys):
@@ -221,7 +223,7 @@ def test_reframes_sessions_are_taken_over(tmp_path):
 def test_controls_and_facts_of_a_launch(tmp_path):
     launch = report(fixture=True, controls={"serial": 2e-4, "clock": 2.9}, perfvalues=None,
                     facts={"MPI": "x"}, lock="aa", method="")  # fmt: skip
-    about, cases = from_run.of_report(launch)
+    about, cases = sources.of_verdict(judge(launch))
     assert about["facts"] == {"MPI": "x", "clock": "2.9 GHz", "lock": "aa", "nodes": "n1"}
     assert {(c["method"], *c["metrics"]) for c in cases} == {("serial", "time"), ("clock", "clock")}
     assert all(c["control"] for c in cases)
@@ -230,7 +232,7 @@ def test_controls_and_facts_of_a_launch(tmp_path):
 def test_controls_of_a_launch_that_was_placed_wrongly_do_not_count():
     launch = report(fixture=True, controls={"clock": 2.9}, perfvalues=None, method="",
                     result="fail", fail_phase="sanity", fail_reason="INVALID")  # fmt: skip
-    assert from_run.of_report(launch)[1] == []
+    assert sources.of_verdict(judge(launch))[1] == []
 
 
 @pytest.mark.parametrize("blob", ["{x", "[]", '{"session_info": {}, "runs": []}', "[" * 100_000])
@@ -333,7 +335,7 @@ def test_damaged_store_is_set_aside_and_made_again(tmp_path, monkeypatch, capsys
         assert imported(tmp_path, monkeypatch=monkeypatch) == 3
         told = capsys.readouterr().out
         assert "store.db was damaged" in told
-        assert "1 sessions stored, 1 there" in told
+        assert "1 sessions stored, 1 in the store" in told
         assert sync.store_defects(tmp_path) == []
         (aside,) = tmp_path.glob("store.db.broken-*")
         assert aside.read_bytes() == damaged
@@ -428,26 +430,32 @@ def test_tags_that_a_session_would_lose_are_refused(tag, taken):
     assert (TAG.fullmatch(tag) is None) == taken
 
 
+def kept(home, report, folder):
+    """The troubles of keeping a run."""
+    with Store(paths.store_db(home)) as store:
+        return sync.keep(store, home, judge(report), folder)
+
+
 def test_a_run_is_stored_beside_files_that_are_damaged(tmp_path):
     for name in ("a", "b"):
         (tmp_path / "results" / name).mkdir(parents=True)
     (tmp_path / "results" / "a" / sample_file.SPOOLED).write_text('{"half')
-    (told,) = sync.keep(report(), tmp_path / "results" / "b", tmp_path)
-    assert "a/samples.jsonl:1: not JSON" in told
+    (trouble,) = kept(tmp_path, report(), tmp_path / "results" / "b")
+    assert "a/samples.jsonl:1: not JSON" in clause(trouble)
     with Store(paths.store_db(tmp_path)) as made:
         assert [session.uuid for session in made.sessions()] == ["11112222"]
 
 
 def test_a_run_whose_file_cannot_be_written_is_stored(tmp_path):
-    (told,) = sync.keep(report(), tmp_path / "no folder", tmp_path)
-    assert "cannot write" in told
+    (trouble,) = kept(tmp_path, report(), tmp_path / "no folder")
+    assert "cannot write" in clause(trouble)
     with Store(paths.store_db(tmp_path)) as made:
         assert made.count() == 1
 
 
-def test_a_run_with_an_odd_report_ends_with_its_verdict(tmp_path):
-    (told,) = sync.keep({"session_info": {}, "runs": []}, tmp_path, tmp_path)
-    assert "not stored" in told
+def test_run_without_an_identifier_is_not_stored(tmp_path):
+    (trouble,) = kept(tmp_path, report(uuid=""), tmp_path)
+    assert "not stored: session: session is" in clause(trouble)
 
 
 def test_a_damaged_database_that_cannot_be_moved_is_told(tmp_path, monkeypatch, capsys):
@@ -457,7 +465,7 @@ def test_a_damaged_database_that_cannot_be_moved_is_told(tmp_path, monkeypatch, 
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(sync.Path, "replace", refuse)
-    (told,) = sync.prepare(tmp_path)
-    assert "store.db aside: Permission denied" in told
+    (trouble,) = sync.prepare(tmp_path)
+    assert "store.db aside: Permission denied" in clause(trouble)
     assert imported(tmp_path, monkeypatch=monkeypatch) == 3
     assert "store.db aside: Permission denied" in capsys.readouterr().err

@@ -16,6 +16,7 @@ import pytest
 
 from bisection.analysis.compare import compare
 from bisection.core import paths
+from bisection.core.reasons import Code
 from bisection.store import sync
 from bisection.store.selection import select
 
@@ -69,7 +70,7 @@ def test_comparisons_of_an_earlier_version_come_out_the_same(store, expected):
         assert bool(result.unsafe) != wanted["safe"]
         assert [[c.what, c.before, c.after] for c in result.changes] == wanted["changes"]
         found = {
-            "|".join(row.key): [row.verdict, row.scope, row.ratio, row.low, row.high, row.p]
+            "|".join(row.key): [row.verdict, row.scope or "", row.ratio, row.low, row.high, row.p]
             for row in result.rows
         }
         assert list(found) == list(wanted["rows"])  # the worst first, too
@@ -81,8 +82,8 @@ def test_comparisons_of_an_earlier_version_come_out_the_same(store, expected):
 
 def test_what_stopped_a_job_in_an_earlier_version_is_still_known(store):
     timed_out = select("a4fe4d5e", store)
-    causes = {o.cause for o in store.outcomes(timed_out) if o.verdict == "not measured"}
-    assert len(causes) == 1
+    reasons = {o.reason for o in store.outcomes(timed_out) if o.verdict == "not measured"}
+    assert [(r.code, r["test"].split()[0]) for r in reasons] == [(Code.FOLLOWS, "SweepLaunch")]
 
 
 def test_archive_names_no_machine_of_the_developers(unpacked):

@@ -1,8 +1,10 @@
-"""Comparisons in words."""
+"""Reasons and changes in words."""
 
 import pytest
 
-from bisection.analysis import model, wording
+from bisection.analysis import model
+from bisection.core.reasons import Code, Reason
+from bisection.report.clauses import CLAUSES, FAULTS, change, clause
 
 
 @pytest.mark.parametrize(
@@ -19,7 +21,23 @@ from bisection.analysis import model, wording
         (None, None, None, "lower", "s", ""),
     ],
 )
-def test_change_in_words(ratio, low, high, better, unit, says):
+def test_change_in_clause(ratio, low, high, better, unit, says):
     made = model.Row(*["x"] * 7, "time", unit, better, False, model.Side(), model.Side())
     made.ratio, made.low, made.high = ratio, low, high
-    assert wording.change(made) == says
+    assert change(made) == says
+
+
+@pytest.mark.parametrize("code", Code)
+def test_every_code_has_a_clause(code):
+    assert code in CLAUSES
+
+
+@pytest.mark.parametrize("code", Code)
+def test_a_code_whose_values_are_of_another_version_is_still_told(code):
+    made = Reason.of(code)
+    assert clause(made)
+    assert clause(made).startswith(f"{code}: ") == (code in FAULTS)
+
+
+def test_no_reason_is_no_clause():
+    assert clause(None) == ""

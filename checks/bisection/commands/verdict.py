@@ -1,0 +1,46 @@
+"""Prints the verdict of an earlier run.
+
+Exit code: as of the run; 2 if there is no verdict.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from bisection.core import paths
+from bisection.core.verdicts import BisectionError, Exit
+from bisection.report import run as run_report
+from bisection.runs.judge import judge
+from bisection.runs.model import RunVerdict
+from bisection.runs.reframe_log import load_report
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        default=str(paths.home() / "results" / "latest"),
+        help="a results folder, or a report file of ReFrame; default: the latest run",
+    )
+    parser.add_argument(
+        "--verbose", action="store_true", help="print every test with its metrics and bounds"
+    )
+
+
+def act(options: argparse.Namespace) -> Exit:
+    verdict = read(Path(options.folder))
+    print("\n".join(run_report.text(verdict, options.verbose)))
+    return verdict.exit_code
+
+
+def read(path: Path) -> RunVerdict:
+    """The verdict of a results folder, or on a report file; BisectionError if there is none."""
+    try:
+        if path.is_dir():
+            return RunVerdict.from_dict(json.loads((path / "verdict.json").read_text()))
+        report = load_report(path)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise BisectionError(f"no verdict in {path}: {error}") from None
+    if report is None:
+        raise BisectionError(f"there is no {path}")
+    return judge(report)

@@ -1,0 +1,243 @@
+"""Why a verdict is what it is, as a code with its numbers.
+
+A reason is made where something is found out, stored and compared as data, and put into words in
+one place only, bisection.report.clauses. Nothing reads the words back.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Code(str, Enum):
+    """What may be found out. The comment names the values of a Reason of this code."""
+
+    __str__ = str.__str__
+    __format__ = str.__format__
+
+    # What stopped a launch. The machine failed it:
+    TIMEOUT = "TIMEOUT"  # job, limit (s), nodes
+    NODE_FAIL = "NODE_FAIL"  # job, nodes, down: [[node, reason]]
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"  # job, nodes
+    MPI_ABORT = "MPI_ABORT"  # rank, host, exit_code, last: the job's last line before
+    # or it was not given to run:
+    BLOCKED = "BLOCKED"  # job, waited (s), reason | refused: the scheduler's words
+    CANCELLED = "CANCELLED"  # job, state, nodes
+    INFRASTRUCTURE = "INFRASTRUCTURE"  # said: the scheduler's words | state; scheduler, jobs
+
+    # A launch
+    NO_KERNEL = "NO_KERNEL"  # folder
+    NO_CORES = "NO_CORES"  # partition
+    LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
+    LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores
+    NOT_ENDED = "NOT_ENDED"  # last
+    KERNEL_EXIT = "KERNEL_EXIT"  # kernel, exit_code, last
+    EXIT_CONTRADICTS = "EXIT_CONTRADICTS"  # kernel, exit_code, verified, wrong: methods
+    BASELINE_WRONG = "BASELINE_WRONG"  # method
+    MISPLACED = "MISPLACED"  # seats: reasons
+    RANKS_RAN = "RANKS_RAN"  # ranks, asked
+    HOSTS_RAN = "HOSTS_RAN"  # hosts, asked
+    RANKS_ON_HOST = "RANKS_ON_HOST"  # host, ranks, asked
+    THREADS_RAN = "THREADS_RAN"  # rank, host, threads, asked
+    CORE_SHARED = "CORE_SHARED"  # rank, host, thread, cpus, other: [rank, thread, cpus]
+    CORE_UNBOUND = "CORE_UNBOUND"  # rank, host, thread, cpus
+
+    # A result file
+    NO_RESULT = "NO_RESULT"  # kernel
+    RESULT_UNREADABLE = "RESULT_UNREADABLE"  # path, error
+    RESULT_FOREIGN = "RESULT_FOREIGN"  # path, schema
+    RESULT_VERSION = "RESULT_VERSION"  # path, version, last
+    RESULT_OTHER = "RESULT_OTHER"  # path, key, value, wanted
+    RESULT_INCOMPLETE = "RESULT_INCOMPLETE"  # kernel, status, methods
+    METHOD_MISSING = "METHOD_MISSING"  # method
+    METHOD_REFUSED = "METHOD_REFUSED"  # method, why: the kernel's words
+    METHOD_INAPPLICABLE = "METHOD_INAPPLICABLE"  # why: the kernel's words
+    WRONG_ANSWER = "WRONG_ANSWER"  # method, point, checks: reasons
+    CHECK_FAILED = "CHECK_FAILED"  # name, error, unit, tolerance
+    NO_CHECK = "NO_CHECK"
+    NOT_VERIFIED = "NOT_VERIFIED"
+    METRICS_MISSING = "METRICS_MISSING"  # method, metrics
+    METRICS_UNUSABLE = "METRICS_UNUSABLE"  # method, metrics: [[name, reason]]
+    NOT_A_NUMBER = "NOT_A_NUMBER"  # value
+    NOT_FINITE = "NOT_FINITE"  # value
+    NO_FRACTION = "NO_FRACTION"  # value
+    BELOW_ZERO = "BELOW_ZERO"  # value
+    NOT_ABOVE_ZERO = "NOT_ABOVE_ZERO"  # value
+    NO_BEST_NPAR = "NO_BEST_NPAR"
+    COUNTS_CONTRADICT = "COUNTS_CONTRADICT"  # counts: [[ranks, sent, ranks, sent, unit, each]]
+
+    # References
+    STRICT_OFF = "STRICT_OFF"
+    REFERENCES_UNREADABLE = "REFERENCES_UNREADABLE"  # file, error
+    REFERENCES_UNUSABLE = "REFERENCES_UNUSABLE"  # partition, file, faults: [[metric, reason]]
+    NO_REFERENCE_FILE = "NO_REFERENCE_FILE"  # partition, file, kinds
+    NO_REFERENCE = "NO_REFERENCE"  # partition, file, metrics
+    REFERENCE_OF_NO_METRIC = "REFERENCE_OF_NO_METRIC"
+    REFERENCE_SHAPE = "REFERENCE_SHAPE"  # reference
+    REFERENCE_OPEN = "REFERENCE_OPEN"  # part
+    REFERENCE_TEXT = "REFERENCE_TEXT"  # part, value
+    REFERENCE_NOT_FINITE = "REFERENCE_NOT_FINITE"  # part, value
+    REFERENCE_NOT_ABOVE_ZERO = "REFERENCE_NOT_ABOVE_ZERO"  # value
+    LOWER_BOUND_RANGE = "LOWER_BOUND_RANGE"  # value
+    UPPER_BOUND_RANGE = "UPPER_BOUND_RANGE"  # value
+
+    # A test of a run
+    OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted
+    UNEXPECTED_PASS = "UNEXPECTED_PASS"
+    NOTHING_MEASURED = "NOTHING_MEASURED"
+    UNMEASURED = "UNMEASURED"
+    FOLLOWS = "FOLLOWS"  # test: that did not pass
+    SKIPPED = "SKIPPED"  # why: ReFrame's words
+    NOT_RUN = "NOT_RUN"  # result: ReFrame's word
+    RUN_ENDED = "RUN_ENDED"
+    TEXT = "TEXT"  # text: of a check, of ReFrame, of a build, of another tool
+    PREEMPTED = "PREEMPTED"  # fraction
+    LAYOUT_FASTER = "LAYOUT_FASTER"  # layout, gain, cores
+    BEST_MOVED = "BEST_MOVED"  # best, was, loss
+    UNJUDGED_WRONG_ANSWER = "UNJUDGED_WRONG_ANSWER"  # method, place
+
+    # A run as a whole
+    NOT_LOADED = "NOT_LOADED"  # kind, text: ReFrame's words
+    REFRAME_TEXT = "REFRAME_TEXT"  # text
+    REFRAME_EXIT = "REFRAME_EXIT"  # exit_code, log
+    NOT_RECORDED = "NOT_RECORDED"
+    NO_REPORT = "NO_REPORT"
+    NONE_SELECTED = "NONE_SELECTED"
+    NO_TEST = "NO_TEST"
+    TESTS_ABSENT = "TESTS_ABSENT"  # absent, selected
+    JOBS_LEFT = "JOBS_LEFT"  # scheduler, jobs
+    TESTS_GONE = "TESTS_GONE"  # tests
+    WAS_DAMAGED = "WAS_DAMAGED"  # path, fault, now | error
+    NOT_KEPT = "NOT_KEPT"  # error
+    NOT_STORED = "NOT_STORED"  # error
+
+    # A metric of a comparison
+    ABSENT = "ABSENT"  # sessions
+    VANISHED = "VANISHED"  # sessions
+    NO_NUMBER = "NO_NUMBER"
+    NOT_BEFORE = "NOT_BEFORE"
+    UNLIKE = "UNLIKE"  # what: unit | geometry | direction, values
+    CONSTANT = "CONSTANT"
+    COUNT_VARIES = "COUNT_VARIES"
+    COUNT_CHANGED = "COUNT_CHANGED"  # before, after
+    ONE_JOB = "ONE_JOB"
+    FEW_JOBS = "FEW_JOBS"  # before, after, needed
+    FEW_SESSIONS = "FEW_SESSIONS"  # before, after, needed
+    INTERVAL_WIDE = "INTERVAL_WIDE"
+    NOT_SIGNIFICANT = "NOT_SIGNIFICANT"
+    UNDER_MARGIN = "UNDER_MARGIN"  # margin
+    CORES_MOVED_ONLY = "CORES_MOVED_ONLY"  # control
+    CORES_MOVED_TOO = "CORES_MOVED_TOO"  # control
+    TAIL_PREEMPTED = "TAIL_PREEMPTED"  # fraction
+    TAIL_OF_ONE_SESSION = "TAIL_OF_ONE_SESSION"
+    BASELINE_MOVED = "BASELINE_MOVED"  # own: the change of the time itself
+    MOVES_BY_ITSELF = "MOVES_BY_ITSELF"  # by
+    JOBS_FAILED = "JOBS_FAILED"  # count, of, cause
+    JOBS_UNUSABLE = "JOBS_UNUSABLE"  # count, of, cause
+
+    # A comparison as a whole
+    CORES_DRIFTED = "CORES_DRIFTED"  # place, control
+    AA_DIFFERS = "AA_DIFFERS"  # by, metrics
+    SESSIONS_ONLY = "SESSIONS_ONLY"  # needed
+    NO_MACHINE_VERDICT = "NO_MACHINE_VERDICT"  # before, after, needed
+    SIDES_SWAPPED = "SIDES_SWAPPED"
+    NO_AA = "NO_AA"
+    NO_CONTROL = "NO_CONTROL"
+    TIERS_DIFFER = "TIERS_DIFFER"  # before, after
+    REPEAT_SUSPECTS = "REPEAT_SUSPECTS"  # metrics
+    AA_LEFT_OUT = "AA_LEFT_OUT"  # by, metrics
+    # Whether a network explains a speed-up
+    FRACTION_UNKNOWN = "FRACTION_UNKNOWN"
+    NOT_THE_NETWORK = "NOT_THE_NETWORK"  # fraction
+    NOT_THE_NETWORK_ALONE = "NOT_THE_NETWORK_ALONE"  # fraction, most
+    NETWORK_FASTER = "NETWORK_FASTER"  # fraction, factor
+    NETWORK_SLOWER = "NETWORK_SLOWER"  # fraction, factor
+
+
+# Whose fault a stopped launch is: the machine's, which has failed it ...
+MACHINE_FAULTS = frozenset({Code.TIMEOUT, Code.NODE_FAIL, Code.OUT_OF_MEMORY, Code.MPI_ABORT})
+# ... or that of what is around it, which leaves the launch unmeasured.
+OUTER_FAULTS = frozenset({Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE})
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON has it, reasons as dictionaries."""
+    if isinstance(value, Reason):
+        return value.as_dict()
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A code and its values, which are what JSON can hold."""
+
+    code: Code
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, code: Code, **values: Any) -> "Reason":
+        """The Reason of this code; values of None are left out."""
+        return cls(code, {n: _plain(v) for n, v in values.items() if v is not None})
+
+    @classmethod
+    def read(cls, stored: Any) -> "Reason | None":
+        """The Reason that was stored as dictionary or as text; None for what says nothing.
+
+        Free text, as other tools and earlier versions store it, becomes a Reason of code TEXT, or
+        of the fault that it names.
+        """
+        if isinstance(stored, Reason) or not stored:
+            return stored or None
+        if isinstance(stored, str) and stored.startswith("{"):
+            try:
+                stored = json.loads(stored)
+            except (ValueError, RecursionError):
+                return cls.of(Code.TEXT, text=stored)
+        if not isinstance(stored, Mapping):
+            return _of_text(str(stored))
+        values = {str(name): value for name, value in stored.items() if name != "code"}
+        try:
+            return cls(Code(stored.get("code")), values)
+        except ValueError:  # of a newer version
+            return cls.of(Code.TEXT, text=json.dumps(_plain(stored)))
+
+    def __getitem__(self, name: str) -> Any:
+        """A value; None if there is none of this name."""
+        return self.values.get(name)
+
+    __iter__ = None  # else __getitem__ would make an endless sequence of it
+
+    def __hash__(self) -> int:
+        return hash(self.dumps())
+
+    def __str__(self) -> str:
+        """For logs of ReFrame: CODE name=value ..."""
+        values = (f"{name}={json.dumps(value)}" for name, value in self.values.items())
+        return " ".join([self.code.value, *values])
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"code": self.code.value, **self.values}
+
+    def dumps(self) -> str:
+        """As one line of JSON, the same for equal reasons."""
+        return json.dumps(self.as_dict(), sort_keys=True)
+
+
+def _of_text(text: str) -> Reason:
+    """A cause that was stored as text, before there were codes or by another tool."""
+    name, _, rest = text.partition(": ")
+    if name in {code.value for code in MACHINE_FAULTS | OUTER_FAULTS}:
+        return Reason.of(Code(name), text=rest)
+    if match := re.fullmatch(r"(.*) did not pass", text):
+        return Reason.of(Code.FOLLOWS, test=match[1])
+    return Reason.of(Code.TEXT, text=text)

@@ -1,0 +1,95 @@
+"""Every number that a judgement turns on, with its unit and why it is what it is.
+
+The report prints this table whole, under "How it was judged".
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+def _limit(value: float, unit: str, why: str) -> Any:
+    return field(default=value, metadata={"unit": unit, "why": why})
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """One field per threshold; its metadata holds `unit` and `why`."""
+
+    # ---- one launch ----
+    free_switches: int = _limit(
+        1, "per sample", "involuntary context switches that timers and system services cost"
+    )
+    switches_per_second: int = _limit(
+        30, "1/s", "more involuntary context switches than these: the sample was preempted"
+    )
+    preempted_launch: float = _limit(
+        0.3, "of samples", "a launch preempted more often is not judged by its times"
+    )
+    preempted_note: float = _limit(
+        0.2, "of samples", "a launch preempted more often is mentioned with the verdict"
+    )
+    layout_gain: float = _limit(0.02, "of time", "a hybrid layout faster by more is mentioned")
+    # ---- two groups of sessions ----
+    confidence: float = _limit(0.98, "", "of the Mann-Whitney interval on the ratio")
+    margin: float = _limit(0.05, "of the value", "a smaller change is of no interest")
+    noise_margin: float = _limit(
+        1.0, "standard deviations", "nor is a change smaller than the spread between sessions"
+    )
+    false_discoveries: float = _limit(
+        0.05, "of verdicts", "false ones in one table (Benjamini and Hochberg 1995)"
+    )
+    fewest: int = _limit(
+        5, "sessions or jobs per side", "with four, no difference reaches the confidence"
+    )
+    trimmed: float = _limit(0.2, "of each tail", "left out by Yuen's test (Yuen 1974)")
+    gone: int = _limit(3, "sessions", "a test absent from so many newest sessions is missing")
+    suspect_sessions: int = _limit(8, "sessions", "needed before one new session can be unlike")
+    suspect_sigma: float = _limit(
+        4.0, "standard deviations", "one new session further out is unlike all earlier ones"
+    )
+    preempted_tail: float = _limit(
+        0.01, "of samples", "preempted more often than this, p99 is the neighbours' doing"
+    )
+    drift: float = _limit(
+        0.025, "of the value", "half the margin: a control that moved more explains times"
+    )
+    baseline_part: float = _limit(
+        0.5, "of the ratio's change", "the time must have changed by it, else the baseline did"
+    )
+    # ---- communication ----
+    network_bound: float = _limit(0.3, "of time", "communicating: a check bound by the network")
+    mixed: float = _limit(0.05, "of time", "communicating: less is a check bound by the cores")
+    no_network: float = _limit(
+        0.005, "of time", "communicating: less cannot be explained by a network"
+    )
+    # ---- nodes ----
+    node_chance: float = _limit(0.01, "", "p-value, times the nodes, that names a slow node")
+    path_residual: float = _limit(
+        0.1, "of the logarithm", "a path that deviates more from its nodes is named"
+    )
+    path_nodes: int = _limit(4, "nodes", "fewer do not tell a node from a path")
+    # ---- histories ----
+    level: int = _limit(4, "sessions", "that a level of a history lasts at least")
+    penalty: float = _limit(6.0, "log(sessions)", "of a change point (PELT), by simulation")
+    outlier_window: int = _limit(5, "sessions on either side", "of the Hampel filter")
+    outlier_sigma: float = _limit(3.0, "standard deviations", "of the Hampel filter")
+    recent: int = _limit(14, "sessions", "a level that began no longer ago is reported first")
+    # ---- references ----
+    reference_sessions: int = _limit(10, "sessions", "that a proposed reference is made from")
+    reference_chance: float = _limit(
+        1e-4, "", "that a session without fault is outside a proposed bound"
+    )
+    reference_widest: float = _limit(0.5, "of the value", "a wider reference would say nothing")
+    drift_sessions: int = _limit(5, "sessions", "that show where a metric is now")
+    stale: int = _limit(180, "days", "after which a reference is to be looked at")
+
+
+LIMITS = Thresholds()
+
+
+def listed(limits: Thresholds = LIMITS) -> list[tuple[str, float, str, str]]:
+    """All thresholds: [(name, value, unit, why)]."""
+    return [
+        (part.name.replace("_", " "), getattr(limits, part.name), *part.metadata.values())
+        for part in fields(limits)
+    ]

@@ -1,0 +1,174 @@
+"""What a comparison says of rows, nodes and itself, in English."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bisection.analysis.model import Comparison, OddNode, OddPath, Row, Suspect
+from bisection.core.format import duration, finite, number, plural, utc
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import COMPARED, Scope, Verdict
+from bisection.report.clauses import AFTER_CHANGE, amount, change, clause
+from bisection.sites.site import Defect
+
+
+def defect_line(defect: Defect) -> str:
+    """A defect as `path:line: what is wrong`."""
+    return f"{defect}{clause(defect.reason)}"
+
+
+# ---- rows ----
+
+
+def why(row: Row) -> str:
+    """Why a row has its verdict, in one clause; "" where the numbers say it."""
+    text = clause(row.reason)
+    if row.reason and row.reason.code in AFTER_CHANGE:
+        text = f"{change(row)}, {text}"
+    if row.suspect:
+        text += f"; but outside of what {row.before.sessions} earlier ones showed"
+    return text
+
+
+def explained(row: Row) -> str:
+    """Whether a network explains a row's speed-up."""
+    growth = {True: "; it rises with the ranks", False: "; it does not with ranks"}
+    return clause(row.explained) + growth.get(row.rises, "")
+
+
+# ---- nodes ----
+
+
+def suspected(suspect: Suspect | OddNode | OddPath) -> str:
+    """What is wrong with a node or a path, in one clause."""
+    if isinstance(suspect, Suspect):
+        longer = f"{suspect.ratio - 1:.0%} longer" if finite(suspect.ratio) else "longer"
+        return f"{plural(suspect.jobs, 'job')} on it took {longer} than the others"
+    if isinstance(suspect, OddNode):
+        return f"its pairs are at {suspect.fraction:.0%} of the others; retest it"
+    return f"{suspect.fraction:.0%} of what its nodes give; retest"
+
+
+def named(suspect: OddNode | OddPath) -> str:
+    """The same with the node's or the path's name before it."""
+    if isinstance(suspect, OddNode):
+        return f"node {suspect.node}: {suspected(suspect)}"
+    return f"path {' - '.join(suspect.nodes)}: {suspected(suspect)}"
+
+
+# ---- comparisons ----
+
+
+def unsafe(comparison: Comparison) -> str:
+    """Why verdicts cannot be trusted; "" if they can."""
+    return "; ".join(map(clause, comparison.unsafe))
+
+
+def sentence(comparison: Comparison) -> str:
+    """The verdict in one line: counts, and what they mean together."""
+    rows = comparison.rows
+    counts = [f"{comparison.count(v)} {v}" for v in COMPARED if comparison.count(v)]
+    strange = sum(row.suspect for row in rows)
+    counts += [f"{strange} unlike all earlier sessions"] if strange else []
+    text = f"{', '.join(counts) or 'nothing to compare'} (of {len(rows)} metrics)"
+    parts = _by_kind(rows)
+    busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
+    parts += [f"{busy} not measured, as other processes had the cores"] if busy else []
+    parts += [f"node {s.node} stands out ({s.where}: {suspected(s)})" for s in comparison.suspects]
+    return f"{text}: {'; '.join(parts)}" if parts else text
+
+
+def _preempted(reason: Reason | None) -> bool:
+    """Whether other processes are why numbers were not to be used."""
+    if reason is None:
+        return False
+    if reason.code == Code.PREEMPTED or reason["preempted"]:
+        return True
+    return bool(reason["cause"]) and _preempted(Reason.read(reason["cause"]))
+
+
+# What a test's time is made of, by the fraction of it that is communication.
+KINDS: tuple[tuple[str, Callable[[Row], bool]], ...] = (
+    (
+        "communication-bound checks are",
+        lambda row: (row.communication or 0) >= LIMITS.network_bound,
+    ),
+    (
+        "mixed ones are",
+        lambda row: LIMITS.mixed <= (row.communication or 0) < LIMITS.network_bound,
+    ),
+    ("compute is", lambda row: row.control or row.communication is not None),
+)
+
+
+def _by_kind(rows: Sequence[Row]) -> list[str]:
+    """A clause per partition: how its checks that wait for the network did, and the others."""
+    places = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row.ratio is None or row.low is None or not (row.base == "time" or row.control):
+            continue
+        kind = next((name for name, fits in KINDS if fits(row)), None)
+        if kind:
+            places[f"{row.system}:{row.partition}"][kind].append(row)
+    clauses = []
+    for place, kinds in places.items():
+        changed = [row for group in kinds.values() for row in group if _has_changed(row)]
+        if changed:
+            clauses.append(
+                f"on {place} "
+                + ", ".join(
+                    f"{name} {_together(kinds[name])}" for name, _ in KINDS if name in kinds
+                )
+            )
+    return clauses
+
+
+def _has_changed(row: Row) -> bool:
+    return row.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
+
+
+def _together(rows: Sequence[Row]) -> str:
+    """How a group of rows did: medians of ratio and bounds over those that changed, each way."""
+    ways = ((Verdict.REGRESSED, "slower"), (Verdict.IMPROVED, "faster"))
+    texts = [text for way in ways if (text := _changed(rows, *way))]
+    if texts:
+        return " and ".join(texts)
+    same = sum(row.verdict == Verdict.UNCHANGED for row in rows)
+    return "unchanged" if same > len(rows) / 2 else "inconclusive"
+
+
+def _changed(rows: Sequence[Row], verdict: Verdict, word: str) -> str:
+    hit = [row for row in rows if row.verdict == verdict]
+    if not hit:
+        return ""
+    costs = np.median([(row.slowdown, *row.slowdown_interval) for row in hit], axis=0)
+    if verdict == Verdict.IMPROVED:
+        costs = 1 / costs[[0, 2, 1]]
+    other, times = (
+        ("faster", "times slower") if verdict == Verdict.REGRESSED else ("slower", "times as fast")
+    )
+    some = "" if len(hit) == len(rows) else f" in {len(hit)} of {len(rows)}"
+    return amount(tuple(costs), word, other, times) + some
+
+
+def scopes(rows: Sequence[Row]) -> list[Scope]:
+    """What the verdicts hold for: the machine, or the sessions alone."""
+    return sorted({row.scope for row in rows if row.scope})
+
+
+def group(sessions: Sequence[Mapping[str, Any]]) -> str:
+    """The sessions of a side, as identifiers and times."""
+    ends = [sessions[0], sessions[-1]] if len(sessions) > 1 else sessions[:1]
+    names = [f"{s['uuid'][:8]} of {utc(s['start'])}" for s in ends]
+    count = f"{len(sessions)} sessions, " if len(sessions) > 1 else ""
+    return count + " to ".join(names)
+
+
+def value(amount: float | None, unit: str) -> str:
+    """A measured value with its unit."""
+    if amount is None:
+        return ""
+    return duration(amount) if unit == "s" and amount > 0 else f"{number(amount)} {unit}"

@@ -1,0 +1,142 @@
+"""A reference file changed entry by entry, its comments and everything else kept as they are."""
+
+import bisect
+import copy
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import YAMLError
+
+from bisection.sites.reference_lookup import choose, is_index
+
+INDEX = ["$partition", "$environ", "geometry", "case", "method"]  # of a check without one
+
+Path_ = tuple[str, ...]  # check, keys of the index, metric
+
+
+class EditableReferences:
+    """A reference file, or an empty one under a header if there is none yet."""
+
+    def __init__(self, file: Path, header: str) -> None:
+        """ValueError if the file is not one of references."""
+        self.yaml = YAML()
+        self.yaml.preserve_quotes, self.yaml.width = True, 4096
+        self.yaml.indent(mapping=2, sequence=4, offset=2)
+        self.before = file.read_text(encoding="utf-8") if file.exists() else ""
+        try:
+            tree = self.yaml.load(self.before)
+        except YAMLError as error:
+            raise ValueError(f"{file} is not YAML: {' '.join(str(error).split())}") from None
+        if tree is None:
+            tree = CommentedMap()
+            tree.yaml_set_start_comment(header)
+        if not isinstance(tree, CommentedMap):
+            raise ValueError(f"{file} is not a mapping of checks")
+        self.tree, self.uses = tree, {}
+        self._count_uses(tree)
+
+    def _count_uses(self, node: Any) -> None:
+        """Counts from how many places each part is reached: an alias is a use."""
+        self.uses[id(node)] = self.uses.get(id(node), 0) + 1
+        if self.uses[id(node)] == 1 and isinstance(node, CommentedMap):
+            for part in node.values():
+                self._count_uses(part)
+
+    def where(self, case: Mapping[str, Any], metric: str) -> Path_:
+        """The place of the reference of a test case: the keys that ReFrame takes for it, and from
+        where none fits on its own values.
+
+        Raises:
+            ValueError: the check's $index has an attribute that is not known before a run.
+        """
+        entry = self.tree.get(case["check"])
+        index = entry.get("$index") if isinstance(entry, CommentedMap) else INDEX
+        if not is_index(index) or any(name not in case for name in index):
+            raise ValueError(f"{case['check']} has the $index {index}: it cannot be amended")
+        path, data = [case["check"]], entry
+        for name in index:
+            keys = [key for key in data if key != "$index"] if isinstance(data, Mapping) else []
+            key = choose(keys, case[name])
+            data = data[key] if key is not None else None
+            path.append(case[name] if key is None else key)
+        return (*path, metric)
+
+    def get(self, path: Path_) -> Sequence[Any] | None:
+        """The reference at a place; None if there is none."""
+        data: Any = self.tree
+        for key in path:
+            if not isinstance(data, Mapping) or key not in data:
+                return None
+            data = data[key]
+        return data
+
+    def put(self, path: Path_, entry: Sequence[float | None], note: str) -> None:
+        """Sets the reference at a place, with a note behind it. What aliases share with other
+        places is copied first: those keep what they have."""
+        data = self.tree
+        for depth, key in enumerate(path[:-1]):
+            part = data.get(key)
+            if part is None:
+                part = CommentedMap()
+                if depth == 0:
+                    part["$index"] = _flow(INDEX)
+                _insert(data, key, part)
+                if depth == 0:
+                    data.yaml_set_comment_before_after_key(key, before="\n")
+            elif self.uses.get(id(part), 0) > 1:
+                part = data[key] = self._copied(part)
+            data = part
+        if path[-1] in data:
+            data[path[-1]] = _flow(entry)
+        else:
+            _insert(data, path[-1], _flow(entry))
+        data.yaml_add_eol_comment(note, path[-1])
+
+    def _copied(self, part: CommentedMap) -> CommentedMap:
+        """The same with everything below it, shared with no other place."""
+        made = copy.deepcopy(part)
+        _drop_anchors(made)
+        self._count_uses(made)
+        return made
+
+    def text(self) -> str:
+        """The file."""
+        stream = io.StringIO()
+        self.yaml.dump(self.tree, stream)
+        return re.sub(r"(?m)(\S)  # ", r"\1 # ", stream.getvalue())
+
+
+def _flow(items: Sequence[Any]) -> CommentedSeq:
+    sequence = CommentedSeq(items)
+    sequence.fa.set_flow_style()
+    return sequence
+
+
+def _drop_anchors(node: Any) -> None:
+    """Takes the names by which aliases refer to a node and to those below it."""
+    if hasattr(node, "anchor"):
+        node.anchor.value, node.anchor.always_dump = None, False
+    if isinstance(node, CommentedMap):
+        for part in node.values():
+            _drop_anchors(part)
+
+
+def _insert(data: CommentedMap, key: str, part: Any) -> None:
+    """Adds a key, in order if those there are in order; $index and provenance come first."""
+    keys = [name for name in data if name not in ("$index", "provenance")]
+    orders = [_order(name) for name in keys]
+    place = len(data)
+    if orders == sorted(orders):
+        place = len(data) - len(keys) + bisect.bisect(orders, _order(key))
+    data.insert(place, key, part)
+
+
+def _order(name: Any) -> list[str]:
+    """By the numbers in a name, so that 8B is before 16B."""
+    parts = re.split(r"(\d+)", str(name))
+    return [f"{int(part):012d}" if part.isdigit() else part for part in parts]

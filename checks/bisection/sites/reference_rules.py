@@ -1,0 +1,390 @@
+"""What is wrong with the references of a file: each rule yields defects."""
+
+import dataclasses
+import difflib
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+from reframe.core.systems import ProcessorInfo
+
+from bisection.core import paths
+from bisection.core.format import plural, some
+from bisection.rfm import references
+from bisection.rfm.references import KIND_OF_UNIT
+from bisection.sites.reference_file import Entry, ReferenceFile
+from bisection.sites.reference_lookup import (
+    choose,
+    family,
+    family_name,
+    is_index,
+    lookup,
+    matches,
+)
+from bisection.sites.rules import claims
+from bisection.sites.site import Defect, Site, line_of, load, reference_files, site_names
+from bisection.sites.stored import Units, read_database
+
+PROVENANCE = ("date", "sessions", "lock")
+# Units by the names that kernels give their metrics; a session that recorded one knows better.
+UNITS = (
+    (r"ratio_.*", "ratio"),
+    (r".*_share(_.*)?", "share"),
+    (r"time(_.*)?", "s"),
+    (r"atom_steps", "atom-steps/s"),
+    (r"bytes(_.*)?", "B"),
+    (r"messages", "messages"),
+    (r"groups", "groups"),
+)
+Defects = Iterator[Defect]
+
+
+def examine_references(system: str | None = None) -> list[Defect]:
+    """The defects of a system's reference file; of all of them if None."""
+    names = [name for name in site_names() if system in (None, name)]
+    sites = load(names)
+    _, recorded = read_database(paths.results_db(paths.home()))
+    found = [defect for site in sites.values() for defect in claims(site)]
+    found += [defect for site in sites.values() for defect in site.defects if not site.checks]
+    for file in reference_files(system):
+        found += reference_defects(file, sites.get(file.stem), recorded)
+    return sorted(set(found))
+
+
+def reference_defects(file: Path, site: Site | None, recorded: Units | None = None) -> list[Defect]:
+    """The defects of one reference file.
+
+    Args:
+        file: the file.
+        site: the site of its name; None if there is none. One that has not loaded shows only
+            defects that need no checks to be seen.
+        recorded: the metrics, with units, that stored sessions have of each check.
+    """
+    nodes = ReferenceFile(file)
+    found = []
+    if site is None:
+        sites = ", ".join(site_names())
+        text = f"there is no site-configs/{file.stem}.py: site-configs/ has {sites}"
+        found.append(Defect(nodes.name, 1, text))
+    found += nodes.defects
+    if nodes.root is not None:
+        for rule in RULES:
+            found += rule(nodes, site, recorded or {})
+    return found
+
+
+def provenance(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
+    """A file must say when, from which sessions and with which lock its references were made."""
+    entry = next((entry for entry in file.entries(file.root) if entry[0] == "provenance"), None)
+    if entry is None:
+        yield file.defect(1, f"there is no provenance, a mapping of {', '.join(PROVENANCE)}")
+        return
+    _, key_node, node = entry
+    content = file.value(node)
+    if not isinstance(content, dict):
+        yield file.defect(key_node, f"provenance is not a mapping of {', '.join(PROVENANCE)}")
+        return
+    for name in PROVENANCE:
+        if not content.get(name):
+            yield file.defect(key_node, f"provenance has no {name}")
+    if content.get("sessions") and not isinstance(content["sessions"], list):
+        text = f"provenance: sessions is {content['sessions']!r}, not a list"
+        yield file.defect(key_node, text)
+
+
+def checks(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
+    """Every key must be reached by a test, and every leaf be a usable reference of a metric."""
+    known = site.checks if site else {}
+    for key, key_node, node in file.entries(file.root):
+        if key == "provenance":
+            continue
+        if known and isinstance(key, str) and key not in known:
+            yield file.defect(key_node, f"there is no check {key}: there are {some(known)}")
+            continue
+        cases = [case for case in site.cases if case["check"] == key] if known else []
+        mine = recorded.get(key, {})
+        branch = Branch(str(key), known.get(key), site, mine, (), cases or None)
+        yield from _check(file, key_node, node, branch)
+
+
+def coverage(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
+    """What a partition claims to have references of, every test case must find."""
+    if site is None or not site.checks:
+        return
+    lacking: dict[tuple[str, str], list[tuple[Mapping[str, Any], list[str]]]] = {}
+    for case in site.cases:
+        partition = next(p for p in site.partitions if p["fullname"] == case["$partition"])
+        claimed = partition["extras"].get("references", [])
+        settled = site.checks[case["check"]]["settled"]
+        found = lookup(file.content.get(case["check"]), case, settled)
+        if not isinstance(claimed, list) or found is None or case["geometry"] is None:
+            continue
+        units = {name: unit_of(name, recorded.get(case["check"])) for name in case["required"]}
+        kinds = {name: KIND_OF_UNIT.get(unit) for name, unit in units.items()}
+        without = [name for name in units if kinds[name] in claimed and name not in found]
+        if without:
+            lacking.setdefault((case["check"], partition["name"]), []).append((case, without))
+    nodes = {key: key_node for key, key_node, _ in file.entries(file.root)}
+    for (check, partition), cases in lacking.items():
+        case, metrics = cases[0]
+        where = f"{site.name}:{partition}"
+        if check not in nodes:
+            line = line_of(site.path, partition, "references")
+            text = f"{where}: it claims references, and {file.name} has none of {check}"
+            yield Defect(paths.shown(site.path), line, text)
+            continue
+        names = [f"{name} {case[name]}" for name in ("geometry", "case", "method") if case[name]]
+        more = f", nor for {plural(len(cases) - 1, 'other test case')}" if cases[1:] else ""
+        text = f"{where} claims references, and there is none of {check} for {some(metrics, 3)} of "
+        yield file.defect(nodes[check], f"{text}{', '.join(names)}{more}")
+
+
+Rule = Callable[[ReferenceFile, Site | None, Units], Defects]
+RULES: tuple[Rule, ...] = (provenance, checks, coverage)
+
+
+# ---- one check ----
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A part of a check's references: what is above it, and the test cases that come to it.
+
+    `check` is None where nothing is known of the check, `cases` where nothing is of the cases.
+    """
+
+    name: str
+    check: dict[str, Any] | None
+    site: Site | None
+    recorded: dict[str, str]
+    index: tuple[str, ...]  # of the levels that are left
+    cases: list[dict[str, Any]] | None
+    place: tuple[str, ...] = ()
+
+    @property
+    def whose(self) -> str:
+        return self.name + (f" for {', '.join(self.place)}" if self.place else "")
+
+    def under(self, key: Any, values: Sequence[Any] | None) -> "Branch":
+        """The branch under a key that is chosen for `values`; None if they are not known."""
+        name, cases = self.index[0], self.cases
+        if cases is not None and values is not None and name != "geometry":
+            cases = [case for case in cases if case[name] in values] or None
+        place = (*self.place, f"{name.removeprefix('$')} {key}")
+        return dataclasses.replace(self, index=self.index[1:], cases=cases, place=place)
+
+    def values(self, keys: Sequence[Any]) -> tuple[Any, ...] | None:
+        """All values that the first attribute of the index can have, None if that is not known.
+
+        Geometries are any, and numbered names of any number: they follow from the machine.
+        """
+        name = self.index[0]
+        if name == "geometry":
+            return geometries(frozenset(n for key in keys for n in re.findall(r"\d+", str(key))))
+        if self.site is None or self.check is None:
+            return None
+        if name in ("$system", "$environ", "$partition"):
+            partitions = [partition["fullname"] for partition in self.site.partitions]
+            there = {"$system": [self.site.name], "$environ": self.site.environs}
+            return tuple(there.get(name, partitions))
+        if self.cases is None or name not in self.check["settled"]:
+            return None
+        there = tuple(dict.fromkeys(case[name] for case in self.cases))
+        return there + family(there, keys)
+
+
+def _check(file: ReferenceFile, key_node: yaml.Node, node: yaml.Node, branch: Branch) -> Defects:
+    if not isinstance(node, yaml.MappingNode):
+        yield file.defect(key_node, f"{branch.name} is not a mapping")
+        return
+    entries = file.entries(node)
+    index = next((part for key, _, part in entries if key == "$index"), None)
+    names = file.value(index) if index else None
+    if not is_index(names):
+        yield file.defect(
+            index or key_node,
+            f"{branch.name} has no $index, a list of attributes: without it none of its "
+            "references is found",
+        )
+        return
+    for name in names:
+        if text := index_fault(name, branch.check):
+            yield file.defect(index, f"$index of {branch.name} has {name}: {text}")
+            return
+    entries = [entry for entry in entries if entry[0] != "$index"]
+    yield from _level(file, key_node, entries, dataclasses.replace(branch, index=tuple(names)))
+
+
+def _level(
+    file: ReferenceFile, parent: yaml.Node, entries: Sequence[Entry], branch: Branch
+) -> Defects:
+    """The keys of one level, and what is under them."""
+    if not entries:
+        yield file.defect(parent, f"there is nothing under {branch.whose}")
+    lines = {key: node.start_mark.line + 1 for key, node, _ in entries}
+    values = branch.values(tuple(lines))
+    for key, key_node, node in entries:
+        chosen = None
+        if text := key_fault(key, values):
+            yield file.defect(key_node, text)
+        elif values is not None:
+            matched, chosen = takes(tuple(lines), values)[key]
+            if text := _unreached(key, matched, chosen, branch, values, lines):
+                yield file.defect(key_node, text)
+        below = branch.under(key, chosen or None)
+        if not isinstance(node, yaml.MappingNode):
+            under = f"a mapping of {' of '.join([*branch.index[1:], 'metrics'])}"
+            yield file.defect(node, f"{branch.whose}: under {key} must be {under}")
+        elif below.index:
+            yield from _level(file, key_node, file.entries(node), below)
+        else:
+            yield from _leaf(file, key_node, node, below)
+
+
+def _unreached(
+    key: Any,
+    matched: Sequence[Any],
+    chosen: Sequence[Any],
+    branch: Branch,
+    values: Sequence[Any],
+    lines: Mapping[Any, int],
+) -> str | None:
+    """Why ReFrame takes a key for no value, or for too many; None if neither."""
+    name = branch.index[0].removeprefix("$")
+    more = [value for value in matched if value != key and not re.fullmatch(key, str(value))]
+    if not matched and name != "geometry":
+        there = some(dict.fromkeys(map(family_name, values)))
+        return f"{key} is no {name} of {branch.whose}: there are {there}"
+    if not matched:
+        odd = not re.search(r"[^\w]", key) or re.search(r"(?<!\\)[A-Za-wyz]", key)
+        shape = "[nodes x]ranks x threads, as in 2x1"
+        return f"{key} is no geometry: those are {shape}" if odd else None
+    if more:
+        return (
+            f"{key} also matches {some(more, 2)}, as ReFrame puts ^ and $ around the whole of it: "
+            f"write ({key})"
+        )
+    if not chosen:
+        first = next(other for other in lines if other != key and matches(other, matched[0]))
+        return f"{key} is never reached: {first} in line {lines[first]} comes first"
+    return None
+
+
+def _leaf(file: ReferenceFile, key_node: yaml.Node, node: yaml.Node, branch: Branch) -> Defects:
+    """The metrics of one place."""
+    if not node.value:
+        yield file.defect(key_node, f"there is no reference of {branch.whose}")
+    known = [*branch.check["metrics"], *branch.recorded] if branch.check else None
+    for metric, metric_node, value in file.entries(node):
+        if known is not None and metric not in known:
+            near = difflib.get_close_matches(str(metric), known, n=3) or known
+            text = f"{metric} is no metric of {branch.name}: such are "
+            yield file.defect(metric_node, text + some(dict.fromkeys(near), 6))
+        yield from _reference(file, metric, value, branch.recorded)
+
+
+def _reference(
+    file: ReferenceFile, metric: Any, node: yaml.Node, recorded: Mapping[str, str]
+) -> Defects:
+    """One reference, also one that is known to fail: [$xfail, why, reference]."""
+    parts = node.value if isinstance(node, yaml.SequenceNode) else []
+    if parts and parts[0].value == "$xfail":
+        node = parts[-1]
+        parts = node.value if isinstance(node, yaml.SequenceNode) else []
+    if not parts:
+        yield file.defect(node, f"{metric}: this is not [reference, lower bound, upper bound]")
+        return
+    odd = [part for part in parts[:3] if not number_like(file.value(part))]
+    for part in odd:
+        yield file.defect(part, f"{metric}: {part_text(part)}, in place of a number")
+    values = [file.value(part) for part in parts]
+    for fault in [] if odd else references.faults(values):
+        yield file.defect(node, f"{metric}: ", fault)
+    unit = unit_of(str(metric), recorded)
+    if len(values) == 4 and unit and values[3] not in (None, unit):
+        text = f"{metric}: the unit is {values[3]}, but is measured in {unit}"
+        yield file.defect(parts[3], f"{text}, and ReFrame does not convert")
+
+
+# ---- what a key, an attribute, a value may be ----
+
+
+def unit_of(metric: str, recorded: Mapping[str, str] | None = None) -> str | None:
+    """The unit of a metric, as it was recorded or by its name; None if neither is known."""
+    if recorded and metric in recorded:
+        return recorded[metric]
+    return next((unit for name, unit in UNITS if re.fullmatch(name, metric)), None)
+
+
+def index_fault(name: str, check: Mapping[str, Any] | None) -> str | None:
+    """What is wrong with an attribute in $index, None if nothing is."""
+    if name in ("$system", "$partition", "$environ"):
+        return None
+    owner, _, key = name.rpartition(".")
+    if owner == "$processor":
+        return None if hasattr(ProcessorInfo({}), key) else f"a processor has no {key}"
+    if name.startswith("$"):
+        known = "$system, $partition, $environ, $processor.NAME"
+        return None if name.startswith("$dev.") else f"ReFrame knows {known}"
+    if check is None or name in check["attributes"]:
+        return None
+    return f"the check has no such attribute; it has {some(check['settled'])}, geometry"
+
+
+def key_fault(key: Any, values: Sequence[Any] | None) -> str | None:
+    """Why a key of a level can match nothing at all, None if it can."""
+    if isinstance(key, str):
+        try:
+            re.compile(f"^{key}$")
+        except re.error as error:
+            return f"{key} is no regular expression: {error}"
+        return None
+    # Such a key is reported where the file is read.
+    if key is None or isinstance(key, bool) or values is None:
+        return None
+    if all(isinstance(value, str) for value in values):
+        return f"key {key} is no text in YAML, and what it stands for is: quote it"
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def takes(keys: tuple[Any, ...], values: tuple[Any, ...]) -> dict[Any, tuple[list[Any], list[Any]]]:
+    """key -> (the values that it matches, those of them for which it is chosen)."""
+    found: dict[Any, tuple[list[Any], list[Any]]] = {key: ([], []) for key in keys}
+    for value in values:
+        for key in keys:
+            if matches(key, value):
+                found[key][0].append(value)
+        chosen = choose(keys, value)
+        if chosen is not None:
+            found[chosen][1].append(value)
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def geometries(numbers: frozenset[str]) -> tuple[str, ...]:
+    """Geometries of all sorts, as text, with `numbers` among theirs."""
+    own = {int(number) for number in numbers if 0 < int(number) < 1 << 20}
+    counts = sorted({*range(1, 33), 36, 40, 48, 64, 72, 96, 128, 192, 256, *own})
+    nodes = sorted({2, 3, 4, 8, 10, 16, 64, 100, *own})
+    single = [f"{ranks}x{threads}" for ranks, threads in product(counts, counts)]
+    few = sorted({1, 2, 3, 4, 8, 16, 24, 32, 48, 64, 128, *own})
+    return tuple(single + [f"{n}x{r}x{t}" for n, r, t in product(nodes, few, few)])
+
+
+def number_like(value: Any) -> bool:
+    """Whether references.faults can say what is wrong with a value."""
+    if isinstance(value, int):
+        return not isinstance(value, bool) and abs(value) < 10**300
+    return value is None or isinstance(value, (str, float))
+
+
+def part_text(node: yaml.Node) -> str:
+    """What a node is in YAML."""
+    kind = node.tag.rpartition(":")[2]
+    return f"{node.value} is {kind} in YAML" if kind == "bool" else f"a YAML {kind}"

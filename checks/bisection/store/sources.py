@@ -1,0 +1,152 @@
+"""Where sessions come from: judged runs, reports of ReFrame, files of other tools."""
+
+import re
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+from bisection.core.verdicts import Verdict
+from bisection.runs.judge import judge
+from bisection.runs.model import RunVerdict, TestResult
+from bisection.runs.reframe_log import load_report
+from bisection.store.database import Store
+from bisection.store.sample_file import (
+    SCHEMA,
+    SPOOLED,
+    VERSION,
+    Contents,
+    Line,
+    StoreError,
+    check_line,
+    finite_or_none,
+    read_samples,
+    write_samples,
+)
+
+# What is raised for a report that is not one of ReFrame's.
+BAD_REPORT = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError),
+    StoreError,
+)
+IMPORTED = "imported"  # folder with copies of what came from elsewhere
+LISTS = ("libraries", "nodes", "MPI environment")  # facts that are lists of their items
+
+
+def of_verdict(verdict: RunVerdict) -> Contents:
+    """The session of a run and its test cases, as the two kinds of lines of a sample file.
+
+    Raises:
+        StoreError: the run has no identifier or no time.
+    """
+    session = {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "session": verdict.session,
+        "start": verdict.started,
+        "tags": verdict.tags,
+        "facts": _facts(verdict),
+    }
+    check_line(session, "session")
+    return session, [line for case in verdict.cases for line in _lines(case)]
+
+
+def _lines(case: TestResult) -> Iterator[Line]:
+    if not case.fixture:
+        metrics = {m.name: [finite_or_none(m.value), m.unit, m.better] for m in case.metrics}
+        yield {**_place(case), "hosts": case.hosts, "metrics": metrics}
+    elif case.verdict == Verdict.PASS:
+        # Of a launch that was placed wrongly no time counts, that of the cores alone neither.
+        yield from _controls(case)
+
+
+def _controls(case: TestResult) -> Iterator[Line]:
+    for name, value in case.controls.items():
+        metric = ["GHz", "higher"] if name == "clock" else ["s", "lower"]
+        yield {
+            **_place(case),
+            "check": case.kernel,
+            "method": name,
+            "hosts": case.hosts,
+            "control": True,
+            "metrics": {"clock" if name == "clock" else "time": [finite_or_none(value), *metric]},
+        }
+
+
+def _place(case: TestResult) -> Line:
+    return {
+        "check": case.check,
+        "case": case.case,
+        "layout": case.layout,
+        "method": case.method,
+        "system": case.system,
+        "partition": case.partition,
+        "environ": case.environ,
+        "geometry": case.geometry,
+        "run": case.run,
+        "verdict": case.verdict,
+        "reason": case.reason.as_dict() if case.reason else None,
+        "disturbed": case.preempted,
+        "again": f"/{case.hash}",
+    }
+
+
+def _facts(verdict: RunVerdict) -> dict[str, str]:
+    """What the session's launches ran on and with; where they differ, every answer."""
+    items: dict[str, set[str]] = {}
+    clocks = []
+    for case in verdict.cases:
+        for name, text in {**case.facts, "nodes": ", ".join(case.hosts)}.items():
+            parts = text.split(", ") if name in LISTS else [text]
+            items.setdefault(name, set()).update(filter(None, parts))
+        clocks += [clock] if (clock := finite_or_none(case.controls.get("clock"))) else []
+    if clocks:
+        items["clock"] = {f"{statistics.median(clocks):.1f} GHz"}
+    return {name: ", ".join(sorted(parts)) for name, parts in sorted(items.items()) if parts}
+
+
+def contents(path: Path | str) -> list[Contents]:
+    """All sessions of a sample file, a report file of ReFrame, or a results folder.
+
+    Raises:
+        StoreError: it is none of these, or cannot be read.
+    """
+    source = Path(path)
+    if source.is_dir():
+        samples = source / SPOOLED
+        source = samples if samples.exists() else source / "report.json"
+    if source.suffix != ".json":
+        return list(read_samples(source))
+    try:
+        report = load_report(source)
+        if report is not None:
+            return [of_verdict(judge(report))]
+    except BAD_REPORT as error:
+        raise StoreError(f"{source}: {not_a_report(error)}") from None
+    raise StoreError(f"there is no {source}")
+
+
+def not_a_report(error: Exception) -> str:
+    """What to say of a file of which BAD_REPORT was raised."""
+    text = f"no {error}" if isinstance(error, KeyError) else str(error)
+    return f"not a report of ReFrame: {text}"
+
+
+def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[list[Contents], int]:
+    """Stores the sessions of a sample file, a report or a results folder, and keeps a copy, so that
+    the store can be made again.
+
+    Returns:
+        All its sessions, and how many were not stored before.
+
+    Raises:
+        StoreError: the file cannot be read; nothing of it is stored.
+    """
+    sessions = contents(path)
+    known = {session.uuid for session in store.sessions()}
+    added = store.add(sessions)
+    (Path(home) / IMPORTED).mkdir(parents=True, exist_ok=True)
+    for session, cases in sessions:
+        if session["session"] not in known:
+            name = re.sub(r"[^\w.-]", "_", session["session"])
+            write_samples(Path(home) / IMPORTED / f"{name}.jsonl", session, cases)
+    return sessions, added
