@@ -133,9 +133,11 @@ static void quiet_barrier(const bx_run *run)
     const struct timespec pause = {0, 20000};
     MPI_Request request;
     int done = 0;
+    bx_profile_enter_own("the harness's barrier");
     PMPI_Ibarrier(run->world, &request);
     while (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)
         nanosleep(&pause, NULL);
+    bx_profile_enter_own(NULL);
 }
 
 static double involuntary_switches(void)
@@ -151,13 +153,14 @@ typedef struct {
 } bx_cost;
 
 /* One block: fresh input, `warmup` untimed steps, then `block` samples of this rank. */
-static void measure_block(bx_run *run, bx_result *result, double *seconds, double *switches,
-                          double *phases, bx_cost *cost)
+static void measure_block(bx_run *run, bx_result *result, int64_t round, double *seconds,
+                          double *switches, double *phases, bx_cost *cost)
 {
     const bx_kernel *kernel = run->kernel;
     size_t m = result->method, p = result->point;
     bool baseline = kernel->methods[m].baseline;
     int64_t steps = run->common.warmup + run->common.block;
+    bx_watchdog_tick("preparing", kernel->methods[m].name, round + 1);
     double mark = MPI_Wtime();
     if (kernel->begin) kernel->begin(run->state, m, p);
     cost->input += MPI_Wtime() - mark;
@@ -168,7 +171,9 @@ static void measure_block(bx_run *run, bx_result *result, double *seconds, doubl
         int64_t sample = i - run->common.warmup;
         memset(run->phase, 0, sizeof run->phase);
         memset(run->phase_mpi, 0, sizeof run->phase_mpi);
+        bx_profile_enter_own("the harness's barrier");
         PMPI_Barrier(run->world);
+        bx_profile_enter_own(NULL);
         bx_profile_into(sample >= 0 ? result->recording : NULL);
         run->lap_mpi = bx_profile_seconds();
         double switches_before = involuntary_switches();
@@ -179,6 +184,12 @@ static void measure_block(bx_run *run, bx_result *result, double *seconds, doubl
         bx_profile_into(NULL);
         cost->step += elapsed;
         if (baseline) quiet_barrier(run);
+        bx_watchdog_tick("timing", kernel->methods[m].name, round + 1);
+        if (kernel->inspect) {
+            mark = MPI_Wtime();
+            kernel->inspect(run->state, m, p, &result->verification);
+            cost->input += MPI_Wtime() - mark;
+        }
         if (sample < 0) continue;
         result->parts.step += elapsed;
         for (size_t k = 0; k < kernel->phase_count; k++) {
@@ -190,12 +201,10 @@ static void measure_block(bx_run *run, bx_result *result, double *seconds, doubl
         memcpy(&phases[(size_t)sample * kernel->phase_count], run->phase,
                kernel->phase_count * sizeof(double));
     }
-    if (kernel->end) {
-        mark = MPI_Wtime();
-        kernel->end(run->state, m, p, steps, &result->verification);
-        cost->input += MPI_Wtime() - mark;
-        settle(run, result);
-    }
+    mark = MPI_Wtime();
+    if (kernel->end) kernel->end(run->state, m, p, steps, &result->verification);
+    cost->input += MPI_Wtime() - mark;
+    if (kernel->end || kernel->inspect) settle(run, result);
 }
 
 static void *allocate(size_t count, size_t size)
@@ -265,7 +274,7 @@ static bx_cost measure(bx_run *run, bx_result *results, size_t count, cJSON *roo
         for (size_t i = 0; i < count; i++) {
             /* a wrong answer is not worth timing */
             if (!results[i].applicable || !results[i].verified) continue;
-            measure_block(run, &results[i], seconds, switches, phases, &cost);
+            measure_block(run, &results[i], round, seconds, switches, phases, &cost);
             collect_block(run, &results[i], seconds, switches, phases);
         }
         double now = MPI_Wtime();
@@ -353,20 +362,36 @@ static cJSON *describe(bx_run *run, int argc, char **argv)
     return root;
 }
 
+/* Before the waiting begins: what the launch takes of this machine, by the kernel's estimates. */
+static void print_needs(const bx_run *run)
+{
+    char memory[64] = "", duration[32], time[64] = "";
+    if (run->bytes_needed > 0)
+        snprintf(memory, sizeof memory, "%.2g GiB of memory per node", run->bytes_needed / 0x1p30);
+    bx_duration(duration, sizeof duration, run->seconds_needed);
+    if (run->seconds_needed > 0) snprintf(time, sizeof time, "about %s", duration);
+    if (run->rank != 0 || (!*memory && !*time)) return;
+    printf("%s %s: needs %s%s%s\n", run->kernel->name, run->common.case_name, memory,
+           *memory && *time ? ", " : "", time);
+    fflush(stdout);
+}
+
 /* Exit code of a launch whose options are in order. */
 static int launch(bx_run *run, int argc, char **argv)
 {
     const bx_kernel *kernel = run->kernel;
-    if (run->common.output && run->rank == 0) bx_result_probe(run, run->common.output);
+    if (run->common.output) bx_claim_file(run, "output", run->common.output, BX_FILE_WRITTEN);
     if (bx_agree(run) != BX_OK) return run->refusal;
     kernel->setup(run, &run->state);
     if (bx_agree(run) != BX_OK) return run->refusal;
+    print_needs(run);
 
     cJSON *root = describe(run, argc, argv);
     size_t count;
     bx_result *results = list_results(run, &count);
     for (size_t i = 0; i < count; i++) {
         if (!results[i].applicable) continue;
+        bx_watchdog_tick("verifying", kernel->methods[results[i].method].name, 0);
         kernel->verify(run->state, results[i].method, results[i].point, &results[i].verification);
         settle(run, &results[i]);
     }
@@ -378,6 +403,7 @@ static int launch(bx_run *run, int argc, char **argv)
     }
 
     bx_cost cost = measure(run, results, count, root);
+    bx_watchdog_tick("ending", NULL, 0);
 
     cJSON **traffic = allocate(count, sizeof *traffic), **parts = allocate(count, sizeof *parts);
     for (size_t i = 0; i < count; i++) {
@@ -408,9 +434,10 @@ static int launch(bx_run *run, int argc, char **argv)
         bx_table_print(run, root);
         if (run->common.profile) bx_profile_print(root);
         if (!cJSON_IsTrue(cJSON_GetObjectItem(root, "verified"))) code = BX_WRONG;
-        if (run->common.output && !bx_result_write(run->common.output, root)) {
-            fprintf(stderr, "bisection-%s: --output %s: cannot be written\n", kernel->name,
-                    run->common.output);
+        int failed = run->common.output ? bx_result_write(run->common.output, root) : 0;
+        if (failed) {
+            fprintf(stderr, "bisection-%s: --output %s: %s\n", kernel->name, run->common.output,
+                    strerror(failed));
             code = BX_RESOURCES;
         }
         cJSON_Delete(root);
@@ -423,6 +450,33 @@ static int launch(bx_run *run, int argc, char **argv)
     return code;
 }
 
+/* Where bx_harness.f90 is linked. */
+extern bool bx_fortran_sees_nan(double nan) __attribute__((weak));
+
+/* Whether the compiler has left tests for NaN in, which verification rests on. */
+static bool sees_nan(void)
+{
+    volatile double zero = 0;
+    double nan = zero / zero;
+    return isnan(nan) && !(nan <= 1) && !isfinite(nan) &&
+           (!bx_fortran_sees_nan || bx_fortran_sees_nan(nan));
+}
+
+/* Ranks that were started with other arguments would run apart, or wait for each other for ever. */
+static void compare_arguments(bx_run *run, int argc, char **argv)
+{
+    uint64_t sums[2] = {(uint64_t)argc, 0};
+    for (int i = 1; i < argc; i++)
+        for (const char *c = argv[i];; c++) {
+            sums[0] = bx_hash(sums[0], (unsigned char)*c);
+            if (*c == '\0') break;
+        }
+    sums[1] = ~sums[0];
+    PMPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_UINT64_T, MPI_MAX, run->world);
+    if (sums[0] != ~sums[1])
+        bx_refuse(run, BX_USAGE, "ranks were started with different arguments");
+}
+
 int bx_main(int argc, char **argv, const bx_kernel *kernel)
 {
     int provided;
@@ -432,7 +486,13 @@ int bx_main(int argc, char **argv, const bx_kernel *kernel)
     MPI_Comm_size(run->world, &run->size);
     if (kernel->arrange) kernel->arrange(run->size);
 
-    int code = bx_options_parse(run, argc, argv);
+    bx_options_parse(run, argc, argv);
+    compare_arguments(run, argc, argv);
+    if (!sees_nan())
+        bx_refuse(run, BX_RESOURCES,
+                  "built with options that drop NaNs, as -ffast-math "
+                  "does: no answer can be verified");
+    int code = bx_agree(run);
     if (code == BX_OK && (run->common.help || run->common.list)) {
         if (run->rank == 0 && run->common.help) bx_options_help(run);
         if (run->rank == 0 && run->common.list) bx_options_list(run);
@@ -440,13 +500,16 @@ int bx_main(int argc, char **argv, const bx_kernel *kernel)
         code = bx_layout_discover(run);
         if (code == BX_OK) {
             bx_profile_start(run->world, run->node_of, run->common.separate_waiting);
+            bx_watchdog_start(run);
             code = launch(run, argc, argv);
+            bx_watchdog_stop();
             bx_profile_stop();
         }
     }
     if (run->refusal != BX_OK && run->rank == 0)
         fprintf(stderr, "bisection-%s: %s\n", kernel->name, run->message);
     for (int i = 0; i < run->note_count; i++) free(run->notes[i]);
+    for (int i = 0; i < run->claim_count; i++) free(run->claims[i].file);
     bx_layout_free(run);
     free(run->selected);
     MPI_Finalize();

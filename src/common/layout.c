@@ -14,7 +14,7 @@
 #include <omp.h>
 #endif
 
-enum { CPU_TEXT = 1024, HOST_TEXT = 64, FIRMWARE_TEXT = 256 };
+enum { CPU_TEXT = 1024, HOST_TEXT = 64, FIRMWARE_TEXT = 256, MOST_THREADS = 1024 };
 
 /* Nodes are numbered in the order of their first rank. */
 static void number_nodes(bx_run *run)
@@ -41,18 +41,29 @@ int bx_layout_discover(bx_run *run)
     PMPI_Comm_rank(run->node, &run->node_rank);
     PMPI_Comm_size(run->node, &run->node_size);
     number_nodes(run);
-    MPI_Comm real; /* an emulated node lies within a real one, whose memory its ranks share */
-    int real_size, threads[2];
-    PMPI_Comm_split_type(run->node, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL, &real);
-    PMPI_Comm_size(real, &real_size);
-    PMPI_Comm_free(&real);
-    if (real_size < run->node_size)
+    /* an emulated node lies within a real one, whose memory its ranks share */
+    MPI_Comm both;
+    int both_size, threads[2];
+    PMPI_Comm_split_type(run->world, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL, &run->host);
+    PMPI_Comm_split_type(run->node, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL, &both);
+    PMPI_Comm_size(both, &both_size);
+    PMPI_Comm_free(&both);
+    if (both_size < run->node_size)
         bx_refuse(run, BX_USAGE, "--ranks-per-node %lld: more ranks than a node holds here",
                   (long long)per_node);
 #ifdef _OPENMP
-    /* without a word, a rank has one: OpenMP's default is all cores, for every rank of the node */
-    if (!getenv("OMP_NUM_THREADS")) omp_set_num_threads(1);
-    run->threads = omp_get_max_threads();
+    /* the default is one thread per rank: OpenMP's own is all cores, for every rank of the node */
+    const char *threads_text = getenv("OMP_NUM_THREADS");
+    char *end = NULL;
+    long asked = threads_text ? strtol(threads_text, &end, 10) : 1;
+    if (threads_text &&
+        (end == threads_text || (*end && *end != ',') || asked < 1 || asked > MOST_THREADS)) {
+        bx_refuse(run, BX_USAGE, "OMP_NUM_THREADS %.40s: not a whole number from 1 to %d",
+                  threads_text, MOST_THREADS);
+        asked = 1;
+    }
+    omp_set_num_threads((int)asked);
+    run->threads = (int)asked;
 #else
     run->threads = 1;
 #endif
@@ -68,21 +79,68 @@ void bx_layout_free(bx_run *run)
 {
     if (!run->node_of) return;
     PMPI_Comm_free(&run->node);
+    PMPI_Comm_free(&run->host);
     free(run->node_of);
 }
 
 int bx_claim_memory(bx_run *run, double bytes, const char *what)
 {
-    double need;
-    MPI_Comm host; /* the real one: emulated nodes share its memory */
-    PMPI_Comm_split_type(run->world, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL, &host);
-    PMPI_Allreduce(&bytes, &need, 1, MPI_DOUBLE, MPI_SUM, host);
-    PMPI_Comm_free(&host);
+    double need, largest;
+    PMPI_Allreduce(&bytes, &need, 1, MPI_DOUBLE, MPI_SUM, run->host);
+    PMPI_Allreduce(&need, &largest, 1, MPI_DOUBLE, MPI_MAX, run->world);
+    run->bytes_needed += largest;
     double have = bx_memory_free();
     if (need > have)
         bx_refuse(run, BX_RESOURCES, "%s: needs %.3g GiB on this node, which has %.3g GiB free",
                   what, need / 0x1p30, have / 0x1p30);
     return bx_agree(run);
+}
+
+/* What verification adds, in steps of a method: about a step each way, and its reference. */
+enum { VERIFYING_STEPS = 3 };
+
+/* How many threads of this launch share a core of this host, on average; 1 at least. */
+static double threads_per_core(const bx_run *run)
+{
+    cpu_set_t usable, all;
+    int ranks;
+    PMPI_Comm_size(run->host, &ranks);
+    CPU_ZERO(&usable);
+    sched_getaffinity(0, sizeof usable, &usable);
+    PMPI_Allreduce(&usable, &all, sizeof usable, MPI_BYTE, MPI_BOR, run->host);
+    double share = (double)ranks * run->threads / fmax(1, CPU_COUNT(&all));
+    return fmax(1, share);
+}
+
+int bx_claim_time(bx_run *run, double setup_seconds, double round_seconds, const char *what)
+{
+    double steps = VERIFYING_STEPS +
+                   (double)run->common.repeats * (double)(run->common.warmup + run->common.block);
+    double mine = (setup_seconds + steps * round_seconds) * threads_per_core(run);
+    PMPI_Allreduce(&mine, &run->seconds_needed, 1, MPI_DOUBLE, MPI_MAX, run->world);
+    char need[32], limit[32];
+    bx_duration(need, sizeof need, run->seconds_needed);
+    bx_duration(limit, sizeof limit, run->common.limit);
+    if (run->seconds_needed > run->common.limit)
+        bx_refuse(run, BX_RESOURCES,
+                  "%s: takes about %s here, longer than --limit, which is %s; raise --limit, or "
+                  "choose a smaller size or fewer methods or --repeats",
+                  what, need, limit);
+    return bx_agree(run);
+}
+
+void bx_duration(char *text, size_t size, double seconds)
+{
+    static const struct {
+        double seconds;
+        const char *unit;
+    } UNITS[] = {{86400, "days"}, {3600, "h"}, {60, "min"}};
+    for (size_t i = 0; i < sizeof UNITS / sizeof *UNITS; i++)
+        if (seconds >= 2 * UNITS[i].seconds) {
+            snprintf(text, size, "%.3g %s", seconds / UNITS[i].seconds, UNITS[i].unit);
+            return;
+        }
+    snprintf(text, size, "%.*f s", seconds < 10, seconds);
 }
 
 /* A set of cores in the kernel's list format, "0-3,8". */

@@ -5,6 +5,7 @@
 #include "profile.h"
 
 #include <ctype.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@ static struct {
     int keyval;
     int region_count, region; /* region -1: none */
     char region_names[BX_MAX_REGIONS][REGION_NAME];
-    double seconds; /* in all calls */
+    double seconds;                /* in all calls */
+    _Atomic(const char *) routine; /* that this rank is in */
     int row_count, row_capacity;
     struct row {
         const char *routine;
@@ -133,6 +135,7 @@ bx_call bx_profile_enter(bx_routine *routine, bx_class class, MPI_Comm comm,
     bx_call call = {
         .class = class, .routine = routine, .outermost = profile.started && profile.depth++ == 0};
     if (!call.outermost) return call;
+    atomic_store_explicit(&profile.routine, routine->name, memory_order_relaxed);
     call.start = PMPI_Wtime();
     if (blocking_collective && profile.separate_waiting) {
         PMPI_Barrier(comm);
@@ -178,6 +181,7 @@ void bx_profile_leave(bx_call *call)
     if (!profile.started) return;
     profile.depth--;
     if (!call->outermost) return;
+    atomic_store_explicit(&profile.routine, NULL, memory_order_relaxed);
     call->sent.calls = 1;
     call->sent.seconds = PMPI_Wtime() - call->start;
     profile.seconds += call->sent.seconds;
@@ -292,6 +296,9 @@ void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLAS
 }
 
 double bx_profile_seconds(void) { return profile.seconds; }
+
+const char *bx_profile_routine(void) { return atomic_load(&profile.routine); }
+void bx_profile_enter_own(const char *routine) { atomic_store(&profile.routine, routine); }
 
 bx_recording *bx_recording_create(void)
 {

@@ -8,47 +8,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { FEWEST_CLEAN = 5 }; /* with fewer undisturbed samples than this, all are used */
 
 /* ---- writing ---- */
 
-static void temporary_name(char *name, size_t size, const char *path)
+int bx_result_write(const char *path, const cJSON *root)
 {
-    snprintf(name, size, "%s.partial", path);
-}
-
-/* Before anything runs: can the result be written at all? */
-int bx_result_probe(bx_run *run, const char *path)
-{
-    char name[4096];
-    struct stat about;
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
-        return bx_refuse(run, BX_USAGE, "--output %s: exists and is no regular file", path);
-    temporary_name(name, sizeof name, path);
-    FILE *file = fopen(name, "w");
-    if (!file) return bx_refuse(run, BX_USAGE, "--output %s: %s", path, strerror(errno));
-    fclose(file);
-    remove(name);
-    return BX_OK;
-}
-
-/* A reader finds the old result or the new one, never a part. */
-bool bx_result_write(const char *path, const cJSON *root)
-{
-    char name[4096];
-    temporary_name(name, sizeof name, path);
     char *text = cJSON_Print(root);
-    FILE *file = text ? fopen(name, "w") : NULL;
-    bool good = file && fputs(text, file) >= 0 && fputc('\n', file) != EOF && fflush(file) == 0 &&
-                fsync(fileno(file)) == 0;
-    if (file) good = fclose(file) == 0 && good;
+    FILE *file = text ? bx_file_open(path) : NULL;
+    int code = text ? errno : ENOMEM;
+    if (file) {
+        fputs(text, file);
+        fputc('\n', file);
+        code = bx_file_close(file, path);
+    }
     free(text);
-    if (good) good = rename(name, path) == 0;
-    if (!good) remove(name);
-    return good;
+    return code;
 }
 
 /* ---- one result ---- */

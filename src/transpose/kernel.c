@@ -5,6 +5,7 @@
 #include <fftw3-mpi.h>
 #endif
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -139,6 +140,19 @@ static int count_selected(const bx_run *run)
     return count;
 }
 
+/* One step of each method: forward and inverse of each band at 5 n log2 n floating-point operations
+ * (the FFTW authors' count) and a modest rate of a core; the serial baseline has it all alone. */
+static double round_seconds(const bx_transpose *t, int bands)
+{
+    static const double RATE = 5e9; /* operations per second */
+    const bx_geometry *g = t->geometry;
+    double points = (double)g->nx * g->ny * g->nz;
+    double alone = 2 * bands * 5 * points * log2(2 + points) / RATE;
+    bool serial = bx_selected(t->run, bx_baseline_serial.about.name);
+    double shared = alone / g->ranks / bx_threads(t->run);
+    return (count_selected(t->run) - serial) * shared + serial * alone;
+}
+
 static int check_sizes(bx_transpose *t, int bands)
 {
     const bx_geometry *g = t->geometry;
@@ -158,7 +172,8 @@ static int check_sizes(bx_transpose *t, int bands)
     char what[96];
     snprintf(what, sizeof what, "--grid %d,%d,%d --bands %d", g->nx, g->ny, g->nz,
              (int)options.bands);
-    return bx_claim_memory(t->run, need, what);
+    if (bx_claim_memory(t->run, need, what) != BX_OK) return BX_RESOURCES;
+    return bx_claim_time(t->run, 0, round_seconds(t, bands), what);
 }
 
 static void create_methods(bx_transpose *t, unsigned planner)
@@ -195,16 +210,33 @@ static void read_wisdom(bx_run *run)
         fftw_import_wisdom_from_filename(options.wisdom); /* of another build: none of it fits */
 }
 
+/* Rank 0's plans. */
+static int write_wisdom(bx_run *run)
+{
+    FILE *file = bx_file_open(options.wisdom);
+    int code = errno;
+    if (file) {
+        fftw_export_wisdom_to_file(file);
+        code = bx_file_close(file, options.wisdom);
+    }
+    return code ? bx_refuse(run, BX_RESOURCES, "--wisdom %s: %s", options.wisdom, strerror(code))
+                : BX_OK;
+}
+
 static int setup(bx_run *run, void **state)
 {
     unsigned planner = FFTW_MEASURE;
     if (planner_flag(run, &planner) != BX_OK) return BX_USAGE;
+    if (options.wisdom) bx_claim_file(run, "wisdom", options.wisdom, BX_FILE_UPDATED);
+    if (bx_agree(run) != BX_OK) return BX_USAGE;
     double radius_squared = settle_case(run);
     int64_t columns = bx_geometry_count_columns(options.grid, radius_squared);
     if (columns == 0)
         return bx_refuse(run, BX_USAGE, "--radius %g: leaves no column", options.radius);
-    if (bx_claim_memory(run, 64.0 * (double)columns, "the list of columns") != BX_OK)
-        return BX_RESOURCES;
+    char what[96];
+    snprintf(what, sizeof what, "--grid %d,%d,%d --radius %g", (int)options.grid[0],
+             (int)options.grid[1], (int)options.grid[2], options.radius);
+    if (bx_claim_memory(run, 64.0 * (double)columns, what) != BX_OK) return BX_RESOURCES;
     bx_transpose *t = calloc(1, sizeof *t);
     t->run = run;
     t->options = &options;
@@ -227,9 +259,7 @@ static int setup(bx_run *run, void **state)
     create_methods(t, planner);
     int rank;
     MPI_Comm_rank(bx_comm(run), &rank);
-    if (options.wisdom && rank == 0 && !fftw_export_wisdom_to_filename(options.wisdom))
-        return bx_refuse(run, BX_USAGE, "--wisdom %s: cannot be written", options.wisdom);
-    return BX_OK;
+    return options.wisdom && rank == 0 ? write_wisdom(run) : BX_OK;
 }
 
 static void teardown(void *state)
