@@ -1,10 +1,11 @@
 ! The density of occupied bands, what it should be, and the potential that follows from it.
 module npar_density
   use, intrinsic :: iso_c_binding, only: c_double_complex, dp => c_double
+  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX
   use bx_transpose, only: bx_forward, bx_planes
   use npar_collectives, only: sum_over
   use npar_hamiltonian, only: fill_field
-  use npar_model, only: depth, pi, spectrum_t
+  use npar_model, only: depth, gap_above, pi, spectrum_t
   use npar_state, only: lap, phase_density, phase_kinetic, phase_reduce, state_t
   implicit none (type, external)
   private
@@ -57,9 +58,7 @@ contains
 
   subroutine set_potential(s)
     type(state_t), intent(inout) :: s
-    real(dp) :: strength
-    strength = coupling*minval(s%crystal%quantum())/(2*s%occupied)
-    s%potential = s%ionic + strength*(s%density - s%density_exact)
+    s%potential = s%ionic + s%strength*(s%density - s%density_exact)
   end subroutine set_potential
 
   !> Sum over d of 2 v_d cos(2 pi x_d / L_d), on my planes.
@@ -78,6 +77,19 @@ contains
       end do
     end do
   end subroutine set_ionic_potential
+
+  !> How the potential answers to the density.  The answer of the density to a potential is at most
+  !> 2 max(rho) / gap times it (perturbation theory of first order, in the norm of squares), so that
+  !> a deviation comes back smaller than it went in, however small the gap.
+  subroutine set_strength(s)
+    type(state_t), intent(inout) :: s
+    real(dp) :: densest(1), gap
+    densest = 0
+    if (size(s%density_exact) > 0) densest = maxval(s%density_exact)
+    call MPI_Allreduce(MPI_IN_PLACE, densest, 1, MPI_DOUBLE_PRECISION, MPI_MAX, s%team)
+    gap = gap_above(s%spectra, s%occupied)
+    s%strength = min(coupling*minval(s%crystal%quantum())/(2*s%occupied), gap/(2*densest(1)))
+  end subroutine set_strength
 
   !> Of the exact eigenstates, by one-dimensional sums.
   subroutine set_exact_density(s)
@@ -98,6 +110,7 @@ contains
         end do
       end do
     end do
+    call set_strength(s)
   end subroutine set_exact_density
 
   !> |sum over n of c_n exp(-2 pi i n j / N)|**2 at j = 0..N-1, of each one-dimensional state.

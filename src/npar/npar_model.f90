@@ -17,7 +17,7 @@ module npar_model
   implicit none (type, external)
   private
   public :: crystal_t, spectrum_t, solve_spectra, householder, projectors_per_atom, pi
-  public :: depth, exchange_mixing, sorted
+  public :: depth, exchange_mixing, gap_above, sorted
 
   real(dp), parameter :: pi = acos(-1.0_dp)
   !> Channels of one atom: 18, so that D_ij of 64 and 750 atoms is 166 kB and 1.94 MB.
@@ -241,21 +241,21 @@ contains
   pure function widest_gap(crystal, spectra) result(occupied)
     type(crystal_t), intent(in) :: crystal
     type(spectrum_t), intent(in) :: spectra(:)
-    integer :: occupied, n, k
-    real(dp) :: gap, widest
-    occupied = 1
-    widest = -1
-    do n = max(1, nint(0.3_dp*crystal%bands)), max(1, nint(0.7_dp*crystal%bands))
-      gap = huge(gap)
-      do k = 1, size(spectra)
-        gap = min(gap, spectra(k)%energy(n + 1) - spectra(k)%energy(n))
-      end do
-      if (gap > widest) then
-        widest = gap
-        occupied = n
-      end if
+    integer :: occupied, n
+    occupied = max(1, nint(0.3_dp*crystal%bands))
+    do n = occupied + 1, nint(0.7_dp*crystal%bands)
+      if (gap_above(spectra, n) > gap_above(spectra, occupied)) occupied = n
     end do
   end function widest_gap
+
+  !> The smallest distance of band n from the next at any k-point: Hartree.
+  pure function gap_above(spectra, n) result(gap)
+    type(spectrum_t), intent(in) :: spectra(:)
+    integer, intent(in) :: n
+    real(dp) :: gap
+    integer :: k
+    gap = minval([(spectra(k)%energy(n + 1) - spectra(k)%energy(n), k=1, size(spectra))])
+  end function gap_above
 
   !> Plane waves: -a 4 pi / volume * sum over occupied G' /= G of 1 / |G - G'|**2.
   subroutine add_exchange(crystal, s, occupied)

@@ -69,6 +69,7 @@ module npar_state
     type(bx_exchange_t) :: exchange !< as the knobs say
     real(dp), pointer, contiguous :: potential(:, :, :) => null() !< (nx, ny, planes): Hartree
     real(dp), pointer, contiguous :: ionic(:, :, :) => null() !< without the density's part
+    real(dp) :: strength = 0 !< potential a density: Hartree
     real(dp), pointer, contiguous :: density(:, :, :) => null() !< goes in: electrons a box
     real(dp), pointer, contiguous :: density_out(:, :, :) => null(), &
       density_exact(:, :, :) => null()

@@ -2,6 +2,7 @@
 ! counted as the harness counts them (bx.h), without what eigensolver libraries send.
 module npar_traffic
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
+  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
   use bx_transpose, only: bx_counts, bx_way_forward, bx_way_inverse
   use npar_basis, only: basis_t, make_basis
   use npar_collectives, only: traffic_of_alltoall_sum, traffic_of_broadcast, traffic_of_exchange, &
@@ -15,19 +16,17 @@ module npar_traffic
 
 contains
 
-  !> Of scf_step with the state's knobs.
+  !> Of scf_step with the state's knobs.  Collective: teams lie differently on nodes, and each
+  !> counts its own exchanges.
   function traffic_of_step(s) result(total)
     type(state_t), intent(in) :: s
-    type(traffic_t) :: total
-    integer :: group, k
-    total = one_centre(s)
-    do k = 1, s%crystal%kpoints
-      do group = 0, s%npar - 1
-        total = total + within_team(s, bands_of(s%crystal%bands, s%npar, group), &
-                                    bands_of(s%occupied, s%npar, group))
-      end do
-      total = total + among_groups(s)
-    end do
+    type(traffic_t) :: total, team
+    real(dp) :: teams(2)
+    team = within_team(s, bands_of(s%crystal%bands, s%npar, s%group), &
+                       bands_of(s%occupied, s%npar, s%group))
+    teams = [team%messages, team%bytes]
+    call MPI_Allreduce(MPI_IN_PLACE, teams, 2, MPI_DOUBLE_PRECISION, MPI_SUM, s%across)
+    total = one_centre(s) + (traffic_t(teams(1), teams(2)) + among_groups(s))*s%crystal%kpoints
     if (s%npar > 1) total = total + density(s)
   end function traffic_of_step
 
