@@ -21,7 +21,13 @@ int bx_node_count(const bx_run *run) { return run->node_count; }
 int bx_threads(const bx_run *run) { return run->threads; }
 uint64_t bx_seed(const bx_run *run) { return (uint64_t)run->common.seed; }
 const char *bx_case(const bx_run *run) { return run->common.case_name; }
+int64_t bx_block_steps(const bx_run *run) { return run->common.warmup + run->common.block; }
 void bx_case_is(bx_run *run, const char *name) { run->common.case_name = name; }
+
+bool bx_case_given(const bx_run *run)
+{
+    return run->common.case_name != run->kernel->cases[0].name; /* the default's own text */
+}
 
 bool bx_selected(const bx_run *run, const char *method)
 {
@@ -159,7 +165,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
     const bx_kernel *kernel = run->kernel;
     size_t m = result->method, p = result->point;
     bool baseline = kernel->methods[m].baseline;
-    int64_t steps = run->common.warmup + run->common.block;
+    int64_t steps = bx_block_steps(run);
     bx_watchdog_tick("preparing", kernel->methods[m].name, round + 1);
     double mark = MPI_Wtime();
     if (kernel->begin) kernel->begin(run->state, m, p);
@@ -394,6 +400,9 @@ static int launch(bx_run *run, int argc, char **argv)
         bx_watchdog_tick("verifying", kernel->methods[results[i].method].name, 0);
         kernel->verify(run->state, results[i].method, results[i].point, &results[i].verification);
         settle(run, &results[i]);
+        if (bx_agree(run) == BX_OK) continue;
+        kernel->teardown(run->state);
+        return run->refusal;
     }
     if (kernel->report)
         kernel->report(run->state, run, root ? cJSON_GetObjectItem(root, "details") : NULL);
