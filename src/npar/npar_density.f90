@@ -5,15 +5,13 @@ module npar_density
   use bx_transpose, only: bx_forward, bx_planes
   use npar_collectives, only: sum_over
   use npar_hamiltonian, only: fill_field
-  use npar_model, only: depth, gap_above, pi, spectrum_t
+  use npar_model, only: coupling, depth, gap_above, pi, spectrum_t
   use npar_state, only: lap, phase_density, phase_kinetic, phase_reduce, state_t
   implicit none (type, external)
   private
   public :: add_density, finish_density, set_exact_density, set_ionic_potential, set_potential
 
   real(dp), parameter :: mixing = 0.5_dp !< share of the new density
-  !> The potential's answer to a density of twice the mean: of the kinetic quantum.
-  real(dp), parameter :: coupling = 0.5_dp
 
 contains
 

@@ -1,0 +1,89 @@
+! How exactly the closed form is known, and so what a right answer may differ by.
+!
+! The closed form has all plane waves, the calculation those within the cutoff.  Of an eigenstate c
+! the norm `lost` = sum |c_G|**2 lies beyond.  An eigenvalue is off in second order: the
+! states cut off at the sphere are trial states (Ritz), and the part of H between inside and
+! outside, V alone, gives <cut|V|lost> = lost * (cutoff - energy) to leading order, as c decays by
+! V / (kinetic energy - energy) from one wave to the next.  The states, and with them the density,
+! are off in first order: by the sum of |c_G| beyond at any point, and by less than that again for
+! what is inside and answers to it.
+!
+! The start deviates from the exact states by noise, of `noise` / (1 + kinetic energy / quantum) a
+! coefficient.  Steps take it away, the first of them not all of it.
+module npar_accuracy
+  use, intrinsic :: iso_c_binding, only: dp => c_double
+  use npar_basis, only: beyond_cutoff
+  use npar_model, only: coupling, crystal_t, gap_above, spectrum_t
+  implicit none (type, external)
+  private
+  public :: accuracy_t, accuracy_of, small_noise
+
+  !> Starts up to here are compared from the first step on, others when they have converged.
+  real(dp), parameter :: small_noise = 1e-7_dp
+  !> What is left of the noise when steps have converged (converged in npar_kernel).
+  real(dp), parameter :: noise_left = 2e-9_dp
+  real(dp), parameter :: largest_lost = 1e-11_dp !< times the cutoff: Hartree
+  !> Of occupied and empty states mixed by what is lost, or by rounding, for want of a gap.
+  real(dp), parameter :: largest_mixing = 1e-7_dp
+  real(dp), parameter :: rounding = 1e-14_dp !< of the cutoff, the largest number in H
+
+  !> Tolerances, and whether they can be held.
+  type :: accuracy_t
+    real(dp) :: energy = 0 !< of an eigenvalue: Hartree
+    real(dp) :: density = 0 !< at any point: of the mean
+    real(dp) :: bands = 0 !< of a sum of all bands with signs: its norm
+    logical :: converged = .true. !< by the cutoff
+    logical :: distinct = .true. !< occupied bands are, from empty ones
+  end type accuracy_t
+
+contains
+
+  !> Of the closed form with so many occupied bands, and a start with noise.
+  pure function accuracy_of(crystal, spectra, occupied, noise) result(accuracy)
+    type(crystal_t), intent(in) :: crystal
+    type(spectrum_t), intent(in) :: spectra(:)
+    integer, intent(in) :: occupied
+    real(dp), intent(in) :: noise
+    type(accuracy_t) :: accuracy
+    real(dp) :: beyond(2), lost, amplitudes, density, left
+    integer :: k, i
+    lost = 0
+    density = 0
+    do k = 1, size(spectra)
+      amplitudes = 0
+      do i = 1, crystal%bands
+        beyond = beyond_cutoff(crystal, spectra(k), spectra(k)%state(i))
+        lost = max(lost, beyond(1))
+        amplitudes = amplitudes + sqrt(beyond(1))
+        ! two electrons a band: 2 (|c + d|**2 - |c|**2) = 4 Re c* d, d being twice what is lost
+        if (i <= occupied) density = density + 8*beyond(2)*largest(spectra(k), i)/size(spectra)
+      end do
+      accuracy%bands = max(accuracy%bands, 4*amplitudes)
+    end do
+    left = merge(noise, noise_left, noise <= small_noise)
+    ! the sum of 2 / (1 + n**2)**2 over all n is below 20, that of a band's noise squared
+    accuracy%bands = accuracy%bands + left*sqrt(20.0_dp*crystal%bands) + 1e-11_dp
+    ! a point has 2.6 noise of a band on average, times its amplitude of up to 3, in 4 deviations
+    accuracy%density = density/(2*occupied) + 50*left + 1e-9_dp
+    ! what is left of the noise in the density after a step, its long waves: a tenth at most
+    accuracy%energy = 1e-10_dp*max(1.0_dp, crystal%cutoff/100) &
+                      + 0.1_dp*coupling*minval(crystal%quantum())*left
+    ! and in the exchange that the bands make, which each band meets
+    if (crystal%hybrid) then
+      accuracy%energy = accuracy%energy + 0.3_dp*maxval(abs(spectra(1)%exchange_of))*left
+    end if
+    accuracy%converged = lost*max(1.0_dp, crystal%cutoff) <= largest_lost
+    accuracy%distinct = gap_above(spectra, occupied)*largest_mixing >= &
+                        crystal%cutoff*max(lost, rounding)
+  end function accuracy_of
+
+  !> No point has a larger amplitude of band i.
+  pure function largest(s, i) result(amplitude)
+    type(spectrum_t), intent(in) :: s
+    integer, intent(in) :: i
+    real(dp) :: amplitude
+    integer :: d
+    amplitude = product([(sum(abs(s%wave(:, s%quantum(d, s%state(i)), d))), d=1, 3)])
+  end function largest
+
+end module npar_accuracy
