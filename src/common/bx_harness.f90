@@ -7,7 +7,7 @@ module bx_harness
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, &
     c_funptr, c_int, c_int64_t, &
     c_loc, c_new_line, c_null_char, c_null_funptr, c_null_ptr, c_ptr, c_size_t
-  use, intrinsic :: ieee_arithmetic, only: ieee_is_nan
+  use, intrinsic :: ieee_arithmetic, only: ieee_is_nan, ieee_positive_inf, ieee_value
   implicit none (type, external)
   private
 
@@ -342,8 +342,8 @@ module bx_harness
     end subroutine c_region_enter
   end interface
 
-  !> The largest of the magnitudes, 0 of none; a NaN, which maxval passes over, is the largest of
-  !> all.
+  !> The largest of the magnitudes, 0 of none; infinite where a number is not finite (maxval passes
+  !> over NaNs).
   interface bx_largest
     module procedure largest_of_line, largest_of_block
   end interface bx_largest
@@ -421,7 +421,7 @@ contains
     real(c_double), intent(in) :: values(:)
     largest = 0
     if (size(values) > 0) largest = maxval(abs(values))
-    if (.not. all(abs(values) <= huge(largest))) largest = huge(largest)
+    if (.not. all(abs(values) <= huge(largest))) largest = ieee_value(largest, ieee_positive_inf)
   end function largest_of_line
 
   pure real(c_double) function largest_of_block(values) result(largest)
