@@ -33,6 +33,8 @@ contains
     call bx_check(verification, "orthonormality", skew, orthonormal, "1")
     if (compared == s%crystal%bands) call bx_check(verification, "bands", lost, accuracy%bands, "1")
     call bx_check(verification, "factorisations", merge(1.0_dp, 0.0_dp, s%failed), 0.0_dp, "failed")
+    call bx_check(verification, "minimisations", merge(1.0_dp, 0.0_dp, s%infinite), 0.0_dp, &
+                  "not finite")
     call bx_check(verification, "one-centre", one_centre_error(s), 1e-12_dp, "of the largest")
     call bx_check(verification, "electrons", electrons_error(s), 1e-12_dp, "of all")
     if (compared >= s%occupied) then
@@ -40,6 +42,7 @@ contains
                     /(2*s%occupied), accuracy%density, "of the mean")
     end if
     s%failed = .false.
+    s%infinite = .false.
   end subroutine check_step
 
   !> Of every band with every other, which takes as long as a part of a step.

@@ -120,6 +120,7 @@ contains
     integer :: k, i, n
     g = s%basis%labels()
     s%failed = .false.
+    s%infinite = .false.
     do k = 1, s%crystal%kpoints
       call choose_kpoint(s, k)
       s%energy(:, k) = s%spectra(k)%energy(:s%crystal%bands)

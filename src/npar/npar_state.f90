@@ -42,6 +42,7 @@ module npar_state
     integer :: inner = 2 !< residual minimisations a step
     type(knobs_t) :: knobs
     logical :: failed = .false. !< a factorisation did not exist
+    logical :: infinite = .false. !< a minimisation met what is no finite number
 
     type(MPI_Comm) :: world, team, across !< across: the like members of all groups
     integer :: ranks = 1, rank = 0, npar = 1, ncore = 1, group = 0, member = 0
