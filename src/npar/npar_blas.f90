@@ -4,7 +4,8 @@ module npar_blas
   use, intrinsic :: iso_c_binding, only: dp => c_double
   implicit none (type, external)
   private
-  public :: dgemm, zgemm, dgemv, zgemv, dsyrk, zherk, dpotrf, zpotrf, dtrsm, ztrsm, dstev, dsyevd, zheevd
+  public :: dgemm, zgemm, dgemv, zgemv, dsyrk, zherk, dpotrf, zpotrf, dtrsm, ztrsm
+  public :: dstev, dsyevd, zheevd
 
   interface
     subroutine dgemm(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)

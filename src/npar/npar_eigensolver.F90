@@ -29,7 +29,8 @@ module npar_eigensolver
     type(MPI_Comm) :: comm
     logical :: is_complex = .false.
     integer :: n = 0, block = 1, ranks = 1
-    integer :: handle = -1, context = -1, rows = 1, columns = 1, row = 0, column = 0 !< of the grid of ranks
+    integer :: handle = -1 !< of the communicator in BLACS
+    integer :: context = -1, rows = 1, columns = 1, row = 0, column = 0 !< of the grid of ranks
     integer :: my_rows = 0, my_columns = 0, descriptor(9) = 0
   contains
     procedure :: create
@@ -121,8 +122,8 @@ contains
     if (.not. any(eigensolver_names() == library)) then
       why = "not built with "//library
     else if (library == "elpa" .and. n < columns) then
-      write (why, "('ELPA needs a part of the matrix in each of ', i0, ' columns of ranks; there are &
-        &', i0, ' bands')") columns, n
+      write (why, "('ELPA needs a part of the matrix in each of ', i0, ' columns of ranks; there &
+        &are ', i0, ' bands')") columns, n
     end if
   end function why_no_eigensolver
 

@@ -11,8 +11,8 @@ module npar_kernel
     bx_claim_memory, bx_claim_time, bx_comm, bx_file_read, bx_file_written, bx_resources, &
     bx_detail, bx_flag, bx_grid, bx_kernel_t, bx_largest, bx_memory_used, bx_passed, bx_metric, &
     bx_node_of, bx_note, bx_ok, bx_one_of, bx_option_t, bx_refuse, bx_seed, bx_selected, &
-    bx_string_at, bx_text, bx_threads, bx_usage, bx_without, real_number => bx_real_option, text => bx_text_option, &
-    whole => bx_integer_option
+    bx_string_at, bx_text, bx_threads, bx_usage, bx_without, &
+    real_number => bx_real_option, text => bx_text_option, whole => bx_integer_option
   use bx_transpose, only: bx_exchange_t, bx_fft_bytes, bx_free_exchange, bx_make_exchange, &
     bx_transpose_methods, bx_transpose_number
   use npar_accuracy, only: accuracy_of, accuracy_t, small_noise
@@ -23,7 +23,7 @@ module npar_kernel
   use npar_eigensolver, only: eigensolver_names, why_no_eigensolver
   use npar_cases, only: cases, find_case, nice_size, number, read_box
   use npar_exchange, only: free_pair_ffts, make_pair_ffts, pair_ffts_t
-  use npar_model, only: crystal_t, solve_spectra, spectrum_t
+  use npar_model, only: crystal_t, grid_of_pairs, solve_spectra, spectrum_t
   use npar_paw, only: idle_ranks
   use npar_scf, only: evaluate, exchange_step, free_state, make_state, place_ranks, scf_step, &
     start_state, state_bytes
@@ -177,7 +177,8 @@ contains
       bx_option_t(bx_text("grid"), bx_text("NX,NY,NZ"), bx_text("of the FFTs"), bx_grid, &
                   4.0_dp, 2000.0_dp, c_loc(given%grid)), &
       text("box", "L|LX,LY,LZ", "edges, bohr", given%box), &
-      whole("minimisations", "N", "residual minimisations a step; a hybrid has one", 1.0_dp, 100.0_dp, given%inner), &
+      whole("minimisations", "N", "residual minimisations per step; a hybrid makes one", 1.0_dp, &
+            100.0_dp, given%inner), &
       whole("iterations", "N", "steps at most before the answer is compared", 1.0_dp, 1e4_dp, &
             given%iterations), &
       real_number("noise", "X", "of the start, about the exact states", 0.0_dp, 1.0_dp, &
@@ -200,8 +201,9 @@ contains
       phases=c_loc(phases), phase_count=size(phases, kind=c_size_t), phase_groups=c_loc(groups), &
       ratios=c_loc(ratios), ratio_count=1_c_size_t, &
       arrange=c_funloc(arrange), setup=c_funloc(setup), applicable=c_funloc(applicable), &
-      verify=c_funloc(verify), begin=c_funloc(begin), step=c_funloc(step), inspect=c_funloc(inspect), &
-      metrics=c_funloc(metrics), report=c_funloc(report), teardown=c_funloc(teardown))
+      verify=c_funloc(verify), begin=c_funloc(begin), step=c_funloc(step), &
+      inspect=c_funloc(inspect), metrics=c_funloc(metrics), report=c_funloc(report), &
+      teardown=c_funloc(teardown))
     address = c_loc(kernel)
   end function this_kernel
 
@@ -292,8 +294,8 @@ contains
     character(200) :: line
     text = "--case "//bx_case(run)
     if (bx_case(run) == "custom") then
-      write (line, "('--bands ', i0, ' --atoms ', i0, ' --cutoff ', a, ' --grid ', i0, ',', i0, ',', &
-        &i0)") crystal%bands, crystal%atoms, number(crystal%cutoff), crystal%grid
+      write (line, "('--bands ', i0, ' --atoms ', i0, ' --cutoff ', a, ' --grid ', i0, 2(',', &
+        &i0))") crystal%bands, crystal%atoms, number(crystal%cutoff), crystal%grid
       text = trim(line)
     end if
     if (crystal%hybrid) text = text//" --functional hybrid"
@@ -648,10 +650,18 @@ contains
     character(300) :: line
     character(160) :: reason
     character(120) :: sizes
-    integer :: better
+    integer :: better, smallest(3)
     code = bx_ok
     reason = why_unknown(crystal, spectra, occupied, accuracy)
-    if (reason == "") return
+    if (reason == "") then
+      if (.not. crystal%hybrid) return
+      smallest = grid_of_pairs(spectra(1), crystal%bands, occupied)
+      if (all(crystal%grid >= smallest)) return
+      write (line, "('--grid ', i0, 2(',', i0), ': too small for exact exchange between so many &
+        &bands; at least ', i0, 2(',', i0))") crystal%grid, smallest
+      code = bx_refuse(run, bx_usage, line)
+      return
+    end if
     if (index(reason, "too many") > 0) then
       write (sizes, "('--bands ', i0, ' --atoms ', i0)") crystal%bands, crystal%atoms
     else

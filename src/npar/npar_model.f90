@@ -19,7 +19,7 @@ module npar_model
   implicit none (type, external)
   private
   public :: crystal_t, spectrum_t, solve_spectra, householder, projectors_per_atom, pi
-  public :: coupling, depth, exchange_mixing, gap_above, sorted
+  public :: coupling, depth, exchange_mixing, gap_above, grid_of_pairs, sorted
 
   real(dp), parameter :: pi = acos(-1.0_dp)
   !> Channels of one atom: 18, so that D_ij of 64 and 750 atoms is 166 kB and 1.94 MB.
@@ -300,6 +300,20 @@ contains
     end do
     if (occupied > 0) spectra(1) = widest
   end subroutine fill_closed_set
+
+  !> The smallest grid on which products of a band and an occupied one are what they are.
+  pure function grid_of_pairs(s, bands, occupied) result(grid)
+    type(spectrum_t), intent(in) :: s
+    integer, intent(in) :: bands, occupied
+    integer :: grid(3), of_bands(3), of_occupied(3), i
+    of_bands = 0
+    of_occupied = 0
+    do i = 1, bands
+      of_bands = max(of_bands, frequencies(s, s%state(i), .false.))
+      if (i == occupied) of_occupied = of_bands
+    end do
+    grid = 2*(of_bands + of_occupied) + 1
+  end function grid_of_pairs
 
   !> Of 1..n lowest states: whether all mirror images of each are among them, (n).
   pure function closed_below(s, n) result(closed)

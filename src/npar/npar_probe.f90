@@ -1,6 +1,6 @@
-! Whether all bands are what they should be, for the price of reading them three times: not each band
-! with each other, but all against one vector, which a change of any coefficient of any band changes
-! (Freivalds, Probabilistic machines can use less running time, 1977).
+! Whether all bands are right, for the price of reading them three times: not each band with each
+! other, but all against one vector, which shows a change of any coefficient of any band (Freivalds,
+! Probabilistic machines can use less running time, 1977).
 module npar_probe
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use bx_harness, only: bx_largest, bx_seed, bx_uniform

@@ -2,12 +2,13 @@
 
 Usage: flip_npar.py FLIPPING-KERNEL [LAUNCHES]
 
-Each launch flips a bit in each of its methods.  A change matters if the number is other by more than
-1e-4, as orbitals, projections and eigenvalues are of the order of 1.  Two things take any numbers
-and leave the right answer: residual minimisation, whose direction and length the next step chooses
-anew, and eigensolver libraries' messages about matrices that are diagonal but for 1e-9.  All else
-that matters must be found.  Prints how many were, by the size of the change, and those that were
-not.  Without LAUNCHES a few are made, the same ones every time.
+Each launch flips one bit in each of its methods.  The flip matters if it changes the number by more
+than 1e-4: orbitals, projections and eigenvalues are of the order of 1.  Two kinds of messages do
+not matter, because the answer is right whatever they hold:
+- those of the residual minimisation: the next step chooses direction and length anew,
+- those inside ScaLAPACK and ELPA about a matrix that is diagonal but for 1e-9.
+Every other flip that matters must make the launch fail.  The script prints how many did, by the size
+of the change, and each that did not.  Without LAUNCHES it makes a few, the same ones every time.
 """
 
 import itertools
@@ -41,18 +42,18 @@ FEW = 10
 
 
 def change(flip):
-    """The size of a change; of what is no number, infinite."""
+    """The size of a change, infinite where a number is not finite."""
     size = abs(float(flip["after"]) - float(flip["before"]))
     return size if size < float("inf") else float("inf")
 
 
 def class_of(flip):
-    """A column of the table."""
+    """The column of the table that a change belongs to."""
     return next(text for limit, text in CLASSES if change(flip) > limit)
 
 
 def matters(flip):
-    """Whether it must be found."""
+    """Whether the launch must fail."""
     phase, laps = int(flip["phase"]), [int(lap) for lap in flip["laps"].split()]
     updating = laps[UPDATE] > laps[REDISTRIBUTE] and phase != REDISTRIBUTE
     solving = phase == DIAGONALISE and flip["method"] in ("scalapack", "elpa")
@@ -60,8 +61,8 @@ def matters(flip):
 
 
 def launch(kernel, ranks, bit, seed, arguments):
-    """The flips of one launch, and the methods that were found wrong."""
-    if bit == 62 and "--method" not in arguments:  # libraries crash where ranks disagree on NaNs
+    """Returns the flips of one launch, and the methods that failed verification."""
+    if bit == 62 and "--method" not in arguments:  # ScaLAPACK crashes where one rank has a NaN
         known = run(kernel, ranks, "--list").stdout
         arguments = (*arguments, "--method", ",".join(m for m in ROBUST.split(",") if m in known))
     out = run(kernel, ranks, *QUICK, *arguments, BX_FLIP=f"{seed % ranks} {bit} {seed}")
@@ -80,7 +81,7 @@ def launch(kernel, ranks, bit, seed, arguments):
 
 
 def split_run(kernel, seed, bit, file):
-    """The same of the exchange step from a checkpoint."""
+    """Launches the exchange step from a checkpoint; returns what `launch` does."""
     one = ("--method", "npar-2", "--checkpoint", str(file), "--split-calculation")
     if not file.exists():
         out = run(kernel, 2, *QUICK, *HYBRID, *one, "1")
@@ -95,7 +96,7 @@ def main():
     seen, found, missed, must = Counter(), Counter(), [], 0
     plans = itertools.cycle((*PLACES, (2, "split")))
     with TemporaryDirectory() as folder:
-        for seed, (ranks, arguments) in zip(range(launches), plans):
+        for seed, (ranks, arguments) in enumerate(itertools.islice(plans, launches)):
             bit = BITS[(seed // 2) % len(BITS)]
             if arguments == "split":
                 flips, wrong = split_run(kernel, seed, bit, Path(folder, "bands.h5"))

@@ -4,10 +4,10 @@
  * BX_FLIP="RANK BIT SEED": in the first round the calls of each method's steps are counted; in the
  * second, one call of one step of that rank gets BIT (0..63) of one number flipped, chosen by SEED
  * and the method: the largest of a few of the numbers received, as most are next to nothing.
- * Numbers are doubles; integers are left alone.  What has been done is printed to stderr, one line a
- * method:
- *   flip METHOD, step S of N, call C of N, ROUTINE, number I of N, BEFORE -> AFTER, phase P, laps L
- * where L is the number of laps of the step when each phase, from 0 on, ended last; 0: not yet.
+ * Numbers are doubles; integers are left alone.  What has been done is printed to stderr, one line
+ * a method: flip METHOD, step S of N, call C of N, ROUTINE, number I of N, BEFORE -> AFTER, phase
+ * P, laps L where L is the number of laps of the step when each phase, from 0 on, ended last; 0:
+ * not yet.
  */
 #define _GNU_SOURCE
 #include "bx.h"
@@ -336,8 +336,7 @@ int PMPI_Alltoallv(const void *send, const int send_counts[], const int send_at[
                    MPI_Datatype type, MPI_Comm comm)
 {
     REAL(Alltoallv);
-    int code =
-        real(send, send_counts, send_at, send_type, buffer, counts, places, type, comm);
+    int code = real(send, send_counts, send_at, send_type, buffer, counts, places, type, comm);
     int p = largest_part(counts, comm);
     received("Alltoallv", at(buffer, places[p], type), counts[p], type);
     return code;
@@ -348,8 +347,7 @@ int PMPI_Alltoallw(const void *send, const int send_counts[], const int send_at[
                    const int places[], const MPI_Datatype types[], MPI_Comm comm)
 {
     REAL(Alltoallw);
-    int code =
-        real(send, send_counts, send_at, send_types, buffer, counts, places, types, comm);
+    int code = real(send, send_counts, send_at, send_types, buffer, counts, places, types, comm);
     int p = largest_part(counts, comm);
     received("Alltoallw", (char *)buffer + places[p], counts[p], types[p]);
     return code;
@@ -360,8 +358,8 @@ int PMPI_Ialltoallv(const void *send, const int send_counts[], const int send_at
                     MPI_Datatype type, MPI_Comm comm, MPI_Request *request)
 {
     REAL(Ialltoallv);
-    int code = real(send, send_counts, send_at, send_type, buffer, counts, places, type, comm,
-                    request);
+    int code =
+        real(send, send_counts, send_at, send_type, buffer, counts, places, type, comm, request);
     int p = largest_part(counts, comm);
     if (counts[p] > 0) post(*request, at(buffer, places[p], type), counts[p], type);
     return code;

@@ -1,9 +1,9 @@
-"""bisection-npar under random command lines: what is accepted must be verified.
+"""bisection-npar under random command lines: whatever it accepts must verify.
 
 Usage: fuzz_npar.py KERNEL [LINES [SEED]]
 
-Draws lines until so many have been accepted.  None may end as a wrong answer, crash or hang; what is
-refused must say why in one line.
+Draws command lines until LINES were accepted.  No line may end in a wrong answer, a crash or a
+hang.  A refused line must print one reason.
 """
 
 import random
@@ -25,7 +25,7 @@ KNOBS = ("emulated", "paw-alltoall", "zeroing", "scalapack", "elpa", "node-aware
 
 
 class Line:
-    """Ranks, threads and options of a launch, or of the two of a split calculation."""
+    """A random command line: ranks, threads and options; a split calculation has two launches."""
 
     def __init__(self, draw: random.Random):
         self.ranks = draw.choice((1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8))
@@ -108,14 +108,14 @@ class Line:
         return f"-n {self.ranks} OMP_NUM_THREADS={self.threads} {' '.join(self.options)}{split}"
 
     def launches(self, folder):
-        """The outcomes, one after the other, as long as they are right."""
+        """Yields the outcome of each launch."""
         file = ("--checkpoint", str(Path(folder, "bands.h5")), "--split-calculation")
         for part in ((*file, "1"), (*file, "2")) if self.split else ((),):
             yield run(sys.argv[1], self.ranks, *self.options, *part, threads=self.threads)
 
 
-def why_not(out, kernel):
-    """What a launch did that it must not; empty if nothing."""
+def fault(out, kernel):
+    """Returns what is wrong with a launch, empty if nothing is."""
     lines = [line for line in out.stderr.splitlines() if line.startswith(f"{kernel}: ")]
     if out.code in (2, 3) and len(lines) != 1:
         return f"exit {out.code} with {len(lines)} reasons"
@@ -135,7 +135,7 @@ def main():
         with TemporaryDirectory() as folder:
             try:
                 for out in line.launches(folder):
-                    reason = why_not(out, name)
+                    reason = fault(out, name)
                     if reason or out.code != 0:
                         break
             except subprocess.TimeoutExpired:
@@ -144,9 +144,10 @@ def main():
         if reason:
             failures += 1
             print(f"{reason}: {line}\n{out.stdout}{out.stderr}", flush=True)
+    refused = codes[2] + codes[3]
+    seconds = time.monotonic() - start
     print(
-        f"seed {seed}: {codes[0]} lines verified, {codes[2] + codes[3]} refused, {failures} failed; "
-        f"{time.monotonic() - start:.0f} s"
+        f"seed {seed}: {codes[0]} verified, {refused} refused, {failures} failed; {seconds:.0f} s"
     )
     sys.exit(1 if failures else 0)
 

@@ -3,11 +3,13 @@
 program unit_npar
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use, intrinsic :: iso_fortran_env, only: error_unit
+  use, intrinsic :: ieee_arithmetic, only: ieee_quiet_nan, ieee_value
+  use bx_harness, only: bx_largest
   use npar_basis, only: basis_t, beyond_cutoff, count_plane_waves, make_basis
   use npar_blas, only: dsyevd
-  use npar_cases, only: nice_size, read_box
-  use npar_model, only: crystal_t, depth, householder, projectors_per_atom, solve_spectra, &
-    sorted, spectrum_t
+  use npar_cases, only: nice_size, number, read_box
+  use npar_model, only: crystal_t, depth, grid_of_pairs, householder, projectors_per_atom, &
+    solve_spectra, sorted, spectrum_t
   use npar_paw, only: idle_ranks
   implicit none (type, external)
   integer :: failures = 0
@@ -31,6 +33,7 @@ contains
   end subroutine check
 
   subroutine test_small_things()
+    real(dp) :: nan
     call check(all(sorted([3.0_dp, 1.0_dp, 2.0_dp, 1.0_dp]) == [2, 4, 3, 1]), "sorted")
     call check(nice_size(11) == 12 .and. nice_size(13) == 14 .and. nice_size(97) == 98, "nice_size")
     call check(all(read_box("2,3,4.5") > [1.9_dp, 2.9_dp, 4.4_dp]), "box of three")
@@ -38,6 +41,11 @@ contains
     call check(all(.not. read_box("2,3") > 0), "box of two")
     call check(all(.not. read_box("2,x,3") > 0), "box of letters")
     call check(all(.not. read_box("-2") > 0), "box below zero")
+    call check(number(13.75_dp) == "13.75" .and. number(0.5_dp) == "0.5", "numbers")
+    call check(number(1e6_dp) == "1E+06" .and. number(2.5e-7_dp) == "2.5E-07" .and. &
+               number(0.0_dp) == "0", "large and small numbers")
+    nan = ieee_value(nan, ieee_quiet_nan)
+    call check(.not. bx_largest([1.0_dp, nan]) <= huge(nan), "the largest of a NaN is infinite")
     ! Catlow et al. (2010): three quarters idle for 64 atoms on 256 cores, 1298 of 2048 for 750
     call check(idle_ranks(64, 256) == 192, "idle ranks of benchmark 1")
     call check(idle_ranks(750, 2048) == 1298, "idle ranks of benchmark 5")
@@ -171,6 +179,15 @@ contains
     unit = -0.25_dp*4*acos(-1.0_dp)/6.0_dp**3/(2*acos(-1.0_dp)/6)**2
     expected = unit*2*(6/1.0_dp + 12/2.0_dp + 3/4.0_dp)
     call check(abs(spectra(1)%exchange/expected - 1) < 1e-13_dp, "exchange of two shells")
+    ! between whole shells a wave's mirror images are occupied with it, or it is not
+    crystal%bands = 9
+    call solve_spectra(crystal, spectra, occupied)
+    call check(any(occupied == [3, 5]), "G = 0 and pairs are occupied")
+    crystal%bands = 2
+    call solve_spectra(crystal, spectra, occupied)
+    call check(occupied == 0, "G = 0 alone has nothing to exchange with")
+    call check(all(grid_of_pairs(spectra(1), 7, 1) == 3), "products of neighbours with G = 0")
+    call check(all(grid_of_pairs(spectra(1), 7, 7) == 5), "products of neighbours")
   end subroutine test_exchange
 
 end program unit_npar
