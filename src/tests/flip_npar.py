@@ -7,8 +7,8 @@ than 1e-4: orbitals, projections and eigenvalues are of the order of 1.  Two kin
 not matter, because the answer is right whatever they hold:
 - those of the residual minimisation: the next step chooses direction and length anew,
 - those inside ScaLAPACK and ELPA about a matrix that is diagonal but for 1e-9.
-Every other flip that matters must make the launch fail.  The script prints how many did, by the size
-of the change, and each that did not.  Without LAUNCHES it makes a few, the same ones every time.
+Every other flip that matters must make the launch fail.  The script prints how many did, by the
+size of the change, and each that did not.  Without LAUNCHES it makes a few, always the same ones.
 """
 
 import itertools
