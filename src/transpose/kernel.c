@@ -307,15 +307,20 @@ void bx_fill_columns(bx_transpose *t, int band)
         for (int64_t z = 0; z < nz; z++) columns[s * nz + z] = bx_initial(t, field, first + s, z);
 }
 
-void bx_fill_half(bx_transpose *t, int band, int slot)
+bx_rows bx_rows_of(const bx_transpose *t, int method, bx_way way, int slot)
+{
+    return bx_half_rows(t->plan, bx_methods[method], t->methods[method], way, slot);
+}
+
+void bx_fill_half(bx_transpose *t, int method, int band, int slot)
 {
     const bx_plan *plan = t->plan;
     int64_t first = t->geometry->column_first[plan->rank];
     uint64_t field = bx_field(t, band);
-    bx_complex *half = bx_half(plan, BX_FORWARD, slot, plan->rank);
+    bx_rows half = bx_rows_of(t, method, BX_FORWARD, slot);
     for (int64_t z = 0; z < t->geometry->nz; z++)
         for (int64_t s = 0; s < plan->my_columns; s++)
-            half[z * plan->my_columns + s] = bx_initial(t, field, first + s, z);
+            half.base[half.at[z] + (size_t)s] = bx_initial(t, field, first + s, z);
 }
 
 static void begin(void *state, size_t index, size_t point)
@@ -328,12 +333,10 @@ static void begin(void *state, size_t index, size_t point)
         return;
     }
     t->steps = 0;
-    /* what another method left here would do for this one's answer */
-    size_t columns = (size_t)t->plan->my_columns * (size_t)t->geometry->nz;
-    bx_poison(bx_half(t->plan, BX_INVERSE, 0, t->plan->rank), BX_SLOTS * columns);
-    bx_poison(t->plan->planes, BX_SLOTS * (size_t)t->plan->my_planes * t->plan->plane_size);
+    bx_poison_all(t, (int)index);
     if (options.transpose_only)
-        for (int slot = 0; slot < BX_SLOTS; slot++) bx_fill_half(t, 0, slot);
+        for (int slot = 0; slot < bx_slots(bx_methods[index]); slot++)
+            bx_fill_half(t, (int)index, 0, slot);
     else
         for (int band = 0; band < t->plan->bands; band++) bx_fill_columns(t, band);
 }
@@ -351,9 +354,12 @@ static void prepare(void *state, size_t index, size_t point)
     bx_complex factor = bx_turn(t->steps + 1) / bx_turn(t->steps);
     size_t count = (size_t)plan->my_columns * (size_t)t->geometry->nz;
     t->steps++;
-    for (int slot = 0; options.transpose_only && slot < BX_SLOTS; slot++) {
-        bx_complex *half = bx_half(plan, BX_FORWARD, slot, plan->rank);
-        for (size_t i = 0; i < count; i++) half[i] = bx_times(half[i], factor);
+    for (int slot = 0; options.transpose_only && slot < bx_slots(bx_methods[index]); slot++) {
+        bx_rows half = bx_rows_of(t, (int)index, BX_FORWARD, slot);
+        for (int z = 0; z < t->geometry->nz; z++) {
+            bx_complex *row = half.base + half.at[z];
+            for (int s = 0; s < plan->my_columns; s++) row[s] = bx_times(row[s], factor);
+        }
     }
     if (options.transpose_only) return;
     /* divided, not multiplied by an inverse that is itself rounded: a loop would show it */
@@ -412,6 +418,7 @@ const bx_kernel *bx_this_kernel(void)
         .verify = bx_transpose_verify,
         .begin = begin,
         .prepare = prepare,
+        .inspect = bx_transpose_inspect,
         .end = bx_transpose_end,
         .step = step,
         .items = items,

@@ -45,11 +45,15 @@ static inline bx_complex bx_times(bx_complex a, bx_complex b)
                  creal(a) * cimag(b) + cimag(a) * creal(b));
 }
 void bx_fill_columns(bx_transpose *t, int band);
-void bx_fill_half(bx_transpose *t, int band, int slot); /* the forward one, with the same */
+/* A method's half-transformed field of a slot; filled with the same, forward. */
+bx_rows bx_rows_of(const bx_transpose *t, int method, bx_way way, int slot);
+void bx_fill_half(bx_transpose *t, int method, int band, int slot);
 
 /* verify.c */
-void bx_poison(bx_complex *field, size_t count); /* not-a-numbers, which spread */
+/* Not-a-numbers, which spread, wherever the method is to write. */
+void bx_poison_all(const bx_transpose *t, int method);
 void bx_transpose_verify(void *state, size_t method, size_t point, bx_verification *verification);
+void bx_transpose_inspect(void *state, size_t method, size_t point, bx_verification *verification);
 void bx_transpose_end(void *state, size_t method, size_t point, int64_t steps,
                       bx_verification *verification);
 /* What the input has been multiplied by before step `steps` of a block, so that no step repeats the

@@ -8,17 +8,17 @@
  * of every part of the planes.  Inverse: pack of every part, then start, finish. */
 typedef struct bx_method {
     bx_choice about;
-    bool whole; /* planes are packed and unpacked all at once in their field, not one by one in
-                   cache */
-    int lag;    /* bands between start and finish */
+    int lag; /* bands between start and finish */
     bool (*applicable)(const bx_geometry *g, char *why, size_t why_size); /* NULL: always */
     /* Collective over the team; buffers are made once. */
     void *(*create)(bx_plan *plan, int leaders); /* exchanging ranks a node asked for, or 0 */
     void (*start)(void *self, bx_way way, int slot);
     void (*finish)(void *self, bx_way way, int slot); /* NULL: start has done it all */
-    /* Called by several threads at once unless `whole`. */
+    /* Called by several threads at once. */
     void (*unpack)(void *self, const bx_part *part);
     void (*pack)(void *self, const bx_part *part);
+    /* The half-transformed field where it is not the plan's; NULL: it is. */
+    bx_rows (*rows)(void *self, bx_way way, int slot);
     void (*destroy)(void *self);
     bx_counting *count;
 } bx_method;
