@@ -30,6 +30,28 @@ static void number_nodes(bx_run *run)
     free(first_of);
 }
 
+/* Threads per rank: one unless OMP_NUM_THREADS says otherwise, as OpenMP's own default is all cores
+ * for every rank of the node.  A value that is refused must not reach the runtime, which may crash
+ * on it. */
+static int ask_threads(bx_run *run)
+{
+#ifdef _OPENMP
+    const char *text = getenv("OMP_NUM_THREADS");
+    char *end = NULL;
+    long threads = text ? strtol(text, &end, 10) : 1;
+    if (text && (end == text || (*end && *end != ',') || threads < 1 || threads > MOST_THREADS)) {
+        bx_refuse(run, BX_USAGE, "OMP_NUM_THREADS %.40s: not a whole number from 1 to %d", text,
+                  MOST_THREADS);
+        return 1;
+    }
+    omp_set_num_threads((int)threads);
+    return (int)threads;
+#else
+    (void)run;
+    return 1;
+#endif
+}
+
 int bx_layout_discover(bx_run *run)
 {
     int64_t per_node = run->common.ranks_per_node;
@@ -51,22 +73,7 @@ int bx_layout_discover(bx_run *run)
     if (both_size < run->node_size)
         bx_refuse(run, BX_USAGE, "--ranks-per-node %lld: more ranks than a node holds here",
                   (long long)per_node);
-#ifdef _OPENMP
-    /* the default is one thread per rank: OpenMP's own is all cores, for every rank of the node */
-    const char *threads_text = getenv("OMP_NUM_THREADS");
-    char *end = NULL;
-    long asked = threads_text ? strtol(threads_text, &end, 10) : 1;
-    if (threads_text &&
-        (end == threads_text || (*end && *end != ',') || asked < 1 || asked > MOST_THREADS)) {
-        bx_refuse(run, BX_USAGE, "OMP_NUM_THREADS %.40s: not a whole number from 1 to %d",
-                  threads_text, MOST_THREADS);
-        asked = 1;
-    }
-    omp_set_num_threads((int)asked);
-    run->threads = (int)asked;
-#else
-    run->threads = 1;
-#endif
+    run->threads = ask_threads(run);
     int mine[2] = {run->threads, -run->threads};
     PMPI_Allreduce(mine, threads, 2, MPI_INT, MPI_MAX, run->world);
     if (threads[0] != -threads[1])

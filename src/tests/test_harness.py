@@ -101,7 +101,7 @@ class Arguments(unittest.TestCase):
         for last in (("--bands", "2"), ("--bands", "x")):
             first = [*MPIEXEC, "-n", "1", TRANSPOSE, *QUICK]
             process = subprocess.run(
-                [*first, ":", "-n", "2", TRANSPOSE, *QUICK, *last],
+                [*first, ":", "-n", "1", TRANSPOSE, *QUICK, *last],
                 env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "1"},
                 capture_output=True, text=True, timeout=TIMEOUT,
             )  # fmt: skip
@@ -120,7 +120,7 @@ class Limits(unittest.TestCase):
     def test_stopped_rank_ends_the_launch_and_is_named(self):
         arguments = ("--grid", "16,16,16", "--repeats", "1000000", "--limit", "1e9")
         process = subprocess.Popen(
-            [*MPIEXEC, "-n", "3", TRANSPOSE, *arguments, "--progress-timeout", "3"],
+            [*MPIEXEC, "-n", "2", TRANSPOSE, *arguments, "--progress-timeout", "3"],
             env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "1"},
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
@@ -132,7 +132,7 @@ class Limits(unittest.TestCase):
             self.assertNotEqual(process.returncode, 0)
             self.assertRegex(errors, r"nothing finished for 3 s \(--progress-timeout\) on host")
             self.assertRegex(errors, r"rank 1: no answer")
-            self.assertRegex(errors, r"rank.* 0.* 2: in .*, timing|rank.* 0: in .*, timing")
+            self.assertRegex(errors, r"rank 0: in .*, timing")
         finally:
             kill(process)
 
