@@ -162,8 +162,8 @@ static int setup(bx_run *run, void **state)
     s->sent = aligned_alloc(PAGE, whole_pages);
     s->received = aligned_alloc(PAGE, whole_pages);
     s->expected = aligned_alloc(PAGE, whole_pages);
-    s->counts = calloc((size_t)s->size, sizeof *s->counts);
-    s->offsets = calloc((size_t)s->size, sizeof *s->offsets);
+    s->counts = bx_alloc((size_t)s->size, sizeof *s->counts);
+    s->offsets = bx_alloc((size_t)s->size, sizeof *s->offsets);
     if (!s->sent || !s->received || !s->expected || !s->counts || !s->offsets)
         return bx_refuse(run, BX_RESOURCES, "--largest %lld: out of memory", (long long)largest);
     memset(s->sent, 0, bytes); /* the pages are there before anything is timed */

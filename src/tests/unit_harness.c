@@ -1,6 +1,9 @@
 /* Statistics, random numbers and the option parser of the harness. */
-#include "harness.h"
+#include "options.h"
+#include "profile.h"
+#include "statistics.h"
 #include "unit.h"
+#include "verification.h"
 
 #include <errno.h>
 #include <getopt.h>

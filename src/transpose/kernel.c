@@ -124,7 +124,7 @@ static bx_geometry *team_geometry(const bx_transpose *t, double radius_squared)
     MPI_Comm_size(t->team, &ranks);
     MPI_Comm_rank(bx_comm(t->run), &world_rank);
     int mine = bx_node_of(t->run)[world_rank];
-    int *node_of = malloc((size_t)ranks * sizeof *node_of);
+    int *node_of = bx_alloc((size_t)ranks, sizeof *node_of);
     MPI_Allgather(&mine, 1, MPI_INT, node_of, 1, MPI_INT, t->team);
     bx_geometry *g = bx_geometry_create(options.grid, radius_squared, ranks, node_of, 0);
     free(node_of);
@@ -179,8 +179,8 @@ static int check_sizes(bx_transpose *t, int bands)
 static void create_methods(bx_transpose *t, unsigned planner)
 {
     char why[160];
-    t->methods = calloc((size_t)bx_method_count, sizeof *t->methods);
-    t->baselines = calloc((size_t)bx_baseline_count, sizeof *t->baselines);
+    t->methods = bx_alloc((size_t)bx_method_count, sizeof *t->methods);
+    t->baselines = bx_alloc((size_t)bx_baseline_count, sizeof *t->baselines);
     for (int m = 0; m < bx_method_count; m++) {
         const bx_method *method = bx_methods[m];
         if (!bx_selected(t->run, method->about.name)) continue;
@@ -237,7 +237,7 @@ static int setup(bx_run *run, void **state)
     snprintf(what, sizeof what, "--grid %d,%d,%d --radius %g", (int)options.grid[0],
              (int)options.grid[1], (int)options.grid[2], options.radius);
     if (bx_claim_memory(run, 64.0 * (double)columns, what) != BX_OK) return BX_RESOURCES;
-    bx_transpose *t = calloc(1, sizeof *t);
+    bx_transpose *t = bx_alloc(1, sizeof *t);
     t->run = run;
     t->options = &options;
     t->leaders = (int)options.leaders;

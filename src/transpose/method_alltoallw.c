@@ -27,7 +27,7 @@ static bool applicable(const bx_geometry *g, char *why, size_t why_size)
 static MPI_Datatype planes_type(const bx_plan *plan, int peer)
 {
     int first = plan->runs_first[peer], count = plan->runs_first[peer + 1] - first;
-    int *lengths = malloc(2 * ((size_t)count + 1) * sizeof *lengths), *at = lengths + count;
+    int *lengths = bx_alloc(2 * ((size_t)count + 1), sizeof *lengths), *at = lengths + count;
     for (int i = 0; i < count; i++) {
         lengths[i] = plan->runs[first + i].length;
         at[i] = plan->runs[first + i].xy;
@@ -45,16 +45,16 @@ static MPI_Datatype planes_type(const bx_plan *plan, int peer)
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = malloc(sizeof *self);
+    state *self = bx_alloc(1, sizeof *self);
     size_t ranks = (size_t)plan->geometry->ranks;
     self->plan = plan;
     self->planes = bx_buffer((size_t)plan->my_planes * plan->plane_size);
     self->lengths = bx_lengths_create(plan);
-    self->half_bytes_at = calloc(ranks, sizeof(int));
-    self->one = calloc(ranks, sizeof(int));
-    self->zero = calloc(ranks, sizeof(int));
-    self->element = malloc(ranks * sizeof *self->element);
-    self->in_planes = malloc(ranks * sizeof *self->in_planes);
+    self->half_bytes_at = bx_alloc(ranks, sizeof(int));
+    self->one = bx_alloc(ranks, sizeof(int));
+    self->zero = bx_alloc(ranks, sizeof(int));
+    self->element = bx_alloc(ranks, sizeof *self->element);
+    self->in_planes = bx_alloc(ranks, sizeof *self->in_planes);
     for (int p = 0; p < plan->geometry->ranks; p++) {
         self->half_bytes_at[p] = self->lengths.half_at[p] * (int)sizeof(bx_complex);
         self->element[p] = self->in_planes[p] = MPI_C_DOUBLE_COMPLEX;

@@ -22,14 +22,14 @@ static bx_complex *zeroed(size_t elements)
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = malloc(sizeof *self);
+    state *self = bx_alloc(1, sizeof *self);
     const bx_geometry *g = plan->geometry;
     self->plan = plan;
     self->block = (int)bx_largest_block(g);
     size_t total = (size_t)self->block * (size_t)g->ranks;
     for (int way = 0; way < 2; way++) self->half[way] = zeroed(total);
     self->blocks = zeroed(total);
-    self->row_at = malloc((size_t)g->nz * sizeof *self->row_at);
+    self->row_at = bx_alloc((size_t)g->nz, sizeof *self->row_at);
     for (int p = 0; p < g->ranks; p++)
         for (int z = g->plane_first[p]; z < g->plane_first[p + 1]; z++)
             self->row_at[z] = (size_t)p * (size_t)self->block +

@@ -98,7 +98,7 @@ static void create_halves(bx_plan *plan)
     for (int i = first; i < last; i++)
         total += rounded(column_elements(g, g->node_ranks[i]) * copies);
     plan->halves = bx_shared_create(plan->node, total);
-    plan->halves_of = calloc((size_t)g->ranks, sizeof *plan->halves_of);
+    plan->halves_of = bx_alloc((size_t)g->ranks, sizeof *plan->halves_of);
     for (int i = first; i < last; i++) {
         int rank = g->node_ranks[i];
         plan->halves_of[rank] = plan->halves.base + at;
@@ -138,7 +138,7 @@ bx_complex *bx_half_block(const bx_plan *plan, bx_way way, int slot, int rank, i
 /* Which places of a plane have a column; to be freed. */
 static bool *columns_in_plane(const bx_plan *plan)
 {
-    bool *has = calloc(plan->plane_size, sizeof *has);
+    bool *has = bx_alloc(plan->plane_size, sizeof *has);
     for (int s = 0; s < plan->geometry->columns; s++) has[plan->geometry->column_xy[s]] = true;
     return has;
 }
@@ -147,7 +147,7 @@ static bool *columns_in_plane(const bx_plan *plan)
 static void find_x_runs(bx_plan *plan)
 {
     const bx_geometry *g = plan->geometry;
-    bool *has = columns_in_plane(plan), *x_has = calloc((size_t)g->nx, sizeof *x_has);
+    bool *has = columns_in_plane(plan), *x_has = bx_alloc((size_t)g->nx, sizeof *x_has);
     int used = 0, runs = 0;
     for (size_t i = 0; i < plan->plane_size; i++)
         if (has[i]) x_has[i % (size_t)g->nx] = true;
@@ -173,8 +173,8 @@ static void find_x_runs(bx_plan *plan)
 static void find_runs(bx_plan *plan)
 {
     const bx_geometry *g = plan->geometry;
-    plan->runs = malloc(((size_t)g->columns + 1) * sizeof *plan->runs);
-    plan->runs_first = calloc((size_t)g->ranks + 1, sizeof *plan->runs_first);
+    plan->runs = bx_alloc((size_t)g->columns + 1, sizeof *plan->runs);
+    plan->runs_first = bx_alloc((size_t)g->ranks + 1, sizeof *plan->runs_first);
     int count = 0;
     for (int r = 0; r < g->ranks; r++) {
         plan->runs_first[r] = count;
@@ -248,7 +248,7 @@ static void plan_ffts(bx_plan *plan, unsigned planner)
 bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry, int bands,
                         unsigned planner)
 {
-    bx_plan *plan = calloc(1, sizeof *plan);
+    bx_plan *plan = bx_alloc(1, sizeof *plan);
     plan->run = run;
     plan->team = team;
     plan->geometry = geometry;
@@ -269,7 +269,7 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     plan->plane_between = zeroed(threads * plan->plane_size);
     plan->plane_work = zeroed(threads * plan->plane_size);
     plan->column_stage = zeroed(threads * BX_GROUP * (size_t)geometry->nz);
-    plan->row_at = malloc((size_t)geometry->nz * sizeof *plan->row_at);
+    plan->row_at = bx_alloc((size_t)geometry->nz, sizeof *plan->row_at);
     for (size_t z = 0; z < (size_t)geometry->nz; z++)
         plan->row_at[z] = z * (size_t)plan->my_columns;
     find_runs(plan);
@@ -334,7 +334,7 @@ bx_lengths bx_lengths_create(const bx_plan *plan)
     const bx_geometry *g = plan->geometry;
     bx_lengths l = {0};
     int **arrays[] = {&l.half_length, &l.half_at, &l.plane_length, &l.plane_at};
-    for (int i = 0; i < 4; i++) *arrays[i] = calloc((size_t)g->ranks, sizeof(int));
+    for (int i = 0; i < 4; i++) *arrays[i] = bx_alloc((size_t)g->ranks, sizeof(int));
     for (int p = 0; p < g->ranks; p++) {
         l.half_at[p] = g->plane_first[p] * plan->my_columns;
         l.plane_at[p] = (int)l.plane_total;

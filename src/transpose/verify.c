@@ -147,7 +147,7 @@ static wave nth_wave(const bx_transpose *t, int n)
 
 static bx_complex *roots_of_unity(int n, int frequency)
 {
-    bx_complex *roots = malloc((size_t)n * sizeof *roots);
+    bx_complex *roots = bx_alloc((size_t)n, sizeof *roots);
     for (int x = 0; x < n; x++) {
         double turns = (double)((int64_t)frequency * x % n) / n;
         roots[x] = CMPLX(cos(2 * M_PI * turns), -sin(2 * M_PI * turns));
@@ -186,7 +186,7 @@ static void expect_serial(bx_transpose *t)
     const bx_plan *plan = t->plan;
     const bx_geometry *g = t->geometry;
     size_t ranks = (size_t)g->ranks;
-    int *counts = malloc(4 * ranks * sizeof *counts), *at = counts + ranks, *planes = at + ranks,
+    int *counts = bx_alloc(4 * ranks, sizeof *counts), *at = counts + ranks, *planes = at + ranks,
         *planes_at = planes + ranks;
     for (int p = 0; p < g->ranks; p++) {
         counts[p] = bx_columns_of(g, p) * g->nz;
