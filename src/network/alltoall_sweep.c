@@ -37,16 +37,15 @@ static void exchange_alltoallv(const sweep *s, int words)
 }
 
 static const bx_choice methods[] = {
-    {"alltoall", "MPI_Alltoall: all blocks of one size",
-     "MPI may forward short blocks in log2(ranks) steps; wins for small blocks on many ranks",
-     false, NULL},
-    {"alltoallv", "MPI_Alltoallv with equal counts: blocks that could differ",
-     "one message a pair; level with alltoall once the blocks are large", false, NULL},
+#define BX_METHOD(name, summary, wins) {#name, summary, wins, false, NULL},
+#include "alltoall_sweep.def"
+#undef BX_METHOD
 };
 
 static void (*const exchange[])(const sweep *s, int words) = {
-    exchange_alltoall,
-    exchange_alltoallv,
+#define BX_METHOD(name, summary, wins) exchange_##name,
+#include "alltoall_sweep.def"
+#undef BX_METHOD
 };
 
 /* ---- points ---- */

@@ -138,22 +138,15 @@ static void destroy(void *me)
         return create(&bx_method_##name, plan, leaders);                                           \
     }                                                                                              \
     static bx_method broken_##name;
-#define ENTRY(name) &broken_##name
 
-BREAK(alltoallv)
-BREAK(p2p)
-BREAK(padded)
-BREAK(shm)
-BREAK(shm_padded)
-BREAK(gather_scatter)
-BREAK(direct)
-BREAK(alltoallw)
-BREAK(leaders)
-BREAK(overlap)
-
+#define BX_CASE(...)
+#define BX_METHOD(name) BREAK(name)
+#include "transpose.def"
+#undef BX_METHOD
 const bx_method *const bx_methods[] = {
-    ENTRY(alltoallv),      ENTRY(p2p),    ENTRY(padded),    ENTRY(shm),     ENTRY(shm_padded),
-    ENTRY(gather_scatter), ENTRY(direct), ENTRY(alltoallw), ENTRY(leaders), ENTRY(overlap),
+#define BX_METHOD(name) &broken_##name,
+#include "transpose.def"
+#undef BX_METHOD
 };
 const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
 
@@ -172,14 +165,6 @@ const int bx_method_count = sizeof bx_methods / sizeof *bx_methods;
 
 __attribute__((constructor)) static void fill(void)
 {
-    FILL(alltoallv);
-    FILL(p2p);
-    FILL(padded);
-    FILL(shm);
-    FILL(shm_padded);
-    FILL(gather_scatter);
-    FILL(direct);
-    FILL(alltoallw);
-    FILL(leaders);
-    FILL(overlap);
+#define BX_METHOD(name) FILL(name);
+#include "transpose.def"
 }

@@ -1,6 +1,7 @@
 /* bisection-transpose: the distributed 3D FFT of plane-wave codes, with every way to transpose it.
  */
-#include "kernel.h"
+#include "report.h"
+#include "verify.h"
 #ifdef BX_HAVE_FFTW_MPI
 #include <fftw3-mpi.h>
 #endif
@@ -21,28 +22,13 @@ typedef struct {
     int64_t kpoints;       /* each on a team of ranks of its own */
 } case_size;
 
-/* Bethune 2010, section 1.4, gives the grids and, for CNT40, 657 columns; he gives no columns for
- * CNT80 and Silicon, whose radii here make the 5041 and 6221 that Quantum ESPRESSO's FFT test makes
- * of these grids.  TiN and Al2O3 are CASTEP's grids in HPCxTR0417 (2004), section 3.2; their
- * columns reach the border of the grid. */
 static const case_size CASES[] = {
-    {{.name = "cnt40", .summary = "carbon nanotube, 30x30x30, 657 columns"}, {30, 30, 30}, 205, 1},
-    {{.name = "cnt80", .summary = "carbon nanotube, 81x81x81, 5041 columns"},
-     {81, 81, 81},
-     1602,
-     1},
-    {{.name = "silicon", .summary = "64 atoms of silicon, 90x90x90, 6221 columns"},
-     {90, 90, 90},
-     1980,
-     1},
-    {{.name = "tin-8k", .summary = "titanium nitride, 108x36x36, 8 k-points on teams"},
-     {108, 36, 36},
-     2809,
-     8},
-    {{.name = "al2o3-g", .summary = "alumina, 60x60x160, one team of all ranks"},
-     {60, 60, 160},
-     841,
-     1},
+#define BX_CASE(id, text, nx, ny, nz, radius, kpoints)                                             \
+    {{.name = #id, .summary = text}, {nx, ny, nz}, radius, kpoints},
+#define BX_METHOD(name)
+#include "transpose.def"
+#undef BX_CASE
+#undef BX_METHOD
 };
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
@@ -292,37 +278,6 @@ static bool applicable(void *state, size_t index, char *why, size_t why_size)
     return !method->applicable || method->applicable(t->geometry, why, why_size);
 }
 
-uint64_t bx_field(const bx_transpose *t, int band)
-{
-    return bx_hash(bx_seed(t->run), (uint64_t)t->my_team << 32 | (uint64_t)band);
-}
-
-void bx_fill_columns(bx_transpose *t, int band)
-{
-    const bx_plan *plan = t->plan;
-    int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
-    uint64_t field = bx_field(t, band);
-    bx_complex *columns = bx_columns(plan, band);
-    for (int64_t s = 0; s < plan->my_columns; s++)
-        for (int64_t z = 0; z < nz; z++) columns[s * nz + z] = bx_initial(t, field, first + s, z);
-}
-
-bx_rows bx_rows_of(const bx_transpose *t, int method, bx_way way, int slot)
-{
-    return bx_half_rows(t->plan, bx_methods[method], t->methods[method], way, slot);
-}
-
-void bx_fill_half(bx_transpose *t, int method, int band, int slot)
-{
-    const bx_plan *plan = t->plan;
-    int64_t first = t->geometry->column_first[plan->rank];
-    uint64_t field = bx_field(t, band);
-    bx_rows half = bx_rows_of(t, method, BX_FORWARD, slot);
-    for (int64_t z = 0; z < t->geometry->nz; z++)
-        for (int64_t s = 0; s < plan->my_columns; s++)
-            half.base[half.at[z] + (size_t)s] = bx_initial(t, field, first + s, z);
-}
-
 static void begin(void *state, size_t index, size_t point)
 {
     bx_transpose *t = state;
@@ -399,13 +354,12 @@ const bx_kernel *bx_this_kernel(void)
 {
     static const char *const phases[] = {"fft1d", "pack", "exchange", "unpack", "fft2d"};
     static const char *const ratios[] = {"alltoallv", "serial", "fftw-mpi", "spfft", "copy"};
-    static bx_choice cases[CASE_COUNT], methods[32];
+    static bx_choice cases[CASE_COUNT], *methods;
     static bx_kernel kernel = {
         .name = "transpose",
         .summary = "distributed 3D FFT of plane-wave codes, by every transpose method",
         .cases = cases,
         .case_count = CASE_COUNT,
-        .methods = methods,
         .options = OPTION_TABLE,
         .option_count = sizeof OPTION_TABLE / sizeof *OPTION_TABLE,
         .phases = phases,
@@ -419,13 +373,15 @@ const bx_kernel *bx_this_kernel(void)
         .begin = begin,
         .prepare = prepare,
         .inspect = bx_transpose_inspect,
-        .end = bx_transpose_end,
+        .end = bx_transpose_verify_loop,
         .step = step,
         .items = items,
         .report = bx_transpose_report,
         .teardown = teardown,
     };
     for (size_t i = 0; i < CASE_COUNT; i++) cases[i] = CASES[i].about;
+    methods = bx_grow(methods, (size_t)(bx_method_count + bx_baseline_count), sizeof *methods);
+    kernel.methods = methods;
     kernel.method_count = 0;
     for (int m = 0; m < bx_method_count; m++) methods[kernel.method_count++] = bx_methods[m]->about;
     for (int b = 0; b < bx_baseline_count; b++)

@@ -1,4 +1,4 @@
-/* An exchange method: one file, and one line in methods.c. */
+/* An exchange method: one file, and one line in transpose.def. */
 #ifndef BX_TRANSPOSE_METHOD_H
 #define BX_TRANSPOSE_METHOD_H
 
@@ -23,11 +23,13 @@ typedef struct bx_method {
     bx_counting *count;
 } bx_method;
 
-extern const bx_method bx_method_alltoallv, bx_method_p2p, bx_method_padded, bx_method_shm,
-    bx_method_shm_padded, bx_method_gather_scatter, bx_method_direct, bx_method_alltoallw,
-    bx_method_leaders, bx_method_overlap;
+#define BX_CASE(...)
+#define BX_METHOD(name) extern const bx_method bx_method_##name;
+#include "transpose.def"
+#undef BX_CASE
+#undef BX_METHOD
 
-/* methods.c: every method, in the order of --list */
+/* methods.c: every method, in the order of transpose.def and --list */
 extern const bx_method *const bx_methods[];
 extern const int bx_method_count;
 

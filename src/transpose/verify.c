@@ -1,5 +1,5 @@
 /* Right answers by means that share nothing with the method under test. */
-#include "kernel.h"
+#include "verify.h"
 
 #include <float.h>
 #include <math.h>
@@ -20,22 +20,6 @@ static bool by_serial(const bx_transpose *t) { return points(t) <= SERIAL_LIMIT;
 /* Growth of rounding errors in an FFT is O(eps log n) of the largest element, with a small constant
  * (Schatzman, SIAM J. Sci. Comput. 17, 1996); the margin covers the maximum over a grid. */
 static double rounding(const bx_transpose *t) { return 4 * DBL_EPSILON * (1 + log2(points(t))); }
-
-bx_complex bx_turn(int64_t steps)
-{
-    static const bx_complex quarters[4] = {1, I, -1, -I};
-    return quarters[steps % 4] * ldexp(1, (int)(steps % 61));
-}
-
-void bx_poison_all(const bx_transpose *t, int method)
-{
-    bx_plan_poison(t->plan);
-    for (int slot = 0; slot < bx_slots(bx_methods[method]); slot++) {
-        bx_rows half = bx_rows_of(t, method, BX_INVERSE, slot);
-        for (int z = 0; z < t->geometry->nz; z++)
-            bx_poison(half.base + half.at[z], (size_t)t->plan->my_columns);
-    }
-}
 
 static size_t column_count(const bx_transpose *t)
 {
@@ -352,8 +336,8 @@ static void add_error(loop_error *e, bx_complex value, bx_complex expected, doub
 }
 
 /* With FFTs every step transforms what the step before has left: errors last to the block's end. */
-void bx_transpose_end(void *state, size_t index, size_t point, int64_t steps,
-                      bx_verification *verification)
+void bx_transpose_verify_loop(void *state, size_t index, size_t point, int64_t steps,
+                              bx_verification *verification)
 {
     bx_transpose *t = state;
     const bx_plan *plan = t->plan;
