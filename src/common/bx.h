@@ -149,6 +149,12 @@ void bx_metric(bx_metrics *metrics, const char *name, double value, const char *
 /* One that is there already: `time`, ratios; NaN if it is not. */
 double bx_metric_value(const bx_metrics *metrics, const char *name);
 
+/* Memory, which `free` takes back, or the launch ends with BX_RESOURCES: zeroed; enlarged to
+ * `count` items of `size` bytes, as realloc does; a copy of a text (all local). */
+void *bx_alloc(size_t count, size_t size);
+void *bx_grow(void *memory, size_t count, size_t size);
+char *bx_copy_text(const char *text);
+
 /* ---- inside setup: a library's version, for the result (local) ---- */
 void bx_library(const char *name, const char *version);
 

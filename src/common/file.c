@@ -1,5 +1,5 @@
 /* Files that users name: examined before anything is computed, replaced whole or not at all. */
-#include "harness.h"
+#include "run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -117,7 +117,7 @@ int bx_claim_file(bx_run *run, const char *option, const char *path, bx_file_use
     if (run->claim_count == BX_MAX_CLAIMS)
         return bx_refuse(run, BX_USAGE, "--%s %s: more than %d files", option, path, BX_MAX_CLAIMS);
     bx_claim *claim = &run->claims[run->claim_count++];
-    *claim = (bx_claim){.file = strdup(name), .use = use};
+    *claim = (bx_claim){.file = bx_copy_text(name), .use = use};
     snprintf(claim->option, sizeof claim->option, "%s", option);
     return BX_OK;
 }

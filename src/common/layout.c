@@ -2,9 +2,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "harness.h"
+#include "layout.h"
 
-#include <math.h>
+#include "host.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +22,35 @@ static void number_nodes(bx_run *run)
 {
     int first = run->rank;
     PMPI_Bcast(&first, 1, MPI_INT, 0, run->node);
-    run->node_of = malloc((size_t)run->size * sizeof *run->node_of);
-    int *first_of = malloc((size_t)run->size * sizeof *first_of);
+    run->node_of = bx_alloc((size_t)run->size, sizeof *run->node_of);
+    int *first_of = bx_alloc((size_t)run->size, sizeof *first_of);
     PMPI_Allgather(&first, 1, MPI_INT, first_of, 1, MPI_INT, run->world);
     run->node_count = 0;
     for (int r = 0; r < run->size; r++)
         run->node_of[r] = first_of[r] == r ? run->node_count++ : run->node_of[first_of[r]];
     free(first_of);
+}
+
+/* Threads per rank: one unless OMP_NUM_THREADS says otherwise, as OpenMP's own default is all cores
+ * for every rank of the node.  A value that is refused must not reach the runtime, which may crash
+ * on it. */
+static int ask_threads(bx_run *run)
+{
+#ifdef _OPENMP
+    const char *text = getenv("OMP_NUM_THREADS");
+    char *end = NULL;
+    long threads = text ? strtol(text, &end, 10) : 1;
+    if (text && (end == text || (*end && *end != ',') || threads < 1 || threads > MOST_THREADS)) {
+        bx_refuse(run, BX_USAGE, "OMP_NUM_THREADS %.40s: not a whole number from 1 to %d", text,
+                  MOST_THREADS);
+        return 1;
+    }
+    omp_set_num_threads((int)threads);
+    return (int)threads;
+#else
+    (void)run;
+    return 1;
+#endif
 }
 
 int bx_layout_discover(bx_run *run)
@@ -51,22 +74,7 @@ int bx_layout_discover(bx_run *run)
     if (both_size < run->node_size)
         bx_refuse(run, BX_USAGE, "--ranks-per-node %lld: more ranks than a node holds here",
                   (long long)per_node);
-#ifdef _OPENMP
-    /* the default is one thread per rank: OpenMP's own is all cores, for every rank of the node */
-    const char *threads_text = getenv("OMP_NUM_THREADS");
-    char *end = NULL;
-    long asked = threads_text ? strtol(threads_text, &end, 10) : 1;
-    if (threads_text &&
-        (end == threads_text || (*end && *end != ',') || asked < 1 || asked > MOST_THREADS)) {
-        bx_refuse(run, BX_USAGE, "OMP_NUM_THREADS %.40s: not a whole number from 1 to %d",
-                  threads_text, MOST_THREADS);
-        asked = 1;
-    }
-    omp_set_num_threads((int)asked);
-    run->threads = (int)asked;
-#else
-    run->threads = 1;
-#endif
+    run->threads = ask_threads(run);
     int mine[2] = {run->threads, -run->threads};
     PMPI_Allreduce(mine, threads, 2, MPI_INT, MPI_MAX, run->world);
     if (threads[0] != -threads[1])
@@ -81,66 +89,6 @@ void bx_layout_free(bx_run *run)
     PMPI_Comm_free(&run->node);
     PMPI_Comm_free(&run->host);
     free(run->node_of);
-}
-
-int bx_claim_memory(bx_run *run, double bytes, const char *what)
-{
-    double need, largest;
-    PMPI_Allreduce(&bytes, &need, 1, MPI_DOUBLE, MPI_SUM, run->host);
-    PMPI_Allreduce(&need, &largest, 1, MPI_DOUBLE, MPI_MAX, run->world);
-    run->bytes_needed += largest;
-    double have = bx_memory_free();
-    if (need > have)
-        bx_refuse(run, BX_RESOURCES, "%s: needs %.3g GiB on this node, which has %.3g GiB free",
-                  what, need / 0x1p30, have / 0x1p30);
-    return bx_agree(run);
-}
-
-/* What verification adds, in steps of a method: about a step each way, and its reference. */
-enum { VERIFYING_STEPS = 3 };
-
-/* How many threads of this launch share a core of this host, on average; 1 at least. */
-static double threads_per_core(const bx_run *run)
-{
-    cpu_set_t usable, all;
-    int ranks;
-    PMPI_Comm_size(run->host, &ranks);
-    CPU_ZERO(&usable);
-    sched_getaffinity(0, sizeof usable, &usable);
-    PMPI_Allreduce(&usable, &all, sizeof usable, MPI_BYTE, MPI_BOR, run->host);
-    double share = (double)ranks * run->threads / fmax(1, CPU_COUNT(&all));
-    return fmax(1, share);
-}
-
-int bx_claim_time(bx_run *run, double setup_seconds, double round_seconds, const char *what)
-{
-    double steps = VERIFYING_STEPS +
-                   (double)run->common.repeats * (double)(run->common.warmup + run->common.block);
-    double mine = (setup_seconds + steps * round_seconds) * threads_per_core(run);
-    PMPI_Allreduce(&mine, &run->seconds_needed, 1, MPI_DOUBLE, MPI_MAX, run->world);
-    char need[32], limit[32];
-    bx_duration(need, sizeof need, run->seconds_needed);
-    bx_duration(limit, sizeof limit, run->common.limit);
-    if (run->seconds_needed > run->common.limit)
-        bx_refuse(run, BX_RESOURCES,
-                  "%s: takes about %s here, longer than --limit, which is %s; raise --limit, or "
-                  "choose a smaller size or fewer methods or --repeats",
-                  what, need, limit);
-    return bx_agree(run);
-}
-
-void bx_duration(char *text, size_t size, double seconds)
-{
-    static const struct {
-        double seconds;
-        const char *unit;
-    } UNITS[] = {{86400, "days"}, {3600, "h"}, {60, "min"}};
-    for (size_t i = 0; i < sizeof UNITS / sizeof *UNITS; i++)
-        if (seconds >= 2 * UNITS[i].seconds) {
-            snprintf(text, size, "%.3g %s", seconds / UNITS[i].seconds, UNITS[i].unit);
-            return;
-        }
-    snprintf(text, size, "%.*f s", seconds < 10, seconds);
 }
 
 /* A set of cores in the kernel's list format, "0-3,8". */
@@ -175,7 +123,7 @@ static void thread_cpus(cpu_set_t *sets, int threads)
 /* [size][bytes] of all ranks on rank 0; NULL elsewhere. */
 static char *gather(const bx_run *run, const char *mine, int bytes)
 {
-    char *all = run->rank == 0 ? calloc((size_t)run->size, (size_t)bytes) : NULL;
+    char *all = run->rank == 0 ? bx_alloc((size_t)run->size, (size_t)bytes) : NULL;
     PMPI_Gather(mine, bytes, MPI_CHAR, all, bytes, MPI_CHAR, 0, run->world);
     return all;
 }
@@ -185,8 +133,8 @@ cJSON *bx_layout_json(const bx_run *run)
     char host[HOST_TEXT] = "", cpus[CPU_TEXT] = "", firmware[FIRMWARE_TEXT] = "";
     gethostname(host, sizeof host - 1);
     int threads = run->threads;
-    char (*placed)[CPU_TEXT] = calloc((size_t)threads, sizeof *placed);
-    cpu_set_t *sets = calloc((size_t)threads, sizeof *sets), of_rank;
+    char (*placed)[CPU_TEXT] = bx_alloc((size_t)threads, sizeof *placed);
+    cpu_set_t *sets = bx_alloc((size_t)threads, sizeof *sets), of_rank;
     thread_cpus(sets, threads);
     CPU_ZERO(&of_rank);
     for (int t = 0; t < threads; t++) {

@@ -1,6 +1,6 @@
 /* Command line: strict long options from one table, the same on every rank; the first fault is
  * refused with the value and what is allowed. */
-#include "harness.h"
+#include "options.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -237,7 +237,7 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
                               .limit = 600,
                               .progress_timeout = 300,
                               .seed = 1};
-    run->selected = calloc(kernel->method_count, sizeof *run->selected);
+    run->selected = bx_alloc(kernel->method_count, sizeof *run->selected);
     bx_option table[MAX_OPTIONS];
     int count = full_table(run, table);
     struct option options[MAX_OPTIONS + 1];

@@ -4,7 +4,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "harness.h"
+#include "watchdog.h"
+
+#include "profile.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -68,11 +70,11 @@ static bool wait_for(double seconds)
 
 static void describe_place(char place[PLACE])
 {
-    const char *routine = bx_profile_routine(), *method = atomic_load(&watchdog.method);
+    const char *method = atomic_load(&watchdog.method);
     long round = atomic_load(&watchdog.round);
-    int used = snprintf(place, PLACE, "%s%s", routine ? "in " : "in the kernel's own code",
-                        routine ? routine : "");
-    used += snprintf(place + used, PLACE - (size_t)used, ", %s", atomic_load(&watchdog.stage));
+    char within[48];
+    bx_profile_place(within, sizeof within);
+    int used = snprintf(place, PLACE, "%s, %s", within, atomic_load(&watchdog.stage));
     if (method) used += snprintf(place + used, PLACE - (size_t)used, " %.40s", method);
     if (round > 0) snprintf(place + used, PLACE - (size_t)used, ", round %ld", round);
 }

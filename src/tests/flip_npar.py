@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kernel_run import run
+from kernel_run import MOST_RANKS, run
 
 FLIP = re.compile(
     r"flip (?P<method>\S+), step \d+ of \d+, call \d+ of \d+, (?P<routine>.+), "
@@ -94,7 +94,7 @@ def main():
     kernel = sys.argv[1]
     launches = int(sys.argv[2]) if len(sys.argv) > 2 else FEW
     seen, found, missed, must = Counter(), Counter(), [], 0
-    plans = itertools.cycle((*PLACES, (2, "split")))
+    plans = itertools.cycle(p for p in (*PLACES, (2, "split")) if p[0] <= MOST_RANKS)
     with TemporaryDirectory() as folder:
         for seed, (ranks, arguments) in enumerate(itertools.islice(plans, launches)):
             bit = BITS[(seed // 2) % len(BITS)]

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kernel_run import run
+from kernel_run import MOST_RANKS, run
 
 FEW, SEED = 25, 1
 TRANSPOSES = (
@@ -28,7 +28,7 @@ class Line:
     """A random command line: ranks, threads and options; a split calculation has two launches."""
 
     def __init__(self, draw: random.Random):
-        self.ranks = draw.choice((1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8))
+        self.ranks = min(MOST_RANKS, draw.choice((1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8)))
         self.threads = draw.choice((1, 1, 1, 1, 2, 3))
         self.options: list[str] = []
         self._draw = draw
