@@ -1,15 +1,15 @@
-! How exactly the closed form is known, and so what a right answer may differ by.
+! How exactly the closed form is known, and the tolerances that follow from it.
 !
-! The closed form has all plane waves, the calculation those within the cutoff.  Of an eigenstate c
-! the norm `lost` = sum |c_G|**2 lies beyond.  An eigenvalue is off in second order: the
-! states cut off at the sphere are trial states (Ritz), and the part of H between inside and
-! outside, V alone, gives <cut|V|lost> = lost * (cutoff - energy) to leading order, as c decays by
-! V / (kinetic energy - energy) from one wave to the next.  The states, and with them the density,
-! are off in first order: by the sum of |c_G| beyond at any point, and by less than that again for
-! what is inside and answers to it.
+! The cutoff.  The closed form has all plane waves, the calculation those within the cutoff.  An
+! eigenstate c has the norm `lost` = sum |c_G|**2 beyond it.
+! - Eigenvalues differ in second order.  The states cut at the sphere are trial states (Ritz).  V
+!   alone couples inside and outside, and c decays by V / (kinetic energy - energy) from one wave to
+!   the next, so that <cut|V|outside> = lost * (cutoff - energy) to leading order.
+! - States and density differ in first order.  At any point a state changes by at most the sum of
+!   |c_G| beyond the cutoff.  What is inside answers to this by less than as much again.
 !
-! The start deviates from the exact states by noise, of `noise` / (1 + kinetic energy / quantum) a
-! coefficient.  Steps take it away, the first of them not all of it.
+! The noise.  A coefficient of the start differs by at most noise / (1 + kinetic energy / quantum).
+! Steps remove it, but the first steps not all of it.
 module npar_accuracy
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use npar_basis, only: beyond_cutoff
@@ -18,12 +18,12 @@ module npar_accuracy
   private
   public :: accuracy_t, accuracy_of, small_noise
 
-  !> Starts up to here are compared from the first step on, others when they have converged.
+  !> Up to here every step is compared, above it the converged answer.
   real(dp), parameter :: small_noise = 1e-7_dp
-  !> What is left of the noise when steps have converged (converged in npar_kernel).
+  !> What is left of a larger noise after convergence (`converged` in npar_kernel).
   real(dp), parameter :: noise_left = 2e-9_dp
   real(dp), parameter :: largest_lost = 1e-11_dp !< times the cutoff: Hartree
-  !> Of occupied and empty states mixed by what is lost, or by rounding, for want of a gap.
+  !> Amplitude by which occupied and empty states mix, where the gap is small.
   real(dp), parameter :: largest_mixing = 1e-7_dp
   real(dp), parameter :: rounding = 1e-14_dp !< of the cutoff, the largest number in H
 
@@ -31,14 +31,14 @@ module npar_accuracy
   type :: accuracy_t
     real(dp) :: energy = 0 !< of an eigenvalue: Hartree
     real(dp) :: density = 0 !< at any point: of the mean
-    real(dp) :: bands = 0 !< of a sum of all bands with signs: its norm
-    logical :: converged = .true. !< by the cutoff
-    logical :: distinct = .true. !< occupied bands are, from empty ones
+    real(dp) :: bands = 0 !< of the norm of a sum of all bands with signs
+    logical :: converged = .true. !< the cutoff is large enough
+    logical :: distinct = .true. !< the gap is large enough
   end type accuracy_t
 
 contains
 
-  !> Of the closed form with so many occupied bands, and a start with noise.
+  !> For so many occupied bands and a start with noise.
   pure function accuracy_of(crystal, spectra, occupied, noise) result(accuracy)
     type(crystal_t), intent(in) :: crystal
     type(spectrum_t), intent(in) :: spectra(:)
@@ -61,14 +61,15 @@ contains
       accuracy%bands = max(accuracy%bands, 4*amplitudes)
     end do
     left = merge(noise, noise_left, noise <= small_noise)
-    ! the sum of 2 / (1 + n**2)**2 over all n is below 20, that of a band's noise squared
+    ! the sum of 2 / (1 + n**2)**2 over all n, a band's noise squared, is below 20
     accuracy%bands = accuracy%bands + left*sqrt(20.0_dp*crystal%bands) + 1e-11_dp
-    ! a point has 2.6 noise of a band on average, times its amplitude of up to 3, in 4 deviations
+    ! at a point: 4 standard deviations of 2.6 noise, times 2 for |c + d|**2, times an amplitude of
+    ! up to 3, a little less as bands add up
     accuracy%density = density/(2*occupied) + 50*left + 1e-9_dp
-    ! what is left of the noise in the density after a step, its long waves: a tenth at most
+    ! the potential of what the first step leaves of the noise in the density: a tenth
     accuracy%energy = 1e-10_dp*max(1.0_dp, crystal%cutoff/100) &
                       + 0.1_dp*coupling*minval(crystal%quantum())*left
-    ! and in the exchange that the bands make, which each band meets
+    ! likewise the exchange with bands that have noise
     if (crystal%hybrid) then
       accuracy%energy = accuracy%energy + 0.3_dp*maxval(abs(spectra(1)%exchange_of))*left
     end if

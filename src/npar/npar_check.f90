@@ -1,5 +1,4 @@
-! What a right answer has, as outcomes of verification: after each step, and for the first ones in
-! full.
+! Outcomes of verification: those of every step, and those of the first steps alone.
 module npar_check
   use, intrinsic :: iso_c_binding, only: c_ptr, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
@@ -18,8 +17,8 @@ module npar_check
 
 contains
 
-  !> What a step leaves.  The lowest `compared` of the bands are known already; all of them: so is
-  !> their space, and the density.
+  !> After a step: compares the eigenvalues of the lowest `compared` bands.  Compares the density if
+  !> all occupied bands are among them, and the space of all bands if all are.
   subroutine check_step(s, accuracy, compared, verification)
     type(state_t), intent(inout) :: s
     type(accuracy_t), intent(in) :: accuracy
@@ -45,7 +44,7 @@ contains
     s%infinite = .false.
   end subroutine check_step
 
-  !> Of every band with every other, which takes as long as a part of a step.
+  !> The product of every band with every other, which takes as long as a part of a step.
   subroutine check_orthonormality(s, verification)
     type(state_t), intent(inout) :: s
     type(c_ptr), intent(in) :: verification
@@ -54,7 +53,7 @@ contains
                   s%psi(:, :, k)), k=1, s%crystal%kpoints)]), orthonormal, "1")
   end subroutine check_orthonormality
 
-  !> Of the number that my group's planes hold.
+  !> Deviation of the number of electrons on my group's planes, of all electrons.
   function electrons_error(s) result(error)
     type(state_t), intent(in) :: s
     real(dp) :: error, total
@@ -63,8 +62,8 @@ contains
     error = abs(total/product(real(s%crystal%grid, dp))/(2*s%occupied) - 1)
   end function electrons_error
 
-  !> The exchange step's energy, of which `mine` is this rank's, and of the lowest `compared` bands
-  !> what the exchange operator makes of them: each times a number.  Returns the energy: Hartree.
+  !> After an exchange step: compares the energy, of which this rank has `mine`, and what the
+  !> exchange operator makes of the lowest `compared` bands.  Returns the energy: Hartree.
   function check_exchange(s, mine, accuracy, compared, verification) result(energy)
     type(state_t), intent(in) :: s
     real(dp), intent(in) :: mine

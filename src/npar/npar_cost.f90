@@ -1,6 +1,5 @@
-! How long a step takes, before anything is measured: operations over rates that most cores reach.
-! Measured on a virtual machine of 2026, mini1 to mini5, bench1 and bench3 take a third of it to
-! all of it.
+! How long a step takes, estimated from its operations and modest rates.  Measured on one rank of a
+! virtual machine, mini1 to mini5, bench1 and bench3 take between a half and all of the estimate.
 module npar_cost
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use npar_hamiltonian, only: fields_of

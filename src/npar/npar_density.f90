@@ -76,9 +76,9 @@ contains
     end do
   end subroutine set_ionic_potential
 
-  !> How the potential answers to the density.  The answer of the density to a potential is at most
-  !> 2 max(rho) / gap times it (perturbation theory of first order, in the norm of squares), so that
-  !> a deviation comes back smaller than it went in, however small the gap.
+  !> The potential per density.  The density answers to a potential by at most 2 max(rho) / gap
+  !> times it (first-order perturbation theory, root mean square).  With this strength a deviation
+  !> comes back no larger than it went in.  Else it would grow where the gap is small.
   subroutine set_strength(s)
     type(state_t), intent(inout) :: s
     real(dp) :: densest(1), gap

@@ -23,7 +23,7 @@ module npar_kernel
   use npar_eigensolver, only: eigensolver_names, why_no_eigensolver
   use npar_cases, only: cases, find_case, nice_size, number, read_box
   use npar_exchange, only: free_pair_ffts, make_pair_ffts, pair_ffts_t
-  use npar_model, only: crystal_t, grid_of_pairs, solve_spectra, spectrum_t
+  use npar_model, only: about_half, crystal_t, grid_of_pairs, solve_spectra, spectrum_t
   use npar_paw, only: idle_ranks
   use npar_scf, only: evaluate, exchange_step, free_state, make_state, place_ranks, scf_step, &
     start_state, state_bytes
@@ -96,10 +96,10 @@ module npar_kernel
   real(dp), allocatable :: agreed(:, :) !< eigenvalues that the first method verified had
   real(dp) :: resident_before = 0, predicted = 0
 
-  type(accuracy_t) :: accuracy !< that the closed form is known to
+  type(accuracy_t) :: accuracy !< of the closed form
   real(dp) :: exact_exchange = 0, exchange_mine = 0 !< of all and of my occupied bands: Hartree
   real(dp), parameter :: converged = 1e-10_dp !< residual, Hartree; density, of the mean
-  integer, parameter :: steps_from_afar = 100 !< in which any start has been seen to converge
+  integer, parameter :: most_iterations = 100 !< every start tried converges in fewer
 
   !> What a checkpoint is of, as npar_checkpoint.h has it.
   type, bind(C) :: npar_checkpoint_t
@@ -288,7 +288,7 @@ contains
     if (given%split == 2) code = read_checkpoint(states(ranks))
   end function setup
 
-  !> What is calculated, in the options' words.
+  !> The sizes of this calculation as options, for messages.
   function sizes() result(text)
     character(:), allocatable :: text
     character(200) :: line
@@ -304,7 +304,7 @@ contains
     text = text//trim(line)
   end function sizes
 
-  !> Of the selected methods' steps; verification takes more of them from afar.
+  !> Refuses a launch that takes longer than --limit.
   function claim_time() result(code)
     integer(c_int) :: code
     real(dp) :: round, verification
@@ -317,7 +317,7 @@ contains
         round = round + step_seconds(s, int(bx_threads(run)))
       end associate
     end do
-    verification = merge(0.0_dp, 40*round, near()) ! converged by then
+    verification = merge(0.0_dp, 40*round, near()) ! most starts converge in so many iterations
     code = bx_claim_time(run, verification, round, sizes())
   end function claim_time
 
@@ -521,8 +521,8 @@ contains
       write (line, "('--grid ', i0, ',', i0, ',', i0, ': too small for the cutoff; at least ', i0, &
         &',', i0, ',', i0)") crystal%grid, smallest
     else if (any(int(crystal%radius()) == 0)) then
-      line = shape_options()//": the cutoff, "//number(crystal%cutoff)// &
-             " Hartree, is below the first plane wave of an edge"
+      line = shape_options()//": along one edge the cutoff, "//number(crystal%cutoff)// &
+             " Hartree, holds no plane wave but G = 0"
     else if (any(crystal%grid >= 2048)) then
       write (line, "(a, ': the grid would have ', i0, ' points an edge; 2047 at most')") &
         shape_options(), maxval(crystal%grid)
@@ -530,7 +530,7 @@ contains
     if (line /= "") code = bx_refuse(run, bx_usage, line)
   end function settle_crystal
 
-  !> What was asked for of box, cutoff and grid.
+  !> The options given for box, cutoff and grid.
   function shape_options() result(text)
     character(:), allocatable :: text
     character(40) :: points
@@ -583,7 +583,7 @@ contains
     end if
   end function settle_npar
 
-  !> A launch of which no method can run is none.
+  !> Refuses a launch none of whose methods can run.
   function settle_methods() result(code)
     integer(c_int) :: code
     character(120) :: reason
@@ -605,15 +605,15 @@ contains
     code = bx_refuse(run, bx_usage, "--method "//trim(method_name(m))//": "//why_not(m))
   end function settle_methods
 
-  !> From afar steps must converge before the answer is compared.
+  !> Refuses too few iterations for a large noise, which must converge before it is compared.
   function settle_noise() result(code)
     integer(c_int) :: code
     character(200) :: line
     code = bx_ok
-    if (near() .or. given%iterations >= steps_from_afar) return
-    write (line, "('--noise ', a, ' --iterations ', i0, ': may not converge in so few; at least ', &
-      &i0, ' above a noise of ', a)") number(given%noise), given%iterations, steps_from_afar, &
-      number(small_noise)
+    if (near() .or. given%iterations >= most_iterations) return
+    write (line, "('--noise ', a, ' --iterations ', i0, ': may not converge; a noise above ', a, &
+      &' needs --iterations ', i0, ' or more')") number(given%noise), given%iterations, &
+      number(small_noise), most_iterations
     code = bx_refuse(run, bx_usage, line)
   end function settle_noise
 
@@ -674,7 +674,7 @@ contains
     code = bx_refuse(run, bx_usage, line)
   end function check_spectra
 
-  !> Why the answer is not known; "" if it is, and then how exactly.
+  !> Why the answer is not known, "" if it is; and how exactly it is known.
   function why_unknown(c, s, n, known) result(reason)
     type(crystal_t), intent(in) :: c
     type(spectrum_t), intent(in) :: s(:)
@@ -690,15 +690,15 @@ contains
       write (reason, "('too many for a cutoff of ', f0.2, ' Hartree: the answer would not be known &
         &to 1e-10; raise --cutoff or --grid')") c%cutoff
     else if (n == 0) then
-      reason = "exact exchange is known for closed sets of plane waves only, and near half of the &
-               &bands none is"
+      write (reason, "('exact exchange is known only for closed shells of plane waves, and none &
+        &has ', i0, ' to ', i0, ' bands')") about_half(c)
     else if (.not. known%distinct) then
-      reason = "near half of the bands no gap parts occupied from empty ones, the density is &
-               &not known"
+      write (reason, "('no gap above band ', i0, ' to ', i0, ', so the density of the bands below &
+        &is not known')") about_half(c)
     end if
   end function why_unknown
 
-  !> The number of bands nearest to what is asked for whose answer is known; 0 if none is near.
+  !> The nearest number of bands whose answer is known, 0 if none is near.
   function other_bands() result(bands)
     integer :: bands
     type(crystal_t) :: other
@@ -812,12 +812,12 @@ contains
     end if
   end subroutine verify
 
-  !> Whether the start is so near to the exact states that the first step's bands are known.
+  !> Whether the start is so near to the exact states that every step is compared with them.
   logical function near()
     near = given%noise <= small_noise
   end function near
 
-  !> Bands that are known when steps have converged: from afar only occupied ones are sure to.
+  !> The number of bands to compare after convergence: with a large noise the occupied ones alone.
   integer function compared()
     compared = merge(crystal%bands, occupied, near())
   end function compared
@@ -852,7 +852,7 @@ contains
     end if
   end subroutine step
 
-  !> What every timed step leaves must be as right as what was verified.
+  !> Every step must leave what verification found after the first ones.
   subroutine inspect(address, method, point, verification) bind(C)
     type(c_ptr), value :: address, verification
     integer(c_size_t), value :: method, point

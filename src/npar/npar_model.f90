@@ -6,10 +6,10 @@
 ! amounts.
 ! Density-dependent potential: proportional to rho - rho*, where rho* is the density of the exact
 ! eigenstates, so that the self-consistent solution is the closed form.
-! Hybrid functional: v = 0, eigenstates are plane waves, or cosines and sines of them.  With a wave,
-! all of its mirror images are occupied, so that the density matrix depends on r - r' alone: then
-! plane waves are eigenstates of exact exchange too, which is a sum over pairs (the singular term
-! left out).  Where no such number of bands is near half of them, nothing is known.
+! Hybrid functional: v = 0, eigenstates are plane waves, or cosines and sines of them.  The occupied
+! states are a closed shell: with each wave all of its mirror images are occupied.  Then the density
+! matrix depends on r - r' alone, and plane waves are eigenstates of exact exchange, which is a sum
+! over pairs (the singular term left out).  An open shell has no closed form.
 !
 ! Units: Hartree, bohr.  A plane wave is exp(-i (k + G) r), the sign of the transpose library's
 ! forward transform; G = 2 pi n / L.
@@ -19,7 +19,7 @@ module npar_model
   implicit none (type, external)
   private
   public :: crystal_t, spectrum_t, solve_spectra, householder, projectors_per_atom, pi
-  public :: coupling, depth, exchange_mixing, gap_above, grid_of_pairs, sorted
+  public :: about_half, coupling, depth, exchange_mixing, gap_above, grid_of_pairs, sorted
 
   real(dp), parameter :: pi = acos(-1.0_dp)
   !> Channels of one atom: 18, so that D_ij of 64 and 750 atoms is 166 kB and 1.94 MB.
@@ -109,8 +109,8 @@ contains
   end function factors_of_i
 
   !> The closed form at all k-points, and the number of occupied bands, the same at each: near half
-  !> of the bands, where the gap is widest.  0: none is known, for want of states within the cutoff
-  !> or, of a hybrid functional, of a closed set of plane waves.
+  !> of the bands, where the gap is widest.  0: there are too few states within the cutoff, or no
+  !> closed shell for a hybrid functional.
   subroutine solve_spectra(crystal, spectra, occupied)
     type(crystal_t), intent(in) :: crystal
     type(spectrum_t), allocatable, intent(out) :: spectra(:)
@@ -127,13 +127,13 @@ contains
     occupied = 0
     if (minval([(size(spectra(k)%energy), k=1, size(spectra))]) <= crystal%bands) return
     if (crystal%hybrid) then
-      call fill_closed_set(crystal, spectra, occupied)
+      call fill_closed_shell(crystal, spectra, occupied)
     else
       occupied = widest_gap(crystal, spectra)
     end if
   end subroutine solve_spectra
 
-  !> The smallest and the largest number of bands that may be occupied: near half of all.
+  !> The smallest and the largest number of bands that may be occupied.
   pure function about_half(crystal) result(numbers)
     type(crystal_t), intent(in) :: crystal
     integer :: numbers(2)
@@ -275,8 +275,8 @@ contains
     gap = minval([(spectra(k)%energy(n + 1) - spectra(k)%energy(n), k=1, size(spectra))])
   end function gap_above
 
-  !> Adds exact exchange of the closed set near half of the bands that leaves the widest gap.
-  subroutine fill_closed_set(crystal, spectra, occupied)
+  !> Fills the closed shell with the widest gap above it, and adds its exact exchange.
+  subroutine fill_closed_shell(crystal, spectra, occupied)
     type(crystal_t), intent(in) :: crystal
     type(spectrum_t), intent(inout) :: spectra(:)
     integer, intent(out) :: occupied
@@ -287,7 +287,7 @@ contains
     numbers = about_half(crystal)
     closed = closed_below(spectra(1), numbers(2))
     occupied = 0
-    do n = max(2, numbers(1)), numbers(2) ! one alone has nothing to exchange with
+    do n = max(2, numbers(1)), numbers(2) ! a single wave exchanges with nothing
       if (.not. closed(n)) cycle
       candidate = spectra
       call add_exchange(crystal, candidate(1), n)
@@ -299,9 +299,9 @@ contains
       widest = candidate(1)
     end do
     if (occupied > 0) spectra(1) = widest
-  end subroutine fill_closed_set
+  end subroutine fill_closed_shell
 
-  !> The smallest grid on which products of a band and an occupied one are what they are.
+  !> The smallest grid that holds products of a band and an occupied band.
   pure function grid_of_pairs(s, bands, occupied) result(grid)
     type(spectrum_t), intent(in) :: s
     integer, intent(in) :: bands, occupied
@@ -315,7 +315,7 @@ contains
     grid = 2*(of_bands + of_occupied) + 1
   end function grid_of_pairs
 
-  !> Of 1..n lowest states: whether all mirror images of each are among them, (n).
+  !> Whether the lowest 1..n states are a closed shell, (n).
   pure function closed_below(s, n) result(closed)
     type(spectrum_t), intent(in) :: s
     integer, intent(in) :: n
@@ -333,7 +333,7 @@ contains
     end do
   end function closed_below
 
-  !> Whether the first n are those of another order too.
+  !> Whether two lists have the same states, in any order.
   pure function same_states(a, b) result(same)
     integer, intent(in) :: a(:), b(:)
     logical :: same

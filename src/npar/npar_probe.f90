@@ -33,9 +33,9 @@ contains
     call sum_over(flat(s%probe), s%across, .false.)
   end subroutine set_probe
 
-  !> `lost`: the norm of what is missing when the probe is put together from the bands, at the worst
-  !> k-point: the distance of their space from that of the exact states.  `skew`: the
-  !> largest deviation of the bands' products with that sum from what orthonormal bands have.
+  !> Projects the probe on the bands.  `lost`: the norm of the remainder at the worst k-point, which
+  !> is the distance of the bands' space from that of the exact states.  `skew`: the largest change
+  !> of a product with a band by the projection; orthonormal bands have none.
   subroutine examine_bands(s, lost, skew)
     type(state_t), intent(in) :: s
     real(dp), intent(out) :: lost, skew

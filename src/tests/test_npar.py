@@ -81,7 +81,7 @@ class Sweep(unittest.TestCase):
         self.assertEqual(out.code, 0, text(out))
         self.assertLess(checks(out, "npar-1")["density"]["error"], 1e-7)
 
-    def test_exact_exchange_of_closed_sets_of_plane_waves(self):
+    def test_exact_exchange_of_closed_shells(self):
         box = ("--box", "8", "--cutoff", "15.2", "--atoms", "1")
         for ranks, arguments in (
             (1, (*box, "--bands", "9")),
@@ -202,7 +202,7 @@ class Wrong(unittest.TestCase):
             (1, ("--bands", "3000"), "--bands 3000 --atoms 16: too many for a cutoff"),
             (1, ("--atoms", "500"), "--atoms 500: too many for a cutoff"),
             (1, ("--bands", "1"), "--bands 1: not a whole number from 2"),
-            (1, ("--box", "1e-9"), "--box 1e-9: the cutoff, 13.75 Hartree, is below the first"),
+            (1, ("--box", "1e-9"), "--box 1e-9: along one edge the cutoff, 13.75 Hartree"),
             (1, ("--box", "9999"), "--box 9999: the grid would have"),
             (1, ("--cutoff", "1e6"), "--cutoff 1E+06: the grid would have"),
             (1, ("--noise", "0.1"), "--noise 0.1 --iterations 2: may not converge"),
