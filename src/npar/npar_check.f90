@@ -7,7 +7,7 @@ module npar_check
   use npar_collectives, only: sum_over
   use npar_paw, only: one_centre_error
   use npar_probe, only: examine_bands
-  use npar_state, only: state_t
+  use npar_state, only: flat, state_t
   use npar_subspace, only: orthonormality_error
   implicit none (type, external)
   private
@@ -83,7 +83,7 @@ contains
         factor = exact%exchange_of(exact%state(s%band(i)))
         norms(1, i) = sum((s%hp(:, i) - factor*s%psi(:, i, 1))**2)
       end do
-      call sum_over(norms(1, :), s%team, .false.)
+      call sum_over(flat(norms), s%team, .false.)
       call bx_check(verification, "exchanged bands", sqrt(bx_largest(norms(1, :))) &
                     /maxval(abs(exact%exchange_of)), accuracy%bands, "of the largest")
     end associate

@@ -43,7 +43,7 @@ contains
   !> Sums over the groups and mixes.
   subroutine finish_density(s)
     type(state_t), intent(inout) :: s
-    real(dp), pointer :: vector(:)
+    real(dp), pointer, contiguous :: vector(:)
     if (s%fft%planes > 0 .or. s%ncore > 1) then
       vector(1:size(s%density_out)) => s%density_out
       call sum_over(vector, s%across, s%knobs%emulated)

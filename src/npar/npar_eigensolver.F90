@@ -321,7 +321,7 @@ contains
   subroutine put_together(self, a)
     type(eigensolver_t), intent(in) :: self
     real(dp), intent(inout), contiguous, target :: a(:, :)
-    real(dp), pointer :: vector(:)
+    real(dp), pointer, contiguous :: vector(:)
     vector(1:size(a)) => a
     call sum_over(vector, self%comm, .false.)
   end subroutine put_together

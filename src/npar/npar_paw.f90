@@ -28,7 +28,7 @@ contains
   subroutine sum_one_centre_terms(s)
     type(state_t), intent(inout) :: s
     real(dp), save, allocatable :: node(:), weight(:)
-    real(dp), pointer :: vector(:)
+    real(dp), pointer, contiguous :: vector(:)
     integer :: atom
     if (.not. allocated(node)) call gauss_rule(points, node, weight)
     vector(1:size(s%d)) => s%d
