@@ -32,7 +32,8 @@ def text(out):
 class Sweep(unittest.TestCase):
     def test_every_grid_of_ranks_and_knob(self):
         for ranks in (1, 2, 3, 4, 6, 8):
-            for more in ((), ("--kpoints", "2"), ("--ranks-per-node", "2")):
+            options = ((), ("--kpoints", "2"), ("--ranks-per-node", "2"))
+            for more in options if ranks in (2, 3, 8) else options[:1]:
                 with self.subTest(ranks=ranks, more=more):
                     out = run(KERNEL, ranks, *SMALL, *more)
                     self.assertEqual(out.code, 0, text(out))
@@ -53,13 +54,11 @@ class Sweep(unittest.TestCase):
 
     def test_teams_that_lie_differently_on_nodes(self):
         """Node boundaries cut the teams of npar-2 and npar-4 at other places."""
-        for method in ("leaders", "shm", "direct"):
-            with self.subTest(method=method):
-                out = run(
-                    KERNEL, 8, *SMALL, "--ranks-per-node", "3", "--transpose", method,
-                    "--method", "npar-2,npar-4",
-                )  # fmt: skip
-                self.assertEqual(out.code, 0, text(out))
+        out = run(
+            KERNEL, 8, *SMALL, "--ranks-per-node", "3", "--transpose", "leaders",
+            "--method", "npar-2,npar-4",
+        )  # fmt: skip
+        self.assertEqual(out.code, 0, text(out))
 
     def test_tolerances_follow_from_what_the_cutoff_leaves_out(self):
         for ranks, arguments in (
@@ -84,7 +83,6 @@ class Sweep(unittest.TestCase):
     def test_exact_exchange_of_closed_shells(self):
         box = ("--box", "8", "--cutoff", "15.2", "--atoms", "1")
         for ranks, arguments in (
-            (1, (*box, "--bands", "9")),
             (3, (*box, "--bands", "9")),
             (5, (*box, "--bands", "7")),
             (1, ("--box", "6.34", "--cutoff", "12.2", "--atoms", "2", "--bands", "8")),
