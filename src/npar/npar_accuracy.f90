@@ -66,9 +66,10 @@ contains
     ! at a point: 4 standard deviations of 2.6 noise, times 2 for |c + d|**2, times an amplitude of
     ! up to 3, a little less as bands add up
     accuracy%density = density/(2*occupied) + 50*left + 1e-9_dp
-    ! the potential of what the first step leaves of the noise in the density: a tenth
+    ! and the potential of the density: the first step leaves a tenth of the noise; waves beyond the
+    ! cutoff make a density of short waves, of which a state meets less than a hundredth
     accuracy%energy = 1e-10_dp*max(1.0_dp, crystal%cutoff/100) &
-                      + 0.1_dp*coupling*minval(crystal%quantum())*left
+                      + coupling*minval(crystal%quantum())*(0.1_dp*left + 0.01_dp*accuracy%density)
     ! likewise the exchange with bands that have noise
     if (crystal%hybrid) then
       accuracy%energy = accuracy%energy + 0.3_dp*maxval(abs(spectra(1)%exchange_of))*left

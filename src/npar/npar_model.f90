@@ -26,8 +26,9 @@ module npar_model
   integer, parameter :: projectors_per_atom = 18
   real(dp), parameter :: exchange_mixing = 0.25_dp !< share of exact exchange, as in PBE0
   real(dp), parameter :: depth(3) = [0.35_dp, 0.45_dp, 0.60_dp] !< v_d, of the kinetic quantum
-  !> The potential's answer to a density of twice the mean, at most: of the kinetic quantum.
-  real(dp), parameter :: coupling = 0.5_dp
+  !> The potential's answer to a density of twice the mean, at most: of the kinetic quantum.  Small,
+  !> as it turns a density that is known to first order into eigenvalues that are to second.
+  real(dp), parameter :: coupling = 0.01_dp
   real(dp), parameter :: largest_shift = 0.2_dp !< by projectors, of the kinetic quantum
   integer, parameter :: margin = 8 !< one-dimensional waves beyond the cutoff: they are converged
 
