@@ -45,20 +45,21 @@ contains
     integer, intent(in) :: occupied
     real(dp), intent(in) :: noise
     type(accuracy_t) :: accuracy
-    real(dp) :: beyond(2), lost, amplitudes, density, left
+    real(dp) :: beyond(2), lost, together, density, left
     integer :: k, i
     lost = 0
     density = 0
     do k = 1, size(spectra)
-      amplitudes = 0
+      together = 0
       do i = 1, crystal%bands
         beyond = beyond_cutoff(crystal, spectra(k), spectra(k)%state(i))
         lost = max(lost, beyond(1))
-        amplitudes = amplitudes + sqrt(beyond(1))
+        together = together + beyond(1)
         ! two electrons a band: 2 (|c + d|**2 - |c|**2) = 4 Re c* d, d being twice what is lost
         if (i <= occupied) density = density + 8*beyond(2)*largest(spectra(k), i)/size(spectra)
       end do
-      accuracy%bands = max(accuracy%bands, 4*amplitudes)
+      ! bands as they are cut, with random signs: what is inside answers by less than what is lost
+      accuracy%bands = max(accuracy%bands, 2*sqrt(together))
     end do
     left = merge(noise, noise_left, noise <= small_noise)
     ! the sum of 2 / (1 + n**2)**2 over all n, a band's noise squared, is below 20
