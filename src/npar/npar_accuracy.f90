@@ -4,7 +4,8 @@
 ! eigenstate c has the norm `lost` = sum |c_G|**2 beyond it.
 ! - Eigenvalues differ in second order.  The states cut at the sphere are trial states (Ritz).  V
 !   alone couples inside and outside, and c decays by V / (kinetic energy - energy) from one wave to
-!   the next, so that <cut|V|outside> = lost * (cutoff - energy) to leading order.
+!   the next, so that <cut|V|outside> = lost * (cutoff - energy) to leading order.  Dense
+!   diagonalisation agrees within 10% (unit_npar.f90).
 ! - States and density differ in first order.  At any point a state changes by at most the sum of
 !   |c_G| beyond the cutoff.  What is inside answers to this by less than as much again.
 !

@@ -5,10 +5,11 @@ program unit_npar
   use, intrinsic :: iso_fortran_env, only: error_unit
   use, intrinsic :: ieee_arithmetic, only: ieee_quiet_nan, ieee_value
   use bx_harness, only: bx_largest
+  use npar_accuracy, only: accuracy_of, accuracy_t
   use npar_basis, only: basis_t, beyond_cutoff, count_plane_waves, make_basis
   use npar_blas, only: dsyevd
   use npar_cases, only: nice_size, number, read_box
-  use npar_model, only: crystal_t, depth, grid_of_pairs, householder, projectors_per_atom, &
+  use npar_model, only: crystal_t, depth, grid_of_pairs, householder, pi, projectors_per_atom, &
     solve_spectra, sorted, spectrum_t
   use npar_paw, only: idle_ranks
   implicit none (type, external)
@@ -19,6 +20,10 @@ program unit_npar
   call test_closed_form(crystal_t(bands=12, atoms=1, grid=20, box=7.0_dp, cutoff=20.0_dp))
   call test_closed_form(crystal_t(bands=8, atoms=1, kpoints=2, grid=20, &
                                   box=[7.0_dp, 6.5_dp, 8.0_dp], cutoff=20.0_dp, gamma=.false.))
+  call test_cutoff(crystal_t(bands=12, atoms=1, grid=20, box=7.0_dp, cutoff=11.0_dp, &
+                             gamma=.false.))
+  call test_cutoff(crystal_t(bands=9, atoms=1, grid=24, box=[8.0_dp, 4.0_dp, 7.0_dp], &
+                             cutoff=13.0_dp, gamma=.false.))
   call test_exchange()
   if (failures > 0) error stop 1
 
@@ -105,6 +110,71 @@ contains
                      <= 1e-13_dp*directly(crystal, spectra(k), 1)), "beyond the cutoff")
     end do
   end subroutine test_closed_form
+
+  !> With plane waves up to the cutoff, eigenvalues and density differ from the closed form by what
+  !> npar_accuracy derives, and not by far less.
+  subroutine test_cutoff(crystal)
+    type(crystal_t), intent(in) :: crystal
+    type(spectrum_t), allocatable :: spectra(:)
+    type(basis_t) :: basis
+    type(accuracy_t) :: accuracy
+    real(dp), allocatable :: h(:, :), e(:), work(:)
+    integer, allocatable :: iwork(:)
+    real(dp) :: lost(crystal%bands), shift(crystal%bands), place(3), density, exact, worst
+    integer :: occupied, n, i, info
+    call solve_spectra(crystal, spectra, occupied)
+    accuracy = accuracy_of(crystal, spectra, occupied, 0.0_dp)
+    basis = make_basis(crystal, 1, 0)
+    n = basis%waves
+    allocate (e(n), work(1 + 6*n + 2*n**2), iwork(3 + 5*n))
+    h = dense(crystal, spectra(1), basis%labels())
+    call dsyevd("V", "U", n, h, n, e, work, size(work), iwork, size(iwork), info)
+    do i = 1, crystal%bands
+      lost(i) = sum(beyond_cutoff(crystal, spectra(1), spectra(1)%state(i))*[1, 0])
+      shift(i) = e(i) - spectra(1)%energy(i)
+    end do
+    associate (ratio => maxval(shift)/(maxval(lost)*crystal%cutoff))
+      call check(info == 0 .and. ratio > 0.5_dp .and. ratio < 2, "eigenvalues by what is lost")
+    end associate
+    worst = 0
+    do i = 1, 50
+      place = modulo(i*[0.4142_dp, 0.7321_dp, 0.2361_dp], 1.0_dp)
+      density = density_at(h(:, :occupied), basis%labels(), place)
+      exact = exact_density_at(spectra(1), occupied, place)
+      worst = max(worst, abs(density - exact)/(2*occupied))
+    end do
+    call check(worst < accuracy%density .and. worst > accuracy%density/100, &
+               "density by what is lost")
+  end subroutine test_cutoff
+
+  !> Of coefficients (waves, bands), at a place in units of the edges: electrons a box.
+  pure real(dp) function density_at(c, g, place) result(density)
+    real(dp), intent(in) :: c(:, :), place(3)
+    integer, intent(in) :: g(:, :)
+    complex(dp) :: wave(size(g, 2))
+    integer :: i
+    wave = [(exp(cmplx(0.0_dp, -2*pi*dot_product(g(:, i), place), dp)), i=1, size(g, 2))]
+    density = 2*sum([(abs(sum(c(:, i)*wave))**2, i=1, size(c, 2))])
+  end function density_at
+
+  !> The same of the closed form.
+  pure real(dp) function exact_density_at(s, occupied, place) result(density)
+    type(spectrum_t), intent(in) :: s
+    integer, intent(in) :: occupied
+    real(dp), intent(in) :: place(3)
+    complex(dp) :: amplitude
+    integer :: i, d, n, m
+    m = ubound(s%wave, 1)
+    density = 0
+    do i = 1, occupied
+      amplitude = 1
+      do d = 1, 3
+        amplitude = amplitude*sum([(s%wave(n, s%quantum(d, s%state(i)), d) &
+                                    *exp(cmplx(0.0_dp, -2*pi*n*place(d), dp)), n=-m, m)])
+      end do
+      density = density + 2*abs(amplitude)**2
+    end do
+  end function exact_density_at
 
   !> beyond_cutoff, wave by wave.
   function directly(crystal, s, state) result(sums)
