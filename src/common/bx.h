@@ -75,7 +75,8 @@ typedef struct bx_kernel {
     void (*point)(void *state, size_t point, cJSON *description);
     /* Whether a method can run here; if not, `why` says why.  Same answer on every rank. */
     bool (*applicable)(void *state, size_t method, char *why, size_t why_size);
-    /* Correctness of one method by independent means, before anything is timed. */
+    /* Correctness of one method by independent means, before anything is timed.  May refuse, as a
+     * file that cannot be written: that ends the launch. */
     void (*verify)(void *state, size_t method, size_t point, bx_verification *verification);
     /* Untimed: fresh input for a block of steps / evolve the input before each step / examine what
      * the block of `steps` left behind.  Each may be NULL. */
@@ -114,8 +115,10 @@ int bx_node_count(const bx_run *run);
 int bx_threads(const bx_run *run);
 uint64_t bx_seed(const bx_run *run);
 const char *bx_case(const bx_run *run);
+bool bx_case_given(const bx_run *run);                   /* whether --case names it */
 void bx_case_is(bx_run *run, const char *name);          /* where options have made it another */
 bool bx_selected(const bx_run *run, const char *method); /* named by --method or --baseline */
+int64_t bx_block_steps(const bx_run *run);               /* steps of a block, warm-up included */
 
 /* ---- refusing (local; collected over the ranks by bx_agree and after setup) ---- */
 int bx_refuse(bx_run *run, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -7,13 +7,14 @@ module bx_harness
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, &
     c_funptr, c_int, c_int64_t, &
     c_loc, c_new_line, c_null_char, c_null_funptr, c_null_ptr, c_ptr, c_size_t
-  use, intrinsic :: ieee_arithmetic, only: ieee_is_nan
+  use, intrinsic :: ieee_arithmetic, only: ieee_is_nan, ieee_positive_inf, ieee_value
   implicit none (type, external)
   private
 
   public :: bx_fortran_sees_nan
   public :: bx_choice_t, bx_option_t, bx_kernel_t, bx_traffic_t
-  public :: bx_case, bx_case_is, bx_node_of, bx_metric, bx_metric_value, bx_library
+  public :: bx_case, bx_case_given, bx_case_is, bx_node_of, bx_metric, bx_metric_value, bx_library
+  public :: bx_block_steps
   public :: bx_detail
   public :: bx_traffic_read, bx_region_read, bx_string_at
   public :: bx_text, bx_comm, bx_node_comm, bx_node_count, bx_threads, bx_seed, bx_selected
@@ -108,6 +109,21 @@ module bx_harness
       type(c_ptr), value :: run
       type(c_ptr) :: name
     end function c_case
+
+    function c_case_given(run) result(given) bind(C, name="bx_case_given")
+      import :: c_bool, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      logical(c_bool) :: given
+    end function c_case_given
+
+    !> Steps of a block, warm-up included.
+    function bx_block_steps(run) result(steps) bind(C)
+      import :: c_int64_t, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int64_t) :: steps
+    end function bx_block_steps
 
     subroutine c_case_is(run, name) bind(C, name="bx_case_is")
       import :: c_ptr
@@ -326,8 +342,8 @@ module bx_harness
     end subroutine c_region_enter
   end interface
 
-  !> The largest of the magnitudes, 0 of none; a NaN, which maxval passes over, is the largest of
-  !> all.
+  !> The largest of the magnitudes, 0 of none; infinite where a number is not finite (maxval passes
+  !> over NaNs).
   interface bx_largest
     module procedure largest_of_line, largest_of_block
   end interface bx_largest
@@ -405,7 +421,7 @@ contains
     real(c_double), intent(in) :: values(:)
     largest = 0
     if (size(values) > 0) largest = maxval(abs(values))
-    if (.not. all(abs(values) <= huge(largest))) largest = huge(largest)
+    if (.not. all(abs(values) <= huge(largest))) largest = ieee_value(largest, ieee_positive_inf)
   end function largest_of_line
 
   pure real(c_double) function largest_of_block(values) result(largest)
@@ -450,6 +466,12 @@ contains
     character(:), allocatable :: name
     name = bx_string_at(c_case(run))
   end function bx_case
+
+  !> Whether --case names the case; else it is the default.
+  logical function bx_case_given(run)
+    type(c_ptr), intent(in) :: run
+    bx_case_given = c_case_given(run)
+  end function bx_case_given
 
   !> The result is of this case, where options have made it another.
   subroutine bx_case_is(run, name)

@@ -104,7 +104,12 @@ static int launch(bx_run *run, int argc, char **argv)
     cJSON *root = describe(run, argc, argv);
     size_t count;
     bx_result *results = bx_results_create(run, &count);
-    bx_results_verify(run, results, count);
+    if (bx_results_verify(run, results, count) != BX_OK) {
+        cJSON_Delete(root);
+        bx_results_free(results, count);
+        kernel->teardown(run->state);
+        return run->refusal;
+    }
     if (kernel->report)
         kernel->report(run->state, run, root ? cJSON_GetObjectItem(root, "details") : NULL);
     unfinished so_far = {run, root, results, count};

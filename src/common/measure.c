@@ -38,7 +38,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
     const bx_kernel *kernel = run->kernel;
     size_t m = result->method, p = result->point;
     bool baseline = kernel->methods[m].baseline;
-    int64_t steps = run->common.warmup + run->common.block;
+    int64_t steps = bx_block_steps(run);
     bx_watchdog_tick("preparing", kernel->methods[m].name, round + 1);
     double mark = MPI_Wtime();
     if (kernel->begin) kernel->begin(run->state, m, p);
@@ -172,7 +172,7 @@ void bx_results_free(bx_result *results, size_t count)
     free(results);
 }
 
-void bx_results_verify(bx_run *run, bx_result *results, size_t count)
+int bx_results_verify(bx_run *run, bx_result *results, size_t count)
 {
     const bx_kernel *kernel = run->kernel;
     for (size_t i = 0; i < count; i++) {
@@ -181,5 +181,7 @@ void bx_results_verify(bx_run *run, bx_result *results, size_t count)
         bx_watchdog_tick("verifying", kernel->methods[result->method].name, 0);
         kernel->verify(run->state, result->method, result->point, &result->verification);
         result->verified = bx_verification_settle(&result->verification, run->world);
+        if (bx_agree(run) != BX_OK) return run->refusal;
     }
+    return BX_OK;
 }

@@ -27,8 +27,8 @@ typedef struct {
 
 bx_result *bx_results_create(bx_run *run, size_t *count); /* every selected method at every point */
 void bx_results_free(bx_result *results, size_t count);
-/* Verifies every applicable method, before anything is timed. */
-void bx_results_verify(bx_run *run, bx_result *results, size_t count);
+/* Verifies every applicable method, before anything is timed.  BX_OK, or the code of a refusal. */
+int bx_results_verify(bx_run *run, bx_result *results, size_t count);
 /* Measures those that are verified.  `progress` is called on rank 0 now and then, so that a launch
  * that dies leaves the samples taken so far; NULL: not at all. */
 typedef void bx_progress(void *context);

@@ -54,8 +54,7 @@ static double threads_per_core(const bx_run *run)
 
 int bx_claim_time(bx_run *run, double setup_seconds, double round_seconds, const char *what)
 {
-    double steps = VERIFYING_STEPS +
-                   (double)run->common.repeats * (double)(run->common.warmup + run->common.block);
+    double steps = VERIFYING_STEPS + (double)run->common.repeats * (double)bx_block_steps(run);
     double mine = (setup_seconds + steps * round_seconds) * threads_per_core(run);
     PMPI_Allreduce(&mine, &run->seconds_needed, 1, MPI_DOUBLE, MPI_MAX, run->world);
     char need[32], limit[32];

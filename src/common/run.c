@@ -12,7 +12,13 @@ int bx_node_count(const bx_run *run) { return run->node_count; }
 int bx_threads(const bx_run *run) { return run->threads; }
 uint64_t bx_seed(const bx_run *run) { return (uint64_t)run->common.seed; }
 const char *bx_case(const bx_run *run) { return run->common.case_name; }
+int64_t bx_block_steps(const bx_run *run) { return run->common.warmup + run->common.block; }
 void bx_case_is(bx_run *run, const char *name) { run->common.case_name = name; }
+
+bool bx_case_given(const bx_run *run)
+{
+    return run->common.case_name != run->kernel->cases[0].name; /* the default's own text */
+}
 
 bool bx_selected(const bx_run *run, const char *method)
 {
