@@ -84,6 +84,10 @@ survey() {
         case $package:$needed_by in
             '#'* | :*) continue ;;
             *:all | *:"$1" | *:extra) ;;
+            *:dev)
+                [ "$extra" = dev ] || continue
+                needed_by=extra
+                ;;
             # the machine's own libraries save Spack from building them
             *:system)
                 [ "$1" = spack ] || continue

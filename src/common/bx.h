@@ -4,21 +4,26 @@
  * repeats, timing, statistics, verification, the JSON result and the exit code.  A kernel supplies
  * the functions of `bx_kernel`; only `step` is timed.
  *
- * Exit codes: 0 verified, 1 wrong answer, 2 usage, 3 resources; anything else is a crash.
- * Every function is collective over the world communicator unless it says "local".
+ * Exit codes: 0 verified, 1 wrong answer, 2 usage, 3 resources, 4 no progress; anything else is a
+ * crash.  Every function is collective over the world communicator unless it says "local".
  */
 #ifndef BX_H
 #define BX_H
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
+#error "a NaN must fail verification: build without -ffast-math and -ffinite-math-only"
+#endif
 
 #include <math.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cjson/cJSON.h>
 
-enum { BX_OK = 0, BX_WRONG = 1, BX_USAGE = 2, BX_RESOURCES = 3 };
+enum { BX_OK = 0, BX_WRONG = 1, BX_USAGE = 2, BX_RESOURCES = 3, BX_STALLED = 4 };
 
 typedef struct bx_run bx_run; /* one launch: options, communicators, phase clock */
 typedef struct bx_verification bx_verification;
@@ -70,7 +75,8 @@ typedef struct bx_kernel {
     void (*point)(void *state, size_t point, cJSON *description);
     /* Whether a method can run here; if not, `why` says why.  Same answer on every rank. */
     bool (*applicable)(void *state, size_t method, char *why, size_t why_size);
-    /* Correctness of one method by independent means, before anything is timed. */
+    /* Correctness of one method by independent means, before anything is timed.  May refuse, as a
+     * file that cannot be written: that ends the launch. */
     void (*verify)(void *state, size_t method, size_t point, bx_verification *verification);
     /* Untimed: fresh input for a block of steps / evolve the input before each step / examine what
      * the block of `steps` left behind.  Each may be NULL. */
@@ -93,6 +99,9 @@ typedef struct bx_kernel {
     void (*arrange)(int ranks);
     /* The kernel's own metrics of a method; on rank 0, local. */
     void (*metrics)(void *state, size_t method, size_t point, bx_metrics *metrics);
+    /* Untimed: examines what the step just done left behind, after each step, where later steps of
+     * the block would overwrite it.  Same checks in the same order on every rank. */
+    void (*inspect)(void *state, size_t method, size_t point, bx_verification *verification);
 } bx_kernel;
 
 /* Each executable defines this one function; Fortran kernels through bind(C). */
@@ -106,8 +115,10 @@ int bx_node_count(const bx_run *run);
 int bx_threads(const bx_run *run);
 uint64_t bx_seed(const bx_run *run);
 const char *bx_case(const bx_run *run);
+bool bx_case_given(const bx_run *run);                   /* whether --case names it */
 void bx_case_is(bx_run *run, const char *name);          /* where options have made it another */
 bool bx_selected(const bx_run *run, const char *method); /* named by --method or --baseline */
+int64_t bx_block_steps(const bx_run *run);               /* steps of a block, warm-up included */
 
 /* ---- refusing (local; collected over the ranks by bx_agree and after setup) ---- */
 int bx_refuse(bx_run *run, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -138,6 +149,12 @@ void bx_metric(bx_metrics *metrics, const char *name, double value, const char *
 /* One that is there already: `time`, ratios; NaN if it is not. */
 double bx_metric_value(const bx_metrics *metrics, const char *name);
 
+/* Memory, which `free` takes back, or the launch ends with BX_RESOURCES: zeroed; enlarged to
+ * `count` items of `size` bytes, as realloc does; a copy of a text (all local). */
+void *bx_alloc(size_t count, size_t size);
+void *bx_grow(void *memory, size_t count, size_t size);
+char *bx_copy_text(const char *text);
+
 /* ---- inside setup: a library's version, for the result (local) ---- */
 void bx_library(const char *name, const char *version);
 
@@ -147,8 +164,31 @@ void bx_note(bx_run *run, const char *format, ...) __attribute__((format(printf,
 /* ---- resources: refuses with BX_RESOURCES when the ranks of a node need more memory than it has
  * free.  Collective; `bytes` is this rank's need, `what` names it in the message. ---- */
 int bx_claim_memory(bx_run *run, double bytes, const char *what);
+/* Refuses with BX_RESOURCES when the launch would take longer than --limit.  Collective, once, in
+ * setup.  Estimates for this rank on a core of its own: `setup_seconds` of the rest of setup,
+ * `round_seconds` of one step of each selected method at each point.  `what` names options in the
+ * message. */
+int bx_claim_time(bx_run *run, double setup_seconds, double round_seconds, const char *what);
 /* Bytes that this process has in memory, without what it shares; 0 if unknown (local). */
 double bx_memory_used(void);
+
+/* ---- files that users name (file.c) ---- */
+typedef enum { BX_FILE_READ, BX_FILE_WRITTEN, BX_FILE_UPDATED } bx_file_use;
+/* Refuses with BX_USAGE, before anything is computed, what cannot be read or written later: a
+ * missing file, one that is not regular (a device is never replaced), a folder that takes no new
+ * file, and a file that another option of this launch names, unless both read it.  An updated file
+ * is read where it exists, then written.  To be called on every rank, looks on rank 0: bx_agree or
+ * the end of setup spreads the refusal (local). */
+int bx_claim_file(bx_run *run, const char *option, const char *path, bx_file_use use);
+/* A file is written to PATH.partial and takes the place of PATH when it is whole and on disk: a
+ * reader sees the old one or the new one.  A symbolic link stays one.  All local.
+ * bx_file_open returns NULL with errno; bx_file_close 0 or an errno, and PATH is then as it was. */
+FILE *bx_file_open(const char *path);
+int bx_file_close(FILE *file, const char *path);
+/* The same for a writer that opens files by name: the name to write to, at most `size` bytes (false
+ * if it is longer), and the replacement, which returns 0 or an errno. */
+bool bx_file_partial(char *partial, size_t size, const char *path);
+int bx_file_replace(const char *partial, const char *path);
 
 /* ---- communication profile (profile.c): what this rank has sent since the start, local ----
  * Messages go from one rank to another: a message to oneself is none.  A collective counts one

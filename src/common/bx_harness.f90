@@ -6,21 +6,26 @@
 module bx_harness
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, &
     c_funptr, c_int, c_int64_t, &
-    c_loc, c_null_char, c_null_funptr, c_null_ptr, c_ptr, c_size_t
+    c_loc, c_new_line, c_null_char, c_null_funptr, c_null_ptr, c_ptr, c_size_t
+  use, intrinsic :: ieee_arithmetic, only: ieee_is_nan, ieee_positive_inf, ieee_value
   implicit none (type, external)
   private
 
+  public :: bx_fortran_sees_nan
   public :: bx_choice_t, bx_option_t, bx_kernel_t, bx_traffic_t
-  public :: bx_case, bx_case_is, bx_node_of, bx_metric, bx_metric_value, bx_library
+  public :: bx_case, bx_case_given, bx_case_is, bx_node_of, bx_metric, bx_metric_value, bx_library
+  public :: bx_block_steps
   public :: bx_detail
   public :: bx_traffic_read, bx_region_read, bx_string_at
   public :: bx_text, bx_comm, bx_node_comm, bx_node_count, bx_threads, bx_seed, bx_selected
-  public :: bx_refuse, bx_agree, bx_claim_memory, bx_lap, bx_check, bx_note
+  public :: bx_refuse, bx_agree, bx_claim_memory, bx_claim_time, bx_lap, bx_check, bx_note
+  public :: bx_claim_file, bx_file_open, bx_file_put, bx_file_close
   public :: bx_region_enter, bx_region_leave, bx_uniform, bx_memory_used
   public :: bx_largest, bx_passed, bx_one_of, bx_without
   public :: bx_integer_option, bx_real_option, bx_text_option
 
   integer(c_int), parameter, public :: bx_ok = 0, bx_wrong = 1, bx_usage = 2, bx_resources = 3
+  integer(c_int), parameter, public :: bx_file_read = 0, bx_file_written = 1, bx_file_updated = 2
   integer(c_int), parameter, public :: bx_flag = 0, bx_integer = 1, bx_real = 2, &
     bx_string = 3, bx_grid = 4
 
@@ -72,6 +77,7 @@ module bx_harness
     type(c_ptr) :: phase_groups = c_null_ptr
     type(c_funptr) :: arrange = c_null_funptr
     type(c_funptr) :: metrics = c_null_funptr
+    type(c_funptr) :: inspect = c_null_funptr
   end type bx_kernel_t
 
   interface
@@ -103,6 +109,21 @@ module bx_harness
       type(c_ptr), value :: run
       type(c_ptr) :: name
     end function c_case
+
+    function c_case_given(run) result(given) bind(C, name="bx_case_given")
+      import :: c_bool, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      logical(c_bool) :: given
+    end function c_case_given
+
+    !> Steps of a block, warm-up included.
+    function bx_block_steps(run) result(steps) bind(C)
+      import :: c_int64_t, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      integer(c_int64_t) :: steps
+    end function bx_block_steps
 
     subroutine c_case_is(run, name) bind(C, name="bx_case_is")
       import :: c_ptr
@@ -256,6 +277,49 @@ module bx_harness
       integer(c_int) :: code
     end function c_claim_memory
 
+    function c_claim_time(run, setup_seconds, round_seconds, what) result(code) &
+      bind(C, name="bx_claim_time")
+      import :: c_char, c_double, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      real(c_double), value :: setup_seconds, round_seconds
+      character(kind=c_char), intent(in) :: what(*)
+      integer(c_int) :: code
+    end function c_claim_time
+
+    function c_claim_file(run, option, path, use) result(code) bind(C, name="bx_claim_file")
+      import :: c_char, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: option(*), path(*)
+      integer(c_int), value :: use
+      integer(c_int) :: code
+    end function c_claim_file
+
+    function c_file_open(path) result(file) bind(C, name="bx_file_open")
+      import :: c_char, c_ptr
+      implicit none (type, external)
+      character(kind=c_char), intent(in) :: path(*)
+      type(c_ptr) :: file
+    end function c_file_open
+
+    subroutine c_file_put(file, text, length) bind(C, name="bx_file_put_text")
+      import :: c_char, c_ptr, c_size_t
+      implicit none (type, external)
+      type(c_ptr), value :: file
+      character(kind=c_char), intent(in) :: text(*)
+      integer(c_size_t), value :: length
+    end subroutine c_file_put
+
+    subroutine c_file_close(file, path, why, why_size) bind(C, name="bx_file_close_text")
+      import :: c_char, c_ptr, c_size_t
+      implicit none (type, external)
+      type(c_ptr), value :: file
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_size_t), value :: why_size
+      character(kind=c_char), intent(out) :: why(*)
+    end subroutine c_file_close
+
     subroutine c_check(verification, name, error, tolerance, unit) bind(C, name="bx_check")
       import :: c_char, c_double, c_ptr
       implicit none (type, external)
@@ -278,8 +342,8 @@ module bx_harness
     end subroutine c_region_enter
   end interface
 
-  !> The largest of the magnitudes, 0 of none; a NaN, which maxval passes over, is the largest of
-  !> all.
+  !> The largest of the magnitudes, 0 of none; infinite where a number is not finite (maxval passes
+  !> over NaNs).
   interface bx_largest
     module procedure largest_of_line, largest_of_block
   end interface bx_largest
@@ -357,7 +421,7 @@ contains
     real(c_double), intent(in) :: values(:)
     largest = 0
     if (size(values) > 0) largest = maxval(abs(values))
-    if (.not. all(abs(values) <= huge(largest))) largest = huge(largest)
+    if (.not. all(abs(values) <= huge(largest))) largest = ieee_value(largest, ieee_positive_inf)
   end function largest_of_line
 
   pure real(c_double) function largest_of_block(values) result(largest)
@@ -374,6 +438,13 @@ contains
     type(c_ptr), intent(in) :: run, verification
     bx_passed = c_passed(run, verification)
   end function bx_passed
+
+  !> Whether tests for NaN have been left in by the compiler.
+  function bx_fortran_sees_nan(nan) result(sees) bind(C)
+    real(c_double), value :: nan
+    logical(c_bool) :: sees
+    sees = logical(ieee_is_nan(nan) .and. .not. nan <= 1 .and. bx_largest([nan]) > 1, c_bool)
+  end function bx_fortran_sees_nan
 
   !> The address of a C string that lives as long as the program: names in tables are kept by it.
   function bx_text(text) result(address)
@@ -395,6 +466,12 @@ contains
     character(:), allocatable :: name
     name = bx_string_at(c_case(run))
   end function bx_case
+
+  !> Whether --case names the case; else it is the default.
+  logical function bx_case_given(run)
+    type(c_ptr), intent(in) :: run
+    bx_case_given = c_case_given(run)
+  end function bx_case_given
 
   !> The result is of this case, where options have made it another.
   subroutine bx_case_is(run, name)
@@ -495,6 +572,50 @@ contains
     integer(c_int) :: code
     code = c_claim_memory(run, bytes, trim(what)//c_null_char)
   end function bx_claim_memory
+
+  !> Refuses a launch that would take longer than --limit: seconds of the rest of setup, and of one
+  !> step of each selected method, on this rank.  Collective, once, in setup.
+  function bx_claim_time(run, setup_seconds, round_seconds, what) result(code)
+    type(c_ptr), intent(in) :: run
+    real(c_double), intent(in) :: setup_seconds, round_seconds
+    character(*), intent(in) :: what
+    integer(c_int) :: code
+    code = c_claim_time(run, setup_seconds, round_seconds, trim(what)//c_null_char)
+  end function bx_claim_time
+
+  !> Refuses what cannot be read or written later, see bx.h.  To be called on every rank.
+  function bx_claim_file(run, option, path, use) result(code)
+    type(c_ptr), intent(in) :: run
+    character(*), intent(in) :: option, path
+    integer(c_int), intent(in) :: use !< bx_file_read, bx_file_written or bx_file_updated
+    integer(c_int) :: code
+    code = c_claim_file(run, trim(option)//c_null_char, path//c_null_char, use)
+  end function bx_claim_file
+
+  !> A file that takes the place of `path` when it is closed; null if it cannot be created.  Local.
+  function bx_file_open(path) result(file)
+    character(*), intent(in) :: path
+    type(c_ptr) :: file
+    file = c_file_open(path//c_null_char)
+  end function bx_file_open
+
+  !> Appends a line; failures show when the file is closed.  Local.
+  subroutine bx_file_put(file, line)
+    type(c_ptr), intent(in) :: file
+    character(*), intent(in) :: line
+    call c_file_put(file, line//c_new_line, len(line, c_size_t) + 1)
+  end subroutine bx_file_put
+
+  !> Puts the file in its place; `reason` is empty, or why it failed, and `path` is then as it was.
+  !> Takes what bx_file_open returned, null too.  Local.
+  subroutine bx_file_close(file, path, reason)
+    type(c_ptr), intent(in) :: file
+    character(*), intent(in) :: path
+    character(:), allocatable, intent(out) :: reason
+    character(kind=c_char), target :: text(256)
+    call c_file_close(file, path//c_null_char, text, size(text, kind=c_size_t))
+    reason = bx_string_at(c_loc(text))
+  end subroutine bx_file_close
 
   !> One outcome of verification; same order on every rank.
   subroutine bx_check(verification, name, error, tolerance, unit)

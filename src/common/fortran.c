@@ -1,6 +1,9 @@
 /* What Fortran cannot call as it is: variable arguments, C communicators, inline functions. */
 #include "bx.h"
 
+#include <errno.h>
+#include <string.h>
+
 MPI_Fint bx_comm_f(const bx_run *run);
 MPI_Fint bx_node_comm_f(const bx_run *run);
 int bx_refuse_text(bx_run *run, int code, const char *text);
@@ -8,6 +11,8 @@ void bx_note_text(bx_run *run, const char *text);
 void bx_detail_number(cJSON *details, const char *name, double value);
 void bx_detail_text(cJSON *details, const char *name, const char *value);
 double bx_uniform_f(int64_t seed, int64_t index);
+void bx_file_put_text(FILE *file, const char *text, size_t length);
+void bx_file_close_text(FILE *file, const char *path, char *why, size_t why_size);
 
 MPI_Fint bx_comm_f(const bx_run *run) { return MPI_Comm_c2f(bx_comm(run)); }
 MPI_Fint bx_node_comm_f(const bx_run *run) { return MPI_Comm_c2f(bx_node_comm(run)); }
@@ -28,4 +33,15 @@ void bx_detail_text(cJSON *details, const char *name, const char *value)
 double bx_uniform_f(int64_t seed, int64_t index)
 {
     return bx_uniform((uint64_t)seed, (uint64_t)index);
+}
+/* Failures show when the file is closed. */
+void bx_file_put_text(FILE *file, const char *text, size_t length)
+{
+    if (file) fwrite(text, 1, length, file);
+}
+/* A file that could not be opened has left its errno. */
+void bx_file_close_text(FILE *file, const char *path, char *why, size_t why_size)
+{
+    int code = file ? bx_file_close(file, path) : errno;
+    snprintf(why, why_size, "%s", code ? strerror(code) : "");
 }

@@ -1,5 +1,7 @@
 /* What this host is, and how fast its clock really runs. */
-#include "harness.h"
+#include "host.h"
+
+#include "bx.h"
 
 #include <glob.h>
 #include <math.h>
@@ -19,7 +21,7 @@ static char *field(const char *path, const char *key)
         if (strncmp(line, key, strlen(key)) != 0 || !colon) continue;
         for (colon++; *colon == ' ' || *colon == '\t'; colon++) continue;
         colon[strcspn(colon, "\n")] = '\0';
-        found = strdup(colon);
+        found = bx_copy_text(colon);
     }
     if (file) fclose(file);
     return found;

@@ -2,9 +2,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "harness.h"
+#include "layout.h"
 
-#include <math.h>
+#include "host.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,20 +15,42 @@
 #include <omp.h>
 #endif
 
-enum { CPU_TEXT = 1024, HOST_TEXT = 64, FIRMWARE_TEXT = 256 };
+enum { CPU_TEXT = 1024, HOST_TEXT = 64, FIRMWARE_TEXT = 256, MOST_THREADS = 1024 };
 
 /* Nodes are numbered in the order of their first rank. */
 static void number_nodes(bx_run *run)
 {
     int first = run->rank;
     PMPI_Bcast(&first, 1, MPI_INT, 0, run->node);
-    run->node_of = malloc((size_t)run->size * sizeof *run->node_of);
-    int *first_of = malloc((size_t)run->size * sizeof *first_of);
+    run->node_of = bx_alloc((size_t)run->size, sizeof *run->node_of);
+    int *first_of = bx_alloc((size_t)run->size, sizeof *first_of);
     PMPI_Allgather(&first, 1, MPI_INT, first_of, 1, MPI_INT, run->world);
     run->node_count = 0;
     for (int r = 0; r < run->size; r++)
         run->node_of[r] = first_of[r] == r ? run->node_count++ : run->node_of[first_of[r]];
     free(first_of);
+}
+
+/* Threads per rank: one unless OMP_NUM_THREADS says otherwise, as OpenMP's own default is all cores
+ * for every rank of the node.  A value that is refused must not reach the runtime, which may crash
+ * on it. */
+static int ask_threads(bx_run *run)
+{
+#ifdef _OPENMP
+    const char *text = getenv("OMP_NUM_THREADS");
+    char *end = NULL;
+    long threads = text ? strtol(text, &end, 10) : 1;
+    if (text && (end == text || (*end && *end != ',') || threads < 1 || threads > MOST_THREADS)) {
+        bx_refuse(run, BX_USAGE, "OMP_NUM_THREADS %.40s: not a whole number from 1 to %d", text,
+                  MOST_THREADS);
+        return 1;
+    }
+    omp_set_num_threads((int)threads);
+    return (int)threads;
+#else
+    (void)run;
+    return 1;
+#endif
 }
 
 int bx_layout_discover(bx_run *run)
@@ -41,21 +64,17 @@ int bx_layout_discover(bx_run *run)
     PMPI_Comm_rank(run->node, &run->node_rank);
     PMPI_Comm_size(run->node, &run->node_size);
     number_nodes(run);
-    MPI_Comm real; /* an emulated node lies within a real one, whose memory its ranks share */
-    int real_size, threads[2];
-    PMPI_Comm_split_type(run->node, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL, &real);
-    PMPI_Comm_size(real, &real_size);
-    PMPI_Comm_free(&real);
-    if (real_size < run->node_size)
+    /* an emulated node lies within a real one, whose memory its ranks share */
+    MPI_Comm both;
+    int both_size, threads[2];
+    PMPI_Comm_split_type(run->world, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL, &run->host);
+    PMPI_Comm_split_type(run->node, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL, &both);
+    PMPI_Comm_size(both, &both_size);
+    PMPI_Comm_free(&both);
+    if (both_size < run->node_size)
         bx_refuse(run, BX_USAGE, "--ranks-per-node %lld: more ranks than a node holds here",
                   (long long)per_node);
-#ifdef _OPENMP
-    /* without a word, a rank has one: OpenMP's default is all cores, for every rank of the node */
-    if (!getenv("OMP_NUM_THREADS")) omp_set_num_threads(1);
-    run->threads = omp_get_max_threads();
-#else
-    run->threads = 1;
-#endif
+    run->threads = ask_threads(run);
     int mine[2] = {run->threads, -run->threads};
     PMPI_Allreduce(mine, threads, 2, MPI_INT, MPI_MAX, run->world);
     if (threads[0] != -threads[1])
@@ -68,21 +87,8 @@ void bx_layout_free(bx_run *run)
 {
     if (!run->node_of) return;
     PMPI_Comm_free(&run->node);
+    PMPI_Comm_free(&run->host);
     free(run->node_of);
-}
-
-int bx_claim_memory(bx_run *run, double bytes, const char *what)
-{
-    double need;
-    MPI_Comm host; /* the real one: emulated nodes share its memory */
-    PMPI_Comm_split_type(run->world, MPI_COMM_TYPE_SHARED, run->rank, MPI_INFO_NULL, &host);
-    PMPI_Allreduce(&bytes, &need, 1, MPI_DOUBLE, MPI_SUM, host);
-    PMPI_Comm_free(&host);
-    double have = bx_memory_free();
-    if (need > have)
-        bx_refuse(run, BX_RESOURCES, "%s: needs %.3g GiB on this node, which has %.3g GiB free",
-                  what, need / 0x1p30, have / 0x1p30);
-    return bx_agree(run);
 }
 
 /* A set of cores in the kernel's list format, "0-3,8". */
@@ -117,7 +123,7 @@ static void thread_cpus(cpu_set_t *sets, int threads)
 /* [size][bytes] of all ranks on rank 0; NULL elsewhere. */
 static char *gather(const bx_run *run, const char *mine, int bytes)
 {
-    char *all = run->rank == 0 ? calloc((size_t)run->size, (size_t)bytes) : NULL;
+    char *all = run->rank == 0 ? bx_alloc((size_t)run->size, (size_t)bytes) : NULL;
     PMPI_Gather(mine, bytes, MPI_CHAR, all, bytes, MPI_CHAR, 0, run->world);
     return all;
 }
@@ -127,8 +133,8 @@ cJSON *bx_layout_json(const bx_run *run)
     char host[HOST_TEXT] = "", cpus[CPU_TEXT] = "", firmware[FIRMWARE_TEXT] = "";
     gethostname(host, sizeof host - 1);
     int threads = run->threads;
-    char (*placed)[CPU_TEXT] = calloc((size_t)threads, sizeof *placed);
-    cpu_set_t *sets = calloc((size_t)threads, sizeof *sets), of_rank;
+    char (*placed)[CPU_TEXT] = bx_alloc((size_t)threads, sizeof *placed);
+    cpu_set_t *sets = bx_alloc((size_t)threads, sizeof *sets), of_rank;
     thread_cpus(sets, threads);
     CPU_ZERO(&of_rank);
     for (int t = 0; t < threads; t++) {

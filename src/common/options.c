@@ -1,7 +1,8 @@
 /* Command line: strict long options from one table, the same on every rank; the first fault is
  * refused with the value and what is allowed. */
-#include "harness.h"
+#include "options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -23,7 +24,12 @@ static int common_table(bx_common *c, bx_option *table)
         {"warmup", "N", "untimed steps before each block", BX_INTEGER, 0, 1e6, &c->warmup},
         {"ranks-per-node", "N", "emulate nodes of N ranks (default: discovered)", BX_INTEGER, 1,
          1e6, &c->ranks_per_node},
-        {"seed", "N", "of the random input", BX_INTEGER, 0, 9e15, &c->seed},
+        {"seed", "N", "seed of the random input", BX_INTEGER, 0, 9e15, &c->seed},
+        {"limit", "SECONDS", "refuse a launch whose estimated time is longer", BX_REAL, 1, 1e9,
+         &c->limit},
+        {"progress-timeout", "SECONDS",
+         "end a launch in which no step finishes for this time; 0: wait for ever", BX_REAL, 0, 1e9,
+         &c->progress_timeout},
         {"separate-waiting", NULL, "a barrier before each collective, timed as waiting", BX_FLAG, 0,
          0, &c->separate_waiting},
         {"profile", NULL, "print where the time goes: own code, libraries, MPI by routine", BX_FLAG,
@@ -43,8 +49,11 @@ static int common_table(bx_common *c, bx_option *table)
 static int full_table(const bx_run *run, bx_option *table)
 {
     int count = common_table(&((bx_run *)run)->common, table);
-    for (size_t i = 0; i < run->kernel->option_count && count < MAX_OPTIONS; i++)
-        table[count++] = run->kernel->options[i];
+    if (count + (int)run->kernel->option_count > MAX_OPTIONS) {
+        fprintf(stderr, "bisection-%s: more than %d options\n", run->kernel->name, MAX_OPTIONS);
+        MPI_Abort(MPI_COMM_WORLD, 70);
+    }
+    for (size_t i = 0; i < run->kernel->option_count; i++) table[count++] = run->kernel->options[i];
     return count;
 }
 
@@ -55,7 +64,7 @@ static bool parse_integer(const char *text, int64_t *value)
     char *end;
     errno = 0;
     long long parsed = strtoll(text, &end, 10);
-    if (end == text || *end || errno == ERANGE || *text == ' ') return false;
+    if (end == text || *end || errno == ERANGE || isspace((unsigned char)*text)) return false;
     *value = parsed;
     return true;
 }
@@ -65,8 +74,8 @@ static bool parse_real(const char *text, double *value)
     char *end;
     errno = 0;
     double parsed = strtod(text, &end);
-    if (end == text || *end || errno == ERANGE || !isfinite(parsed) || *text == ' ' ||
-        strpbrk(text, "xX"))
+    if (end == text || *end || errno == ERANGE || !isfinite(parsed) ||
+        isspace((unsigned char)*text) || strpbrk(text, "xX"))
         return false;
     *value = parsed;
     return true;
@@ -225,8 +234,10 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
                               .repeats = 10,
                               .block = 5,
                               .warmup = 1,
+                              .limit = 600,
+                              .progress_timeout = 300,
                               .seed = 1};
-    run->selected = calloc(kernel->method_count, sizeof *run->selected);
+    run->selected = bx_alloc(kernel->method_count, sizeof *run->selected);
     bx_option table[MAX_OPTIONS];
     int count = full_table(run, table);
     struct option options[MAX_OPTIONS + 1];
@@ -239,6 +250,8 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
     for (;;) {
         int index = -1, at = optind > 0 ? optind : 1;
         int got = getopt_long(argc, argv, "+:", options, &index);
+        if (got == -1 && optind > at) /* it has passed over a bare -- */
+            return bx_refuse(run, BX_USAGE, "--: unexpected; every option is written --name");
         if (got == -1) break;
         if (got == ':') return bx_refuse(run, BX_USAGE, "%s: needs a value", argv[at]);
         if (got != 0 || !spelt_out(argv[at], table[index].name))
@@ -287,7 +300,7 @@ void bx_options_help(const bx_run *run)
         printf("\n");
     }
     printf("\nA rank has one thread unless OMP_NUM_THREADS says otherwise.\n");
-    printf("Exit code: 0 verified, 1 wrong answer, 2 usage, 3 resources.\n");
+    printf("Exit code: 0 verified, 1 wrong answer, 2 usage, 3 resources, 4 no progress.\n");
 }
 
 static void list_choices(const char *title, const bx_choice *choices, size_t count, bool baseline)

@@ -5,6 +5,7 @@
 #include "profile.h"
 
 #include <ctype.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@ static struct {
     int keyval;
     int region_count, region; /* region -1: none */
     char region_names[BX_MAX_REGIONS][REGION_NAME];
-    double seconds; /* in all calls */
+    double seconds;                     /* in all calls */
+    _Atomic(const char *) routine, own; /* that this rank is in: of MPI, of the harness */
     int row_count, row_capacity;
     struct row {
         const char *routine;
@@ -40,16 +42,6 @@ static struct {
     MPI_Request requests[MAX_REQUESTS];
     int request_at[MAX_REQUESTS]; /* place in the list that is being waited for, or -1 */
 } profile = {.region = -1, .keyval = MPI_KEYVAL_INVALID, .into = &profile.rest};
-
-static void *grown(void *memory, size_t count, size_t size)
-{
-    memory = realloc(memory, count * size);
-    if (!memory) {
-        fprintf(stderr, "out of memory for the communication profile\n");
-        MPI_Abort(MPI_COMM_WORLD, BX_RESOURCES);
-    }
-    return memory;
-}
 
 /* What a communicator's ranks mean: cached on the communicator. */
 struct bx_peers {
@@ -98,7 +90,7 @@ const bx_peers *bx_profile_peers(MPI_Comm comm)
     int found, between;
     PMPI_Comm_get_attr(comm, profile.keyval, &peers, &found);
     if (found) return peers;
-    peers = calloc(1, sizeof *peers);
+    peers = bx_alloc(1, sizeof *peers);
     MPI_Group group;
     PMPI_Comm_test_inter(comm, &between);
     if (between)
@@ -108,8 +100,8 @@ const bx_peers *bx_profile_peers(MPI_Comm comm)
     PMPI_Group_size(group, &peers->size);
     peers->rank = -1;
     if (!between) PMPI_Comm_rank(comm, &peers->rank);
-    peers->node = malloc((size_t)peers->size * sizeof *peers->node);
-    int *ranks = malloc(2 * (size_t)peers->size * sizeof *ranks), *world = ranks + peers->size;
+    peers->node = bx_alloc((size_t)peers->size, sizeof *peers->node);
+    int *ranks = bx_alloc(2 * (size_t)peers->size, sizeof *ranks), *world = ranks + peers->size;
     for (int i = 0; i < peers->size; i++) ranks[i] = i;
     PMPI_Group_translate_ranks(group, peers->size, ranks, profile.world_group, world);
     int me;
@@ -133,6 +125,7 @@ bx_call bx_profile_enter(bx_routine *routine, bx_class class, MPI_Comm comm,
     bx_call call = {
         .class = class, .routine = routine, .outermost = profile.started && profile.depth++ == 0};
     if (!call.outermost) return call;
+    atomic_store_explicit(&profile.routine, routine->name, memory_order_relaxed);
     call.start = PMPI_Wtime();
     if (blocking_collective && profile.separate_waiting) {
         PMPI_Barrier(comm);
@@ -156,7 +149,7 @@ static int new_row(const char *routine, int region, bx_class class)
 {
     if (profile.row_count == profile.row_capacity) {
         profile.row_capacity += 64;
-        profile.rows = grown(profile.rows, (size_t)profile.row_capacity, sizeof *profile.rows);
+        profile.rows = bx_grow(profile.rows, (size_t)profile.row_capacity, sizeof *profile.rows);
     }
     profile.rows[profile.row_count] = (struct row){routine, region, -1, class};
     return profile.row_count++;
@@ -166,7 +159,7 @@ static bx_traffic *row_of(bx_recording *recording, int number)
 {
     if (number >= recording->capacity) {
         size_t old = (size_t)recording->capacity, new = (size_t)profile.row_capacity;
-        recording->rows = grown(recording->rows, new, sizeof *recording->rows);
+        recording->rows = bx_grow(recording->rows, new, sizeof *recording->rows);
         memset(&recording->rows[old], 0, (new - old) * sizeof *recording->rows);
         recording->capacity = (int)new;
     }
@@ -178,6 +171,7 @@ void bx_profile_leave(bx_call *call)
     if (!profile.started) return;
     profile.depth--;
     if (!call->outermost) return;
+    atomic_store_explicit(&profile.routine, NULL, memory_order_relaxed);
     call->sent.calls = 1;
     call->sent.seconds = PMPI_Wtime() - call->start;
     profile.seconds += call->sent.seconds;
@@ -293,9 +287,20 @@ void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLAS
 
 double bx_profile_seconds(void) { return profile.seconds; }
 
+void bx_profile_place(char *text, size_t size)
+{
+    const char *own = atomic_load(&profile.own), *routine = atomic_load(&profile.routine);
+    if (own || !routine)
+        snprintf(text, size, "in %s", own ? own : "the kernel's own code");
+    else
+        snprintf(text, size, "in MPI_%c%s", toupper((unsigned char)routine[0]), routine + 1);
+}
+
+void bx_profile_enter_own(const char *place) { atomic_store(&profile.own, place); }
+
 bx_recording *bx_recording_create(void)
 {
-    bx_recording *recording = grown(NULL, 1, sizeof *recording);
+    bx_recording *recording = bx_grow(NULL, 1, sizeof *recording);
     *recording = (bx_recording){.next = profile.rest.next};
     profile.rest.next = recording;
     return recording;
@@ -403,7 +408,7 @@ static void agree_on_names(MPI_Comm world)
         if (!speaker.has) return;
         char own[ROUTINE_NAME];
         int number = profile.name_count++;
-        profile.names = grown(profile.names, (size_t)profile.name_count, sizeof *profile.names);
+        profile.names = bx_grow(profile.names, (size_t)profile.name_count, sizeof *profile.names);
         if (speaker.rank == rank) name_of_row(first, profile.names[number]);
         PMPI_Bcast(profile.names[number], ROUTINE_NAME, MPI_CHAR, speaker.rank, world);
         for (int i = first; i < profile.row_count; i++) {
@@ -429,7 +434,7 @@ cJSON *bx_parts_json(const bx_run *run, const bx_parts *parts, const bx_recordin
     /* mine and their sums over the ranks: the step, its phases, MPI by name and its waiting */
     size_t names = (size_t)profile.name_count, phases = run->kernel->phase_count;
     size_t count = 1 + 2 * phases + 2 * names;
-    double *mine = calloc(2 * count, sizeof *mine), *sums = mine + count;
+    double *mine = bx_alloc(2 * count, sizeof *mine), *sums = mine + count;
     double *seconds = mine + 1 + 2 * phases;
     mine[0] = parts->step;
     memcpy(mine + 1, parts->phase, phases * sizeof *mine);

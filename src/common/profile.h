@@ -1,8 +1,32 @@
-/* Between the wrappers of MPI's routines and the counters. */
+/* The communication profile: the harness's side, then what the wrappers of MPI's routines use. */
 #ifndef BX_PROFILE_H
 #define BX_PROFILE_H
 
-#include "harness.h"
+#include "run.h"
+
+/* Where the time of a method's steps went, on one rank: seconds. */
+typedef struct {
+    double step, phase[BX_MAX_PHASES], phase_mpi[BX_MAX_PHASES];
+} bx_parts;
+
+/* MPI calls by routine, region and class. */
+typedef struct bx_recording bx_recording;
+
+void bx_profile_start(MPI_Comm world, const int *node_of, bool separate_waiting);
+void bx_profile_stop(void);
+double bx_profile_seconds(void); /* inside MPI so far */
+/* "in MPI_Bcast": what this rank does, from any of its threads. */
+void bx_profile_place(char *text, size_t size);
+void bx_profile_enter_own(const char *place); /* of the harness, uncounted; NULL: it is over */
+bx_recording *bx_recording_create(void);      /* it lives until bx_profile_stop */
+void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLASS_COUNT]);
+void bx_profile_into(bx_recording *recording); /* what is sent from now on; NULL: no method's */
+cJSON *bx_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps); /* collective */
+cJSON *bx_regions_json(MPI_Comm world);                                          /* collective */
+cJSON *bx_parts_json(const bx_run *run, const bx_parts *parts,
+                     const bx_recording *recording); /* collective */
+
+/* ---- wrappers ---- */
 
 typedef struct bx_peers bx_peers;
 

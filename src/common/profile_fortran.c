@@ -33,21 +33,24 @@ static int own(MPI_Comm comm)
     return rank;
 }
 
-#define ONE(name, symbol, forward, class, comm, blocking, parameters, arguments, sends)            \
+/* `other` is what MPICH calls the routine behind its mpi_f08. */
+#define ONE(name, symbol, forward, other, class, comm, blocking, parameters, arguments, sends)     \
     extern void forward parameters __attribute__((weak));                                          \
+    extern void other parameters __attribute__((weak));                                            \
     void symbol parameters;                                                                        \
     void symbol parameters                                                                         \
     {                                                                                              \
         static bx_routine self = {#name, {{0}}};                                                   \
         bx_call call = bx_profile_enter(&self, class, comm, blocking);                             \
-        forward arguments;                                                                         \
+        (forward ? forward : other) arguments;                                                     \
         if (call.outermost) sends;                                                                 \
         bx_profile_leave(&call);                                                                   \
     }
 #define WRAP(name, class, comm, blocking, parameters, arguments, sends)                            \
-    ONE(name, mpi_##name##_, pmpi_##name##_, class, comm, blocking, parameters, arguments, sends)  \
-    ONE(name, mpi_##name##_f08_, pmpi_##name##_f08_, class, comm, blocking, parameters, arguments, \
-        sends)
+    ONE(name, mpi_##name##_, pmpi_##name##_, pmpir_##name##_, class, comm, blocking, parameters,   \
+        arguments, sends)                                                                          \
+    ONE(name, mpi_##name##_f08_, pmpi_##name##_f08_, pmpir_##name##_f08_, class, comm, blocking,   \
+        parameters, arguments, sends)
 #define P2P(name, n, sends) WRAP(name, BX_P2P, MPI_COMM_NULL, false, P##n, A##n, sends)
 #define COLL(name, n, comm, sends) WRAP(name, BX_COLLECTIVE, COMM(comm), true, P##n, A##n, sends)
 #define ICOLL(name, n, sends) WRAP(name, BX_COLLECTIVE, MPI_COMM_NULL, false, P##n, A##n, sends)

@@ -1,10 +1,11 @@
 #define _GNU_SOURCE /* fallocate */
 #include "bx_restart.h"
 
+#include "bx.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
-#include <libgen.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -174,24 +175,6 @@ static bool write_numbers(hid_t file, const char *schema, const bx_restart_numbe
     return good;
 }
 
-/* What is in memory for the file goes to the disk, and so does its name.  Returns an errno. */
-static int put_in_place(const char *partial, const char *path)
-{
-    char folder[PATH_MAX];
-    int descriptor = open(partial, O_RDWR), failed = descriptor < 0 || fsync(descriptor) != 0;
-    int code = failed ? errno : 0; /* closing may change it */
-    if (descriptor >= 0) close(descriptor);
-    if (failed) return code;
-    if (rename(partial, path) != 0) return errno;
-    snprintf(folder, sizeof folder, "%s", path);
-    descriptor = open(dirname(folder), O_RDONLY | O_DIRECTORY);
-    if (descriptor >= 0) {
-        fsync(descriptor); /* some file systems cannot; the rename is done */
-        close(descriptor);
-    }
-    return 0;
-}
-
 /* Takes disk space for `partial`, as much as it needs at most.  Returns an errno.  A write that
  * fails leaves ranks waiting in HDF5 1.10, and crashes it at MPI_Finalize: it is not to begin. HDF5
  * empties the file that it creates, so that space is taken before, and again when it is `created`.
@@ -241,7 +224,7 @@ int bx_restart_write(const char *path, MPI_Comm comm, const char *schema,
     int rank;
     MPI_Comm_rank(comm, &rank);
     note_causes();
-    if (snprintf(partial, sizeof partial, "%s.partial", path) >= (int)sizeof partial) {
+    if (!bx_file_partial(partial, sizeof partial, path)) {
         snprintf(why, why_size, "%s: %s", path, strerror(ENAMETOOLONG));
         return 1;
     }
@@ -261,7 +244,7 @@ int bx_restart_write(const char *path, MPI_Comm comm, const char *schema,
         }
     }
     if (!failed) {
-        code = rank == 0 ? put_in_place(partial, path) : 0;
+        code = rank == 0 ? bx_file_replace(partial, path) : 0;
         snprintf(why, why_size, "%s: %s", path, strerror(code));
         failed = agree(comm, code == 0, why, why_size);
     }

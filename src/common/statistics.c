@@ -1,4 +1,4 @@
-#include "harness.h"
+#include "statistics.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -14,11 +14,10 @@ typedef struct {
     bx_run *run;
     MPI_Comm comm;
     int rank, size;
-    uint64_t *sent, *received; /* [size][words] */
+    uint64_t *sent, *received; /* [size][words] they change places after each exchange */
+    uint64_t *expected;        /* [size][words] what a step leaves, but for stamped words */
     int *counts, *offsets;     /* [size] words, for the vector form */
     uint64_t generation;       /* of the input: each step has its own */
-    bool stepped;              /* whether `received` should hold this generation */
-    double wrong;              /* bytes, in this block of steps */
 } sweep;
 
 static int64_t smallest = 8, largest = 1 << 20; /* B */
@@ -38,16 +37,15 @@ static void exchange_alltoallv(const sweep *s, int words)
 }
 
 static const bx_choice methods[] = {
-    {"alltoall", "MPI_Alltoall: all blocks of one size",
-     "MPI may forward short blocks in log2(ranks) steps; wins for small blocks on many ranks",
-     false, NULL},
-    {"alltoallv", "MPI_Alltoallv with equal counts: blocks that could differ",
-     "one message a pair; level with alltoall once the blocks are large", false, NULL},
+#define BX_METHOD(name, summary, wins) {#name, summary, wins, false, NULL},
+#include "alltoall_sweep.def"
+#undef BX_METHOD
 };
 
 static void (*const exchange[])(const sweep *s, int words) = {
-    exchange_alltoall,
-    exchange_alltoallv,
+#define BX_METHOD(name, summary, wins) exchange_##name,
+#include "alltoall_sweep.def"
+#undef BX_METHOD
 };
 
 /* ---- points ---- */
@@ -79,7 +77,9 @@ static int exchanges(size_t point)
 }
 
 /* ---- content: every word says between whom, how long and where; the first and the last word of a
- * block also say in which step, which is cheap to renew ---- */
+ * block also say in which step, which is cheap to renew.  What an exchange has brought is sent back
+ * by the next, so that an error of any exchange of a step is there at its end; the first word says
+ * how often it has travelled, so that none can be left out. ---- */
 
 static uint64_t block_key(const sweep *s, int source, int destination, int words)
 {
@@ -87,40 +87,47 @@ static uint64_t block_key(const sweep *s, int source, int destination, int words
     return bx_hash(bx_hash(bx_seed(s->run), pair), (uint64_t)words);
 }
 
+static uint64_t content(uint64_t key, int word) { return bx_hash(key, (uint64_t)word); }
+
 static uint64_t stamp(const sweep *s) { return bx_hash(~bx_seed(s->run), s->generation); }
 
-static uint64_t content(const sweep *s, uint64_t key, int word, int words)
+/* What the first word of a block is changed by before exchange `number` of a step. */
+static uint64_t mark(int number) { return UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(number + 1); }
+
+static uint64_t all_marks(int count)
 {
-    uint64_t value = bx_hash(key, (uint64_t)word);
-    return word == 0 || word == words - 1 ? value ^ stamp(s) : value;
+    uint64_t marks = 0;
+    for (int i = 0; i < count; i++) marks ^= mark(i);
+    return marks;
 }
 
-/* The next word to visit: each one, or only the two that are stamped. */
-static int next(int word, int words, bool all)
+/* The key of the block that lies at `rank` of mine: as it begins, or after an odd exchange. */
+static uint64_t key_at(const sweep *s, int rank, int words, bool travelled)
 {
-    return all || word == words - 1 ? word + 1 : words - 1;
+    return travelled ? block_key(s, rank, s->rank, words) : block_key(s, s->rank, rank, words);
 }
 
-static void write_input(sweep *s, int words, bool all)
+static void write_stamped(uint64_t *block, uint64_t key, int words, uint64_t first, uint64_t last)
+{
+    block[words - 1] = content(key, words - 1) ^ last;
+    block[0] = content(key, 0) ^ first;
+}
+
+static void write_words(const sweep *s, uint64_t *blocks, int words, bool travelled)
 {
     for (int rank = 0; rank < s->size; rank++) {
-        uint64_t *block = &s->sent[(size_t)rank * (size_t)words];
-        uint64_t key = block_key(s, s->rank, rank, words);
-        for (int w = 0; w < words; w = next(w, words, all)) block[w] = content(s, key, w, words);
+        uint64_t key = key_at(s, rank, words, travelled);
+        uint64_t *block = &blocks[(size_t)rank * (size_t)words];
+        for (int w = 0; w < words; w++) block[w] = content(key, w);
     }
 }
 
-/* Bytes that are not what their sender wrote for this rank. */
-static double wrong_bytes(const sweep *s, int words, bool all)
+static double wrong_bytes(const uint64_t *a, const uint64_t *b, size_t words)
 {
     size_t wrong = 0;
-    for (int rank = 0; rank < s->size; rank++) {
-        const uint64_t *block = &s->received[(size_t)rank * (size_t)words];
-        uint64_t key = block_key(s, rank, s->rank, words);
-        for (int w = 0; w < words; w = next(w, words, all))
-            for (uint64_t d = block[w] ^ content(s, key, w, words); d != 0; d >>= 8)
-                wrong += (d & 0xff) != 0;
-    }
+    if (memcmp(a, b, words * sizeof *a) == 0) return 0;
+    for (size_t w = 0; w < words; w++)
+        for (uint64_t d = a[w] ^ b[w]; d != 0; d >>= 8) wrong += (d & 0xff) != 0;
     return (double)wrong;
 }
 
@@ -148,19 +155,22 @@ static int setup(bx_run *run, void **state)
                          (long long)largest, s->size, (long long)INT_MAX / s->size * WORD);
 
     size_t bytes = (size_t)largest * (size_t)s->size;
-    int code = bx_claim_memory(run, 2 * (double)bytes, "two buffers of --largest for each rank");
+    int code = bx_claim_memory(run, 3 * (double)bytes, "--largest: three buffers for each rank");
     if (code != BX_OK) return code;
     size_t whole_pages = (bytes + PAGE - 1) / PAGE * PAGE;
     s->sent = aligned_alloc(PAGE, whole_pages);
     s->received = aligned_alloc(PAGE, whole_pages);
-    s->counts = calloc((size_t)s->size, sizeof *s->counts);
-    s->offsets = calloc((size_t)s->size, sizeof *s->offsets);
-    if (!s->sent || !s->received || !s->counts || !s->offsets)
+    s->expected = aligned_alloc(PAGE, whole_pages);
+    s->counts = bx_alloc((size_t)s->size, sizeof *s->counts);
+    s->offsets = bx_alloc((size_t)s->size, sizeof *s->offsets);
+    if (!s->sent || !s->received || !s->expected || !s->counts || !s->offsets)
         return bx_refuse(run, BX_RESOURCES, "--largest %lld: out of memory", (long long)largest);
     memset(s->sent, 0, bytes); /* the pages are there before anything is timed */
     memset(s->received, 0, bytes);
     return BX_OK;
 }
+
+static bool travels(size_t point) { return exchanges(point) % 2 == 1; }
 
 static void begin(void *state, size_t method, size_t point)
 {
@@ -171,39 +181,53 @@ static void begin(void *state, size_t method, size_t point)
         s->counts[rank] = words;
         s->offsets[rank] = rank * words;
     }
-    s->generation++;
-    s->stepped = false;
-    s->wrong = 0;
-    write_input(s, words, true);
-    memset(s->received, 0xa5, (size_t)point_bytes(point) * (size_t)s->size);
+    write_words(s, s->sent, words, false);
+    write_words(s, s->expected, words, travels(point));
 }
 
-/* New stamps, so that a step that does nothing leaves the old ones behind. */
+/* New stamps, and nothing where a block is to arrive. */
 static void prepare(void *state, size_t method, size_t point)
 {
     (void)method;
     sweep *s = state;
     int words = point_words(point);
-    if (s->stepped) s->wrong += wrong_bytes(s, words, false);
     s->generation++;
-    s->stepped = true;
-    write_input(s, words, false);
+    for (int rank = 0; rank < s->size; rank++)
+        write_stamped(&s->sent[(size_t)rank * (size_t)words], key_at(s, rank, words, false), words,
+                      stamp(s), stamp(s));
+    memset(s->received, 0xa5, (size_t)point_bytes(point) * (size_t)s->size);
 }
 
 static void step(void *state, size_t method, size_t point)
 {
-    const sweep *s = state;
-    int words = point_words(point);
-    for (int i = exchanges(point); i > 0; i--) exchange[method](s, words);
+    sweep *s = state;
+    int words = point_words(point), count = exchanges(point);
+    for (int i = 0; i < count; i++) {
+        for (int rank = 0; rank < s->size; rank++) s->sent[(size_t)rank * (size_t)words] ^= mark(i);
+        exchange[method](s, words);
+        uint64_t *brought = s->received;
+        s->received = s->sent;
+        s->sent = brought;
+    }
 }
 
-static void end(void *state, size_t method, size_t point, int64_t steps,
-                bx_verification *verification)
+/* Every byte, after every step; then the fields are again what `begin` made them. */
+static void inspect(void *state, size_t method, size_t point, bx_verification *verification)
 {
-    (void)method, (void)steps;
+    (void)method;
     sweep *s = state;
-    s->wrong += wrong_bytes(s, point_words(point), true);
-    bx_check(verification, "content", s->wrong, 0, "bytes");
+    int words = point_words(point);
+    uint64_t marks = all_marks(exchanges(point));
+    for (int rank = 0; rank < s->size; rank++)
+        write_stamped(&s->expected[(size_t)rank * (size_t)words],
+                      key_at(s, rank, words, travels(point)), words, stamp(s) ^ marks, stamp(s));
+    double wrong = wrong_bytes(s->sent, s->expected, (size_t)words * (size_t)s->size);
+    if (travels(point)) {
+        uint64_t *begun = s->received;
+        s->received = s->sent;
+        s->sent = begun;
+    }
+    bx_check(verification, "content", wrong, 0, "bytes");
 }
 
 static void verify(void *state, size_t method, size_t point, bx_verification *verification)
@@ -211,7 +235,7 @@ static void verify(void *state, size_t method, size_t point, bx_verification *ve
     begin(state, method, point);
     prepare(state, method, point);
     step(state, method, point);
-    end(state, method, point, 1, verification);
+    inspect(state, method, point, verification);
 }
 
 static double items(void *state, size_t method, size_t point)
@@ -225,6 +249,7 @@ static void teardown(void *state)
     sweep *s = state;
     free(s->sent);
     free(s->received);
+    free(s->expected);
     free(s->counts);
     free(s->offsets);
 }
@@ -260,7 +285,7 @@ const bx_kernel *bx_this_kernel(void)
         .verify = verify,
         .begin = begin,
         .prepare = prepare,
-        .end = end,
+        .inspect = inspect,
         .step = step,
         .items = items,
         .teardown = teardown,

@@ -9,7 +9,7 @@ module npar_basis
   use npar_model, only: crystal_t, sorted, spectrum_t
   implicit none (type, external)
   private
-  public :: basis_t, make_basis, count_plane_waves, weight_outside
+  public :: basis_t, make_basis, beyond_cutoff, count_plane_waves
 
   !> A column's stored plane waves: z = low..high, from coefficient `first` on.
   type :: line_t
@@ -365,26 +365,31 @@ contains
     end do
   end subroutine take_real
 
-  !> The part of a product state's norm that lies beyond the cutoff.
-  pure function weight_outside(crystal, s, state) result(weight)
+  !> Of a product state's coefficients beyond the cutoff: the sum of their squares, and that of
+  !> their magnitudes.
+  pure function beyond_cutoff(crystal, s, state) result(sums)
     type(crystal_t), intent(in) :: crystal
     type(spectrum_t), intent(in) :: s
     integer, intent(in) :: state
-    real(dp) :: weight
-    integer :: x, y, z, high, m, q(3)
+    real(dp) :: sums(2), xy
+    real(dp), allocatable :: wave(:), above(:, :)
+    integer :: x, y, z, m, q(3)
     m = ubound(s%wave, 1)
     q = s%quantum(:, state)
-    weight = 0
+    allocate (wave(-m:m), above(2, -1:m), source=0.0_dp)
+    wave = abs(s%wave(:, q(3), 3))
+    do z = m - 1, -1, -1 ! of all |G_z| above z; of all, above -1
+      above(:, z) = above(:, z + 1) + [wave(z + 1)**2, wave(z + 1)]
+      if (z >= 0) above(:, z) = above(:, z) + [wave(-z - 1)**2, wave(-z - 1)]
+    end do
+    sums = 0
     do y = -m, m
       do x = -m, m
-        high = height(crystal, x, y)
-        do z = high + 1, m
-          weight = weight + (s%wave(x, q(1), 1)*s%wave(y, q(2), 2))**2 &
-                   *(s%wave(z, q(3), 3)**2 + merge(s%wave(-z, q(3), 3)**2, 0.0_dp, z > 0))
-        end do
+        xy = abs(s%wave(x, q(1), 1)*s%wave(y, q(2), 2))
+        sums = sums + [xy**2, xy]*above(:, min(height(crystal, x, y), m))
       end do
     end do
-  end function weight_outside
+  end function beyond_cutoff
 
   !> |k + G|**2 / 2 of every coefficient: Hartree, (waves).
   function kinetic(self, crystal, kpoint) result(energy)

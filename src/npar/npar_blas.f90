@@ -4,7 +4,8 @@ module npar_blas
   use, intrinsic :: iso_c_binding, only: dp => c_double
   implicit none (type, external)
   private
-  public :: dgemm, zgemm, dsyrk, zherk, dpotrf, zpotrf, dtrsm, ztrsm, dstev, dsyevd, zheevd
+  public :: dgemm, zgemm, dgemv, zgemv, dsyrk, zherk, dpotrf, zpotrf, dtrsm, ztrsm
+  public :: dstev, dsyevd, zheevd
 
   interface
     subroutine dgemm(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
@@ -26,6 +27,26 @@ module npar_blas
       type(*), intent(in) :: a(*), b(*)
       type(*), intent(inout) :: c(*)
     end subroutine zgemm
+
+    subroutine dgemv(trans, m, n, alpha, a, lda, x, incx, beta, y, incy)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: trans
+      integer, intent(in) :: m, n, lda, incx, incy
+      real(dp), intent(in) :: alpha, beta
+      type(*), intent(in) :: a(*), x(*)
+      type(*), intent(inout) :: y(*)
+    end subroutine dgemv
+
+    subroutine zgemv(trans, m, n, alpha, a, lda, x, incx, beta, y, incy)
+      import :: dp
+      implicit none (type, external)
+      character, intent(in) :: trans
+      integer, intent(in) :: m, n, lda, incx, incy
+      complex(dp), intent(in) :: alpha, beta
+      type(*), intent(in) :: a(*), x(*)
+      type(*), intent(inout) :: y(*)
+    end subroutine zgemv
 
     subroutine dsyrk(uplo, trans, n, k, alpha, a, lda, beta, c, ldc)
       import :: dp

@@ -5,7 +5,7 @@ module npar_cases
   use npar_model, only: crystal_t, pi
   implicit none (type, external)
   private
-  public :: case_t, cases, find_case, nice_size, read_box
+  public :: case_t, cases, find_case, nice_size, number, read_box
 
   type :: case_t
     character(8) :: name
@@ -90,5 +90,23 @@ contains
     end if
     if (status /= 0 .or. .not. all(box > 0 .and. box < 1e4_dp)) box = 0
   end function read_box
+
+  !> A number as a user writes it: 13.75, 0.5, 1E+06.
+  pure function number(x) result(text)
+    real(dp), intent(in) :: x
+    character(:), allocatable :: text
+    character(32) :: digits
+    integer :: power
+    power = 0
+    if (abs(x) >= 1e6_dp .or. abs(x) < 1e-4_dp) power = floor(log10(max(abs(x), tiny(x))))
+    if (.not. abs(x) > 0) power = 0
+    write (digits, "(f0.6)") x/10.0_dp**power
+    text = digits(:verify(trim(digits), "0", back=.true.))
+    if (text(1:1) == ".") text = "0"//text
+    if (text(len(text):) == ".") text = text(:len(text) - 1)
+    if (power == 0) return
+    write (digits, "(sp, i0.2)") power
+    text = text//"E"//trim(digits)
+  end function number
 
 end module npar_cases

@@ -87,7 +87,7 @@ contains
     type(MPI_Comm), intent(in) :: comm
     logical, intent(in) :: emulated
     integer(c_int) :: counts(size(mine, 2)), places(size(mine, 2))
-    real(dp), pointer :: sends(:), receives(:)
+    real(dp), pointer, contiguous :: sends(:), receives(:)
     integer :: r
     if (emulated) then
       counts = size(mine, 1, kind=c_int)

@@ -1,18 +1,17 @@
 ! The density of occupied bands, what it should be, and the potential that follows from it.
 module npar_density
   use, intrinsic :: iso_c_binding, only: c_double_complex, dp => c_double
+  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX
   use bx_transpose, only: bx_forward, bx_planes
   use npar_collectives, only: sum_over
   use npar_hamiltonian, only: fill_field
-  use npar_model, only: depth, pi, spectrum_t
+  use npar_model, only: coupling, depth, gap_above, pi, spectrum_t
   use npar_state, only: lap, phase_density, phase_kinetic, phase_reduce, state_t
   implicit none (type, external)
   private
   public :: add_density, finish_density, set_exact_density, set_ionic_potential, set_potential
 
   real(dp), parameter :: mixing = 0.5_dp !< share of the new density
-  !> The potential's answer to a density of twice the mean: of the kinetic quantum.
-  real(dp), parameter :: coupling = 0.5_dp
 
 contains
 
@@ -44,7 +43,7 @@ contains
   !> Sums over the groups and mixes.
   subroutine finish_density(s)
     type(state_t), intent(inout) :: s
-    real(dp), pointer :: vector(:)
+    real(dp), pointer, contiguous :: vector(:)
     if (s%fft%planes > 0 .or. s%ncore > 1) then
       vector(1:size(s%density_out)) => s%density_out
       call sum_over(vector, s%across, s%knobs%emulated)
@@ -57,9 +56,7 @@ contains
 
   subroutine set_potential(s)
     type(state_t), intent(inout) :: s
-    real(dp) :: strength
-    strength = coupling*minval(s%crystal%quantum())/(2*s%occupied)
-    s%potential = s%ionic + strength*(s%density - s%density_exact)
+    s%potential = s%ionic + s%strength*(s%density - s%density_exact)
   end subroutine set_potential
 
   !> Sum over d of 2 v_d cos(2 pi x_d / L_d), on my planes.
@@ -78,6 +75,19 @@ contains
       end do
     end do
   end subroutine set_ionic_potential
+
+  !> The potential per density.  The density answers to a potential by at most 2 max(rho) / gap
+  !> times it (first-order perturbation theory, root mean square).  With this strength a deviation
+  !> comes back no larger than it went in.  Else it would grow where the gap is small.
+  subroutine set_strength(s)
+    type(state_t), intent(inout) :: s
+    real(dp) :: densest(1), gap
+    densest = 0
+    if (size(s%density_exact) > 0) densest = maxval(s%density_exact)
+    call MPI_Allreduce(MPI_IN_PLACE, densest, 1, MPI_DOUBLE_PRECISION, MPI_MAX, s%team)
+    gap = gap_above(s%spectra, s%occupied)
+    s%strength = min(coupling*minval(s%crystal%quantum())/(2*s%occupied), gap/(2*densest(1)))
+  end subroutine set_strength
 
   !> Of the exact eigenstates, by one-dimensional sums.
   subroutine set_exact_density(s)
@@ -98,6 +108,7 @@ contains
         end do
       end do
     end do
+    call set_strength(s)
   end subroutine set_exact_density
 
   !> |sum over n of c_n exp(-2 pi i n j / N)|**2 at j = 0..N-1, of each one-dimensional state.

@@ -3,7 +3,7 @@
 ! lapack: every rank solves it.  scalapack, elpa: each rank takes its blocks, all solve it together,
 ! and the vectors are put together again by a sum over zero-padded matrices, as VASP does it.
 module npar_eigensolver
-  use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
+  use, intrinsic :: iso_c_binding, only: dp => c_double
   use mpi_f08, only: MPI_Comm, MPI_Comm_size
   use bx_harness, only: bx_region_enter, bx_region_leave
   use npar_blas, only: dsyevd, zheevd
@@ -13,7 +13,7 @@ module npar_eigensolver
 #endif
   implicit none (type, external)
   private
-  public :: eigensolver_t, eigensolver_names
+  public :: eigensolver_t, eigensolver_names, why_no_eigensolver
 
 #ifdef BX_HAVE_ELPA
   integer, parameter :: known = 3
@@ -29,6 +29,7 @@ module npar_eigensolver
     type(MPI_Comm) :: comm
     logical :: is_complex = .false.
     integer :: n = 0, block = 1, ranks = 1
+    integer :: handle = -1 !< of the communicator in BLACS
     integer :: context = -1, rows = 1, columns = 1, row = 0, column = 0 !< of the grid of ranks
     integer :: my_rows = 0, my_columns = 0, descriptor(9) = 0
   contains
@@ -56,12 +57,16 @@ module npar_eigensolver
       integer, intent(in) :: context
     end subroutine blacs_gridexit
 
-    function csys2blacs_handle(comm) result(handle) bind(C, name="npar_blacs_handle")
-      import :: c_int
+    function sys2blacs_handle(comm) result(handle)
       implicit none (type, external)
-      integer(c_int), value :: comm
-      integer(c_int) :: handle
-    end function csys2blacs_handle
+      integer, intent(in) :: comm
+      integer :: handle
+    end function sys2blacs_handle
+
+    subroutine free_blacs_system_handle(handle)
+      implicit none (type, external)
+      integer, intent(in) :: handle
+    end subroutine free_blacs_system_handle
 
     function numroc(n, block, place, first, places) result(count)
       implicit none (type, external)
@@ -101,10 +106,36 @@ module npar_eigensolver
 contains
 
   !> Libraries that this executable was built with.
-  function eigensolver_names() result(list)
+  pure function eigensolver_names() result(list)
     character(16), allocatable :: list(:)
     list = names(:known)
   end function eigensolver_names
+
+  !> Why a library cannot solve a matrix of size n on so many ranks; "" if it can.
+  pure function why_no_eigensolver(library, n, ranks) result(why)
+    character(*), intent(in) :: library
+    integer, intent(in) :: n, ranks
+    character(120) :: why
+    integer :: columns
+    columns = ranks/rows_of(ranks)
+    why = ""
+    if (.not. any(eigensolver_names() == library)) then
+      why = "not built with "//library
+    else if (library == "elpa" .and. n < columns) then
+      write (why, "('ELPA needs a part of the matrix in each of ', i0, ' columns of ranks; there &
+        &are ', i0, ' bands')") columns, n
+    end if
+  end function why_no_eigensolver
+
+  !> Of the grid of ranks: as many rows as columns, or the next fewer that divide.
+  pure function rows_of(ranks) result(rows)
+    integer, intent(in) :: ranks
+    integer :: rows
+    rows = int(sqrt(real(ranks, dp)))
+    do while (mod(ranks, rows) /= 0)
+      rows = rows - 1
+    end do
+  end function rows_of
 
   !> Collective over comm; n is the size of the matrices.
   subroutine create(self, comm, library, n, is_complex)
@@ -120,14 +151,12 @@ contains
     self%is_complex = is_complex
     call MPI_Comm_size(comm, self%ranks)
     if (library == "lapack") return
-    self%rows = int(sqrt(real(self%ranks, dp)))
-    do while (mod(self%ranks, self%rows) /= 0)
-      self%rows = self%rows - 1
-    end do
+    self%rows = rows_of(self%ranks)
     self%columns = self%ranks/self%rows
     ! small matrices in small blocks: as many ranks as can be have a part
     self%block = max(1, min(largest_block, n/self%columns))
-    self%context = csys2blacs_handle(int(comm%MPI_VAL, c_int))
+    self%handle = sys2blacs_handle(comm%MPI_VAL)
+    self%context = self%handle
     call blacs_gridinit(self%context, "C", self%rows, self%columns)
     call blacs_gridinfo(self%context, self%rows, self%columns, self%row, self%column)
     self%my_rows = numroc(n, self%block, self%row, 0, self%rows)
@@ -139,7 +168,9 @@ contains
 
   subroutine destroy(self)
     class(eigensolver_t), intent(inout) :: self
-    if (self%context >= 0) call blacs_gridexit(self%context)
+    if (self%context < 0) return
+    call blacs_gridexit(self%context)
+    call free_blacs_system_handle(self%handle)
     self%context = -1
   end subroutine destroy
 
@@ -290,7 +321,7 @@ contains
   subroutine put_together(self, a)
     type(eigensolver_t), intent(in) :: self
     real(dp), intent(inout), contiguous, target :: a(:, :)
-    real(dp), pointer :: vector(:)
+    real(dp), pointer, contiguous :: vector(:)
     vector(1:size(a)) => a
     call sum_over(vector, self%comm, .false.)
   end subroutine put_together

@@ -5,12 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-extern int Csys2blacs_handle(MPI_Comm comm);
-int npar_blacs_handle(MPI_Fint comm);
 void npar_set_blas_threads(int threads);
 void npar_name_libraries(void);
-
-int npar_blacs_handle(MPI_Fint comm) { return Csys2blacs_handle(MPI_Comm_f2c(comm)); }
 
 /* Unless told, some take every core of the node for every rank. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));

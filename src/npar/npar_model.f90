@@ -6,8 +6,10 @@
 ! amounts.
 ! Density-dependent potential: proportional to rho - rho*, where rho* is the density of the exact
 ! eigenstates, so that the self-consistent solution is the closed form.
-! Hybrid functional: v = 0, the occupied states are whole shells of plane waves, for which exact
-! exchange is a sum over pairs (the singular term left out).
+! Hybrid functional: v = 0, eigenstates are plane waves, or cosines and sines of them.  The occupied
+! states are a closed shell: with each wave all of its mirror images are occupied.  Then the density
+! matrix depends on r - r' alone, and plane waves are eigenstates of exact exchange, which is a sum
+! over pairs (the singular term left out).  An open shell has no closed form.
 !
 ! Units: Hartree, bohr.  A plane wave is exp(-i (k + G) r), the sign of the transpose library's
 ! forward transform; G = 2 pi n / L.
@@ -17,13 +19,16 @@ module npar_model
   implicit none (type, external)
   private
   public :: crystal_t, spectrum_t, solve_spectra, householder, projectors_per_atom, pi
-  public :: depth, exchange_mixing, sorted
+  public :: about_half, coupling, depth, exchange_mixing, gap_above, grid_of_pairs, sorted
 
   real(dp), parameter :: pi = acos(-1.0_dp)
   !> Channels of one atom: 18, so that D_ij of 64 and 750 atoms is 166 kB and 1.94 MB.
   integer, parameter :: projectors_per_atom = 18
   real(dp), parameter :: exchange_mixing = 0.25_dp !< share of exact exchange, as in PBE0
   real(dp), parameter :: depth(3) = [0.35_dp, 0.45_dp, 0.60_dp] !< v_d, of the kinetic quantum
+  !> The potential's answer to a density of twice the mean, at most: of the kinetic quantum.  Small,
+  !> as it turns a density that is known to first order into eigenvalues that are to second.
+  real(dp), parameter :: coupling = 0.01_dp
   real(dp), parameter :: largest_shift = 0.2_dp !< by projectors, of the kinetic quantum
   integer, parameter :: margin = 8 !< one-dimensional waves beyond the cutoff: they are converged
 
@@ -50,6 +55,7 @@ module npar_model
     integer, allocatable :: state(:) !< (states) the product state of each energy
     real(dp), allocatable :: wave(:, :, :) !< (-m:m, one-dimensional state, 3) coefficients
     real(dp) :: exchange = 0 !< hybrid: of the occupied bands, their sum: Hartree
+    real(dp), allocatable :: exchange_of(:) !< (states) hybrid, of each product state: Hartree
     logical, allocatable :: odd(:, :) !< (one-dimensional state, 3) parity, at k = 0
   contains
     procedure :: imaginary => factors_of_i
@@ -103,8 +109,9 @@ contains
     end do
   end function factors_of_i
 
-  !> The closed form at all k-points, and the number of occupied bands, the same at each: whole
-  !> shells, the top one far from the next.
+  !> The closed form at all k-points, and the number of occupied bands, the same at each: near half
+  !> of the bands, where the gap is widest.  0: there are too few states within the cutoff, or no
+  !> closed shell for a hybrid functional.
   subroutine solve_spectra(crystal, spectra, occupied)
     type(crystal_t), intent(in) :: crystal
     type(spectrum_t), allocatable, intent(out) :: spectra(:)
@@ -120,9 +127,19 @@ contains
     end do
     occupied = 0
     if (minval([(size(spectra(k)%energy), k=1, size(spectra))]) <= crystal%bands) return
-    occupied = widest_gap(crystal, spectra)
-    if (crystal%hybrid) call add_exchange(crystal, spectra(1), occupied)
+    if (crystal%hybrid) then
+      call fill_closed_shell(crystal, spectra, occupied)
+    else
+      occupied = widest_gap(crystal, spectra)
+    end if
   end subroutine solve_spectra
+
+  !> The smallest and the largest number of bands that may be occupied.
+  pure function about_half(crystal) result(numbers)
+    type(crystal_t), intent(in) :: crystal
+    integer :: numbers(2)
+    numbers = max(1, nint([0.3_dp, 0.7_dp]*crystal%bands))
+  end function about_half
 
   !> Three factors of n, as equal as can be.
   pure function mesh_of(n) result(mesh)
@@ -241,21 +258,89 @@ contains
   pure function widest_gap(crystal, spectra) result(occupied)
     type(crystal_t), intent(in) :: crystal
     type(spectrum_t), intent(in) :: spectra(:)
-    integer :: occupied, n, k
-    real(dp) :: gap, widest
-    occupied = 1
-    widest = -1
-    do n = max(1, nint(0.3_dp*crystal%bands)), max(1, nint(0.7_dp*crystal%bands))
-      gap = huge(gap)
-      do k = 1, size(spectra)
-        gap = min(gap, spectra(k)%energy(n + 1) - spectra(k)%energy(n))
-      end do
-      if (gap > widest) then
-        widest = gap
-        occupied = n
-      end if
+    integer :: occupied, n
+    integer :: numbers(2)
+    numbers = about_half(crystal)
+    occupied = numbers(1)
+    do n = numbers(1) + 1, numbers(2)
+      if (gap_above(spectra, n) > gap_above(spectra, occupied)) occupied = n
     end do
   end function widest_gap
+
+  !> The smallest distance of band n from the next at any k-point: Hartree.
+  pure function gap_above(spectra, n) result(gap)
+    type(spectrum_t), intent(in) :: spectra(:)
+    integer, intent(in) :: n
+    real(dp) :: gap
+    integer :: k
+    gap = minval([(spectra(k)%energy(n + 1) - spectra(k)%energy(n), k=1, size(spectra))])
+  end function gap_above
+
+  !> Fills the closed shell with the widest gap above it, and adds its exact exchange.
+  subroutine fill_closed_shell(crystal, spectra, occupied)
+    type(crystal_t), intent(in) :: crystal
+    type(spectrum_t), intent(inout) :: spectra(:)
+    integer, intent(out) :: occupied
+    type(spectrum_t) :: candidate(1)
+    type(spectrum_t), allocatable :: widest
+    logical, allocatable :: closed(:)
+    integer :: numbers(2), n
+    numbers = about_half(crystal)
+    closed = closed_below(spectra(1), numbers(2))
+    occupied = 0
+    do n = max(2, numbers(1)), numbers(2) ! a single wave exchanges with nothing
+      if (.not. closed(n)) cycle
+      candidate = spectra
+      call add_exchange(crystal, candidate(1), n)
+      if (.not. same_states(spectra(1)%state(:n), candidate(1)%state(:n))) cycle
+      if (occupied > 0) then
+        if (gap_above(candidate, n) <= gap_above([widest], occupied)) cycle
+      end if
+      occupied = n
+      widest = candidate(1)
+    end do
+    if (occupied > 0) spectra(1) = widest
+  end subroutine fill_closed_shell
+
+  !> The smallest grid that holds products of a band and an occupied band.
+  pure function grid_of_pairs(s, bands, occupied) result(grid)
+    type(spectrum_t), intent(in) :: s
+    integer, intent(in) :: bands, occupied
+    integer :: grid(3), of_bands(3), of_occupied(3), i
+    of_bands = 0
+    of_occupied = 0
+    do i = 1, bands
+      of_bands = max(of_bands, frequencies(s, s%state(i), .false.))
+      if (i == occupied) of_occupied = of_bands
+    end do
+    grid = 2*(of_bands + of_occupied) + 1
+  end function grid_of_pairs
+
+  !> Whether the lowest 1..n states are a closed shell, (n).
+  pure function closed_below(s, n) result(closed)
+    type(spectrum_t), intent(in) :: s
+    integer, intent(in) :: n
+    logical :: closed(n)
+    integer :: wave(3, n), i, missing
+    missing = 0
+    do i = 1, n
+      wave(:, i) = frequencies(s, s%state(i), .false.)
+      if (any(all(wave(:, :i - 1) == spread(wave(:, i), 2, i - 1), 1))) then
+        missing = missing - 1
+      else
+        missing = missing + 2**count(wave(:, i) > 0) - 1
+      end if
+      closed(i) = missing == 0
+    end do
+  end function closed_below
+
+  !> Whether two lists have the same states, in any order.
+  pure function same_states(a, b) result(same)
+    integer, intent(in) :: a(:), b(:)
+    logical :: same
+    integer :: i
+    same = all([(any(b == a(i)), i=1, size(a))])
+  end function same_states
 
   !> Plane waves: -a 4 pi / volume * sum over occupied G' /= G of 1 / |G - G'|**2.
   subroutine add_exchange(crystal, s, occupied)
@@ -263,20 +348,23 @@ contains
     type(spectrum_t), intent(inout) :: s
     integer, intent(in) :: occupied
     real(dp), allocatable :: energy(:)
-    integer :: n(3), other(3), i, j
+    integer :: n(3), other(3, occupied), i, j
     real(dp) :: x, distance
-    allocate (energy(size(s%energy)))
+    ! the states of a product of cosines and sines are as many as its plane waves
+    do j = 1, occupied
+      other(:, j) = frequencies(s, s%state(j), .true.)
+    end do
+    allocate (energy(size(s%energy)), s%exchange_of(size(s%energy)))
     do i = 1, size(s%energy)
       n = frequencies(s, s%state(i), .false.)
       x = 0
       do j = 1, occupied
-        ! the states of a product of cosines and sines are as many as its plane waves
-        other = frequencies(s, s%state(j), .true.)
-        distance = sum(2*crystal%quantum()*(n - other)**2)
+        distance = sum(2*crystal%quantum()*(n - other(:, j))**2)
         if (distance > 0) x = x + 1/distance
       end do
       x = -exchange_mixing*4*pi/crystal%volume()*x
       energy(s%state(i)) = s%energy(i) + x
+      s%exchange_of(s%state(i)) = x
       if (i <= occupied) s%exchange = s%exchange + x
     end do
     call arrange(s, energy)

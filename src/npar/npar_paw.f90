@@ -1,19 +1,18 @@
 ! One-centre terms, an atom a rank: each atom's D_ij by quadrature on its rank, then summed over all
-! ranks, so that every rank has those of every atom.
+! ranks, so that every rank has those of every atom.  Ranks that have fewer atoms wait in the sum.
 !
 ! The integrand is chosen so that the integral is known: P_i are normalised Legendre polynomials,
 ! g_i their Householder mixture, and D_ij the integral over [-1, 1] of g_i times the mixture of the
 ! P_j times their shifts; Gauss's rule is exact for it.
 module npar_paw
   use, intrinsic :: iso_c_binding, only: dp => c_double
-  use mpi_f08, only: MPI_Barrier
   use bx_harness, only: bx_largest
   use npar_collectives, only: sum_by_alltoall, sum_over
-  use npar_model, only: householder, pi, projectors_per_atom
-  use npar_state, only: lap, phase_paw, phase_paw_sum, phase_paw_wait, phase_zeroing, state_t, wiped
+  use npar_model, only: crystal_t, householder, pi, projectors_per_atom
+  use npar_state, only: lap, phase_paw, phase_paw_sum, phase_zeroing, state_t, wiped
   implicit none (type, external)
   private
-  public :: sum_one_centre_terms, one_centre_error, idle_ranks
+  public :: sum_one_centre_terms, exact_one_centre_terms, one_centre_error, idle_ranks
 
   integer, parameter :: points = 1000 !< of the quadrature: as a radial times a small angular grid
 
@@ -29,7 +28,7 @@ contains
   subroutine sum_one_centre_terms(s)
     type(state_t), intent(inout) :: s
     real(dp), save, allocatable :: node(:), weight(:)
-    real(dp), pointer :: vector(:)
+    real(dp), pointer, contiguous :: vector(:)
     integer :: atom
     if (.not. allocated(node)) call gauss_rule(points, node, weight)
     vector(1:size(s%d)) => s%d
@@ -37,12 +36,9 @@ contains
     call lap(s, phase_zeroing)
     s%d = 0
     do atom = 1 + s%rank, s%crystal%atoms, s%ranks
-      s%d(:, :, atom) = quadrature(atom, s%spectra(1)%shift, node, weight)
+      call integrate(atom, s%spectra(1)%shift, node, weight, s%d(:, :, atom))
     end do
     call lap(s, phase_paw)
-    ! whoever has fewer atoms waits here, and not in the sum
-    call MPI_Barrier(s%world)
-    call lap(s, phase_paw_wait)
     if (s%knobs%paw_alltoall) then
       call sum_by_alltoall(vector, s%world, s%knobs%emulated)
     else
@@ -51,10 +47,11 @@ contains
     call lap(s, phase_paw_sum)
   end subroutine sum_one_centre_terms
 
-  pure function quadrature(atom, shift, node, weight) result(d)
+  !> One atom's D_ij by quadrature.
+  pure subroutine integrate(atom, shift, node, weight, d)
     integer, intent(in) :: atom
     real(dp), intent(in) :: shift(:), node(:), weight(:)
-    real(dp) :: d(projectors_per_atom, projectors_per_atom)
+    real(dp), intent(out), contiguous :: d(:, :)
     real(dp), dimension(projectors_per_atom) :: v, p, g, h
     integer :: i, q, first
     first = (atom - 1)*projectors_per_atom
@@ -69,7 +66,7 @@ contains
         d(:, i) = d(:, i) + g*h(i)
       end do
     end do
-  end function quadrature
+  end subroutine integrate
 
   !> P_0 .. P_n at x, of norm 1 on [-1, 1].
   pure function legendre(x) result(p)
@@ -106,24 +103,34 @@ contains
     end do
   end subroutine gauss_rule
 
-  !> Largest deviation from the known integrals, of the largest shift.
-  function one_centre_error(s) result(error)
-    type(state_t), intent(in) :: s
-    real(dp) :: error, v(projectors_per_atom)
-    real(dp), dimension(projectors_per_atom, projectors_per_atom) :: mixture, exact
+  !> D_ij as the integrals are known, (channels, channels, atoms): Hartree.
+  function exact_one_centre_terms(crystal, shift) result(exact)
+    type(crystal_t), intent(in) :: crystal
+    real(dp), intent(in) :: shift(:) !< of the states: Hartree
+    real(dp), dimension(projectors_per_atom, projectors_per_atom, crystal%atoms) :: exact
+    real(dp) :: v(projectors_per_atom), mixture(projectors_per_atom, projectors_per_atom)
     integer :: atom, i
-    error = 0
-    do atom = 1, s%crystal%atoms
+    do atom = 1, crystal%atoms
       v = householder(atom)
       mixture = -2*spread(v, 1, projectors_per_atom)*spread(v, 2, projectors_per_atom)
       do i = 1, projectors_per_atom
         mixture(i, i) = mixture(i, i) + 1
       end do
       do i = 1, projectors_per_atom
-        exact(:, i) = s%spectra(1)%shift((atom - 1)*projectors_per_atom + i)*mixture(:, i)
+        exact(:, i, atom) = shift((atom - 1)*projectors_per_atom + i)*mixture(:, i)
       end do
-      exact = matmul(exact, mixture)
-      error = max(error, bx_largest([s%d(:, :, atom) - exact]))
+      exact(:, :, atom) = matmul(exact(:, :, atom), mixture)
+    end do
+  end function exact_one_centre_terms
+
+  !> Largest deviation from the known integrals, of the largest shift.
+  function one_centre_error(s) result(error)
+    type(state_t), intent(in) :: s
+    real(dp) :: error
+    integer :: atom
+    error = 0
+    do atom = 1, s%crystal%atoms
+      error = max(error, bx_largest([s%d(:, :, atom) - s%d_exact(:, :, atom)]))
     end do
     error = error/maxval(abs(s%spectra(1)%shift))
   end function one_centre_error

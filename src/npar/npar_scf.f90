@@ -11,7 +11,8 @@ module npar_scf
   use npar_exchange, only: apply_exchange, exchange_energy, pair_ffts_t
   use npar_hamiltonian, only: apply_hamiltonian, choose_kpoint
   use npar_model, only: projectors_per_atom
-  use npar_paw, only: sum_one_centre_terms
+  use npar_paw, only: exact_one_centre_terms, sum_one_centre_terms
+  use npar_probe, only: set_probe
   use npar_state, only: batch, dealt, state_t
   use npar_subspace, only: diagonalise_subspace, orthonormalise
   use npar_update, only: residual_norms, update_bands
@@ -53,6 +54,7 @@ contains
     bytes = bytes + 2.0_dp*s%waves()*(projectors/s%factor() + 1) + s%factor()*bands**2
     if (.not. s%crystal%gamma) bytes = bytes + narrow ! the parts apart
     bytes = bytes + 2.0_dp*s%factor()*projectors*size(s%band)
+    bytes = bytes + 2*2.0_dp*s%waves()*s%crystal%kpoints ! for the examination of the bands
     bytes = 8*bytes
   end function state_bytes
 
@@ -89,6 +91,8 @@ contains
               s%density_out(nx, ny, nz), s%density_exact(nx, ny, nz))
     call set_ionic_potential(s)
     call set_exact_density(s)
+    s%d_exact = exact_one_centre_terms(s%crystal, s%spectra(1)%shift)
+    call set_probe(s)
   end subroutine make_state
 
   subroutine free_state(s)
@@ -116,6 +120,7 @@ contains
     integer :: k, i, n
     g = s%basis%labels()
     s%failed = .false.
+    s%infinite = .false.
     do k = 1, s%crystal%kpoints
       call choose_kpoint(s, k)
       s%energy(:, k) = s%spectra(k)%energy(:s%crystal%bands)

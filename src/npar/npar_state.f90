@@ -21,8 +21,8 @@ module npar_state
   !> the transpose library.
   integer(c_size_t), parameter, public :: phase_kinetic = 5, phase_nonlocal = 6, &
     phase_redistribute = 7, phase_subspace = 8, phase_reduce = 9, phase_diagonalise = 10, &
-    phase_rotate = 11, phase_update = 12, phase_paw = 13, phase_paw_wait = 14, phase_paw_sum = 15, &
-    phase_density = 16, phase_zeroing = 17, phase_exchange = 18, phase_pair_fft = 19
+    phase_rotate = 11, phase_update = 12, phase_paw = 13, phase_paw_sum = 14, phase_density = 15, &
+    phase_zeroing = 16, phase_exchange = 17, phase_pair_fft = 18
   integer, parameter, public :: batch = 4 !< fields of the transpose library's plan
 
   !> What a method does its way.
@@ -42,6 +42,7 @@ module npar_state
     integer :: inner = 2 !< residual minimisations a step
     type(knobs_t) :: knobs
     logical :: failed = .false. !< a factorisation did not exist
+    logical :: infinite = .false. !< a minimisation met what is no finite number
 
     type(MPI_Comm) :: world, team, across !< across: the like members of all groups
     integer :: ranks = 1, rank = 0, npar = 1, ncore = 1, group = 0, member = 0
@@ -55,6 +56,8 @@ module npar_state
     real(dp), allocatable :: beta(:, :)
     real(dp), allocatable :: parts(:, :) !< (waves, 2 * my bands) complex bands, parts apart
     real(dp), pointer, contiguous :: d(:, :, :) => null() !< (channels, channels, atoms): Hartree
+    real(dp), allocatable :: d_exact(:, :, :) !< as the integrals are known
+    real(dp), allocatable :: probe(:, :) !< (2 * waves, k-points) sum of the exact bands with signs
     real(dp), pointer, contiguous :: psi(:, :, :) => null() !< (2 * waves, my bands, k-points)
     real(dp), pointer, contiguous :: h(:, :) => null(), p(:, :) => null(), hp(:, :) => null()
     real(dp), allocatable :: projection(:, :, :) !< (projectors, 1 or 2 * my bands, 2)
@@ -69,6 +72,7 @@ module npar_state
     type(bx_exchange_t) :: exchange !< as the knobs say
     real(dp), pointer, contiguous :: potential(:, :, :) => null() !< (nx, ny, planes): Hartree
     real(dp), pointer, contiguous :: ionic(:, :, :) => null() !< without the density's part
+    real(dp) :: strength = 0 !< potential a density: Hartree
     real(dp), pointer, contiguous :: density(:, :, :) => null() !< goes in: electrons a box
     real(dp), pointer, contiguous :: density_out(:, :, :) => null(), &
       density_exact(:, :, :) => null()

@@ -1,7 +1,10 @@
-! What one self-consistent-field step sends, from the sizes alone: messages and bytes of all ranks,
-! counted as the harness counts them (bx.h), without what eigensolver libraries send.
+! What one self-consistent-field step sends, from the sizes alone, and what has been sent: messages
+! and bytes of all ranks, counted as the harness counts them (bx.h), without what eigensolver
+! libraries send.
 module npar_traffic
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
+  use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
+  use bx_harness, only: bx_region_read, bx_traffic_classes, bx_traffic_read, bx_traffic_t
   use bx_transpose, only: bx_counts, bx_way_forward, bx_way_inverse
   use npar_basis, only: basis_t, make_basis
   use npar_collectives, only: traffic_of_alltoall_sum, traffic_of_broadcast, traffic_of_exchange, &
@@ -11,23 +14,21 @@ module npar_traffic
   use npar_state, only: bands_of, dealt, state_t
   implicit none (type, external)
   private
-  public :: traffic_of_step
+  public :: traffic_of_step, traffic_so_far, traffic_since
 
 contains
 
-  !> Of scf_step with the state's knobs.
+  !> Of scf_step with the state's knobs.  Collective: teams lie differently on nodes, and each
+  !> counts its own exchanges.
   function traffic_of_step(s) result(total)
     type(state_t), intent(in) :: s
-    type(traffic_t) :: total
-    integer :: group, k
-    total = one_centre(s)
-    do k = 1, s%crystal%kpoints
-      do group = 0, s%npar - 1
-        total = total + within_team(s, bands_of(s%crystal%bands, s%npar, group), &
-                                    bands_of(s%occupied, s%npar, group))
-      end do
-      total = total + among_groups(s)
-    end do
+    type(traffic_t) :: total, team
+    real(dp) :: teams(2)
+    team = within_team(s, bands_of(s%crystal%bands, s%npar, s%group), &
+                       bands_of(s%occupied, s%npar, s%group))
+    teams = [team%messages, team%bytes]
+    call MPI_Allreduce(MPI_IN_PLACE, teams, 2, MPI_DOUBLE_PRECISION, MPI_SUM, s%across)
+    total = one_centre(s) + (traffic_t(teams(1), teams(2)) + among_groups(s))*s%crystal%kpoints
     if (s%npar > 1) total = total + density(s)
   end function traffic_of_step
 
@@ -117,5 +118,29 @@ contains
                                          s%knobs%emulated)
     end do
   end function density
+
+  !> What this rank has sent, less what eigensolver libraries have.
+  function traffic_so_far() result(sent)
+    type(traffic_t) :: sent
+    type(bx_traffic_t) :: all(bx_traffic_classes), scalapack(bx_traffic_classes), &
+      elpa(bx_traffic_classes)
+    call bx_traffic_read(all)
+    call bx_region_read("ScaLAPACK", scalapack)
+    call bx_region_read("ELPA", elpa)
+    sent%messages = sum(all%messages - scalapack%messages - elpa%messages)
+    sent%bytes = sum(all%bytes - scalapack%bytes - elpa%bytes)
+  end function traffic_so_far
+
+  !> Of all ranks, since `earlier`.
+  function traffic_since(earlier, world) result(sent)
+    type(traffic_t), intent(in) :: earlier
+    type(MPI_Comm), intent(in) :: world
+    type(traffic_t) :: sent
+    real(dp) :: both(2)
+    sent = traffic_so_far()
+    both = [sent%messages - earlier%messages, sent%bytes - earlier%bytes]
+    call MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_DOUBLE_PRECISION, MPI_SUM, world)
+    sent = traffic_t(both(1), both(2))
+  end function traffic_since
 
 end module npar_traffic

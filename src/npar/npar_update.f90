@@ -1,6 +1,7 @@
 ! Residual minimisation, band by band.
 module npar_update
   use, intrinsic :: iso_c_binding, only: dp => c_double
+  use bx_harness, only: bx_largest
   use npar_collectives, only: sum_over
   use npar_hamiltonian, only: apply_hamiltonian
   use npar_state, only: flat, lap, phase_reduce, phase_update, state_t
@@ -83,10 +84,11 @@ contains
   end subroutine add
 
   subroutine reduce(s, sums)
-    type(state_t), intent(in) :: s
+    type(state_t), intent(inout) :: s
     real(dp), intent(inout), contiguous, target :: sums(:, :)
     call lap(s, phase_update)
     call sum_over(flat(sums), s%team, s%knobs%emulated)
+    s%infinite = s%infinite .or. .not. bx_largest([sums]) < huge(1.0_dp)
     call lap(s, phase_reduce)
   end subroutine reduce
 

@@ -56,6 +56,17 @@ class Verification(unittest.TestCase):
                     for entry in out.result["results"]:
                         self.assertFalse(entry["verification"]["passed"], entry["method"])
 
+    def test_fault_in_any_one_exchange_is_caught(self):
+        """64 exchanges of 8 bytes in a step; one verifying step, then warm-up and two samples."""
+        for fault in ("byte", "blocks", "skip"):
+            for call in (0, 1, 31, 62, 63, 64, 127, 150, 255):
+                with self.subTest(fault=fault, call=call):
+                    out = run(
+                        FAULTY, 3, "--largest", "8", "--method", "alltoall", *QUICK,
+                        BX_FAULT=fault, BX_FAULT_FROM=str(call), BX_FAULT_ONCE="1",
+                    )  # fmt: skip
+                    self.assertEqual(out.code, 1, out.stdout + out.stderr)
+
     def test_the_same_collectives_unbroken(self):
         out = run(FAULTY, 3, "--largest", "1024", *QUICK)
         self.assertEqual(out.code, 0, out.stdout + out.stderr)

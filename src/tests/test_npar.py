@@ -4,6 +4,7 @@ Usage: test_npar.py KERNEL FAULTY-KERNEL
 """
 
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,8 @@ def text(out):
 class Sweep(unittest.TestCase):
     def test_every_grid_of_ranks_and_knob(self):
         for ranks in (1, 2, 3, 4, 6, 8):
-            for more in ((), ("--kpoints", "2"), ("--ranks-per-node", "2")):
+            options = ((), ("--kpoints", "2"), ("--ranks-per-node", "2"))
+            for more in options if ranks in (2, 3, 8) else options[:1]:
                 with self.subTest(ranks=ranks, more=more):
                     out = run(KERNEL, ranks, *SMALL, *more)
                     self.assertEqual(out.code, 0, text(out))
@@ -44,11 +46,63 @@ class Sweep(unittest.TestCase):
                         self.assertEqual(agreement["tolerance"], 1e-10)
 
     def test_from_far_away_it_converges_to_the_same_energies(self):
-        far = ("--noise", "0.02", "--iterations", "80")
+        far = ("--noise", "0.02", "--iterations", "100")
         for ranks, more in ((2, ()), (3, ("--kpoints", "2"))):
             with self.subTest(ranks=ranks):
                 out = run(KERNEL, ranks, *SMALL, *far, *more)
                 self.assertEqual(out.code, 0, text(out))
+
+    def test_teams_that_lie_differently_on_nodes(self):
+        """Node boundaries cut the teams of npar-2 and npar-4 at other places."""
+        out = run(
+            KERNEL, 8, *SMALL, "--ranks-per-node", "3", "--transpose", "leaders",
+            "--method", "npar-2,npar-4",
+        )  # fmt: skip
+        self.assertEqual(out.code, 0, text(out))
+
+    def test_tolerances_follow_from_what_the_cutoff_leaves_out(self):
+        for ranks, arguments in (
+            (4, ("--box", "6,13,7", "--cutoff", "15", "--bands", "9", "--kpoints", "2")),
+            (3, ("--box", "10.6,9.46,7.5", "--cutoff", "12.8", "--bands", "3", "--kpoints", "3")),
+        ):
+            with self.subTest(arguments=arguments):
+                out = run(KERNEL, ranks, "--atoms", "1", *arguments, *QUICK)
+                self.assertEqual(out.code, 0, text(out))
+                density = checks(out, "npar-1")["density"]
+                self.assertGreater(density["error"], 1e-6)
+                self.assertLess(density["tolerance"], 1e-5)
+        out = run(KERNEL, 1, "--case", "mini1", *QUICK, "--method", "npar-1")
+        self.assertLess(checks(out, "npar-1")["density"]["tolerance"], 1e-6)
+
+    def test_small_gap_does_not_let_the_density_oscillate(self):
+        few = ("--bands", "2", "--kpoints", "2", "--iterations", "20", "--method", "npar-1")
+        out = run(KERNEL, 1, *SMALL, *few)
+        self.assertEqual(out.code, 0, text(out))
+        self.assertLess(checks(out, "npar-1")["density"]["error"], 1e-7)
+
+    def test_exact_exchange_of_closed_shells(self):
+        box = ("--box", "8", "--cutoff", "15.2", "--atoms", "1")
+        for ranks, arguments in (
+            (3, (*box, "--bands", "9")),
+            (5, (*box, "--bands", "7")),
+            (1, ("--box", "6.34", "--cutoff", "12.2", "--atoms", "2", "--bands", "8")),
+            (2, ("--box", "6,7,9.3", "--cutoff", "16", "--atoms", "2", "--bands", "20")),
+        ):
+            with self.subTest(ranks=ranks, arguments=arguments):
+                out = run(KERNEL, ranks, "--functional", "hybrid", "--gamma", *arguments, *QUICK)
+                self.assertEqual(out.code, 0, text(out))
+
+    def test_elpa_only_where_every_column_of_ranks_has_bands(self):
+        for ranks, bands in ((3, 2), (7, 3), (8, 2)):
+            with self.subTest(ranks=ranks, bands=bands):
+                out = run(KERNEL, ranks, *SMALL, "--bands", str(bands))
+                self.assertEqual(out.code, 0, text(out))
+                elpa = entries(out)["elpa"]
+                self.assertFalse(elpa["applicable"])
+                self.assertRegex(elpa["why"], "columns of ranks|not built with elpa")
+        elpa = entries(run(KERNEL, 8, *SMALL, "--bands", "4"))["elpa"]
+        if elpa["applicable"]:
+            self.assertTrue(elpa["verification"]["passed"])
 
     def test_hybrid_fixes_npar(self):
         out = run(KERNEL, 3, *HYBRID)
@@ -111,6 +165,8 @@ class Sweep(unittest.TestCase):
         scalapack = [part["name"] for part in entries(out)["scalapack"]["profile"]["parts"]]
         self.assertTrue([name for name in scalapack if "(ScaLAPACK)" in name], scalapack)
         self.assertIn("time of npar-2, mean over ranks", out.stdout)
+        phases = entries(out)["npar-1"]["samples"]["phases"]
+        self.assertNotIn("paw-wait", phases)  # no barrier of our own before the sum
 
 
 class Wrong(unittest.TestCase):
@@ -119,7 +175,10 @@ class Wrong(unittest.TestCase):
             with self.subTest(way=way):
                 out = run(FAULTY, 2, *SMALL, BX_FAULT="swap", BX_FAULT_WAY=way)
                 self.assertEqual(out.code, 1, text(out))
-                self.assertFalse(checks(out, "npar-1")["eigenvalues"]["passed"])
+                for method in ("npar-1", "npar-2"):
+                    for name in ("bands", "density", "residual"):
+                        self.assertFalse(checks(out, method)[name]["passed"], name)
+                    self.assertTrue(checks(out, method)["messages"]["passed"])
 
     def test_refusals(self):
         for ranks, arguments, words in (
@@ -141,6 +200,15 @@ class Wrong(unittest.TestCase):
             (1, ("--bands", "3000"), "--bands 3000 --atoms 16: too many for a cutoff"),
             (1, ("--atoms", "500"), "--atoms 500: too many for a cutoff"),
             (1, ("--bands", "1"), "--bands 1: not a whole number from 2"),
+            (1, ("--box", "1e-9"), "--box 1e-9: along one edge the cutoff, 13.75 Hartree"),
+            (1, ("--box", "9999"), "--box 9999: the grid would have"),
+            (1, ("--cutoff", "1e6"), "--cutoff 1E+06: the grid would have"),
+            (1, ("--noise", "0.1"), "--noise 0.1 --iterations 2: may not converge"),
+            (7, ("--case", "mini2", "--bands", "4"), "--functional hybrid --bands 4: exact"),
+            (7, ("--case", "mini2", "--bands", "4"), "try --bands 7"),
+            (1, ("--functional", "hybrid", "--box", "8", "--cutoff", "4", "--grid", "8,8,8",
+                 "--atoms", "1", "--bands", "100"), "at least 11,11,11"),
+            (4, ("--npar", "2", "--method", "npar-4"), "--method npar-4: --npar 2 alone"),
             (1, ("--kpoints", "0"), "--kpoints 0: not a whole number from 1"),
             (1, ("--case", "mini2", "--split-calculation", "1"), "needs --checkpoint FILE"),
             (1, ("--checkpoint", "x"), "goes with --split-calculation 1 or 2"),
@@ -155,6 +223,28 @@ class Wrong(unittest.TestCase):
                 self.assertEqual(out.code, 2, text(out))
                 self.assertIn(words, out.stderr)
                 self.assertIsNone(out.result)
+
+    def test_sizes_that_need_hours_or_a_larger_machine(self):
+        for arguments, words in (
+            (("--case", "bench2"), "--case bench2 --functional hybrid: takes about"),
+            (("--case", "bench4"), "--case bench4 --kpoints 108: takes about"),
+            (("--bands", "30000", "--atoms", "3000", "--cutoff", "700"), "--bands 30000"),
+        ):
+            with self.subTest(arguments=arguments):
+                out = run(KERNEL, 1, *arguments)
+                self.assertEqual(out.code, 3, text(out))
+                self.assertIn(words, out.stderr)
+                self.assertEqual(out.stdout, "")
+
+    def test_estimate_is_near_the_time_taken(self):
+        """Within a factor of ten either way, as neighbours may be loud; measured: three."""
+        out = run(KERNEL, 1, "--case", "mini1", "--method", "npar-1", "--repeats", "5", *QUICK[2:])
+        words = out.stdout.splitlines()[0].rpartition("about ")[2].split()
+        self.assertEqual(words[1], "s", out.stdout)
+        steps = 5 * 2 + 3
+        taken = steps * entries(out)["npar-1"]["metrics"]["time"]["value"]
+        self.assertLess(float(words[0]), 10 * taken)
+        self.assertGreater(float(words[0]), taken / 10)
 
 
 class Split(unittest.TestCase):
@@ -207,11 +297,38 @@ class Split(unittest.TestCase):
         self.file.write_bytes(good)
         self.assertEqual(self.part(2, 2).code, 0)
 
-    def test_a_place_that_cannot_be_written(self):
-        self.file = Path(self.folder.name, "missing", "bands.h5")
+    def test_file_that_cannot_be_is_refused_before_anything_is_computed(self):
+        pipe, device = Path(self.folder.name, "pipe"), Path(self.folder.name, "null")
+        os.mkfifo(pipe)
+        files = [pipe, Path(self.folder.name), Path(self.folder.name, "missing", "bands.h5")]
+        if os.geteuid() == 0:  # who could replace it
+            os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+            files.append(device)
+        for number in (1, 2):
+            for self.file in files:
+                with self.subTest(number=number, file=self.file):
+                    out = self.part(number, 2)
+                    self.assertEqual((out.code, out.stdout), (2, ""), text(out))
+                    self.assertIn(f"--checkpoint {self.file}: ", out.stderr)
+        if device in files:
+            self.assertTrue(stat.S_ISCHR(device.stat().st_mode))
+
+    def test_full_disk_keeps_the_older_file(self):
+        disk = Path(self.folder.name, "disk")
+        disk.mkdir()
+        mount = ("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk))
+        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+            self.skipTest("a small file system cannot be mounted here")
+        self.addCleanup(subprocess.run, ("umount", str(disk)), check=True)
+        self.file = disk / "bands.h5"
+        self.file.write_text("older")
         out = self.part(1, 2)
-        self.assertEqual(out.code, 1, text(out))
-        self.assertIn("cannot be written", text(out))
+        self.assertEqual(out.code, 3, text(out))
+        lines = [line for line in out.stderr.splitlines() if line.startswith("bisection-npar")]
+        self.assertEqual(len(lines), 1, text(out))
+        self.assertIn("No space left on device", lines[0])
+        self.assertEqual([file.name for file in disk.iterdir()], ["bands.h5"])
+        self.assertEqual(self.file.read_text(), "older")
 
     def test_killed_while_writing(self):
         self.assertEqual(self.part(1, 2).code, 0)

@@ -93,6 +93,23 @@ class Verification(unittest.TestCase):
                         self.assertTrue(checks(out, method)["exchange"]["passed"], method)
                         self.assertFalse(checks(out, method)["loop"]["passed"], method)
 
+    def test_fault_in_any_one_exchange_is_caught(self):
+        """Three exchanges a way verify; then warm-up and two samples of five bands each."""
+        for way in ("forward", "inverse"):
+            for after in (3, 4, 8, 10, 14, 17):
+                # a byte's lowest bits drown in the rounding of an FFT
+                for fault, more in (("swap", ()), ("byte", ("--transpose-only",))):
+                    with self.subTest(way=way, after=after, more=more):
+                        out = run(
+                            FAULTY, 3, "--grid", "9,8,10", "--bands", "5", "--repeats", "1",
+                            "--block", "2", "--baseline", "none", *more,
+                            BX_FAULT=fault, BX_FAULT_WAY=way, BX_FAULT_AFTER=str(after),
+                            BX_FAULT_ONCE="1",
+                        )  # fmt: skip
+                        self.assertEqual(out.code, 1, out.stdout + out.stderr)
+                        for method in METHODS:
+                            self.assertFalse(checks(out, method)["loop"]["passed"], method)
+
     def test_the_same_methods_unbroken(self):
         out = run(FAULTY, 3, "--grid", "9,8,10", "--bands", "2", *QUICK)
         self.assertEqual(out.code, 0, out.stdout + out.stderr)

@@ -1,11 +1,18 @@
 /* Statistics, random numbers and the option parser of the harness. */
-#include "harness.h"
+#include "options.h"
+#include "profile.h"
+#include "statistics.h"
 #include "unit.h"
+#include "verification.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 /* The kernel whose options are parsed; it is never run. */
 static struct {
@@ -90,6 +97,9 @@ static void test_refusals(void)
     expect("--count", BX_USAGE, "--count", "needs a value");
     expect("-c", BX_USAGE, "-c", "--help");
     expect("stray", BX_USAGE, "stray", "--name");
+    expect("--", BX_USAGE, "--", "--name");
+    expect("--count=\t5", BX_USAGE, "5", "from 1 to 100");
+    expect("--ratio=\n1", BX_USAGE, "1", "from 0 to 2");
 }
 
 static void test_values(void)
@@ -147,6 +157,50 @@ static void test_checks(void)
     CHECK(strcmp(v.outcomes[2].name, "c") == 0);
 }
 
+/* The file's content, as far as it fits. */
+static const char *content_of(const char *path)
+{
+    static char text[64];
+    FILE *file = fopen(path, "r");
+    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file) fclose(file);
+    text[length] = '\0';
+    return text;
+}
+
+/* A file takes the place of an older one whole, or not at all. */
+static void test_files(void)
+{
+    char folder[] = "/tmp/bx_unit_XXXXXX", path[64], partial[80];
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/file", folder);
+    snprintf(partial, sizeof partial, "%s.partial", path);
+    FILE *file = bx_file_open(path);
+    CHECK(file && fputs("older", file) >= 0 && bx_file_close(file, path) == 0);
+    CHECK(strcmp(content_of(path), "older") == 0 && access(partial, F_OK) != 0);
+
+    /* a disk that is full after 4 KiB: writes fail, or only closing does */
+    struct rlimit before, small;
+    getrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, SIG_IGN);
+    small = (struct rlimit){4096, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+    for (int size = 4097; size <= 100000; size += 95903) {
+        file = bx_file_open(path);
+        for (int i = 0; i < size; i++) fputc('x', file);
+        CHECK(bx_file_close(file, path) == EFBIG);
+        CHECK(strcmp(content_of(path), "older") == 0 && access(partial, F_OK) != 0);
+    }
+    setrlimit(RLIMIT_FSIZE, &before);
+
+    CHECK(bx_file_open("/nowhere/file") == NULL && errno == ENOENT);
+    char longer[5000];
+    memset(longer, 'a', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    CHECK(bx_file_open(longer) == NULL && errno == ENAMETOOLONG);
+    CHECK(remove(path) == 0 && rmdir(folder) == 0);
+}
+
 static double barriers(const bx_traffic traffic[BX_CLASS_COUNT])
 {
     for (int c = 0; c < BX_CLASS_COUNT; c++) CHECK(c == BX_BARRIER || traffic[c].calls == 0);
@@ -194,6 +248,7 @@ int main(int argc, char **argv)
     test_values();
     test_quantiles();
     test_hash();
+    test_files();
     test_checks();
     test_recordings();
     MPI_Finalize();

@@ -3,11 +3,14 @@
 program unit_npar
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use, intrinsic :: iso_fortran_env, only: error_unit
-  use npar_basis, only: basis_t, count_plane_waves, make_basis, weight_outside
+  use, intrinsic :: ieee_arithmetic, only: ieee_quiet_nan, ieee_value
+  use bx_harness, only: bx_largest
+  use npar_accuracy, only: accuracy_of, accuracy_t
+  use npar_basis, only: basis_t, beyond_cutoff, count_plane_waves, make_basis
   use npar_blas, only: dsyevd
-  use npar_cases, only: nice_size, read_box
-  use npar_model, only: crystal_t, depth, householder, projectors_per_atom, solve_spectra, &
-    sorted, spectrum_t
+  use npar_cases, only: nice_size, number, read_box
+  use npar_model, only: crystal_t, depth, grid_of_pairs, householder, pi, projectors_per_atom, &
+    solve_spectra, sorted, spectrum_t
   use npar_paw, only: idle_ranks
   implicit none (type, external)
   integer :: failures = 0
@@ -17,6 +20,10 @@ program unit_npar
   call test_closed_form(crystal_t(bands=12, atoms=1, grid=20, box=7.0_dp, cutoff=20.0_dp))
   call test_closed_form(crystal_t(bands=8, atoms=1, kpoints=2, grid=20, &
                                   box=[7.0_dp, 6.5_dp, 8.0_dp], cutoff=20.0_dp, gamma=.false.))
+  call test_cutoff(crystal_t(bands=12, atoms=1, grid=20, box=7.0_dp, cutoff=11.0_dp, &
+                             gamma=.false.))
+  call test_cutoff(crystal_t(bands=9, atoms=1, grid=24, box=[8.0_dp, 4.0_dp, 7.0_dp], &
+                             cutoff=13.0_dp, gamma=.false.))
   call test_exchange()
   if (failures > 0) error stop 1
 
@@ -31,6 +38,7 @@ contains
   end subroutine check
 
   subroutine test_small_things()
+    real(dp) :: nan
     call check(all(sorted([3.0_dp, 1.0_dp, 2.0_dp, 1.0_dp]) == [2, 4, 3, 1]), "sorted")
     call check(nice_size(11) == 12 .and. nice_size(13) == 14 .and. nice_size(97) == 98, "nice_size")
     call check(all(read_box("2,3,4.5") > [1.9_dp, 2.9_dp, 4.4_dp]), "box of three")
@@ -38,6 +46,11 @@ contains
     call check(all(.not. read_box("2,3") > 0), "box of two")
     call check(all(.not. read_box("2,x,3") > 0), "box of letters")
     call check(all(.not. read_box("-2") > 0), "box below zero")
+    call check(number(13.75_dp) == "13.75" .and. number(0.5_dp) == "0.5", "numbers")
+    call check(number(1e6_dp) == "1E+06" .and. number(2.5e-7_dp) == "2.5E-07" .and. &
+               number(0.0_dp) == "0", "large and small numbers")
+    nan = ieee_value(nan, ieee_quiet_nan)
+    call check(.not. bx_largest([1.0_dp, nan]) <= huge(nan), "the largest of a NaN is infinite")
     ! Catlow et al. (2010): three quarters idle for 64 atoms on 256 cores, 1298 of 2048 for 750
     call check(idle_ranks(64, 256) == 192, "idle ranks of benchmark 1")
     call check(idle_ranks(750, 2048) == 1298, "idle ranks of benchmark 5")
@@ -93,9 +106,96 @@ contains
       call dsyevd("N", "U", n, h, n, e, work, size(work), iwork, 1, info)
       error = maxval(abs(e(:crystal%bands) - spectra(k)%energy(:crystal%bands)))
       call check(info == 0 .and. error <= 1e-10_dp, "closed form against dense diagonalisation")
-      call check(weight_outside(crystal, spectra(k), spectra(k)%state(1)) < 1e-13_dp, "truncation")
+      call check(all(abs(beyond_cutoff(crystal, spectra(k), 1) - directly(crystal, spectra(k), 1)) &
+                     <= 1e-13_dp*directly(crystal, spectra(k), 1)), "beyond the cutoff")
     end do
   end subroutine test_closed_form
+
+  !> With plane waves up to the cutoff, eigenvalues and density differ from the closed form by what
+  !> npar_accuracy derives, and not by far less.
+  subroutine test_cutoff(crystal)
+    type(crystal_t), intent(in) :: crystal
+    type(spectrum_t), allocatable :: spectra(:)
+    type(basis_t) :: basis
+    type(accuracy_t) :: accuracy
+    real(dp), allocatable :: h(:, :), e(:), work(:)
+    integer, allocatable :: iwork(:)
+    real(dp) :: lost(crystal%bands), shift(crystal%bands), place(3), density, exact, worst
+    integer :: occupied, n, i, info
+    call solve_spectra(crystal, spectra, occupied)
+    accuracy = accuracy_of(crystal, spectra, occupied, 0.0_dp)
+    basis = make_basis(crystal, 1, 0)
+    n = basis%waves
+    allocate (e(n), work(1 + 6*n + 2*n**2), iwork(3 + 5*n))
+    h = dense(crystal, spectra(1), basis%labels())
+    call dsyevd("V", "U", n, h, n, e, work, size(work), iwork, size(iwork), info)
+    do i = 1, crystal%bands
+      lost(i) = sum(beyond_cutoff(crystal, spectra(1), spectra(1)%state(i))*[1, 0])
+      shift(i) = e(i) - spectra(1)%energy(i)
+    end do
+    associate (ratio => maxval(shift)/(maxval(lost)*crystal%cutoff))
+      call check(info == 0 .and. ratio > 0.5_dp .and. ratio < 2, "eigenvalues by what is lost")
+    end associate
+    worst = 0
+    do i = 1, 50
+      place = modulo(i*[0.4142_dp, 0.7321_dp, 0.2361_dp], 1.0_dp)
+      density = density_at(h(:, :occupied), basis%labels(), place)
+      exact = exact_density_at(spectra(1), occupied, place)
+      worst = max(worst, abs(density - exact)/(2*occupied))
+    end do
+    call check(worst < accuracy%density .and. worst > accuracy%density/100, &
+               "density by what is lost")
+  end subroutine test_cutoff
+
+  !> Of coefficients (waves, bands), at a place in units of the edges: electrons a box.
+  pure real(dp) function density_at(c, g, place) result(density)
+    real(dp), intent(in) :: c(:, :), place(3)
+    integer, intent(in) :: g(:, :)
+    complex(dp) :: wave(size(g, 2))
+    integer :: i
+    wave = [(exp(cmplx(0.0_dp, -2*pi*dot_product(g(:, i), place), dp)), i=1, size(g, 2))]
+    density = 2*sum([(abs(sum(c(:, i)*wave))**2, i=1, size(c, 2))])
+  end function density_at
+
+  !> The same of the closed form.
+  pure real(dp) function exact_density_at(s, occupied, place) result(density)
+    type(spectrum_t), intent(in) :: s
+    integer, intent(in) :: occupied
+    real(dp), intent(in) :: place(3)
+    complex(dp) :: amplitude
+    integer :: i, d, n, m
+    m = ubound(s%wave, 1)
+    density = 0
+    do i = 1, occupied
+      amplitude = 1
+      do d = 1, 3
+        amplitude = amplitude*sum([(s%wave(n, s%quantum(d, s%state(i)), d) &
+                                    *exp(cmplx(0.0_dp, -2*pi*n*place(d), dp)), n=-m, m)])
+      end do
+      density = density + 2*abs(amplitude)**2
+    end do
+  end function exact_density_at
+
+  !> beyond_cutoff, wave by wave.
+  function directly(crystal, s, state) result(sums)
+    type(crystal_t), intent(in) :: crystal
+    type(spectrum_t), intent(in) :: s
+    integer, intent(in) :: state
+    real(dp) :: sums(2), c
+    integer :: x, y, z, m
+    m = ubound(s%wave, 1)
+    sums = 0
+    do z = -m, m
+      do y = -m, m
+        do x = -m, m
+          if (sum(crystal%quantum()*[x, y, z]**2) <= crystal%cutoff*(1 + 1e-12_dp)) cycle
+          c = abs(s%wave(x, s%quantum(1, state), 1)*s%wave(y, s%quantum(2, state), 2) &
+                  *s%wave(z, s%quantum(3, state), 3))
+          sums = sums + [c**2, c]
+        end do
+      end do
+    end do
+  end function directly
 
   !> H(G, G'): kinetic energy, cosines between neighbours, projectors.
   function dense(crystal, s, g) result(h)
@@ -149,6 +249,15 @@ contains
     unit = -0.25_dp*4*acos(-1.0_dp)/6.0_dp**3/(2*acos(-1.0_dp)/6)**2
     expected = unit*2*(6/1.0_dp + 12/2.0_dp + 3/4.0_dp)
     call check(abs(spectra(1)%exchange/expected - 1) < 1e-13_dp, "exchange of two shells")
+    ! between whole shells a wave's mirror images are occupied with it, or it is not
+    crystal%bands = 9
+    call solve_spectra(crystal, spectra, occupied)
+    call check(any(occupied == [3, 5]), "G = 0 and pairs are occupied")
+    crystal%bands = 2
+    call solve_spectra(crystal, spectra, occupied)
+    call check(occupied == 0, "G = 0 alone has nothing to exchange with")
+    call check(all(grid_of_pairs(spectra(1), 7, 1) == 3), "products of neighbours with G = 0")
+    call check(all(grid_of_pairs(spectra(1), 7, 7) == 5), "products of neighbours")
   end subroutine test_exchange
 
 end program unit_npar

@@ -15,7 +15,7 @@ static void begin(void *me) { (void)me; }
 static void *create(bx_plan *plan, unsigned planner)
 {
     const bx_geometry *g = plan->geometry;
-    state *self = malloc(sizeof *self);
+    state *self = bx_alloc(1, sizeof *self);
     (void)planner;
     self->plan = plan;
     self->out = (size_t)plan->my_planes * (size_t)g->columns;

@@ -29,7 +29,7 @@ static void begin(void *me)
 static void *create(bx_plan *plan, unsigned planner)
 {
     const bx_geometry *g = plan->geometry;
-    state *self = calloc(1, sizeof *self);
+    state *self = bx_alloc(1, sizeof *self);
     ptrdiff_t planes, rows, first_row;
     self->plan = plan;
     fftw_mpi_init();

@@ -28,7 +28,7 @@ static void begin(void *me)
 static void *create(bx_plan *plan, unsigned planner)
 {
     const bx_geometry *g = plan->geometry;
-    state *self = calloc(1, sizeof *self);
+    state *self = bx_alloc(1, sizeof *self);
     self->plan = plan;
     self->elements = plan->plane_size * (size_t)g->nz;
     if (!alone(self)) return self;

@@ -37,11 +37,11 @@ static void *create(bx_plan *plan, unsigned planner)
 {
     (void)planner; /* SpFFT chooses its own */
     const bx_geometry *g = plan->geometry;
-    state *self = calloc(1, sizeof *self);
+    state *self = bx_alloc(1, sizeof *self);
     self->plan = plan;
     self->elements = (size_t)plan->my_columns * (size_t)g->nz;
     self->columns = bx_buffer(self->elements);
-    int *indices = malloc((3 * self->elements + 1) * sizeof *indices), *at = indices;
+    int *indices = bx_alloc(3 * self->elements + 1, sizeof *indices), *at = indices;
     for (int s = 0; s < plan->my_columns; s++) {
         int xy = g->column_xy[g->column_first[plan->rank] + s];
         for (int z = 0; z < g->nz; z++) {

@@ -1,10 +1,12 @@
 /* bisection-transpose: the distributed 3D FFT of plane-wave codes, with every way to transpose it.
  */
-#include "kernel.h"
+#include "report.h"
+#include "verify.h"
 #ifdef BX_HAVE_FFTW_MPI
 #include <fftw3-mpi.h>
 #endif
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,28 +22,13 @@ typedef struct {
     int64_t kpoints;       /* each on a team of ranks of its own */
 } case_size;
 
-/* Bethune 2010, section 1.4, gives the grids and, for CNT40, 657 columns; he gives no columns for
- * CNT80 and Silicon, whose radii here make the 5041 and 6221 that Quantum ESPRESSO's FFT test makes
- * of these grids.  TiN and Al2O3 are CASTEP's grids in HPCxTR0417 (2004), section 3.2; their
- * columns reach the border of the grid. */
 static const case_size CASES[] = {
-    {{.name = "cnt40", .summary = "carbon nanotube, 30x30x30, 657 columns"}, {30, 30, 30}, 205, 1},
-    {{.name = "cnt80", .summary = "carbon nanotube, 81x81x81, 5041 columns"},
-     {81, 81, 81},
-     1602,
-     1},
-    {{.name = "silicon", .summary = "64 atoms of silicon, 90x90x90, 6221 columns"},
-     {90, 90, 90},
-     1980,
-     1},
-    {{.name = "tin-8k", .summary = "titanium nitride, 108x36x36, 8 k-points on teams"},
-     {108, 36, 36},
-     2809,
-     8},
-    {{.name = "al2o3-g", .summary = "alumina, 60x60x160, one team of all ranks"},
-     {60, 60, 160},
-     841,
-     1},
+#define BX_CASE(id, text, nx, ny, nz, radius, kpoints)                                             \
+    {{.name = #id, .summary = text}, {nx, ny, nz}, radius, kpoints},
+#define BX_METHOD(name)
+#include "transpose.def"
+#undef BX_CASE
+#undef BX_METHOD
 };
 enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
 
@@ -123,7 +110,7 @@ static bx_geometry *team_geometry(const bx_transpose *t, double radius_squared)
     MPI_Comm_size(t->team, &ranks);
     MPI_Comm_rank(bx_comm(t->run), &world_rank);
     int mine = bx_node_of(t->run)[world_rank];
-    int *node_of = malloc((size_t)ranks * sizeof *node_of);
+    int *node_of = bx_alloc((size_t)ranks, sizeof *node_of);
     MPI_Allgather(&mine, 1, MPI_INT, node_of, 1, MPI_INT, t->team);
     bx_geometry *g = bx_geometry_create(options.grid, radius_squared, ranks, node_of, 0);
     free(node_of);
@@ -137,6 +124,19 @@ static int count_selected(const bx_run *run)
     for (int b = 0; b < bx_baseline_count; b++)
         count += bx_selected(run, bx_baselines[b]->about.name);
     return count;
+}
+
+/* One step of each method: forward and inverse of each band at 5 n log2 n floating-point operations
+ * (the FFTW authors' count) and a modest rate of a core; the serial baseline has it all alone. */
+static double round_seconds(const bx_transpose *t, int bands)
+{
+    static const double RATE = 5e9; /* operations per second */
+    const bx_geometry *g = t->geometry;
+    double points = (double)g->nx * g->ny * g->nz;
+    double alone = 2 * bands * 5 * points * log2(2 + points) / RATE;
+    bool serial = bx_selected(t->run, bx_baseline_serial.about.name);
+    double shared = alone / g->ranks / bx_threads(t->run);
+    return (count_selected(t->run) - serial) * shared + serial * alone;
 }
 
 static int check_sizes(bx_transpose *t, int bands)
@@ -158,14 +158,15 @@ static int check_sizes(bx_transpose *t, int bands)
     char what[96];
     snprintf(what, sizeof what, "--grid %d,%d,%d --bands %d", g->nx, g->ny, g->nz,
              (int)options.bands);
-    return bx_claim_memory(t->run, need, what);
+    if (bx_claim_memory(t->run, need, what) != BX_OK) return BX_RESOURCES;
+    return bx_claim_time(t->run, 0, round_seconds(t, bands), what);
 }
 
 static void create_methods(bx_transpose *t, unsigned planner)
 {
     char why[160];
-    t->methods = calloc((size_t)bx_method_count, sizeof *t->methods);
-    t->baselines = calloc((size_t)bx_baseline_count, sizeof *t->baselines);
+    t->methods = bx_alloc((size_t)bx_method_count, sizeof *t->methods);
+    t->baselines = bx_alloc((size_t)bx_baseline_count, sizeof *t->baselines);
     for (int m = 0; m < bx_method_count; m++) {
         const bx_method *method = bx_methods[m];
         if (!bx_selected(t->run, method->about.name)) continue;
@@ -195,17 +196,34 @@ static void read_wisdom(bx_run *run)
         fftw_import_wisdom_from_filename(options.wisdom); /* of another build: none of it fits */
 }
 
+/* Rank 0's plans. */
+static int write_wisdom(bx_run *run)
+{
+    FILE *file = bx_file_open(options.wisdom);
+    int code = errno;
+    if (file) {
+        fftw_export_wisdom_to_file(file);
+        code = bx_file_close(file, options.wisdom);
+    }
+    return code ? bx_refuse(run, BX_RESOURCES, "--wisdom %s: %s", options.wisdom, strerror(code))
+                : BX_OK;
+}
+
 static int setup(bx_run *run, void **state)
 {
     unsigned planner = FFTW_MEASURE;
     if (planner_flag(run, &planner) != BX_OK) return BX_USAGE;
+    if (options.wisdom) bx_claim_file(run, "wisdom", options.wisdom, BX_FILE_UPDATED);
+    if (bx_agree(run) != BX_OK) return BX_USAGE;
     double radius_squared = settle_case(run);
     int64_t columns = bx_geometry_count_columns(options.grid, radius_squared);
     if (columns == 0)
         return bx_refuse(run, BX_USAGE, "--radius %g: leaves no column", options.radius);
-    if (bx_claim_memory(run, 64.0 * (double)columns, "the list of columns") != BX_OK)
-        return BX_RESOURCES;
-    bx_transpose *t = calloc(1, sizeof *t);
+    char what[96];
+    snprintf(what, sizeof what, "--grid %d,%d,%d --radius %g", (int)options.grid[0],
+             (int)options.grid[1], (int)options.grid[2], options.radius);
+    if (bx_claim_memory(run, 64.0 * (double)columns, what) != BX_OK) return BX_RESOURCES;
+    bx_transpose *t = bx_alloc(1, sizeof *t);
     t->run = run;
     t->options = &options;
     t->leaders = (int)options.leaders;
@@ -227,9 +245,7 @@ static int setup(bx_run *run, void **state)
     create_methods(t, planner);
     int rank;
     MPI_Comm_rank(bx_comm(run), &rank);
-    if (options.wisdom && rank == 0 && !fftw_export_wisdom_to_filename(options.wisdom))
-        return bx_refuse(run, BX_USAGE, "--wisdom %s: cannot be written", options.wisdom);
-    return BX_OK;
+    return options.wisdom && rank == 0 ? write_wisdom(run) : BX_OK;
 }
 
 static void teardown(void *state)
@@ -262,32 +278,6 @@ static bool applicable(void *state, size_t index, char *why, size_t why_size)
     return !method->applicable || method->applicable(t->geometry, why, why_size);
 }
 
-uint64_t bx_field(const bx_transpose *t, int band)
-{
-    return bx_hash(bx_seed(t->run), (uint64_t)t->my_team << 32 | (uint64_t)band);
-}
-
-void bx_fill_columns(bx_transpose *t, int band)
-{
-    const bx_plan *plan = t->plan;
-    int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
-    uint64_t field = bx_field(t, band);
-    bx_complex *columns = bx_columns(plan, band);
-    for (int64_t s = 0; s < plan->my_columns; s++)
-        for (int64_t z = 0; z < nz; z++) columns[s * nz + z] = bx_initial(t, field, first + s, z);
-}
-
-void bx_fill_half(bx_transpose *t, int band, int slot)
-{
-    const bx_plan *plan = t->plan;
-    int64_t first = t->geometry->column_first[plan->rank];
-    uint64_t field = bx_field(t, band);
-    bx_complex *half = bx_half(plan, BX_FORWARD, slot, plan->rank);
-    for (int64_t z = 0; z < t->geometry->nz; z++)
-        for (int64_t s = 0; s < plan->my_columns; s++)
-            half[z * plan->my_columns + s] = bx_initial(t, field, first + s, z);
-}
-
 static void begin(void *state, size_t index, size_t point)
 {
     bx_transpose *t = state;
@@ -298,12 +288,10 @@ static void begin(void *state, size_t index, size_t point)
         return;
     }
     t->steps = 0;
-    /* what another method left here would do for this one's answer */
-    size_t columns = (size_t)t->plan->my_columns * (size_t)t->geometry->nz;
-    bx_poison(bx_half(t->plan, BX_INVERSE, 0, t->plan->rank), BX_SLOTS * columns);
-    bx_poison(t->plan->planes, BX_SLOTS * (size_t)t->plan->my_planes * t->plan->plane_size);
+    bx_poison_all(t, (int)index);
     if (options.transpose_only)
-        for (int slot = 0; slot < BX_SLOTS; slot++) bx_fill_half(t, 0, slot);
+        for (int slot = 0; slot < bx_slots(bx_methods[index]); slot++)
+            bx_fill_half(t, (int)index, 0, slot);
     else
         for (int band = 0; band < t->plan->bands; band++) bx_fill_columns(t, band);
 }
@@ -321,9 +309,12 @@ static void prepare(void *state, size_t index, size_t point)
     bx_complex factor = bx_turn(t->steps + 1) / bx_turn(t->steps);
     size_t count = (size_t)plan->my_columns * (size_t)t->geometry->nz;
     t->steps++;
-    for (int slot = 0; options.transpose_only && slot < BX_SLOTS; slot++) {
-        bx_complex *half = bx_half(plan, BX_FORWARD, slot, plan->rank);
-        for (size_t i = 0; i < count; i++) half[i] = bx_times(half[i], factor);
+    for (int slot = 0; options.transpose_only && slot < bx_slots(bx_methods[index]); slot++) {
+        bx_rows half = bx_rows_of(t, (int)index, BX_FORWARD, slot);
+        for (int z = 0; z < t->geometry->nz; z++) {
+            bx_complex *row = half.base + half.at[z];
+            for (int s = 0; s < plan->my_columns; s++) row[s] = bx_times(row[s], factor);
+        }
     }
     if (options.transpose_only) return;
     /* divided, not multiplied by an inverse that is itself rounded: a loop would show it */
@@ -363,13 +354,12 @@ const bx_kernel *bx_this_kernel(void)
 {
     static const char *const phases[] = {"fft1d", "pack", "exchange", "unpack", "fft2d"};
     static const char *const ratios[] = {"alltoallv", "serial", "fftw-mpi", "spfft", "copy"};
-    static bx_choice cases[CASE_COUNT], methods[32];
+    static bx_choice cases[CASE_COUNT], *methods;
     static bx_kernel kernel = {
         .name = "transpose",
         .summary = "distributed 3D FFT of plane-wave codes, by every transpose method",
         .cases = cases,
         .case_count = CASE_COUNT,
-        .methods = methods,
         .options = OPTION_TABLE,
         .option_count = sizeof OPTION_TABLE / sizeof *OPTION_TABLE,
         .phases = phases,
@@ -382,13 +372,16 @@ const bx_kernel *bx_this_kernel(void)
         .verify = bx_transpose_verify,
         .begin = begin,
         .prepare = prepare,
-        .end = bx_transpose_end,
+        .inspect = bx_transpose_inspect,
+        .end = bx_transpose_verify_loop,
         .step = step,
         .items = items,
         .report = bx_transpose_report,
         .teardown = teardown,
     };
     for (size_t i = 0; i < CASE_COUNT; i++) cases[i] = CASES[i].about;
+    methods = bx_grow(methods, (size_t)(bx_method_count + bx_baseline_count), sizeof *methods);
+    kernel.methods = methods;
     kernel.method_count = 0;
     for (int m = 0; m < bx_method_count; m++) methods[kernel.method_count++] = bx_methods[m]->about;
     for (int b = 0; b < bx_baseline_count; b++)

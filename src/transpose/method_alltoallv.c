@@ -12,7 +12,7 @@ typedef struct {
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = malloc(sizeof *self);
+    state *self = bx_alloc(1, sizeof *self);
     self->plan = plan;
     self->lengths = bx_lengths_create(plan);
     self->blocks = bx_buffer(self->lengths.plane_total);

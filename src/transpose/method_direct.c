@@ -13,7 +13,7 @@ typedef struct {
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = malloc(sizeof *self);
+    state *self = bx_alloc(1, sizeof *self);
     self->plan = plan;
     self->off_node =
         plan->geometry->nodes > 1 ? bx_node_exchange_create(plan, 1, false, false) : NULL;

@@ -40,10 +40,10 @@ static void lay_out(state *self, bx_way way)
     int me = plan->node_index, size = bx_node_size(g, me);
     int **by_rank[] = {&l->gather, &l->gather_at, &l->scatter, &l->scatter_at};
     int **by_node[] = {&l->send, &l->send_at, &l->receive, &l->receive_at};
-    for (int i = 0; i < 4; i++) *by_rank[i] = calloc((size_t)size, sizeof(int));
-    for (int i = 0; i < 4; i++) *by_node[i] = calloc((size_t)g->nodes, sizeof(int));
-    l->from_gathered = calloc((size_t)size * (size_t)g->ranks, sizeof *l->from_gathered);
-    l->to_scattered = calloc((size_t)size * (size_t)g->ranks, sizeof *l->to_scattered);
+    for (int i = 0; i < 4; i++) *by_rank[i] = bx_alloc((size_t)size, sizeof(int));
+    for (int i = 0; i < 4; i++) *by_node[i] = bx_alloc((size_t)g->nodes, sizeof(int));
+    l->from_gathered = bx_alloc((size_t)size * (size_t)g->ranks, sizeof *l->from_gathered);
+    l->to_scattered = bx_alloc((size_t)size * (size_t)g->ranks, sizeof *l->to_scattered);
     for (int i = 0; i < size; i++) {
         int rank = bx_ranks_of(g, me)[i];
         l->gather_at[i] = (int)l->gathered;
@@ -73,7 +73,7 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = calloc(1, sizeof *self);
+    state *self = bx_alloc(1, sizeof *self);
     self->plan = plan;
     MPI_Comm_split(plan->team, plan->node_rank == 0 ? 0 : MPI_UNDEFINED, plan->node_index,
                    &self->roots);

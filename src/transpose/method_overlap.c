@@ -13,7 +13,7 @@ typedef struct {
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = malloc(sizeof *self);
+    state *self = bx_alloc(1, sizeof *self);
     self->plan = plan;
     self->lengths = bx_lengths_create(plan);
     for (int way = 0; way < 2; way++)

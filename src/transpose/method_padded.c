@@ -7,63 +7,74 @@
 
 typedef struct {
     bx_plan *plan;
-    bx_lengths lengths; /* real lengths; blocks at padded places */
-    int block;          /* elements, the largest of all pairs */
-    bx_complex *send, *receive;
+    int block;           /* elements, the largest of all pairs */
+    bx_complex *half[2]; /* [bx_way] the half-transformed field, by padded blocks */
+    bx_complex *blocks;  /* on the side of the planes */
+    size_t *row_at;      /* [nz] */
 } state;
+
+/* Padding is sent, so it has a value. */
+static bx_complex *zeroed(size_t elements)
+{
+    return memset(bx_buffer(elements), 0, elements * sizeof(bx_complex));
+}
 
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = malloc(sizeof *self);
-    size_t ranks = (size_t)plan->geometry->ranks;
+    state *self = bx_alloc(1, sizeof *self);
+    const bx_geometry *g = plan->geometry;
     self->plan = plan;
-    self->block = (int)bx_largest_block(plan->geometry);
-    self->lengths = bx_lengths_create(plan);
-    for (int p = 0; p < plan->geometry->ranks; p++) self->lengths.plane_at[p] = self->block * p;
-    self->send = bx_buffer((size_t)self->block * ranks);
-    self->receive = bx_buffer((size_t)self->block * ranks);
-    /* padding is sent, so it has a value */
-    memset(self->send, 0, (size_t)self->block * ranks * sizeof *self->send);
+    self->block = (int)bx_largest_block(g);
+    size_t total = (size_t)self->block * (size_t)g->ranks;
+    for (int way = 0; way < 2; way++) self->half[way] = zeroed(total);
+    self->blocks = zeroed(total);
+    self->row_at = bx_alloc((size_t)g->nz, sizeof *self->row_at);
+    for (int p = 0; p < g->ranks; p++)
+        for (int z = g->plane_first[p]; z < g->plane_first[p + 1]; z++)
+            self->row_at[z] = (size_t)p * (size_t)self->block +
+                              (size_t)(z - g->plane_first[p]) * (size_t)plan->my_columns;
     return self;
+}
+
+/* Columns are transformed straight into padded blocks, and out of them. */
+static bx_rows rows(void *me, bx_way way, int slot)
+{
+    const state *self = me;
+    int side = self->plan->swapped[slot] ? !way : way;
+    return (bx_rows){self->half[side], self->row_at};
 }
 
 static void start(void *me, bx_way way, int slot)
 {
     state *self = me;
-    const bx_plan *plan = self->plan;
-    const bx_lengths *l = &self->lengths;
-    bx_complex *half = bx_half(plan, way, slot, plan->rank);
-    for (int p = 0; way == BX_FORWARD && p < plan->geometry->ranks; p++)
-        bx_copy(plan, self->send + l->plane_at[p], half + l->half_at[p], (size_t)l->half_length[p]);
-    bx_lap(plan->run, BX_PHASE_PACK);
-    MPI_Alltoall(self->send, self->block, MPI_C_DOUBLE_COMPLEX, self->receive, self->block,
-                 MPI_C_DOUBLE_COMPLEX, plan->team);
-    bx_lap(plan->run, BX_PHASE_EXCHANGE);
-    for (int p = 0; way == BX_INVERSE && p < plan->geometry->ranks; p++)
-        bx_copy(plan, half + l->half_at[p], self->receive + l->plane_at[p],
-                (size_t)l->half_length[p]);
-    bx_lap(plan->run, BX_PHASE_UNPACK);
+    bx_complex *half = rows(me, way, slot).base;
+    MPI_Alltoall(way == BX_FORWARD ? half : self->blocks, self->block, MPI_C_DOUBLE_COMPLEX,
+                 way == BX_FORWARD ? self->blocks : half, self->block, MPI_C_DOUBLE_COMPLEX,
+                 self->plan->team);
 }
 
+/* My own block goes through MPI_Alltoall too, which copies it. */
 static void unpack(void *me, const bx_part *part)
 {
     const state *self = me;
-    bx_unpack_all(self->plan, part, &self->lengths, self->receive);
+    for (int p = 0; p < self->plan->geometry->ranks; p++)
+        bx_unpack(self->plan, part, p, self->blocks + (size_t)self->block * (size_t)p);
 }
 
 static void pack(void *me, const bx_part *part)
 {
     const state *self = me;
-    bx_pack_all(self->plan, part, &self->lengths, self->send);
+    for (int p = 0; p < self->plan->geometry->ranks; p++)
+        bx_pack(self->plan, part, p, self->blocks + (size_t)self->block * (size_t)p);
 }
 
 static void destroy(void *me)
 {
     state *self = me;
-    bx_lengths_free(&self->lengths);
-    fftw_free(self->send);
-    fftw_free(self->receive);
+    for (int way = 0; way < 2; way++) fftw_free(self->half[way]);
+    fftw_free(self->blocks);
+    free(self->row_at);
     free(self);
 }
 
@@ -76,6 +87,7 @@ const bx_method bx_method_padded = {
     .start = start,
     .unpack = unpack,
     .pack = pack,
+    .rows = rows,
     .destroy = destroy,
     .count = bx_count_padded,
 };

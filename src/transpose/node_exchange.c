@@ -90,10 +90,10 @@ static void lay_out(bx_node_exchange *self, bx_way way)
     const bx_geometry *g = plan->geometry;
     size_t ranks = (size_t)g->ranks, nodes = (size_t)g->nodes;
     layout *l = &self->layouts[way];
-    l->send_at = calloc(ranks, sizeof *l->send_at);
-    l->receive_at = calloc(ranks, sizeof *l->receive_at);
+    l->send_at = bx_alloc(ranks, sizeof *l->send_at);
+    l->receive_at = bx_alloc(ranks, sizeof *l->receive_at);
     int **arrays[] = {&l->send, &l->send_offset, &l->receive, &l->receive_offset};
-    for (int i = 0; i < 4; i++) *arrays[i] = calloc(nodes, sizeof(int));
+    for (int i = 0; i < 4; i++) *arrays[i] = bx_alloc(nodes, sizeof(int));
     walker w = {.self = self, .l = l, .my_slice = self->am_leader ? plan->node_rank : -1};
     for (int n = 0; n < g->nodes; n++) {
         w.other = n;
@@ -115,7 +115,7 @@ static void lay_out(bx_node_exchange *self, bx_way way)
 bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node)
 {
     const bx_geometry *g = plan->geometry;
-    bx_node_exchange *self = calloc(1, sizeof *self);
+    bx_node_exchange *self = bx_alloc(1, sizeof *self);
     size_t largest = (size_t)bx_largest_node(g);
     self->plan = plan;
     self->leaders = leaders;

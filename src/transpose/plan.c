@@ -1,5 +1,6 @@
 #include "plan.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +77,8 @@ double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int
 {
     const int grid[3] = {g->nx, g->ny, g->nz};
     double columns = (double)column_elements(g, rank), planes = (double)plane_elements(g, rank);
-    /* two sets of send and receive buffers a method, and the planes to compare with */
+    /* two sets of send and receive buffers per method, and the planes to compare with
+     */
     double buffers = 4.0 * methods * (columns > planes ? columns : planes) + planes;
     return bx_field_bytes(grid, bx_columns_of(g, rank), bx_planes_of(g, rank), bands, threads) +
            buffers * sizeof(bx_complex);
@@ -96,7 +98,7 @@ static void create_halves(bx_plan *plan)
     for (int i = first; i < last; i++)
         total += rounded(column_elements(g, g->node_ranks[i]) * copies);
     plan->halves = bx_shared_create(plan->node, total);
-    plan->halves_of = calloc((size_t)g->ranks, sizeof *plan->halves_of);
+    plan->halves_of = bx_alloc((size_t)g->ranks, sizeof *plan->halves_of);
     for (int i = first; i < last; i++) {
         int rank = g->node_ranks[i];
         plan->halves_of[rank] = plan->halves.base + at;
@@ -119,8 +121,9 @@ bx_complex *bx_planes(const bx_plan *plan, int slot)
 
 bx_complex *bx_half(const bx_plan *plan, bx_way way, int slot, int rank)
 {
+    int side = plan->swapped[slot] ? !way : way;
     return plan->halves_of[rank] +
-           (size_t)(BX_SLOTS * (int)way + slot) * column_elements(plan->geometry, rank);
+           (size_t)(BX_SLOTS * side + slot) * column_elements(plan->geometry, rank);
 }
 
 bx_complex *bx_half_block(const bx_plan *plan, bx_way way, int slot, int rank, int peer)
@@ -135,31 +138,16 @@ bx_complex *bx_half_block(const bx_plan *plan, bx_way way, int slot, int rank, i
 /* Which places of a plane have a column; to be freed. */
 static bool *columns_in_plane(const bx_plan *plan)
 {
-    bool *has = calloc(plan->plane_size, sizeof *has);
+    bool *has = bx_alloc(plan->plane_size, sizeof *has);
     for (int s = 0; s < plan->geometry->columns; s++) has[plan->geometry->column_xy[s]] = true;
     return has;
-}
-
-static void find_empty_runs(bx_plan *plan)
-{
-    bool *has = columns_in_plane(plan);
-    plan->empty_runs = malloc(2 * ((size_t)plan->geometry->columns + 1) * sizeof *plan->empty_runs);
-    for (size_t i = 0; i < plan->plane_size; i++) {
-        if (has[i]) continue;
-        if (i == 0 || has[i - 1]) {
-            plan->empty_runs[2 * plan->empty_count++] = (int)i;
-            plan->empty_runs[2 * plan->empty_count - 1] = 0;
-        }
-        plan->empty_runs[2 * plan->empty_count - 1]++;
-    }
-    free(has);
 }
 
 /* Rows whose columns are in more than two runs, or nearly everywhere, are transformed whole. */
 static void find_x_runs(bx_plan *plan)
 {
     const bx_geometry *g = plan->geometry;
-    bool *has = columns_in_plane(plan), *x_has = calloc((size_t)g->nx, sizeof *x_has);
+    bool *has = columns_in_plane(plan), *x_has = bx_alloc((size_t)g->nx, sizeof *x_has);
     int used = 0, runs = 0;
     for (size_t i = 0; i < plan->plane_size; i++)
         if (has[i]) x_has[i % (size_t)g->nx] = true;
@@ -185,8 +173,8 @@ static void find_x_runs(bx_plan *plan)
 static void find_runs(bx_plan *plan)
 {
     const bx_geometry *g = plan->geometry;
-    plan->runs = malloc(((size_t)g->columns + 1) * sizeof *plan->runs);
-    plan->runs_first = calloc((size_t)g->ranks + 1, sizeof *plan->runs_first);
+    plan->runs = bx_alloc((size_t)g->columns + 1, sizeof *plan->runs);
+    plan->runs_first = bx_alloc((size_t)g->ranks + 1, sizeof *plan->runs_first);
     int count = 0;
     for (int r = 0; r < g->ranks; r++) {
         plan->runs_first[r] = count;
@@ -246,21 +234,21 @@ static void plan_ffts(bx_plan *plan, unsigned planner)
         fftw_plan_with_nthreads(plan->my_planes < plan->threads ? plan->threads : 1);
         bx_complex *stage = plan->plane_stage[way];
         int sign = way == BX_FORWARD ? FFTW_FORWARD : FFTW_BACKWARD;
-        for (int run = 0; run < plan->x_runs; run++) {
+        for (int run = 0; run < plan->x_runs; run++)
             plan->fft_y[way][run] = way == BX_FORWARD
                                         ? plan_y(plan, run, stage, between, sign, planner)
                                         : plan_y(plan, run, planes, stage, sign, planner);
-            plan->fft_y_in_place[way][run] = plan_y(plan, run, planes, planes, sign, planner);
-        }
-        plan->fft_x_in_place[way] = plan_x(plan, planes, planes, sign, planner);
+        if (way == BX_FORWARD)
+            plan->fft_x = plan_x(plan, between, planes, sign, planner);
+        else
+            plan->fft_x_back = plan_x(plan, planes, planes, sign, planner);
     }
-    if (plan->my_planes > 0) plan->fft_x = plan_x(plan, between, planes, FFTW_FORWARD, planner);
 }
 
 bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry, int bands,
                         unsigned planner)
 {
-    bx_plan *plan = calloc(1, sizeof *plan);
+    bx_plan *plan = bx_alloc(1, sizeof *plan);
     plan->run = run;
     plan->team = team;
     plan->geometry = geometry;
@@ -281,8 +269,10 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     plan->plane_between = zeroed(threads * plan->plane_size);
     plan->plane_work = zeroed(threads * plan->plane_size);
     plan->column_stage = zeroed(threads * BX_GROUP * (size_t)geometry->nz);
+    plan->row_at = bx_alloc((size_t)geometry->nz, sizeof *plan->row_at);
+    for (size_t z = 0; z < (size_t)geometry->nz; z++)
+        plan->row_at[z] = z * (size_t)plan->my_columns;
     find_runs(plan);
-    find_empty_runs(plan);
     find_x_runs(plan);
     plan_ffts(plan, planner);
     /* planning has written over them */
@@ -291,30 +281,51 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     return plan;
 }
 
+void bx_poison(bx_complex *field, size_t count)
+{
+    for (size_t i = 0; i < count; i++) field[i] = CMPLX(NAN, NAN);
+}
+
+/* Where columns arrive; the rest of a stage stays zero. */
+static void poison_stage(const bx_plan *plan, bx_complex *planes, size_t count)
+{
+    for (size_t z = 0; z < count; z++)
+        for (int s = 0; s < plan->geometry->columns; s++)
+            bx_poison(planes + z * plan->plane_size + plan->geometry->column_xy[s], 1);
+}
+
+void bx_plan_poison(bx_plan *plan)
+{
+    size_t columns = column_elements(plan->geometry, plan->rank);
+    for (int slot = 0; slot < BX_SLOTS; slot++)
+        bx_poison(bx_half(plan, BX_INVERSE, slot, plan->rank), columns);
+    bx_poison(plan->planes, BX_SLOTS * plane_elements(plan->geometry, plan->rank));
+    poison_stage(plan, plan->plane_stage[BX_FORWARD], (size_t)plan->threads);
+}
+
+void bx_plan_swap(bx_plan *plan, int slot) { plan->swapped[slot] = !plan->swapped[slot]; }
+
 void bx_plan_free(bx_plan *plan)
 {
     for (int way = 0; way < 2; way++) {
         fftw_destroy_plan(plan->fft_group[way]);
         fftw_destroy_plan(plan->fft_rest[way]);
-        for (int run = 0; run < plan->x_runs; run++) {
-            fftw_destroy_plan(plan->fft_y[way][run]);
-            fftw_destroy_plan(plan->fft_y_in_place[way][run]);
-        }
-        fftw_destroy_plan(plan->fft_x_in_place[way]);
+        for (int run = 0; run < plan->x_runs; run++) fftw_destroy_plan(plan->fft_y[way][run]);
         fftw_free(plan->plane_stage[way]);
     }
     fftw_destroy_plan(plan->fft_x);
+    fftw_destroy_plan(plan->fft_x_back);
     fftw_free(plan->plane_between);
     fftw_free(plan->plane_work);
     fftw_free(plan->column_stage);
     fftw_free(plan->columns);
     fftw_free(plan->planes);
+    free(plan->row_at);
     bx_shared_free(&plan->halves);
     MPI_Comm_free(&plan->node);
     free(plan->halves_of);
     free(plan->runs);
     free(plan->runs_first);
-    free(plan->empty_runs);
     free(plan);
 }
 
@@ -323,7 +334,7 @@ bx_lengths bx_lengths_create(const bx_plan *plan)
     const bx_geometry *g = plan->geometry;
     bx_lengths l = {0};
     int **arrays[] = {&l.half_length, &l.half_at, &l.plane_length, &l.plane_at};
-    for (int i = 0; i < 4; i++) *arrays[i] = calloc((size_t)g->ranks, sizeof(int));
+    for (int i = 0; i < 4; i++) *arrays[i] = bx_alloc((size_t)g->ranks, sizeof(int));
     for (int p = 0; p < g->ranks; p++) {
         l.half_at[p] = g->plane_first[p] * plan->my_columns;
         l.plane_at[p] = (int)l.plane_total;

@@ -9,6 +9,15 @@
 #include <complex.h>
 #include <fftw3.h>
 
+#ifndef CMPLX /* of C11; the C library leaves it to GCC alone */
+#define CMPLX(re, im)                                                                              \
+    ((union {                                                                                      \
+         double part[2];                                                                           \
+         double _Complex both;                                                                     \
+     }){{re, im}}                                                                                  \
+         .both)
+#endif
+
 typedef double _Complex bx_complex;
 
 enum { BX_PHASE_FFT1D, BX_PHASE_PACK, BX_PHASE_EXCHANGE, BX_PHASE_UNPACK, BX_PHASE_FFT2D };
@@ -51,8 +60,6 @@ typedef struct {
     bx_complex **halves_of;  /* [ranks] the fields of my node's ranks; NULL off node */
     bx_run_of_columns *runs; /* of all ranks */
     int *runs_first;         /* [ranks + 1] */
-    int *empty_runs; /* [2 * empty_count] start and length of a plane's parts without columns */
-    int empty_count;
     /* x that have columns: a sphere has them at both ends of a row, and only those are transformed
      * along y. */
     int x_first[BX_X_RUNS], x_length[BX_X_RUNS], x_runs;
@@ -61,8 +68,10 @@ typedef struct {
      * no columns), one in real space, and a group of columns, [nz][BX_GROUP]. */
     bx_complex *plane_stage[2], *plane_between, *plane_work, *column_stage; /* [bx_way] */
     fftw_plan fft_group[2], fft_rest[2]; /* [bx_way] a group of columns, and the last */
-    /* [bx_way] a plane: along y from or to the stage, along x from between; both within a field */
-    fftw_plan fft_y[2][BX_X_RUNS], fft_x, fft_y_in_place[2][BX_X_RUNS], fft_x_in_place[2];
+    /* [bx_way] a plane: along y from or to the stage, along x from between, back within a field */
+    fftw_plan fft_y[2][BX_X_RUNS], fft_x, fft_x_back;
+    size_t *row_at;         /* [nz] where a row of the half-transformed field begins */
+    bool swapped[BX_SLOTS]; /* the two half-transformed fields of a slot have changed places */
 } bx_plan;
 
 /* Bytes of the fields of a rank with so many columns and planes of nx, ny, nz. */
@@ -75,6 +84,13 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
                         unsigned planner);
 void bx_plan_free(bx_plan *plan);
 
+/* Not-a-numbers wherever a method is to write: what another one left would do for its answer. */
+void bx_plan_poison(bx_plan *plan);
+void bx_poison(bx_complex *field, size_t count);
+/* What the exchanges alone have brought back to the slot's inverse field is the input of the next:
+ * an error of any exchange lasts. */
+void bx_plan_swap(bx_plan *plan, int slot);
+
 /* My columns of `band` [my_columns][nz]; my planes in `slot` [my_planes][ny][nx]. */
 bx_complex *bx_columns(const bx_plan *plan, int band);
 bx_complex *bx_planes(const bx_plan *plan, int slot);
@@ -82,6 +98,13 @@ bx_complex *bx_planes(const bx_plan *plan, int slot);
  * `peer`: a block, [planes of peer][columns]. */
 bx_complex *bx_half(const bx_plan *plan, bx_way way, int slot, int rank);
 bx_complex *bx_half_block(const bx_plan *plan, bx_way way, int slot, int rank, int peer);
+
+/* My half-transformed field by rows [my_columns], one a plane of the grid: row z begins at
+ * base + at[z], at[nz]. */
+typedef struct {
+    bx_complex *base;
+    const size_t *at;
+} bx_rows;
 
 /* Planes first..last-1 of mine, which stand at `planes`: packed or unpacked while in cache. */
 typedef struct {

@@ -1,21 +1,11 @@
 /* What the plan says before anything is measured: the distribution, and the messages of each method
  * here and at the published core counts. */
-#include "kernel.h"
+#include "report.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-bx_counts bx_planned_counts(const bx_transpose *t, int method, bx_way way)
-{
-    bx_counts counts = {0};
-    if (t->plan->rank == 0) counts = bx_methods[method]->count(t->geometry, way, t->leaders);
-    double sums[5] = {counts.messages, counts.off_node_messages, counts.bytes,
-                      counts.off_node_bytes, counts.padding_bytes};
-    MPI_Allreduce(MPI_IN_PLACE, sums, 5, MPI_DOUBLE, MPI_SUM, bx_comm(t->run));
-    return (bx_counts){sums[0], sums[1], sums[2], sums[3], sums[4]};
-}
 
 static void add_counts(cJSON *object, const char *name, bx_counts counts)
 {

@@ -6,7 +6,7 @@
 
 /* Forward and inverse of every band of `plan`, unnormalised: each column element comes back times
  * nx * ny * nz.  Without `ffts` the exchanges alone: what is in the forward half-transformed field
- * of the slot goes to the planes and back to the inverse one, as it was. */
+ * of the slot goes to the planes and back, band after band, and stands there again as it was. */
 void bx_transform_bands(bx_plan *plan, const bx_method *method, void *self, bool ffts);
 
 /* Bands 0 .. count-1 of the plan: forward, times the real `field` [my_planes][ny][nx] (NULL: times
@@ -17,6 +17,10 @@ void bx_apply(bx_plan *plan, const bx_method *method, void *self, int count, con
  * the planes of `slot`, inverse back; planes are undefined after inverse. */
 void bx_transform(bx_plan *plan, const bx_method *method, void *self, bx_way way, int band,
                   int slot, bool ffts);
+
+/* The half-transformed field of a method. */
+bx_rows bx_half_rows(const bx_plan *plan, const bx_method *method, void *self, bx_way way,
+                     int slot);
 
 /* The slots that bands of this method take in turn. */
 int bx_slots(const bx_method *method);

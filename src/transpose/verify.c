@@ -1,5 +1,5 @@
 /* Right answers by means that share nothing with the method under test. */
-#include "kernel.h"
+#include "verify.h"
 
 #include <float.h>
 #include <math.h>
@@ -20,17 +20,6 @@ static bool by_serial(const bx_transpose *t) { return points(t) <= SERIAL_LIMIT;
 /* Growth of rounding errors in an FFT is O(eps log n) of the largest element, with a small constant
  * (Schatzman, SIAM J. Sci. Comput. 17, 1996); the margin covers the maximum over a grid. */
 static double rounding(const bx_transpose *t) { return 4 * DBL_EPSILON * (1 + log2(points(t))); }
-
-bx_complex bx_turn(int64_t steps)
-{
-    static const bx_complex quarters[4] = {1, I, -1, -I};
-    return quarters[steps % 4] * ldexp(1, (int)(steps % 61));
-}
-
-void bx_poison(bx_complex *field, size_t count)
-{
-    for (size_t i = 0; i < count; i++) field[i] = CMPLX(NAN, NAN);
-}
 
 static size_t column_count(const bx_transpose *t)
 {
@@ -60,16 +49,17 @@ static double wrong_in_planes(const bx_transpose *t, int band, int slot)
     return wrong;
 }
 
-static double wrong_in_half(const bx_transpose *t, int band, int slot)
+static double wrong_in_half(const bx_transpose *t, int method, int band, int slot)
 {
     const bx_plan *plan = t->plan;
-    const bx_complex *half = bx_half(plan, BX_INVERSE, slot, plan->rank);
+    bx_rows half = bx_rows_of(t, method, BX_INVERSE, slot);
     int64_t first = t->geometry->column_first[plan->rank];
     uint64_t field = bx_field(t, band);
     double wrong = 0;
     for (int64_t z = 0; z < t->geometry->nz; z++)
         for (int64_t s = 0; s < plan->my_columns; s++)
-            wrong += !same_bits(half[z * plan->my_columns + s], bx_initial(t, field, first + s, z));
+            wrong +=
+                !same_bits(half.base[half.at[z] + (size_t)s], bx_initial(t, field, first + s, z));
     return wrong;
 }
 
@@ -108,18 +98,16 @@ static double counted_exchange(bx_transpose *t, int method, bx_way way, int band
 /* Both ways, twice with different data, so that both slots and old buffers are tried. */
 static void verify_exchange(bx_transpose *t, int method, bx_verification *verification)
 {
-    const bx_plan *plan = t->plan;
     double wrong = 0, miscounted = 0;
     for (int band = 0; band < 2; band++) {
         int slot = band % bx_slots(bx_methods[method]);
-        bx_fill_half(t, band, slot);
-        bx_poison(bx_planes(plan, slot), plane_count(t));
-        bx_poison(bx_half(plan, BX_INVERSE, slot, plan->rank), column_count(t));
+        bx_poison_all(t, method);
+        bx_fill_half(t, method, band, slot);
         MPI_Barrier(t->team); /* neighbours may write my fields */
         miscounted = bx_worse(miscounted, counted_exchange(t, method, BX_FORWARD, band, slot));
         wrong += wrong_in_planes(t, band, slot);
         miscounted = bx_worse(miscounted, counted_exchange(t, method, BX_INVERSE, band, slot));
-        wrong += wrong_in_half(t, band, slot);
+        wrong += wrong_in_half(t, method, band, slot);
         MPI_Barrier(t->team);
     }
     bx_check(verification, "exchange", wrong, 0, "elements");
@@ -143,7 +131,7 @@ static wave nth_wave(const bx_transpose *t, int n)
 
 static bx_complex *roots_of_unity(int n, int frequency)
 {
-    bx_complex *roots = malloc((size_t)n * sizeof *roots);
+    bx_complex *roots = bx_alloc((size_t)n, sizeof *roots);
     for (int x = 0; x < n; x++) {
         double turns = (double)((int64_t)frequency * x % n) / n;
         roots[x] = CMPLX(cos(2 * M_PI * turns), -sin(2 * M_PI * turns));
@@ -182,7 +170,7 @@ static void expect_serial(bx_transpose *t)
     const bx_plan *plan = t->plan;
     const bx_geometry *g = t->geometry;
     size_t ranks = (size_t)g->ranks;
-    int *counts = malloc(4 * ranks * sizeof *counts), *at = counts + ranks, *planes = at + ranks,
+    int *counts = bx_alloc(4 * ranks, sizeof *counts), *at = counts + ranks, *planes = at + ranks,
         *planes_at = planes + ranks;
     for (int p = 0; p < g->ranks; p++) {
         counts[p] = bx_columns_of(g, p) * g->nz;
@@ -275,7 +263,8 @@ static void verify_transform(bx_transpose *t, int method, bx_verification *verif
     double input_rms =
         rms_of_team(t, input, column_count(t), (double)t->geometry->columns * t->geometry->nz);
 
-    bx_poison(planes, plane_count(t));
+    bx_poison_all(t, method);
+    MPI_Barrier(t->team);
     bx_transform(plan, bx_methods[method], t->methods[method], BX_FORWARD, 0, 0, true);
     bx_check(verification, by_serial(t) ? "serial transform" : "plane waves",
              largest_difference(planes, t->expected, plane_count(t), 1) / planes_rms, rounding(t),
@@ -306,7 +295,32 @@ void bx_transpose_verify(void *state, size_t index, size_t point, bx_verificatio
     verify_transform(t, (int)index, verification);
 }
 
-/* ---- the loop: what `steps` forward and inverse transforms have left (Bethune 2010, 3.1) ---- */
+/* ---- the loop: what forward and inverse transforms have left (Bethune 2010, 3.1) ---- */
+
+/* The exchanges alone, after each step, bit by bit.  What an exchange brings back is the input of
+ * the next but one at most, so that the two fields of a slot have every error since the last look.
+ */
+void bx_transpose_inspect(void *state, size_t index, size_t point, bx_verification *verification)
+{
+    const bx_transpose *t = state;
+    (void)point;
+    if (!bx_is_method(index) || !t->options->transpose_only) return;
+    const bx_plan *plan = t->plan;
+    bx_complex turned = bx_turn(t->steps);
+    int64_t first = t->geometry->column_first[plan->rank];
+    uint64_t field = bx_field(t, 0);
+    double wrong = 0;
+    for (int slot = 0; slot < bx_slots(bx_methods[index]) && slot < plan->bands; slot++)
+        for (int64_t z = 0; z < t->geometry->nz; z++)
+            for (int64_t s = 0; s < plan->my_columns; s++) {
+                bx_complex expected = bx_times(bx_initial(t, field, first + s, z), turned);
+                for (int way = 0; way < 2; way++) {
+                    bx_rows half = bx_rows_of(t, (int)index, way, slot);
+                    wrong += !same_bits(half.base[half.at[z] + (size_t)s], expected);
+                }
+            }
+    bx_check(verification, "loop", wrong, 0, "elements");
+}
 
 typedef struct {
     double largest, total, elements;
@@ -321,31 +335,29 @@ static void add_error(loop_error *e, bx_complex value, bx_complex expected, doub
     e->elements++;
 }
 
-void bx_transpose_end(void *state, size_t index, size_t point, int64_t steps,
-                      bx_verification *verification)
+/* With FFTs every step transforms what the step before has left: errors last to the block's end. */
+void bx_transpose_verify_loop(void *state, size_t index, size_t point, int64_t steps,
+                              bx_verification *verification)
 {
     bx_transpose *t = state;
     const bx_plan *plan = t->plan;
     (void)point;
-    if (!bx_is_method(index)) return;
-    bool alone = t->options->transpose_only;
+    if (!bx_is_method(index) || t->options->transpose_only) return;
     bx_complex turned = bx_turn(steps); /* the input is normalised before each step */
     int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
-    int slots = bx_slots(bx_methods[index]), rounds = alone ? slots : plan->bands;
     loop_error e = {0};
-    for (int band = 0; band < rounds && band < plan->bands; band++) {
-        const bx_complex *half = bx_half(plan, BX_INVERSE, alone ? band : 0, plan->rank);
+    for (int band = 0; band < plan->bands; band++) {
         const bx_complex *columns = bx_columns(plan, band);
-        uint64_t field = bx_field(t, alone ? 0 : band);
+        uint64_t field = bx_field(t, band);
         for (int64_t s = 0; s < plan->my_columns; s++)
             for (int64_t z = 0; z < nz; z++)
-                add_error(&e, alone ? half[z * plan->my_columns + s] : columns[s * nz + z],
+                add_error(&e, columns[s * nz + z],
                           bx_times(bx_initial(t, field, first + s, z), turned), cabs(turned));
     }
     double sums[2] = {e.total, e.elements};
     MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, bx_comm(t->run));
     /* a plan's rounding is the same every time, so the errors add up: serial FFTW's do too */
-    double allowed = alone ? 0 : rounding(t) * (1 + 0.25 * (double)steps);
+    double allowed = rounding(t) * (1 + 0.25 * (double)steps);
     bx_check(verification, "loop", e.largest, allowed, "largest element error");
     bx_check(verification, "loop total", sums[0], allowed * sums[1], "sum of element errors");
 }

@@ -1,6 +1,6 @@
-/* The transpose kernel between its files. */
-#ifndef BX_TRANSPOSE_KERNEL_H
-#define BX_TRANSPOSE_KERNEL_H
+/* The kernel's state, and what its fields hold before anything is done to them. */
+#ifndef BX_TRANSPOSE_INPUT_H
+#define BX_TRANSPOSE_INPUT_H
 
 #include "baseline.h"
 #include "transform.h"
@@ -45,19 +45,15 @@ static inline bx_complex bx_times(bx_complex a, bx_complex b)
                  creal(a) * cimag(b) + cimag(a) * creal(b));
 }
 void bx_fill_columns(bx_transpose *t, int band);
-void bx_fill_half(bx_transpose *t, int band, int slot); /* the forward one, with the same */
-
-/* verify.c */
-void bx_poison(bx_complex *field, size_t count); /* not-a-numbers, which spread */
-void bx_transpose_verify(void *state, size_t method, size_t point, bx_verification *verification);
-void bx_transpose_end(void *state, size_t method, size_t point, int64_t steps,
-                      bx_verification *verification);
+/* A method's half-transformed field of a slot; filled with the same, forward. */
+bx_rows bx_rows_of(const bx_transpose *t, int method, bx_way way, int slot);
+void bx_fill_half(bx_transpose *t, int method, int band, int slot);
+/* Not-a-numbers, which spread, wherever the method is to write. */
+void bx_poison_all(const bx_transpose *t, int method);
 /* What the input has been multiplied by before step `steps` of a block, so that no step repeats the
  * last: exact in floating point, and the same again only after 244 steps. */
 bx_complex bx_turn(int64_t steps);
-
-/* report.c */
-void bx_transpose_report(void *state, bx_run *run, cJSON *details);
-bx_counts bx_planned_counts(const bx_transpose *t, int method, bx_way way); /* over all teams */
+/* What a method should send, all teams together.  Collective. */
+bx_counts bx_planned_counts(const bx_transpose *t, int method, bx_way way);
 
 #endif

@@ -1,0 +1,187 @@
+/* How a launch measures. */
+#include "measure.h"
+
+#include "watchdog.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+static const double WRITE_INTERVAL = 1.0; /* s between two writes of the incremental result, */
+static const double WRITE_SHARE = 0.01;   /* and more, so that they take at most this of the time */
+
+/* Lets the other ranks sleep while rank 0 computes alone: a spinning barrier would compete. */
+static void quiet_barrier(const bx_run *run)
+{
+    const struct timespec pause = {0, 20000};
+    MPI_Request request;
+    int done = 0;
+    bx_profile_enter_own("the harness's barrier");
+    PMPI_Ibarrier(run->world, &request);
+    while (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)
+        nanosleep(&pause, NULL);
+    bx_profile_enter_own(NULL);
+}
+
+static double involuntary_switches(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_nivcsw;
+}
+
+/* One block: fresh input, `warmup` untimed steps, then `block` samples of this rank. */
+static void measure_block(bx_run *run, bx_result *result, int64_t round, double *seconds,
+                          double *switches, double *phases, bx_cost *cost)
+{
+    const bx_kernel *kernel = run->kernel;
+    size_t m = result->method, p = result->point;
+    bool baseline = kernel->methods[m].baseline;
+    int64_t steps = bx_block_steps(run);
+    bx_watchdog_tick("preparing", kernel->methods[m].name, round + 1);
+    double mark = MPI_Wtime();
+    if (kernel->begin) kernel->begin(run->state, m, p);
+    cost->input += MPI_Wtime() - mark;
+    bx_watchdog_tick("timing", kernel->methods[m].name, round + 1);
+    for (int64_t i = 0; i < steps; i++) {
+        mark = MPI_Wtime();
+        if (kernel->prepare) kernel->prepare(run->state, m, p);
+        cost->input += MPI_Wtime() - mark;
+        int64_t sample = i - run->common.warmup;
+        memset(run->phase, 0, sizeof run->phase);
+        memset(run->phase_mpi, 0, sizeof run->phase_mpi);
+        bx_profile_enter_own("the harness's barrier");
+        PMPI_Barrier(run->world);
+        bx_profile_enter_own(NULL);
+        bx_profile_into(sample >= 0 ? result->recording : NULL);
+        run->lap_mpi = bx_profile_seconds();
+        double switches_before = involuntary_switches();
+        double start = run->lap_start = MPI_Wtime();
+        kernel->step(run->state, m, p);
+        double elapsed = MPI_Wtime() - start;
+        double switches_after = involuntary_switches();
+        bx_profile_into(NULL);
+        cost->step += elapsed;
+        if (baseline) quiet_barrier(run);
+        bx_watchdog_tick("timing", kernel->methods[m].name, round + 1);
+        if (kernel->inspect) {
+            mark = MPI_Wtime();
+            kernel->inspect(run->state, m, p, &result->verification);
+            cost->input += MPI_Wtime() - mark;
+        }
+        if (sample < 0) continue;
+        result->parts.step += elapsed;
+        for (size_t k = 0; k < kernel->phase_count; k++) {
+            result->parts.phase[k] += run->phase[k];
+            result->parts.phase_mpi[k] += run->phase_mpi[k];
+        }
+        seconds[sample] = elapsed;
+        switches[sample] = switches_after - switches_before;
+        memcpy(&phases[(size_t)sample * kernel->phase_count], run->phase,
+               kernel->phase_count * sizeof(double));
+    }
+    mark = MPI_Wtime();
+    if (kernel->end) kernel->end(run->state, m, p, steps, &result->verification);
+    cost->input += MPI_Wtime() - mark;
+    if (kernel->end || kernel->inspect)
+        result->verified = bx_verification_settle(&result->verification, run->world);
+}
+
+/* Joins one block's samples of all ranks on rank 0. */
+static void collect_block(bx_run *run, bx_result *result, double *seconds, double *switches,
+                          double *phases)
+{
+    size_t block = (size_t)run->common.block, np = run->kernel->phase_count;
+    bool root = run->rank == 0;
+    size_t at = result->sample_count;
+    PMPI_Reduce(seconds, root ? &result->seconds[at] : NULL, (int)block, MPI_DOUBLE, MPI_MAX, 0,
+                run->world);
+    PMPI_Reduce(switches, root ? &result->switches[at] : NULL, (int)block, MPI_DOUBLE, MPI_MAX, 0,
+                run->world);
+    if (np > 0) {
+        PMPI_Reduce(phases, root ? &result->phases[at * np] : NULL, (int)(block * np), MPI_DOUBLE,
+                    MPI_SUM, 0, run->world);
+        for (size_t i = at * np; root && i < (at + block) * np; i++) result->phases[i] /= run->size;
+    }
+    result->sample_count += block;
+}
+
+/* Rounds of all methods, interleaved, so that a drift of the machine hits all alike. */
+bx_cost bx_measure(bx_run *run, bx_result *results, size_t count, bx_progress *progress,
+                   void *context)
+{
+    const bx_common *common = &run->common;
+    double *seconds = bx_alloc((size_t)common->block, sizeof *seconds);
+    double *switches = bx_alloc((size_t)common->block, sizeof *switches);
+    double *phases = bx_alloc((size_t)common->block * BX_MAX_PHASES, sizeof *phases);
+    bx_cost cost = {0};
+    double start = MPI_Wtime(), next_write = start + WRITE_INTERVAL;
+    for (int64_t round = 0; round < common->repeats; round++) {
+        for (size_t i = 0; i < count; i++) {
+            /* a wrong answer is not worth timing */
+            if (!results[i].applicable || !results[i].verified) continue;
+            measure_block(run, &results[i], round, seconds, switches, phases, &cost);
+            collect_block(run, &results[i], seconds, switches, phases);
+        }
+        double now = MPI_Wtime();
+        if (run->rank == 0 && progress && now >= next_write) {
+            progress(context);
+            double spent = MPI_Wtime() - now;
+            next_write = now + fmax(WRITE_INTERVAL, spent / WRITE_SHARE);
+        }
+    }
+    cost.wall = MPI_Wtime() - start;
+    free(seconds);
+    free(switches);
+    free(phases);
+    return cost;
+}
+
+bx_result *bx_results_create(bx_run *run, size_t *count)
+{
+    const bx_kernel *kernel = run->kernel;
+    size_t points = kernel->point_count ? kernel->point_count(run->state) : 1;
+    size_t samples = (size_t)(run->common.repeats * run->common.block);
+    bx_result *results = bx_alloc(kernel->method_count * points, sizeof *results);
+    *count = 0;
+    for (size_t p = 0; p < points; p++)
+        for (size_t m = 0; m < kernel->method_count; m++) {
+            if (!run->selected[m]) continue;
+            bx_result *result = &results[(*count)++];
+            result->method = m;
+            result->point = p;
+            result->applicable = !kernel->applicable ||
+                                 kernel->applicable(run->state, m, result->why, sizeof result->why);
+            result->recording = bx_recording_create();
+            if (run->rank != 0) continue;
+            result->seconds = bx_alloc(samples, sizeof(double));
+            result->switches = bx_alloc(samples, sizeof(double));
+            result->phases = bx_alloc(samples * kernel->phase_count, sizeof(double));
+        }
+    return results;
+}
+
+void bx_results_free(bx_result *results, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(results[i].seconds);
+        free(results[i].switches);
+        free(results[i].phases);
+    }
+    free(results);
+}
+
+int bx_results_verify(bx_run *run, bx_result *results, size_t count)
+{
+    const bx_kernel *kernel = run->kernel;
+    for (size_t i = 0; i < count; i++) {
+        bx_result *result = &results[i];
+        if (!result->applicable) continue;
+        bx_watchdog_tick("verifying", kernel->methods[result->method].name, 0);
+        kernel->verify(run->state, result->method, result->point, &result->verification);
+        result->verified = bx_verification_settle(&result->verification, run->world);
+        if (bx_agree(run) != BX_OK) return run->refusal;
+    }
+    return BX_OK;
+}

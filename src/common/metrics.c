@@ -1,0 +1,219 @@
+#include "metrics.h"
+
+#include "statistics.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEWEST_CLEAN = 5 }; /* with fewer samples that were not preempted than this, all are used */
+
+/* A quiet Linux interrupts a rank some ten times a second for its own threads; in a long sample
+ * that is no neighbour.  Set after looking at quiet and loaded nights of one machine. */
+bool bx_preempted(double seconds, double switches)
+{
+    static const double SHORT = 1e-3 /* s */, USUAL = 30 /* per s */;
+    return switches > (seconds < SHORT ? 0 : 1 + USUAL * seconds);
+}
+
+static bool clean(const bx_result *result, size_t sample)
+{
+    return !bx_preempted(result->seconds[sample], result->switches[sample]);
+}
+
+/* How the samples of one block are used: the clean ones, or all if they are too few. */
+static size_t pick(const bx_result *result, size_t from, size_t to, size_t fewest, double *picked)
+{
+    size_t count = 0;
+    for (size_t i = from; i < to; i++)
+        if (clean(result, i)) picked[count++] = result->seconds[i];
+    if (count >= fewest) return count;
+    memcpy(picked, &result->seconds[from], (to - from) * sizeof *picked);
+    return to - from;
+}
+
+static cJSON *add_metric(cJSON *metrics, const char *name, double value, const char *unit)
+{
+    cJSON *metric = cJSON_AddObjectToObject(metrics, name);
+    cJSON_AddNumberToObject(metric, "value", value); /* cJSON writes non-finite numbers as null */
+    cJSON_AddStringToObject(metric, "unit", unit);
+    cJSON_AddStringToObject(metric, "better", "lower");
+    return metric;
+}
+
+static void add_quartiles(cJSON *metric, double *values, size_t count)
+{
+    cJSON_AddNumberToObject(metric, "low", bx_quantile(values, count, 0.25));
+    cJSON_AddNumberToObject(metric, "high", bx_quantile(values, count, 0.75));
+}
+
+static double items(const bx_run *run, const bx_result *result)
+{
+    return run->kernel->items ? run->kernel->items(run->state, result->method, result->point) : 1;
+}
+
+static const bx_result *find(const bx_run *run, const bx_result *results, size_t count,
+                             const char *method, size_t point)
+{
+    for (size_t i = 0; i < count; i++)
+        if (results[i].point == point && results[i].sample_count > 0 &&
+            strcmp(run->kernel->methods[results[i].method].name, method) == 0)
+            return &results[i];
+    return NULL;
+}
+
+/* Whether a round has a clean sample. */
+static bool clean_round(const bx_result *result, size_t round, size_t block)
+{
+    for (size_t i = round * block; i < (round + 1) * block; i++)
+        if (clean(result, i)) return true;
+    return false;
+}
+
+/* Ratio of medians round by round, so that both sides of each saw the same machine; the metric is
+ * the median of the rounds, of those with clean samples if there are enough. */
+static void add_ratio(const bx_run *run, cJSON *metrics, const bx_result *mine,
+                      const bx_result *base, const char *base_name)
+{
+    size_t block = (size_t)run->common.block;
+    size_t rounds = mine->sample_count / block;
+    if (base->sample_count / block < rounds) rounds = base->sample_count / block;
+    double *ratios = bx_alloc(rounds, sizeof *ratios), *picked = bx_alloc(block, sizeof *picked);
+    size_t taken = 0, clean_rounds = 0;
+    for (size_t r = 0; r < rounds; r++)
+        clean_rounds += clean_round(mine, r, block) && clean_round(base, r, block);
+    for (size_t r = 0; r < rounds; r++) {
+        bool usable = clean_round(mine, r, block) && clean_round(base, r, block);
+        if (clean_rounds >= FEWEST_CLEAN && !usable) continue;
+        double medians[2];
+        const bx_result *sides[2] = {mine, base};
+        for (int side = 0; side < 2; side++) {
+            size_t count = pick(sides[side], r * block, (r + 1) * block, 1, picked);
+            medians[side] = bx_quantile(picked, count, 0.5) / items(run, sides[side]);
+        }
+        ratios[taken++] = medians[0] / medians[1];
+    }
+    char name[96];
+    snprintf(name, sizeof name, "ratio_%s", base_name);
+    add_quartiles(add_metric(metrics, name, bx_quantile(ratios, taken, 0.5), "ratio"), ratios,
+                  taken);
+    free(ratios);
+    free(picked);
+}
+
+/* Each phase's share of a sample's time: the median of the clean samples, or of all. */
+static void add_shares(const bx_run *run, cJSON *metrics, const bx_result *result)
+{
+    size_t np = run->kernel->phase_count, clean_samples = 0;
+    for (size_t i = 0; i < result->sample_count; i++) clean_samples += clean(result, i);
+    double *shares = bx_alloc(result->sample_count + 1, sizeof *shares);
+    for (size_t k = 0; k < np; k++) {
+        size_t count = 0;
+        for (size_t i = 0; i < result->sample_count; i++) {
+            const double *phases = &result->phases[i * np];
+            double total = 0;
+            for (size_t other = 0; other < np; other++) total += phases[other];
+            bool usable = clean_samples < FEWEST_CLEAN || clean(result, i);
+            if (usable && total > 0) shares[count++] = phases[k] / total;
+        }
+        char name[96];
+        snprintf(name, sizeof name, "%s_share", run->kernel->phases[k]);
+        if (count > 0) add_metric(metrics, name, bx_quantile(shares, count, 0.5), "share");
+    }
+    free(shares);
+}
+
+struct bx_metrics {
+    cJSON *json;
+};
+
+void bx_metric(bx_metrics *metrics, const char *name, double value, const char *unit,
+               const char *better)
+{
+    cJSON *metric = add_metric(metrics->json, name, value, unit);
+    cJSON_SetValuestring(cJSON_GetObjectItem(metric, "better"), better);
+}
+
+double bx_metric_value(const bx_metrics *metrics, const char *name)
+{
+    const cJSON *metric = cJSON_GetObjectItem(metrics->json, name);
+    const cJSON *value = metric ? cJSON_GetObjectItem(metric, "value") : NULL;
+    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
+/* The median time of an item, of clean samples if there are enough. */
+static double typical(const bx_run *run, const bx_result *result)
+{
+    size_t samples = result->sample_count;
+    double *picked = bx_alloc(samples + 1, sizeof *picked);
+    size_t used = pick(result, 0, samples, FEWEST_CLEAN, picked);
+    double median = bx_quantile(picked, used, 0.5) / items(run, result);
+    free(picked);
+    return median;
+}
+
+/* The fastest of a family at one point; NULL if none has been measured. */
+static const bx_result *fastest(const bx_run *run, const bx_result *results, size_t count,
+                                const char *family, size_t point)
+{
+    const bx_result *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *other = run->kernel->methods[results[i].method].family;
+        if (!other || strcmp(other, family) != 0 || results[i].point != point ||
+            results[i].sample_count == 0)
+            continue;
+        if (!best || typical(run, &results[i]) < typical(run, best)) best = &results[i];
+    }
+    return best;
+}
+
+/* Family -> its fastest method, at the first point. */
+cJSON *bx_best_json(const bx_run *run, const bx_result *results, size_t count)
+{
+    cJSON *json = cJSON_CreateObject();
+    for (size_t i = 0; i < count; i++) {
+        const char *family = run->kernel->methods[results[i].method].family;
+        if (!family || cJSON_HasObjectItem(json, family)) continue;
+        const bx_result *best = fastest(run, results, count, family, 0);
+        if (best) cJSON_AddStringToObject(json, family, run->kernel->methods[best->method].name);
+    }
+    return json;
+}
+
+/* "ALIAS=NAME" or "NAME": what the ratio is called; returns the method. */
+const char *bx_ratio_method(const char *entry, char alias[64])
+{
+    const char *equals = strchr(entry, '=');
+    snprintf(alias, 64, "%.*s", equals ? (int)(equals - entry) : 63, entry);
+    return equals ? equals + 1 : entry;
+}
+
+cJSON *bx_metrics_json(const bx_run *run, const bx_result *results, size_t count,
+                       const bx_result *result)
+{
+    cJSON *metrics = cJSON_CreateObject();
+    size_t samples = result->sample_count;
+    if (samples == 0) return metrics;
+    double scale = 1 / items(run, result), *picked = bx_alloc(samples, sizeof *picked);
+    size_t used = pick(result, 0, samples, FEWEST_CLEAN, picked);
+    for (size_t i = 0; i < used; i++) picked[i] *= scale;
+    add_quartiles(add_metric(metrics, "time", bx_quantile(picked, used, 0.5), "s"), picked, used);
+    memcpy(picked, result->seconds, samples * sizeof *picked); /* the tail: of all samples */
+    add_metric(metrics, "time_min", bx_quantile(picked, samples, 0) * scale, "s");
+    add_metric(metrics, "time_p99", bx_quantile(picked, samples, 0.99) * scale, "s");
+    free(picked);
+    const bx_choice *method = &run->kernel->methods[result->method];
+    if (method->baseline) return metrics;
+    for (size_t r = 0; r < run->kernel->ratio_count; r++) {
+        char alias[64];
+        const char *name = bx_ratio_method(run->kernel->ratios[r], alias);
+        const bx_result *base = find(run, results, count, name, result->point);
+        if (base) add_ratio(run, metrics, result, base, alias);
+    }
+    if (method->family)
+        add_ratio(run, metrics, result, fastest(run, results, count, method->family, result->point),
+                  "best");
+    if (run->kernel->metrics)
+        run->kernel->metrics(run->state, result->method, result->point, &(bx_metrics){metrics});
+    add_shares(run, metrics, result);
+    return metrics;
+}

@@ -1,0 +1,83 @@
+/* What a launch takes of the machine: claimed before it is taken, refused where it is too much. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "resources.h"
+
+#include "host.h"
+
+#include <sched.h>
+
+/* "35 s", "2.5 h" */
+static void duration(char *text, size_t size, double seconds)
+{
+    static const struct {
+        double seconds;
+        const char *unit;
+    } UNITS[] = {{86400, "days"}, {3600, "h"}, {60, "min"}};
+    for (size_t i = 0; i < sizeof UNITS / sizeof *UNITS; i++)
+        if (seconds >= 2 * UNITS[i].seconds) {
+            snprintf(text, size, "%.3g %s", seconds / UNITS[i].seconds, UNITS[i].unit);
+            return;
+        }
+    snprintf(text, size, "%.*f s", seconds < 10, seconds);
+}
+
+int bx_claim_memory(bx_run *run, double bytes, const char *what)
+{
+    double need, largest;
+    PMPI_Allreduce(&bytes, &need, 1, MPI_DOUBLE, MPI_SUM, run->host);
+    PMPI_Allreduce(&need, &largest, 1, MPI_DOUBLE, MPI_MAX, run->world);
+    run->bytes_needed += largest;
+    double have = bx_memory_free();
+    if (need > have)
+        bx_refuse(run, BX_RESOURCES, "%s: needs %.3g GiB on this node, which has %.3g GiB free",
+                  what, need / 0x1p30, have / 0x1p30);
+    return bx_agree(run);
+}
+
+/* What verification adds, in steps of a method: about a step each way, and its reference. */
+enum { VERIFYING_STEPS = 3 };
+
+/* How many threads of this launch share a core of this host, on average; 1 at least. */
+static double threads_per_core(const bx_run *run)
+{
+    cpu_set_t usable, all;
+    int ranks;
+    PMPI_Comm_size(run->host, &ranks);
+    CPU_ZERO(&usable);
+    sched_getaffinity(0, sizeof usable, &usable);
+    PMPI_Allreduce(&usable, &all, sizeof usable, MPI_BYTE, MPI_BOR, run->host);
+    double share = (double)ranks * run->threads / fmax(1, CPU_COUNT(&all));
+    return fmax(1, share);
+}
+
+int bx_claim_time(bx_run *run, double setup_seconds, double round_seconds, const char *what)
+{
+    double steps = VERIFYING_STEPS + (double)run->common.repeats * (double)bx_block_steps(run);
+    double mine = (setup_seconds + steps * round_seconds) * threads_per_core(run);
+    PMPI_Allreduce(&mine, &run->seconds_needed, 1, MPI_DOUBLE, MPI_MAX, run->world);
+    char need[32], limit[32];
+    duration(need, sizeof need, run->seconds_needed);
+    duration(limit, sizeof limit, run->common.limit);
+    if (run->seconds_needed > run->common.limit)
+        bx_refuse(run, BX_RESOURCES,
+                  "%s: takes about %s here, longer than --limit, which is %s; raise --limit, or "
+                  "choose a smaller size or fewer methods or --repeats",
+                  what, need, limit);
+    return bx_agree(run);
+}
+
+/* Before the waiting begins: what the launch takes of this machine, by the kernel's estimates. */
+void bx_resources_print(const bx_run *run)
+{
+    bool memory = run->bytes_needed > 0, time = run->seconds_needed > 0;
+    char text[32];
+    if (run->rank != 0 || !(memory || time)) return;
+    printf("%s %s: needs", run->kernel->name, run->common.case_name);
+    if (memory) printf(" %.2g GiB of memory per node", run->bytes_needed / 0x1p30);
+    duration(text, sizeof text, run->seconds_needed);
+    if (time) printf("%s about %s", memory ? "," : "", text);
+    printf("\n");
+    fflush(stdout);
+}

@@ -1,0 +1,45 @@
+/* One launch: what its options, its layout and its kernel have made known. */
+#ifndef BX_RUN_H
+#define BX_RUN_H
+
+#include "bx.h"
+
+enum { BX_MAX_PHASES = 24, BX_MAX_LABELS = 32, BX_MAX_CLAIMS = 16 };
+
+/* What the common options set. */
+typedef struct {
+    const char *case_name, *methods, *baselines, *output;
+    int64_t repeats, block, warmup, ranks_per_node, seed;
+    double limit, progress_timeout; /* s */
+    bool list, help, separate_waiting, profile;
+    const char *labels[BX_MAX_LABELS]; /* "key=value" */
+    int label_count;
+} bx_common;
+
+/* A file of this launch. */
+typedef struct {
+    char option[32], *file;
+    bx_file_use use;
+} bx_claim;
+
+struct bx_run {
+    const bx_kernel *kernel;
+    void *state;
+    bx_common common;
+    MPI_Comm world, node;
+    MPI_Comm host; /* ranks that share memory: a node's, also where nodes are emulated */
+    int rank, size, node_rank, node_size, node_count, threads;
+    int *node_of;   /* [size] */
+    bool *selected; /* [kernel->method_count] */
+    double lap_start, phase[BX_MAX_PHASES];
+    double lap_mpi, phase_mpi[BX_MAX_PHASES]; /* of a phase, seconds inside MPI */
+    int refusal;                              /* this rank's exit code, and why */
+    char message[512];
+    char **notes; /* [note_count] lines under the table */
+    int note_count;
+    bx_claim claims[BX_MAX_CLAIMS]; /* on rank 0 */
+    int claim_count;
+    double bytes_needed, seconds_needed; /* of a host, of the launch: what has been claimed */
+};
+
+#endif

@@ -1,0 +1,92 @@
+! Outcomes of verification: those of every step, and those of the first steps alone.
+module npar_check
+  use, intrinsic :: iso_c_binding, only: c_ptr, dp => c_double
+  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
+  use bx_harness, only: bx_check, bx_largest
+  use npar_accuracy, only: accuracy_t
+  use npar_collectives, only: sum_over
+  use npar_paw, only: one_centre_error
+  use npar_probe, only: examine_bands
+  use npar_state, only: flat, state_t
+  use npar_subspace, only: orthonormality_error
+  implicit none (type, external)
+  private
+  public :: check_step, check_orthonormality, check_exchange
+
+  real(dp), parameter :: orthonormal = 1e-11_dp
+
+contains
+
+  !> After a step: compares the eigenvalues of the lowest `compared` bands.  Compares the density if
+  !> all occupied bands are among them, and the space of all bands if all are.
+  subroutine check_step(s, accuracy, compared, verification)
+    type(state_t), intent(inout) :: s
+    type(accuracy_t), intent(in) :: accuracy
+    integer, intent(in) :: compared
+    type(c_ptr), intent(in) :: verification
+    real(dp) :: lost, skew
+    integer :: k
+    call bx_check(verification, "eigenvalues", bx_largest([(bx_largest(s%energy(:compared, k) &
+      - s%spectra(k)%energy(:compared)), k=1, s%crystal%kpoints)]), accuracy%energy, "Hartree")
+    call examine_bands(s, lost, skew)
+    call bx_check(verification, "orthonormality", skew, orthonormal, "1")
+    if (compared == s%crystal%bands) call bx_check(verification, "bands", lost, accuracy%bands, "1")
+    call bx_check(verification, "factorisations", merge(1.0_dp, 0.0_dp, s%failed), 0.0_dp, "failed")
+    call bx_check(verification, "minimisations", merge(1.0_dp, 0.0_dp, s%infinite), 0.0_dp, &
+                  "not finite")
+    call bx_check(verification, "one-centre", one_centre_error(s), 1e-12_dp, "of the largest")
+    call bx_check(verification, "electrons", electrons_error(s), 1e-12_dp, "of all")
+    if (compared >= s%occupied) then
+      call bx_check(verification, "density", bx_largest(s%density_out - s%density_exact) &
+                    /(2*s%occupied), accuracy%density, "of the mean")
+    end if
+    s%failed = .false.
+    s%infinite = .false.
+  end subroutine check_step
+
+  !> The product of every band with every other, which takes as long as a part of a step.
+  subroutine check_orthonormality(s, verification)
+    type(state_t), intent(inout) :: s
+    type(c_ptr), intent(in) :: verification
+    integer :: k
+    call bx_check(verification, "orthonormality", bx_largest([(orthonormality_error(s, &
+                  s%psi(:, :, k)), k=1, s%crystal%kpoints)]), orthonormal, "1")
+  end subroutine check_orthonormality
+
+  !> Deviation of the number of electrons on my group's planes, of all electrons.
+  function electrons_error(s) result(error)
+    type(state_t), intent(in) :: s
+    real(dp) :: error, total
+    total = sum(s%density_out)
+    call MPI_Allreduce(MPI_IN_PLACE, total, 1, MPI_DOUBLE_PRECISION, MPI_SUM, s%team)
+    error = abs(total/product(real(s%crystal%grid, dp))/(2*s%occupied) - 1)
+  end function electrons_error
+
+  !> After an exchange step: compares the energy, of which this rank has `mine`, and what the
+  !> exchange operator makes of the lowest `compared` bands.  Returns the energy: Hartree.
+  function check_exchange(s, mine, accuracy, compared, verification) result(energy)
+    type(state_t), intent(in) :: s
+    real(dp), intent(in) :: mine
+    type(accuracy_t), intent(in) :: accuracy
+    integer, intent(in) :: compared
+    type(c_ptr), intent(in) :: verification
+    real(dp) :: energy, factor
+    real(dp), target :: norms(1, size(s%band))
+    integer :: i
+    energy = mine
+    call MPI_Allreduce(MPI_IN_PLACE, energy, 1, MPI_DOUBLE_PRECISION, MPI_SUM, s%world)
+    call bx_check(verification, "exchange", abs(energy/s%spectra(1)%exchange - 1), 1e-10_dp, &
+                  "of all")
+    associate (exact => s%spectra(1))
+      norms = 0
+      do i = 1, count(s%band <= compared)
+        factor = exact%exchange_of(exact%state(s%band(i)))
+        norms(1, i) = sum((s%hp(:, i) - factor*s%psi(:, i, 1))**2)
+      end do
+      call sum_over(flat(norms), s%team, .false.)
+      call bx_check(verification, "exchanged bands", sqrt(bx_largest(norms(1, :))) &
+                    /maxval(abs(exact%exchange_of)), accuracy%bands, "of the largest")
+    end associate
+  end function check_exchange
+
+end module npar_check

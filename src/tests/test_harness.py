@@ -1,0 +1,163 @@
+"""What every kernel has from the harness, as a user meets it: files, arguments, time, progress.
+
+Usage: test_harness.py TRANSPOSE [unittest arguments]
+"""
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from kernel_run import ENVIRONMENT, MPIEXEC, TIMEOUT, kill, members, run
+
+TRANSPOSE = ""
+QUICK = ("--case", "cnt40", "--method", "direct", "--repeats", "1", "--block", "1")
+
+
+def refusal(case: unittest.TestCase, outcome, code: int, *named: str) -> None:
+    """One line of the kernel's own with all of `named`, the exit code, and nothing computed."""
+    lines = [line for line in outcome.stderr.splitlines() if line.startswith("bisection-")]
+    case.assertEqual(outcome.code, code, outcome.stdout + outcome.stderr)
+    case.assertEqual(len(lines), 1, outcome.stderr)
+    for text in named:
+        case.assertIn(text, lines[0])
+    case.assertEqual(outcome.stdout, "")
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def device(self) -> Path:
+        """A null device of the test's own, which root could replace by a file."""
+        path = self.folder / "null"
+        try:
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        except PermissionError:
+            self.skipTest("only root may create a device")
+        return path
+
+    def test_device_is_not_replaced(self):
+        device = self.device()
+        for option in ("--output", "--wisdom"):
+            refusal(self, run(TRANSPOSE, 2, *QUICK, option, str(device)), 2, str(device))
+            self.assertTrue(stat.S_ISCHR(device.stat().st_mode), option)
+
+    def test_pipe_is_refused_and_does_not_hang(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for option in ("--output", "--wisdom"):
+            refusal(self, run(TRANSPOSE, 2, *QUICK, option, str(pipe)), 2, "no regular file")
+
+    def test_folder_and_missing_folder_are_refused(self):
+        for path in (self.folder, self.folder / "none" / "file"):
+            for option in ("--output", "--wisdom"):
+                refusal(self, run(TRANSPOSE, 1, *QUICK, option, str(path)), 2, str(path))
+
+    def test_one_file_for_two_options_is_refused(self):
+        same = self.folder / "same"
+        twins = [same, self.folder / "." / "same"]
+        link = self.folder / "link"
+        link.symlink_to(same)
+        for existing in (False, True):
+            if existing:
+                same.write_text("(fftw-3.3 nothing)\n")
+                twins.append(link)
+            for other in twins:
+                out = run(TRANSPOSE, 2, *QUICK, "--output", str(same), "--wisdom", str(other))
+                refusal(self, out, 2, "--wisdom", "is also the file of --output")
+                self.assertEqual(same.exists(), existing)
+
+    def test_symbolic_link_stays_one(self):
+        target, link = self.folder / "target", self.folder / "link"
+        target.write_text("older")
+        link.symlink_to(target)
+        self.assertEqual(run(TRANSPOSE, 1, *QUICK, "--output", str(link)).code, 0)
+        self.assertTrue(link.is_symlink())
+        self.assertIn("bisection-result", target.read_text())
+
+
+class Arguments(unittest.TestCase):
+    def test_arguments_without_meaning_are_refused(self):
+        for arguments in (("--",), ("--", "stray"), ("--repeats", "\t3"), ("--repeats", "\n3")):
+            with self.subTest(arguments=arguments):
+                refusal(self, run(TRANSPOSE, 2, *QUICK[:4], *arguments, "--list"), 2)
+
+    def test_threads_that_cannot_be_are_refused(self):
+        for threads in ("0", "-2", "2147483648", "100000", "two"):
+            with self.subTest(threads=threads):
+                out = run(TRANSPOSE, 2, *QUICK, OMP_NUM_THREADS=threads)
+                refusal(self, out, 2, f"OMP_NUM_THREADS {threads}")
+
+    def test_different_arguments_on_different_ranks_are_refused(self):
+        for last in (("--bands", "2"), ("--bands", "x")):
+            first = [*MPIEXEC, "-n", "1", TRANSPOSE, *QUICK]
+            process = subprocess.run(
+                [*first, ":", "-n", "1", TRANSPOSE, *QUICK, *last],
+                env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "1"},
+                capture_output=True, text=True, timeout=TIMEOUT,
+            )  # fmt: skip
+            lines = [x for x in process.stderr.splitlines() if x.startswith("bisection-")]
+            self.assertEqual((process.returncode, len(lines)), (2, 1), process.stderr)
+
+
+class Limits(unittest.TestCase):
+    def test_work_of_hours_is_refused_with_its_estimate(self):
+        out = run(TRANSPOSE, 2, "--grid", "512,512,2", "--bands", "300", "--repeats", "100")
+        refusal(self, out, 3, "--grid 512,512,2 --bands 300", " h here", "--limit", "10 min")
+        out = run(TRANSPOSE, 2, *QUICK, "--limit", "1000")
+        self.assertEqual(out.code, 0, out.stderr)
+        self.assertIn("GiB of memory per node, about ", out.stdout.splitlines()[0])
+
+    def test_stopped_rank_ends_the_launch_and_is_named(self):
+        arguments = ("--grid", "16,16,16", "--repeats", "1000000", "--limit", "1e9")
+        process = subprocess.Popen(
+            [*MPIEXEC, "-n", "2", TRANSPOSE, *arguments, "--progress-timeout", "3"],
+            env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        try:
+            rank = self.wait_for_rank(process.pid, 1)
+            time.sleep(2)
+            os.kill(rank, signal.SIGSTOP)
+            _, errors = process.communicate(timeout=TIMEOUT)
+            self.assertNotEqual(process.returncode, 0)
+            self.assertRegex(errors, r"nothing finished for 3 s \(--progress-timeout\) on host")
+            self.assertRegex(errors, r"rank 1: no answer")
+            self.assertRegex(errors, r"rank 0: in .*, timing")
+        finally:
+            kill(process)
+
+    def wait_for_rank(self, session: int, rank: int) -> int:
+        """The process of a rank, by the variables of Open MPI, MPICH and PMI."""
+        names = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+        limit = time.monotonic() + TIMEOUT
+        while time.monotonic() < limit:
+            for pid in members(session):
+                with contextlib.suppress(OSError):
+                    command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+                    variables = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+                    if command == TRANSPOSE and any(f"{n}={rank}" in variables for n in names):
+                        return pid
+            time.sleep(0.05)
+        raise TimeoutError("the rank has not started")
+
+    def test_launch_longer_than_the_timeout_is_not_a_stall(self):
+        out = run(TRANSPOSE, 1, "--grid", "16,16,16", "--method", "direct", "--baseline", "none",
+                  "--repeats", "40000", "--block", "1", "--progress-timeout", "2")  # fmt: skip
+        self.assertEqual(out.code, 0, out.stderr)
+        self.assertGreater(out.result["harness"]["measure_s"], 3)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    TRANSPOSE = sys.argv[1]
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
