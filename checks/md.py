@@ -1,10 +1,13 @@
 """Molecular dynamics: ranks per node and threads per rank, and what communication costs."""
 
+from typing import Any
+
 import reframe as rfm
 
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import layouts, results
+from bisection.kernels.results import Metric, Result
 from bisection.rfm import KernelCheck, Launch, fail
 
 CASES = ["sic", "cu3au", "fe", "test10", "test20", "test30"]
@@ -14,6 +17,8 @@ NOT_KEPT = ["sic", "test10"]  # Tersoff's potential has no pair terms to keep or
 
 
 class MdLaunch(Launch):
+    """The MD kernel, in hybrid layouts too."""
+
     kernel = "md"
     case = parameter(CASES)
     layout = parameter([*layouts.LAYOUTS, *layouts.TOPOLOGY_LAYOUTS], loggable=True)
@@ -35,7 +40,7 @@ class md(KernelCheck):
     quick = SMALL
 
     @run_after("init")
-    def leave_out(self):
+    def leave_out(self) -> None:
         """Skips impossible combinations."""
         if self.method == "recompute" and self.case in NOT_KEPT:
             self.valid_systems = []
@@ -53,17 +58,15 @@ class md_layout(KernelCheck):
     quick = SMALL
 
     @run_after("init")
-    def pair_up(self):
+    def pair_up(self) -> None:
         """Both launches are of one case."""
         fixtures = type(self).get_variant_info(self.variant_num, recurse=True)["fixtures"]
         if fixtures["pure"]["params"]["case"] != self.case:
             self.valid_systems = []
 
     @sanity_function
-    def compared(self):
-        if self.launch.shape == self.pure.shape:
-            twin = {"layout": self.layout, "other": "mpi", "geometry": self.geometry}
-            self.leave_out(Reason.of(Code.LAYOUT_IS_TWIN, **twin))
+    def compared(self) -> bool:
+        """Whether both launches did the same work; keeps the ratios of times in `measured`."""
         hybrid, pure = self.launch.result, self.pure.result
         mine, theirs = (
             results.metrics(results.of_method(result, self.method)) for result in (hybrid, pure)
@@ -86,16 +89,24 @@ class md_layout(KernelCheck):
         return True
 
 
-def loops(metrics):
+def loops(metrics: dict[str, Metric]) -> float:
     """The fraction of a time step that its loops over pairs take."""
     return sum(metrics[name]["value"] for name in LOOPS)
 
 
-def contradictions(hybrid, pure, mine, theirs):
+def contradictions(
+    hybrid: Result, pure: Result, mine: dict[str, Metric], theirs: dict[str, Metric]
+) -> list[list[Any]]:
     """What contradicts finding D05 of the 2010 study; empty if nothing.
 
     Fewer ranks send less together, in fewer messages. Each rank sends more, where ranks have
     neighbours in all three directions: a rank that is its own neighbour sends nothing that way.
+
+    Args:
+        hybrid: the result of the launch with fewer ranks.
+        pure: the result of the launch with one rank per core.
+        mine: the metrics of the method in `hybrid`, by name.
+        theirs: the metrics of the method in `pure`, by name.
 
     Returns:
         [[hybrid ranks, what they send per step, pure ranks, what they send, unit, per rank?]]

@@ -40,7 +40,7 @@ def domains(topology: Mapping[str, Any]) -> int:
 def geometry(
     layout: str, cores: int, nodes: int = 1, topology: Mapping[str, Any] | None = None
 ) -> Geometry:
-    """The geometry of a layout.
+    """The geometry of a layout. Of layouts with one geometry the first keeps it.
 
     Args:
         layout: a name of LAYOUTS or TOPOLOGY_LAYOUTS.
@@ -49,21 +49,20 @@ def geometry(
         topology: ReFrame's topology of a node.
 
     Raises:
-        DoesNotFit: there are fewer cores than ranks, or the layout repeats another one.
+        DoesNotFit: there are fewer cores than ranks, or the layout repeats an earlier one.
+        KeyError: there is no such layout.
     """
-    ranks_per_node = {"mpi": cores, "node": 1, "node2": 2}.get(layout)
-    if ranks_per_node is None:
-        ranks_per_node = domains(topology or {})
-        for other, ranks in (("node", 1), ("node2", 2), ("mpi", cores)):
-            if ranks_per_node == ranks:
-                twin = Geometry(nodes, ranks, cores // ranks)
-                raise DoesNotFit(
-                    Reason.of(Code.LAYOUT_IS_TWIN, layout=layout, other=other, geometry=str(twin))
-                )
+    shares = {"mpi": cores, "node": 1, "node2": 2, "domain": domains(topology or {})}
+    ranks_per_node = shares[layout]
     if ranks_per_node > cores:
         asked = {"layout": layout, "ranks_per_node": ranks_per_node}
         raise DoesNotFit(Reason.of(Code.LAYOUT_TOO_LARGE, **asked, cores=cores))
-    return Geometry(nodes, ranks_per_node, cores // ranks_per_node)
+    shape = Geometry(nodes, ranks_per_node, cores // ranks_per_node)
+    other = next(name for name, ranks in shares.items() if ranks == ranks_per_node)
+    if other != layout:
+        twin = {"layout": layout, "other": other, "geometry": str(shape)}
+        raise DoesNotFit(Reason.of(Code.LAYOUT_IS_TWIN, **twin))
+    return shape
 
 
 def bindings(templates: Iterable[str], shape: Geometry) -> list[str]:

@@ -1,7 +1,7 @@
 import pytest
 
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Reason
 from bisection.kernels.layouts import (
     DoesNotFit,
     bindings,
@@ -19,9 +19,8 @@ from bisection.report.clauses import clause
     [
         ("mpi", 1, (1, 1)),
         ("mpi", 48, (48, 1)),
-        ("node", 1, (1, 1)),
         ("node", 48, (1, 48)),
-        ("node2", 2, (2, 1)),
+        ("node2", 3, (2, 1)),
         ("node2", 48, (2, 24)),
         ("node2", 7, (2, 3)),
     ],
@@ -39,6 +38,18 @@ def test_geometry_that_does_not_fit():
     reason = error.value.reason
     assert reason.code == Code.LAYOUT_TOO_LARGE
     assert (reason["layout"], reason["ranks_per_node"], reason["cores"]) == ("node2", 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("layout", "cores", "other", "shape"),
+    [("node", 1, "mpi", "3x1x1"), ("node2", 2, "mpi", "3x2x1"), ("domain", 2, "node", "3x1x2")],
+)
+def test_equal_geometries_are_measured_once(layout, cores, other, shape):
+    geometry(other, cores, nodes=3)
+    with pytest.raises(DoesNotFit) as error:
+        geometry(layout, cores, nodes=3)
+    twin = {"layout": layout, "other": other, "geometry": shape}
+    assert error.value.reason == Reason.of(Code.LAYOUT_IS_TWIN, **twin)
 
 
 NUMA = {"numa_nodes": ["0x0f", "0xf0", "0xf00", "0xf000"]}
