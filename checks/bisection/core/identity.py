@@ -17,10 +17,12 @@ class Geometry:
 
     @property
     def ranks(self) -> int:
+        """The ranks of all nodes."""
         return self.nodes * self.ranks_per_node
 
     @property
     def cores(self) -> int:
+        """Ranks times threads: the cores of all nodes."""
         return self.ranks * self.threads
 
     def __str__(self) -> str:

@@ -24,6 +24,7 @@ class Code(str, Enum):
     NODE_FAIL = "NODE_FAIL"  # job, nodes, down: [[node, reason]]
     OUT_OF_MEMORY = "OUT_OF_MEMORY"  # job, nodes
     MPI_ABORT = "MPI_ABORT"  # rank, host, exit_code, last: the job's last line before
+    STALLED = "STALLED"  # limit (s), hosts, places: [[ranks, where they were]]
     # or it was not given to run:
     BLOCKED = "BLOCKED"  # job, waited (s), reason | refused: the scheduler's words
     CANCELLED = "CANCELLED"  # job, state, nodes
@@ -159,7 +160,9 @@ class Code(str, Enum):
 
 
 # Whose fault a stopped launch is: the machine's, which has failed it ...
-MACHINE_FAULTS = frozenset({Code.TIMEOUT, Code.NODE_FAIL, Code.OUT_OF_MEMORY, Code.MPI_ABORT})
+MACHINE_FAULTS = frozenset(
+    {Code.TIMEOUT, Code.NODE_FAIL, Code.OUT_OF_MEMORY, Code.MPI_ABORT, Code.STALLED}
+)
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS = frozenset({Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE})
 
@@ -226,6 +229,7 @@ class Reason:
         return " ".join([self.code.value, *values])
 
     def as_dict(self) -> dict[str, Any]:
+        """As JSON has it: {"code": code, name: value, ...}."""
         return {"code": self.code.value, **self.values}
 
     def dumps(self) -> str:

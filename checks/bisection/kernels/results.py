@@ -25,6 +25,7 @@ class KernelExit(IntEnum):
     WRONG_ANSWER = 1
     USAGE = 2
     RESOURCES = 3
+    STALLED = 4
 
 
 class ResultError(Exception):
@@ -155,9 +156,12 @@ def controls(result: Result) -> dict[str, float]:
 def preempted_samples(entry: Entry) -> list[bool]:
     """Of each sample of an entry, whether other processes took a core from a rank.
 
-    The one place that knows how a result file marks such samples.
+    The kernel rules on it (bx_preempted in src/common/metrics.c) and marks its samples. Files
+    of earlier kernels have no marks: their samples are judged by their context switches.
     """
     samples = entry["samples"]
+    if "preempted" in samples:
+        return list(map(bool, samples["preempted"]))
     pairs = zip(samples.get("seconds", []), samples.get("switches", []), strict=True)
     return [
         switches > LIMITS.free_switches + LIMITS.switches_per_second * seconds

@@ -84,6 +84,13 @@ def _mpi_abort(v: Values) -> str:
     return f"rank {v['rank']}{where} aborted with code {v['exit_code']}{_last(v)}"
 
 
+def _stalled(v: Values) -> str:
+    limit = f" for {lasting(v['limit'])}" if v["limit"] else ""
+    hosts = f" on {', '.join(v['hosts'])}" if v["hosts"] else ""
+    places = "; ".join(f"{ranks}: {where}" for ranks, where in v["places"] or ())
+    return f"nothing finished{limit}{hosts}" + (f"; {places}" if places else "")
+
+
 def _blocked(v: Values) -> str:
     if v["refused"]:
         return f"the scheduler refused the job: {v['refused']}"
@@ -117,6 +124,7 @@ def _exit(code: int) -> str:
         KernelExit.WRONG_ANSWER: "wrong answer",
         KernelExit.USAGE: "usage",
         KernelExit.RESOURCES: "not enough resources",
+        KernelExit.STALLED: "stalled",
     }
     if code in meanings:
         return f"exited with {code} ({meanings[code]})"
@@ -234,6 +242,7 @@ FAULTS = {
     Code.NODE_FAIL: _node_fail,
     Code.OUT_OF_MEMORY: lambda v: f"job {v['job']} used more memory than it may{_on(v)}",
     Code.MPI_ABORT: _mpi_abort,
+    Code.STALLED: _stalled,
     Code.BLOCKED: _blocked,
     Code.CANCELLED: lambda v: f"job {v['job']} was {v['state'].lower()}{_on(v)}, not by this run",
     Code.INFRASTRUCTURE: _infrastructure,

@@ -49,24 +49,27 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
     remark = variable(str, value="", loggable=True)
 
     @run_after("init")
-    def join_tiers(self):
+    def join_tiers(self) -> None:
+        """Takes over the case and the layout of the launch, and the tiers that have the case."""
         fixtures = type(self).get_variant_info(self.variant_num, recurse=True)["fixtures"]
         launch = fixtures["launch"]["params"]
         self.case, self.layout = launch["case"], launch["layout"]
         self.tags |= set(TIERS) - (set() if self.case in self.quick else {"quick"})
 
     @run_after("setup")
-    def name_launch(self):
+    def name_launch(self) -> None:
+        """Takes over the names that the launch got at its set-up."""
         self.kernel, self.geometry = self.launch.kernel, self.launch.geometry
 
     @run_before("sanity")
-    def adopt(self):
+    def adopt(self) -> None:
         """Each verdict of a launch carries what it was built with and where it ran."""
         for name in ("built_with", "lock", "software", "hosts"):
             setattr(self, name, getattr(self.launch, name))
 
     @sanity_function
-    def verified(self):
+    def verified(self) -> bool:
+        """Whether the method ran and is right; keeps its metrics, {name: metric}, in `measured`."""
         try:
             entries = results.of_method(self.launch.result, self.method)
         except ResultError as error:
@@ -90,7 +93,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         self.not_applicable = reason.dumps()
         self.skip(str(reason))
 
-    def _complete(self):
+    def _complete(self) -> None:
         wanted = self._at_points(self.metrics) + self._at_points(self._judged())
         missing = [name for name in dict.fromkeys(wanted) if name not in self.measured]
         if missing:
@@ -109,7 +112,8 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         return [f"{metric}{point}" for metric in metrics for point in points]
 
     @run_before("performance")
-    def declare_metrics(self):
+    def declare_metrics(self) -> None:
+        """Hands the metrics to ReFrame, with their references."""
         if self.is_dry_run():
             return
         if not self.strict_check:
@@ -123,7 +127,8 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
             fail(self, fault, PerformanceError)
 
     @run_after("performance")
-    def require_references(self):
+    def require_references(self) -> None:
+        """Fails if the partition claims references and there is none for what is asserted."""
         # After the values are recorded: a site without references must see what it could write.
         if self.is_dry_run():
             return

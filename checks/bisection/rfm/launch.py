@@ -71,7 +71,8 @@ class Build(rfm.RegressionTest):
     reason = variable(str, value="", loggable=True)  # why it failed: a Reason, as JSON
 
     @run_before("compile")
-    def choose_builder(self):
+    def choose_builder(self) -> None:
+        """CMake, Spack, or nothing where installed kernels are given."""
         # Beside the stage folder, which is emptied: what --reruns runs again is not built again.
         first = re.sub(r"_retry\d+$", "", self.stagedir)
         installed = f"{first}-installed"
@@ -102,7 +103,8 @@ class Build(rfm.RegressionTest):
             self.postbuild_cmds = ["cmake --install build"]
 
     @run_before("run")
-    def find_installed(self):
+    def find_installed(self) -> None:
+        """Where the kernels are, and what they were built from."""
         facts = Path(self.stagedir, "installation.json")
         if facts.exists() and not self.is_dry_run():
             installation = json.loads(facts.read_text())
@@ -116,7 +118,8 @@ class Build(rfm.RegressionTest):
         self.executable_opts = [os.path.join(self.prefix_dir, "bin")]
 
     @sanity_function
-    def installed(self):
+    def installed(self) -> Any:
+        """Whether there are kernels (deferred, as ReFrame wants it)."""
         return sn.assert_found(r"^bisection-", self.stdout)
 
 
@@ -158,7 +161,8 @@ class Launch(rfm.RunOnlyRegressionTest):
     controls = variable(typ.Dict[str, float], value={}, loggable=True)
 
     @run_after("setup")
-    def lay_out(self):
+    def lay_out(self) -> None:
+        """Ranks and threads of the layout on this partition; skips a layout that does not fit."""
         processor = self.current_partition.processor
         extras = self.current_partition.extras
         if not processor.num_cores:
@@ -186,7 +190,8 @@ class Launch(rfm.RunOnlyRegressionTest):
         }
 
     @run_before("run")
-    def compose(self):
+    def compose(self) -> None:
+        """The job script: the kernel's command line, and what is recorded around it."""
         self.job.launcher.options += layouts.bindings(
             self.current_partition.extras.get("binding", []), self.shape
         )
@@ -221,7 +226,8 @@ class Launch(rfm.RunOnlyRegressionTest):
         self.postrun_cmds = ["echo $code >exit_code", "test $code -le 1 || exit $code"]
 
     @run_before("sanity")
-    def read_exit_code(self):
+    def read_exit_code(self) -> None:
+        """Fails if the launch was stopped, or the kernel ended otherwise than with an answer."""
         if self.is_dry_run():
             return
         try:
@@ -229,7 +235,8 @@ class Launch(rfm.RunOnlyRegressionTest):
         except (OSError, ValueError):
             self.exit_code = None
         errors, ended = self._errors(), self.exit_code is not None
-        fault = scheduler_faults.of_job(self.job, self._scheduler, errors, ended)
+        fault = scheduler_faults.of_stall(errors, self.exit_code)
+        fault = fault or scheduler_faults.of_job(self.job, self._scheduler, errors, ended)
         if not fault and self.exit_code not in (0, KernelExit.USAGE, KernelExit.RESOURCES):
             here = self.job.nodelist if self.is_local() else []
             fault = scheduler_faults.of_abort(errors, self.stagedir, here)
@@ -243,7 +250,8 @@ class Launch(rfm.RunOnlyRegressionTest):
         internals.accept_unknown_exit(self.job)
 
     @sanity_function
-    def ran_as_asked(self):
+    def ran_as_asked(self) -> bool:
+        """Whether the result is whole and the ranks ran where they should; keeps it in `result`."""
         try:
             path = os.path.join(self.stagedir, "result.json")
             self.result = result = results.load(path, self.kernel, self.case)

@@ -1,4 +1,4 @@
-"""What stopped a job, from the words of Slurm and of MPI.
+"""What stopped a job, from the words of Slurm, of MPI and of the kernels' watchdog.
 
 Those words are all there is: a job that Slurm ended leaves no other trace, and mpirun's exit code
 does not tell an abort from a crash.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core.reasons import Code, Reason
+from bisection.kernels.results import KernelExit
 
 SLURM = ("slurm", "squeue")  # both of ReFrame's back-ends; the second needs no accounting database
 SLURM_STATES = {
@@ -118,6 +119,32 @@ def last_error(command: str, stderr: str) -> str:
     """The last line of a command's error output, with its name before it; "" if it has none."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return f"{command}: {re.sub(rf'^{command}: (error: )?', '', lines[-1])}" if lines else ""
+
+
+# ---- the kernels' watchdog ----
+
+# src/common/watchdog.c: a line per host, and below it a line for its ranks that are in one place.
+STALL = r"^bisection-\S+: nothing finished for (\S+) s \(--progress-timeout\) on host (\S+);"
+PLACE = r"^  (ranks? [\d, ]*\d(?: \.\.\.)?): (.+)$"
+
+
+def of_stall(errors: str, exit_code: int | None) -> Reason | None:
+    """The reason if the kernel's watchdog ended a launch that did not advance, else None.
+
+    Args:
+        errors: the job's error output.
+        exit_code: what the launcher ended with; None if it did not end. Not every launcher hands on
+            the kernel's own code where it had to kill a rank.
+    """
+    reports = list(re.finditer(STALL, errors, re.M))
+    ended_well = exit_code in (KernelExit.VERIFIED, KernelExit.WRONG_ANSWER)
+    if ended_well or not (reports or exit_code == KernelExit.STALLED):
+        return None
+    if not reports:
+        return Reason.of(Code.STALLED)
+    places = re.findall(PLACE, errors[reports[0].start() :], re.M)
+    hosts = sorted({report[2] for report in reports})
+    return Reason.of(Code.STALLED, limit=float(reports[0][1]), hosts=hosts, places=places)
 
 
 # ---- MPI_Abort ----

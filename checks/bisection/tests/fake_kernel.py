@@ -221,6 +221,19 @@ def two_hosts(made, **_):
     made["layout"]["per_rank"][-1]["host"] = "elsewhere"
 
 
+def stalled(made, **_):
+    """What src/common/watchdog.c prints, and its exit code."""
+    print(
+        f"bisection-{made['kernel']}: nothing finished for 300 s (--progress-timeout) on host here;"
+        " its ranks:\n"
+        "  ranks 0, 2: MPI_Alltoallv, measuring p2p, round 3\n"
+        "  rank 1: no answer: stopped, or still advancing",
+        file=sys.stderr,
+    )
+    made["status"] = "running"
+    return 4
+
+
 def leave(code):
     return lambda made, **_: code
 
@@ -232,6 +245,7 @@ FAULTS = {
     "exit-1-but-verified": leave(1),
     "exit-2": leave(2),
     "exit-3": leave(3),
+    "stalled": stalled,
     "segv-after": leave(-signal.SIGSEGV),
     "slow": set_metric(2.5),
     "slow-style": set_metric(9.0, "ratio_packed"),

@@ -74,8 +74,16 @@ class TestVerdict:
     def test_layout_that_does_not_fit_is_told(self, bisection):
         run = bisection(selected=("-n", "transpose%method=p2p"), cpus=ONE_CORE)
         assert run.code == 0, run.text
-        assert "PASS: 2 of 3 checks passed, 1 not applicable here" in run.said
+        assert "PASS: 1 of 3 checks passed, 2 not applicable here" in run.said
+        assert "not applicable: layout node is mpi here: 1x1" in run.said
         assert "not applicable: layout node2 needs 2 cores per node, there are 1" in run.said
+
+    def test_equal_layouts_are_launched_once(self, bisection):
+        run = bisection(selected=("-n", "^transpose%method=p2p"))
+        assert run.code == 0, run.text
+        assert len(list((run.folder / "kernels").glob("*.json"))) == 2
+        assert run.case("p2p", "node2")["verdict"] == "not applicable"
+        assert "not applicable: layout node2 is mpi here: 2x1" in run.said
 
     def test_only_layouts_that_do_not_fit_are_no_pass(self, bisection):
         run = bisection(selected=("-n", "method=p2p.*layout=node2"), cpus=ONE_CORE)
@@ -103,18 +111,23 @@ class TestUsage:
         assert not run.folder.exists()
 
 
-# The first four end the job; the others end it well. One run has them all.
+# The first five end the job; the others end it well. One run has them all.
 LAUNCH_FAULTS = [
     ("mpi/cnt40", "exit-3", "not measured", "transpose exited with 3 (not enough resources)"),
     ("mpi/cnt80", "exit-2", "not measured", "transpose exited with 2 (usage)"),
     ("mpi/silicon", "segv-after", "FAIL", "transpose was killed by SIGSEGV (exit 139)"),
+    (
+        "node/al2o3-g",
+        "stalled",
+        "FAIL",
+        "STALLED: nothing finished for 5 min on here; ranks 0, 2: ",
+    ),
     ("mpi/tin-8k", "exit-1-but-verified", "FAIL", "exited with 1 (wrong answer), but its"),
     ("mpi/al2o3-g", "two-hosts", "FAIL", "INVALID placement: ranks ran on 2 hosts (elsewhere"),
     ("node/cnt40", "nothing", "FAIL", "transpose wrote no result file"),
     ("node/cnt80", "running", "FAIL", "status is 'running', not 'complete'"),
     ("node/silicon", "wrong-but-exit-0", "FAIL", "exited with 0 (verified), but its result"),
-    ("node/tin-8k", "unchecked", "FAIL", "its result has verified: True, wrong: p2p"),
-    ("node/al2o3-g", "wrong-baseline", "FAIL", "the baseline serial gave a wrong answer"),
+    ("node/tin-8k", "wrong-baseline", "FAIL", "the baseline serial gave a wrong answer"),
 ]
 
 
@@ -141,6 +154,11 @@ class TestLaunch:
         assert says in launch["cause"]
         assert says in launch_run.said
         assert launch_run.case("p2p", layout, case)["verdict"] == "not measured"
+
+    def test_methods_without_a_check_are_no_pass(self, bisection):
+        run = bisection(faults={"mpi/cnt40": "unchecked"})
+        assert run.code == 1
+        assert "its result has verified: True, wrong: p2p" in run.said
 
     @pytest.mark.parametrize("fault", ["exit-3", "exit-2"])
     def test_not_measured_alone_is_3(self, bisection, fault):

@@ -38,6 +38,14 @@ def test_a_file_that_is_no_result_is_refused(tmp_path, content, says):
     assert clause(error.value.reason).startswith(says.format(path=path))
 
 
+def test_preempted_samples_are_those_that_the_kernel_marks():
+    samples = {"seconds": [1e-4, 1.0, 1.0], "switches": [1, 31, 99]}
+    assert results.preempted_samples({"samples": samples}) == [False, False, True]
+    marked = {**samples, "preempted": [1, 0, 0]}
+    assert results.preempted_samples({"samples": marked}) == [True, False, False]
+    assert results.preempted({"results": [{"samples": marked}]}) == pytest.approx(1 / 3)
+
+
 def test_result_of_an_earlier_version(tmp_path):
     path = tmp_path / "result.json"
     older = {"schema": "bisection-result", "version": 1, "kernel": "npar", "case": "mini1",

@@ -281,6 +281,33 @@ def test_faults_are_found_in_the_record_of_a_job(monkeypatch, end, record, words
     assert scheduler_faults.of_job(end, "local", words, ended) is None
 
 
+STALL = """\
+bisection-md: nothing finished for 90 s (--progress-timeout) on host n2; its ranks:
+  ranks 0, 1, 3: MPI_Waitall, measuring packed, round 2
+  rank 2: no answer: stopped, or still advancing
+--------------------------------------------------------------------------
+bisection-md: nothing finished for 90 s (--progress-timeout) on host n1; its ranks:
+  ranks 4, 5 ...: own code, verifying
+"""
+
+
+@pytest.mark.parametrize("exit_code", [4, 137, None])  # some launchers report who was killed
+def test_stalled_launch_is_reported_with_what_its_ranks_did(exit_code):
+    reason = scheduler_faults.of_stall(f"noise\n{STALL}", exit_code)
+    assert reason.code == Code.STALLED
+    assert clause(reason) == (
+        "STALLED: nothing finished for 90 s on n1, n2; ranks 0, 1, 3: MPI_Waitall, measuring "
+        "packed, round 2; rank 2: no answer: stopped, or still advancing; ranks 4, 5 ...: own "
+        "code, verifying"
+    )
+
+
+def test_only_a_stalled_launch_is_reported_as_one():
+    assert clause(scheduler_faults.of_stall("", 4)) == "STALLED: nothing finished"
+    assert scheduler_faults.of_stall("killed", 137) is None
+    assert scheduler_faults.of_stall(STALL, 0) is None  # it advanced after all
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
