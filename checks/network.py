@@ -6,6 +6,8 @@ from bisection.rfm import KernelCheck, Launch
 
 
 class SweepLaunch(Launch):
+    """The all-to-all sweep over message sizes."""
+
     kernel = "alltoall-sweep"
     case = parameter(["sweep"])
     effort = {"sweep": "--repeats 60"}

@@ -1,5 +1,7 @@
 """NPAR: every split of the ranks into band groups and every knob of the 2010 report, in turn."""
 
+from typing import Any
+
 import reframe as rfm
 from reframe.core.runtime import runtime
 
@@ -12,7 +14,7 @@ HYBRID = ["mini2"]  # NPAR is the number of ranks
 KNOBS = ["emulated", "paw-alltoall", "zeroing", "scalapack", "elpa", "node-aware"]
 
 
-def ranks_of(partition, name):
+def ranks_of(partition: Any, name: str) -> int | None:
     """Ranks of a launch in this layout on a partition; None where unknown, or where none fit."""
     cores = partition.processor.num_cores
     try:
@@ -21,7 +23,7 @@ def ranks_of(partition, name):
         return None
 
 
-def groups():
+def groups() -> list[str]:
     """Every number of band groups that some launch on this system can have."""
     ranks = {ranks_of(p, name) for p in runtime().system.partitions for name in layouts.LAYOUTS}
     divisors = {n for count in ranks - {None} for n in range(1, count + 1) if count % n == 0}
@@ -29,6 +31,8 @@ def groups():
 
 
 class NparLaunch(Launch):
+    """The NPAR kernel, all choices and knobs in turn."""
+
     kernel = "npar"
     case = parameter(["mini1", "mini2", "mini3", "mini4", "mini5"])
     effort = {
@@ -41,6 +45,8 @@ class NparLaunch(Launch):
 
 
 class NparCheck(KernelCheck):
+    """What the checks of NPAR have in common."""
+
     launch = fixture(NparLaunch, scope="environment")
     quick = ["mini1", "mini2"]
 
@@ -55,7 +61,7 @@ class npar(NparCheck):
     inapplicable = {"elpa": list(layouts.LAYOUTS)}  # where it was not built with ELPA
 
     @run_after("init")
-    def choose_partitions(self):
+    def choose_partitions(self) -> None:
         """Skips numbers of groups that do not divide the ranks."""
         if not self.method.startswith("npar-"):
             return
@@ -68,7 +74,7 @@ class npar(NparCheck):
                 fitting.append(partition.fullname)
         self.valid_systems = fitting
 
-    def _judged(self):
+    def _judged(self) -> list[str]:
         """Choices of NPAR are set against the best of them, knobs against what they change."""
         other = "ratio_base" if self.method.startswith("npar-") else "ratio_best"
         return [name for name in self.asserted if name != other]
@@ -83,7 +89,8 @@ class npar_best(NparCheck):
     asserted = ["groups"]
 
     @sanity_function
-    def verified(self):
+    def verified(self) -> bool:
+        """Whether there is a fastest choice; keeps its number of groups in `measured`."""
         result = self.launch.result
         best = result.get("best", {}).get("npar")
         if best is None:
@@ -98,7 +105,7 @@ class npar_best(NparCheck):
         return True
 
     @run_after("performance")
-    def remark_on_change(self):
+    def remark_on_change(self) -> None:
         """The reference's value is the expected choice; its bounds accept others."""
         expected = references.of(self).get("groups")
         best = int(self.measured["groups"]["value"])

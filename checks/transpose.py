@@ -6,6 +6,8 @@ from bisection.rfm import KernelCheck, Launch
 
 
 class TransposeLaunch(Launch):
+    """The transpose, all methods in turn."""
+
     kernel = "transpose"
     case = parameter(["cnt40", "cnt80", "silicon", "tin-8k", "al2o3-g"])
     # A step of cnt40 takes a millisecond on two cores, the others tens: seconds a launch for all.

@@ -8,7 +8,11 @@ A site file imports this one and hands ReFrame one dictionary:
 import os
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
+
+Facts = dict[str, Any]  # a part of the dictionary that ReFrame reads
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = Path(os.environ.get("BISECTION_HOME") or ROOT / ".bisection")
@@ -115,7 +119,9 @@ LOGGING = {
 }
 
 
-def configuration(systems, environments=(), **general):
+def configuration(
+    systems: list[Facts], environments: Sequence[Facts] = (), **general: Any
+) -> Facts:
     """The dictionary that ReFrame reads; `general` overrides GENERAL."""
     (REFRAME / "reports").mkdir(parents=True, exist_ok=True)
     return {
@@ -130,7 +136,7 @@ def configuration(systems, environments=(), **general):
     }
 
 
-def _scheduled(partitions):
+def _scheduled(partitions: list[Facts]) -> list[Facts]:
     return [
         {**partition, "sched_options": {**SCHED_OPTIONS, **partition.get("sched_options", {})}}
         for partition in partitions
@@ -140,16 +146,16 @@ def _scheduled(partitions):
 # ---- this machine ----
 
 
-def cpulist(text):
+def cpulist(text: str) -> set[int]:
     """The CPUs of the kernel's list format, "0-3,8", as a set of numbers."""
-    cpus = set()
+    cpus: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
         cpus.update(range(int(first), int(last or first) + 1))
     return cpus
 
 
-def cpu_quota():
+def cpu_quota() -> float | None:
     """How many CPUs' worth of time the control group grants (v2, then v1); None without a limit."""
     candidates = []
     for line in _read("/proc/self/cgroup").splitlines():
@@ -172,7 +178,7 @@ def cpu_quota():
     return min(limits, default=None)
 
 
-def this_machine():
+def this_machine() -> Facts:
     """ReFrame's processor information for the cores that this process may use.
 
     ReFrame's own detection does not run for a local scheduler with a parallel launcher. Counted
@@ -213,16 +219,16 @@ def this_machine():
     }
 
 
-def _mask(cpus):
+def _mask(cpus: Iterable[int]) -> str:
     return hex(sum(1 << cpu for cpu in cpus))
 
 
-def _cpuinfo(info, key):
+def _cpuinfo(info: str, key: str) -> str:
     values = (line.split(":", 1)[1] for line in info.splitlines() if line.startswith(key))
     return next(values, "unknown").strip()
 
 
-def _read(path):
+def _read(path: str | Path) -> str:
     try:
         return Path(path).read_text()
     except OSError:

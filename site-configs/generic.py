@@ -13,7 +13,7 @@ from reframe.utility import import_module_from_file
 common = import_module_from_file(str(Path(__file__).with_name("common.py")))
 
 
-def binding():
+def binding() -> list[str]:
     """Options by which this mpirun puts each rank on cores of its own.
 
     Filled in with {ranks_per_node} and {threads} of the layout (bisection/kernels/layouts.py).

@@ -53,10 +53,12 @@ class LayoutRun:
 
     @property
     def key(self) -> tuple[Any, ...]:
+        """What runs must have in common to be one row: case, cores, hosts, threads, place."""
         return self.case, self.cores, self.hosts, self.threads, self.where
 
     @property
     def cores(self) -> int:
+        """Ranks times threads."""
         return self.ranks * self.threads
 
     def __str__(self) -> str:
@@ -149,6 +151,7 @@ def alike(runs: Sequence[LayoutRun], run: LayoutRun) -> list[LayoutRun]:
 
 
 def fastest(runs: Sequence[LayoutRun]) -> LayoutRun:
+    """The run with the shortest time per step."""
     return min(runs, key=lambda run: run.time)
 
 
@@ -171,6 +174,7 @@ def profile(runs: Sequence[LayoutRun]) -> Iterator[str]:
 
 
 def seconds(run: LayoutRun, name: str) -> str:
+    """What a named part of a step takes, as text."""
     return duration(run.seconds[name]) if run.seconds[name] > 0 else "-"
 
 

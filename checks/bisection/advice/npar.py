@@ -45,10 +45,12 @@ class Sweep:
 
     @property
     def key(self) -> tuple[Any, ...]:
+        """What sorts and groups sweeps: case, cores, hosts, threads, place."""
         return self.case, self.ranks * self.threads, self.hosts, self.threads, self.where
 
     @property
     def best(self) -> int:
+        """The NPAR with the shortest median time."""
         return min(self.times, key=lambda npar: statistics.median(self.times[npar]))
 
     def over_best(self, npar: int) -> Estimate:
@@ -61,6 +63,7 @@ class Sweep:
         return [n for n in self.times if n != self.best and self.over_best(n).low <= 1]
 
     def spread(self) -> float:
+        """The slowest choice over the fastest."""
         medians = [statistics.median(seconds) for seconds in self.times.values()]
         return max(medians) / min(medians)
 
@@ -153,6 +156,7 @@ def table(sweeps: Sequence[Sweep]) -> Iterator[str]:
 
 
 def warnings(sweeps: Sequence[Sweep]) -> Iterator[str]:
+    """Lines on sweeps that do not hold for a cluster: one host, more ranks than cores."""
     over = [found.ranks for found in sweeps if found.cores and found.ranks > found.cores]
     return md.one_host([found.hosts for found in sweeps], "ranks", over)
 

@@ -179,6 +179,7 @@ class Comparison:
         return sum(row.verdict == verdict for row in self.rows)
 
     def as_dict(self) -> dict[str, Any]:
+        """As dictionaries and lists."""
         return asdict(self)
 
 

@@ -58,6 +58,7 @@ class Entry:
 
     @property
     def note(self) -> str:
+        """The comment beside the reference: sessions, the last day, the spread."""
         last = _day(max(session.start for session in self.nights))
         return f"{len(self.nights)} sessions to {last}, spread {self.sigma:.1%}"
 
@@ -75,6 +76,7 @@ class Proposal:
 
     @property
     def sessions(self) -> list[Session]:
+        """The sessions that the references are made from, in the order of time."""
         used = {session for entry in self.entries for session in entry.nights}
         return sorted(used, key=lambda s: (s.start, s.id))
 

@@ -16,6 +16,7 @@ from bisection.kernels.local import BenchError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
     parser.add_argument("what", choices=("npar", "md"))
     parser.add_argument(
         "--from",
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
     if options.measure and (options.folders or options.partition):
         raise BisectionError("--measure: measures here; it does not go with --from or --partition")
     counts = rank_counts(options.measure or [])

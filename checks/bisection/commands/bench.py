@@ -21,6 +21,7 @@ from bisection.peers.potentials import SYSTEMS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
     peers = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     of_transpose = peers.add_parser("transpose", help="compare the transpose with FFTW")
     of_transpose.add_argument(
@@ -67,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
     folder = paths.home() / "cache" / f"bench-{options.what}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,6 +82,7 @@ def act(options: argparse.Namespace) -> Exit:
 
 
 def show(lines: Iterable[str], end: str = "\n\n") -> None:
+    """Prints lines as soon as there are any."""
     print("\n".join(lines), end=end, flush=True)
 
 

@@ -22,6 +22,7 @@ from bisection.store.sync import opened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
     groups = f"sessions: {HELP}; several with commas between"
     parser.add_argument("before", metavar="BEFORE", help=groups)
     parser.add_argument("after", metavar="AFTER", help="likewise")
@@ -70,6 +71,7 @@ def _verdicts(text: str) -> tuple[str, ...]:
 
 
 def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         result, _ = compared(store, options)
     print("\n".join(comparison_text(result)))

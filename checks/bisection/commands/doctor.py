@@ -22,12 +22,14 @@ from bisection.store.sync import store_defects
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
     parser.add_argument(
         "--system", metavar="NAME", help="only site-configs/NAME.py and what belongs to it"
     )
 
 
 def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
     known, system = site_names(), options.system
     if system is not None and system not in known:
         sites = ", ".join(known) or "no site file"

@@ -17,6 +17,7 @@ from bisection.store.sync import opened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
     parser.add_argument("sessions", nargs="?", default="..", help=f"{HELP}; default: all")
     parser.add_argument(
         "-n", "--name", metavar="REGEX", type=regex, help="only tests in which it is found"
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         sessions = select(options.sessions, store)
         found = histories(store, sessions, options.name)

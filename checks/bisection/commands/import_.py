@@ -19,10 +19,12 @@ from bisection.store.sync import damage, set_aside, synchronise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
     parser.add_argument("files", nargs="*", metavar="FILE")
 
 
 def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
     code = Exit.OK
     home = paths.home()
     for path in (paths.store_db(home), paths.results_db(home)):

@@ -36,6 +36,7 @@ from bisection.store.sync import opened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     proposing = actions.add_parser("propose", help="make references from stored sessions")
     proposing.add_argument(
@@ -62,10 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
     return act_propose(options) if options.action == "propose" else act_check(options)
 
 
 def act_propose(options: argparse.Namespace) -> Exit:
+    """Shows, and with --write makes, the changes of the reference file."""
     target = Path(options.output) if options.output else references.path(options.system)
     kinds = options.kinds.split(",") if options.kinds else None
     allowed = list(dict.fromkeys(references.KIND_OF_UNIT.values()))
@@ -140,6 +143,7 @@ def _site(system: str) -> Site:
 
 
 def act_check(options: argparse.Namespace) -> Exit:
+    """Prints the defects of the reference file."""
     site = _site(options.system)
     file = references.path(options.system)
     if not file.exists():

@@ -19,6 +19,7 @@ from bisection.store.sync import opened
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
     parser.add_argument(
         "before",
         metavar="BEFORE",
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         comparison, sessions = _compared(store, options)
         run = kept_verdict(sessions[-1].uuid)

@@ -47,6 +47,7 @@ JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
     parser.add_argument("--tier", choices=TIERS, default="nightly", help="default: nightly")
     parser.add_argument(
         "--system",

@@ -16,6 +16,7 @@ from bisection.runs.reframe_log import load_report
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
     parser.add_argument(
         "folder",
         nargs="?",
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
     verdict = read(Path(options.folder))
     print("\n".join(run_report.text(verdict, options.verbose)))
     return verdict.exit_code

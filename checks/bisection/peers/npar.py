@@ -63,14 +63,17 @@ def step(kernel: Path, folder: Path, ranks: int, *arguments: str, repeats: int =
 
 
 def seconds(result: Result, method: str) -> float:
+    """A method's time per step (s)."""
     return entry(result, method)["metrics"]["time"]["value"]
 
 
 def judged(what: str, ratio: Ratio | str, limit: str, good: bool) -> str:
+    """A line: what was measured, the ratio, its limit, whether the limit is met."""
     return f"  {what:46} {ratio!s:22} {limit:18} {'met' if good else 'MISSED'}"
 
 
 def ffts(kernel: Path, folder: Path) -> Iterator[str]:
+    """Lines: our transforms over those of Quantum ESPRESSO."""
     yield "Hamiltonian's transforms, one rank, ns a point: ours, with the potential, over pw.x's"
     if not shutil.which("pw.x"):
         yield "  not measured: there is no pw.x on PATH (Debian: quantum-espresso)"
@@ -89,6 +92,7 @@ def ffts(kernel: Path, folder: Path) -> Iterator[str]:
 def our_fft(
     kernel: Path, folder: Path, edge: float, cutoff: float, points: int, bands: int, real: bool
 ) -> float:
+    """Our time per transform and grid point (ns), with the potential's product."""
     size = ["--box", str(edge), "--cutoff", str(cutoff), "--grid", f"{points},{points},{points}"]
     size += ["--bands", str(bands), "--atoms", "1", "--method", "npar-1"]
     size += ["--gamma"] if real else ["--kpoints", "1"]
@@ -133,6 +137,7 @@ def their_fft(edge: float, cutoff: float, points: int, bands: int, real: bool) -
 
 
 def speedups(kernel: Path, folder: Path) -> Iterator[str]:
+    """Lines: one rank over two."""
     yield "One rank over two, best NPAR of each"
     for case, turns, repeats in (("mini1", TURNS, 5), ("bench1", TURNS, 2)):
         found = []
@@ -149,6 +154,7 @@ def speedups(kernel: Path, folder: Path) -> Iterator[str]:
 
 
 def complex_over_real(kernel: Path, folder: Path) -> Iterator[str]:
+    """Lines: complex waves over real ones."""
     yield "Complex waves over real ones, one rank, per k-point"
     found = []
     for _ in range(TURNS):
@@ -164,6 +170,7 @@ def complex_over_real(kernel: Path, folder: Path) -> Iterator[str]:
 
 
 def overheads(kernel: Path, folder: Path) -> Iterator[str]:
+    """Lines: the fraction of a step outside libraries and their exchanges."""
     yield "Share of a step outside FFTs, with their exchanges, and BLAS; and the harness's own"
     limit = LIMITS["overhead"]
     for case, ranks in (("mini1", 1), ("mini1", 2), ("bench1", 2)):
@@ -178,6 +185,7 @@ def overheads(kernel: Path, folder: Path) -> Iterator[str]:
 
 
 def memory(kernel: Path, folder: Path) -> Iterator[str]:
+    """Lines: resident memory over what the sizes predict."""
     yield "Memory of a rank: resident over what the sizes say"
     limit = LIMITS["memory"]
     for case, ranks in (("bench1", 1), ("bench1", 2)):
@@ -192,6 +200,7 @@ def memory(kernel: Path, folder: Path) -> Iterator[str]:
 
 
 def knobs(kernel: Path, folder: Path) -> Iterator[str]:
+    """Lines: the ratio of each option under test to the base."""
     yield "Each choice over the base, round by round, with quartiles (findings V01 to V06)"
     rows = [["case", "ranks", *KNOBS]]
     for case, ranks, repeats in (("mini1", 2, 25), ("mini5", 2, 12), ("mini1", 4, 12)):

@@ -44,9 +44,11 @@ class Gupta:
     r0: float
 
     def pair(self, r: float) -> float:
+        """The pair energy (eV) at distance r (A)."""
         return 2 * self.a * math.exp(-self.p * (r / self.r0 - 1))
 
     def density(self, r: float) -> float:
+        """The density at distance r (A)."""
         return self.xi**2 * math.exp(-2 * self.q * (r / self.r0 - 1))
 
 
@@ -68,10 +70,12 @@ class FinnisSinclair:
     beta: float
 
     def pair(self, r: float) -> float:
+        """The pair energy (eV) at distance r (A)."""
         polynomial = sum(factor * r**k for k, factor in enumerate(self.coefficients))
         return (r - self.c) ** 2 * polynomial if r < self.c else 0.0
 
     def density(self, r: float) -> float:
+        """The density at distance r (A)."""
         return (r - self.d) ** 2 + self.beta * (r - self.d) ** 3 / self.d
 
 
@@ -132,6 +136,7 @@ def eam_table(metal: Metal) -> Iterator[str]:
 
 
 def numbers(values: Sequence[float]) -> Iterator[str]:
+    """Numbers as lines of five, as LAMMPS reads them."""
     for at in range(0, len(values), 5):
         yield " ".join(f"{value:.17g}" for value in values[at : at + 5])
 
@@ -154,6 +159,8 @@ def tersoff_file() -> Iterator[str]:
 
 @dataclass(frozen=True)
 class System:
+    """A crystal, and how LAMMPS describes its potential."""
+
     case: str
     title: str
     cells: int
@@ -168,6 +175,7 @@ class System:
 
     @property
     def atoms(self) -> int:
+        """The number of atoms."""
         return len(self.sites) * self.cells**3
 
 

@@ -54,6 +54,7 @@ def measure(executable: Path, folder: Path, grid: str, ranks: int, planner: str)
 
 
 def table(grid: str, ranks: int, transforms: Result, exchanges: Result) -> Iterator[str]:
+    """Lines on one grid and number of ranks: the ratio of each method to each peer."""
     columns = {
         "/ serial FFTW": ratios(transforms, "ratio_serial"),
         "/ FFTW-MPI": ratios(transforms, "ratio_fftw-mpi"),
@@ -75,6 +76,7 @@ def table(grid: str, ranks: int, transforms: Result, exchanges: Result) -> Itera
 
 
 def against_limits(runs: Runs) -> Iterator[str]:
+    """Lines: the best method's ratio beside each limit of the project."""
     yield "limits of the project (best of the methods named)"
     for grid, ranks, name, methods, limit in LIMITS:
         if (grid, ranks) not in runs:

@@ -23,10 +23,12 @@ class JudgedMetric:
 
     @property
     def asserted(self) -> bool:
+        """Whether it has bounds."""
         return self.low is not None or self.high is not None
 
     @property
     def failed(self) -> bool:
+        """Whether it is outside its bounds."""
         return self.verdict == "fail"
 
     @property
@@ -147,6 +149,7 @@ class RunVerdict:
 
     @property
     def judged(self) -> list[TestResult]:
+        """The tests without fixtures."""
         return [case for case in self.cases if not case.fixture]
 
     @property
@@ -160,6 +163,7 @@ class RunVerdict:
 
     @property
     def exit_code(self) -> Exit:
+        """FAILED if anything is wrong, else NOT_MEASURED if anything is missing, else OK."""
         if self.failures or any(case.verdict == Verdict.FAIL for case in self.cases):
             return Exit.FAILED
         unmeasured = any(case.verdict == Verdict.NOT_MEASURED for case in self.cases)

@@ -112,6 +112,7 @@ class Progress:
             self.failed += match[1] in ("FAIL", "ABORT", "ERROR")
 
     def show(self) -> None:
+        """Prints the line; elsewhere than on a terminal no more often than every ten seconds."""
         now = time.monotonic()
         failed = f", {self.failed} failed" if self.failed else ""
         done = f"{self.done}/{self.total}{failed}  " if self.total else ""
@@ -124,5 +125,6 @@ class Progress:
             print(text, file=self.stream, flush=True)
 
     def clear(self) -> None:
+        """Removes the line from a terminal."""
         if self.live:
             print("\r\033[K", end="", file=self.stream, flush=True)

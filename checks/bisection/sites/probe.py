@@ -198,10 +198,12 @@ def class_facts(check: type, test: Any, file: Path) -> Facts:
 
 
 def at_points(test: Any, metrics: list[str]) -> list[str]:
+    """A check's metrics at the points of its sweep."""
     return test._at_points(metrics) if hasattr(test, "_at_points") else metrics
 
 
 def class_line(file: Path, name: str) -> int:
+    """The line on which a class begins, 1 if it is not found."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ClassDef) and node.name == name:
             return node.lineno
@@ -209,6 +211,7 @@ def class_line(file: Path, name: str) -> int:
 
 
 def test_facts(test: Any) -> Facts:
+    """The check, case, layout and method of a test."""
     names = ("case", "layout", "method")
     values = {name: scalar(getattr(test, name, "")) for name in names}
     return {"check": type(test).__name__, **values}

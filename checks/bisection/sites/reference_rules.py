@@ -168,6 +168,7 @@ class Branch:
 
     @property
     def whose(self) -> str:
+        """The branch and the values that lead to it, as text."""
         return self.name + (f" for {', '.join(self.place)}" if self.place else "")
 
     def under(self, key: Any, values: Sequence[Any] | None) -> "Branch":

@@ -36,6 +36,7 @@ class Defect:
 
     @property
     def reason(self) -> Reason | None:
+        """The reason behind the defect; None if its text says all."""
         return Reason.read(self.cause)
 
 

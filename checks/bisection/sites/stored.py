@@ -117,6 +117,7 @@ def missing_columns(base: sqlite3.Connection) -> Iterator[str]:
 
 
 def read_sessions(base: sqlite3.Connection, where: str) -> tuple[list[Defect], Units]:
+    """(defects, {check: {metric: unit}}) of the sessions in ReFrame's database."""
     found, recorded = [], {}
     query = "SELECT uuid, json_blob FROM sessions ORDER BY session_start_unix DESC"
     for number, (uuid, text) in enumerate(base.execute(query)):

@@ -78,6 +78,8 @@ class StoredTest(TestId):
 
 
 class Metric(NamedTuple):
+    """A metric's name, unit and direction."""
+
     name: str
     unit: str
     better: str  # lower | higher
@@ -97,6 +99,7 @@ class Outcome(NamedTuple):
 
     @property
     def reason(self) -> Reason | None:
+        """Why the outcome is what it is; None for one that passed."""
         return _reason(self.cause)
 
     @property
@@ -132,6 +135,7 @@ class Store:
             raise
 
     def close(self) -> None:
+        """Closes the database."""
         if self.connection:
             self.connection.close()
 

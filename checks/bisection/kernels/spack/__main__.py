@@ -29,6 +29,7 @@ from bisection.kernels.spack.install import Installation, install
 
 
 def parser() -> argparse.ArgumentParser:
+    """The command line of `python -m bisection.kernels.spack`."""
     top = argparse.ArgumentParser(
         prog="bisection.kernels.spack", description="Build the kernels by Spack."
     )
@@ -48,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def show(installation: Installation, arguments: argparse.Namespace) -> None:
+    """Prints an installation in the form that the command line asks for."""
     facts = dataclasses.asdict(installation)
     if arguments.json:
         print(json.dumps(facts, indent=1))
@@ -59,6 +61,7 @@ def show(installation: Installation, arguments: argparse.Namespace) -> None:
 
 
 def report_externals(system: str) -> int:
+    """Prints how packages of the system differ from the file; 1 if any does."""
     file = environment_file(choose_system() if system == AUTO else system)
     survey = survey_externals(file)
     for line in survey.differing:
@@ -70,6 +73,7 @@ def report_externals(system: str) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Runs a command; returns its exit code."""
     try:
         given = parser().parse_args(arguments)
         if given.command == "externals":

@@ -26,6 +26,7 @@ def systems() -> dict[str, Path]:
 
 
 def environment_file(system: str) -> Path:
+    """The spack.yaml of a system; SpackError if there is none of this name."""
     known = systems()
     if system not in known:
         raise SpackError(f"no Spack environment '{system}': choose from {', '.join(known)}, {AUTO}")
@@ -150,6 +151,7 @@ def survey_externals(file: Path) -> Survey:
 
 
 def check_missing(file: Path, survey: Survey) -> None:
+    """Raises SpackError, naming them, if packages of the system are missing."""
     if survey.missing:
         raise SpackError(
             f"{paths.shown(file)} takes these from the system, which lacks them: "
@@ -158,6 +160,7 @@ def check_missing(file: Path, survey: Survey) -> None:
 
 
 def recipe() -> Path:
+    """The recipe of the Spack package of the kernels."""
     return paths.ROOT.joinpath(
         *("spack-env", "repo", "spack_repo", "bisection", "packages", "bisection_kernels"),
         "package.py",

@@ -74,10 +74,12 @@ def locked(path: Path, say: Say) -> Iterator[None]:
 
 
 def tell(message: str) -> None:
+    """Prints a line of progress on standard error."""
     print(f"spack: {message}", file=sys.stderr, flush=True)
 
 
 def default_jobs() -> int:
+    """How many files to compile at a time."""
     return min(len(os.sched_getaffinity(0)), 16)  # a login node is shared
 
 
@@ -102,6 +104,18 @@ def install(system: str = AUTO, *, jobs: int | None = None, say: Say = tell) -> 
 
 
 def install_locked(system: str, file: Path, base: Path, jobs: int, say: Say) -> Installation:
+    """Installs the kernels; the caller holds the lock of the folder `base`.
+
+    Args:
+        system: the name of the Spack environment.
+        file: its spack.yaml.
+        base: where environments, logs and states are kept.
+        jobs: how many files to compile at a time.
+        say: takes lines of progress.
+
+    Raises:
+        SpackError: Spack, or a package of the system, is missing, or a step failed.
+    """
     forget_if_moved(base, say)
     log = base / f"{system}.log"
     folder = base / "environments" / system

@@ -35,6 +35,7 @@ def render(file: Path, installed: Mapping[str, str]) -> str:
 
 
 def digest(*parts: str | bytes) -> str:
+    """The SHA-256 of texts, each with its length, in hexadecimal digits."""
     total = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -89,6 +90,7 @@ def lock_facts(lock: Path) -> dict[str, str]:
 
 
 def software_hash(specs: Any) -> str:
+    """A digest of names, versions and options of concrete specs, without paths."""
     described = []
     for spec in specs:
         options = {k: v for k, v in spec.get("parameters", {}).items() if k != "dev_path"}
@@ -108,15 +110,18 @@ class State:
 
     @classmethod
     def load(cls, path: Path) -> State:
+        """The state that a file holds; an empty one if it holds none."""
         try:
             return cls(**json.loads(path.read_text()))
         except (OSError, ValueError, TypeError):
             return cls()
 
     def save(self, path: Path) -> None:
+        """Writes the state to a file."""
         paths.write_whole(path, json.dumps(dataclasses.asdict(self), indent=1))
 
     def concretised(self, wanted: str, lock: Path) -> bool:
+        """Whether `lock` is what this environment was concretised to."""
         known = self.installation.get("lock_hash")
         return (
             self.wanted == wanted
@@ -125,10 +130,12 @@ class State:
         )
 
     def complete(self, sources: Mapping[str, str], commit: str) -> bool:
+        """Whether these sources are installed."""
         prefix = self.installation.get("prefix", "")
         same = self.sources == sources and self.commit == commit
         return same and prefix != "" and executables(Path(prefix)) != []
 
 
 def executables(prefix: Path) -> list[str]:
+    """The names of the kernels in an installation."""
     return sorted(path.name for path in prefix.glob("bin/bisection-*") if os.access(path, os.X_OK))

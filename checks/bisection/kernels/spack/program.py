@@ -35,6 +35,7 @@ class Pin:
 
     @property
     def url(self) -> str:
+        """The repository's address, as git takes it."""
         url = os.environ.get(self.variable) or self.upstream
         # Git ignores --depth for a plain path.
         return Path(url).resolve().as_uri() if Path(url).is_dir() else url
@@ -74,6 +75,7 @@ def check_version(answer: str, program: Path) -> str:
 
 
 def git(*arguments: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs git, without questions and without waiting on a dead connection."""
     # Neither a question for a password nor a connection that has died may hang an unattended run.
     patient = ["-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"]
     return subprocess.run(
@@ -102,6 +104,7 @@ def unreachable(pin: Pin, timeout: float = 20) -> str | None:
 
 
 def last_line(text: str) -> str:
+    """The last line of a text, "" if it has none."""
     lines = text.strip().splitlines()
     return lines[-1].strip() if lines else ""
 
@@ -137,6 +140,7 @@ def clone(pin: Pin, say: Say) -> Path:
 
 
 def imports_clingo(python: str) -> bool:
+    """Whether a Python has clingo, Spack's solver."""
     try:
         answer = subprocess.run([python, "-E", "-c", "import clingo"], capture_output=True)
     except OSError:
@@ -161,6 +165,7 @@ def find_python(log: Path, say: Say) -> str:
 
 
 def install_clingo(python: str, log: Path) -> None:
+    """Installs clingo for a Python by pip; SpackError if that fails."""
     try:
         run([python, "-m", "pip", "install", "--disable-pip-version-check", CLINGO], log, "pip")
     except SpackError as error:
@@ -244,6 +249,7 @@ class Spack:
 
 
 def spack_environment(python: str) -> dict[str, str]:
+    """The environment variables for Spack, which runs on this Python."""
     # An active Spack environment, or modules for another Python, must not reach our Spack.
     ours = {"SPACK_ENV", "SPACK_ENV_VIEW", "PYTHONPATH", "PYTHONHOME"}
     env = {name: value for name, value in os.environ.items() if name not in ours}

@@ -93,6 +93,7 @@ class MeasuredCase(TestId):
 
     @property
     def time(self) -> float:
+        """The time (s)."""
         return self.metrics["time"]
 
 
@@ -163,4 +164,5 @@ def in_order(found: Iterable[MeasuredCase]) -> list[MeasuredCase]:
 
 
 def layout_rank(layout: str) -> tuple[int, str]:
+    """Sorts layouts: those of ours in their order, then others by name."""
     return LAYOUTS.index(layout) if layout in LAYOUTS else len(LAYOUTS), layout

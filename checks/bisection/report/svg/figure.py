@@ -136,6 +136,7 @@ def ratio_ticks(low: float, high: float) -> list[float]:
 def plain_ticks(
     axis: Axis, ticks: Sequence[float], form: Callable[[float], str] = "{:g}".format
 ) -> None:
+    """Puts ticks on an axis at these numbers only."""
     axis.set_ticks(ticks, labels=[form(tick) for tick in ticks])
     axis.set_minor_locator(NullLocator())
 

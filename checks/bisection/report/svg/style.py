@@ -40,6 +40,7 @@ class Style:
 
     @classmethod
     def number(cls, index: int) -> "Style":
+        """The style of the index-th thing: colour and marker turn first, then dashes."""
         return cls(
             COLOURS[index % len(COLOURS)],
             MARKERS[index % len(MARKERS)],
@@ -57,10 +58,12 @@ class Styles:
         self._layouts = {name: index for index, name in enumerate(LAYOUTS)}
 
     def method(self, check: str, method: str) -> Style:
+        """The style of a method, the same in all figures."""
         known = self._methods.setdefault(check, {})
         return Style.number(known.setdefault(method, len(known)))
 
     def layout(self, layout: str) -> Style:
+        """The style of a layout, the same in all figures."""
         return Style.number(self._layouts.setdefault(layout, len(self._layouts)))
 
 
