@@ -33,11 +33,12 @@ class Line:
         self.options: list[str] = []
         self._draw = draw
         self.hybrid = draw.random() < 0.25
+        self.loud = draw.random() < 0.15  # a hundred steps a method: few bands, one method
         self._sizes()
         self._layout()
         self._solver()
         self.split = self.hybrid and draw.random() < 0.3
-        if self.split:
+        if self.split or self.loud:
             self._add("method", f"npar-{self.ranks}")
         elif draw.random() < 0.3:
             names = [f"npar-{n}" for n in range(1, self.ranks + 1) if self.ranks % n == 0]
@@ -56,7 +57,7 @@ class Line:
             self._add("functional", "hybrid")
             self.options.append("--gamma")
         elif draw.random() < 0.5:
-            self._add("kpoints", draw.randint(1, 6))
+            self._add("kpoints", draw.randint(1, 2 if self.loud else 6))
         elif draw.random() < 0.5:
             self.options.append("--gamma")
         shape = draw.random()
@@ -74,7 +75,8 @@ class Line:
         if size > 0.7:
             self._add("grid", ",".join(str(draw.choice((20, 24, 27, 30, 35, 36))) for _ in "xyz"))
         self._add("atoms", draw.choice((1, 1, 1, 2, 3)))
-        self._add("bands", draw.choice((2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 16, 20, 24)))
+        bands = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 16, 20, 24)
+        self._add("bands", draw.choice(bands[:8] if self.loud else bands))
 
     def _layout(self):
         divisors = [n for n in range(1, self.ranks + 1) if self.ranks % n == 0]
@@ -91,7 +93,7 @@ class Line:
     def _solver(self):
         draw = self._draw
         self._maybe(0.3, "minimisations", 1, 2, 3, 5, 9)
-        if draw.random() < 0.15:
+        if self.loud:
             self._add("noise", draw.choice((0.001, 0.02, 0.1)))
             self._add("iterations", 100)
         else:
