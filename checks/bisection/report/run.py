@@ -58,13 +58,15 @@ def failures(verdict: RunVerdict) -> list[str]:
     """What is wrong, where and why, with the command that repeats it."""
     lines = [f"trouble: {clause(trouble)}" for trouble in verdict.troubles]
     lines += [f"FAIL: {clause(failure)}" for failure in verdict.failures]
-    for (kind, places), causes in grouped(verdict.bad).items():
+    lines = [part for line in lines for part in wrapped(line)]
+    bad = sorted(verdict.bad, key=lambda case: case.verdict != Verdict.FAIL)
+    for (kind, places), causes in grouped(bad).items():
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         lines.append(f"{kind}: {', '.join(places[:3])}{more}")
         cases = [case for group in causes.values() for case in group]
         for cause, group in causes.items():
             methods = ", ".join(dict.fromkeys(case.method for case in group if case.method))
-            lines.append(f"    {methods}: {cause}" if methods else f"    {cause}")
+            lines += wrapped(f"{methods}: {cause}" if methods else cause, "    ")
         lines.append(f"    rerun: {rerun(dependents(verdict, cases) or cases, verdict.request)}")
         if any(case.ran for case in cases):
             lines.append(f"    files: {next(case.files for case in cases if case.ran)}")
@@ -101,11 +103,13 @@ def grouped(
 
 def summary(verdict: RunVerdict) -> list[str]:
     """A line per kernel and case: how many tests passed, the fastest method, and the metric that is
-    closest to its bounds."""
+    closest to the worse of its bounds."""
     blocks: dict[tuple[str, str], dict[tuple[str, str], list[TestResult]]] = {}
+    kernels = {case.check: case.kernel for case in verdict.judged if case.kernel}
     for case in verdict.judged:
         block = blocks.setdefault((f"{case.system}:{case.partition}", case.environ), {})
-        block.setdefault((case.kernel or case.check, case.case), []).append(case)
+        kernel = kernels.get(case.check, case.check)  # a test that did not run has none
+        block.setdefault((kernel, case.case), []).append(case)
     lines = []
     for (partition, environ), groups in blocks.items():
         cases = [case for group in groups.values() for case in group]
@@ -113,31 +117,29 @@ def summary(verdict: RunVerdict) -> list[str]:
         about = f" ({built})" if built else ""
         heading = f"{partition}, environment {environ}{about}"
         lines += ["", *textwrap.wrap(heading, WIDTH, subsequent_indent="  ")]
-        head = ["kernel", "case", "passed", "fastest", "time", "closest to a bound"]
-        rows = [[*key, *_cells(group)] for key, group in groups.items()]
+        head = ["check", "case", "passed", "fastest", "worst metric"]
+        rows = [[g[0].check, case, *_cells(g)] for (_, case), g in groups.items()]
         lines += [f"  {line}" for line in columns([head, *rows])]
     if any(metric.asserted for case in verdict.judged for metric in case.metrics):
-        lines.append("  (0% is the middle of what is allowed, 100% its bound)")
+        lines.append("  (a metric at 0% is on the better of its bounds, at 100% on the worse one)")
     return lines
 
 
 def _cells(cases: Sequence[TestResult]) -> list[str]:
-    """Cells of one kernel and case: passed, fastest, its time, closest metric."""
+    """Cells of a line: passed, fastest (of a sweep at its last point), worst metric."""
     counts = Counter(case.verdict for case in cases)
     applicable = len(cases) - counts[Verdict.NOT_APPLICABLE]
     passed = f"{counts[Verdict.PASS]}/{applicable}" if applicable else "-"
-    timed = [(metric, case) for case in cases if (metric := _longest(case))]
-    fastest, time = "-", "-"
+    timed = [(metric.value, index) for index, c in enumerate(cases) if (metric := _longest(c))]
+    fastest = "-"
     if timed:
-        metric, case = min(timed, key=lambda pair: pair[0].value)
-        fastest = short(f"{case.method} {case.layout} {case.geometry}".strip(), 26)
-        at = metric.name.removeprefix("time").lstrip("_")
-        time = f"{duration(metric.value)} at {at}" if at else duration(metric.value)
+        case = cases[min(timed)[1]]
+        fastest = short(f"{case.method} {case.layout}".strip(), 22)
     metrics = [metric for case in cases for metric in case.metrics if metric.asserted]
     if not metrics:
-        return [passed, fastest, time, "-"]
-    worst = max(metrics, key=lambda metric: (metric.failed, metric.distance))
-    return [passed, fastest, time, f"{worst.name} {worst.distance:.0%}"]
+        return [passed, fastest, "-"]
+    worst = max(metrics, key=lambda metric: (metric.failed, metric.used))
+    return [passed, fastest, f"{worst.name} {worst.used:.0%}"]
 
 
 def _times(case: TestResult) -> list[JudgedMetric]:
@@ -265,9 +267,13 @@ def notes(verdict: RunVerdict) -> list[str]:
     return [part for line in lines for part in wrapped(line)]
 
 
-def wrapped(line: str) -> list[str]:
-    """A line in as many as a mail has room for."""
-    return textwrap.wrap(line, WIDTH, subsequent_indent="  ", break_on_hyphens=False) or [""]
+def wrapped(line: str, indent: str = "") -> list[str]:
+    """A line in as many as a mail has room for; long words stay whole, to be copied."""
+    more = indent + ("    " if indent else "  ")
+    indents = {"initial_indent": indent, "subsequent_indent": more}
+    return textwrap.wrap(
+        line, WIDTH, **indents, break_on_hyphens=False, break_long_words=False
+    ) or [""]
 
 
 # ---- for programs ----

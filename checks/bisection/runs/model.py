@@ -39,6 +39,15 @@ class JudgedMetric:
         middle, half = (self.high + self.low) / 2, (self.high - self.low) / 2
         return abs(self.value - middle) / half if half else float(self.value != middle)
 
+    @property
+    def used(self) -> float:
+        """How much of what is allowed is used: 0 on the better bound, 1 on the worse one, more
+        where it is too bad, below 0 where it is too good."""
+        if self.low is None or self.high is None or self.high <= self.low:
+            return 0.0
+        part = (self.value - self.low) / (self.high - self.low)
+        return part if self.better == "lower" else 1 - part
+
 
 @dataclass
 class TestResult(TestId):
@@ -54,6 +63,7 @@ class TestResult(TestId):
     verdict: Verdict = Verdict.NOT_MEASURED
     reason: Reason | None = None
     remark: Reason | None = None  # what a person should know though nothing is wrong
+    work: str | None = None  # options that say what the launch computes; None: not known
     preempted: float = 0.0  # fraction of the launch's samples in which others took a core
     folders: list[str] = field(default_factory=list)  # where ReFrame left its files
     files: str = ""  # where they are kept: a pattern

@@ -213,6 +213,7 @@ def tests_gone(store: Store, verdict: RunVerdict) -> list[Reason]:
     except SelectionError:
         return []
     tests = store.tests()
-    before, after = ({tests[o.test].key for o in store.outcomes(side)} for side in (last, now))
+    stored = ([tests[o.test] for o in store.outcomes(side)] for side in (last, now))
+    before, after = ({test.key for test in side if not test.control} for side in stored)
     gone = sorted(" ".join(filter(None, key[3:])) for key in before - after)
     return [Reason.of(Code.TESTS_GONE, tests=gone)] if gone else []

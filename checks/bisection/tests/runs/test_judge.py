@@ -100,6 +100,16 @@ def test_troubles_in_the_log_are_found():
     assert troubles("[==========] Finished on Fri\n")[0].code == Code.NOT_RECORDED
 
 
+def test_used_is_0_on_the_better_bound_and_1_on_the_worse():
+    bounds = {"unit": "ratio", "low": 0.5, "high": 1.5, "verdict": "pass"}
+    assert JudgedMetric("m", 0.5, **bounds).used == 0
+    assert JudgedMetric("m", 1.5, **bounds).used == 1
+    assert JudgedMetric("m", 1.5, **bounds, better="higher").used == 0
+    assert JudgedMetric("m", 2.0, **bounds).used == 1.5
+    assert JudgedMetric("m", 0.0, **bounds).used == -0.5
+    assert JudgedMetric("m", 1.0, "s", None, None, "pass").used == 0
+
+
 def test_distance_is_0_in_the_middle_and_1_on_a_bound():
     assert JudgedMetric("m", 1.0, "ratio", 0.5, 1.5, "pass").distance == 0
     assert JudgedMetric("m", 1.5, "ratio", 0.5, 1.5, "pass").distance == 1

@@ -1,0 +1,117 @@
+"""A run's verdict as a mail."""
+
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Verdict
+from bisection.report import run as run_report
+from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
+
+BUILT = "GNU 12.2.0; Open MPI v4.1.4; fftw 3.3.10; cjson 1.7.15; hdf5 1.10.8; openblas 0.3.21"
+SUITE = {
+    "transpose": (("cnt40", "cnt80", "silicon", "tin-8k", "al2o3-g"), 10),
+    "npar": (("mini1", "mini2", "mini3", "mini4", "mini5"), 9),
+    "md": (("sic", "cu3au", "fe", "test10", "test20", "test30"), 3),
+    "network": (("sweep",), 2),
+}
+
+
+def nightly():
+    """A night in which all is well, on three layouts of one partition."""
+    cases = []
+    for kernel, (names, count) in SUITE.items():
+        for case in names:
+            for layout, geometry in (("mpi", "48x1"), ("node", "1x48"), ("node2", "2x24")):
+                for number in range(count):
+                    name = f"{kernel} %method=gather-scatter{number} %layout={layout} %case={case}"
+                    point = "_512KiB" if case == "sweep" else ""
+                    ratio, slower = f"ratio_alltoallv{point}", 1 + number / 40
+                    metrics = [
+                        JudgedMetric(f"time{point}", 137e-6 * slower, "s", None, None, "pass"),
+                        JudgedMetric(ratio, slower, "ratio", 0.5, 1.5, "pass"),
+                    ]
+                    cases.append(
+                        TestResult(
+                            *(
+                                "lab",
+                                "cpu",
+                                "system",
+                                kernel,
+                                case,
+                                layout,
+                                f"gather-scatter{number}",
+                            ),
+                            name=name,
+                            hash=f"{len(cases):08x}",
+                            kernel="alltoall-sweep" if kernel == "network" else kernel,
+                            geometry=geometry,
+                            built_with=BUILT,
+                            verdict=Verdict.PASS,
+                            metrics=metrics,
+                        )
+                    )
+    return RunVerdict(cases=cases, seconds=420.0)
+
+
+def slow(case):
+    """The test, outside its bounds."""
+    case.metrics[1] = JudgedMetric("ratio_alltoallv", 2.5, "ratio", 0.5, 1.5, "fail")
+    case.verdict = Verdict.FAIL
+    failed = [["ratio_alltoallv", 2.5, "ratio", 0.5, 1.5]]
+    case.reason, case.files = Reason.of(Code.OUT_OF_BOUNDS, metrics=failed), "results/kernels/x*"
+
+
+def test_a_good_night_fits_a_mail():
+    verdict = nightly()
+    lines = run_report.text(verdict)
+    assert lines[0] == "PASS: 345 of 345 checks passed, in 7 min 0 s"
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    rows = {tuple(line.split()[:2]): line for line in lines if line.startswith("  ")}
+    for kernel, (names, count) in SUITE.items():
+        for case in names:
+            assert f"{3 * count}/{3 * count}" in rows[kernel, case]
+    assert "gather-scatter0 mpi " in rows["transpose", "cnt40"]
+    assert "ratio_alltoallv 73%" in rows["transpose", "cnt40"]
+
+
+def test_failures_come_first_with_cause_and_rerun_command():
+    verdict = nightly()
+    slow(verdict.cases[3])
+    lines = run_report.text(verdict)
+    assert lines[0].startswith("FAIL: 344 of 345 checks passed, 1 failed")
+    assert lines[1] == "FAIL: transpose cnt40 mpi (system)"
+    assert "gather-scatter3: ratio_alltoallv is 2.50 ratio, allowed is 0.50..1.50" in lines[2]
+    assert "run --tier nightly -n /00000003" in lines[3]
+    assert lines[4] == "    files: results/kernels/x*"
+    row = next(line for line in lines if line.startswith("  transpose") and "cnt40" in line)
+    assert "29/30" in row
+    assert "ratio_alltoallv 200%" in row
+
+
+def test_failures_come_before_what_was_not_measured():
+    verdict = nightly()
+    verdict.cases[0].verdict = Verdict.NOT_MEASURED
+    preempted = {"metrics": [["ratio_serial", 9.0, "ratio", 0.5, 1.5]], "preempted": 0.5}
+    verdict.cases[0].reason = Reason.of(Code.OUT_OF_BOUNDS, **preempted)
+    slow(verdict.cases[-1])
+    lines = run_report.text(verdict)
+    assert lines[1] == "FAIL: network sweep node2 (system)"
+    assert next(line for line in lines[2:] if not line.startswith(" ")).startswith("not measured: ")
+    for line in lines[1:]:  # but commands and files, which are to be copied
+        assert len(line) <= 80 or line.strip().startswith(("rerun:", "files:"))
+
+
+def test_tests_that_did_not_run_are_counted_with_their_kernel():
+    verdict = nightly()
+    for case in verdict.cases:
+        if case.layout == "node2":
+            case.kernel, case.verdict, case.metrics = "", Verdict.NOT_APPLICABLE, []
+    lines = run_report.text(verdict)
+    assert sum(line.startswith("  transpose ") for line in lines) == 5
+    assert "20/20" in next(line for line in lines if line.startswith("  transpose "))
+
+
+def test_verbose_has_every_test():
+    verdict = nightly()
+    text = "\n".join(run_report.text(verdict, verbose=True))
+    assert text.count("gather-scatter9 ") == 5 * 3
+    assert run_report.text(verdict)[0] == text.splitlines()[0]
