@@ -23,9 +23,13 @@ class MdLaunch(Launch):
     case = parameter(CASES)
     layout = parameter([*layouts.LAYOUTS, *layouts.TOPOLOGY_LAYOUTS], loggable=True)
     # Ten time steps a sample: long enough to have lists made anew, in seconds a launch for all.
-    effort = {
-        **dict.fromkeys(SMALL, "--steps 10 --repeats 6 --block 1 --warmup 0 --until 5"),
-        **dict.fromkeys(CASES[3:], "--steps 5 --repeats 3 --block 1 --warmup 0 --until 3"),
+    work = {
+        **dict.fromkeys(SMALL, "--steps 10 --until 5"),
+        **dict.fromkeys(CASES[3:], "--steps 5 --until 3"),
+    }
+    sampling = {
+        **dict.fromkeys(SMALL, "--repeats 6 --block 1 --warmup 0"),
+        **dict.fromkeys(CASES[3:], "--repeats 3 --block 1 --warmup 0"),
     }
 
 

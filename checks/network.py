@@ -10,7 +10,7 @@ class SweepLaunch(Launch):
 
     kernel = "alltoall-sweep"
     case = parameter(["sweep"])
-    effort = {"sweep": "--repeats 60"}
+    sampling = {"sweep": "--repeats 60"}
 
 
 @rfm.simple_test

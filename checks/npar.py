@@ -35,7 +35,7 @@ class NparLaunch(Launch):
 
     kernel = "npar"
     case = parameter(["mini1", "mini2", "mini3", "mini4", "mini5"])
-    effort = {
+    sampling = {
         "mini1": "--repeats 8 --block 2 --warmup 0",
         "mini2": "--repeats 20 --block 2 --warmup 0",
         "mini3": "--repeats 5 --block 1 --warmup 0",

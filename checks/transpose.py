@@ -12,12 +12,13 @@ class TransposeLaunch(Launch):
     case = parameter(["cnt40", "cnt80", "silicon", "tin-8k", "al2o3-g"])
     # A step of cnt40 takes a millisecond on two cores, the others tens: seconds a launch for all.
     # Many short rounds, as ratios are taken in each and neighbours come and go.
-    effort = {
+    work = dict.fromkeys(["cnt80", "silicon", "tin-8k", "al2o3-g"], "--bands 2")
+    sampling = {
         "cnt40": "--repeats 40 --block 4",
-        "cnt80": "--repeats 6 --block 2 --warmup 0 --bands 2",
-        "silicon": "--repeats 6 --block 2 --warmup 0 --bands 2",
-        "tin-8k": "--repeats 5 --block 2 --warmup 0 --bands 2",
-        "al2o3-g": "--repeats 6 --block 2 --warmup 0 --bands 2",
+        "cnt80": "--repeats 6 --block 2 --warmup 0",
+        "silicon": "--repeats 6 --block 2 --warmup 0",
+        "tin-8k": "--repeats 5 --block 2 --warmup 0",
+        "al2o3-g": "--repeats 6 --block 2 --warmup 0",
     }
 
 

@@ -19,7 +19,7 @@ from bisection.analysis.model import Change, ChangePoint, Series, difference
 from bisection.core.identity import CONTEXT, COUNTED
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
-from bisection.store.database import Metric, Session, Store, StoredTest
+from bisection.store.database import Metric, Session, Store, StoredTest, works_of
 
 # A metric's history: the test, the metric, indices of sessions, values.
 History = tuple[StoredTest, Metric, np.ndarray, np.ndarray]
@@ -97,7 +97,8 @@ def histories(
     name: re.Pattern[str] | None = None,
     left_out: Collection[str] = (*CONTEXT, *COUNTED),
 ) -> list[History]:
-    """Every metric's history, a session by the median of its jobs.
+    """Every metric's history, a session by the median of its jobs, since the test computes what it
+    does in the newest session.
 
     Args:
         store: where the sessions are stored.
@@ -123,6 +124,11 @@ def histories(
         keep &= ~np.isin(
             _job_numbers(rows["session"], rows["test"], rows["run"]), _job_numbers(*runs.T)
         )
+    for place, works in works_of(sessions).items():
+        last = list(works.values())[-1]
+        if other := [session for session, work in works.items() if work != last]:
+            of_case = [n for n, test in tests.items() if (test.check, test.case) == place]
+            keep &= ~(np.isin(rows["test"], of_case) & np.isin(rows["session"], other))
     rows = rows[keep]
     if not len(rows):
         return []

@@ -12,7 +12,7 @@ from bisection.core.identity import CONTEXT, COUNTED, POINT
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
-from bisection.store.database import Outcome, Session, Store
+from bisection.store.database import Outcome, Session, Store, works_of
 from bisection.store.selection import kind_of
 
 Key = tuple[str, ...]  # a test's identity, and the name of a metric behind it
@@ -25,6 +25,7 @@ class Observations:
     def __init__(self, store: Store, sessions: Sequence[Session]) -> None:
         self.sessions, self.software = sessions, _software(sessions)
         self.order = {session.id: index for index, session in enumerate(sessions)}
+        self.works = works_of(sessions)
         tests, metrics = store.tests(), store.metrics()
         self.outcomes: dict[Key, list[Outcome]] = defaultdict(list)  # by test
         unmeasured = set()
@@ -32,6 +33,10 @@ class Observations:
             self.outcomes[tests[outcome.test].key].append(outcome)
             if outcome.unusable:
                 unmeasured.add((outcome.session, outcome.test, outcome.run))
+        fits = defaultdict(bool)  # launch -> whether it has something to measure
+        for test, outcomes in self.outcomes.items():
+            fits[_launch(test)] |= outcomes[-1].verdict != Verdict.NOT_APPLICABLE
+        self.unfit = {launch for launch, fit in fits.items() if not fit}
         self.values: dict[Key, list[tuple[int, int, float]]] = defaultdict(list)  # session, run
         self.kinds = defaultdict(set)  # key -> (geometry, unit, better, control)
         self.elsewhere = set()  # tests with numbers that are not compared
@@ -58,14 +63,24 @@ class Observations:
     def inapplicable(self, test: Key) -> bool:
         """Whether the test has nothing to measure here any more."""
         outcomes = self.outcomes.get(test)
-        return bool(outcomes) and outcomes[-1].verdict == Verdict.NOT_APPLICABLE
+        if not outcomes:  # a control of a launch that is not made any more
+            return _launch(test) in self.unfit
+        return outcomes[-1].verdict == Verdict.NOT_APPLICABLE
 
-    def side(self, key: Key) -> tuple[Side, Jobs]:
-        """One metric on this side."""
+    def work(self, key: Key) -> str | None:
+        """What the test of a metric computed in the newest session of which it is known."""
+        works = list(self.works.get(key[3:5], {}).values())
+        return works[-1] if works else None
+
+    def side(self, key: Key, work: str | None = None) -> tuple[Side, Jobs]:
+        """One metric on this side, without the sessions in which its test is known to have computed
+        other work."""
+        works = self.works.get(key[3:5], {})
         jobs: Jobs = defaultdict(list)
         unit = next(iter(self.kinds[key]))[1] if key in self.kinds else ""
         for session, _, value in self.values.get(key, ()):
-            if value == value and (value > 0 or unit in COUNTED):
+            same = work is None or works.get(session, work) == work
+            if same and value == value and (value > 0 or unit in COUNTED):
                 jobs[session].append(value)
         outcomes = self.outcomes.get(key[:-1], ())
         medians = [median(values) for values in jobs.values()]
@@ -78,6 +93,11 @@ class Observations:
             software=self.software,
             preempted=float(np.mean([o.preempted for o in outcomes])) if outcomes else 0.0,
         ), jobs
+
+
+def _launch(test: Key) -> Key:
+    """What a test has in common with the controls of its launch: all but check and method."""
+    return (*test[:3], *test[4:6])
 
 
 def _software(sessions: Sequence[Session]) -> str:
@@ -111,7 +131,8 @@ def rows_of(
         units = {kind[1] for kind in kinds}
         if units and units <= set(CONTEXT):
             continue
-        (left, was), (right, now) = before.side(key), after.side(key)
+        work = after.work(key)
+        (left, was), (right, now) = before.side(key, work), after.side(key, work)
         kind = min(kinds, default=("", "", "lower", False))
         row = Row(*key, kind[1], kind[2], kind[3], before=left, after=right)
         if ruling := _without_numbers(row, kinds, before, after):
@@ -147,6 +168,9 @@ def _without_numbers(
     if row.after.median is None:
         causes = [cause for o in here if (cause := o.unusable or o.reason)]
         return Verdict.NOT_MEASURED, causes[-1] if causes else Reason.of(Code.NO_NUMBER)
+    if there and row.before.median is None and before.side(row.key)[1]:
+        works = [work or "default" for work in (before.work(row.key), after.work(row.key))]
+        return Verdict.NOT_MEASURED, Reason.of(Code.UNLIKE, what="work", values=works)
     if not there or row.before.median is None:
         return Verdict.NEW, Reason.of(Code.NOT_BEFORE) if there else None
     for index, what in ((1, "unit"), (0, "geometry"), (2, "direction")):

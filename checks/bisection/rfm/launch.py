@@ -142,8 +142,11 @@ class Launch(rfm.RunOnlyRegressionTest):
     case = parameter(loggable=True)
 
     kernel = variable(str)  # bisection-<kernel> is run
-    # Options beside --case, --method, --output and --label: per case, and for all.
-    effort = variable(typ.Dict[str, str], value={})
+    # Options beside --case, --method, --output and --label, per case: what is computed, which the
+    # store keeps with every number, as other work is another test; how often it is sampled.
+    work = variable(typ.Dict[str, str], value={}, loggable=True)
+    sampling = variable(typ.Dict[str, str], value={})
+    # Further options, for all cases.
     options = variable(typ.List[str], value=[])
     exit_code = variable(int, type(None), value=None, loggable=True)
     geometry = variable(str, value="", loggable=True)
@@ -210,7 +213,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         self.executable = os.path.join(self.build.prefix_dir, "bin", f"bisection-{self.kernel}")
         self.executable_opts = [
             f"--case {self.case}",
-            *filter(None, [self.effort.get(self.case)]),
+            *filter(None, [self.work.get(self.case), self.sampling.get(self.case)]),
             *self.options,
             "--method all",
             "--output result.json",

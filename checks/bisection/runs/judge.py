@@ -52,6 +52,7 @@ def judge(
         entries = {key_of(entry): entry for entry in run["testcases"]}
         skipped = reframe_log.skip_reasons(log or "")
         judged = [_case(entry, entries, skipped, end) for entry in run["testcases"]]
+        share_work(judged)
         downgrade_if_preempted(judged)
         cases += judged
         failures += _unjudged_wrong_answers(run["testcases"], judged)
@@ -76,6 +77,13 @@ def judge(
         started=session.get("time_start_unix", 0.0),
         tags={n: str(value) for n, value in session.items() if not re.fullmatch(RECORDED, n)},
     )
+
+
+def share_work(cases: Sequence[TestResult]) -> None:
+    """Notes with every test what its launch computed."""
+    works = {case.launch: case.work for case in cases if case.fixture and case.kernel}
+    for case in cases:
+        case.work = works.get(case.launch)
 
 
 def downgrade_if_preempted(cases: Sequence[TestResult]) -> None:
@@ -135,6 +143,7 @@ def _case(
         metrics=metrics,
         facts=facts,
         controls=entry.get("controls") or {},
+        work=entry["work"].get(entry["case"], "") if "work" in entry else None,
         **text,
     )
 

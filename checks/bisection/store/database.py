@@ -22,11 +22,11 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
-DATABASE_VERSION = 1
+DATABASE_VERSION = 2
 TIMEOUT = 60  # s to wait for another writer
 TABLES = """
 CREATE TABLE sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, start REAL NOT NULL,
-    tags TEXT NOT NULL, facts TEXT NOT NULL);
+    tags TEXT NOT NULL, facts TEXT NOT NULL, work TEXT NOT NULL DEFAULT '{}');
 CREATE TABLE tests(id INTEGER PRIMARY KEY, system TEXT NOT NULL, partition TEXT NOT NULL,
     environ TEXT NOT NULL, check_name TEXT NOT NULL, case_name TEXT NOT NULL, layout TEXT NOT NULL,
     method TEXT NOT NULL, geometry TEXT NOT NULL, control INTEGER NOT NULL, pair TEXT NOT NULL,
@@ -42,6 +42,10 @@ CREATE TABLE samples(session INTEGER NOT NULL, test INTEGER NOT NULL, metric INT
 """
 
 
+# From each version to the next.
+UPGRADES = {1: "ALTER TABLE sessions ADD COLUMN work TEXT NOT NULL DEFAULT '{}'"}
+
+
 class Unreadable(StoreError):
     """A sample file or a session of ReFrame's cannot be read; all else was stored."""
 
@@ -52,13 +56,28 @@ class BrokenStore(StoreError):
 
 @dataclass(frozen=True)
 class Session:
-    """One run. Tags name it, facts are what it ran on and with."""
+    """One run. Tags name it, facts are what it ran on and with, work is what it computed."""
 
     uuid: str
     start: float  # Unix time
     tags: dict[str, str] = field(hash=False)
     facts: dict[str, str] = field(hash=False)
     id: int = 0
+    work: dict[str, dict[str, str]] = field(hash=False, default_factory=dict)
+
+
+def works_of(sessions: Iterable[Session]) -> dict[tuple[str, str], dict[int, str]]:
+    """What tests computed, as far as it is known.
+
+    Returns:
+        (check, case) -> {number of a session: options}, in the order of the sessions.
+    """
+    works: dict[tuple[str, str], dict[int, str]] = {}
+    for session in sessions:
+        for check, cases in session.work.items():
+            for case, work in cases.items():
+                works.setdefault((check, case), {})[session.id] = work
+    return works
 
 
 @dataclass
@@ -173,10 +192,13 @@ class Store:
             )
         if version < DATABASE_VERSION:
             with self.writing():
-                if not self.connection.execute("PRAGMA user_version").fetchone()[0]:
-                    for statement in filter(str.strip, TABLES.split(";")):
-                        self.connection.execute(statement)
-                    self.connection.execute(f"PRAGMA user_version = {DATABASE_VERSION}")
+                version = self.connection.execute("PRAGMA user_version").fetchone()[0]
+                steps = (
+                    [UPGRADES[old] for old in range(version, DATABASE_VERSION)] if version else ()
+                )
+                for statement in steps or filter(str.strip, TABLES.split(";")):
+                    self.connection.execute(statement)
+                self.connection.execute(f"PRAGMA user_version = {DATABASE_VERSION}")
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -208,9 +230,10 @@ class Store:
 
     def _add(self, session: Line, cases: Iterable[Line]) -> bool:
         run = self.connection.execute
-        text = [json.dumps(session.get(name) or {}, sort_keys=True) for name in ("tags", "facts")]
+        names = ("tags", "facts", "work")
+        text = [json.dumps(session.get(name) or {}, sort_keys=True) for name in names]
         done = run(
-            "INSERT INTO sessions(uuid, start, tags, facts) VALUES(?, ?, ?, ?) "
+            "INSERT INTO sessions(uuid, start, tags, facts, work) VALUES(?, ?, ?, ?, ?) "
             "ON CONFLICT(uuid) DO NOTHING",
             (session["session"], session["start"], *text),
         )
@@ -257,12 +280,17 @@ class Store:
         """All sessions, oldest first."""
         with self._own_errors():
             rows = self.connection.execute(
-                "SELECT uuid, start, tags, facts, id FROM sessions ORDER BY start, id"
+                "SELECT uuid, start, tags, facts, id, work FROM sessions ORDER BY start, id"
             ).fetchall()
         try:
-            return [Session(u, float(s), json.loads(t), json.loads(f), i) for u, s, t, f, i in rows]
+            return [
+                Session(
+                    uuid, float(start), *map(json.loads, (tags, facts)), number, json.loads(work)
+                )
+                for uuid, start, tags, facts, number, work in rows
+            ]
         except ValueError:
-            raise BrokenStore(f"{self.path}: a session's tags or facts are damaged") from None
+            raise BrokenStore(f"{self.path}: a session's tags, facts or work are damaged") from None
 
     def count(self) -> int:
         """How many sessions there are."""

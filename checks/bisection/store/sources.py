@@ -45,6 +45,7 @@ def of_verdict(verdict: RunVerdict) -> Contents:
         "start": verdict.started,
         "tags": verdict.tags,
         "facts": _facts(verdict),
+        "work": _work(verdict),
     }
     check_line(session, "session")
     return session, [line for case in verdict.cases for line in _lines(case)]
@@ -88,6 +89,16 @@ def _place(case: TestResult) -> Line:
         "disturbed": case.preempted,
         "again": f"/{case.hash}",
     }
+
+
+def _work(verdict: RunVerdict) -> dict[str, dict[str, str]]:
+    """What the session's tests computed: {check: {case: options}}."""
+    work: dict[str, dict[str, str]] = {}
+    for case in verdict.cases:
+        if case.work is not None:
+            check = case.kernel if case.fixture else case.check  # a kernel's for its controls
+            work.setdefault(check, {})[case.case] = case.work
+    return work
 
 
 def _facts(verdict: RunVerdict) -> dict[str, str]:

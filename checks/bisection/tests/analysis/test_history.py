@@ -44,6 +44,18 @@ def test_first_bad_session_and_what_differed(rng, tmp_path):
     assert "differs: MPI: 4.1 -> 5.0" in said
 
 
+def test_history_begins_where_the_work_changed(rng, tmp_path):
+    works = [{"transpose": {"cnt40": f"--bands {number}"}} for number in (2, 4)]
+    made = store(
+        tmp_path / "store.db",
+        nights({"p2p": steps(rng, 1)}, work=works[0]),
+        nights({"p2p": steps(rng, 2)}, 20, work=works[1]),
+    )
+    assert looked_at(made) == ([], [])
+    ((_, _, indices, _),) = history.histories(made, made.sessions())
+    assert indices.tolist() == list(range(20, 40))
+
+
 def test_there_and_back_are_two_changes(rng, tmp_path):
     made = store(tmp_path / "store.db", nights({"p2p": steps(rng, 1, 1.2, 1)}))
     points, _ = looked_at(made)

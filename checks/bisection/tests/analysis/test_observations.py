@@ -37,6 +37,52 @@ def test_other_units_are_not_compared(rng, compared):
     assert why(row(compared(before, after))) == "not to be compared: its unit is ms and s"
 
 
+def test_launch_that_is_not_made_any_more_is_not_missing(compared):
+    def night(number, layouts, **how):
+        own = [case(metrics={"time": 1e-3}, layout="mpi")]
+        own += [
+            case("clock", {"clock": [2.0, "GHz", "higher"]}, layout=n, control=True)
+            for n in layouts
+        ]
+        return [(session(number), [*own, case(layout="node2", **how)])]
+
+    before = night(0, ["mpi", "node2"], metrics={"time": 1e-3})
+    after = night(9, ["mpi"], verdict="not applicable")
+    rows = compared(before, after).rows
+    assert sorted((row.method, row.layout) for row in rows) == [("clock", "mpi"), ("p2p", "mpi")]
+    # Where the test is there and its control is not, the control is missing.
+    after = night(19, ["mpi"], metrics={"time": 1e-3})
+    assert (
+        compared(night(18, ["mpi", "node2"], metrics={"time": 1e-3}), after).count("missing") == 1
+    )
+
+
+def bands(number):
+    return {"work": {"transpose": {"cnt40": f"--bands {number}"}}}
+
+
+def test_other_work_is_not_compared(rng, compared):
+    before = nights({"p2p": times(rng)}, **bands(2))
+    after = nights({"p2p": times(rng, 2.0)}, 50, **bands(4))
+    assert why(row(compared(before, after))) == (
+        "not to be compared: its work is --bands 2 and --bands 4"
+    )
+    named = nights({"p2p": times(rng)}, 80, **bands(2))
+    assert row(compared(before, named)).ratio == pytest.approx(1, rel=0.05)
+    # Earlier versions did not store it.
+    assert row(compared(nights({"p2p": times(rng)}, 110), after)).verdict == Verdict.REGRESSED
+
+
+def test_sessions_with_other_work_are_left_out(rng, compared):
+    before = [
+        *nights({"p2p": times(rng)}, **bands(2)),
+        *nights({"p2p": times(rng, 2.0)}, 25, **bands(4)),
+    ]
+    made = row(compared(before, nights({"p2p": times(rng, 2.0)}, 50, **bands(4))))
+    assert made.before.sessions == 20
+    assert made.ratio == pytest.approx(1, rel=0.05)
+
+
 def test_other_geometries_are_not_compared(rng, compared):
     before = nights({"p2p": times(rng)})
     after = [(session(50 + i), [case(metrics={"time": 1e-3}, geometry="4x1")]) for i in range(20)]

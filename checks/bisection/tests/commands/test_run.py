@@ -405,13 +405,31 @@ class TestRecord:
         assert first.verdict["session"][:8] in page
         assert "<script src" not in page
 
+    def test_work_is_kept_with_the_session(self, bisection):
+        run = bisection(
+            *("-S", "TransposeLaunch.work=cnt40:--bands 2"),
+            selected=("-n", "^transpose%method=p2p%.*layout=mpi%launch.case=cnt(40|80)"),
+            tier="nightly",
+        )
+        session, _ = next(sample_file.read_samples(run.folder / sample_file.SPOOLED))
+        assert session["work"] == {"transpose": {"cnt40": "--bands 2", "cnt80": ""}}
+        commands = [
+            json.loads(path.read_text()) for path in (run.folder / "kernels").glob("*.json")
+        ]
+        assert {c["case"]: "--bands" in c["command"] for c in commands} == {
+            "cnt40": True,
+            "cnt80": False,
+        }
+
     def test_test_that_is_gone(self, bisection, tmp_path):
         first = bisection()
         session, cases = next(sample_file.read_samples(first.folder / sample_file.SPOOLED))
         with sync.opened(tmp_path) as stored:  # the session before had another method
-            more = {**cases[-1], "method": "removed"}
+            test = next(line for line in cases if not line.get("control"))
+            control = next(line for line in cases if line.get("control"))
+            more = [{**test, "method": "removed"}, {**control, "method": "not made any more"}]
             older = {**session, "session": "another", "start": session["start"] + 1}
-            stored.add([(older, [*cases, more])])
+            stored.add([(older, [*cases, *more])])
         run = bisection()
         assert run.code == 3, run.text
         told = "trouble: 1 tests of the last session are gone: transpose cnt40 mpi removed"
