@@ -176,7 +176,8 @@ class Wrong(unittest.TestCase):
                 out = run(FAULTY, 2, *SMALL, BX_FAULT="swap", BX_FAULT_WAY=way)
                 self.assertEqual(out.code, 1, text(out))
                 for method in ("npar-1", "npar-2"):
-                    for name in ("bands", "density", "residual"):
+                    # the residual may fall: the wrong operator has eigenstates too
+                    for name in ("bands", "density"):
                         self.assertFalse(checks(out, method)[name]["passed"], name)
                     self.assertTrue(checks(out, method)["messages"]["passed"])
 
