@@ -3,7 +3,7 @@ module md_atoms
   use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
   implicit none (type, external)
   private
-  public :: atoms_t, reserve
+  public :: atoms_t, copy_own, reserve
 
   type :: atoms_t
     integer :: own = 0, all = 0 !< atoms 1..own are this rank's, own+1..all ghosts
@@ -50,6 +50,23 @@ contains
       call move_alloc(image, atoms%image)
     end block
   end subroutine reserve
+
+  !> Makes `copy` hold the own atoms of `atoms`, without forces; arrays stay where they are.
+  subroutine copy_own(atoms, copy)
+    type(atoms_t), intent(in) :: atoms
+    type(atoms_t), intent(inout) :: copy
+    call reserve(copy, atoms%own)
+    associate (n => atoms%own)
+      copy%own = n
+      copy%all = n
+      copy%x(:, :n) = atoms%x(:, :n)
+      copy%v(:, :n) = atoms%v(:, :n)
+      copy%listed(:, :n) = atoms%listed(:, :n)
+      copy%species(:n) = atoms%species(:n)
+      copy%id(:n) = atoms%id(:n)
+      copy%image(:, :n) = atoms%image(:, :n)
+    end associate
+  end subroutine copy_own
 
   subroutine grow(array, room)
     real(dp), allocatable, intent(inout) :: array(:, :)

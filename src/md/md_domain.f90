@@ -41,6 +41,9 @@ module md_domain
     integer :: hops = 0
     type(tally_t) :: tally
     real(dp), allocatable :: outgoing(:, :), incoming(:, :) !< (size, 2)
+    !> Payloads end with a checksum that the receiver compares: in verification, not in timed steps.
+    logical :: sealed = .false.
+    integer :: damaged_from = -1 !< rank whose payload arrived with other bits; -1: none
   end type domain_t
 
   integer, parameter :: lower = 1, higher = 2
@@ -124,10 +127,19 @@ contains
     integer, intent(in) :: to(2), from(2)
     integer, intent(inout) :: words(2)
     integer, intent(in), optional :: known(2) !< what will come; else sizes are sent first
-    integer :: coming(2), side
+    integer :: coming(2), seal, side
     type(MPI_Request) :: requests(4)
+    seal = 0
+    if (domain%sealed) then
+      seal = 1
+      call make_room(domain%outgoing, maxval(words) + seal)
+      do side = 1, 2
+        domain%outgoing(words(side) + 1, side) = checksum(domain%outgoing(:, side), words(side))
+      end do
+    end if
+    words = words + seal
     if (present(known) .and. .not. domain%sizes_first) then
-      coming = known
+      coming = known + seal
     else
       do side = 1, 2
         call MPI_Irecv(coming(side), 1, MPI_INTEGER, from(side), side, domain%comm, requests(side))
@@ -149,8 +161,33 @@ contains
     end do
     call MPI_Waitall(4, requests, MPI_STATUSES_IGNORE)
     call count_messages(domain, 2, 8*sum(words))
-    words = coming
+    words = coming - seal
+    if (.not. domain%sealed) return
+    do side = 1, 2
+      if (.not. same_bits(domain%incoming(coming(side), side), &
+                          checksum(domain%incoming(:, side), words(side)))) then
+        domain%damaged_from = from(side)
+      end if
+    end do
   end subroutine exchange
+
+  !> Of the first `words` reals: any flipped bit changes it, and so does any other order.
+  pure real(dp) function checksum(buffer, words)
+    real(dp), intent(in) :: buffer(:)
+    integer, intent(in) :: words
+    integer(c_int64_t) :: mixed
+    integer :: k
+    mixed = words
+    do k = 1, words
+      mixed = ieor(ishftc(mixed, 1), transfer(buffer(k), mixed))
+    end do
+    checksum = transfer(mixed, checksum)
+  end function checksum
+
+  pure logical function same_bits(a, b)
+    real(dp), intent(in) :: a, b
+    same_bits = transfer(a, 0_c_int64_t) == transfer(b, 0_c_int64_t)
+  end function same_bits
 
   subroutine count_messages(domain, messages, bytes)
     type(domain_t), intent(inout) :: domain
@@ -403,7 +440,7 @@ contains
     integer, intent(in) :: stride, n
     real(dp), intent(inout) :: values(stride, *)
     logical, intent(in) :: positions
-    integer :: hop, side, words(2)
+    integer :: hop, side, words(2), coming(2), to(2), from(2)
     real(dp) :: shift(3)
     do hop = 1, domain%hops
       associate (both => domain%swaps(:, hop))
@@ -416,13 +453,18 @@ contains
           end do
           !$omp end parallel do
         else
-          words = n*[size(both(1)%index), size(both(2)%index)]
+          do side = 1, 2
+            words(side) = n*size(both(side)%index)
+            coming(side) = n*both(side)%count
+            to(side) = both(side)%to
+            from(side) = both(side)%from
+          end do
           call make_room(domain%outgoing, maxval(words))
           do side = 1, 2
             shift = merge(both(side)%shift, 0.0_dp, positions)
             call gather(values, stride, n, both(side), shift, domain%outgoing(:, side))
           end do
-          call exchange(domain, both%to, both%from, words, n*both%count)
+          call exchange(domain, to, from, words, coming)
           do side = 1, 2
             call spread_out(values, stride, n, both(side), domain%incoming(:, side))
           end do
@@ -487,7 +529,7 @@ contains
     type(domain_t), intent(inout) :: domain
     integer, intent(in) :: stride, n
     real(dp), intent(inout) :: values(stride, *)
-    integer :: hop, side, words(2)
+    integer :: hop, side, words(2), coming(2), to(2), from(2)
     do hop = domain%hops, 1, -1
       associate (both => domain%swaps(:, hop))
         if (both(1)%to == domain%rank) then
@@ -496,13 +538,17 @@ contains
                                stride)
           end do
         else
-          words = n*both%count
+          do side = 1, 2 ! the other way round
+            words(side) = n*both(side)%count
+            coming(side) = n*size(both(side)%index)
+            to(side) = both(side)%from
+            from(side) = both(side)%to
+          end do
           call make_room(domain%outgoing, maxval(words))
           do side = 1, 2
             call take_ghosts(values, stride, n, both(side), domain%outgoing(:, side))
           end do
-          call exchange(domain, both%from, both%to, words, &
-                        n*[size(both(1)%index), size(both(2)%index)])
+          call exchange(domain, to, from, words, coming)
           do side = 2, 1, -1
             call add_to_owners(values, stride, n, both(side), domain%incoming(1, side), n)
           end do

@@ -10,9 +10,10 @@ module md_lattice
   use md_units, only: boltzmann, mass_to_energy
   implicit none (type, external)
   private
-  public :: crystal_t, crystals, find_crystal, crystal_box, crystal_atoms, fill_crystal, warm_up
+  public :: crystal_t, crystals, find_crystal, crystal_box, crystal_atoms, fill_crystal, sites_of, &
+    warm_up
 
-  integer, parameter :: most_sites = 8
+  integer, parameter, public :: most_sites = 8
 
   !> `edge` is of the cubic cell, relaxed: A.
   type :: crystal_t

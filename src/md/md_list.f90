@@ -9,7 +9,10 @@ module md_list
   use md_domain, only: domain_t
   implicit none (type, external)
   private
-  public :: list_t, worker_t, make_list, sort_atoms
+  public :: list_t, worker_t, make_list, sort_atoms, entries_expected
+
+  !> Entries are counted in 32 bits, and hold 4 times an atom's index.
+  integer, parameter, public :: most_entries = huge(0) - 1, most_atoms = 2**29 - 2
 
   type :: range_t
     integer :: from = 1, to = 0
@@ -20,6 +23,7 @@ module md_list
   !> in half lists its kind (species of both, from 0, added), in full lists the neighbour's species,
   !> from 0.
   type :: worker_t
+    logical :: full = .false. !< the list ends before its atoms do: it has reached its limit
     integer :: first = 1, last = 0
     integer, allocatable :: start(:), entry(:)
     !> Of its atoms and their neighbours: from which to which it adds to the sums themselves, where
@@ -34,6 +38,7 @@ module md_list
     logical :: half = .true. !< each pair once, also across ranks
     integer :: most = 0      !< neighbours of an atom
     real(dp) :: reach = 0    !< A
+    integer :: limit = most_entries !< entries of a thread
     type(worker_t), allocatable :: work(:)
     type(range_t), allocatable :: untouched(:) !< where nobody adds to the sums themselves
   end type list_t
@@ -162,13 +167,21 @@ contains
       if (.not. list%half .and. threads > 1) then
         list%work(t)%direct = [list%work(t)%first, list%work(t)%last]
       end if
-      call fill(list%work(t), list%half, cells, box, atoms, offsets, ghost_offsets, ghost, &
-                ghost_x, reach**2, most)
+      call fill(list%work(t), list%half, list%limit, cells, box, atoms, offsets, ghost_offsets, &
+                ghost, ghost_x, reach**2, most)
     end do
     !$omp end parallel do
     list%most = most
     call find_untouched(list, atoms%own, atoms%all)
   end subroutine make_list
+
+  !> Entries of all lists of `own` atoms in an even density (atoms/A^3).
+  pure real(dp) function entries_expected(own, density, reach, half)
+    real(dp), intent(in) :: own, density, reach
+    logical, intent(in) :: half
+    real(dp), parameter :: unit_sphere = 4*acos(-1.0_dp)/3
+    entries_expected = own*density*unit_sphere*reach**3*merge(0.5_dp, 1.0_dp, half)
+  end function entries_expected
 
   !> The last atom of each thread's share, so that all have as many pairs in an even density.  In
   !> half lists pairs are the first atom's in the order of cells, so that atoms have more at the low
@@ -233,10 +246,11 @@ contains
     end do
   end subroutine find_untouched
 
-  subroutine fill(work, half, cells, box, atoms, offsets, ghost_offsets, ghost, ghost_x, reach2, &
-                  most)
+  subroutine fill(work, half, limit_of_entries, cells, box, atoms, offsets, ghost_offsets, ghost, &
+                  ghost_x, reach2, most)
     type(worker_t), intent(inout) :: work
     logical, intent(in) :: half
+    integer, intent(in) :: limit_of_entries
     type(cells_t), intent(in) :: cells
     type(box_t), intent(in) :: box
     type(atoms_t), intent(in) :: atoms
@@ -249,6 +263,7 @@ contains
     if (allocated(work%start)) deallocate (work%start)
     allocate (work%start(work%first:work%last + 1))
     n = 0
+    work%full = atoms%all > most_atoms
     do i = work%first, work%last
       work%start(i) = n + 1
       xi = atoms%x(:, i)
@@ -266,6 +281,10 @@ contains
           q = offsets(row + to + 1)
           g = ghost_offsets(row + to + 1) - ghost_offsets(row + from)
           if (j > q .and. g == 0) cycle
+          if (work%full .or. max(0, q - j + 1) + g > limit_of_entries - n) then
+            work%full = .true.
+            cycle
+          end if
           if (n + max(0, q - j + 1) + g >= size(work%entry)) then
             call extend(work%entry, n, max(0, q - j + 1) + g)
           end if
@@ -345,7 +364,9 @@ contains
     integer, allocatable, intent(inout) :: entry(:)
     integer, intent(in) :: used, more
     integer, allocatable :: longer(:)
-    allocate (longer(used + more + (used + more)/4 + 1024))
+    integer(c_int64_t) :: room
+    room = int(used, c_int64_t) + more
+    allocate (longer(room + room/4 + 1024))
     longer(:used) = entry(:used)
     call move_alloc(longer, entry)
   end subroutine extend

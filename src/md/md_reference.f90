@@ -3,15 +3,15 @@
 ! energy by a complex step, dE/dx = Im E(x + ih)/h, which loses no digits (W. Squire and G. Trapp,
 ! SIAM Rev. 40, 110 (1998)).
 module md_reference
-  use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
-  use mpi_f08, only: MPI_Allgather, MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_Gatherv, &
-    MPI_IN_PLACE, MPI_INTEGER, MPI_MAX, MPI_SUM
-  use bx_harness, only: bx_largest, bx_uniform
+  use, intrinsic :: iso_c_binding, only: dp => c_double
+  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX
+  use bx_harness, only: bx_largest
   use md_potential, only: finnis_sinclair_kind, gupta_kind, potential_t, tersoff_kind
+  use md_samples, only: gather_near, sample_t
   use md_system, only: system_t
   implicit none (type, external)
   private
-  public :: reference_errors
+  public :: reference_errors, reference_energy
 
   real(dp), parameter :: tiny_step = 1e-40_dp !< A
   real(dp), parameter :: pi = acos(-1.0_dp)
@@ -19,84 +19,36 @@ module md_reference
 contains
 
   !> The largest errors of the forces (of the largest force, or of 1 eV/A) and of the energies (of
-  !> each, or of 1 eV) of `samples` atoms, drawn by `seed`; `energies` are those of own atoms (eV).
-  !> Collective.
-  subroutine reference_errors(system, energies, samples, seed, force_error, energy_error)
+  !> each, or of 1 eV) of the samples.  Collective.
+  subroutine reference_errors(system, samples, force_error, energy_error)
     type(system_t), intent(in) :: system
-    real(dp), intent(in) :: energies(:)
-    integer, intent(in) :: samples
-    integer(c_int64_t), intent(in) :: seed
+    type(sample_t), intent(in) :: samples(:)
     real(dp), intent(out) :: force_error, energy_error
-    real(dp) :: found(8, samples), force(3), energy, largest, worst(2)
-    integer(c_int64_t) :: wanted(samples)
+    real(dp) :: force(3), energy, largest, worst(2)
     real(dp), allocatable :: near(:, :)
-    integer :: s, k
-    do s = 1, samples
-      wanted(s) = 1 + min(system%total - 1, int(0.5_dp*(1 + bx_uniform(seed, int(s, c_int64_t))) &
-                                                *real(system%total, dp), c_int64_t))
+    integer :: s
+    largest = 1
+    do s = 1, size(samples)
+      largest = max(largest, maxval(abs(samples(s)%f)))
     end do
-    found = 0
-    do k = 1, system%atoms%own
-      do s = 1, samples
-        if (wanted(s) /= system%atoms%id(k)) cycle
-        found(:, s) = [system%atoms%x(1:3, k), real(system%atoms%species(k), dp), &
-                       system%atoms%f(1:3, k), energies(k)]
-      end do
-    end do
-    call MPI_Allreduce(MPI_IN_PLACE, found, size(found), MPI_DOUBLE_PRECISION, MPI_SUM, &
-                       system%domain%comm)
-    largest = max(1.0_dp, maxval(abs(found(5:7, :))))
     worst = 0
-    do s = 1, samples
-      call gather_near(system, found(1:3, s), mod(s, system%domain%ranks), near)
-      if (mod(s, system%domain%ranks) /= system%domain%rank) cycle
-      call force_on_centre(system%potential, nint(found(4, s)), near, force, energy)
-      worst(1) = max(worst(1), bx_largest(force - found(5:7, s))/largest)
-      worst(2) = max(worst(2), bx_largest([found(8, s) - energy])/max(1.0_dp, abs(energy)))
+    do s = 1, size(samples)
+      associate (sample => samples(s), ranks => system%domain%ranks)
+        if (sample%owners /= 1) then
+          worst = huge(worst)
+          cycle
+        end if
+        call gather_near(system, sample%x, 2*system%potential%cutoff, mod(s, ranks), near)
+        if (mod(s, ranks) /= system%domain%rank) cycle
+        call force_on_centre(system%potential, sample%species, near, force, energy)
+        worst(1) = max(worst(1), bx_largest(force - sample%f)/largest)
+        worst(2) = max(worst(2), bx_largest([sample%energy - energy])/max(1.0_dp, abs(energy)))
+      end associate
     end do
     call MPI_Allreduce(MPI_IN_PLACE, worst, 2, MPI_DOUBLE_PRECISION, MPI_MAX, system%domain%comm)
     force_error = worst(1)
     energy_error = worst(2)
   end subroutine reference_errors
-
-  !> On rank `root`: vectors (A) from the point to all atoms and images within twice the cutoff, but
-  !> for what is at the point itself, and their species: (4, atoms).
-  subroutine gather_near(system, point, root, near)
-    type(system_t), intent(in) :: system
-    real(dp), intent(in) :: point(3)
-    integer, intent(in) :: root
-    real(dp), allocatable, intent(out) :: near(:, :)
-    real(dp), allocatable :: mine(:, :)
-    integer :: counts(system%domain%ranks), offsets(system%domain%ranks), count, k, a, b, c, &
-      images(3)
-    real(dp) :: reach, s(3), d(3)
-    reach = 2*system%potential%cutoff
-    images = int(reach/system%box%height + 0.5_dp)
-    count = 0
-    allocate (mine(4, 64))
-    do k = 1, system%atoms%own
-      s = system%box%fractions(system%atoms%x(1:3, k) - point)
-      s = s - anint(s)
-      do c = -images(3), images(3)
-        do b = -images(2), images(2)
-          do a = -images(1), images(1)
-            d = matmul(system%box%edge, s + [a, b, c])
-            if (norm2(d) > reach .or. norm2(d) < 1e-9_dp) cycle
-            count = count + 1
-            if (count > size(mine, 2)) mine = reshape(mine, [4, 2*count], pad=[0.0_dp])
-            mine(:, count) = [d, real(system%atoms%species(k), dp)]
-          end do
-        end do
-      end do
-    end do
-    associate (comm => system%domain%comm)
-      call MPI_Allgather(4*count, 1, MPI_INTEGER, counts, 1, MPI_INTEGER, comm)
-      offsets = [(sum(counts(:k - 1)), k=1, size(counts))]
-      allocate (near(4, sum(counts)/4))
-      call MPI_Gatherv(mine, 4*count, MPI_DOUBLE_PRECISION, near, counts, offsets, &
-                       MPI_DOUBLE_PRECISION, root, comm)
-    end associate
-  end subroutine gather_near
 
   !> Of an atom at the origin among those at near(1:3, :), of species near(4, :).
   subroutine force_on_centre(p, species, near, force, energy)
@@ -121,6 +73,17 @@ contains
     end do
     energy = real(own, dp)
   end subroutine force_on_centre
+
+  !> Energy (eV) of an atom at the origin among those at near(1:3, :) (A), of species near(4, :).
+  real(dp) function reference_energy(p, species, near) result(energy)
+    type(potential_t), intent(in) :: p
+    integer, intent(in) :: species
+    real(dp), intent(in) :: near(:, :)
+    complex(dp) :: x(3, 0:size(near, 2))
+    x(:, 0) = 0
+    x(:, 1:) = cmplx(near(1:3, :), 0.0_dp, dp)
+    energy = real(energy_of(p, 0, [species, nint(near(4, :))], x), dp)
+  end function reference_energy
 
   !> Energy of atom i: eV.
   function energy_of(p, i, kind, x) result(energy)

@@ -9,7 +9,7 @@ module md_system
   use md_atoms, only: atoms_t
   use md_box, only: box_t
   use md_domain, only: domain_t, forward, make_halo, migrate, reverse
-  use md_list, only: list_t, make_list, sort_atoms, worker_t
+  use md_list, only: list_t, make_list, most_atoms, sort_atoms, worker_t
   use md_metal, only: density_pass, force_pass
   use md_potential, only: potential_t, tersoff_kind
   use md_tersoff, only: tersoff_pass
@@ -17,7 +17,7 @@ module md_system
   implicit none (type, external)
   private
   public :: system_t, use_style, make_lists, find_forces, advance, observe, observation_t, &
-    failure_of_all, cached_loops, go_on_from
+    failure_of_all, cached_loops, go_on_from, skin_of
 
   integer(c_size_t), parameter, public :: in_two_body = 0, in_density = 1, in_tersoff = 2, &
     in_halo = 3, in_list = 4, in_integrate = 5, in_reduce = 6
@@ -33,7 +33,9 @@ module md_system
   !> About as many one-value global sums are in a step of DL_POLY_3 with a metal potential.
   integer, parameter, public :: small_reductions = 56
 
-  integer, parameter :: fine = 0, exploded = 1, too_dense = 2, lost_atoms = 3
+  !> Where ranks fail in different ways, the last kind here is the one that all take note of.
+  integer, parameter, public :: fine = 0, exploded = 1, too_dense = 2, lost_atoms = 3, &
+    crowded = 4, damaged = 5
   type, public :: failure_t
     integer :: kind = fine
     logical :: here = .false. !< found by this rank
@@ -85,6 +87,13 @@ contains
       write (line, "('step ', i0, ': atoms ', i0, ' and ', i0, ' on rank ', i0, ' are ', g0.4, &
         &' A apart; below ', g0.4, ' A the density is negative')") self%step, self%id, self%other, &
         self%rank, self%value, self%allowed
+    case (crowded)
+      write (line, "('step ', i0, ': rank ', i0, ' has ', i0, ' atoms and ghosts; a list takes ', &
+        &i0, ' entries per thread, and ', i0, ' atoms per rank: use more ranks or threads')") &
+        self%step, self%rank, self%id, nint(self%allowed, c_int64_t), most_atoms
+    case (damaged)
+      write (line, "('step ', i0, ': a message from rank ', i0, ' reached rank ', i0, &
+        &' with other bits than were sent')") self%step, self%other, self%rank
     case (lost_atoms)
       write (line, "('step ', i0, ': ', i0, ' atoms are lost')") self%step, nint(self%value, &
                                                                                  c_int64_t)
@@ -133,6 +142,11 @@ contains
     call lap(system, in_halo)
     call make_list(system%list, system%box, system%domain, system%atoms, offsets, &
                    system%potential%reach + skin)
+    if (any(system%list%work%full)) then
+      system%failure = failure_t(crowded, .true., system%domain%rank, system%step, &
+                                 int(system%atoms%all, c_int64_t), &
+                                 allowed=real(system%list%limit, dp))
+    end if
     call make_room(system)
     system%listed = .true.
     call lap(system, in_list)
@@ -271,11 +285,11 @@ contains
     fall = -0.5_dp*system%potential%scale
     !$omp parallel do schedule(static) reduction(+:energy)
     do i = 1, system%atoms%own
-      if (system%rho(i) > 0) then
+      if (system%rho(i) <= 0) then ! alone, or closer than the potential goes, which is told
+        system%slope(i) = 0
+      else ! a NaN goes on
         energy = energy - system%potential%scale*sqrt(system%rho(i))
         system%slope(i) = fall/sqrt(system%rho(i))
-      else ! alone
-        system%slope(i) = 0
       end if
     end do
     !$omp end parallel do
@@ -283,7 +297,9 @@ contains
     if (present(pair_energy)) then
       call reverse(system%domain, halves, 1, 1)
       do i = 1, system%atoms%own
-        pair_energy(i) = halves(i) - system%potential%scale*sqrt(max(system%rho(i), 0.0_dp))
+        pair_energy(i) = halves(i)
+        if (system%rho(i) <= 0) cycle
+        pair_energy(i) = halves(i) - system%potential%scale*sqrt(system%rho(i))
       end do
     end if
     call lap(system, in_density)
@@ -563,16 +579,26 @@ contains
 
   !> What has gone wrong on the lowest rank where something has; "" if nothing has.  Collective.
   subroutine failure_of_all(system, text)
-    type(system_t), intent(in) :: system
+    type(system_t), intent(inout) :: system
     character(*), intent(out) :: text
     integer :: lowest
+    call note_damage(system)
     lowest = merge(system%domain%rank, system%domain%ranks, system%failure%here)
     call MPI_Allreduce(MPI_IN_PLACE, lowest, 1, MPI_INTEGER, MPI_MIN, system%domain%comm)
     text = ""
     if (lowest == system%domain%ranks) return
     if (lowest == system%domain%rank) text = system%failure%text()
     call MPI_Bcast(text, len(text), MPI_CHARACTER, lowest, system%domain%comm)
+    call MPI_Bcast(system%failure%kind, 1, MPI_INTEGER, lowest, system%domain%comm)
   end subroutine failure_of_all
+
+  !> A message that arrived with other bits is the cause of whatever else has gone wrong.
+  subroutine note_damage(system)
+    type(system_t), intent(inout) :: system
+    if (system%domain%damaged_from < 0 .or. system%failure%kind == damaged) return
+    system%failure = failure_t(damaged, .true., system%domain%rank, system%step, &
+                               other=int(system%domain%damaged_from, c_int64_t))
+  end subroutine note_damage
 
   !> The furthest that any atom has moved, and whether any rank has failed: on all ranks.
   subroutine agree(system, moved)
@@ -580,6 +606,7 @@ contains
     real(dp), intent(inout) :: moved
     real(dp) :: both(2)
     integer :: i
+    call note_damage(system)
     both = [moved, real(system%failure%kind, dp)]
     if (system%domain%ranks > 1) then
       if (system%style%dlpoly3) then

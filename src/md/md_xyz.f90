@@ -1,13 +1,14 @@
-! Configurations in extended XYZ files, as ASE and OVITO read and write them.
+! Configurations in extended XYZ files, as ASE and OVITO write them.
 !
-! Lengths are in angstrom.  Read: species, pos and, where they are there, id, velo (A/ps) or momenta
-! (ASE's, sqrt(u eV)).  Written: id, species, pos (not wrapped), velo (A/ps), forces (eV/A),
-! energies (of the atom, eV), with 17 digits.
+! Lengths are in angstrom.  Columns that are read: species, pos and, where a file has them, id, velo
+! (A/ps) or momenta (ASE's, sqrt(u eV)).  Numbers are read strictly: Fortran's own list-directed
+! input would take a slash, an asterisk, a quote or a comma for something else than an error.
 module md_xyz
-  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int64_t, c_null_char, dp => c_double
+  use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
+  use, intrinsic :: iso_fortran_env, only: iostat_end, iostat_eor
   use, intrinsic :: ieee_arithmetic, only: ieee_is_finite
-  use mpi_f08, only: MPI_Bcast, MPI_CHARACTER, MPI_Comm, MPI_Comm_rank, MPI_Comm_size, &
-    MPI_DOUBLE_PRECISION, MPI_Gather, MPI_Gatherv, MPI_INTEGER, MPI_INTEGER8, MPI_LOGICAL
+  use mpi_f08, only: MPI_Bcast, MPI_CHARACTER, MPI_Comm, MPI_Comm_rank, MPI_DOUBLE_PRECISION, &
+    MPI_INTEGER8, MPI_LOGICAL
   use md_atoms, only: atoms_t, reserve
   use md_box, only: box_t, make_box
   use md_domain, only: domain_t, home_of
@@ -15,7 +16,19 @@ module md_xyz
   use md_units, only: mass_to_energy
   implicit none (type, external)
   private
-  public :: configuration_t, read_configuration, distribute, write_configuration
+  public :: configuration_t, open_configuration, read_atoms, distribute
+
+  integer, parameter :: longest_line = 4096, most_columns = 2048
+  integer, parameter :: chunk = 65536 !< atoms
+  real(dp), parameter :: furthest = 1000 !< box lengths that an atom may be outside
+  real(dp), parameter :: longest_edge = 1e6_dp !< A
+  real(dp), parameter :: speed_of_light = 2.99792458e6_dp !< A/ps
+
+  !> Where an atom's line has what, by first columns, from 1; 0: nowhere.
+  type :: columns_t
+    integer :: species = 0, position = 0, id = 0, velocity = 0, all = 0
+    logical :: momenta = .false. !< velocities are momenta
+  end type columns_t
 
   !> What a file holds; on rank 0 the atoms too.
   type :: configuration_t
@@ -23,258 +36,514 @@ module md_xyz
     type(potential_t) :: potential
     integer(c_int64_t) :: atoms = 0
     logical :: moving = .false. !< has velocities
-    real(dp), allocatable :: x(:, :), v(:, :)
+    real(dp), allocatable :: x(:, :), v(:, :) !< (3, atoms): A, A/ps
     integer, allocatable :: species(:)
     integer(c_int64_t), allocatable :: id(:)
+    character(:), allocatable :: path
+    integer :: unit = 0 !< on rank 0, between its header and its atoms
+    type(columns_t) :: columns
   end type configuration_t
 
-  integer, parameter :: longest_line = 4096
-  integer, parameter :: chunk = 65536 !< atoms
-
-  interface
-    function c_rename(from, to) result(failed) bind(C, name="rename")
-      import :: c_char, c_int
-      implicit none (type, external)
-      character(kind=c_char), intent(in) :: from(*), to(*)
-      integer(c_int) :: failed
-    end function c_rename
-  end interface
+  !> A line's words: from first to last character.
+  type :: words_t
+    integer :: count = 0, first(most_columns) = 0, last(most_columns) = 0
+  end type words_t
 
 contains
 
-  !> Reads a file on rank 0 and tells all ranks what it is of; `why` is "" or what is wrong with it.
-  !> Collective.
-  subroutine read_configuration(path, comm, configuration, why)
+  !> Opens a file on rank 0 and reads what it is of: on return, all ranks know its box and number of
+  !> atoms; `why` is "" or what is wrong.  Collective.
+  subroutine open_configuration(path, comm, configuration, why)
     character(*), intent(in) :: path
     type(MPI_Comm), intent(in) :: comm
     type(configuration_t), intent(out) :: configuration
     character(*), intent(out) :: why
-    character(2) :: species
     real(dp) :: edge(3, 3)
     integer :: rank
     call MPI_Comm_rank(comm, rank)
+    configuration%path = path
     why = ""
-    if (rank == 0) call read_file(path, configuration, why)
+    if (rank == 0) call read_header(configuration, why)
+    call MPI_Bcast(why, len(why), MPI_CHARACTER, 0, comm)
+    if (why /= "") return
+    edge = configuration%box%edge
+    call MPI_Bcast(edge, 9, MPI_DOUBLE_PRECISION, 0, comm)
+    call MPI_Bcast(configuration%atoms, 1, MPI_INTEGER8, 0, comm)
+    configuration%box = make_box(edge)
+  end subroutine open_configuration
+
+  !> Reads the atoms on rank 0 and closes the file; all ranks then know the potential.  Collective.
+  subroutine read_atoms(comm, configuration, why)
+    type(MPI_Comm), intent(in) :: comm
+    type(configuration_t), intent(inout) :: configuration
+    character(*), intent(out) :: why
+    character(2) :: species
+    integer :: rank
+    call MPI_Comm_rank(comm, rank)
+    why = ""
+    if (rank == 0) then
+      call read_lines(configuration, why)
+      close (configuration%unit)
+    end if
     call MPI_Bcast(why, len(why), MPI_CHARACTER, 0, comm)
     if (why /= "") return
     species = configuration%potential%name(1)
-    edge = configuration%box%edge
     call MPI_Bcast(species, 2, MPI_CHARACTER, 0, comm)
-    call MPI_Bcast(edge, 9, MPI_DOUBLE_PRECISION, 0, comm)
-    call MPI_Bcast(configuration%atoms, 1, MPI_INTEGER8, 0, comm)
     call MPI_Bcast(configuration%moving, 1, MPI_LOGICAL, 0, comm)
-    configuration%box = make_box(edge)
     configuration%potential = find_potential(trim(species))
-  end subroutine read_configuration
+  end subroutine read_atoms
 
-  subroutine read_file(path, configuration, why)
-    character(*), intent(in) :: path
+  ! ---- lines and numbers ----
+
+  !> The next line; `why` is "" or, with its number, what is wrong.
+  subroutine next_line(configuration, number, line, why)
+    type(configuration_t), intent(in) :: configuration
+    integer(c_int64_t), intent(in) :: number
+    character(*), intent(out) :: line
+    character(*), intent(inout) :: why
+    integer :: status
+    read (configuration%unit, "(a)", advance="no", iostat=status) line
+    if (status == iostat_end) then
+      why = place(configuration, number)//"is missing: the file ends before it"
+    else if (status /= iostat_eor) then ! there is more of it
+      why = place(configuration, number)//"is longer than "//text_of(int(longest_line, c_int64_t)) &
+            //" characters"
+    end if
+  end subroutine next_line
+
+  pure function text_of(number) result(text)
+    integer(c_int64_t), intent(in) :: number
+    character(:), allocatable :: text
+    character(24) :: digits
+    write (digits, "(i0)") number
+    text = trim(digits)
+  end function text_of
+
+  !> The beginning of a message: file and line, and column where it is given.
+  pure function place(configuration, line, column) result(text)
+    type(configuration_t), intent(in) :: configuration
+    integer(c_int64_t), intent(in) :: line
+    integer, intent(in), optional :: column
+    character(:), allocatable :: text
+    text = configuration%path//": line "//text_of(line)
+    if (present(column)) text = text//", column "//text_of(int(column, c_int64_t))//":"
+    text = text//" "
+  end function place
+
+  !> Words between blanks and tabs of line(from:to).
+  pure function split(line, from, to) result(words)
+    character(*), intent(in) :: line
+    integer, intent(in) :: from, to
+    type(words_t) :: words
+    integer :: i
+    logical :: inside
+    inside = .false.
+    do i = from, to
+      if (line(i:i) == " " .or. line(i:i) == achar(9)) then
+        inside = .false.
+      else
+        if (.not. inside) then
+          if (words%count == most_columns) return
+          words%count = words%count + 1
+          words%first(words%count) = i
+        end if
+        inside = .true.
+        words%last(words%count) = i
+      end if
+    end do
+  end function split
+
+  !> Whether a word is [sign] digits [. digits] [e|E|d|D [sign] digits], or only its first two.
+  pure logical function is_number(word, whole)
+    character(*), intent(in) :: word
+    logical, intent(in) :: whole
+    integer :: at, digits
+    at = 1
+    if (scan(word(:min(1, len(word))), "+-") == 1) at = 2
+    digits = digits_at(word, at)
+    at = at + digits
+    if (.not. whole) then
+      if (at <= len(word)) then
+        if (word(at:at) == ".") then
+          digits = digits + digits_at(word, at + 1)
+          at = at + 1 + digits_at(word, at + 1)
+        end if
+      end if
+      if (digits > 0 .and. at <= len(word)) then
+        if (scan(word(at:at), "eEdD") == 1) then
+          at = at + 1
+          if (at <= len(word)) at = at + scan(word(at:at), "+-")
+          digits = digits_at(word, at)
+          at = at + digits
+        end if
+      end if
+    end if
+    is_number = digits > 0 .and. at > len(word)
+  end function is_number
+
+  !> How many digits a word has from a place on.
+  pure integer function digits_at(word, at)
+    character(*), intent(in) :: word
+    integer, intent(in) :: at
+    digits_at = 0
+    if (at <= len(word)) digits_at = verify(word(at:)//"x", "0123456789") - 1
+  end function digits_at
+
+  !> A word's value; false if it is not a number, or not a finite one.
+  logical function real_of(word, value)
+    character(*), intent(in) :: word
+    real(dp), intent(out) :: value
+    integer :: status
+    value = 0
+    real_of = is_number(word, whole=.false.)
+    if (.not. real_of) return
+    read (word, *, iostat=status) value
+    real_of = status == 0 .and. ieee_is_finite(value)
+  end function real_of
+
+  logical function whole_of(word, value)
+    character(*), intent(in) :: word
+    integer(c_int64_t), intent(out) :: value
+    integer :: status
+    value = 0
+    whole_of = is_number(word, whole=.true.)
+    if (.not. whole_of) return
+    read (word, *, iostat=status) value
+    whole_of = status == 0
+  end function whole_of
+
+  ! ---- the header ----
+
+  subroutine read_header(configuration, why)
     type(configuration_t), intent(inout) :: configuration
-    character(*), intent(out) :: why
-    character(longest_line) :: line
-    integer :: unit, status, n, i
-    integer :: column_of(4), columns !< first columns of species, pos, id, velocities
-    logical :: momenta
-    why = ""
-    open (newunit=unit, file=path, status="old", action="read", iostat=status, iomsg=line)
+    character(*), intent(inout) :: why
+    character(longest_line + 1) :: line
+    integer(c_int64_t) :: bytes
+    integer :: status
+    open (newunit=configuration%unit, file=configuration%path, status="old", action="read", &
+          iostat=status, iomsg=line)
     if (status /= 0) then
-      why = path//": cannot be opened: "//trim(line)
+      why = configuration%path//": cannot be opened: "//trim(line)
       return
     end if
-    read (unit, "(a)", iostat=status) line
-    if (status == 0) read (line, *, iostat=status) n
-    if (status /= 0 .or. verify(trim(adjustl(line)), "0123456789") /= 0) then
-      why = path//": line 1 is no number of atoms: "//trim(line)
-    else if (n < 1) then
-      why = path//": line 1: there must be at least one atom"
-    end if
+    call next_line(configuration, 1_c_int64_t, line, why)
     if (why == "") then
-      read (unit, "(a)", iostat=status) line
-      if (status /= 0) line = ""
-      call read_header(path, line, configuration, column_of, columns, momenta, why)
+      if (.not. whole_of(trim(adjustl(line)), configuration%atoms)) then
+        why = place(configuration, 1_c_int64_t)//"is no number of atoms: "//trim(line)
+      else if (configuration%atoms < 1 .or. configuration%atoms > huge(0)) then
+        why = place(configuration, 1_c_int64_t)//"has "//text_of(configuration%atoms)// &
+              " atoms; from 1 to "//text_of(int(huge(0), c_int64_t))//" are allowed"
+      end if
     end if
+    if (why == "") call next_line(configuration, 2_c_int64_t, line, why)
+    if (why == "") call read_lattice(configuration, line, why)
+    if (why == "") call read_periodicity(configuration, line, why)
+    if (why == "") call read_properties(configuration, line, why)
     if (why == "") then
-      configuration%atoms = n
-      allocate (configuration%x(3, n), configuration%species(n), configuration%id(n))
-      allocate (configuration%v(3, n), source=0.0_dp)
-      do i = 1, n
-        call read_atom(path, unit, i, column_of, columns, configuration, why)
-        if (why /= "") exit
+      inquire (unit=configuration%unit, size=bytes)
+      if (configuration%atoms*2*configuration%columns%all > bytes + 1) then
+        why = place(configuration, 1_c_int64_t)//"has "//text_of(configuration%atoms)// &
+              " atoms, more than a file of "//text_of(bytes)//" bytes can hold"
+      end if
+    end if
+    if (why /= "") close (configuration%unit)
+  end subroutine read_header
+
+  !> Where the value of key=value or key="value" is on line 2; from > to if it is nowhere.
+  subroutine find_value(configuration, line, key, from, to, why)
+    type(configuration_t), intent(in) :: configuration
+    character(*), intent(in) :: line, key
+    integer, intent(out) :: from, to
+    character(*), intent(inout) :: why
+    integer :: at, start, first, length
+    logical :: seen
+    from = 1
+    to = 0
+    seen = .false.
+    length = len_trim(line)
+    at = 1
+    do
+      at = at + verify(line(at:length)//"x", " "//achar(9)) - 1
+      if (at > length) exit
+      start = at
+      at = at + scan(line(at:length)//" ", "= "//achar(9)) - 1
+      associate (name => line(start:at - 1))
+        if (at >= length) exit
+        if (line(at:at) /= "=") cycle
+        if (line(at + 1:at + 1) == '"') then
+          first = at + 2
+          at = end_of_quotation(line(:length), first)
+          if (at > length) then
+            why = place(configuration, 2_c_int64_t, first - 1)//"a quotation mark is not closed"
+            return
+          end if
+        else
+          first = at + 1
+          at = first + scan(line(first:length)//" ", " "//achar(9)) - 1
+        end if
+        if (name /= key) then
+          at = at + 1
+          cycle
+        end if
+      end associate
+      if (seen) why = place(configuration, 2_c_int64_t, start)//key//" occurs twice"
+      seen = .true.
+      from = first
+      to = at - 1
+      at = at + 1
+    end do
+  end subroutine find_value
+
+  !> The place of the next quotation mark that no backslash is before, or behind the line.
+  pure integer function end_of_quotation(line, from) result(at)
+    character(*), intent(in) :: line
+    integer, intent(in) :: from
+    at = from
+    do while (at <= len(line))
+      if (line(at:at) == '"') return
+      if (line(at:at) == "\") at = at + 1
+      at = at + 1
+    end do
+  end function end_of_quotation
+
+  subroutine read_lattice(configuration, line, why)
+    type(configuration_t), intent(inout) :: configuration
+    character(*), intent(in) :: line
+    character(*), intent(inout) :: why
+    real(dp) :: edges(9)
+    type(words_t) :: words
+    integer :: from, to, k
+    call find_value(configuration, line, "Lattice", from, to, why)
+    if (why /= "") return
+    words = split(line, from, to)
+    if (words%count /= 9) then
+      why = place(configuration, 2_c_int64_t)//'must have Lattice="..." with nine numbers'
+      return
+    end if
+    do k = 1, 9
+      associate (word => line(words%first(k):words%last(k)))
+        if (.not. real_of(word, edges(k))) then
+          why = place(configuration, 2_c_int64_t, words%first(k))//word//" is not a finite number"
+          return
+        else if (abs(edges(k)) > longest_edge) then
+          why = place(configuration, 2_c_int64_t, words%first(k))//word//" A: at most 1000000 A &
+                &are allowed"
+          return
+        end if
+      end associate
+    end do
+    configuration%box = make_box(reshape(edges, [3, 3]))
+    if (.not. configuration%box%volume > 1e-6_dp*norm2(edges)**3) then
+      why = place(configuration, 2_c_int64_t, from)//"the vectors of Lattice span no volume"
+    end if
+  end subroutine read_lattice
+
+  subroutine read_periodicity(configuration, line, why)
+    type(configuration_t), intent(in) :: configuration
+    character(*), intent(in) :: line
+    character(*), intent(inout) :: why
+    character(*), parameter :: yes(*) = [character(4) :: "T", "t", "True", "TRUE", "true"]
+    type(words_t) :: words
+    integer :: from, to, k
+    call find_value(configuration, line, "pbc", from, to, why)
+    if (why /= "" .or. from > to) return
+    words = split(line, from, to)
+    if (words%count == 3) then
+      do k = 1, 3
+        if (all(yes /= line(words%first(k):words%last(k)))) exit
       end do
+      if (k > 3) return
     end if
-    if (why == "" .and. momenta) then
+    why = place(configuration, 2_c_int64_t, from)//"pbc="//line(from:to)// &
+          ': all directions must be periodic, "T T T"'
+  end subroutine read_periodicity
+
+  !> Properties=name:type:columns, again and again.
+  subroutine read_properties(configuration, line, why)
+    type(configuration_t), intent(inout) :: configuration
+    character(*), intent(in) :: line
+    character(*), intent(inout) :: why
+    integer(c_int64_t) :: width
+    integer :: from, to, ends(3), k
+    logical :: good
+    call find_value(configuration, line, "Properties", from, to, why)
+    if (why /= "") return
+    associate (columns => configuration%columns)
+      do while (from <= to)
+        ends(1) = from + scan(line(from:to)//":", ":") - 1
+        do k = 2, 3
+          ends(k) = min(ends(k - 1) + scan(line(ends(k - 1) + 1:to)//":", ":"), to + 1)
+        end do
+        good = whole_of(line(ends(2) + 1:ends(3) - 1), width)
+        if (good) good = width >= 1 .and. columns%all + width <= most_columns
+        if (.not. good) then
+          why = place(configuration, 2_c_int64_t, from)//line(from:to)//" is not name:type:columns"
+          return
+        end if
+        select case (line(from:ends(3) - 1))
+        case ("species:S:1")
+          call put(columns%species)
+        case ("pos:R:3")
+          call put(columns%position)
+        case ("id:I:1")
+          call put(columns%id)
+        case ("velo:R:3", "momenta:R:3")
+          call put(columns%velocity)
+          columns%momenta = line(from:from) == "m"
+        case default
+          continue
+        end select
+        if (why /= "") return
+        columns%all = columns%all + int(width)
+        from = ends(3) + 1
+      end do
+      if (columns%species == 0 .or. columns%position == 0) then
+        why = place(configuration, 2_c_int64_t)//"must have Properties with species:S:1 and pos:R:3"
+      end if
+    end associate
+
+  contains
+
+    subroutine put(first)
+      integer, intent(inout) :: first
+      if (first > 0) why = place(configuration, 2_c_int64_t, from)//"Properties has "// &
+                           line(from:ends(3) - 1)//" beside another column of the kind"
+      first = configuration%columns%all + 1
+    end subroutine put
+
+  end subroutine read_properties
+
+  ! ---- the atoms ----
+
+  subroutine read_lines(configuration, why)
+    type(configuration_t), intent(inout) :: configuration
+    character(*), intent(inout) :: why
+    character(longest_line + 1) :: line
+    integer :: n, i, status
+    n = int(configuration%atoms)
+    allocate (configuration%x(3, n), configuration%species(n), configuration%id(n))
+    allocate (configuration%v(3, n), source=0.0_dp)
+    configuration%moving = configuration%columns%velocity > 0
+    do i = 1, n
+      call next_line(configuration, i + 2_c_int64_t, line, why)
+      if (why == "") call read_atom(configuration, i, line, why)
+      if (why /= "") return
+    end do
+    do
+      read (configuration%unit, "(a)", iostat=status) line
+      if (status /= 0) exit
+      if (len_trim(line) == 0) cycle
+      why = configuration%path//": has more lines than line 1 announces; &
+            &one configuration is allowed"
+      return
+    end do
+    if (configuration%columns%momenta) then
       do i = 1, n ! ASE's unit of time is A sqrt(u/eV)
         configuration%v(:, i) = configuration%v(:, i)/(sqrt(mass_to_energy) &
                                 *configuration%potential%mass(configuration%species(i)))
       end do
     end if
-    close (unit)
-    if (why == "") call check_ids(path, configuration, why)
-  end subroutine read_file
+    do i = 1, n
+      if (norm2(configuration%v(:, i)) < speed_of_light) cycle
+      why = place(configuration, i + 2_c_int64_t)//"has an atom faster than light"
+      return
+    end do
+    call check_ids(configuration, why)
+  end subroutine read_lines
 
-  subroutine read_header(path, line, configuration, column_of, columns, momenta, why)
-    character(*), intent(in) :: path, line
+  subroutine read_atom(configuration, i, line, why)
     type(configuration_t), intent(inout) :: configuration
-    integer, intent(out) :: column_of(4), columns
-    logical, intent(out) :: momenta
-    character(*), intent(out) :: why
-    character(longest_line) :: lattice
-    real(dp) :: edge(3, 3)
-    integer :: status
-    why = ""
-    momenta = .false.
-    columns = 0
-    column_of = 0
-    lattice = value_of(line, "Lattice")
-    read (lattice, *, iostat=status) edge
-    if (status /= 0) then
-      why = path//': line 2: Lattice="..." must have nine numbers'
-      return
-    end if
-    configuration%box = make_box(edge)
-    if (.not. configuration%box%volume > 1e-6_dp*norm2(edge)**3 .or. &
-        .not. all(ieee_is_finite(edge))) then
-      why = path//": line 2: the vectors of Lattice span no volume"
-      return
-    end if
-    if (index(value_of(line, "pbc"), "F") > 0) then
-      why = path//": line 2: pbc="//value_of(line, "pbc")//": all directions must be periodic"
-      return
-    end if
-    call read_properties(path, value_of(line, "Properties"), column_of, columns, momenta, why)
-  end subroutine read_header
-
-  !> The value of key=value or key="value" on a line; "" if it is not there.
-  pure function value_of(line, key) result(value)
-    character(*), intent(in) :: line, key
-    character(:), allocatable :: value
-    integer :: from, to
-    value = ""
-    from = index(" "//line, " "//key//"=")
-    if (from == 0) return
-    from = from + len(key) + 1
-    if (line(from:from) == '"') then
-      to = index(line(from + 1:), '"')
-      if (to > 0) value = line(from + 1:from + to - 1)
-    else
-      to = index(line(from:)//" ", " ")
-      value = line(from:from + to - 2)
-    end if
-  end function value_of
-
-  !> name:type:columns triplets.
-  subroutine read_properties(path, text, column_of, columns, momenta, why)
-    character(*), intent(in) :: path, text
-    integer, intent(out) :: column_of(4), columns
-    logical, intent(out) :: momenta
+    integer, intent(in) :: i
+    character(*), intent(in) :: line
     character(*), intent(inout) :: why
-    character(40) :: name, form
-    character(:), allocatable :: rest
-    integer :: width, status
-    rest = text
-    column_of = 0
-    columns = 0
-    momenta = .false.
-    do while (rest /= "")
-      call take(rest, name)
-      call take(rest, form)
-      read (rest(:index(rest//":", ":") - 1), *, iostat=status) width
-      if (status /= 0) then
-        why = path//": line 2: Properties="//text//" is not name:type:columns..."
+    type(words_t) :: words
+    integer(c_int64_t) :: number
+    integer :: k
+    number = i + 2_c_int64_t
+    words = split(line, 1, len_trim(line))
+    associate (columns => configuration%columns)
+      if (words%count /= columns%all) then
+        why = place(configuration, number)//"has "//text_of(int(words%count, c_int64_t))// &
+              " values, Properties lists "//text_of(int(columns%all, c_int64_t))
         return
       end if
-      rest = rest(index(rest//":", ":") + 1:)
-      select case (trim(name)//":"//trim(form))
-      case ("species:S")
-        column_of(1) = columns + 1
-      case ("pos:R")
-        column_of(2) = columns + 1
-      case ("id:I")
-        column_of(3) = columns + 1
-      case ("velo:R", "momenta:R")
-        column_of(4) = columns + 1
-        momenta = name == "momenta"
-      case default
-        continue
-      end select
-      columns = columns + width
-    end do
-    if (any(column_of(:2) == 0)) then
-      why = path//": line 2: Properties must have species:S:1 and pos:R:3"
-    end if
-  end subroutine read_properties
+      configuration%id(i) = i
+      call read_reals(columns%position, configuration%x(:, i))
+      if (columns%velocity > 0) call read_reals(columns%velocity, configuration%v(:, i))
+      if (why /= "") return
+      if (columns%id > 0) then
+        k = columns%id
+        associate (word => line(words%first(k):words%last(k)))
+          if (.not. whole_of(word, configuration%id(i))) then
+            why = place(configuration, number, words%first(k))//word//" is not a whole number"
+            return
+          end if
+        end associate
+      end if
+      if (any(abs(configuration%box%fractions(configuration%x(:, i))) > furthest)) then
+        why = place(configuration, number, words%first(columns%position))// &
+              "the atom is more than 1000 box lengths away"
+        return
+      end if
+      k = columns%species
+      call read_species(configuration, i, line(words%first(k):words%last(k)), why)
+    end associate
 
-  subroutine take(rest, word)
-    character(:), allocatable, intent(inout) :: rest
-    character(*), intent(out) :: word
-    integer :: colon
-    colon = index(rest//":", ":")
-    word = rest(:colon - 1)
-    rest = rest(min(colon + 1, len(rest) + 1):)
-  end subroutine take
+  contains
 
-  subroutine read_atom(path, unit, i, column_of, columns, configuration, why)
-    character(*), intent(in) :: path
-    integer, intent(in) :: unit, i, column_of(4), columns
-    type(configuration_t), intent(inout) :: configuration
-    character(*), intent(inout) :: why
-    character(longest_line) :: line
-    character(40) :: words(columns)
-    character(12) :: number
-    integer :: status, k
-    write (number, "(i0)") i + 2
-    read (unit, "(a)", iostat=status) line
-    if (status /= 0) then
-      why = path//": ends before line "//trim(number)
-      return
-    end if
-    read (line, *, iostat=status) words
-    if (status == 0) read (words(column_of(2):column_of(2) + 2), *, iostat=status) &
-      configuration%x(:, i)
-    configuration%id(i) = i
-    if (status == 0 .and. column_of(3) > 0) read (words(column_of(3)), *, iostat=status) &
-      configuration%id(i)
-    configuration%moving = column_of(4) > 0
-    if (status == 0 .and. column_of(4) > 0) read (words(column_of(4):column_of(4) + 2), *, &
-                                                  iostat=status) configuration%v(:, i)
-    if (status /= 0) then
-      why = path//": line "//trim(number)//" is not as Properties says: "//trim(line)
-    else if (.not. all(ieee_is_finite([configuration%x(:, i), configuration%v(:, i)]))) then
-      why = path//": line "//trim(number)//" has a number that is not finite: "//trim(line)
-    else
-      associate (species => words(column_of(1)))
-        if (i == 1) configuration%potential = find_potential(trim(species))
-        configuration%species(i) = 0
-        do k = 1, configuration%potential%species
-          if (configuration%potential%name(k) == species) configuration%species(i) = k
-        end do
-        if (configuration%species(i) > 0) return
-        why = path//": line "//trim(number)//": no potential for "//trim(species)
-        if (configuration%potential%kind > 0) why = trim(why)//" with "// &
-          configuration%potential%name(1)
-        why = trim(why)//"; there are "//species_list()
-      end associate
-    end if
+    subroutine read_reals(from, values)
+      integer, intent(in) :: from
+      real(dp), intent(out) :: values(3)
+      integer :: c
+      values = 0
+      do c = 1, 3
+        if (why /= "") return
+        associate (first => words%first(from + c - 1), last => words%last(from + c - 1))
+          if (.not. real_of(line(first:last), values(c))) then
+            why = place(configuration, number, first)//line(first:last)//" is not a finite number"
+          end if
+        end associate
+      end do
+    end subroutine read_reals
+
   end subroutine read_atom
 
-  subroutine check_ids(path, configuration, why)
-    character(*), intent(in) :: path
+  !> The first atom decides on the potential.
+  subroutine read_species(configuration, i, species, why)
+    type(configuration_t), intent(inout) :: configuration
+    integer, intent(in) :: i
+    character(*), intent(in) :: species
+    character(*), intent(inout) :: why
+    integer :: k
+    if (i == 1) configuration%potential = find_potential(species)
+    do k = 1, configuration%potential%species
+      if (configuration%potential%name(k) /= species) cycle
+      configuration%species(i) = k
+      return
+    end do
+    why = place(configuration, i + 2_c_int64_t)//"has no potential for "//species
+    if (configuration%potential%kind > 0) why = trim(why)//" with "//configuration%potential%name(1)
+    why = trim(why)//"; there are "//species_list()
+  end subroutine read_species
+
+  subroutine check_ids(configuration, why)
     type(configuration_t), intent(in) :: configuration
     character(*), intent(inout) :: why
     logical, allocatable :: seen(:)
-    character(24) :: number
     integer :: i
     allocate (seen(configuration%atoms), source=.false.)
     do i = 1, size(seen)
-      write (number, "(i0)") configuration%id(i)
-      if (configuration%id(i) < 1 .or. configuration%id(i) > size(seen)) then
-        why = path//": id "//trim(number)//" is not from 1 to the number of atoms"
-        return
-      else if (seen(configuration%id(i))) then
-        why = path//": id "//trim(number)//" is there twice"
-        return
-      end if
-      seen(configuration%id(i)) = .true.
+      associate (id => configuration%id(i))
+        if (id < 1 .or. id > size(seen)) then
+          why = place(configuration, i + 2_c_int64_t)//"has id "//text_of(id)// &
+                ", not from 1 to "//text_of(configuration%atoms)
+          return
+        else if (seen(id)) then
+          why = place(configuration, i + 2_c_int64_t)//"has id "//text_of(id)//" again"
+          return
+        end if
+        seen(id) = .true.
+      end associate
     end do
   end subroutine check_ids
 
@@ -311,76 +580,5 @@ contains
     end do
     atoms%all = atoms%own
   end subroutine distribute
-
-  !> Writes all atoms in the order of their ids; the file takes its place when it is whole.  `why`
-  !> is "" or what is wrong.  Collective.
-  subroutine write_configuration(path, box, potential, domain, atoms, energies, step, total, why)
-    character(*), intent(in) :: path
-    type(box_t), intent(in) :: box
-    type(potential_t), intent(in) :: potential
-    type(domain_t), intent(in) :: domain
-    type(atoms_t), intent(in) :: atoms
-    real(dp), intent(in) :: energies(:) !< of own atoms: eV
-    integer(c_int64_t), intent(in) :: step, total
-    character(*), intent(out) :: why
-    real(dp), allocatable :: mine(:, :), all(:, :)
-    integer, allocatable :: order(:)
-    integer :: counts(domain%ranks), offsets(domain%ranks), k
-    integer, parameter :: words = 12
-    allocate (mine(words, atoms%own))
-    do k = 1, atoms%own
-      mine(:, k) = [real(atoms%id(k), dp), real(atoms%species(k), dp), &
-                    atoms%x(1:3, k) + matmul(box%edge, real(atoms%image(:, k), dp)), &
-                    atoms%v(:, k), atoms%f(1:3, k), energies(k)]
-    end do
-    call MPI_Gather(words*atoms%own, 1, MPI_INTEGER, counts, 1, MPI_INTEGER, 0, domain%comm)
-    if (domain%rank == 0) offsets = [(sum(counts(:k - 1)), k=1, domain%ranks)]
-    allocate (all(words, merge(total, 0_c_int64_t, domain%rank == 0)))
-    call MPI_Gatherv(mine, words*atoms%own, MPI_DOUBLE_PRECISION, all, counts, offsets, &
-                     MPI_DOUBLE_PRECISION, 0, domain%comm)
-    why = ""
-    if (domain%rank == 0) then
-      allocate (order(total))
-      do k = 1, int(total)
-        order(nint(all(1, k))) = k
-      end do
-      call write_file(path, box, potential, all(:, order), step, why)
-    end if
-    call MPI_Bcast(why, len(why), MPI_CHARACTER, 0, domain%comm)
-  end subroutine write_configuration
-
-  subroutine write_file(path, box, potential, atoms, step, why)
-    character(*), intent(in) :: path
-    type(box_t), intent(in) :: box
-    type(potential_t), intent(in) :: potential
-    real(dp), intent(in) :: atoms(:, :)
-    integer(c_int64_t), intent(in) :: step
-    character(*), intent(inout) :: why
-    character(200) :: message
-    integer :: unit, status, k
-    open (newunit=unit, file=path//".partial", status="replace", action="write", iostat=status, &
-          iomsg=message)
-    if (status == 0) then
-      write (unit, "(i0)", iostat=status, iomsg=message) size(atoms, 2)
-      if (status == 0) write (unit, "('Lattice=""', 9(es24.16, :, ' '), '"" Properties=id:I:1:&
-        &species:S:1:pos:R:3:velo:R:3:forces:R:3:energies:R:1 pbc=""T T T"" step=', i0)", &
-        iostat=status, iomsg=message) box%edge, step
-      do k = 1, size(atoms, 2)
-        if (status /= 0) exit
-        write (unit, "(i0, ' ', a, 10(' ', es24.16))", iostat=status, iomsg=message) &
-          nint(atoms(1, k), c_int64_t), trim(potential%name(nint(atoms(2, k)))), atoms(3:, k)
-      end do
-      if (status == 0) then
-        close (unit, iostat=status, iomsg=message)
-      else
-        close (unit, status="delete")
-      end if
-    end if
-    if (status == 0) then
-      status = c_rename(path//".partial"//c_null_char, path//c_null_char)
-      message = "cannot be renamed from "//path//".partial"
-    end if
-    if (status /= 0) why = path//": "//trim(message)
-  end subroutine write_file
 
 end module md_xyz

@@ -9,6 +9,11 @@
 ! - States and density differ in first order.  At any point a state changes by at most the sum of
 !   |c_G| beyond the cutoff.  What is inside answers to this by less than as much again.
 !
+! The gap.  Empty bands mixed into an occupied one by m change the exchange operator, and this mixes
+! them by at most m times the largest exchange / gap (its matrix has no larger sum of a row).  With
+! less than 1/2 a step takes errors away; with more than 1 the closed form is no stable answer
+! (Thouless, Nucl. Phys. 21, 225, 1960).
+!
 ! The noise.  A coefficient of the start differs by at most noise / (1 + kinetic energy / quantum).
 ! Steps remove it, but the first steps not all of it.
 module npar_accuracy
@@ -26,6 +31,7 @@ module npar_accuracy
   real(dp), parameter :: largest_lost = 1e-11_dp !< times the cutoff: Hartree
   !> Amplitude by which occupied and empty states mix, where the gap is small.
   real(dp), parameter :: largest_mixing = 1e-7_dp
+  real(dp), parameter :: most_exchange = 0.5_dp !< of the gap
   real(dp), parameter :: rounding = 1e-14_dp !< of the cutoff, the largest number in H
 
   !> Tolerances, and whether they can be held.
@@ -79,6 +85,10 @@ contains
     accuracy%converged = lost*max(1.0_dp, crystal%cutoff) <= largest_lost
     accuracy%distinct = gap_above(spectra, occupied)*largest_mixing >= &
                         crystal%cutoff*max(lost, rounding)
+    if (crystal%hybrid) then
+      accuracy%distinct = accuracy%distinct .and. gap_above(spectra, occupied)*most_exchange >= &
+                          maxval(abs(spectra(1)%exchange_of))
+    end if
   end function accuracy_of
 
   !> No point has a larger amplitude of band i.

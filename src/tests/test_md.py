@@ -1,11 +1,12 @@
 """bisection-md as it is run: oracles on every layout, time, restart files, refusals, failures.
 
-Usage: test_md.py KERNEL
+Usage: test_md.py KERNEL FAULTY-KERNEL
 """
 
 import csv
 import math
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from kernel_run import ENVIRONMENT, MPIEXEC, checks, kill, run
 
-KERNEL = sys.argv[1]
+KERNEL, FAULTY = sys.argv[1:3]
 ORACLE = Path(__file__).parent / "oracle" / "md"
 SPECIES = {"sic": ["Si", "C"], "cu3au": ["Cu", "Au"], "fe": ["Fe"], "w": ["W"]}
 CELLS = {"sic": (3, 4.32), "cu3au": (5, 3.74), "fe": (6, 2.8665), "w": (6, 3.1652)}
@@ -243,10 +244,19 @@ class Layouts(Case):
                     for a, b in zip(mine, self.read("1.xyz")[n], strict=True):
                         self.assertLess(abs(a - b), 1e-9)
 
-    def test_one_atom_alone(self):
-        out = self.good("--input", self.write([("Si", 1.0, 1.0, 1.0)], 30.0), *STILL,
-                        "--temperature", "0", "--method", "packed,dlpoly3", ranks=2)  # fmt: skip
-        self.assertEqual(out.result["details"]["potential_energy"], 0)
+    def test_one_atom_and_its_images(self):
+        """A crystal of one atom a cell, which it and its images are."""
+        edge = (0.0, 2.715, 2.715, 2.715, 0.0, 2.715, 2.715, 2.715, 0.0)
+        atoms = [("Si", 0.0, 0.0, 0.0), ("Si", 1.3575, 1.3575, 1.3575)]
+        out = self.good("--input", self.write(atoms, edge), *STILL, "--temperature", "0")
+        self.assertAlmostEqual(out.result["details"]["potential_energy"] / 2, -4.6296, delta=1e-4)
+
+    def test_atoms_out_of_reach_are_in_the_lists(self):
+        """One pair and atoms far from all others: a rank has none, one or some."""
+        atoms = [("Si", 1.0, 1.0, 1.0), ("Si", 3.3, 1.0, 1.0), ("C", 15.0, 15.0, 15.0)]
+        for ranks in (1, 2, 5):
+            self.good("--input", self.write(atoms, 30.0), *STILL, "--temperature", "0", "--method",
+                      "packed,dlpoly3", ranks=ranks)  # fmt: skip
 
     def test_ghosts_are_as_many_as_the_halo_holds(self):
         for name, cells, edge, cutoff, sites in (("cu3au", 8, 3.74422, 6.2, 4),
@@ -429,8 +439,10 @@ class Refusals(Case):
             ("--dump x: needs one method", "--dump", "x"),
             ("--save x: needs one method", "--save", "x", "--method", "packed,dlpoly3"),
             ("--save-every: needs --save FILE", "--save-every", "5"),
-            ("--input x: cannot be opened", "--input", "x"),
-            ("not with --input", "--input", "x", "--cells", "4"),
+            ("--input x: No such file or directory", "--input", "x"),
+            ("--cells: not with --input", "--input", "x", "--cells", "4"),
+            ("--case fe: not with --input", "--input", "x", "--case", "fe"),
+            ("--case sic: not with --input", "--input", "x", "--case", "sic"),  # the default
         ):
             with self.subTest(arguments=arguments):
                 self.refused(words, *arguments)
@@ -453,43 +465,57 @@ class Refusals(Case):
             ranks=8,
         )  # fmt: skip
 
+    def test_sizes_name_their_option(self):
+        """What is too large is refused at once, by the option that makes it so."""
+        for words, *arguments in (
+            ("--cells 400: about", "--case", "cu3au", "--cells", "400"),  # entries of lists
+            # 60 GiB of memory, or, where there is more, some time
+            ("--cells 210", "--case", "cu3au", "--cells", "210", "--limit", "1"),
+            ("--case test20 with --steps and --until: takes about", "--case", "test20", "--steps",
+             "1000000"),
+            ("--cells 4 with --steps and --until: takes about", "--cells", "4", "--until",
+             "100000000000"),
+        ):  # fmt: skip
+            with self.subTest(arguments=arguments):
+                out = run(KERNEL, 1, *arguments)
+                self.assertEqual(out.code, 3, text(out))
+                self.assertIn(f"bisection-md: {words}", out.stderr)
+                self.assertIsNone(out.result)
+
     def test_inputs(self):
-        fe = ("Fe", 1.0, 1.0, 1.0)
+        """unit_md_input has more of them; these name the option, on every rank."""
+        cube = '2\nLattice="12 0 0 0 12 0 0 0 12" Properties=species:S:1:pos:R:3\nFe 1 1 1\n'
         for words, content in (
             ("line 1 is no number of atoms: x", "x\n"),
-            ("at least one atom", '0\nLattice="9 0 0 0 9 0 0 0 9"\n'),
-            ('Lattice="..." must have nine numbers', "1\nProperties=species:S:1:pos:R:3\n"),
-            ("span no volume", '1\nLattice="9 0 0 9 0 0 0 0 9" Properties=species:S:1:pos:R:3\n'),
-            ("must have species:S:1 and pos:R:3", '1\nLattice="9 0 0 0 9 0 0 0 9" '
-             "Properties=pos:R:3\n"),
-            ("is not name:type:columns", '1\nLattice="9 0 0 0 9 0 0 0 9" Properties=species:S\n'),
-            ("all directions must be periodic", '1\nLattice="9 0 0 0 9 0 0 0 9" pbc="T T F" '
-             "Properties=species:S:1:pos:R:3\n"),
-        ):  # fmt: skip
-            with self.subTest(words=words):
-                Path(self.file("bad.xyz")).write_text(content)
-                self.refused(words, "--input", self.file("bad.xyz"))
-        for words, atoms, properties in (
-            ("line 4 is not as Properties says", [fe, ("Fe", 1.0, "x", 2.0)], None),
-            ("line 4 is not as Properties says", [fe, ("Fe", 1.0)], None),
-            ("line 4 has a number that is not finite", [fe, ("Fe", 1.0, "nan", 2.0)], None),
-            ("no potential for Xx", [("Xx", 1.0, 1.0, 1.0)], None),
-            ("no potential for Cu with Fe; there are Si,C; Cu,Au; Fe; W",
-             [fe, ("Cu", 3.0, 3.0, 3.0)], None),
-            ("id 7 is not from 1", [(7, *fe)], "id:I:1:species:S:1:pos:R:3"),
-            ("id 1 is there twice", [(1, *fe), (1, *fe)], "id:I:1:species:S:1:pos:R:3"),
-        ):  # fmt: skip
-            with self.subTest(words=words):
-                path = self.write(atoms, 12.0, properties or "species:S:1:pos:R:3", "bad.xyz")
-                self.refused(words, "--input", path)
-        Path(self.file("bad.xyz")).write_text(
-            '3\nLattice="9 0 0 0 9 0 0 0 9" Properties=species:S:1:pos:R:3\nFe 1 1 1\n'
-        )
-        self.refused("ends before line 4", "--input", self.file("bad.xyz"))
+            ("line 4, column 6: 1/2 is not a finite number", f"{cube}Fe 1 1/2 1\n"),
+            ("atoms 1 and 2 are 0.000 A apart, at least 0.5 A", f"{cube}Fe 1 1 1\n"),
+            ("atoms 1 and 2 are 0.000 A apart, at least 0.5 A", f"{cube}Fe -11 25 1\n"),
+            ("atoms 1 and 2 are 0.300 A apart, at least 0.5 A", f"{cube}Fe 1 1 1.3\n"),
+            ("no two atoms are within the cutoff, 3.57 A: there is", f"{cube}Fe 7 7 7\n"),
+        ):
+            with self.subTest(words=words, content=content):
+                path = Path(self.file("bad.xyz"))
+                path.write_text(content)
+                for ranks in (1, 3):
+                    out = run(KERNEL, ranks, "--input", str(path))
+                    self.assertEqual(out.code, 2, text(out))
+                    self.assertIn(f"--input {path}: {words}", out.stderr)
+        self.refused("no two atoms are within the cutoff", "--input",
+                     self.write([("Si", 1.0, 1.0, 1.0)], 30.0))  # fmt: skip
+
+    def test_exponents_of_three_digits(self):
+        """Written with their E, and read back."""
+        atoms = [("Fe", 1.0, 1e-120, 1.0), ("Fe", 3.3, 1e-120, 1.0)]
+        self.good("--input", self.write(atoms, 12.0), *STILL, "--temperature", "0", "--method",
+                  "packed", "--dump", self.file("out.xyz"))  # fmt: skip
+        self.assertRegex(Path(self.file("out.xyz")).read_text(), r" 9\.\d{16}E-121 ")
+        self.good("--input", self.file("out.xyz"), *STILL, "--method", "packed", "--dump",
+                  self.file("again.xyz"))  # fmt: skip
+        self.assertEqual(self.read("again.xyz"), self.read("out.xyz"))
 
     def test_momenta_are_ase_s(self):
         """1 u of ASE's momentum is sqrt(u eV), 98.2 u A/ps."""
-        atoms = [("Fe", 1.0, 1.0, 1.0, 55.845, 0.0, 0.0)]
+        atoms = [("Fe", 1.0, 1.0, 1.0, 55.845, 0.0, 0.0), ("Fe", 3.3, 1.0, 1.0, 0.0, 0.0, 0.0)]
         path = self.write(atoms, 20.0, "species:S:1:pos:R:3:momenta:R:3")
         self.good("--input", path, *STILL, "--method", "packed", "--dump", self.file("o.xyz"))
         self.assertAlmostEqual(self.read("o.xyz")[1][3], 1 / math.sqrt(1.0364269e-4))
@@ -512,9 +538,97 @@ class Refusals(Case):
         self.refused("No such file", *size, "--restart", self.file("none"), ranks=2)
         save.write_bytes(good[: len(good) // 2])
         self.refused("truncated", *size, "--restart", str(save), ranks=2)
-        out = run(KERNEL, 1, *size, "--until", "20", "--save", "/nowhere/r.h5")
-        self.assertEqual(out.code, 1, text(out))
-        self.assertIn("/nowhere/r.h5.partial: cannot be written", text(out))
+
+
+class Files(Case):
+    SIZE = ("--case", "fe", "--cells", "6", *ONE)
+
+    def refused(self, words, *arguments, ranks=2):
+        """Before anything is computed."""
+        out = run(KERNEL, ranks, *arguments)
+        self.assertEqual(out.code, 2, text(out))
+        self.assertIn(f"bisection-md: {words}", out.stderr)
+        self.assertIsNone(out.result)
+
+    def devices(self):
+        """Paths of null and full: of this test's own, as root could replace the machine's."""
+        if os.geteuid() != 0:
+            return ["/dev/null", "/dev/full"]
+        paths = []
+        for name, minor in (("null", 3), ("full", 7)):
+            try:
+                os.mknod(self.file(name), stat.S_IFCHR | 0o666, os.makedev(1, minor))
+            except PermissionError:  # a container's root
+                continue
+            paths.append(self.file(name))
+        return paths
+
+    def test_what_cannot_be_written_or_read(self):
+        fifo, link = self.file("fifo"), self.file("link")
+        devices = self.devices()
+        own = [path.name for path in self.folder.iterdir()]
+        os.mkfifo(fifo)
+        os.symlink(self.file("a"), link)
+        Path(self.file("a")).write_text("old")
+        Path(self.file("sub")).mkdir()
+        for option in ("dump", "save"):
+            for path in (*devices, fifo, str(self.folder)):
+                with self.subTest(option=option, path=path):
+                    self.refused(f"--{option} {path}: exists and is no regular file", *self.SIZE,
+                                 f"--{option}", path)  # fmt: skip
+            path = self.file("none/x")
+            self.refused(f"--{option} {path}: No such file or directory", *self.SIZE,
+                         f"--{option}", path)  # fmt: skip
+            self.assertTrue(all(Path(device).is_char_device() for device in devices))
+        for option in ("input", "restart"):
+            size = ONE if option == "input" else self.SIZE
+            self.refused(f"--{option} {fifo}: exists and is no", *size, f"--{option}", fifo)
+            self.refused(f"--{option} {self.file('none')}: No such file", *size, f"--{option}",
+                         self.file("none"))  # fmt: skip
+        out = self.file("out.json")
+        a, b = self.file("a"), self.file("sub/../a")
+        for words, *files in (
+            (f"--dump {a}: is also the file of --save", "--dump", a, "--save", a),
+            (f"--dump {link}: is also the file of --save", "--dump", link, "--save", b),
+            (f"--dump {out}: is also the file of --output", "--dump", out, "--output", out),
+            (f"--save {out}: is also the file of --output", "--save", out, "--output", out),
+            (f"--dump {b}: is also the file of --restart", "--restart", a, "--dump", b),
+        ):
+            with self.subTest(files=files):
+                self.refused(words, *self.SIZE, *files)
+        path = self.write([("Fe", 1.0, 1.0, 1.0), ("Fe", 3.3, 1.0, 1.0)], 12.0)
+        before = Path(path).read_text()
+        self.refused(f"--input {path}: is also the file of --output", "--input", path, *ONE,
+                     "--output", path)  # fmt: skip
+        self.assertEqual(Path(path).read_text(), before)
+        self.assertEqual(Path(a).read_text(), "old")
+        names = sorted(p.name for p in self.folder.iterdir())
+        self.assertEqual(names, sorted([*own, "a", "fifo", "in.xyz", "link", "sub"]))
+
+    def test_a_restart_file_may_be_saved_to(self):
+        save = self.file("r.h5")
+        self.good(*self.SIZE, "--until", "40", "--dump", self.file("whole.xyz"))
+        self.good(*self.SIZE, "--until", "20", "--save", save)
+        both = ("--restart", save, "--save", save)
+        self.good(*self.SIZE, "--until", "30", *both)
+        self.good(*self.SIZE, "--until", "40", *both, "--dump", self.file("parts.xyz"))
+        self.assertEqual(Path(self.file("whole.xyz")).read_bytes(),
+                         Path(self.file("parts.xyz")).read_bytes())  # fmt: skip
+
+    def test_a_full_disk(self):
+        """The older file stays, one line says why, and nothing is measured."""
+        for option, ranks in (("dump", 1), ("dump", 3), ("save", 1), ("save", 3)):
+            with self.subTest(option=option, ranks=ranks):
+                path = Path(self.file(option))
+                path.write_text("old")
+                out = run(FAULTY, ranks, *self.SIZE, f"--{option}", str(path), BX_DISK="20000")
+                self.assertEqual(out.code, 3, text(out))
+                lines = [line for line in out.stderr.splitlines() if line.startswith("bisection")]
+                self.assertEqual(len(lines), 1, out.stderr)
+                self.assertIn(f"bisection-md: --{option} {path}", lines[0])
+                self.assertRegex(lines[0], "File too large|Input/output error")
+                self.assertEqual(path.read_text(), "old")
+                self.assertFalse(Path(f"{path}.partial").exists())
 
 
 if __name__ == "__main__":

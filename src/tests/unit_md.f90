@@ -1,17 +1,21 @@
 ! The potentials against what is known of their crystals: lattice constants, cohesive energies and
-! elastic constants; and that what is wrong is found.
+! elastic constants; and that what is wrong is found: in forces, parameters, lists and steps.
 !
 ! Expected values were computed with LAMMPS from the same parameters, static, with internal strain
 ! relaxed.  Those of iron tell the erratum's parameters from the first ones, which give the same
 ! lattice and cohesive energy.
 program unit_md
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
+  use, intrinsic :: ieee_arithmetic, only: ieee_quiet_nan, ieee_value
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Finalize, MPI_Init
   use md_box, only: box_t, make_box
   use md_domain, only: make_domain
+  use md_judge, only: closest_pair, endpoint_t, find_departure, list_errors, remember, step_errors
   use md_lattice, only: crystal_box, crystal_t, crystals, fill_crystal, find_crystal, warm_up
-  use md_potential, only: find_potential, potential_t, set_tersoff_pairs
+  use md_oracle, only: mass_of, parameters_error, site_energies
+  use md_potential, only: find_potential, potential_t, set_tersoff_pairs, tersoff_kind
   use md_reference, only: reference_errors
+  use md_samples, only: draw, look, sample_t
   use md_system, only: advance, failure_of_all, find_forces, make_lists, observation_t, observe, &
     system_t
   use md_units, only: gpa => gigapascal
@@ -29,6 +33,7 @@ program unit_md
     expected_t("fe", 2.86650_dp, -4.28000_dp, 243.12_dp, 138.11_dp, 121.91_dp), &
     expected_t("w", 3.16000_dp, -8.91644_dp, 530.85_dp, 205.89_dp, 162.64_dp)]
 
+  type(potential_t), target :: varied
   integer :: failures = 0, i
 
   call MPI_Init()
@@ -40,7 +45,16 @@ program unit_md
   call test_first_iron()
   call test_chi_of_species()
   call test_reference_sees()
+  call test_every_parameter_is_seen()
+  call test_masses()
+  call test_site_energies()
+  call test_wrong_steps_are_seen()
+  call test_wrong_lists_are_seen()
+  call test_closest_pair()
+  call test_departure()
+  call test_nan()
   call test_lost()
+  call test_lists_have_a_limit()
   call MPI_Finalize()
   if (failures > 0) error stop "unit_md: failed"
   print "(a)", "unit_md: passed"
@@ -259,6 +273,7 @@ contains
     type(system_t) :: system
     type(crystal_t) :: crystal
     real(dp), allocatable :: energies(:)
+    integer(c_int64_t), allocatable :: ids(:)
     real(dp) :: none(3, 3), force_error, energy_error
     integer :: n
     none = 0
@@ -271,15 +286,252 @@ contains
       if (allocated(energies)) deallocate (energies)
       allocate (energies(system%atoms%own))
       call find_forces(system, energies)
-      call reference_errors(system, energies, 200, 1_c_int64_t, force_error, energy_error)
+      ids = draw(1_c_int64_t, system%total, 200)
+      call reference_errors(system, look(system, ids, energies), force_error, energy_error)
       call check(force_error < 1e-12_dp .and. energy_error < 1e-12_dp, names(n)//" is right")
       system%atoms%f(2, :) = system%atoms%f(2, :) + 1e-9_dp
       energies = energies*(1 + 1e-9_dp)
-      call reference_errors(system, energies, 200, 1_c_int64_t, force_error, energy_error)
+      call reference_errors(system, look(system, ids, energies), force_error, energy_error)
       call check(force_error > 1e-11_dp, names(n)//": wrong forces are seen")
       call check(energy_error > 1e-10_dp, names(n)//": wrong energies are seen")
     end do
   end subroutine test_reference_sees
+
+  !> A millionth more of any parameter of a potential is seen in the stored energies.
+  subroutine test_every_parameter_is_seen()
+    character(2), parameter :: names(4) = ["Si", "Cu", "Fe", "W "]
+    integer :: n, i, j
+    do n = 1, size(names)
+      varied = find_potential(trim(names(n)))
+      call check(parameters_error(varied) < 1e-13_dp, trim(names(n))//" has the stored energies")
+      if (varied%kind == tersoff_kind) then
+        do i = 1, 2
+          call wrong(varied%beta_n(i), "beta")
+          call wrong(varied%n(i), "n")
+          call wrong(varied%c2(i), "c")
+          call wrong(varied%d2(i), "d")
+          call wrong(varied%h(i), "h")
+          do j = 1, 2
+            call wrong(varied%repulsion(i, j), "A")
+            call wrong(varied%attraction(i, j), "B")
+            call wrong(varied%lambda(i, j), "lambda")
+            call wrong(varied%mu(i, j), "mu")
+            call wrong(varied%inner(i, j), "R")
+            call wrong(varied%outer(i, j), "S")
+          end do
+        end do
+      else if (varied%species == 2) then
+        do i = 0, 2
+          call wrong(varied%log_a(i), "A")
+          call wrong(varied%b(i), "p")
+          call wrong(varied%log_c(i), "xi")
+          call wrong(varied%e(i), "q")
+        end do
+        call wrong(varied%cutoff, "cutoff", by=0.05_dp) ! a sharp one, between distances
+      else
+        call wrong(varied%c, "c")
+        call wrong(varied%d, "d")
+        if (varied%beta > 0) call wrong(varied%beta, "beta")
+        call wrong(varied%scale, "A")
+        varied%b4 = 1e-6_dp
+        call check(parameters_error(varied) > 1e-10_dp, trim(names(n))//": another B is seen")
+        varied%b4 = 0
+        do i = 0, 4
+          if (abs(varied%coefficient(i)) > 0) call wrong(varied%coefficient(i), "a coefficient")
+        end do
+      end if
+    end do
+
+  end subroutine test_every_parameter_is_seen
+
+  !> The stored energies tell another value of a parameter, of `varied`.
+  subroutine wrong(parameter, name, by)
+    real(dp), target, intent(inout) :: parameter
+    character(*), intent(in) :: name
+    real(dp), intent(in), optional :: by !< part of it
+    real(dp) :: right
+    right = parameter
+    parameter = right*(1 + 1e-6_dp)
+    if (present(by)) parameter = right*(1 + by)
+    call check(parameters_error(varied) > 1e-11_dp, varied%name(1)//": another "//name//" is seen")
+    parameter = right
+  end subroutine wrong
+
+  subroutine test_masses()
+    character(2), parameter :: names(4) = ["Si", "Cu", "Fe", "W "]
+    type(potential_t) :: p
+    integer :: n, k
+    do n = 1, size(names)
+      p = find_potential(trim(names(n)))
+      do k = 1, p%species
+        call check(abs(p%mass(k)/mass_of(p%name(k)) - 1) < 1e-15_dp, &
+                   p%name(k)//" has the stored mass")
+      end do
+    end do
+  end subroutine test_masses
+
+  !> The mean of a crystal's sites is its cohesive energy.
+  subroutine test_site_energies()
+    type(crystal_t) :: crystal
+    real(dp) :: energies(2), mean
+    integer :: n, others
+    do n = 1, size(table)
+      crystal = crystal_named(table(n)%crystal)
+      energies = site_energies(find_potential(trim(crystal%species)), crystal)
+      others = crystal%sites/2 ! on the second sublattice
+      if (crystal%name == "cu3au") others = 3
+      mean = ((crystal%sites - others)*energies(crystal%occupant(1)) &
+              + others*energies(crystal%occupant(2)))/crystal%sites
+      call check(abs(mean - table(n)%energy) < 1e-5_dp, trim(crystal%name)//": energies of sites")
+    end do
+  end subroutine test_site_energies
+
+  !> A crystal with velocities, after some steps.
+  subroutine make_moving(name, system)
+    character(*), intent(in) :: name
+    type(system_t), intent(out) :: system
+    type(crystal_t) :: crystal
+    real(dp) :: none(3, 3)
+    none = 0
+    crystal = crystal_named(name)
+    call make(name, find_potential(crystal%species), crystal%edge, none, 0.0_dp, system)
+    call warm_up(MPI_COMM_WORLD, system%potential, 1_c_int64_t, 900.0_dp, system%total, &
+                 system%atoms)
+    call advance(system, 20)
+  end subroutine make_moving
+
+  subroutine test_wrong_steps_are_seen()
+    character(5), parameter :: names(3) = ["sic  ", "cu3au", "fe   "]
+    type(system_t) :: system
+    type(sample_t), allocatable :: before(:), after(:)
+    real(dp) :: errors(2)
+    integer :: n
+    do n = 1, size(names)
+      call make_moving(trim(names(n)), system)
+      before = look(system, draw(1_c_int64_t, system%total, 24))
+      call advance(system, 1)
+      after = look(system, draw(1_c_int64_t, system%total, 24))
+      errors = step_errors(system, before, after, system%timestep)
+      call check(errors(1) < 1e-15_dp .and. errors(2) < 1e-14_dp, names(n)//": steps are right")
+      errors = step_errors(system, before, after, system%timestep*(1 + 1e-6_dp))
+      call check(errors(1) > 1e-12_dp .and. errors(2) > 1e-11_dp, names(n)//": another time step")
+      call advance(system, 1)
+      errors = step_errors(system, before, look(system, before%id), system%timestep)
+      call check(errors(1) > 1e-6_dp .and. errors(2) > 1e-4_dp, names(n)//": two steps at once")
+      system%potential%mass = system%potential%mass*(1 + 1e-6_dp)
+      before = look(system, before%id)
+      call advance(system, 1)
+      errors = step_errors(system, before, look(system, before%id), system%timestep)
+      call check(errors(2) > 1e-11_dp, names(n)//": other masses")
+      errors = step_errors(system, before, look(system, before%id + system%total), system%timestep)
+      call check(errors(1) > 1, names(n)//": atoms that nobody has")
+    end do
+  end subroutine test_wrong_steps_are_seen
+
+  !> Neighbours that are missing, there twice, or of the wrong place.
+  subroutine test_wrong_lists_are_seen()
+    character(5), parameter :: names(3) = ["sic  ", "cu3au", "fe   "]
+    type(system_t) :: system
+    type(sample_t), allocatable :: samples(:)
+    integer :: n, i, entry
+    do n = 1, size(names)
+      call make_moving(trim(names(n)), system)
+      call make_lists(system)
+      i = 5
+      samples = look(system, [system%atoms%id(i)])
+      call check(list_errors(system, samples, 0.0_dp) == 0, names(n)//": all pairs are listed")
+      call check(list_errors(system, samples, system%skin) == 0, names(n)//": with the skin's")
+      call check(list_errors(system, samples, system%skin + 1.5_dp) > 0, &
+                 names(n)//": not those beyond")
+      associate (work => system%list%work(1))
+        entry = work%entry(work%start(i))
+        work%entry(work%start(i)) = work%entry(work%start(i) + 1)
+        call check(list_errors(system, samples, 0.0_dp) + &
+                   list_errors(system, samples, system%skin) >= 2, names(n)//": one twice, one not")
+        work%entry(work%start(i)) = entry
+        system%atoms%x(1, entry/4) = system%atoms%x(1, entry/4) + 1e-6_dp
+        system%atoms%id(i) = -1
+        call check(list_errors(system, samples, system%skin) > 0, names(n)//": nobody's atom")
+      end associate
+      samples = look(system, [system%atoms%id(6)])
+      system%list%work(1)%start(7:) = system%list%work(1)%start(6)
+      call check(list_errors(system, samples, 0.0_dp) > 0, names(n)//": none of an atom's")
+    end do
+  end subroutine test_wrong_lists_are_seen
+
+  subroutine test_closest_pair()
+    type(system_t) :: system
+    real(dp) :: none(3, 3), distance
+    integer(c_int64_t) :: ids(2)
+    integer :: i, j
+    none = 0
+    call make("fe", find_potential("Fe"), 2.8665_dp, none, 0.0_dp, system)
+    i = findloc(system%atoms%id(:system%atoms%own), 1_c_int64_t, dim=1)
+    j = findloc(system%atoms%id(:system%atoms%own), 54_c_int64_t, dim=1)
+    system%atoms%x(1:3, i) = 0.1_dp ! the other is at the last cell's centre, across the faces
+    system%atoms%x(1:3, j) = 3*2.8665_dp - 0.1_dp
+    call make_lists(system)
+    call closest_pair(system, distance, ids)
+    call check(abs(distance - 0.2_dp*sqrt(3.0_dp)) < 1e-12_dp .and. all(ids == [1, 54]), &
+               "the closest pair is found across faces")
+  end subroutine test_closest_pair
+
+  subroutine test_departure()
+    type(system_t) :: system
+    type(endpoint_t) :: endpoint
+    real(dp) :: distance
+    integer(c_int64_t) :: id
+    integer :: rank
+    call make_moving("fe", system)
+    call remember(system, endpoint)
+    call find_departure(system, endpoint, distance, id, rank)
+    call check(.not. distance > 0, "nothing has departed")
+    system%atoms%x(2, 7) = system%atoms%x(2, 7) + 1e-9_dp
+    call find_departure(system, endpoint, distance, id, rank)
+    call check(abs(distance - 1e-9_dp) < 1e-14_dp .and. id == system%atoms%id(7) .and. rank == 0, &
+               "an atom elsewhere is named")
+    system%atoms%v(1, 9) = system%atoms%v(1, 9) + 1e-6_dp
+    call find_departure(system, endpoint, distance, id, rank)
+    call check(abs(distance - 1e-8_dp) < 1e-14_dp .and. id == system%atoms%id(9), &
+               "and one that is faster")
+    system%atoms%own = system%atoms%own - 1
+    call find_departure(system, endpoint, distance, id, rank)
+    call check(distance > 1, "and a missing one")
+  end subroutine test_departure
+
+  !> What is no number is wrong, wherever it turns up.
+  subroutine test_nan()
+    type(system_t) :: system
+    type(sample_t), allocatable :: samples(:)
+    type(endpoint_t) :: endpoint
+    real(dp), allocatable :: energies(:)
+    real(dp) :: nan, distance, errors(2)
+    integer(c_int64_t) :: id
+    integer :: rank
+    character(240) :: text
+    nan = ieee_value(nan, ieee_quiet_nan)
+    call make_moving("cu3au", system)
+    call remember(system, endpoint)
+    allocate (energies(system%atoms%own))
+    call find_forces(system, energies)
+    samples = look(system, [system%atoms%id(3)], energies)
+    samples(1)%f(2) = nan
+    samples(1)%energy = nan
+    call reference_errors(system, samples, errors(1), errors(2))
+    call check(all(errors > 1), "a NaN is a wrong force, and a wrong energy")
+    errors = step_errors(system, look(system, samples%id), samples, system%timestep)
+    call check(errors(2) > 1, "and a wrong step")
+    system%atoms%v(2, 3) = nan
+    call find_departure(system, endpoint, distance, id, rank)
+    call check(distance > 1 .and. id == system%atoms%id(3), "and a departure")
+    call advance(system, 1)
+    call failure_of_all(system, text)
+    call check(index(text, " has moved NaN A since") > 0, "and a failure: "//trim(text))
+    call make_moving("cu3au", system)
+    system%potential%log_c = nan
+    call find_forces(system)
+    call check(.not. abs(system%energy) <= huge(nan), "and a NaN density is a NaN energy")
+  end subroutine test_nan
 
   subroutine test_lost()
     type(system_t) :: system
@@ -293,5 +545,22 @@ contains
     call failure_of_all(system, text)
     call check(text == "step 7: 3 atoms are lost", "lost atoms are told: "//trim(text))
   end subroutine test_lost
+
+  !> A list that would have more entries than can be counted ends before.
+  subroutine test_lists_have_a_limit()
+    type(system_t) :: system
+    real(dp) :: none(3, 3)
+    character(240) :: text
+    none = 0
+    call make("fe", find_potential("Fe"), 2.8665_dp, none, 0.0_dp, system)
+    call make_lists(system)
+    call failure_of_all(system, text)
+    call check(text == "", "54 atoms have their lists: "//trim(text))
+    system%list%limit = 300
+    call make_lists(system)
+    call failure_of_all(system, text)
+    call check(index(text, "a list takes 300 entries per thread") > 0 .and. &
+               maxval(system%list%work(1)%start) <= 301, "longer lists end: "//trim(text))
+  end subroutine test_lists_have_a_limit
 
 end program unit_md

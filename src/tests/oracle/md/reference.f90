@@ -4,6 +4,9 @@
 !
 ! gfortran -O2 reference.f90 -o reference && ./reference sic >sic_ref.csv
 !
+! A second argument is another lattice constant (A); first lines of three of them are in
+! ../../../md/md_oracle.f90.
+!
 ! Prints id, force (eV/A) and energy (eV) of each atom, after a line with the total energy (eV) and
 ! the pressure -dE/dV (eV/A^3).  Parameters are the binary64 values next to the published decimals.
 program reference
@@ -11,13 +14,14 @@ program reference
   implicit none (type, external)
   integer, parameter :: q = real128, d = real64
   real(q), parameter :: pi = acos(-1.0_q), h = 1e-11_q
-  character(8) :: name
+  character(8) :: name, constant
   real(q), allocatable :: x(:, :), f(:, :), e(:)
   integer, allocatable :: kind(:), near(:, :)
   real(q) :: edge, total, up, down
   integer :: n, i, c
 
   call get_command_argument(1, name)
+  call get_command_argument(2, constant)
   call build()
   n = size(kind)
   allocate (f(3, n), e(n))
@@ -73,6 +77,7 @@ contains
     case default
       error stop "usage: reference sic|cu3au|fe|w"
     end select
+    if (constant /= "") read (constant, *) a
     edge = real(cells*a, q)
     allocate (x(3, sites*cells**3), kind(sites*cells**3))
     i = 0
@@ -131,7 +136,7 @@ contains
 
   subroutine find_near()
     integer :: j, k
-    allocate (near(0:40, n))
+    allocate (near(0:80, n))
     near = 0
     do j = 1, n
       do k = 1, n

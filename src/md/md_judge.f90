@@ -1,0 +1,276 @@
+! What verification judges time steps and lists by, without their own code: velocity Verlet from
+! forces and stored masses, a search for pairs, and where the verified steps have ended.
+module md_judge
+  use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
+  use mpi_f08, only: MPI_2DOUBLE_PRECISION, MPI_Allreduce, MPI_Bcast, MPI_IN_PLACE, &
+    MPI_INTEGER8, MPI_MAXLOC, MPI_MINLOC, MPI_SUM
+  use bx_harness, only: bx_largest, bx_uniform
+  use md_oracle, only: mass_of, oracle_mass_to_energy
+  use md_samples, only: gather_near, gather_rows, sample_t
+  use md_system, only: system_t
+  implicit none (type, external)
+  private
+  public :: closest_pair, step_errors, list_errors, outdated, shake
+  public :: endpoint_t, remember, find_departure
+
+  real(dp), parameter :: same_place = 1e-9_dp !< A
+
+  !> Where a rank's own atoms are, in the order of its lists.
+  type :: endpoint_t
+    integer(c_int64_t), allocatable :: id(:)
+    real(dp), allocatable :: x(:, :), v(:, :) !< (3, own): A, A/ps
+  end type endpoint_t
+
+contains
+
+  !> How far samples are from where a step of `timestep` (ps) takes them by velocity Verlet
+  !> (W. C. Swope et al., J. Chem. Phys. 76, 637 (1982), equations 4 and 5): positions, of the
+  !> longest edge of the box; velocities, of the fastest sample's, or of 1 A/ps.
+  function step_errors(system, before, after, timestep) result(errors)
+    type(system_t), intent(in) :: system
+    type(sample_t), intent(in) :: before(:), after(:)
+    real(dp), intent(in) :: timestep
+    real(dp) :: errors(2), per_force, d(3), s(3), fastest
+    integer :: k
+    errors = 0
+    fastest = 1
+    do k = 1, size(before)
+      fastest = max(fastest, norm2(before(k)%v), norm2(after(k)%v))
+    end do
+    do k = 1, size(before)
+      associate (a => before(k), b => after(k))
+        if (a%owners /= 1 .or. b%owners /= 1 .or. a%species /= b%species) then
+          errors = huge(errors)
+          return
+        end if
+        per_force = timestep/(oracle_mass_to_energy*mass_of(system%potential%name(a%species)))
+        d = b%x - a%x - timestep*(a%v + 0.5_dp*per_force*a%f)
+        s = system%box%fractions(d)
+        d = matmul(system%box%edge, s - anint(s))
+        errors(1) = max(errors(1), bx_largest(d)/maxval(norm2(system%box%edge, dim=1)))
+        errors(2) = max(errors(2), bx_largest(b%v - a%v - 0.5_dp*per_force*(a%f + b%f))/fastest)
+      end associate
+    end do
+  end function step_errors
+
+  !> Neighbours of the samples, to `margin` (A) beyond each pair's cutoff, that the ranks' lists
+  !> lack, have twice, or have where no atom is.  Collective.
+  function list_errors(system, samples, margin) result(wrong)
+    type(system_t), intent(in) :: system
+    type(sample_t), intent(in) :: samples(:)
+    real(dp), intent(in) :: margin
+    integer(c_int64_t) :: wrong
+    real(dp), allocatable :: listed(:, :), mine(:, :), entries(:, :), near(:, :)
+    integer, allocatable :: sample_of(:)
+    integer :: s, k, root
+    call collect_entries(system, samples, margin, listed, sample_of)
+    wrong = 0
+    do s = 1, size(samples)
+      if (samples(s)%owners /= 1) then
+        wrong = wrong + 1
+        cycle
+      end if
+      associate (domain => system%domain, reach => system%potential%reach(:, samples(s)%species))
+        root = mod(s, domain%ranks)
+        mine = listed(:, pack([(k, k=1, size(sample_of))], sample_of == s))
+        call gather_rows(domain%comm, domain%ranks, mine, root, entries)
+        call gather_near(system, samples(s)%x, maxval(reach) + margin, root, near)
+        if (root == domain%rank) wrong = wrong + unlike(near, entries, reach + margin)
+      end associate
+    end do
+    call MPI_Allreduce(MPI_IN_PLACE, wrong, 1, MPI_INTEGER8, MPI_SUM, system%domain%comm)
+  end function list_errors
+
+  !> Atoms that have moved by more than `allowed` (A) since their list was made.  Collective.
+  function outdated(system, allowed) result(count)
+    type(system_t), intent(in) :: system
+    real(dp), intent(in) :: allowed
+    integer(c_int64_t) :: count
+    real(dp) :: moved
+    integer :: k
+    count = 0
+    do k = 1, system%atoms%own
+      moved = norm2(system%atoms%x(1:3, k) - system%atoms%listed(:, k))
+      if (.not. moved <= allowed) count = count + 1
+    end do
+    call MPI_Allreduce(MPI_IN_PLACE, count, 1, MPI_INTEGER8, MPI_SUM, system%domain%comm)
+  end function outdated
+
+  !> What this rank's lists have of the samples: vectors (A) from them, and species: (4, entries).
+  subroutine collect_entries(system, samples, margin, listed, sample_of)
+    type(system_t), intent(in) :: system
+    type(sample_t), intent(in) :: samples(:)
+    real(dp), intent(in) :: margin
+    real(dp), allocatable, intent(out) :: listed(:, :)
+    integer, allocatable, intent(out) :: sample_of(:)
+    integer, allocatable :: mark(:)
+    integer(c_int64_t) :: ids(size(samples))
+    integer :: t, i, j, k, count
+    ids = samples%id
+    allocate (listed(4, 64), sample_of(64))
+    allocate (mark(system%atoms%all), source=0)
+    do k = 1, system%atoms%all
+      if (any(ids == system%atoms%id(k))) mark(k) = findloc(ids, system%atoms%id(k), dim=1)
+    end do
+    count = 0
+    do t = 1, size(system%list%work)
+      associate (work => system%list%work(t))
+        do i = work%first, work%last
+          do k = work%start(i), work%start(i + 1) - 1
+            j = work%entry(k)/4
+            if (mark(i) > 0) call append(i, j)
+            if (mark(j) > 0 .and. system%list%half) call append(j, i)
+          end do
+        end do
+      end associate
+    end do
+    listed = listed(:, :count)
+    sample_of = sample_of(:count)
+
+  contains
+
+    !> The neighbour `to` of `from`, if it is within the pair's reach.
+    subroutine append(from, to)
+      integer, intent(in) :: from, to
+      real(dp) :: d(3)
+      associate (atoms => system%atoms)
+        d = atoms%x(1:3, to) - atoms%x(1:3, from)
+        if (norm2(d) > system%potential%reach(atoms%species(to), atoms%species(from)) + margin) then
+          return
+        end if
+        count = count + 1
+        if (count > size(sample_of)) then
+          listed = reshape(listed, [4, 2*count], pad=[0.0_dp])
+          sample_of = [sample_of, sample_of]
+        end if
+        listed(:, count) = [d, real(atoms%species(to), dp)]
+        sample_of(count) = mark(from)
+      end associate
+    end subroutine append
+
+  end subroutine collect_entries
+
+  !> Rows of `near` and `entries` within `reach` (A, by species) that have no partner among the
+  !> others; those just at the reach may be in either or not.
+  integer function unlike(near, entries, reach) result(count)
+    real(dp), intent(in) :: near(:, :), entries(:, :), reach(:)
+    logical :: taken(size(entries, 2))
+    integer :: i, k
+    taken = .false.
+    count = 0
+    do i = 1, size(near, 2)
+      do k = 1, size(entries, 2)
+        if (taken(k) .or. nint(near(4, i)) /= nint(entries(4, k))) cycle
+        if (norm2(near(1:3, i) - entries(1:3, k)) < same_place) exit
+      end do
+      if (k <= size(entries, 2)) then
+        taken(k) = .true.
+      else if (within(near(:, i))) then
+        count = count + 1
+      end if
+    end do
+    do k = 1, size(entries, 2)
+      if (.not. taken(k) .and. within(entries(:, k))) count = count + 1
+    end do
+
+  contains
+
+    logical function within(row)
+      real(dp), intent(in) :: row(4)
+      within = norm2(row(1:3)) < reach(nint(row(4))) - same_place
+    end function within
+
+  end function unlike
+
+  !> The least distance (A) of two atoms in the lists, and their ids; huge if no lists have any.
+  !> Collective.
+  subroutine closest_pair(system, distance, ids)
+    type(system_t), intent(in) :: system
+    real(dp), intent(out) :: distance
+    integer(c_int64_t), intent(out) :: ids(2)
+    real(dp) :: both(2), apart
+    integer :: t, i, j, k
+    distance = huge(distance)
+    ids = 0
+    do t = 1, size(system%list%work)
+      associate (work => system%list%work(t), atoms => system%atoms)
+        do i = work%first, work%last
+          do k = work%start(i), work%start(i + 1) - 1
+            j = work%entry(k)/4
+            apart = norm2(atoms%x(1:3, i) - atoms%x(1:3, j))
+            if (apart >= distance) cycle
+            distance = apart
+            ids = [min(atoms%id(i), atoms%id(j)), max(atoms%id(i), atoms%id(j))]
+          end do
+        end do
+      end associate
+    end do
+    both = [distance, real(system%domain%rank, dp)]
+    call MPI_Allreduce(MPI_IN_PLACE, both, 1, MPI_2DOUBLE_PRECISION, MPI_MINLOC, &
+                       system%domain%comm)
+    distance = both(1)
+    call MPI_Bcast(ids, 2, MPI_INTEGER8, nint(both(2)), system%domain%comm)
+  end subroutine closest_pair
+
+  !> Moves each own atom by `distance` (A) in a direction of its own, the same on every layout.
+  subroutine shake(system, distance, seed)
+    type(system_t), intent(inout) :: system
+    real(dp), intent(in) :: distance
+    integer(c_int64_t), intent(in) :: seed
+    real(dp) :: d(3)
+    integer :: k, c
+    do k = 1, system%atoms%own
+      do c = 1, 3
+        d(c) = bx_uniform(seed, 3*system%atoms%id(k) + c)
+      end do
+      if (norm2(d) > 0) system%atoms%x(1:3, k) = system%atoms%x(1:3, k) + distance*d/norm2(d)
+    end do
+  end subroutine shake
+
+  !> Notes where the atoms are.
+  subroutine remember(system, endpoint)
+    type(system_t), intent(in) :: system
+    type(endpoint_t), intent(inout) :: endpoint
+    associate (n => system%atoms%own)
+      endpoint%id = system%atoms%id(:n)
+      endpoint%x = system%atoms%x(1:3, :n)
+      endpoint%v = system%atoms%v(:, :n)
+    end associate
+  end subroutine remember
+
+  !> The atom that is furthest from the endpoint, and on which rank: A, where velocities count as
+  !> what they make in 0.01 ps.  Huge where atoms are others.  Collective.
+  subroutine find_departure(system, endpoint, distance, id, rank)
+    type(system_t), intent(in) :: system
+    type(endpoint_t), intent(in) :: endpoint
+    real(dp), intent(out) :: distance
+    integer(c_int64_t), intent(out) :: id
+    integer, intent(out) :: rank
+    real(dp), parameter :: soon = 0.01_dp !< ps
+    real(dp) :: both(2), apart
+    integer :: k
+    distance = 0
+    id = 0
+    associate (atoms => system%atoms)
+      do k = 1, atoms%own
+        apart = huge(apart)
+        if (k <= size(endpoint%id)) then
+          if (endpoint%id(k) == atoms%id(k)) apart = max( &
+            bx_largest(atoms%x(1:3, k) - endpoint%x(:, k)), &
+            soon*bx_largest(atoms%v(:, k) - endpoint%v(:, k)))
+        end if
+        if (apart <= distance) cycle
+        distance = apart
+        id = atoms%id(k)
+      end do
+      if (atoms%own < size(endpoint%id)) distance = huge(distance)
+    end associate
+    both = [distance, real(system%domain%rank, dp)]
+    call MPI_Allreduce(MPI_IN_PLACE, both, 1, MPI_2DOUBLE_PRECISION, MPI_MAXLOC, &
+                       system%domain%comm)
+    distance = both(1)
+    rank = nint(both(2))
+    call MPI_Bcast(id, 1, MPI_INTEGER8, rank, system%domain%comm)
+  end subroutine find_departure
+
+end module md_judge

@@ -1,0 +1,102 @@
+! A launch: its methods and options, its system, and the state that all blocks start from.
+module md_launch
+  use, intrinsic :: iso_c_binding, only: c_double, c_int64_t, c_null_ptr, c_ptr, dp => c_double
+  use mpi_f08, only: MPI_Comm
+  use bx_harness, only: bx_selected, bx_string_at
+  use md_atoms, only: atoms_t
+  use md_judge, only: endpoint_t
+  use md_potential, only: tersoff_kind
+  use md_system, only: observation_t, style_t, system_t
+  implicit none (type, external)
+  private
+  public :: census, is_under_test, objection
+
+  type :: method_t
+    character(16) :: name
+    character(80) :: summary, wins
+    type(style_t) :: style
+    real(dp) :: cost !< of a step, of packed's: about
+    logical :: baseline = .false.
+  end type method_t
+  type(method_t), parameter, public :: methods(*) = [ &
+    method_t("packed", "sizes known, one reduction a step, a list when atoms have moved", &
+             "everywhere: the way to do it", style_t(), 1.0_dp), &
+    method_t("dlpoly3", "sizes before payloads, 56 one-value reductions and a list a step", &
+             "nowhere: it is what the paper's code sent", style_t(dlpoly3=.true.), 3.0_dp), &
+    method_t("recompute", "pair terms computed again for the forces, not kept (metals)", &
+             "nodes whose memory is slower than their cores", style_t(recompute=.true.), 1.3_dp), &
+    method_t("cached", "the loops over pairs alone, on a few atoms again and again", "", &
+             style_t(), 0.6_dp, baseline=.true.)]
+
+  type :: option_values_t
+    integer(c_int64_t) :: cells = 0, until = 10, steps = 20, save_every = 0
+    real(c_double) :: timestep = 1, temperature = 600, skin = -1
+    type(c_ptr) :: comm_style = c_null_ptr, input = c_null_ptr, dump = c_null_ptr, &
+      restart = c_null_ptr, save = c_null_ptr
+  end type option_values_t
+  type(option_values_t), target, public :: given
+
+  type(c_ptr), public :: run = c_null_ptr
+  type(MPI_Comm), public :: world
+  type(system_t), target, public :: system
+  character(4200), public :: sized_by = "" !< the option that sizes are of
+  integer, public :: crystal = 0 !< what the atoms are of; 0: of --input
+
+  type(atoms_t), public :: start !< where the run to --until starts
+  real(dp), allocatable, public :: start_moved(:, :) !< of a restart: where atoms are by now: A
+  integer(c_int64_t), public :: start_step = 0
+  integer(c_int64_t), public :: counted(3) = 0 !< census of this rank's first atoms
+
+  integer(c_int64_t), allocatable, public :: sampled(:) !< ids of the atoms that are compared
+  real(dp), public :: parameters_differ = 0 !< from stored energies, of each
+  logical, public :: settled = .false. !< --until is reached
+  type(atoms_t), public :: origin !< there: what every block starts from
+  logical, public :: origin_is_listed = .false. !< its list is of the step that it was made in
+  type(endpoint_t), public :: endpoints(size(methods)) !< where a method's verified block has ended
+  type(observation_t), public :: seen !< at --until
+  real(dp), public :: ghosts = 0, neighbours = 0 !< mean over ranks, over atoms: at --until
+
+contains
+
+  !> Whether --comm-style lets it be.
+  logical function asked_for(m)
+    integer, intent(in) :: m
+    character(:), allocatable :: style
+    style = bx_string_at(given%comm_style)
+    asked_for = style == "" .or. methods(m)%baseline .or. &
+                ((style == "dlpoly3") .eqv. methods(m)%style%dlpoly3)
+  end function asked_for
+
+  !> Why a method cannot run here; "" if it can.
+  function objection(m) result(reason)
+    integer, intent(in) :: m
+    character(:), allocatable :: reason
+    reason = ""
+    if (methods(m)%style%recompute .and. system%potential%kind == tersoff_kind) then
+      reason = "Tersoff's potential keeps no pair terms"
+    end if
+    if (.not. asked_for(m)) then
+      reason = "--comm-style "//bx_string_at(given%comm_style)//" alone is asked for"
+    end if
+  end function objection
+
+  !> Whether a method will be measured, and judged.
+  logical function is_under_test(m)
+    integer, intent(in) :: m
+    is_under_test = .not. methods(m)%baseline
+    if (is_under_test) is_under_test = bx_selected(run, methods(m)%name)
+    if (is_under_test) is_under_test = asked_for(m)
+  end function is_under_test
+
+  !> Of own atoms: their number, and the sums of their ids and of a hash of each.
+  pure function census(atoms) result(sums)
+    type(atoms_t), intent(in) :: atoms
+    integer(c_int64_t) :: sums(3)
+    integer :: k
+    sums = [int(atoms%own, c_int64_t), 0_c_int64_t, 0_c_int64_t]
+    do k = 1, atoms%own
+      sums(2:) = sums(2:) + [atoms%id(k), mod(atoms%id(k), 1000003_c_int64_t)**2]
+    end do
+  end function census
+
+end module md_launch

@@ -1,0 +1,110 @@
+! A few atoms drawn by chance, and all that is near them, wherever the ranks have it: found by a
+! search over all atoms, without lists or ghosts, to judge those by.
+module md_samples
+  use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
+  use mpi_f08, only: MPI_Allgather, MPI_Allreduce, MPI_Comm, MPI_DOUBLE_PRECISION, MPI_Gatherv, &
+    MPI_IN_PLACE, MPI_INTEGER, MPI_SUM
+  use bx_harness, only: bx_uniform
+  use md_system, only: system_t
+  implicit none (type, external)
+  private
+  public :: sample_t, draw, look, gather_near, gather_rows
+
+  !> An atom as its owner has it.
+  type :: sample_t
+    integer(c_int64_t) :: id = 0
+    integer :: owners = 0 !< ranks that have it: one
+    integer :: species = 0
+    real(dp) :: x(3) = 0, v(3) = 0, f(3) = 0 !< A, A/ps, eV/A
+    real(dp) :: energy = 0                   !< eV
+  end type sample_t
+
+contains
+
+  !> Ids of `count` atoms of `total`, without repetition, so fewer than `count` at times.
+  function draw(seed, total, count) result(ids)
+    integer(c_int64_t), intent(in) :: seed, total
+    integer, intent(in) :: count
+    integer(c_int64_t), allocatable :: ids(:)
+    integer(c_int64_t) :: id
+    integer :: s
+    ids = [integer(c_int64_t) ::]
+    do s = 1, count
+      id = 1 + min(total - 1, int(0.5_dp*(1 + bx_uniform(seed, int(s, c_int64_t))) &
+                                  *real(total, dp), c_int64_t))
+      if (all(ids /= id)) ids = [ids, id]
+    end do
+  end function draw
+
+  !> The atoms of these ids, with their energies if those of own atoms are given (eV).  Collective.
+  function look(system, ids, energies) result(samples)
+    type(system_t), intent(in) :: system
+    integer(c_int64_t), intent(in) :: ids(:)
+    real(dp), intent(in), optional :: energies(:)
+    type(sample_t) :: samples(size(ids))
+    real(dp) :: table(12, size(ids))
+    integer :: s, k
+    table = 0
+    do k = 1, system%atoms%own
+      if (all(ids /= system%atoms%id(k))) cycle
+      s = findloc(ids, system%atoms%id(k), dim=1)
+      associate (atoms => system%atoms)
+        table(:11, s) = table(:11, s) + [1.0_dp, real(atoms%species(k), dp), atoms%x(1:3, k), &
+                                         atoms%v(:, k), atoms%f(1:3, k)]
+      end associate
+      if (present(energies)) table(12, s) = energies(k)
+    end do
+    call MPI_Allreduce(MPI_IN_PLACE, table, size(table), MPI_DOUBLE_PRECISION, MPI_SUM, &
+                       system%domain%comm)
+    do s = 1, size(ids)
+      samples(s) = sample_t(ids(s), nint(table(1, s)), nint(table(2, s)), table(3:5, s), &
+                            table(6:8, s), table(9:11, s), table(12, s))
+    end do
+  end function look
+
+  !> On rank `root`: vectors (A) from the point to all atoms and images within `reach` (A), but for
+  !> what is at the point itself, and their species: (4, atoms).  Collective.
+  subroutine gather_near(system, point, reach, root, near)
+    type(system_t), intent(in) :: system
+    real(dp), intent(in) :: point(3), reach
+    integer, intent(in) :: root
+    real(dp), allocatable, intent(out) :: near(:, :)
+    real(dp), allocatable :: mine(:, :)
+    integer :: count, k, a, b, c, images(3)
+    real(dp) :: s(3), d(3)
+    images = int(reach/system%box%height + 0.5_dp)
+    count = 0
+    allocate (mine(4, 64))
+    do k = 1, system%atoms%own
+      s = system%box%fractions(system%atoms%x(1:3, k) - point)
+      s = s - anint(s)
+      do c = -images(3), images(3)
+        do b = -images(2), images(2)
+          do a = -images(1), images(1)
+            d = matmul(system%box%edge, s + [a, b, c])
+            if (norm2(d) > reach .or. norm2(d) < 1e-9_dp) cycle
+            count = count + 1
+            if (count > size(mine, 2)) mine = reshape(mine, [4, 2*count], pad=[0.0_dp])
+            mine(:, count) = [d, real(system%atoms%species(k), dp)]
+          end do
+        end do
+      end do
+    end do
+    call gather_rows(system%domain%comm, system%domain%ranks, mine(:, :count), root, near)
+  end subroutine gather_near
+
+  !> The ranks' rows of four numbers, in their order, on rank `root`.  Collective.
+  subroutine gather_rows(comm, ranks, mine, root, all)
+    type(MPI_Comm), intent(in) :: comm
+    integer, intent(in) :: ranks, root
+    real(dp), intent(in) :: mine(:, :)
+    real(dp), allocatable, intent(out) :: all(:, :)
+    integer :: counts(ranks), offsets(ranks), r
+    call MPI_Allgather(size(mine), 1, MPI_INTEGER, counts, 1, MPI_INTEGER, comm)
+    offsets = [(sum(counts(:r - 1)), r=1, ranks)]
+    allocate (all(4, sum(counts)/4))
+    call MPI_Gatherv(mine, size(mine), MPI_DOUBLE_PRECISION, all, counts, offsets, &
+                     MPI_DOUBLE_PRECISION, root, comm)
+  end subroutine gather_rows
+
+end module md_samples

@@ -1,0 +1,294 @@
+! From the command line to a system of atoms: what cannot be is refused before it costs anything.
+module md_setup
+  use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
+  use bx_harness, only: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, &
+    bx_claim_file, bx_claim_memory, bx_claim_time, bx_file_read, bx_file_updated, bx_file_written, &
+    bx_ok, bx_one_of, bx_refuse, bx_resources, bx_seed, bx_selected, bx_string_at, bx_threads, &
+    bx_usage
+  use md_atoms, only: copy_own
+  use md_domain, only: hops_needed, make_domain, most_hops
+  use md_dump, only: most_dumped
+  use md_judge, only: closest_pair
+  use md_lattice, only: crystal_atoms, crystal_box, crystals, fill_crystal, find_crystal, warm_up
+  use md_launch, only: census, counted, crystal, given, is_under_test, methods, objection, &
+    parameters_differ, run, sampled, sized_by, start, start_moved, start_step, system, world
+  use md_list, only: entries_expected, most_atoms, most_entries
+  use md_oracle, only: parameters_error
+  use md_potential, only: find_potential, tersoff_kind
+  use md_restart, only: read_restart
+  use md_samples, only: draw
+  use md_system, only: make_lists, use_style
+  use md_xyz, only: configuration_t, distribute, open_configuration, read_atoms
+  implicit none (type, external)
+  private
+  public :: set_up
+
+  integer, parameter :: sample_count = 24
+  real(dp), public :: predicted = 0 !< bytes of this rank
+
+  !> What a rank has, about: atoms of its own, those and ghosts, entries of lists.
+  type :: share_t
+    real(dp) :: own = 0, all = 0, entries = 0
+  end type share_t
+
+contains
+
+  !> Everything up to the first step; returns what bx_refuse has, or bx_ok.  Collective.
+  function set_up() result(code)
+    integer(c_int) :: code
+    type(configuration_t) :: configuration
+    integer :: cells
+    code = settle_options()
+    if (code == bx_ok) code = claim_files()
+    if (code /= bx_ok) return
+    system%run = run
+    system%timestep = given%timestep*1e-3_dp
+    if (bx_string_at(given%input) /= "") then
+      sized_by = "--input "//bx_string_at(given%input)
+      code = read_input(configuration)
+      if (code /= bx_ok) return
+      system%potential = configuration%potential
+      system%box = configuration%box
+      system%total = configuration%atoms
+    else
+      sized_by = "--case "//bx_case(run)
+      crystal = find_crystal(bx_case(run))
+      cells = crystals(crystal)%cells
+      if (given%cells > 0) then
+        cells = int(given%cells)
+        write (sized_by, "('--cells ', i0)") cells
+      end if
+      system%potential = find_potential(crystals(crystal)%species)
+      system%box = crystal_box(crystals(crystal), cells)
+      system%total = crystal_atoms(crystals(crystal), cells)
+      if (cells /= crystals(crystal)%cells) call bx_case_is(run, "custom")
+    end if
+    system%skin = merge(given%skin, system%potential%skin, given%skin >= 0)
+    call make_domain(world, system%box, system%potential%cutoff + system%skin, system%domain)
+    code = check_sizes()
+    if (code /= bx_ok) return
+    allocate (system%list%work(bx_threads(run)))
+    if (bx_string_at(given%restart) /= "") then
+      code = go_on()
+    else if (bx_string_at(given%input) /= "") then
+      call distribute(configuration, system%domain, start)
+    else
+      call fill_crystal(crystals(crystal), cells, system%box, system%domain, start)
+    end if
+    if (code == bx_ok) code = claim_time()
+    if (code /= bx_ok) return
+    if (.not. (allocated(start_moved) .or. configuration%moving)) then
+      call warm_up(world, system%potential, bx_seed(run), given%temperature, system%total, start)
+    end if
+    counted = census(start)
+    sampled = draw(bx_seed(run), system%total, sample_count)
+    parameters_differ = parameters_error(system%potential)
+    call copy_own(start, system%atoms) ! for the baseline, which may be alone
+    if (bx_string_at(given%input) /= "") code = check_pairs()
+  end function set_up
+
+  function settle_options() result(code)
+    integer(c_int) :: code
+    integer :: m, selected
+    logical :: styled, saves, reads, named
+    character(:), allocatable :: alone
+    code = bx_one_of(run, "comm-style", given%comm_style, &
+                     [character(16) :: "", "packed", "dlpoly3"])
+    if (code /= bx_ok) return
+    alone = ""
+    if (bx_string_at(given%dump) /= "") alone = "--dump "//bx_string_at(given%dump)
+    if (bx_string_at(given%restart) /= "") alone = "--restart "//bx_string_at(given%restart)
+    if (bx_string_at(given%save) /= "") alone = "--save "//bx_string_at(given%save)
+    selected = 0
+    do m = 1, size(methods)
+      if (is_under_test(m)) selected = selected + 1
+    end do
+    styled = bx_string_at(given%comm_style) /= ""
+    saves = bx_string_at(given%save) /= ""
+    reads = bx_string_at(given%input) /= ""
+    named = bx_case_given(run)
+    if (selected == 0 .and. styled) then
+      code = bx_refuse(run, bx_usage, "--comm-style "//bx_string_at(given%comm_style)// &
+                       ": leaves none of the methods of --method")
+    else if (alone /= "" .and. selected /= 1) then
+      code = bx_refuse(run, bx_usage, alone//": needs one method; choose it with --method")
+    else if (given%save_every > 0 .and. .not. saves) then
+      code = bx_refuse(run, bx_usage, "--save-every: needs --save FILE")
+    else if (reads .and. given%cells > 0) then
+      code = bx_refuse(run, bx_usage, "--cells: not with --input, which has its own box")
+    else if (reads .and. named) then
+      code = bx_refuse(run, bx_usage, "--case "//bx_case(run)// &
+                       ": not with --input, which has its own atoms")
+    end if
+  end function settle_options
+
+  !> All files can be read or written, as far as can be seen before there is anything to write.  A
+  !> run may go on from the file that it saves to.
+  function claim_files() result(code)
+    integer(c_int) :: code
+    character(:), allocatable :: input, restart, save, dump
+    input = bx_string_at(given%input)
+    restart = bx_string_at(given%restart)
+    save = bx_string_at(given%save)
+    dump = bx_string_at(given%dump)
+    if (input /= "") code = bx_claim_file(run, "input", input, bx_file_read)
+    if (restart /= "" .and. restart /= save) then
+      code = bx_claim_file(run, "restart", restart, bx_file_read)
+    end if
+    if (save /= "") then
+      code = bx_claim_file(run, "save", save, &
+                           merge(bx_file_updated, bx_file_written, restart == save))
+    end if
+    if (dump /= "") code = bx_claim_file(run, "dump", dump, bx_file_written)
+    code = bx_agree(run)
+  end function claim_files
+
+  function read_input(configuration) result(code)
+    type(configuration_t), intent(out) :: configuration
+    integer(c_int) :: code
+    character(500) :: why
+    real(dp) :: bytes
+    call bx_case_is(run, "custom")
+    call open_configuration(bx_string_at(given%input), world, configuration, why)
+    if (why == "") then
+      bytes = merge(64*real(configuration%atoms, dp), 0.0_dp, configuration%unit /= 0)
+      code = bx_claim_memory(run, bytes, trim(sized_by))
+      if (code /= bx_ok) return
+      call read_atoms(world, configuration, why)
+    end if
+    code = bx_ok
+    if (why /= "") code = bx_refuse(run, bx_usage, "--input "//trim(why))
+  end function read_input
+
+  !> What this rank has where the density is even.
+  function even_share() result(share)
+    type(share_t) :: share
+    real(dp) :: density
+    associate (reach => system%potential%cutoff + system%skin, box => system%box)
+      density = real(system%total, dp)/box%volume
+      share%own = density*product(box%height/system%domain%dims)
+      share%all = density*product(box%height/system%domain%dims + 2*reach)
+      share%entries = entries_expected(share%own, density, reach, &
+                                       system%potential%kind /= tersoff_kind)
+    end associate
+  end function even_share
+
+  !> Whether domains, lists, memory and the dump are large enough.
+  function check_sizes() result(code)
+    integer(c_int) :: code
+    type(share_t) :: share
+    character(:), allocatable :: dump
+    code = check_halo()
+    if (code /= bx_ok) return
+    share = even_share()
+    code = check_lists(share)
+    if (code /= bx_ok) return
+    predicted = bytes_needed(share)
+    code = bx_claim_memory(run, predicted, trim(sized_by))
+    dump = bx_string_at(given%dump)
+    if (code /= bx_ok .or. dump == "" .or. system%total <= most_dumped) return
+    code = bx_refuse(run, bx_usage, "--dump "//dump//": "//trim(sized_by)// &
+                     " has more atoms than can be dumped")
+  end function check_sizes
+
+  !> A halo may reach over some domains, not over any number of them.
+  function check_halo() result(code)
+    integer(c_int) :: code
+    character(240) :: line
+    integer :: hops(3), d
+    code = bx_ok
+    associate (reach => system%potential%cutoff + system%skin)
+      hops = hops_needed(system%domain, system%box, reach)
+      d = maxloc(hops, 1)
+      if (hops(d) <= most_hops) return
+      write (line, "(': the box is too small for a cutoff of ', f0.2, ' A and a skin of ', f0.2, &
+        &' A on these ', i0, ' ranks: domains are ', f0.2, ' A thick along vector ', a, &
+        &', at least ', f0.2, ' A are needed')") system%potential%cutoff, system%skin, &
+        system%domain%ranks, system%box%height(d)/system%domain%dims(d), "abc"(d:d), reach/most_hops
+    end associate
+    code = bx_refuse(run, bx_usage, trim(sized_by)//line)
+  end function check_halo
+
+  function check_lists(share) result(code)
+    type(share_t), intent(in) :: share
+    integer(c_int) :: code
+    character(240) :: line
+    real(dp) :: entries
+    code = bx_ok
+    entries = share%entries/bx_threads(run)
+    if (share%all < 0.9_dp*most_atoms .and. entries < 0.9_dp*most_entries) return
+    write (line, "(': about ', es8.1, ' atoms per rank with ghosts, and ', es8.1, ' entries of a &
+      &neighbour list per thread; at most ', es8.1, ' and ', es8.1, ' are possible: use more ranks &
+      &or threads')") share%all, entries, 0.9_dp*most_atoms, 0.9_dp*most_entries
+    code = bx_refuse(run, bx_resources, trim(sized_by)//line)
+  end function check_lists
+
+  !> Of this rank: atoms with their copies, ghosts, lists, what is kept of pairs.
+  real(dp) function bytes_needed(share)
+    type(share_t), intent(in) :: share
+    real(dp), parameter :: atom = 140, endpoint = 56
+    bytes_needed = merge(5*share%entries, (5 + 2*8)*share%entries*1.25_dp, &
+                         system%potential%kind == tersoff_kind)
+    bytes_needed = bytes_needed + share%own*(3*atom + size(methods)*endpoint) &
+                   + (share%all - share%own)*atom + share%all*(16 + 40*(bx_threads(run) - 1))
+  end function bytes_needed
+
+  !> A time step takes about as long as its pairs and atoms do on one core of 2023.
+  function claim_time() result(code)
+    integer(c_int) :: code
+    type(share_t) :: share
+    real(dp), parameter :: entry(2) = [13e-9_dp, 8e-9_dp] !< s: Tersoff, metals
+    real(dp), parameter :: atom = 50e-9_dp !< s
+    real(dp) :: step, block, once
+    integer :: m
+    share = even_share()
+    step = (share%entries*merge(entry(1), entry(2), system%potential%kind == tersoff_kind) &
+            + share%own*atom)/bx_threads(run)
+    block = 0
+    once = real(given%until - start_step, dp)*step
+    do m = 1, size(methods)
+      if (objection(m) /= "") cycle
+      if (bx_selected(run, methods(m)%name)) block = block + given%steps*methods(m)%cost*step
+    end do
+    code = bx_claim_time(run, once + block*bx_block_steps(run), block, trim(sized_by)// &
+                         " with --steps and --until")
+  end function claim_time
+
+  !> An input must have something to compute, and nothing that no potential is made for.
+  function check_pairs() result(code)
+    integer(c_int) :: code
+    real(dp), parameter :: least = 0.5_dp !< A
+    character(160) :: line
+    real(dp) :: distance
+    integer(c_int64_t) :: ids(2)
+    code = bx_ok
+    call make_lists(system)
+    call closest_pair(system, distance, ids)
+    if (distance < least) then
+      write (line, "(': atoms ', i0, ' and ', i0, ' are ', f5.3, ' A apart, at least ', f3.1, &
+        &' A are needed')") ids, distance, least
+      code = bx_refuse(run, bx_usage, trim(sized_by)//line)
+    else if (distance >= system%potential%cutoff) then
+      write (line, "(': no two atoms are within the cutoff, ', f0.2, ' A: there is nothing to &
+        &compute')") system%potential%cutoff
+      code = bx_refuse(run, bx_usage, trim(sized_by)//line)
+    end if
+    system%listed = .false.
+  end function check_pairs
+
+  !> The restart file's atoms, as they were when their list was made, and its step.
+  function go_on() result(code)
+    integer(c_int) :: code
+    character(500) :: why
+    integer :: m
+    do m = 1, size(methods) ! the one that is selected
+      if (is_under_test(m)) call use_style(system, methods(m)%style)
+    end do
+    call read_restart(bx_string_at(given%restart), system, start, start_moved, start_step, why)
+    code = bx_ok
+    if (why /= "") code = bx_refuse(run, bx_usage, "--restart "//trim(why))
+    if (code == bx_ok .and. start_step > given%until) code = bx_refuse(run, bx_usage, &
+      "--until: is before the step of --restart "//bx_string_at(given%restart))
+  end function go_on
+
+end module md_setup

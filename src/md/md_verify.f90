@@ -1,0 +1,369 @@
+! The verification of a method, and of what its timed blocks have left behind.
+module md_verify
+  use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, c_ptr, dp => c_double
+  use, intrinsic :: iso_fortran_env, only: error_unit
+  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_INTEGER8, MPI_IN_PLACE, MPI_SUM
+  use bx_harness, only: bx_block_steps, bx_check, bx_largest, bx_note, bx_passed, bx_refuse, &
+    bx_resources, bx_seed, bx_string_at, bx_traffic_classes, bx_traffic_read, bx_traffic_t
+  use md_atoms, only: atoms_t, copy_own
+  use md_dump, only: write_dump
+  use md_judge, only: find_departure, list_errors, outdated, remember, shake, step_errors
+  use md_lattice, only: crystals
+  use md_launch, only: census, counted, crystal, endpoints, ghosts, given, methods, neighbours, &
+    origin, origin_is_listed, parameters_differ, run, sampled, seen, settled, start, start_moved, &
+    start_step, system, world
+  use md_oracle, only: site_energies
+  use md_potential, only: most_species, tersoff_kind
+  use md_reference, only: reference_errors
+  use md_restart, only: write_restart
+  use md_samples, only: look, sample_t
+  use md_system, only: advance, cached_loops, crowded, failure_of_all, failure_t, find_forces, &
+    go_on_from, observation_t, observe, skin_of, too_dense, use_style
+  implicit none (type, external)
+  private
+  public :: verify_method, verify_cached, restore, failed, check_repeat
+
+  !> How much the energy may differ in steps of 1 fs, of the kinetic energy: Tersoff, metals.
+  real(dp), parameter :: conserved(2) = [0.05_dp, 0.01_dp]
+
+contains
+
+  !> All that a method is judged by before it is timed.
+  subroutine verify_method(m, verification)
+    integer, intent(in) :: m
+    type(c_ptr), intent(in) :: verification
+    system%domain%sealed = .true.
+    if (.not. settled) call settle(m, verification)
+    if (settled) then
+      call verify_renewal(m, verification)
+      if (bx_passed(run, verification)) call verify_block(m, verification)
+    end if
+    system%domain%sealed = .false.
+  end subroutine verify_method
+
+  !> From the start to --until, where what is asked for is written: there all blocks begin.
+  subroutine settle(m, verification)
+    integer, intent(in) :: m
+    type(c_ptr), intent(in) :: verification
+    type(observation_t) :: first
+    real(dp) :: sent(2)
+    real(dp), allocatable :: energies(:)
+    integer(c_int64_t) :: stop_at
+    call use_style(system, methods(m)%style)
+    call copy_own(start, system%atoms)
+    system%step = start_step
+    system%listed = .false.
+    call forget_failures()
+    if (allocated(start_moved)) then
+      call go_on_from(system, start_moved)
+    else
+      call advance(system, 0)
+    end if
+    if (failed(verification)) return
+    if (crystal > 0 .and. .not. allocated(start_moved)) call check_crystal(verification)
+    first = observe(system)
+    sent = 0
+    do while (system%step < given%until)
+      stop_at = given%until
+      if (given%save_every > 0) stop_at = min(stop_at, (system%step/given%save_every + 1) &
+                                              *given%save_every)
+      sent = sent - traffic_less_tally()
+      call advance(system, int(min(stop_at - system%step, 1000000000_c_int64_t)))
+      sent = sent + traffic_less_tally()
+      if (failed(verification)) return
+      if (given%save_every > 0 .and. system%step < given%until) then
+        if (.not. saved()) return
+      end if
+    end do
+    call check_traffic(verification, sent)
+    call judge(verification, energies)
+    seen = observe(system)
+    call check_conserved(verification, first, seen)
+    if (failed(verification)) return
+    call describe()
+    if (bx_string_at(given%dump) /= "") then
+      if (.not. dumped(energies)) return
+    end if
+    if (.not. bx_passed(run, verification)) then
+      if (bx_string_at(given%save) /= "") call bx_note(run, "--save "// &
+        bx_string_at(given%save)//": not written, as the answer is wrong")
+      return
+    end if
+    if (bx_string_at(given%save) /= "") then
+      if (.not. saved()) return
+    end if
+    call copy_own(system%atoms, origin)
+    origin_is_listed = .not. methods(m)%style%dlpoly3
+    start = atoms_t() ! its memory is another's
+    settled = .true.
+  end subroutine settle
+
+  !> Before it moves, every atom of a crystal has the energy of its site.
+  subroutine check_crystal(verification)
+    type(c_ptr), intent(in) :: verification
+    real(dp), allocatable :: energies(:)
+    real(dp) :: sites(most_species), worst
+    integer :: k
+    allocate (energies(system%atoms%own))
+    sites = site_energies(system%potential, crystals(crystal))
+    call find_forces(system, energies)
+    worst = 0
+    do k = 1, system%atoms%own
+      associate (site => sites(system%atoms%species(k)))
+        worst = max(worst, bx_largest([energies(k) - site])/abs(site))
+      end associate
+    end do
+    call bx_check(verification, "crystal", worst, 1e-12_dp, "of each energy")
+  end subroutine check_crystal
+
+  !> The system at --until, in the style of a method: with the list of that step, where it had one
+  !> of an earlier step.
+  subroutine restore(m)
+    integer, intent(in) :: m
+    call use_style(system, methods(m)%style)
+    call copy_own(origin, system%atoms)
+    system%step = given%until
+    system%listed = .false.
+    call forget_failures()
+    if (origin_is_listed .and. .not. methods(m)%style%dlpoly3) then
+      associate (n => origin%own)
+        system%atoms%x(1:3, :n) = origin%listed(:, :n)
+        call go_on_from(system, origin%x(1:3, :n))
+      end associate
+    else
+      call advance(system, 0)
+    end if
+  end subroutine restore
+
+  subroutine forget_failures()
+    system%failure = failure_t()
+    system%domain%damaged_from = -1
+  end subroutine forget_failures
+
+  !> Atoms that have moved by more than half the skin must have their lists made anew, with all
+  !> pairs, and no others, to the lists' whole reach.
+  subroutine verify_renewal(m, verification)
+    integer, intent(in) :: m
+    type(c_ptr), intent(in) :: verification
+    real(dp), parameter :: most = 0.8_dp !< A: with a larger one, shaken atoms would meet
+    type(sample_t), allocatable :: samples(:)
+    integer(c_int64_t) :: wrong
+    real(dp) :: skin
+    skin = system%skin
+    system%skin = min(skin, most)
+    call use_style(system, methods(m)%style)
+    call copy_own(origin, system%atoms)
+    system%step = given%until
+    system%listed = .false.
+    call forget_failures()
+    call advance(system, 0)
+    call shake(system, 0.55_dp*system%skin, bx_seed(run))
+    call advance(system, 1)
+    if (.not. failed(verification, forgiven=too_dense)) then
+      samples = look(system, sampled)
+      wrong = list_errors(system, samples, skin_of(system)) + outdated(system, skin_of(system)/2)
+      call bx_check(verification, "renewal", real(wrong, dp), 0.0_dp, "pairs and atoms")
+    end if
+    system%skin = skin
+  end subroutine verify_renewal
+
+  !> A block's steps one by one; timed blocks repeat them, and must end where these do.
+  subroutine verify_block(m, verification)
+    integer, intent(in) :: m
+    type(c_ptr), intent(in) :: verification
+    type(observation_t) :: first
+    type(sample_t), allocatable :: before(:), after(:)
+    real(dp), allocatable :: energies(:)
+    real(dp) :: sent(2), errors(2)
+    integer(c_int64_t) :: n
+    call restore(m)
+    if (failed(verification)) return
+    first = observe(system)
+    after = look(system, sampled)
+    errors = 0
+    sent = 0
+    do n = 1, bx_block_steps(run)*given%steps
+      before = after
+      sent = sent - traffic_less_tally()
+      call advance(system, 1)
+      sent = sent + traffic_less_tally()
+      if (failed(verification)) return
+      after = look(system, sampled)
+      errors = max(errors, step_errors(system, before, after, given%timestep*1e-3_dp))
+    end do
+    call bx_check(verification, "positions", errors(1), 1e-14_dp, "of the box")
+    call bx_check(verification, "velocities", errors(2), 1e-13_dp, "of the fastest")
+    call check_traffic(verification, sent)
+    call judge(verification, energies)
+    call check_conserved(verification, first, observe(system))
+    if (failed(verification)) return
+    call remember(system, endpoints(m))
+  end subroutine verify_block
+
+  subroutine check_traffic(verification, sent)
+    type(c_ptr), intent(in) :: verification
+    real(dp), intent(in) :: sent(2) !< messages and bytes of this rank, less those that were meant
+    real(dp) :: all(2)
+    call MPI_Allreduce(sent, all, 2, MPI_DOUBLE_PRECISION, MPI_SUM, world)
+    call bx_check(verification, "messages", abs(all(1)), 0.0_dp, "messages")
+    call bx_check(verification, "bytes", abs(all(2)), 0.0_dp, "bytes")
+  end subroutine check_traffic
+
+  !> Forces and energies of the system as it is, its lists and its atoms; `energies` (eV) are those
+  !> of own atoms.
+  subroutine judge(verification, energies)
+    type(c_ptr), intent(in) :: verification
+    real(dp), allocatable, intent(out) :: energies(:)
+    type(sample_t), allocatable :: samples(:)
+    real(dp) :: errors(2)
+    allocate (energies(system%atoms%own))
+    call find_forces(system, energies)
+    samples = look(system, sampled, energies)
+    call reference_errors(system, samples, errors(1), errors(2))
+    call bx_check(verification, "forces", errors(1), 1e-12_dp, "of the largest")
+    call bx_check(verification, "energies", errors(2), 1e-12_dp, "of each")
+    call bx_check(verification, "parameters", parameters_differ, 1e-12_dp, "of stored energies")
+    call bx_check(verification, "lists", real(list_errors(system, samples, 0.0_dp), dp), 0.0_dp, &
+                  "pairs")
+    call sum_energies(energies, verification)
+    call check_atoms(verification)
+  end subroutine judge
+
+  !> The loops must be those of the step, every time.
+  subroutine verify_cached(verification)
+    type(c_ptr), intent(in) :: verification
+    real(dp) :: energy(2)
+    call advance(system, 0)
+    call cached_loops(system, 2, energy)
+    call bx_check(verification, "repeat", abs(energy(1) - energy(2)), 0.0_dp, "eV")
+  end subroutine verify_cached
+
+  !> Notes what has gone wrong, if anything has; a failure of the kind `forgiven` is none.
+  logical function failed(verification, forgiven)
+    type(c_ptr), intent(in) :: verification
+    integer, intent(in), optional :: forgiven
+    character(240) :: line
+    integer(c_int) :: code
+    call failure_of_all(system, line)
+    failed = line /= ""
+    if (failed .and. present(forgiven)) failed = system%failure%kind /= forgiven
+    call bx_check(verification, "trajectory", merge(1.0_dp, 0.0_dp, failed), 0.0_dp, "failures")
+    if (.not. failed) return
+    if (system%failure%kind == crowded) then
+      code = bx_refuse(run, bx_resources, line)
+    else
+      call announce(line)
+    end if
+  end function failed
+
+  !> A line for those who watch, and for the result.
+  subroutine announce(line)
+    character(*), intent(in) :: line
+    call bx_note(run, line)
+    if (system%domain%rank == 0) write (error_unit, "(2a)") "bisection-md: ", trim(line)
+  end subroutine announce
+
+  !> What this rank has sent beyond what it meant to: messages, bytes.
+  function traffic_less_tally() result(excess)
+    real(dp) :: excess(2)
+    type(bx_traffic_t) :: traffic(bx_traffic_classes)
+    call bx_traffic_read(traffic)
+    excess = [sum(traffic%messages) - system%domain%tally%messages, &
+              sum(traffic%bytes) - system%domain%tally%bytes]
+  end function traffic_less_tally
+
+  !> Atoms' energies add up to that of the system.
+  subroutine sum_energies(energies, verification)
+    real(dp), intent(in) :: energies(:)
+    type(c_ptr), intent(in) :: verification
+    real(dp) :: sums(2)
+    sums = [sum(energies), system%energy]
+    call MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE_PRECISION, MPI_SUM, world)
+    call bx_check(verification, "sum", abs(sums(1) - sums(2))/max(1.0_dp, abs(sums(2))), &
+                  1e-12_dp, "of the energy")
+  end subroutine sum_energies
+
+  !> Energy and momentum since `before`.
+  subroutine check_conserved(verification, before, now)
+    type(c_ptr), intent(in) :: verification
+    type(observation_t), intent(in) :: before, now
+    real(dp) :: tolerance
+    tolerance = merge(conserved(1), conserved(2), system%potential%kind == tersoff_kind) &
+                *max(1.0_dp, given%timestep**2)
+    call bx_check(verification, "conserved", abs(now%potential + now%kinetic &
+                  - before%potential - before%kinetic) &
+                  /max(now%kinetic, 1e-6_dp*abs(now%potential), 1e-9_dp), &
+                  tolerance, "of the kinetic energy")
+    call bx_check(verification, "momentum", bx_largest(now%momentum - before%momentum) &
+                  /real(system%total, dp), 1e-9_dp, "u A/ps an atom")
+  end subroutine check_conserved
+
+  !> All are there, once.
+  subroutine check_atoms(verification)
+    type(c_ptr), intent(in) :: verification
+    integer(c_int64_t) :: sums(3)
+    sums = census(system%atoms) - counted
+    call MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_INTEGER8, MPI_SUM, world)
+    call bx_check(verification, "atoms", real(maxval(abs(sums)), dp), 0.0_dp, &
+                  "other than at first")
+  end subroutine check_atoms
+
+  !> Writes --dump; if that fails, refuses.
+  logical function dumped(energies)
+    real(dp), intent(in) :: energies(:)
+    character(500) :: why
+    call write_dump(bx_string_at(given%dump), system, energies, why)
+    dumped = written("dump", why)
+  end function dumped
+
+  !> Writes --save; if that fails, refuses.
+  logical function saved()
+    character(500) :: why
+    call write_restart(bx_string_at(given%save), system, why)
+    saved = written("save", why)
+  end function saved
+
+  logical function written(option, why)
+    character(*), intent(in) :: option, why
+    integer(c_int) :: code
+    written = why == ""
+    if (.not. written) code = bx_refuse(run, bx_resources, "--"//option//" "//why)
+  end function written
+
+  subroutine describe()
+    real(dp) :: sums(2)
+    integer :: t
+    sums = real([system%atoms%all - system%atoms%own, 0], dp)
+    do t = 1, size(system%list%work)
+      associate (work => system%list%work(t))
+        sums(2) = sums(2) + work%start(work%last + 1) - 1
+      end associate
+    end do
+    call MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE_PRECISION, MPI_SUM, world)
+    ghosts = sums(1)/system%domain%ranks
+    neighbours = sums(2)/real(system%total, dp)
+  end subroutine describe
+
+  !> A timed block must end where the verified one has: its steps were the same.  By the same
+  !> instructions they are to the last bit.  A compiler's code may add in another order from call to
+  !> call; such rounding grows by at most exp(25 t/ps) (measured: exp(21 t/ps), SiC at 1500 K).
+  subroutine check_repeat(m, verification)
+    integer, intent(in) :: m
+    type(c_ptr), intent(in) :: verification
+    character(240) :: line
+    real(dp) :: distance, time, rounding, tolerance
+    integer(c_int64_t) :: id
+    integer :: rank
+    call find_departure(system, endpoints(m), distance, id, rank)
+    time = real(bx_block_steps(run)*given%steps, dp)*system%timestep
+    rounding = 2e-13_dp + 1e-15_dp*maxval(abs(system%box%edge)) ! A
+    tolerance = min(rounding*exp(min(25*time, 100.0_dp)), 1e-3_dp)
+    call bx_check(verification, "repeat", distance, tolerance, "A")
+    if (distance <= tolerance) return
+    write (line, "(2a, i0, a, i0, a, es8.2, a)") trim(methods(m)%name), ": atom ", id, &
+      " on rank ", rank, " ended ", distance, &
+      " A from where the same steps brought it in verification"
+    call announce(line)
+  end subroutine check_repeat
+
+end module md_verify
