@@ -146,6 +146,8 @@ def test_refuses_what_it_does_not_know(user, arguments, line):
 
 def test_every_package_says_who_needs_it_and_how_to_tell():
     lines = [line for line in PACKAGES.read_text().splitlines() if not line.startswith("#")]
-    pattern = r"\S+ +(all|system|spack|extra) +(command|header|pkg-config|python|cmake):\S+ +# .+"
+    pattern = (
+        r"\S+ +(all|system|spack|extra|dev) +(command|header|pkg-config|python|cmake):\S+ +# .+"
+    )
     assert lines
     assert [line for line in lines if not re.fullmatch(pattern, line)] == []

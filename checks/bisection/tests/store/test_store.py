@@ -320,7 +320,7 @@ def test_the_journal_of_a_damaged_store_goes_with_it(tmp_path):
 def test_tags_that_are_damaged_in_the_store(tmp_path):
     made = store(tmp_path / "store.db", nights({"p2p": [1.0]}))
     made.connection.execute("UPDATE sessions SET tags = '{x'")
-    with pytest.raises(BrokenStore, match="tags or facts are damaged"):
+    with pytest.raises(BrokenStore, match="tags, facts or work are damaged"):
         made.sessions()
 
 
