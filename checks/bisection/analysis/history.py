@@ -13,9 +13,9 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 import ruptures
-from scipy.stats import median_abs_deviation
 
 from bisection.analysis.model import Change, ChangePoint, Series, difference
+from bisection.analysis.statistics import normal_mad
 from bisection.core.identity import CONTEXT, COUNTED
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
@@ -36,7 +36,7 @@ def hampel_filter(logs: np.ndarray) -> np.ndarray:
     padded = np.pad(logs, window, mode="reflect")
     around = np.lib.stride_tricks.sliding_window_view(padded, 2 * window + 1)
     middle = np.median(around, axis=1)
-    noise = median_abs_deviation(around, axis=1, scale="normal")
+    noise = normal_mad(around)
     far = np.abs(logs - middle) > LIMITS.outlier_sigma * noise + 1e-12
     return np.where(far, middle, logs)
 
@@ -51,7 +51,7 @@ def change_points(values: np.ndarray) -> list[int]:
     if len(logs) < 2 * LIMITS.level:
         return []
     clean = hampel_filter(logs)
-    noise = median_abs_deviation(np.diff(logs), scale="normal") / math.sqrt(2)
+    noise = normal_mad(np.diff(logs)) / math.sqrt(2)
     if noise == 0:
         noise = max(np.std(clean), 1e-12)
     with warnings.catch_warnings():

@@ -10,8 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reframe.core.exceptions import ReferenceParseError
-
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 
@@ -27,6 +25,8 @@ def path(system: str) -> Path:
 
 def attach(test: Any) -> Reason | None:
     """Gives `test` the references of its system, if there are any; the reason if it cannot."""
+    from reframe.core.exceptions import ReferenceParseError  # slow; only a run has use for it
+
     file = path(test.current_system.name)
     if not file.exists():
         return None

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from bisection.analysis import statistics
 from bisection.core.thresholds import LIMITS
@@ -125,3 +126,9 @@ def test_a_table_asks_for_more_than_one_metric_does():
     p = np.concatenate([[0.01], np.full(199, 0.5)])
     assert statistics.adjust_fdr(p[:1])[0] <= LIMITS.false_discoveries
     assert statistics.adjust_fdr(p)[0] > LIMITS.false_discoveries
+
+
+def test_mad_is_that_of_scipy():
+    values = np.random.default_rng(3).normal(size=(7, 11))
+    expected = scipy.stats.median_abs_deviation(values, axis=1, scale="normal")
+    assert statistics.normal_mad(values) == pytest.approx(expected, rel=1e-12)
