@@ -9,20 +9,15 @@
 ! - States and density differ in first order.  At any point a state changes by at most the sum of
 !   |c_G| beyond the cutoff.  What is inside answers to this by less than as much again.
 !
-! The gap.  Empty bands mixed into an occupied one by m change the exchange operator, and this mixes
-! them by at most m times the largest exchange / gap (its matrix has no larger sum of a row).  With
-! less than 1/2 a step takes errors away; with more than 1 the closed form is no stable answer
-! (Thouless, Nucl. Phys. 21, 225, 1960).
-!
 ! The noise.  A coefficient of the start differs by at most noise / (1 + kinetic energy / quantum).
 ! Steps remove it, but the first steps not all of it.
 module npar_accuracy
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use npar_basis, only: beyond_cutoff
-  use npar_model, only: coupling, crystal_t, gap_above, spectrum_t
+  use npar_model, only: coupling, crystal_t, exchange_mixing, frequencies, gap_above, pi, spectrum_t
   implicit none (type, external)
   private
-  public :: accuracy_t, accuracy_of, small_noise
+  public :: accuracy_t, accuracy_of, exchange_response, small_noise
 
   !> Up to here every step is compared, above it the converged answer.
   real(dp), parameter :: small_noise = 1e-7_dp
@@ -31,7 +26,6 @@ module npar_accuracy
   real(dp), parameter :: largest_lost = 1e-11_dp !< times the cutoff: Hartree
   !> Amplitude by which occupied and empty states mix, where the gap is small.
   real(dp), parameter :: largest_mixing = 1e-7_dp
-  real(dp), parameter :: most_exchange = 0.5_dp !< of the gap
   real(dp), parameter :: rounding = 1e-14_dp !< of the cutoff, the largest number in H
 
   !> Tolerances, and whether they can be held.
@@ -85,11 +79,93 @@ contains
     accuracy%converged = lost*max(1.0_dp, crystal%cutoff) <= largest_lost
     accuracy%distinct = gap_above(spectra, occupied)*largest_mixing >= &
                         crystal%cutoff*max(lost, rounding)
-    if (crystal%hybrid) then
-      accuracy%distinct = accuracy%distinct .and. gap_above(spectra, occupied)*most_exchange >= &
-                          maxval(abs(spectra(1)%exchange_of))
-    end if
   end function accuracy_of
+
+  !> The largest factor by which a step of a hybrid multiplies errors of the occupied bands.  Above 1
+  !> rounding leads away from the closed form (Thouless, Nucl. Phys. 21, 225, 1960).
+  !>
+  !> An error mixes the empty wave G + Q into G.  The exchange K(G, G') / gap then mixes G' + Q and
+  !> G' - Q into G'; Q couples with no other.  The largest sum of a row bounds the factor.  Only a Q
+  !> with a gap below `widest` can have a large sum: a row of K is at most the exchange of a band.
+  pure function exchange_response(crystal, s, occupied) result(response)
+    type(crystal_t), intent(in) :: crystal
+    type(spectrum_t), intent(in) :: s
+    integer, intent(in) :: occupied !< bands, a closed shell
+    real(dp) :: response, widest
+    integer :: wave(3, occupied), q(3), bound(3), i, a
+    logical, allocatable :: is_done(:, :, :)
+    real(dp), allocatable :: lowest(:, :, :)
+    do i = 1, occupied
+      wave(:, i) = frequencies(s, s%state(i), .true.)
+    end do
+    widest = 4*maxval(abs(s%exchange_of))
+    ! the lowest energy of each |G|: Hartree
+    bound = 0
+    do a = 1, size(s%energy)
+      bound = max(bound, frequencies(s, s%state(a), .false.))
+    end do
+    allocate (lowest(0:bound(1), 0:bound(2), 0:bound(3)), source=huge(widest))
+    do a = 1, size(s%energy)
+      q = frequencies(s, s%state(a), .false.)
+      lowest(q(1), q(2), q(3)) = min(lowest(q(1), q(2), q(3)), s%energy(a))
+    end do
+    bound = bound + maxval(abs(wave), 2)
+    allocate (is_done(-bound(1):bound(1), -bound(2):bound(2), -bound(3):bound(3)), source=.false.)
+    response = 0
+    do i = 1, occupied
+      do a = occupied + 1, size(s%energy)
+        if (s%energy(a) - s%energy(i) > widest) exit
+        q = frequencies(s, s%state(a), .true.) - wave(:, i)
+        if (is_done(q(1), q(2), q(3))) cycle
+        is_done(q(1), q(2), q(3)) = .true.
+        response = max(response, response_at(q))
+      end do
+    end do
+
+  contains
+
+    pure function response_at(q) result(largest)
+      integer, intent(in) :: q(3)
+      real(dp) :: largest, row, gap(occupied, 2)
+      integer :: j, k, way
+      do j = 1, occupied
+        gap(j, :) = [gap_of(j, q), gap_of(j, -q)]
+      end do
+      largest = 0
+      do k = 1, occupied
+        if (gap(k, 1) >= huge(gap)) cycle
+        row = 0
+        do j = 1, occupied
+          do way = 1, 2
+            row = row + coupled(wave(:, k) - wave(:, j) - merge(0, q, way == 1))/gap(j, way)
+          end do
+        end do
+        largest = max(largest, row)
+      end do
+    end function response_at
+
+    !> From band j to the wave that differs by q, infinite where this is occupied: Hartree.
+    pure function gap_of(j, q) result(gap)
+      integer, intent(in) :: j, q(3)
+      real(dp) :: gap
+      integer :: n(3)
+      n = wave(:, j) + q
+      gap = huge(gap)
+      if (any(all(wave == spread(n, 2, occupied), 1))) return
+      n = abs(n)
+      if (any(n > ubound(lowest))) return ! far above the cutoff
+      gap = max(lowest(n(1), n(2), n(3)) - s%energy(j), tiny(gap)**0.25_dp)
+    end function gap_of
+
+    !> Exchange between two waves that differ by n, 0 of a wave with itself: Hartree.
+    pure function coupled(n) result(k)
+      integer, intent(in) :: n(3)
+      real(dp) :: k
+      k = 0
+      if (any(n /= 0)) k = exchange_mixing*4*pi/crystal%volume()/sum(2*crystal%quantum()*n**2)
+    end function coupled
+
+  end function exchange_response
 
   !> No point has a larger amplitude of band i.
   pure function largest(s, i) result(amplitude)

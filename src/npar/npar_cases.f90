@@ -2,7 +2,7 @@
 ! grids and boxes that options ask for.
 module npar_cases
   use, intrinsic :: iso_c_binding, only: dp => c_double
-  use npar_model, only: crystal_t, pi
+  use npar_model, only: crystal_t
   implicit none (type, external)
   private
   public :: case_t, cases, find_case, nice_size, number, read_box

@@ -6,7 +6,7 @@
 #include <mpi.h>
 
 /* What a calculation must have in common with the file that it reads; the Fortran side has the same
- * fields (npar_checkpoint_t in npar_kernel.f90). */
+ * fields (npar_checkpoint_t in npar_checkpoint.f90). */
 typedef struct {
     int bands, occupied, atoms, plane_waves, grid[3], ranks, seed;
     double box[3], cutoff, noise;

@@ -19,7 +19,8 @@ module npar_model
   implicit none (type, external)
   private
   public :: crystal_t, spectrum_t, solve_spectra, householder, projectors_per_atom, pi
-  public :: about_half, coupling, depth, exchange_mixing, gap_above, grid_of_pairs, sorted
+  public :: about_half, coupling, depth, exchange_mixing, frequencies, gap_above, grid_of_pairs
+  public :: sorted
 
   real(dp), parameter :: pi = acos(-1.0_dp)
   !> Channels of one atom: 18, so that D_ij of 64 and 750 atoms is 166 kB and 1.94 MB.

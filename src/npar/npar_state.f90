@@ -17,8 +17,11 @@ module npar_state
   public :: knobs_t, state_t, lap, wiped, flat
   public :: bands_of, dealt
 
-  !> Numbers of the phases, in the order of their names in npar_kernel; the first five are those of
-  !> the transpose library.
+  character(*), parameter, public :: phase_names(*) = [character(16) :: &
+    "fft1d", "pack", "exchange", "unpack", "fft2d", "kinetic", "nonlocal", "redistribute", &
+    "subspace", "reduce", "diagonalise", "rotate", "update", "paw", "paw-sum", "density", &
+    "zeroing", "exact-exchange", "pair-fft"]
+  !> Their numbers, from 0; the first five are those of the transpose library.
   integer(c_size_t), parameter, public :: phase_kinetic = 5, phase_nonlocal = 6, &
     phase_redistribute = 7, phase_subspace = 8, phase_reduce = 9, phase_diagonalise = 10, &
     phase_rotate = 11, phase_update = 12, phase_paw = 13, phase_paw_sum = 14, phase_density = 15, &

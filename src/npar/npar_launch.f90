@@ -1,0 +1,152 @@
+! A launch: its options and methods, its crystal, and the state of each choice of NPAR.
+module npar_launch
+  use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int64_t, c_null_ptr, c_ptr
+  use mpi_f08, only: MPI_Comm
+  use bx_harness, only: bx_selected
+  use npar_accuracy, only: accuracy_t, small_noise
+  use npar_eigensolver, only: why_no_eigensolver
+  use npar_model, only: crystal_t, spectrum_t
+  use npar_state, only: knobs_t, state_t
+  implicit none (type, external)
+  private
+  public :: compared, is_near, is_wanted, knobs_of, list_methods, method_name, npar_of, why_not
+
+  !> One method: a choice of NPAR, or the base with one knob turned.
+  type, public :: method_t
+    character(16) :: name = ""
+    character(80) :: summary = "", wins = ""
+    type(knobs_t) :: turned !< what differs from a new knobs_t
+    integer :: npar = 0 !< 0: the base's
+  end type method_t
+
+  !> The knobs, a line each.
+  type(method_t), parameter :: knobs(*) = [ &
+    method_t("emulated", "collectives by point-to-point messages", &
+             "few ranks on slow clusters, at most: V01 lost a factor 2 to 10 by it", &
+             knobs_t(emulated=.true., transpose="p2p")), &
+    method_t("paw-alltoall", "the PAW sum by two all-to-all exchanges", &
+             "never seen to win: V02 lost a factor 1.9 by it", knobs_t(paw_alltoall=.true.)), &
+    method_t("zeroing", "work arrays zeroed before they are written over", &
+             "never: it shows what needless memory traffic costs", knobs_t(zeroing=.true.)), &
+    method_t("scalapack", "the subspace matrix diagonalised by ScaLAPACK on all ranks", &
+             "many bands: thousands", knobs_t(linear_algebra="scalapack")), &
+    method_t("elpa", "the subspace matrix diagonalised by ELPA on all ranks", "many bands", &
+             knobs_t(linear_algebra="elpa")), &
+    method_t("node-aware", "FFTs exchange through the node's memory (transpose method direct)", &
+             "nodes of many cores: V05, V06", knobs_t(transpose="direct"))]
+
+  type :: option_values_t
+    integer(c_int64_t) :: npar = 0, kpoints = 0, bands = 0, atoms = 0, grid(3) = 0, inner = 2
+    integer(c_int64_t) :: iterations = 2, split = 0
+    real(c_double) :: cutoff = 0, noise = 1e-8_c_double
+    logical(c_bool) :: gamma = .false._c_bool
+    type(c_ptr) :: functional = c_null_ptr, box = c_null_ptr, collectives = c_null_ptr, &
+      paw_reduce = c_null_ptr, zeroing = c_null_ptr, linear_algebra = c_null_ptr, &
+      transpose = c_null_ptr, planner = c_null_ptr, checkpoint = c_null_ptr
+  end type option_values_t
+  type(option_values_t), target, public :: given
+
+  type(method_t), allocatable, public :: methods(:)
+  type(c_ptr), public :: run = c_null_ptr
+  type(MPI_Comm), public :: world
+  integer, public :: ranks = 1, base_npar = 1
+  type(knobs_t), public :: base_knobs
+  type(crystal_t), public :: crystal
+  type(spectrum_t), allocatable, target, public :: spectra(:)
+  integer, public :: occupied = 0 !< bands
+  type(accuracy_t), public :: accuracy !< of the closed form
+  type(state_t), allocatable, target, public :: states(:) !< of each NPAR among the methods
+
+contains
+
+  !> The methods for so many ranks: every divisor, then every knob.
+  subroutine list_methods()
+    character(16) :: name
+    integer :: i
+    methods = [method_t ::]
+    do i = 1, ranks
+      if (mod(ranks, i) /= 0) cycle
+      write (name, "('npar-', i0)") i
+      methods = [methods, method_t(name, "band groups as many", merge( &
+                 "one team: only the FFTs communicate within bands ", &
+                 "more groups: smaller FFT teams, larger exchanges ", i == 1), npar=i)]
+    end do
+    methods = [methods, knobs]
+  end subroutine list_methods
+
+  pure function npar_of(m) result(npar)
+    integer, intent(in) :: m
+    integer :: npar
+    npar = merge(methods(m)%npar, base_npar, methods(m)%npar > 0)
+  end function npar_of
+
+  pure function method_name(m) result(name)
+    integer, intent(in) :: m
+    character(16) :: name
+    name = methods(m)%name
+  end function method_name
+
+  !> The base's knobs with that of the method turned.
+  pure function knobs_of(m) result(k)
+    integer, intent(in) :: m
+    type(knobs_t) :: k, unturned
+    k = base_knobs
+    associate (turned => methods(m)%turned)
+      k%emulated = k%emulated .or. turned%emulated
+      k%paw_alltoall = k%paw_alltoall .or. turned%paw_alltoall
+      k%zeroing = k%zeroing .or. turned%zeroing
+      if (turned%linear_algebra /= unturned%linear_algebra) k%linear_algebra = turned%linear_algebra
+      if (turned%transpose /= unturned%transpose) k%transpose = turned%transpose
+    end associate
+  end function knobs_of
+
+  !> Why a method is not for this launch; "" if it is.
+  function why_not(m) result(why)
+    integer, intent(in) :: m
+    character(160) :: why
+    type(knobs_t) :: k
+    why = ""
+    k = knobs_of(m)
+    if (methods(m)%npar > 0 .and. given%npar > 0 .and. methods(m)%npar /= given%npar) then
+      write (why, "('--npar ', i0, ' alone is asked for')") given%npar
+    else if (crystal%hybrid .and. npar_of(m) /= ranks) then
+      why = "a hybrid functional fixes NPAR at the number of ranks"
+    else if (methods(m)%npar == 0 .and. same(k, base_knobs)) then
+      why = "the options ask for it already: it is the base"
+    else
+      why = why_no_eigensolver(trim(k%linear_algebra), crystal%bands, ranks)
+    end if
+  end function why_not
+
+  pure function same(a, b) result(equal)
+    type(knobs_t), intent(in) :: a, b
+    logical :: equal
+    equal = (a%emulated .eqv. b%emulated) .and. (a%paw_alltoall .eqv. b%paw_alltoall) .and. &
+            (a%zeroing .eqv. b%zeroing) .and. a%linear_algebra == b%linear_algebra .and. &
+            a%transpose == b%transpose
+  end function same
+
+  !> Whether a method that will run has this number of groups.
+  function is_wanted(npar) result(wanted)
+    integer, intent(in) :: npar
+    logical :: wanted
+    integer :: m
+    wanted = .false.
+    if (mod(ranks, npar) /= 0) return
+    do m = 1, size(methods)
+      if (npar_of(m) /= npar) cycle
+      if (bx_selected(run, method_name(m)) .and. why_not(m) == "") wanted = .true.
+    end do
+  end function is_wanted
+
+  !> Whether the start is so near to the exact states that every step is compared with them.
+  logical function is_near()
+    is_near = given%noise <= small_noise
+  end function is_near
+
+  !> The number of bands to compare after convergence: with a large noise the occupied ones alone.
+  integer function compared()
+    compared = merge(crystal%bands, occupied, is_near())
+  end function compared
+
+end module npar_launch
