@@ -81,8 +81,8 @@ contains
                         crystal%cutoff*max(lost, rounding)
   end function accuracy_of
 
-  !> The largest factor by which a step of a hybrid multiplies errors of the occupied bands.  Above 1
-  !> rounding leads away from the closed form (Thouless, Nucl. Phys. 21, 225, 1960).
+  !> The largest factor by which a step of a hybrid multiplies errors of the occupied bands.  Above
+  !> 1 rounding leads away from the closed form (Thouless, Nucl. Phys. 21, 225, 1960).
   !>
   !> An error mixes the empty wave G + Q into G.  The exchange K(G, G') / gap then mixes G' + Q and
   !> G' - Q into G'; Q couples with no other.  The largest sum of a row bounds the factor.  Only a Q
