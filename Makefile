@@ -1,4 +1,4 @@
-# Bisection. `make` alone lists what there is; each target sets up what it needs.
+# Bisection. `make` lists the targets; each sets up what it needs.
 
 SYSTEM ?= generic
 ARGS ?=
@@ -8,11 +8,11 @@ BIN := $(HOME_DIR)/venv/bin
 BISECTION := $(BIN)/python -m bisection
 # A site's configuration loads its own compilers and libraries; Spack builds its own.
 BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter generic generic:%,$(SYSTEM)),system,site))
-# Only what goes wrong is told, and a warning is wrong.
+# Quiet; warnings are errors.
 CMAKE_QUIET := -DCMAKE_RULE_MESSAGES=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 MAKEFLAGS += --no-print-directory
 
-# In a container one is root, whom Open MPI refuses to run for unless told twice.
+# Open MPI refuses to run as root, the user of most containers, without both of these.
 ifeq ($(shell id -u),0)
 export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
@@ -28,7 +28,7 @@ help: ## list the targets
 	@echo "  SYSTEM=NAME    the machine to judge, a file of site-configs/ (default: generic, this machine)"
 	@echo "  ARGS='...'     further arguments for \`bisection run\`, or for ReFrame"
 
-setup: ## install what is missing: system packages, a Python environment in .bisection/
+setup: ## install missing system packages, and a Python environment in .bisection/
 	@spack-env/bootstrap.sh --build $(BUILD)
 
 setup-dev:
@@ -89,15 +89,15 @@ lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
 	    $(BIN)/codespell . || status=1; \
 	    exit $$status )
 
-format: setup-dev ## apply the styles that lint asks for, as far as tools can
+format: setup-dev ## fix what tools can fix of the style
 	@$(BIN)/ruff check --quiet --fix --exit-zero . && $(BIN)/ruff format --quiet .
 	@find src -name '*.[ch]' -exec $(BIN)/clang-format -i {} +
 	@$(BIN)/fortitude check --quiet --fix --exit-zero src
 
 WHAT ?= transpose
-bench: setup ## compare a kernel with its peers: WHAT=transpose|npar|md, or time the store: WHAT=store
+bench: setup ## compare a kernel with other codes: WHAT=transpose|npar|md; time the store: WHAT=store
 	@$(BISECTION) bench $(WHAT) $(ARGS)
 
-clean: ## remove what can be made again; results stay
+clean: ## remove builds and environments; keep results
 	@cd $(HOME_DIR) 2>/dev/null && [ -e setup.lock ] && rm -rf venv build build-portable \
 	    build-sanitize spack cache reframe/stage reframe/output probe.c setup.lock setup.log || true
