@@ -106,18 +106,19 @@ static int set_value(bx_run *run, const bx_option *option, const char *text)
         *(bool *)option->value = true;
         return BX_OK;
     case BX_TEXT:
-        if (!*text) return bx_refuse(run, BX_USAGE, "--%s: needs a value", option->name);
+        if (!*text) return bx_run_refuse(run, BX_USAGE, "--%s: needs a value", option->name);
         if (option->value) {
             *(const char **)option->value = text;
             return BX_OK;
         }
         if (text[0] == '=' || !strchr(text, '='))
-            return bx_refuse(run, BX_USAGE, "--label %s: not of the form KEY=VALUE", text);
+            return bx_run_refuse(run, BX_USAGE, "--label %s: not of the form KEY=VALUE", text);
         if (run->common.label_count == BX_MAX_LABELS)
-            return bx_refuse(run, BX_USAGE, "--label %s: more than %d labels", text, BX_MAX_LABELS);
+            return bx_run_refuse(run, BX_USAGE, "--label %s: more than %d labels", text,
+                                 BX_MAX_LABELS);
         for (int i = 0; i < run->common.label_count; i++)
             if (strncmp(run->common.labels[i], text, (size_t)(strchr(text, '=') - text) + 1) == 0)
-                return bx_refuse(run, BX_USAGE, "--label %s: the key is given twice", text);
+                return bx_run_refuse(run, BX_USAGE, "--label %s: the key is given twice", text);
         run->common.labels[run->common.label_count++] = text;
         return BX_OK;
     case BX_INTEGER: {
@@ -144,8 +145,8 @@ static int set_value(bx_run *run, const bx_option *option, const char *text)
     const char *kind = option->type == BX_REAL   ? "a number"
                        : option->type == BX_GRID ? "NX,NY,NZ, each a whole number"
                                                  : "a whole number";
-    return bx_refuse(run, BX_USAGE, "--%s %s: not %s from %.10g to %.10g", option->name, text, kind,
-                     option->low, option->high);
+    return bx_run_refuse(run, BX_USAGE, "--%s %s: not %s from %.10g to %.10g", option->name, text,
+                         kind, option->low, option->high);
 }
 
 /* ---- names ---- */
@@ -174,8 +175,8 @@ static int select_names(bx_run *run, const char *option, const char *list, bool 
     }
     if (snprintf(copy, sizeof copy, "%s", list) >= (int)sizeof copy || list[0] == ',' ||
         list[strlen(list) - 1] == ',' || strstr(list, ",,"))
-        return bx_refuse(run, BX_USAGE, "--%s %.200s: not a list of names; choose from %s", option,
-                         list, names);
+        return bx_run_refuse(run, BX_USAGE, "--%s %.200s: not a list of names; choose from %s",
+                             option, list, names);
     for (char *next, *name = strtok_r(copy, ",", &next); name; name = strtok_r(NULL, ",", &next)) {
         bool found = false;
         for (size_t m = 0; m < kernel->method_count; m++)
@@ -183,8 +184,8 @@ static int select_names(bx_run *run, const char *option, const char *list, bool 
                 strcmp(kernel->methods[m].name, name) == 0)
                 found = run->selected[m] = true;
         if (!found)
-            return bx_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s or %s", option, name,
-                             names, baseline ? "none" : "all");
+            return bx_run_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s or %s", option,
+                                 name, names, baseline ? "none" : "all");
     }
     return BX_OK;
 }
@@ -196,8 +197,8 @@ static int check_case(bx_run *run)
         if (strcmp(kernel->cases[i].name, run->common.case_name) == 0) return BX_OK;
     char names[512];
     join_names(names, sizeof names, kernel->cases, kernel->case_count, false);
-    return bx_refuse(run, BX_USAGE, "--case %s: unknown; choose from %s", run->common.case_name,
-                     names);
+    return bx_run_refuse(run, BX_USAGE, "--case %s: unknown; choose from %s", run->common.case_name,
+                         names);
 }
 
 /* ---- the line ---- */
@@ -227,7 +228,8 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
 {
     const bx_kernel *kernel = run->kernel;
     for (int i = 0; i < argc; i++)
-        if (!is_utf8(argv[i])) return bx_refuse(run, BX_USAGE, "argument %d is not UTF-8 text", i);
+        if (!is_utf8(argv[i]))
+            return bx_run_refuse(run, BX_USAGE, "argument %d is not UTF-8 text", i);
     run->common = (bx_common){.case_name = kernel->cases[0].name,
                               .methods = "all",
                               .baselines = kernel->baselines ? kernel->baselines : "none",
@@ -237,7 +239,7 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
                               .limit = 600,
                               .progress_timeout = 300,
                               .seed = 1};
-    run->selected = bx_alloc(kernel->method_count, sizeof *run->selected);
+    run->selected = bx_memory_alloc(kernel->method_count, sizeof *run->selected);
     bx_option table[MAX_OPTIONS];
     int count = full_table(run, table);
     struct option options[MAX_OPTIONS + 1];
@@ -251,21 +253,21 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
         int index = -1, at = optind > 0 ? optind : 1;
         int got = getopt_long(argc, argv, "+:", options, &index);
         if (got == -1 && optind > at) /* it has passed over a bare -- */
-            return bx_refuse(run, BX_USAGE, "--: unexpected; every option is written --name");
+            return bx_run_refuse(run, BX_USAGE, "--: unexpected; every option is written --name");
         if (got == -1) break;
-        if (got == ':') return bx_refuse(run, BX_USAGE, "%s: needs a value", argv[at]);
+        if (got == ':') return bx_run_refuse(run, BX_USAGE, "%s: needs a value", argv[at]);
         if (got != 0 || !spelt_out(argv[at], table[index].name))
-            return bx_refuse(run, BX_USAGE, "%s: unknown option or needless value; see --help",
-                             argv[at]);
+            return bx_run_refuse(run, BX_USAGE, "%s: unknown option or needless value; see --help",
+                                 argv[at]);
         if (set_value(run, &table[index], optarg) != BX_OK) return run->refusal;
     }
     if (optind < argc)
-        return bx_refuse(run, BX_USAGE, "%s: unexpected; every option is written --name",
-                         argv[optind]);
+        return bx_run_refuse(run, BX_USAGE, "%s: unexpected; every option is written --name",
+                             argv[optind]);
     if (run->common.repeats * run->common.block > MOST_SAMPLES)
-        return bx_refuse(run, BX_USAGE, "--repeats %lld --block %lld: more than %d samples",
-                         (long long)run->common.repeats, (long long)run->common.block,
-                         MOST_SAMPLES);
+        return bx_run_refuse(run, BX_USAGE, "--repeats %lld --block %lld: more than %d samples",
+                             (long long)run->common.repeats, (long long)run->common.block,
+                             MOST_SAMPLES);
     if (check_case(run) != BX_OK) return run->refusal;
     if (select_names(run, "method", run->common.methods, false) != BX_OK) return run->refusal;
     return select_names(run, "baseline", run->common.baselines, true);

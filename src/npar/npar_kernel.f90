@@ -60,7 +60,7 @@ module npar_kernel
 
 contains
 
-  function this_kernel() result(address) bind(C, name="bx_this_kernel")
+  function this_kernel() result(address) bind(C, name="bx_kernel_get")
     type(c_ptr) :: address
     integer :: i
     do i = 1, size(cases)
