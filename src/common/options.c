@@ -15,12 +15,12 @@ enum { MAX_OPTIONS = 64, MOST_SAMPLES = 10000000 };
 static int common_table(bx_common *c, bx_option *table)
 {
     const bx_option common[] = {
-        {"case", "NAME", "what to run (see --list)", BX_TEXT, 0, 0, &c->case_name},
+        {"case", "NAME", "case to run (see --list)", BX_TEXT, 0, 0, &c->case_name},
         {"method", "A,B|all", "methods to verify and measure", BX_TEXT, 0, 0, &c->methods},
-        {"baseline", "A,B|none", "yardsticks measured beside them", BX_TEXT, 0, 0, &c->baselines},
-        {"repeats", "N", "rounds; each measures every method once", BX_INTEGER, 1, 1e6,
+        {"baseline", "A,B|none", "baselines to measure as well", BX_TEXT, 0, 0, &c->baselines},
+        {"repeats", "N", "rounds; each round measures a block of every method", BX_INTEGER, 1, 1e6,
          &c->repeats},
-        {"block", "N", "samples of a method in one round", BX_INTEGER, 1, 1e6, &c->block},
+        {"block", "N", "samples of a method in each round", BX_INTEGER, 1, 1e6, &c->block},
         {"warmup", "N", "untimed steps before each block", BX_INTEGER, 0, 1e6, &c->warmup},
         {"ranks-per-node", "N", "emulate nodes of N ranks (default: discovered)", BX_INTEGER, 1,
          1e6, &c->ranks_per_node},
@@ -28,18 +28,18 @@ static int common_table(bx_common *c, bx_option *table)
         {"limit", "SECONDS", "refuse a launch whose estimated time is longer", BX_REAL, 1, 1e9,
          &c->limit},
         {"progress-timeout", "SECONDS",
-         "end a launch in which no step finishes for this time; 0: wait for ever", BX_REAL, 0, 1e9,
+         "end the launch if no step finishes for so long; 0: never end it", BX_REAL, 0, 1e9,
          &c->progress_timeout},
-        {"separate-waiting", NULL, "a barrier before each collective, timed as waiting", BX_FLAG, 0,
-         0, &c->separate_waiting},
+        {"separate-waiting", NULL, "put a barrier before each collective and time it as waiting",
+         BX_FLAG, 0, 0, &c->separate_waiting},
         {"profile", NULL, "print where the time goes: own code, libraries, MPI by routine", BX_FLAG,
          0, 0, &c->profile},
-        {"output", "FILE", "write the result as JSON, whole or not at all", BX_TEXT, 0, 0,
+        {"output", "FILE", "JSON file of the result, written whole or not at all", BX_TEXT, 0, 0,
          &c->output},
-        {"label", "KEY=VALUE", "note in the result; may be repeated", BX_TEXT, 0, 0, NULL},
-        {"list", NULL, "cases and methods, what each trades and when it wins", BX_FLAG, 0, 0,
+        {"label", "KEY=VALUE", "label kept in the result; may be given again", BX_TEXT, 0, 0, NULL},
+        {"list", NULL, "print the cases and methods: what each trades, when it wins", BX_FLAG, 0, 0,
          &c->list},
-        {"help", NULL, "this text", BX_FLAG, 0, 0, &c->help},
+        {"help", NULL, "print this text", BX_FLAG, 0, 0, &c->help},
     };
     int count = (int)(sizeof common / sizeof *common);
     memcpy(table, common, sizeof common);
@@ -284,8 +284,8 @@ static void print_default(const bx_option *option)
         printf(" [%g]", *(double *)option->value);
     if (option->type == BX_GRID && grid[0] > 0)
         printf(" [%lld,%lld,%lld]", (long long)grid[0], (long long)grid[1], (long long)grid[2]);
-    if (option->type == BX_TEXT && option->value && *(const char **)option->value)
-        printf(" [%s]", *(const char **)option->value);
+    const char *text = option->type == BX_TEXT && option->value ? *(char **)option->value : NULL;
+    if (text && *text) printf(" [%s]", text);
 }
 
 void bx_options_help(const bx_run *run)
@@ -297,7 +297,9 @@ void bx_options_help(const bx_run *run)
         char left[64];
         snprintf(left, sizeof left, "--%s %s", table[i].name,
                  table[i].metavar ? table[i].metavar : "");
-        printf("  %-26s %s", left, table[i].help);
+        printf("  %-26s", left);
+        if (strlen(left) > 26) printf("\n%-28s", "");
+        printf(" %s", table[i].help);
         print_default(&table[i]);
         printf("\n");
     }

@@ -37,7 +37,8 @@ static bx_transpose_options options = {.bands = 4, .planner = "measure"};
 enum { LARGEST_GRID = 16384 };
 
 static const bx_option OPTION_TABLE[] = {
-    {"grid", "NX,NY,NZ", "another grid than the case's", BX_GRID, 1, LARGEST_GRID, options.grid},
+    {"grid", "NX,NY,NZ", "grid of the FFT (default: the case's)", BX_GRID, 1, LARGEST_GRID,
+     options.grid},
     {"radius", "R",
      "keep columns within R frequencies along x (with --grid; default: half the grid)", BX_REAL,
      1e-3, LARGEST_GRID, &options.radius},
@@ -45,12 +46,15 @@ static const bx_option OPTION_TABLE[] = {
      &options.bands},
     {"kpoints", "K", "grids, each on a team of ranks of its own (default: the case's)", BX_INTEGER,
      1, 4096, &options.kpoints},
-    {"leaders", "L", "exchanging ranks a node for leaders (default: square root of a node's ranks)",
+    {"leaders", "L",
+     "exchanging ranks per node of method leaders (default: the root of a node's ranks)",
      BX_INTEGER, 1, 1024, &options.leaders},
-    {"planner", "EFFORT", "of FFTW, ours and the baselines': estimate, measure or patient", BX_TEXT,
-     0, 0, &options.planner},
-    {"wisdom", "FILE", "FFTW plans kept between runs", BX_TEXT, 0, 0, &options.wisdom},
-    {"transpose-only", NULL, "the exchanges without FFTs", BX_FLAG, 0, 0, &options.transpose_only},
+    {"planner", "EFFORT", "FFTW's planner: estimate, measure or patient", BX_TEXT, 0, 0,
+     &options.planner},
+    {"wisdom", "FILE", "file of FFTW's plans, kept between launches", BX_TEXT, 0, 0,
+     &options.wisdom},
+    {"transpose-only", NULL, "measure the exchanges without FFTs", BX_FLAG, 0, 0,
+     &options.transpose_only},
 };
 
 /* ---- setup ---- */
