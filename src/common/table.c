@@ -71,7 +71,7 @@ void bx_table_print(const bx_run *run, const cJSON *root)
 {
     const bx_kernel *kernel = run->kernel;
     const cJSON *layout = get(root, "layout"), *result;
-    printf("%s %s: %d rank%s on %d node%s%s, %d thread%s a rank\n", kernel->name,
+    printf("%s %s: %d rank%s on %d node%s%s, %d thread%s per rank\n", kernel->name,
            get(root, "case")->valuestring, run->size, run->size == 1 ? "" : "s", run->node_count,
            run->node_count == 1 ? "" : "s",
            cJSON_IsTrue(get(layout, "emulated_nodes")) ? " (emulated)" : "", run->threads,

@@ -71,7 +71,8 @@ contains
       real_number("timestep", "FS", "time step, femtoseconds", 1e-6_dp, 1e3_dp, given%timestep), &
       real_number("temperature", "K", "temperature of the start; a crystal keeps half of it", &
                   0.0_dp, 1e6_dp, given%temperature), &
-      real_number("skin", "A", "skin of the lists beyond the cutoff, angstrom", 0.0_dp, 10.0_dp, given%skin), &
+      real_number("skin", "A", "skin of the lists beyond the cutoff, angstrom", 0.0_dp, 10.0_dp, &
+                  given%skin), &
       text("comm-style", "packed|dlpoly3", "measure this communication style only", &
            given%comm_style)]
     kernel = bx_kernel_t(name=bx_text("md"), summary=bx_text( &
@@ -225,7 +226,7 @@ contains
     real(dp) :: used
     used = bx_memory_used() - memory_before
     if (ghosts > 0) then
-      write (line, "(i0, ' atoms; domains ', i0, 'x', i0, 'x', i0, '; ', i0, ' ghosts a rank; ', &
+      write (line, "(i0, ' atoms; domains ', i0, 'x', i0, 'x', i0, '; ', i0, ' ghosts per rank; ', &
         &f0.1, ' entries of lists an atom; cutoff ', f0.2, ' A, skin ', f0.2, ' A')") &
         system%total, system%domain%dims, nint(ghosts), neighbours, system%potential%cutoff, &
         system%skin

@@ -76,7 +76,7 @@ static void destroy(void *me)
 const bx_method bx_method_direct = {
     .about = {.name = "direct",
               .summary =
-                  "ranks read and write their neighbours' columns; one rank a node exchanges",
+                  "ranks read and write their neighbours' columns; one rank per node exchanges",
               .wins = "one copy within a node: best on one node, and wherever shm is good"},
     .applicable = bx_geometry_nodes_fit,
     .create = create,

@@ -224,7 +224,7 @@ static void destroy(void *me)
 
 const bx_method bx_method_gather_scatter = {
     .about = {.name = "gather-scatter",
-              .summary = "gather to a root a node, exchange between roots, scatter",
+              .summary = "gather to one root per node, exchange between roots, scatter",
               .wins = "the messages of shm without shared memory; pays for two more copies"},
     .applicable = bx_geometry_nodes_fit,
     .create = create,

@@ -9,7 +9,7 @@ static void *create(bx_plan *plan, int leaders)
 
 const bx_method bx_method_leaders = {
     .about = {.name = "leaders",
-              .summary = "as shm, but several ranks a node exchange, each its slice (--leaders)",
+              .summary = "as shm, but several ranks per node exchange, each its slice (--leaders)",
               .wins = "between shm and alltoallv: nodes with many cores, or several network links"},
     .applicable = bx_geometry_nodes_fit,
     .create = create,

@@ -75,7 +75,8 @@ static void report_distribution(const bx_transpose_state *t, bx_run *run, cJSON 
     bx_run_note(run, "%dx%dx%d, %d of %d columns%s: %s planes; %s columns", g->nx, g->ny, g->nz,
                 g->columns, g->nx * g->ny, t->teams > 1 ? ", first of the teams" : "", planes,
                 columns);
-    bx_run_note(run, "blocks of%s elements; %.0f elements a rank on average, %.0f padded (%+.0f%%)",
+    bx_run_note(run,
+                "blocks of%s elements; %.0f elements per rank on average, %.0f padded (%+.0f%%)",
                 sizes_text, mean, padded, 100 * (padded / mean - 1));
     if (!json) return;
     cJSON_AddNumberToObject(json, "teams", t->teams);
