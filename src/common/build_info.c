@@ -11,9 +11,9 @@ static struct library {
 } *libraries;
 static int library_count;
 
-void bx_library(const char *name, const char *version)
+void bx_build_add_library(const char *name, const char *version)
 {
-    libraries = bx_grow(libraries, (size_t)library_count + 1, sizeof *libraries);
+    libraries = bx_memory_grow(libraries, (size_t)library_count + 1, sizeof *libraries);
     struct library *library = &libraries[library_count++];
     snprintf(library->name, sizeof library->name, "%s", name);
     snprintf(library->version, sizeof library->version, "%s", version);

@@ -58,7 +58,7 @@ typedef struct bx_kernel {
     size_t method_count;
     const bx_option *options; /* the kernel's own, beside the common ones */
     size_t option_count;
-    const char *const *phases; /* names for bx_lap; a sample's time is split over them */
+    const char *const *phases; /* names for bx_run_lap; a sample's time is split over them */
     size_t phase_count;
     /* Methods or baselines that every method is compared with, as ratio_NAME; "ALIAS=NAME" calls it
      * ratio_ALIAS. */
@@ -67,7 +67,8 @@ typedef struct bx_kernel {
     const char *baselines; /* measured unless --baseline says otherwise: "a,b"; NULL for none */
 
     /* Allocates everything; *state is passed to all that follow.  Returns BX_OK, or the value of
-     * bx_refuse.  A rank that can fail alone calls bx_agree before the next collective call. */
+     * bx_run_refuse.  A rank that can fail alone calls bx_run_agree before the next collective
+     * call. */
     int (*setup)(bx_run *run, void **state);
     /* Number of points of a sweep (message sizes, say) and one point's description, an object of
      * numbers.  NULL: a kernel without a sweep, which has one point. */
@@ -88,8 +89,8 @@ typedef struct bx_kernel {
     void (*step)(void *state, size_t method, size_t point);
     /* Work items in one step (transforms, say): the metric `time` is seconds per item.  NULL: 1. */
     double (*items)(void *state, size_t method, size_t point);
-    /* The kernel's own entries in the result's "details" object, and human lines by bx_note. Before
-     * the measurement, on every rank; `details` is NULL on all but rank 0.  NULL: none. */
+    /* The kernel's own entries in the result's "details" object, and human lines by bx_run_note.
+     * Before the measurement, on every rank; `details` is NULL on all but rank 0.  NULL: none. */
     void (*report)(void *state, bx_run *run, cJSON *details);
     void (*teardown)(void *state);
 
@@ -105,81 +106,85 @@ typedef struct bx_kernel {
 } bx_kernel;
 
 /* Each executable defines this one function; Fortran kernels through bind(C). */
-const bx_kernel *bx_this_kernel(void);
+const bx_kernel *bx_kernel_get(void);
 
 /* ---- what a kernel asks of its run (all local) ---- */
-MPI_Comm bx_comm(const bx_run *run);      /* the world of the kernel */
-MPI_Comm bx_node_comm(const bx_run *run); /* ranks of my node, discovered or emulated */
-const int *bx_node_of(const bx_run *run); /* [ranks] node index of each rank, 0.. in rank order */
-int bx_node_count(const bx_run *run);
-int bx_threads(const bx_run *run);
-uint64_t bx_seed(const bx_run *run);
-const char *bx_case(const bx_run *run);
-bool bx_case_given(const bx_run *run);                   /* whether --case names it */
-void bx_case_is(bx_run *run, const char *name);          /* where options have made it another */
-bool bx_selected(const bx_run *run, const char *method); /* named by --method or --baseline */
-int64_t bx_block_steps(const bx_run *run);               /* steps of a block, warm-up included */
+MPI_Comm bx_run_comm(const bx_run *run);      /* the world of the kernel */
+MPI_Comm bx_run_node_comm(const bx_run *run); /* ranks of my node, discovered or emulated */
+const int *
+bx_run_node_of(const bx_run *run); /* [ranks] node index of each rank, 0.. in rank order */
+int bx_run_node_count(const bx_run *run);
+int bx_run_threads(const bx_run *run);
+uint64_t bx_run_seed(const bx_run *run);
+const char *bx_run_case(const bx_run *run);
+bool bx_run_case_is_given(const bx_run *run);        /* whether --case names it */
+void bx_run_set_case(bx_run *run, const char *name); /* where options have made it another */
+bool bx_run_is_selected(const bx_run *run,
+                        const char *method);   /* named by --method or --baseline */
+int64_t bx_run_block_steps(const bx_run *run); /* steps of a block, warm-up included */
 
-/* ---- refusing (local; collected over the ranks by bx_agree and after setup) ---- */
-int bx_refuse(bx_run *run, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-int bx_agree(bx_run *run); /* collective: the largest code any rank refused with */
+/* ---- refusing (local; collected over the ranks by bx_run_agree and after setup) ---- */
+int bx_run_refuse(bx_run *run, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int bx_run_agree(bx_run *run); /* collective: the largest code any rank refused with */
 
 /* ---- inside step: the phase clock (local) ---- */
-void bx_lap(bx_run *run,
-            size_t phase); /* time since the last lap, or the step's start, is `phase` */
+void bx_run_lap(bx_run *run,
+                size_t phase); /* time since the last lap, or the step's start, is `phase` */
 
 /* ---- inside verify and end: one outcome; error is maximised over ranks, non-finite fails.  The
  * name has at most 63 characters, the unit 31; both are copied. ---- */
-void bx_check(bx_verification *verification, const char *name, double error, double tolerance,
-              const char *unit);
+void bx_verification_check(bx_verification *verification, const char *name, double error,
+                           double tolerance, const char *unit);
 
 /* Whether every outcome so far is within its tolerance, on all ranks (collective). */
-bool bx_passed(const bx_run *run, const bx_verification *verification);
+bool bx_verification_passed(const bx_run *run, const bx_verification *verification);
 
 /* The larger of two errors, where a NaN is the largest of all (fmax would drop it; local). */
-static inline double bx_worse(double largest, double error)
+static inline double bx_verification_worse(double largest, double error)
 {
     if (error <= largest) return largest;
     return isnan(error) ? INFINITY : error;
 }
 
 /* ---- inside metrics; `better` is "lower" or "higher" ---- */
-void bx_metric(bx_metrics *metrics, const char *name, double value, const char *unit,
-               const char *better);
+void bx_metrics_add(bx_metrics *metrics, const char *name, double value, const char *unit,
+                    const char *better);
 /* One that is there already: `time`, ratios; NaN if it is not. */
-double bx_metric_value(const bx_metrics *metrics, const char *name);
+double bx_metrics_value(const bx_metrics *metrics, const char *name);
 
 /* Memory, which `free` takes back, or the launch ends with BX_RESOURCES: zeroed; enlarged to
  * `count` items of `size` bytes, as realloc does; a copy of a text (all local). */
-void *bx_alloc(size_t count, size_t size);
-void *bx_grow(void *memory, size_t count, size_t size);
-char *bx_copy_text(const char *text);
+void *bx_memory_alloc(size_t count, size_t size);
+void *bx_memory_grow(void *memory, size_t count, size_t size);
+char *bx_memory_copy_text(const char *text);
 
 /* ---- inside setup: a library's version, for the result (local) ---- */
-void bx_library(const char *name, const char *version);
+void bx_build_add_library(const char *name, const char *version);
 
 /* ---- inside report: a line under the table (rank 0 prints it) ---- */
-void bx_note(bx_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void bx_run_note(bx_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- resources: refuses with BX_RESOURCES when the ranks of a node need more memory than it has
  * free.  Collective; `bytes` is this rank's need, `what` names it in the message. ---- */
-int bx_claim_memory(bx_run *run, double bytes, const char *what);
+int bx_resources_claim_memory(bx_run *run, double bytes, const char *what);
 /* Refuses with BX_RESOURCES when the launch would take longer than --limit.  Collective, once, in
  * setup.  Estimates for this rank on a core of its own: `setup_seconds` of the rest of setup,
  * `round_seconds` of one step of each selected method at each point.  `what` names options in the
  * message. */
-int bx_claim_time(bx_run *run, double setup_seconds, double round_seconds, const char *what);
+int bx_resources_claim_time(bx_run *run, double setup_seconds, double round_seconds,
+                            const char *what);
 /* Bytes that this process has in memory, without what it shares; 0 if unknown (local). */
-double bx_memory_used(void);
+double bx_host_memory_used(void);
 
 /* ---- files that users name (file.c) ---- */
 typedef enum { BX_FILE_READ, BX_FILE_WRITTEN, BX_FILE_UPDATED } bx_file_use;
 /* Refuses with BX_USAGE, before anything is computed, what cannot be read or written later: a
  * missing file, one that is not regular (a device is never replaced), a folder that takes no new
  * file, and a file that another option of this launch names, unless both read it.  An updated file
- * is read where it exists, then written.  To be called on every rank, looks on rank 0: bx_agree or
- * the end of setup spreads the refusal (local). */
-int bx_claim_file(bx_run *run, const char *option, const char *path, bx_file_use use);
+ * is read where it exists, then written.  To be called on every rank, looks on rank 0: bx_run_agree
+ * or the end of setup spreads the refusal (local). */
+int bx_file_claim(bx_run *run, const char *option, const char *path, bx_file_use use);
 /* A file is written to PATH.partial and takes the place of PATH when it is whole and on disk: a
  * reader sees the old one or the new one.  A symbolic link stays one.  All local.
  * bx_file_open returns NULL with errno; bx_file_close 0 or an errno, and PATH is then as it was. */
@@ -201,14 +206,14 @@ typedef struct {
     double seconds; /* inside MPI, this class */
     double waiting; /* of it, in a barrier put before collectives by --separate-waiting */
 } bx_traffic;
-void bx_traffic_read(bx_traffic traffic[BX_CLASS_COUNT]);
+void bx_profile_read(bx_traffic traffic[BX_CLASS_COUNT]);
 /* What is sent between enter and leave is also counted under `name` (a library's part, say). */
-void bx_region_enter(const char *name);
-void bx_region_leave(void);
-void bx_region_read(const char *name, bx_traffic traffic[BX_CLASS_COUNT]);
+void bx_profile_enter_region(const char *name);
+void bx_profile_leave_region(void);
+void bx_profile_read_region(const char *name, bx_traffic traffic[BX_CLASS_COUNT]);
 
 /* ---- a counter-based random number: same value on every layout ---- */
-static inline uint64_t bx_hash(uint64_t seed, uint64_t index)
+static inline uint64_t bx_random_hash(uint64_t seed, uint64_t index)
 {
     uint64_t z = seed + (index + 1) * UINT64_C(0x9e3779b97f4a7c15); /* splitmix64, Steele 2014 */
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -216,9 +221,9 @@ static inline uint64_t bx_hash(uint64_t seed, uint64_t index)
     return z ^ (z >> 31);
 }
 /* Uniform in [-1, 1). */
-static inline double bx_uniform(uint64_t seed, uint64_t index)
+static inline double bx_random_uniform(uint64_t seed, uint64_t index)
 {
-    return (double)(int64_t)bx_hash(seed, index) * 0x1p-63;
+    return (double)(int64_t)bx_random_hash(seed, index) * 0x1p-63;
 }
 
 #endif

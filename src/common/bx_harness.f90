@@ -82,35 +82,35 @@ module bx_harness
 
   interface
     !> Fortran handle of the kernel's communicator, for MPI_Comm%MPI_VAL.
-    function bx_comm(run) result(comm) bind(C, name="bx_comm_f")
+    function bx_comm(run) result(comm) bind(C, name="bx_run_comm_f")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       integer(c_int) :: comm
     end function bx_comm
 
-    function bx_node_comm(run) result(comm) bind(C, name="bx_node_comm_f")
+    function bx_node_comm(run) result(comm) bind(C, name="bx_run_node_comm_f")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       integer(c_int) :: comm
     end function bx_node_comm
 
-    function c_node_of(run) result(nodes) bind(C, name="bx_node_of")
+    function c_node_of(run) result(nodes) bind(C, name="bx_run_node_of")
       import :: c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       type(c_ptr) :: nodes
     end function c_node_of
 
-    function c_case(run) result(name) bind(C, name="bx_case")
+    function c_case(run) result(name) bind(C, name="bx_run_case")
       import :: c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       type(c_ptr) :: name
     end function c_case
 
-    function c_case_given(run) result(given) bind(C, name="bx_case_given")
+    function c_case_given(run) result(given) bind(C, name="bx_run_case_is_given")
       import :: c_bool, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
@@ -118,20 +118,20 @@ module bx_harness
     end function c_case_given
 
     !> Steps of a block, warm-up included.
-    function bx_block_steps(run) result(steps) bind(C)
+    function bx_block_steps(run) result(steps) bind(C, name="bx_run_block_steps")
       import :: c_int64_t, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       integer(c_int64_t) :: steps
     end function bx_block_steps
 
-    subroutine c_case_is(run, name) bind(C, name="bx_case_is")
+    subroutine c_case_is(run, name) bind(C, name="bx_run_set_case")
       import :: c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run, name
     end subroutine c_case_is
 
-    subroutine c_metric(metrics, name, value, unit, better) bind(C, name="bx_metric")
+    subroutine c_metric(metrics, name, value, unit, better) bind(C, name="bx_metrics_add")
       import :: c_char, c_double, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: metrics
@@ -139,7 +139,7 @@ module bx_harness
       character(kind=c_char), intent(in) :: name(*), unit(*), better(*)
     end subroutine c_metric
 
-    function c_metric_value(metrics, name) result(value) bind(C, name="bx_metric_value")
+    function c_metric_value(metrics, name) result(value) bind(C, name="bx_metrics_value")
       import :: c_char, c_double, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: metrics
@@ -147,7 +147,7 @@ module bx_harness
       real(c_double) :: value
     end function c_metric_value
 
-    function c_passed(run, verification) result(passed) bind(C, name="bx_passed")
+    function c_passed(run, verification) result(passed) bind(C, name="bx_verification_passed")
       import :: c_bool, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run, verification
@@ -161,7 +161,7 @@ module bx_harness
       integer(c_size_t) :: length
     end function c_strlen
 
-    subroutine c_library(name, version) bind(C, name="bx_library")
+    subroutine c_library(name, version) bind(C, name="bx_build_add_library")
       import :: c_char
       implicit none (type, external)
       character(kind=c_char), intent(in) :: name(*), version(*)
@@ -183,41 +183,41 @@ module bx_harness
     end subroutine c_detail_text
 
     !> All that this rank has sent since the start, by class.
-    subroutine bx_traffic_read(traffic) bind(C)
+    subroutine bx_traffic_read(traffic) bind(C, name="bx_profile_read")
       import :: bx_traffic_t
       implicit none (type, external)
       type(bx_traffic_t), intent(out) :: traffic(*)
     end subroutine bx_traffic_read
 
-    subroutine c_region_read(name, traffic) bind(C, name="bx_region_read")
+    subroutine c_region_read(name, traffic) bind(C, name="bx_profile_read_region")
       import :: bx_traffic_t, c_char
       implicit none (type, external)
       character(kind=c_char), intent(in) :: name(*)
       type(bx_traffic_t), intent(out) :: traffic(*)
     end subroutine c_region_read
 
-    function bx_node_count(run) result(count) bind(C)
+    function bx_node_count(run) result(count) bind(C, name="bx_run_node_count")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       integer(c_int) :: count
     end function bx_node_count
 
-    function bx_threads(run) result(threads) bind(C)
+    function bx_threads(run) result(threads) bind(C, name="bx_run_threads")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       integer(c_int) :: threads
     end function bx_threads
 
-    function bx_seed(run) result(seed) bind(C)
+    function bx_seed(run) result(seed) bind(C, name="bx_run_seed")
       import :: c_int64_t, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       integer(c_int64_t) :: seed
     end function bx_seed
 
-    function bx_agree(run) result(code) bind(C)
+    function bx_agree(run) result(code) bind(C, name="bx_run_agree")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
@@ -225,7 +225,7 @@ module bx_harness
     end function bx_agree
 
     !> `phase` counts from 0, as bx.h does.
-    subroutine bx_lap(run, phase) bind(C)
+    subroutine bx_lap(run, phase) bind(C, name="bx_run_lap")
       import :: c_ptr, c_size_t
       implicit none (type, external)
       type(c_ptr), value :: run
@@ -233,7 +233,7 @@ module bx_harness
     end subroutine bx_lap
 
     !> Uniform in [-1, 1), the same for the same arguments everywhere.
-    function bx_uniform(seed, index) result(x) bind(C, name="bx_uniform_f")
+    function bx_uniform(seed, index) result(x) bind(C, name="bx_random_uniform_f")
       import :: c_double, c_int64_t
       implicit none (type, external)
       integer(c_int64_t), value :: seed, index
@@ -241,17 +241,17 @@ module bx_harness
     end function bx_uniform
 
     !> Bytes that this process has in memory, without what it shares; 0 if unknown.
-    function bx_memory_used() result(bytes) bind(C)
+    function bx_memory_used() result(bytes) bind(C, name="bx_host_memory_used")
       import :: c_double
       implicit none (type, external)
       real(c_double) :: bytes
     end function bx_memory_used
 
-    subroutine bx_region_leave() bind(C)
+    subroutine bx_region_leave() bind(C, name="bx_profile_leave_region")
       implicit none (type, external)
     end subroutine bx_region_leave
 
-    function c_selected(run, method) result(selected) bind(C, name="bx_selected")
+    function c_selected(run, method) result(selected) bind(C, name="bx_run_is_selected")
       import :: c_bool, c_char, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
@@ -259,7 +259,7 @@ module bx_harness
       logical(c_bool) :: selected
     end function c_selected
 
-    function c_refuse(run, code, text) result(same_code) bind(C, name="bx_refuse_text")
+    function c_refuse(run, code, text) result(same_code) bind(C, name="bx_run_refuse_text")
       import :: c_char, c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
@@ -268,7 +268,7 @@ module bx_harness
       integer(c_int) :: same_code
     end function c_refuse
 
-    function c_claim_memory(run, bytes, what) result(code) bind(C, name="bx_claim_memory")
+    function c_claim_memory(run, bytes, what) result(code) bind(C, name="bx_resources_claim_memory")
       import :: c_char, c_double, c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
@@ -278,7 +278,7 @@ module bx_harness
     end function c_claim_memory
 
     function c_claim_time(run, setup_seconds, round_seconds, what) result(code) &
-      bind(C, name="bx_claim_time")
+      bind(C, name="bx_resources_claim_time")
       import :: c_char, c_double, c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
@@ -287,7 +287,7 @@ module bx_harness
       integer(c_int) :: code
     end function c_claim_time
 
-    function c_claim_file(run, option, path, use) result(code) bind(C, name="bx_claim_file")
+    function c_claim_file(run, option, path, use) result(code) bind(C, name="bx_file_claim")
       import :: c_char, c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
@@ -320,7 +320,8 @@ module bx_harness
       character(kind=c_char), intent(out) :: why(*)
     end subroutine c_file_close
 
-    subroutine c_check(verification, name, error, tolerance, unit) bind(C, name="bx_check")
+    subroutine c_check(verification, name, error, tolerance, unit) &
+      bind(C, name="bx_verification_check")
       import :: c_char, c_double, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: verification
@@ -328,14 +329,14 @@ module bx_harness
       real(c_double), value :: error, tolerance
     end subroutine c_check
 
-    subroutine c_note(run, text) bind(C, name="bx_note_text")
+    subroutine c_note(run, text) bind(C, name="bx_run_note_text")
       import :: c_char, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       character(kind=c_char), intent(in) :: text(*)
     end subroutine c_note
 
-    subroutine c_region_enter(name) bind(C, name="bx_region_enter")
+    subroutine c_region_enter(name) bind(C, name="bx_profile_enter_region")
       import :: c_char
       implicit none (type, external)
       character(kind=c_char), intent(in) :: name(*)
@@ -440,7 +441,7 @@ contains
   end function bx_passed
 
   !> Whether tests for NaN have been left in by the compiler.
-  function bx_fortran_sees_nan(nan) result(sees) bind(C)
+  function bx_fortran_sees_nan(nan) result(sees) bind(C, name="bx_harness_sees_nan")
     real(c_double), value :: nan
     logical(c_bool) :: sees
     sees = logical(ieee_is_nan(nan) .and. .not. nan <= 1 .and. bx_largest([nan]) > 1, c_bool)

@@ -92,32 +92,34 @@ static void identify(char name[PATH_MAX], const char *path)
         snprintf(name, PATH_MAX, "%s", path);
 }
 
-int bx_claim_file(bx_run *run, const char *option, const char *path, bx_file_use use)
+int bx_file_claim(bx_run *run, const char *option, const char *path, bx_file_use use)
 {
     struct stat about;
     if (run->rank != 0) return BX_OK;
     if (strlen(path) + strlen(".partial") >= PATH_MAX)
-        return bx_refuse(run, BX_USAGE, "--%s %.60s...: %s", option, path, strerror(ENAMETOOLONG));
+        return bx_run_refuse(run, BX_USAGE, "--%s %.60s...: %s", option, path,
+                             strerror(ENAMETOOLONG));
     bool exists = stat(path, &about) == 0;
     int code = exists || errno == ENOENT ? 0 : errno;
     if (use == BX_FILE_READ && !exists) code = errno;
     if (code == 0 && exists && !S_ISREG(about.st_mode))
-        return bx_refuse(run, BX_USAGE, "--%s %s: exists and is no regular file", option, path);
+        return bx_run_refuse(run, BX_USAGE, "--%s %s: exists and is no regular file", option, path);
     if (code == 0 && use != BX_FILE_WRITTEN && exists && access(path, R_OK) != 0) code = errno;
     if (code == 0 && use != BX_FILE_READ) code = probe(path);
-    if (code != 0) return bx_refuse(run, BX_USAGE, "--%s %s: %s", option, path, strerror(code));
+    if (code != 0) return bx_run_refuse(run, BX_USAGE, "--%s %s: %s", option, path, strerror(code));
     char name[PATH_MAX];
     identify(name, path);
     for (int i = 0; i < run->claim_count; i++) {
         const bx_claim *other = &run->claims[i];
         if (strcmp(other->file, name) == 0 && (other->use != BX_FILE_READ || use != BX_FILE_READ))
-            return bx_refuse(run, BX_USAGE, "--%s %s: is also the file of --%s", option, path,
-                             other->option);
+            return bx_run_refuse(run, BX_USAGE, "--%s %s: is also the file of --%s", option, path,
+                                 other->option);
     }
     if (run->claim_count == BX_MAX_CLAIMS)
-        return bx_refuse(run, BX_USAGE, "--%s %s: more than %d files", option, path, BX_MAX_CLAIMS);
+        return bx_run_refuse(run, BX_USAGE, "--%s %s: more than %d files", option, path,
+                             BX_MAX_CLAIMS);
     bx_claim *claim = &run->claims[run->claim_count++];
-    *claim = (bx_claim){.file = bx_copy_text(name), .use = use};
+    *claim = (bx_claim){.file = bx_memory_copy_text(name), .use = use};
     snprintf(claim->option, sizeof claim->option, "%s", option);
     return BX_OK;
 }

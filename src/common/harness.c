@@ -34,7 +34,7 @@ static void record(bx_run *run, cJSON *root, const bx_result *results, size_t co
         cJSON_AddItemToArray(list, bx_result_json(run, results, count, i));
     }
     refresh(root, "status", cJSON_CreateString(status));
-    refresh(root, "best", bx_best_json(run, results, count));
+    refresh(root, "best", bx_metrics_best_json(run, results, count));
     refresh(root, "verified", cJSON_CreateBool(any && !wrong));
     refresh(root, "results", list);
 }
@@ -69,7 +69,7 @@ static cJSON *describe(bx_run *run, int argc, char **argv)
     cJSON_AddItemToObject(root, "build", bx_build_json());
     cJSON *host = bx_host_json();
     cJSON_AddItemToObject(host, "clock", cJSON_CreateObject());
-    cJSON_AddItemToObject(cJSON_GetObjectItem(host, "clock"), "before", bx_clock_json());
+    cJSON_AddItemToObject(cJSON_GetObjectItem(host, "clock"), "before", bx_host_clock_json());
     cJSON_AddItemToObject(root, "host", host);
     cJSON_AddItemToObject(root, "details", cJSON_CreateObject());
     return root;
@@ -94,11 +94,11 @@ static void write_unfinished(void *context)
 static int launch(bx_run *run, int argc, char **argv)
 {
     const bx_kernel *kernel = run->kernel;
-    if (run->common.output) bx_claim_file(run, "output", run->common.output, BX_FILE_WRITTEN);
-    if (bx_agree(run) != BX_OK) return run->refusal;
+    if (run->common.output) bx_file_claim(run, "output", run->common.output, BX_FILE_WRITTEN);
+    if (bx_run_agree(run) != BX_OK) return run->refusal;
     int code = kernel->setup(run, &run->state);
-    if (code != BX_OK) bx_refuse(run, code, "the kernel cannot be set up");
-    if (bx_agree(run) != BX_OK) return run->refusal;
+    if (code != BX_OK) bx_run_refuse(run, code, "the kernel cannot be set up");
+    if (bx_run_agree(run) != BX_OK) return run->refusal;
     bx_resources_print(run);
 
     cJSON *root = describe(run, argc, argv);
@@ -116,18 +116,19 @@ static int launch(bx_run *run, int argc, char **argv)
     bool write = root && run->common.output;
     if (write) write_unfinished(&so_far);
 
-    bx_cost cost = bx_measure(run, results, count, write ? write_unfinished : NULL, &so_far);
+    bx_cost cost = bx_measure_all(run, results, count, write ? write_unfinished : NULL, &so_far);
     bx_watchdog_tick("ending", NULL, 0);
 
-    cJSON **traffic = bx_alloc(count, sizeof *traffic), **parts = bx_alloc(count, sizeof *parts);
+    cJSON **traffic = bx_memory_alloc(count, sizeof *traffic),
+          **parts = bx_memory_alloc(count, sizeof *parts);
     for (size_t i = 0; i < count; i++) {
         bx_traffic sent[BX_CLASS_COUNT];
         bx_recording_read(results[i].recording, sent);
-        traffic[i] = bx_traffic_json(run->world, sent,
-                                     results[i].sample_count ? (double)results[i].sample_count : 1);
-        parts[i] = bx_parts_json(run, &results[i].parts, results[i].recording);
+        traffic[i] = bx_profile_traffic_json(
+            run->world, sent, results[i].sample_count ? (double)results[i].sample_count : 1);
+        parts[i] = bx_profile_parts_json(run, &results[i].parts, results[i].recording);
     }
-    cJSON *regions = bx_regions_json(run->world);
+    cJSON *regions = bx_profile_regions_json(run->world);
     if (run->rank == 0) {
         record(run, root, results, count, "complete");
         cJSON *list = cJSON_GetObjectItem(root, "results");
@@ -138,14 +139,14 @@ static int launch(bx_run *run, int argc, char **argv)
         }
         cJSON_AddItemToObject(root, "communication", regions);
         cJSON *clock = cJSON_GetObjectItem(cJSON_GetObjectItem(root, "host"), "clock");
-        cJSON_AddItemToObject(clock, "after", bx_clock_json());
+        cJSON_AddItemToObject(clock, "after", bx_host_clock_json());
         cJSON *harness = cJSON_AddObjectToObject(root, "harness");
         cJSON_AddNumberToObject(harness, "measure_s", cost.wall);
         cJSON_AddNumberToObject(harness, "step_s", cost.step);
         cJSON_AddNumberToObject(harness, "input_s", cost.input);
         cJSON_AddNumberToObject(harness, "overhead_s", cost.wall - cost.step - cost.input);
         bx_table_print(run, root);
-        if (run->common.profile) bx_profile_print(root);
+        if (run->common.profile) bx_table_print_profile(root);
         if (!cJSON_IsTrue(cJSON_GetObjectItem(root, "verified"))) code = BX_WRONG;
         int failed = run->common.output ? bx_result_write(run->common.output, root) : 0;
         if (failed) {
@@ -164,7 +165,7 @@ static int launch(bx_run *run, int argc, char **argv)
 }
 
 /* Where bx_harness.f90 is linked. */
-extern bool bx_fortran_sees_nan(double nan) __attribute__((weak));
+extern bool bx_harness_sees_nan(double nan) __attribute__((weak));
 
 /* Whether the compiler has left tests for NaN in, which verification rests on. */
 static bool sees_nan(void)
@@ -172,7 +173,7 @@ static bool sees_nan(void)
     volatile double zero = 0;
     double nan = zero / zero;
     return isnan(nan) && !(nan <= 1) && !isfinite(nan) &&
-           (!bx_fortran_sees_nan || bx_fortran_sees_nan(nan));
+           (!bx_harness_sees_nan || bx_harness_sees_nan(nan));
 }
 
 /* Ranks that were started with other arguments would run apart, or wait for each other for ever. */
@@ -181,16 +182,16 @@ static void compare_arguments(bx_run *run, int argc, char **argv)
     uint64_t sums[2] = {(uint64_t)argc, 0};
     for (int i = 1; i < argc; i++)
         for (const char *c = argv[i];; c++) {
-            sums[0] = bx_hash(sums[0], (unsigned char)*c);
+            sums[0] = bx_random_hash(sums[0], (unsigned char)*c);
             if (*c == '\0') break;
         }
     sums[1] = ~sums[0];
     PMPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_UINT64_T, MPI_MAX, run->world);
     if (sums[0] != ~sums[1])
-        bx_refuse(run, BX_USAGE, "ranks were started with different arguments");
+        bx_run_refuse(run, BX_USAGE, "ranks were started with different arguments");
 }
 
-int bx_main(int argc, char **argv, const bx_kernel *kernel)
+int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
 {
     int provided;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
@@ -202,10 +203,10 @@ int bx_main(int argc, char **argv, const bx_kernel *kernel)
     bx_options_parse(run, argc, argv);
     compare_arguments(run, argc, argv);
     if (!sees_nan())
-        bx_refuse(run, BX_RESOURCES,
-                  "built with options that drop NaNs, as -ffast-math "
-                  "does: no answer can be verified");
-    int code = bx_agree(run);
+        bx_run_refuse(run, BX_RESOURCES,
+                      "built with options that drop NaNs, as -ffast-math "
+                      "does: no answer can be verified");
+    int code = bx_run_agree(run);
     if (code == BX_OK && (run->common.help || run->common.list)) {
         if (run->rank == 0 && run->common.help) bx_options_help(run);
         if (run->rank == 0 && run->common.list) bx_options_list(run);

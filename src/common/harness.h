@@ -3,6 +3,6 @@
 
 #include "bx.h"
 
-int bx_main(int argc, char **argv, const bx_kernel *kernel); /* the exit code */
+int bx_harness_run(int argc, char **argv, const bx_kernel *kernel); /* the exit code */
 
 #endif

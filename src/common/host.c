@@ -21,7 +21,7 @@ static char *field(const char *path, const char *key)
         if (strncmp(line, key, strlen(key)) != 0 || !colon) continue;
         for (colon++; *colon == ' ' || *colon == '\t'; colon++) continue;
         colon[strcspn(colon, "\n")] = '\0';
-        found = bx_copy_text(colon);
+        found = bx_memory_copy_text(colon);
     }
     if (file) fclose(file);
     return found;
@@ -53,7 +53,7 @@ static void append_line(char *text, size_t size, const char *name, const char *p
     if (file) fclose(file);
 }
 
-void bx_firmware(char *text, size_t size)
+void bx_host_firmware(char *text, size_t size)
 {
     glob_t adapters;
     char *microcode = field("/proc/cpuinfo", "microcode");
@@ -97,7 +97,7 @@ static double chain_ghz(void)
     return (double)LINKS * TURNS / best * 1e-9;
 }
 
-cJSON *bx_clock_json(void)
+cJSON *bx_host_clock_json(void)
 {
     cJSON *json = cJSON_CreateObject();
     char *mhz = field("/proc/cpuinfo", "cpu MHz");
@@ -138,7 +138,7 @@ static double group_free(const char *folder)
     return number(limit) - number(used) + reclaimable(folder);
 }
 
-double bx_memory_free(void)
+double bx_host_memory_free(void)
 {
     char *available = field("/proc/meminfo", "MemAvailable");
     double free_bytes = available ? atof(available) * 1024 : INFINITY;
@@ -155,7 +155,7 @@ double bx_memory_free(void)
 
 /* Bytes of this process in memory, without what is shared with others; 0 if the system does not
  * say. */
-double bx_memory_used(void)
+double bx_host_memory_used(void)
 {
     FILE *file = fopen("/proc/self/statm", "r");
     long size, resident, shared;

@@ -22,8 +22,8 @@ static void number_nodes(bx_run *run)
 {
     int first = run->rank;
     PMPI_Bcast(&first, 1, MPI_INT, 0, run->node);
-    run->node_of = bx_alloc((size_t)run->size, sizeof *run->node_of);
-    int *first_of = bx_alloc((size_t)run->size, sizeof *first_of);
+    run->node_of = bx_memory_alloc((size_t)run->size, sizeof *run->node_of);
+    int *first_of = bx_memory_alloc((size_t)run->size, sizeof *first_of);
     PMPI_Allgather(&first, 1, MPI_INT, first_of, 1, MPI_INT, run->world);
     run->node_count = 0;
     for (int r = 0; r < run->size; r++)
@@ -41,8 +41,8 @@ static int ask_threads(bx_run *run)
     char *end = NULL;
     long threads = text ? strtol(text, &end, 10) : 1;
     if (text && (end == text || (*end && *end != ',') || threads < 1 || threads > MOST_THREADS)) {
-        bx_refuse(run, BX_USAGE, "OMP_NUM_THREADS %.40s: not a whole number from 1 to %d", text,
-                  MOST_THREADS);
+        bx_run_refuse(run, BX_USAGE, "OMP_NUM_THREADS %.40s: not a whole number from 1 to %d", text,
+                      MOST_THREADS);
         return 1;
     }
     omp_set_num_threads((int)threads);
@@ -72,15 +72,16 @@ int bx_layout_discover(bx_run *run)
     PMPI_Comm_size(both, &both_size);
     PMPI_Comm_free(&both);
     if (both_size < run->node_size)
-        bx_refuse(run, BX_USAGE, "--ranks-per-node %lld: more ranks than a node holds here",
-                  (long long)per_node);
+        bx_run_refuse(run, BX_USAGE, "--ranks-per-node %lld: more ranks than a node holds here",
+                      (long long)per_node);
     run->threads = ask_threads(run);
     int mine[2] = {run->threads, -run->threads};
     PMPI_Allreduce(mine, threads, 2, MPI_INT, MPI_MAX, run->world);
     if (threads[0] != -threads[1])
-        bx_refuse(run, BX_USAGE, "OMP_NUM_THREADS: ranks have from %d to %d threads, not the same",
-                  -threads[1], threads[0]);
-    return bx_agree(run);
+        bx_run_refuse(run, BX_USAGE,
+                      "OMP_NUM_THREADS: ranks have from %d to %d threads, not the same",
+                      -threads[1], threads[0]);
+    return bx_run_agree(run);
 }
 
 void bx_layout_free(bx_run *run)
@@ -123,7 +124,7 @@ static void thread_cpus(cpu_set_t *sets, int threads)
 /* [size][bytes] of all ranks on rank 0; NULL elsewhere. */
 static char *gather(const bx_run *run, const char *mine, int bytes)
 {
-    char *all = run->rank == 0 ? bx_alloc((size_t)run->size, (size_t)bytes) : NULL;
+    char *all = run->rank == 0 ? bx_memory_alloc((size_t)run->size, (size_t)bytes) : NULL;
     PMPI_Gather(mine, bytes, MPI_CHAR, all, bytes, MPI_CHAR, 0, run->world);
     return all;
 }
@@ -133,8 +134,8 @@ cJSON *bx_layout_json(const bx_run *run)
     char host[HOST_TEXT] = "", cpus[CPU_TEXT] = "", firmware[FIRMWARE_TEXT] = "";
     gethostname(host, sizeof host - 1);
     int threads = run->threads;
-    char (*placed)[CPU_TEXT] = bx_alloc((size_t)threads, sizeof *placed);
-    cpu_set_t *sets = bx_alloc((size_t)threads, sizeof *sets), of_rank;
+    char (*placed)[CPU_TEXT] = bx_memory_alloc((size_t)threads, sizeof *placed);
+    cpu_set_t *sets = bx_memory_alloc((size_t)threads, sizeof *sets), of_rank;
     thread_cpus(sets, threads);
     CPU_ZERO(&of_rank);
     for (int t = 0; t < threads; t++) {
@@ -143,7 +144,7 @@ cJSON *bx_layout_json(const bx_run *run)
     }
     print_cpus(cpus, &of_rank);
     free(sets);
-    if (run->node_rank == 0) bx_firmware(firmware, sizeof firmware);
+    if (run->node_rank == 0) bx_host_firmware(firmware, sizeof firmware);
     char *hosts = gather(run, host, HOST_TEXT);
     char *firmwares = gather(run, firmware, FIRMWARE_TEXT);
     char *masks = gather(run, cpus, CPU_TEXT);

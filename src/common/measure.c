@@ -38,7 +38,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
     const bx_kernel *kernel = run->kernel;
     size_t m = result->method, p = result->point;
     bool baseline = kernel->methods[m].baseline;
-    int64_t steps = bx_block_steps(run);
+    int64_t steps = bx_run_block_steps(run);
     bx_watchdog_tick("preparing", kernel->methods[m].name, round + 1);
     double mark = MPI_Wtime();
     if (kernel->begin) kernel->begin(run->state, m, p);
@@ -108,13 +108,13 @@ static void collect_block(bx_run *run, bx_result *result, double *seconds, doubl
 }
 
 /* Rounds of all methods, interleaved, so that a drift of the machine hits all alike. */
-bx_cost bx_measure(bx_run *run, bx_result *results, size_t count, bx_progress *progress,
-                   void *context)
+bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progress *progress,
+                       void *context)
 {
     const bx_common *common = &run->common;
-    double *seconds = bx_alloc((size_t)common->block, sizeof *seconds);
-    double *switches = bx_alloc((size_t)common->block, sizeof *switches);
-    double *phases = bx_alloc((size_t)common->block * BX_MAX_PHASES, sizeof *phases);
+    double *seconds = bx_memory_alloc((size_t)common->block, sizeof *seconds);
+    double *switches = bx_memory_alloc((size_t)common->block, sizeof *switches);
+    double *phases = bx_memory_alloc((size_t)common->block * BX_MAX_PHASES, sizeof *phases);
     bx_cost cost = {0};
     double start = MPI_Wtime(), next_write = start + WRITE_INTERVAL;
     for (int64_t round = 0; round < common->repeats; round++) {
@@ -143,7 +143,7 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
     const bx_kernel *kernel = run->kernel;
     size_t points = kernel->point_count ? kernel->point_count(run->state) : 1;
     size_t samples = (size_t)(run->common.repeats * run->common.block);
-    bx_result *results = bx_alloc(kernel->method_count * points, sizeof *results);
+    bx_result *results = bx_memory_alloc(kernel->method_count * points, sizeof *results);
     *count = 0;
     for (size_t p = 0; p < points; p++)
         for (size_t m = 0; m < kernel->method_count; m++) {
@@ -155,9 +155,9 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
                                  kernel->applicable(run->state, m, result->why, sizeof result->why);
             result->recording = bx_recording_create();
             if (run->rank != 0) continue;
-            result->seconds = bx_alloc(samples, sizeof(double));
-            result->switches = bx_alloc(samples, sizeof(double));
-            result->phases = bx_alloc(samples * kernel->phase_count, sizeof(double));
+            result->seconds = bx_memory_alloc(samples, sizeof(double));
+            result->switches = bx_memory_alloc(samples, sizeof(double));
+            result->phases = bx_memory_alloc(samples * kernel->phase_count, sizeof(double));
         }
     return results;
 }
@@ -181,7 +181,7 @@ int bx_results_verify(bx_run *run, bx_result *results, size_t count)
         bx_watchdog_tick("verifying", kernel->methods[result->method].name, 0);
         kernel->verify(run->state, result->method, result->point, &result->verification);
         result->verified = bx_verification_settle(&result->verification, run->world);
-        if (bx_agree(run) != BX_OK) return run->refusal;
+        if (bx_run_agree(run) != BX_OK) return run->refusal;
     }
     return BX_OK;
 }

@@ -32,7 +32,7 @@ int bx_results_verify(bx_run *run, bx_result *results, size_t count);
 /* Measures those that are verified.  `progress` is called on rank 0 now and then, so that a launch
  * that dies leaves the samples taken so far; NULL: not at all. */
 typedef void bx_progress(void *context);
-bx_cost bx_measure(bx_run *run, bx_result *results, size_t count, bx_progress *progress,
-                   void *context);
+bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progress *progress,
+                       void *context);
 
 #endif

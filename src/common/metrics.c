@@ -9,7 +9,7 @@ enum { FEWEST_CLEAN = 5 }; /* with fewer samples that were not preempted than th
 
 /* A quiet Linux interrupts a rank some ten times a second for its own threads; in a long sample
  * that is no neighbour.  Set after looking at quiet and loaded nights of one machine. */
-bool bx_preempted(double seconds, double switches)
+bool bx_metrics_preempted(double seconds, double switches)
 {
     static const double SHORT = 1e-3 /* s */, USUAL = 30 /* per s */;
     return switches > (seconds < SHORT ? 0 : 1 + USUAL * seconds);
@@ -17,7 +17,7 @@ bool bx_preempted(double seconds, double switches)
 
 static bool clean(const bx_result *result, size_t sample)
 {
-    return !bx_preempted(result->seconds[sample], result->switches[sample]);
+    return !bx_metrics_preempted(result->seconds[sample], result->switches[sample]);
 }
 
 /* How the samples of one block are used: the clean ones, or all if they are too few. */
@@ -42,8 +42,8 @@ static cJSON *add_metric(cJSON *metrics, const char *name, double value, const c
 
 static void add_quartiles(cJSON *metric, double *values, size_t count)
 {
-    cJSON_AddNumberToObject(metric, "low", bx_quantile(values, count, 0.25));
-    cJSON_AddNumberToObject(metric, "high", bx_quantile(values, count, 0.75));
+    cJSON_AddNumberToObject(metric, "low", bx_statistics_quantile(values, count, 0.25));
+    cJSON_AddNumberToObject(metric, "high", bx_statistics_quantile(values, count, 0.75));
 }
 
 static double items(const bx_run *run, const bx_result *result)
@@ -77,7 +77,8 @@ static void add_ratio(const bx_run *run, cJSON *metrics, const bx_result *mine,
     size_t block = (size_t)run->common.block;
     size_t rounds = mine->sample_count / block;
     if (base->sample_count / block < rounds) rounds = base->sample_count / block;
-    double *ratios = bx_alloc(rounds, sizeof *ratios), *picked = bx_alloc(block, sizeof *picked);
+    double *ratios = bx_memory_alloc(rounds, sizeof *ratios),
+           *picked = bx_memory_alloc(block, sizeof *picked);
     size_t taken = 0, clean_rounds = 0;
     for (size_t r = 0; r < rounds; r++)
         clean_rounds += clean_round(mine, r, block) && clean_round(base, r, block);
@@ -88,14 +89,14 @@ static void add_ratio(const bx_run *run, cJSON *metrics, const bx_result *mine,
         const bx_result *sides[2] = {mine, base};
         for (int side = 0; side < 2; side++) {
             size_t count = pick(sides[side], r * block, (r + 1) * block, 1, picked);
-            medians[side] = bx_quantile(picked, count, 0.5) / items(run, sides[side]);
+            medians[side] = bx_statistics_quantile(picked, count, 0.5) / items(run, sides[side]);
         }
         ratios[taken++] = medians[0] / medians[1];
     }
     char name[96];
     snprintf(name, sizeof name, "ratio_%s", base_name);
-    add_quartiles(add_metric(metrics, name, bx_quantile(ratios, taken, 0.5), "ratio"), ratios,
-                  taken);
+    add_quartiles(add_metric(metrics, name, bx_statistics_quantile(ratios, taken, 0.5), "ratio"),
+                  ratios, taken);
     free(ratios);
     free(picked);
 }
@@ -105,7 +106,7 @@ static void add_shares(const bx_run *run, cJSON *metrics, const bx_result *resul
 {
     size_t np = run->kernel->phase_count, clean_samples = 0;
     for (size_t i = 0; i < result->sample_count; i++) clean_samples += clean(result, i);
-    double *shares = bx_alloc(result->sample_count + 1, sizeof *shares);
+    double *shares = bx_memory_alloc(result->sample_count + 1, sizeof *shares);
     for (size_t k = 0; k < np; k++) {
         size_t count = 0;
         for (size_t i = 0; i < result->sample_count; i++) {
@@ -117,7 +118,8 @@ static void add_shares(const bx_run *run, cJSON *metrics, const bx_result *resul
         }
         char name[96];
         snprintf(name, sizeof name, "%s_share", run->kernel->phases[k]);
-        if (count > 0) add_metric(metrics, name, bx_quantile(shares, count, 0.5), "share");
+        if (count > 0)
+            add_metric(metrics, name, bx_statistics_quantile(shares, count, 0.5), "share");
     }
     free(shares);
 }
@@ -126,14 +128,14 @@ struct bx_metrics {
     cJSON *json;
 };
 
-void bx_metric(bx_metrics *metrics, const char *name, double value, const char *unit,
-               const char *better)
+void bx_metrics_add(bx_metrics *metrics, const char *name, double value, const char *unit,
+                    const char *better)
 {
     cJSON *metric = add_metric(metrics->json, name, value, unit);
     cJSON_SetValuestring(cJSON_GetObjectItem(metric, "better"), better);
 }
 
-double bx_metric_value(const bx_metrics *metrics, const char *name)
+double bx_metrics_value(const bx_metrics *metrics, const char *name)
 {
     const cJSON *metric = cJSON_GetObjectItem(metrics->json, name);
     const cJSON *value = metric ? cJSON_GetObjectItem(metric, "value") : NULL;
@@ -144,9 +146,9 @@ double bx_metric_value(const bx_metrics *metrics, const char *name)
 static double typical(const bx_run *run, const bx_result *result)
 {
     size_t samples = result->sample_count;
-    double *picked = bx_alloc(samples + 1, sizeof *picked);
+    double *picked = bx_memory_alloc(samples + 1, sizeof *picked);
     size_t used = pick(result, 0, samples, FEWEST_CLEAN, picked);
-    double median = bx_quantile(picked, used, 0.5) / items(run, result);
+    double median = bx_statistics_quantile(picked, used, 0.5) / items(run, result);
     free(picked);
     return median;
 }
@@ -167,7 +169,7 @@ static const bx_result *fastest(const bx_run *run, const bx_result *results, siz
 }
 
 /* Family -> its fastest method, at the first point. */
-cJSON *bx_best_json(const bx_run *run, const bx_result *results, size_t count)
+cJSON *bx_metrics_best_json(const bx_run *run, const bx_result *results, size_t count)
 {
     cJSON *json = cJSON_CreateObject();
     for (size_t i = 0; i < count; i++) {
@@ -180,7 +182,7 @@ cJSON *bx_best_json(const bx_run *run, const bx_result *results, size_t count)
 }
 
 /* "ALIAS=NAME" or "NAME": what the ratio is called; returns the method. */
-const char *bx_ratio_method(const char *entry, char alias[64])
+const char *bx_metrics_ratio_method(const char *entry, char alias[64])
 {
     const char *equals = strchr(entry, '=');
     snprintf(alias, 64, "%.*s", equals ? (int)(equals - entry) : 63, entry);
@@ -193,19 +195,20 @@ cJSON *bx_metrics_json(const bx_run *run, const bx_result *results, size_t count
     cJSON *metrics = cJSON_CreateObject();
     size_t samples = result->sample_count;
     if (samples == 0) return metrics;
-    double scale = 1 / items(run, result), *picked = bx_alloc(samples, sizeof *picked);
+    double scale = 1 / items(run, result), *picked = bx_memory_alloc(samples, sizeof *picked);
     size_t used = pick(result, 0, samples, FEWEST_CLEAN, picked);
     for (size_t i = 0; i < used; i++) picked[i] *= scale;
-    add_quartiles(add_metric(metrics, "time", bx_quantile(picked, used, 0.5), "s"), picked, used);
+    add_quartiles(add_metric(metrics, "time", bx_statistics_quantile(picked, used, 0.5), "s"),
+                  picked, used);
     memcpy(picked, result->seconds, samples * sizeof *picked); /* the tail: of all samples */
-    add_metric(metrics, "time_min", bx_quantile(picked, samples, 0) * scale, "s");
-    add_metric(metrics, "time_p99", bx_quantile(picked, samples, 0.99) * scale, "s");
+    add_metric(metrics, "time_min", bx_statistics_quantile(picked, samples, 0) * scale, "s");
+    add_metric(metrics, "time_p99", bx_statistics_quantile(picked, samples, 0.99) * scale, "s");
     free(picked);
     const bx_choice *method = &run->kernel->methods[result->method];
     if (method->baseline) return metrics;
     for (size_t r = 0; r < run->kernel->ratio_count; r++) {
         char alias[64];
-        const char *name = bx_ratio_method(run->kernel->ratios[r], alias);
+        const char *name = bx_metrics_ratio_method(run->kernel->ratios[r], alias);
         const bx_result *base = find(run, results, count, name, result->point);
         if (base) add_ratio(run, metrics, result, base, alias);
     }

@@ -15,12 +15,12 @@ enum { MAX_OPTIONS = 64, MOST_SAMPLES = 10000000 };
 static int common_table(bx_common *c, bx_option *table)
 {
     const bx_option common[] = {
-        {"case", "NAME", "what to run (see --list)", BX_TEXT, 0, 0, &c->case_name},
+        {"case", "NAME", "case to run (see --list)", BX_TEXT, 0, 0, &c->case_name},
         {"method", "A,B|all", "methods to verify and measure", BX_TEXT, 0, 0, &c->methods},
-        {"baseline", "A,B|none", "yardsticks measured beside them", BX_TEXT, 0, 0, &c->baselines},
-        {"repeats", "N", "rounds; each measures every method once", BX_INTEGER, 1, 1e6,
+        {"baseline", "A,B|none", "baselines to measure as well", BX_TEXT, 0, 0, &c->baselines},
+        {"repeats", "N", "rounds; each round measures a block of every method", BX_INTEGER, 1, 1e6,
          &c->repeats},
-        {"block", "N", "samples of a method in one round", BX_INTEGER, 1, 1e6, &c->block},
+        {"block", "N", "samples of a method in each round", BX_INTEGER, 1, 1e6, &c->block},
         {"warmup", "N", "untimed steps before each block", BX_INTEGER, 0, 1e6, &c->warmup},
         {"ranks-per-node", "N", "emulate nodes of N ranks (default: discovered)", BX_INTEGER, 1,
          1e6, &c->ranks_per_node},
@@ -28,18 +28,18 @@ static int common_table(bx_common *c, bx_option *table)
         {"limit", "SECONDS", "refuse a launch whose estimated time is longer", BX_REAL, 1, 1e9,
          &c->limit},
         {"progress-timeout", "SECONDS",
-         "end a launch in which no step finishes for this time; 0: wait for ever", BX_REAL, 0, 1e9,
+         "end the launch if no step finishes for so long; 0: never end it", BX_REAL, 0, 1e9,
          &c->progress_timeout},
-        {"separate-waiting", NULL, "a barrier before each collective, timed as waiting", BX_FLAG, 0,
-         0, &c->separate_waiting},
+        {"separate-waiting", NULL, "put a barrier before each collective and time it as waiting",
+         BX_FLAG, 0, 0, &c->separate_waiting},
         {"profile", NULL, "print where the time goes: own code, libraries, MPI by routine", BX_FLAG,
          0, 0, &c->profile},
-        {"output", "FILE", "write the result as JSON, whole or not at all", BX_TEXT, 0, 0,
+        {"output", "FILE", "JSON file of the result, written whole or not at all", BX_TEXT, 0, 0,
          &c->output},
-        {"label", "KEY=VALUE", "note in the result; may be repeated", BX_TEXT, 0, 0, NULL},
-        {"list", NULL, "cases and methods, what each trades and when it wins", BX_FLAG, 0, 0,
+        {"label", "KEY=VALUE", "label kept in the result; may be given again", BX_TEXT, 0, 0, NULL},
+        {"list", NULL, "print the cases and methods: what each trades, when it wins", BX_FLAG, 0, 0,
          &c->list},
-        {"help", NULL, "this text", BX_FLAG, 0, 0, &c->help},
+        {"help", NULL, "print this text", BX_FLAG, 0, 0, &c->help},
     };
     int count = (int)(sizeof common / sizeof *common);
     memcpy(table, common, sizeof common);
@@ -106,18 +106,19 @@ static int set_value(bx_run *run, const bx_option *option, const char *text)
         *(bool *)option->value = true;
         return BX_OK;
     case BX_TEXT:
-        if (!*text) return bx_refuse(run, BX_USAGE, "--%s: needs a value", option->name);
+        if (!*text) return bx_run_refuse(run, BX_USAGE, "--%s: needs a value", option->name);
         if (option->value) {
             *(const char **)option->value = text;
             return BX_OK;
         }
         if (text[0] == '=' || !strchr(text, '='))
-            return bx_refuse(run, BX_USAGE, "--label %s: not of the form KEY=VALUE", text);
+            return bx_run_refuse(run, BX_USAGE, "--label %s: not of the form KEY=VALUE", text);
         if (run->common.label_count == BX_MAX_LABELS)
-            return bx_refuse(run, BX_USAGE, "--label %s: more than %d labels", text, BX_MAX_LABELS);
+            return bx_run_refuse(run, BX_USAGE, "--label %s: more than %d labels", text,
+                                 BX_MAX_LABELS);
         for (int i = 0; i < run->common.label_count; i++)
             if (strncmp(run->common.labels[i], text, (size_t)(strchr(text, '=') - text) + 1) == 0)
-                return bx_refuse(run, BX_USAGE, "--label %s: the key is given twice", text);
+                return bx_run_refuse(run, BX_USAGE, "--label %s: the key is given twice", text);
         run->common.labels[run->common.label_count++] = text;
         return BX_OK;
     case BX_INTEGER: {
@@ -144,8 +145,8 @@ static int set_value(bx_run *run, const bx_option *option, const char *text)
     const char *kind = option->type == BX_REAL   ? "a number"
                        : option->type == BX_GRID ? "NX,NY,NZ, each a whole number"
                                                  : "a whole number";
-    return bx_refuse(run, BX_USAGE, "--%s %s: not %s from %.10g to %.10g", option->name, text, kind,
-                     option->low, option->high);
+    return bx_run_refuse(run, BX_USAGE, "--%s %s: not %s from %.10g to %.10g", option->name, text,
+                         kind, option->low, option->high);
 }
 
 /* ---- names ---- */
@@ -174,8 +175,8 @@ static int select_names(bx_run *run, const char *option, const char *list, bool 
     }
     if (snprintf(copy, sizeof copy, "%s", list) >= (int)sizeof copy || list[0] == ',' ||
         list[strlen(list) - 1] == ',' || strstr(list, ",,"))
-        return bx_refuse(run, BX_USAGE, "--%s %.200s: not a list of names; choose from %s", option,
-                         list, names);
+        return bx_run_refuse(run, BX_USAGE, "--%s %.200s: not a list of names; choose from %s",
+                             option, list, names);
     for (char *next, *name = strtok_r(copy, ",", &next); name; name = strtok_r(NULL, ",", &next)) {
         bool found = false;
         for (size_t m = 0; m < kernel->method_count; m++)
@@ -183,8 +184,8 @@ static int select_names(bx_run *run, const char *option, const char *list, bool 
                 strcmp(kernel->methods[m].name, name) == 0)
                 found = run->selected[m] = true;
         if (!found)
-            return bx_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s or %s", option, name,
-                             names, baseline ? "none" : "all");
+            return bx_run_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s or %s", option,
+                                 name, names, baseline ? "none" : "all");
     }
     return BX_OK;
 }
@@ -196,8 +197,8 @@ static int check_case(bx_run *run)
         if (strcmp(kernel->cases[i].name, run->common.case_name) == 0) return BX_OK;
     char names[512];
     join_names(names, sizeof names, kernel->cases, kernel->case_count, false);
-    return bx_refuse(run, BX_USAGE, "--case %s: unknown; choose from %s", run->common.case_name,
-                     names);
+    return bx_run_refuse(run, BX_USAGE, "--case %s: unknown; choose from %s", run->common.case_name,
+                         names);
 }
 
 /* ---- the line ---- */
@@ -227,7 +228,8 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
 {
     const bx_kernel *kernel = run->kernel;
     for (int i = 0; i < argc; i++)
-        if (!is_utf8(argv[i])) return bx_refuse(run, BX_USAGE, "argument %d is not UTF-8 text", i);
+        if (!is_utf8(argv[i]))
+            return bx_run_refuse(run, BX_USAGE, "argument %d is not UTF-8 text", i);
     run->common = (bx_common){.case_name = kernel->cases[0].name,
                               .methods = "all",
                               .baselines = kernel->baselines ? kernel->baselines : "none",
@@ -237,7 +239,7 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
                               .limit = 600,
                               .progress_timeout = 300,
                               .seed = 1};
-    run->selected = bx_alloc(kernel->method_count, sizeof *run->selected);
+    run->selected = bx_memory_alloc(kernel->method_count, sizeof *run->selected);
     bx_option table[MAX_OPTIONS];
     int count = full_table(run, table);
     struct option options[MAX_OPTIONS + 1];
@@ -251,21 +253,21 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
         int index = -1, at = optind > 0 ? optind : 1;
         int got = getopt_long(argc, argv, "+:", options, &index);
         if (got == -1 && optind > at) /* it has passed over a bare -- */
-            return bx_refuse(run, BX_USAGE, "--: unexpected; every option is written --name");
+            return bx_run_refuse(run, BX_USAGE, "--: unexpected; every option is written --name");
         if (got == -1) break;
-        if (got == ':') return bx_refuse(run, BX_USAGE, "%s: needs a value", argv[at]);
+        if (got == ':') return bx_run_refuse(run, BX_USAGE, "%s: needs a value", argv[at]);
         if (got != 0 || !spelt_out(argv[at], table[index].name))
-            return bx_refuse(run, BX_USAGE, "%s: unknown option or needless value; see --help",
-                             argv[at]);
+            return bx_run_refuse(run, BX_USAGE, "%s: unknown option or needless value; see --help",
+                                 argv[at]);
         if (set_value(run, &table[index], optarg) != BX_OK) return run->refusal;
     }
     if (optind < argc)
-        return bx_refuse(run, BX_USAGE, "%s: unexpected; every option is written --name",
-                         argv[optind]);
+        return bx_run_refuse(run, BX_USAGE, "%s: unexpected; every option is written --name",
+                             argv[optind]);
     if (run->common.repeats * run->common.block > MOST_SAMPLES)
-        return bx_refuse(run, BX_USAGE, "--repeats %lld --block %lld: more than %d samples",
-                         (long long)run->common.repeats, (long long)run->common.block,
-                         MOST_SAMPLES);
+        return bx_run_refuse(run, BX_USAGE, "--repeats %lld --block %lld: more than %d samples",
+                             (long long)run->common.repeats, (long long)run->common.block,
+                             MOST_SAMPLES);
     if (check_case(run) != BX_OK) return run->refusal;
     if (select_names(run, "method", run->common.methods, false) != BX_OK) return run->refusal;
     return select_names(run, "baseline", run->common.baselines, true);
@@ -282,8 +284,8 @@ static void print_default(const bx_option *option)
         printf(" [%g]", *(double *)option->value);
     if (option->type == BX_GRID && grid[0] > 0)
         printf(" [%lld,%lld,%lld]", (long long)grid[0], (long long)grid[1], (long long)grid[2]);
-    if (option->type == BX_TEXT && option->value && *(const char **)option->value)
-        printf(" [%s]", *(const char **)option->value);
+    const char *text = option->type == BX_TEXT && option->value ? *(char **)option->value : NULL;
+    if (text && *text) printf(" [%s]", text);
 }
 
 void bx_options_help(const bx_run *run)
@@ -295,7 +297,9 @@ void bx_options_help(const bx_run *run)
         char left[64];
         snprintf(left, sizeof left, "--%s %s", table[i].name,
                  table[i].metavar ? table[i].metavar : "");
-        printf("  %-26s %s", left, table[i].help);
+        printf("  %-26s", left);
+        if (strlen(left) > 26) printf("\n%-28s", "");
+        printf(" %s", table[i].help);
         print_default(&table[i]);
         printf("\n");
     }

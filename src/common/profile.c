@@ -90,7 +90,7 @@ const bx_peers *bx_profile_peers(MPI_Comm comm)
     int found, between;
     PMPI_Comm_get_attr(comm, profile.keyval, &peers, &found);
     if (found) return peers;
-    peers = bx_alloc(1, sizeof *peers);
+    peers = bx_memory_alloc(1, sizeof *peers);
     MPI_Group group;
     PMPI_Comm_test_inter(comm, &between);
     if (between)
@@ -100,8 +100,9 @@ const bx_peers *bx_profile_peers(MPI_Comm comm)
     PMPI_Group_size(group, &peers->size);
     peers->rank = -1;
     if (!between) PMPI_Comm_rank(comm, &peers->rank);
-    peers->node = bx_alloc((size_t)peers->size, sizeof *peers->node);
-    int *ranks = bx_alloc(2 * (size_t)peers->size, sizeof *ranks), *world = ranks + peers->size;
+    peers->node = bx_memory_alloc((size_t)peers->size, sizeof *peers->node);
+    int *ranks = bx_memory_alloc(2 * (size_t)peers->size, sizeof *ranks),
+        *world = ranks + peers->size;
     for (int i = 0; i < peers->size; i++) ranks[i] = i;
     PMPI_Group_translate_ranks(group, peers->size, ranks, profile.world_group, world);
     int me;
@@ -149,7 +150,8 @@ static int new_row(const char *routine, int region, bx_class class)
 {
     if (profile.row_count == profile.row_capacity) {
         profile.row_capacity += 64;
-        profile.rows = bx_grow(profile.rows, (size_t)profile.row_capacity, sizeof *profile.rows);
+        profile.rows =
+            bx_memory_grow(profile.rows, (size_t)profile.row_capacity, sizeof *profile.rows);
     }
     profile.rows[profile.row_count] = (struct row){routine, region, -1, class};
     return profile.row_count++;
@@ -159,7 +161,7 @@ static bx_traffic *row_of(bx_recording *recording, int number)
 {
     if (number >= recording->capacity) {
         size_t old = (size_t)recording->capacity, new = (size_t)profile.row_capacity;
-        recording->rows = bx_grow(recording->rows, new, sizeof *recording->rows);
+        recording->rows = bx_memory_grow(recording->rows, new, sizeof *recording->rows);
         memset(&recording->rows[old], 0, (new - old) * sizeof *recording->rows);
         recording->capacity = (int)new;
     }
@@ -277,7 +279,7 @@ static void sum_all(int region, bx_traffic traffic[BX_CLASS_COUNT])
     for (const bx_recording *r = &profile.rest; r; r = r->next) sum_rows(r, region, traffic);
 }
 
-void bx_traffic_read(bx_traffic traffic[BX_CLASS_COUNT]) { sum_all(ANY_REGION, traffic); }
+void bx_profile_read(bx_traffic traffic[BX_CLASS_COUNT]) { sum_all(ANY_REGION, traffic); }
 
 void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLASS_COUNT])
 {
@@ -300,7 +302,7 @@ void bx_profile_enter_own(const char *place) { atomic_store(&profile.own, place)
 
 bx_recording *bx_recording_create(void)
 {
-    bx_recording *recording = bx_grow(NULL, 1, sizeof *recording);
+    bx_recording *recording = bx_memory_grow(NULL, 1, sizeof *recording);
     *recording = (bx_recording){.next = profile.rest.next};
     profile.rest.next = recording;
     return recording;
@@ -311,7 +313,7 @@ void bx_profile_into(bx_recording *recording)
     profile.into = recording ? recording : &profile.rest;
 }
 
-void bx_region_read(const char *name, bx_traffic traffic[BX_CLASS_COUNT])
+void bx_profile_read_region(const char *name, bx_traffic traffic[BX_CLASS_COUNT])
 {
     int region = 0;
     while (region < profile.region_count && strcmp(profile.region_names[region], name) != 0)
@@ -319,7 +321,7 @@ void bx_region_read(const char *name, bx_traffic traffic[BX_CLASS_COUNT])
     sum_all(region, traffic);
 }
 
-void bx_region_enter(const char *name)
+void bx_profile_enter_region(const char *name)
 {
     for (profile.region = 0; profile.region < profile.region_count; profile.region++)
         if (strcmp(profile.region_names[profile.region], name) == 0) return;
@@ -330,7 +332,7 @@ void bx_region_enter(const char *name)
     snprintf(profile.region_names[profile.region_count++], REGION_NAME, "%s", name);
 }
 
-void bx_region_leave(void) { profile.region = -1; }
+void bx_profile_leave_region(void) { profile.region = -1; }
 
 static const char *const CLASS_NAMES[BX_CLASS_COUNT] = {"p2p", "collective", "barrier",
                                                         "one_sided"};
@@ -338,7 +340,7 @@ static const char *const FIELD_NAMES[] = {
     "calls", "messages", "off_node_messages", "bytes", "off_node_bytes", "seconds", "waiting"};
 enum { FIELDS = sizeof(bx_traffic) / sizeof(double) };
 
-cJSON *bx_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps)
+cJSON *bx_profile_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps)
 {
     double mine[BX_CLASS_COUNT * FIELDS], low[BX_CLASS_COUNT * FIELDS],
         high[BX_CLASS_COUNT * FIELDS], sum[BX_CLASS_COUNT * FIELDS];
@@ -365,17 +367,17 @@ cJSON *bx_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps)
 }
 
 /* Ranks enter the same regions in the same order. */
-cJSON *bx_regions_json(MPI_Comm world)
+cJSON *bx_profile_regions_json(MPI_Comm world)
 {
     bx_traffic traffic[BX_CLASS_COUNT];
-    bx_traffic_read(traffic);
-    cJSON *json = bx_traffic_json(world, traffic, 1);
+    bx_profile_read(traffic);
+    cJSON *json = bx_profile_traffic_json(world, traffic, 1);
     cJSON *regions = json ? cJSON_AddObjectToObject(json, "regions") : NULL;
     int count;
     PMPI_Allreduce(&profile.region_count, &count, 1, MPI_INT, MPI_MIN, world);
     for (int r = 0; r < count; r++) {
         sum_all(r, traffic);
-        cJSON *region = bx_traffic_json(world, traffic, 1);
+        cJSON *region = bx_profile_traffic_json(world, traffic, 1);
         if (regions) cJSON_AddItemToObject(regions, profile.region_names[r], region);
     }
     return json;
@@ -408,7 +410,8 @@ static void agree_on_names(MPI_Comm world)
         if (!speaker.has) return;
         char own[ROUTINE_NAME];
         int number = profile.name_count++;
-        profile.names = bx_grow(profile.names, (size_t)profile.name_count, sizeof *profile.names);
+        profile.names =
+            bx_memory_grow(profile.names, (size_t)profile.name_count, sizeof *profile.names);
         if (speaker.rank == rank) name_of_row(first, profile.names[number]);
         PMPI_Bcast(profile.names[number], ROUTINE_NAME, MPI_CHAR, speaker.rank, world);
         for (int i = first; i < profile.row_count; i++) {
@@ -428,13 +431,14 @@ static void add_part(cJSON *list, const char *group, const char *name, double sh
     cJSON_AddItemToArray(list, part);
 }
 
-cJSON *bx_parts_json(const bx_run *run, const bx_parts *parts, const bx_recording *recording)
+cJSON *bx_profile_parts_json(const bx_run *run, const bx_parts *parts,
+                             const bx_recording *recording)
 {
     agree_on_names(run->world);
     /* mine and their sums over the ranks: the step, its phases, MPI by name and its waiting */
     size_t names = (size_t)profile.name_count, phases = run->kernel->phase_count;
     size_t count = 1 + 2 * phases + 2 * names;
-    double *mine = bx_alloc(2 * count, sizeof *mine), *sums = mine + count;
+    double *mine = bx_memory_alloc(2 * count, sizeof *mine), *sums = mine + count;
     double *seconds = mine + 1 + 2 * phases;
     mine[0] = parts->step;
     memcpy(mine + 1, parts->phase, phases * sizeof *mine);

@@ -21,10 +21,11 @@ void bx_profile_enter_own(const char *place); /* of the harness, uncounted; NULL
 bx_recording *bx_recording_create(void);      /* it lives until bx_profile_stop */
 void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLASS_COUNT]);
 void bx_profile_into(bx_recording *recording); /* what is sent from now on; NULL: no method's */
-cJSON *bx_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps); /* collective */
-cJSON *bx_regions_json(MPI_Comm world);                                          /* collective */
-cJSON *bx_parts_json(const bx_run *run, const bx_parts *parts,
-                     const bx_recording *recording); /* collective */
+cJSON *bx_profile_traffic_json(MPI_Comm world, const bx_traffic *traffic,
+                               double steps);   /* collective */
+cJSON *bx_profile_regions_json(MPI_Comm world); /* collective */
+cJSON *bx_profile_parts_json(const bx_run *run, const bx_parts *parts,
+                             const bx_recording *recording); /* collective */
 
 /* ---- wrappers ---- */
 

@@ -23,17 +23,17 @@ static void duration(char *text, size_t size, double seconds)
     snprintf(text, size, "%.*f s", seconds < 10, seconds);
 }
 
-int bx_claim_memory(bx_run *run, double bytes, const char *what)
+int bx_resources_claim_memory(bx_run *run, double bytes, const char *what)
 {
     double need, largest;
     PMPI_Allreduce(&bytes, &need, 1, MPI_DOUBLE, MPI_SUM, run->host);
     PMPI_Allreduce(&need, &largest, 1, MPI_DOUBLE, MPI_MAX, run->world);
     run->bytes_needed += largest;
-    double have = bx_memory_free();
+    double have = bx_host_memory_free();
     if (need > have)
-        bx_refuse(run, BX_RESOURCES, "%s: needs %.3g GiB on this node, which has %.3g GiB free",
-                  what, need / 0x1p30, have / 0x1p30);
-    return bx_agree(run);
+        bx_run_refuse(run, BX_RESOURCES, "%s: needs %.3g GiB on this node, which has %.3g GiB free",
+                      what, need / 0x1p30, have / 0x1p30);
+    return bx_run_agree(run);
 }
 
 /* What verification adds, in steps of a method: about a step each way, and its reference. */
@@ -52,20 +52,22 @@ static double threads_per_core(const bx_run *run)
     return fmax(1, share);
 }
 
-int bx_claim_time(bx_run *run, double setup_seconds, double round_seconds, const char *what)
+int bx_resources_claim_time(bx_run *run, double setup_seconds, double round_seconds,
+                            const char *what)
 {
-    double steps = VERIFYING_STEPS + (double)run->common.repeats * (double)bx_block_steps(run);
+    double steps = VERIFYING_STEPS + (double)run->common.repeats * (double)bx_run_block_steps(run);
     double mine = (setup_seconds + steps * round_seconds) * threads_per_core(run);
     PMPI_Allreduce(&mine, &run->seconds_needed, 1, MPI_DOUBLE, MPI_MAX, run->world);
     char need[32], limit[32];
     duration(need, sizeof need, run->seconds_needed);
     duration(limit, sizeof limit, run->common.limit);
     if (run->seconds_needed > run->common.limit)
-        bx_refuse(run, BX_RESOURCES,
-                  "%s: takes about %s here, longer than --limit, which is %s; raise --limit, or "
-                  "choose a smaller size or fewer methods or --repeats",
-                  what, need, limit);
-    return bx_agree(run);
+        bx_run_refuse(
+            run, BX_RESOURCES,
+            "%s: takes about %s here, longer than --limit, which is %s; raise --limit, or "
+            "choose a smaller size or fewer methods or --repeats",
+            what, need, limit);
+    return bx_run_agree(run);
 }
 
 /* Before the waiting begins: what the launch takes of this machine, by the kernel's estimates. */

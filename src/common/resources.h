@@ -1,4 +1,5 @@
-/* What a launch takes of the machine, before it takes it: behind bx_claim_memory, bx_claim_time. */
+/* What a launch takes of the machine, before it takes it: behind bx_resources_claim_memory,
+ * bx_resources_claim_time. */
 #ifndef BX_RESOURCES_H
 #define BX_RESOURCES_H
 

@@ -5,29 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-MPI_Comm bx_comm(const bx_run *run) { return run->world; }
-MPI_Comm bx_node_comm(const bx_run *run) { return run->node; }
-const int *bx_node_of(const bx_run *run) { return run->node_of; }
-int bx_node_count(const bx_run *run) { return run->node_count; }
-int bx_threads(const bx_run *run) { return run->threads; }
-uint64_t bx_seed(const bx_run *run) { return (uint64_t)run->common.seed; }
-const char *bx_case(const bx_run *run) { return run->common.case_name; }
-int64_t bx_block_steps(const bx_run *run) { return run->common.warmup + run->common.block; }
-void bx_case_is(bx_run *run, const char *name) { run->common.case_name = name; }
+MPI_Comm bx_run_comm(const bx_run *run) { return run->world; }
+MPI_Comm bx_run_node_comm(const bx_run *run) { return run->node; }
+const int *bx_run_node_of(const bx_run *run) { return run->node_of; }
+int bx_run_node_count(const bx_run *run) { return run->node_count; }
+int bx_run_threads(const bx_run *run) { return run->threads; }
+uint64_t bx_run_seed(const bx_run *run) { return (uint64_t)run->common.seed; }
+const char *bx_run_case(const bx_run *run) { return run->common.case_name; }
+int64_t bx_run_block_steps(const bx_run *run) { return run->common.warmup + run->common.block; }
+void bx_run_set_case(bx_run *run, const char *name) { run->common.case_name = name; }
 
-bool bx_case_given(const bx_run *run)
+bool bx_run_case_is_given(const bx_run *run)
 {
     return run->common.case_name != run->kernel->cases[0].name; /* the default's own text */
 }
 
-bool bx_selected(const bx_run *run, const char *method)
+bool bx_run_is_selected(const bx_run *run, const char *method)
 {
     for (size_t m = 0; m < run->kernel->method_count; m++)
         if (run->selected[m] && strcmp(run->kernel->methods[m].name, method) == 0) return true;
     return false;
 }
 
-int bx_refuse(bx_run *run, int code, const char *format, ...)
+int bx_run_refuse(bx_run *run, int code, const char *format, ...)
 {
     if (run->refusal != BX_OK) return run->refusal; /* the first reason is the one to tell */
     va_list arguments;
@@ -39,7 +39,7 @@ int bx_refuse(bx_run *run, int code, const char *format, ...)
 }
 
 /* The lowest rank with the largest code speaks, through rank 0. */
-int bx_agree(bx_run *run)
+int bx_run_agree(bx_run *run)
 {
     struct {
         int code, rank;
@@ -51,7 +51,7 @@ int bx_agree(bx_run *run)
     return worst.code;
 }
 
-void bx_lap(bx_run *run, size_t phase)
+void bx_run_lap(bx_run *run, size_t phase)
 {
     double now = MPI_Wtime(), mpi = bx_profile_seconds();
     run->phase[phase] += now - run->lap_start;
@@ -60,7 +60,7 @@ void bx_lap(bx_run *run, size_t phase)
     run->lap_mpi = mpi;
 }
 
-void bx_note(bx_run *run, const char *format, ...)
+void bx_run_note(bx_run *run, const char *format, ...)
 {
     if (run->rank != 0) return;
     char line[1024];
@@ -68,8 +68,8 @@ void bx_note(bx_run *run, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    run->notes = bx_grow(run->notes, (size_t)run->note_count + 1, sizeof *run->notes);
-    run->notes[run->note_count++] = bx_copy_text(line);
+    run->notes = bx_memory_grow(run->notes, (size_t)run->note_count + 1, sizeof *run->notes);
+    run->notes[run->note_count++] = bx_memory_copy_text(line);
 }
 
 static void *checked(void *memory, size_t count, size_t size)
@@ -80,15 +80,15 @@ static void *checked(void *memory, size_t count, size_t size)
     abort(); /* MPI_Abort need not end this rank */
 }
 
-void *bx_alloc(size_t count, size_t size)
+void *bx_memory_alloc(size_t count, size_t size)
 {
     if (count == 0) count = 1;
     return checked(calloc(count, size), count, size);
 }
 
-void *bx_grow(void *memory, size_t count, size_t size)
+void *bx_memory_grow(void *memory, size_t count, size_t size)
 {
     return checked(count < SIZE_MAX / size ? realloc(memory, count * size) : NULL, count, size);
 }
 
-char *bx_copy_text(const char *text) { return checked(strdup(text), strlen(text) + 1, 1); }
+char *bx_memory_copy_text(const char *text) { return checked(strdup(text), strlen(text) + 1, 1); }

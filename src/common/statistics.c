@@ -10,7 +10,7 @@ static int ascending(const void *a, const void *b)
 }
 
 /* Linear interpolation between order statistics (Hyndman and Fan 1996, type 7). */
-double bx_quantile(double *values, size_t count, double q)
+double bx_statistics_quantile(double *values, size_t count, double q)
 {
     if (count == 0) return NAN;
     qsort(values, count, sizeof *values, ascending);

@@ -4,6 +4,6 @@
 #include <stddef.h>
 
 /* The quantile q in [0, 1] of values[count], which are sorted in place; NaN of none (local). */
-double bx_quantile(double *values, size_t count, double q);
+double bx_statistics_quantile(double *values, size_t count, double q);
 
 #endif

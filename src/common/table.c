@@ -71,7 +71,7 @@ void bx_table_print(const bx_run *run, const cJSON *root)
 {
     const bx_kernel *kernel = run->kernel;
     const cJSON *layout = get(root, "layout"), *result;
-    printf("%s %s: %d rank%s on %d node%s%s, %d thread%s a rank\n", kernel->name,
+    printf("%s %s: %d rank%s on %d node%s%s, %d thread%s per rank\n", kernel->name,
            get(root, "case")->valuestring, run->size, run->size == 1 ? "" : "s", run->node_count,
            run->node_count == 1 ? "" : "s",
            cJSON_IsTrue(get(layout, "emulated_nodes")) ? " (emulated)" : "", run->threads,
@@ -79,10 +79,10 @@ void bx_table_print(const bx_run *run, const cJSON *root)
     bool points = kernel->point != NULL;
     printf("  %-15s %s%-8s %11s %11s %11s", "method", points ? "point              " : "", "answer",
            "median", "min", "p99");
-    bool *compared = bx_alloc(kernel->ratio_count + 1, sizeof *compared), families = false;
+    bool *compared = bx_memory_alloc(kernel->ratio_count + 1, sizeof *compared), families = false;
     char alias[64];
     for (size_t r = 0; r < kernel->ratio_count; r++) {
-        compared[r] = bx_selected(run, bx_ratio_method(kernel->ratios[r], alias));
+        compared[r] = bx_run_is_selected(run, bx_metrics_ratio_method(kernel->ratios[r], alias));
         if (compared[r]) printf("  /%-9s", alias);
     }
     for (size_t m = 0; m < kernel->method_count; m++)
@@ -110,7 +110,7 @@ void bx_table_print(const bx_run *run, const cJSON *root)
         print_time(metric(result, "time_p99"));
         for (size_t r = 0; r < kernel->ratio_count; r++) {
             if (!compared[r]) continue;
-            bx_ratio_method(kernel->ratios[r], alias);
+            bx_metrics_ratio_method(kernel->ratios[r], alias);
             snprintf(name, sizeof name, "ratio_%s", alias);
             print_number(metric(result, name), 10);
         }
@@ -142,7 +142,7 @@ static int by_share(const void *a, const void *b)
 static void print_group(const cJSON *profile, const char *group)
 {
     const cJSON *parts = get(profile, "parts"), *part;
-    const cJSON **members = bx_alloc((size_t)cJSON_GetArraySize(parts) + 1, sizeof *members);
+    const cJSON **members = bx_memory_alloc((size_t)cJSON_GetArraySize(parts) + 1, sizeof *members);
     size_t count = 0;
     cJSON_ArrayForEach(part, parts) if (strcmp(get(part, "group")->valuestring, group) == 0)
         members[count++] = part;
@@ -154,7 +154,7 @@ static void print_group(const cJSON *profile, const char *group)
     free(members);
 }
 
-void bx_profile_print(const cJSON *root)
+void bx_table_print_profile(const cJSON *root)
 {
     const cJSON *result;
     cJSON_ArrayForEach(result, get(root, "results"))

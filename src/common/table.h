@@ -5,6 +5,6 @@
 #include "run.h"
 
 void bx_table_print(const bx_run *run, const cJSON *root);
-void bx_profile_print(const cJSON *root);
+void bx_table_print_profile(const cJSON *root);
 
 #endif

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-void bx_check(bx_verification *verification, const char *name, double error, double tolerance,
-              const char *unit)
+void bx_verification_check(bx_verification *verification, const char *name, double error,
+                           double tolerance, const char *unit)
 {
     if (!isfinite(error)) error = INFINITY; /* NaN would win or lose a maximum by chance */
     for (int i = 0; i < verification->count; i++) {
@@ -23,7 +23,7 @@ void bx_check(bx_verification *verification, const char *name, double error, dou
     bx_outcome outcome = {.error = error, .tolerance = tolerance};
     bool fits = strlen(name) < sizeof outcome.name && strlen(unit) < sizeof outcome.unit;
     if (verification->count == BX_MAX_CHECKS || !fits) {
-        fprintf(stderr, "bx_check: '%s' in '%s': %s\n", name, unit,
+        fprintf(stderr, "bx_verification_check: '%s' in '%s': %s\n", name, unit,
                 fits ? "too many checks in one method" : "the name or the unit is too long");
         MPI_Abort(MPI_COMM_WORLD, 70);
     }
@@ -32,7 +32,7 @@ void bx_check(bx_verification *verification, const char *name, double error, dou
     verification->outcomes[verification->count++] = outcome;
 }
 
-bool bx_passed(const bx_run *run, const bx_verification *verification)
+bool bx_verification_passed(const bx_run *run, const bx_verification *verification)
 {
     int wrong = 0, any;
     for (int i = 0; i < verification->count; i++)

@@ -38,7 +38,7 @@ module md_kernel
 
 contains
 
-  function this_kernel() result(address) bind(C, name="bx_this_kernel")
+  function this_kernel() result(address) bind(C, name="bx_kernel_get")
     type(c_ptr) :: address
     integer :: i
     do i = 1, size(crystals)
@@ -58,21 +58,22 @@ contains
     given%restart = bx_text("")
     given%save = bx_text("")
     options = [ &
-      whole("cells", "N", "lattice cells an edge", 1.0_dp, 1e5_dp, given%cells), &
+      whole("cells", "N", "lattice cells along each edge", 1.0_dp, 1e5_dp, given%cells), &
       text("input", "FILE", "start from an extended XYZ file", given%input), &
       text("dump", "FILE", "write the state at --until to an extended XYZ file", given%dump), &
-      text("restart", "FILE", "go on from a restart file", given%restart), &
+      text("restart", "FILE", "start from a restart file", given%restart), &
       text("save", "FILE", "write a restart file at --until", given%save), &
-      whole("save-every", "N", "and every so many time steps before", 1.0_dp, 1e15_dp, &
+      whole("save-every", "N", "write it every N time steps before --until, too", 1.0_dp, 1e15_dp, &
             given%save_every), &
       whole("until", "STEP", "run up to this time step, then measure", 0.0_dp, 1e15_dp, &
             given%until), &
-      whole("steps", "N", "time steps in a sample", 1.0_dp, 1e9_dp, given%steps), &
-      real_number("timestep", "FS", "femtoseconds", 1e-6_dp, 1e3_dp, given%timestep), &
-      real_number("temperature", "K", "of the start; a crystal takes up half of it", 0.0_dp, &
-                  1e6_dp, given%temperature), &
-      real_number("skin", "A", "that lists reach beyond the cutoff", 0.0_dp, 10.0_dp, given%skin), &
-      text("comm-style", "packed|dlpoly3", "measure this way of communicating only", &
+      whole("steps", "N", "time steps in each sample", 1.0_dp, 1e9_dp, given%steps), &
+      real_number("timestep", "FS", "time step, femtoseconds", 1e-6_dp, 1e3_dp, given%timestep), &
+      real_number("temperature", "K", "temperature of the start; a crystal keeps half of it", &
+                  0.0_dp, 1e6_dp, given%temperature), &
+      real_number("skin", "A", "skin of the lists beyond the cutoff, angstrom", 0.0_dp, 10.0_dp, &
+                  given%skin), &
+      text("comm-style", "packed|dlpoly3", "measure this communication style only", &
            given%comm_style)]
     kernel = bx_kernel_t(name=bx_text("md"), summary=bx_text( &
       "molecular dynamics: Tersoff, Gupta, Finnis-Sinclair"), &
@@ -225,7 +226,7 @@ contains
     real(dp) :: used
     used = bx_memory_used() - memory_before
     if (ghosts > 0) then
-      write (line, "(i0, ' atoms; domains ', i0, 'x', i0, 'x', i0, '; ', i0, ' ghosts a rank; ', &
+      write (line, "(i0, ' atoms; domains ', i0, 'x', i0, 'x', i0, '; ', i0, ' ghosts per rank; ', &
         &f0.1, ' entries of lists an atom; cutoff ', f0.2, ' A, skin ', f0.2, ' A')") &
         system%total, system%domain%dims, nint(ghosts), neighbours, system%potential%cutoff, &
         system%skin

@@ -84,12 +84,15 @@ static int exchanges(size_t point)
 static uint64_t block_key(const sweep *s, int source, int destination, int words)
 {
     uint64_t pair = (uint64_t)source * (uint64_t)s->size + (uint64_t)destination;
-    return bx_hash(bx_hash(bx_seed(s->run), pair), (uint64_t)words);
+    return bx_random_hash(bx_random_hash(bx_run_seed(s->run), pair), (uint64_t)words);
 }
 
-static uint64_t content(uint64_t key, int word) { return bx_hash(key, (uint64_t)word); }
+static uint64_t content(uint64_t key, int word) { return bx_random_hash(key, (uint64_t)word); }
 
-static uint64_t stamp(const sweep *s) { return bx_hash(~bx_seed(s->run), s->generation); }
+static uint64_t stamp(const sweep *s)
+{
+    return bx_random_hash(~bx_run_seed(s->run), s->generation);
+}
 
 /* What the first word of a block is changed by before exchange `number` of a step. */
 static uint64_t mark(int number) { return UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(number + 1); }
@@ -139,32 +142,36 @@ static int setup(bx_run *run, void **state)
     sweep *s = &the_sweep;
     *state = s;
     s->run = run;
-    s->comm = bx_comm(run);
+    s->comm = bx_run_comm(run);
     MPI_Comm_rank(s->comm, &s->rank);
     MPI_Comm_size(s->comm, &s->size);
 
     if (smallest & (smallest - 1))
-        return bx_refuse(run, BX_USAGE, "--smallest %lld: not a power of two", (long long)smallest);
+        return bx_run_refuse(run, BX_USAGE, "--smallest %lld: not a power of two",
+                             (long long)smallest);
     if (largest & (largest - 1))
-        return bx_refuse(run, BX_USAGE, "--largest %lld: not a power of two", (long long)largest);
+        return bx_run_refuse(run, BX_USAGE, "--largest %lld: not a power of two",
+                             (long long)largest);
     if (smallest > largest)
-        return bx_refuse(run, BX_USAGE, "--smallest %lld: more than --largest %lld",
-                         (long long)smallest, (long long)largest);
+        return bx_run_refuse(run, BX_USAGE, "--smallest %lld: more than --largest %lld",
+                             (long long)smallest, (long long)largest);
     if (largest / WORD > INT_MAX / s->size)
-        return bx_refuse(run, BX_RESOURCES, "--largest %lld: %d ranks may have %lld at most",
-                         (long long)largest, s->size, (long long)INT_MAX / s->size * WORD);
+        return bx_run_refuse(run, BX_RESOURCES, "--largest %lld: %d ranks may have %lld at most",
+                             (long long)largest, s->size, (long long)INT_MAX / s->size * WORD);
 
     size_t bytes = (size_t)largest * (size_t)s->size;
-    int code = bx_claim_memory(run, 3 * (double)bytes, "--largest: three buffers for each rank");
+    int code =
+        bx_resources_claim_memory(run, 3 * (double)bytes, "--largest: three buffers for each rank");
     if (code != BX_OK) return code;
     size_t whole_pages = (bytes + PAGE - 1) / PAGE * PAGE;
     s->sent = aligned_alloc(PAGE, whole_pages);
     s->received = aligned_alloc(PAGE, whole_pages);
     s->expected = aligned_alloc(PAGE, whole_pages);
-    s->counts = bx_alloc((size_t)s->size, sizeof *s->counts);
-    s->offsets = bx_alloc((size_t)s->size, sizeof *s->offsets);
+    s->counts = bx_memory_alloc((size_t)s->size, sizeof *s->counts);
+    s->offsets = bx_memory_alloc((size_t)s->size, sizeof *s->offsets);
     if (!s->sent || !s->received || !s->expected || !s->counts || !s->offsets)
-        return bx_refuse(run, BX_RESOURCES, "--largest %lld: out of memory", (long long)largest);
+        return bx_run_refuse(run, BX_RESOURCES, "--largest %lld: out of memory",
+                             (long long)largest);
     memset(s->sent, 0, bytes); /* the pages are there before anything is timed */
     memset(s->received, 0, bytes);
     return BX_OK;
@@ -227,7 +234,7 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
         s->received = s->sent;
         s->sent = begun;
     }
-    bx_check(verification, "content", wrong, 0, "bytes");
+    bx_verification_check(verification, "content", wrong, 0, "bytes");
 }
 
 static void verify(void *state, size_t method, size_t point, bx_verification *verification)
@@ -254,7 +261,7 @@ static void teardown(void *state)
     free(s->offsets);
 }
 
-const bx_kernel *bx_this_kernel(void)
+const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
         {"sweep",

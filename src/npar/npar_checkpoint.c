@@ -42,7 +42,7 @@ int npar_checkpoint_write(const char *path, MPI_Fint fortran_comm, const npar_ch
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
     describe(about, numbers);
-    double *own = bx_alloc((size_t)mine + 1, sizeof *own);
+    double *own = bx_memory_alloc((size_t)mine + 1, sizeof *own);
     for (int i = 0; i < mine; i++) own[i] = energies[rank + i * ranks];
     const bx_restart_set sets[] = {
         {"waves", false, 2 * (int64_t)about->plane_waves, mine, (void *)(uintptr_t)waves},
@@ -63,7 +63,7 @@ int npar_checkpoint_read(const char *path, MPI_Fint fortran_comm, const npar_che
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
     describe(about, numbers);
-    double *own = bx_alloc((size_t)mine + 1, sizeof *own);
+    double *own = bx_memory_alloc((size_t)mine + 1, sizeof *own);
     bx_restart_set sets[] = {
         {"waves", false, 2 * (int64_t)about->plane_waves, mine, waves},
         {"energies", false, 1, mine, own},

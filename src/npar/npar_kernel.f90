@@ -60,7 +60,7 @@ module npar_kernel
 
 contains
 
-  function this_kernel() result(address) bind(C, name="bx_this_kernel")
+  function this_kernel() result(address) bind(C, name="bx_kernel_get")
     type(c_ptr) :: address
     integer :: i
     do i = 1, size(cases)
@@ -79,30 +79,34 @@ contains
       whole("kpoints", "N", "complex waves at N k-points", 1.0_dp, 1e4_dp, given%kpoints), &
       bx_option_t(bx_text("gamma"), c_null_ptr, bx_text("real waves at the gamma point"), bx_flag, &
                   0.0_dp, 0.0_dp, c_loc(given%gamma)), &
-      text("collectives", "mpi|emulated", "or by point-to-point messages", given%collectives), &
-      text("paw-reduce", "allreduce|alltoall", "how D_ij is summed", given%paw_reduce), &
-      text("zeroing", "on|off", "zero work arrays needlessly", given%zeroing), &
-      text("linear-algebra", "lapack|scalapack|elpa", "for the subspace matrix", &
+      text("collectives", "mpi|emulated", "MPI collectives, or point-to-point messages", &
+           given%collectives), &
+      text("paw-reduce", "allreduce|alltoall", "MPI call that sums D_ij", given%paw_reduce), &
+      text("zeroing", "on|off", "zero work arrays before they are written over", given%zeroing), &
+      text("linear-algebra", "lapack|scalapack|elpa", "solver of the subspace matrix", &
            given%linear_algebra), &
-      text("transpose", "METHOD", "how FFTs exchange: a method of bisection-transpose", &
+      text("transpose", "METHOD", "exchange of the FFTs: a method of bisection-transpose", &
            given%transpose), &
-      whole("bands", "N", "bands, about half of them occupied", 2.0_dp, 32767.0_dp, given%bands), &
-      whole("atoms", "N", "atoms", 1.0_dp, 1e5_dp, given%atoms), &
-      real_number("cutoff", "E", "of the plane waves, Hartree", 1e-3_dp, 1e6_dp, given%cutoff), &
-      bx_option_t(bx_text("grid"), bx_text("NX,NY,NZ"), bx_text("of the FFTs"), bx_grid, &
+      whole("bands", "N", "number of bands; about half are occupied", 2.0_dp, 32767.0_dp, &
+           given%bands), &
+      whole("atoms", "N", "number of atoms", 1.0_dp, 1e5_dp, given%atoms), &
+      real_number("cutoff", "E", "cutoff of the plane waves, Hartree", 1e-3_dp, 1e6_dp, &
+           given%cutoff), &
+      bx_option_t(bx_text("grid"), bx_text("NX,NY,NZ"), bx_text("grid of the FFTs"), bx_grid, &
                   4.0_dp, 2000.0_dp, c_loc(given%grid)), &
-      text("box", "L|LX,LY,LZ", "edges, bohr", given%box), &
+      text("box", "L|LX,LY,LZ", "edges of the box, bohr", given%box), &
       whole("minimisations", "N", "residual minimisations per step; a hybrid makes one", 1.0_dp, &
             100.0_dp, given%inner), &
-      whole("iterations", "N", "steps at most before the answer is compared", 1.0_dp, 1e4_dp, &
+      whole("iterations", "N", "most steps before the answer is compared", 1.0_dp, 1e4_dp, &
             given%iterations), &
-      real_number("noise", "X", "of the start, about the exact states", 0.0_dp, 1.0_dp, &
+      real_number("noise", "X", "noise added to the exact states at the start", 0.0_dp, 1.0_dp, &
                   given%noise), &
-      whole("split-calculation", "0|1|2", "all; the bands, to a checkpoint; exchange, from it", &
-            0.0_dp, 2.0_dp, given%split), &
-      text("checkpoint", "FILE", "of --split-calculation 1 and 2", given%checkpoint), &
+      whole("split-calculation", "0|1|2", &
+            "0: all; 1: the bands, to a checkpoint; 2: exchange, from it", 0.0_dp, 2.0_dp, &
+            given%split), &
+      text("checkpoint", "FILE", "checkpoint of --split-calculation 1 and 2", given%checkpoint), &
       text("planner", "estimate|measure|patient", &
-           "FFTW's effort; estimate: the same bits in every run", given%planner)]
+           "FFTW's planner; estimate gives the same bits in every run", given%planner)]
     do i = 1, size(phase_names)
       phases(i) = bx_text(phase_names(i))
       groups(i) = bx_text(merge("library", "user   ", any(in_libraries == phase_names(i))))

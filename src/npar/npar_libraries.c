@@ -22,12 +22,12 @@ void npar_name_libraries(void)
     unsigned major, minor, release;
     H5get_libversion(&major, &minor, &release);
     snprintf(version, sizeof version, "%u.%u.%u", major, minor, release);
-    bx_library("hdf5", version);
+    bx_build_add_library("hdf5", version);
     if (openblas_get_config) { /* "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..." */
         snprintf(version, sizeof version, "%s", openblas_get_config());
         char *space = strchr(version, ' '), *end = space ? strchr(space + 1, ' ') : NULL;
         if (end) *end = '\0';
-        bx_library("openblas", space ? space + 1 : version);
+        bx_build_add_library("openblas", space ? space + 1 : version);
     }
 }
 

@@ -23,7 +23,7 @@ static bool fault_is(const char *name)
     return fault && strcmp(fault, name) == 0;
 }
 
-static bool way_is(bx_way way)
+static bool way_is(bx_direction way)
 {
     const char *name = getenv("BX_FAULT_WAY");
     return name && strcmp(name, way == BX_FORWARD ? "forward" : "inverse") == 0;
@@ -36,7 +36,7 @@ static void *create(const bx_method *sound, bx_plan *plan, int leaders)
     return b;
 }
 
-static bool here(const broken *b, bx_way way)
+static bool here(const broken *b, bx_direction way)
 {
     const char *after = getenv("BX_FAULT_AFTER");
     int first = after ? atoi(after) : 0;
@@ -54,7 +54,7 @@ static written half_of(const broken *b, int slot)
 {
     const bx_plan *plan = b->plan;
     size_t count = (size_t)plan->my_columns * (size_t)plan->geometry->nz;
-    bx_rows half = bx_half_rows(plan, b->sound, b->self, BX_INVERSE, slot);
+    bx_rows half = bx_transform_rows(plan, b->sound, b->self, BX_INVERSE, slot);
     return (written){half.base, count, 0, 1};
 }
 
@@ -65,14 +65,14 @@ static written planes_of(const broken *b, const bx_part *part)
     return (written){part->planes, count, (size_t)xy[0], (size_t)xy[1]};
 }
 
-static void before_exchange(broken *b, bx_way way, written field)
+static void before_exchange(broken *b, bx_direction way, written field)
 {
     if (!here(b, way) || !fault_is("skip")) return;
-    b->before = bx_buffer(field.count);
+    b->before = bx_buffer_create(field.count);
     memcpy(b->before, field.elements, field.count * sizeof *b->before);
 }
 
-static void after_exchange(broken *b, bx_way way, written field)
+static void after_exchange(broken *b, bx_direction way, written field)
 {
     bool now = here(b, way);
     b->exchanges += way_is(way);
@@ -90,13 +90,13 @@ static void after_exchange(broken *b, bx_way way, written field)
     }
 }
 
-static void start(void *me, bx_way way, int slot)
+static void start(void *me, bx_direction way, int slot)
 {
     broken *b = me;
     b->sound->start(b->self, way, slot);
 }
 
-static void finish(void *me, bx_way way, int slot)
+static void finish(void *me, bx_direction way, int slot)
 {
     broken *b = me;
     if (b->sound->finish) b->sound->finish(b->self, way, slot);
@@ -119,10 +119,10 @@ static void pack(void *me, const bx_part *part)
     b->sound->pack(b->self, part);
 }
 
-static bx_rows rows(void *me, bx_way way, int slot)
+static bx_rows rows(void *me, bx_direction way, int slot)
 {
     broken *b = me;
-    return bx_half_rows(b->plan, b->sound, b->self, way, slot);
+    return bx_transform_rows(b->plan, b->sound, b->self, way, slot);
 }
 
 static void destroy(void *me)

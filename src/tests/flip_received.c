@@ -82,11 +82,11 @@ void __wrap_bx_profile_into(bx_recording *recording)
     __real_bx_profile_into(recording);
 }
 
-void __real_bx_lap(bx_run *run, size_t phase);
-void __wrap_bx_lap(bx_run *run, size_t phase);
-void __wrap_bx_lap(bx_run *run, size_t phase)
+void __real_bx_run_lap(bx_run *run, size_t phase);
+void __wrap_bx_run_lap(bx_run *run, size_t phase);
+void __wrap_bx_run_lap(bx_run *run, size_t phase)
 {
-    __real_bx_lap(run, phase);
+    __real_bx_run_lap(run, phase);
     if (*note) {
         fprintf(stderr, "%s, phase %zu, laps", note, phase);
         for (int p = 0; p < MOST_PHASES; p++) fprintf(stderr, " %d", last_lap[p]);
@@ -131,7 +131,7 @@ static bool flip(const char *routine, void *buffer, int count, MPI_Datatype type
     MPI_Pack(buffer, count, type, packed, bytes, &used, MPI_COMM_SELF);
     uint64_t words = (uint64_t)used / 8, at = 0, bits;
     for (uint64_t i = 0; words > 0 && i < DRAWS; i++) {
-        uint64_t draw = bx_hash(choice, i) % words;
+        uint64_t draw = bx_random_hash(choice, i) % words;
         if (i == 0 || fabs(number(packed, draw)) > fabs(number(packed, at))) at = draw;
     }
     bool done = words > 0 && fabs(number(packed, at)) > 0;
@@ -164,11 +164,11 @@ static void received(const char *routine, void *buffer, int count, MPI_Datatype 
     int rank;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank != order.rank) return;
-    uint64_t choice = bx_hash(order.seed, (uint64_t)current);
+    uint64_t choice = bx_random_hash(order.seed, (uint64_t)current);
     int64_t step = 1 + (int64_t)(choice % (uint64_t)m->steps);
-    int64_t call = 1 + (int64_t)(bx_hash(choice, 0) % (uint64_t)m->calls);
+    int64_t call = 1 + (int64_t)(bx_random_hash(choice, 0) % (uint64_t)m->calls);
     if (m->step < step || (m->step == step && m->step_calls < call)) return;
-    m->flipped = flip(routine, buffer, count, type, bx_hash(choice, 1));
+    m->flipped = flip(routine, buffer, count, type, bx_random_hash(choice, 1));
 }
 
 /* ---- MPI's receiving routines ---- */

@@ -29,7 +29,7 @@ module fortran_kernel
 
 contains
 
-  function this_kernel() result(address) bind(C, name="bx_this_kernel")
+  function this_kernel() result(address) bind(C, name="bx_kernel_get")
     type(c_ptr) :: address
     cases(1) = bx_choice_t(bx_text("sum"), bx_text("the sum of all rank numbers"))
     methods(1) = bx_choice_t(bx_text("allreduce"), bx_text("a reduction"), bx_text("always"))

@@ -47,7 +47,7 @@ module library_kernel
 
 contains
 
-  function this_kernel() result(address) bind(C, name="bx_this_kernel")
+  function this_kernel() result(address) bind(C, name="bx_kernel_get")
     type(c_ptr) :: address
     character(16), allocatable :: all(:)
     integer :: i

@@ -21,12 +21,12 @@ static void test_published_distribution(void)
     CHECK(ranks_with(g->plane_first, 16, 1) == 2);
     CHECK(ranks_with(g->column_first, 16, 41) == 15);
     CHECK(ranks_with(g->column_first, 16, 42) == 1);
-    CHECK(bx_largest_block(g) == 84);
-    CHECK(bx_block(g, BX_FORWARD, 1, 0) == 82);
-    CHECK(bx_block(g, BX_FORWARD, 0, 15) == 42);
-    CHECK(bx_block(g, BX_FORWARD, 1, 15) == 41);
+    CHECK(bx_geometry_largest_block(g) == 84);
+    CHECK(bx_geometry_block(g, BX_FORWARD, 1, 0) == 82);
+    CHECK(bx_geometry_block(g, BX_FORWARD, 0, 15) == 42);
+    CHECK(bx_geometry_block(g, BX_FORWARD, 1, 15) == 41);
     CHECK((657 * 30 + 8) / 16 == 1232);
-    CHECK(bx_largest_block(g) * 16 == 1344);
+    CHECK(bx_geometry_largest_block(g) * 16 == 1344);
     bx_geometry_free(g);
 }
 
@@ -58,11 +58,12 @@ static void test_any_layout(void)
             double payload = 0, off_node = 0;
             for (int a = 0; a < ranks; a++)
                 for (int b = 0; b < ranks; b++) {
-                    CHECK(bx_block(g, BX_FORWARD, a, b) == bx_block(g, BX_INVERSE, b, a));
-                    CHECK(bx_block(g, BX_FORWARD, a, b) <= bx_largest_block(g));
-                    payload += 16.0 * (double)bx_block(g, BX_FORWARD, a, b);
+                    CHECK(bx_geometry_block(g, BX_FORWARD, a, b) ==
+                          bx_geometry_block(g, BX_INVERSE, b, a));
+                    CHECK(bx_geometry_block(g, BX_FORWARD, a, b) <= bx_geometry_largest_block(g));
+                    payload += 16.0 * (double)bx_geometry_block(g, BX_FORWARD, a, b);
                     if (g->node_of[a] != g->node_of[b])
-                        off_node += 16.0 * (double)bx_block(g, BX_FORWARD, a, b);
+                        off_node += 16.0 * (double)bx_geometry_block(g, BX_FORWARD, a, b);
                 }
             CHECK(payload == 16.0 * g->columns * 5);
             CHECK(bx_count_nodes(g, BX_FORWARD, 1).bytes == off_node);
@@ -79,7 +80,7 @@ static void test_scattered_nodes(void)
     static const int NODE_OF[7] = {5, 2, 5, 2, 5, 9, 9};
     bx_geometry *g = bx_geometry_create(CNT40, 205, 7, NODE_OF, 0);
     CHECK(g->nodes == 3);
-    CHECK(bx_largest_node(g) == 3 && bx_smallest_node(g) == 2);
+    CHECK(bx_geometry_largest_node(g) == 3 && bx_geometry_smallest_node(g) == 2);
     CHECK(g->node_of[0] == 0 && g->node_of[1] == 1 && g->node_of[6] == 2);
     CHECK(g->node_ranks[0] == 0 && g->node_ranks[1] == 2 && g->node_ranks[2] == 4);
     bx_geometry_free(g);
@@ -96,9 +97,10 @@ static void test_scattered_columns(void)
     CHECK(g->columns == 6);
     for (int r = 0; r <= 5; r++) CHECK(g->column_first[r] == FIRST[r]);
     for (int s = 0; s < 6; s++) CHECK(g->column_xy[s] == SORTED[s]);
-    CHECK(g->plane_first[5] == 5 && bx_planes_of(g, 0) == 1);
-    CHECK(bx_largest_block(g) == 4);
-    CHECK(bx_block(g, BX_FORWARD, 3, 0) == 4 && bx_block(g, BX_FORWARD, 0, 3) == 0);
+    CHECK(g->plane_first[5] == 5 && bx_geometry_planes(g, 0) == 1);
+    CHECK(bx_geometry_largest_block(g) == 4);
+    CHECK(bx_geometry_block(g, BX_FORWARD, 3, 0) == 4 &&
+          bx_geometry_block(g, BX_FORWARD, 0, 3) == 0);
     CHECK(bx_count_every_pair(g, BX_FORWARD, 0).messages == 20);
     CHECK(bx_count_nonempty_pairs(g, BX_FORWARD, 0).messages == 8); /* two ranks to four each */
     CHECK(bx_count_nonempty_pairs(g, BX_INVERSE, 0).bytes == 16 * 6 * 4);
@@ -117,7 +119,7 @@ static void test_same_either_way(void)
     bx_geometry *b = bx_geometry_create_columns(CNT40, a->columns, a->column_xy, owner, 7, NULL, 3);
     for (int r = 0; r <= 7; r++) CHECK(a->column_first[r] == b->column_first[r]);
     for (int s = 0; s < a->columns; s++) CHECK(a->column_xy[s] == b->column_xy[s]);
-    CHECK(a->nodes == b->nodes && bx_largest_block(a) == bx_largest_block(b));
+    CHECK(a->nodes == b->nodes && bx_geometry_largest_block(a) == bx_geometry_largest_block(b));
     free(owner);
     bx_geometry_free(a);
     bx_geometry_free(b);
@@ -127,7 +129,7 @@ static void test_no_columns(void)
 {
     bx_geometry *g = bx_geometry_create_columns(CNT40, 0, NULL, NULL, 3, NULL, 2);
     CHECK(g->columns == 0 && g->column_first[3] == 0 && g->plane_first[3] == 30);
-    CHECK(bx_largest_block(g) == 0);
+    CHECK(bx_geometry_largest_block(g) == 0);
     CHECK(bx_count_nonempty_pairs(g, BX_FORWARD, 0).messages == 0);
     bx_geometry_free(g);
 }

@@ -21,7 +21,7 @@ static struct {
     bool flag;
 } set;
 
-const bx_kernel *bx_this_kernel(void)
+const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {{"small", "", NULL, false, NULL},
                                       {"large", "", NULL, false, NULL}};
@@ -45,7 +45,7 @@ const bx_kernel *bx_this_kernel(void)
 
 static int parse(bx_run *run, int argc, const char **argv)
 {
-    *run = (bx_run){.kernel = bx_this_kernel()};
+    *run = (bx_run){.kernel = bx_kernel_get()};
     optind = 0; /* begin again */
     int code = bx_options_parse(run, argc, (char **)argv);
     free(run->selected);
@@ -117,22 +117,22 @@ static void test_values(void)
 static void test_quantiles(void)
 {
     double odd[] = {5, 1, 3}, even[] = {4, 1, 3, 2}, one[] = {7};
-    CHECK(bx_quantile(odd, 3, 0.5) == 3);
-    CHECK(bx_quantile(even, 4, 0.5) == 2.5);
-    CHECK(bx_quantile(even, 4, 0) == 1 && bx_quantile(even, 4, 1) == 4);
-    CHECK(bx_quantile(even, 4, 0.25) == 1.75); /* type 7 */
-    CHECK(bx_quantile(one, 1, 0.99) == 7);
-    CHECK(isnan(bx_quantile(NULL, 0, 0.5)));
+    CHECK(bx_statistics_quantile(odd, 3, 0.5) == 3);
+    CHECK(bx_statistics_quantile(even, 4, 0.5) == 2.5);
+    CHECK(bx_statistics_quantile(even, 4, 0) == 1 && bx_statistics_quantile(even, 4, 1) == 4);
+    CHECK(bx_statistics_quantile(even, 4, 0.25) == 1.75); /* type 7 */
+    CHECK(bx_statistics_quantile(one, 1, 0.99) == 7);
+    CHECK(isnan(bx_statistics_quantile(NULL, 0, 0.5)));
 }
 
 /* Published first outputs of splitmix64 from seed 0 (Vigna's reference implementation). */
 static void test_hash(void)
 {
-    CHECK(bx_hash(0, 0) == UINT64_C(0xe220a8397b1dcdaf));
-    CHECK(bx_hash(0, 1) == UINT64_C(0x6e789e6aa1b965f4));
+    CHECK(bx_random_hash(0, 0) == UINT64_C(0xe220a8397b1dcdaf));
+    CHECK(bx_random_hash(0, 1) == UINT64_C(0x6e789e6aa1b965f4));
     double sum = 0, squares = 0;
     for (uint64_t i = 0; i < 100000; i++) {
-        double x = bx_uniform(3, i);
+        double x = bx_random_uniform(3, i);
         CHECK(x >= -1 && x < 1);
         sum += x;
         squares += x * x;
@@ -143,16 +143,16 @@ static void test_hash(void)
 static void test_checks(void)
 {
     bx_verification v = {0};
-    bx_check(&v, "a", 1e-3, 1e-2, "x");
-    bx_check(&v, "b", NAN, 1, "x");
-    bx_check(&v, "a", 5e-3, 1e-1, "x"); /* less, in its tolerance */
+    bx_verification_check(&v, "a", 1e-3, 1e-2, "x");
+    bx_verification_check(&v, "b", NAN, 1, "x");
+    bx_verification_check(&v, "a", 5e-3, 1e-1, "x"); /* less, in its tolerance */
     CHECK(v.count == 2);
     CHECK(v.outcomes[0].error == 1e-3 && v.outcomes[0].tolerance == 1e-2);
     CHECK(isinf(v.outcomes[1].error));
-    bx_check(&v, "a", 2e-2, 1e-2, "x");
+    bx_verification_check(&v, "a", 2e-2, 1e-2, "x");
     CHECK(v.outcomes[0].error == 2e-2);
     char name[] = "c";
-    bx_check(&v, name, 0, 0, "x");
+    bx_verification_check(&v, name, 0, 0, "x");
     name[0] = 'd'; /* what is kept is a copy */
     CHECK(strcmp(v.outcomes[2].name, "c") == 0);
 }
@@ -217,11 +217,11 @@ static void test_recordings(void)
     MPI_Barrier(MPI_COMM_SELF);
     bx_profile_into(one);
     MPI_Barrier(MPI_COMM_SELF);
-    bx_region_enter("inner");
+    bx_profile_enter_region("inner");
     MPI_Barrier(MPI_COMM_SELF);
     bx_profile_into(two);
     MPI_Barrier(MPI_COMM_SELF);
-    bx_region_leave();
+    bx_profile_leave_region();
     bx_profile_into(NULL);
     MPI_Barrier(MPI_COMM_SELF);
     bx_recording_read(one, traffic);
@@ -230,11 +230,11 @@ static void test_recordings(void)
     bx_recording_read(two, traffic);
     CHECK(barriers(traffic) == 1);
     seconds += traffic[BX_BARRIER].seconds;
-    bx_region_read("inner", traffic);
+    bx_profile_read_region("inner", traffic);
     CHECK(barriers(traffic) == 2);
-    bx_region_read("outer", traffic);
+    bx_profile_read_region("outer", traffic);
     CHECK(barriers(traffic) == 0);
-    bx_traffic_read(traffic);
+    bx_profile_read(traffic);
     CHECK(barriers(traffic) == 5);
     CHECK(traffic[BX_BARRIER].seconds >= seconds);
     CHECK(fabs(traffic[BX_BARRIER].seconds - bx_profile_seconds()) < 1e-9);

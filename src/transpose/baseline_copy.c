@@ -15,12 +15,12 @@ static void begin(void *me) { (void)me; }
 static void *create(bx_plan *plan, unsigned planner)
 {
     const bx_geometry *g = plan->geometry;
-    state *self = bx_alloc(1, sizeof *self);
+    state *self = bx_memory_alloc(1, sizeof *self);
     (void)planner;
     self->plan = plan;
     self->out = (size_t)plan->my_planes * (size_t)g->columns;
     self->back = (size_t)plan->my_columns * (size_t)g->nz;
-    self->target = bx_buffer(self->out > self->back ? self->out : self->back);
+    self->target = bx_buffer_create(self->out > self->back ? self->out : self->back);
     return self;
 }
 
@@ -29,9 +29,9 @@ static void step(void *me)
     state *self = me;
     const bx_plan *plan = self->plan;
     for (int band = 0; band < plan->bands; band++) {
-        bx_copy(plan, self->target, bx_planes(plan, 0), self->out);
+        bx_plan_copy(plan, self->target, bx_plan_planes(plan, 0), self->out);
         __asm__ volatile("" : : "r"(self->target) : "memory"); /* the copy is not dead */
-        bx_copy(plan, self->target, bx_half(plan, BX_FORWARD, 0, plan->rank), self->back);
+        bx_plan_copy(plan, self->target, bx_plan_half(plan, BX_FORWARD, 0, plan->rank), self->back);
         __asm__ volatile("" : : "r"(self->target) : "memory");
     }
 }
@@ -40,7 +40,7 @@ static double error(void *me)
 {
     state *self = me;
     step(self);
-    return memcmp(self->target, bx_half(self->plan, BX_FORWARD, 0, self->plan->rank),
+    return memcmp(self->target, bx_plan_half(self->plan, BX_FORWARD, 0, self->plan->rank),
                   self->back * sizeof(bx_complex)) == 0
                ? 0
                : 1;

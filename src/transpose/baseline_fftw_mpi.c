@@ -17,7 +17,7 @@ typedef struct {
 
 static double value(const state *self, size_t i)
 {
-    return bx_uniform(2, (uint64_t)self->first * self->plan->plane_size + i);
+    return bx_random_uniform(2, (uint64_t)self->first * self->plan->plane_size + i);
 }
 
 static void begin(void *me)
@@ -29,14 +29,14 @@ static void begin(void *me)
 static void *create(bx_plan *plan, unsigned planner)
 {
     const bx_geometry *g = plan->geometry;
-    state *self = bx_alloc(1, sizeof *self);
+    state *self = bx_memory_alloc(1, sizeof *self);
     ptrdiff_t planes, rows, first_row;
     self->plan = plan;
     fftw_mpi_init();
     fftw_plan_with_nthreads(plan->threads);
     ptrdiff_t total = fftw_mpi_local_size_3d_transposed(g->nz, g->ny, g->nx, plan->team, &planes,
                                                         &self->first, &rows, &first_row);
-    self->grid = bx_buffer((size_t)total);
+    self->grid = bx_buffer_create((size_t)total);
     self->elements = plan->plane_size * (size_t)g->nz;
     self->local = (size_t)planes * plan->plane_size;
     self->fft[BX_FORWARD] =
@@ -65,7 +65,8 @@ static double error(void *me)
     fftw_execute(self->fft[BX_FORWARD]);
     fftw_execute(self->fft[BX_INVERSE]);
     for (size_t i = 0; i < self->local; i++)
-        largest = bx_worse(largest, cabs(self->grid[i] / (double)self->elements - value(self, i)));
+        largest = bx_verification_worse(
+            largest, cabs(self->grid[i] / (double)self->elements - value(self, i)));
     return largest;
 }
 

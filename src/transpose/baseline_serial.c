@@ -14,7 +14,7 @@ typedef struct {
 static bool alone(const state *self)
 {
     int rank;
-    MPI_Comm_rank(bx_comm(self->plan->run), &rank);
+    MPI_Comm_rank(bx_run_comm(self->plan->run), &rank);
     return rank == 0;
 }
 
@@ -22,17 +22,17 @@ static void begin(void *me)
 {
     state *self = me;
     if (!alone(self)) return;
-    for (size_t i = 0; i < self->elements; i++) self->grid[i] = bx_uniform(1, i);
+    for (size_t i = 0; i < self->elements; i++) self->grid[i] = bx_random_uniform(1, i);
 }
 
 static void *create(bx_plan *plan, unsigned planner)
 {
     const bx_geometry *g = plan->geometry;
-    state *self = bx_alloc(1, sizeof *self);
+    state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     self->elements = plan->plane_size * (size_t)g->nz;
     if (!alone(self)) return self;
-    self->grid = bx_buffer(self->elements);
+    self->grid = bx_buffer_create(self->elements);
     fftw_plan_with_nthreads(1);
     for (int way = 0; way < 2; way++)
         self->fft[way] =
@@ -59,8 +59,8 @@ static double error(void *me)
     fftw_execute(self->fft[BX_FORWARD]);
     fftw_execute(self->fft[BX_INVERSE]);
     for (size_t i = 0; i < self->elements; i++)
-        largest =
-            bx_worse(largest, cabs(self->grid[i] / (double)self->elements - bx_uniform(1, i)));
+        largest = bx_verification_worse(
+            largest, cabs(self->grid[i] / (double)self->elements - bx_random_uniform(1, i)));
     return largest;
 }
 

@@ -24,7 +24,7 @@ static void expect(SpfftError error)
 
 static double value(const state *self, size_t i)
 {
-    return bx_uniform(3 + (uint64_t)self->plan->rank, i);
+    return bx_random_uniform(3 + (uint64_t)self->plan->rank, i);
 }
 
 static void begin(void *me)
@@ -37,11 +37,11 @@ static void *create(bx_plan *plan, unsigned planner)
 {
     (void)planner; /* SpFFT chooses its own */
     const bx_geometry *g = plan->geometry;
-    state *self = bx_alloc(1, sizeof *self);
+    state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     self->elements = (size_t)plan->my_columns * (size_t)g->nz;
-    self->columns = bx_buffer(self->elements);
-    int *indices = bx_alloc(3 * self->elements + 1, sizeof *indices), *at = indices;
+    self->columns = bx_buffer_create(self->elements);
+    int *indices = bx_memory_alloc(3 * self->elements + 1, sizeof *indices), *at = indices;
     for (int s = 0; s < plan->my_columns; s++) {
         int xy = g->column_xy[g->column_first[plan->rank] + s];
         for (int z = 0; z < g->nz; z++) {
@@ -80,7 +80,7 @@ static double error(void *me)
     begin(self);
     round_trip(self);
     for (size_t i = 0; i < self->elements; i++)
-        largest = bx_worse(largest, cabs(self->columns[i] / points - value(self, i)));
+        largest = bx_verification_worse(largest, cabs(self->columns[i] / points - value(self, i)));
     return largest;
 }
 

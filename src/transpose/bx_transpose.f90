@@ -63,7 +63,7 @@ module bx_transpose
       integer(c_int), intent(out) :: shape(6)
     end subroutine c_shape
 
-    function c_columns(plan, band) result(field) bind(C, name="bx_columns")
+    function c_columns(plan, band) result(field) bind(C, name="bx_plan_columns")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: plan
@@ -71,7 +71,7 @@ module bx_transpose
       type(c_ptr) :: field
     end function c_columns
 
-    function c_planes(plan, slot) result(field) bind(C, name="bx_planes")
+    function c_planes(plan, slot) result(field) bind(C, name="bx_plan_planes")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: plan
@@ -80,7 +80,7 @@ module bx_transpose
     end function c_planes
 
     function c_field_bytes(grid, columns, planes, bands, threads) result(bytes) &
-      bind(C, name="bx_field_bytes")
+      bind(C, name="bx_plan_field_bytes")
       import :: c_double, c_int
       implicit none (type, external)
       integer(c_int), intent(in) :: grid(3)

@@ -59,17 +59,17 @@ void bxf_method_free(int number, void *self) { bx_methods[number]->destroy(self)
 
 void bxf_transform(bx_plan *plan, int number, void *self, int way, int band, int slot)
 {
-    bx_transform(plan, bx_methods[number], self, (bx_way)way, band, slot, true);
+    bx_transform_one(plan, bx_methods[number], self, (bx_direction)way, band, slot, true);
 }
 
 void bxf_apply(bx_plan *plan, int number, void *self, int count, const double *field)
 {
-    bx_apply(plan, bx_methods[number], self, count, field);
+    bx_transform_apply(plan, bx_methods[number], self, count, field);
 }
 
 void bxf_counts(const bx_geometry *geometry, int number, int way, double *messages, double *bytes)
 {
-    bx_counts counts = bx_methods[number]->count(geometry, (bx_way)way, 0);
+    bx_counts counts = bx_methods[number]->count(geometry, (bx_direction)way, 0);
     *messages = counts.messages;
     *bytes = counts.bytes;
 }

@@ -28,7 +28,7 @@ int64_t bx_geometry_count_columns(const int64_t grid[3], double radius_squared)
 /* first[ranks + 1]: `things` dealt as evenly as can be, the larger shares first. */
 static int *deal(int things, int ranks)
 {
-    int *first = bx_alloc((size_t)ranks + 1, sizeof *first);
+    int *first = bx_memory_alloc((size_t)ranks + 1, sizeof *first);
     first[0] = 0;
     for (int r = 0; r < ranks; r++) first[r + 1] = first[r] + things / ranks + (r < things % ranks);
     return first;
@@ -37,15 +37,15 @@ static int *deal(int things, int ranks)
 static void group_nodes(bx_geometry *g, const int *node_of, int ranks_per_node)
 {
     size_t ranks = (size_t)g->ranks;
-    g->node_of = bx_alloc(ranks, sizeof *g->node_of);
-    g->node_ranks = bx_alloc(ranks, sizeof *g->node_ranks);
+    g->node_of = bx_memory_alloc(ranks, sizeof *g->node_of);
+    g->node_ranks = bx_memory_alloc(ranks, sizeof *g->node_ranks);
     /* a team may hold ranks of some nodes only: number those it holds, in order */
     int largest = 0;
     for (int r = 0; r < g->ranks; r++) {
         g->node_of[r] = node_of ? node_of[r] : r / ranks_per_node;
         if (g->node_of[r] > largest) largest = g->node_of[r];
     }
-    int *number = bx_alloc((size_t)largest + 1, sizeof *number);
+    int *number = bx_memory_alloc((size_t)largest + 1, sizeof *number);
     for (int n = 0; n <= largest; n++) number[n] = -1;
     g->nodes = 0;
     for (int r = 0; r < g->ranks; r++) {
@@ -53,7 +53,7 @@ static void group_nodes(bx_geometry *g, const int *node_of, int ranks_per_node)
         g->node_of[r] = number[g->node_of[r]];
     }
     free(number);
-    g->node_first = bx_alloc((size_t)g->nodes + 1, sizeof *g->node_first);
+    g->node_first = bx_memory_alloc((size_t)g->nodes + 1, sizeof *g->node_first);
     int at = 0;
     for (int n = 0; n < g->nodes; n++) {
         g->node_first[n] = at;
@@ -72,21 +72,21 @@ bx_geometry *bx_geometry_create_columns(const int64_t grid[3], int columns, cons
                                         const int *owner, int ranks, const int *node_of,
                                         int ranks_per_node)
 {
-    bx_geometry *g = bx_alloc(1, sizeof *g);
+    bx_geometry *g = bx_memory_alloc(1, sizeof *g);
     g->nx = (int)grid[0], g->ny = (int)grid[1], g->nz = (int)grid[2];
     g->ranks = ranks;
     g->columns = columns;
-    g->column_xy = bx_alloc((size_t)columns + 1, sizeof *g->column_xy);
-    g->column_first = bx_alloc((size_t)ranks + 1, sizeof *g->column_first);
+    g->column_xy = bx_memory_alloc((size_t)columns + 1, sizeof *g->column_xy);
+    g->column_first = bx_memory_alloc((size_t)ranks + 1, sizeof *g->column_first);
     for (int s = 0; s < columns; s++) g->column_first[owner[s] + 1]++;
     for (int r = 0; r < ranks; r++) g->column_first[r + 1] += g->column_first[r];
-    int *next = bx_alloc((size_t)ranks, sizeof *next);
+    int *next = bx_memory_alloc((size_t)ranks, sizeof *next);
     memcpy(next, g->column_first, (size_t)ranks * sizeof *next);
     for (int s = 0; s < columns; s++) g->column_xy[next[owner[s]]++] = xy[s];
     free(next);
     for (int r = 0; r < ranks; r++)
-        qsort(g->column_xy + g->column_first[r], (size_t)bx_columns_of(g, r), sizeof *g->column_xy,
-              by_value);
+        qsort(g->column_xy + g->column_first[r], (size_t)bx_geometry_columns(g, r),
+              sizeof *g->column_xy, by_value);
     g->plane_first = deal(g->nz, ranks);
     group_nodes(g, node_of, ranks_per_node);
     return g;
@@ -96,7 +96,7 @@ bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, in
                                 const int *node_of, int ranks_per_node)
 {
     int columns = (int)bx_geometry_count_columns(grid, radius_squared), s = 0;
-    int *xy = bx_alloc(2 * (size_t)columns + 1, sizeof *xy), *owner = xy + columns;
+    int *xy = bx_memory_alloc(2 * (size_t)columns + 1, sizeof *xy), *owner = xy + columns;
     for (int64_t y = 0; y < grid[1]; y++)
         for (int64_t x = 0; x < grid[0] && s < columns; x++)
             if (inside(grid, radius_squared, x, y)) xy[s++] = (int)(y * grid[0] + x);
@@ -123,27 +123,27 @@ void bx_geometry_free(bx_geometry *g)
     free(g);
 }
 
-int64_t bx_largest_block(const bx_geometry *g)
+int64_t bx_geometry_largest_block(const bx_geometry *g)
 {
     int columns = 0;
     for (int r = 0; r < g->ranks; r++)
-        if (bx_columns_of(g, r) > columns) columns = bx_columns_of(g, r);
-    return (int64_t)columns * bx_planes_of(g, 0); /* the first ranks hold most planes */
+        if (bx_geometry_columns(g, r) > columns) columns = bx_geometry_columns(g, r);
+    return (int64_t)columns * bx_geometry_planes(g, 0); /* the first ranks hold most planes */
 }
 
-int bx_largest_node(const bx_geometry *g)
+int bx_geometry_largest_node(const bx_geometry *g)
 {
     int largest = 0;
     for (int n = 0; n < g->nodes; n++)
-        if (bx_node_size(g, n) > largest) largest = bx_node_size(g, n);
+        if (bx_geometry_node_size(g, n) > largest) largest = bx_geometry_node_size(g, n);
     return largest;
 }
 
-int bx_smallest_node(const bx_geometry *g)
+int bx_geometry_smallest_node(const bx_geometry *g)
 {
     int smallest = g->ranks;
     for (int n = 0; n < g->nodes; n++)
-        if (bx_node_size(g, n) < smallest) smallest = bx_node_size(g, n);
+        if (bx_geometry_node_size(g, n) < smallest) smallest = bx_geometry_node_size(g, n);
     return smallest;
 }
 
@@ -155,40 +155,41 @@ static bool countable(double elements, char *why, size_t why_size)
     return elements <= INT_MAX;
 }
 
-bool bx_nodes_fit(const bx_geometry *g, char *why, size_t why_size)
+bool bx_geometry_nodes_fit(const bx_geometry *g, char *why, size_t why_size)
 {
     double largest = 0;
     for (int n = 0; n < g->nodes; n++) {
         double columns = 0, planes = 0;
         for (int i = g->node_first[n]; i < g->node_first[n + 1]; i++) {
-            columns += (double)bx_columns_of(g, g->node_ranks[i]) * g->nz;
-            planes += (double)bx_planes_of(g, g->node_ranks[i]) * g->columns;
+            columns += (double)bx_geometry_columns(g, g->node_ranks[i]) * g->nz;
+            planes += (double)bx_geometry_planes(g, g->node_ranks[i]) * g->columns;
         }
         largest = fmax(largest, fmax(columns, planes));
     }
     return countable(largest, why, why_size);
 }
 
-bool bx_padded_nodes_fit(const bx_geometry *g, char *why, size_t why_size)
+bool bx_geometry_padded_nodes_fit(const bx_geometry *g, char *why, size_t why_size)
 {
-    double ranks = bx_largest_node(g);
-    return countable((double)bx_largest_block(g) * ranks * ranks * g->nodes, why, why_size);
+    double ranks = bx_geometry_largest_node(g);
+    return countable((double)bx_geometry_largest_block(g) * ranks * ranks * g->nodes, why,
+                     why_size);
 }
 
-bool bx_padded_fit(const bx_geometry *g, char *why, size_t why_size)
+bool bx_geometry_padded_fit(const bx_geometry *g, char *why, size_t why_size)
 {
-    return countable((double)bx_largest_block(g) * g->ranks, why, why_size);
+    return countable((double)bx_geometry_largest_block(g) * g->ranks, why, why_size);
 }
 
 /* ---- counts ---- */
 
 /* Payload bytes of all pairs of different ranks, and those off node. */
-static bx_counts pairs(const bx_geometry *g, bx_way way, bool with_empty)
+static bx_counts pairs(const bx_geometry *g, bx_direction way, bool with_empty)
 {
     bx_counts counts = {0};
     for (int from = 0; from < g->ranks; from++)
         for (int to = 0; to < g->ranks; to++) {
-            double bytes = (double)bx_block(g, way, from, to) * ELEMENT;
+            double bytes = (double)bx_geometry_block(g, way, from, to) * ELEMENT;
             if (from == to || (bytes == 0 && !with_empty)) continue;
             bool off_node = g->node_of[from] != g->node_of[to];
             counts.messages++;
@@ -209,70 +210,71 @@ static void pad(bx_counts *counts, double message_bytes)
 }
 
 /* So many leaders of each node exchange with their like on every other. */
-static bx_counts between_leaders(const bx_geometry *g, bx_way way, int leaders)
+static bx_counts between_leaders(const bx_geometry *g, bx_direction way, int leaders)
 {
     double payload = pairs(g, way, true).off_node_bytes;
     double messages = (double)leaders * g->nodes * (g->nodes - 1);
     return (bx_counts){messages, messages, payload, payload, 0};
 }
 
-bx_counts bx_count_every_pair(const bx_geometry *g, bx_way way, int leaders)
+bx_counts bx_count_every_pair(const bx_geometry *g, bx_direction way, int leaders)
 {
     (void)leaders;
     return pairs(g, way, true);
 }
 
-bx_counts bx_count_nonempty_pairs(const bx_geometry *g, bx_way way, int leaders)
+bx_counts bx_count_nonempty_pairs(const bx_geometry *g, bx_direction way, int leaders)
 {
     (void)leaders;
     return pairs(g, way, false);
 }
 
-bx_counts bx_count_padded(const bx_geometry *g, bx_way way, int leaders)
+bx_counts bx_count_padded(const bx_geometry *g, bx_direction way, int leaders)
 {
     (void)leaders;
     bx_counts counts = pairs(g, way, true);
-    pad(&counts, (double)bx_largest_block(g) * ELEMENT);
+    pad(&counts, (double)bx_geometry_largest_block(g) * ELEMENT);
     return counts;
 }
 
-bx_counts bx_count_nodes(const bx_geometry *g, bx_way way, int leaders)
+bx_counts bx_count_nodes(const bx_geometry *g, bx_direction way, int leaders)
 {
     (void)leaders;
     return between_leaders(g, way, 1);
 }
 
-int bx_leaders(const bx_geometry *g, int asked)
+int bx_geometry_leaders(const bx_geometry *g, int asked)
 {
-    int most = bx_smallest_node(g);
-    int wanted = asked > 0 ? asked : (int)ceil(sqrt(bx_largest_node(g)));
+    int most = bx_geometry_smallest_node(g);
+    int wanted = asked > 0 ? asked : (int)ceil(sqrt(bx_geometry_largest_node(g)));
     return wanted < most ? wanted : most;
 }
 
-bx_counts bx_count_leaders(const bx_geometry *g, bx_way way, int leaders)
+bx_counts bx_count_leaders(const bx_geometry *g, bx_direction way, int leaders)
 {
-    return between_leaders(g, way, bx_leaders(g, leaders));
+    return between_leaders(g, way, bx_geometry_leaders(g, leaders));
 }
 
-bx_counts bx_count_nodes_padded(const bx_geometry *g, bx_way way, int leaders)
+bx_counts bx_count_nodes_padded(const bx_geometry *g, bx_direction way, int leaders)
 {
     (void)leaders;
     bx_counts counts = between_leaders(g, way, 1);
-    double ranks = bx_largest_node(g);
-    pad(&counts, (double)bx_largest_block(g) * ELEMENT * ranks * ranks);
+    double ranks = bx_geometry_largest_node(g);
+    pad(&counts, (double)bx_geometry_largest_block(g) * ELEMENT * ranks * ranks);
     return counts;
 }
 
-bx_counts bx_count_gather_scatter(const bx_geometry *g, bx_way way, int leaders)
+bx_counts bx_count_gather_scatter(const bx_geometry *g, bx_direction way, int leaders)
 {
     (void)leaders;
     bx_counts counts = between_leaders(g, way, 1);
     for (int r = 0; r < g->ranks; r++) {
-        if (bx_ranks_of(g, g->node_of[r])[0] == r) continue; /* the root itself */
-        counts.messages += 2;                                /* in the gather, and in the scatter */
+        if (bx_geometry_ranks(g, g->node_of[r])[0] == r) continue; /* the root itself */
+        counts.messages += 2; /* in the gather, and in the scatter */
         for (int p = 0; p < g->ranks; p++)
             if (p != r)
-                counts.bytes += ELEMENT * (double)(bx_block(g, way, r, p) + bx_block(g, way, p, r));
+                counts.bytes += ELEMENT * (double)(bx_geometry_block(g, way, r, p) +
+                                                   bx_geometry_block(g, way, p, r));
     }
     return counts;
 }

@@ -25,7 +25,7 @@ typedef struct {
     int *node_ranks; /* [ranks] ranks node by node, ascending within a node */
 } bx_geometry;
 
-typedef enum { BX_FORWARD, BX_INVERSE } bx_way; /* columns to planes, planes to columns */
+typedef enum { BX_FORWARD, BX_INVERSE } bx_direction; /* columns to planes, planes to columns */
 
 /* Columns (x, y) with x^2 + (y nx/ny)^2 <= radius^2, frequencies x, y in (-n/2, n/2], in a grid of
  * nx * ny * nz.  `node_of` may be NULL: then nodes of `ranks_per_node` ranks, in order. */
@@ -41,37 +41,37 @@ void bx_geometry_free(bx_geometry *g);
 /* Number of columns inside the cut-off, without storing them. */
 int64_t bx_geometry_count_columns(const int64_t grid[3], double radius_squared);
 
-static inline int bx_columns_of(const bx_geometry *g, int rank)
+static inline int bx_geometry_columns(const bx_geometry *g, int rank)
 {
     return g->column_first[rank + 1] - g->column_first[rank];
 }
-static inline int bx_planes_of(const bx_geometry *g, int rank)
+static inline int bx_geometry_planes(const bx_geometry *g, int rank)
 {
     return g->plane_first[rank + 1] - g->plane_first[rank];
 }
-static inline int bx_node_size(const bx_geometry *g, int node)
+static inline int bx_geometry_node_size(const bx_geometry *g, int node)
 {
     return g->node_first[node + 1] - g->node_first[node];
 }
 /* Its ranks, ascending. */
-static inline const int *bx_ranks_of(const bx_geometry *g, int node)
+static inline const int *bx_geometry_ranks(const bx_geometry *g, int node)
 {
     return g->node_ranks + g->node_first[node];
 }
 /* Elements that `from` sends to `to`. */
-static inline int64_t bx_block(const bx_geometry *g, bx_way way, int from, int to)
+static inline int64_t bx_geometry_block(const bx_geometry *g, bx_direction way, int from, int to)
 {
     int column_side = way == BX_FORWARD ? from : to, plane_side = way == BX_FORWARD ? to : from;
-    return (int64_t)bx_columns_of(g, column_side) * bx_planes_of(g, plane_side);
+    return (int64_t)bx_geometry_columns(g, column_side) * bx_geometry_planes(g, plane_side);
 }
 /* Whether what a node, or all padded blocks, hold can be counted in MPI's ints; `why` says why not.
  */
-bool bx_nodes_fit(const bx_geometry *g, char *why, size_t why_size);
-bool bx_padded_nodes_fit(const bx_geometry *g, char *why, size_t why_size);
-bool bx_padded_fit(const bx_geometry *g, char *why, size_t why_size);
-int64_t bx_largest_block(const bx_geometry *g);
-int bx_largest_node(const bx_geometry *g);
-int bx_smallest_node(const bx_geometry *g);
+bool bx_geometry_nodes_fit(const bx_geometry *g, char *why, size_t why_size);
+bool bx_geometry_padded_nodes_fit(const bx_geometry *g, char *why, size_t why_size);
+bool bx_geometry_padded_fit(const bx_geometry *g, char *why, size_t why_size);
+int64_t bx_geometry_largest_block(const bx_geometry *g);
+int bx_geometry_largest_node(const bx_geometry *g);
+int bx_geometry_smallest_node(const bx_geometry *g);
 
 /* What one exchange (one way, one band) sends, summed over the ranks. */
 typedef struct {
@@ -81,12 +81,12 @@ typedef struct {
 } bx_counts;
 
 /* What methods count by.  `leaders` is the number asked for, which bx_count_leaders alone heeds. */
-typedef bx_counts bx_counting(const bx_geometry *g, bx_way way, int leaders);
+typedef bx_counts bx_counting(const bx_geometry *g, bx_direction way, int leaders);
 bx_counting bx_count_every_pair, bx_count_nonempty_pairs, bx_count_padded, bx_count_nodes,
     bx_count_nodes_padded, bx_count_leaders, bx_count_gather_scatter;
 
 /* Exchanging ranks a node when `asked` for so many (0: about the square root of its ranks); at most
  * the smallest node's. */
-int bx_leaders(const bx_geometry *g, int asked);
+int bx_geometry_leaders(const bx_geometry *g, int asked);
 
 #endif

@@ -2,59 +2,60 @@
 
 #include <math.h>
 
-uint64_t bx_field(const bx_transpose *t, int band)
+uint64_t bx_transpose_input_field(const bx_transpose_state *t, int band)
 {
-    return bx_hash(bx_seed(t->run), (uint64_t)t->my_team << 32 | (uint64_t)band);
+    return bx_random_hash(bx_run_seed(t->run), (uint64_t)t->my_team << 32 | (uint64_t)band);
 }
 
-void bx_fill_columns(bx_transpose *t, int band)
+void bx_transpose_input_fill_columns(bx_transpose_state *t, int band)
 {
     const bx_plan *plan = t->plan;
     int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
-    uint64_t field = bx_field(t, band);
-    bx_complex *columns = bx_columns(plan, band);
+    uint64_t field = bx_transpose_input_field(t, band);
+    bx_complex *columns = bx_plan_columns(plan, band);
     for (int64_t s = 0; s < plan->my_columns; s++)
-        for (int64_t z = 0; z < nz; z++) columns[s * nz + z] = bx_initial(t, field, first + s, z);
+        for (int64_t z = 0; z < nz; z++)
+            columns[s * nz + z] = bx_transpose_input_value(t, field, first + s, z);
 }
 
-bx_rows bx_rows_of(const bx_transpose *t, int method, bx_way way, int slot)
+bx_rows bx_transpose_input_rows(const bx_transpose_state *t, int method, bx_direction way, int slot)
 {
-    return bx_half_rows(t->plan, bx_methods[method], t->methods[method], way, slot);
+    return bx_transform_rows(t->plan, bx_methods[method], t->methods[method], way, slot);
 }
 
-void bx_fill_half(bx_transpose *t, int method, int band, int slot)
+void bx_transpose_input_fill_half(bx_transpose_state *t, int method, int band, int slot)
 {
     const bx_plan *plan = t->plan;
     int64_t first = t->geometry->column_first[plan->rank];
-    uint64_t field = bx_field(t, band);
-    bx_rows half = bx_rows_of(t, method, BX_FORWARD, slot);
+    uint64_t field = bx_transpose_input_field(t, band);
+    bx_rows half = bx_transpose_input_rows(t, method, BX_FORWARD, slot);
     for (int64_t z = 0; z < t->geometry->nz; z++)
         for (int64_t s = 0; s < plan->my_columns; s++)
-            half.base[half.at[z] + (size_t)s] = bx_initial(t, field, first + s, z);
+            half.base[half.at[z] + (size_t)s] = bx_transpose_input_value(t, field, first + s, z);
 }
 
-void bx_poison_all(const bx_transpose *t, int method)
+void bx_transpose_input_fill_nan(const bx_transpose_state *t, int method)
 {
-    bx_plan_poison(t->plan);
-    for (int slot = 0; slot < bx_slots(bx_methods[method]); slot++) {
-        bx_rows half = bx_rows_of(t, method, BX_INVERSE, slot);
+    bx_plan_fill_nan(t->plan);
+    for (int slot = 0; slot < bx_transform_slots(bx_methods[method]); slot++) {
+        bx_rows half = bx_transpose_input_rows(t, method, BX_INVERSE, slot);
         for (int z = 0; z < t->geometry->nz; z++)
-            bx_poison(half.base + half.at[z], (size_t)t->plan->my_columns);
+            bx_buffer_fill_nan(half.base + half.at[z], (size_t)t->plan->my_columns);
     }
 }
 
-bx_complex bx_turn(int64_t steps)
+bx_complex bx_transpose_input_phase(int64_t steps)
 {
     static const bx_complex quarters[4] = {1, I, -1, -I};
     return quarters[steps % 4] * ldexp(1, (int)(steps % 61));
 }
 
-bx_counts bx_planned_counts(const bx_transpose *t, int method, bx_way way)
+bx_counts bx_transpose_planned_counts(const bx_transpose_state *t, int method, bx_direction way)
 {
     bx_counts counts = {0};
     if (t->plan->rank == 0) counts = bx_methods[method]->count(t->geometry, way, t->leaders);
     double sums[5] = {counts.messages, counts.off_node_messages, counts.bytes,
                       counts.off_node_bytes, counts.padding_bytes};
-    MPI_Allreduce(MPI_IN_PLACE, sums, 5, MPI_DOUBLE, MPI_SUM, bx_comm(t->run));
+    MPI_Allreduce(MPI_IN_PLACE, sums, 5, MPI_DOUBLE, MPI_SUM, bx_run_comm(t->run));
     return (bx_counts){sums[0], sums[1], sums[2], sums[3], sums[4]};
 }

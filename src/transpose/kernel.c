@@ -37,7 +37,8 @@ static bx_transpose_options options = {.bands = 4, .planner = "measure"};
 enum { LARGEST_GRID = 16384 };
 
 static const bx_option OPTION_TABLE[] = {
-    {"grid", "NX,NY,NZ", "another grid than the case's", BX_GRID, 1, LARGEST_GRID, options.grid},
+    {"grid", "NX,NY,NZ", "grid of the FFT (default: the case's)", BX_GRID, 1, LARGEST_GRID,
+     options.grid},
     {"radius", "R",
      "keep columns within R frequencies along x (with --grid; default: half the grid)", BX_REAL,
      1e-3, LARGEST_GRID, &options.radius},
@@ -45,12 +46,15 @@ static const bx_option OPTION_TABLE[] = {
      &options.bands},
     {"kpoints", "K", "grids, each on a team of ranks of its own (default: the case's)", BX_INTEGER,
      1, 4096, &options.kpoints},
-    {"leaders", "L", "exchanging ranks a node for leaders (default: square root of a node's ranks)",
+    {"leaders", "L",
+     "exchanging ranks per node of method leaders (default: the root of a node's ranks)",
      BX_INTEGER, 1, 1024, &options.leaders},
-    {"planner", "EFFORT", "of FFTW, ours and the baselines': estimate, measure or patient", BX_TEXT,
-     0, 0, &options.planner},
-    {"wisdom", "FILE", "FFTW plans kept between runs", BX_TEXT, 0, 0, &options.wisdom},
-    {"transpose-only", NULL, "the exchanges without FFTs", BX_FLAG, 0, 0, &options.transpose_only},
+    {"planner", "EFFORT", "FFTW's planner: estimate, measure or patient", BX_TEXT, 0, 0,
+     &options.planner},
+    {"wisdom", "FILE", "file of FFTW's plans, kept between launches", BX_TEXT, 0, 0,
+     &options.wisdom},
+    {"transpose-only", NULL, "measure the exchanges without FFTs", BX_FLAG, 0, 0,
+     &options.transpose_only},
 };
 
 /* ---- setup ---- */
@@ -67,8 +71,9 @@ static int planner_flag(bx_run *run, unsigned *flag)
             *flag = EFFORTS[i].flag;
             return BX_OK;
         }
-    return bx_refuse(run, BX_USAGE, "--planner %s: unknown; choose from estimate, measure, patient",
-                     options.planner);
+    return bx_run_refuse(run, BX_USAGE,
+                         "--planner %s: unknown; choose from estimate, measure, patient",
+                         options.planner);
 }
 
 /* Fills what the options leave to the case; returns the radius squared. */
@@ -76,7 +81,7 @@ static double settle_case(bx_run *run)
 {
     const case_size *chosen = CASES;
     for (size_t i = 0; i < CASE_COUNT; i++)
-        if (strcmp(CASES[i].about.name, bx_case(run)) == 0) chosen = &CASES[i];
+        if (strcmp(CASES[i].about.name, bx_run_case(run)) == 0) chosen = &CASES[i];
     if (options.grid[0] == 0) {
         memcpy(options.grid, chosen->grid, sizeof options.grid);
         if (options.kpoints == 0) options.kpoints = chosen->kpoints;
@@ -85,7 +90,7 @@ static double settle_case(bx_run *run)
             return chosen->radius_squared;
         }
     } else {
-        bx_case_is(run, "grid");
+        bx_run_set_case(run, "grid");
         if (options.kpoints == 0) options.kpoints = 1;
         if (options.radius == 0) options.radius = (double)options.grid[0] / 2;
     }
@@ -93,24 +98,24 @@ static double settle_case(bx_run *run)
 }
 
 /* Teams are runs of ranks, one a k-point where there are ranks enough. */
-static void split_teams(bx_transpose *t)
+static void split_teams(bx_transpose_state *t)
 {
     int rank, size;
-    MPI_Comm_rank(bx_comm(t->run), &rank);
-    MPI_Comm_size(bx_comm(t->run), &size);
+    MPI_Comm_rank(bx_run_comm(t->run), &rank);
+    MPI_Comm_size(bx_run_comm(t->run), &size);
     t->teams = options.kpoints < size ? (int)options.kpoints : size;
     t->my_team = 0;
     while (rank >= (int)((int64_t)size * (t->my_team + 1) / t->teams)) t->my_team++;
-    MPI_Comm_split(bx_comm(t->run), t->my_team, rank, &t->team);
+    MPI_Comm_split(bx_run_comm(t->run), t->my_team, rank, &t->team);
 }
 
-static bx_geometry *team_geometry(const bx_transpose *t, double radius_squared)
+static bx_geometry *team_geometry(const bx_transpose_state *t, double radius_squared)
 {
     int ranks, world_rank;
     MPI_Comm_size(t->team, &ranks);
-    MPI_Comm_rank(bx_comm(t->run), &world_rank);
-    int mine = bx_node_of(t->run)[world_rank];
-    int *node_of = bx_alloc((size_t)ranks, sizeof *node_of);
+    MPI_Comm_rank(bx_run_comm(t->run), &world_rank);
+    int mine = bx_run_node_of(t->run)[world_rank];
+    int *node_of = bx_memory_alloc((size_t)ranks, sizeof *node_of);
     MPI_Allgather(&mine, 1, MPI_INT, node_of, 1, MPI_INT, t->team);
     bx_geometry *g = bx_geometry_create(options.grid, radius_squared, ranks, node_of, 0);
     free(node_of);
@@ -120,62 +125,64 @@ static bx_geometry *team_geometry(const bx_transpose *t, double radius_squared)
 static int count_selected(const bx_run *run)
 {
     int count = 0;
-    for (int m = 0; m < bx_method_count; m++) count += bx_selected(run, bx_methods[m]->about.name);
+    for (int m = 0; m < bx_method_count; m++)
+        count += bx_run_is_selected(run, bx_methods[m]->about.name);
     for (int b = 0; b < bx_baseline_count; b++)
-        count += bx_selected(run, bx_baselines[b]->about.name);
+        count += bx_run_is_selected(run, bx_baselines[b]->about.name);
     return count;
 }
 
 /* One step of each method: forward and inverse of each band at 5 n log2 n floating-point operations
  * (the FFTW authors' count) and a modest rate of a core; the serial baseline has it all alone. */
-static double round_seconds(const bx_transpose *t, int bands)
+static double round_seconds(const bx_transpose_state *t, int bands)
 {
     static const double RATE = 5e9; /* operations per second */
     const bx_geometry *g = t->geometry;
     double points = (double)g->nx * g->ny * g->nz;
     double alone = 2 * bands * 5 * points * log2(2 + points) / RATE;
-    bool serial = bx_selected(t->run, bx_baseline_serial.about.name);
-    double shared = alone / g->ranks / bx_threads(t->run);
+    bool serial = bx_run_is_selected(t->run, bx_baseline_serial.about.name);
+    double shared = alone / g->ranks / bx_run_threads(t->run);
     return (count_selected(t->run) - serial) * shared + serial * alone;
 }
 
-static int check_sizes(bx_transpose *t, int bands)
+static int check_sizes(bx_transpose_state *t, int bands)
 {
     const bx_geometry *g = t->geometry;
     double grid_bytes = 16.0 * g->nx * g->ny * g->nz;
-    double part = (double)bx_columns_of(g, 0) * g->nz;
-    double planes = (double)bx_planes_of(g, 0) * g->nx * g->ny;
+    double part = (double)bx_geometry_columns(g, 0) * g->nz;
+    double planes = (double)bx_geometry_planes(g, 0) * g->nx * g->ny;
     if (part > INT_MAX || planes > INT_MAX)
-        bx_refuse(t->run, BX_RESOURCES,
-                  "--grid %d,%d,%d: a rank's part is over MPI's count limit of 2^31 - 1 elements; "
-                  "use more ranks than %d",
-                  g->nx, g->ny, g->nz, g->ranks);
-    if (bx_agree(t->run) != BX_OK) return bx_agree(t->run);
+        bx_run_refuse(
+            t->run, BX_RESOURCES,
+            "--grid %d,%d,%d: a rank's part is over MPI's count limit of 2^31 - 1 elements; "
+            "use more ranks than %d",
+            g->nx, g->ny, g->nz, g->ranks);
+    if (bx_run_agree(t->run) != BX_OK) return bx_run_agree(t->run);
     int rank;
     MPI_Comm_rank(t->team, &rank);
-    double need = bx_plan_bytes(g, rank, bands, bx_threads(t->run), count_selected(t->run));
+    double need = bx_plan_bytes(g, rank, bands, bx_run_threads(t->run), count_selected(t->run));
     if (rank == 0) need += grid_bytes; /* the dense grid of the serial transform */
     char what[96];
     snprintf(what, sizeof what, "--grid %d,%d,%d --bands %d", g->nx, g->ny, g->nz,
              (int)options.bands);
-    if (bx_claim_memory(t->run, need, what) != BX_OK) return BX_RESOURCES;
-    return bx_claim_time(t->run, 0, round_seconds(t, bands), what);
+    if (bx_resources_claim_memory(t->run, need, what) != BX_OK) return BX_RESOURCES;
+    return bx_resources_claim_time(t->run, 0, round_seconds(t, bands), what);
 }
 
-static void create_methods(bx_transpose *t, unsigned planner)
+static void create_methods(bx_transpose_state *t, unsigned planner)
 {
     char why[160];
-    t->methods = bx_alloc((size_t)bx_method_count, sizeof *t->methods);
-    t->baselines = bx_alloc((size_t)bx_baseline_count, sizeof *t->baselines);
+    t->methods = bx_memory_alloc((size_t)bx_method_count, sizeof *t->methods);
+    t->baselines = bx_memory_alloc((size_t)bx_baseline_count, sizeof *t->baselines);
     for (int m = 0; m < bx_method_count; m++) {
         const bx_method *method = bx_methods[m];
-        if (!bx_selected(t->run, method->about.name)) continue;
+        if (!bx_run_is_selected(t->run, method->about.name)) continue;
         if (method->applicable && !method->applicable(t->geometry, why, sizeof why)) continue;
         t->methods[m] = method->create(t->plan, t->leaders);
     }
     for (int b = 0; b < bx_baseline_count; b++) {
         const bx_baseline *baseline = bx_baselines[b];
-        if (!bx_selected(t->run, baseline->about.name)) continue;
+        if (!bx_run_is_selected(t->run, baseline->about.name)) continue;
         if (baseline->applicable && !baseline->applicable(t->plan, t->teams, why, sizeof why))
             continue;
         t->baselines[b] = baseline->create(t->plan, planner);
@@ -191,7 +198,7 @@ static void read_wisdom(bx_run *run)
     size_t length = fread(head, 1, sizeof head - 1, file);
     fclose(file);
     if (length > 0 && strncmp(head, "(fftw-", 6) != 0)
-        bx_refuse(run, BX_USAGE, "--wisdom %s: exists and is no FFTW wisdom", options.wisdom);
+        bx_run_refuse(run, BX_USAGE, "--wisdom %s: exists and is no FFTW wisdom", options.wisdom);
     else
         fftw_import_wisdom_from_filename(options.wisdom); /* of another build: none of it fits */
 }
@@ -205,25 +212,26 @@ static int write_wisdom(bx_run *run)
         fftw_export_wisdom_to_file(file);
         code = bx_file_close(file, options.wisdom);
     }
-    return code ? bx_refuse(run, BX_RESOURCES, "--wisdom %s: %s", options.wisdom, strerror(code))
-                : BX_OK;
+    return code
+               ? bx_run_refuse(run, BX_RESOURCES, "--wisdom %s: %s", options.wisdom, strerror(code))
+               : BX_OK;
 }
 
 static int setup(bx_run *run, void **state)
 {
     unsigned planner = FFTW_MEASURE;
     if (planner_flag(run, &planner) != BX_OK) return BX_USAGE;
-    if (options.wisdom) bx_claim_file(run, "wisdom", options.wisdom, BX_FILE_UPDATED);
-    if (bx_agree(run) != BX_OK) return BX_USAGE;
+    if (options.wisdom) bx_file_claim(run, "wisdom", options.wisdom, BX_FILE_UPDATED);
+    if (bx_run_agree(run) != BX_OK) return BX_USAGE;
     double radius_squared = settle_case(run);
     int64_t columns = bx_geometry_count_columns(options.grid, radius_squared);
     if (columns == 0)
-        return bx_refuse(run, BX_USAGE, "--radius %g: leaves no column", options.radius);
+        return bx_run_refuse(run, BX_USAGE, "--radius %g: leaves no column", options.radius);
     char what[96];
     snprintf(what, sizeof what, "--grid %d,%d,%d --radius %g", (int)options.grid[0],
              (int)options.grid[1], (int)options.grid[2], options.radius);
-    if (bx_claim_memory(run, 64.0 * (double)columns, what) != BX_OK) return BX_RESOURCES;
-    bx_transpose *t = bx_alloc(1, sizeof *t);
+    if (bx_resources_claim_memory(run, 64.0 * (double)columns, what) != BX_OK) return BX_RESOURCES;
+    bx_transpose_state *t = bx_memory_alloc(1, sizeof *t);
     t->run = run;
     t->options = &options;
     t->leaders = (int)options.leaders;
@@ -239,18 +247,18 @@ static int setup(bx_run *run, void **state)
     fftw_mpi_init(); /* before wisdom is read, which may be its own */
 #endif
     if (options.wisdom) read_wisdom(run);
-    if (bx_agree(run) != BX_OK) return BX_USAGE;
+    if (bx_run_agree(run) != BX_OK) return BX_USAGE;
     t->plan = bx_plan_create(run, t->team, t->geometry, bands, planner);
-    MPI_Allreduce(&bands, &t->most_bands, 1, MPI_INT, MPI_MAX, bx_comm(run));
+    MPI_Allreduce(&bands, &t->most_bands, 1, MPI_INT, MPI_MAX, bx_run_comm(run));
     create_methods(t, planner);
     int rank;
-    MPI_Comm_rank(bx_comm(run), &rank);
+    MPI_Comm_rank(bx_run_comm(run), &rank);
     return options.wisdom && rank == 0 ? write_wisdom(run) : BX_OK;
 }
 
 static void teardown(void *state)
 {
-    bx_transpose *t = state;
+    bx_transpose_state *t = state;
     for (int m = 0; m < bx_method_count; m++)
         if (t->methods[m]) bx_methods[m]->destroy(t->methods[m]);
     for (int b = 0; b < bx_baseline_count; b++)
@@ -269,8 +277,8 @@ static void teardown(void *state)
 
 static bool applicable(void *state, size_t index, char *why, size_t why_size)
 {
-    const bx_transpose *t = state;
-    if (!bx_is_method(index)) {
+    const bx_transpose_state *t = state;
+    if (!bx_transpose_is_method(index)) {
         const bx_baseline *baseline = bx_baselines[index - (size_t)bx_method_count];
         return !baseline->applicable || baseline->applicable(t->plan, t->teams, why, why_size);
     }
@@ -280,57 +288,59 @@ static bool applicable(void *state, size_t index, char *why, size_t why_size)
 
 static void begin(void *state, size_t index, size_t point)
 {
-    bx_transpose *t = state;
+    bx_transpose_state *t = state;
     (void)point;
-    if (!bx_is_method(index)) {
+    if (!bx_transpose_is_method(index)) {
         int b = (int)index - bx_method_count;
         bx_baselines[b]->begin(t->baselines[b]);
         return;
     }
     t->steps = 0;
-    bx_poison_all(t, (int)index);
+    bx_transpose_input_fill_nan(t, (int)index);
     if (options.transpose_only)
-        for (int slot = 0; slot < bx_slots(bx_methods[index]); slot++)
-            bx_fill_half(t, (int)index, 0, slot);
+        for (int slot = 0; slot < bx_transform_slots(bx_methods[index]); slot++)
+            bx_transpose_input_fill_half(t, (int)index, 0, slot);
     else
-        for (int band = 0; band < t->plan->bands; band++) bx_fill_columns(t, band);
+        for (int band = 0; band < t->plan->bands; band++) bx_transpose_input_fill_columns(t, band);
 }
 
 static void prepare(void *state, size_t index, size_t point)
 {
-    bx_transpose *t = state;
+    bx_transpose_state *t = state;
     const bx_plan *plan = t->plan;
     (void)point;
-    if (!bx_is_method(index)) {
+    if (!bx_transpose_is_method(index)) {
         int b = (int)index - bx_method_count;
         bx_baselines[b]->begin(t->baselines[b]);
         return;
     }
-    bx_complex factor = bx_turn(t->steps + 1) / bx_turn(t->steps);
+    bx_complex factor = bx_transpose_input_phase(t->steps + 1) / bx_transpose_input_phase(t->steps);
     size_t count = (size_t)plan->my_columns * (size_t)t->geometry->nz;
     t->steps++;
-    for (int slot = 0; options.transpose_only && slot < bx_slots(bx_methods[index]); slot++) {
-        bx_rows half = bx_rows_of(t, (int)index, BX_FORWARD, slot);
+    for (int slot = 0; options.transpose_only && slot < bx_transform_slots(bx_methods[index]);
+         slot++) {
+        bx_rows half = bx_transpose_input_rows(t, (int)index, BX_FORWARD, slot);
         for (int z = 0; z < t->geometry->nz; z++) {
             bx_complex *row = half.base + half.at[z];
-            for (int s = 0; s < plan->my_columns; s++) row[s] = bx_times(row[s], factor);
+            for (int s = 0; s < plan->my_columns; s++)
+                row[s] = bx_transpose_input_times(row[s], factor);
         }
     }
     if (options.transpose_only) return;
     /* divided, not multiplied by an inverse that is itself rounded: a loop would show it */
     double points = (double)plan->plane_size * t->geometry->nz;
-    bx_complex *columns = bx_columns(plan, 0);
+    bx_complex *columns = bx_plan_columns(plan, 0);
     for (size_t i = 0; i < count * (size_t)plan->bands; i++) {
         bx_complex normal = CMPLX(creal(columns[i]) / points, cimag(columns[i]) / points);
-        columns[i] = bx_times(normal, factor);
+        columns[i] = bx_transpose_input_times(normal, factor);
     }
 }
 
 static void step(void *state, size_t index, size_t point)
 {
-    bx_transpose *t = state;
+    bx_transpose_state *t = state;
     (void)point;
-    if (bx_is_method(index))
+    if (bx_transpose_is_method(index))
         bx_transform_bands(t->plan, bx_methods[index], t->methods[index], !options.transpose_only);
     else
         bx_baselines[index - (size_t)bx_method_count]->step(
@@ -341,16 +351,16 @@ static void step(void *state, size_t index, size_t point)
  * serial baseline is rank 0's own. */
 static double items(void *state, size_t index, size_t point)
 {
-    const bx_transpose *t = state;
+    const bx_transpose_state *t = state;
     (void)point;
-    bool serial = !bx_is_method(index) &&
+    bool serial = !bx_transpose_is_method(index) &&
                   bx_baselines[index - (size_t)bx_method_count] == &bx_baseline_serial;
     return 2.0 * (serial ? t->plan->bands : t->most_bands);
 }
 
 /* ---- the kernel ---- */
 
-const bx_kernel *bx_this_kernel(void)
+const bx_kernel *bx_kernel_get(void)
 {
     static const char *const phases[] = {"fft1d", "pack", "exchange", "unpack", "fft2d"};
     static const char *const ratios[] = {"alltoallv", "serial", "fftw-mpi", "spfft", "copy"};
@@ -372,7 +382,7 @@ const bx_kernel *bx_this_kernel(void)
         .verify = bx_transpose_verify,
         .begin = begin,
         .prepare = prepare,
-        .inspect = bx_transpose_inspect,
+        .inspect = bx_transpose_verify_exchanges,
         .end = bx_transpose_verify_loop,
         .step = step,
         .items = items,
@@ -380,7 +390,8 @@ const bx_kernel *bx_this_kernel(void)
         .teardown = teardown,
     };
     for (size_t i = 0; i < CASE_COUNT; i++) cases[i] = CASES[i].about;
-    methods = bx_grow(methods, (size_t)(bx_method_count + bx_baseline_count), sizeof *methods);
+    methods =
+        bx_memory_grow(methods, (size_t)(bx_method_count + bx_baseline_count), sizeof *methods);
     kernel.methods = methods;
     kernel.method_count = 0;
     for (int m = 0; m < bx_method_count; m++) methods[kernel.method_count++] = bx_methods[m]->about;

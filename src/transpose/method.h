@@ -12,13 +12,13 @@ typedef struct bx_method {
     bool (*applicable)(const bx_geometry *g, char *why, size_t why_size); /* NULL: always */
     /* Collective over the team; buffers are made once. */
     void *(*create)(bx_plan *plan, int leaders); /* exchanging ranks a node asked for, or 0 */
-    void (*start)(void *self, bx_way way, int slot);
-    void (*finish)(void *self, bx_way way, int slot); /* NULL: start has done it all */
+    void (*start)(void *self, bx_direction way, int slot);
+    void (*finish)(void *self, bx_direction way, int slot); /* NULL: start has done it all */
     /* Called by several threads at once. */
     void (*unpack)(void *self, const bx_part *part);
     void (*pack)(void *self, const bx_part *part);
     /* The half-transformed field where it is not the plan's; NULL: it is. */
-    bx_rows (*rows)(void *self, bx_way way, int slot);
+    bx_rows (*rows)(void *self, bx_direction way, int slot);
     void (*destroy)(void *self);
     bx_counting *count;
 } bx_method;

@@ -12,18 +12,18 @@ typedef struct {
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = bx_alloc(1, sizeof *self);
+    state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     self->lengths = bx_lengths_create(plan);
-    self->blocks = bx_buffer(self->lengths.plane_total);
+    self->blocks = bx_buffer_create(self->lengths.plane_total);
     return self;
 }
 
-static void start(void *me, bx_way way, int slot)
+static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
     const bx_lengths *l = &self->lengths;
-    bx_complex *half = bx_half(self->plan, way, slot, self->plan->rank);
+    bx_complex *half = bx_plan_half(self->plan, way, slot, self->plan->rank);
     if (way == BX_FORWARD)
         MPI_Alltoallv(half, l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, self->blocks,
                       l->plane_length, l->plane_at, MPI_C_DOUBLE_COMPLEX, self->plan->team);
@@ -35,13 +35,13 @@ static void start(void *me, bx_way way, int slot)
 static void unpack(void *me, const bx_part *part)
 {
     const state *self = me;
-    bx_unpack_all(self->plan, part, &self->lengths, self->blocks);
+    bx_plan_unpack_all(self->plan, part, &self->lengths, self->blocks);
 }
 
 static void pack(void *me, const bx_part *part)
 {
     const state *self = me;
-    bx_pack_all(self->plan, part, &self->lengths, self->blocks);
+    bx_plan_pack_all(self->plan, part, &self->lengths, self->blocks);
 }
 
 static void destroy(void *me)

@@ -17,7 +17,7 @@ typedef struct {
 
 static bool applicable(const bx_geometry *g, char *why, size_t why_size)
 {
-    int64_t largest = (int64_t)bx_columns_of(g, 0) * g->nz * (int64_t)sizeof(bx_complex);
+    int64_t largest = (int64_t)bx_geometry_columns(g, 0) * g->nz * (int64_t)sizeof(bx_complex);
     if (largest > INT_MAX)
         snprintf(why, why_size, "a rank's columns take over 2^31 - 1 bytes, MPI's limit here");
     return largest <= INT_MAX;
@@ -27,7 +27,7 @@ static bool applicable(const bx_geometry *g, char *why, size_t why_size)
 static MPI_Datatype planes_type(const bx_plan *plan, int peer)
 {
     int first = plan->runs_first[peer], count = plan->runs_first[peer + 1] - first;
-    int *lengths = bx_alloc(2 * ((size_t)count + 1), sizeof *lengths), *at = lengths + count;
+    int *lengths = bx_memory_alloc(2 * ((size_t)count + 1), sizeof *lengths), *at = lengths + count;
     for (int i = 0; i < count; i++) {
         lengths[i] = plan->runs[first + i].length;
         at[i] = plan->runs[first + i].xy;
@@ -45,16 +45,16 @@ static MPI_Datatype planes_type(const bx_plan *plan, int peer)
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = bx_alloc(1, sizeof *self);
+    state *self = bx_memory_alloc(1, sizeof *self);
     size_t ranks = (size_t)plan->geometry->ranks;
     self->plan = plan;
-    self->planes = bx_buffer((size_t)plan->my_planes * plan->plane_size);
+    self->planes = bx_buffer_create((size_t)plan->my_planes * plan->plane_size);
     self->lengths = bx_lengths_create(plan);
-    self->half_bytes_at = bx_alloc(ranks, sizeof(int));
-    self->one = bx_alloc(ranks, sizeof(int));
-    self->zero = bx_alloc(ranks, sizeof(int));
-    self->element = bx_alloc(ranks, sizeof *self->element);
-    self->in_planes = bx_alloc(ranks, sizeof *self->in_planes);
+    self->half_bytes_at = bx_memory_alloc(ranks, sizeof(int));
+    self->one = bx_memory_alloc(ranks, sizeof(int));
+    self->zero = bx_memory_alloc(ranks, sizeof(int));
+    self->element = bx_memory_alloc(ranks, sizeof *self->element);
+    self->in_planes = bx_memory_alloc(ranks, sizeof *self->in_planes);
     for (int p = 0; p < plan->geometry->ranks; p++) {
         self->half_bytes_at[p] = self->lengths.half_at[p] * (int)sizeof(bx_complex);
         self->element[p] = self->in_planes[p] = MPI_C_DOUBLE_COMPLEX;
@@ -64,11 +64,11 @@ static void *create(bx_plan *plan, int leaders)
     return self;
 }
 
-static void start(void *me, bx_way way, int slot)
+static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
-    bx_complex *half = bx_half(plan, way, slot, plan->rank), *planes = self->planes;
+    bx_complex *half = bx_plan_half(plan, way, slot, plan->rank), *planes = self->planes;
     if (way == BX_FORWARD)
         MPI_Alltoallw(half, self->lengths.half_length, self->half_bytes_at, self->element, planes,
                       self->one, self->zero, self->in_planes, plan->team);
@@ -108,7 +108,8 @@ static void unpack(void *me, const bx_part *part)
     const state *self = me;
     int own = self->plan->rank;
     copy_others(self, part, from_plane);
-    bx_unpack(self->plan, part, own, bx_half_block(self->plan, BX_FORWARD, part->slot, own, own));
+    bx_plan_unpack(self->plan, part, own,
+                   bx_plan_half_block(self->plan, BX_FORWARD, part->slot, own, own));
 }
 
 static void pack(void *me, const bx_part *part)
@@ -116,7 +117,8 @@ static void pack(void *me, const bx_part *part)
     const state *self = me;
     int own = self->plan->rank;
     copy_others(self, part, to_plane);
-    bx_pack(self->plan, part, own, bx_half_block(self->plan, BX_INVERSE, part->slot, own, own));
+    bx_plan_pack(self->plan, part, own,
+                 bx_plan_half_block(self->plan, BX_INVERSE, part->slot, own, own));
 }
 
 static void destroy(void *me)

@@ -13,7 +13,7 @@ typedef struct {
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = bx_alloc(1, sizeof *self);
+    state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     self->off_node =
         plan->geometry->nodes > 1 ? bx_node_exchange_create(plan, 1, false, false) : NULL;
@@ -24,12 +24,12 @@ static void *create(bx_plan *plan, int leaders)
 static int neighbour(const bx_plan *plan, int n)
 {
     const bx_geometry *g = plan->geometry;
-    int size = bx_node_size(g, plan->node_index);
-    return bx_ranks_of(g, plan->node_index)[(plan->node_rank + n) % size];
+    int size = bx_geometry_node_size(g, plan->node_index);
+    return bx_geometry_ranks(g, plan->node_index)[(plan->node_rank + n) % size];
 }
 
 /* Forward: the node's half-transformed fields are ready to be read.  Inverse: they are written. */
-static void start(void *me, bx_way way, int slot)
+static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
@@ -46,9 +46,10 @@ static void unpack(void *me, const bx_part *part)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
-    for (int n = 0; n < bx_node_size(plan->geometry, plan->node_index); n++) {
+    for (int n = 0; n < bx_geometry_node_size(plan->geometry, plan->node_index); n++) {
         int p = neighbour(plan, n);
-        bx_unpack(plan, part, p, bx_half_block(plan, BX_FORWARD, part->slot, p, plan->rank));
+        bx_plan_unpack(plan, part, p,
+                       bx_plan_half_block(plan, BX_FORWARD, part->slot, p, plan->rank));
     }
     if (self->off_node) bx_node_exchange_unpack(self->off_node, part);
 }
@@ -57,9 +58,10 @@ static void pack(void *me, const bx_part *part)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
-    for (int n = 0; n < bx_node_size(plan->geometry, plan->node_index); n++) {
+    for (int n = 0; n < bx_geometry_node_size(plan->geometry, plan->node_index); n++) {
         int p = neighbour(plan, n);
-        bx_pack(plan, part, p, bx_half_block(plan, BX_INVERSE, part->slot, p, plan->rank));
+        bx_plan_pack(plan, part, p,
+                     bx_plan_half_block(plan, BX_INVERSE, part->slot, p, plan->rank));
     }
     if (self->off_node) bx_node_exchange_pack(self->off_node, part);
 }
@@ -74,9 +76,9 @@ static void destroy(void *me)
 const bx_method bx_method_direct = {
     .about = {.name = "direct",
               .summary =
-                  "ranks read and write their neighbours' columns; one rank a node exchanges",
+                  "ranks read and write their neighbours' columns; one rank per node exchanges",
               .wins = "one copy within a node: best on one node, and wherever shm is good"},
-    .applicable = bx_nodes_fit,
+    .applicable = bx_geometry_nodes_fit,
     .create = create,
     .start = start,
     .unpack = unpack,

@@ -27,25 +27,25 @@ typedef struct {
 } state;
 
 /* Elements from one rank to another that travel: none to oneself. */
-static size_t length(const bx_geometry *g, bx_way way, int from, int to)
+static size_t length(const bx_geometry *g, bx_direction way, int from, int to)
 {
-    return from == to ? 0 : (size_t)bx_block(g, way, from, to);
+    return from == to ? 0 : (size_t)bx_geometry_block(g, way, from, to);
 }
 
-static void lay_out(state *self, bx_way way)
+static void lay_out(state *self, bx_direction way)
 {
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
     layout *l = &self->layouts[way];
-    int me = plan->node_index, size = bx_node_size(g, me);
+    int me = plan->node_index, size = bx_geometry_node_size(g, me);
     int **by_rank[] = {&l->gather, &l->gather_at, &l->scatter, &l->scatter_at};
     int **by_node[] = {&l->send, &l->send_at, &l->receive, &l->receive_at};
-    for (int i = 0; i < 4; i++) *by_rank[i] = bx_alloc((size_t)size, sizeof(int));
-    for (int i = 0; i < 4; i++) *by_node[i] = bx_alloc((size_t)g->nodes, sizeof(int));
-    l->from_gathered = bx_alloc((size_t)size * (size_t)g->ranks, sizeof *l->from_gathered);
-    l->to_scattered = bx_alloc((size_t)size * (size_t)g->ranks, sizeof *l->to_scattered);
+    for (int i = 0; i < 4; i++) *by_rank[i] = bx_memory_alloc((size_t)size, sizeof(int));
+    for (int i = 0; i < 4; i++) *by_node[i] = bx_memory_alloc((size_t)g->nodes, sizeof(int));
+    l->from_gathered = bx_memory_alloc((size_t)size * (size_t)g->ranks, sizeof *l->from_gathered);
+    l->to_scattered = bx_memory_alloc((size_t)size * (size_t)g->ranks, sizeof *l->to_scattered);
     for (int i = 0; i < size; i++) {
-        int rank = bx_ranks_of(g, me)[i];
+        int rank = bx_geometry_ranks(g, me)[i];
         l->gather_at[i] = (int)l->gathered;
         l->scatter_at[i] = (int)l->scattered;
         for (int p = 0; p < g->ranks; p++) {
@@ -73,7 +73,7 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = bx_alloc(1, sizeof *self);
+    state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     MPI_Comm_split(plan->team, plan->node_rank == 0 ? 0 : MPI_UNDEFINED, plan->node_index,
                    &self->roots);
@@ -81,13 +81,13 @@ static void *create(bx_plan *plan, int leaders)
     const layout *f = &self->layouts[BX_FORWARD], *i = &self->layouts[BX_INVERSE];
     self->lengths = bx_lengths_create(plan);
     self->half_total = (size_t)plan->my_columns * (size_t)(plan->geometry->nz - plan->my_planes);
-    self->gather = bx_buffer(larger(self->half_total, self->lengths.plane_total));
-    self->scatter = bx_buffer(larger(self->half_total, self->lengths.plane_total));
+    self->gather = bx_buffer_create(larger(self->half_total, self->lengths.plane_total));
+    self->scatter = bx_buffer_create(larger(self->half_total, self->lengths.plane_total));
     if (plan->node_rank == 0) {
-        self->gathered = bx_buffer(larger(f->gathered, i->gathered));
-        self->scattered = bx_buffer(larger(f->scattered, i->scattered));
-        self->sent = bx_buffer(larger(f->sent, i->sent));
-        self->received = bx_buffer(larger(f->received, i->received));
+        self->gathered = bx_buffer_create(larger(f->gathered, i->gathered));
+        self->scattered = bx_buffer_create(larger(f->scattered, i->scattered));
+        self->sent = bx_buffer_create(larger(f->sent, i->sent));
+        self->received = bx_buffer_create(larger(f->received, i->received));
     }
     return self;
 }
@@ -98,13 +98,13 @@ static void copy(bx_complex *to, const bx_complex *from, size_t count)
 }
 
 /* What the node's ranks send to each other never leaves the root. */
-static void copy_within(state *self, bx_way way)
+static void copy_within(state *self, bx_direction way)
 {
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
     const layout *l = &self->layouts[way];
-    const int *ranks = bx_ranks_of(g, plan->node_index);
-    int size = bx_node_size(g, plan->node_index);
+    const int *ranks = bx_geometry_ranks(g, plan->node_index);
+    int size = bx_geometry_node_size(g, plan->node_index);
     for (int t = 0; t < size; t++)
         for (int f = 0; f < size; f++)
             copy(self->scattered + l->to_scattered[t * g->ranks + ranks[f]],
@@ -114,7 +114,7 @@ static void copy_within(state *self, bx_way way)
 
 /* Gathered blocks into the order of the exchange, exchanged blocks into the order of the scatter.
  */
-static void repack(state *self, bx_way way, bool before)
+static void repack(state *self, bx_direction way, bool before)
 {
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
@@ -124,9 +124,10 @@ static void repack(state *self, bx_way way, bool before)
         if (n == here) continue;
         int from_node = before ? here : n, to_node = before ? n : here;
         bx_complex *at = before ? self->sent + l->send_at[n] : self->received + l->receive_at[n];
-        for (int t = 0; t < bx_node_size(g, to_node); t++)
-            for (int f = 0; f < bx_node_size(g, from_node); f++) {
-                int from = bx_ranks_of(g, from_node)[f], to = bx_ranks_of(g, to_node)[t];
+        for (int t = 0; t < bx_geometry_node_size(g, to_node); t++)
+            for (int f = 0; f < bx_geometry_node_size(g, from_node); f++) {
+                int from = bx_geometry_ranks(g, from_node)[f],
+                    to = bx_geometry_ranks(g, to_node)[t];
                 size_t count = length(g, way, from, to);
                 if (before)
                     copy(at, self->gathered + l->from_gathered[f * g->ranks + to], count);
@@ -137,19 +138,19 @@ static void repack(state *self, bx_way way, bool before)
     }
 }
 
-static void at_root(state *self, bx_way way)
+static void at_root(state *self, bx_direction way)
 {
     const layout *l = &self->layouts[way];
     bx_run *run = self->plan->run;
     copy_within(self, way);
     repack(self, way, true);
-    bx_lap(run, BX_PHASE_PACK);
+    bx_run_lap(run, BX_PHASE_PACK);
     if (self->plan->geometry->nodes > 1)
         MPI_Alltoallv(self->sent, l->send, l->send_at, MPI_C_DOUBLE_COMPLEX, self->received,
                       l->receive, l->receive_at, MPI_C_DOUBLE_COMPLEX, self->roots);
-    bx_lap(run, BX_PHASE_EXCHANGE);
+    bx_run_lap(run, BX_PHASE_EXCHANGE);
     repack(self, way, false);
-    bx_lap(run, BX_PHASE_UNPACK);
+    bx_run_lap(run, BX_PHASE_UNPACK);
 }
 
 /* The half-transformed field without my own block, which stands in its midst. */
@@ -161,41 +162,42 @@ static void copy_half(const state *self, bx_complex *half, bx_complex *buffer, b
     bx_complex *parts[2] = {half, half + before + own};
     size_t at[2] = {0, before}, counts[2] = {before, self->half_total - before};
     for (int i = 0; i < 2; i++)
-        bx_copy(plan, out ? buffer + at[i] : parts[i], out ? parts[i] : buffer + at[i], counts[i]);
+        bx_plan_copy(plan, out ? buffer + at[i] : parts[i], out ? parts[i] : buffer + at[i],
+                     counts[i]);
 }
 
-static void start(void *me, bx_way way, int slot)
+static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
     const layout *l = &self->layouts[way];
     bool forward = way == BX_FORWARD;
-    bx_complex *half = bx_half(plan, way, slot, plan->rank);
+    bx_complex *half = bx_plan_half(plan, way, slot, plan->rank);
     int sent = (int)(forward ? self->half_total : self->lengths.plane_total);
     int received = (int)(forward ? self->lengths.plane_total : self->half_total);
     if (forward) copy_half(self, half, self->gather, true);
-    bx_lap(plan->run, BX_PHASE_PACK);
+    bx_run_lap(plan->run, BX_PHASE_PACK);
     MPI_Gatherv(self->gather, sent, MPI_C_DOUBLE_COMPLEX, self->gathered, l->gather, l->gather_at,
                 MPI_C_DOUBLE_COMPLEX, 0, plan->node);
-    bx_lap(plan->run, BX_PHASE_EXCHANGE);
+    bx_run_lap(plan->run, BX_PHASE_EXCHANGE);
     if (plan->node_rank == 0) at_root(self, way);
     MPI_Scatterv(self->scattered, l->scatter, l->scatter_at, MPI_C_DOUBLE_COMPLEX, self->scatter,
                  received, MPI_C_DOUBLE_COMPLEX, 0, plan->node);
-    bx_lap(plan->run, BX_PHASE_EXCHANGE);
+    bx_run_lap(plan->run, BX_PHASE_EXCHANGE);
     if (!forward) copy_half(self, half, self->scatter, false);
-    bx_lap(plan->run, BX_PHASE_UNPACK);
+    bx_run_lap(plan->run, BX_PHASE_UNPACK);
 }
 
 static void unpack(void *me, const bx_part *part)
 {
     const state *self = me;
-    bx_unpack_all(self->plan, part, &self->lengths, self->scatter);
+    bx_plan_unpack_all(self->plan, part, &self->lengths, self->scatter);
 }
 
 static void pack(void *me, const bx_part *part)
 {
     const state *self = me;
-    bx_pack_all(self->plan, part, &self->lengths, self->gather);
+    bx_plan_pack_all(self->plan, part, &self->lengths, self->gather);
 }
 
 static void destroy(void *me)
@@ -222,9 +224,9 @@ static void destroy(void *me)
 
 const bx_method bx_method_gather_scatter = {
     .about = {.name = "gather-scatter",
-              .summary = "gather to a root a node, exchange between roots, scatter",
+              .summary = "gather to one root per node, exchange between roots, scatter",
               .wins = "the messages of shm without shared memory; pays for two more copies"},
-    .applicable = bx_nodes_fit,
+    .applicable = bx_geometry_nodes_fit,
     .create = create,
     .start = start,
     .unpack = unpack,

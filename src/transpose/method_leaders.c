@@ -4,14 +4,14 @@
 
 static void *create(bx_plan *plan, int leaders)
 {
-    return bx_node_exchange_create(plan, bx_leaders(plan->geometry, leaders), false, true);
+    return bx_node_exchange_create(plan, bx_geometry_leaders(plan->geometry, leaders), false, true);
 }
 
 const bx_method bx_method_leaders = {
     .about = {.name = "leaders",
-              .summary = "as shm, but several ranks a node exchange, each its slice (--leaders)",
+              .summary = "as shm, but several ranks per node exchange, each its slice (--leaders)",
               .wins = "between shm and alltoallv: nodes with many cores, or several network links"},
-    .applicable = bx_nodes_fit,
+    .applicable = bx_geometry_nodes_fit,
     .create = create,
     .start = bx_node_exchange_start,
     .unpack = bx_node_exchange_unpack,

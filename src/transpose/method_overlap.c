@@ -6,29 +6,29 @@
 typedef struct {
     bx_plan *plan;
     bx_lengths lengths;
-    bx_complex *blocks[2][BX_SLOTS]; /* [bx_way][slot] on the side of the planes */
+    bx_complex *blocks[2][BX_SLOTS]; /* [bx_direction][slot] on the side of the planes */
     MPI_Request request[2][BX_SLOTS];
 } state;
 
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = bx_alloc(1, sizeof *self);
+    state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     self->lengths = bx_lengths_create(plan);
     for (int way = 0; way < 2; way++)
         for (int slot = 0; slot < BX_SLOTS; slot++) {
-            self->blocks[way][slot] = bx_buffer(self->lengths.plane_total);
+            self->blocks[way][slot] = bx_buffer_create(self->lengths.plane_total);
             self->request[way][slot] = MPI_REQUEST_NULL;
         }
     return self;
 }
 
-static void start(void *me, bx_way way, int slot)
+static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
     const bx_lengths *l = &self->lengths;
-    bx_complex *half = bx_half(self->plan, way, slot, self->plan->rank),
+    bx_complex *half = bx_plan_half(self->plan, way, slot, self->plan->rank),
                *blocks = self->blocks[way][slot];
     MPI_Request *request = &self->request[way][slot];
     if (way == BX_FORWARD)
@@ -40,7 +40,7 @@ static void start(void *me, bx_way way, int slot)
                        l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, self->plan->team, request);
 }
 
-static void finish(void *me, bx_way way, int slot)
+static void finish(void *me, bx_direction way, int slot)
 {
     state *self = me;
     MPI_Wait(&self->request[way][slot], MPI_STATUS_IGNORE);
@@ -49,13 +49,13 @@ static void finish(void *me, bx_way way, int slot)
 static void unpack(void *me, const bx_part *part)
 {
     const state *self = me;
-    bx_unpack_all(self->plan, part, &self->lengths, self->blocks[BX_FORWARD][part->slot]);
+    bx_plan_unpack_all(self->plan, part, &self->lengths, self->blocks[BX_FORWARD][part->slot]);
 }
 
 static void pack(void *me, const bx_part *part)
 {
     const state *self = me;
-    bx_pack_all(self->plan, part, &self->lengths, self->blocks[BX_INVERSE][part->slot]);
+    bx_plan_pack_all(self->plan, part, &self->lengths, self->blocks[BX_INVERSE][part->slot]);
 }
 
 static void destroy(void *me)

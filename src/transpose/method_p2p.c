@@ -17,17 +17,17 @@ typedef struct {
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = bx_alloc(1, sizeof *self);
+    state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
     self->lengths = bx_lengths_create(plan);
-    self->blocks = bx_buffer(self->lengths.plane_total);
-    self->requests = bx_alloc(2 * (size_t)plan->geometry->ranks, sizeof *self->requests);
+    self->blocks = bx_buffer_create(self->lengths.plane_total);
+    self->requests = bx_memory_alloc(2 * (size_t)plan->geometry->ranks, sizeof *self->requests);
     return self;
 }
 
 /* Everything is under way at once; each rank begins with its neighbour, so that not all send to
  * one. */
-static void start(void *me, bx_way way, int slot)
+static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
@@ -36,7 +36,7 @@ static void start(void *me, bx_way way, int slot)
     for (int i = 0; i < 2 * ranks; i++) {
         int p = (plan->rank + i) % ranks;
         bool receive = i < ranks, half_side = receive == (way == BX_INVERSE);
-        bx_complex *block = half_side ? bx_half_block(plan, way, slot, plan->rank, p)
+        bx_complex *block = half_side ? bx_plan_half_block(plan, way, slot, plan->rank, p)
                                       : self->blocks + l->plane_at[p];
         int length = half_side ? l->half_length[p] : l->plane_length[p];
         self->requests[i] = MPI_REQUEST_NULL;
@@ -48,7 +48,7 @@ static void start(void *me, bx_way way, int slot)
     }
 }
 
-static void finish(void *me, bx_way way, int slot)
+static void finish(void *me, bx_direction way, int slot)
 {
     state *self = me;
     (void)way, (void)slot;
@@ -58,13 +58,13 @@ static void finish(void *me, bx_way way, int slot)
 static void unpack(void *me, const bx_part *part)
 {
     const state *self = me;
-    bx_unpack_all(self->plan, part, &self->lengths, self->blocks);
+    bx_plan_unpack_all(self->plan, part, &self->lengths, self->blocks);
 }
 
 static void pack(void *me, const bx_part *part)
 {
     const state *self = me;
-    bx_pack_all(self->plan, part, &self->lengths, self->blocks);
+    bx_plan_pack_all(self->plan, part, &self->lengths, self->blocks);
 }
 
 static void destroy(void *me)

@@ -8,7 +8,7 @@
 typedef struct {
     bx_plan *plan;
     int block;           /* elements, the largest of all pairs */
-    bx_complex *half[2]; /* [bx_way] the half-transformed field, by padded blocks */
+    bx_complex *half[2]; /* [bx_direction] the half-transformed field, by padded blocks */
     bx_complex *blocks;  /* on the side of the planes */
     size_t *row_at;      /* [nz] */
 } state;
@@ -16,20 +16,20 @@ typedef struct {
 /* Padding is sent, so it has a value. */
 static bx_complex *zeroed(size_t elements)
 {
-    return memset(bx_buffer(elements), 0, elements * sizeof(bx_complex));
+    return memset(bx_buffer_create(elements), 0, elements * sizeof(bx_complex));
 }
 
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
-    state *self = bx_alloc(1, sizeof *self);
+    state *self = bx_memory_alloc(1, sizeof *self);
     const bx_geometry *g = plan->geometry;
     self->plan = plan;
-    self->block = (int)bx_largest_block(g);
+    self->block = (int)bx_geometry_largest_block(g);
     size_t total = (size_t)self->block * (size_t)g->ranks;
     for (int way = 0; way < 2; way++) self->half[way] = zeroed(total);
     self->blocks = zeroed(total);
-    self->row_at = bx_alloc((size_t)g->nz, sizeof *self->row_at);
+    self->row_at = bx_memory_alloc((size_t)g->nz, sizeof *self->row_at);
     for (int p = 0; p < g->ranks; p++)
         for (int z = g->plane_first[p]; z < g->plane_first[p + 1]; z++)
             self->row_at[z] = (size_t)p * (size_t)self->block +
@@ -38,14 +38,14 @@ static void *create(bx_plan *plan, int leaders)
 }
 
 /* Columns are transformed straight into padded blocks, and out of them. */
-static bx_rows rows(void *me, bx_way way, int slot)
+static bx_rows rows(void *me, bx_direction way, int slot)
 {
     const state *self = me;
     int side = self->plan->swapped[slot] ? !way : way;
     return (bx_rows){self->half[side], self->row_at};
 }
 
-static void start(void *me, bx_way way, int slot)
+static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
     bx_complex *half = rows(me, way, slot).base;
@@ -59,14 +59,14 @@ static void unpack(void *me, const bx_part *part)
 {
     const state *self = me;
     for (int p = 0; p < self->plan->geometry->ranks; p++)
-        bx_unpack(self->plan, part, p, self->blocks + (size_t)self->block * (size_t)p);
+        bx_plan_unpack(self->plan, part, p, self->blocks + (size_t)self->block * (size_t)p);
 }
 
 static void pack(void *me, const bx_part *part)
 {
     const state *self = me;
     for (int p = 0; p < self->plan->geometry->ranks; p++)
-        bx_pack(self->plan, part, p, self->blocks + (size_t)self->block * (size_t)p);
+        bx_plan_pack(self->plan, part, p, self->blocks + (size_t)self->block * (size_t)p);
 }
 
 static void destroy(void *me)
@@ -82,7 +82,7 @@ const bx_method bx_method_padded = {
     .about = {.name = "padded",
               .summary = "blocks padded to one size, MPI_Alltoall between all ranks",
               .wins = "ahead of alltoallv once blocks are under about 1 kB; pays for the padding"},
-    .applicable = bx_padded_fit,
+    .applicable = bx_geometry_padded_fit,
     .create = create,
     .start = start,
     .unpack = unpack,

@@ -11,10 +11,10 @@ static void *create(bx_plan *plan, int leaders)
 const bx_method bx_method_shm = {
     .about =
         {.name = "shm",
-         .summary = "one rank a node exchanges for all, through a shared-memory window",
+         .summary = "one rank per node exchanges for all, through a shared-memory window",
          .wins =
              "far fewer messages: wins where the network is short of messages, not of bandwidth"},
-    .applicable = bx_nodes_fit,
+    .applicable = bx_geometry_nodes_fit,
     .create = create,
     .start = bx_node_exchange_start,
     .unpack = bx_node_exchange_unpack,

@@ -11,7 +11,7 @@ const bx_method bx_method_shm_padded = {
     .about = {.name = "shm-padded",
               .summary = "as shm, blocks padded to one size, MPI_Alltoall between nodes",
               .wins = "many nodes and very small blocks; the padding grows with the node"},
-    .applicable = bx_padded_nodes_fit,
+    .applicable = bx_geometry_padded_nodes_fit,
     .create = create,
     .start = bx_node_exchange_start,
     .unpack = bx_node_exchange_unpack,

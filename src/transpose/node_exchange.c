@@ -18,7 +18,7 @@ struct bx_node_exchange {
     bool padded, own_node, am_leader;
     MPI_Comm peers;           /* the leaders of my slice, one a node, in node order */
     size_t block, node_block; /* padded sizes */
-    layout layouts[2];        /* [bx_way] */
+    layout layouts[2];        /* [bx_direction] */
     /* Exchanges take turns with two sets of buffers: a neighbour may still be reading one. */
     bx_shared send[SETS], receive[SETS];
     int packing, unpacking;
@@ -36,16 +36,16 @@ static int slice_of(int index, int size, int leaders)
  * visit(from, to, slice, place, length) in buffer order and returns the end. */
 typedef void visitor(void *context, int from, int to, int slice, size_t place, size_t length);
 
-static size_t walk(const bx_node_exchange *self, bx_way way, int from_node, int to_node,
+static size_t walk(const bx_node_exchange *self, bx_direction way, int from_node, int to_node,
                    size_t base, visitor *visit, void *context)
 {
     const bx_geometry *g = self->plan->geometry;
-    int froms = bx_node_size(g, from_node), tos = bx_node_size(g, to_node);
-    size_t at = base, largest = (size_t)bx_largest_node(g);
+    int froms = bx_geometry_node_size(g, from_node), tos = bx_geometry_node_size(g, to_node);
+    size_t at = base, largest = (size_t)bx_geometry_largest_node(g);
     for (int t = 0; t < tos; t++)
         for (int f = 0; f < froms; f++) {
-            int from = bx_ranks_of(g, from_node)[f], to = bx_ranks_of(g, to_node)[t];
-            size_t length = (size_t)bx_block(g, way, from, to);
+            int from = bx_geometry_ranks(g, from_node)[f], to = bx_geometry_ranks(g, to_node)[t];
+            size_t length = (size_t)bx_geometry_block(g, way, from, to);
             size_t place =
                 self->padded ? base + ((size_t)t * largest + (size_t)f) * self->block : at;
             visit(context, from, to, slice_of(t, tos, self->leaders), place, length);
@@ -84,16 +84,16 @@ static void place_receive(void *context, int from, int to, int slice, size_t pla
     w->l->receive[w->other] += (int)length;
 }
 
-static void lay_out(bx_node_exchange *self, bx_way way)
+static void lay_out(bx_node_exchange *self, bx_direction way)
 {
     const bx_plan *plan = self->plan;
     const bx_geometry *g = plan->geometry;
     size_t ranks = (size_t)g->ranks, nodes = (size_t)g->nodes;
     layout *l = &self->layouts[way];
-    l->send_at = bx_alloc(ranks, sizeof *l->send_at);
-    l->receive_at = bx_alloc(ranks, sizeof *l->receive_at);
+    l->send_at = bx_memory_alloc(ranks, sizeof *l->send_at);
+    l->receive_at = bx_memory_alloc(ranks, sizeof *l->receive_at);
     int **arrays[] = {&l->send, &l->send_offset, &l->receive, &l->receive_offset};
-    for (int i = 0; i < 4; i++) *arrays[i] = bx_alloc(nodes, sizeof(int));
+    for (int i = 0; i < 4; i++) *arrays[i] = bx_memory_alloc(nodes, sizeof(int));
     walker w = {.self = self, .l = l, .my_slice = self->am_leader ? plan->node_rank : -1};
     for (int n = 0; n < g->nodes; n++) {
         w.other = n;
@@ -115,13 +115,13 @@ static void lay_out(bx_node_exchange *self, bx_way way)
 bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node)
 {
     const bx_geometry *g = plan->geometry;
-    bx_node_exchange *self = bx_alloc(1, sizeof *self);
-    size_t largest = (size_t)bx_largest_node(g);
+    bx_node_exchange *self = bx_memory_alloc(1, sizeof *self);
+    size_t largest = (size_t)bx_geometry_largest_node(g);
     self->plan = plan;
     self->leaders = leaders;
     self->padded = padded;
     self->own_node = own_node;
-    self->block = (size_t)bx_largest_block(g);
+    self->block = (size_t)bx_geometry_largest_block(g);
     self->node_block = self->block * largest * largest;
     self->am_leader = plan->node_rank < leaders;
     MPI_Comm_split(plan->team, self->am_leader ? plan->node_rank : MPI_UNDEFINED, plan->node_index,
@@ -171,13 +171,13 @@ static bool through_buffer(const bx_node_exchange *self, int peer)
     return peer != plan->rank && (self->own_node || !on_node);
 }
 
-static bx_complex *block_for(const bx_node_exchange *self, bx_way way, int peer)
+static bx_complex *block_for(const bx_node_exchange *self, bx_direction way, int peer)
 {
     return self->send[self->packing].base + self->layouts[way].send_at[peer];
 }
 
 /* Blocks from ranks of my node are read where they were written. */
-static bx_complex *block_from(const bx_node_exchange *self, bx_way way, int peer)
+static bx_complex *block_from(const bx_node_exchange *self, bx_direction way, int peer)
 {
     bool on_node = self->plan->geometry->node_of[peer] == self->plan->node_index;
     const bx_shared *from =
@@ -185,7 +185,7 @@ static bx_complex *block_from(const bx_node_exchange *self, bx_way way, int peer
     return from->base + self->layouts[way].receive_at[peer];
 }
 
-static void between_nodes(bx_node_exchange *self, bx_way way)
+static void between_nodes(bx_node_exchange *self, bx_direction way)
 {
     const bx_plan *plan = self->plan;
     const layout *l = &self->layouts[way];
@@ -203,7 +203,7 @@ static void between_nodes(bx_node_exchange *self, bx_way way)
     bx_shared_sync(receive, plan->node);
 }
 
-void bx_node_exchange_start(void *me, bx_way way, int slot)
+void bx_node_exchange_start(void *me, bx_direction way, int slot)
 {
     bx_node_exchange *self = me;
     const bx_plan *plan = self->plan;
@@ -211,16 +211,18 @@ void bx_node_exchange_start(void *me, bx_way way, int slot)
     bool forward = way == BX_FORWARD;
     for (int p = 0; forward && p < g->ranks; p++)
         if (through_buffer(self, p))
-            bx_copy(plan, block_for(self, way, p), bx_half_block(plan, way, slot, plan->rank, p),
-                    (size_t)bx_block(g, way, plan->rank, p));
-    bx_lap(plan->run, BX_PHASE_PACK);
+            bx_plan_copy(plan, block_for(self, way, p),
+                         bx_plan_half_block(plan, way, slot, plan->rank, p),
+                         (size_t)bx_geometry_block(g, way, plan->rank, p));
+    bx_run_lap(plan->run, BX_PHASE_PACK);
     between_nodes(self, way);
-    bx_lap(plan->run, BX_PHASE_EXCHANGE);
+    bx_run_lap(plan->run, BX_PHASE_EXCHANGE);
     for (int p = 0; !forward && p < g->ranks; p++)
         if (through_buffer(self, p))
-            bx_copy(plan, bx_half_block(plan, way, slot, plan->rank, p), block_from(self, way, p),
-                    (size_t)bx_block(g, way, p, plan->rank));
-    bx_lap(plan->run, BX_PHASE_UNPACK);
+            bx_plan_copy(plan, bx_plan_half_block(plan, way, slot, plan->rank, p),
+                         block_from(self, way, p),
+                         (size_t)bx_geometry_block(g, way, p, plan->rank));
+    bx_run_lap(plan->run, BX_PHASE_UNPACK);
 }
 
 void bx_node_exchange_unpack(void *me, const bx_part *part)
@@ -229,9 +231,9 @@ void bx_node_exchange_unpack(void *me, const bx_part *part)
     const bx_plan *plan = self->plan;
     for (int p = 0; p < plan->geometry->ranks; p++) {
         if (through_buffer(self, p))
-            bx_unpack(plan, part, p, block_from(self, BX_FORWARD, p));
+            bx_plan_unpack(plan, part, p, block_from(self, BX_FORWARD, p));
         else if (self->own_node)
-            bx_unpack(plan, part, p, bx_half_block(plan, BX_FORWARD, part->slot, p, p));
+            bx_plan_unpack(plan, part, p, bx_plan_half_block(plan, BX_FORWARD, part->slot, p, p));
     }
 }
 
@@ -241,8 +243,8 @@ void bx_node_exchange_pack(void *me, const bx_part *part)
     const bx_plan *plan = self->plan;
     for (int p = 0; p < plan->geometry->ranks; p++) {
         if (through_buffer(self, p))
-            bx_pack(plan, part, p, block_for(self, BX_INVERSE, p));
+            bx_plan_pack(plan, part, p, block_for(self, BX_INVERSE, p));
         else if (self->own_node)
-            bx_pack(plan, part, p, bx_half_block(plan, BX_INVERSE, part->slot, p, p));
+            bx_plan_pack(plan, part, p, bx_plan_half_block(plan, BX_INVERSE, part->slot, p, p));
     }
 }

@@ -17,7 +17,7 @@ typedef struct bx_node_exchange bx_node_exchange;
 bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node);
 
 /* What a method is that is nothing but this; `me` is a bx_node_exchange. */
-void bx_node_exchange_start(void *me, bx_way way, int slot);
+void bx_node_exchange_start(void *me, bx_direction way, int slot);
 void bx_node_exchange_unpack(void *me, const bx_part *part);
 void bx_node_exchange_pack(void *me, const bx_part *part);
 void bx_node_exchange_destroy(void *self);

@@ -9,7 +9,7 @@ enum { PAGE = 256 }; /* elements: 4 KiB, so that no two ranks write one page */
 
 /* ---- memory ---- */
 
-bx_complex *bx_buffer(size_t elements)
+bx_complex *bx_buffer_create(size_t elements)
 {
     bx_complex *buffer = fftw_alloc_complex(elements ? elements : 1);
     if (!buffer) {
@@ -57,15 +57,15 @@ static size_t rounded(size_t elements) { return (elements + PAGE - 1) / PAGE * P
 
 static size_t column_elements(const bx_geometry *g, int rank)
 {
-    return (size_t)bx_columns_of(g, rank) * (size_t)g->nz;
+    return (size_t)bx_geometry_columns(g, rank) * (size_t)g->nz;
 }
 
 static size_t plane_elements(const bx_geometry *g, int rank)
 {
-    return (size_t)bx_planes_of(g, rank) * (size_t)g->nx * (size_t)g->ny;
+    return (size_t)bx_geometry_planes(g, rank) * (size_t)g->nx * (size_t)g->ny;
 }
 
-double bx_field_bytes(const int grid[3], int columns, int planes, int bands, int threads)
+double bx_plan_field_bytes(const int grid[3], int columns, int planes, int bands, int threads)
 {
     double line = grid[2], plane = (double)grid[0] * grid[1];
     double stages = threads * (4 * plane + BX_GROUP * line);
@@ -80,13 +80,14 @@ double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int
     /* two sets of send and receive buffers per method, and the planes to compare with
      */
     double buffers = 4.0 * methods * (columns > planes ? columns : planes) + planes;
-    return bx_field_bytes(grid, bx_columns_of(g, rank), bx_planes_of(g, rank), bands, threads) +
+    return bx_plan_field_bytes(grid, bx_geometry_columns(g, rank), bx_geometry_planes(g, rank),
+                               bands, threads) +
            buffers * sizeof(bx_complex);
 }
 
 static bx_complex *zeroed(size_t elements)
 {
-    return memset(bx_buffer(elements), 0, elements * sizeof(bx_complex));
+    return memset(bx_buffer_create(elements), 0, elements * sizeof(bx_complex));
 }
 
 /* The node's half-transformed fields, two ways and BX_SLOTS each, rank after rank. */
@@ -98,7 +99,7 @@ static void create_halves(bx_plan *plan)
     for (int i = first; i < last; i++)
         total += rounded(column_elements(g, g->node_ranks[i]) * copies);
     plan->halves = bx_shared_create(plan->node, total);
-    plan->halves_of = bx_alloc((size_t)g->ranks, sizeof *plan->halves_of);
+    plan->halves_of = bx_memory_alloc((size_t)g->ranks, sizeof *plan->halves_of);
     for (int i = first; i < last; i++) {
         int rank = g->node_ranks[i];
         plan->halves_of[rank] = plan->halves.base + at;
@@ -109,28 +110,28 @@ static void create_halves(bx_plan *plan)
            column_elements(g, plan->rank) * copies * sizeof(bx_complex));
 }
 
-bx_complex *bx_columns(const bx_plan *plan, int band)
+bx_complex *bx_plan_columns(const bx_plan *plan, int band)
 {
     return plan->columns + (size_t)band * column_elements(plan->geometry, plan->rank);
 }
 
-bx_complex *bx_planes(const bx_plan *plan, int slot)
+bx_complex *bx_plan_planes(const bx_plan *plan, int slot)
 {
     return plan->planes + (size_t)slot * plane_elements(plan->geometry, plan->rank);
 }
 
-bx_complex *bx_half(const bx_plan *plan, bx_way way, int slot, int rank)
+bx_complex *bx_plan_half(const bx_plan *plan, bx_direction way, int slot, int rank)
 {
     int side = plan->swapped[slot] ? !way : way;
     return plan->halves_of[rank] +
            (size_t)(BX_SLOTS * side + slot) * column_elements(plan->geometry, rank);
 }
 
-bx_complex *bx_half_block(const bx_plan *plan, bx_way way, int slot, int rank, int peer)
+bx_complex *bx_plan_half_block(const bx_plan *plan, bx_direction way, int slot, int rank, int peer)
 {
     const bx_geometry *g = plan->geometry;
-    return bx_half(plan, way, slot, rank) +
-           (size_t)g->plane_first[peer] * (size_t)bx_columns_of(g, rank);
+    return bx_plan_half(plan, way, slot, rank) +
+           (size_t)g->plane_first[peer] * (size_t)bx_geometry_columns(g, rank);
 }
 
 /* ---- plan ---- */
@@ -138,7 +139,7 @@ bx_complex *bx_half_block(const bx_plan *plan, bx_way way, int slot, int rank, i
 /* Which places of a plane have a column; to be freed. */
 static bool *columns_in_plane(const bx_plan *plan)
 {
-    bool *has = bx_alloc(plan->plane_size, sizeof *has);
+    bool *has = bx_memory_alloc(plan->plane_size, sizeof *has);
     for (int s = 0; s < plan->geometry->columns; s++) has[plan->geometry->column_xy[s]] = true;
     return has;
 }
@@ -147,7 +148,7 @@ static bool *columns_in_plane(const bx_plan *plan)
 static void find_x_runs(bx_plan *plan)
 {
     const bx_geometry *g = plan->geometry;
-    bool *has = columns_in_plane(plan), *x_has = bx_alloc((size_t)g->nx, sizeof *x_has);
+    bool *has = columns_in_plane(plan), *x_has = bx_memory_alloc((size_t)g->nx, sizeof *x_has);
     int used = 0, runs = 0;
     for (size_t i = 0; i < plan->plane_size; i++)
         if (has[i]) x_has[i % (size_t)g->nx] = true;
@@ -173,8 +174,8 @@ static void find_x_runs(bx_plan *plan)
 static void find_runs(bx_plan *plan)
 {
     const bx_geometry *g = plan->geometry;
-    plan->runs = bx_alloc((size_t)g->columns + 1, sizeof *plan->runs);
-    plan->runs_first = bx_alloc((size_t)g->ranks + 1, sizeof *plan->runs_first);
+    plan->runs = bx_memory_alloc((size_t)g->columns + 1, sizeof *plan->runs);
+    plan->runs_first = bx_memory_alloc((size_t)g->ranks + 1, sizeof *plan->runs_first);
     int count = 0;
     for (int r = 0; r < g->ranks; r++) {
         plan->runs_first[r] = count;
@@ -190,7 +191,7 @@ static void find_runs(bx_plan *plan)
 }
 
 /* `count` columns between the field, [count][nz], and the stage, [nz][count]. */
-static fftw_plan plan_columns(bx_plan *plan, int count, bx_way way, unsigned planner)
+static fftw_plan plan_columns(bx_plan *plan, int count, bx_direction way, unsigned planner)
 {
     if (count == 0) return NULL;
     int nz = plan->geometry->nz;
@@ -224,7 +225,7 @@ static fftw_plan plan_x(const bx_plan *plan, bx_complex *in, bx_complex *out, in
  * planes are fewer than threads do FFTW's threads share a plane. */
 static void plan_ffts(bx_plan *plan, unsigned planner)
 {
-    bx_complex *planes = bx_planes(plan, 0), *between = plan->plane_between;
+    bx_complex *planes = bx_plan_planes(plan, 0), *between = plan->plane_between;
     for (int way = 0; way < 2; way++) {
         fftw_plan_with_nthreads(1);
         if (plan->my_columns >= BX_GROUP)
@@ -248,18 +249,18 @@ static void plan_ffts(bx_plan *plan, unsigned planner)
 bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry, int bands,
                         unsigned planner)
 {
-    bx_plan *plan = bx_alloc(1, sizeof *plan);
+    bx_plan *plan = bx_memory_alloc(1, sizeof *plan);
     plan->run = run;
     plan->team = team;
     plan->geometry = geometry;
     plan->bands = bands;
-    plan->threads = bx_threads(run);
+    plan->threads = bx_run_threads(run);
     MPI_Comm_rank(team, &plan->rank);
     plan->node_index = geometry->node_of[plan->rank];
     MPI_Comm_split(team, plan->node_index, plan->rank, &plan->node);
     MPI_Comm_rank(plan->node, &plan->node_rank);
-    plan->my_columns = bx_columns_of(geometry, plan->rank);
-    plan->my_planes = bx_planes_of(geometry, plan->rank);
+    plan->my_columns = bx_geometry_columns(geometry, plan->rank);
+    plan->my_planes = bx_geometry_planes(geometry, plan->rank);
     plan->plane_size = (size_t)geometry->nx * (size_t)geometry->ny;
     create_halves(plan);
     plan->columns = zeroed((size_t)bands * column_elements(geometry, plan->rank));
@@ -269,7 +270,7 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     plan->plane_between = zeroed(threads * plan->plane_size);
     plan->plane_work = zeroed(threads * plan->plane_size);
     plan->column_stage = zeroed(threads * BX_GROUP * (size_t)geometry->nz);
-    plan->row_at = bx_alloc((size_t)geometry->nz, sizeof *plan->row_at);
+    plan->row_at = bx_memory_alloc((size_t)geometry->nz, sizeof *plan->row_at);
     for (size_t z = 0; z < (size_t)geometry->nz; z++)
         plan->row_at[z] = z * (size_t)plan->my_columns;
     find_runs(plan);
@@ -281,7 +282,7 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     return plan;
 }
 
-void bx_poison(bx_complex *field, size_t count)
+void bx_buffer_fill_nan(bx_complex *field, size_t count)
 {
     for (size_t i = 0; i < count; i++) field[i] = CMPLX(NAN, NAN);
 }
@@ -291,15 +292,15 @@ static void poison_stage(const bx_plan *plan, bx_complex *planes, size_t count)
 {
     for (size_t z = 0; z < count; z++)
         for (int s = 0; s < plan->geometry->columns; s++)
-            bx_poison(planes + z * plan->plane_size + plan->geometry->column_xy[s], 1);
+            bx_buffer_fill_nan(planes + z * plan->plane_size + plan->geometry->column_xy[s], 1);
 }
 
-void bx_plan_poison(bx_plan *plan)
+void bx_plan_fill_nan(bx_plan *plan)
 {
     size_t columns = column_elements(plan->geometry, plan->rank);
     for (int slot = 0; slot < BX_SLOTS; slot++)
-        bx_poison(bx_half(plan, BX_INVERSE, slot, plan->rank), columns);
-    bx_poison(plan->planes, BX_SLOTS * plane_elements(plan->geometry, plan->rank));
+        bx_buffer_fill_nan(bx_plan_half(plan, BX_INVERSE, slot, plan->rank), columns);
+    bx_buffer_fill_nan(plan->planes, BX_SLOTS * plane_elements(plan->geometry, plan->rank));
     poison_stage(plan, plan->plane_stage[BX_FORWARD], (size_t)plan->threads);
 }
 
@@ -334,13 +335,13 @@ bx_lengths bx_lengths_create(const bx_plan *plan)
     const bx_geometry *g = plan->geometry;
     bx_lengths l = {0};
     int **arrays[] = {&l.half_length, &l.half_at, &l.plane_length, &l.plane_at};
-    for (int i = 0; i < 4; i++) *arrays[i] = bx_alloc((size_t)g->ranks, sizeof(int));
+    for (int i = 0; i < 4; i++) *arrays[i] = bx_memory_alloc((size_t)g->ranks, sizeof(int));
     for (int p = 0; p < g->ranks; p++) {
         l.half_at[p] = g->plane_first[p] * plan->my_columns;
         l.plane_at[p] = (int)l.plane_total;
         if (p == plan->rank) continue;
-        l.half_length[p] = bx_planes_of(g, p) * plan->my_columns;
-        l.plane_length[p] = plan->my_planes * bx_columns_of(g, p);
+        l.half_length[p] = bx_geometry_planes(g, p) * plan->my_columns;
+        l.plane_length[p] = plan->my_planes * bx_geometry_columns(g, p);
         l.plane_total += (size_t)l.plane_length[p];
     }
     return l;
@@ -356,9 +357,9 @@ void bx_lengths_free(bx_lengths *lengths)
 
 /* ---- copies ---- */
 
-void bx_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx_complex *block)
+void bx_plan_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx_complex *block)
 {
-    size_t columns = (size_t)bx_columns_of(plan->geometry, peer);
+    size_t columns = (size_t)bx_geometry_columns(plan->geometry, peer);
     for (int z = part->first; z < part->last; z++) {
         const bx_complex *row = block + (size_t)z * columns;
         bx_complex *plane = part->planes + (size_t)(z - part->first) * plan->plane_size;
@@ -369,9 +370,9 @@ void bx_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx_comp
     }
 }
 
-void bx_pack(const bx_plan *plan, const bx_part *part, int peer, bx_complex *block)
+void bx_plan_pack(const bx_plan *plan, const bx_part *part, int peer, bx_complex *block)
 {
-    size_t columns = (size_t)bx_columns_of(plan->geometry, peer);
+    size_t columns = (size_t)bx_geometry_columns(plan->geometry, peer);
     for (int z = part->first; z < part->last; z++) {
         bx_complex *row = block + (size_t)z * columns;
         const bx_complex *plane = part->planes + (size_t)(z - part->first) * plan->plane_size;
@@ -382,27 +383,27 @@ void bx_pack(const bx_plan *plan, const bx_part *part, int peer, bx_complex *blo
     }
 }
 
-void bx_unpack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
-                   const bx_complex *buffer)
+void bx_plan_unpack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
+                        const bx_complex *buffer)
 {
     for (int p = 0; p < plan->geometry->ranks; p++)
-        bx_unpack(plan, part, p,
-                  p == plan->rank ? bx_half_block(plan, BX_FORWARD, part->slot, p, p)
-                                  : buffer + lengths->plane_at[p]);
+        bx_plan_unpack(plan, part, p,
+                       p == plan->rank ? bx_plan_half_block(plan, BX_FORWARD, part->slot, p, p)
+                                       : buffer + lengths->plane_at[p]);
 }
 
-void bx_pack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
-                 bx_complex *buffer)
+void bx_plan_pack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
+                      bx_complex *buffer)
 {
     for (int p = 0; p < plan->geometry->ranks; p++)
-        bx_pack(plan, part, p,
-                p == plan->rank ? bx_half_block(plan, BX_INVERSE, part->slot, p, p)
-                                : buffer + lengths->plane_at[p]);
+        bx_plan_pack(plan, part, p,
+                     p == plan->rank ? bx_plan_half_block(plan, BX_INVERSE, part->slot, p, p)
+                                     : buffer + lengths->plane_at[p]);
 }
 
 enum { SMALL_COPY = 4096 }; /* elements that are not worth waking threads for */
 
-void bx_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, size_t count)
+void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, size_t count)
 {
     size_t parts = count > SMALL_COPY ? (size_t)plan->threads : 1;
 #pragma omp parallel for if (parts > 1)

@@ -66,16 +66,17 @@ typedef struct {
     /* For each thread: a plane before the forward and one after the inverse transform (where no
      * column arrives the first stays zero for ever), a plane transformed along y (zero where x has
      * no columns), one in real space, and a group of columns, [nz][BX_GROUP]. */
-    bx_complex *plane_stage[2], *plane_between, *plane_work, *column_stage; /* [bx_way] */
-    fftw_plan fft_group[2], fft_rest[2]; /* [bx_way] a group of columns, and the last */
-    /* [bx_way] a plane: along y from or to the stage, along x from between, back within a field */
+    bx_complex *plane_stage[2], *plane_between, *plane_work, *column_stage; /* [bx_direction] */
+    fftw_plan fft_group[2], fft_rest[2]; /* [bx_direction] a group of columns, and the last */
+    /* [bx_direction] a plane: along y from or to the stage, along x from between, back within a
+     * field */
     fftw_plan fft_y[2][BX_X_RUNS], fft_x, fft_x_back;
     size_t *row_at;         /* [nz] where a row of the half-transformed field begins */
     bool swapped[BX_SLOTS]; /* the two half-transformed fields of a slot have changed places */
 } bx_plan;
 
 /* Bytes of the fields of a rank with so many columns and planes of nx, ny, nz. */
-double bx_field_bytes(const int grid[3], int columns, int planes, int bands, int threads);
+double bx_plan_field_bytes(const int grid[3], int columns, int planes, int bands, int threads);
 /* The same of this rank, and at most of the buffers of so many methods. */
 double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int methods);
 
@@ -85,19 +86,19 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
 void bx_plan_free(bx_plan *plan);
 
 /* Not-a-numbers wherever a method is to write: what another one left would do for its answer. */
-void bx_plan_poison(bx_plan *plan);
-void bx_poison(bx_complex *field, size_t count);
+void bx_plan_fill_nan(bx_plan *plan);
+void bx_buffer_fill_nan(bx_complex *field, size_t count);
 /* What the exchanges alone have brought back to the slot's inverse field is the input of the next:
  * an error of any exchange lasts. */
 void bx_plan_swap(bx_plan *plan, int slot);
 
 /* My columns of `band` [my_columns][nz]; my planes in `slot` [my_planes][ny][nx]. */
-bx_complex *bx_columns(const bx_plan *plan, int band);
-bx_complex *bx_planes(const bx_plan *plan, int slot);
+bx_complex *bx_plan_columns(const bx_plan *plan, int band);
+bx_complex *bx_plan_planes(const bx_plan *plan, int slot);
 /* The half-transformed field [nz][columns] of a rank of my node, and what of it meets the planes of
  * `peer`: a block, [planes of peer][columns]. */
-bx_complex *bx_half(const bx_plan *plan, bx_way way, int slot, int rank);
-bx_complex *bx_half_block(const bx_plan *plan, bx_way way, int slot, int rank, int peer);
+bx_complex *bx_plan_half(const bx_plan *plan, bx_direction way, int slot, int rank);
+bx_complex *bx_plan_half_block(const bx_plan *plan, bx_direction way, int slot, int rank, int peer);
 
 /* My half-transformed field by rows [my_columns], one a plane of the grid: row z begins at
  * base + at[z], at[nz]. */
@@ -113,8 +114,8 @@ typedef struct {
 } bx_part;
 
 /* The part's share of the block [my_planes][columns of peer] into its planes, and out of them. */
-void bx_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx_complex *block);
-void bx_pack(const bx_plan *plan, const bx_part *part, int peer, bx_complex *block);
+void bx_plan_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx_complex *block);
+void bx_plan_pack(const bx_plan *plan, const bx_part *part, int peer, bx_complex *block);
 
 /* Elements exchanged with each rank, and where its block begins [ranks]: in the half-transformed
  * field, where blocks are in rank order, and in a buffer of blocks on the side of the planes.
@@ -127,19 +128,19 @@ bx_lengths bx_lengths_create(const bx_plan *plan);
 void bx_lengths_free(bx_lengths *lengths);
 /* Unpack from, pack for every rank: from a buffer of blocks laid out as `lengths` says, and my own
  * block straight from and to my half-transformed field. */
-void bx_unpack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
-                   const bx_complex *buffer);
-void bx_pack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
-                 bx_complex *buffer);
+void bx_plan_unpack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
+                        const bx_complex *buffer);
+void bx_plan_pack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
+                      bx_complex *buffer);
 
 /* memcpy of complex numbers, shared by the rank's threads. */
-void bx_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, size_t count);
+void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, size_t count);
 
 bx_shared bx_shared_create(MPI_Comm node, size_t elements);
 void bx_shared_free(bx_shared *memory);
 /* Orders what my node's ranks have written before what they read after. */
 void bx_shared_sync(const bx_shared *memory, MPI_Comm node);
 
-bx_complex *bx_buffer(size_t elements); /* aligned, never NULL */
+bx_complex *bx_buffer_create(size_t elements); /* aligned, never NULL */
 
 #endif

@@ -46,7 +46,7 @@ static int block_sizes(const bx_geometry *g, int64_t sizes[4])
 {
     int count = 0, ends[2] = {0, g->ranks - 1};
     for (int i = 0; i < 4; i++) {
-        int64_t size = bx_block(g, BX_FORWARD, ends[i / 2], ends[i % 2]);
+        int64_t size = bx_geometry_block(g, BX_FORWARD, ends[i / 2], ends[i % 2]);
         bool seen = size == 0;
         for (int k = 0; k < count; k++) seen = seen || sizes[k] == size;
         if (!seen) sizes[count++] = size;
@@ -55,7 +55,7 @@ static int block_sizes(const bx_geometry *g, int64_t sizes[4])
     return count;
 }
 
-static void report_distribution(const bx_transpose *t, bx_run *run, cJSON *details)
+static void report_distribution(const bx_transpose_state *t, bx_run *run, cJSON *details)
 {
     const bx_geometry *g = t->geometry;
     char planes[160], columns[160], sizes_text[128] = "";
@@ -67,15 +67,17 @@ static void report_distribution(const bx_transpose *t, bx_run *run, cJSON *detai
     int64_t sizes[4];
     int count = block_sizes(g, sizes);
     double mean = (double)g->columns * g->nz / g->ranks;
-    double padded = (double)bx_largest_block(g) * g->ranks;
+    double padded = (double)bx_geometry_largest_block(g) * g->ranks;
     for (int i = 0; i < count; i++) {
         size_t used = strlen(sizes_text);
         snprintf(sizes_text + used, sizeof sizes_text - used, " %lld", (long long)sizes[i]);
     }
-    bx_note(run, "%dx%dx%d, %d of %d columns%s: %s planes; %s columns", g->nx, g->ny, g->nz,
-            g->columns, g->nx * g->ny, t->teams > 1 ? ", first of the teams" : "", planes, columns);
-    bx_note(run, "blocks of%s elements; %.0f elements a rank on average, %.0f padded (%+.0f%%)",
-            sizes_text, mean, padded, 100 * (padded / mean - 1));
+    bx_run_note(run, "%dx%dx%d, %d of %d columns%s: %s planes; %s columns", g->nx, g->ny, g->nz,
+                g->columns, g->nx * g->ny, t->teams > 1 ? ", first of the teams" : "", planes,
+                columns);
+    bx_run_note(run,
+                "blocks of%s elements; %.0f elements per rank on average, %.0f padded (%+.0f%%)",
+                sizes_text, mean, padded, 100 * (padded / mean - 1));
     if (!json) return;
     cJSON_AddNumberToObject(json, "teams", t->teams);
     cJSON_AddNumberToObject(json, "columns_total", g->columns);
@@ -92,7 +94,7 @@ static const struct {
 } PUBLISHED[] = {{64, 4}, {288, 24}};
 enum { PUBLISHED_COUNT = sizeof PUBLISHED / sizeof *PUBLISHED };
 
-static void report_counts(const bx_transpose *t, bx_run *run, cJSON *details)
+static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *details)
 {
     bx_geometry *published[PUBLISHED_COUNT];
     char head[256];
@@ -107,13 +109,13 @@ static void report_counts(const bx_transpose *t, bx_run *run, cJSON *details)
                  PUBLISHED[i].per_node);
         snprintf(head + used, sizeof head - used, " %24s", column);
     }
-    bx_note(run, "%s   bytes (padding)", head);
+    bx_run_note(run, "%s   bytes (padding)", head);
     cJSON *json = details ? cJSON_AddObjectToObject(details, "counts") : NULL;
     for (int m = 0; m < bx_method_count; m++) {
         if (!t->methods[m]) continue;
         const bx_method *method = bx_methods[m];
         char line[256], cell[64];
-        bx_counts here = bx_planned_counts(t, m, BX_FORWARD);
+        bx_counts here = bx_transpose_planned_counts(t, m, BX_FORWARD);
         snprintf(cell, sizeof cell, "%.0f (%.0f)", here.messages, here.off_node_messages);
         snprintf(line, sizeof line, "%-16s %20s", method->about.name, cell);
         cJSON *entry = json ? cJSON_AddObjectToObject(json, method->about.name) : NULL;
@@ -128,14 +130,14 @@ static void report_counts(const bx_transpose *t, bx_run *run, cJSON *details)
                      PUBLISHED[i].per_node);
             if (entry) add_counts(entry, name, there);
         }
-        bx_note(run, "%s   %.0f (%.0f)", line, here.bytes, here.padding_bytes);
+        bx_run_note(run, "%s   %.0f (%.0f)", line, here.bytes, here.padding_bytes);
     }
     for (int i = 0; i < PUBLISHED_COUNT; i++) bx_geometry_free(published[i]);
 }
 
 void bx_transpose_report(void *state, bx_run *run, cJSON *details)
 {
-    const bx_transpose *t = state;
+    const bx_transpose_state *t = state;
     report_distribution(t, run, details);
     report_counts(t, run, details);
 }

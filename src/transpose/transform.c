@@ -27,15 +27,16 @@ static size_t thread_number(void)
 /* The first thread's clock stands for all. */
 static void lap(const job *j, size_t phase)
 {
-    if (thread_number() == 0) bx_lap(j->plan->run, phase);
+    if (thread_number() == 0) bx_run_lap(j->plan->run, phase);
 }
 
 /* ---- columns: between their field and the half-transformed one ---- */
 
-bx_rows bx_half_rows(const bx_plan *plan, const bx_method *method, void *self, bx_way way, int slot)
+bx_rows bx_transform_rows(const bx_plan *plan, const bx_method *method, void *self,
+                          bx_direction way, int slot)
 {
     if (method->rows) return method->rows(self, way, slot);
-    return (bx_rows){bx_half(plan, way, slot, plan->rank), plan->row_at};
+    return (bx_rows){bx_plan_half(plan, way, slot, plan->rank), plan->row_at};
 }
 
 /* `width` columns of stage [nz][width], from or to column `first` of the half-transformed field. */
@@ -53,13 +54,13 @@ static void half_to_stage(const bx_plan *plan, bx_rows half, int first, bx_compl
         memcpy(stage + z * width, half.base + half.at[z] + first, width * sizeof *stage);
 }
 
-static void columns_group(const job *j, bx_way way, int band, bx_rows half, int first)
+static void columns_group(const job *j, bx_direction way, int band, bx_rows half, int first)
 {
     const bx_plan *plan = j->plan;
     size_t nz = (size_t)plan->geometry->nz;
     int left = plan->my_columns - first, width = left < BX_GROUP ? left : BX_GROUP;
     fftw_plan fft = width == BX_GROUP ? plan->fft_group[way] : plan->fft_rest[way];
-    bx_complex *field = bx_columns(plan, band) + (size_t)first * nz,
+    bx_complex *field = bx_plan_columns(plan, band) + (size_t)first * nz,
                *stage = plan->column_stage + thread_number() * BX_GROUP * nz;
     if (way == BX_FORWARD) {
         fftw_execute_dft(fft, field, stage);
@@ -70,10 +71,10 @@ static void columns_group(const job *j, bx_way way, int band, bx_rows half, int 
     }
 }
 
-static void columns(const job *j, bx_way way, int band, int slot)
+static void columns(const job *j, bx_direction way, int band, int slot)
 {
     if (!j->ffts) return;
-    bx_rows half = bx_half_rows(j->plan, j->method, j->self, way, slot);
+    bx_rows half = bx_transform_rows(j->plan, j->method, j->self, way, slot);
 #pragma omp parallel for schedule(static) if (j->plan->threads > 1)
     for (int first = 0; first < j->plan->my_columns; first += BX_GROUP)
         columns_group(j, way, band, half, first);
@@ -102,7 +103,7 @@ static void plane_to_stage(const bx_plan *plan, bx_complex *plane, bx_complex *s
 }
 
 /* A plane before its forward and after its inverse transform, in cache. */
-static bx_complex *stage_of(const bx_plan *plan, bx_way way)
+static bx_complex *stage_of(const bx_plan *plan, bx_direction way)
 {
     return plan->plane_stage[way] + thread_number() * plan->plane_size;
 }
@@ -119,10 +120,10 @@ static void pack(const job *j, const bx_part *part)
     lap(j, BX_PHASE_PACK);
 }
 
-static void one_plane(const job *j, bx_way way, int slot, int z)
+static void one_plane(const job *j, bx_direction way, int slot, int z)
 {
     bx_plan *plan = j->plan;
-    bx_complex *field = bx_planes(plan, slot) + (size_t)z * plan->plane_size;
+    bx_complex *field = bx_plan_planes(plan, slot) + (size_t)z * plan->plane_size;
     bx_part part = {slot, z, z + 1, field};
     if (!j->ffts) { /* copies alone are over too soon for a lap each */
         (way == BX_FORWARD ? j->method->unpack : j->method->pack)(j->self, &part);
@@ -139,7 +140,7 @@ static void one_plane(const job *j, bx_way way, int slot, int z)
     if (way == BX_INVERSE) pack(j, &part);
 }
 
-static void planes(const job *j, bx_way way, int slot)
+static void planes(const job *j, bx_direction way, int slot)
 {
     const bx_plan *plan = j->plan;
     bool share = plan->threads > 1 && plan->my_planes >= plan->threads;
@@ -181,13 +182,13 @@ static void planes_there_and_back(const job *j, int slot)
 
 /* ---- transforms ---- */
 
-static void start(const job *j, bx_way way, int slot)
+static void start(const job *j, bx_direction way, int slot)
 {
     j->method->start(j->self, way, slot);
     lap(j, BX_PHASE_EXCHANGE);
 }
 
-static void finish(const job *j, bx_way way, int slot)
+static void finish(const job *j, bx_direction way, int slot)
 {
     if (j->method->finish) j->method->finish(j->self, way, slot);
     lap(j, BX_PHASE_EXCHANGE);
@@ -196,8 +197,8 @@ static void finish(const job *j, bx_way way, int slot)
 /* Neighbours may still read what is in shared memory: one way alone keeps them in step by a barrier
  * after all have read (forward), before any writes (inverse, whatever came before it).  There and
  * back, the other way's exchange does. */
-void bx_transform(bx_plan *plan, const bx_method *method, void *self, bx_way way, int band,
-                  int slot, bool ffts)
+void bx_transform_one(bx_plan *plan, const bx_method *method, void *self, bx_direction way,
+                      int band, int slot, bool ffts)
 {
     const job j = {plan, method, self, ffts, NULL};
     if (way == BX_FORWARD) {
@@ -216,13 +217,13 @@ void bx_transform(bx_plan *plan, const bx_method *method, void *self, bx_way way
     }
 }
 
-int bx_slots(const bx_method *method) { return method->lag + 1; }
+int bx_transform_slots(const bx_method *method) { return method->lag + 1; }
 
 /* Three stages a band, `lag` bands apart: from the columns, over the planes, to the columns.  With
  * lag 0 a band is finished before the next begins. */
 static void pass(const job *j, int bands)
 {
-    int lag = j->method->lag, slots = bx_slots(j->method);
+    int lag = j->method->lag, slots = bx_transform_slots(j->method);
     for (int turn = 0; turn < bands + 2 * lag; turn++) {
         int out = turn, over = turn - lag, back = turn - 2 * lag;
         if (out < bands) {
@@ -254,7 +255,8 @@ void bx_transform_bands(bx_plan *plan, const bx_method *method, void *self, bool
     pass(&j, plan->bands);
 }
 
-void bx_apply(bx_plan *plan, const bx_method *method, void *self, int count, const double *field)
+void bx_transform_apply(bx_plan *plan, const bx_method *method, void *self, int count,
+                        const double *field)
 {
     const job j = {plan, method, self, true, field};
     pass(&j, count);

@@ -11,18 +11,19 @@ void bx_transform_bands(bx_plan *plan, const bx_method *method, void *self, bool
 
 /* Bands 0 .. count-1 of the plan: forward, times the real `field` [my_planes][ny][nx] (NULL: times
  * nothing), and inverse, unnormalised: a local operator. */
-void bx_apply(bx_plan *plan, const bx_method *method, void *self, int count, const double *field);
+void bx_transform_apply(bx_plan *plan, const bx_method *method, void *self, int count,
+                        const double *field);
 
 /* One way of one band: forward from its columns (or, without FFTs, the half-transformed field) to
  * the planes of `slot`, inverse back; planes are undefined after inverse. */
-void bx_transform(bx_plan *plan, const bx_method *method, void *self, bx_way way, int band,
-                  int slot, bool ffts);
+void bx_transform_one(bx_plan *plan, const bx_method *method, void *self, bx_direction way,
+                      int band, int slot, bool ffts);
 
 /* The half-transformed field of a method. */
-bx_rows bx_half_rows(const bx_plan *plan, const bx_method *method, void *self, bx_way way,
-                     int slot);
+bx_rows bx_transform_rows(const bx_plan *plan, const bx_method *method, void *self,
+                          bx_direction way, int slot);
 
 /* The slots that bands of this method take in turn. */
-int bx_slots(const bx_method *method);
+int bx_transform_slots(const bx_method *method);
 
 #endif

@@ -11,22 +11,25 @@
 static const double SERIAL_LIMIT = 128.0 * 128 * 128;
 enum { WAVES = 5 };
 
-static double points(const bx_transpose *t)
+static double points(const bx_transpose_state *t)
 {
     return (double)t->plan->plane_size * t->geometry->nz;
 }
-static bool by_serial(const bx_transpose *t) { return points(t) <= SERIAL_LIMIT; }
+static bool by_serial(const bx_transpose_state *t) { return points(t) <= SERIAL_LIMIT; }
 
 /* Growth of rounding errors in an FFT is O(eps log n) of the largest element, with a small constant
  * (Schatzman, SIAM J. Sci. Comput. 17, 1996); the margin covers the maximum over a grid. */
-static double rounding(const bx_transpose *t) { return 4 * DBL_EPSILON * (1 + log2(points(t))); }
+static double rounding(const bx_transpose_state *t)
+{
+    return 4 * DBL_EPSILON * (1 + log2(points(t)));
+}
 
-static size_t column_count(const bx_transpose *t)
+static size_t column_count(const bx_transpose_state *t)
 {
     return (size_t)t->plan->my_columns * (size_t)t->geometry->nz;
 }
 
-static size_t plane_count(const bx_transpose *t)
+static size_t plane_count(const bx_transpose_state *t)
 {
     return (size_t)t->plan->my_planes * t->plan->plane_size;
 }
@@ -35,38 +38,38 @@ static bool same_bits(bx_complex a, bx_complex b) { return memcmp(&a, &b, sizeof
 
 /* ---- the exchange alone: every bit of every element ---- */
 
-static double wrong_in_planes(const bx_transpose *t, int band, int slot)
+static double wrong_in_planes(const bx_transpose_state *t, int band, int slot)
 {
     const bx_geometry *g = t->geometry;
-    const bx_complex *planes = bx_planes(t->plan, slot);
+    const bx_complex *planes = bx_plan_planes(t->plan, slot);
     int first = g->plane_first[t->plan->rank];
-    uint64_t field = bx_field(t, band);
+    uint64_t field = bx_transpose_input_field(t, band);
     double wrong = 0;
     for (int z = 0; z < t->plan->my_planes; z++)
         for (int s = 0; s < g->columns; s++)
             wrong += !same_bits(planes[(size_t)z * t->plan->plane_size + (size_t)g->column_xy[s]],
-                                bx_initial(t, field, s, first + z));
+                                bx_transpose_input_value(t, field, s, first + z));
     return wrong;
 }
 
-static double wrong_in_half(const bx_transpose *t, int method, int band, int slot)
+static double wrong_in_half(const bx_transpose_state *t, int method, int band, int slot)
 {
     const bx_plan *plan = t->plan;
-    bx_rows half = bx_rows_of(t, method, BX_INVERSE, slot);
+    bx_rows half = bx_transpose_input_rows(t, method, BX_INVERSE, slot);
     int64_t first = t->geometry->column_first[plan->rank];
-    uint64_t field = bx_field(t, band);
+    uint64_t field = bx_transpose_input_field(t, band);
     double wrong = 0;
     for (int64_t z = 0; z < t->geometry->nz; z++)
         for (int64_t s = 0; s < plan->my_columns; s++)
-            wrong +=
-                !same_bits(half.base[half.at[z] + (size_t)s], bx_initial(t, field, first + s, z));
+            wrong += !same_bits(half.base[half.at[z] + (size_t)s],
+                                bx_transpose_input_value(t, field, first + s, z));
     return wrong;
 }
 
 static void fetch_traffic(bx_traffic *sum)
 {
     bx_traffic by_class[BX_CLASS_COUNT];
-    bx_traffic_read(by_class);
+    bx_profile_read(by_class);
     memset(sum, 0, sizeof *sum);
     for (int c = 0; c < BX_CLASS_COUNT; c++) {
         sum->messages += by_class[c].messages;
@@ -77,17 +80,18 @@ static void fetch_traffic(bx_traffic *sum)
 }
 
 /* One exchange with its MPI calls counted against the plan; returns the largest difference. */
-static double counted_exchange(bx_transpose *t, int method, bx_way way, int band, int slot)
+static double counted_exchange(bx_transpose_state *t, int method, bx_direction way, int band,
+                               int slot)
 {
     bx_traffic before, after;
     fetch_traffic(&before);
-    bx_transform(t->plan, bx_methods[method], t->methods[method], way, band, slot, false);
+    bx_transform_one(t->plan, bx_methods[method], t->methods[method], way, band, slot, false);
     fetch_traffic(&after);
     double counted[4] = {after.messages - before.messages,
                          after.off_node_messages - before.off_node_messages,
                          after.bytes - before.bytes, after.off_node_bytes - before.off_node_bytes};
-    MPI_Allreduce(MPI_IN_PLACE, counted, 4, MPI_DOUBLE, MPI_SUM, bx_comm(t->run));
-    bx_counts planned = bx_planned_counts(t, method, way);
+    MPI_Allreduce(MPI_IN_PLACE, counted, 4, MPI_DOUBLE, MPI_SUM, bx_run_comm(t->run));
+    bx_counts planned = bx_transpose_planned_counts(t, method, way);
     double expected[4] = {planned.messages, planned.off_node_messages, planned.bytes,
                           planned.off_node_bytes};
     double difference = 0;
@@ -96,22 +100,24 @@ static double counted_exchange(bx_transpose *t, int method, bx_way way, int band
 }
 
 /* Both ways, twice with different data, so that both slots and old buffers are tried. */
-static void verify_exchange(bx_transpose *t, int method, bx_verification *verification)
+static void verify_exchange(bx_transpose_state *t, int method, bx_verification *verification)
 {
     double wrong = 0, miscounted = 0;
     for (int band = 0; band < 2; band++) {
-        int slot = band % bx_slots(bx_methods[method]);
-        bx_poison_all(t, method);
-        bx_fill_half(t, method, band, slot);
+        int slot = band % bx_transform_slots(bx_methods[method]);
+        bx_transpose_input_fill_nan(t, method);
+        bx_transpose_input_fill_half(t, method, band, slot);
         MPI_Barrier(t->team); /* neighbours may write my fields */
-        miscounted = bx_worse(miscounted, counted_exchange(t, method, BX_FORWARD, band, slot));
+        miscounted =
+            bx_verification_worse(miscounted, counted_exchange(t, method, BX_FORWARD, band, slot));
         wrong += wrong_in_planes(t, band, slot);
-        miscounted = bx_worse(miscounted, counted_exchange(t, method, BX_INVERSE, band, slot));
+        miscounted =
+            bx_verification_worse(miscounted, counted_exchange(t, method, BX_INVERSE, band, slot));
         wrong += wrong_in_half(t, method, band, slot);
         MPI_Barrier(t->team);
     }
-    bx_check(verification, "exchange", wrong, 0, "elements");
-    bx_check(verification, "counts", miscounted, 0, "messages or bytes");
+    bx_verification_check(verification, "exchange", wrong, 0, "elements");
+    bx_verification_check(verification, "counts", miscounted, 0, "messages or bytes");
 }
 
 /* ---- the transform ---- */
@@ -121,17 +127,17 @@ typedef struct {
     bx_complex amplitude;
 } wave;
 
-static wave nth_wave(const bx_transpose *t, int n)
+static wave nth_wave(const bx_transpose_state *t, int n)
 {
-    uint64_t seed = bx_hash(bx_seed(t->run), 77);
-    return (wave){(int)(bx_hash(seed, 3 * (uint64_t)n) % (uint64_t)t->geometry->columns),
-                  (int)(bx_hash(seed, 3 * (uint64_t)n + 1) % (uint64_t)t->geometry->nz),
-                  CMPLX(1 + 0.1 * n, 0.5 * bx_uniform(seed, 3 * (uint64_t)n + 2))};
+    uint64_t seed = bx_random_hash(bx_run_seed(t->run), 77);
+    return (wave){(int)(bx_random_hash(seed, 3 * (uint64_t)n) % (uint64_t)t->geometry->columns),
+                  (int)(bx_random_hash(seed, 3 * (uint64_t)n + 1) % (uint64_t)t->geometry->nz),
+                  CMPLX(1 + 0.1 * n, 0.5 * bx_random_uniform(seed, 3 * (uint64_t)n + 2))};
 }
 
 static bx_complex *roots_of_unity(int n, int frequency)
 {
-    bx_complex *roots = bx_alloc((size_t)n, sizeof *roots);
+    bx_complex *roots = bx_memory_alloc((size_t)n, sizeof *roots);
     for (int x = 0; x < n; x++) {
         double turns = (double)((int64_t)frequency * x % n) / n;
         roots[x] = CMPLX(cos(2 * M_PI * turns), -sin(2 * M_PI * turns));
@@ -140,7 +146,7 @@ static bx_complex *roots_of_unity(int n, int frequency)
 }
 
 /* planes += amplitude exp(-2 pi i (kx x/nx + ky y/ny + kz z/nz)) */
-static void add_wave(const bx_transpose *t, wave w)
+static void add_wave(const bx_transpose_state *t, wave w)
 {
     const bx_geometry *g = t->geometry;
     int xy = g->column_xy[w.column], first = g->plane_first[t->plan->rank];
@@ -157,7 +163,7 @@ static void add_wave(const bx_transpose *t, wave w)
     free(ez);
 }
 
-static void expect_waves(bx_transpose *t)
+static void expect_waves(bx_transpose_state *t)
 {
     memset(t->expected, 0, plane_count(t) * sizeof *t->expected);
     for (int n = 0; n < WAVES; n++) add_wave(t, nth_wave(t, n));
@@ -165,26 +171,26 @@ static void expect_waves(bx_transpose *t)
 
 /* The team's first rank gathers the columns into the dense grid, transforms it by itself, and deals
  * out the planes. */
-static void expect_serial(bx_transpose *t)
+static void expect_serial(bx_transpose_state *t)
 {
     const bx_plan *plan = t->plan;
     const bx_geometry *g = t->geometry;
     size_t ranks = (size_t)g->ranks;
-    int *counts = bx_alloc(4 * ranks, sizeof *counts), *at = counts + ranks, *planes = at + ranks,
-        *planes_at = planes + ranks;
+    int *counts = bx_memory_alloc(4 * ranks, sizeof *counts), *at = counts + ranks,
+        *planes = at + ranks, *planes_at = planes + ranks;
     for (int p = 0; p < g->ranks; p++) {
-        counts[p] = bx_columns_of(g, p) * g->nz;
+        counts[p] = bx_geometry_columns(g, p) * g->nz;
         at[p] = g->column_first[p] * g->nz;
-        planes[p] = bx_planes_of(g, p) * (int)plan->plane_size;
+        planes[p] = bx_geometry_planes(g, p) * (int)plan->plane_size;
         planes_at[p] = g->plane_first[p] * (int)plan->plane_size;
     }
     bx_complex *columns = NULL, *grid = NULL;
     if (plan->rank == 0) {
-        columns = bx_buffer((size_t)g->columns * (size_t)g->nz);
-        grid = bx_buffer(plan->plane_size * (size_t)g->nz);
+        columns = bx_buffer_create((size_t)g->columns * (size_t)g->nz);
+        grid = bx_buffer_create(plan->plane_size * (size_t)g->nz);
     }
-    MPI_Gatherv(bx_columns(plan, 0), counts[plan->rank], MPI_C_DOUBLE_COMPLEX, columns, counts, at,
-                MPI_C_DOUBLE_COMPLEX, 0, t->team);
+    MPI_Gatherv(bx_plan_columns(plan, 0), counts[plan->rank], MPI_C_DOUBLE_COMPLEX, columns, counts,
+                at, MPI_C_DOUBLE_COMPLEX, 0, t->team);
     if (plan->rank == 0) {
         fftw_plan_with_nthreads(1);
         fftw_plan fft =
@@ -204,10 +210,10 @@ static void expect_serial(bx_transpose *t)
     free(counts);
 }
 
-static void fill_waves(bx_transpose *t)
+static void fill_waves(bx_transpose_state *t)
 {
     const bx_plan *plan = t->plan;
-    bx_complex *columns = bx_columns(plan, 0);
+    bx_complex *columns = bx_plan_columns(plan, 0);
     int first = t->geometry->column_first[plan->rank];
     memset(columns, 0, column_count(t) * sizeof *columns);
     for (int n = 0; n < WAVES; n++) {
@@ -218,15 +224,15 @@ static void fill_waves(bx_transpose *t)
     }
 }
 
-static void fill_input(bx_transpose *t)
+static void fill_input(bx_transpose_state *t)
 {
     if (by_serial(t))
-        bx_fill_columns(t, 0);
+        bx_transpose_input_fill_columns(t, 0);
     else
         fill_waves(t);
 }
 
-static double rms_of_team(const bx_transpose *t, const bx_complex *field, size_t count,
+static double rms_of_team(const bx_transpose_state *t, const bx_complex *field, size_t count,
                           double total)
 {
     double sum = 0;
@@ -240,55 +246,56 @@ static double largest_difference(const bx_complex *a, const bx_complex *b, size_
 {
     double largest = 0;
     for (size_t i = 0; i < count; i++) {
-        largest = bx_worse(largest, cabs(a[i] - b[i] * scale));
+        largest = bx_verification_worse(largest, cabs(a[i] - b[i] * scale));
     }
     return largest;
 }
 
-static void verify_transform(bx_transpose *t, int method, bx_verification *verification)
+static void verify_transform(bx_transpose_state *t, int method, bx_verification *verification)
 {
     bx_plan *plan = t->plan;
     fill_input(t);
     if (!t->expected) {
-        t->expected = bx_buffer(plane_count(t));
+        t->expected = bx_buffer_create(plane_count(t));
         if (by_serial(t))
             expect_serial(t);
         else
             expect_waves(t);
     }
-    bx_complex *columns = bx_columns(plan, 0), *planes = bx_planes(plan, 0);
-    bx_complex *input = bx_buffer(column_count(t));
+    bx_complex *columns = bx_plan_columns(plan, 0), *planes = bx_plan_planes(plan, 0);
+    bx_complex *input = bx_buffer_create(column_count(t));
     memcpy(input, columns, column_count(t) * sizeof *input);
     double planes_rms = rms_of_team(t, t->expected, plane_count(t), points(t));
     double input_rms =
         rms_of_team(t, input, column_count(t), (double)t->geometry->columns * t->geometry->nz);
 
-    bx_poison_all(t, method);
+    bx_transpose_input_fill_nan(t, method);
     MPI_Barrier(t->team);
-    bx_transform(plan, bx_methods[method], t->methods[method], BX_FORWARD, 0, 0, true);
-    bx_check(verification, by_serial(t) ? "serial transform" : "plane waves",
-             largest_difference(planes, t->expected, plane_count(t), 1) / planes_rms, rounding(t),
-             "of rms");
+    bx_transform_one(plan, bx_methods[method], t->methods[method], BX_FORWARD, 0, 0, true);
+    bx_verification_check(verification, by_serial(t) ? "serial transform" : "plane waves",
+                          largest_difference(planes, t->expected, plane_count(t), 1) / planes_rms,
+                          rounding(t), "of rms");
 
-    bx_poison(columns, column_count(t));
-    bx_transform(plan, bx_methods[method], t->methods[method], BX_INVERSE, 0, 0, true);
+    bx_buffer_fill_nan(columns, column_count(t));
+    bx_transform_one(plan, bx_methods[method], t->methods[method], BX_INVERSE, 0, 0, true);
     /* a plane wave's round trip leaves rounding errors of the grid's rms in every empty column */
     double scale = by_serial(t) ? input_rms : planes_rms;
-    bx_check(verification, "inverse",
-             largest_difference(columns, input, column_count(t), points(t)) / points(t) / scale,
-             rounding(t), "of rms");
+    bx_verification_check(verification, "inverse",
+                          largest_difference(columns, input, column_count(t), points(t)) /
+                              points(t) / scale,
+                          rounding(t), "of rms");
     fftw_free(input);
     MPI_Barrier(t->team);
 }
 
 void bx_transpose_verify(void *state, size_t index, size_t point, bx_verification *verification)
 {
-    bx_transpose *t = state;
+    bx_transpose_state *t = state;
     (void)point;
-    if (!bx_is_method(index)) {
+    if (!bx_transpose_is_method(index)) {
         int b = (int)index - bx_method_count;
-        bx_check(verification, "round trip", bx_baselines[b]->error(t->baselines[b]), rounding(t),
-                 "of largest");
+        bx_verification_check(verification, "round trip", bx_baselines[b]->error(t->baselines[b]),
+                              rounding(t), "of largest");
         return;
     }
     verify_exchange(t, (int)index, verification);
@@ -300,26 +307,28 @@ void bx_transpose_verify(void *state, size_t index, size_t point, bx_verificatio
 /* The exchanges alone, after each step, bit by bit.  What an exchange brings back is the input of
  * the next but one at most, so that the two fields of a slot have every error since the last look.
  */
-void bx_transpose_inspect(void *state, size_t index, size_t point, bx_verification *verification)
+void bx_transpose_verify_exchanges(void *state, size_t index, size_t point,
+                                   bx_verification *verification)
 {
-    const bx_transpose *t = state;
+    const bx_transpose_state *t = state;
     (void)point;
-    if (!bx_is_method(index) || !t->options->transpose_only) return;
+    if (!bx_transpose_is_method(index) || !t->options->transpose_only) return;
     const bx_plan *plan = t->plan;
-    bx_complex turned = bx_turn(t->steps);
+    bx_complex turned = bx_transpose_input_phase(t->steps);
     int64_t first = t->geometry->column_first[plan->rank];
-    uint64_t field = bx_field(t, 0);
+    uint64_t field = bx_transpose_input_field(t, 0);
     double wrong = 0;
-    for (int slot = 0; slot < bx_slots(bx_methods[index]) && slot < plan->bands; slot++)
+    for (int slot = 0; slot < bx_transform_slots(bx_methods[index]) && slot < plan->bands; slot++)
         for (int64_t z = 0; z < t->geometry->nz; z++)
             for (int64_t s = 0; s < plan->my_columns; s++) {
-                bx_complex expected = bx_times(bx_initial(t, field, first + s, z), turned);
+                bx_complex expected = bx_transpose_input_times(
+                    bx_transpose_input_value(t, field, first + s, z), turned);
                 for (int way = 0; way < 2; way++) {
-                    bx_rows half = bx_rows_of(t, (int)index, way, slot);
+                    bx_rows half = bx_transpose_input_rows(t, (int)index, way, slot);
                     wrong += !same_bits(half.base[half.at[z] + (size_t)s], expected);
                 }
             }
-    bx_check(verification, "loop", wrong, 0, "elements");
+    bx_verification_check(verification, "loop", wrong, 0, "elements");
 }
 
 typedef struct {
@@ -330,7 +339,7 @@ static void add_error(loop_error *e, bx_complex value, bx_complex expected, doub
 {
     double x = creal(value) - creal(expected), y = cimag(value) - cimag(expected);
     double error = sqrt(x * x + y * y) / scale;
-    e->largest = bx_worse(e->largest, error);
+    e->largest = bx_verification_worse(e->largest, error);
     e->total += error;
     e->elements++;
 }
@@ -339,25 +348,29 @@ static void add_error(loop_error *e, bx_complex value, bx_complex expected, doub
 void bx_transpose_verify_loop(void *state, size_t index, size_t point, int64_t steps,
                               bx_verification *verification)
 {
-    bx_transpose *t = state;
+    bx_transpose_state *t = state;
     const bx_plan *plan = t->plan;
     (void)point;
-    if (!bx_is_method(index) || t->options->transpose_only) return;
-    bx_complex turned = bx_turn(steps); /* the input is normalised before each step */
+    if (!bx_transpose_is_method(index) || t->options->transpose_only) return;
+    bx_complex turned =
+        bx_transpose_input_phase(steps); /* the input is normalised before each step */
     int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
     loop_error e = {0};
     for (int band = 0; band < plan->bands; band++) {
-        const bx_complex *columns = bx_columns(plan, band);
-        uint64_t field = bx_field(t, band);
+        const bx_complex *columns = bx_plan_columns(plan, band);
+        uint64_t field = bx_transpose_input_field(t, band);
         for (int64_t s = 0; s < plan->my_columns; s++)
             for (int64_t z = 0; z < nz; z++)
                 add_error(&e, columns[s * nz + z],
-                          bx_times(bx_initial(t, field, first + s, z), turned), cabs(turned));
+                          bx_transpose_input_times(bx_transpose_input_value(t, field, first + s, z),
+                                                   turned),
+                          cabs(turned));
     }
     double sums[2] = {e.total, e.elements};
-    MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, bx_comm(t->run));
+    MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, bx_run_comm(t->run));
     /* a plan's rounding is the same every time, so the errors add up: serial FFTW's do too */
     double allowed = rounding(t) * (1 + 0.25 * (double)steps);
-    bx_check(verification, "loop", e.largest, allowed, "largest element error");
-    bx_check(verification, "loop total", sums[0], allowed * sums[1], "sum of element errors");
+    bx_verification_check(verification, "loop", e.largest, allowed, "largest element error");
+    bx_verification_check(verification, "loop total", sums[0], allowed * sums[1],
+                          "sum of element errors");
 }

@@ -5,7 +5,8 @@
 #include "input.h"
 
 void bx_transpose_verify(void *state, size_t method, size_t point, bx_verification *verification);
-void bx_transpose_inspect(void *state, size_t method, size_t point, bx_verification *verification);
+void bx_transpose_verify_exchanges(void *state, size_t method, size_t point,
+                                   bx_verification *verification);
 void bx_transpose_verify_loop(void *state, size_t method, size_t point, int64_t steps,
                               bx_verification *verification);
 

@@ -20,7 +20,7 @@ class Thresholds:
         1, "per sample", "involuntary context switches of timers and system services, from 1 ms on"
     )
     switches_per_second: int = _limit(
-        30, "1/s", "more involuntary context switches: preempted (kernels: bx_preempted)"
+        30, "1/s", "more involuntary context switches: preempted (kernels: bx_metrics_preempted)"
     )
     preempted_launch: float = _limit(
         0.3, "of samples", "a launch preempted more often is not judged by its times"

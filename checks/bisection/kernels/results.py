@@ -156,8 +156,8 @@ def controls(result: Result) -> dict[str, float]:
 def preempted_samples(entry: Entry) -> list[bool]:
     """Of each sample of an entry, whether other processes took a core from a rank.
 
-    The kernel rules on it (bx_preempted in src/common/metrics.c) and marks its samples. Files
-    of earlier kernels have no marks: their samples are judged by their context switches.
+    The kernel rules on it (bx_metrics_preempted in src/common/metrics.c) and marks its samples.
+    Files of earlier kernels have no marks: their samples are judged by their context switches.
     """
     samples = entry["samples"]
     if "preempted" in samples:

@@ -166,7 +166,7 @@ class TestOutage:
 
 
 OPEN_MPI = """[node7:14669] [[21939,0],0] ORTE_ERROR_LOG: Out of resource in file show_help.c at 507
-bx_check: 'energy' in 'eV': too many checks in one method
+bx_verification_check: 'energy' in 'eV': too many checks in one method
 --------------------------------------------------------------------------
 MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
 with errorcode 70.
@@ -191,7 +191,7 @@ class TestAbort:
             (
                 OPEN_MPI,
                 "MPI_ABORT: rank 1 aborted with code 70: "
-                "bx_check: 'energy' in 'eV': too many checks in one method",
+                "bx_verification_check: 'energy' in 'eV': too many checks in one method",
             ),
             (OPEN_MPI_5, "MPI_ABORT: rank 3 aborted with code 5"),
             (MPICH, "MPI_ABORT: rank 1 on node3 aborted with code 5"),
