@@ -22,10 +22,11 @@ module npar_launch
   !> The knobs, a line each.
   type(method_t), parameter :: knobs(*) = [ &
     method_t("emulated", "collectives by point-to-point messages", &
-             "few ranks on slow clusters, at most: V01 lost a factor 2 to 10 by it", &
+             "few ranks on slow clusters, at most: the 2010 report lost a factor 2 to 10", &
              knobs_t(emulated=.true., transpose="p2p")), &
     method_t("paw-alltoall", "the PAW sum by two all-to-all exchanges", &
-             "never seen to win: V02 lost a factor 1.9 by it", knobs_t(paw_alltoall=.true.)), &
+             "never seen to win: the 2010 report lost a factor 1.9", &
+             knobs_t(paw_alltoall=.true.)), &
     method_t("zeroing", "work arrays zeroed before they are written over", &
              "never: it shows what needless memory traffic costs", knobs_t(zeroing=.true.)), &
     method_t("scalapack", "the subspace matrix diagonalised by ScaLAPACK on all ranks", &
@@ -33,7 +34,7 @@ module npar_launch
     method_t("elpa", "the subspace matrix diagonalised by ELPA on all ranks", "many bands", &
              knobs_t(linear_algebra="elpa")), &
     method_t("node-aware", "FFTs exchange through the node's memory (transpose method direct)", &
-             "nodes of many cores: V05, V06", knobs_t(transpose="direct"))]
+             "nodes of many cores", knobs_t(transpose="direct"))]
 
   type :: option_values_t
     integer(c_int64_t) :: npar = 0, kpoints = 0, bands = 0, atoms = 0, grid(3) = 0, inner = 2

@@ -192,6 +192,13 @@ def test_versions_that_differ_are_named_and_used(
     assert "fftw@3.3.10 +mpi" in used
 
 
+def test_the_program_starts_as_a_command() -> None:
+    command = [sys.executable, "-m", "bisection.kernels.spack", "install", "--system", "nowhere"]
+    process = subprocess.run(command, cwd=paths.ROOT / "checks", capture_output=True, text=True)
+    assert process.returncode == 1
+    assert "nowhere" in process.stderr
+
+
 def test_a_needed_package_that_is_missing_is_refused(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
