@@ -6,6 +6,7 @@ them ($ref, $index) and compares. What ReFrame lets pass in silence is refused h
 
 import math
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,51 @@ def require(
         name for name in asserted if KIND_OF_UNIT.get(units[name]) in claimed and name not in found
     ]
     return Reason.of(Code.NO_REFERENCE, **where, metrics=missing) if missing else None
+
+
+def is_of_new_method(test: Any) -> bool:
+    """Whether this place has references of other methods of the check, and none of the test's own.
+
+    A key that is no method of the check may be the test's own, mistyped: then the answer is no.
+    """
+    data, index = test.reference.data, test.reference.index or ()
+    others = [name for name in type(test).raw_params["method"].values if name != test.method]
+    for name in index:
+        key = choose(data, _attribute(test, name))
+        if key is None and name == "method":
+            return bool(data) and all(any(matches(key, m) for m in others) for key in data)
+        if key is None:
+            return False
+        data = data[key]
+    return False
+
+
+def matches(key: Any, value: Any) -> bool:
+    """Whether ReFrame takes `key` for `value`, which is no key itself."""
+    if key == value or not isinstance(key, str) or not isinstance(value, str):
+        return key == value
+    try:
+        return re.match(f"^{key}$", value) is not None
+    except re.error:
+        return False
+
+
+def choose(keys: Collection[Any], value: Any) -> Any:
+    """The key that ReFrame takes for a value: itself, else the first that matches; or None."""
+    return value if value in keys else next((key for key in keys if matches(key, value)), None)
+
+
+def _attribute(test: Any, name: str) -> Any:
+    """The value of an attribute in $index, as ReFrame takes it; None if it has none."""
+    partition = test.current_partition
+    special = {
+        "$system": test.current_system.name,
+        "$partition": partition.fullname,
+        "$environ": test.current_environ.name,
+    }
+    owner, _, key = name.rpartition(".")
+    source = partition.processor if owner == "$processor" else test
+    return special.get(name) or getattr(source, key or name, None)
 
 
 def faults(reference: Sequence[Any]) -> list[Reason]:

@@ -9,27 +9,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from bisection.rfm.references import choose
+
 Case = Mapping[str, Any]  # the values by which references of a test on a partition are found
 
 
 def is_index(names: Any) -> bool:
     """Whether it can be a check's $index: a list of attributes."""
     return isinstance(names, list) and bool(names) and all(isinstance(n, str) for n in names)
-
-
-def matches(key: Any, value: Any) -> bool:
-    """Whether ReFrame takes `key` for `value`, which is no key itself."""
-    if key == value or not isinstance(key, str) or not isinstance(value, str):
-        return key == value
-    try:
-        return re.match(f"^{key}$", value) is not None
-    except re.error:
-        return False
-
-
-def choose(keys: Collection[Any], value: Any) -> Any:
-    """The key that ReFrame takes for a value: itself, else the first that matches; or None."""
-    return value if value in keys else next((key for key in keys if matches(key, value)), None)
 
 
 def lookup(entry: Any, case: Case, settled: Collection[str]) -> Mapping[str, Any] | None:
