@@ -6,7 +6,7 @@ import reframe as rfm
 
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
-from bisection.kernels import layouts, results
+from bisection.kernels import layouts, results, tables
 from bisection.kernels.results import Metric, Result
 from bisection.rfm import KernelCheck, Launch, fail
 
@@ -27,10 +27,8 @@ class MdLaunch(Launch):
         **dict.fromkeys(SMALL, "--steps 10 --until 5"),
         **dict.fromkeys(CASES[3:], "--steps 5 --until 3"),
     }
-    sampling = {
-        **dict.fromkeys(SMALL, "--repeats 6 --block 1 --warmup 0"),
-        **dict.fromkeys(CASES[3:], "--repeats 3 --block 1 --warmup 0"),
-    }
+    sampling = dict.fromkeys(SMALL, "--repeats 6 --block 1 --warmup 0")
+    usual_sampling = "--repeats 3 --block 1 --warmup 0"
 
 
 @rfm.simple_test
@@ -38,7 +36,7 @@ class md(KernelCheck):
     """Is each way to communicate and to compute right, and as fast as it should be?"""
 
     launch = fixture(MdLaunch, scope="environment")
-    method = parameter(["packed", "dlpoly3", "recompute"])
+    method = parameter(tables.methods("md"))
     metrics = ["time", "atom_steps", "communication_share", "bytes", "bytes_per_rank", "messages"]
     asserted = ["time", "atom_steps", "ratio_packed", "ratio_cached"]
     quick = SMALL

@@ -2,6 +2,7 @@
 
 import reframe as rfm
 
+from bisection.kernels import tables
 from bisection.rfm import KernelCheck, Launch
 
 
@@ -18,7 +19,7 @@ class network(KernelCheck):
     """Is each message size carried, and does neither collective fall behind the other?"""
 
     launch = fixture(SweepLaunch, scope="environment")
-    method = parameter(["alltoall", "alltoallv"])
+    method = parameter(tables.methods("alltoall-sweep"))
     metrics = ["time_min", "time_p99"]
     asserted = ["time", "ratio_alltoall", "ratio_alltoallv"]
     points = [

@@ -6,12 +6,12 @@ import reframe as rfm
 from reframe.core.runtime import runtime
 
 from bisection.core.reasons import Code, Reason
-from bisection.kernels import layouts
+from bisection.kernels import layouts, tables
 from bisection.rfm import KernelCheck, Launch, fail, references
 
 # Ranks and bands are few, and so are the cases: a launch is done in seconds on a few cores.
 HYBRID = ["mini2"]  # NPAR is the number of ranks
-KNOBS = ["emulated", "paw-alltoall", "zeroing", "scalapack", "elpa", "node-aware"]
+SMALL = [case for case in tables.cases("npar") if case.startswith("mini")]
 
 
 def ranks_of(partition: Any, name: str) -> int | None:
@@ -34,13 +34,12 @@ class NparLaunch(Launch):
     """The NPAR kernel, all choices and knobs in turn."""
 
     kernel = "npar"
-    case = parameter(["mini1", "mini2", "mini3", "mini4", "mini5"])
+    case = parameter(SMALL)
+    usual_sampling = "--repeats 5 --block 1 --warmup 0"
     sampling = {
         "mini1": "--repeats 8 --block 2 --warmup 0",
         "mini2": "--repeats 20 --block 2 --warmup 0",
-        "mini3": "--repeats 5 --block 1 --warmup 0",
         "mini4": "--repeats 4 --block 1 --warmup 0",
-        "mini5": "--repeats 5 --block 1 --warmup 0",
     }
 
 
@@ -55,7 +54,7 @@ class NparCheck(KernelCheck):
 class npar(NparCheck):
     """Is each choice right, and as fast beside the best, or the base, as it should be?"""
 
-    method = parameter([*groups(), *KNOBS])
+    method = parameter([*groups(), *tables.methods("npar")])
     metrics = ["time", "idle_share"]
     asserted = ["time", "ratio_best", "ratio_base"]
     inapplicable = {"elpa": list(layouts.LAYOUTS)}  # where it was not built with ELPA

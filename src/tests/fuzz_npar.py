@@ -14,14 +14,12 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kernel_run import MOST_RANKS, run
+from kernel_run import MOST_RANKS, choices, listed, run
 
+KERNEL = sys.argv[1]
 FEW, SEED = 12, 1
-TRANSPOSES = (
-    "alltoallv", "p2p", "padded", "shm", "shm-padded", "gather-scatter", "direct", "alltoallw",
-    "leaders", "overlap",
-)  # fmt: skip
-KNOBS = ("emulated", "paw-alltoall", "zeroing", "scalapack", "elpa", "node-aware")
+TRANSPOSES = choices(KERNEL, "--transpose")
+KNOBS = [name for name in listed(KERNEL, "methods") if name != "npar-1"]
 
 
 class Line:
@@ -113,7 +111,7 @@ class Line:
         """Yields the outcome of each launch."""
         file = ("--checkpoint", str(Path(folder, "bands.h5")), "--split-calculation")
         for part in ((*file, "1"), (*file, "2")) if self.split else ((),):
-            yield run(sys.argv[1], self.ranks, *self.options, *part, threads=self.threads)
+            yield run(KERNEL, self.ranks, *self.options, *part, threads=self.threads)
 
 
 def fault(out, kernel):
@@ -130,7 +128,7 @@ def main():
     lines = int(sys.argv[2]) if len(sys.argv) > 2 else FEW
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else SEED
     draw = random.Random(seed)
-    name = Path(sys.argv[1]).name
+    name = Path(KERNEL).name
     codes, failures, start = Counter(), 0, time.monotonic()
     while codes[0] + failures < lines:
         line = Line(draw)

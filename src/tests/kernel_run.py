@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -55,6 +56,19 @@ def run(
             timeout=TIMEOUT,
         )
         return Outcome(process, output)
+
+
+def listed(executable: str, heading: str, ranks: int = 1) -> "list[str]":
+    """The names that --list prints under a heading: cases, methods, baselines."""
+    text = run(executable, ranks, "--list").stdout
+    part = text.partition(f"{heading}\n")[2]
+    return re.findall(r"^  (\S+)", re.split(r"^\S", part, maxsplit=1, flags=re.M)[0], re.M)
+
+
+def choices(executable: str, option: str) -> "list[str]":
+    """The values of an option that has a fixed set of them."""
+    refusal = run(executable, 1, option, "no-such-value").stderr
+    return refusal.partition("choose from ")[2].split("\n")[0].split(", ")
 
 
 def members(launch: int) -> set[int]:

@@ -6,9 +6,8 @@ Usage: test_alltoall_sweep.py ALLTOALL_SWEEP FAULTY_ALLTOALL [unittest arguments
 import sys
 import unittest
 
-from kernel_run import run
+from kernel_run import listed, run
 
-METHODS = ("alltoall", "alltoallv")
 SWEEP = FAULTY = ""
 QUICK = ("--repeats", "1", "--block", "2")
 
@@ -17,7 +16,7 @@ class Sweep(unittest.TestCase):
     def test_every_size_of_figure_2(self):
         out = run(SWEEP, 2, *QUICK)
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
-        for method in METHODS:
+        for method in listed(SWEEP, "methods"):
             entries = [entry for entry in out.result["results"] if entry["method"] == method]
             sizes = [entry["point"]["bytes"] for entry in entries]
             self.assertEqual(sizes, [2**power for power in range(3, 21)])

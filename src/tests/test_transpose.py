@@ -8,12 +8,10 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from kernel_run import checks, run
+from kernel_run import checks, listed, run
 
-METHODS = (
-    "alltoallv p2p padded shm shm-padded gather-scatter direct alltoallw leaders overlap".split()
-)
 TRANSPOSE = FAULTY = ""
+METHODS: "list[str]" = []
 QUICK = ("--repeats", "1", "--block", "1")
 
 
@@ -187,7 +185,7 @@ class Listing(unittest.TestCase):
     def test_list_and_help(self):
         listing = run(TRANSPOSE, 1, "--list")
         self.assertEqual(listing.code, 0)
-        for name in (*METHODS, "cnt40", "cnt80", "silicon", "tin-8k", "al2o3-g", "serial"):
+        for name in ("alltoallv", "shm-padded", "overlap", "cnt40", "tin-8k", "serial"):
             self.assertIn(f"  {name} ", listing.stdout)
         text = run(TRANSPOSE, 1, "--help")
         self.assertEqual(text.code, 0)
@@ -197,4 +195,5 @@ class Listing(unittest.TestCase):
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
     TRANSPOSE, FAULTY = sys.argv[1:3]
+    METHODS = listed(TRANSPOSE, "methods")
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -18,7 +18,6 @@ from bisection.kernels.local import build, launch
 from bisection.kernels.results import Result
 from bisection.report.tables import columns
 
-CASES = ("sic", "cu3au", "fe", "test10", "test20", "test30", "w")
 SHARES = (
     "p2p",
     "collective",

@@ -17,19 +17,6 @@ from bisection.kernels.local import build, launch
 from bisection.kernels.results import Result
 from bisection.report.tables import columns
 
-CASES = (
-    "mini1",
-    "mini2",
-    "mini3",
-    "mini4",
-    "mini5",
-    "bench1",
-    "bench2",
-    "bench3",
-    "bench4",
-    "bench5",
-)
-
 
 @dataclass
 class Sweep:

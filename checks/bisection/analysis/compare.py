@@ -6,10 +6,9 @@ from typing import Any
 
 from bisection.analysis import controls, nodes
 from bisection.analysis.controls import CHANGED, Context
-from bisection.analysis.judging import judge_rows
+from bisection.analysis.judging import judge_rows, set_against
 from bisection.analysis.model import Comparison, Row, changes
 from bisection.analysis.observations import Observations, rows_of
-from bisection.analysis.upgrade import set_against
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Against, Exit, Scope, Verdict

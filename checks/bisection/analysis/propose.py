@@ -15,10 +15,9 @@ from bisection.analysis.history import histories
 from bisection.analysis.statistics import mad_sigma
 from bisection.core.format import number
 from bisection.core.thresholds import LIMITS
-from bisection.rfm.references import KIND_OF_UNIT
+from bisection.rfm.references import KIND_OF_UNIT, Case, lookup, span_of
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.reference_edit import Path_ as Place
-from bisection.sites.reference_lookup import Case, lookup, span_of
 from bisection.sites.site import Defect, Site
 from bisection.store.database import Session, Store
 

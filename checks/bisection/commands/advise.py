@@ -12,6 +12,7 @@ from bisection.advice import md, npar
 from bisection.advice.sources import stored
 from bisection.core.arguments import at_least
 from bisection.core.verdicts import BisectionError, Exit
+from bisection.kernels import tables
 from bisection.kernels.local import BenchError
 
 
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--case",
-        choices=npar.CASES + md.CASES,
+        choices=tables.cases("npar") + tables.cases("md"),
         metavar="CASE",
         action="append",
         help="default: all that were measured; with --measure mini1 (npar) and cu3au (md)",
@@ -56,9 +57,8 @@ def act(options: argparse.Namespace) -> Exit:
     counts = rank_counts(options.measure or [])
     module = npar if options.what == "npar" else md
     for case in options.case or []:
-        if case not in module.CASES:
-            known = ", ".join(module.CASES)
-            raise BisectionError(f"--case {case}: {options.what} has {known}")
+        if case not in (known := tables.cases(options.what)):
+            raise BisectionError(f"--case {case}: {options.what} has {', '.join(known)}")
     try:
         if counts:
             default = "mini1" if module is npar else "cu3au"

@@ -27,8 +27,8 @@ from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.clauses import span
 from bisection.report.words import defect_line
 from bisection.rfm import references
+from bisection.rfm.references import span_of
 from bisection.sites.reference_edit import EditableReferences
-from bisection.sites.reference_lookup import span_of
 from bisection.sites.reference_rules import examine_references
 from bisection.sites.site import Site, load, site_names
 from bisection.store.selection import HELP, select

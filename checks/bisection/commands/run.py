@@ -20,7 +20,7 @@ from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.report import exports, gather
 from bisection.report import run as run_report
 from bisection.report.text import beside, recent_text
-from bisection.runs import command, folder, reframe_log, watch
+from bisection.runs import command, folder, reframe_log
 from bisection.runs.judge import judge
 from bisection.runs.model import Request, RunVerdict
 from bisection.store import sync
@@ -84,12 +84,12 @@ def act(options: argparse.Namespace) -> Exit:
     damaged = sync.prepare(paths.home())
     print_command(request.command)
     began = time.monotonic()
-    code, log = watch.watch(request.command, results / "reframe.log")
+    code, log = command.watch(request.command, results / "reframe.log")
     if error := reframe_log.usage_error(log):
         folder.discard(results)
         raise BisectionError(error)
     report = folder.read_report(results)
-    verdict = judge(report, log, lambda: watch.listing(request.command))
+    verdict = judge(report, log, lambda: command.listing(request.command))
     verdict.request, verdict.seconds = request, time.monotonic() - began
     if code != 0 and verdict.exit_code == Exit.OK:
         log_file = paths.shown(results / "reframe.log")

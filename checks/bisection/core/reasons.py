@@ -77,6 +77,7 @@ class Code(str, Enum):
     REFERENCES_UNUSABLE = "REFERENCES_UNUSABLE"  # partition, file, faults: [[metric, reason]]
     NO_REFERENCE_FILE = "NO_REFERENCE_FILE"  # partition, file, kinds
     NO_REFERENCE = "NO_REFERENCE"  # partition, file, metrics
+    METHOD_NOT_JUDGED = "METHOD_NOT_JUDGED"  # method, partition, file, metrics
     REFERENCE_OF_NO_METRIC = "REFERENCE_OF_NO_METRIC"
     REFERENCE_SHAPE = "REFERENCE_SHAPE"  # reference
     REFERENCE_OPEN = "REFERENCE_OPEN"  # part

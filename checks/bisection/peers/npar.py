@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from bisection.kernels import tables
 from bisection.kernels.local import BenchError, Ratio, entry, environment, launch, quartiles, ratios
 from bisection.kernels.results import Result
 from bisection.report.tables import columns
@@ -19,7 +20,6 @@ PSEUDOPOTENTIALS = Path("/usr/share/espresso/pseudo")
 PSEUDOPOTENTIAL = "Si.pz-vbc.UPF"
 FFT_PHASES = ("fft1d", "pack", "exchange", "unpack", "fft2d")
 BLAS_PHASES = ("nonlocal", "subspace", "diagonalise", "rotate")
-KNOBS = ("emulated", "paw-alltoall", "zeroing", "scalapack", "elpa", "node-aware")
 TURNS = 5
 # A box and a cutoff whose sphere both codes put on the same grid, for their FFTs: edge in bohr,
 # cutoff in Hartree, points along an edge, bands, gamma point or complex waves.
@@ -202,12 +202,13 @@ def memory(kernel: Path, folder: Path) -> Iterator[str]:
 def knobs(kernel: Path, folder: Path) -> Iterator[str]:
     """Lines: the ratio of each option under test to the base."""
     yield "Each choice over the base, round by round, with quartiles (findings V01 to V06)"
-    rows = [["case", "ranks", *KNOBS]]
+    names = tables.methods("npar")
+    rows = [["case", "ranks", *names]]
     for case, ranks, repeats in (("mini1", 2, 25), ("mini5", 2, 12), ("mini1", 4, 12)):
-        methods = ",".join(["npar-1", *KNOBS])
+        methods = ",".join(["npar-1", *names])
         result = step(kernel, folder, ranks, "--case", case, "--method", methods, repeats=repeats)
         found = ratios(result, "ratio_base")
-        rows.append([case, str(ranks), *(str(found.get(knob, "not built")) for knob in KNOBS)])
+        rows.append([case, str(ranks), *(str(found.get(knob, "not built")) for knob in names)])
     yield from ("  " + line for line in columns(rows))
     yield "  4 ranks share 2 cores; on one host a choice shows in what is sent, more than in time"
 

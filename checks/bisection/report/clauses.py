@@ -307,6 +307,10 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NO_REFERENCE: lambda v: (
         f"no reference on {v['partition']} in {v['file']} for {', '.join(v['metrics'])}"
     ),
+    Code.METHOD_NOT_JUDGED: lambda v: (
+        f"{v['method']} is measured and verified, but not judged: {v['file']} has no reference of "
+        f"it on {v['partition']} for {', '.join(v['metrics'])}"
+    ),
     Code.REFERENCE_OF_NO_METRIC: "is no metric of this check",
     Code.REFERENCE_SHAPE: lambda v: (
         f"reference [{', '.join(v['reference'])}] is not [value, lower, upper]"

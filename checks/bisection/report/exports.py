@@ -1,14 +1,16 @@
-"""The report as Markdown, JUnit, Prometheus, and a list of bad nodes."""
+"""The report as Markdown, JUnit, Prometheus, JSON, and a list of bad nodes."""
 
+import json
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
-from bisection.analysis.model import Comparison, OddNode, Row
+from bisection.analysis.model import Comparison, OddNode, Row, Series
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
-from bisection.core.reasons import MACHINE_FAULTS, Code
+from bisection.core.reasons import MACHINE_FAULTS, Code, Reason
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
@@ -279,3 +281,144 @@ def _accused(case: TestResult) -> list[str]:
 def _for_shell(text: str) -> str:
     """On one line, without what a shell would take for its own."""
     return " ".join(re.sub(r"[\"'`$\\]", "", plain(text)).split())
+
+
+# ---- JSON: a comparison as a file of its own, and the data in a page ----
+
+
+def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
+    """A comparison, its reasons as codes with values and in words."""
+    return {**_head(comparison), "rows": [_row(row) for row in comparison.rows]}
+
+
+def _head(comparison: Comparison) -> dict[str, Any]:
+    """A comparison without its rows."""
+    return {
+        "before": comparison.before,
+        "after": comparison.after,
+        "aa": comparison.aa,
+        "sentence": words.sentence(comparison),
+        "advice": list(map(clause, comparison.advice)),
+        "unsafe": words.unsafe(comparison),
+        "reasons": {
+            name: [reason.as_dict() for reason in reasons]
+            for name, reasons in (("advice", comparison.advice), ("unsafe", comparison.unsafe))
+        },
+        "changes": [asdict(change) for change in comparison.changes],
+        "suspects": [{**asdict(s), "why": words.suspected(s)} for s in comparison.suspects],
+        "expected": comparison.expected,
+        "rerun": comparison.rerun,
+        "exit_code": comparison.exit_code,
+        "limits": asdict(comparison.limits),
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    fields = {name: value for name, value in vars(row).items() if name != "rulings"}
+    sides = {"before": asdict(row.before), "after": asdict(row.after)}
+    reasons = {name: _reason(getattr(row, name)) for name in ("reason", "explained")}
+    rulings = [[verdict, _reason(reason)] for verdict, reason in row.rulings]
+    return {**fields, **sides, **reasons, "rulings": rulings, "why": words.why(row)}
+
+
+def _reason(reason: Reason | None) -> dict[str, Any] | None:
+    return reason.as_dict() if reason else None
+
+
+# ---- in a page ----
+
+
+def embedded(report: Report, budget: int) -> tuple[str, str]:
+    """A report as JSON that is safe in a script element.
+
+    Args:
+        report: the report.
+        budget: bytes that there is room for.
+
+    Returns:
+        The JSON, and a sentence on what is left out.
+    """
+    comparison = report.comparison
+    outcome = sentence(report.run) if report.run else ""
+    head = {"title": report.title, "made": report.made, "outcome": outcome}
+    if comparison:
+        head |= _head(comparison)
+    rows = worst_first(comparison.rows) if comparison else []
+    lists: dict[str, tuple[int, Iterable[Any]]] = {
+        "failures": (len(report.failures), map(_failure, report.failures)),
+        "rows": (len(rows), map(_row, rows)),
+        "history": (len(report.history), map(asdict, report.history)),
+        "pairs": (len(report.pairs), map(asdict, report.pairs)),
+        "latest": (len(report.cases), map(_measured, report.cases)),
+        "series": (len(report.series), map(_rounded, report.series)),
+    }
+    text = safe_json(head)
+    if len(text) > budget:
+        text = safe_json({"title": short(report.title), "made": report.made})
+    budget -= len(text) + 200
+    parts, left_out = [text[:-1]], []
+    for name, (count, items) in lists.items():
+        kept, budget = _within(items, budget - len(name) - 8)
+        parts.append(f',"{name}":[{",".join(kept)}]')
+        if len(kept) < count:
+            left_out.append(f"{len(kept):,} of {count:,} {name}")
+    note = f"To stay small it holds {', '.join(left_out)}." if left_out else ""
+    return "".join(parts) + "}", note
+
+
+def _within(items: Iterable[Any], budget: int) -> tuple[list[str], int]:
+    """The items as JSON as long as there is room, and the room that is left."""
+    kept = []
+    for item in items:
+        text = safe_json(item)
+        if len(text) + 1 > budget:
+            break
+        kept.append(text)
+        budget -= len(text) + 1
+    return kept, budget
+
+
+def _failure(case: TestResult) -> dict[str, Any]:
+    return {**_measured(case), "hosts": case.hosts, "files": case.files, "test": case.name}
+
+
+def _measured(case: TestResult) -> dict[str, Any]:
+    """A test without what is only of use to the run."""
+    names = "system partition environ check case layout geometry method verdict".split()
+    kept = {name: value for name in names if (value := getattr(case, name))}
+    kept |= {"cause": clause(case.reason), "reason": _reason(case.reason)}
+    metrics = {m.name: [_digits(m.value), m.unit] for m in case.metrics}
+    return {name: value for name, value in kept.items() if value} | {"metrics": metrics}
+
+
+def _rounded(series: Series) -> dict[str, Any]:
+    fields = asdict(series)
+    fields["times"] = [round(t) if finite(t) else None for t in series.times]
+    fields["values"] = [_digits(v) for v in series.values]
+    return fields
+
+
+def _digits(value: Any) -> float | None:
+    """As many digits as a measurement has, and no more."""
+    return float(f"{value:.5g}") if finite(value) else None
+
+
+def safe_json(value: Any) -> str:
+    """JSON in ASCII, without what would end a script element, and null for what is no number."""
+    text = json.dumps(
+        _null(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=str
+    )
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+def _null(value: Any) -> Any:
+    """The same with null for numbers that JSON does not have."""
+    if isinstance(value, float):
+        return value if finite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _null(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, Iterator)):
+        return [_null(item) for item in value]
+    return value

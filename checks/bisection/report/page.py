@@ -16,7 +16,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
-from bisection.report.data import embedded
+from bisection.report.exports import embedded
 from bisection.report.figures import common, hybrid, sessions
 from bisection.report.figures.common import Group, MeasuredCase
 from bisection.report.figures.comparison import scaling, speedups

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from bisection.core.format import duration, number, short
+from bisection.core.format import duration, number, plural, short
+from bisection.core.reasons import Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
 from bisection.report.clauses import clause, span
@@ -252,7 +253,14 @@ def _time(case: TestResult) -> str:
 
 def notes(verdict: RunVerdict) -> list[str]:
     """Remarks on tests, launches that were preempted, what is not applicable."""
-    lines = [f"note: {case.group}: {clause(case.remark)}" for case in verdict.judged if case.remark]
+    remarks: dict[Reason, list[str]] = {}
+    for case in verdict.judged:
+        if case.remark:
+            remarks.setdefault(case.remark, []).append(case.group)
+    lines = []
+    for remark, groups in remarks.items():
+        others = f" and {plural(len(groups) - 1, 'other test')}" if groups[1:] else ""
+        lines.append(f"note: {groups[0]}{others}: {clause(remark)}")
     hit = [c for c in verdict.cases if c.fixture and c.preempted > LIMITS.preempted_note]
     if hit:
         worst = max(hit, key=lambda case: case.preempted)

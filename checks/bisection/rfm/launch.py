@@ -146,6 +146,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     # store keeps with every number, as other work is another test; how often it is sampled.
     work = variable(typ.Dict[str, str], value={}, loggable=True)
     sampling = variable(typ.Dict[str, str], value={})
+    usual_sampling = variable(str, value="--repeats 6 --block 2 --warmup 0")  # of other cases
     # Further options, for all cases.
     options = variable(typ.List[str], value=[])
     exit_code = variable(int, type(None), value=None, loggable=True)
@@ -213,7 +214,8 @@ class Launch(rfm.RunOnlyRegressionTest):
         self.executable = os.path.join(self.build.prefix_dir, "bin", f"bisection-{self.kernel}")
         self.executable_opts = [
             f"--case {self.case}",
-            *filter(None, [self.work.get(self.case), self.sampling.get(self.case)]),
+            *filter(None, [self.work.get(self.case)]),
+            self.sampling.get(self.case, self.usual_sampling),
             *self.options,
             "--method all",
             "--output result.json",

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 
-from bisection.sites.reference_lookup import choose, is_index
+from bisection.rfm.references import choose, is_index
 
 INDEX = ["$partition", "$environ", "geometry", "case", "method"]  # of a check without one
 

@@ -16,9 +16,8 @@ from reframe.core.systems import ProcessorInfo
 from bisection.core import paths
 from bisection.core.format import plural, some
 from bisection.rfm import references
-from bisection.rfm.references import KIND_OF_UNIT
-from bisection.sites.reference_file import Entry, ReferenceFile
-from bisection.sites.reference_lookup import (
+from bisection.rfm.references import (
+    KIND_OF_UNIT,
     choose,
     family,
     family_name,
@@ -26,6 +25,7 @@ from bisection.sites.reference_lookup import (
     lookup,
     matches,
 )
+from bisection.sites.reference_file import Entry, ReferenceFile
 from bisection.sites.rules import claims
 from bisection.sites.site import Defect, Site, line_of, load, reference_files, site_names
 from bisection.sites.stored import Units, read_database

@@ -10,8 +10,7 @@ from bisection.core import paths
 from bisection.core.format import some
 from bisection.core.verdicts import TIERS
 from bisection.rfm import references
-from bisection.rfm.references import KIND_OF_UNIT
-from bisection.sites.reference_lookup import of_family
+from bisection.rfm.references import KIND_OF_UNIT, of_family
 from bisection.sites.site import Defect, Site, line_of
 
 

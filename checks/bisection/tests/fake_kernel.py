@@ -14,16 +14,12 @@ import signal
 import socket
 import sys
 import time
+from pathlib import Path
 
-KERNELS = {
-    "transpose": (
-        "alltoallv p2p padded shm shm-padded gather-scatter direct alltoallw leaders overlap",
-        "serial",
-    ),
-    "alltoall-sweep": ("alltoall alltoallv", ""),
-    "npar": ("emulated paw-alltoall zeroing scalapack elpa node-aware", ""),
-    "md": ("packed dlpoly3 recompute", "cached"),
-}
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # started by any Python, anywhere
+from bisection.kernels import tables
+
+BASELINES = {"transpose": ["serial"], "md": ["cached"]}
 BASE_SECONDS = 1e-3
 
 
@@ -108,7 +104,7 @@ def per_rank(ranks, threads):
 
 
 def result(options, kernel):
-    methods, baselines = (names.split() for names in KERNELS[kernel])
+    methods, baselines = tables.methods(kernel), BASELINES.get(kernel, [])
     points = [{"bytes": 1 << power} for power in range(3, 21)]
     ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
     groups = [n for n in range(1, ranks + 1) if ranks % n == 0] if kernel == "npar" else []

@@ -6,7 +6,7 @@ from made_up import case, nights, row, session, times
 from scipy.stats import norm
 
 from bisection.analysis import model
-from bisection.analysis.upgrade import explain
+from bisection.analysis.judging import explain
 from bisection.core.verdicts import Against
 from bisection.report.clauses import clause
 from bisection.report.text import comparison_text

@@ -1,6 +1,6 @@
 """ReFrame's output as progress."""
 
-from bisection.runs.watch import Progress
+from bisection.runs.command import Progress
 
 
 def test_progress(capsys):

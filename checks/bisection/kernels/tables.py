@@ -1,0 +1,70 @@
+"""The methods and cases of each kernel, as the kernel's own source lists them.
+
+A list stands in one file below src/, which the kernel is built from: a method that is added there
+is judged by the checks, advised on and tested without a further line. Two forms are read:
+
+    BX_METHOD(shm_padded)             a line of a .def file, for C and CMake
+    method_t("packed", ...)           an entry of a Fortran array of such a type
+"""
+
+import functools
+import re
+
+from bisection.core import paths
+
+METHODS = {
+    "transpose": ("transpose/transpose.def", "BX_METHOD"),
+    "alltoall-sweep": ("network/alltoall_sweep.def", "BX_METHOD"),
+    "npar": ("npar/npar_launch.f90", "method_t"),
+    "md": ("md/md_launch.f90", "method_t"),
+}
+CASES = {
+    "transpose": ("transpose/transpose.def", "BX_CASE"),
+    "npar": ("npar/npar_cases.f90", "case_t"),
+    "md": ("md/md_lattice.f90", "crystal_t"),
+}
+
+
+def methods(kernel: str) -> list[str]:
+    """The methods of a kernel without its baselines, as its command line names them.
+
+    The numbers of band groups of the kernel npar, npar-N, follow from the ranks and are not listed.
+
+    Args:
+        kernel: transpose, alltoall-sweep, npar or md.
+
+    Raises:
+        OSError, ValueError: the file cannot be read, or lists nothing.
+    """
+    return list(_names(*METHODS[kernel]))
+
+
+def cases(kernel: str) -> list[str]:
+    """The cases of the kernel transpose, npar or md; arguments and errors as of methods()."""
+    return list(_names(*CASES[kernel]))
+
+
+@functools.cache
+def _names(file: str, entry: str) -> tuple[str, ...]:
+    path = paths.ROOT / "src" / file
+    text = path.read_text(encoding="utf-8")
+    if entry.startswith("BX_"):
+        words = re.findall(rf"^{entry}\(([\w-]+)", text, re.M)
+        names = tuple(word.replace("_", "-") for word in words)
+    else:
+        names = tuple(_fortran_names(text, entry))
+    if not names:
+        raise ValueError(f"{paths.shown(path)} lists no {entry}")
+    return names
+
+
+def _fortran_names(text: str, entry: str) -> list[str]:
+    """The first components of an array of a type; those with baseline=.true. are left out."""
+    array = rf"type\({entry}\), parameter[^\n]*\(\*\) = \[(.*?)\]$"
+    names = []
+    for body in re.findall(array, text, re.M | re.S):
+        for part in re.split(rf"\b{entry}\(", body)[1:]:
+            name = re.match(r'"([^"]+)"', part)
+            if name and "baseline=.true." not in part:
+                names.append(name[1].strip())
+    return names

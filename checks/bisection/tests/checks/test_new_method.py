@@ -1,0 +1,131 @@
+"""A new method of the transpose is one file and one line; a new case is one line."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from running import CHECKS, run_in
+
+from bisection.core import paths
+from bisection.kernels import tables
+
+TOOLS = "cmake mpicc mpif90 mpirun pkg-config".split()
+MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A copy of the repository with a method `example` and a case `small`."""
+    root = tmp_path_factory.mktemp("tree")
+    for name in ("checks", "reference", "site-configs", "src"):
+        shutil.copytree(CHECKS.parent / name, root / name, ignore=shutil.ignore_patterns("__pyc*"))
+    folder = root / "src" / "transpose"
+    # One file ...
+    text = (folder / "method_p2p.c").read_text()
+    text = text.replace("bx_method_p2p", "bx_method_example").replace('"p2p"', '"example"')
+    (folder / "method_example.c").write_text(text)
+    # ... and one line; a case is a line too.
+    with (folder / "transpose.def").open("a") as file:
+        file.write("BX_METHOD(example)\n")
+        file.write('BX_CASE(small, "a small grid", 16, 12, 10, 25, 1)\n')
+    return root
+
+
+def call(command, cwd, timeout=600, **environment):
+    """Standard output of a command that must succeed."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, **MPI, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    return done.stdout
+
+
+def test_kernel_has_the_new_method_and_verifies_it(tree, tmp_path):
+    if missing := [tool for tool in TOOLS if not shutil.which(tool)]:
+        pytest.skip(f"needs {', '.join(missing)}")
+    build = tmp_path / "build"
+    call(["cmake", "-S", tree / "src", "-B", build, "-DBX_TESTS=OFF"], tree)
+    call(["cmake", "--build", build, "-j", "2", "--target", "bisection-transpose"], tree)
+    kernel = build / "transpose" / "bisection-transpose"
+    for ranks in (2, 3):
+        output = tmp_path / f"{ranks}.json"
+        launch = ["mpirun", "-n", ranks, kernel, "--case", "small", "--method", "example"]
+        call([*launch, "--repeats", "1", "--block", "1", "--output", output], tree)
+        result = json.loads(output.read_text())
+        entry = next(entry for entry in result["results"] if entry["method"] == "example")
+        assert result["verified"]
+        assert entry["verification"]["passed"]
+        assert entry["verification"]["checks"]
+
+
+def test_checks_have_the_new_method_and_the_new_case(tree, tmp_path):
+    reframe = Path(sys.executable).with_name("reframe")
+    command = [reframe, "-C", tree / "site-configs/generic.py", "-c", tree / "checks"]
+    environment = {"PYTHONPATH": str(tree / "checks"), "RFM_PREFIX": str(tmp_path)}
+    text = call([*command, "-n", "^transpose", "-l"], tmp_path, **environment)
+    there = set(re.findall(r"- transpose %method=(\S+) .*%launch.case=(\S+)", text))
+    methods, cases = tables.methods("transpose"), tables.cases("transpose")
+    assert there == {(m, c) for m in [*methods, "example"] for c in [*cases, "small"]}
+
+
+# References of all methods but overlap.
+REFERENCES = """
+transpose:
+  $index: [$partition, geometry, method]
+  generic:default:
+    .*:
+%s"""
+OF_METHOD = "      %s: {ratio_alltoallv: [1, -0.5, 0.5], ratio_serial: [0.6, -0.5, 0.5], %s}\n"
+SELECTED = ("-n", "^transpose%method=(overlap|shm)%launch.layout=mpi%launch.case=cnt40")
+
+
+@pytest.mark.parametrize(("renamed", "passes"), [({}, True), ({"shm": "overlapp"}, False)])
+def test_method_without_a_reference_is_noted_and_not_judged(fake, tmp_path, renamed, passes):
+    """Where another key may be the method's own, mistyped, the method fails."""
+    methods = [renamed.get(m, m) for m in tables.methods("transpose") if m != "overlap"]
+    lines = "".join(OF_METHOD % (m, "exchange_share: [0.3, -0.9, 1.0]") for m in methods)
+    (tmp_path / "generic.yaml").write_text(REFERENCES % lines)
+    run = run_in(tmp_path, fake, selected=SELECTED, references=tmp_path)
+    case = run.case("overlap")
+    assert case["verdict"] == ("pass" if passes else "FAIL")
+    assert ("overlap is measured and verified, but not judged: " in run.said) == passes
+    assert not any(metric["asserted"] for metric in case["metrics"])
+    assert run.case("shm")["verdict"] == ("pass" if passes else "FAIL")
+    assert (run.code == 0) == passes
+
+
+def test_table_that_lists_nothing_is_an_error(tmp_path, monkeypatch):
+    tables._names.cache_clear()
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    (tmp_path / "src" / "transpose").mkdir(parents=True)
+    (tmp_path / "src" / "transpose" / "transpose.def").write_text("/* BX_METHOD(p2p) */\n")
+    with pytest.raises(ValueError, match=r"transpose\.def lists no BX_METHOD"):
+        tables.methods("transpose")
+
+
+def test_baselines_of_a_fortran_table_are_no_methods():
+    text = (
+        "type(method_t), parameter, public :: methods(*) = [ &\n"
+        '  method_t("packed", "a [b]", style_t(), weights=[1, 2], &\n    1.0), &\n'
+        '  method_t("cached", "", style_t(), baseline=.true.), &\n'
+        '  method_t("later", "", style_t())]\n'
+        'other = method_t("not one", "")\n'
+    )
+    assert tables._fortran_names(text, "method_t") == ["packed", "later"]
