@@ -9,7 +9,7 @@ module md_system
   use md_atoms, only: atoms_t
   use md_box, only: box_t
   use md_domain, only: domain_t, forward, make_halo, migrate, reverse
-  use md_list, only: list_t, make_list, most_atoms, sort_atoms, worker_t
+  use md_list, only: find_closest, list_t, make_list, most_atoms, sort_atoms, worker_t
   use md_metal, only: density_pass, force_pass
   use md_potential, only: potential_t, tersoff_kind
   use md_tersoff, only: tersoff_pass
@@ -435,27 +435,16 @@ contains
     end do
   end subroutine share_out
 
-  !> The closest pair of atoms that are closer than the potential goes.
+  !> Notes the closest pair of this rank's atoms, if it is closer than the potential goes.
   subroutine find_too_dense(system)
     type(system_t), intent(inout) :: system
-    integer :: t, i, k, j
-    real(dp) :: r, closest
+    real(dp) :: distance
+    integer(c_int64_t) :: ids(2)
     if (system%failure%kind /= fine) return
-    closest = system%potential%closest
-    do t = 1, size(system%list%work)
-      associate (work => system%list%work(t), atoms => system%atoms)
-        do i = work%first, work%last
-          do k = work%start(i), work%start(i + 1) - 1
-            j = work%entry(k)/4
-            r = norm2(atoms%x(1:3, i) - atoms%x(1:3, j))
-            if (r >= closest) cycle
-            closest = r
-            system%failure = failure_t(too_dense, .true., system%domain%rank, system%step, &
-                                       atoms%id(i), atoms%id(j), r, system%potential%closest)
-          end do
-        end do
-      end associate
-    end do
+    call find_closest(system%list, system%atoms, distance, ids)
+    if (distance >= system%potential%closest) return
+    system%failure = failure_t(too_dense, .true., system%domain%rank, system%step, ids(1), ids(2), &
+                               distance, system%potential%closest)
   end subroutine find_too_dense
 
   ! ---- time ----

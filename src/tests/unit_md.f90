@@ -464,6 +464,7 @@ contains
     real(dp) :: none(3, 3), distance
     integer(c_int64_t) :: ids(2)
     integer :: i, j
+    character(240) :: line
     none = 0
     call make("fe", find_potential("Fe"), 2.8665_dp, none, 0.0_dp, system)
     i = findloc(system%atoms%id(:system%atoms%own), 1_c_int64_t, dim=1)
@@ -474,6 +475,10 @@ contains
     call closest_pair(system, distance, ids)
     call check(abs(distance - 0.2_dp*sqrt(3.0_dp)) < 1e-12_dp .and. all(ids == [1, 54]), &
                "the closest pair is found across faces")
+    call find_forces(system)
+    call failure_of_all(system, line)
+    call check(index(line, "atoms 1 and 54 on rank 0 are 0.3464 A apart") > 0, &
+               "atoms closer than the potential goes are named: "//trim(line))
   end subroutine test_closest_pair
 
   subroutine test_departure()
