@@ -5,7 +5,7 @@
 module md_forces
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use omp_lib, only: omp_get_thread_num, omp_get_wtime
-  use md_domain, only: forward, reverse
+  use md_halo, only: forward, reverse
   use md_list, only: find_closest, list_t, worker_t
   use md_metal, only: density_pass, force_pass
   use md_potential, only: tersoff_kind

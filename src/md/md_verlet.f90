@@ -4,8 +4,9 @@ module md_verlet
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX, MPI_SUM
   use omp_lib, only: omp_get_wtime
-  use md_domain, only: forward, make_halo, migrate
+  use md_domain, only: migrate
   use md_forces, only: find_forces, reserve_sums
+  use md_halo, only: forward, make_halo
   use md_list, only: make_list, sort_atoms
   use md_potential, only: tersoff_kind
   use md_system, only: account, crowded, exploded, failure_t, fine, in_halo, in_integrate, &
