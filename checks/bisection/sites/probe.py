@@ -132,7 +132,7 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
 
 def check_facts(runtime: Any, folder: Path, job: Facts, defects: list[Located]) -> Facts:
     """What the checks are on this runtime's system; what does not load is added to `defects`."""
-    named = filters.have_any_name(job["names"]) if job["names"] else lambda case: True
+    named = {name: filters.have_any_name([name]) for name in job["names"] or ()}
     internals.skip_deprecations()
     warnings = internals.recorded_warnings()
     facts = {"files": {}, "checks": {}, "tests": [], "cases": []}
@@ -155,7 +155,8 @@ def check_facts(runtime: Any, folder: Path, job: Facts, defects: list[Located]) 
             places = valid_sysenv_comb(test.valid_systems, test.valid_prog_environs)
             number = sum(map(len, places.values()))
             more = {"tags": sorted(test.tags), "places": number}
-            more["named"] = bool(named(SimpleNamespace(check=test)))
+            case = SimpleNamespace(check=test)
+            more["named"] = [name for name, selects in named.items() if selects(case)]
             facts["tests"].append({**test_facts(test), **more})
             for partition, environs in places.items() if job["names"] is None else ():
                 for environ in environs:

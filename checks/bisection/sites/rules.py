@@ -34,7 +34,7 @@ def site_defects(site: Site) -> list[Defect]:
         if site.checks and partition["fullname"] not in used:
             idle = {"partition": partition["fullname"], "environs": partition["environs"]}
             wrong.append(("environs", Reason.of(Code.PARTITION_IDLE, **idle)))
-        defects += _in_site_file(site, partition, wrong)
+        defects += in_site_file(site, partition, wrong)
     return defects
 
 
@@ -43,13 +43,14 @@ def claims(site: Site) -> list[Defect]:
     return [
         defect
         for partition in site.partitions
-        for defect in _in_site_file(site, partition, claim_faults(site, partition))
+        for defect in in_site_file(site, partition, claim_faults(site, partition))
     ]
 
 
-def _in_site_file(
+def in_site_file(
     site: Site, partition: Facts, wrong: Iterable[tuple[str, Reason]]
 ) -> Iterator[Defect]:
+    """What is wrong with a partition, at the lines of its keys."""
     for key, reason in wrong:
         line = line_of(site.path, partition["name"], key)
         yield Defect.of(site.path, line, reason.code, **reason.values)

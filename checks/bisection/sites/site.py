@@ -127,8 +127,8 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
 
     Args:
         system: the name of a site file in site-configs/, or the path of one elsewhere.
-        names: patterns of ReFrame's option -n, for a run: every test notes whether one selects
-            it, and `cases` stays empty. None where no run follows.
+        names: patterns of ReFrame's option -n, for a run: every test has those that select it,
+            and `cases` stays empty. None where no run follows.
     """
     path = site_file(system)
     site = Site(path.stem, path)
