@@ -23,18 +23,6 @@ from bisection.runs.model import Request, RunVerdict, TestResult
 TAG = re.compile(rf"(?!({RECORDED}|tier|system|environ|arguments)=)[A-Za-z][\w.-]*=[^,]*")
 
 
-def site_file(system: str) -> Path:
-    """The site file of --system NAME or DIR/NAME.py, each with or without :PARTITION."""
-    name = system.partition(":")[0]
-    folder = paths.ROOT / "site-configs"
-    return Path(name).absolute() if name.endswith(".py") else folder / f"{name}.py"
-
-
-def system_name(system: str) -> str:
-    """ReFrame's name of --system: a site file is named as its system is."""
-    return site_file(system).stem + "".join(system.partition(":")[1:])
-
-
 def command(
     request: Request, site: Path, folder: Path | None = None, tags: Sequence[str] = ()
 ) -> list[str]:
