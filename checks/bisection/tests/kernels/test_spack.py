@@ -73,26 +73,26 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    made = Place(tmp_path)
-    shutil.copytree(paths.ROOT / "spack-env", made.repository / "spack-env")
-    made.source.parent.mkdir()
-    made.source.write_text("int main;")
-    program = made.root / "bin" / "spack"
+    checkout = Place(tmp_path)
+    shutil.copytree(paths.ROOT / "spack-env", checkout.repository / "spack-env")
+    checkout.source.parent.mkdir()
+    checkout.source.write_text("int main;")
+    program = checkout.root / "bin" / "spack"
     program.parent.mkdir(parents=True)
     program.symlink_to(HERE / "fake_spack.py")
-    (made.root / "source").write_text(str(made.source))
-    (made.root / "version").write_text("1.1.0 (0123abc)")
-    (made.root / "lock").write_text(lock())
+    (checkout.root / "source").write_text(str(checkout.source))
+    (checkout.root / "version").write_text("1.1.0 (0123abc)")
+    (checkout.root / "lock").write_text(lock())
 
     for variable in (spack.SPACK.variable, spack.PACKAGES.variable, "SPACK_PYTHON"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("SPACK_ROOT", str(made.root))
-    monkeypatch.setenv("BISECTION_HOME", str(made.home))
-    monkeypatch.setattr(paths, "ROOT", made.repository)
+    monkeypatch.setenv("SPACK_ROOT", str(checkout.root))
+    monkeypatch.setenv("BISECTION_HOME", str(checkout.home))
+    monkeypatch.setattr(paths, "ROOT", checkout.repository)
     monkeypatch.setattr(spack, "imports_clingo", lambda python: True)
     monkeypatch.setattr(installing, "described_commit", lambda: "abc")
     pretend(monkeypatch, DEBIAN)
-    return made
+    return checkout
 
 
 def pretend(monkeypatch, versions):
@@ -242,11 +242,11 @@ def upstream(tmp_path, monkeypatch):
 
 def test_clone_is_made_once_and_shallow(upstream):
     said = []
-    made = spack.clone(spack.SPACK, said.append)
-    assert made == paths.home() / "spack" / "spack-v1.1.0"
-    assert (made / ".git" / "shallow").exists()
+    clone = spack.clone(spack.SPACK, said.append)
+    assert clone == paths.home() / "spack" / "spack-v1.1.0"
+    assert (clone / ".git" / "shallow").exists()
     shutil.rmtree(upstream)
-    assert spack.clone(spack.SPACK, said.append) == made
+    assert spack.clone(spack.SPACK, said.append) == clone
     assert len(said) == 1
 
 
@@ -430,8 +430,8 @@ def test_a_moved_folder_is_built_again(place, monkeypatch):
     (place.home / "spack" / "opt").mkdir()
     place.home = place.home.rename(place.home.with_name("moved"))
     monkeypatch.setenv("BISECTION_HOME", str(place.home))
-    made = place.install()
-    assert made.lock.startswith(str(place.home))
+    installed = place.install()
+    assert installed.lock.startswith(str(place.home))
     assert not (place.home / "spack" / "opt").exists()
     assert place.calls() == ["concretize", "install"] * 2
 
@@ -482,16 +482,16 @@ def test_debian12_builds_and_runs(tmp_path, monkeypatch):
     if survey.missing:
         pytest.skip(f"not the system packages of debian12: {', '.join(survey.missing)} missing")
 
-    made = installing.install("debian12")
-    assert made.mpi == f"openmpi@{survey.installed['openmpi']}"
-    assert installing.install("debian12", say=pytest.fail) == made
+    built = installing.install("debian12")
+    assert built.mpi == f"openmpi@{survey.installed['openmpi']}"
+    assert installing.install("debian12", say=pytest.fail) == built
 
     # Open MPI wants to be told that root, in a container or a test machine, means it.
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     result = tmp_path / "result.json"
     command = f"""
-        {made.mpi_prefix}/bin/mpirun --oversubscribe -n 2 {made.prefix}/bin/bisection-transpose
+        {built.mpi_prefix}/bin/mpirun --oversubscribe -n 2 {built.prefix}/bin/bisection-transpose
         --case cnt40 --method alltoallv --repeats 1 --output {result}
     """
     ran = subprocess.run(command.split(), capture_output=True, text=True, timeout=120)
