@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bisection.core import paths
+from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.report import exports, gather
@@ -91,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     """One run: prepare, watch, judge, keep, store, compare, report."""
     request, site = prepare(options)
+    measure_alone()
     results = folder.new_folder()
     request.command = command.command(request, site, results, options.tag)
     damaged = sync.prepare(paths.home())

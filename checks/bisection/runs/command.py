@@ -59,9 +59,9 @@ def kind(request: Request) -> list[str]:
 
 
 def reframe() -> str:
-    """The ReFrame beside this Python, else the one on PATH."""
-    beside = Path(sys.executable).with_name("reframe")
-    return paths.shown(beside) if beside.exists() else "reframe"
+    """The ReFrame that set-up put beside this Python, else the one on PATH."""
+    program = paths.program("reframe")
+    return paths.shown(program) if program else "reframe"
 
 
 # ---- running again ----
@@ -124,9 +124,9 @@ def without_names(arguments: Sequence[str]) -> list[str]:
 
 
 def invocation() -> list[str]:
-    """How this program was started, as one types it."""
-    beside = Path(sys.executable).with_name("bisection")
-    return [paths.shown(beside)] if beside.exists() else [sys.executable, "-m", "bisection"]
+    """How this program is started, as one types it."""
+    program = paths.program("bisection")
+    return [paths.shown(program)] if program else [sys.executable, "-m", "bisection"]
 
 
 # ---- the process: its output kept, one line of progress ----
