@@ -130,7 +130,9 @@ def _exit(code: int) -> str:
     if code in meanings:
         return f"exited with {code} ({meanings[code]})"
     try:
-        return f"was killed by {signal.Signals(code - 128).name} (exit {code})"
+        name = signal.Signals(code - 128).name
+        why = ", code for another processor" if name == "SIGILL" else ""
+        return f"was killed by {name} (exit {code}{why})"
     except ValueError:
         return f"exited with {code}"
 
