@@ -121,6 +121,8 @@ def test_site_that_hangs(house, monkeypatch):
         ({"binding": ["-c {}"]}, "extras.binding has {} in '-c {}'"),
         ({"binding": ["-c {threads"]}, "extras.binding has '-c {threads': expected '}'"),
         ({"binding": [4]}, "extras.binding has 4: "),
+        ({"march": "native"}, "extras.march is 'native': a processor is allowed, as the compilers"),
+        ({"march": "a b"}, "extras.march is 'a b': a processor is allowed"),
         ({"reference": ["ratio"]}, "extras.reference is not known, and would not be read: is it"),
     ],
 )
@@ -131,7 +133,12 @@ def test_extras_defect(extras, says):
 
 
 def test_good_extras():
-    extras = {"nodes": 2, "binding": ["-c {threads} -n {ranks} {{}}"], "queue": "normal"}
+    extras = {
+        "nodes": 2,
+        "march": "x86-64-v3",
+        "binding": ["-c {threads} -n {ranks} {{}}"],
+        "queue": "normal",
+    }
     partition = {"fullname": "a:b", "extras": extras, "cores": None, "detected": True}
     assert list(rules.partition_faults(partition)) == []
 
