@@ -91,8 +91,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(options: argparse.Namespace) -> Exit:
     """One run: prepare, watch, judge, keep, store, compare, report."""
-    request, site = prepare(options)
     measure_alone()
+    request, site = prepare(options)
     results = folder.new_folder()
     request.command = command.command(request, site, results, options.tag)
     damaged = sync.prepare(paths.home())

@@ -1,6 +1,7 @@
 """ReFrame: its command line, the command that runs tests again, and its process."""
 
 import contextlib
+import ctypes
 import os
 import re
 import selectors
@@ -154,6 +155,7 @@ def watch(line: Sequence[str], log_file: Path) -> tuple[int, str]:
                 env=environment(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
+                preexec_fn=end_with_parent,
             )
             signal.signal(signal.SIGTERM, lambda *_: process.terminate())
         except OSError as error:
@@ -165,6 +167,11 @@ def watch(line: Sequence[str], log_file: Path) -> tuple[int, str]:
                 follow(process, ready, log, progress)
     progress.clear()
     return (process.wait() if process else 1), log_file.read_text(errors="replace")
+
+
+def end_with_parent() -> None:
+    """Has this process terminated when its parent dies, also by SIGKILL: nothing measures on."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
 def listing(line: Sequence[str]) -> str:
