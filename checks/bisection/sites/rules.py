@@ -146,12 +146,18 @@ def unselected(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def misnamed(
     name: str, check: Mapping[str, Any], tests: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """One sentence for each name in `quick` and `inapplicable` that the check does not have."""
-    named = [("quick", "case", case) for case in check["quick"]]
+    """One sentence for each name in `tiers` and `inapplicable` that the check does not have."""
+    named = [
+        ("tiers", key, value)
+        for wanted in check["tiers"].values()
+        for key, values in wanted.items()
+        for value in values
+    ]
+    named += [("tiers", "tier", tier) for tier in check["tiers"]]
     for method, names in check["inapplicable"].items():
         named.append(("inapplicable", "method", method))
         named += [("inapplicable", "layout", layout) for layout in names]
     for where, key, value in dict.fromkeys(named):
-        there = list(dict.fromkeys(test[key] for test in tests))
+        there = list(TIERS if key == "tier" else dict.fromkeys(test[key] for test in tests))
         if value not in there and not of_family(value, there):
             yield f"{where} of {name} names {key} {value}: there are {some(there)}"

@@ -136,7 +136,7 @@ def launch_run(fake, tmp_path_factory):
     faults = {where: fault for where, fault, _, _ in LAUNCH_FAULTS}
     selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%")
     home = tmp_path_factory.mktemp("launch")
-    return run_in(home, fake, selected=selected, tier="nightly", faults=faults)
+    return run_in(home, fake, selected=selected, tier="upgrade", faults=faults)
 
 
 class TestLaunch:
@@ -409,7 +409,7 @@ class TestRecord:
         run = bisection(
             *("-S", "TransposeLaunch.work=cnt40:--bands 2"),
             selected=("-n", "^transpose%method=p2p%.*layout=mpi%launch.case=cnt(40|80)"),
-            tier="nightly",
+            tier="upgrade",
         )
         session, _ = next(sample_file.read_samples(run.folder / sample_file.SPOOLED))
         assert session["work"] == {"transpose": {"cnt40": "--bands 2", "cnt80": ""}}
