@@ -10,6 +10,7 @@ from bisection.analysis.model import Row
 from bisection.core.format import lasting, number, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
+from bisection.report.defects import DEFECTS
 
 Values = Mapping[str, Any]
 
@@ -129,7 +130,9 @@ def _exit(code: int) -> str:
     if code in meanings:
         return f"exited with {code} ({meanings[code]})"
     try:
-        return f"was killed by {signal.Signals(code - 128).name} (exit {code})"
+        name = signal.Signals(code - 128).name
+        why = ", code for another processor" if name == "SIGILL" else ""
+        return f"was killed by {name} (exit {code}{why})"
     except ValueError:
         return f"exited with {code}"
 
@@ -250,6 +253,8 @@ FAULTS = {
 # Of each code its clause: a format of its values, or a function of them.
 CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **FAULTS,
+    **DEFECTS,
+    Code.METRIC_REFERENCE: lambda v: f"{v['metric']}: {_nested(v['fault'])}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
     Code.NO_CORES: "the site file does not give the cores of {partition}",

@@ -30,6 +30,8 @@ from bisection.kernels.results import KernelExit, ResultError
 from bisection.rfm import internals, scheduler_faults
 from bisection.rfm.scheduler_faults import SLURM
 
+internals.start_scripts_below_blanks()
+
 # Environment variables that begin so change what MPI does.
 TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI"
 
@@ -73,8 +75,9 @@ class Build(rfm.RegressionTest):
     valid_prog_environs = environments()
     sourcesdir = None
     build_system = "CMake"
-    build_locally = True
+    build_locally = True  # but choose_host
     build_time_limit = "2h"
+    max_pending_time = "1d"  # an unplaceable job must not wait for ever
     executable = "ls"  # a compile-only test has no job, and trap_job_errors (4.10.4) needs one
     local = True
 
@@ -86,6 +89,22 @@ class Build(rfm.RegressionTest):
     # Reasons, as JSON: why it failed; that the kernels are of an earlier run.
     reason = variable(str, value="", loggable=True)
     remark = variable(str, value="", loggable=True)
+
+    @run_after("setup")
+    def choose_host(self) -> None:
+        """On a node of the partition, whose processor the compilers then optimise for.
+
+        Here, where the site file names that processor (extras.march), and where Spack needs this
+        host's network and knows the processor from its own files.
+        """
+        partition = self.current_partition
+        elsewhere = self.kernels or "spack" in self.current_environ.features
+        if elsewhere or "march" in partition.extras or partition.scheduler.is_local:
+            return
+        internals.build_on_node(self, self.max_pending_time)
+        self.build_job.num_cpus_per_task = partition.processor.num_cpus
+        if partition.scheduler.registered_name in SLURM:
+            self.build_job.options += ["--no-requeue"]
 
     @run_before("compile")
     def choose_builder(self) -> None:
@@ -112,7 +131,9 @@ class Build(rfm.RegressionTest):
             self.build_system.configuredir = shlex.quote(str(paths.ROOT / "src"))
             self.build_system.builddir = "build"
             self.build_system.config_opts = ["-DCMAKE_BUILD_TYPE=Release", "-DBX_TESTS=OFF"]
-            self.build_system.max_concurrency = os.cpu_count()
+            if march := self.current_partition.extras.get("march"):
+                self.build_system.config_opts.append(f"-DBX_MARCH={march}")
+            self.build_system.max_concurrency = self.build_job.num_cpus_per_task or os.cpu_count()
             keep = f"{python}.kept keep rfm_build.sh >installation.json"
             self.postbuild_cmds = [*self.postbuild_cmds, keep]
 
