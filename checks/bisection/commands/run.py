@@ -196,7 +196,8 @@ def write(verdict: RunVerdict, results: Path, verbose: bool) -> list[str]:
     lines = run_report.text(verdict, verbose)
     whole = run_report.text(verdict, verbose=True)
     paths.write_whole(results / "verdict.txt", "\n".join(whole) + "\n")
-    kept = json.dumps(run_report.as_json(verdict), indent=1)
+    kept = {**run_report.as_json(verdict), "installed": folder.installed()}
+    kept = json.dumps(kept, indent=1)
     paths.write_whole(results / "verdict.json", kept)
     paths.write_whole(results / "junit.xml", exports.junit_of_run(verdict))
     return [*lines, f"results: {paths.shown(results)}"]

@@ -86,15 +86,16 @@ def choose_environ(site: Site, partitions: Partitions, asked: str | None) -> str
     features = {name: site.environs[name]["features"] for name in names}
     known = [name for name in names if "kernels" in features[name]]
     own = [name for name in known if "spack" not in features[name]]
-    if asked is None and known:
+    if not known:
+        raise BisectionError(f"{site.name} has no environment with the feature kernels")
+    if asked is None:
         return "system" if "system" in known else "|".join(map(re.escape, own or known))
     try:
-        if any(re.match(asked or "", name) for name in known):
+        if any(re.match(asked, name) for name in known):
             return asked
     except re.error as error:
         raise BisectionError(f"-p {asked}: no regular expression: {error}") from None
-    where = f"{site.name} has {some(known)}, which build kernels"
-    raise BisectionError(f"-p {asked}: no such environment; {where}" if asked else where)
+    raise BisectionError(f"-p {asked}: no such environment; {site.name} has {some(known)}")
 
 
 def require_tests(site: Site, tier: str, names: Sequence[str]) -> None:
