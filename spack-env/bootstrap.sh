@@ -310,7 +310,7 @@ new_python_environment() {
 # reachable: tries to download one small package; other failures are for the installation to show.
 reachable() {
     probe=$home/cache/probe
-    pip download --quiet --retries 0 --timeout 15 --no-deps --dest "$probe" \
+    pip download --retries 0 --timeout 15 --no-deps --dest "$probe" \
         "$(grep '^tabulate==' "$lock")" >>"$log" 2>&1 || ! offline
     status=$?
     rm -rf "$probe"
