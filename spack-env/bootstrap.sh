@@ -307,10 +307,11 @@ new_python_environment() {
     rm -rf "$home/cache/bundle"
 }
 
-# reachable: tries to download one small package; other failures are for the installation to show.
+# reachable: tries to download one small package. pip prints why it tries again, not why it gives up;
+# other failures are for the installation to show.
 reachable() {
     probe=$home/cache/probe
-    pip download --retries 0 --timeout 15 --no-deps --dest "$probe" \
+    pip download --retries 1 --timeout 15 --no-deps --dest "$probe" \
         "$(grep '^tabulate==' "$lock")" >>"$log" 2>&1 || ! offline
     status=$?
     rm -rf "$probe"

@@ -50,9 +50,9 @@ case "$1 $2" in
     "-m bisection") shift 2; echo "$BISECTION_HOME: $*" ;;
 esac
 """
-# The reason is a warning, which pip does not print with --quiet.
+# pip prints the reason when it tries again, and not with --quiet.
 OFFLINE = """
-case $* in *--quiet*) ;; *) echo "[Errno -3] Temporary failure in name resolution" ;; esac
+case $* in *--quiet* | *"--retries 0"*) ;; *) echo "Temporary failure in name resolution" ;; esac
 exit 1
 """
 
