@@ -48,6 +48,7 @@ class Row(MetricId):
     high: float | None = None
     p: float | None = None  # p-value of such a difference, adjusted for the table
     suspect: bool = False  # one session outside of what the earlier ones showed
+    limit: float | None = None  # beyond it, a session is slower than all earlier ones
     against: Against | None = None  # the expected ratio
     communication: float | None = None  # fraction of the time spent communicating, before
     explained: Reason | None = None  # whether a network explains `against`

@@ -1,8 +1,9 @@
 """Runs a tier of checks with ReFrame and ends with a verdict on this machine.
 
 Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
+What is slower than in all earlier sessions is measured again at once.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 usage, 3 not everything was
-measured.
+measured, 4 everything passed, and some of it is slower than before, in the retest too.
 """
 
 import argparse
@@ -13,20 +14,35 @@ import shlex
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
+from bisection.analysis.model import Comparison
+from bisection.analysis.outlying import slower
+from bisection.analysis.retest import Plan, plan, rule
+from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
+from bisection.core.arguments import duration
+from bisection.core.format import lasting, plural
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.report import exports, gather
 from bisection.report import run as run_report
+from bisection.report.clauses import clause
 from bisection.report.text import beside, recent_text
-from bisection.runs import command, folder, reframe_log
+from bisection.runs import command, folder, quiet, reframe_log
 from bisection.runs.judge import judge
 from bisection.runs.model import Request, RunVerdict
 from bisection.store import sync
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
-from bisection.store.selection import SelectionError
+from bisection.store.selection import SLOWER, SelectionError
+
+
+class Busy(BisectionError):
+    """The machine is too busy to measure anything."""
+
+    exit_code = Exit.NOT_MEASURED
+
 
 # ReFrame's options that would make a failure pass, or run nothing.
 RUNS_NOTHING = "it runs nothing; use ReFrame itself, with the command line that is printed"
@@ -72,38 +88,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a name for the session, to select it by: --tag phase=before",
     )
     parser.add_argument(
+        "--retest-budget",
+        type=duration,
+        default="5m",
+        metavar="DURATION",
+        help="for measuring again at once what is slower than in all earlier sessions; 0: never; "
+        "default: 5m",
+    )
+    parser.add_argument(
+        "--wait",
+        type=duration,
+        metavar="DURATION",
+        help="wait so long for a quiet machine; if it stays busy, run nothing and exit with 3",
+    )
+    parser.add_argument(
         "--verbose", action="store_true", help="print every test with its metrics and bounds"
     )
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """One run: prepare, watch, judge, keep, store, compare, report."""
+    """One run: prepare, wait, watch, judge, keep, store, compare, retest, report."""
     request, site = prepare(options)
+    if quiet.runs_here(site):
+        wait_for_quiet(options.wait)
     results = folder.new_folder()
     request.command = command.command(request, site, results, options.tag)
     damaged = sync.prepare(paths.home())
     print_command(request.command)
-    began = time.monotonic()
-    code, log = command.watch(request.command, results / "reframe.log")
-    if error := reframe_log.usage_error(log):
-        folder.discard(results)
-        raise BisectionError(error)
-    report = folder.read_report(results)
-    verdict = judge(report, log, lambda: command.listing(request.command))
-    verdict.request, verdict.seconds = request, time.monotonic() - began
-    if code != 0 and verdict.exit_code == Exit.OK:
-        log_file = paths.shown(results / "reframe.log")
-        verdict.troubles.append(Reason.of(Code.REFRAME_EXIT, exit_code=code, log=log_file))
+    verdict, report = measure(request, results)
     verdict.troubles += damaged
     folder.keep(verdict, results)
     with contextlib.ExitStack() as stack:
-        store = open_store(verdict, stack)
+        store, comparison = open_store(verdict, stack), None
         if store and report is not None:
             verdict.troubles += sync.keep(store, paths.home(), verdict, results)
             verdict.troubles += sync.tests_gone(store, verdict)
+            comparison = compare(store, verdict)
+            if comparison and (suspects := slower(comparison.rows)):
+                retest(plan(suspects, verdict, options.retest_budget), verdict, site, results)
+                store.tag(verdict.session, SLOWER, "confirmed" if verdict.slower else "suspected")
+        folder.clear(verdict, results)
         lines = write(verdict, results, options.verbose)
         if verdict.judged:
-            lines += compare_and_report(store, verdict, results)
+            lines += beside_and_report(store, verdict, comparison, results)
     print("\n".join(lines))
     return verdict.exit_code
 
@@ -125,6 +152,55 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path]:
         if not command.TAG.fullmatch(tag):
             raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
     return request, site
+
+
+def wait_for_quiet(budget: float | None) -> None:
+    """Says in one line what else uses the cores. With a budget (s), waits for a quiet machine.
+
+    Raises:
+        Busy: it did not become quiet.
+    """
+
+    def say(reason: Reason, seconds: float) -> None:
+        print(f"waiting for up to {lasting(seconds)}: {clause(reason)}", flush=True)
+
+    reason = quiet.wait(budget or 0.0, say)
+    if reason and budget:
+        raise Busy(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
+    if reason:
+        for line in run_report.wrapped(
+            f"warning: {clause(reason)}; launches that they disturb are not judged by their times. "
+            "--wait 30m waits for a quiet machine"
+        ):
+            print(line, flush=True)
+
+
+def measure(
+    request: Request, results: Path, limit: float | None = None, store: bool = True
+) -> tuple[RunVerdict, dict[str, Any] | None]:
+    """Runs ReFrame; returns the verdict and ReFrame's report, None if it wrote none.
+
+    Args:
+        request: what is asked for, with ReFrame's command line.
+        results: the results folder.
+        limit: s after which ReFrame is stopped.
+        store: whether ReFrame stores the run in its database.
+
+    Raises:
+        BisectionError: ReFrame does not take the command line.
+    """
+    began = time.monotonic()
+    code, log = command.watch(request.command, results, limit, store)
+    if error := reframe_log.usage_error(log):
+        folder.discard(results)
+        raise BisectionError(error)
+    report = folder.read_report(results)
+    verdict = judge(report, log, lambda: command.listing(request.command))
+    verdict.request, verdict.seconds = request, time.monotonic() - began
+    if code != 0 and verdict.exit_code == Exit.OK:
+        log_file = paths.shown(results / "reframe.log")
+        verdict.troubles.append(Reason.of(Code.REFRAME_EXIT, exit_code=code, log=log_file))
+    return verdict, report
 
 
 def refused(argument: str) -> str | None:
@@ -170,16 +246,52 @@ def write(verdict: RunVerdict, results: Path, verbose: bool) -> list[str]:
     return [*lines, f"results: {paths.shown(results)}"]
 
 
-def compare_and_report(store: Store | None, verdict: RunVerdict, results: Path) -> list[str]:
-    """Compares the run with earlier ones and writes the report; returns lines to print."""
+def compare(store: Store, verdict: RunVerdict) -> Comparison | None:
+    """The run beside the earlier sessions of its kind; None, and a trouble of the run if that is
+    why, if there are none or they cannot be compared."""
+    try:
+        return gather.compare_run(store, verdict)
+    except SelectionError:  # the run is not stored, which is a trouble already
+        return None
+    except StoreError as error:
+        verdict.troubles.append(Reason.of(Code.NOT_STORED, error=str(error)))
+        return None
+
+
+def retest(made: Plan, verdict: RunVerdict, site: Path, results: Path) -> None:
+    """Measures again what is slower than in all earlier sessions, and rules on it."""
+    rule(verdict, made)
+    write(verdict, results, verbose=False)  # what is on disk never passes while the retest runs
+    if not made.chosen:
+        return
+    launches = plural(len(made.chosen), "launch", "launches")
+    print(f"retest: slower than in all earlier sessions: {launches}, {made.seconds:.0f} s")
+    again = retest_request(made, verdict)
+    (results / "retest").mkdir()
+    again.command = command.command(again, site, results / "retest")
+    print_command(again.command)
+    try:
+        second, _ = measure(again, results / "retest", limit=made.budget, store=False)
+    except BisectionError as error:  # the night keeps its verdict
+        print(f"retest: {error}")
+        return
+    folder.keep(second, results / "retest")
+    folder.clear(second, results / "retest")
+    rule(verdict, made, second)
+
+
+def beside_and_report(
+    store: Store | None, verdict: RunVerdict, comparison: Comparison | None, results: Path
+) -> list[str]:
+    """Writes the report; returns lines on it and on the comparison."""
     if store is None:
         return ["no report: the run is not stored"]
     try:
-        report = gather.report_on_run(store, verdict)
+        report = gather.report_on_run(store, verdict, comparison)
         files = gather.write(report, results)
     except (StoreError, SelectionError, OSError) as error:
         return [f"no report: {error}"]
-    lines = beside(report.comparison) if report.comparison else []
+    lines = beside(comparison) if comparison else []
     lines += recent_text(report.history)
     lines.append(f"report: {paths.shown(files['report.html'])}")
     return [part for line in lines for part in run_report.wrapped(line)]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bisection.analysis.model import Row
-from bisection.core.format import lasting, number, some
+from bisection.core.format import amount as quantity
+from bisection.core.format import lasting, number, plural, some
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 
@@ -218,6 +219,30 @@ def _tests_gone(v: Values) -> str:
     return f"{len(tests)} tests of the last session are gone: {some(tests, 3)}"
 
 
+def _sides(v: Values) -> str:
+    words = (v["check"], v["case"], v["layout"], v["method"], v["metric"])
+    before, after = (quantity(v[side], v["unit"]) for side in ("before", "after"))
+    return f"{' '.join(filter(None, words))}: {before} -> {after}"
+
+
+def _slower(v: Values) -> str:
+    again = f", {quantity(v['again'], v['unit'])} in the retest" if v["again"] else ""
+    earlier = plural(v["sessions"], "earlier session")
+    return f"{_sides(v)}{again}; {number(v['factor'])} times slower than in all of {earlier}"
+
+
+def _did_not_repeat(v: Values) -> str:
+    return (
+        f"retested {some(v['launches'], 3)}: {plural(v['metrics'], 'metric')}, up to "
+        f"{number(v['factor'])} times slower than in all earlier sessions, did not repeat"
+    )
+
+
+def _busy(v: Values) -> str:
+    top = f" ({', '.join(f'{name} {used:.1f}' for name, used in v['top'])})" if v["top"] else ""
+    return f"other processes use {v['used']:.1f} of {v['cores']} cores{top}"
+
+
 def _control(v: Values) -> str:
     control = v["control"]
     name = "the clock" if control["metric"] == "clock" else "the control"
@@ -351,6 +376,16 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.WAS_DAMAGED: _was_damaged,
     Code.NOT_KEPT: "{error}",
     Code.NOT_STORED: "not stored: {error}; `bisection import` stores it later",
+    # a run beside earlier sessions
+    Code.SLOWER: _slower,
+    Code.SUSPECT: _slower,
+    Code.DID_NOT_REPEAT: _did_not_repeat,
+    Code.RETEST_FAILED: lambda v: f"in the retest, {v['test']}: {_nested(v['cause'])}",
+    Code.FASTER: lambda v: (
+        f"{plural(v['metrics'], 'metric')} faster than in all earlier sessions, such as {_sides(v)}"
+    ),
+    Code.CHANGED: lambda v: f"{v['what']}: {v['before']} -> {v['after']}",
+    Code.BUSY: _busy,
     # a metric of a comparison
     Code.ABSENT: "in none of the {sessions} sessions after",
     Code.VANISHED: "not in the last {sessions} sessions after",
