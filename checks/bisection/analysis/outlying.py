@@ -23,6 +23,7 @@ from bisection.core.verdicts import Verdict
 from bisection.runs.model import RunVerdict
 from bisection.store.sources import lines_of
 
+FEW_SAMPLES = ("time_min", "time_p99")  # metrics of few samples of a launch
 TINY = 1e-9  # standard deviation of the logarithm where all earlier values are the same
 
 
@@ -54,11 +55,11 @@ def mark_suspects(rows: Sequence[Row], samples: Sequence[tuple[Jobs, Jobs]]) -> 
 def _is_open(row: Row) -> bool:
     """Whether a row has enough earlier sessions, and too few new ones to be compared otherwise.
 
-    The slowest percent of one session may be the neighbours' doing.
+    The fastest sample and the slowest percent are of few samples: they jump from night to night.
     """
     measured = row.verdict not in (Verdict.MISSING, Verdict.NEW, Verdict.NOT_MEASURED)
     enough = row.before.sessions >= LIMITS.fewest > row.after.sessions
-    return measured and enough and row.unit not in COUNTED and row.base != "time_p99"
+    return measured and enough and row.unit not in COUNTED and row.base not in FEW_SAMPLES
 
 
 def outside(earlier: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -126,6 +126,7 @@ def act(options: argparse.Namespace) -> Exit:
             comparison = compare(store, verdict)
             if comparison and (suspects := slower(comparison.rows)):
                 retest(plan(suspects, verdict, options.retest_budget), verdict, site, results)
+            if verdict.slower or verdict.suspects:
                 store.tag(verdict.session, SLOWER, "confirmed" if verdict.slower else "suspected")
         folder.clear(verdict, results)
         lines = write(verdict, results, options.verbose)
