@@ -20,8 +20,7 @@ import yaml
 
 from bisection.analysis.propose import HEADER, MADE_BY, Entry, Proposal, amend, propose, stale
 from bisection.core import paths
-from bisection.core.arguments import at_least
-from bisection.core.format import some
+from bisection.core.format import at_least, some
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.clauses import span

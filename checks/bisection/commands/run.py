@@ -21,8 +21,7 @@ from bisection.analysis.outlying import slower
 from bisection.analysis.retest import Plan, plan, rule
 from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
-from bisection.core.arguments import duration
-from bisection.core.format import lasting, plural
+from bisection.core.format import lasting, plural, seconds_of
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.report import exports, gather
@@ -89,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--retest-budget",
-        type=duration,
+        type=seconds_of,
         default="5m",
         metavar="DURATION",
         help="for measuring again at once what is slower than in all earlier sessions; 0: never; "
@@ -97,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--wait",
-        type=duration,
+        type=seconds_of,
         metavar="DURATION",
         help="wait so long for a quiet machine; if it stays busy, run nothing and exit with 3",
     )
