@@ -194,7 +194,9 @@ def prometheus(report: Report) -> str:
             new.set(value)
         return new
 
-    gauge("exit_code", "0 passed, 1 failed, 3 not measured, 4 slower than before", exit_code(report))
+    gauge(
+        "exit_code", "0 passed, 1 failed, 3 not measured, 4 slower than before", exit_code(report)
+    )
     if finite(report.made):
         gauge("report_made_seconds", "Unix time at which the report was made", report.made)
     failed = gauge("failed_cases", "Cases that failed or were not measured", None, ["verdict"])

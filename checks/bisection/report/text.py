@@ -9,7 +9,7 @@ from bisection.analysis.model import ChangePoint, Comparison, Row
 from bisection.analysis.outlying import slower
 from bisection.core.format import plural, some, utc
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Against, Verdict
+from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.report import words
 from bisection.report.clauses import change, clause
 from bisection.report.tables import columns
@@ -51,10 +51,10 @@ def beside(result: Comparison) -> list[str]:
 
 
 def _of_one(result: Comparison) -> str:
-    judged = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNCHANGED)
-    if any(result.count(verdict) for verdict in judged):
+    if any(row.scope == Scope.SESSIONS for row in result.rows):  # by the jobs of --reruns
         return words.sentence(result)
-    kinds = (Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.NEW)
+    kinds = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMPROVED)
+    kinds += (Verdict.NEW,)
     counts = [f"{result.count(kind)} {kind}" for kind in kinds if result.count(kind)]
     if len(result.before) < LIMITS.fewest:
         counts.append(f"slower and faster ones are named from {LIMITS.fewest} sessions on")
