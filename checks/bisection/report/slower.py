@@ -82,7 +82,7 @@ def counts(verdict: RunVerdict) -> list[str]:
         [f"{plural(len(verdict.slower), 'metric')} slower than before"] if verdict.slower else []
     )
     suspects = plural(len(verdict.suspects), "metric")
-    return texts + ([f"{suspects} suspected of it, not retested"] if verdict.suspects else [])
+    return texts + ([f"{suspects} suspected of being slower"] if verdict.suspects else [])
 
 
 def times_judged(verdict: RunVerdict) -> str:
