@@ -54,7 +54,7 @@ def compare(
     for row in rows:
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
     judge_rows(rows, samples)
-    mark_suspects(rows, samples)
+    mark_suspects(rows, samples, sides[1].lost)
     context = Context(*controls.aa_noise(store, before, aa, name))
     if expected is None:
         context.moved, context.watched = controls.controls_moved(rows, control)

@@ -9,7 +9,7 @@ is beyond that bound, beyond every earlier session, and slower than their mean b
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy import stats
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs, Key
 from bisection.core.identity import COUNTED
+from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.runs.model import RunVerdict
@@ -27,28 +28,36 @@ FEW_SAMPLES = ("time_min", "time_p99")  # metrics of few samples of a launch
 TINY = 1e-9  # standard deviation of the logarithm where all earlier values are the same
 
 
-def mark_suspects(rows: Sequence[Row], samples: Sequence[tuple[Jobs, Jobs]]) -> None:
+def mark_suspects(
+    rows: Sequence[Row], samples: Sequence[tuple[Jobs, Jobs]], lost: Mapping[Key, Sequence[float]]
+) -> None:
     """Marks the rows in which few new sessions are outside of all earlier ones, and notes with each
-    open row the value beyond which it would be slower than before.
+    what was set beside them, and beyond which value it is slower.
 
     Args:
         rows: a judged table.
         samples: of each row, the jobs before and after.
+        lost: values after from launches whose cores others had: they count where there are no
+            others, as nothing that is slow may pass for that reason alone.
     """
-    here = [i for i, row in enumerate(rows) if _is_open(row)]
+    values = []
+    for row, (_, now) in zip(rows, samples, strict=True):
+        usable = [median(jobs) for jobs in now.values()] or lost.get(row.key, [])
+        values.append(median(usable) if usable else None)
+    here = [i for i, row in enumerate(rows) if values[i] is not None and _is_open(row)]
     if not here:
         return
     sign = np.array([1 if rows[i].better == "lower" else -1 for i in here])
     earlier = np.full((len(here), max(len(samples[i][0]) for i in here)), np.nan)
     for line, i in enumerate(here):
-        values = [median(values) for values in samples[i][0].values()]
-        earlier[line, : len(values)] = np.log(values)
-    new = np.log([median(map(median, samples[i][1].values())) for i in here])
+        sessions = [median(jobs) for jobs in samples[i][0].values()]
+        earlier[line, : len(sessions)] = np.log(sessions)
+    new = np.log([values[i] for i in here])
     earlier, new = sign[:, None] * earlier, sign * new
     slower, bound = outside(earlier, new)
     faster, _ = outside(-earlier, -new)
     for line, i in enumerate(here):
-        rows[i].limit = math.exp(sign[line] * bound[line])
+        rows[i].seen, rows[i].limit = values[i], math.exp(sign[line] * bound[line])
         rows[i].suspect = bool(slower[line] or faster[line])
 
 
@@ -57,9 +66,9 @@ def _is_open(row: Row) -> bool:
 
     The fastest sample and the slowest percent are of few samples: they jump from night to night.
     """
-    measured = row.verdict not in (Verdict.MISSING, Verdict.NEW, Verdict.NOT_MEASURED)
     enough = row.before.sessions >= LIMITS.fewest > row.after.sessions
-    return measured and enough and row.unit not in COUNTED and row.base not in FEW_SAMPLES
+    unlike = row.reason is not None and row.reason.code == Code.UNLIKE
+    return enough and not unlike and row.unit not in COUNTED and row.base not in FEW_SAMPLES
 
 
 def outside(earlier: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -110,14 +119,14 @@ def _spread(squares: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 def slower(rows: Sequence[Row]) -> list[Row]:
     """The rows that are slower than in all earlier sessions, the worst first."""
-    rows = [row for row in rows if row.suspect and row.slowdown > 1]
-    return sorted(rows, key=lambda row: -row.slowdown)
+    rows = [row for row in rows if row.suspect and row.excess > 1]
+    return sorted(rows, key=lambda row: -row.excess)
 
 
 def faster(rows: Sequence[Row]) -> list[Row]:
     """The rows that are faster than in all earlier sessions, the fastest first."""
-    rows = [row for row in rows if row.suspect and row.slowdown < 1]
-    return sorted(rows, key=lambda row: row.slowdown)
+    rows = [row for row in rows if row.suspect and row.excess < 1]
+    return sorted(rows, key=lambda row: row.excess)
 
 
 # ---- the retest ----

@@ -110,9 +110,9 @@ def rule(verdict: RunVerdict, made: Plan, again: RunVerdict | None = None) -> No
             if row.key not in values and not confirmed
         ]
     if refuted:
-        worst = max(row.slowdown for rows in refuted.values() for row in rows)
+        worst = max(row.excess for rows in refuted.values() for row in rows)
         counts = {"metrics": sum(map(len, refuted.values())), "factor": worst}
-        launches = [" ".join(launch[:3]) for launch in refuted]
+        launches = [" ".join((rows[0].check, *launch[1:3])) for launch, rows in refuted.items()]
         verdict.remarks.append(Reason.of(Code.DID_NOT_REPEAT, launches=launches, **counts))
     for case in again.cases if again else ():
         if case.verdict == Verdict.FAIL:
@@ -124,5 +124,5 @@ def reason_of(code: Code, row: Row, **more: Any) -> Reason:
     """The Reason of this code on a metric: its test, both sides, how many times slower it is."""
     names = ("system", "partition", "environ", "check", "case", "layout", "method")
     values: Mapping[str, Any] = {name: getattr(row, name) for name in (*names, "metric", "unit")}
-    sides = {"before": row.before.median, "after": row.after.median, "factor": row.slowdown}
+    sides = {"before": row.before.median, "after": row.seen, "factor": row.excess}
     return Reason.of(code, **values, **sides, sessions=row.before.sessions, **more)

@@ -21,7 +21,7 @@ from bisection.analysis.outlying import slower
 from bisection.analysis.retest import Plan, plan, rule
 from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
-from bisection.core.format import lasting, plural, seconds_of
+from bisection.core.format import duration, lasting, plural, seconds_of
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.report import exports, gather
@@ -265,11 +265,11 @@ def retest(made: Plan, verdict: RunVerdict, site: Path, results: Path) -> None:
     if not made.chosen:
         return
     launches = plural(len(made.chosen), "launch", "launches")
-    print(f"retest: slower than in all earlier sessions: {launches}, {made.seconds:.0f} s")
+    takes = duration(made.seconds)
+    print(f"retest: {launches}, slower than in all earlier sessions, in about {takes}", flush=True)
     again = retest_request(made, verdict)
     (results / "retest").mkdir()
     again.command = command.command(again, site, results / "retest")
-    print_command(again.command)
     try:
         second, _ = measure(again, results / "retest", limit=made.budget, store=False)
     except BisectionError as error:  # the night keeps its verdict

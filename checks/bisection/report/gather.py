@@ -9,7 +9,7 @@ from bisection.analysis.compare import compare
 from bisection.analysis.history import changes_of, histories, series_of
 from bisection.analysis.model import Comparison, changes
 from bisection.analysis.nodes import pairs
-from bisection.analysis.outlying import faster
+from bisection.analysis.outlying import FEW_SAMPLES, faster
 from bisection.analysis.retest import reason_of
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
@@ -55,7 +55,7 @@ def gather(
     points, series = changes_of(found, past)
     if of_run:
         measured = {case.identity for case in run.cases}
-        points = [point for point in points if point.identity in measured]
+        points = [p for p in points if p.identity in measured and p.base not in FEW_SAMPLES]
     drawn = {part.key for part in series}
     series += [
         series_of(test, metric, indices, values, past)

@@ -104,10 +104,10 @@ def times_judged(verdict: RunVerdict) -> str:
     if not times or any(metric.asserted for metric in times) or verdict.nights is None:
         return ""
     earlier, needed = verdict.nights - 1, LIMITS.reference_sessions
-    judged = "Times are not judged"
-    if earlier >= LIMITS.fewest:
-        judged = f"Times are judged by {earlier} earlier nights alone"
-    text = f"{judged}: no references of this machine yet ({verdict.nights} of {needed} nights)"
+    if earlier < LIMITS.fewest:
+        why = f"no references of this machine yet ({verdict.nights} of {needed} nights)"
+        return f"Times are not judged: {why}"
+    why = f"no references yet ({verdict.nights} of {needed} nights)"
     if verdict.nights >= needed:
-        text = f"{judged}: `bisection references propose --kinds ratio,time` makes references"
-    return text
+        why = "`references propose` makes references"
+    return f"Times are judged by {earlier} earlier nights: {why}"

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from made_up import noise
+from made_up import case, nights, noise, session
 
 from bisection.analysis.outlying import outside
+from bisection.core.verdicts import Verdict
 
 SETS = 60  # nights that are simulated, each with its earlier ones
 
@@ -122,3 +123,13 @@ def test_a_night_within_the_worst_earlier_one_is_inside():
     earlier = np.tile(np.log([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 3.0]), (20, 1))
     hit, _ = outside(earlier, np.full(20, np.log(2.9)))
     assert not hit.any()
+
+
+def test_what_others_slowed_down_is_suspect_too(compared):
+    """A launch whose cores others had is not measured; what it showed is no reason to pass."""
+    before = nights({"p2p": [1e-3] * 6})
+    for number, value, suspect in ((9, 8e-3, True), (10, 1.05e-3, False)):
+        after = [(session(number), [case(metrics={"time": value}, disturbed=0.5)])]
+        (found,) = compared(before, after).rows
+        assert found.verdict == Verdict.NOT_MEASURED
+        assert (found.suspect, found.seen) == (suspect, value)
