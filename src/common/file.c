@@ -94,15 +94,15 @@ static void identify(char name[PATH_MAX], const char *path)
 
 int bx_file_claim(bx_run *run, const char *option, const char *path, bx_file_use use)
 {
-    struct stat about;
+    struct stat status;
     if (run->rank != 0) return BX_OK;
     if (strlen(path) + strlen(".partial") >= PATH_MAX)
         return bx_run_refuse(run, BX_USAGE, "--%s %.60s...: %s", option, path,
                              strerror(ENAMETOOLONG));
-    bool exists = stat(path, &about) == 0;
+    bool exists = stat(path, &status) == 0;
     int code = exists || errno == ENOENT ? 0 : errno;
     if (use == BX_FILE_READ && !exists) code = errno;
-    if (code == 0 && exists && !S_ISREG(about.st_mode))
+    if (code == 0 && exists && !S_ISREG(status.st_mode))
         return bx_run_refuse(run, BX_USAGE, "--%s %s: exists and is no regular file", option, path);
     if (code == 0 && use != BX_FILE_WRITTEN && exists && access(path, R_OK) != 0) code = errno;
     if (code == 0 && use != BX_FILE_READ) code = probe(path);

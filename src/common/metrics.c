@@ -181,7 +181,6 @@ cJSON *bx_metrics_best_json(const bx_run *run, const bx_result *results, size_t 
     return json;
 }
 
-/* "ALIAS=NAME" or "NAME": what the ratio is called; returns the method. */
 const char *bx_metrics_ratio_method(const char *entry, char alias[64])
 {
     const char *equals = strchr(entry, '=');

@@ -23,7 +23,7 @@ static void duration(char *text, size_t size, double seconds)
     snprintf(text, size, "%.*f s", seconds < 10, seconds);
 }
 
-int bx_resources_claim_memory(bx_run *run, double bytes, const char *what)
+int bx_resources_claim_memory(bx_run *run, double bytes, const char *sized_by)
 {
     double need, largest;
     PMPI_Allreduce(&bytes, &need, 1, MPI_DOUBLE, MPI_SUM, run->host);
@@ -32,7 +32,7 @@ int bx_resources_claim_memory(bx_run *run, double bytes, const char *what)
     double have = bx_host_memory_free();
     if (need > have)
         bx_run_refuse(run, BX_RESOURCES, "%s: needs %.3g GiB on this node, which has %.3g GiB free",
-                      what, need / 0x1p30, have / 0x1p30);
+                      sized_by, need / 0x1p30, have / 0x1p30);
     return bx_run_agree(run);
 }
 
@@ -53,7 +53,7 @@ static double threads_per_core(const bx_run *run)
 }
 
 int bx_resources_claim_time(bx_run *run, double setup_seconds, double round_seconds,
-                            const char *what)
+                            const char *sized_by)
 {
     double steps = VERIFYING_STEPS + (double)run->common.repeats * (double)bx_run_block_steps(run);
     double mine = (setup_seconds + steps * round_seconds) * threads_per_core(run);
@@ -66,7 +66,7 @@ int bx_resources_claim_time(bx_run *run, double setup_seconds, double round_seco
             run, BX_RESOURCES,
             "%s: takes about %s here, longer than --limit, which is %s; raise --limit, or "
             "choose a smaller size or fewer methods or --repeats",
-            what, need, limit);
+            sized_by, need, limit);
     return bx_run_agree(run);
 }
 

@@ -31,7 +31,7 @@ static uint64_t checksum(const bx_restart_set *set)
     return sum;
 }
 
-/* Any rank's failure is everyone's; the lowest such rank's reason is told. */
+/* Any rank's failure is everyone's; `why` becomes the reason of the lowest such rank. */
 static int agree(MPI_Comm comm, bool good, char *why, size_t why_size)
 {
     int rank, lowest, ranks;
@@ -133,15 +133,15 @@ static void place(MPI_Comm comm, int64_t mine, int64_t *all, int64_t *below)
     if (rank == 0) *below = 0; /* MPI leaves it undefined */
 }
 
-/* One number of each rank, under "SET WHAT". */
-static bool transfer_mark(hid_t file, MPI_Comm comm, const char *set, const char *what,
+/* One number of each rank, under "SET KIND". */
+static bool transfer_mark(hid_t file, MPI_Comm comm, const char *set, const char *kind,
                           uint64_t *mark, bool write)
 {
     char name[128];
     int rank, ranks;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
-    snprintf(name, sizeof name, "%s %s", set, what);
+    snprintf(name, sizeof name, "%s %s", set, kind);
     return transfer(file, comm, name, H5T_NATIVE_UINT64, ranks, 1, rank, 1, mark, write);
 }
 
@@ -308,12 +308,12 @@ static bool examine(const char *path, const char *schema, bx_restart_number *num
     return good;
 }
 
-/* Rows and columns of a dataset, 0 and 0 if it has others or is missing; local. */
-static void shape_of(hid_t file, const char *set, const char *what, hsize_t extent[2])
+/* Rows and columns of a dataset; 0 and 0 if it is missing or has other dimensions.  Local. */
+static void shape_of(hid_t file, const char *set, const char *suffix, hsize_t extent[2])
 {
     char name[128];
     extent[0] = extent[1] = 0;
-    snprintf(name, sizeof name, "%s%s", set, what);
+    snprintf(name, sizeof name, "%s%s", set, suffix);
     hid_t data = H5Dopen2(file, name, H5P_DEFAULT);
     if (data < 0) return;
     hid_t space = H5Dget_space(data);
@@ -322,7 +322,8 @@ static void shape_of(hid_t file, const char *set, const char *what, hsize_t exte
     H5Dclose(data);
 }
 
-/* How many rows of a set are mine, if it has the shape that is said of it; `why` on every rank. */
+/* Sets the number of this rank's rows of a set, if it has the expected shape; else sets `why` on
+ * every rank. */
 static bool measure(hid_t file, MPI_Comm comm, const char *path, bx_restart_set *set, char *why,
                     size_t size)
 {

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from bisection.analysis.model import Row
@@ -65,15 +64,8 @@ def request(made: Plan, verdict: RunVerdict) -> Request:
     tests = [test for launch in made.chosen for test in _tests(made, launch, verdict)]
     asked = verdict.request
     names = [f"--name={name}" for name in dict.fromkeys(map(launch_pattern, tests))]
-    arguments = [*once(asked.arguments), *names, *_kernels(verdict)]
+    arguments = [*once(asked.arguments), *names]
     return Request(asked.tier, asked.system, asked.environ, arguments)
-
-
-def _kernels(verdict: RunVerdict) -> list[str]:
-    """ReFrame's option by which the kernels that this run built are not built again."""
-    builds = [case for case in verdict.cases if case.fixture and not case.kernel]
-    folders = [f"{folder}-installed" for case in builds for folder in case.folders]
-    return [f"-SBuild.kernels={folder}" for folder in folders if Path(folder).is_dir()][:1]
 
 
 def _tests(made: Plan, launch: Launch, verdict: RunVerdict) -> list[TestResult]:

@@ -13,6 +13,7 @@ import re
 import shlex
 import textwrap
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +23,23 @@ from bisection.analysis.retest import Plan, plan, rule
 from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
 from bisection.core.format import duration, lasting, plural, seconds_of
+from bisection.core.lock import Busy, measure_alone
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.report import exports, gather
 from bisection.report import run as run_report
 from bisection.report.clauses import clause
 from bisection.report.text import beside, recent_text
+from bisection.report.words import defect_line
 from bisection.runs import command, folder, quiet, reframe_log
 from bisection.runs.judge import judge
 from bisection.runs.model import Request, RunVerdict
+from bisection.sites import before_run
+from bisection.sites.site import Defect, load_site, require_site
 from bisection.store import sync
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
 from bisection.store.selection import SLOWER, SelectionError
-
-
-class Busy(BisectionError):
-    """The machine is too busy to measure anything."""
-
-    exit_code = Exit.NOT_MEASURED
-
 
 # ReFrame's options that would make a failure pass, or run nothing.
 RUNS_NOTHING = "it runs nothing; use ReFrame itself, with the command line that is printed"
@@ -61,6 +59,15 @@ REFUSED = {
 JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 
 
+class NotUsable(BisectionError):
+    """Nothing could be launched or judged, because of these defects."""
+
+    exit_code = Exit.NOT_MEASURED
+
+    def __init__(self, defects: Iterable[Defect]) -> None:
+        super().__init__("\n".join(map(defect_line, defects)))
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     parser.add_argument("--tier", choices=TIERS, default="nightly", help="default: nightly")
@@ -74,10 +81,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-p",
         "--environ",
-        default="system",
         metavar="NAME",
-        help="how the kernels are built: system (the default), spack, or an environment of the "
-        "site",
+        help="how the kernels are built: system, spack, or an environment of the site; default: "
+        "system, else all that the site file names, without spack",
     )
     parser.add_argument(
         "--tag",
@@ -107,8 +113,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(options: argparse.Namespace) -> Exit:
     """One run: prepare, wait, watch, judge, keep, store, compare, retest, report."""
-    request, site = prepare(options)
-    if quiet.runs_here(site):
+    request, site, here = prepare(options)
+    measure_alone()
+    if here:
         wait_for_quiet(options.wait)
     results = folder.new_folder()
     request.command = command.command(request, site, results, options.tag)
@@ -135,15 +142,12 @@ def act(options: argparse.Namespace) -> Exit:
     return verdict.exit_code
 
 
-def prepare(options: argparse.Namespace) -> tuple[Request, Path]:
-    """What is asked for, and the site file; BisectionError if it cannot be run."""
-    site = command.site_file(options.system)
-    if not site.is_file() or site.stem == "common":
-        files = (paths.ROOT / "site-configs").glob("*.py")
-        sites = ", ".join(sorted(file.stem for file in files if file.stem != "common"))
-        raise BisectionError(f"--system {options.system}: unknown; site-configs/ has {sites}")
-    system = command.system_name(options.system)
-    request = Request(options.tier, system, options.environ, options.rest)
+def prepare(options: argparse.Namespace) -> tuple[Request, Path, bool]:
+    """What is asked for, the site file, and whether all runs on this host; BisectionError if it
+    cannot be run."""
+    site = require_site(options.system)
+    system = site.stem + "".join(options.system.partition(":")[1:])
+    request = Request(options.tier, system, options.environ or "system", options.rest)
     for argument in options.rest:
         if why := refused(argument):
             print(f"command: {shlex.join(command.command(request, site))} {argument}")
@@ -151,7 +155,8 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path]:
     for tag in options.tag:
         if not command.TAG.fullmatch(tag):
             raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
-    return request, site
+    request.environ, here = examine(options)
+    return request, site, here
 
 
 def wait_for_quiet(budget: float | None) -> None:
@@ -196,11 +201,34 @@ def measure(
         raise BisectionError(error)
     report = folder.read_report(results)
     verdict = judge(report, log, lambda: command.listing(request.command))
+    if not verdict.cases and verdict.troubles == [Reason.of(Code.NONE_SELECTED)]:
+        folder.discard(results)
+        raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")
     verdict.request, verdict.seconds = request, time.monotonic() - began
     if code != 0 and verdict.exit_code == Exit.OK:
         log_file = paths.shown(results / "reframe.log")
         verdict.troubles.append(Reason.of(Code.REFRAME_EXIT, exit_code=code, log=log_file))
     return verdict, report
+
+
+def examine(options: argparse.Namespace) -> tuple[str, bool]:
+    """The environments to run, and whether they run on this host alone, without a scheduler; once
+    the files of the site load and all names are known.
+
+    Raises:
+        NotUsable: a file does not load, or no launch could be placed.
+        BisectionError: a name is not known.
+    """
+    names = before_run.name_patterns(options.rest)
+    site = load_site(options.system.partition(":")[0], names)
+    if not site.checks:
+        raise NotUsable(site.defects)
+    partitions = before_run.choose_partitions(site, options.system)
+    if defects := before_run.unusable(site, partitions):
+        raise NotUsable(defects)
+    before_run.require_tests(site, options.tier, names)
+    here = all(partition["scheduler"] == "local" for partition in partitions)
+    return before_run.choose_environ(site, partitions, options.environ), here
 
 
 def refused(argument: str) -> str | None:
@@ -240,7 +268,8 @@ def write(verdict: RunVerdict, results: Path, verbose: bool) -> list[str]:
     lines = run_report.text(verdict, verbose)
     whole = run_report.text(verdict, verbose=True)
     paths.write_whole(results / "verdict.txt", "\n".join(whole) + "\n")
-    kept = json.dumps(run_report.as_json(verdict), indent=1)
+    kept = {**run_report.as_json(verdict), "installed": folder.installed()}
+    kept = json.dumps(kept, indent=1)
     paths.write_whole(results / "verdict.json", kept)
     paths.write_whole(results / "junit.xml", exports.junit_of_run(verdict))
     return [*lines, f"results: {paths.shown(results)}"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bisection.core import paths
+from bisection.core.lock import measure_alone
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels.results import Entry, Result
 
@@ -44,7 +45,9 @@ def build(kernel: str) -> Path:
 
     Raises:
         BenchError: CMake fails.
+        Busy: another process measures.
     """
+    measure_alone()
     target = paths.home() / "build"
     source = paths.shown(paths.ROOT / "src")
     # A build without its tests, which need more time than the kernel.

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bisection.analysis.model import Row
-from bisection.core.format import amount as quantity
-from bisection.core.format import lasting, number, plural, some
+from bisection.core.format import lasting, number, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
+from bisection.report.defects import DEFECTS
+from bisection.report.slower import SLOWER
 
 Values = Mapping[str, Any]
 
@@ -130,7 +131,9 @@ def _exit(code: int) -> str:
     if code in meanings:
         return f"exited with {code} ({meanings[code]})"
     try:
-        return f"was killed by {signal.Signals(code - 128).name} (exit {code})"
+        name = signal.Signals(code - 128).name
+        why = ", code for another processor" if name == "SIGILL" else ""
+        return f"was killed by {name} (exit {code}{why})"
     except ValueError:
         return f"exited with {code}"
 
@@ -219,30 +222,6 @@ def _tests_gone(v: Values) -> str:
     return f"{len(tests)} tests of the last session are gone: {some(tests, 3)}"
 
 
-def _sides(v: Values) -> str:
-    words = (v["check"], v["case"], v["layout"], v["method"], v["metric"])
-    before, after = (quantity(v[side], v["unit"]) for side in ("before", "after"))
-    return f"{' '.join(filter(None, words))}: {before} -> {after}"
-
-
-def _slower(v: Values) -> str:
-    again = f", {quantity(v['again'], v['unit'])} in the retest" if v["again"] else ""
-    earlier = plural(v["sessions"], "earlier session")
-    return f"{_sides(v)}{again}; {number(v['factor'])} times slower than in all of {earlier}"
-
-
-def _did_not_repeat(v: Values) -> str:
-    return (
-        f"retested {some(v['launches'], 3)}: {plural(v['metrics'], 'metric')}, up to "
-        f"{number(v['factor'])} times slower than in all earlier sessions, did not repeat"
-    )
-
-
-def _busy(v: Values) -> str:
-    top = f" ({', '.join(f'{name} {used:.1f}' for name, used in v['top'])})" if v["top"] else ""
-    return f"other processes use {v['used']:.1f} of {v['cores']} cores{top}"
-
-
 def _control(v: Values) -> str:
     control = v["control"]
     name = "the clock" if control["metric"] == "clock" else "the control"
@@ -275,6 +254,8 @@ FAULTS = {
 # Of each code its clause: a format of its values, or a function of them.
 CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **FAULTS,
+    **DEFECTS,
+    Code.METRIC_REFERENCE: lambda v: f"{v['metric']}: {_nested(v['fault'])}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
     Code.NO_CORES: "the site file does not give the cores of {partition}",
@@ -282,6 +263,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.LAYOUT_TOO_LARGE: "layout {layout} needs {ranks_per_node} cores per node, "
     "there are {cores}",
     Code.NOT_ENDED: lambda v: f"the job did not run to its end{_last(v)}",
+    Code.KERNELS_KEPT: lambda v: f"as built {utc(v['built'])}",
     Code.KERNEL_EXIT: lambda v: f"{v['kernel']} {_exit(v['exit_code'])}{_last(v)}",
     Code.EXIT_CONTRADICTS: _exit_contradicts,
     Code.BASELINE_WRONG: "the baseline {method} gave a wrong answer",
@@ -377,15 +359,8 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NOT_KEPT: "{error}",
     Code.NOT_STORED: "not stored: {error}; `bisection import` stores it later",
     # a run beside earlier sessions
-    Code.SLOWER: _slower,
-    Code.SUSPECT: _slower,
-    Code.DID_NOT_REPEAT: _did_not_repeat,
+    **SLOWER,
     Code.RETEST_FAILED: lambda v: f"in the retest, {v['test']}: {_nested(v['cause'])}",
-    Code.FASTER: lambda v: (
-        f"{plural(v['metrics'], 'metric')} faster than in all earlier sessions, such as {_sides(v)}"
-    ),
-    Code.CHANGED: lambda v: f"{v['what']}: {v['before']} -> {v['after']}",
-    Code.BUSY: _busy,
     # a metric of a comparison
     Code.ABSENT: "in none of the {sessions} sessions after",
     Code.VANISHED: "not in the last {sessions} sessions after",

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -15,14 +14,6 @@ PROC = Path("/proc")
 SAMPLE = 1.0  # s that one look takes
 PAUSE = 5.0  # s between two looks
 LOOKS = 3  # quiet looks in a row that end the waiting
-
-
-def runs_here(site: Path) -> bool:
-    """Whether all partitions of a site file run their jobs on this host, without a scheduler."""
-    with contextlib.suppress(OSError):
-        names = re.findall(r"[\"']scheduler[\"']\s*:\s*[\"'](\w+)", site.read_text())
-        return bool(names) and set(names) == {"local"}
-    return False
 
 
 def busy(seconds: float = SAMPLE) -> Reason | None:

@@ -117,8 +117,8 @@ def test_metrics_with_few_sessions_are_counted(rng, tmp_path):
     stored = store(
         tmp_path / "store.db", nights({"p2p": steps(rng, 1)}), nights({"new": [1.0] * 3}, 50)
     )
-    found = history.histories(stored, stored.sessions())
-    told = history_text([], found, 23)[-1]
+    series = history.histories(stored, stored.sessions())
+    told = history_text([], series, 23)[-1]
     assert "1 metrics have fewer than 8 sessions and are not looked at" in told
 
 

@@ -1,4 +1,4 @@
-"""checks/npar.py on real ReFrame with a fake kernel, `bisection advise`, published numbers."""
+"""checks/npar.py on real ReFrame with a fake kernel."""
 
 NPAR = ("-n", "^npar.*layout=mpi%launch.case=mini3$")
 

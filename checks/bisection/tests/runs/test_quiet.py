@@ -80,16 +80,3 @@ def test_waiting(monkeypatch, looks, budget, still):
     assert quiet.wait(budget, lambda *what: told.append(what)) == still
     assert len(told) == bool(budget and looks[0])
     assert now[0] <= budget
-
-
-@pytest.mark.parametrize(
-    ("text", "here"),
-    [
-        ('"scheduler": "local"', True),
-        ('"scheduler": "local", ... "scheduler": "slurm"', False),
-        ("scheduler = which()", False),
-    ],
-)
-def test_only_hosts_without_a_scheduler_are_looked_at(tmp_path, text, here):
-    (tmp_path / "site.py").write_text(text)
-    assert quiet.runs_here(tmp_path / "site.py") == here
