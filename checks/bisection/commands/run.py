@@ -176,11 +176,12 @@ def wait_for_quiet(budget: float | None) -> None:
     if reason and budget:
         raise Busy(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
     if reason:
-        for line in run_report.wrapped(
-            f"warning: {clause(reason)}; launches that they disturb are not judged by their times. "
-            "--wait 30m waits for a quiet machine"
-        ):
-            print(line, flush=True)
+        warn(reason, "; times that they disturb are not judged; --wait 30m waits for quiet")
+
+
+def warn(reason: Reason, advice: str = "") -> None:
+    """Prints what a person should know before the run ends."""
+    print("\n".join(run_report.wrapped(f"warning: {clause(reason)}{advice}")), flush=True)
 
 
 def measure(
@@ -198,7 +199,7 @@ def measure(
         BisectionError: ReFrame does not take the command line.
     """
     began = time.monotonic()
-    code, log = command.watch(request.command, results, limit, store)
+    code, log = command.watch(request.command, results, warn, limit, store)
     if error := reframe_log.usage_error(log):
         folder.discard(results)
         raise BisectionError(error)

@@ -127,6 +127,7 @@ class Code(str, Enum):
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
+    LAUNCHES_PREEMPTED = "LAUNCHES_PREEMPTED"  # launches
 
     # A metric of a comparison
     ABSENT = "ABSENT"  # sessions

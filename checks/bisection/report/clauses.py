@@ -11,7 +11,7 @@ from bisection.core.format import lasting, number, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
-from bisection.report.slower import SLOWER
+from bisection.report.slower_clauses import SLOWER
 
 Values = Mapping[str, Any]
 

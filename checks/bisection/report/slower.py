@@ -1,17 +1,15 @@
 """What a run says of times: slower than before, suspected of it, or not judged."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from bisection.core.format import amount, duration, lasting, number, plural, some
-from bisection.core.reasons import Code, Reason
+from bisection.core.format import amount, duration, lasting, number, plural
+from bisection.core.reasons import Reason
 from bisection.core.thresholds import LIMITS
 from bisection.report.tables import columns
 from bisection.rfm.references import KIND_OF_UNIT
 from bisection.runs.command import rerun
 from bisection.runs.model import RunVerdict, TestResult
 
-Values = Mapping[str, Any]
 MOST = 6  # launches that are listed
 
 
@@ -113,42 +111,3 @@ def times_judged(verdict: RunVerdict) -> str:
     if verdict.nights >= needed:
         why = "`references propose` makes references"
     return f"Times are judged by {earlier} earlier nights: {why}"
-
-
-# ---- clauses of reasons ----
-
-
-def _sides(v: Values) -> str:
-    words = (v["check"], v["case"], v["layout"], v["method"], v["metric"])
-    before, after = (amount(v[side], v["unit"]) for side in ("before", "after"))
-    return f"{' '.join(filter(None, words))}: {before} -> {after}"
-
-
-def _slower(v: Values) -> str:
-    again = f", {amount(v['again'], v['unit'])} in the retest" if v["again"] else ""
-    earlier = plural(v["sessions"], "earlier session")
-    return f"{_sides(v)}{again}; {number(v['factor'])} times slower than in all of {earlier}"
-
-
-def _did_not_repeat(v: Values) -> str:
-    return (
-        f"retested {some(v['launches'], 3)}: {plural(v['metrics'], 'metric')}, up to "
-        f"{number(v['factor'])} times slower than in all earlier sessions, did not repeat"
-    )
-
-
-def _busy(v: Values) -> str:
-    top = f" ({', '.join(f'{name} {used:.1f}' for name, used in v['top'])})" if v["top"] else ""
-    return f"other processes use {v['used']:.1f} of {v['cores']} cores{top}"
-
-
-SLOWER: dict[Code, str | Callable[[Values], str]] = {
-    Code.SLOWER: _slower,
-    Code.SUSPECT: _slower,
-    Code.DID_NOT_REPEAT: _did_not_repeat,
-    Code.FASTER: lambda v: (
-        f"{plural(v['metrics'], 'metric')} faster than in all earlier sessions, such as {_sides(v)}"
-    ),
-    Code.CHANGED: "{what}: {before} -> {after}",
-    Code.BUSY: _busy,
-}

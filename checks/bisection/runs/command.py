@@ -12,12 +12,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from bisection.core import paths
 from bisection.core.identity import TestId
+from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.kernels.results import preempted
 from bisection.runs.judge import RECORDED
@@ -155,13 +156,18 @@ def environment() -> dict[str, str]:
 
 
 def watch(
-    line: Sequence[str], folder: Path, limit: float | None = None, store: bool = True
+    line: Sequence[str],
+    folder: Path,
+    warn: Callable[[Reason], None],
+    limit: float | None = None,
+    store: bool = True,
 ) -> tuple[int, str]:
     """Runs ReFrame with its output in reframe.log and a progress line here.
 
     Args:
         line: the command line.
         folder: the results folder, which is there.
+        warn: is called with what a person should know before the run ends.
         limit: s after which ReFrame is stopped, with its jobs.
         store: whether ReFrame stores the run in its database.
 
@@ -169,7 +175,7 @@ def watch(
         Its exit code, and its output.
     """
     log_file = folder / "reframe.log"
-    progress = Progress(sys.stdout, folder / "stage")
+    progress = Progress(sys.stdout, folder / "stage", warn)
     until = time.monotonic() + limit if limit else math.inf
     storing = {} if store else {"RFM_ENABLE_RESULTS_STORAGE": "0"}
     with open(log_file, "wb") as log:
@@ -236,10 +242,6 @@ def follow(
 
 
 MINUTE = 60.0  # s
-PREEMPTED = (
-    "warning: the first {launches} launches were preempted by other processes; what they slow down "
-    "is not measured.\n  Ctrl-C ends the run; --wait 30m waits for a quiet machine first."
-)
 
 
 class Progress:
@@ -249,8 +251,14 @@ class Progress:
     anything but the time has changed.
     """
 
-    def __init__(self, stream: TextIO, stage: Path | None = None) -> None:
-        self.stream, self.live, self.stage = stream, stream.isatty(), stage
+    def __init__(
+        self,
+        stream: TextIO,
+        stage: Path | None = None,
+        warn: Callable[[Reason], None] = lambda _: None,
+    ) -> None:
+        self.stream, self.live = stream, stream.isatty()
+        self.stage, self.warn = stage, warn
         self.began = self.shown = time.monotonic()
         self.done, self.total, self.failed, self.now = 0, "", 0, "loading checks"
         self.last = self.now
@@ -270,7 +278,7 @@ class Progress:
             self.look_at_launches()
 
     def look_at_launches(self) -> None:
-        """Prints a line when the first few launches, one after the other, were preempted."""
+        """Warns when the first few launches, one after the other, were preempted."""
         for path in self.stage.glob("*/*/*/*/result.json") if self.stage else ():
             if path not in self.launches:
                 with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
@@ -279,7 +287,7 @@ class Progress:
                     row = list(self.launches.values())
                     if len(row) == LIMITS.busy_launches and all(row):
                         self.clear()
-                        print(PREEMPTED.format(launches=len(row)), file=self.stream, flush=True)
+                        self.warn(Reason.of(Code.LAUNCHES_PREEMPTED, launches=len(row)))
 
     def show(self) -> None:
         """Prints the line; elsewhere than on a terminal once a minute at most."""
