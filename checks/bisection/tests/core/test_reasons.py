@@ -6,7 +6,7 @@ import re
 import pytest
 from running import CHECKS
 
-PACKAGES = ("core", "kernels", "rfm", "sites", "runs", "store", "analysis")
+PACKAGES = ("core", "kernels", "rfm", "sites", "runs", "store", "analysis", "advice", "peers")
 # Texts for people all the same: progress of long builds, help of a program of its own, descriptions
 # of names that do not depend on what was found out, what is written into a file.
 ALLOWED = {
@@ -19,6 +19,8 @@ ALLOWED = {
     "kernels/spack/externals.py",
     "kernels/spack/install.py",
     "kernels/spack/program.py",
+    "peers/lammps.py",
+    "peers/potentials.py",
     "runs/command.py",
     "store/database.py",
     "store/selection.py",
