@@ -256,22 +256,22 @@ contains
   end function bx_refuse
 
   !> Refuses unless this node has the bytes that its ranks need; collective.
-  function bx_claim_memory(run, bytes, what) result(code)
+  function bx_claim_memory(run, bytes, sized_by) result(code)
     type(c_ptr), intent(in) :: run
     real(c_double), intent(in) :: bytes
-    character(*), intent(in) :: what
+    character(*), intent(in) :: sized_by
     integer(c_int) :: code
-    code = c_claim_memory(run, bytes, trim(what)//c_null_char)
+    code = c_claim_memory(run, bytes, trim(sized_by)//c_null_char)
   end function bx_claim_memory
 
   !> Refuses a launch that would take longer than --limit: seconds of the rest of setup, and of one
   !> step of each selected method, on this rank.  Collective, once, in setup.
-  function bx_claim_time(run, setup_seconds, round_seconds, what) result(code)
+  function bx_claim_time(run, setup_seconds, round_seconds, sized_by) result(code)
     type(c_ptr), intent(in) :: run
     real(c_double), intent(in) :: setup_seconds, round_seconds
-    character(*), intent(in) :: what
+    character(*), intent(in) :: sized_by
     integer(c_int) :: code
-    code = c_claim_time(run, setup_seconds, round_seconds, trim(what)//c_null_char)
+    code = c_claim_time(run, setup_seconds, round_seconds, trim(sized_by)//c_null_char)
   end function bx_claim_time
 
   !> Refuses what cannot be read or written later, see bx.h.  To be called on every rank.

@@ -259,22 +259,23 @@ module bx_interface
       integer(c_int) :: same_code
     end function c_refuse
 
-    function c_claim_memory(run, bytes, what) result(code) bind(C, name="bx_resources_claim_memory")
+    function c_claim_memory(run, bytes, sized_by) result(code) &
+      bind(C, name="bx_resources_claim_memory")
       import :: c_char, c_double, c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       real(c_double), value :: bytes
-      character(kind=c_char), intent(in) :: what(*)
+      character(kind=c_char), intent(in) :: sized_by(*)
       integer(c_int) :: code
     end function c_claim_memory
 
-    function c_claim_time(run, setup_seconds, round_seconds, what) result(code) &
+    function c_claim_time(run, setup_seconds, round_seconds, sized_by) result(code) &
       bind(C, name="bx_resources_claim_time")
       import :: c_char, c_double, c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       real(c_double), value :: setup_seconds, round_seconds
-      character(kind=c_char), intent(in) :: what(*)
+      character(kind=c_char), intent(in) :: sized_by(*)
       integer(c_int) :: code
     end function c_claim_time
 

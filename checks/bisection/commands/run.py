@@ -62,6 +62,9 @@ class NotUsable(BisectionError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
+    lines = [f"  {n:13} {t.checks:3} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
+    heading = "tiers, with their checks and minutes on two cores, once the kernels are built:"
+    parser.epilog = "\n".join([heading, *lines])
     parser.add_argument("--tier", choices=TIERS, default="nightly", help="default: nightly")
     parser.add_argument(
         "--system",
@@ -196,7 +199,8 @@ def write(verdict: RunVerdict, results: Path, verbose: bool) -> list[str]:
     lines = run_report.text(verdict, verbose)
     whole = run_report.text(verdict, verbose=True)
     paths.write_whole(results / "verdict.txt", "\n".join(whole) + "\n")
-    kept = json.dumps(run_report.as_json(verdict), indent=1)
+    kept = {**run_report.as_json(verdict), "installed": folder.installed()}
+    kept = json.dumps(kept, indent=1)
     paths.write_whole(results / "verdict.json", kept)
     paths.write_whole(results / "junit.xml", exports.junit_of_run(verdict))
     return [*lines, f"results: {paths.shown(results)}"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bisection.analysis.model import Row
-from bisection.core.format import lasting, number, some
+from bisection.core.format import lasting, number, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
@@ -130,7 +130,9 @@ def _exit(code: int) -> str:
     if code in meanings:
         return f"exited with {code} ({meanings[code]})"
     try:
-        return f"was killed by {signal.Signals(code - 128).name} (exit {code})"
+        name = signal.Signals(code - 128).name
+        why = ", code for another processor" if name == "SIGILL" else ""
+        return f"was killed by {name} (exit {code}{why})"
     except ValueError:
         return f"exited with {code}"
 
@@ -260,6 +262,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.LAYOUT_TOO_LARGE: "layout {layout} needs {ranks_per_node} cores per node, "
     "there are {cores}",
     Code.NOT_ENDED: lambda v: f"the job did not run to its end{_last(v)}",
+    Code.KERNELS_KEPT: lambda v: f"as built {utc(v['built'])}",
     Code.KERNEL_EXIT: lambda v: f"{v['kernel']} {_exit(v['exit_code'])}{_last(v)}",
     Code.EXIT_CONTRADICTS: _exit_contradicts,
     Code.BASELINE_WRONG: "the baseline {method} gave a wrong answer",

@@ -12,6 +12,7 @@ PACKAGES = ("core", "kernels", "rfm", "sites", "runs", "store", "analysis", "adv
 ALLOWED = {
     "analysis/propose.py",
     "core/format.py",
+    "core/lock.py",
     "core/thresholds.py",
     "kernels/kept.py",
     "kernels/layouts.py",
@@ -27,17 +28,18 @@ ALLOWED = {
     "store/sources.py",
 }
 WORDS = re.compile(r"[a-z]+( [a-z{}]+){2}")
-# What other programs write, as a pattern, and a program's own code.
-NO_SENTENCE = re.compile(r"[\\^*|]|^from \w|run session stopped|not a report|no site file")
+# What other programs write, as a pattern; Python and shell.
+NO_SENTENCE = re.compile(r"[\\^*|>]|^from \w|run session stopped|not a report|no site file")
 
 
 def sentences(text):
-    """The literals of a module that read as English, but docstrings and texts of errors raised."""
+    """The literals of a module that read as English, but docstrings, descriptions and texts of errors."""
     tree, skipped = ast.parse(text), set()
     for node in ast.walk(tree):
         error = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")
         bare = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if error or bare or isinstance(node, ast.Raise):
+        title = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "descr"
+        if error or bare or title or isinstance(node, ast.Raise):
             skipped |= {id(part) for part in ast.walk(node)}
         if isinstance(node, ast.JoinedStr) and id(node) not in skipped:
             parts = [p.value if isinstance(p, ast.Constant) else "{}" for p in node.values]
