@@ -16,6 +16,7 @@ from bisection.report import words
 from bisection.report.clauses import clause
 from bisection.report.model import STATES, Report, exit_code, headline, worst_first
 from bisection.report.run import sentence
+from bisection.report.slower import slower_lines
 from bisection.report.tables import (
     Table,
     case_name,
@@ -37,6 +38,8 @@ def markdown(report: Report) -> str:
     lines = [f"# {_md(report.title)}", "", f"**{STATES[state]} {_md(text)}**", ""]
     comparison = report.comparison
     lines += [f"{_md(sentence(report.run))}\n"] if report.run else []
+    slower = slower_lines(report.run) if report.run else []
+    lines += ["```", *map(plain, slower), "```", ""] if slower else []
     if comparison:
         lines += _md_comparison(comparison)
     if report.history:
@@ -130,6 +133,8 @@ def junit_of_run(verdict: RunVerdict) -> str:
     for kind, reasons in (
         (Verdict.NOT_MEASURED, verdict.troubles),
         (Verdict.FAIL, verdict.failures),
+        (Verdict.REGRESSED, verdict.slower),
+        (Verdict.NOT_MEASURED, verdict.suspects),
     ):
         texts = map(clause, reasons)
         entries += [("bisection.run", text, kind, text) for text in texts]
@@ -189,7 +194,9 @@ def prometheus(report: Report) -> str:
             new.set(value)
         return new
 
-    gauge("exit_code", "0 if nothing regressed and all was measured", exit_code(report))
+    gauge(
+        "exit_code", "0 passed, 1 failed, 3 not measured, 4 slower than before", exit_code(report)
+    )
     if finite(report.made):
         gauge("report_made_seconds", "Unix time at which the report was made", report.made)
     failed = gauge("failed_cases", "Cases that failed or were not measured", None, ["verdict"])

@@ -59,6 +59,8 @@ def headline(report: Report) -> tuple[str, str]:
     comparison = report.comparison
     failed = Counter(case.verdict for case in report.failures)
     parts = [f"{failed[Verdict.FAIL]} failed"] if failed[Verdict.FAIL] else []
+    slower = len(report.run.slower) if report.run else 0
+    parts += [f"Slower than before: {plural(slower, 'metric')}"] if slower else []
     rows = comparison.rows if comparison else []
     counts = Counter(row.verdict for row in rows)
     unmeasured = max(counts[Verdict.NOT_MEASURED], failed[Verdict.NOT_MEASURED])
@@ -66,7 +68,8 @@ def headline(report: Report) -> tuple[str, str]:
     parts += [f"{unmeasured} not measured"] if unmeasured else []
     below = sum(row.against == Against.BELOW for row in rows)
     parts += [f"{below} below the expected {comparison.expected:g}"] if below else []
-    state = BAD if failed[Verdict.FAIL] or counts[Verdict.REGRESSED] or below else UNMEASURED
+    bad = failed[Verdict.FAIL] or slower or counts[Verdict.REGRESSED] or below
+    state = BAD if bad else UNMEASURED
     if not parts:
         state, parts = _nothing_wrong(report, counts)
     judged = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNCHANGED, Verdict.MISSING)
@@ -88,6 +91,9 @@ def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[
     outcome = report.run.exit_code if report.run else None
     if outcome == Exit.FAILED:
         return BAD, ["The run failed"]
+    if outcome == Exit.NOT_MEASURED and report.run.suspects:
+        metrics = plural(len(report.run.suspects), "metric")
+        return UNMEASURED, [f"{metrics} suspected of being slower than before"]
     if outcome == Exit.NOT_MEASURED:
         return UNMEASURED, ["Not everything was measured"]
     if report.comparison is None:

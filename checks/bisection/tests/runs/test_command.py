@@ -1,18 +1,29 @@
 """ReFrame's process: its output as progress, its end."""
 
+import io
+import json
 import os
+import select
 import subprocess
 import sys
 
+import pytest
 from running import CHECKS
 
+from bisection.runs import command
 from bisection.runs.command import Progress
 
 
-def test_progress(capsys):
-    import sys
+@pytest.fixture
+def clock(monkeypatch):
+    """The monotonic clock, a list with its time."""
+    now = [0.0]
+    monkeypatch.setattr(command.time, "monotonic", lambda: now[0])
+    return now
 
-    progress = Progress(sys.stdout)
+
+def test_progress():
+    progress = Progress(io.StringIO())
     progress.read(
         "[ RUN      ] TransposeLaunch %layout=mpi %case=cnt40 ~generic:default+system /0a"
     )
@@ -22,25 +33,56 @@ def test_progress(capsys):
     assert (progress.done, progress.total, progress.failed) == (3, "43", 1)
 
 
-CHILD = 'trap "echo ended >pipe; exit" TERM; echo ready >pipe; sleep 20 & wait; echo late >pipe'
+CHILD = 'trap "echo ended >pipe; exit" TERM; echo ready >pipe; sleep 60 & wait'
 WATCH = """
 import sys
 from pathlib import Path
 from bisection.core import paths
 from bisection.runs.command import watch
 paths.ROOT = Path.cwd()
-watch(["sh", "-c", sys.argv[1]], "/dev/null")
+watch(["sh", "-c", sys.argv[1]], paths.ROOT, print)
 """
 
 
 def test_it_ends_with_a_killed_run(tmp_path):
     os.mkfifo(tmp_path / "pipe")
+    pipe = os.open(tmp_path / "pipe", os.O_RDWR)
+
+    def heard():
+        return os.read(pipe, 100) if select.select([pipe], [], [], 40)[0] else b"nothing"
+
     watching = subprocess.Popen(
         [sys.executable, "-c", WATCH, CHILD],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(CHECKS)},
     )
-    assert (tmp_path / "pipe").read_text() == "ready\n"
+    assert heard() == b"ready\n"
     watching.kill()
     watching.wait()
-    assert (tmp_path / "pipe").read_text() == "ended\n"
+    assert heard() == b"ended\n"
+    os.close(pipe)
+
+
+def test_a_file_gets_a_line_a_minute_and_only_news(clock):
+    progress = Progress(io.StringIO())
+    for second in range(600):
+        clock[0] = float(second)
+        if second == 90:
+            progress.read("[ RUN      ] NparLaunch %layout=mpi %case=mini1 ~x:y+z /0a")
+        progress.show()
+    assert progress.stream.getvalue().splitlines() == ["  90 s  npar mpi mini1"]
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "lines"), [([1, 1, 1, 1], 1), ([1, 1], 0), ([0, 1, 1, 1], 0)]
+)
+def test_preempted_launches_are_told_once(tmp_path, disturbed, lines):
+    told = []
+    progress = Progress(io.StringIO(), tmp_path, told.append)
+    for number, flag in enumerate(disturbed):
+        folder = tmp_path / "system" / "partition" / "environ" / f"Launch_{number}"
+        folder.mkdir(parents=True)
+        result = {"results": [{"samples": {"preempted": [flag] * 4}}]}
+        (folder / "result.json").write_text(json.dumps(result))
+        progress.read(f"[       OK ] ( {number + 1}/9) NparLaunch %layout=mpi")
+    assert [reason["launches"] for reason in told] == [3] * lines
