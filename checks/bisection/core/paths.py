@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-import tempfile
+import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -31,7 +31,8 @@ def shown(path: Path | str) -> str:
 
 
 def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
-    """Writes a text file. A reader sees the old or the new file, never a part of one.
+    """Writes a text file, with the permissions that the umask gives. A reader sees the old or the
+    new file, never a part of one.
 
     Args:
         path: the file, in a folder that exists.
@@ -44,16 +45,15 @@ def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
         OSError: the file cannot be written; the old one is untouched.
     """
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+        with open(temporary, "x", encoding="utf-8", newline="\n") as file:
             file.writelines([parts] if isinstance(parts, str) else parts)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp's is for the owner alone; collectors are others
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            temporary.unlink()
         raise
     return path

@@ -182,7 +182,7 @@ METHOD_FAULTS = [
     ("padded", "no-method", "method padded is missing from the results"),
     ("shm", "no-metric", "metric missing from shm: ratio_serial"),
     ("shm-padded", "inapplicable", "shm-padded did not run: needs two nodes"),
-    ("gather-scatter", "slow", "ratio_alltoallv is 2.50 ratio, allowed is"),
+    ("gather-scatter", "slow", "ratio_alltoallv is 2.50, allowed is"),
     ("direct", "zero", "metric of direct: ratio_alltoallv is 0.0, not above zero"),
     ("alltoallw", "inf", "metric of alltoallw: ratio_alltoallv is inf, not finite"),
     ("leaders", "null", "metric of leaders: ratio_alltoallv is null, not a number"),
@@ -228,7 +228,7 @@ class TestMethod:
 
 
 REFERENCE_BOUNDS = [
-    ("p2p", "[4.0, -0.5, 0.5]", "ratio_alltoallv is 1.00 ratio, allowed is 2.00..6.00"),
+    ("p2p", "[4.0, -0.5, 0.5]", "ratio_alltoallv is 1.00, allowed is 2.00..6.00"),
     ("padded", "[1.0, -0.5, null]", "ratio_alltoallv: the upper bound is open"),
     ("shm", "[1.0, null, 0.5]", "ratio_alltoallv: the lower bound is open"),
     ("shm-padded", "[1.0, -1.0, 0.5]", "ratio_alltoallv: the lower bound -1.0 is not a fract"),
