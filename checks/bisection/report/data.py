@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from jinja2.utils import htmlsafe_json_dumps
@@ -24,23 +24,15 @@ def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
 
 def _head(comparison: Comparison) -> dict[str, Any]:
     """A comparison without its rows."""
-    return {
-        "before": comparison.before,
-        "after": comparison.after,
-        "aa": comparison.aa,
+    fields = asdict(replace(comparison, rows=[]))
+    del fields["rows"]
+    reasons = {"advice": comparison.advice, "unsafe": comparison.unsafe}
+    return fields | {
         "sentence": words.sentence(comparison),
         "advice": list(map(clause, comparison.advice)),
         "unsafe": words.unsafe(comparison),
-        "reasons": {
-            name: [reason.as_dict() for reason in reasons]
-            for name, reasons in (("advice", comparison.advice), ("unsafe", comparison.unsafe))
-        },
-        "changes": [asdict(change) for change in comparison.changes],
+        "reasons": {name: [r.as_dict() for r in given] for name, given in reasons.items()},
         "suspects": [{**asdict(s), "why": words.suspected(s)} for s in comparison.suspects],
-        "expected": comparison.expected,
-        "rerun": comparison.rerun,
-        "exit_code": comparison.exit_code,
-        "limits": asdict(comparison.limits),
     }
 
 

@@ -41,7 +41,7 @@ def html(report: Report) -> str:
         lstrip_blocks=True,
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
-    environment.globals.update(embed=_embedder(), raw=Markup, marks=MARKS, states=STATES)
+    environment.globals.update(embed=_embedder(), marks=MARKS, states=STATES)
     template = environment.get_template("page.html.jinja")
     comparison = report.comparison
     limits = thresholds.listed(comparison.limits if comparison else LIMITS)
@@ -139,20 +139,14 @@ def _spark(series: Series, verdict: Verdict | None) -> dict[str, Any]:
     low, high, last = (amount(v, series.unit) for v in (min(known), max(known), known[-1]))
     known_times = [when for when in series.times if finite(when)] or [None]
     span = " to ".join(utc(end(known_times))[:10] for end in (min, max))
-    name = series.label
-    label = f"{name}: {len(known)} sessions, least {low}, most {high}, last {last}"
-    if series.points:
-        label += f", {plural(len(series.points), 'change point')}"
-    svg = sparkline(series.values, series.points, series.better, label)
+    steps = plural(len(series.points), "change point")
     return {
-        "name": short(name, 120),
+        "name": short(series.label, 120),
         "place": short(series.place, 80),
         "verdict": verdict,
-        "svg": svg,
-        "low": low,
-        "high": high,
+        "svg": sparkline(series.values, series.points, series.better),
+        "describe": f"{plural(len(known), 'session')}, {low} to {high}, last {last}; {steps}",
+        "range": f"{low} to {high}, {series.better} is better",
         "last": last,
-        "sessions": len(known),
-        "span": span,
-        "better": series.better,
+        "span": f"{plural(len(known), 'session')}, {span}",
     }

@@ -43,6 +43,7 @@ PURPOSE = (
     "molecular-dynamics codes. It verifies every answer, and judges times by references and by "
     "earlier sessions."
 )
+LINES = 150  # of the section of checks
 WORST = 30  # rows of the section of what is worse; all are in the last one
 
 
@@ -137,9 +138,13 @@ def _files(group: FailureGroup, folder: Path | None) -> str:
 def _checks(report: Report) -> Section:
     blocks = summary_blocks(report.run) if report.run and report.run.judged else {}
     kinds = ["text", "text", "num", "text", "text"]
-    tables = [
-        Table(list(SUMMARY), kinds, rows, title=short(heading)) for heading, rows in blocks.items()
-    ]
+    tables, left = [], LINES
+    for heading, rows in blocks.items():
+        tables += [Table(list(SUMMARY), kinds, rows[:left], title=short(heading))] if left else []
+        left = max(0, left - len(rows))
+    hidden = sum(map(len, blocks.values())) - LINES
+    if hidden > 0:
+        tables[-1].note = f"{hidden:,} more lines are in verdict.txt."
     lead = f"A line per kernel and case; {USED}."
     return Section("checks", "Checks of the newest run", lead, tables)
 

@@ -16,6 +16,7 @@ from bisection.runs.model import TestResult
 # What figures show at most; the rest is counted.
 STACKS = 24
 GROUPS, PANELS = 8, 24  # of a section
+LARGE = 60_000  # bytes of a drawing that is not made for small screens again
 # Pixels of a panel where one, two or three are beside each other in a page of 1280.
 WIDTHS = {1: 1036, 2: 507, 3: NARROW}
 
@@ -67,11 +68,12 @@ def draw(groups: Sequence[Group], room: int) -> tuple[list[Group], int]:
             if room <= 0:
                 break
             panel.svg = panel.draw(width=width)
-            panel.narrow = panel.draw(width=NARROW) if width > NARROW else ""
+            twice = width > NARROW and len(panel.svg) < LARGE
+            panel.narrow = panel.draw(width=NARROW) if twice else ""
             room -= len(panel.svg) + len(panel.narrow) + len(panel.describe)
             panels.append(panel)
         if panels:
-            room -= sum(len(cell) + 12 for row in group.table.rows for cell in row)
+            room -= sum(len(cell) + 60 for row in group.table.rows for cell in row)
             left = len(group.panels) - len(panels)
             note = f"{group.note} {plural(left, 'more figure')} not drawn." if left else group.note
             shown.append(replace(kept, panels=panels, note=note.strip()))

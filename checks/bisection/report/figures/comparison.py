@@ -29,7 +29,7 @@ def speedups(rows: Sequence[Row], expected: float | None) -> list[Group]:
     if not shown:
         return []
     bars = [_bar(row, expected) for row in shown]
-    describe = "; ".join(f"{bar.label}: {bar.value} {bar.words}" for bar in bars)
+    describe = "; ".join(f"{bar.label}: {times(bar.ratio)} {bar.words}" for bar in bars)
     panel = Panel("Speed-up of each test", describe, partial(bars_svg, bars, expected))
     table = _speedup_table(shown, expected)
     if len(candidates) > len(shown):
@@ -89,13 +89,9 @@ def _bar(row: Row, expected: float | None) -> Bar:
     ratio, low, high = row.speedup
     word = row.against if expected and row.against else row.verdict
     colour, hatch = LOOKS.get(word, UNSURE)
-    metric = "" if row.metric == "time" else f" {row.metric}"
-    control = " (control)" if row.control else ""
     return Bar(
-        label=short(row.test + metric + control, 90),
+        label=short(row.label + (" (control)" if row.control else ""), 90),
         place=short(" \N{MIDDLE DOT} ".join(_where(row)), 120),
-        value=times(ratio),
-        interval=interval(low, high),
         words=word,
         ratio=ratio,
         low=low if finite(low) and low > 0 else None,

@@ -150,7 +150,7 @@ def _npar_group(check: str, title: str, points: list[tuple[MeasuredCase, int]]) 
     head = ["case", "layout", *(f"NPAR {n}" for n in numbers), "best"]
     kinds = ["text", "text", *["num"] * (len(numbers) + 1)]
     legend = [*legend_of(looks), (symbol(**RING), "best")]
-    legend += legend_of_preempted(case for case, _ in points)
+    legend += legend_of_preempted(case for case, _ in points if case.seat in looks)
     return Group(title, panels, cells_table(head, kinds, cells), legend)
 
 

@@ -19,7 +19,10 @@ from bisection.core.format import plain, short
 # These become CSS variables in the page, so that a dark page has light lines.
 INK, MUTED, GRID, PAPER = "#1b1f25", "#59626f", "#dce1e8", "#fffffe"
 EXPECTED = "#a0468c"  # the line of what a change should give
+WORSE, BETTER = "#a83a00", "#005a8c"  # where a level begins
 VARIABLES = {
+    WORSE: "--bad",
+    BETTER: "--better",
     INK: "--ink",
     MUTED: "--muted",
     GRID: "--grid",

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from bisection.analysis.model import Pairs
-from bisection.core.format import duration, finite, scaled, short, size_of, times
+from bisection.core.format import duration, finite, interval, scaled, short, size_of, times
 from bisection.report.svg.figure import (
     EXPECTED,
     FONT,
@@ -35,8 +35,6 @@ class Bar:
 
     label: str
     place: str  # geometry and software
-    value: str
-    interval: str
     words: str  # above | at | below | unclear, or the verdict
     ratio: float
     low: float | None
@@ -112,9 +110,9 @@ def _bar_label(axes: Axes, index: int, bar: Bar, narrow: bool) -> None:
     weight = {"weight": "normal" if narrow else "bold"}
     axes.text(left, rows[0], short(bar.label, sizes[0]), weight="bold", **look, **near)
     axes.text(left, rows[1], short(bar.place, sizes[1]), **look, **little, **near)
-    axes.text(right, rows[0], f"{bar.value}  {bar.words}", ha=far, **look, **weight)
+    axes.text(right, rows[0], f"{times(bar.ratio)}  {bar.words}", ha=far, **look, **weight)
     if not narrow:
-        axes.text(right, rows[1], bar.interval, **look, **little)
+        axes.text(right, rows[1], interval(bar.low, bar.high), **look, **little)
 
 
 def _verticals(axes: Axes, expected: float | None, count: int, narrow: bool) -> None:

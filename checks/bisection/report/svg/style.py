@@ -1,7 +1,6 @@
 """Colours and symbols of figures, legends, sparklines."""
 
 import functools
-import html
 import itertools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,9 +9,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from bisection.core.format import finite, plain
+from bisection.core.format import finite
 from bisection.core.identity import TestId
-from bisection.report.svg.figure import INK, MUTED, PAPER, drawn, plot
+from bisection.report.svg.figure import BETTER, INK, MUTED, PAPER, WORSE, drawn, plot
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
@@ -118,59 +117,35 @@ def filled(index: int) -> dict[str, str]:
     return {"color": COLOURS[index % 6], "hatch": HATCHES[index % 6], "edgecolor": PAPER}
 
 
-def sparkline(values: Sequence[Any], points: Sequence[int], better: str, label: str) -> str:
-    """A metric's history as a small SVG.
+@drawn
+def sparkline(values: Sequence[Any], points: Sequence[int], better: str) -> Figure:
+    """A metric's history as a small figure.
 
     Args:
         values: the metric in each session; what is no number is left out.
         points: indices where a new level begins: each gets a tick and a triangle, down for worse.
         better: lower | higher.
-        label: the same in words.
     """
-    width, height, top = 240, 46, 12
+    figure, axes = plot(240, 46, 6, 3, 6, 9)
+    axes.set_axis_off()
     known = [(index, value) for index, value in enumerate(values) if finite(value)]
-    if not known:
-        return ""
-    low, high = _span([value for _, value in known])
-    across = (width - 12) / max(len(values) - 1, 1)
-    up = (height - top - 5) / (high - low) if high > low else 0.0
-
-    def at(index: int, value: float) -> str:
-        y = height - 5 - (value - low) * up if up else (height + top) / 2
-        return f"{6 + index * across:.1f},{y:.1f}"
-
-    line = "L".join(at(index, value) for index, value in known)
-    parts = [f'<path class="line" d="M{line}"/>']
+    # At least a fifth of the median from bottom to top: noise of a few percent is no step.
+    middle = statistics.median(value for _, value in known)
+    around = (0.9 * middle, 1.1 * middle) if min(known, key=lambda k: k[1])[1] > 0 else ()
+    axes.plot(*zip(*known, strict=True), color=MUTED, linewidth=1.3)
+    axes.plot(*known[-1], "o", color=INK, markersize=5)
+    axes.update_datalim([(0, y) for y in around])
+    axes.autoscale_view()
+    axes.set_xlim(-0.5, len(values) - 0.5)
     starts = sorted(index for index in points if 0 < index < len(values))
-    for index, worse in zip(starts, _worse(values, starts, better), strict=True):
-        x = 6 + index * across
-        mark = f"M{x - 4:.1f},1h8l-4,7z" if worse else f"M{x - 4:.1f},8h8l-4,-7z"
-        kind = "worse" if worse else "better"
-        parts.append(f'<path class="tick {kind}" d="M{x:.1f},9V{height}"/>')
-        parts.append(f'<path class="mark {kind}" d="{mark}"/>')
-    x, y = at(*known[-1]).split(",")
-    parts.append(f'<circle class="last" cx="{x}" cy="{y}" r="2.6"/>')
-    title = html.escape(plain(label), quote=True)
-    return (
-        f'<svg class="spark" viewBox="0 0 {width} {height}" role="img" aria-label="{title}">'
-        f"<title>{title}</title>{''.join(parts)}</svg>"
-    )
-
-
-def _span(values: Sequence[float]) -> tuple[float, float]:
-    """What a line covers from bottom to top: at least a fifth of its median, so that noise of a few
-    percent does not look like a step."""
-    low, high = min(values), max(values)
-    if low <= 0:
-        return low, high
-    middle = statistics.median(values)
-    return min(low, 0.9 * middle), max(high, 1.1 * middle)
-
-
-def _worse(values: Sequence[Any], starts: Sequence[int], better: str) -> list[bool]:
-    """Whether the level that begins at each of `starts` is worse than the one before it."""
     levels = []
     for first, last in itertools.pairwise([0, *starts, len(values)]):
-        level = [value for value in values[first:last] if finite(value)]
+        level = [value for index, value in known if first <= index < last]
         levels.append(statistics.median(level) if level else 0.0)
-    return [(new > old) == (better == "lower") for old, new in itertools.pairwise(levels)]
+    for start, (old, new) in zip(starts, itertools.pairwise(levels), strict=True):
+        worse = (new > old) == (better == "lower")
+        colour, marker = (WORSE, "v") if worse else (BETTER, "^")
+        axes.axvline(start, color=colour, linewidth=1.2, linestyle=(0, (3, 2)))
+        above = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+        axes.plot([start], [1.05], marker, color=colour, **above)
+    return figure

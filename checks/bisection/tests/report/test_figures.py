@@ -89,12 +89,15 @@ def test_what_was_not_measured_is_not_drawn():
 
 
 def test_a_history_marks_its_steps_for_better_and_for_worse():
-    values = [1.0] * 10 + [2.0] * 10 + [0.5] * 10
-    slower = style.sparkline(values, [10, 20], "lower", "a label")
-    assert re.findall(r'class="mark (\w+)"', slower) == ["worse", "better"]
-    faster = style.sparkline(values, [10, 20], "higher", "a label")
-    assert re.findall(r'class="mark (\w+)"', faster) == ["better", "worse"]
-    assert style.sparkline([math.nan], [], "lower", "") == ""
+    values = [1.0] * 10 + [2.0] * 10 + [math.nan] + [0.5] * 9
+    worse, better = "stroke:var(--bad)", "stroke:var(--better)"
+
+    def ticks(direction):
+        svg = style.sparkline(values, [10, 20], direction).replace(" ", "")
+        return re.findall(f"{re.escape(worse)}|{re.escape(better)}", svg)
+
+    assert ticks("lower") == [worse, better]
+    assert ticks("higher") == [better, worse]
 
 
 def test_a_sweep_has_a_bar_of_the_size_that_changed_most():
