@@ -144,7 +144,7 @@ class TestLaunch:
 
     def test_run_fails(self, launch_run):
         assert launch_run.code == 1
-        assert "FAIL: 0 of 10 checks passed, 10 not measured" in launch_run.said
+        assert "FAIL: 0 of 10 checks passed, 10 failed" in launch_run.said
 
     @pytest.mark.parametrize(("where", "fault", "word", "says"), LAUNCH_FAULTS)
     def test_fails(self, launch_run, where, fault, word, says):
