@@ -14,25 +14,25 @@ module md_restart
   integer, parameter :: must_agree = 17, reals = 9, integers = 5, longest_reason = 500
 
   interface
-    function md_restart_write(path, comm, about, step, mine, real_rows, integer_rows, why, &
+    function md_restart_write(path, comm, identity, step, mine, real_rows, integer_rows, why, &
                               why_size) result(failed) bind(C)
       import :: c_char, c_double, c_int, c_int64_t
       implicit none (type, external)
       character(kind=c_char), intent(in) :: path(*)
       integer(c_int), value :: comm, mine, why_size
       real(c_double), value :: step
-      real(c_double), intent(in) :: about(*), real_rows(*)
+      real(c_double), intent(in) :: identity(*), real_rows(*)
       integer(c_int64_t), intent(in) :: integer_rows(*)
       character(kind=c_char), intent(inout) :: why(*)
       integer(c_int) :: failed
     end function md_restart_write
 
-    function md_restart_open(path, comm, about, step, mine, why, why_size) result(failed) bind(C)
+    function md_restart_open(path, comm, identity, step, mine, why, why_size) result(failed) bind(C)
       import :: c_char, c_double, c_int
       implicit none (type, external)
       character(kind=c_char), intent(in) :: path(*)
       integer(c_int), value :: comm, why_size
-      real(c_double), intent(in) :: about(*)
+      real(c_double), intent(in) :: identity(*)
       real(c_double), intent(out) :: step
       integer(c_int), intent(out) :: mine
       character(kind=c_char), intent(inout) :: why(*)
@@ -55,14 +55,14 @@ module md_restart
 contains
 
   !> What must be the same for a run to go on.
-  function about(system) result(numbers)
+  function identity(system) result(numbers)
     type(system_t), intent(in) :: system
     real(dp) :: numbers(must_agree)
     numbers = [real([system%total, int([system%domain%ranks, size(system%list%work), &
       system%potential%kind*100 + iachar(system%potential%name(1)(1:1))], c_int64_t)], dp), &
       system%potential%cutoff, system%skin, system%timestep, &
       merge(1.0_dp, 0.0_dp, system%style%dlpoly3), reshape(system%box%edge, [9])]
-  end function about
+  end function identity
 
   !> `why` is "" or what is wrong.  Collective.
   subroutine write_restart(path, system, why)
@@ -81,7 +81,7 @@ contains
     end do
     reason = c_null_char
     why = ""
-    if (md_restart_write(path//c_null_char, system%domain%comm%MPI_VAL, about(system), &
+    if (md_restart_write(path//c_null_char, system%domain%comm%MPI_VAL, identity(system), &
                          real(system%step, dp), int(system%atoms%own, c_int), rows, names, reason, &
                          size(reason, kind=c_int)) /= 0) why = bx_string_at(c_loc(reason))
   end subroutine write_restart
@@ -104,7 +104,7 @@ contains
     reason = c_null_char
     why = ""
     step = 0
-    if (md_restart_open(path//c_null_char, system%domain%comm%MPI_VAL, about(system), at, mine, &
+    if (md_restart_open(path//c_null_char, system%domain%comm%MPI_VAL, identity(system), at, mine, &
                         reason, size(reason, kind=c_int)) /= 0) then
       why = bx_string_at(c_loc(reason))
       return

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-import uuid
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,6 +24,12 @@ def results_db(home: Path | str) -> Path:
     return Path(home) / "reframe" / "results.db"
 
 
+def program(name: str) -> Path | None:
+    """`bisection` or `reframe` as set-up put it beside this Python's environment; None without."""
+    path = Path(sys.prefix).parent / "bin" / name
+    return path if path.exists() else None
+
+
 def shown(path: Path | str) -> str:
     """A path as one types it in the repository's root, which is where ReFrame is started."""
     path = Path(path).absolute()
@@ -31,8 +37,9 @@ def shown(path: Path | str) -> str:
 
 
 def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
-    """Writes a text file, with the permissions that the umask gives. A reader sees the old or the
-    new file, never a part of one.
+    """Writes a text file. A reader sees the old or the new file, never a part of one.
+
+    Who may read it is for the umask to say.
 
     Args:
         path: the file, in a folder that exists.
@@ -45,9 +52,9 @@ def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
         OSError: the file cannot be written; the old one is untouched.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(temporary, "x", encoding="utf-8", newline="\n") as file:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
             file.writelines([parts] if isinstance(parts, str) else parts)
             file.flush()
             os.fsync(file.fileno())

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bisection.analysis.model import Row
-from bisection.core.format import lasting, number, some
+from bisection.core.format import lasting, number, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
+from bisection.report.defects import DEFECTS
 
 Values = Mapping[str, Any]
 
@@ -107,6 +108,7 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
     "n": _nested,  # a reason
     "N": lambda reasons: "; ".join(map(_nested, reasons)),
     "f": lambda faults: "; ".join(f"{name} {_nested(fault)}" for name, fault in faults),
+    "t": utc,
     "w": str.lower,
     "j": lambda items: ", ".join(map(str, items)),
     "a": lambda items: " and ".join(map(str, items)),
@@ -158,7 +160,9 @@ def _exit(code: int) -> str:
     if code in MEANINGS:
         return f"exited with {code} ({MEANINGS[code]})"
     try:
-        return f"was killed by {signal.Signals(code - 128).name} (exit {code})"
+        name = signal.Signals(code - 128).name
+        why = ", code for another processor" if name == "SIGILL" else ""
+        return f"was killed by {name} (exit {code}{why})"
     except ValueError:
         return f"exited with {code}"
 
@@ -235,6 +239,8 @@ FAULTS = {
 # Of each code its clause: a template of `Words`, or a function of the values.
 CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **FAULTS,
+    **DEFECTS,
+    Code.METRIC_REFERENCE: "{metric}: {fault!n}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
     Code.NO_CORES: "the site file does not give the cores of {partition}",
@@ -245,6 +251,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.KERNEL_EXIT: "{kernel} {exit_code!x}{last:?: *}",
     Code.EXIT_CONTRADICTS: "{kernel} {exit_code!x}, but its result has verified: {verified}, "
     "wrong: {wrong!j:?*|none}",
+    Code.KERNELS_KEPT: "as built {built!t}",
     Code.BASELINE_WRONG: "the baseline {method} gave a wrong answer",
     Code.MISPLACED: "INVALID placement: {seats!N}",
     Code.RANKS_RAN: "{ranks} ranks ran, not {asked}",

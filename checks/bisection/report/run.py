@@ -29,7 +29,14 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     lines = [sentence(verdict), *failures(verdict)]
     lines += [*summary(verdict), ""] if verdict.judged else [""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
-    return [*lines, *notes(verdict)]
+    return [*lines, *(builds(verdict) if verbose else []), *notes(verdict)]
+
+
+def builds(verdict: RunVerdict) -> list[str]:
+    """A line for each time at which kernels were built that this run found kept."""
+    first = [case for case in verdict.cases if case.fixture and not (case.kernel or case.run)]
+    remarks = dict.fromkeys(case.remark for case in first if case.remark)
+    return [f"kernels: {clause(remark)}" for remark in remarks]
 
 
 def sentence(verdict: RunVerdict) -> str:

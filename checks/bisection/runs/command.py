@@ -23,18 +23,6 @@ from bisection.runs.model import Request, RunVerdict, TestResult
 TAG = re.compile(rf"(?!({RECORDED}|tier|system|environ|arguments)=)[A-Za-z][\w.-]*=[^,]*")
 
 
-def site_file(system: str) -> Path:
-    """The site file of --system NAME or DIR/NAME.py, each with or without :PARTITION."""
-    name = system.partition(":")[0]
-    folder = paths.ROOT / "site-configs"
-    return Path(name).absolute() if name.endswith(".py") else folder / f"{name}.py"
-
-
-def system_name(system: str) -> str:
-    """ReFrame's name of --system: a site file is named as its system is."""
-    return site_file(system).stem + "".join(system.partition(":")[1:])
-
-
 def command(
     request: Request, site: Path, folder: Path | None = None, tags: Sequence[str] = ()
 ) -> list[str]:
@@ -71,9 +59,9 @@ def kind(request: Request) -> list[str]:
 
 
 def reframe() -> str:
-    """The ReFrame beside this Python, else the one on PATH."""
-    beside = Path(sys.executable).with_name("reframe")
-    return paths.shown(beside) if beside.exists() else "reframe"
+    """The ReFrame that set-up put beside this Python, else the one on PATH."""
+    program = paths.program("reframe")
+    return paths.shown(program) if program else "reframe"
 
 
 # ---- running again ----
@@ -136,9 +124,9 @@ def without_names(arguments: Sequence[str]) -> list[str]:
 
 
 def invocation() -> list[str]:
-    """How this program was started, as one types it."""
-    beside = Path(sys.executable).with_name("bisection")
-    return [paths.shown(beside)] if beside.exists() else [sys.executable, "-m", "bisection"]
+    """How this program is started, as one types it."""
+    program = paths.program("bisection")
+    return [paths.shown(program)] if program else [sys.executable, "-m", "bisection"]
 
 
 # ---- the process: its output kept, one line of progress ----

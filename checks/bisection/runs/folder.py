@@ -63,6 +63,13 @@ def read_report(folder: Path) -> dict[str, Any] | None:
         return None
 
 
+def installed() -> list[str]:
+    """What set-up installed on this machine: time, `debian` or `python`, name and version."""
+    with contextlib.suppress(OSError):
+        return (paths.home() / "installed.txt").read_text().splitlines()
+    return []
+
+
 def keep(verdict: RunVerdict, folder: Path) -> None:
     """Leaves in `folder` what a person needs: kernels/ with each launch's result, script and
     output, under the name that its tests refer to; stage/ only if something went wrong."""
