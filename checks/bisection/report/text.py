@@ -164,27 +164,29 @@ def recent_text(points: Sequence[ChangePoint]) -> list[str]:
     return lines
 
 
-def history_text(points: Sequence[ChangePoint], found: Sequence[History], count: int) -> list[str]:
+def history_text(
+    points: Sequence[ChangePoint], metrics: Sequence[History], count: int
+) -> list[str]:
     """The change points as lines, session by session.
 
     Args:
         points: change points.
-        found: the histories that they are of.
+        metrics: the histories that they are of.
         count: how many sessions were looked at.
     """
     lines = []
     for session in dict.fromkeys(p.session for p in sorted(points, key=lambda p: p.at)):
         lines += [*_of_session([point for point in points if point.session == session]), ""]
     needed = 2 * LIMITS.level
-    longest = max((len(values) for *_, values in found), default=0)
+    longest = max((len(values) for *_, values in metrics), default=0)
     worse = sum(point.verdict == Verdict.REGRESSED for point in points)
     text = f"{worse} got worse, {len(points) - worse} better" if points else "no change of level"
-    short = sum(len(values) < needed for *_, values in found)
+    short = sum(len(values) < needed for *_, values in metrics)
     if longest < needed:
         text = f"a change of level needs {needed} sessions, the most that a metric has is {longest}"
     elif short:
         text += f"; {short} metrics have fewer than {needed} sessions and are not looked at"
-    return [*lines, f"{len(found)} metrics in {count} sessions: {text}"]
+    return [*lines, f"{len(metrics)} metrics in {count} sessions: {text}"]
 
 
 def _of_session(points: Sequence[ChangePoint]) -> list[str]:
