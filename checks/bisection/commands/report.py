@@ -1,6 +1,6 @@
 """Writes a report on the sessions AFTER, beside those BEFORE.
 
-The report is report.html (one file, no script), report.md, report-junit.xml, bisection.prom and
+The report is report.html (one file, no script), report.md, junit.xml, bisection.prom and
 nodecheck.txt. Exit code: as of `bisection compare`; without BEFORE as of the run, 3 without its
 verdict.
 """

@@ -12,6 +12,7 @@ from bisection.analysis.nodes import pairs
 from bisection.analysis.outlying import FEW_SAMPLES, faster
 from bisection.analysis.retest import reason_of
 from bisection.core import paths
+from bisection.core.format import some
 from bisection.core.reasons import Code, Reason
 from bisection.report import exports, page
 from bisection.report.model import Report
@@ -24,7 +25,7 @@ PAST = 60  # sessions whose history is drawn
 FORMS = {
     "report.html": page.html,
     "report.md": exports.markdown,
-    "report-junit.xml": exports.junit,
+    "junit.xml": exports.junit,
     "bisection.prom": exports.prometheus,
     "nodecheck.txt": exports.nodecheck,
 }
@@ -62,9 +63,13 @@ def gather(
         for test, metric, indices, values in found
         if metric.name == "time" and len(values) > 1 and (*test.identity, metric.name) not in drawn
     ]
+    newest = sessions[-1]
+    named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
+    software = [newest.facts.get(name) for name in ("compiler", "MPI", "libraries")]
+    nodes = some((newest.facts.get("nodes") or "").split(", "), 3)
     return Report(
-        title=f"{sessions[-1].tags.get('system') or 'Bisection'}: "
-        + group([{"uuid": s.uuid, "start": s.start} for s in sessions]),
+        title=(newest.tags.get("system") or "Bisection") + (f" on {nodes}" if nodes else ""),
+        about="; ".join(filter(None, (f"session {group(named)}", *software))),
         made=time.time(),
         comparison=comparison,
         history=points,
@@ -121,7 +126,7 @@ def write(report: Report, folder: Path | str) -> dict[str, Path]:
     Returns:
         name -> path.
     """
-    folder = Path(folder)
+    report.folder = folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     texts = {name: form(report) for name, form in FORMS.items()}
     return {name: paths.write_whole(folder / name, text) for name, text in texts.items()}
