@@ -12,6 +12,7 @@ from bisection.core.format import lasting, number, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.slower_clauses import SLOWER
 
 Values = Mapping[str, Any]
 
@@ -333,6 +334,9 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.WAS_DAMAGED: "{path} was damaged ({fault}) and {now:?is now *}{error}",
     Code.NOT_KEPT: "{error}",
     Code.NOT_STORED: "not stored: {error}; `bisection import` stores it later",
+    # a run beside earlier sessions
+    **SLOWER,
+    Code.RETEST_FAILED: lambda v: f"in the retest, {v['test']}: {_nested(v['cause'])}",
     # a metric of a comparison
     Code.ABSENT: "in none of the {sessions} sessions after",
     Code.VANISHED: "not in the last {sessions} sessions after",

@@ -153,6 +153,8 @@ def _entries(verdict: RunVerdict) -> list[Entry]:
     for kind, reasons in (
         (Verdict.NOT_MEASURED, verdict.troubles),
         (Verdict.FAIL, verdict.failures),
+        (Verdict.REGRESSED, verdict.slower),
+        (Verdict.NOT_MEASURED, verdict.suspects),
     ):
         texts = map(clause, reasons)
         entries += [Entry("the run", "bisection.run", text, kind, text) for text in texts]

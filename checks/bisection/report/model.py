@@ -71,11 +71,13 @@ def headline(report: Report) -> tuple[str, str]:
     )
     unmeasured = unmeasured or counts[Verdict.NOT_MEASURED]
     parts = [f"{failed} failed"] if failed else []
+    slower = len(run.slower) if run else 0
+    parts += [f"Slower than before: {plural(slower, 'metric')}"] if slower else []
     parts += [f"{counts[v]} {v}" for v in (Verdict.REGRESSED, Verdict.MISSING) if counts[v]]
     parts += [f"{unmeasured} not measured"] if unmeasured else []
     below = sum(row.against == Against.BELOW for row in rows)
     parts += [f"{below} below the expected {comparison.expected:g}"] if below else []
-    state = BAD if failed or counts[Verdict.REGRESSED] or below else UNMEASURED
+    state = BAD if failed or slower or counts[Verdict.REGRESSED] or below else UNMEASURED
     if not parts:
         state, parts = _nothing_wrong(report, counts)
     judged = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNCHANGED, Verdict.MISSING)
@@ -97,6 +99,9 @@ def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[
     outcome = report.run.exit_code if report.run else None
     if outcome == Exit.FAILED:
         return BAD, ["The run failed"]
+    if outcome == Exit.NOT_MEASURED and report.run.suspects:
+        metrics = plural(len(report.run.suspects), "metric")
+        return UNMEASURED, [f"{metrics} suspected of being slower than before"]
     if outcome == Exit.NOT_MEASURED:
         return UNMEASURED, ["Not everything was measured"]
     if report.comparison is None:

@@ -7,16 +7,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from bisection.core.format import duration, finite, number, plural, short
-from bisection.core.reasons import Reason
+from bisection.core.format import duration, finite, number, plural, short, utc
+from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
 from bisection.report.clauses import clause, span
+from bisection.report.slower import counts as slower_counts
+from bisection.report.slower import slower_lines, times_judged
 from bisection.report.tables import columns
 from bisection.runs.command import dependents, rerun
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 
 WIDTH = 80  # columns of a mail
+NAMES = {
+    Exit.OK: "PASS",
+    Exit.FAILED: "FAIL",
+    Exit.NOT_MEASURED: "NOT MEASURED",
+    Exit.SLOWER: "SLOWER THAN BEFORE",
+}
 
 
 def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
@@ -26,7 +34,9 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
         verdict: the verdict.
         verbose: whether to add the table of all tests.
     """
-    lines = [sentence(verdict), *failures(verdict)]
+    times = times_judged(verdict)
+    lines = [counted(verdict), *(wrapped(times, "    ") if times else [])]
+    lines += [*failures(verdict), *slower_lines(verdict), *changed(verdict)]
     lines += [*summary(verdict), ""] if verdict.judged else [""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
     return [*lines, *(builds(verdict) if verbose else []), *notes(verdict)]
@@ -40,22 +50,27 @@ def builds(verdict: RunVerdict) -> list[str]:
 
 
 def sentence(verdict: RunVerdict) -> str:
+    """The verdict in one sentence; in a second one how times are judged, where no references of
+    times are."""
+    return ". ".join(filter(None, [counted(verdict), times_judged(verdict)]))
+
+
+def counted(verdict: RunVerdict) -> str:
     """The verdict in one line, with counts and the duration."""
-    names = {Exit.OK: "PASS", Exit.FAILED: "FAIL", Exit.NOT_MEASURED: "NOT MEASURED"}
-    counts = [f"{verdict.count(Verdict.PASS)} of {len(verdict.judged)} checks passed"]
-    counts += [
-        f"{verdict.count(kind)} {name}"
-        for kind, name in (
-            (Verdict.FAIL, "failed"),
-            (Verdict.NOT_MEASURED, "not measured"),
-            (Verdict.NOT_APPLICABLE, "not applicable here"),
-            (Verdict.KNOWN, "failed as known"),
-        )
-        if verdict.count(kind)
+    preempted = sum(case.lost_to_others for case in verdict.judged)
+    numbers = [
+        (verdict.count(Verdict.FAIL), "failed"),
+        (verdict.count(Verdict.NOT_MEASURED) - preempted, "not measured"),
+        (preempted, "preempted by other processes"),
+        (verdict.count(Verdict.NOT_APPLICABLE), "not applicable here"),
+        (verdict.count(Verdict.KNOWN), "failed as known"),
     ]
+    parts = [f"{verdict.count(Verdict.PASS)} of {len(verdict.judged)} checks passed"]
+    parts += [f"{number} {name}" for number, name in numbers if number]
     if not verdict.judged:
-        counts = ["no check ran"]
-    return f"{names[verdict.exit_code]}: {', '.join(counts)}, in {duration(verdict.seconds)}"
+        parts = ["no check ran"]
+    parts += slower_counts(verdict)
+    return f"{NAMES[verdict.exit_code]}: {', '.join(parts)}, in {duration(verdict.seconds)}"
 
 
 # ---- what went wrong ----
@@ -127,6 +142,13 @@ def grouped(
             for cause, group in causes.items():
                 merged.setdefault(cause, []).extend(group)
     return groups
+
+
+def changed(verdict: RunVerdict) -> list[str]:
+    """What is not as it was in the session before."""
+    changes = [remark for remark in verdict.remarks if remark.code == Code.CHANGED]
+    lines = [f"changed since {utc(change['since'])}: {clause(change)}" for change in changes]
+    return [part for line in lines for part in wrapped(line)]
 
 
 # ---- a line per kernel and case ----
@@ -305,7 +327,7 @@ def notes(verdict: RunVerdict) -> list[str]:
     for case in verdict.judged:
         if case.remark:
             remarks.setdefault(case.remark, []).append(case.group)
-    lines = []
+    lines = [f"note: {clause(r)}" for r in verdict.remarks if r.code != Code.CHANGED]
     for remark, groups in remarks.items():
         others = f" and {plural(len(groups) - 1, 'other test')}" if groups[1:] else ""
         lines.append(f"note: {groups[0]}{others}: {clause(remark)}")
@@ -337,13 +359,14 @@ def wrapped(line: str, indent: str = "") -> list[str]:
 
 def as_json(verdict: RunVerdict) -> dict[str, Any]:
     """The verdict for verdict.json: in words, and under `reasons` as codes with their values."""
-    kinds = {"troubles": verdict.troubles, "failures": verdict.failures}
+    kinds = {name: getattr(verdict, name) for name in verdict.REASONS}
     request = asdict(verdict.request)
     return {
         "exit_code": verdict.exit_code,
         "verdict": sentence(verdict),
         "session": verdict.session,
         "seconds": verdict.seconds,
+        "nights": verdict.nights,
         **{name: list(map(clause, reasons)) for name, reasons in kinds.items()},
         "reasons": {name: [r.as_dict() for r in reasons] for name, reasons in kinds.items()},
         **request,

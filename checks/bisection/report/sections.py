@@ -105,7 +105,10 @@ def _worse(report: Report) -> Section:
     ]
     tables = [rows_table(rows, WORST)] if rows else []
     steps = [point for point in report.history if finite(point.ratio) and point.ratio > 0]
-    return Section("worse", "Worse than before", "", tables, recent_text(steps))
+    run = report.run
+    reasons = [*run.slower[:WORST], *run.suspects[:WORST], *run.remarks] if run else []
+    notes = [*map(clause, reasons), *recent_text(steps)]
+    return Section("worse", "Worse than before", "", tables, notes)
 
 
 def _failures(report: Report) -> Section:

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from bisection.core.identity import TestId
 from bisection.core.reasons import Code, Reason
@@ -83,6 +83,12 @@ class TestResult(TestId):
         return (self.kernel, self.case, self.layout, *place, self.run)
 
     @property
+    def lost_to_others(self) -> bool:
+        """Whether it was not measured because other processes had the cores, and that alone."""
+        preempted = self.reason is not None and bool(self.reason["preempted"])
+        return self.verdict == Verdict.NOT_MEASURED and preempted
+
+    @property
     def group(self) -> str:
         """The launch, or the build, that the test is about, for people."""
         words = [self.check, self.case, self.layout]
@@ -151,9 +157,16 @@ class Request:
 class RunVerdict:
     """The tests of one run, what is wrong with the run as a whole, and what follows from both."""
 
+    # What is said of the run as a whole: the names of the lists of reasons below.
+    REASONS: ClassVar = ("troubles", "failures", "slower", "suspects", "remarks")
+
     cases: list[TestResult] = field(default_factory=list)
     troubles: list[Reason] = field(default_factory=list)  # the run is not complete
     failures: list[Reason] = field(default_factory=list)  # wrong, but of no selected test
+    slower: list[Reason] = field(default_factory=list)  # than in all earlier sessions, and again so
+    suspects: list[Reason] = field(default_factory=list)  # the same, but not measured again
+    remarks: list[Reason] = field(default_factory=list)  # what a person should know beside
+    nights: int | None = None  # sessions of its kind, this one among them; None: not known
     seconds: float = 0.0
     session: str = ""  # ReFrame's UUID
     started: float = 0.0  # Unix time
@@ -184,27 +197,30 @@ class RunVerdict:
 
     @property
     def exit_code(self) -> Exit:
-        """FAILED if anything is wrong, else NOT_MEASURED if anything is missing, else OK."""
+        """FAILED if anything is wrong, else NOT_MEASURED if anything is missing, else SLOWER if
+        anything is slower than before, else NOT_MEASURED if anything may be, else OK."""
         if self.failures or any(case.verdict == Verdict.FAIL for case in self.cases):
             return Exit.FAILED
         unmeasured = any(case.verdict == Verdict.NOT_MEASURED for case in self.cases)
         measured = self.count(Verdict.PASS) + self.count(Verdict.KNOWN)
         complete = measured and not self.troubles and not unmeasured
-        return Exit.OK if complete else Exit.NOT_MEASURED
+        if complete and self.slower:
+            return Exit.SLOWER
+        return Exit.OK if complete and not self.suspects else Exit.NOT_MEASURED
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "RunVerdict":
         """What verdict.json holds, of this version or an earlier one."""
         reasons = kept.get("reasons") or kept
-        troubles, failures = (
-            [Reason.read(reason) for reason in reasons.get(name) or [] if reason]
-            for name in ("troubles", "failures")
-        )
+        ruled = {
+            name: [Reason.read(reason) for reason in reasons.get(name) or [] if reason]
+            for name in cls.REASONS
+        }
         asked = {n: kept[n] for n in ("tier", "system", "environ", "command") if kept.get(n)}
         return cls(
             cases=[TestResult.from_dict(case) for case in kept.get("cases") or []],
-            troubles=troubles,
-            failures=failures,
+            **ruled,
+            nights=kept.get("nights"),
             seconds=kept.get("seconds") or 0.0,
             session=kept.get("session") or "",
             request=Request(**asked),
