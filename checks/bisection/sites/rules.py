@@ -50,7 +50,13 @@ def claims(site: Site) -> list[Defect]:
 def in_site_file(
     site: Site, partition: Facts, wrong: Iterable[tuple[str, Reason]]
 ) -> Iterator[Defect]:
-    """What is wrong with a partition, at the lines of its keys."""
+    """What is wrong with a partition, with file and line.
+
+    Args:
+        site: the site.
+        partition: the partition.
+        wrong: keys of the partition in the site file, each with what is wrong there.
+    """
     for key, reason in wrong:
         line = line_of(site.path, partition["name"], key)
         yield Defect.of(site.path, line, reason.code, **reason.values)
