@@ -1,4 +1,4 @@
-/* What the kernel was built from and with. */
+/* The sources, compiler and libraries of the kernel. */
 #include "result.h"
 
 #include "build_info.h"

@@ -32,7 +32,8 @@ FILE *bx_file_open(const char *path)
     return NULL;
 }
 
-/* A name is on the disk when its folder is; some file systems cannot, the rename stands anyway. */
+/* A name is on disk when its folder is.  Some file systems cannot sync folders; the rename is valid
+ * anyway. */
 static void sync_folder(char *path)
 {
     int descriptor = open(dirname(path), O_RDONLY | O_DIRECTORY);
@@ -69,7 +70,7 @@ int bx_file_close(FILE *file, const char *path)
 
 /* ---- claims ---- */
 
-/* Why a file cannot be created beside `path`, or 0. */
+/* The errno with which no file can be created beside `path`, or 0. */
 static int probe(const char *path)
 {
     FILE *file = bx_file_open(path);

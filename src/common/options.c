@@ -203,7 +203,7 @@ static int check_case(bx_run *run)
 
 /* ---- the line ---- */
 
-/* getopt_long takes any unambiguous beginning of a name; we want the name. */
+/* getopt_long accepts unambiguous abbreviations; this suite does not. */
 static bool spelt_out(const char *argument, const char *name)
 {
     size_t length = strlen(name);

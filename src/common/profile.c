@@ -263,7 +263,7 @@ void bx_profile_forget(int count, const MPI_Request *requests)
 
 /* ---- reading ---- */
 
-/* Adds up rows: of one region, or of all and none. */
+/* Adds the rows of one region, or all rows, to `traffic`. */
 enum { ANY_REGION = -2 };
 static void sum_rows(const bx_recording *recording, int region, bx_traffic traffic[BX_CLASS_COUNT])
 {

@@ -1,4 +1,5 @@
-/* What a launch takes of the machine: claimed before it is taken, refused where it is too much. */
+/* Claims of memory and time: a launch states its needs before it uses them, and is refused where
+ * they are too large. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -36,7 +37,8 @@ int bx_resources_claim_memory(bx_run *run, double bytes, const char *sized_by)
     return bx_run_agree(run);
 }
 
-/* What verification adds, in steps of a method: about a step each way, and its reference. */
+/* The cost of verification in steps of a method: about one step in each direction, and the
+ * reference. */
 enum { VERIFYING_STEPS = 3 };
 
 /* How many threads of this launch share a core of this host, on average; 1 at least. */
@@ -70,7 +72,6 @@ int bx_resources_claim_time(bx_run *run, double setup_seconds, double round_seco
     return bx_run_agree(run);
 }
 
-/* Before the waiting begins: what the launch takes of this machine, by the kernel's estimates. */
 void bx_resources_print(const bx_run *run)
 {
     bool memory = run->bytes_needed > 0, time = run->seconds_needed > 0;

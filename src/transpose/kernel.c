@@ -76,7 +76,7 @@ static int planner_flag(bx_run *run, unsigned *flag)
                          options.planner);
 }
 
-/* Fills what the options leave to the case; returns the radius squared. */
+/* Sets options that are not given from the case; returns the radius squared. */
 static double settle_case(bx_run *run)
 {
     const case_size *chosen = CASES;
@@ -97,7 +97,7 @@ static double settle_case(bx_run *run)
     return options.radius * options.radius;
 }
 
-/* Teams are runs of ranks, one a k-point where there are ranks enough. */
+/* Teams are runs of ranks: one per k-point, or fewer where ranks are few. */
 static void split_teams(bx_transpose_state *t)
 {
     int rank, size;
@@ -189,7 +189,7 @@ static void create_methods(bx_transpose_state *t, unsigned planner)
     }
 }
 
-/* Plans of earlier runs, if the file has any for us; what is no wisdom is not ours to replace. */
+/* Reads the plans of earlier runs.  A file that is no wisdom is refused, not replaced. */
 static void read_wisdom(bx_run *run)
 {
     char head[8] = "";
@@ -203,7 +203,7 @@ static void read_wisdom(bx_run *run)
         fftw_import_wisdom_from_filename(options.wisdom); /* of another build: none of it fits */
 }
 
-/* Rank 0's plans. */
+/* Writes the plans of rank 0. */
 static int write_wisdom(bx_run *run)
 {
     FILE *file = bx_file_open(options.wisdom);

@@ -1,4 +1,4 @@
-/* What the plan says before anything is measured: the distribution, and the messages of each method
+/* The plan's report before any measurement: the distribution, and the messages of each method
  * here and at the published core counts. */
 #include "report.h"
 

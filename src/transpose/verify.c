@@ -1,4 +1,4 @@
-/* Right answers by means that share nothing with the method under test. */
+/* Verification by means that share nothing with the method under test. */
 #include "verify.h"
 
 #include <float.h>

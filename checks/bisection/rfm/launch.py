@@ -20,6 +20,7 @@ import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.exceptions import SanityError
+from reframe.core.runtime import runtime
 
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
@@ -47,6 +48,20 @@ def fail(test: Any, reason: Reason, error: type[Exception] = SanityError) -> NoR
     raise error(str(reason))
 
 
+def environments() -> list[str]:
+    """What `valid_prog_environs` of all checks is: the environments with the feature `kernels`.
+
+    Those that Spack provisions, which may take an hour, must be named by ReFrame's -p.
+    """
+    named = runtime().get_option("general/0/valid_env_names")
+    return ["+kernels -spack"] if named == [".*"] else ["+kernels"]  # .* is ReFrame's default
+
+
+def described(test: Any) -> str:
+    """The first line of a test's docstring, which is its description in ReFrame's lists."""
+    return type(test).__doc__.partition("\n")[0]
+
+
 class Build(rfm.RegressionTest):
     """The kernels, built once per environment; the run lists what was installed.
 
@@ -57,7 +72,7 @@ class Build(rfm.RegressionTest):
 
     descr = "The kernels, built or kept"
     valid_systems = ["*"]
-    valid_prog_environs = ["+kernels"]
+    valid_prog_environs = environments()
     sourcesdir = None
     build_system = "CMake"
     build_locally = True  # but choose_host
@@ -155,7 +170,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     """
 
     valid_systems = ["*"]
-    valid_prog_environs = ["+kernels"]
+    valid_prog_environs = environments()
     time_limit = "15m"
     max_pending_time = "1d"  # an unplaceable job must not wait for ever
     keep_files = ["result.json"]
@@ -186,6 +201,11 @@ class Launch(rfm.RunOnlyRegressionTest):
     facts = variable(typ.Dict[str, str], value={}, loggable=True)
     hosts = variable(typ.List[str], value=[], loggable=True)
     controls = variable(typ.Dict[str, float], value={}, loggable=True)
+
+    @run_after("init")
+    def describe(self) -> None:
+        """Says what it is in ReFrame's lists."""
+        self.descr = described(self)
 
     @run_after("setup")
     def lay_out(self) -> None:

@@ -31,7 +31,7 @@ def launch_run(fake, tmp_path_factory):
     faults = {where: fault for where, fault, _, _ in LAUNCH_FAULTS}
     selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%")
     home = tmp_path_factory.mktemp("launch")
-    return run_in(home, fake, selected=selected, tier="nightly", faults=faults)
+    return run_in(home, fake, selected=selected, tier="upgrade", faults=faults)
 
 
 class TestLaunch:

@@ -210,10 +210,13 @@ class TestChecks:
         assert rules.check_defects([nowhere, site], everywhere=True) == []
 
     def test_names_that_do_not_exist(self, site):
-        check = {**site.checks["md"], "quick": ["sci"], "inapplicable": {"packd": ["mpi", "nod"]}}
+        tiers = {"quick": {"case": ["sci"], "method": ["packed"]}, "nigthly": {}}
+        inapplicable = {"packd": ["mpi", "nod"]}
+        check = {**site.checks["md"], "tiers": tiers, "inapplicable": inapplicable}
         wrong = dataclasses.replace(site, checks={**site.checks, "md": check})
         found = told(rules.check_defects([wrong], everywhere=True))
-        assert "quick of md names case sci: there are sic, cu3au, fe, test10" in found
+        assert "tiers of md names case sci: there are sic, cu3au, fe, test10" in found
+        assert "tiers of md names tier nigthly: there are quick, nightly, upgrade" in found
         assert "inapplicable of md names method packd: there are packed" in found
         assert "inapplicable of md names layout nod: there are mpi, node" in found
-        assert found.count("\n") == 2
+        assert found.count("\n") == 3
