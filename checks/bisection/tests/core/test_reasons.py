@@ -14,6 +14,7 @@ ALLOWED = {
     "core/format.py",
     "core/lock.py",
     "core/thresholds.py",
+    "core/verdicts.py",
     "kernels/kept.py",
     "kernels/layouts.py",
     "kernels/spack/__main__.py",
@@ -31,7 +32,7 @@ NO_SENTENCE = re.compile(r"[\\^*|>]|^from \w|run session stopped|not a report|no
 
 
 def sentences(text):
-    """The literals of a module that read as English, but docstrings, descriptions and texts of errors."""
+    """The literals of a module that read as English, but docstrings, titles and texts of errors."""
     tree, skipped = ast.parse(text), set()
     for node in ast.walk(tree):
         error = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")
