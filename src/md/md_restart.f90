@@ -1,6 +1,6 @@
-! Restart files, after which a run goes on as if it had not stopped, to the last bit, with the same
-! ranks and threads.  They hold atoms in the order of the lists, with their positions when the lists
-! were made: from these the same lists are made again.
+! Restart files, from which a run with the same ranks and threads continues to the last bit.  They
+! hold atoms in the order of the lists, with their positions when the lists were made: these give
+! the same lists again.
 module md_restart
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int64_t, c_loc, c_null_char, &
     dp => c_double
@@ -54,7 +54,7 @@ module md_restart
 
 contains
 
-  !> What must be the same for a run to go on.
+  !> The numbers that must be those of the file, in the order of md_restart.c.
   function identity(system) result(numbers)
     type(system_t), intent(in) :: system
     real(dp) :: numbers(must_agree)
@@ -64,7 +64,7 @@ contains
       merge(1.0_dp, 0.0_dp, system%style%dlpoly3), reshape(system%box%edge, [9])]
   end function identity
 
-  !> `why` is "" or what is wrong.  Collective.
+  !> Writes a restart file, whole or not at all; `why` is "" or the error.  Collective.
   subroutine write_restart(path, system, why)
     character(*), intent(in) :: path
     type(system_t), intent(in) :: system
@@ -86,13 +86,13 @@ contains
                          size(reason, kind=c_int)) /= 0) why = bx_string_at(c_loc(reason))
   end subroutine write_restart
 
-  !> Atoms at the positions of their lists, with those that they have moved to since in `moved`
-  !> (3, own: A).  `why` is "" or what is wrong.  Collective.
+  !> Reads a restart file of the same system: atoms at the positions of their lists.  `why` is "" or
+  !> the error.  Collective.
   subroutine read_restart(path, system, atoms, moved, step, why)
     character(*), intent(in) :: path
     type(system_t), intent(in) :: system
     type(atoms_t), intent(inout) :: atoms
-    real(dp), allocatable, intent(out) :: moved(:, :)
+    real(dp), allocatable, intent(out) :: moved(:, :) !< (3, own): A; positions at `step`
     integer(c_int64_t), intent(out) :: step
     character(*), intent(out) :: why
     character(kind=c_char), target :: reason(longest_reason)

@@ -58,6 +58,8 @@ contains
     end if
   end function read_checkpoint
 
+  !> Writes the state's bands to --checkpoint, whole or not at all; refuses if that fails.
+  !> Collective.
   subroutine write_checkpoint(s)
     type(state_t), intent(in) :: s
     character(kind=c_char), target :: why(500)
@@ -72,6 +74,7 @@ contains
     end if
   end subroutine write_checkpoint
 
+  !> The sizes of this calculation.
   function sizes_here() result(sizes)
     type(npar_checkpoint_t) :: sizes
     sizes = npar_checkpoint_t(crystal%bands, occupied, crystal%atoms, count_plane_waves(crystal), &

@@ -274,6 +274,14 @@ class Store:
             known[values] = row.fetchone()[0]
         return known[values]
 
+    def tag(self, uuid: str, name: str, value: str) -> None:
+        """Adds a tag to a session."""
+        with self._own_errors(), self.writing():
+            self.connection.execute(
+                "UPDATE sessions SET tags = json_set(tags, ?, ?) WHERE uuid = ?",
+                (f"$.{name}", value, uuid),
+            )
+
     # ---- reading ----
 
     def sessions(self) -> list[Session]:

@@ -154,6 +154,7 @@ def test_what_is_worse_since_lately(rng, tmp_path):
     lately = store(tmp_path / "a.db", nights({"p2p": np.concatenate([
         steps(rng, 1, each=30), steps(rng, 1.2, each=6)])}))  # fmt: skip
     (line,) = recent_text(looked_at(lately)[0])
-    assert line.startswith("worse since 2026-07-01 00:00 UTC, session 0000001e: 1 metric, by x1.")
+    told = "worse since 2026-07-01 00:00 UTC, session 0000001e: transpose cnt40 mpi p2p time x1."
+    assert line.startswith(told)
     long_ago = store(tmp_path / "b.db", nights({"p2p": steps(rng, 1, 1.2, each=30)}))
     assert recent_text(looked_at(long_ago)[0]) == []

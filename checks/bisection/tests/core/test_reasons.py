@@ -6,7 +6,7 @@ import re
 import pytest
 from running import CHECKS
 
-PACKAGES = ("core", "kernels", "rfm", "sites", "runs", "store", "analysis")
+PACKAGES = ("core", "kernels", "rfm", "sites", "runs", "store", "analysis", "advice", "peers")
 # Texts for people all the same: progress of long builds, help of a program of its own, descriptions
 # of names that do not depend on what was found out, what is written into a file.
 ALLOWED = {
@@ -21,6 +21,8 @@ ALLOWED = {
     "kernels/spack/externals.py",
     "kernels/spack/install.py",
     "kernels/spack/program.py",
+    "peers/lammps.py",
+    "peers/potentials.py",
     "runs/command.py",
     "store/database.py",
     "store/selection.py",
@@ -32,7 +34,7 @@ NO_SENTENCE = re.compile(r"[\\^*|>]|^from \w|run session stopped|not a report|no
 
 
 def sentences(text):
-    """The literals of a module that read as English, but docstrings, titles and texts of errors."""
+    """Literals of a module that read as English, but docstrings, descriptions, texts of errors."""
     tree, skipped = ast.parse(text), set()
     for node in ast.walk(tree):
         error = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")
