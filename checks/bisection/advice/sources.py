@@ -11,10 +11,12 @@ import numpy as np
 from scipy import stats
 
 from bisection.core import paths
+from bisection.core.format import plural, some
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import results
 from bisection.kernels.local import BenchError
 from bisection.kernels.results import Result, ResultError
+from bisection.store.marks import excluded_folders
 
 RESAMPLES = 400  # of a bootstrap
 
@@ -84,10 +86,13 @@ def stored(
     """
     newest: dict[tuple[Any, ...], tuple[str, Parsed]] = {}
     left_out = 0
+    excluded = [] if folders else excluded_folders(paths.home())
     for folder in [Path(name) for name in folders or [paths.home() / "results"]]:
         if not folder.is_dir():
             raise BenchError(f"--from {folder}: no such folder")
         for path in sorted(folder.rglob("*.json")):
+            if any(path.is_relative_to(other) for other in excluded):
+                continue
             try:
                 result = results.load(path, kernel)
                 launch = parse(result)
@@ -103,10 +108,14 @@ def stored(
                 continue
             if launch.key not in newest or newest[launch.key][0] <= result["started"]:
                 newest[launch.key] = result["started"], launch
+    if excluded:
+        names = some([folder.name for folder in excluded], 3)
+        text = f"{plural(len(excluded), 'excluded session')} left out: {names}"
+        print(f"bisection advise: {text}", file=sys.stderr)
     if left_out:
         print(
-            f"bisection advise: {left_out} launches left out: other processes were on their cores "
-            f"in more than {LIMITS.preempted_launch:.0%} of the samples",
+            f"bisection advise: {plural(left_out, 'launch', 'launches')} left out: other processes "
+            f"were on their cores in more than {LIMITS.preempted_launch:.0%} of the samples",
             file=sys.stderr,
         )
     return [newest[key][1] for key in sorted(newest)]

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import ruptures
 
-from bisection.analysis.model import Change, ChangePoint, Series, difference
+from bisection.analysis.model import ChangePoint, Series, changes
 from bisection.analysis.statistics import normal_mad
 from bisection.core.identity import CONTEXT, COUNTED
 from bisection.core.thresholds import LIMITS
@@ -229,16 +229,7 @@ def align_steps(points: Sequence[ChangePoint], sessions: Sequence[Session]) -> N
         near = [i for i in range(here - 2, here + 3) if i in votes]
         best = max(near, key=lambda i: (votes[i], -abs(i - here)))
         point.session, point.at = sessions[best].uuid, sessions[best].start
-        point.changes = differences(sessions[best - 1], sessions[best]) if best else []
-
-
-def differences(before: Session, after: Session) -> list[Change]:
-    """The facts that differ between two sessions."""
-    names = dict.fromkeys([*before.facts, *after.facts])
-    texts = [[[s.facts[n]] if s.facts.get(n) else [] for s in (before, after)] for n in names]
-    return [
-        difference(n, old, new) for n, (old, new) in zip(names, texts, strict=True) if old != new
-    ]
+        point.changes = changes(sessions[best - 1 : best], sessions[best : best + 1])
 
 
 def recent(points: Sequence[ChangePoint]) -> list[ChangePoint]:

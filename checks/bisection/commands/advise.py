@@ -6,6 +6,7 @@ sends. Exit code: 0 a table was printed, 2 usage, 3 there is nothing to advise f
 """
 
 import argparse
+import shlex
 from collections.abc import Iterable
 
 from bisection.advice import md, npar
@@ -14,11 +15,12 @@ from bisection.core.arguments import at_least
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels import tables
 from bisection.kernels.local import BenchError
+from bisection.runs.command import invocation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument("what", choices=("npar", "md"))
+    parser.add_argument("what", metavar="npar|md", choices=("npar", "md"), help="for which codes")
     parser.add_argument(
         "--from",
         dest="folders",
@@ -72,8 +74,9 @@ def act(options: argparse.Namespace) -> Exit:
     if not launches:
         several = " with two ranks or more" if module is npar else ""
         raise BenchError(
-            f"no results of the {options.what} checks{several}; measure some with `bisection run "
-            f"-n ^{options.what}`, or here with --measure 2,4"
+            f"no results of the {options.what} checks{several}; measure some with "
+            f"`{shlex.join([*invocation(), 'run', '-n', f'^{options.what}'])}`, or here with "
+            "--measure 2,4"
         )
     print("\n".join(module.table(launches)))
     return Exit.OK

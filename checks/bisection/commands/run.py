@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import json
 import re
-import shlex
 import textwrap
 import time
 from pathlib import Path
@@ -92,7 +91,7 @@ def act(options: argparse.Namespace) -> Exit:
     verdict = judge(report, log, lambda: command.listing(request.command))
     verdict.request, verdict.seconds = request, time.monotonic() - began
     if code != 0 and verdict.exit_code == Exit.OK:
-        log_file = paths.shown(results / "reframe.log")
+        log_file = str(results / "reframe.log")
         verdict.troubles.append(Reason.of(Code.REFRAME_EXIT, exit_code=code, log=log_file))
     verdict.troubles += damaged
     folder.keep(verdict, results)
@@ -119,7 +118,9 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path]:
     request = Request(options.tier, system, options.environ, options.rest)
     for argument in options.rest:
         if why := refused(argument):
-            print(f"command: {shlex.join(command.command(request, site))} {argument}")
+            if why == RUNS_NOTHING:
+                line = [*command.command(request, site), argument]
+                print(f"command: {command.pasted(line)}")
             raise BisectionError(f"{argument} is refused: {why}")
     for tag in options.tag:
         if not command.TAG.fullmatch(tag):
@@ -141,7 +142,7 @@ def refused(argument: str) -> str | None:
 def print_command(line: list[str]) -> None:
     """Prints ReFrame's command line in as many lines as a mail has room for."""
     lines = textwrap.wrap(
-        f"command: {shlex.join(line)}",
+        f"command: {command.pasted(line)}",
         run_report.WIDTH - 2,
         subsequent_indent="    ",
         break_long_words=False,
@@ -172,7 +173,7 @@ def write(verdict: RunVerdict, results: Path, verbose: bool) -> list[str]:
 
 def compare_and_report(store: Store | None, verdict: RunVerdict, results: Path) -> list[str]:
     """Compares the run with earlier ones and writes the report; returns lines to print."""
-    if store is None:
+    if store is None or not verdict.session:
         return ["no report: the run is not stored"]
     try:
         report = gather.report_on_run(store, verdict)

@@ -79,9 +79,9 @@ def utc(seconds: Any, seconds_too: bool = False) -> str:
     return NONE
 
 
-def plural(count: int, word: str) -> str:
-    """1 rank, 2 ranks."""
-    return f"{count} {word}" if count == 1 else f"{count:,} {word}s"
+def plural(count: int, word: str, words: str = "") -> str:
+    """1 rank, 2 ranks; `words` where an s does not make the plural."""
+    return f"{count} {word}" if count == 1 else f"{count:,} {words or f'{word}s'}"
 
 
 def before_after(before: str, after: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bisection.analysis.model import Row
-from bisection.core.format import lasting, number, some
+from bisection.core.format import lasting, number, plural, some
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 
@@ -198,7 +198,8 @@ def span(low: float | None, high: float | None) -> str:
 
 def _out_of_bounds(v: Values) -> str:
     return "; ".join(
-        f"{name} is {number(value)} {unit}, allowed is {span(low, high)}"
+        f"{name} is {number(value)}{'' if unit == 'ratio' else f' {unit}'}, allowed is "
+        f"{span(low, high)}"
         for name, value, unit, low, high in v["metrics"]
     )
 
@@ -402,6 +403,9 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
         "other tests"
     ),
     Code.REPEAT_SUSPECTS: "{metrics} metrics are unlike all earlier sessions: repeat them",
+    Code.EXCLUDED: lambda v: (
+        f"{plural(len(v['sessions']), 'excluded session')} left out: {some(v['sessions'], 4)}"
+    ),
     Code.AA_LEFT_OUT: lambda v: (
         f"{v['metrics']} metrics moved by themselves, and are not judged: {_by(v)}"
     ),

@@ -42,7 +42,9 @@ def gather(
         run: the verdict on the newest of them, if it is known.
         of_run: whether the report is part of that run.
     """
-    past = [s for s in store.sessions() if s.start <= sessions[-1].start][-PAST:]
+    chosen = {session.uuid for session in sessions}
+    past = [s for s in store.sessions() if not s.excluded or s.uuid in chosen]
+    past = [session for session in past if session.start <= sessions[-1].start][-PAST:]
     found = histories(store, past)
     points, series = changes_of(found, past)
     drawn = {part.key for part in series}

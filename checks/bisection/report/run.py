@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from bisection.core import paths
 from bisection.core.format import duration, number, plural, short
 from bisection.core.reasons import Reason
 from bisection.core.thresholds import LIMITS
@@ -70,7 +71,8 @@ def failures(verdict: RunVerdict) -> list[str]:
             lines += wrapped(f"{methods}: {cause}" if methods else cause, "    ")
         lines.append(f"    rerun: {rerun(dependents(verdict, cases) or cases, verdict.request)}")
         if any(case.ran for case in cases):
-            lines.append(f"    files: {next(case.files for case in cases if case.ran)}")
+            files = next(case.files for case in cases if case.ran)
+            lines.append(f"    files: {paths.shown(paths.ROOT / files)}")
     return lines
 
 

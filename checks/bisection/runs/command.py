@@ -46,15 +46,16 @@ def command(
         folder: the results folder; None for a command line to list or to run dry, by hand.
         tags: NAME=VALUE, kept with the session.
     """
-    line = [reframe(), "-C", paths.shown(site), "--system", request.system]
-    line += ["-c", paths.shown(paths.ROOT / "checks"), "-p", request.environ, "-t", request.tier]
+    line = [reframe(), "-C", paths.from_root(site), "-c", paths.from_root(paths.ROOT / "checks")]
+    line += ["--system", request.system, "-p", request.environ, "-t", request.tier]
     if folder is None:
         return line
     extras = [*kind(request), *tags]
     return [
         *line,
         *("--exec-policy", "serial"),  # nothing else may run while a kernel is timed
-        *("--prefix", paths.shown(folder), "--report-file", paths.shown(folder / "report.json")),
+        *("--prefix", paths.from_root(folder)),
+        *("--report-file", paths.from_root(folder / "report.json")),
         *(word for tag in extras for word in ("--session-extras", tag)),
         "--nocolor",
         *request.arguments,
@@ -73,7 +74,7 @@ def kind(request: Request) -> list[str]:
 def reframe() -> str:
     """The ReFrame beside this Python, else the one on PATH."""
     beside = Path(sys.executable).with_name("reframe")
-    return paths.shown(beside) if beside.exists() else "reframe"
+    return paths.from_root(beside) if beside.exists() else "reframe"
 
 
 # ---- running again ----
@@ -136,9 +137,18 @@ def without_names(arguments: Sequence[str]) -> list[str]:
 
 
 def invocation() -> list[str]:
-    """How this program was started, as one types it."""
+    """The words that start this program with the same home folder, wherever they are pasted."""
     beside = Path(sys.executable).with_name("bisection")
-    return [paths.shown(beside)] if beside.exists() else [sys.executable, "-m", "bisection"]
+    home = paths.home()
+    elsewhere = ["env", f"BISECTION_HOME={home}"] if home != paths.ROOT / ".bisection" else []
+    program = [paths.shown(beside)] if beside.exists() else [sys.executable, "-m", "bisection"]
+    return elsewhere + program
+
+
+def pasted(line: Sequence[str]) -> str:
+    """A command line of ReFrame as it can be pasted into a shell."""
+    text = shlex.join(line)
+    return text if paths.in_root() else f"(cd {shlex.quote(str(paths.ROOT))} && {text})"
 
 
 # ---- the process: its output kept, one line of progress ----

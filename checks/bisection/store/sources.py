@@ -144,7 +144,12 @@ def not_a_report(error: Exception) -> str:
 
 def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[list[Contents], int]:
     """Stores the sessions of a sample file, a report or a results folder, and keeps a copy, so that
-    the store can be made again.
+    the store can be made again. Forgotten sessions stay forgotten.
+
+    Args:
+        store: where to store them.
+        home: the folder that the copy goes below.
+        path: the file or folder.
 
     Returns:
         All its sessions, and how many were not stored before.
@@ -153,7 +158,7 @@ def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[list[
         StoreError: the file cannot be read; nothing of it is stored.
     """
     sessions = contents(path)
-    known = {session.uuid for session in store.sessions()}
+    known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
     added = store.add(sessions)
     (Path(home) / IMPORTED).mkdir(parents=True, exist_ok=True)
     for session, cases in sessions:

@@ -56,7 +56,7 @@ def synchronise(store: Store, home: Path | str) -> int:
         Unreadable: something cannot be read; everything else is stored.
         StoreError: the store cannot be written.
     """
-    known = {session.uuid for session in store.sessions()}
+    known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
     added, fault = 0, None
     spooled = Path(home).glob(f"results/*/{SPOOLED}")
     for path in sorted([*spooled, *Path(home).glob(f"{IMPORTED}/*.jsonl")]):
@@ -159,7 +159,8 @@ def store_defects(home: Path | str) -> list[Defect]:
     fault = damage(path)
     if not fault:
         try:
-            Store(path).close()
+            with Store(path) as store:
+                store.forgotten()  # reads the file of marks
         except StoreError as error:
             fault = str(error).removeprefix(f"{path}: ")
     again = f"{fault}; `bisection import` makes it again"

@@ -81,7 +81,7 @@ class TestAdvise:
         code, text, errors = told(made)
         assert code == 0
         assert "cu3au: best mpi on 4" in text
-        assert "1 launches left out: other processes" in errors
+        assert "1 launch left out: other processes" in errors
 
     def test_refusals(self, told):
         assert told([])[0] == 3

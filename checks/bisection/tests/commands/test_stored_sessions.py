@@ -54,7 +54,7 @@ def test_all_of_it_as_json(command, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nonsense", "latest"], "error: 'nonsense' names no session: there are 40"),
+        (["nonsense", "latest"], "error: 'nonsense' names no session: 40 sessions stored"),
         (["latest", "latest"], "error: 'latest' and 'latest' both have session 00000027"),
         (["2026-06-31", "latest"], "error: '2026-06-31': no such day"),
         (["no/such.jsonl", "latest"], "cannot read no/such.jsonl"),

@@ -79,7 +79,7 @@ def test_failures_come_first_with_cause_and_rerun_command():
     lines = run_report.text(verdict)
     assert lines[0].startswith("FAIL: 344 of 345 checks passed, 1 failed")
     assert lines[1] == "FAIL: transpose cnt40 mpi (system)"
-    assert "gather-scatter3: ratio_alltoallv is 2.50 ratio, allowed is 0.50..1.50" in lines[2]
+    assert "gather-scatter3: ratio_alltoallv is 2.50, allowed is 0.50..1.50" in lines[2]
     assert "run --tier nightly -n /00000003" in lines[3]
     assert lines[4] == "    files: results/kernels/x*"
     row = next(line for line in lines if line.startswith("  transpose") and "cnt40" in line)
