@@ -3,14 +3,19 @@
 SYSTEM ?= generic
 ARGS ?=
 SHELL := /bin/bash
-HOME_DIR := $(or $(BISECTION_HOME),.bisection)
+HOME_DIR := $(or $(BISECTION_HOME),$(CURDIR)/.bisection)
 BIN := $(HOME_DIR)/venv/bin
-BISECTION := $(BIN)/python -m bisection
+BISECTION := "$(HOME_DIR)/bin/bisection"
+SETUP = spack-env/bootstrap.sh --build $(BUILD)
 # A site's configuration loads its own compilers and libraries; Spack builds its own.
 BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter generic generic:%,$(SYSTEM)),system,site))
 # Quiet; warnings are errors.
 CMAKE_QUIET := -DCMAKE_RULE_MESSAGES=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 MAKEFLAGS += --no-print-directory
+
+# Python: paths with umlauts in any locale, and nothing written beside the sources.
+export PYTHONUTF8 := 1
+export PYTHONPYCACHEPREFIX := $(HOME_DIR)/cache/python
 
 # Open MPI refuses to run as root, the user of most containers, without both of these.
 ifeq ($(shell id -u),0)
@@ -19,7 +24,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
 .NOTPARALLEL:
-.PHONY: help setup setup-dev nightly test test-kernels test-portable test-sanitized test-python \
+.PHONY: help setup setup-dev bundle nightly test test-kernels test-portable test-sanitized test-python \
     test-quick lint format bench clean
 export TIMEFORMAT = -- $@: %0R s
 
@@ -27,13 +32,22 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo "  SYSTEM=NAME    the machine to judge, a file of site-configs/ (default: generic, this machine)"
 	@echo "  ARGS='...'     further arguments for \`bisection run\`, or for ReFrame"
+	@echo "  INSTALL=no     install nothing; name what is missing"
+	@echo "  BUNDLE=FILE    Python packages from a file of \`make bundle\`, in place of an index"
+	@echo "  PYTHON=FILE    the Python to use, 3.10 or newer"
+	@echo "  BISECTION_HOME=DIR   the folder for everything that is written (default: .bisection)"
 
 setup: ## install missing system packages, and a Python environment in .bisection/
-	@spack-env/bootstrap.sh --build $(BUILD)
+	@$(SETUP)
 
 setup-dev:
-	@spack-env/bootstrap.sh --build $(BUILD) --dev
+	@$(SETUP) --dev
 
+bundle: ## pack the Python packages, for a machine without network
+	@$(SETUP) --bundle
+
+# A run needs the site's file before anything is installed.
+nightly test-quick: SETUP += --site "$(SYSTEM)"
 nightly: setup ## judge this machine: build, run the nightly checks, end with a verdict
 	@$(BISECTION) run --tier nightly --system $(SYSTEM) $(ARGS)
 
@@ -41,9 +55,9 @@ test: setup-dev lint test-kernels test-portable test-sanitized test-python test-
 
 test-kernels: setup-dev
 	@echo "== kernels: build, unit tests, every kernel and method"
-	@time ( cmake -S src -B $(HOME_DIR)/build -DCMAKE_BUILD_TYPE=Release $(CMAKE_QUIET) >/dev/null \
-	    && cmake --build $(HOME_DIR)/build --parallel $$(nproc) \
-	    && ctest --test-dir $(HOME_DIR)/build --output-on-failure --no-tests=error )
+	@time ( cmake -S src -B "$(HOME_DIR)/build" -DCMAKE_BUILD_TYPE=Release $(CMAKE_QUIET) >/dev/null \
+	    && cmake --build "$(HOME_DIR)/build" --parallel $$(nproc) \
+	    && ctest --test-dir "$(HOME_DIR)/build" --output-on-failure --no-tests=error )
 
 # MPICH's ranks spin while they wait: tests with more ranks than cores are disabled, and counted.
 test-portable: export MPICH_CC = clang
@@ -51,26 +65,26 @@ test-portable: setup-dev
 	@echo "== kernels: the same tests, built by clang for MPICH"
 	@for tool in clang mpicc.mpich mpif90.mpich h5pcc.mpich; do \
 	    command -v $$tool >/dev/null || { echo "skipped: $$tool is not installed"; exit; }; done; \
-	time ( cmake -S src -B $(HOME_DIR)/build-portable -DCMAKE_BUILD_TYPE=Release $(CMAKE_QUIET) \
+	time ( cmake -S src -B "$(HOME_DIR)/build-portable" -DCMAKE_BUILD_TYPE=Release $(CMAKE_QUIET) \
 	      -DCMAKE_C_COMPILER=clang -DMPI_C_COMPILER=mpicc.mpich \
 	      -DMPI_Fortran_COMPILER=mpif90.mpich >/dev/null \
-	    && cmake --build $(HOME_DIR)/build-portable --parallel $$(nproc) \
-	    && ctest --test-dir $(HOME_DIR)/build-portable --output-on-failure --no-tests=error )
+	    && cmake --build "$(HOME_DIR)/build-portable" --parallel $$(nproc) \
+	    && ctest --test-dir "$(HOME_DIR)/build-portable" --output-on-failure --no-tests=error )
 
 # MPI keeps memory until it ends, so leaks are not looked for.
 test-sanitized: export ASAN_OPTIONS = detect_leaks=0
 test-sanitized: export UBSAN_OPTIONS = halt_on_error=1:print_stacktrace=1
 test-sanitized: setup-dev
 	@echo "== kernels: unit tests under the address and undefined-behaviour sanitizers"
-	@time ( cmake -S src -B $(HOME_DIR)/build-sanitize -DCMAKE_BUILD_TYPE=Debug -DBX_SANITIZE=ON \
+	@time ( cmake -S src -B "$(HOME_DIR)/build-sanitize" -DCMAKE_BUILD_TYPE=Debug -DBX_SANITIZE=ON \
 	      $(CMAKE_QUIET) >/dev/null \
-	    && cmake --build $(HOME_DIR)/build-sanitize --parallel $$(nproc) \
-	    && ctest --test-dir $(HOME_DIR)/build-sanitize --label-regex unit --output-on-failure \
+	    && cmake --build "$(HOME_DIR)/build-sanitize" --parallel $$(nproc) \
+	    && ctest --test-dir "$(HOME_DIR)/build-sanitize" --label-regex unit --output-on-failure \
 	      --no-tests=error )
 
 test-python: setup-dev
 	@echo "== the suite's Python: pytest"
-	@time $(BIN)/python -m pytest -q
+	@time "$(BIN)/python" -m pytest -q
 
 test-quick: setup-dev
 	@echo "== the quick checks, on this machine"
@@ -79,25 +93,26 @@ test-quick: setup-dev
 lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
 	@echo "== lint"
 	@time ( status=0; \
-	    $(BIN)/ruff check --quiet . || status=1; \
-	    $(BIN)/ruff format --quiet --diff . || status=1; \
-	    $(BIN)/lint-imports --no-logo --cache-dir $(HOME_DIR)/cache/imports >$(HOME_DIR)/cache/imports.log \
-	        || { status=1; cat $(HOME_DIR)/cache/imports.log; }; \
-	    find src -name '*.[ch]' -exec $(BIN)/clang-format --dry-run -Werror {} + || status=1; \
-	    $(BIN)/fortitude check --quiet src || status=1; \
-	    $(BIN)/shellcheck spack-env/*.sh .ci/run || status=1; \
-	    $(BIN)/codespell . || status=1; \
+	    "$(BIN)/ruff" check --quiet . || status=1; \
+	    "$(BIN)/ruff" format --quiet --diff . || status=1; \
+	    "$(BIN)/lint-imports" --no-logo --cache-dir "$(HOME_DIR)/cache/imports" >"$(HOME_DIR)/cache/imports.log" \
+	        || { status=1; cat "$(HOME_DIR)/cache/imports.log"; }; \
+	    find src -name '*.[ch]' -exec "$(BIN)/clang-format" --dry-run -Werror {} + || status=1; \
+	    "$(BIN)/fortitude" check --quiet src || status=1; \
+	    "$(BIN)/shellcheck" spack-env/*.sh .ci/run || status=1; \
+	    "$(BIN)/codespell" . || status=1; \
 	    exit $$status )
 
 format: setup-dev ## fix what tools can fix of the style
-	@$(BIN)/ruff check --quiet --fix --exit-zero . && $(BIN)/ruff format --quiet .
-	@find src -name '*.[ch]' -exec $(BIN)/clang-format -i {} +
-	@$(BIN)/fortitude check --quiet --fix --exit-zero src
+	@"$(BIN)/ruff" check --quiet --fix --exit-zero . && "$(BIN)/ruff" format --quiet .
+	@find src -name '*.[ch]' -exec "$(BIN)/clang-format" -i {} +
+	@"$(BIN)/fortitude" check --quiet --fix --exit-zero src
 
 WHAT ?= transpose
 bench: setup ## compare a kernel with other codes: WHAT=transpose|npar|md; time the store: WHAT=store
 	@$(BISECTION) bench $(WHAT) $(ARGS)
 
 clean: ## remove builds and environments; keep results
-	@cd $(HOME_DIR) 2>/dev/null && [ -e setup.lock ] && rm -rf venv build build-portable \
-	    build-sanitize spack cache reframe/stage reframe/output probe.c setup.lock setup.log || true
+	@cd "$(HOME_DIR)" 2>/dev/null && [ -e setup.lock ] && rm -rf venv bin build build-portable \
+	    build-sanitize spack cache reframe/stage reframe/output probe.c setup.lock setup.log \
+	    bisection-python*.tar || true

@@ -39,6 +39,7 @@ GENERAL = {
     "poll_rate_max": 50,
     "poll_rate_min": 2,
     "poll_rate_decay": 0.2,
+    "topology_prefix": str(REFRAME / "topology"),
     "report_file": str(REFRAME / "reports" / "run-report-{sessionid}.json"),
 }
 

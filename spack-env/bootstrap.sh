@@ -1,31 +1,45 @@
 #!/bin/sh
 # Makes this machine ready: system packages, then a Python environment below .bisection/.
-# Quick and silent when there is nothing to do; an interrupted set-up is done again.
+# Prints what it installs before it does. Quick and silent when there is nothing to do; an
+# interrupted set-up is done again.
 #
-#   bootstrap.sh [--dev] [--build system|spack|site]
+#   bootstrap.sh [--dev] [--build system|spack|site] [--site NAME] [--bundle]
 #
 #   --dev     also the tools that `make test` needs
 #   --build   whose libraries the kernels use: the machine's (system, the default), Spack's, or
 #             those of a site whose configuration loads them (nothing but Python is looked for)
+#   --site    refuses a NAME that site-configs/ does not have
+#   --bundle  then packs the Python packages, for a machine without network
 #
-# PYTHON names the Python to use, BISECTION_HOME a folder instead of .bisection.
+# INSTALL=no      installs nothing, and names what is missing
+# BUNDLE          what --bundle packed: an archive or a folder of wheels, in place of an index
+# PYTHON          the Python to use
+# BISECTION_HOME  a folder in place of .bisection
+#
+# Exit codes: 0 ready, 2 usage, 3 something is missing and was not installed.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 home=${BISECTION_HOME:-$root/.bisection}
+case $home in /*) ;; *) home=$PWD/$home ;; esac
 venv=$home/venv
 log=$home/setup.log
 packages=$root/spack-env/debian12/packages.txt
-constraints=$root/spack-env/python.lock
+lock=$root/spack-env/python.lock
+dev_lock=$root/spack-env/python-dev.lock
 spack_alternative="make nightly ARGS='-p spack'"
+export PYTHONUTF8=1 # paths with umlauts, in any locale
 
 say() { printf 'set-up: %s\n' "$*"; }
+# die CODE WORDS...
 die() {
+    code=$1
+    shift
     say "$*" >&2
-    exit 1
+    exit "$code"
 }
 
-# step TEXT COMMAND...: one line with the seconds it took; the log's end if it failed.
+# step TEXT COMMAND...: one line with the seconds it took.
 step() {
     text=$1
     shift
@@ -36,11 +50,44 @@ step() {
         return 0
     fi
     printf 'failed\n'
-    tail -n 8 "$log" | sed 's/^/    /' >&2
     return 1
 }
 
+# offline: whether the last step failed because it reached no other machine.
+offline() {
+    tail -n 30 "$log" | grep -Eiq \
+        'name resolution|resolving|resolve|unreachable|refused|timed out|no route to host'
+}
+
+# explain: the log's end, after a step that failed.
+explain() {
+    tail -n 8 "$log" | sed 's/^/    /' >&2
+    say "all of it is in $log" >&2
+}
+
+# record KIND LINES: keeps what was installed, for the results of each run.
+record() {
+    now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+    echo "$2" | sed -n "s/^[^ ]/$now $1 &/p" >>"$home/installed.txt"
+}
+
 # ---- what is there -------------------------------------------------------------------------------
+
+# known_site NAME: of site-configs/NAME.py, or of DIR/NAME.py, with or without :PARTITION.
+known_site() {
+    name=${1%%:*}
+    case $name in
+        *.py) [ ! -f "$name" ] || return 0 ;;
+        common) ;;
+        *) [ ! -f "$root/site-configs/$name.py" ] || return 0 ;;
+    esac
+    sites=''
+    for file in "$root"/site-configs/*.py; do
+        name=${file##*/}
+        [ "$name" = common.py ] || sites="$sites${sites:+, }${name%.py}"
+    done
+    die 2 "SYSTEM=$1: unknown; site-configs/ has $sites"
+}
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
 
@@ -80,6 +127,7 @@ present() {
 # be there) and `only_libraries` (whether Spack could bring all of them).
 survey() {
     missing='' lacking='' insisted='' only_libraries=yes
+    [ "$1" != site ] || return 0
     while read -r package needed_by probe _ words; do
         case $package:$needed_by in
             '#'* | :*) continue ;;
@@ -104,6 +152,22 @@ survey() {
     done <"$packages"
 }
 
+# refuse_to_install: with INSTALL=no; one line, if anything is missing that a run needs.
+refuse_to_install() {
+    needs=$lacking
+    ! command -v apt-get >/dev/null || needs=${insisted:+Debian packages$insisted}
+    python_ready || needs="$needs${needs:+; }Python packages in $venv"
+    [ -z "$needs" ] || die 3 "INSTALL=no, and missing: $needs"
+}
+
+# nothing_runs: no run measures while this machine or its environment changes.
+nothing_runs() {
+    command -v flock >/dev/null || return 0
+    exec 8>>"$home/run.lock"
+    flock -n 8 || die 3 "installs nothing, as $home is in use: $(cat "$home/run.lock")"
+    echo "pid $$: set-up" >"$home/run.lock"
+}
+
 # ---- system packages -----------------------------------------------------------------------------
 
 # How to run a command as the administrator: nothing for root, sudo if it asks no questions.
@@ -118,17 +182,53 @@ may_install() {
     fi
 }
 
+apt() {
+    (
+        umask 022 # what is installed is for all users
+        # shellcheck disable=SC2086 # two words, or none
+        $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get \
+            -o DPkg::Lock::Timeout=300 -o APT::Update::Error-Mode=any "$@"
+    )
+}
+
+# amount: how much apt would install for the packages, by its own account.
+amount() {
+    apt install --no-install-recommends --yes --print-uris "$@" 2>/dev/null | awk '
+        / newly installed/    { count = $1 + $3 }
+        / of archives\.$/     { sub(/^Need to get /, ""); sub(/\/[^ ]*/, ""); sub(/ of archives.*/, "")
+                                load = $0 }
+        / will be used\.$/    { sub(/^After this operation, /, ""); sub(/ of additional.*/, "")
+                                use = $0 }
+        END { if (count) printf "%d Debian packages, %s to download, %s on disk", count, load, use }'
+}
+
+# planned: what apt would install for the packages, a line each: NAME VERSION.
+planned() {
+    apt install --no-install-recommends --simulate "$@" 2>/dev/null |
+        sed -n 's/^Inst \([^ ]*\) \(\[[^]]*\] \)\{0,1\}(\([^ ]*\).*/\1 \3/p'
+}
+
 install_packages() {
-    apt="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300"
-    # shellcheck disable=SC2086 # several words each
-    $apt update && $apt install --yes --no-install-recommends $missing
+    nothing_runs
+    if ! step "package lists" apt update && offline; then
+        say "no network: apt-get does not reach its servers" >&2
+        return 1
+    fi
+    sizes=$(amount "$@") || sizes=''
+    say "installs ${sizes:-Debian packages}, for $*"
+    plan=$(planned "$@") || plan=''
+    if ! step "system packages" apt install --no-install-recommends --yes "$@"; then
+        explain
+        return 1
+    fi
+    record debian "$plan"
 }
 
 system_packages() {
-    survey "$1"
     [ -n "$missing" ] || return 0
     if may_install; then
-        step "system packages:$missing" install_packages || :
+        # shellcheck disable=SC2086 # a list
+        install_packages $missing || :
         hash -r # forget where commands were not
         survey "$1"
     fi
@@ -143,68 +243,172 @@ system_packages() {
     if [ "$1" = system ] && [ "$only_libraries" = yes ]; then
         say "or let Spack build the libraries: $spack_alternative" >&2
     fi
-    exit 1
+    exit 3
 }
 
 # ---- Python --------------------------------------------------------------------------------------
 
-python_environment() {
-    # `ready` is written last; it says what the environment was made from and, with "dev", that the
-    # tools for tests are in it too.
-    made_from=$(echo "$root" | cat - "$root/pyproject.toml" "$constraints" "$0" | cksum)
-    have=$(cat "$venv/ready" 2>/dev/null) || have=''
-    "$venv/bin/python" -c '' 2>/dev/null || have='' # the Python it was made with is gone
-    case $have in
-        "$made_from dev") return 0 ;;
-        "$made_from") [ -n "$1" ] || return 0 ;;
-        *) new_python_environment ;;
-    esac
+# Leaves no cache behind, unless PIP_CACHE_DIR names one.
+pip() {
+    [ -n "${PIP_CACHE_DIR:-}" ] || set -- --no-cache-dir "$@"
+    "$venv/bin/python" -m pip --disable-pip-version-check "$@"
+}
 
-    rm -f "$venv/ready"
-    if ! step "Python packages${1:+ and the tools for tests}" "$venv/bin/python" -m pip install \
-        --disable-pip-version-check --constraint "$constraints" --editable "$root${1:+[$1]}"; then
-        die "pip failed (all of it in $log); behind a wall, set PIP_INDEX_URL to a mirror"
+# python_ready: whether the environment was made from these files, and its Python is still there.
+# `ready` is written last. Tools for tests name the folder where they were installed.
+python_ready() {
+    made_from=$(cat "$lock" "$dev_lock" "$0" | cksum)
+    [ -f "$venv/ready" ] && "$venv/bin/python" -c 'import yaml' 2>/dev/null || return 1
+    case $extra:$(cat "$venv/ready") in
+        "dev:$made_from dev $root") ;;
+        ":$made_from"*) ;;
+        *) return 1 ;;
+    esac
+}
+
+python_environment() {
+    if ! python_ready; then
+        nothing_runs
+        size=$(sed -n 's/^# size: //p' "$lock")
+        say "installs $size of Python packages${extra:+, and the tools for tests,} in $venv"
+        new_python_environment || exit 3
+        echo "$made_from${extra:+ $extra $root}" >"$venv/ready"
+        record python "$(pip list --format freeze)"
     fi
-    echo "$made_from${1:+ $1}" >"$venv/ready"
+    link_clone
 }
 
 new_python_environment() {
     if ! find_python venv,ensurepip; then
         found=$("${PYTHON:-python3}" --version 2>&1) || found='no Python'
-        die "Python 3.10 or newer with venv is needed, found $found;" \
-            "name one with PYTHON=/path/to/python3"
+        say "Python 3.10 or newer with venv is needed, found $found;" \
+            "name one with PYTHON=/path/to/python3" >&2
+        return 1
     fi
     rm -rf "$venv"
-    step "Python environment" "$python" -m venv "$venv" || exit 1
+    if ! step "Python environment" "$python" -m venv "$venv"; then
+        explain
+        return 1
+    fi
+    set -- --no-deps --no-compile --requirement "$lock" # a whole list
+    [ -z "$extra" ] || set -- "$@" --requirement "$dev_lock"
+    if [ -n "${BUNDLE:-}" ]; then
+        unpack_bundle
+        set -- --no-index --find-links "$bundle" "$@"
+    elif ! reachable; then
+        say "no network: pip reaches no package index; set PIP_INDEX_URL to a mirror, or bring a" \
+            "bundle: make bundle there, make setup BUNDLE=FILE here" >&2
+        return 1
+    fi
+    if ! step "Python packages" pip install "$@"; then
+        explain
+        return 1
+    fi
+    rm -rf "$home/cache/bundle"
+}
+
+# reachable: tries to download one small package; other failures are for the installation to show.
+reachable() {
+    probe=$home/cache/probe
+    pip download --quiet --retries 0 --timeout 15 --no-deps --dest "$probe" \
+        "$(grep '^tabulate==' "$lock")" >>"$log" 2>&1 || ! offline
+    status=$?
+    rm -rf "$probe"
+    return $status
+}
+
+# link_clone: the environment finds the suite's Python; bisection and reframe find the environment.
+link_clone() {
+    for folder in "$venv"/lib/python3*/site-packages; do
+        case $home/ in
+            # Relative, so that a clone may move, and thus in ASCII, which Python reads in any locale.
+            "$root"/*) checks=$(echo "${folder#"$root"/}" | sed 's:[^/][^/]*:..:g')/checks ;;
+            *) checks=$root/checks ;;
+        esac
+        replace "$folder/bisection.pth" "$checks"
+    done
+    mkdir -p "$home/bin"
+    for program in bisection reframe; do
+        replace "$home/bin/$program" "$(cat "$root/spack-env/launch.sh")"
+        chmod +x "$home/bin/$program"
+    done
+}
+
+# replace FILE TEXT: unless the file has it; a run may be reading.
+replace() {
+    [ "$(cat "$1" 2>/dev/null)" != "$2" ] || return 0
+    printf '%s\n' "$2" >"$1.new" && mv "$1.new" "$1"
+}
+
+# unpack_bundle: fills `bundle`, the folder of the wheels of BUNDLE.
+unpack_bundle() {
+    bundle=$BUNDLE
+    [ ! -d "$bundle" ] || return 0
+    bundle=$home/cache/bundle
+    rm -rf "$bundle"
+    mkdir -p "$bundle"
+    tar -C "$bundle" -xf "$BUNDLE" 2>>"$log" || die 2 "BUNDLE=$BUNDLE: not an archive that can be read"
+}
+
+pack_bundle() {
+    folder=$home/cache/bundle
+    version=$("$venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    archive=$home/bisection-python$version-$(uname -m).tar
+    rm -rf "$folder"
+    if ! step "bundle" pip wheel --no-deps --wheel-dir "$folder" --requirement "$lock"; then
+        explain
+        exit 3
+    fi
+    tar -C "$folder" -cf "$archive" .
+    rm -rf "$folder"
+    say "there, with Python $version: make setup BUNDLE=$archive"
 }
 
 # ---- main ----------------------------------------------------------------------------------------
 
-build=system extra=''
+build=system extra='' pack='' install=${INSTALL:-yes}
 while [ $# -gt 0 ]; do
     case $1 in
         --dev) extra=dev ;;
-        --build)
-            build=${2:-}
-            [ $# -lt 2 ] || shift
+        --bundle) pack=yes ;;
+        --build | --site)
+            [ $# -gt 1 ] || die 2 "$1 needs a value"
+            if [ "$1" = --site ]; then known_site "$2"; else build=$2; fi
+            shift
             ;;
-        *) die "unknown option '$1', there are --dev and --build" ;;
+        *) die 2 "unknown option '$1', there are --dev, --build, --site and --bundle" ;;
     esac
     shift
 done
 case $build in
     system | spack | site) ;;
-    *) die "--build '$build' is none of system, spack, site" ;;
+    *) die 2 "--build '$build' is none of system, spack, site" ;;
 esac
-
+case $install in
+    yes | no) ;;
+    *) die 2 "INSTALL=$install is none of yes, no" ;;
+esac
+[ -z "${BUNDLE:-}" ] || [ -e "$BUNDLE" ] || die 2 "BUNDLE=$BUNDLE: no such file"
+# Each has a meaning in make, CMake, PYTHONPATH or ReFrame.
+case $root$home in
+    *[:\;\$\\\"\`%*?\[\#]*) die 2 "cannot work in a folder with one of : ; \$ \\ \" \` % * ? [ # in its path:" \
+        "$root${BISECTION_HOME:+, $home}" ;;
+esac
 if ! { mkdir -p "$home" && : >>"$log"; } 2>/dev/null; then
-    die "cannot write to $home"
+    die 2 "cannot write to $home; BISECTION_HOME names another folder"
 fi
-# Two set-ups of one clone take turns.
+
+# Two set-ups of one home take turns.
 if command -v flock >/dev/null; then
     exec 9>"$home/setup.lock"
     flock 9
 fi
+survey "$build"
+if [ "$install" = no ]; then
+    refuse_to_install
+    exit 0
+fi
 : >"$log"
-[ "$build" = site ] || system_packages "$build"
-python_environment "$extra"
+system_packages "$build"
+python_environment
+[ -z "$pack" ] || pack_bundle

@@ -5,6 +5,7 @@ module md_judge
   use mpi_f08, only: MPI_2DOUBLE_PRECISION, MPI_Allreduce, MPI_Bcast, MPI_IN_PLACE, &
     MPI_INTEGER8, MPI_MAXLOC, MPI_MINLOC, MPI_SUM
   use bx_harness, only: bx_largest, bx_uniform
+  use md_list, only: find_closest
   use md_oracle, only: mass_of, oracle_mass_to_energy
   use md_samples, only: gather_near, gather_rows, sample_t
   use md_system, only: system_t
@@ -182,34 +183,18 @@ contains
 
   end function unlike
 
-  !> The least distance (A) of two atoms in the lists, and their ids; huge if no lists have any.
-  !> Collective.
+  !> The two closest atoms in the lists of all ranks.  Collective.
   subroutine closest_pair(system, distance, ids)
     type(system_t), intent(in) :: system
-    real(dp), intent(out) :: distance
-    integer(c_int64_t), intent(out) :: ids(2)
-    real(dp) :: both(2), apart
-    integer :: t, i, j, k
-    distance = huge(distance)
-    ids = 0
-    do t = 1, size(system%list%work)
-      associate (work => system%list%work(t), atoms => system%atoms)
-        do i = work%first, work%last
-          do k = work%start(i), work%start(i + 1) - 1
-            j = work%entry(k)/4
-            apart = norm2(atoms%x(1:3, i) - atoms%x(1:3, j))
-            if (apart >= distance) cycle
-            distance = apart
-            ids = [min(atoms%id(i), atoms%id(j)), max(atoms%id(i), atoms%id(j))]
-          end do
-        end do
-      end associate
-    end do
-    both = [distance, real(system%domain%rank, dp)]
-    call MPI_Allreduce(MPI_IN_PLACE, both, 1, MPI_2DOUBLE_PRECISION, MPI_MINLOC, &
+    real(dp), intent(out) :: distance         !< A; huge if no list has an entry
+    integer(c_int64_t), intent(out) :: ids(2) !< in ascending order
+    real(dp) :: distance_and_rank(2)
+    call find_closest(system%list, system%atoms, distance, ids)
+    distance_and_rank = [distance, real(system%domain%rank, dp)]
+    call MPI_Allreduce(MPI_IN_PLACE, distance_and_rank, 1, MPI_2DOUBLE_PRECISION, MPI_MINLOC, &
                        system%domain%comm)
-    distance = both(1)
-    call MPI_Bcast(ids, 2, MPI_INTEGER8, nint(both(2)), system%domain%comm)
+    distance = distance_and_rank(1)
+    call MPI_Bcast(ids, 2, MPI_INTEGER8, nint(distance_and_rank(2)), system%domain%comm)
   end subroutine closest_pair
 
   !> Moves each own atom by `distance` (A) in a direction of its own, the same on every layout.

@@ -12,12 +12,14 @@ module md_kernel
     bx_metric_value, bx_note, bx_option_t, bx_text, bx_traffic_classes, &
     bx_traffic_read, bx_traffic_t, bx_without, real_number => bx_real_option, &
     text => bx_text_option, whole => bx_integer_option
+  use md_cached, only: cached_loops
   use md_lattice, only: crystals
   use md_launch, only: ghosts, given, methods, neighbours, objection, run, seen, system, world
   use md_setup, only: predicted, set_up
-  use md_system, only: advance, cached_loops, phase_names
+  use md_system, only: phase_names
   use md_units, only: gigapascal
   use md_verify, only: check_repeat, failed, restore, verify_cached, verify_method
+  use md_verlet, only: advance
   implicit none (type, external)
   private
   public :: this_kernel

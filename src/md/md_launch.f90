@@ -6,7 +6,8 @@ module md_launch
   use md_atoms, only: atoms_t
   use md_judge, only: endpoint_t
   use md_potential, only: tersoff_kind
-  use md_system, only: observation_t, style_t, system_t
+  use md_system, only: style_t, system_t
+  use md_verlet, only: observation_t
   implicit none (type, external)
   private
   public :: census, is_under_test, objection

@@ -9,7 +9,7 @@ module md_list
   use md_domain, only: domain_t
   implicit none (type, external)
   private
-  public :: list_t, worker_t, make_list, sort_atoms, entries_expected
+  public :: list_t, worker_t, make_list, sort_atoms, entries_expected, find_closest
 
   !> Entries are counted in 32 bits, and hold 4 times an atom's index.
   integer, parameter, public :: most_entries = huge(0) - 1, most_atoms = 2**29 - 2
@@ -358,6 +358,31 @@ contains
       end if
     end do
   end function mine
+
+  !> The two closest atoms in the lists of this rank; the first such pair where several are.
+  subroutine find_closest(list, atoms, distance, ids)
+    type(list_t), intent(in) :: list
+    type(atoms_t), intent(in) :: atoms
+    real(dp), intent(out) :: distance         !< A; huge if no list has an entry
+    integer(c_int64_t), intent(out) :: ids(2) !< in ascending order; 0 if no list has an entry
+    real(dp) :: apart
+    integer :: t, i, j, k
+    distance = huge(distance)
+    ids = 0
+    do t = 1, size(list%work)
+      associate (work => list%work(t))
+        do i = work%first, work%last
+          do k = work%start(i), work%start(i + 1) - 1
+            j = work%entry(k)/4
+            apart = norm2(atoms%x(1:3, i) - atoms%x(1:3, j))
+            if (apart >= distance) cycle
+            distance = apart
+            ids = [min(atoms%id(i), atoms%id(j)), max(atoms%id(i), atoms%id(j))]
+          end do
+        end do
+      end associate
+    end do
+  end subroutine find_closest
 
   !> Room for so many entries more, and for one that append_own writes before it knows.
   subroutine extend(entry, used, more)

@@ -17,7 +17,8 @@ module md_setup
   use md_potential, only: find_potential, tersoff_kind
   use md_restart, only: read_restart
   use md_samples, only: draw
-  use md_system, only: make_lists, use_style
+  use md_system, only: use_style
+  use md_verlet, only: make_lists
   use md_xyz, only: configuration_t, distribute, open_configuration, read_atoms
   implicit none (type, external)
   private

@@ -6,7 +6,9 @@ module md_verify
   use bx_harness, only: bx_block_steps, bx_check, bx_largest, bx_note, bx_passed, bx_refuse, &
     bx_resources, bx_seed, bx_string_at, bx_traffic_classes, bx_traffic_read, bx_traffic_t
   use md_atoms, only: atoms_t, copy_own
+  use md_cached, only: cached_loops
   use md_dump, only: write_dump
+  use md_forces, only: find_forces
   use md_judge, only: find_departure, list_errors, outdated, remember, shake, step_errors
   use md_lattice, only: crystals
   use md_launch, only: census, counted, crystal, endpoints, ghosts, given, methods, neighbours, &
@@ -17,8 +19,8 @@ module md_verify
   use md_reference, only: reference_errors
   use md_restart, only: write_restart
   use md_samples, only: look, sample_t
-  use md_system, only: advance, cached_loops, crowded, failure_of_all, failure_t, find_forces, &
-    go_on_from, observation_t, observe, skin_of, too_dense, use_style
+  use md_system, only: crowded, failure_of_all, failure_t, skin_of, too_dense, use_style
+  use md_verlet, only: advance, go_on_from, observation_t, observe
   implicit none (type, external)
   private
   public :: verify_method, verify_cached, restore, failed, check_repeat

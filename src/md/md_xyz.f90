@@ -1,12 +1,10 @@
 ! Configurations in extended XYZ files, as ASE and OVITO write them.
 !
 ! Lengths are in angstrom.  Columns that are read: species, pos and, where a file has them, id, velo
-! (A/ps) or momenta (ASE's, sqrt(u eV)).  Numbers are read strictly: Fortran's own list-directed
-! input would take a slash, an asterisk, a quote or a comma for something else than an error.
+! (A/ps) or momenta (ASE's, sqrt(u eV)).
 module md_xyz
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use, intrinsic :: iso_fortran_env, only: iostat_end, iostat_eor
-  use, intrinsic :: ieee_arithmetic, only: ieee_is_finite
   use mpi_f08, only: MPI_Bcast, MPI_CHARACTER, MPI_Comm, MPI_Comm_rank, MPI_DOUBLE_PRECISION, &
     MPI_INTEGER8, MPI_LOGICAL
   use md_atoms, only: atoms_t, reserve
@@ -14,11 +12,12 @@ module md_xyz
   use md_domain, only: domain_t, home_of
   use md_potential, only: find_potential, potential_t, species_list
   use md_units, only: mass_to_energy
+  use md_words, only: most_columns, real_of, split, text_of, whole_of, words_t
   implicit none (type, external)
   private
   public :: configuration_t, open_configuration, read_atoms, distribute
 
-  integer, parameter :: longest_line = 4096, most_columns = 2048
+  integer, parameter :: longest_line = 4096 !< characters
   integer, parameter :: chunk = 65536 !< atoms
   real(dp), parameter :: furthest = 1000 !< box lengths that an atom may be outside
   real(dp), parameter :: longest_edge = 1e6_dp !< A
@@ -43,11 +42,6 @@ module md_xyz
     integer :: unit = 0 !< on rank 0, between its header and its atoms
     type(columns_t) :: columns
   end type configuration_t
-
-  !> A line's words: from first to last character.
-  type :: words_t
-    integer :: count = 0, first(most_columns) = 0, last(most_columns) = 0
-  end type words_t
 
 contains
 
@@ -111,14 +105,6 @@ contains
     end if
   end subroutine next_line
 
-  pure function text_of(number) result(text)
-    integer(c_int64_t), intent(in) :: number
-    character(:), allocatable :: text
-    character(24) :: digits
-    write (digits, "(i0)") number
-    text = trim(digits)
-  end function text_of
-
   !> The beginning of a message: file and line, and column where it is given.
   pure function place(configuration, line, column) result(text)
     type(configuration_t), intent(in) :: configuration
@@ -129,88 +115,6 @@ contains
     if (present(column)) text = text//", column "//text_of(int(column, c_int64_t))//":"
     text = text//" "
   end function place
-
-  !> Words between blanks and tabs of line(from:to).
-  pure function split(line, from, to) result(words)
-    character(*), intent(in) :: line
-    integer, intent(in) :: from, to
-    type(words_t) :: words
-    integer :: i
-    logical :: inside
-    inside = .false.
-    do i = from, to
-      if (line(i:i) == " " .or. line(i:i) == achar(9)) then
-        inside = .false.
-      else
-        if (.not. inside) then
-          if (words%count == most_columns) return
-          words%count = words%count + 1
-          words%first(words%count) = i
-        end if
-        inside = .true.
-        words%last(words%count) = i
-      end if
-    end do
-  end function split
-
-  !> Whether a word is [sign] digits [. digits] [e|E|d|D [sign] digits], or only its first two.
-  pure logical function is_number(word, whole)
-    character(*), intent(in) :: word
-    logical, intent(in) :: whole
-    integer :: at, digits
-    at = 1
-    if (scan(word(:min(1, len(word))), "+-") == 1) at = 2
-    digits = digits_at(word, at)
-    at = at + digits
-    if (.not. whole) then
-      if (at <= len(word)) then
-        if (word(at:at) == ".") then
-          digits = digits + digits_at(word, at + 1)
-          at = at + 1 + digits_at(word, at + 1)
-        end if
-      end if
-      if (digits > 0 .and. at <= len(word)) then
-        if (scan(word(at:at), "eEdD") == 1) then
-          at = at + 1
-          if (at <= len(word)) at = at + scan(word(at:at), "+-")
-          digits = digits_at(word, at)
-          at = at + digits
-        end if
-      end if
-    end if
-    is_number = digits > 0 .and. at > len(word)
-  end function is_number
-
-  !> How many digits a word has from a place on.
-  pure integer function digits_at(word, at)
-    character(*), intent(in) :: word
-    integer, intent(in) :: at
-    digits_at = 0
-    if (at <= len(word)) digits_at = verify(word(at:)//"x", "0123456789") - 1
-  end function digits_at
-
-  !> A word's value; false if it is not a number, or not a finite one.
-  logical function real_of(word, value)
-    character(*), intent(in) :: word
-    real(dp), intent(out) :: value
-    integer :: status
-    value = 0
-    real_of = is_number(word, whole=.false.)
-    if (.not. real_of) return
-    read (word, *, iostat=status) value
-    real_of = status == 0 .and. ieee_is_finite(value)
-  end function real_of
-
-  logical function whole_of(word, value)
-    character(*), intent(in) :: word
-    integer(c_int64_t), intent(out) :: value
-    integer :: status
-    value = 0
-    whole_of = is_number(word, whole=.true.)
-    if (.not. whole_of) return
-    read (word, *, iostat=status) value
-    whole_of = status == 0
-  end function whole_of
 
   ! ---- the header ----
 

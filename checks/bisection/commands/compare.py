@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from bisection.analysis.compare import EXITS, FAIL_ON, compare
 from bisection.analysis.model import Comparison
 from bisection.core import paths
-from bisection.core.arguments import ratio, regex
+from bisection.core.format import ratio, regex
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.exports import comparison_as_json
 from bisection.report.text import comparison_text

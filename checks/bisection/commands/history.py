@@ -8,7 +8,7 @@ import argparse
 
 from bisection.analysis.history import changes_of, histories
 from bisection.core import paths
-from bisection.core.arguments import regex
+from bisection.core.format import regex
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
 from bisection.report.clauses import clause

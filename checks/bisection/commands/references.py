@@ -38,8 +38,7 @@ from bisection.analysis.propose import (
     usable,
 )
 from bisection.core import paths
-from bisection.core.arguments import at_least
-from bisection.core.format import plural, some
+from bisection.core.format import at_least, plural, some
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.clauses import span
@@ -204,7 +203,7 @@ def _site(system: str) -> Site:
         raise BisectionError(f"--system {system}: site-configs/ has {', '.join(site_names())}")
     site = load([system])[system]
     if not site.cases:
-        defects = "; ".join(map(str, site.defects))
+        defects = "; ".join(map(defect_line, site.defects))
         raise BisectionError(defects or f"no check runs on {system}")
     return site
 
@@ -215,11 +214,11 @@ def act_check(options: argparse.Namespace) -> Exit:
     file = references.path(options.system)
     if not file.exists():
         raise BisectionError(f"there is no {file}")
-    defects = examine_references(options.system)
+    defects = [d for d in examine_references(options.system) if not d.is_note]
     if not defects:
         tree = yaml.safe_load(file.read_text(encoding="utf-8"))
         with opened(paths.home()) as store:
-            defects = stale(store, site, paths.shown(file), tree)
+            defects = stale(store, site, file, tree)
     clean = f"{paths.shown(file)}: nothing stale, open or contradictory"
     print("\n".join(map(defect_line, defects)) or clean)
     return Exit.FAILED if defects else Exit.OK

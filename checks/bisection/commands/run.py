@@ -9,19 +9,25 @@ import argparse
 import contextlib
 import json
 import re
+import shlex
 import textwrap
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from bisection.core import paths
+from bisection.core.lock import measure_alone
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.report import exports, gather
 from bisection.report import run as run_report
 from bisection.report.text import beside, recent_text
+from bisection.report.words import defect_line
 from bisection.runs import command, folder, reframe_log
 from bisection.runs.judge import judge
 from bisection.runs.model import Request, RunVerdict
+from bisection.sites import before_run
+from bisection.sites.site import Defect, load_site, require_site
 from bisection.store import sync
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
@@ -45,6 +51,15 @@ REFUSED = {
 JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 
 
+class NotUsable(BisectionError):
+    """Nothing could be launched or judged, because of these defects."""
+
+    exit_code = Exit.NOT_MEASURED
+
+    def __init__(self, defects: Iterable[Defect]) -> None:
+        super().__init__("\n".join(map(defect_line, defects)))
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     parser.add_argument("--tier", choices=TIERS, default="nightly", help="default: nightly")
@@ -58,10 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-p",
         "--environ",
-        default="system",
         metavar="NAME",
-        help="how the kernels are built: system (the default), spack, or an environment of the "
-        "site",
+        help="how the kernels are built: system, spack, or an environment of the site; default: "
+        "system, else all that the site file names, without spack",
     )
     parser.add_argument(
         "--tag",
@@ -78,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     """One run: prepare, watch, judge, keep, store, compare, report."""
     request, site = prepare(options)
+    measure_alone()
     results = folder.new_folder()
     request.command = command.command(request, site, results, options.tag)
     damaged = sync.prepare(paths.home())
@@ -89,6 +104,9 @@ def act(options: argparse.Namespace) -> Exit:
         raise BisectionError(error)
     report = folder.read_report(results)
     verdict = judge(report, log, lambda: command.listing(request.command))
+    if not verdict.cases and verdict.troubles == [Reason.of(Code.NONE_SELECTED)]:
+        folder.discard(results)
+        raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")
     verdict.request, verdict.seconds = request, time.monotonic() - began
     if code != 0 and verdict.exit_code == Exit.OK:
         log_file = str(results / "reframe.log")
@@ -109,13 +127,9 @@ def act(options: argparse.Namespace) -> Exit:
 
 def prepare(options: argparse.Namespace) -> tuple[Request, Path]:
     """What is asked for, and the site file; BisectionError if it cannot be run."""
-    site = command.site_file(options.system)
-    if not site.is_file() or site.stem == "common":
-        files = (paths.ROOT / "site-configs").glob("*.py")
-        sites = ", ".join(sorted(file.stem for file in files if file.stem != "common"))
-        raise BisectionError(f"--system {options.system}: unknown; site-configs/ has {sites}")
-    system = command.system_name(options.system)
-    request = Request(options.tier, system, options.environ, options.rest)
+    site = require_site(options.system)
+    system = site.stem + "".join(options.system.partition(":")[1:])
+    request = Request(options.tier, system, options.environ or "system", options.rest)
     for argument in options.rest:
         if why := refused(argument):
             if why == RUNS_NOTHING:
@@ -125,7 +139,26 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path]:
     for tag in options.tag:
         if not command.TAG.fullmatch(tag):
             raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
+    request.environ = examine(options)
     return request, site
+
+
+def examine(options: argparse.Namespace) -> str:
+    """The environments to run, once the files of the site load and all names are known.
+
+    Raises:
+        NotUsable: a file does not load, or no launch could be placed.
+        BisectionError: a name is not known.
+    """
+    names = before_run.name_patterns(options.rest)
+    site = load_site(options.system.partition(":")[0], names)
+    if not site.checks:
+        raise NotUsable(site.defects)
+    partitions = before_run.choose_partitions(site, options.system)
+    if defects := before_run.unusable(site, partitions):
+        raise NotUsable(defects)
+    before_run.require_tests(site, options.tier, names)
+    return before_run.choose_environ(site, partitions, options.environ)
 
 
 def refused(argument: str) -> str | None:

@@ -1,9 +1,10 @@
-"""Numbers, units and times as people read them."""
+"""Numbers, units and times as people read them, and as they type them."""
 
+import argparse
 import contextlib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timezone
 from typing import Any
 
@@ -79,9 +80,9 @@ def utc(seconds: Any, seconds_too: bool = False) -> str:
     return NONE
 
 
-def plural(count: int, word: str, words: str = "") -> str:
-    """1 rank, 2 ranks; `words` where an s does not make the plural."""
-    return f"{count} {word}" if count == 1 else f"{count:,} {words or f'{word}s'}"
+def plural(count: int, word: str, several: str = "") -> str:
+    """1 rank, 2 ranks; `several` is the plural of a word that takes no s."""
+    return f"{count} {word}" if count == 1 else f"{count:,} {several or word + 's'}"
 
 
 def before_after(before: str, after: str) -> str:
@@ -141,3 +142,39 @@ def some(names: Iterable[Any], most: int = 12) -> str:
     names = [str(name) for name in names]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more if names else "none"
+
+
+# ---- types of command-line arguments: argparse prints their errors as usage errors ----
+
+
+def ratio(text: str) -> float:
+    """A finite number above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
+def regex(text: str) -> re.Pattern[str]:
+    """A compiled regular expression."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """The type of whole numbers of at least `least`."""
+
+    def whole_number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above {least - 1}")
+        return int(text)
+
+    return whole_number
+
+
+positive = at_least(1)

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-import tempfile
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,6 +22,12 @@ def store_db(home: Path | str) -> Path:
 def results_db(home: Path | str) -> Path:
     """ReFrame's own database."""
     return Path(home) / "reframe" / "results.db"
+
+
+def program(name: str) -> Path | None:
+    """`bisection` or `reframe` as set-up put it beside this Python's environment; None without."""
+    path = Path(sys.prefix).parent / "bin" / name
+    return path if path.exists() else None
 
 
 def from_root(path: Path | str) -> str:
@@ -47,6 +53,8 @@ def in_root() -> bool:
 def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
     """Writes a text file. A reader sees the old or the new file, never a part of one.
 
+    Who may read it is for the umask to say.
+
     Args:
         path: the file, in a folder that exists.
         parts: its text, or pieces of it.
@@ -58,13 +66,12 @@ def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
         OSError: the file cannot be written; the old one is untouched.
     """
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
             file.writelines([parts] if isinstance(parts, str) else parts)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp's is for the owner alone; collectors are others
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -160,6 +160,69 @@ class Code(str, Enum):
     NETWORK_FASTER = "NETWORK_FASTER"  # fraction, factor
     NETWORK_SLOWER = "NETWORK_SLOWER"  # fraction, factor
 
+    # What the doctor finds; file and line stand beside the reason
+    NOT_LOADING = "NOT_LOADING"  # error, test
+    LOAD_TIMEOUT = "LOAD_TIMEOUT"  # limit (s)
+    LOAD_DIED = "LOAD_DIED"  # exit_code
+    REFRAME_REJECTS = "REFRAME_REJECTS"  # where, error
+    CORES_UNKNOWN = "CORES_UNKNOWN"  # partition
+    PARTITION_IDLE = "PARTITION_IDLE"  # partition, environs
+    EXTRA_VALUE = "EXTRA_VALUE"  # partition, name, value
+    EXTRA_UNKNOWN = "EXTRA_UNKNOWN"  # partition, name, near
+    BINDING_FORMAT = "BINDING_FORMAT"  # partition, template, error
+    BINDING_FIELD = "BINDING_FIELD"  # partition, template, field, fields
+    CLAIM_UNKNOWN = "CLAIM_UNKNOWN"  # partition, kinds, allowed
+    CHECK_NOWHERE = "CHECK_NOWHERE"  # check, systems, environs
+    VALUE_NOWHERE = "VALUE_NOWHERE"  # check, key, value
+    NO_TIER = "NO_TIER"  # test, tiers
+    NAME_UNKNOWN = "NAME_UNKNOWN"  # check, variable, key, value, known
+    FILE_WITHOUT_TEST = "FILE_WITHOUT_TEST"
+    NO_SITE_FILE = "NO_SITE_FILE"  # system, known
+    FILE_UNREADABLE = "FILE_UNREADABLE"  # error
+    NOT_YAML = "NOT_YAML"  # error
+    NOT_A_MAPPING = "NOT_A_MAPPING"  # name, of
+    KEY_KIND = "KEY_KIND"  # key, kind
+    KEY_TWICE = "KEY_TWICE"  # key, first: line
+    KEY_NUMBER = "KEY_NUMBER"  # key
+    KEY_NO_REGEX = "KEY_NO_REGEX"  # key, error
+    KEY_UNKNOWN = "KEY_UNKNOWN"  # key, name, branch, known
+    KEY_NO_GEOMETRY = "KEY_NO_GEOMETRY"  # key
+    KEY_TAKES_MORE = "KEY_TAKES_MORE"  # key, more
+    KEY_UNREACHED = "KEY_UNREACHED"  # key, first, line
+    NO_PROVENANCE = "NO_PROVENANCE"  # parts
+    PROVENANCE_LACKS = "PROVENANCE_LACKS"  # part
+    PROVENANCE_NO_LIST = "PROVENANCE_NO_LIST"  # value
+    PROVENANCE_NO_DAY = "PROVENANCE_NO_DAY"  # value
+    CHECK_UNKNOWN = "CHECK_UNKNOWN"  # check, known
+    NO_INDEX = "NO_INDEX"  # check
+    INDEX_NO_PROCESSOR = "INDEX_NO_PROCESSOR"  # check, name, key
+    INDEX_NO_SPECIAL = "INDEX_NO_SPECIAL"  # check, name
+    INDEX_NO_ATTRIBUTE = "INDEX_NO_ATTRIBUTE"  # check, name, known
+    BRANCH_EMPTY = "BRANCH_EMPTY"  # branch
+    BRANCH_NO_MAPPING = "BRANCH_NO_MAPPING"  # branch, key, of
+    METRIC_UNKNOWN = "METRIC_UNKNOWN"  # check, metric, near
+    METRIC_NO_REFERENCE = "METRIC_NO_REFERENCE"  # metric
+    METRIC_PART = "METRIC_PART"  # metric, kind, value
+    METRIC_UNIT = "METRIC_UNIT"  # metric, unit, measured
+    METRIC_REFERENCE = "METRIC_REFERENCE"  # metric, fault: reason
+    CHECK_NOT_COVERED = "CHECK_NOT_COVERED"  # partition, file, check
+    CASES_NOT_COVERED = "CASES_NOT_COVERED"  # partition, check, metrics, case, others
+    REFERENCES_OLD = "REFERENCES_OLD"  # day, age (d), allowed (d)
+    REFERENCES_OF_OTHER = "REFERENCES_OF_OTHER"  # name, value, last
+    REFERENCE_DRIFTED = "REFERENCE_DRIFTED"  # test, sessions, value, low, high
+    SPACK_ENV_UNKNOWN = "SPACK_ENV_UNKNOWN"  # environ, value, known
+    SPACK_NOT_BUILT = "SPACK_NOT_BUILT"  # system, environ, value, folder
+    SPACK_TARGET_OPEN = "SPACK_TARGET_OPEN"  # partition, environ, files
+    LOCK_UNREADABLE = "LOCK_UNREADABLE"  # error
+    LOCK_CHANGED = "LOCK_CHANGED"
+    LOCK_NOT_COMPARED = "LOCK_NOT_COMPARED"  # file, error
+    LOCK_OLD = "LOCK_OLD"  # lock, old, new
+    DATABASE_DAMAGED = "DATABASE_DAMAGED"  # error
+    DATABASE_UNREADABLE = "DATABASE_UNREADABLE"  # error
+    DATABASE_LACKS = "DATABASE_LACKS"  # table, columns
+    SESSION_NO_REPORT = "SESSION_NO_REPORT"  # session, error
+    STORE_UNUSABLE = "STORE_UNUSABLE"  # error
+
 
 # Whose fault a stopped launch is: the machine's, which has failed it ...
 MACHINE_FAULTS = frozenset(
@@ -167,6 +230,8 @@ MACHINE_FAULTS = frozenset(
 )
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS = frozenset({Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE})
+# What the doctor finds and is no defect.
+NOTES = frozenset({Code.METHOD_NOT_JUDGED, Code.SPACK_NOT_BUILT, Code.SPACK_TARGET_OPEN})
 
 
 def _plain(value: Any) -> Any:

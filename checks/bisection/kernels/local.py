@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bisection.core import paths
+from bisection.core.lock import measure_alone
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels.results import Entry, Result
 
@@ -22,24 +23,21 @@ class BenchError(BisectionError):
     exit_code = Exit.NOT_MEASURED
 
 
-@dataclass
-class Ratio:
-    """A median over rounds with its quartiles."""
+@dataclass(frozen=True)
+class Estimate:
+    """A median with the ends of an interval around it."""
 
     value: float
     low: float
     high: float
 
-    def __str__(self) -> str:
-        return f"{self.value:5.2f} [{self.low:.2f} {self.high:.2f}]"
 
-
-def quartiles(values: Sequence[float]) -> Ratio:
+def quartiles(values: Sequence[float]) -> Estimate:
     """The median of at least one value, with its quartiles."""
     if len(values) == 1:
-        return Ratio(values[0], values[0], values[0])
+        return Estimate(values[0], values[0], values[0])
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return Ratio(statistics.median(values), low, high)
+    return Estimate(statistics.median(values), low, high)
 
 
 def build(kernel: str) -> Path:
@@ -47,7 +45,9 @@ def build(kernel: str) -> Path:
 
     Raises:
         BenchError: CMake fails.
+        Busy: another process measures.
     """
+    measure_alone()
     target = paths.home() / "build"
     source = paths.shown(paths.ROOT / "src")
     # A build without its tests, which need more time than the kernel.
@@ -127,21 +127,16 @@ def launch_watched(
     return json.loads(output.read_text()), usage.ru_maxrss * 1024
 
 
-def ratios(result: Result, name: str) -> dict[str, Ratio]:
-    """The metric `name` of each method that has it."""
+def estimates(result: Result, name: str) -> dict[str, Estimate]:
+    """The metric `name`, with its quartiles, of each method that has it."""
     values = {}
     for part in result["results"]:
         metric = part["metrics"].get(name)
         if metric and metric["value"] is not None:
-            values[part["method"]] = Ratio(metric["value"], metric["low"], metric["high"])
+            values[part["method"]] = Estimate(metric["value"], metric["low"], metric["high"])
     return values
 
 
 def entry(result: Result, method: str) -> Entry:
     """The first entry of a method."""
     return next(part for part in result["results"] if part["method"] == method)
-
-
-def times(result: Result) -> dict[str, float]:
-    """The median time of each method in seconds."""
-    return {e["method"]: e["metrics"]["time"]["value"] for e in result["results"] if e["metrics"]}

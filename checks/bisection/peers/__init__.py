@@ -1,0 +1,65 @@
+"""The kernels beside other codes, as ratios beside the limits of the project."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from bisection.kernels.local import Estimate, quartiles
+
+# How a limit bounds a number: at most, at least, or this far from one.
+AT_MOST, AT_LEAST, WITHIN = "at most", "at least", "within"
+
+
+class NotMeasured(Exception):
+    """A peer is not installed, or did other work than it was given; the text says which."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What the project demands of a number."""
+
+    number: float
+    bound: str = AT_MOST
+    unit: str = "ratio"  # or share
+
+    def met(self, value: float) -> bool:
+        """Whether a value is within the limit."""
+        if self.bound == WITHIN:
+            return abs(value - 1) <= self.number
+        return value >= self.number if self.bound == AT_LEAST else value <= self.number
+
+
+@dataclass
+class Judged:
+    """A measured ratio beside its limit."""
+
+    case: str
+    ranks: int
+    method: str
+    ratio: Estimate
+    limit: Limit
+    sides: tuple[float, ...] = ()  # medians of what is above and below the line
+    unit: str = "s"  # of both sides
+
+
+def judged(
+    case: str,
+    ranks: int,
+    method: str,
+    pairs: Sequence[tuple[float, float]],
+    limit: Limit,
+    unit: str = "s",
+) -> Judged:
+    """The ratio of two quantities that were measured in turns.
+
+    Args:
+        case: the kernel's case.
+        ranks: MPI ranks.
+        method: the method, or methods.
+        pairs: (above the line, below the line), one per turn.
+        limit: of the ratio.
+        unit: of both quantities.
+    """
+    ratio = quartiles([above / below for above, below in pairs])
+    sides = tuple(median(side) for side in zip(*pairs, strict=True))
+    return Judged(case, ranks, method, ratio, limit, sides, unit)

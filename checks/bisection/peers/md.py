@@ -13,30 +13,27 @@ from pathlib import Path
 
 from bisection.kernels.local import (
     BenchError,
-    Ratio,
+    Estimate,
     entry,
     environment,
     launch,
     launch_watched,
     quartiles,
 )
-from bisection.kernels.results import Result, preempted
+from bisection.kernels.results import Result
+from bisection.peers import NotMeasured
 from bisection.peers.lammps import (
-    LAYOUTS,
     ONE,
     SETTLING,
     TEMPERATURE,
-    THREADS,
     TIMESTEP,
     Build,
     Layout,
     Log,
-    NotMeasured,
     parsed,
     script,
 )
 from bisection.peers.potentials import System
-from bisection.report.tables import columns
 
 Choice = tuple[Build, str]  # of LAMMPS: a build and a style
 
@@ -104,7 +101,7 @@ class Theirs:
 
     def choices(self, layout: Layout) -> list[Choice]:
         """Builds and styles that run in a layout."""
-        return [(found, style) for found in self.builds for style in found.styles(layout)]
+        return [(build, style) for build in self.builds for style in build.styles(layout)]
 
     def run(self, layout: Layout, choice: Choice, skin: float, samples: int = SAMPLES) -> Run:
         """One launch, of the same work as ours.
@@ -118,13 +115,13 @@ class Theirs:
         Raises:
             NotMeasured: it failed, or did other work.
         """
-        found, style = choice
+        build, style = choice
         file = self.folder / f"in.{self.system.case}"
         file.write_text(script(self.system, self.potential, skin, self.steps, samples))
         try:
             done = subprocess.run(
-                found.command(layout, style, file),
-                env={**environment(layout.threads), **found.own},
+                build.command(layout, style, file),
+                env={**environment(layout.threads), **build.own},
                 capture_output=True, text=True, timeout=600,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
@@ -150,152 +147,115 @@ class Theirs:
 
 @dataclass
 class Row:
-    """A layout: launches of both sides, turn by turn, at their best skins."""
+    """A layout: how it was prepared, and launches of both sides, turn by turn."""
 
     layout: Layout
-    skin: float
-    choice: Choice | None = None  # LAMMPS' build and style; None: there is none that does this
-    their_skin: float = 0.0
+    skins: dict[float, float]  # skin (A) -> our rate in atom-steps/s, one sample each
+    rates: dict[Choice, float]  # LAMMPS' builds and styles at the skin MIDDLE
+    their_skins: dict[float, float]  # the same as `skins`, of the best of `rates`
+    unfit: dict[Choice, str]  # builds and styles that were left out -> why
     ours: list[Run] = field(default_factory=list)
     theirs: list[Run] = field(default_factory=list)
 
-    def rates(self) -> list[float]:
-        """Our atom-steps per second, turn by turn."""
-        return [run.rate for run in self.ours]
+    @property
+    def choice(self) -> Choice | None:
+        """LAMMPS' best build and style; None if there is none for this layout."""
+        return max(self.rates, key=self.rates.get, default=None)
 
-    def ratio(self) -> Ratio:
+    @property
+    def skin(self) -> float:
+        """Our best skin (A)."""
+        return max(self.skins, key=self.skins.get)
+
+    @property
+    def their_skin(self) -> float:
+        """LAMMPS' best skin (A)."""
+        return max(self.their_skins, key=self.their_skins.get)
+
+    def ratio(self) -> Estimate:
         """Our rate over that of LAMMPS, turn by turn."""
-        pairs = zip(self.ours, self.theirs, strict=True)
-        return quartiles([ours.rate / theirs.rate for ours, theirs in pairs])
+        return over(self.ours, self.theirs)
 
 
-def best_skin(
+def over(above: Sequence[Run], below: Sequence[Run], factor: float = 1.0) -> Estimate:
+    """The ratio of rates, turn by turn, the lower ones times `factor`."""
+    pairs = zip(above, below, strict=True)
+    return quartiles([one.rate / (factor * other.rate) for one, other in pairs])
+
+
+def rate_by_skin(
     rate: Callable[[float], float], known: dict[float, float], again: int = 3
-) -> tuple[float, dict[float, float]]:
-    """(the skin with the best rate, what was found): each once, the best once more, for a
-    disturbance must not decide. `known` has rates that were found before."""
-    found = {skin: known.get(skin) or rate(skin) for skin in SKINS}
-    for skin in sorted(found, key=found.get, reverse=True)[:again]:
-        found[skin] = max(found[skin], rate(skin))
-    return max(found, key=found.get), found
+) -> dict[float, float]:
+    """The rate at each skin, measured once, and the best once more: a disturbance must not decide.
 
-
-def measure(ours: Ours, theirs: Theirs, turns: int) -> list[Row]:
-    """Rows of all layouts, their launches in turns, so that drift hits both sides alike."""
-    rows = [prepared(ours, theirs, layout) for layout in LAYOUTS]
-    for turn in range(turns):
-        for row in rows:
-            sides = [lambda row=row: row.ours.append(ours.run(row.layout, row.skin))]
-            if row.choice:
-                sides.append(
-                    lambda row=row: row.theirs.append(
-                        theirs.run(row.layout, row.choice, row.their_skin)
-                    )
-                )
-            # who comes first takes turns too
-            for side in sides if turn % 2 == 0 else reversed(sides):
-                try:
-                    side()
-                except NotMeasured as error:
-                    raise BenchError(f"{row.layout}: {error}") from error
-    return rows
+    Args:
+        rate: measures the rate (atom-steps/s) at a skin (A).
+        known: rates that were measured before.
+        again: how many of the best are measured twice.
+    """
+    rates = {skin: known.get(skin) or rate(skin) for skin in SKINS}
+    for skin in sorted(rates, key=rates.get, reverse=True)[:again]:
+        rates[skin] = max(rates[skin], rate(skin))
+    return rates
 
 
 def prepared(ours: Ours, theirs: Theirs, layout: Layout) -> Row:
-    """A Row whose skins and whose LAMMPS are chosen; says what they were chosen from."""
-    skin, found = best_skin(lambda skin: ours.run(layout, skin, samples=1).rate, {})
-    print(f"  {layout!s:18}  {scanned('ours', found)}", flush=True)
-    row = Row(layout, skin)
-    rates = {}
+    """A Row whose skins and whose LAMMPS are chosen."""
+    skins = rate_by_skin(lambda skin: ours.run(layout, skin, samples=1).rate, {})
+    row = Row(layout, skins, {}, {}, {})
     for choice in theirs.choices(layout):
         try:
-            rates[choice] = theirs.run(layout, choice, MIDDLE, samples=1).rate
+            row.rates[choice] = theirs.run(layout, choice, MIDDLE, samples=1).rate
         except NotMeasured as error:
-            print(f"  {layout!s:18}  {titled(choice)} is left out: {error}")
-    if rates:
-        row.choice = max(rates, key=rates.get)
-        row.their_skin, found = best_skin(
-            lambda skin: theirs.run(layout, row.choice, skin, samples=1).rate,
-            {MIDDLE: rates[row.choice]},
+            row.unfit[choice] = str(error)
+    if best := row.choice:
+        row.their_skins = rate_by_skin(
+            lambda skin: theirs.run(layout, best, skin, samples=1).rate, {MIDDLE: row.rates[best]}
         )
-        print(f"  {layout!s:18}  {scanned(titled(row.choice), found)}", flush=True)
-        others = [f"{titled(c)} {rate / 1e6:.2f}" for c, rate in rates.items() if c != row.choice]
-        if others:
-            print(f"  {'':18}  slower at {MIDDLE} A: {', '.join(others)}", flush=True)
     return row
 
 
-def scanned(name: str, found: dict[float, float]) -> str:
-    """The rates at each skin as one line."""
-    return f"{name}, by skin: " + ", ".join(f"{s} A {r / 1e6:.2f}" for s, r in found.items())
+def take_turns(ours: Ours, theirs: Theirs, rows: Sequence[Row], turns: int) -> None:
+    """Launches of all rows in turns, so that drift hits both sides alike.
+
+    Raises:
+        BenchError: LAMMPS did other work than before.
+    """
+    for turn in range(turns):
+        for row in rows:
+            sides = ("ours", "theirs") if row.choice else ("ours",)
+            # who comes first takes turns too
+            for side in sides if turn % 2 == 0 else reversed(sides):
+                try:
+                    if side == "ours":
+                        row.ours.append(ours.run(row.layout, row.skin))
+                    else:
+                        row.theirs.append(theirs.run(row.layout, row.choice, row.their_skin))
+                except NotMeasured as error:
+                    raise BenchError(f"{row.layout}: {error}") from error
 
 
-def titled(choice: Choice) -> str:
-    """Build and style as text."""
-    found, style = choice
-    return f"{found.name} {style}"
+@dataclass
+class Large:
+    """One of the paper's large tests on one rank, at the skin that the kernel chooses."""
+
+    test: str
+    atoms: int = 0
+    seconds: float = 0.0  # per step
+    peak: float = 0.0  # memory of the process: bytes
+    bytes_per_atom: float = 0.0
+    error: str = ""  # why it was not measured
 
 
-def verdict(ratio: Ratio, target: float) -> str:
-    """Met or MISSED and by how much; and whether the turns are of one mind."""
-    word = "met" if ratio.value >= target else "MISSED"
-    apart = " (within the spread)" if ratio.low < target <= ratio.high else ""
-    return f"{word} by {abs(ratio.value / target - 1):.1%}{apart}"
-
-
-def table(system: System, rows: Sequence[Row]) -> Iterator[str]:
-    """One line a layout and one of the threads; then the memory."""
-    yield "  Matom-steps/s, medians of the turns; ratios with quartiles"
-    cells = [["", "ours", "skin", "LAMMPS", "by", "skin", "ratio", "at least", "", "not preempted"]]
-    for row in rows:
-        line = [str(row.layout), f"{statistics.median(row.rates()) / 1e6:.2f}", f"{row.skin}"]
-        if row.theirs:
-            theirs = statistics.median(run.rate for run in row.theirs) / 1e6
-            line += [f"{theirs:.2f}", titled(row.choice), f"{row.their_skin}", f"{row.ratio()}"]
-            if row.layout.threads == 1:
-                line += [f"{system.target}", verdict(row.ratio(), system.target)]
-            else:  # has a target of its own, below
-                line += ["", ""]
-        else:
-            line += ["missing", "", "", "", "", ""]
-        cells.append([*line, quiet(row)])
-    rates = {row.layout: row.rates() for row in rows}
-    if ONE in rates and THREADS in rates:
-        pairs = zip(rates[THREADS], rates[ONE], strict=True)
-        ratio = quartiles([two / (THREADS.threads * one) for two, one in pairs])
-        line = [f"{THREADS} / twice {ONE}", "", "", "", "", "", f"{ratio}", f"{THREADED}"]
-        cells.append([*line, verdict(ratio, THREADED), ""])
-    yield from ("  " + line for line in columns(cells))
-    yield "  memory, bytes an atom: " + "; ".join(
-        f"{row.layout} {row.ours[-1].memory:.0f}"
-        + (f", LAMMPS {row.theirs[-1].memory:.0f}" if row.theirs else "")
-        for row in rows
-    )
-
-
-def quiet(row: Row) -> str:
-    """How quiet the machine was: the fraction of our samples that were not preempted, and the least
-    fraction of its cores that LAMMPS reports."""
-    share = f"{1 - preempted(*(run.result for run in row.ours)):.0%} of the samples"
-    if row.theirs:
-        share += f", LAMMPS had {min(run.used for run in row.theirs):.0%} of its cores"
-    return share
-
-
-def full(kernel: Path, folder: Path, steps: int) -> Iterator[str]:
-    """Lines on the paper's three large tests: time per step, rate, memory."""
-    yield f"The paper's tests on {ONE}, at the skin that the kernel chooses"
+def large(kernel: Path, folder: Path, steps: int) -> Iterator[Large]:
+    """The paper's three large tests."""
     for test in ("test10", "test20", "test30"):
         arguments = ["--case", test, *asked(steps, 1)]
         try:
             result, peak = launch_watched(kernel, ONE.ranks, arguments, folder / f"{test}.json")
         except BenchError as error:
-            yield f"  {test}: not measured: {error}"
+            yield Large(test, error=str(error))
             continue
         details = result["details"]
         seconds = entry(result, "packed")["metrics"]["time"]["value"]
-        yield (
-            f"  {test}: {details['atoms']:,.0f} atoms, {seconds:.3f} s a step, "
-            f"{details['atoms'] / seconds / 1e6:.2f} Matom-steps/s; peak memory of the process "
-            f"{peak / 1e6:.0f} MB, {details['memory_per_atom']:.0f} bytes an atom at the end"
-        )
+        yield Large(test, details["atoms"], seconds, peak, details["memory_per_atom"])

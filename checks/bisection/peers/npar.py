@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bisection.kernels import tables
-from bisection.kernels.local import BenchError, Ratio, entry, environment, launch, quartiles, ratios
+from bisection.kernels.local import BenchError, Estimate, entry, environment, estimates, launch
 from bisection.kernels.results import Result
-from bisection.report.tables import columns
+from bisection.peers import AT_LEAST, WITHIN, Judged, Limit, NotMeasured, judged
 
 PSEUDOPOTENTIALS = Path("/usr/share/espresso/pseudo")
 PSEUDOPOTENTIAL = "Si.pz-vbc.UPF"
@@ -28,8 +28,6 @@ FFTS = {
     "44^3, complex": (12.0, 13.75, 44, 64, False),
     "64^3, real": (21.7, 9.6, 64, 64, True),
 }
-# What a limit is on: name -> at most (or, for a speed-up, at least).
-LIMITS = {"fft": 1.0, "speedup": 1.8, "complex": 2.2, "overhead": 0.20, "memory": 0.10}
 QE_INPUT = """&control
   calculation = 'scf', prefix = 'fft', disk_io = 'none'
   outdir = '{folder}', pseudo_dir = '{pseudo}'
@@ -67,48 +65,49 @@ def seconds(result: Result, method: str) -> float:
     return entry(result, method)["metrics"]["time"]["value"]
 
 
-def judged(what: str, ratio: Ratio | str, limit: str, good: bool) -> str:
-    """A line: what was measured, the ratio, its limit, whether the limit is met."""
-    return f"  {what:46} {ratio!s:22} {limit:18} {'met' if good else 'MISSED'}"
+def ffts(kernel: Path, folder: Path) -> Iterator[Judged]:
+    """Our transforms over those of Quantum ESPRESSO, in seconds per grid point.
 
-
-def ffts(kernel: Path, folder: Path) -> Iterator[str]:
-    """Lines: our transforms over those of Quantum ESPRESSO."""
-    yield "Hamiltonian's transforms, one rank, ns a point: ours, with the potential, over pw.x's"
+    Raises:
+        NotMeasured: it is not installed.
+    """
     if not shutil.which("pw.x"):
-        yield "  not measured: there is no pw.x on PATH (Debian: quantum-espresso)"
-        return
+        raise NotMeasured("there is no pw.x on PATH (Debian: quantum-espresso)")
     for name, (edge, cutoff, points, bands, real) in FFTS.items():
-        ours, theirs = [], []
-        for _ in range(TURNS):
-            ours.append(our_fft(kernel, folder, edge, cutoff, points, bands, real))
-            theirs.append(their_fft(edge, cutoff, points, bands, real))
-        ratio = quartiles([a / b for a, b in zip(ours, theirs, strict=True)])
-        what = f"{name}: {statistics.median(ours):.2f} over {statistics.median(theirs):.2f}"
-        limit = LIMITS["fft"]
-        yield judged(what, ratio, f"at most {limit}", ratio.value <= limit)
+        pairs = [
+            (
+                our_fft(kernel, folder, edge, cutoff, points, bands, real),
+                their_fft(edge, cutoff, points, bands, real),
+            )
+            for _ in range(TURNS)
+        ]
+        yield judged(name, 1, "", pairs, Limit(1.0))
 
 
 def our_fft(
     kernel: Path, folder: Path, edge: float, cutoff: float, points: int, bands: int, real: bool
 ) -> float:
-    """Our time per transform and grid point (ns), with the potential's product."""
+    """Our time per transform and grid point (s), with the potential's product."""
     size = ["--box", str(edge), "--cutoff", str(cutoff), "--grid", f"{points},{points},{points}"]
     size += ["--bands", str(bands), "--atoms", "1", "--method", "npar-1"]
     size += ["--gamma"] if real else ["--kpoints", "1"]
     result = step(kernel, folder, 1, *size, repeats=3)
-    found = entry(result, "npar-1")
-    taken = [found["samples"]["phases"][name] for name in FFT_PHASES]
+    phases = entry(result, "npar-1")["samples"]["phases"]
+    taken = [phases[name] for name in FFT_PHASES]
     total = statistics.median([sum(times) for times in zip(*taken, strict=True)])
     fields = lambda n: (n + 1) // 2 if real else n  # noqa: E731
     inner = result["parameters"]["minimisations"]
     occupied = int(result["details"]["occupied"])
     transforms = 2 * (1 + inner) * fields(bands) + fields(occupied)
-    return total / transforms / points**3 * 1e9
+    return total / transforms / points**3
 
 
 def their_fft(edge: float, cutoff: float, points: int, bands: int, real: bool) -> float:
-    """pw.x's wave-function FFTs, of its own clock `fftw`."""
+    """Time of a wave-function FFT of pw.x per grid point (s), by its own clock `fftw`.
+
+    Raises:
+        BenchError: it does not run, or takes another grid.
+    """
     pseudo = PSEUDOPOTENTIALS / PSEUDOPOTENTIAL
     if not pseudo.exists():
         raise BenchError(f"there is no {pseudo} (Debian: quantum-espresso-data)")
@@ -130,87 +129,68 @@ def their_fft(edge: float, cutoff: float, points: int, bands: int, real: bool) -
     clock = re.search(r"^ *fftw +:.*CPU +([\d.]+)s WALL \( *(\d+) calls\)", done.stdout, re.M)
     grid = re.search(r"FFT dimensions: \( *(\d+), *(\d+), *(\d+)\)", done.stdout)
     if done.returncode not in (0, 2) or not clock or not grid:
-        raise BenchError(f"pw.x said no time: {(done.stdout + done.stderr)[-400:]}")
+        raise BenchError(f"pw.x printed no time: {(done.stdout + done.stderr)[-400:]}")
     if {int(n) for n in grid.groups()} != {points}:
         raise BenchError(f"pw.x took the grid {grid[0]}, not {points}")
-    return float(clock[1]) / int(clock[2]) / points**3 * 1e9
+    return float(clock[1]) / int(clock[2]) / points**3
 
 
-def speedups(kernel: Path, folder: Path) -> Iterator[str]:
-    """Lines: one rank over two."""
-    yield "One rank over two, best NPAR of each"
-    for case, turns, repeats in (("mini1", TURNS, 5), ("bench1", TURNS, 2)):
-        found = []
-        for _ in range(turns):
-            one = seconds(
-                step(kernel, folder, 1, "--case", case, "--method", "npar-1", repeats=repeats),
-                "npar-1",
-            )
-            pair = ("--case", case, "--method", "npar-1,npar-2")
-            two = step(kernel, folder, 2, *pair, repeats=repeats)
-            found.append(one / min(seconds(two, m) for m in ("npar-1", "npar-2")))
-        ratio, limit = quartiles(found), LIMITS["speedup"]
-        yield judged(case, ratio, f"at least {limit}", ratio.value >= limit)
+def speedups(kernel: Path, folder: Path) -> Iterator[Judged]:
+    """One rank over two, the best NPAR of each, in seconds per step."""
+    for case, repeats in (("mini1", 5), ("bench1", 2)):
+        pairs = []
+        for _ in range(TURNS):
+            alone = ("--case", case, "--method", "npar-1")
+            both = ("--case", case, "--method", "npar-1,npar-2")
+            serial = step(kernel, folder, 1, *alone, repeats=repeats)
+            parallel = step(kernel, folder, 2, *both, repeats=repeats)
+            best = min(seconds(parallel, method) for method in ("npar-1", "npar-2"))
+            pairs.append((seconds(serial, "npar-1"), best))
+        yield judged(case, 2, "", pairs, Limit(1.8, AT_LEAST))
 
 
-def complex_over_real(kernel: Path, folder: Path) -> Iterator[str]:
-    """Lines: complex waves over real ones."""
-    yield "Complex waves over real ones, one rank, per k-point"
-    found = []
-    for _ in range(TURNS):
-        times = [
-            seconds(
-                step(kernel, folder, 1, "--case", "mini1", "--method", "npar-1", *more), "npar-1"
-            )
-            for more in (("--kpoints", "1"), ("--gamma",))
-        ]
-        found.append(times[0] / times[1])
-    ratio, limit = quartiles(found), LIMITS["complex"]
-    yield judged("mini1", ratio, f"at most {limit}", ratio.value <= limit)
+def complex_over_real(kernel: Path, folder: Path) -> Iterator[Judged]:
+    """Complex waves over real ones, in seconds per step and k-point."""
+    case = ("--case", "mini1", "--method", "npar-1")
+    pairs = [
+        tuple(
+            seconds(step(kernel, folder, 1, *case, *waves), "npar-1")
+            for waves in (("--kpoints", "1"), ("--gamma",))
+        )
+        for _ in range(TURNS)
+    ]
+    yield judged("mini1", 1, "npar-1", pairs, Limit(2.2))
 
 
-def overheads(kernel: Path, folder: Path) -> Iterator[str]:
-    """Lines: the fraction of a step outside libraries and their exchanges."""
-    yield "Share of a step outside FFTs, with their exchanges, and BLAS; and the harness's own"
-    limit = LIMITS["overhead"]
+def overheads(kernel: Path, folder: Path) -> Iterator[Judged]:
+    """Seconds of a step outside FFTs, with their exchanges, and BLAS, over the whole step; with the
+    harness's own."""
     for case, ranks in (("mini1", 1), ("mini1", 2), ("bench1", 2)):
         method = f"npar-{ranks}"
         result = step(kernel, folder, ranks, "--case", case, "--method", method, repeats=2)
-        metrics = entry(result, method)["metrics"]
+        metrics, harness = entry(result, method)["metrics"], result["harness"]
         share = 1 - sum(metrics[f"{name}_share"]["value"] for name in (*FFT_PHASES, *BLAS_PHASES))
-        harness = result["harness"]
         share += harness["overhead_s"] / harness["measure_s"]
-        what = f"{case}, {ranks} rank{'s' * (ranks > 1)}, {method}"
-        yield judged(what, f"{share:5.1%}", f"under {limit:.0%}", share < limit)
+        whole = metrics["time"]["value"]
+        yield judged(case, ranks, method, [(share * whole, whole)], Limit(0.20, unit="share"))
 
 
-def memory(kernel: Path, folder: Path) -> Iterator[str]:
-    """Lines: resident memory over what the sizes predict."""
-    yield "Memory of a rank: resident over what the sizes say"
-    limit = LIMITS["memory"]
+def memory(kernel: Path, folder: Path) -> Iterator[Judged]:
+    """Resident memory per rank over what the sizes predict, in bytes."""
     for case, ranks in (("bench1", 1), ("bench1", 2)):
         method = f"npar-{ranks}"
         result = step(kernel, folder, ranks, "--case", case, "--method", method, repeats=1)
-        details = result["details"]
-        ratio = details["memory_resident"] / details["memory_predicted"]
-        yield judged(
-            f"{case}, {ranks} rank{'s' * (ranks > 1)}: {details['memory_resident'] / 1e6:.0f} MB",
-            f"{ratio:5.2f}", f"within {limit:.0%}", abs(ratio - 1) <= limit,
-        )  # fmt: skip
+        bytes_ = [result["details"][f"memory_{kind}"] for kind in ("resident", "predicted")]
+        yield judged(case, ranks, method, [tuple(bytes_)], Limit(0.10, WITHIN), "B")
 
 
-def knobs(kernel: Path, folder: Path) -> Iterator[str]:
-    """Lines: the ratio of each option under test to the base."""
-    yield "Each choice over the base, round by round, with quartiles (findings V01 to V06)"
-    names = tables.methods("npar")
-    rows = [["case", "ranks", *names]]
+PARTS = (ffts, speedups, complex_over_real, overheads, memory)
+
+
+def knobs(kernel: Path, folder: Path) -> Iterator[tuple[str, int, dict[str, Estimate]]]:
+    """Each option under test over the base, round by round (findings V01 to V06): case, ranks, and
+    option -> ratio; options that were not built are absent."""
+    methods = ",".join(["npar-1", *tables.methods("npar")])
     for case, ranks, repeats in (("mini1", 2, 25), ("mini5", 2, 12), ("mini1", 4, 12)):
-        methods = ",".join(["npar-1", *names])
         result = step(kernel, folder, ranks, "--case", case, "--method", methods, repeats=repeats)
-        found = ratios(result, "ratio_base")
-        rows.append([case, str(ranks), *(str(found.get(knob, "not built")) for knob in names)])
-    yield from ("  " + line for line in columns(rows))
-    yield "  4 ranks share 2 cores; on one host a choice shows in what is sent, more than in time"
-
-
-PARTS = (ffts, speedups, complex_over_real, overheads, memory, knobs)
+        yield case, ranks, estimates(result, "ratio_base")

@@ -12,13 +12,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from bisection.core import paths
-from bisection.core.verdicts import Exit
-from bisection.report.tables import columns
 from bisection.store.database import Store
 from bisection.store.sample_file import Line
 
@@ -28,44 +27,53 @@ LIMITS = {"compare": (2, 1024), "history": (60, 1024), "report": (10, 1024)}  # 
 DAY = 86400.0
 
 
-def bench(repeats: int) -> Exit:
-    """Prints how long each command takes on stores of all SIZES.
+@dataclass
+class Timed:
+    """A store of some size, and what commands took on it."""
+
+    nights: int
+    metrics: int
+    stored_s: float
+    size_mib: float
+    seconds: dict[str, list[float]]  # command -> of each run
+    peak_mib: dict[str, float]  # command -> the most memory
+
+    @property
+    def beyond(self) -> bool:
+        """Whether a command took more time or memory than LIMITS allow."""
+        return any(
+            statistics.median(self.seconds[command]) > most_s or self.peak_mib[command] > most_mib
+            for command, (most_s, most_mib) in LIMITS.items()
+        )
+
+
+def timed(nights: int, metrics: int, repeats: int) -> Timed:
+    """Fills a store and times each command on it.
 
     Args:
+        nights: sessions to store.
+        metrics: of each session.
         repeats: runs of each command.
-
-    Returns:
-        FAILED if the largest store is beyond a limit.
     """
-    rows = [["samples", "command", "median s", "least to most", "limit", "peak MiB", "limit"]]
-    seconds, beyond = {}, False
-    for nights, metrics in SIZES:
-        with tempfile.TemporaryDirectory() as home:
-            began = time.monotonic()
-            fill(Path(home), nights, metrics)
-            took = time.monotonic() - began
-            size = paths.store_db(home).stat().st_size / 2**20
-            print(
-                f"{nights} nights x {metrics} metrics: stored in {took:.1f} s, {size:.1f} MiB",
-                flush=True,
-            )
-            for command, arguments in commands_of(home).items():
-                runs = [measured(home, [command, *arguments]) for _ in range(repeats)]
-                times, memories = zip(*runs, strict=True)
-                median, memory = statistics.median(times), max(memories)
-                most_time, most_memory = LIMITS[command]
-                seconds[command, nights] = median
-                largest = nights == SIZES[-1][0]
-                beyond |= largest and (median > most_time or memory > most_memory)
-                spread = f"{min(times):.2f} to {max(times):.2f}"
-                row = [f"{nights * metrics:,}", command, f"{median:.2f}", spread, str(most_time)]
-                rows.append([*row, f"{memory:.0f}", str(most_memory)])
-    print("\n".join(columns(rows)))
-    for command in LIMITS:
-        few, many = (seconds[command, SIZES[i][0]] for i in (1, 2))
-        power = math.log(many / few) / math.log(SIZES[2][0] / SIZES[1][0])
-        print(f"{command}: from 10^5 to 10^6 samples as their number to the power {power:.2f}")
-    return Exit.FAILED if beyond else Exit.OK
+    with tempfile.TemporaryDirectory() as home:
+        began = time.monotonic()
+        fill(Path(home), nights, metrics)
+        took = time.monotonic() - began
+        size = paths.store_db(home).stat().st_size / 2**20
+        result = Timed(nights, metrics, took, size, {}, {})
+        for command, arguments in commands_of(home).items():
+            runs = [measured(home, [command, *arguments]) for _ in range(repeats)]
+            result.seconds[command] = [seconds for seconds, _ in runs]
+            result.peak_mib[command] = max(memory for _, memory in runs)
+    return result
+
+
+def power(smaller: Timed, larger: Timed, command: str) -> float:
+    """The power of the number of values with which a command's time grows."""
+    few, many = (statistics.median(size.seconds[command]) for size in (smaller, larger))
+    return math.log(many / few) / math.log(
+        larger.nights * larger.metrics / (smaller.nights * smaller.metrics)
+    )
 
 
 def commands_of(home: Path | str) -> dict[str, list[str]]:

@@ -10,6 +10,7 @@ from bisection.analysis.model import Row
 from bisection.core.format import lasting, number, plural, some
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
+from bisection.report.defects import DEFECTS
 
 Values = Mapping[str, Any]
 
@@ -251,6 +252,8 @@ FAULTS = {
 # Of each code its clause: a format of its values, or a function of them.
 CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **FAULTS,
+    **DEFECTS,
+    Code.METRIC_REFERENCE: lambda v: f"{v['metric']}: {_nested(v['fault'])}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
     Code.NO_CORES: "the site file does not give the cores of {partition}",

@@ -38,6 +38,11 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
+def indented(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as aligned lines, indented, the first row being the head."""
+    return ["  " + line for line in columns(rows)]
+
+
 @dataclass
 class Table:
     """Rows of text under `head`; `kinds` says of each column how it is shown."""

@@ -16,8 +16,9 @@ from bisection.sites.site import Defect
 
 
 def defect_line(defect: Defect) -> str:
-    """A defect as `path:line: what is wrong`."""
-    return f"{defect}{clause(defect.reason)}"
+    """A defect as `path:line: what is wrong`; a note says that it is one."""
+    note = "note: " if defect.is_note else ""
+    return f"{defect.path}:{defect.line}: {note}{clause(defect.reason)}"
 
 
 # ---- rows ----

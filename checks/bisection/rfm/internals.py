@@ -19,6 +19,16 @@ def accept_unknown_exit(job: Any) -> None:
         job._exitcode = 0
 
 
+def start_scripts_below_blanks() -> None:
+    """Starts local job scripts by their whole path, which ReFrame would split at blanks."""
+    from reframe.core.schedulers import local
+    from reframe.utility.osext import run_command_async
+
+    local.osext = SimpleNamespace(
+        run_command_async=lambda script, **options: run_command_async([script], **options)
+    )
+
+
 def set_processor(partition: Any, info: dict[str, Any]) -> None:
     """Gives a partition the processor information that ReFrame found on it earlier."""
     from reframe.core.systems import ProcessorInfo

@@ -30,6 +30,8 @@ from bisection.kernels.results import KernelExit, ResultError
 from bisection.rfm import internals, scheduler_faults
 from bisection.rfm.scheduler_faults import SLURM
 
+internals.start_scripts_below_blanks()
+
 # Environment variables that begin so change what MPI does.
 TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI"
 
@@ -92,12 +94,13 @@ class Build(rfm.RegressionTest):
             ]
         else:
             self.prefix_dir = installed
-            self.build_system.configuredir = str(paths.ROOT / "src")
+            # ReFrame writes both into a shell script as they are.
+            self.build_system.configuredir = shlex.quote(str(paths.ROOT / "src"))
             self.build_system.builddir = "build"
             self.build_system.config_opts = [
                 "-DCMAKE_BUILD_TYPE=Release",
                 "-DBX_TESTS=OFF",
-                f"-DCMAKE_INSTALL_PREFIX={self.prefix_dir}",
+                f"-DCMAKE_INSTALL_PREFIX={shlex.quote(self.prefix_dir)}",
             ]
             self.build_system.max_concurrency = os.cpu_count()
             self.postbuild_cmds = ["cmake --install build"]
@@ -115,7 +118,7 @@ class Build(rfm.RegressionTest):
                 self.mpi_bin = os.path.join(installation["mpi_prefix"], "bin")
         if not list(Path(self.prefix_dir, "bin").glob("bisection-*")) and not self.is_dry_run():
             fail(self, Reason.of(Code.NO_KERNEL, folder=f"{self.prefix_dir}/bin"))
-        self.executable_opts = [os.path.join(self.prefix_dir, "bin")]
+        self.executable_opts = [shlex.quote(os.path.join(self.prefix_dir, "bin"))]
 
     @sanity_function
     def installed(self) -> Any:
@@ -211,7 +214,8 @@ class Launch(rfm.RunOnlyRegressionTest):
             "lock": self.lock,
             "software": self.software,
         }
-        self.executable = os.path.join(self.build.prefix_dir, "bin", f"bisection-{self.kernel}")
+        executable = os.path.join(self.build.prefix_dir, "bin", f"bisection-{self.kernel}")
+        self.executable = shlex.quote(executable)
         self.executable_opts = [
             f"--case {self.case}",
             *filter(None, [self.work.get(self.case)]),

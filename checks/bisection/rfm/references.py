@@ -91,14 +91,26 @@ def require(
 
 
 def is_of_new_method(test: Any) -> bool:
-    """Whether this place has references of other methods of the check, and none of the test's own.
+    """Whether the test's place has references of other methods, and none of its own."""
+    index = test.reference.index or ()
+    others = [name for name in type(test).raw_params["method"].values if name != test.method]
+    entry = {**test.reference.data, "$index": list(index)}
+    return is_new_method(entry, {name: _attribute(test, name) for name in index}, others)
+
+
+def is_new_method(entry: Mapping[str, Any], case: Case, others: Collection[str]) -> bool:
+    """Whether the place of a test case has references of other methods, and none of its own.
 
     A key that is no method of the check may be the test's own, mistyped: then the answer is no.
+
+    Args:
+        entry: the check's part of a reference file, which has a usable $index.
+        case: the values of the test case by the names in $index.
+        others: the other methods of the check.
     """
-    data, index = test.reference.data, test.reference.index or ()
-    others = [name for name in type(test).raw_params["method"].values if name != test.method]
-    for name in index:
-        key = choose(data, _attribute(test, name))
+    data = {key: value for key, value in entry.items() if key != "$index"}
+    for name in entry["$index"]:
+        key = choose(data, case.get(name)) if isinstance(data, dict) else None
         if key is None and name == "method":
             return bool(data) and all(any(matches(key, m) for m in others) for key in data)
         if key is None:

@@ -23,18 +23,6 @@ from bisection.runs.model import Request, RunVerdict, TestResult
 TAG = re.compile(rf"(?!({RECORDED}|tier|system|environ|arguments)=)[A-Za-z][\w.-]*=[^,]*")
 
 
-def site_file(system: str) -> Path:
-    """The site file of --system NAME or DIR/NAME.py, each with or without :PARTITION."""
-    name = system.partition(":")[0]
-    folder = paths.ROOT / "site-configs"
-    return Path(name).absolute() if name.endswith(".py") else folder / f"{name}.py"
-
-
-def system_name(system: str) -> str:
-    """ReFrame's name of --system: a site file is named as its system is."""
-    return site_file(system).stem + "".join(system.partition(":")[1:])
-
-
 def command(
     request: Request, site: Path, folder: Path | None = None, tags: Sequence[str] = ()
 ) -> list[str]:
@@ -72,9 +60,9 @@ def kind(request: Request) -> list[str]:
 
 
 def reframe() -> str:
-    """The ReFrame beside this Python, else the one on PATH."""
-    beside = Path(sys.executable).with_name("reframe")
-    return paths.from_root(beside) if beside.exists() else "reframe"
+    """The ReFrame that set-up put beside this Python, else the one on PATH."""
+    program = paths.program("reframe")
+    return paths.from_root(program) if program else "reframe"
 
 
 # ---- running again ----
@@ -138,11 +126,11 @@ def without_names(arguments: Sequence[str]) -> list[str]:
 
 def invocation() -> list[str]:
     """The words that start this program with the same home folder, wherever they are pasted."""
-    beside = Path(sys.executable).with_name("bisection")
+    program = paths.program("bisection")
+    words = [paths.shown(program)] if program else [sys.executable, "-m", "bisection"]
+    default = program.parents[1] if program else paths.ROOT / ".bisection"
     home = paths.home()
-    elsewhere = ["env", f"BISECTION_HOME={home}"] if home != paths.ROOT / ".bisection" else []
-    program = [paths.shown(beside)] if beside.exists() else [sys.executable, "-m", "bisection"]
-    return elsewhere + program
+    return words if home == default else ["env", f"BISECTION_HOME={home}", *words]
 
 
 def pasted(line: Sequence[str]) -> str:

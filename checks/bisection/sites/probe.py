@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from jsonschema import ValidationError
@@ -17,35 +18,36 @@ from jsonschema.exceptions import best_match
 from reframe.core import config
 from reframe.core import runtime as reframe_runtime
 from reframe.core.runtime import valid_sysenv_comb
+from reframe.frontend import filters
 from reframe.frontend.loader import RegressionCheckLoader
 
 from bisection.core.format import one_line
+from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
 from bisection.kernels.layouts import DoesNotFit
 from bisection.rfm import internals
 from bisection.sites.rules import is_count
 from bisection.sites.site import line_of
 
-Located = tuple[str, int, str]  # path, line, what is wrong
+Located = tuple[str, int, dict[str, Any]]  # path, line, reason
 Facts = dict[str, Any]
 
 
 def probe() -> None:
     """Loads one site file and all checks into this process, and writes what they are as JSON.
 
-    The only argument is the job, as JSON: root, system, attributes (of tests, to be reported) and
-    output, the file to write.
+    The only argument is the job, as JSON: root, file (of the site), attributes (of tests, to be
+    reported), names (patterns of ReFrame's -n, or null) and output, the file to write.
     """
     job = json.loads(sys.argv[1])
     gc.disable()  # this process ends soon
     facts = {"defects": []}
-    root = Path(job["root"])
-    file = root / "site-configs" / f"{job['system']}.py"
+    file = Path(job["file"])
     try:
         runtime = start_runtime(file)
         facts |= site_facts(runtime)
-        facts |= check_facts(runtime, root / "checks", job["attributes"], facts["defects"])
-    except BaseException as error:  # of the site file: whatever it does is told
+        facts |= check_facts(runtime, Path(job["root"], "checks"), job, facts["defects"])
+    except BaseException as error:  # of the site file: whatever it does is reported
         facts["defects"].append(located(error, file))
     Path(job["output"]).write_text(json.dumps(facts, default=str))
 
@@ -67,17 +69,19 @@ def located(error: BaseException, file: Path) -> Located:
         return rejected(error.__cause__, file)
     path, line = file, None
     for frame in traceback.extract_tb(error.__traceback__):
-        if Path(frame.filename).parent.name in ("site-configs", "checks"):
+        folder = Path(frame.filename).parent
+        if folder == file.parent or folder.name in ("site-configs", "checks"):
             path, line = frame.filename, frame.lineno
     if isinstance(error, SyntaxError):
-        return str(error.filename or path), error.lineno or 1, f"does not load: {error.msg}"
+        reason = Reason.of(Code.NOT_LOADING, error=error.msg)
+        return str(error.filename or path), error.lineno or 1, reason.as_dict()
     text = f"{type(error).__name__}: {error}"
     if error.__cause__ is not None and str(error.__cause__) not in text:
         text += f": {error.__cause__}"
     if line is None:  # what ReFrame says has names in quotes: the last that the file has, too
         words = [word.rpartition(":")[2] for word in re.findall(r"'([^']+)'", text)]
         line = max((line_of(file, word) for word in words), default=1)
-    return str(path), line, f"does not load: {one_line(text)}"
+    return str(path), line, Reason.of(Code.NOT_LOADING, error=one_line(text)).as_dict()
 
 
 def rejected(error: ValidationError, file: Path) -> Located:
@@ -88,8 +92,8 @@ def rejected(error: ValidationError, file: Path) -> Located:
     inner = error.message if isinstance(error.instance, dict) else f"'{error.instance}'"
     names = [word for word in at if not word.isdigit()] + re.findall(r"'([^']+)'", inner)
     where = "/".join(at) or "the configuration"
-    text = f"ReFrame rejects {where}: {one_line(error.message)}"
-    return str(file), line_of(file, *names), text
+    reason = Reason.of(Code.REFRAME_REJECTS, where=where, error=one_line(error.message))
+    return str(file), line_of(file, *names), reason.as_dict()
 
 
 def site_facts(runtime: Any) -> Facts:
@@ -118,6 +122,7 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
     return {
         "name": partition.name,
         "fullname": partition.fullname,
+        "scheduler": partition.scheduler.registered_name,
         "cores": partition.processor.num_cores,
         "detected": bool(detected),
         "extras": partition.extras,
@@ -125,10 +130,9 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
     }
 
 
-def check_facts(
-    runtime: Any, folder: Path, attributes: Sequence[str], defects: list[Located]
-) -> Facts:
+def check_facts(runtime: Any, folder: Path, job: Facts, defects: list[Located]) -> Facts:
     """What the checks are on this runtime's system; what does not load is added to `defects`."""
+    named = {name: filters.have_any_name([name]) for name in job["names"] or ()}
     internals.skip_deprecations()
     warnings = internals.recorded_warnings()
     facts = {"files": {}, "checks": {}, "tests": [], "cases": []}
@@ -150,17 +154,20 @@ def check_facts(
                 facts["checks"][name] = class_facts(type(test), test, file)
             places = valid_sysenv_comb(test.valid_systems, test.valid_prog_environs)
             number = sum(map(len, places.values()))
-            facts["tests"].append({**test_facts(test), "tags": sorted(test.tags), "places": number})
-            for partition, environs in places.items():
+            more = {"tags": sorted(test.tags), "places": number}
+            case = SimpleNamespace(check=test)
+            more["named"] = [name for name, selects in named.items() if selects(case)]
+            facts["tests"].append({**test_facts(test), **more})
+            for partition, environs in places.items() if job["names"] is None else ():
                 for environ in environs:
-                    case = case_facts(test, runtime, partition, environ, attributes)
+                    case = case_facts(test, runtime, partition, environ, job["attributes"])
                     facts["cases"].append(case)
     return facts
 
 
 def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> list[Located]:
     """Each warning; the traceback that follows it has the line."""
-    found = []
+    located = []
     for index, (warns, text) in enumerate(lines):
         if not warns:
             continue
@@ -168,11 +175,14 @@ def skipped(file: Path, lines: Sequence[tuple[bool, str]]) -> list[Located]:
         numbers = re.findall(rf'File "{re.escape(str(file))}", line (\d+)', after)
         # What follows the first line are an excerpt and advice.
         text = text.removeprefix("WARNING: ").splitlines()[0].rstrip(":")
-        text = re.sub(r" \(rerun with '-v' for a backtrace\)", "", text)
-        text = re.sub(r"^skipping test file '[^']*': ", "does not load: ", text)
-        text = re.sub(r"^skipping test ('[^']*'): ", r"test \1 does not load: ", text)
-        found.append((str(file), int(numbers[-1]) if numbers else 1, one_line(text)))
-    return found
+        text = one_line(re.sub(r" \(rerun with '-v' for a backtrace\)", "", text))
+        if match := re.match(r"skipping test (file )?'([^']*)': (.*)", text):
+            test = None if match[1] else match[2]
+            reason = Reason.of(Code.NOT_LOADING, error=match[3], test=test)
+        else:
+            reason = Reason.of(Code.REFRAME_TEXT, text=text)
+        located.append((str(file), int(numbers[-1]) if numbers else 1, reason.as_dict()))
+    return located
 
 
 def class_facts(check: type, test: Any, file: Path) -> Facts:

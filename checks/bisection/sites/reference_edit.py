@@ -99,10 +99,10 @@ class EditableReferences:
 
     def _copied(self, part: CommentedMap) -> CommentedMap:
         """The same with everything below it, shared with no other place."""
-        made = copy.deepcopy(part)
-        _drop_anchors(made)
-        self._count_uses(made)
-        return made
+        own = copy.deepcopy(part)
+        _drop_anchors(own)
+        self._count_uses(own)
+        return own
 
     def text(self) -> str:
         """The file."""

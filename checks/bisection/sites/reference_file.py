@@ -6,9 +6,8 @@ from typing import Any
 
 import yaml
 
-from bisection.core import paths
 from bisection.core.format import one_line
-from bisection.core.reasons import Reason
+from bisection.core.reasons import Code
 from bisection.sites.site import Defect
 
 Entry = tuple[Any, yaml.Node, yaml.Node]  # key, its node, the node of its value
@@ -19,7 +18,7 @@ class ReferenceFile:
     what is wrong with it as YAML."""
 
     def __init__(self, file: Path) -> None:
-        self.name = paths.shown(file)
+        self.path = file
         self.root: yaml.MappingNode | None = None
         self.content: dict[Any, Any] = {}
         self.defects: list[Defect] = []
@@ -31,19 +30,19 @@ class ReferenceFile:
                 self.content = self.loader.construct_document(root)
                 self.root = root
             else:
-                self.defects.append(self.defect(1, "is not a mapping of checks"))
+                self.defects.append(self.defect(1, Code.NOT_A_MAPPING, of="checks"))
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
-            problem = getattr(error, "problem", None) or error
+            problem = one_line(getattr(error, "problem", None) or error)
             line = mark.line + 1 if mark else 1
-            self.defects.append(self.defect(line, f"is not YAML: {one_line(problem)}"))
+            self.defects.append(self.defect(line, Code.NOT_YAML, error=problem))
         except (OSError, ValueError, TypeError, RecursionError) as error:
-            self.defects.append(self.defect(1, f"cannot be read: {one_line(error)}"))
+            self.defects.append(self.defect(1, Code.FILE_UNREADABLE, error=one_line(error)))
 
-    def defect(self, node: yaml.Node | int, text: str, reason: Reason | None = None) -> Defect:
+    def defect(self, node: yaml.Node | int, code: Code, /, **values: Any) -> Defect:
         """What is wrong at a node, or in a line."""
         line = node if isinstance(node, int) else node.start_mark.line + 1
-        return Defect(self.name, line, text, reason.dumps() if reason else "")
+        return Defect.of(self.path, line, code, **values)
 
     def value(self, node: yaml.Node) -> Any:
         """What a node stands for."""
@@ -66,10 +65,8 @@ class ReferenceFile:
         for key, _ in pairs:
             kind = key.tag.rpartition(":")[2]
             if kind in ("bool", "null"):
-                name = key.value or "without a name"
-                yield self.defect(key, f"key {name} is {kind} in YAML: quote it")
+                yield self.defect(key, Code.KEY_KIND, key=key.value, kind=kind)
             first = firsts.setdefault((kind, str(key.value)), key)
             if first is not key and kind != "merge":
                 line = first.start_mark.line + 1
-                twice = f"key {key.value} is there twice, first in line {line}"
-                yield self.defect(key, f"{twice}: only the last would count")
+                yield self.defect(key, Code.KEY_TWICE, key=key.value, first=line)

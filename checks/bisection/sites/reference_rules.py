@@ -14,7 +14,7 @@ import yaml
 from reframe.core.systems import ProcessorInfo
 
 from bisection.core import paths
-from bisection.core.format import plural, some
+from bisection.core.reasons import Code, Reason
 from bisection.rfm import references
 from bisection.rfm.references import (
     KIND_OF_UNIT,
@@ -22,6 +22,7 @@ from bisection.rfm.references import (
     family,
     family_name,
     is_index,
+    is_new_method,
     lookup,
     matches,
 )
@@ -49,11 +50,11 @@ def examine_references(system: str | None = None) -> list[Defect]:
     names = [name for name in site_names() if system in (None, name)]
     sites = load(names)
     _, recorded = read_database(paths.results_db(paths.home()))
-    found = [defect for site in sites.values() for defect in claims(site)]
-    found += [defect for site in sites.values() for defect in site.defects if not site.checks]
+    defects = [defect for site in sites.values() for defect in claims(site)]
+    defects += [defect for site in sites.values() for defect in site.defects if not site.checks]
     for file in reference_files(system):
-        found += reference_defects(file, sites.get(file.stem), recorded)
-    return sorted(set(found))
+        defects += reference_defects(file, sites.get(file.stem), recorded)
+    return sorted(set(defects))
 
 
 def reference_defects(file: Path, site: Site | None, recorded: Units | None = None) -> list[Defect]:
@@ -66,35 +67,34 @@ def reference_defects(file: Path, site: Site | None, recorded: Units | None = No
         recorded: the metrics, with units, that stored sessions have of each check.
     """
     nodes = ReferenceFile(file)
-    found = []
+    defects = list(nodes.defects)
     if site is None:
-        sites = ", ".join(site_names())
-        text = f"there is no site-configs/{file.stem}.py: site-configs/ has {sites}"
-        found.append(Defect(nodes.name, 1, text))
-    found += nodes.defects
+        known = site_names()
+        defects.append(nodes.defect(1, Code.NO_SITE_FILE, system=file.stem, known=known))
     if nodes.root is not None:
         for rule in RULES:
-            found += rule(nodes, site, recorded or {})
-    return found
+            defects += rule(nodes, site, recorded or {})
+    return defects
 
 
 def provenance(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
     """A file must say when, from which sessions and with which lock its references were made."""
     entry = next((entry for entry in file.entries(file.root) if entry[0] == "provenance"), None)
     if entry is None:
-        yield file.defect(1, f"there is no provenance, a mapping of {', '.join(PROVENANCE)}")
+        yield file.defect(1, Code.NO_PROVENANCE, parts=PROVENANCE)
         return
     _, key_node, node = entry
     content = file.value(node)
     if not isinstance(content, dict):
-        yield file.defect(key_node, f"provenance is not a mapping of {', '.join(PROVENANCE)}")
+        parts = ", ".join(PROVENANCE)
+        yield file.defect(key_node, Code.NOT_A_MAPPING, name="provenance", of=parts)
         return
     for name in PROVENANCE:
         if not content.get(name):
-            yield file.defect(key_node, f"provenance has no {name}")
+            yield file.defect(key_node, Code.PROVENANCE_LACKS, part=name)
     if content.get("sessions") and not isinstance(content["sessions"], list):
-        text = f"provenance: sessions is {content['sessions']!r}, not a list"
-        yield file.defect(key_node, text)
+        value = repr(content["sessions"])
+        yield file.defect(key_node, Code.PROVENANCE_NO_LIST, value=value)
 
 
 def checks(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
@@ -104,7 +104,7 @@ def checks(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
         if key == "provenance":
             continue
         if known and isinstance(key, str) and key not in known:
-            yield file.defect(key_node, f"there is no check {key}: there are {some(known)}")
+            yield file.defect(key_node, Code.CHECK_UNKNOWN, check=key, known=list(known))
             continue
         cases = [case for case in site.cases if case["check"] == key] if known else []
         mine = recorded.get(key, {})
@@ -113,35 +113,47 @@ def checks(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
 
 
 def coverage(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects:
-    """What a partition claims to have references of, every test case must find."""
+    """What a partition claims to have references of, every test case must find.
+
+    A method that was added since the file was made is noted, as a run notes it.
+    """
     if site is None or not site.checks:
         return
-    lacking: dict[tuple[str, str], list[tuple[Mapping[str, Any], list[str]]]] = {}
+    methods: dict[str, set[str]] = {}
+    for case in site.cases:
+        methods.setdefault(case["check"], set()).add(case["method"])
+    lacking: dict[tuple[str, str], list[tuple[references.Case, list[str]]]] = {}
+    new: dict[tuple[str, str, str], dict[str, None]] = {}
     for case in site.cases:
         partition = next(p for p in site.partitions if p["fullname"] == case["$partition"])
         claimed = partition["extras"].get("references", [])
-        settled = site.checks[case["check"]]["settled"]
-        found = lookup(file.content.get(case["check"]), case, settled)
-        if not isinstance(claimed, list) or found is None or case["geometry"] is None:
+        check, method = case["check"], case["method"]
+        entry = file.content.get(check)
+        own = lookup(entry, case, site.checks[check]["settled"])
+        if not isinstance(claimed, list) or own is None or case["geometry"] is None:
             continue
-        units = {name: unit_of(name, recorded.get(case["check"])) for name in case["required"]}
+        units = {name: unit_of(name, recorded.get(check)) for name in case["required"]}
         kinds = {name: KIND_OF_UNIT.get(unit) for name, unit in units.items()}
-        without = [name for name in units if kinds[name] in claimed and name not in found]
-        if without:
-            lacking.setdefault((case["check"], partition["name"]), []).append((case, without))
+        without = [name for name in units if kinds[name] in claimed and name not in own]
+        if without and entry and is_new_method(entry, case, methods[check] - {method}):
+            new.setdefault((check, case["$partition"], method), {}).update(dict.fromkeys(without))
+        elif without:
+            lacking.setdefault((check, partition["name"]), []).append((case, without))
+    shown = paths.shown(file.path)
     nodes = {key: key_node for key, key_node, _ in file.entries(file.root)}
+    for (check, partition, method), names in new.items():
+        where = {"method": method, "partition": partition, "file": shown}
+        yield file.defect(nodes[check], Code.METHOD_NOT_JUDGED, **where, metrics=list(names))
     for (check, partition), cases in lacking.items():
         case, metrics = cases[0]
-        where = f"{site.name}:{partition}"
+        where = {"partition": f"{site.name}:{partition}", "check": check}
         if check not in nodes:
             line = line_of(site.path, partition, "references")
-            text = f"{where}: it claims references, and {file.name} has none of {check}"
-            yield Defect(paths.shown(site.path), line, text)
+            yield Defect.of(site.path, line, Code.CHECK_NOT_COVERED, **where, file=shown)
             continue
-        names = [f"{name} {case[name]}" for name in ("geometry", "case", "method") if case[name]]
-        more = f", nor for {plural(len(cases) - 1, 'other test case')}" if cases[1:] else ""
-        text = f"{where} claims references, and there is none of {check} for {some(metrics, 3)} of "
-        yield file.defect(nodes[check], f"{text}{', '.join(names)}{more}")
+        first = [f"{name} {case[name]}" for name in ("geometry", "case", "method") if case[name]]
+        where |= {"metrics": metrics, "case": ", ".join(first), "others": len(cases) - 1}
+        yield file.defect(nodes[check], Code.CASES_NOT_COVERED, **where)
 
 
 Rule = Callable[[ReferenceFile, Site | None, Units], Defects]
@@ -201,21 +213,17 @@ class Branch:
 
 def _check(file: ReferenceFile, key_node: yaml.Node, node: yaml.Node, branch: Branch) -> Defects:
     if not isinstance(node, yaml.MappingNode):
-        yield file.defect(key_node, f"{branch.name} is not a mapping")
+        yield file.defect(key_node, Code.NOT_A_MAPPING, name=branch.name)
         return
     entries = file.entries(node)
     index = next((part for key, _, part in entries if key == "$index"), None)
     names = file.value(index) if index else None
     if not is_index(names):
-        yield file.defect(
-            index or key_node,
-            f"{branch.name} has no $index, a list of attributes: without it none of its "
-            "references is found",
-        )
+        yield file.defect(index or key_node, Code.NO_INDEX, check=branch.name)
         return
     for name in names:
-        if text := index_fault(name, branch.check):
-            yield file.defect(index, f"$index of {branch.name} has {name}: {text}")
+        if fault := index_fault(name, branch):
+            yield file.defect(index, fault.code, **fault.values)
             return
     entries = [entry for entry in entries if entry[0] != "$index"]
     yield from _level(file, key_node, entries, dataclasses.replace(branch, index=tuple(names)))
@@ -226,21 +234,22 @@ def _level(
 ) -> Defects:
     """The keys of one level, and what is under them."""
     if not entries:
-        yield file.defect(parent, f"there is nothing under {branch.whose}")
+        yield file.defect(parent, Code.BRANCH_EMPTY, branch=branch.whose)
     lines = {key: node.start_mark.line + 1 for key, node, _ in entries}
     values = branch.values(tuple(lines))
     for key, key_node, node in entries:
-        chosen = None
-        if text := key_fault(key, values):
-            yield file.defect(key_node, text)
-        elif values is not None:
+        fault, chosen = key_fault(key, values), None
+        if fault is None and values is not None:
             matched, chosen = takes(tuple(lines), values)[key]
-            if text := _unreached(key, matched, chosen, branch, values, lines):
-                yield file.defect(key_node, text)
+            fault = _unreached(key, matched, chosen, branch, values, lines)
+        if fault:
+            yield file.defect(key_node, fault.code, **fault.values)
         below = branch.under(key, chosen or None)
         if not isinstance(node, yaml.MappingNode):
-            under = f"a mapping of {' of '.join([*branch.index[1:], 'metrics'])}"
-            yield file.defect(node, f"{branch.whose}: under {key} must be {under}")
+            parts = [*branch.index[1:], "metrics"]
+            yield file.defect(
+                node, Code.BRANCH_NO_MAPPING, branch=branch.whose, key=str(key), of=parts
+            )
         elif below.index:
             yield from _level(file, key_node, file.entries(node), below)
         else:
@@ -254,38 +263,34 @@ def _unreached(
     branch: Branch,
     values: Sequence[Any],
     lines: Mapping[Any, int],
-) -> str | None:
+) -> Reason | None:
     """Why ReFrame takes a key for no value, or for too many; None if neither."""
     name = branch.index[0].removeprefix("$")
     more = [value for value in matched if value != key and not re.fullmatch(key, str(value))]
     if not matched and name != "geometry":
-        there = some(dict.fromkeys(map(family_name, values)))
-        return f"{key} is no {name} of {branch.whose}: there are {there}"
+        known = list(dict.fromkeys(map(family_name, values)))
+        return Reason.of(Code.KEY_UNKNOWN, key=key, name=name, branch=branch.whose, known=known)
     if not matched:
         odd = not re.search(r"[^\w]", key) or re.search(r"(?<!\\)[A-Za-wyz]", key)
-        shape = "[nodes x]ranks x threads, as in 2x1"
-        return f"{key} is no geometry: those are {shape}" if odd else None
+        return Reason.of(Code.KEY_NO_GEOMETRY, key=key) if odd else None
     if more:
-        return (
-            f"{key} also matches {some(more, 2)}, as ReFrame puts ^ and $ around the whole of it: "
-            f"write ({key})"
-        )
+        return Reason.of(Code.KEY_TAKES_MORE, key=key, more=more)
     if not chosen:
         first = next(other for other in lines if other != key and matches(other, matched[0]))
-        return f"{key} is never reached: {first} in line {lines[first]} comes first"
+        return Reason.of(Code.KEY_UNREACHED, key=key, first=str(first), line=lines[first])
     return None
 
 
 def _leaf(file: ReferenceFile, key_node: yaml.Node, node: yaml.Node, branch: Branch) -> Defects:
     """The metrics of one place."""
     if not node.value:
-        yield file.defect(key_node, f"there is no reference of {branch.whose}")
+        yield file.defect(key_node, Code.BRANCH_EMPTY, branch=branch.whose)
     known = [*branch.check["metrics"], *branch.recorded] if branch.check else None
     for metric, metric_node, value in file.entries(node):
         if known is not None and metric not in known:
             near = difflib.get_close_matches(str(metric), known, n=3) or known
-            text = f"{metric} is no metric of {branch.name}: such are "
-            yield file.defect(metric_node, text + some(dict.fromkeys(near), 6))
+            names = {"metric": str(metric), "near": list(dict.fromkeys(near))}
+            yield file.defect(metric_node, Code.METRIC_UNKNOWN, check=branch.name, **names)
         yield from _reference(file, metric, value, branch.recorded)
 
 
@@ -298,18 +303,20 @@ def _reference(
         node = parts[-1]
         parts = node.value if isinstance(node, yaml.SequenceNode) else []
     if not parts:
-        yield file.defect(node, f"{metric}: this is not [reference, lower bound, upper bound]")
+        yield file.defect(node, Code.METRIC_NO_REFERENCE, metric=str(metric))
         return
     odd = [part for part in parts[:3] if not number_like(file.value(part))]
     for part in odd:
-        yield file.defect(part, f"{metric}: {part_text(part)}, in place of a number")
+        kind = part.tag.rpartition(":")[2]
+        value = part.value if kind == "bool" else None
+        yield file.defect(part, Code.METRIC_PART, metric=str(metric), kind=kind, value=value)
     values = [file.value(part) for part in parts]
     for fault in [] if odd else references.faults(values):
-        yield file.defect(node, f"{metric}: ", fault)
+        yield file.defect(node, Code.METRIC_REFERENCE, metric=str(metric), fault=fault)
     unit = unit_of(str(metric), recorded)
     if len(values) == 4 and unit and values[3] not in (None, unit):
-        text = f"{metric}: the unit is {values[3]}, but is measured in {unit}"
-        yield file.defect(parts[3], f"{text}, and ReFrame does not convert")
+        units = {"unit": str(values[3]), "measured": unit}
+        yield file.defect(parts[3], Code.METRIC_UNIT, metric=str(metric), **units)
 
 
 # ---- what a key, an attribute, a value may be ----
@@ -322,49 +329,50 @@ def unit_of(metric: str, recorded: Mapping[str, str] | None = None) -> str | Non
     return next((unit for name, unit in UNITS if re.fullmatch(name, metric)), None)
 
 
-def index_fault(name: str, check: Mapping[str, Any] | None) -> str | None:
-    """What is wrong with an attribute in $index, None if nothing is."""
-    if name in ("$system", "$partition", "$environ"):
-        return None
+def index_fault(name: str, branch: Branch) -> Reason | None:
+    """What is wrong with an attribute in the $index of a check; None if nothing is."""
+    check = branch.check
     owner, _, key = name.rpartition(".")
-    if owner == "$processor":
-        return None if hasattr(ProcessorInfo({}), key) else f"a processor has no {key}"
+    if owner == "$processor" and not hasattr(ProcessorInfo({}), key):
+        return Reason.of(Code.INDEX_NO_PROCESSOR, check=branch.name, name=name, key=key)
+    if name in ("$system", "$partition", "$environ") or owner in ("$processor", "$dev"):
+        return None
     if name.startswith("$"):
-        known = "$system, $partition, $environ, $processor.NAME"
-        return None if name.startswith("$dev.") else f"ReFrame knows {known}"
+        return Reason.of(Code.INDEX_NO_SPECIAL, check=branch.name, name=name)
     if check is None or name in check["attributes"]:
         return None
-    return f"the check has no such attribute; it has {some(check['settled'])}, geometry"
+    known = [*check["settled"], "geometry"]
+    return Reason.of(Code.INDEX_NO_ATTRIBUTE, check=branch.name, name=name, known=known)
 
 
-def key_fault(key: Any, values: Sequence[Any] | None) -> str | None:
+def key_fault(key: Any, values: Sequence[Any] | None) -> Reason | None:
     """Why a key of a level can match nothing at all, None if it can."""
     if isinstance(key, str):
         try:
             re.compile(f"^{key}$")
         except re.error as error:
-            return f"{key} is no regular expression: {error}"
+            return Reason.of(Code.KEY_NO_REGEX, key=key, error=str(error))
         return None
     # Such a key is reported where the file is read.
     if key is None or isinstance(key, bool) or values is None:
         return None
     if all(isinstance(value, str) for value in values):
-        return f"key {key} is no text in YAML, and what it stands for is: quote it"
+        return Reason.of(Code.KEY_NUMBER, key=key)
     return None
 
 
 @functools.lru_cache(maxsize=256)
 def takes(keys: tuple[Any, ...], values: tuple[Any, ...]) -> dict[Any, tuple[list[Any], list[Any]]]:
     """key -> (the values that it matches, those of them for which it is chosen)."""
-    found: dict[Any, tuple[list[Any], list[Any]]] = {key: ([], []) for key in keys}
+    taken: dict[Any, tuple[list[Any], list[Any]]] = {key: ([], []) for key in keys}
     for value in values:
         for key in keys:
             if matches(key, value):
-                found[key][0].append(value)
+                taken[key][0].append(value)
         chosen = choose(keys, value)
         if chosen is not None:
-            found[chosen][1].append(value)
-    return found
+            taken[chosen][1].append(value)
+    return taken
 
 
 @functools.lru_cache(maxsize=64)
@@ -383,9 +391,3 @@ def number_like(value: Any) -> bool:
     if isinstance(value, int):
         return not isinstance(value, bool) and abs(value) < 10**300
     return value is None or isinstance(value, (str, float))
-
-
-def part_text(node: yaml.Node) -> str:
-    """What a node is in YAML."""
-    kind = node.tag.rpartition(":")[2]
-    return f"{node.value} is {kind} in YAML" if kind == "bool" else f"a YAML {kind}"

@@ -1,17 +1,23 @@
 """What is wrong with the partitions of a site, and with checks."""
 
 import difflib
+import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.core.format import some
+from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS
 from bisection.rfm import references
 from bisection.rfm.references import KIND_OF_UNIT, of_family
 from bisection.sites.site import Defect, Site, line_of
+
+EXTRAS = ("nodes", "binding", "march", "references")
+FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
+
+Facts = Mapping[str, Any]  # of a partition, a check or a test, as the probe reports them
+Placed = Iterator[tuple[str, Reason]]  # key of the partition in the site file, what is wrong
 
 
 def is_count(value: Any) -> bool:
@@ -19,139 +25,143 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-EXTRAS = ("nodes", "binding", "references")
-FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
-
-
 def site_defects(site: Site) -> list[Defect]:
     """What is wrong with a site's partitions, beyond ReFrame's own schema."""
-    found = []
+    defects = []
     used = {case["$partition"] for case in site.cases}
     for partition in site.partitions:
-        wrong = list(partition_faults(partition))
+        wrong = [*partition_faults(partition), *claim_faults(site, partition)]
         if site.checks and partition["fullname"] not in used:
-            text = f"no check can run in any of its environments ({some(partition['environs'])}): "
-            wrong.append(("environs", f"{text}kernels ask for the feature kernels"))
-        for key, text in wrong:
-            line = line_of(site.path, partition["name"], key)
-            found.append(Defect(paths.shown(site.path), line, f"{partition['fullname']}: {text}"))
-    return found + claims(site)
-
-
-def partition_faults(partition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(key, sentence) of everything in one partition by which a launch could not be placed."""
-    extras = partition["extras"]
-    if not partition["cores"] and not partition["detected"]:
-        yield (
-            "processor",
-            "its cores are unknown: processor needs num_cpus and num_cpus_per_core",
-        )
-    if not is_count(extras.get("nodes", 1)):
-        yield "nodes", f"extras.nodes is {extras['nodes']!r}: a whole number above 0 is allowed"
-    yield from (("binding", text) for text in binding_faults(extras.get("binding", [])))
-    for name in extras:
-        near = difflib.get_close_matches(name, EXTRAS, n=1, cutoff=0.8)
-        if name not in EXTRAS and near:
-            yield name, f"extras.{name} is not known, and would not be read: is it {near[0]}?"
-
-
-def binding_faults(templates: Any) -> Iterator[str]:
-    """What layouts.bindings would refuse, one sentence each."""
-    if not isinstance(templates, list):
-        yield f"extras.binding is {templates!r}: a list of launcher options is allowed"
-        return
-    allowed = ", ".join(f"{{{name}}}" for name in FIELDS)
-    for template in templates:
-        try:
-            names = [name for _, name, _, _ in string.Formatter().parse(template)]
-        except (TypeError, ValueError) as error:
-            yield f"extras.binding has {template!r}: {error}"
-            continue
-        for name in dict.fromkeys(names):
-            if name is not None and name not in FIELDS:
-                yield f"extras.binding has {{{name}}} in {template!r}: allowed are {allowed}"
+            idle = {"partition": partition["fullname"], "environs": partition["environs"]}
+            wrong.append(("environs", Reason.of(Code.PARTITION_IDLE, **idle)))
+        defects += in_site_file(site, partition, wrong)
+    return defects
 
 
 def claims(site: Site) -> list[Defect]:
     """What is wrong with the kinds of reference that partitions claim."""
+    return [
+        defect
+        for partition in site.partitions
+        for defect in in_site_file(site, partition, claim_faults(site, partition))
+    ]
+
+
+def in_site_file(
+    site: Site, partition: Facts, wrong: Iterable[tuple[str, Reason]]
+) -> Iterator[Defect]:
+    """What is wrong with a partition, at the lines of its keys."""
+    for key, reason in wrong:
+        line = line_of(site.path, partition["name"], key)
+        yield Defect.of(site.path, line, reason.code, **reason.values)
+
+
+def partition_faults(partition: Facts) -> Placed:
+    """Everything in a partition by which no launch could be built for it, or placed."""
+    extras, name = partition["extras"], partition["fullname"]
+    if not partition["cores"] and not partition["detected"]:
+        yield "processor", Reason.of(Code.CORES_UNKNOWN, partition=name)
+    if not is_count(nodes := extras.get("nodes", 1)):
+        wrong = {"name": "nodes", "value": repr(nodes)}
+        yield "nodes", Reason.of(Code.EXTRA_VALUE, partition=name, **wrong)
+    march = extras.get("march", "x86-64")
+    # "native" is the processor of the host that builds, which is another one.
+    if not isinstance(march, str) or not re.fullmatch(r"[\w.+-]+", march) or march == "native":
+        wrong = {"name": "march", "value": repr(march)}
+        yield "march", Reason.of(Code.EXTRA_VALUE, partition=name, **wrong)
+    for reason in binding_faults(name, extras.get("binding", [])):
+        yield "binding", reason
+    for extra in extras:
+        near = difflib.get_close_matches(extra, EXTRAS, n=1, cutoff=0.8)
+        if extra not in EXTRAS and near:
+            yield extra, Reason.of(Code.EXTRA_UNKNOWN, partition=name, name=extra, near=near[0])
+
+
+def binding_faults(partition: str, templates: Any) -> Iterator[Reason]:
+    """What layouts.bindings would refuse of a partition's launcher options."""
+    if not isinstance(templates, list):
+        wrong = {"name": "binding", "value": repr(templates)}
+        yield Reason.of(Code.EXTRA_VALUE, partition=partition, **wrong)
+        return
+    for template in templates:
+        at = {"partition": partition, "template": repr(template)}
+        try:
+            fields = [field for _, field, _, _ in string.Formatter().parse(template)]
+        except (TypeError, ValueError) as error:
+            yield Reason.of(Code.BINDING_FORMAT, **at, error=str(error))
+            continue
+        for field in dict.fromkeys(fields):
+            if field is not None and field not in FIELDS:
+                yield Reason.of(Code.BINDING_FIELD, **at, field=field, fields=FIELDS)
+
+
+def claim_faults(site: Site, partition: Facts) -> Placed:
+    """What is wrong with a partition's extras.references."""
     kinds = list(dict.fromkeys(KIND_OF_UNIT.values()))
-    found = []
-    for partition in site.partitions:
-        claimed = partition["extras"].get("references", [])
-        text = claim_fault(claimed, kinds, references.path(site.name))
-        if text:
-            line = line_of(site.path, partition["name"], "references")
-            found.append(Defect(paths.shown(site.path), line, f"{partition['fullname']}: {text}"))
-    return found
-
-
-def claim_fault(claimed: Any, kinds: Sequence[str], file: Path) -> str | None:
-    """What is wrong with one partition's extras.references, None if nothing is."""
+    claimed, file = partition["extras"].get("references", []), references.path(site.name)
+    at = {"partition": partition["fullname"]}
     if not isinstance(claimed, list):
-        return f"extras.references is {claimed!r}: a list is allowed, of {some(kinds)}"
-    if unknown := [repr(kind) for kind in claimed if kind not in kinds]:
-        return f"extras.references has {some(unknown)}: allowed are {some(kinds)}"
-    if claimed and not file.exists():
-        return f"it claims references of kind {some(claimed)}, and there is no {paths.shown(file)}"
-    return None
+        wrong = {"name": "references", "value": repr(claimed)}
+        yield "references", Reason.of(Code.EXTRA_VALUE, **at, **wrong)
+    elif unknown := [repr(kind) for kind in claimed if kind not in kinds]:
+        yield "references", Reason.of(Code.CLAIM_UNKNOWN, **at, kinds=unknown, allowed=kinds)
+    elif claimed and not file.exists():
+        where = {"file": paths.shown(file), "kinds": claimed}
+        yield "references", Reason.of(Code.NO_REFERENCE_FILE, **at, **where)
 
 
 def check_defects(sites: Iterable[Site], everywhere: bool) -> list[Defect]:
-    """What no site runs, if these are all there are, what no tier selects, names without a case."""
+    """What is wrong with checks.
+
+    Args:
+        sites: the sites that run them; those that do not load are passed over.
+        everywhere: whether these are all sites: then what none of them runs is a defect.
+    """
     sites = [site for site in sites if site.checks]
     checks = {name: check for site in sites for name, check in site.checks.items()}
     tests = {name: [] for name in checks}
     for site in sites:
         for test in site.tests:
             tests[test["check"]].append(test)
-    found = []
+    defects = []
     for name, check in checks.items():
         wrong = [*unselected(tests[name]), *misnamed(name, check, tests[name])]
         if everywhere:
             wrong += unreachable(name, check, tests[name])
-        found += [Defect(check["path"], check["line"], text) for text in wrong]
+        defects += [Defect(check["path"], check["line"], reason) for reason in wrong]
     for file in {file for site in sites for file in site.files} if everywhere else ():
         if not any(site.files.get(file) for site in sites):
-            found.append(Defect(file, 1, "ReFrame finds no test in it"))
-    return found
+            defects.append(Defect(file, 1, Reason.of(Code.FILE_WITHOUT_TEST)))
+    return defects
 
 
-def unreachable(
-    name: str, check: Mapping[str, Any], tests: Sequence[Mapping[str, Any]]
-) -> Iterator[str]:
-    """One sentence for a check, or for a value of what it is sorted by, that can run nowhere."""
+def unreachable(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Reason]:
+    """A check, or values of what it is sorted by, that can run nowhere."""
     if not any(test["places"] for test in tests):
         systems, environs = check["valid_systems"], check["valid_prog_environs"]
-        yield (
-            f"no partition and environment of any site can run {name}: valid_systems of its first "
-            f"test is {systems}, valid_prog_environs {environs}"
-        )
+        yield Reason.of(Code.CHECK_NOWHERE, check=name, systems=systems, environs=environs)
         return
     for key in ("case", "layout", "method"):
         for value in dict.fromkeys(test[key] for test in tests):
             if not any(test["places"] for test in tests if test[key] == value):
-                yield f"no partition and environment of any site can run {key} {value} of {name}"
+                yield Reason.of(Code.VALUE_NOWHERE, check=name, key=key, value=value)
 
 
-def unselected(tests: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """One sentence for each case and layout that no tier selects."""
+def unselected(tests: Sequence[Facts]) -> Iterator[Reason]:
+    """Each case and layout that no tier selects."""
     left_out = [test for test in tests if test["places"] and not set(TIERS) & set(test["tags"])]
-    for check, case, layout in dict.fromkeys(
-        (test["check"], test["case"], test["layout"]) for test in left_out
-    ):
-        words = [check, case, layout]
-        yield f"no tier ({', '.join(TIERS)}) selects {' '.join(word for word in words if word)}"
+    for words in dict.fromkeys((test["check"], test["case"], test["layout"]) for test in left_out):
+        yield Reason.of(Code.NO_TIER, test=" ".join(filter(None, words)), tiers=TIERS)
 
 
-def misnamed(
-    name: str, check: Mapping[str, Any], tests: Sequence[Mapping[str, Any]]
-) -> Iterator[str]:
-    """One sentence for each name in `quick` and `inapplicable` that the check does not have."""
+def misnamed(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Reason]:
+    """Each name in `quick` and `inapplicable` that the check does not have."""
     named = [("quick", "case", case) for case in check["quick"]]
-    for method, names in check["inapplicable"].items():
+    for method, layouts in check["inapplicable"].items():
         named.append(("inapplicable", "method", method))
-        named += [("inapplicable", "layout", layout) for layout in names]
-    for where, key, value in dict.fromkeys(named):
-        there = list(dict.fromkeys(test[key] for test in tests))
-        if value not in there and not of_family(value, there):
-            yield f"{where} of {name} names {key} {value}: there are {some(there)}"
+        named += [("inapplicable", "layout", layout) for layout in layouts]
+    for variable, key, value in dict.fromkeys(named):
+        known = list(dict.fromkeys(test[key] for test in tests))
+        if value not in known and not of_family(value, known):
+            where = {"check": name, "variable": variable, "key": key}
+            yield Reason.of(Code.NAME_UNKNOWN, **where, value=value, known=known)

@@ -16,28 +16,37 @@ from typing import Any
 import yaml
 
 from bisection.core import paths
-from bisection.core.reasons import Reason
+from bisection.core.reasons import NOTES, Code, Reason
+from bisection.core.verdicts import BisectionError
 from bisection.rfm import references
 
 PATIENCE = 60  # seconds for a site file and all checks to load
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Defect:
     """What is wrong, and where; line 1 where it concerns a file as a whole."""
 
     path: str
     line: int
-    text: str
-    cause: str = ""  # a Reason as JSON, which belongs behind the text
+    reason: Reason
 
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.text}"
+    @classmethod
+    def of(cls, path: Path | str, line: int, code: Code, /, **values: Any) -> "Defect":
+        """The defect of a file, whose path is shown as one types it in the repository's root."""
+        return cls(paths.shown(path), line, Reason.of(code, **values))
+
+    def __lt__(self, other: "Defect") -> bool:
+        return self._key < other._key
 
     @property
-    def reason(self) -> Reason | None:
-        """The reason behind the defect; None if its text says all."""
-        return Reason.read(self.cause)
+    def _key(self) -> tuple[str, int, str]:
+        return self.path, self.line, self.reason.dumps()
+
+    @property
+    def is_note(self) -> bool:
+        """Whether a person should know it, though nothing is wrong."""
+        return self.reason.code in NOTES
 
 
 @dataclass
@@ -55,10 +64,26 @@ class Site:
     defects: list[Defect] = field(default_factory=list)
 
 
+def site_file(system: str) -> Path:
+    """The site file of --system NAME or DIR/NAME.py, each with or without :PARTITION."""
+    name = system.partition(":")[0]
+    folder = paths.ROOT / "site-configs"
+    return Path(name).absolute() if name.endswith(".py") else folder / f"{name}.py"
+
+
 def site_names() -> list[str]:
-    """The site files of site-configs/."""
+    """The names of the site files in site-configs/."""
     files = (paths.ROOT / "site-configs").glob("*.py")
     return sorted(path.stem for path in files if path.stem != "common")
+
+
+def require_site(system: str) -> Path:
+    """The site file of --system; BisectionError if there is none."""
+    file = site_file(system)
+    if file.is_file() and file.stem != "common":
+        return file
+    known = ", ".join(site_names()) or "no site file"
+    raise BisectionError(f"--system {system}: unknown; site-configs/ has {known}")
 
 
 def reference_files(system: str | None = None) -> list[Path]:
@@ -83,21 +108,36 @@ def line_of(path: Path | str, *words: str) -> int:
     return text.count("\n", 0, at) + 1
 
 
-def load(names: Sequence[str]) -> dict[str, Site]:
-    """Sites by name, each loaded by ReFrame with all checks, one per core at a time."""
+def load(systems: Sequence[str]) -> dict[str, Site]:
+    """Loads sites with all checks, one per core at a time.
+
+    Args:
+        systems: names of site files in site-configs/, or paths of others.
+
+    Returns:
+        The sites by name.
+    """
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return dict(zip(names, pool.map(load_site, names), strict=True))
+        return {site.name: site for site in pool.map(load_site, systems)}
 
 
-def load_site(name: str) -> Site:
-    """The site of one file, by a process of its own: what the file does there does no harm here."""
-    site = Site(name, paths.ROOT / "site-configs" / f"{name}.py")
+def load_site(system: str, names: Sequence[str] | None = None) -> Site:
+    """Loads a site with all checks by a process of its own: what its file does there does no harm
+    here.
+
+    Args:
+        system: the name of a site file in site-configs/, or the path of one elsewhere.
+        names: patterns of ReFrame's option -n, for a run: every test has those that select it,
+            and `cases` stays empty. None where no run follows.
+    """
+    path = site_file(system)
+    site = Site(path.stem, path)
     with tempfile.TemporaryDirectory(prefix="bisection-doctor-") as folder:
         output = Path(folder, "facts.json")
-        job = {"root": str(paths.ROOT), "system": name, "output": str(output)}
-        job["attributes"] = indexed_attributes(references.path(name))
+        job = {"root": str(paths.ROOT), "file": str(path), "output": str(output), "names": names}
+        job["attributes"] = indexed_attributes(references.path(site.name))
         program = "from bisection.sites.probe import probe; probe()"
-        code: int | str = "no exit code"
+        code = None
         try:
             code = subprocess.run(
                 [sys.executable, "-c", program, json.dumps(job)],
@@ -109,10 +149,13 @@ def load_site(name: str) -> Site:
             ).returncode
             facts = json.loads(output.read_text())
         except subprocess.TimeoutExpired:
-            facts = failure(site, f"does not load within {PATIENCE} s")
+            facts = {"defects": [(path, 1, Reason.of(Code.LOAD_TIMEOUT, limit=PATIENCE))]}
         except (OSError, ValueError):
-            facts = failure(site, f"does not load: the process that tried ended with {code}")
-    site.defects = [Defect(paths.shown(path), *rest) for path, *rest in facts.pop("defects")]
+            facts = {"defects": [(path, 1, Reason.of(Code.LOAD_DIED, exit_code=code))]}
+    site.defects = [
+        Defect(paths.shown(path), line, Reason.read(reason))
+        for path, line, reason in facts.pop("defects")
+    ]
     for key, value in facts.items():
         setattr(site, key, value)
     site.files = {paths.shown(file): tests for file, tests in site.files.items()}
@@ -121,15 +164,10 @@ def load_site(name: str) -> Site:
     return site
 
 
-def failure(site: Site, text: str) -> dict[str, Any]:
-    """The facts of a site file that does not load."""
-    return {"defects": [(site.path, 1, text)]}
-
-
 def python_path() -> str:
-    """PYTHONPATH by which another process finds this package, wherever this one found it."""
-    mine = str(Path(__file__).resolve().parents[2])
-    return os.pathsep.join(filter(None, [mine, os.environ.get("PYTHONPATH")]))
+    """PYTHONPATH by which another process finds this package, and a site file common.py."""
+    ours = [str(Path(__file__).resolve().parents[2]), str(paths.ROOT / "site-configs")]
+    return os.pathsep.join(filter(None, [*ours, os.environ.get("PYTHONPATH")]))
 
 
 def indexed_attributes(file: Path) -> list[str]:

@@ -4,12 +4,13 @@ import contextlib
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
 from bisection.core import paths
-from bisection.core.format import one_line, some
+from bisection.core.format import one_line
+from bisection.core.reasons import Code
 from bisection.kernels.spack import externals
 from bisection.kernels.spack.externals import AUTO, SpackError
 from bisection.kernels.spack.lock import State, lock_facts, render
@@ -18,62 +19,81 @@ from bisection.sites.site import Defect, Site, line_of
 Units = dict[str, dict[str, str]]  # check -> metric -> unit
 
 
-def lock_findings(site: Site) -> tuple[list[Defect], list[str]]:
-    """(defects, notes) on the Spack locks that a site's environments are built from.
+def lock_findings(site: Site) -> list[Defect]:
+    """Defects and notes on the Spack environments that a site's kernels are built from.
 
     A lock is made when an environment is first built, so one that is not there is no defect.
     """
-    found, notes = [], []
+    findings = []
     base = paths.home() / "spack" / "environments"
     try:
         known = externals.systems()
     except SpackError as error:
-        return [Defect(paths.shown(paths.ROOT / "spack-env"), 1, str(error))], []
+        return [Defect.of(paths.ROOT / "spack-env", 1, Code.FILE_UNREADABLE, error=str(error))]
     for environ, facts in site.environs.items():
         if "spack" not in facts["features"]:
             continue
-        wanted = facts["extras"].get("spack_env", AUTO)
-        if wanted != AUTO and wanted not in known:
-            text = f"environment {environ}: spack_env is {wanted}: allowed are {some(known)}, auto"
-            found.append(
-                Defect(paths.shown(site.path), line_of(site.path, environ, "spack_env"), text)
+        asked = facts["extras"].get("spack_env", AUTO)
+        line = line_of(site.path, environ, "spack_env")
+        where = {"environ": environ, "value": asked}
+        if asked != AUTO and asked not in known:
+            names = [*known, AUTO]
+            findings.append(
+                Defect.of(site.path, line, Code.SPACK_ENV_UNKNOWN, **where, known=names)
             )
             continue
-        names = known if wanted == AUTO else [wanted]
+        names = known if asked == AUTO else [asked]
         locks = {name: base / name / "spack.lock" for name in names}
         there = {name: lock for name, lock in locks.items() if lock.is_file()}
         for name, lock in there.items():
-            found += lock_defects(known[name], lock)
+            findings += lock_defects(known[name], lock)
         if base.exists() and not there:
-            text = f"nothing is built yet for spack_env {wanted}: there is no"
-            notes.append(
-                f"{site.name}, environment {environ}: {text} {paths.shown(base)}/*/spack.lock"
-            )
-    return found, notes
+            where["folder"] = paths.shown(base)
+            findings.append(Defect.of(site.path, line, Code.SPACK_NOT_BUILT, **where))
+        findings += target_notes(site, environ, [known[name] for name in names])
+    return findings
+
+
+def target_notes(site: Site, environ: str, files: Sequence[Path]) -> list[Defect]:
+    """A note for each partition behind a scheduler whose processor no spack.yaml names: Spack
+    builds on this host, for this host's processor."""
+    open_files = [paths.shown(f) for f in files if not re.search(r"\btarget[:=]", f.read_text())]
+    return [
+        Defect.of(
+            site.path,
+            line_of(site.path, partition["name"], "environs"),
+            Code.SPACK_TARGET_OPEN,
+            partition=partition["fullname"],
+            environ=environ,
+            files=open_files,
+        )
+        for partition in site.partitions
+        if open_files and environ in partition["environs"] and partition["scheduler"] != "local"
+    ]
 
 
 def lock_defects(file: Path, lock: Path) -> list[Defect]:
     """What is wrong with the lock that was made from the environment `file`."""
-    where, again = paths.shown(lock), "`bisection run -p spack` makes it again"
     try:
         facts = lock_facts(lock)
     except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        text = f"is no lock of Spack ({type(error).__name__}: {one_line(error)}); {again}"
-        return [Defect(where, 1, text)]
+        text = f"{type(error).__name__}: {one_line(error)}"
+        return [Defect.of(lock, 1, Code.LOCK_UNREADABLE, error=text)]
     known = State.load(lock.with_name("state.json")).installation.get("lock_hash")
     if known not in (None, facts["lock_hash"]):
-        return [Defect(where, 1, f"was changed since the kernels were built from it; {again}")]
+        return [Defect.of(lock, 1, Code.LOCK_CHANGED)]
     try:
-        made_from = lock.with_name("spack.yaml").read_text().splitlines()
+        before = lock.with_name("spack.yaml").read_text().splitlines()
         now = render(file, externals.survey_externals(file).installed).splitlines()
     except (OSError, ValueError) as error:
-        return [Defect(where, 1, f"cannot be compared with {paths.shown(file)}: {one_line(error)}")]
-    if made_from == now:
+        where = {"file": paths.shown(file), "error": one_line(error)}
+        return [Defect.of(lock, 1, Code.LOCK_NOT_COMPARED, **where)]
+    if before == now:
         return []
-    pairs = zip_longest(made_from, now, fillvalue="")
+    pairs = zip_longest(before, now, fillvalue="")
     line, (old, new) = next((n, pair) for n, pair in enumerate(pairs, 1) if pair[0] != pair[1])
-    text = f"{where} was made from {old.strip()!r}, which is now {new.strip()!r}; {again}"
-    return [Defect(paths.shown(file), line, text)]
+    lines = {"old": old.strip(), "new": new.strip()}
+    return [Defect.of(file, line, Code.LOCK_OLD, lock=paths.shown(lock), **lines)]
 
 
 TABLES = {
@@ -90,35 +110,32 @@ def read_database(path: Path) -> tuple[list[Defect], Units]:
     """
     if not path.exists():
         return [], {}
-    where = paths.shown(path)
     try:
         with contextlib.closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
         ) as base:
             answers = [row[0] for row in base.execute("PRAGMA quick_check(3)")]
             if answers != ["ok"]:
-                return [Defect(where, 1, f"is damaged: {one_line('; '.join(answers))}")], {}
-            texts = [f"has no {text}" for text in missing_columns(base)]
-            if texts:
-                return [Defect(where, 1, text) for text in texts], {}
-            return read_sessions(base, where)
+                error = one_line("; ".join(answers))
+                return [Defect.of(path, 1, Code.DATABASE_DAMAGED, error=error)], {}
+            missing = list(missing_columns(base, path))
+            return (missing, {}) if missing else read_sessions(base, path)
     except sqlite3.Error as error:
-        return [Defect(where, 1, f"SQLite cannot read it: {error}")], {}
+        return [Defect.of(path, 1, Code.DATABASE_UNREADABLE, error=str(error))], {}
 
 
-def missing_columns(base: sqlite3.Connection) -> Iterator[str]:
+def missing_columns(base: sqlite3.Connection, path: Path) -> Iterator[Defect]:
     """Tables and columns that ReFrame reads, and are not there."""
-    for table, wanted in TABLES.items():
+    for table, needed in TABLES.items():
         there = {row[1] for row in base.execute(f"PRAGMA table_info({table})")}
-        if not there:
-            yield f"table {table}, which ReFrame stores results in"
-        elif wanted - there:
-            yield f"column {', '.join(sorted(wanted - there))} in table {table}"
+        if absent := sorted(needed - there):
+            columns = absent if there else []
+            yield Defect.of(path, 1, Code.DATABASE_LACKS, table=table, columns=columns)
 
 
-def read_sessions(base: sqlite3.Connection, where: str) -> tuple[list[Defect], Units]:
+def read_sessions(base: sqlite3.Connection, path: Path) -> tuple[list[Defect], Units]:
     """(defects, {check: {metric: unit}}) of the sessions in ReFrame's database."""
-    found, recorded = [], {}
+    defects, recorded = [], {}
     query = "SELECT uuid, json_blob FROM sessions ORDER BY session_start_unix DESC"
     for number, (uuid, text) in enumerate(base.execute(query)):
         try:
@@ -126,11 +143,12 @@ def read_sessions(base: sqlite3.Connection, where: str) -> tuple[list[Defect], U
             runs = [entry for run in session["runs"] for entry in run["testcases"]]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             why = f"{type(error).__name__}: {one_line(error, 100)}"
-            found.append(Defect(where, 1, f"session {uuid} is not a report of ReFrame ({why})"))
+            broken = {"session": uuid, "error": why}
+            defects.append(Defect.of(path, 1, Code.SESSION_NO_REPORT, **broken))
             continue
         for entry in runs if number < LATEST else ():
             with contextlib.suppress(AttributeError, KeyError, TypeError, IndexError):
                 name = re.split(r"[ %]", entry["display_name"])[0]
                 for metric, values in (entry["perfvalues"] or {}).items():
                     recorded.setdefault(name, {})[metric.rpartition(":")[2]] = values[4]
-    return found, recorded
+    return defects, recorded

@@ -163,8 +163,7 @@ def store_defects(home: Path | str) -> list[Defect]:
                 store.forgotten()  # reads the file of marks
         except StoreError as error:
             fault = str(error).removeprefix(f"{path}: ")
-    again = f"{fault}; `bisection import` makes it again"
-    return [Defect(paths.shown(path), 1, again)] if fault else []
+    return [Defect.of(path, 1, Code.STORE_UNUSABLE, error=fault)] if fault else []
 
 
 # ---- what a run keeps ----

@@ -1,4 +1,4 @@
-"""Made-up sessions, with known noise, for tests and for `bisection bench store`."""
+"""Made-up sessions, with known noise."""
 
 import math
 
@@ -42,37 +42,40 @@ def case(method="p2p", metrics=None, **more):
         "geometry": "2x1",
         "hosts": ["n1"],
         "metrics": {
-            name: value if isinstance(value, list) else [value, "s", "lower"]
+            name: value if isinstance(value, list) else [_plain(value), "s", "lower"]
             for name, value in (metrics or {}).items()
         },
     }
     return {**line, **more}
 
 
+def _plain(value):
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def sessions(first, nights, **more):
+    """Sessions from number `first` on, each with its list of test cases."""
+    return [(session(first + night, **more), cases) for night, cases in enumerate(nights)]
+
+
 def nights(values, first=0, **more):
     """Sessions, each with one job of every method: `values` is method -> times, one a session."""
-    count = len(next(iter(values.values())))
-    return [
-        (
-            session(first + night, **more),
-            [case(method, {"time": float(times[night])}) for method, times in values.items()],
-        )
-        for night in range(count)
-    ]
+    jobs = zip(*values.values(), strict=True)
+    cases = ([case(name, {"time": t}) for name, t in zip(values, job, strict=True)] for job in jobs)
+    return sessions(first, cases, **more)
 
 
 def store(path, *contents):
     """A store of these (session, cases)."""
-    made = Store(path)
+    filled = Store(path)
     for content in contents:
-        made.add(content)
-    return made
+        filled.add(content)
+    return filled
 
 
 def row(result, method="p2p", metric="time"):
-    found = [r for r in result.rows if (r.method, r.metric) == (method, metric)]
-    assert len(found) == 1, [r.key for r in result.rows]
-    return found[0]
+    (only,) = [r for r in result.rows if (r.method, r.metric) == (method, metric)]
+    return only
 
 
 def times(rng, ratio=1.0, count=20, sigma=0.03):
@@ -81,10 +84,10 @@ def times(rng, ratio=1.0, count=20, sigma=0.03):
 
 def jobs(rng, count, per_session, between, within, ratio=1.0, first=0):
     """Sessions of several jobs each, with noise between sessions and within."""
-    made = []
-    for i in range(count):
+
+    def night():
         level = 1e-3 * ratio * math.exp(rng.normal(0, between))
         values = level * np.exp(rng.normal(0, within, per_session))
-        cases = [case(metrics={"time": float(v)}, run=j) for j, v in enumerate(values)]
-        made.append((session(first + i), cases))
-    return made
+        return [case(metrics={"time": value}, run=run) for run, value in enumerate(values)]
+
+    return sessions(first, (night() for _ in range(count)))

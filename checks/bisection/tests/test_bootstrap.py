@@ -1,25 +1,62 @@
 """spack-env/bootstrap.sh on machines made up of stubs: what it asks for, and what it may do."""
 
+import fcntl
+import importlib.metadata
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 SPACK_ENV = Path(__file__).resolve().parents[3] / "spack-env"
 BOOTSTRAP = SPACK_ENV / "bootstrap.sh"
 PACKAGES = SPACK_ENV / "debian12" / "packages.txt"
 
-UNIX = "awk cat cksum date dirname env flock grep mkdir rm sed sh tail".split()
+UNIX = (
+    "awk basename cat chmod cksum date dirname env flock grep ln mkdir mv readlink rm sed sh sleep"
+    " tail tar uname"
+).split()
 TOOLS = "bzip2 g++ gcc gfortran git make mpicc mpifort mpirun patch pkg-config unzip xz".split()
+# Of apt-get, where nothing but what is missing is needed.
+APT = """
+case $* in
+    *--print-uris*)
+        echo "1 upgraded, 17 newly installed, 0 to remove and 130 not upgraded."
+        echo "Need to get 12.0/61.2 MB of archives."
+        echo "After this operation, 310 MB of additional disk space will be used." ;;
+    *--simulate*)
+        echo "Inst libfftw3-dev (3.3.10-1 Debian:12.15/oldstable [amd64])"
+        echo "Inst libc6 [2.36-8] (2.36-9 Debian:12.15/oldstable [amd64])" ;;
+esac
+"""
+# A Python whose environments are folders with this same Python; pip is logged, and fails as asked.
+PYTHON = """
+log={log}
+case "$1 $2" in
+    "-m venv")
+        mkdir -p "$3/bin" "$3/lib/python3.11/site-packages"
+        ln -s {path}/python3 "$3/bin/python" ;;
+    "-m pip")
+        shift 2
+        echo "pip $*" >>$log
+        case $* in
+            *list*) echo numpy==2.4.6 ;;
+            *) {pip} ;;
+        esac ;;
+    "-m bisection") shift 2; echo "$BISECTION_HOME: $*" ;;
+esac
+"""
+OFFLINE = "echo '[Errno -3] Temporary failure in name resolution'; exit 1"
 
 
 class Machine:
-    """A PATH of our own; `log` holds what apt-get was asked."""
+    """A PATH of our own; `log` holds what apt-get and pip were asked."""
 
     def __init__(self, folder, user):
-        self.home, self.path, self.log = folder / "home", folder / "bin", folder / "apt.log"
+        self.home, self.path, self.log = folder / "home", folder / "bin", folder / "asked.log"
         self.path.mkdir()
         for name in UNIX:
             (self.path / name).symlink_to(shutil.which(name))
@@ -42,13 +79,15 @@ class Machine:
         self.stub("apt-get", f'echo "$@" >>{self.log}\n{script}')
         return self
 
-    def bootstrap(self, *arguments):
-        return subprocess.run(
-            [BOOTSTRAP, *arguments],
-            env={"PATH": str(self.path), "BISECTION_HOME": str(self.home)},
-            capture_output=True,
-            text=True,
-        )
+    def with_python(self, pip="true"):
+        self.stub("python3", PYTHON.format(log=self.log, path=self.path, pip=pip))
+        return self
+
+    def bootstrap(self, *arguments, script=BOOTSTRAP, **variables):
+        """Runs the script; variable=None removes a variable."""
+        env = {"PATH": str(self.path), "BISECTION_HOME": str(self.home), **variables}
+        env = {name: value for name, value in env.items() if value is not None}
+        return subprocess.run([script, *arguments], env=env, capture_output=True, text=True)
 
 
 @pytest.fixture
@@ -63,7 +102,7 @@ def root(tmp_path):
 
 def test_names_the_tools_where_there_is_no_apt(user):
     run = user.bootstrap()
-    assert run.returncode == 1
+    assert run.returncode == 3
     assert "missing: make; Python 3.10 or newer, with venv; git" in run.stderr
     assert "a Fortran compiler (gfortran)" in run.stderr
     assert "Spack" not in run.stderr  # it needs the compilers too
@@ -73,7 +112,7 @@ def test_names_the_tools_where_there_is_no_apt(user):
 def test_names_packages_and_both_ways_out_where_it_may_not_install(user):
     user.with_tools().with_apt().stub("pkg-config", '[ "$2" != fftw3 ]')
     run = user.bootstrap()
-    assert run.returncode == 1
+    assert run.returncode == 3
     assert run.stderr.splitlines() == [
         "set-up: missing packages: libfftw3-dev",
         "set-up: install them: sudo apt-get install --no-install-recommends libfftw3-dev",
@@ -94,25 +133,57 @@ def test_spack_is_not_asked_for_what_it_builds(user):
     assert "missing packages: g++\n" in user.bootstrap("--build", "spack").stderr
 
 
+MISSING = (
+    "libfftw3-dev libcjson-dev libopenblas-openmp-dev libscalapack-openmpi-dev "
+    "libhdf5-openmpi-dev libelpa-dev"
+)
+
+
 def test_installs_as_root_only_what_is_missing(root):
     root.with_tools().stub("pkg-config", f"[ -e {root.path}/installed ]")
-    root.with_apt(f"case $* in *install*) : >{root.path}/installed ;; esac")
+    root.with_apt(f"case $* in *install*) : >{root.path}/installed ;; esac {APT}").with_python()
     run = root.bootstrap()
-    missing = (
-        "libfftw3-dev libcjson-dev libopenblas-openmp-dev libscalapack-openmpi-dev "
-        "libhdf5-openmpi-dev libelpa-dev"
+    assert run.returncode == 0, run.stderr
+    announced = (
+        f"set-up: installs 18 Debian packages, 12.0 MB to download, 310 MB on disk, for {MISSING}\n"
     )
-    assert f"set-up: system packages: {missing} ... " in run.stdout
-    update, install = root.log.read_text().splitlines()
-    assert update.endswith("update")
-    assert install.endswith(f"install --yes --no-install-recommends {missing}")
+    assert announced in run.stdout
+    assert run.stdout.index(announced) < run.stdout.index("set-up: system packages ... ")
+    asked = [line for line in root.log.read_text().splitlines() if "pip" not in line]
+    assert asked[0].endswith("update")
+    assert asked[-1].endswith(f"install --no-install-recommends --yes {MISSING}")
+    kept = (root.home / "installed.txt").read_text().splitlines()
+    kept = [line.partition(" ")[2] for line in kept]
+    assert kept == ["debian libfftw3-dev 3.3.10-1", "debian libc6 2.36-9", "python numpy==2.4.6"]
+
+
+def test_installs_nothing_where_it_may_not(root):
+    root.with_tools().with_apt().stub("pkg-config", '[ "$2" != fftw3 ]')
+    run = root.bootstrap(INSTALL="no")
+    assert (run.returncode, run.stdout) == (3, "")
+    assert run.stderr == (
+        "set-up: INSTALL=no, and missing: Debian packages libfftw3-dev; "
+        f"Python packages in {root.home}/venv\n"
+    )
+    assert not root.log.exists()
+    assert not (root.home / "venv").exists()
+    root.with_python().stub("pkg-config")
+    assert root.bootstrap().returncode == 0
+    assert root.bootstrap(INSTALL="no").returncode == 0
 
 
 def test_what_apt_did_not_bring_is_named(root):
     run = root.with_apt("echo 'E: no such mirror'; exit 100").bootstrap()
-    assert run.returncode == 1
+    assert run.returncode == 3
     assert "E: no such mirror" in run.stderr
     assert "missing packages: make python3-venv git gcc" in run.stderr
+
+
+def test_apt_without_network(root):
+    run = root.with_apt("echo Temporary failure resolving deb.debian.org; exit 100").bootstrap()
+    assert run.returncode == 3
+    assert "set-up: no network: apt-get does not reach its servers\n" in run.stderr
+    assert len(run.stderr.splitlines()) == 3  # what is missing, and how to install it
 
 
 def test_an_extra_is_not_insisted_on(user):
@@ -126,22 +197,195 @@ def test_an_extra_is_not_insisted_on(user):
 def test_names_a_python_that_is_too_old(user, version):
     user.stub("python3", f'[ "$1" = --version ] && echo Python {version} || exit 1')
     run = user.bootstrap("--build", "site")
-    assert run.returncode == 1
+    assert run.returncode == 3
     assert f"Python 3.10 or newer with venv is needed, found Python {version}" in run.stderr
 
 
+SITES = {file.stem for file in SPACK_ENV.parent.glob("site-configs/*.py")} - {"common"}
+SITES = f"site-configs/ has {', '.join(sorted(SITES))}"
+OPTIONS = "there are --dev, --build, --site and --bundle"
+
+
 @pytest.mark.parametrize(
-    ("arguments", "line"),
+    ("arguments", "variables", "line"),
     [
-        (["--devel"], "set-up: unknown option '--devel', there are --dev and --build\n"),
-        (["--build", "conda"], "set-up: --build 'conda' is none of system, spack, site\n"),
-        (["--build"], "set-up: --build '' is none of system, spack, site\n"),
+        (["--devel"], {}, f"unknown option '--devel', {OPTIONS}"),
+        (["--build", "conda"], {}, "--build 'conda' is none of system, spack, site"),
+        (["--build"], {}, "--build needs a value"),
+        (["--site", "typo"], {}, f"SYSTEM=typo: unknown; {SITES}"),
+        (["--site", "typo:default"], {}, f"SYSTEM=typo:default: unknown; {SITES}"),
+        (["--site", "/there/typo.py"], {}, f"SYSTEM=/there/typo.py: unknown; {SITES}"),
+        (["--site", "common"], {}, f"SYSTEM=common: unknown; {SITES}"),
+        ([], {"INSTALL": "maybe"}, "INSTALL=maybe is none of yes, no"),
+        ([], {"BUNDLE": "/there/no.tar"}, "BUNDLE=/there/no.tar: no such file"),
+        (
+            [],
+            {"BISECTION_HOME": "/a:b"},
+            'cannot work in a folder with one of : ; $ \\ " ` % * ? [ # in its path: '
+            f"{SPACK_ENV.parent}, /a:b",
+        ),
+        (
+            [],
+            {"BISECTION_HOME": "/proc/home"},
+            "cannot write to /proc/home; BISECTION_HOME names another folder",
+        ),
     ],
 )
-def test_refuses_what_it_does_not_know(user, arguments, line):
-    run = user.bootstrap(*arguments)
-    assert (run.returncode, run.stderr) == (1, line)
+def test_refuses_what_it_does_not_know(user, arguments, variables, line):
+    run = user.with_tools().with_python().bootstrap(*arguments, **variables)
+    assert (run.returncode, run.stdout, run.stderr) == (2, "", f"set-up: {line}\n")
     assert not user.home.exists()
+
+
+@pytest.mark.parametrize("site", ["generic", "generic:default", "site-configs/generic.py"])
+def test_takes_a_site_that_is_there(user, site):
+    name = site if "/" not in site else str(SPACK_ENV.parent / site)
+    run = user.with_tools().with_python().bootstrap("--build", "site", "--site", name)
+    assert run.returncode == 0, run.stderr
+
+
+def test_without_network_the_bundle_is_named(user):
+    run = user.with_tools().with_python(pip=OFFLINE).bootstrap("--build", "site")
+    assert run.returncode == 3
+    assert run.stderr == (
+        "set-up: no network: pip reaches no package index; set PIP_INDEX_URL to a mirror, or bring "
+        "a bundle: make bundle there, make setup BUNDLE=FILE here\n"
+    )
+    assert not (user.home / "venv" / "ready").exists()
+
+
+def test_other_failures_of_pip_are_shown(user):
+    user.with_tools().with_python(pip="echo 'no matching distribution: numpy'; exit 1")
+    run = user.bootstrap("--build", "site")
+    assert run.returncode == 3
+    assert "    no matching distribution: numpy\n" in run.stderr
+    assert f"all of it is in {user.home}/setup.log" in run.stderr
+
+
+def test_a_bundle_is_packed_and_installed_from(user, tmp_path):
+    folder = user.home / "cache" / "bundle"
+    pack = f"case $* in *wheel*) mkdir -p {folder}; : >{folder}/numpy.whl ;; esac"
+    user.with_tools().with_python(pip=pack)
+    user.stub("uname", "echo riscv")
+    run = user.bootstrap("--build", "site", "--bundle")
+    assert run.returncode == 0, run.stderr
+    archive = next(user.home.glob("bisection-python*-riscv.tar"))
+    assert f"make setup BUNDLE={archive}\n" in run.stdout
+
+    # Elsewhere, pip looks into the unpacked archive and nowhere else.
+    user.home, user.log = tmp_path / "Prüfung 2", tmp_path / "other.log"
+    wheel = user.home / "cache" / "bundle" / "numpy.whl"
+    user.with_python(pip=f"case $* in *install*) [ -f '{wheel}' ] ;; esac")
+    run = user.bootstrap("--build", "site", BUNDLE=str(archive))
+    assert run.returncode == 0, run.stderr
+    install = next(line for line in user.log.read_text().splitlines() if " install " in line)
+    assert f"--no-index --find-links {user.home}/cache/bundle " in install
+    assert "download" not in user.log.read_text()
+
+    user.home, junk = tmp_path / "third", tmp_path / "junk.tar"
+    junk.write_text("no archive")
+    run = user.bootstrap("--build", "site", BUNDLE=str(junk))
+    assert (run.returncode, run.stderr) == (
+        2,
+        f"set-up: BUNDLE={junk}: not an archive that can be read\n",
+    )
+
+
+def test_installs_nothing_while_a_run_measures(user):
+    user.home.mkdir()
+    user.with_tools().with_python()
+    with open(user.home / "run.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        print("pid 4242 on node1: bisection run", file=lock, flush=True)
+        run = user.bootstrap("--build", "site")
+        assert run.returncode == 3
+        assert run.stderr == (
+            f"set-up: installs nothing, as {user.home} is in use: "
+            "pid 4242 on node1: bisection run\n"
+        )
+    assert user.bootstrap("--build", "site").returncode == 0
+    with open(user.home / "run.lock") as lock:  # nothing to install: no obstacle
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert user.bootstrap("--build", "site").returncode == 0
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A clone with a blank and an umlaut in its path."""
+    folder = tmp_path / "Meine Prüfung" / "clone"
+    shutil.copytree(SPACK_ENV, folder / "spack-env", ignore=shutil.ignore_patterns("repo"))
+    (folder / "checks").mkdir()
+    return folder
+
+
+def test_a_clone_may_move(user, clone):
+    user.with_tools().with_python()
+    script = clone / "spack-env" / "bootstrap.sh"
+    run = user.bootstrap("--build", "site", script=script, BISECTION_HOME=None)
+    assert run.returncode == 0, run.stderr
+    moved = clone.with_name("wohin auch")
+    clone.rename(moved)
+    packages = moved / ".bisection" / "venv" / "lib" / "python3.11" / "site-packages"
+    link = (packages / "bisection.pth").read_text()
+    assert link.isascii()
+    assert (packages / link.strip()).resolve() == moved / "checks"
+    (user.path / "called").symlink_to(moved / ".bisection" / "bin" / "bisection")
+    for program in (user.path / "called", moved / ".bisection" / "bin" / "bisection"):
+        run = user.bootstrap("run", "-n", "a b", script=program, BISECTION_HOME=None)
+        assert run.stdout == f"{moved}/.bisection: run -n a b\n"
+    asked = user.log.read_text()
+    script = moved / "spack-env" / "bootstrap.sh"
+    assert user.bootstrap("--build", "site", script=script, BISECTION_HOME=None).returncode == 0
+    assert user.log.read_text() == asked  # nothing is installed again
+
+
+def test_a_program_knows_its_home(user, clone):
+    user.with_tools().with_python()
+    user.bootstrap("--build", "site", script=clone / "spack-env" / "bootstrap.sh")
+    link = user.home / "venv" / "lib" / "python3.11" / "site-packages" / "bisection.pth"
+    assert link.read_text() == f"{clone}/checks\n"
+    program = user.home / "bin" / "bisection"
+    assert user.bootstrap(script=program, BISECTION_HOME=None).stdout == f"{user.home}: \n"
+    shutil.rmtree(user.home / "venv")
+    run = user.bootstrap(script=program, BISECTION_HOME=None)
+    assert (run.returncode, run.stderr) == (
+        2,
+        f"bisection: {user.home}/venv has no Python; run make setup in the clone\n",
+    )
+
+
+def test_the_lists_of_python_packages_are_whole():
+    """Everything that a listed package needs is listed, as pip is asked not to look."""
+    pins = {}
+    for name in ("python.lock", "python-dev.lock"):
+        for line in (SPACK_ENV / name).read_text().splitlines():
+            if line and not line.startswith("#"):
+                pin = Requirement(line)
+                pins.setdefault(canonical(pin.name), []).append(pin)
+    for name, lines in pins.items():
+        chosen = [pin for pin in lines if not pin.marker or pin.marker.evaluate()]
+        if not chosen:
+            continue
+        assert [str(pin.specifier) for pin in chosen] == [f"=={importlib.metadata.version(name)}"]
+        for line in importlib.metadata.requires(name) or []:
+            needed = Requirement(line)
+            if not needed.marker or needed.marker.evaluate({"extra": ""}):
+                assert canonical(needed.name) in {*pins, "polars"}, f"{name} needs {needed.name}"
+
+
+def canonical(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_the_size_that_is_announced_is_right():
+    text = (SPACK_ENV / "python.lock").read_text()
+    announced = int(re.search(r"^# size: (\d+) MB$", text, re.MULTILINE)[1])
+    size = 0
+    for name in set(re.findall(r"^([\w.-]+)==", text, re.MULTILINE)):
+        files = importlib.metadata.files(name) or []
+        paths = {file.locate() for file in files if file.suffix != ".pyc"}
+        size += sum(path.stat().st_size for path in paths if path.exists())
+    assert size / 1e6 == pytest.approx(announced, rel=0.15), sys.version
 
 
 def test_every_package_says_who_needs_it_and_how_to_tell():

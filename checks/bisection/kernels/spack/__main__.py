@@ -15,7 +15,7 @@ import json
 import sys
 
 from bisection.core import paths
-from bisection.core.arguments import positive
+from bisection.core.format import positive
 from bisection.kernels.spack.externals import (
     AUTO,
     SpackError,

@@ -1,7 +1,7 @@
 """`bisection compare`: verdicts on made-up sessions whose truth is known."""
 
 import pytest
-from made_up import case, jobs, nights, row, session, store, times
+from made_up import case, jobs, nights, row, session, sessions, store, times
 
 from bisection.analysis import model
 from bisection.analysis.compare import compare
@@ -35,17 +35,15 @@ def test_each_verdict_where_it_belongs(rng, compared):
 
 
 def test_direction_is_the_metrics_own(rng, compared):
-    def rate(values, first):
-        return [
-            (session(first + i), [case(metrics={"atom_steps": [1 / v, "atom-steps/s", "higher"]})])
-            for i, v in enumerate(values)
-        ]
+    def rates(values, first):
+        metrics = ({"atom_steps": [1 / v, "atom-steps/s", "higher"]} for v in values)
+        return sessions(first, ([case(metrics=m)] for m in metrics))
 
-    result = compared(rate(times(rng), 0), rate(times(rng, 1.2), 100))
-    found = row(result, metric="atom_steps")
-    assert found.verdict == Verdict.REGRESSED
-    assert found.ratio == pytest.approx(1 / 1.2, rel=0.05)
-    assert found.slowdown == pytest.approx(1.2, rel=0.05)
+    result = compared(rates(times(rng), 0), rates(times(rng, 1.2), 100))
+    rate = row(result, metric="atom_steps")
+    assert rate.verdict == Verdict.REGRESSED
+    assert rate.ratio == pytest.approx(1 / 1.2, rel=0.05)
+    assert rate.slowdown == pytest.approx(1.2, rel=0.05)
 
 
 def test_noise_is_not_called_a_change(rng, compared):
@@ -69,17 +67,14 @@ def test_rows_are_joined_by_identity(rng, compared):
     places = [{"partition": "gpu"}, {"environ": "spack"}, {"case": "cnt80"}, {"layout": "node"}]
 
     def of(ratio, first):
-        values = [times(rng, ratio, 5, sigma=0.001) for _ in places]
-        return [
+        values = zip(*(times(rng, ratio, 5, sigma=0.001) for _ in places), strict=True)
+        return sessions(
+            first,
             (
-                session(first + i),
-                [
-                    case(metrics={"time": float(t[i])}, **place)
-                    for place, t in zip(places, values, strict=True)
-                ],
-            )
-            for i in range(5)
-        ]
+                [case(metrics={"time": t}, **place) for place, t in zip(places, job, strict=True)]
+                for job in values
+            ),
+        )
 
     result = compared(of(1, 0), of(1.5, 200))
     assert len(result.rows) == 4
@@ -89,11 +84,11 @@ def test_rows_are_joined_by_identity(rng, compared):
 
 def test_one_job_a_side_gives_no_verdict(rng, compared):
     result = compared(jobs(rng, 1, 1, 0, 0), jobs(rng, 1, 1, 0, 0, ratio=3, first=9))
-    found = row(result)
-    assert found.verdict == Verdict.INCONCLUSIVE
-    assert why(found) == "one job per side does not represent the machine"
-    assert found.ratio == pytest.approx(3)
-    assert found.low is None
+    time = row(result)
+    assert time.verdict == Verdict.INCONCLUSIVE
+    assert why(time) == "one job per side does not represent the machine"
+    assert time.ratio == pytest.approx(3)
+    assert time.low is None
     assert any("give no verdict on the machine" in line for line in map(clause, result.advice))
 
 
@@ -114,11 +109,10 @@ def test_the_session_is_the_sampling_unit(rng, tmp_path):
     for trial in range(60):
         before = jobs(rng, 5, 4, 0.03, 0.01)
         after = jobs(rng, 5, 4, 0.03, 0.01, first=50)
-        made = store(tmp_path / f"{trial}.db", before, after)
-        found = compare(made, made.sessions()[:5], made.sessions()[5:]).rows[0]
-        made.close()
-        assert (found.scope, found.before.sessions, found.before.jobs) == (Scope.MACHINE, 5, 20)
-        wrong += found.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
+        with store(tmp_path / f"{trial}.db", before, after) as stored:
+            time = compare(stored, stored.sessions()[:5], stored.sessions()[5:]).rows[0]
+        assert (time.scope, time.before.sessions, time.before.jobs) == (Scope.MACHINE, 5, 20)
+        wrong += time.verdict in (Verdict.REGRESSED, Verdict.IMPROVED)
     assert wrong <= 2
 
 
@@ -140,21 +134,15 @@ def test_what_is_recorded_of_the_sides(rng, compared):
 
 def test_a_slow_node_is_named(rng, compared):
     def spread_over(slow, first):
-        made = []
-        for i in range(24):
-            host = f"n{i % 6}"
+        def night(host):
             factor = 1.3 if slow and host == "n3" else 1.0
-            made.append(
-                (
-                    session(first + i),
-                    [
-                        case(name, {"time": factor * float(times(rng, count=1, sigma=0.02)[0])},
-                             hosts=[host])
-                        for name in ("p2p", "shm", "direct")
-                    ],
-                )
-            )  # fmt: skip
-        return made
+            values = times(rng, factor, 3, sigma=0.02)
+            names = ("p2p", "shm", "direct")
+            return [
+                case(name, {"time": t}, hosts=[host]) for name, t in zip(names, values, strict=True)
+            ]
+
+        return sessions(first, (night(f"n{i % 6}") for i in range(24)))
 
     # five jobs a node are the least: two sweeps of the nodes are added
     result = compared(spread_over(False, 0), spread_over(True, 100) + spread_over(True, 200))
@@ -164,18 +152,13 @@ def test_a_slow_node_is_named(rng, compared):
 
 
 def test_network_bound_checks_are_told_from_compute(rng, compared):
+    def night(factor):
+        metrics = {"time": times(rng, factor, 1)[0], "mpi_share": [0.7, "share", "lower"]}
+        control = case("serial", {"time": times(rng, 1, 1)[0]}, control=True)
+        return [case(metrics=metrics), control]
+
     def sides(factor, first):
-        return [
-            (
-                session(first + i),
-                [
-                    case("p2p", {"time": float(times(rng, factor, 1)[0]),
-                                 "mpi_share": [0.7, "share", "lower"]}),
-                    case("serial", {"time": float(times(rng, 1, 1)[0])}, control=True),
-                ],
-            )
-            for i in range(20)
-        ]  # fmt: skip
+        return sessions(first, (night(factor) for _ in range(20)))
 
     result = compared(sides(1, 0), sides(1.14, 100))
     assert "on lab:cpu communication-bound checks are 1" in sentence(result)

@@ -1,7 +1,9 @@
 """What takes a verdict back: the control, the A/A run, the baseline."""
 
+import re
+
 import numpy as np
-from made_up import case, nights, row, session, times
+from made_up import case, nights, row, sessions, times
 
 from bisection.core.verdicts import Verdict
 from bisection.report.clauses import clause
@@ -9,17 +11,18 @@ from bisection.report.words import unsafe, why
 
 
 def with_control(rng, ratio, control, first):
-    return [
+    clock = {"clock": [2.0 / control, "GHz", "higher"]}
+    return sessions(
+        first,
         (
-            session(first + i),
             [
-                case(metrics={"time": float(t)}),
-                case("serial", {"time": float(s)}, control=True),
-                case("clock", {"clock": [2.0 / control, "GHz", "higher"]}, control=True),
-            ],
-        )
-        for i, (t, s) in enumerate(zip(times(rng, ratio), times(rng, control), strict=True))
-    ]
+                case(metrics={"time": t}),
+                case("serial", {"time": s}, control=True),
+                case("clock", clock, control=True),
+            ]
+            for t, s in zip(times(rng, ratio), times(rng, control), strict=True)
+        ),
+    )
 
 
 def test_a_drift_of_the_control_withholds_the_verdict(rng, compared):
@@ -59,8 +62,6 @@ def test_without_control_or_a_a_they_are_asked_for(rng, compared):
 
 
 def test_a_named_control_counts(rng, compared):
-    import re
-
     before, after = {"dgemm": times(rng), "p2p": times(rng)}, {"dgemm": times(rng, 1.2)}
     after["p2p"] = times(rng, 1.2)
     result = compared(nights(before), nights(after, 100), control=re.compile("dgemm"))
@@ -70,18 +71,18 @@ def test_a_named_control_counts(rng, compared):
 
 def test_a_launchs_own_controls_say_whether_its_cores_moved(rng, compared):
     def sides(factor, control, first):
-        return [
+        values = zip(times(rng, factor), times(rng), times(rng, control), strict=True)
+        return sessions(
+            first,
             (
-                session(first + i),
                 [
-                    case(metrics={"time": float(times(rng, factor, 1)[0])}),
-                    case("serial", {"time": float(times(rng, 1, 1)[0])}, control=True),
-                    case("serial", {"time": float(times(rng, control, 1)[0])}, control=True,
-                         case="other"),
-                ],
-            )
-            for i in range(20)
-        ]  # fmt: skip
+                    case(metrics={"time": own}),
+                    case("serial", {"time": mine}, control=True),
+                    case("serial", {"time": others}, control=True, case="other"),
+                ]
+                for own, mine, others in values
+            ),
+        )
 
     result = compared(sides(1, 1, 0), sides(1.12, 1.4, 100))
     assert row(result).verdict == Verdict.REGRESSED
@@ -94,16 +95,14 @@ def test_one_of_many_controls_does_not_move_by_chance(compared):
         rng = np.random.default_rng(seed)
 
         def sides(first, rng=rng, seed=seed):
-            return [
-                (
-                    session(1000 * seed + first + i),
-                    [
-                        case("serial", {"time": float(t)}, control=True, case=f"c{j}")
-                        for j, t in enumerate(times(rng, count=40))
-                    ],
-                )
-                for i in range(10)
-            ]
+            nightly = (
+                [
+                    case("serial", {"time": t}, control=True, case=f"c{j}")
+                    for j, t in enumerate(times(rng, count=40))
+                ]
+                for _ in range(10)
+            )
+            return sessions(1000 * seed + first, nightly)
 
         unsafe += bool(compared(sides(0), sides(100)).unsafe)
     assert unsafe <= 1
@@ -129,20 +128,18 @@ def test_a_a_takes_back_what_moves_by_itself(rng, compared):
 
 def test_a_ratio_is_not_better_because_the_other_is_worse(rng, compared):
     def sides(factor, first):
-        return [
-            (
-                session(first + i),
-                [
-                    case("alltoallv", {"time": factor * t}),
-                    case("shm", {"time": s, "ratio_alltoallv": [s / factor / t, "ratio", "lower"]}),
-                ],
-            )
-            for i, (t, s) in enumerate(zip(times(rng), times(rng), strict=True))
-        ]
+        nightly = (
+            [
+                case("alltoallv", {"time": factor * t}),
+                case("shm", {"time": s, "ratio_alltoallv": [s / factor / t, "ratio", "lower"]}),
+            ]
+            for t, s in zip(times(rng), times(rng), strict=True)
+        )
+        return sessions(first, nightly)
 
     result = compared(sides(1, 0), sides(1.4, 100))
     assert row(result, "alltoallv").verdict == Verdict.REGRESSED
     assert row(result, "shm").verdict in (Verdict.UNCHANGED, Verdict.INCONCLUSIVE)
-    found = row(result, "shm", "ratio_alltoallv")
-    assert found.verdict == Verdict.INCONCLUSIVE
-    assert "by what it is compared with" in why(found)
+    ratio = row(result, "shm", "ratio_alltoallv")
+    assert ratio.verdict == Verdict.INCONCLUSIVE
+    assert "by what it is compared with" in why(ratio)

@@ -20,16 +20,16 @@ def steps(rng, *levels, each=20, sigma=0.03):
     return np.concatenate([1e-3 * level * noise(rng, each, sigma) for level in levels])
 
 
-def looked_at(made):
-    sessions = made.sessions()
-    return history.changes_of(history.histories(made, sessions), sessions)
+def looked_at(stored):
+    sessions = stored.sessions()
+    return history.changes_of(history.histories(stored, sessions), sessions)
 
 
 def test_first_bad_session_and_what_differed(rng, tmp_path):
     before = nights({"p2p": steps(rng, 1), "shm": steps(rng, 1)}, facts={"MPI": "4.1"})
     after = nights({"p2p": steps(rng, 1.15), "shm": steps(rng, 0.8)}, 20, facts={"MPI": "5.0"})
-    made = store(tmp_path / "store.db", before, after)
-    points, series = looked_at(made)
+    stored = store(tmp_path / "store.db", before, after)
+    points, series = looked_at(stored)
     assert {p.method: (p.verdict, int(p.session[:8], 16)) for p in points} == {
         "p2p": (Verdict.REGRESSED, 20),
         "shm": (Verdict.IMPROVED, 20),
@@ -39,26 +39,26 @@ def test_first_bad_session_and_what_differed(rng, tmp_path):
     assert worse.ratio == pytest.approx(1.15, rel=0.02)
     assert (worse.before, worse.after) == (20, 20)
     assert [s.points for s in series] == [[20], [20]]
-    said = "\n".join(history_text(points, history.histories(made, made.sessions()), 40))
+    said = "\n".join(history_text(points, history.histories(stored, stored.sessions()), 40))
     assert "since 2026-06-21 00:00 UTC, session 00000014" in said
     assert "differs: MPI: 4.1 -> 5.0" in said
 
 
 def test_history_begins_where_the_work_changed(rng, tmp_path):
     works = [{"transpose": {"cnt40": f"--bands {number}"}} for number in (2, 4)]
-    made = store(
+    stored = store(
         tmp_path / "store.db",
         nights({"p2p": steps(rng, 1)}, work=works[0]),
         nights({"p2p": steps(rng, 2)}, 20, work=works[1]),
     )
-    assert looked_at(made) == ([], [])
-    ((_, _, indices, _),) = history.histories(made, made.sessions())
+    assert looked_at(stored) == ([], [])
+    ((_, _, indices, _),) = history.histories(stored, stored.sessions())
     assert indices.tolist() == list(range(20, 40))
 
 
 def test_there_and_back_are_two_changes(rng, tmp_path):
-    made = store(tmp_path / "store.db", nights({"p2p": steps(rng, 1, 1.2, 1)}))
-    points, _ = looked_at(made)
+    stored = store(tmp_path / "store.db", nights({"p2p": steps(rng, 1, 1.2, 1)}))
+    points, _ = looked_at(stored)
     assert [(p.verdict, int(p.session[:8], 16)) for p in points] == [
         (Verdict.REGRESSED, 20),
         (Verdict.IMPROVED, 40),
@@ -96,11 +96,11 @@ def test_what_differed_is_of_the_same_partitions_session_before(rng, tmp_path):
 
 
 def test_a_session_stored_meanwhile_is_left_out(rng, tmp_path, monkeypatch):
-    made = store(tmp_path / "store.db", nights({"p2p": steps(rng, 1)}))
-    sessions = made.sessions()
-    made.add(nights({"p2p": [1.0]}, first=50))
-    monkeypatch.setattr(made, "count", lambda: 20)
-    ((_, _, _, values),) = history.histories(made, sessions)
+    stored = store(tmp_path / "store.db", nights({"p2p": steps(rng, 1)}))
+    sessions = stored.sessions()
+    stored.add(nights({"p2p": [1.0]}, first=50))
+    monkeypatch.setattr(stored, "count", lambda: 20)
+    ((_, _, _, values),) = history.histories(stored, sessions)
     assert len(values) == 20
 
 
@@ -109,15 +109,15 @@ def test_a_disturbed_job_is_told_from_the_others_of_its_session(tmp_path):
         case("p2p", {"time": 1.0}, run=1024, disturbed=0.9),
         case("shm", {"time": 2.0}),
     ]
-    made = store(tmp_path / "store.db", [(session(0), cases)])
-    assert [t.method for t, *_ in history.histories(made, made.sessions())] == ["shm"]
+    stored = store(tmp_path / "store.db", [(session(0), cases)])
+    assert [t.method for t, *_ in history.histories(stored, stored.sessions())] == ["shm"]
 
 
 def test_metrics_with_few_sessions_are_counted(rng, tmp_path):
-    made = store(
+    stored = store(
         tmp_path / "store.db", nights({"p2p": steps(rng, 1)}), nights({"new": [1.0] * 3}, 50)
     )
-    found = history.histories(made, made.sessions())
+    found = history.histories(stored, stored.sessions())
     told = history_text([], found, 23)[-1]
     assert "1 metric has fewer than 8 sessions: not looked at" in told
 
@@ -134,19 +134,19 @@ def test_odd_histories_have_answers(values):
 
 def test_jobs_of_a_night_are_one_sample(tmp_path):
     cases = [case(metrics={"time": value}, run=run) for run, value in enumerate((1.0, 9.0, 2.0))]
-    made = store(tmp_path / "store.db", [(session(0), cases)], nights({"p2p": [4.0]}, 1))
-    ((_, _, indices, values),) = history.histories(made, made.sessions())
+    stored = store(tmp_path / "store.db", [(session(0), cases)], nights({"p2p": [4.0]}, 1))
+    ((_, _, indices, values),) = history.histories(stored, stored.sessions())
     assert (indices.tolist(), values.tolist()) == ([0, 1], [2.0, 4.0])
 
 
 def test_disturbed_jobs_are_no_history(tmp_path):
-    made = store(
+    stored = store(
         tmp_path / "store.db",
         nights({"p2p": [1.0, 1.0]}),
         [(session(5), [case(metrics={"time": 9.0}, disturbed=0.9)])],
         [(session(6), [case(metrics={"time": 8.0}, verdict="not measured")])],
     )
-    ((_, _, _, values),) = history.histories(made, made.sessions())
+    ((_, _, _, values),) = history.histories(stored, stored.sessions())
     assert values.tolist() == [1.0, 1.0]
 
 

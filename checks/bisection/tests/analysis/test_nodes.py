@@ -46,10 +46,10 @@ def test_pairs_of_the_store(rng, tmp_path):
         for j in range(5)
         if i != j
     ]
-    made = store(tmp_path / "store.db", [(session(0), cases)])
-    (matrix,) = pairs(made, made.sessions())
+    stored = store(tmp_path / "store.db", [(session(0), cases)])
+    (matrix,) = pairs(stored, stored.sessions())
     assert matrix.nodes == ["n0", "n1", "n2", "n3", "n4"]
     assert matrix.values[0][0] is None
     assert matrix.values[0][2] == pytest.approx(values[0, 2])
     assert [odd.node for odd in matrix.suspects] == ["n1"]
-    assert history.histories(made, made.sessions()) == []
+    assert history.histories(stored, stored.sessions()) == []

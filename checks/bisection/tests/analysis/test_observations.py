@@ -1,10 +1,11 @@
 """What is in the way of numbers, and is no verdict on them."""
 
 import math
+import re
 
 import numpy as np
 import pytest
-from made_up import case, jobs, nights, noise, row, session, times
+from made_up import case, jobs, nights, noise, row, session, sessions, times
 
 from bisection.core.verdicts import COMPARED, Against, Verdict
 from bisection.report.text import comparison_text
@@ -25,15 +26,14 @@ def test_vanished_cases_are_all_counted(compared):
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -1.0, 0.0])
 def test_what_is_no_number_above_zero_is_not_measured(rng, compared, value):
     before = nights({"p2p": times(rng, count=5)})
-    after = [(session(50 + i), [case(metrics={"time": value})]) for i in range(5)]
-    result = compared(before, after)
+    result = compared(before, sessions(50, [[case(metrics={"time": value})]] * 5))
     assert row(result).verdict == Verdict.NOT_MEASURED
     assert result.exit_code == 3
 
 
 def test_other_units_are_not_compared(rng, compared):
     before = nights({"p2p": times(rng)})
-    after = [(session(50 + i), [case(metrics={"time": [1.0, "ms", "lower"]})]) for i in range(20)]
+    after = sessions(50, [[case(metrics={"time": [1.0, "ms", "lower"]})]] * 20)
     assert why(row(compared(before, after))) == "not to be compared: its unit is ms and s"
 
 
@@ -78,16 +78,16 @@ def test_sessions_with_other_work_are_left_out(rng, compared):
         *nights({"p2p": times(rng)}, **bands(2)),
         *nights({"p2p": times(rng, 2.0)}, 25, **bands(4)),
     ]
-    made = row(compared(before, nights({"p2p": times(rng, 2.0)}, 50, **bands(4))))
-    assert made.before.sessions == 20
-    assert made.ratio == pytest.approx(1, rel=0.05)
+    time = row(compared(before, nights({"p2p": times(rng, 2.0)}, 50, **bands(4))))
+    assert time.before.sessions == 20
+    assert time.ratio == pytest.approx(1, rel=0.05)
 
 
 def test_other_geometries_are_not_compared(rng, compared):
     before = nights({"p2p": times(rng)})
-    after = [(session(50 + i), [case(metrics={"time": 1e-3}, geometry="4x1")]) for i in range(20)]
-    found = row(compared(before, after))
-    assert (found.verdict, why(found)) == (
+    after = sessions(50, [[case(metrics={"time": 1e-3}, geometry="4x1")]] * 20)
+    time = row(compared(before, after))
+    assert (time.verdict, why(time)) == (
         Verdict.NOT_MEASURED,
         "not to be compared: its geometry is 2x1 and 4x1",
     )
@@ -99,17 +99,6 @@ def test_equal_samples_are_not_unchanged(compared):
     assert "all samples are the same number" in why(row(result))
 
 
-def test_counts_are_compared_exactly(compared):
-    def counted(messages, bytes_, first):
-        metrics = {"messages": [messages, "messages", "lower"], "bytes": [bytes_, "B", "lower"]}
-        return [(session(first + i), [case(metrics=metrics)]) for i in range(5)]
-
-    result = compared(counted(132, 4096, 0), counted(133, 4096, 50))
-    found = row(result, metric="messages")
-    assert (found.verdict, why(found)) == (Verdict.REGRESSED, "132 is now 133")
-    assert row(result, metric="bytes").verdict == Verdict.UNCHANGED
-
-
 def test_a_failed_test_is_not_measured_with_its_cause(rng, compared):
     before = nights({"p2p": times(rng)})
     failed = case(metrics={}, verdict="FAIL", cause="wrong answer of p2p: transform")
@@ -119,10 +108,8 @@ def test_a_failed_test_is_not_measured_with_its_cause(rng, compared):
 
 
 def test_a_metric_that_vanished_from_its_test(rng, compared):
-    before = [
-        (session(i), [case(metrics={"time": float(t), "ratio": [1.0, "ratio", "lower"]})])
-        for i, t in enumerate(times(rng))
-    ]
+    ratio = {"ratio": [1.0, "ratio", "lower"]}
+    before = sessions(0, ([case(metrics={"time": t, **ratio})] for t in times(rng)))
     after = nights({"p2p": times(rng)}, first=50)
     assert row(compared(before, after), metric="ratio").verdict == Verdict.NOT_MEASURED
 
@@ -141,18 +128,16 @@ def test_a_test_that_is_gone_from_the_newest_sessions(rng, compared):
 
 def test_nights_before_and_jobs_of_one_session_after_are_not_mixed(rng, compared):
     after = jobs(rng, 1, 10, 0, 0.01, ratio=1.06, first=90)
-    found = row(compared(nights({"p2p": times(rng)}), after))
-    assert found.verdict == Verdict.INCONCLUSIVE
-    assert found.scope is None
+    time = row(compared(nights({"p2p": times(rng)}), after))
+    assert (time.verdict, time.scope) == (Verdict.INCONCLUSIVE, None)
 
 
 def test_disturbed_jobs_are_left_out(rng, compared):
     before = nights({"p2p": times(rng)})
-    after = [(session(50 + i), [case(metrics={"time": 5e-3}, disturbed=0.8)]) for i in range(20)]
+    after = sessions(50, [[case(metrics={"time": 5e-3}, disturbed=0.8)]] * 20)
     result = compared(before, after)
-    found = row(result)
-    assert found.verdict == Verdict.NOT_MEASURED
-    assert "other processes had the cores in 80% of the samples" in why(found)
+    assert row(result).verdict == Verdict.NOT_MEASURED
+    assert "other processes had the cores in 80% of the samples" in why(row(result))
     assert "1 not measured, as other processes had the cores" in sentence(result)
 
 
@@ -161,36 +146,33 @@ def test_disturbed_jobs_are_left_out(rng, compared):
 )
 def test_the_slowest_percent_may_be_the_neighbours_doing(rng, compared, share, verdict):
     def tail(ratio, first):
-        return [
-            (session(first + i), [case(metrics={"time_p99": float(t)}, disturbed=share)])
-            for i, t in enumerate(times(rng, ratio))
-        ]
+        values = times(rng, ratio)
+        return sessions(first, ([case(metrics={"time_p99": t}, disturbed=share)] for t in values))
 
     assert row(compared(tail(1, 0), tail(3, 50)), metric="time_p99").verdict == verdict
 
 
 def test_the_slowest_percent_is_judged_between_sessions_only(rng, compared):
     def tail(ratio, first):
-        values = times(rng, ratio, 10)
-        return [
-            (
-                session(first),
-                [case(metrics={"time_p99": float(t)}, run=i) for i, t in enumerate(values)],
-            )
-        ]
+        values = enumerate(times(rng, ratio, 10))
+        return sessions(first, [[case(metrics={"time_p99": t}, run=i) for i, t in values]])
 
-    found = row(compared(tail(1, 0), tail(3, 50)), metric="time_p99")
-    assert found.verdict == Verdict.INCONCLUSIVE
-    assert "judged between sessions only" in why(found)
+    p99 = row(compared(tail(1, 0), tail(3, 50)), metric="time_p99")
+    assert p99.verdict == Verdict.INCONCLUSIVE
+    assert "judged between sessions only" in why(p99)
 
 
-def test_shares_are_context(rng, compared):
-    def shared(share, first):
-        metrics = {"time": 1e-3, "exchange_share": [share, "share", "lower"]}
-        return [(session(first + i), [case(metrics=metrics)]) for i in range(5)]
-
-    result = compared(shared(0.1, 0), shared(0.9, 50))
-    assert [r.metric for r in result.rows] == ["time"]
+@pytest.mark.parametrize(
+    "more", [{"exchange_share": ["share", 0.1, 0.9]}, {"ratio_p2p": ["ratio", 1.0, 1.0]}]
+)
+def test_shares_and_ratios_to_oneself_are_context(compared, more):
+    """Even if they change; p2p is the method itself."""
+    ((name, (unit, *values)),) = more.items()
+    before, after = (
+        sessions(first, [[case(metrics={"time": 1e-3, name: [value, unit, "lower"]})]] * 5)
+        for first, value in zip((0, 50), values, strict=True)
+    )
+    assert [r.metric for r in compared(before, after).rows] == ["time"]
 
 
 def test_constant_samples_that_differ_are_a_change(compared):
@@ -201,16 +183,14 @@ def test_constant_samples_that_differ_are_a_change(compared):
 def test_one_side_that_never_varies_is_not_unchanged(rng, compared):
     values = times(rng, count=10, sigma=0.001)
     after = [float(np.median(values))] * 10
-    assert (
-        row(compared(nights({"p2p": values}), nights({"p2p": after}, 50))).verdict
-        != Verdict.UNCHANGED
-    )
+    result = compared(nights({"p2p": values}), nights({"p2p": after}, 50))
+    assert row(result).verdict != Verdict.UNCHANGED
 
 
 def test_samples_that_are_often_the_same_are_no_constant(compared):
     before, after = [1.0] * 10 + [1.1] * 2, [1.0] * 10 + [1.2]
-    found = row(compared(nights({"p2p": before}), nights({"p2p": after}, first=50)))
-    assert found.verdict == Verdict.UNCHANGED
+    result = compared(nights({"p2p": before}), nights({"p2p": after}, first=50))
+    assert row(result).verdict == Verdict.UNCHANGED
 
 
 def test_one_night_beside_constant_ones_is_a_suspect(compared):
@@ -220,13 +200,10 @@ def test_one_night_beside_constant_ones_is_a_suspect(compared):
 
 
 def test_ratios_beyond_all_numbers_have_verdicts(compared):
-    before = [1e-300 * (1 + i / 1000) for i in range(10)]
-    after = [1e300 * (1 + i / 1000) for i in range(10)]
-    assert (
-        row(compared(nights({"p2p": before}), nights({"p2p": after}, 50))).verdict
-        == Verdict.REGRESSED
-    )
-    sides = nights({"p2p": after}, 100), nights({"p2p": before}, 150)
+    small, large = ([scale * (1 + i / 1000) for i in range(10)] for scale in (1e-300, 1e300))
+    sides = nights({"p2p": small}), nights({"p2p": large}, 50)
+    assert row(compared(*sides)).verdict == Verdict.REGRESSED
+    sides = nights({"p2p": large}, 100), nights({"p2p": small}, 150)
     assert row(compared(*sides)).verdict == Verdict.IMPROVED
 
 
@@ -242,9 +219,9 @@ def test_a_few_nights_left_of_many_are_not_unchanged(rng, compared):
     before, after = nights({"p2p": times(rng)}), nights({"p2p": times(rng)}, 50)
     for _, cases in after[5:]:
         cases[0]["disturbed"] = 0.9
-    found = row(compared(before, after))
-    assert found.verdict == Verdict.NOT_MEASURED
-    assert why(found).startswith("15 of 20 jobs after could not be used: other processes")
+    time = row(compared(before, after))
+    assert time.verdict == Verdict.NOT_MEASURED
+    assert why(time).startswith("15 of 20 jobs after could not be used: other processes")
 
 
 def test_pairs_of_nodes_are_tests_of_their_own(rng, compared):
@@ -252,16 +229,16 @@ def test_pairs_of_nodes_are_tests_of_their_own(rng, compared):
         rates = 1e9 * noise(rng, (20, 2), 0.02)
         rates[:, 1] *= slow
         pairs = (["n1", "n2"], ["n1", "n3"])
-        return [
+        return sessions(
+            first,
             (
-                session(first + i),
                 [
                     case("pingpong", {"rate": [float(r), "B/s", "higher"]}, pair=pair)
                     for r, pair in zip(night, pairs, strict=True)
-                ],
-            )
-            for i, night in enumerate(rates)
-        ]
+                ]
+                for night in rates
+            ),
+        )
 
     result = compared(sides(0, 1), sides(100, 0.6))
     assert {r.case: r.verdict for r in result.rows} == {
@@ -284,38 +261,29 @@ def test_tests_without_a_metric_to_compare_do_not_vanish(rng, compared):
     assert {r.method: r.verdict for r in result.rows}["other"] == Verdict.MISSING
 
 
-def test_a_ratio_to_itself_is_no_metric(rng, compared):
-    def sides(first):
-        metrics = {"time": 1e-3, "ratio_p2p": [1.0, "ratio", "lower"]}
-        return [(session(first + i), [case(metrics=metrics)]) for i in range(5)]
-
-    assert [r.metric for r in compared(sides(0), sides(50)).rows] == ["time"]
-
-
 @pytest.mark.parametrize(
-    ("old", "new", "better", "verdict"),
+    ("old", "new", "unit", "better", "verdict"),
     [
-        (1000001, 1000002, "lower", Verdict.REGRESSED),
-        (0, 5, "lower", Verdict.REGRESSED),
-        (5, 0, "lower", Verdict.IMPROVED),
-        (5, 0, "higher", Verdict.REGRESSED),
-        (0, 0, "lower", Verdict.UNCHANGED),
+        (132, 133, "messages", "lower", Verdict.REGRESSED),
+        (1000001, 1000002, "B", "lower", Verdict.REGRESSED),
+        (0, 5, "B", "lower", Verdict.REGRESSED),
+        (5, 0, "B", "lower", Verdict.IMPROVED),
+        (5, 0, "B", "higher", Verdict.REGRESSED),
+        (0, 0, "B", "lower", Verdict.UNCHANGED),
+        (4096, 4096, "B", "lower", Verdict.UNCHANGED),
     ],
 )
-def test_counts_to_the_last_digit(compared, old, new, better, verdict):
+def test_counts_are_compared_to_the_last_digit(compared, old, new, unit, better, verdict):
     def counted(value, first):
-        metrics = {"bytes": [value, "B", better]}
-        return [(session(first + i), [case(metrics=metrics)]) for i in range(5)]
+        return sessions(first, [[case(metrics={"sent": [value, unit, better]})]] * 5)
 
-    found = row(compared(counted(old, 0), counted(new, 50)), metric="bytes")
-    assert found.verdict == verdict
-    assert why(found) in ("", f"{old} is now {new}")
-    assert (found.slowdown, found.slowdown_interval, found.speedup) != ()  # none divides by zero
+    sent = row(compared(counted(old, 0), counted(new, 50)), metric="sent")
+    assert sent.verdict == verdict
+    assert why(sent) == ("" if old == new else f"{old} is now {new}")
+    assert (sent.slowdown, sent.slowdown_interval, sent.speedup) != ()  # none divides by zero
 
 
 def test_nothing_to_compare_is_no_success(rng, compared):
-    import re
-
     sides = nights({"p2p": times(rng)}), nights({"p2p": times(rng)}, 50)
     assert compared(*sides, name=re.compile("no such test")).exit_code == 3
 
@@ -330,13 +298,13 @@ def test_every_verdict_can_fail(rng, compared, verdict):
 
 def test_a_middle_is_of_sessions(compared):
     many = [case(metrics={"time": 9.0}, run=run) for run in range(20)]
-    before = [*nights({"p2p": [1.0, 2.0, 3.0, 4.0]}), (session(5), many)]
+    before = [*nights({"p2p": [1.0, 2.0, 3.0, 4.0]}), *sessions(5, [many])]
     assert row(compared(before, nights({"p2p": [1.0]}, 50))).before.median == 3.0
 
 
 def test_few_jobs_are_not_called_one(compared):
     def jobs_of(first):
-        return [(session(first), [case(metrics={"time": 1.0 + i}, run=i) for i in range(3)])]
+        return sessions(first, [[case(metrics={"time": 1.0 + i}, run=i) for i in range(3)]])
 
     assert why(row(compared(jobs_of(0), jobs_of(9)))) == "3 and 3 jobs; 5 are needed"
 

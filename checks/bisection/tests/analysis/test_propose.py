@@ -4,10 +4,12 @@ import argparse
 import dataclasses
 import difflib
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from houses import told
 from made_up import case, noise, session
 from scipy.stats import norm
 
@@ -294,9 +296,9 @@ def test_references_that_the_machine_left_behind_are_stale(rng, propose, site, t
     with sync.opened(tmp_path) as made:
         made.add(measured(rng, first=50, count=5, p2p=1.6))
         file = tmp_path / "lab.yaml"
-        told = "\n".join(map(str, proposals.stale(made, site, str(file), tree)))
-    assert "p2p ratio_serial: the last 5 sessions have 1." in told
-    assert "shm" not in told
+        said = told(proposals.stale(made, site, file, tree))
+    assert "p2p ratio_serial: the last 5 sessions have 1." in said
+    assert "shm" not in said
 
 
 def test_open_bounds_are_kept(rng, propose, tmp_path):
@@ -322,8 +324,8 @@ def test_sessions_of_one_partition_count_for_its_system(rng, propose, site, tmp_
     with sync.opened(tmp_path) as made:
         one = session(60, facts={"MPI": "Open MPI 5.0.9"}, tags={"system": "lab:cpu"})
         made.add([(one, [])])
-        told = "\n".join(map(str, proposals.stale(made, site, "lab.yaml", tree)))
-    assert "the last session has Open MPI 5.0.9" in told
+        said = told(proposals.stale(made, site, Path("lab.yaml"), tree))
+    assert "the last session has Open MPI 5.0.9" in said
 
 
 def test_references_of_other_software_are_stale(rng, propose, site, tmp_path, monkeypatch):
@@ -332,9 +334,9 @@ def test_references_of_other_software_are_stale(rng, propose, site, tmp_path, mo
     _, _, tree = propose(measured(rng))
     with sync.opened(tmp_path) as made:
         made.add([(session(60, facts={"MPI": "Open MPI 5.0.9"}), [])])
-        told = "\n".join(map(str, proposals.stale(made, site, "lab.yaml", tree)))
-    assert "made with MPI Open MPI 4.1.4; the last session has Open MPI 5.0.9" in told
-    assert "days old; 30 days are allowed" in told
+        said = told(proposals.stale(made, site, Path("lab.yaml"), tree))
+    assert "made with MPI Open MPI 4.1.4; the last session has Open MPI 5.0.9" in said
+    assert "days old; 30 days are allowed" in said
 
 
 def test_sessions_that_say_nothing_of_the_machine_are_left_out(rng, propose, tmp_path):

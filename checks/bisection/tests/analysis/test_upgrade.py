@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_up import case, nights, row, session, times
+from made_up import case, nights, row, sessions, times
 from scipy.stats import norm
 
 from bisection.analysis import model
@@ -33,9 +33,9 @@ def test_published_upgrade(compared):
     after = {name: scores / ratio for name, (ratio, _) in HPCX.items()}
     result = compared(nights(before), nights(after, first=50), expected=1.31)
     for name, (ratio, allowed) in HPCX.items():
-        found = row(result, name)
-        assert found.against in allowed, (name, found.speedup)
-        assert found.speedup[0] == pytest.approx(ratio, rel=1e-9)
+        time = row(result, name)
+        assert time.against in allowed, (name, time.speedup)
+        assert time.speedup[0] == pytest.approx(ratio, rel=1e-9)
     assert result.unsafe == []
     assert "speed-up, against the expected 1.31" in "\n".join(comparison_text(result))
 
@@ -56,56 +56,50 @@ def test_below_the_expected_ratio_can_fail(rng, compared):
     ],
 )
 def test_communication_fraction_explains_or_does_not(f, speed, against, says):
-
-    made = model.Row(*["x"] * 7, "time", "s", "lower", False, model.Side(), model.Side())
-    made.communication, made.against = f, against
-    assert says in clause(explain(made, speed, 1.31))
+    sides = model.Side(), model.Side()
+    time = model.Row(*["x"] * 7, "time", "s", "lower", False, *sides)
+    time.communication, time.against = f, against
+    assert says in clause(explain(time, speed, 1.31))
 
 
 def test_speed_up_that_rises_with_ranks_is_told(rng, compared):
-    def sized(ratio, first):
-        return [
+    mpi = {"mpi_share": [0.6, "share", "lower"]}
+    places = [{"layout": "mpi", "geometry": "64x1"}, {"layout": "node", "geometry": "4x64x1"}]
+
+    def sized(ratios, first):
+        return sessions(
+            first,
             (
-                session(first + i),
                 [
-                    case(
-                        metrics={"time": float(t), "mpi_share": [0.6, "share", "lower"]},
-                        layout=layout,
-                        geometry=geometry,
-                    )
-                    for layout, geometry, t in (
-                        ("mpi", "64x1", times(rng, 1 / ratio[0], 1)[0]),
-                        ("node", "4x64x1", times(rng, 1 / ratio[1], 1)[0]),
-                    )
-                ],
-            )
-            for i in range(20)
-        ]
+                    case(metrics={"time": times(rng, 1 / ratio, 1)[0], **mpi}, **place)
+                    for place, ratio in zip(places, ratios, strict=True)
+                ]
+                for _ in range(20)
+            ),
+        )
 
     result = compared(sized((1, 1), 0), sized((1.6, 2.2), 100), expected=1.31)
     assert all("it rises with the ranks" in explained(r) for r in result.rows)
 
 
 def test_speed_ups_of_other_partitions_or_threads_are_no_growth(rng, compared):
+    places = [
+        {"geometry": "64x1"},
+        {"geometry": "8x8", "layout": "node"},
+        {"geometry": "128x1", "partition": "gpu"},
+    ]
+
     def sides(ratios, first):
-        return [
+        return sessions(
+            first,
             (
-                session(first + i),
                 [
-                    case(metrics={"time": float(times(rng, 1 / ratio, 1)[0])}, **place)
-                    for place, ratio in zip(
-                        (
-                            {"geometry": "64x1"},
-                            {"geometry": "8x8", "layout": "node"},
-                            {"geometry": "128x1", "partition": "gpu"},
-                        ),
-                        ratios,
-                        strict=True,
-                    )
-                ],
-            )
-            for i in range(20)
-        ]
+                    case(metrics={"time": times(rng, 1 / ratio, 1)[0]}, **place)
+                    for place, ratio in zip(places, ratios, strict=True)
+                ]
+                for _ in range(20)
+            ),
+        )
 
     result = compared(sides((1, 1, 1), 0), sides((1.6, 2.0, 2.4), 100), expected=1.31)
     assert not any("with the ranks" in explained(r) for r in result.rows)

@@ -142,19 +142,22 @@ def test_nightly_comparison_and_report_say_what_is_left_out(bisection, home):
     assert "1 excluded session left out: 0000000a" in (home / "out" / "report.html").read_text()
 
 
-def test_advice_leaves_excluded_sessions_out(bisection, home, monkeypatch, capsys):
+def test_advice_leaves_excluded_sessions_out(bisection, home, monkeypatch):
     for folder in home.glob("results/*"):
         (folder / "npar.json").write_text("{}")
     read = []
     monkeypatch.setattr(sources.results, "load", lambda path, _: read.append(path) or {})
-    sources.stored("npar", lambda _: None, None, None, None)
+    assert bisection("advise", "npar")[0] == 3
     assert len(read) == 12
     bisection("sessions", "exclude", "0000000a", "-m", "x")
     bisection("sessions", "forget", "0000000b")
     read.clear()
-    sources.stored("npar", lambda _: None, None, None, None)
+    _, _, errors = bisection("advise", "npar")
     assert len(read) == 10
-    assert "2 excluded sessions left out: night-0000000a, night-0000000b" in capsys.readouterr().err
+    assert "2 excluded sessions left out: night-0000000a, night-0000000b\n" in errors
+    read.clear()
+    bisection("advise", "npar", "--from", str(home / "results"))
+    assert len(read) == 12
 
 
 def test_tags_are_added_changed_and_removed(bisection, home):

@@ -9,11 +9,11 @@ import pytest
 
 from bisection.cli import main
 from bisection.commands import bench
-from bisection.kernels.local import BenchError, Ratio
-from bisection.kernels.local import quartiles as spread
-from bisection.peers import lammps, md, potentials
+from bisection.kernels.local import BenchError, Estimate, quartiles
+from bisection.peers import AT_LEAST, WITHIN, Limit, NotMeasured, lammps, md, potentials
 from bisection.peers.lammps import ONE, PAIR, THREADS
 from bisection.peers.potentials import SYSTEMS
+from bisection.report import peers
 
 LOG = """\
 LAMMPS (22 Jul 2025 - Update 4)
@@ -50,7 +50,7 @@ def test_a_log_is_read(head):
 
 
 def test_a_log_without_times_is_told():
-    with pytest.raises(lammps.NotMeasured, match="ERROR: Unknown pair style"):
+    with pytest.raises(NotMeasured, match="ERROR: Unknown pair style"):
         lammps.parsed("LAMMPS\nERROR: Unknown pair style")
 
 
@@ -113,53 +113,53 @@ def read_table(metal):
     densities, density_step, radii, step, cutoff = (float(word) for word in sizes.split())
     words = iter(" ".join(rest).split())
     take = lambda count: [float(next(words)) for _ in range(int(count))]  # noqa: E731
-    found = {}
-    for one in names:
-        found["element", one] = [next(words) for _ in range(4)]
-        found["embedding", one] = take(densities)
+    functions = {}
+    for name in names:
+        functions["element", name] = [next(words) for _ in range(4)]
+        functions["embedding", name] = take(densities)
         for other in names:
-            found["density", one, other] = take(radii)
-    for i, one in enumerate(names):
+            functions["density", name, other] = take(radii)
+    for i, name in enumerate(names):
         for other in names[: i + 1]:
-            found["pair", one, other] = take(radii)
+            functions["pair", name, other] = take(radii)
     assert not list(words)
-    return found, density_step, step, cutoff, int(radii)
+    return functions, density_step, step, cutoff, int(radii)
 
 
 def test_the_table_of_two_metals():
-    found, density_step, step, cutoff, radii = read_table(potentials.GUPTA_TABLE)
+    functions, density_step, step, cutoff, radii = read_table(potentials.GUPTA_TABLE)
     assert cutoff == 6.2
     assert radii * step > cutoff + 2 * step
-    assert found["element", "Au"] == ["79", "196.966569", "4.078", "fcc"]
+    assert functions["element", "Au"] == ["79", "196.966569", "4.078", "fcc"]
     k = 500
-    assert found["embedding", "Cu"][k] == -math.sqrt(k * density_step)
+    assert functions["embedding", "Cu"][k] == -math.sqrt(k * density_step)
     r = k * step
     assert r == pytest.approx(2.5)
     mixed = 2 * 0.1539 * math.exp(-11.05 * (r / 2.65 - 1))
-    assert found["pair", "Au", "Cu"][k] == pytest.approx(r * mixed, rel=1e-14)
+    assert functions["pair", "Au", "Cu"][k] == pytest.approx(r * mixed, rel=1e-14)
     density = 1.5605**2 * math.exp(-2 * 3.0475 * (r / 2.65 - 1))
-    assert found["density", "Cu", "Au"][k] == pytest.approx(density, rel=1e-14)
-    assert found["density", "Au", "Cu"] == found["density", "Cu", "Au"]
-    assert found["density", "Au", "Au"][k] > found["density", "Cu", "Cu"][k]
+    assert functions["density", "Cu", "Au"][k] == pytest.approx(density, rel=1e-14)
+    assert functions["density", "Au", "Cu"] == functions["density", "Cu", "Au"]
+    assert functions["density", "Au", "Au"][k] > functions["density", "Cu", "Cu"][k]
 
 
 def test_the_table_of_iron():
-    found, density_step, step, cutoff, _ = read_table(potentials.IRON_TABLE)
+    functions, density_step, step, cutoff, _ = read_table(potentials.IRON_TABLE)
     k, r = 500, 2.5
     assert (step * k, cutoff) == (r, 3.569745)
     pair = (r - 3.4) ** 2 * (1.2371147 - 0.3592185 * r - 0.0385607 * r * r)
-    assert found["pair", "Fe", "Fe"][k] == pytest.approx(r * pair, rel=1e-13)
-    assert found["pair", "Fe", "Fe"][690] == 0  # beyond c
+    assert functions["pair", "Fe", "Fe"][k] == pytest.approx(r * pair, rel=1e-13)
+    assert functions["pair", "Fe", "Fe"][690] == 0  # beyond c
     density = (r - 3.569745) ** 2 + 1.8 * (r - 3.569745) ** 3 / 3.569745
-    assert found["density", "Fe", "Fe"][k] == pytest.approx(density, rel=1e-13)
-    assert found["embedding", "Fe"][100] == -1.828905 * math.sqrt(100 * density_step)
+    assert functions["density", "Fe", "Fe"][k] == pytest.approx(density, rel=1e-13)
+    assert functions["embedding", "Fe"][100] == -1.828905 * math.sqrt(100 * density_step)
 
 
 def test_the_tersoff_file():
     lines = [line.split() for line in potentials.tersoff_file() if not line.startswith("#")]
-    found = {tuple(words[:3]): [float(word) for word in words[3:]] for words in lines}
-    assert len(found) == 8
-    m, gamma, lambda3, c, d, h, n, beta, mu, attraction, r, s, lambda1, repulsion = found[
+    triples = {tuple(words[:3]): [float(word) for word in words[3:]] for words in lines}
+    assert len(triples) == 8
+    m, gamma, lambda3, c, d, h, n, beta, mu, attraction, r, s, lambda1, repulsion = triples[
         "Si", "C", "C"
     ]
     assert (m, gamma, lambda3) == (3, 1, 0)
@@ -170,9 +170,9 @@ def test_the_tersoff_file():
     assert r + s == pytest.approx(math.sqrt(3.0 * 2.1))
     assert lambda1 == pytest.approx((2.4799 + 3.4879) / 2)
     assert repulsion == pytest.approx(math.sqrt(1830.8 * 1393.6))
-    assert found["Si", "Si", "Si"][9] == 471.18  # chi is of unlike pairs
-    assert found["Si", "C", "Si"][7:10] == [0, 0, 0]
-    assert found["Si", "C", "Si"][10:12] == pytest.approx([2.85, 0.15])  # of the third
+    assert triples["Si", "Si", "Si"][9] == 471.18  # chi is of unlike pairs
+    assert triples["Si", "C", "Si"][7:10] == [0, 0, 0]
+    assert triples["Si", "C", "Si"][10:12] == pytest.approx([2.85, 0.15])  # of the third
 
 
 def test_the_script():
@@ -191,15 +191,25 @@ def test_the_script():
 # ---- conclusions ----
 
 
-def test_verdicts():
-    assert md.verdict(Ratio(2.53, 2.5, 2.6), 2.3) == "met by 10.0%"
-    assert md.verdict(Ratio(1.2, 1.1, 1.24), 1.25) == "MISSED by 4.0%"
-    assert md.verdict(Ratio(0.99, 0.9, 1.1), 1.0) == "MISSED by 1.0% (within the spread)"
-    assert md.verdict(Ratio(1.01, 0.9, 1.1), 1.0) == "met by 1.0% (within the spread)"
+@pytest.mark.parametrize(
+    ("ratio", "limit", "text"),
+    [
+        ((2.53, 2.5, 2.6), Limit(2.3, AT_LEAST), "met by 10.0%"),
+        ((1.2, 1.1, 1.24), Limit(1.25, AT_LEAST), "MISSED by 4.0%"),
+        ((0.99, 0.9, 1.1), Limit(1.0, AT_LEAST), "MISSED by 1.0% (within the spread)"),
+        ((1.01, 0.9, 1.1), Limit(1.0, AT_LEAST), "met by 1.0% (within the spread)"),
+        ((1.01, 0.9, 1.1), Limit(1.0), "MISSED by 1.0% (within the spread)"),
+        ((0.54, 0.52, 0.57), Limit(0.6), "met by 10.0%"),
+        ((0.91, 0.91, 0.91), Limit(0.1, WITHIN), "met"),
+        ((1.11, 1.11, 1.11), Limit(0.1, WITHIN), "MISSED"),
+    ],
+)
+def test_verdict(ratio, limit, text):
+    assert peers.verdict(Estimate(*ratio), limit) == text
 
 
 def test_one_turn_has_no_spread():
-    assert spread([2.0]) == Ratio(2.0, 2.0, 2.0)
+    assert quartiles([2.0]) == Estimate(2.0, 2.0, 2.0)
 
 
 def test_a_disturbance_does_not_choose_the_skin():
@@ -210,9 +220,9 @@ def test_a_disturbance_does_not_choose_the_skin():
         disturbed = asked.count(skin) == 1 and skin == 0.4
         return 5 - abs(skin - 0.4) - disturbed * 0.25
 
-    skin, found = md.best_skin(rate, {1.0: 4.4})
-    assert skin == 0.4
-    assert found[0.4] == 5
+    row = md.Row(ONE, md.rate_by_skin(rate, {1.0: 4.4}), {}, {}, {})
+    assert row.skin == 0.4
+    assert row.skins[0.4] == 5
     assert 1.0 not in asked[:5]  # known
     assert len(asked) == len(md.SKINS) - 1 + 3
 
@@ -330,5 +340,5 @@ def test_the_papers_tests(stubs, capsys, monkeypatch):
     assert asked == ["test10", "test20", "test30"]
     *_, first, _, last = capsys.readouterr().out.splitlines()
     assert first == "  test10: not measured: exited with 1"
-    assert "test30: 300,000 atoms, 0.100 s a step, 3.00 Matom-steps/s; peak memory" in last
-    assert "200 MB, 600 bytes an atom" in last
+    assert "test30: 300,000 atoms, 0.100 s per step, 3.00 Matom-steps/s; peak memory" in last
+    assert "200 MB, 600 bytes per atom" in last

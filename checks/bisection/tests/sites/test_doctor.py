@@ -9,6 +9,7 @@ from houses import CHECK, make_house, told
 from running import start
 
 from bisection import cli
+from bisection.report.clauses import clause
 from bisection.sites import reference_rules, rules
 from bisection.sites import site as sites
 from bisection.sites.site import load, load_site
@@ -98,8 +99,8 @@ def test_site_defect(broken_sites, name):
     defects, text = broken_sites[name]
     assert len(defects) == 1, told(defects)
     line = text[: text.index(marker)].count("\n") + 1 if marker else 1
-    assert str(defects[0]).startswith(f"site-configs/{name}.py:{line}: ")
-    assert says in defects[0].text
+    assert told(defects).startswith(f"site-configs/{name}.py:{line}: ")
+    assert says in told(defects)
 
 
 def test_site_that_hangs(house, monkeypatch):
@@ -124,15 +125,14 @@ def test_site_that_hangs(house, monkeypatch):
     ],
 )
 def test_extras_defect(extras, says):
-    partition = {"extras": extras, "cores": 4, "detected": False}
-    found = [text for _, text in rules.partition_faults(partition)]
-    assert len(found) == 1
-    assert found[0].startswith(says)
+    partition = {"fullname": "a:b", "extras": extras, "cores": 4, "detected": False}
+    (fault,) = (clause(reason) for _, reason in rules.partition_faults(partition))
+    assert fault.startswith(f"a:b: {says}")
 
 
 def test_good_extras():
     extras = {"nodes": 2, "binding": ["-c {threads} -n {ranks} {{}}"], "queue": "normal"}
-    partition = {"extras": extras, "cores": None, "detected": True}
+    partition = {"fullname": "a:b", "extras": extras, "cores": None, "detected": True}
     assert list(rules.partition_faults(partition)) == []
 
 
@@ -166,7 +166,7 @@ def test_check_defect(broken_checks, name):
     found = [defect for defect in broken_checks if defect.path == f"checks/{name}.py"]
     assert len(found) == 1, told(broken_checks)
     assert found[0].line == line
-    assert says in found[0].text
+    assert says in told(found)
 
 
 def test_good_check_among_bad_ones(broken_checks):
@@ -190,7 +190,7 @@ class TestChecks:
         ]
         found = rules.check_defects([dataclasses.replace(site, tests=wrong)], everywhere=True)
         assert [d.path for d in found] == ["checks/md.py"]
-        assert found[0].text.endswith("selects md fe mpi")
+        assert told(found).endswith("selects md fe mpi")
 
     def test_value_that_can_run_nowhere(self, site):
         wrong = [{**one, "places": 0} if one["method"] == "overlap" else one for one in site.tests]

@@ -7,6 +7,7 @@ from houses import told
 from running import SITES
 
 from bisection.core import paths
+from bisection.kernels import tables
 from bisection.report.words import defect_line
 from bisection.sites import reference_rules
 from bisection.sites.site import Site
@@ -29,6 +30,16 @@ network:
   $index: [$partition, method]
   generic:.*:
     .*: {ratio_alltoallv_8B: [1.0, -0.5, 0.5], time_8B: [1.0e-6, -0.5, 0.5, s]}
+"""
+
+OF_METHODS = """\
+transpose:
+  $index: [$partition, geometry, method]
+  generic:default:
+    .*:
+"""
+OF_METHOD = """\
+      %s: {ratio_alltoallv: [1, -0.5, 0.5], ratio_serial: [1, -0.5, 0.5], exchange_share: [1, 0, 1]}
 """
 
 
@@ -84,8 +95,8 @@ REFERENCE_DEFECTS = [
     ("0.5, s]", "0.5, ms]", "0.5, ms]", "time_8B: the unit is ms, but is measured in s"),
     ("{ratio_serial: [0.7, -0.5, 0.5]}", "[1]", "[1]", "(p2p|shm) must be a mapping of metrics"),
     ("      .*: *all\n", "      .*: 1\n", ".*: 1", "must be a mapping of method of metrics"),
-    ("{ratio_serial: [0.7, -0.5, 0.5]}", "{}", "{}", "there is no reference of transpose for part"),
-    ("      .*: *all\n", "      {}\n", "    .*:\n      {}", "there is nothing under transpose for"),
+    ("{ratio_serial: [0.7, -0.5, 0.5]}", "{}", "{}", "there is no reference of transpose for p"),
+    ("      .*: *all\n", "      {}\n", "    .*:\n      {}", "there is no reference of transpose f"),
 ]  # fmt: skip
 
 
@@ -143,8 +154,8 @@ class TestReferences:
 
     def test_without_a_site(self, tmp_path):
         found = examine(tmp_path, TREE.replace("0.6", "0.6e1"), None)
-        assert "there is no site-configs/generic.py" in defect_line(found[0])
-        assert "the reference '0.6e1' is text" in defect_line(found[1])
+        assert "there is no site-configs/generic.py" in told(found)
+        assert "the reference '0.6e1' is text" in told(found)
         assert len(found) == 2
 
     def test_site_that_does_not_load(self, tmp_path):
@@ -184,3 +195,16 @@ class TestReferences:
         line = TREE[: TREE.index("network:")].count("\n") + 1
         assert f"generic.yaml:{line}: generic:default claims references" in found
         assert "none of network for ratio_alltoallv_16B, ratio_alltoallv_32B" in found
+
+    @pytest.mark.parametrize(("renamed", "new"), [({}, True), ({"shm": "overlapp"}, False)])
+    def test_method_without_a_reference_is_a_note_as_in_a_run(self, tmp_path, site, renamed, new):
+        """The rule of a run, with the references of its test (checks/test_new_method.py)."""
+        methods = [m for m in tables.methods("transpose") if m != "overlap"]
+        lines = "".join(OF_METHOD % renamed.get(m, m) for m in methods)
+        found = examine(tmp_path, OF_METHODS + lines, site)
+        notes = told([defect for defect in found if defect.is_note])
+        says = f"note: overlap is measured and verified, but not judged: {tmp_path}/generic.yaml"
+        assert (says in notes) == new
+        assert notes.count("\n") == 0
+        missed = "there is none of transpose for ratio_alltoallv"
+        assert (missed in told(found)) != new

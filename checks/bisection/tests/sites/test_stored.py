@@ -10,6 +10,7 @@ from running import SITES
 
 from bisection.core import paths
 from bisection.kernels.spack import externals, lock
+from bisection.report.words import defect_line
 from bisection.sites import stored
 from bisection.sites.site import Site
 from bisection.store import sync
@@ -35,46 +36,46 @@ def locked(tmp_path, monkeypatch):
 
 class TestLocks:
     def test_good_one(self, locked):
-        assert stored.lock_findings(locked[0]) == ([], [])
+        assert stored.lock_findings(locked[0]) == []
 
     def test_made_from_an_older_file(self, locked):
         site, folder = locked
         text = (folder / "spack.yaml").read_text()
         line = text[: text.index("fftw@")].count("\n") + 1
         (folder / "spack.yaml").write_text(text.replace("fftw@", "fftw@1.", 1))
-        (found,), _ = stored.lock_findings(site)
-        assert str(found).startswith(f"spack-env/debian12/spack.yaml:{line}: ")
-        assert "spack.lock was made from" in found.text
+        (found,) = stored.lock_findings(site)
+        assert defect_line(found).startswith(f"spack-env/debian12/spack.yaml:{line}: ")
+        assert "spack.lock was made from" in defect_line(found)
 
     def test_changed_by_hand(self, locked):
         site, folder = locked
         with (folder / "spack.lock").open("a") as file:
             file.write("\n")
-        (found,), _ = stored.lock_findings(site)
-        assert "was changed since the kernels were built from it" in found.text
+        (found,) = stored.lock_findings(site)
+        assert "was changed since the kernels were built from it" in defect_line(found)
 
     @pytest.mark.parametrize("text", ["", "[]", "{", '{"roots": []}'])
     def test_no_lock_at_all(self, locked, text):
         site, folder = locked
         (folder / "spack.lock").write_text(text)
-        (found,), _ = stored.lock_findings(site)
-        assert "is no lock of Spack" in found.text
+        (found,) = stored.lock_findings(site)
+        assert "is no lock of Spack" in defect_line(found)
 
     def test_missing_is_a_note(self, locked):
         site, folder = locked
         (folder / "spack.lock").unlink()
-        defects, notes = stored.lock_findings(site)
-        assert defects == []
-        assert notes[0].startswith("generic, environment spack: nothing is built yet for spack_env")
+        (note,) = stored.lock_findings(site)
+        assert note.is_note
+        assert "note: environment spack: nothing is built yet for spack_env auto" in told([note])
 
     def test_nothing_where_spack_was_never_used(self, locked, monkeypatch, tmp_path):
         monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "other"))
-        assert stored.lock_findings(locked[0]) == ([], [])
+        assert stored.lock_findings(locked[0]) == []
 
     def test_unknown_environment(self, locked):
         environs = {"spack": {"features": ["spack"], "extras": {"spack_env": "debian"}}}
-        (found,), _ = stored.lock_findings(dataclasses.replace(locked[0], environs=environs))
-        assert "spack_env is debian: allowed are debian12, generic, auto" in found.text
+        (found,) = stored.lock_findings(dataclasses.replace(locked[0], environs=environs))
+        assert "spack_env is debian: allowed are debian12, generic, auto" in defect_line(found)
 
 
 ENTRY = {
@@ -113,14 +114,15 @@ class TestDatabase:
     @pytest.mark.parametrize("text", ["{", "[]", "{}", None, '{"runs": [1]}'])
     def test_session_that_does_not_parse(self, tmp_path, text):
         (found,), _ = stored.read_database(database(tmp_path / "results.db", REPORT, text))
-        assert found.text.startswith("session u1 is not a report of ReFrame (")
+        where = f"{tmp_path}/results.db:1: "
+        assert defect_line(found).startswith(f"{where}session u1 is not a report of ReFrame (")
 
     @pytest.mark.parametrize("content", [b"garbage" * 100, b"SQLite format 3\0" + b"x" * 5000])
     def test_not_sqlite(self, tmp_path, content):
         path = tmp_path / "results.db"
         path.write_bytes(content)
         (found,), _ = stored.read_database(path)
-        assert found.text.startswith("SQLite cannot read it: ")
+        assert defect_line(found).startswith(f"{path}:1: SQLite cannot read it: ")
 
     def test_damaged(self, tmp_path):
         path = database(tmp_path / "results.db", *[REPORT * 100] * 20)
@@ -129,7 +131,7 @@ class TestDatabase:
         path.write_bytes(content)
         found, _ = stored.read_database(path)
         assert found
-        assert "is damaged" in found[0].text or "SQLite cannot read it" in found[0].text
+        assert "is damaged" in told(found) or "SQLite cannot read it" in told(found)
 
     def test_empty(self, tmp_path):
         (tmp_path / "results.db").touch()
@@ -149,13 +151,13 @@ class TestStore:
         paths.store_db(tmp_path).write_bytes(b"this is no database" * 400)
         (found,) = sync.store_defects(tmp_path)
         assert (found.path, found.line) == (str(paths.store_db(tmp_path)), 1)
-        assert "`bisection import` makes it again" in found.text
+        assert "`bisection import` makes it again" in defect_line(found)
 
     def test_store_of_a_newer_version_is_a_defect(self, tmp_path):
         with sqlite3.connect(paths.store_db(tmp_path)) as base:
             base.execute("PRAGMA user_version = 99")
         (found,) = sync.store_defects(tmp_path)
-        assert "version 99" in found.text
+        assert "version 99" in defect_line(found)
 
     def test_no_store_is_no_defect(self, tmp_path):
         assert sync.store_defects(tmp_path) == []

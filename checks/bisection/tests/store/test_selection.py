@@ -11,14 +11,14 @@ from bisection.store.selection import SelectionError, select
 
 @pytest.fixture
 def named(tmp_path):
-    made = store(
+    stored = store(
         tmp_path / "store.db",
         [(session(i, tags={"tier": "nightly", "phase": "before" if i < 3 else "after"}), [])
          for i in range(6)],
         [(session(9, tags={"tier": "quick"}), [])],
     )  # fmt: skip
-    yield made
-    made.close()
+    yield stored
+    stored.close()
 
 
 @pytest.mark.parametrize(
@@ -66,19 +66,19 @@ def test_sessions_that_are_none(named, text, says):
 
 
 def test_identifiers_and_tags_are_taken_as_they_are(tmp_path):
-    made = store(
+    stored = store(
         tmp_path / "store.db",
         [(session(0, session="1", tags={"branch": "mine/new"}), [])],
         [(session(1, session="10"), [])],
     )
-    assert [s.uuid for s in select("1", made)] == ["1"]
-    assert [s.uuid for s in select("branch=mine/new", made)] == ["1"]
+    assert [s.uuid for s in select("1", stored)] == ["1"]
+    assert [s.uuid for s in select("branch=mine/new", stored)] == ["1"]
     with pytest.raises(SelectionError):
-        select("earlier:0", made, select("10", made))
+        select("earlier:0", stored, select("10", stored))
 
 
 def test_a_session_on_two_sides_is_refused(rng, tmp_path):
-    made = store(tmp_path / "store.db", nights({"p2p": times(rng, count=4)}))
+    stored = store(tmp_path / "store.db", nights({"p2p": times(rng, count=4)}))
     options = {"expected_ratio": None, "control": None, "name": None, "fail_on": ()}
     for before, after, aa in (
         ("latest", "latest", None),
@@ -87,7 +87,7 @@ def test_a_session_on_two_sides_is_refused(rng, tmp_path):
     ):
         asked = argparse.Namespace(before=before, after=after, aa=aa, **options)
         with pytest.raises(SelectionError, match="both have session"):
-            compare_options(made, asked)
+            compare_options(stored, asked)
 
 
 def test_empty_store(tmp_path):

@@ -43,13 +43,13 @@ def imported(home, *files, monkeypatch):
 
 
 def test_sample_file_is_what_the_store_gets(tmp_path, file):
-    made = store(tmp_path / "store.db", sources.contents(file))
-    (found,) = made.sessions()
+    stored = store(tmp_path / "store.db", sources.contents(file))
+    (found,) = stored.sessions()
     assert (found.uuid, found.facts) == ("00000001-made-up", {"MPI": "Open MPI 4.1.4"})
-    tests = [(test.method, test.geometry) for test in made.tests().values()]
+    tests = [(test.method, test.geometry) for test in stored.tests().values()]
     assert tests == [("p2p", "2x1"), ("shm", "2x1")]
-    assert made.samples()["value"].tolist() == [1.5]
-    assert [o.verdict for o in made.outcomes([found])] == ["pass", "pass"]
+    assert stored.samples()["value"].tolist() == [1.5]
+    assert [o.verdict for o in stored.outcomes([found])] == ["pass", "pass"]
 
 
 def test_other_tools_need_to_say_little(tmp_path):
@@ -58,8 +58,8 @@ def test_other_tools_need_to_say_little(tmp_path):
         '{"schema": "bisection-samples", "version": 1, "session": "a", "start": 5}\n'
         '{"check": "hpl", "metrics": {"rate": [2.5e12, "flop/s", "higher"]}}\n'
     )
-    made = store(tmp_path / "store.db", sources.contents(path))
-    assert next(iter(made.metrics().values())) == ("rate", "flop/s", "higher")
+    stored = store(tmp_path / "store.db", sources.contents(path))
+    assert next(iter(stored.metrics().values())) == ("rate", "flop/s", "higher")
 
 
 HEAD = '{"schema": "bisection-samples", "version": %s, "session": %s, "start": %s}'
@@ -135,10 +135,10 @@ def test_a_field_of_another_kind_is_told(tmp_path, file, field):
 
 
 def test_numbers_beyond_all_are_not_measured(tmp_path):
-    made = store(
+    stored = store(
         tmp_path / "store.db", [(session(0), [case(metrics={"time": 10**400, "rate": 1e308})])]
     )
-    values = made.samples()["value"]
+    values = stored.samples()["value"]
     assert sorted(values == values) == [False, True]
 
 
@@ -147,8 +147,8 @@ def test_a_test_that_was_repeated_is_stored_each_time(tmp_path, file):
         for value in (2.5, 3.5):
             line = {**case(metrics={"time": value}), "run": 0}
             more.write(json.dumps(line) + "\n")
-    made = store(tmp_path / "store.db", sources.contents(file))
-    rows = made.samples()
+    stored = store(tmp_path / "store.db", sources.contents(file))
+    rows = stored.samples()
     assert dict(zip(rows["run"].tolist(), rows["value"].tolist(), strict=True)) == {
         0: 1.5,
         1: 2.5,
@@ -211,13 +211,13 @@ def reframes_database(home, *reports):
 
 def test_reframes_sessions_are_taken_over(tmp_path):
     reframes_database(tmp_path, report(), report("3333", value=float("inf")))
-    with sync.opened(tmp_path) as made:
-        assert [s.tags for s in made.sessions()] == [{"tier": "nightly", "phase": "before"}] * 2
-        values = made.samples()["value"]
+    with sync.opened(tmp_path) as stored:
+        assert [s.tags for s in stored.sessions()] == [{"tier": "nightly", "phase": "before"}] * 2
+        values = stored.samples()["value"]
         assert values[0] == 1e-3
         assert values[1] != values[1]  # not finite: not measured
-    with sync.opened(tmp_path) as made:
-        assert made.count() == 2
+    with sync.opened(tmp_path) as stored:
+        assert stored.count() == 2
 
 
 def test_controls_and_facts_of_a_launch(tmp_path):
@@ -243,11 +243,11 @@ def test_reframes_session_that_is_damaged_is_named(tmp_path, blob, capsys):
         row = ("later", json.dumps(report("later")))
         database.execute("INSERT INTO sessions VALUES(?, ?)", row)
     database.close()
-    with sync.opened(tmp_path) as made:
-        assert made.count() == 1
+    with sync.opened(tmp_path) as stored:
+        assert stored.count() == 1
     assert "session bad: not a report of ReFrame" in capsys.readouterr().err
-    with Store(paths.store_db(tmp_path)) as made, pytest.raises(Unreadable):
-        sync.synchronise(made, tmp_path)
+    with Store(paths.store_db(tmp_path)) as stored, pytest.raises(Unreadable):
+        sync.synchronise(stored, tmp_path)
 
 
 # ---- damage ----
@@ -261,8 +261,8 @@ def test_a_spooled_file_that_is_damaged_keeps_no_other_from_the_store(tmp_path, 
     sample_file.write_samples(
         tmp_path / "results" / "c" / sample_file.SPOOLED, session(7), [case()]
     )
-    with sync.opened(tmp_path) as made:
-        assert made.count() == 1
+    with sync.opened(tmp_path) as stored:
+        assert stored.count() == 1
     assert "a/samples.jsonl" in capsys.readouterr().err
 
 
@@ -284,8 +284,8 @@ def test_what_a_killed_writer_left_is_no_damage(tmp_path):
     worker.join()
     assert (tmp_path / "store.db-journal").exists()
     assert sync.damage(path) == ""
-    with Store(path) as made:
-        assert made.count() == 50
+    with Store(path) as stored:
+        assert stored.count() == 50
 
 
 def test_a_store_that_another_writes_to_is_not_damaged(tmp_path, monkeypatch):
@@ -303,8 +303,8 @@ def test_homes_have_any_name(tmp_path, name):
     home = tmp_path / name
     home.mkdir()
     reframes_database(home, report())
-    with sync.opened(home) as made:
-        assert made.count() == 1
+    with sync.opened(home) as stored:
+        assert stored.count() == 1
     assert sync.damage(paths.store_db(home)) == ""
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
@@ -318,10 +318,10 @@ def test_the_journal_of_a_damaged_store_goes_with_it(tmp_path):
 
 
 def test_tags_that_are_damaged_in_the_store(tmp_path):
-    made = store(tmp_path / "store.db", nights({"p2p": [1.0]}))
-    made.connection.execute("UPDATE sessions SET tags = '{x'")
+    stored = store(tmp_path / "store.db", nights({"p2p": [1.0]}))
+    stored.connection.execute("UPDATE sessions SET tags = '{x'")
     with pytest.raises(BrokenStore, match="tags, facts or work are damaged"):
-        made.sessions()
+        stored.sessions()
 
 
 def test_damaged_store_is_set_aside_and_made_again(tmp_path, monkeypatch, capsys):
@@ -363,14 +363,14 @@ def test_results_folders_fill_a_new_store(tmp_path, monkeypatch):
         folder / sample_file.SPOOLED, session(7), [case(metrics={"time": 1.0})]
     )
     assert imported(tmp_path, monkeypatch=monkeypatch) == 0
-    with sync.opened(tmp_path) as made:
-        assert [s.uuid for s in made.sessions()] == ["00000007-made-up"]
+    with sync.opened(tmp_path) as stored:
+        assert [s.uuid for s in stored.sessions()] == ["00000007-made-up"]
 
 
 def test_newer_store_is_left_alone(tmp_path):
-    made = store(tmp_path / "store.db")
-    made.connection.execute("PRAGMA user_version = 9")
-    made.close()
+    stored = store(tmp_path / "store.db")
+    stored.connection.execute("PRAGMA user_version = 9")
+    stored.close()
     with pytest.raises(sample_file.StoreError, match="version 9, of a newer Bisection"):
         Store(tmp_path / "store.db")
 
@@ -392,16 +392,16 @@ def test_full_disk_stores_all_of_a_session_or_nothing(tmp_path):
     worker.join()
     assert worker.exitcode == 5
     assert sync.damage(path) == ""
-    with Store(path) as made:
-        assert made.count() == 1
-        assert len(made.samples()) == 1
+    with Store(path) as stored:
+        assert stored.count() == 1
+        assert len(stored.samples()) == 1
 
 
 def add_many(path, first):
     for number in range(first, first + 10):
         cases = [case(f"m{i}", {"time": 1.0}) for i in range(50)]
-        with Store(path) as made:
-            made.add([(session(number), cases)])
+        with Store(path) as stored:
+            stored.add([(session(number), cases)])
 
 
 def test_nights_that_end_together_are_all_stored(tmp_path):
@@ -413,9 +413,9 @@ def test_nights_that_end_together_are_all_stored(tmp_path):
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0] * 4
-    with Store(path) as made:
-        assert made.count() == 40
-        assert len(made.samples()) == 2000
+    with Store(path) as stored:
+        assert stored.count() == 40
+        assert len(stored.samples()) == 2000
 
 
 # ---- what a run keeps ----
@@ -442,15 +442,15 @@ def test_a_run_is_stored_beside_files_that_are_damaged(tmp_path):
     (tmp_path / "results" / "a" / sample_file.SPOOLED).write_text('{"half')
     (trouble,) = kept(tmp_path, report(), tmp_path / "results" / "b")
     assert "a/samples.jsonl:1: not JSON" in clause(trouble)
-    with Store(paths.store_db(tmp_path)) as made:
-        assert [session.uuid for session in made.sessions()] == ["11112222"]
+    with Store(paths.store_db(tmp_path)) as stored:
+        assert [session.uuid for session in stored.sessions()] == ["11112222"]
 
 
 def test_a_run_whose_file_cannot_be_written_is_stored(tmp_path):
     (trouble,) = kept(tmp_path, report(), tmp_path / "no folder")
     assert "cannot write" in clause(trouble)
-    with Store(paths.store_db(tmp_path)) as made:
-        assert made.count() == 1
+    with Store(paths.store_db(tmp_path)) as stored:
+        assert stored.count() == 1
 
 
 def test_run_without_an_identifier_is_not_stored(tmp_path):

@@ -1,0 +1,61 @@
+"""One measurement at a time below a home: two would disturb each other."""
+
+import errno
+import fcntl
+import os
+import shlex
+import socket
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TextIO
+
+from bisection.core import paths
+from bisection.core.verdicts import BisectionError, Exit
+
+_held: dict[Path, TextIO] = {}
+
+
+class Busy(BisectionError):
+    """Another process measures; the text names it."""
+
+    exit_code = Exit.NOT_MEASURED
+
+
+def measure_alone() -> None:
+    """Keeps other measurements of the home out until this process ends, however it ends.
+
+    The lock is the kernel's (flock on run.lock), so a process that died holds none. Set-up asks for
+    it too, before it installs anything.
+
+    Raises:
+        Busy: another process has the lock.
+        BisectionError: nothing can be written below the home.
+    """
+    path = paths.home() / "run.lock"
+    if path in _held:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "a+", encoding="utf-8")  # noqa: SIM115 # open as long as it is locked
+    except OSError as error:
+        raise BisectionError(
+            f"cannot write to {path.parent} ({error.strerror}); BISECTION_HOME names another folder"
+        ) from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        other = file.read().strip() or "an unknown process"
+        file.close()
+        raise Busy(f"{path.parent} is in use, and two would disturb each other: {other}") from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):
+            raise
+        print(f"note: no locks below {path.parent}: a second run would not be noticed")
+    _held[path] = file
+    file.truncate(0)
+    since = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    command = shlex.join(["bisection", *sys.argv[1:]])
+    file.write(f"pid {os.getpid()} on {socket.gethostname()} since {since}: {command}\n")
+    file.flush()

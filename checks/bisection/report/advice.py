@@ -1,0 +1,140 @@
+"""What users of a partition should set, as tables of text."""
+
+import os
+from collections.abc import Iterator, Sequence
+
+from bisection.advice import md, npar, sources
+from bisection.advice.md import LayoutRun
+from bisection.advice.npar import Sweep
+from bisection.advice.sources import Launched
+from bisection.core.format import duration, plural
+from bisection.core.thresholds import LIMITS
+from bisection.report.tables import indented
+
+# Published: (benchmark, the rule of thumb that it was run by).
+RULES_OF_BENCHMARKS = ((1, 8), (5, 16))
+CLUSTERS = {"merlin": "InfiniBand", "stella": "10 Gb/s Ethernet"}
+TESTS = {10: "SiC", 20: "Cu3Au", 30: "Fe"}
+
+
+def npar_advice(sweeps: Sequence[Sweep]) -> Iterator[str]:
+    """Lines: which NPAR is best, what rules of thumb lose, and what was published."""
+    yield "Best NPAR, and what rules of thumb lose against it (medians over rounds, 90% intervals)"
+    yield ""
+    heads = ["case", "ranks", "best NPAR", "as good", *(f"at {name}" for name in npar.RULES)]
+    rows = [[*heads, "worst / best", "measured on"]]
+    for sweep in sweeps:
+        several = f" x {sweep.threads} threads" if sweep.threads > 1 else ""
+        row = [sweep.case, f"{sweep.ranks}{several}", str(sweep.best)]
+        row.append(", ".join(map(str, sweep.ties())) or "-")
+        row += [f"NPAR {n}: {_loss(sweep, n)}" for n in map(sweep.by_rule, npar.RULES)]
+        rows.append([*row, f"{sweep.spread:.2f}", sweep.where])
+    yield from indented(rows)
+    yield ""
+    yield from _cautions(sweeps)
+    yield ""
+    # findings V07, V08, V11
+    yield "Published (Cray XT4, 2010): cores, best NPAR, loss of the rule named, worst / best"
+    rows = []
+    for benchmark, part in RULES_OF_BENCHMARKS:
+        for cores, times in sources.npar_times(benchmark).items():
+            best, choice = sources.best(times), npar.nearest(times, cores / part)
+            loss = f"cores/{part} -> {choice}: {times[choice] / times[best] - 1:+.0%}"
+            spread = f"{sources.spread(times):.2f}"
+            rows.append([f"bench{benchmark}", str(cores), str(best), loss, spread])
+    yield from indented(rows)
+
+
+def _loss(sweep: Sweep, choice: int) -> str:
+    """A loss against the best choice: +4% [+2%, +6%]."""
+    if choice == sweep.best:
+        return "best"
+    over = sweep.over_best(choice)
+    return f"{over.value - 1:+.0%} [{over.low - 1:+.0%}, {over.high - 1:+.0%}]"
+
+
+def md_advice(runs: Sequence[LayoutRun]) -> Iterator[str]:
+    """Lines: ranks and threads on equal cores, where a step's time goes, and what was published."""
+    yield "Molecular dynamics: ranks x threads on equal cores, per time step (medians, quartiles)"
+    yield ""
+    heads = ["case", "cores", "layout", "time", "", "Matom-steps/s", "over the best"]
+    rows = [[*heads, "measured on"]]
+    for run in runs:
+        best = md.best_alike(runs, run)
+        over = "best" if run is best else f"{run.time.value / best.time.value:.2f}"
+        span = f"[{duration(run.time.low)}, {duration(run.time.high)}]"
+        row = [run.case, str(run.cores), run.layout, duration(run.time.value), span]
+        rows.append([*row, f"{run.rate / 1e6:.2f}", over, run.where])
+    yield from indented(rows)
+    yield ""
+    yield from _profile(runs)
+    yield ""
+    several = len({run.where for run in runs}) > 1
+    for (case, where), times in md.layout_times(runs).items():
+        name = f"{case} on {where}" if several else case
+        if not times:
+            yield f"{name}: no two layouts on as many cores, one of them with one rank per core"
+            continue
+        start = sources.crossover(times)
+        begin = f"hybrid from {start} cores on" if start else "one rank per core throughout"
+        yield f"{name}: best {_best_layouts(times)}; {begin}"
+    yield from _cautions(runs)
+    yield ""
+    # table 1 of the paper, findings D01 to D04
+    yield "Published (2010): the best layout by cores, and from which on a hybrid is"
+    rows = []
+    for cluster, network in CLUSTERS.items():
+        for test, name in TESTS.items():
+            times = sources.md_times(cluster, test)
+            row = [f"{cluster.title()}, {network}", f"test {test}, {name}", _best_layouts(times)]
+            rows.append([*row, f"from {sources.crossover(times)}"])
+    yield from indented(rows)
+
+
+def _profile(runs: Sequence[LayoutRun]) -> Iterator[str]:
+    """What figures 4 to 11 of the paper show, in their order."""
+    yield "What a time step sends and where its time goes (figures 4 to 11 of the paper)"
+    yield ""
+    heads = ["case", "layout", "B per rank", "B in all", "messages", "communication", "share"]
+    parts = {
+        "barrier": "barrier",
+        "collective": "collective",
+        "p2p": "point-to-point",
+        "two_body_forces": "two-body",
+        "metal_ld_compute": "metal_ld",
+        "tersoff_forces": "Tersoff",
+        "fork_join": "fork/join",
+    }
+    rows = [[*heads, *parts.values()]]
+    for run in runs:
+        counts = [f"{value:,.0f}" for value in (run.bytes_per_rank, run.bytes, run.messages)]
+        whole, *seconds = (
+            duration(run.seconds[name]) if run.seconds[name] > 0 else "-"
+            for name in ("communication", *parts)
+        )
+        share = f"{run.seconds['communication'] / run.time.value:.1%}"
+        rows.append([run.case, run.layout, *counts, whole, share, *seconds])
+    yield from indented(rows)
+
+
+def _best_layouts(times: dict[int, dict[str, float]]) -> str:
+    return ", ".join(f"{sources.best(times[cores])} on {cores}" for cores in sorted(times))
+
+
+def _cautions(launches: Sequence[Launched]) -> Iterator[str]:
+    """Warnings on times that were taken on a single host, on too few cores, or beside others."""
+    hosts = {launched.hosts for launched in launches}
+    if 1 in hosts:
+        which = "All ranks" if hosts == {1} else "The ranks of some launches"
+        yield f"{which} ran on one host: no network was measured. This is not valid for a cluster."
+    if over := sorted({launched.cores for launched in launches if launched.oversubscribed}):
+        yield (
+            f"{', '.join(map(str, over))} threads in all shared {len(os.sched_getaffinity(0))} "
+            "cores: these times show that everything works, not which choice is best."
+        )
+    busy = [launched for launched in launches if launched.preempted > LIMITS.preempted_launch]
+    if busy:
+        yield (
+            f"Other processes were on the cores of {plural(len(busy), 'launch', 'launches')}: "
+            "measure again on a quiet host."
+        )

@@ -1,0 +1,105 @@
+"""What is asked of a run, held against its site before anything is built: seconds, offline."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from bisection.core.format import some
+from bisection.core.verdicts import TIERS, BisectionError
+from bisection.rfm import references
+from bisection.sites.reference_file import ReferenceFile
+from bisection.sites.rules import in_site_file, partition_faults
+from bisection.sites.site import Defect, Site
+
+Partitions = Sequence[dict[str, Any]]
+
+
+def name_patterns(arguments: Sequence[str]) -> list[str]:
+    """The patterns of -n among ReFrame's arguments.
+
+    Raises:
+        BisectionError: one is no regular expression.
+    """
+    parser = argparse.ArgumentParser(prog="bisection run", add_help=False)
+    parser.add_argument("-n", "--name", action="append", default=[])
+    names = parser.parse_known_args(arguments)[0].name
+    for name in names:
+        try:
+            re.compile(name)
+        except re.error as error:
+            raise BisectionError(f"-n {name}: no regular expression: {error}") from None
+    return names
+
+
+def choose_partitions(site: Site, system: str) -> Partitions:
+    """The partitions of a site that --system NAME or NAME:PARTITION names.
+
+    Raises:
+        BisectionError: there is no such partition.
+    """
+    name = system.partition(":")[2]
+    if partitions := [part for part in site.partitions if name in ("", part["name"])]:
+        return partitions
+    known = some(part["name"] for part in site.partitions)
+    raise BisectionError(f"--system {system}: unknown partition; {site.name} has {known}")
+
+
+def unusable(site: Site, partitions: Partitions) -> list[Defect]:
+    """Why no launch could be placed on these partitions, or none be judged by its references."""
+    defects = [
+        defect
+        for partition in partitions
+        for defect in in_site_file(site, partition, partition_faults(partition))
+    ]
+    file = references.path(site.name)
+    if file.exists() and (content := ReferenceFile(file)).root is None:
+        defects += content.defects
+    return defects
+
+
+def choose_environ(site: Site, partitions: Partitions, asked: str | None) -> str:
+    """ReFrame's pattern of the environments that a run builds the kernels in.
+
+    Args:
+        site: the site.
+        partitions: those of the run.
+        asked: the option -p; None for `system`, and where the site has none of that name, for its
+            environments that build kernels, without those that install them by Spack.
+
+    Raises:
+        BisectionError: there is no such environment, or none that builds kernels.
+    """
+    names = dict.fromkeys(name for part in partitions for name in part["environs"])
+    features = {name: site.environs[name]["features"] for name in names}
+    known = [name for name in names if "kernels" in features[name]]
+    own = [name for name in known if "spack" not in features[name]]
+    if asked is None and known:
+        return "system" if "system" in known else "|".join(map(re.escape, own or known))
+    try:
+        if any(re.match(asked or "", name) for name in known):
+            return asked
+    except re.error as error:
+        raise BisectionError(f"-p {asked}: no regular expression: {error}") from None
+    where = f"{site.name} has {some(known)}, which build kernels"
+    raise BisectionError(f"-p {asked}: no such environment; {where}" if asked else where)
+
+
+def require_tests(site: Site, tier: str, names: Sequence[str]) -> None:
+    """BisectionError if a pattern of -n selects no test of the tier."""
+    for name in names:
+        tests = [test for test in site.tests if name in test["named"] and test["places"]]
+        tiers = [t for t in TIERS if any(t in test["tags"] for test in tests)]
+        if tests and tier not in tiers:
+            raise BisectionError(f"-n {name}: nothing in tier {tier}; in {some(tiers)}")
+        if not tests:
+            raise BisectionError(f"-n {name}: no such test; there are {_names(site)}")
+
+
+def _names(site: Site) -> str:
+    """The names by which tests are selected."""
+    texts = [f"checks {some(site.checks)}"]
+    for key, parameter in (("method", "method"), ("layout", "layout"), ("case", "launch.case")):
+        values = dict.fromkeys(str(test[key]) for test in site.tests if test[key])
+        texts.append(f"{parameter}={'|'.join(values)}")
+    return "; ".join(texts)

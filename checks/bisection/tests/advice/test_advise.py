@@ -1,0 +1,204 @@
+"""`bisection advise npar|md` on made-up results: what is read, left out and recommended."""
+
+import copy
+import json
+
+import pytest
+
+from bisection.advice import md, npar, sources
+from bisection.cli import main
+
+
+def result(kernel, ranks, threads, hosts, entries, case):
+    return {
+        "schema": "bisection-result",
+        "version": 1,
+        "kernel": kernel,
+        "case": case,
+        "status": "complete",
+        "started": "2026-01-01T00:00:00Z",
+        "labels": {"partition": "default"},
+        "layout": {
+            "threads": threads,
+            "per_rank": [{"rank": r, "host": f"node{r * hosts // ranks}"} for r in range(ranks)],
+        },
+        "results": [
+            {
+                "applicable": True,
+                "verification": {"passed": True, "checks": [{"passed": True}]},
+                **entry,
+            }
+            for entry in entries
+        ],
+    }
+
+
+def of_npar(times, hosts=1):
+    """A result of so many choices: NPAR -> seconds, one per round."""
+    entries = [
+        {
+            "method": f"npar-{choice}",
+            "samples": {
+                "seconds": seconds,
+                "switches": [0] * len(seconds),
+                "rounds": list(range(len(seconds))),
+            },
+        }
+        for choice, seconds in times.items()
+    ]
+    return result("npar", max(times), 1, hosts, entries, "mini1")
+
+
+def of_md(ranks, threads, time, hosts=4, switches=0):
+    """A result of the packed method, with its time per step in seconds."""
+    metrics = {f"{name}_share": {"value": 0.1} for name in md.SHARES}
+    metrics["time"] = {"value": time, "low": time * 0.98, "high": time * 1.03}
+    values = {"atom_steps": 32000 / time, "bytes_per_rank": 1e6 / ranks, "bytes": 1e6}
+    metrics |= {name: {"value": value} for name, value in values.items()}
+    metrics["messages"] = {"value": 20 * ranks}
+    samples = {"seconds": [time] * 4, "switches": [switches] * 4}
+    packed = {"method": "packed", "samples": samples, "metrics": metrics}
+    return result("md", ranks, threads, hosts, [packed], "cu3au")
+
+
+STEADY = {1: [1.2, 1.21, 1.19, 1.2, 1.2], 4: [1.0, 1.01, 0.99, 1.0, 1.0], 16: [1.1] * 5}
+
+
+@pytest.fixture
+def advised(tmp_path, capsys):
+    """advised(kernel, results, *arguments): exit code, output and errors of advise on results."""
+
+    def advise(kernel, results, *arguments):
+        for number, content in enumerate(results):
+            text = content if isinstance(content, str) else json.dumps(content)
+            (tmp_path / f"{number}.json").write_text(text)
+        code = main(["advise", kernel, "--from", str(tmp_path), *arguments])
+        return code, *capsys.readouterr()
+
+    return advise
+
+
+class TestNpar:
+    def test_best_and_losses_by_rule(self, advised):
+        code, text, _ = advised("npar", [of_npar(STEADY, hosts=4)])
+        row = next(line for line in text.splitlines() if line.startswith("  mini1"))
+        assert code == 0
+        assert row.split()[:3] == ["mini1", "16", "4"]
+        assert "NPAR 1: +20% [+20%, +20%]" in row  # cores / 8 and / 16
+        assert "NPAR 4: best" in row  # the square root
+        assert "1.20" in row
+        assert "no network was measured" not in text
+        assert "bench1    64   4  cores/8 -> 8: +20%   1.44" in text  # published
+
+    def test_noisy_choices_are_tied(self):
+        sweep = npar.sweep(of_npar({1: [1.0, 1.2, 1.0, 1.3, 0.9], 2: [1.1, 1.0, 1.2, 0.9, 1.1]}))
+        assert sweep.ties() == [n for n in (1, 2) if n != sweep.best]
+
+    def test_only_the_newest_counts(self, advised):
+        old, new = of_npar({1: [1.0] * 3, 2: [2.0] * 3}), of_npar({1: [2.0] * 3, 2: [1.0] * 3})
+        new["started"] = "2026-01-02T00:00:00Z"
+        rows = [line.split() for line in advised("npar", [new, old])[1].splitlines()]
+        assert ["mini1", "2", "2"] in [row[:3] for row in rows]
+
+    def test_unusable_files_are_skipped(self, advised):
+        nan = copy.deepcopy(of_npar(STEADY))
+        nan["results"][1]["samples"]["seconds"][0] = float("nan")
+        wrong = of_npar(STEADY)
+        for entry in wrong["results"]:
+            entry["verification"]["passed"] = False
+        unusable = ["{", "[]", json.dumps({"kernel": "npar"}), wrong]
+        code, text, _ = advised("npar", [*unusable, nan])
+        assert code == 0
+        row = next(line for line in text.splitlines() if line.startswith("  mini1"))
+        assert row.split()[:3] == ["mini1", "16", "16"]  # of the others in `nan`
+
+    @pytest.mark.parametrize(
+        "results", [[], [of_npar({1: [1.0] * 5})], [of_npar({1: [1.0], 2: [1.0]})]]
+    )
+    def test_nothing_to_advise_from(self, advised, results):
+        code, _, errors = advised("npar", results)
+        assert code == 3
+        assert "no results of the npar checks with two ranks or more" in errors
+
+
+class TestMd:
+    def test_best_layouts_and_crossover(self, advised):
+        launches = [
+            of_md(32, 1, 10e-3), of_md(4, 8, 12e-3),
+            of_md(64, 1, 8e-3), of_md(8, 8, 6e-3),
+            of_md(128, 1, 9e-3), of_md(16, 8, 4e-3),
+        ]  # fmt: skip
+        code, text, _ = advised("md", launches)
+        assert code == 0
+        assert "cu3au: best mpi on 32, 8x8 on 64, 16x8 on 128; hybrid from 64 cores on" in text
+        rows = map(str.split, text.splitlines())
+        row = next(cells for cells in rows if cells[:3] == ["cu3au", "64", "64x1"])
+        assert row[-2:] == ["1.33", "default"]
+        assert "1,000,000" in text
+        assert "no network was measured" not in text
+        assert "node2 on 256, node on 512  from 256" in text  # published
+
+    def test_one_layout_on_one_host(self, advised):
+        code, text, _ = advised("md", [of_md(4, 1, 1e-3, hosts=1)])
+        assert code == 0
+        assert "no two layouts on as many cores" in text
+        assert "All ranks ran on one host: no network was measured" in text
+
+    def test_preempted_launch_is_left_out(self, advised):
+        launches = [of_md(4, 1, 1e-3), of_md(4, 1, 9e-3, switches=50), of_md(2, 2, 2e-3)]
+        launches[1]["started"] = "2026-02-01T00:00:00Z"
+        code, text, errors = advised("md", launches)
+        assert code == 0
+        assert "cu3au: best mpi on 4" in text
+        assert "1 launch left out: other processes" in errors
+
+    def test_nothing_to_advise_from(self, advised):
+        assert advised("md", [])[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("kernel", "launched", "threads"),
+    [("npar", [(4, 1, "npar-1,npar-2,npar-4")], 4), ("md", [(4, 1), (2, 2), (1, 4)], 4)],
+)
+def test_measured_here(kernel, launched, threads, monkeypatch, tmp_path, capsys):
+    calls = []
+
+    def launch(executable, ranks, arguments, output, per_rank):
+        calls.append((ranks, per_rank, arguments[arguments.index("--method") + 1]))
+        host = {"rank": 0, "host": sources.socket.gethostname()}
+        stub = of_npar({1: [1.0] * 3, 2: [2.0] * 3}) if kernel == "npar" else of_md(1, 1, 1e-3)
+        stub["layout"] = {"threads": per_rank, "per_rank": [host] * ranks}
+        for entry in stub["results"]:
+            entry["samples"]["switches"] = [99] * len(entry["samples"]["seconds"])
+        return stub
+
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    monkeypatch.setattr(sources, "build", lambda name: name)
+    monkeypatch.setattr(sources, "launch", launch)
+    monkeypatch.setattr(sources.os, "sched_getaffinity", lambda pid: {0, 1})
+    assert main(["advise", kernel, "--measure", str(threads)]) == 0
+    assert [call[: len(launched[0])] for call in calls] == launched
+    text = capsys.readouterr().out
+    assert "4 threads in all shared 2 cores: these times show that everything works" in text
+    assert f"on the cores of {len(calls)} launch" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["npar", "--measure", "x"], 2, "--measure x"),
+        (["npar", "--measure", "1"], 2, "--measure 1"),
+        (["npar", "--measure", "2,99999"], 2, "--measure 99999"),
+        (["npar", "--rounds", "2"], 2, "argument --rounds: '2' is not a whole number above 2"),
+        (["npar", "--measure", "2", "--partition", "p"], 2, "does not go with"),
+        (["md", "--case", "mini1"], 2, "--case mini1: md has sic, cu3au"),
+        (["npar", "--from", "/no/such"], 3, "/no/such"),
+    ],
+)
+def test_refusals(capsys, arguments, code, words):
+    try:
+        status = main(["advise", *arguments])
+    except SystemExit as error:  # of argparse
+        status = error.code
+    assert status == code
+    assert words in capsys.readouterr().err

@@ -1,0 +1,70 @@
+"""Findings of the studies of 2010, from the tables transcribed in reference/literature/."""
+
+import csv
+
+import pytest
+
+from bisection.advice import sources
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "best"),
+    [
+        (1, {16: 2, 32: 4, 64: 4, 128: 16, 256: 32}),  # V07
+        (5, {128: 4, 256: 8, 512: 32, 1024: 32}),  # V08
+    ],
+)
+def test_best_npar(benchmark, best):
+    times = sources.npar_times(benchmark)
+    assert {cores: sources.best(times[cores]) for cores in best} == best
+
+
+def test_v09_hybrid_fixes_npar():
+    assert all([*by_npar] == [cores] for cores, by_npar in sources.npar_times(2).items())
+
+
+def test_v11_npar_is_less_critical_on_more_cores():
+    times = sources.npar_times(5)
+    assert sources.spread(times[128]) == pytest.approx(1.86, abs=0.005)
+    assert sources.spread(times[1024]) == pytest.approx(1.28, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "cores", "before", "after", "gain", "digits"),
+    [
+        (1, 256, "original", "collectives", 2.13, 0.01),
+        (5, 1024, "original", "collectives", 10.0, 0.05),
+        (2, 128, "collectives", "allreduce", 1.9, 0.05),
+        (5, 1024, "nozero", "scalapack", 1.23, 0.01),
+    ],
+)
+def test_v01_to_v04_gains_of_the_knobs(benchmark, cores, before, after, gain, digits):
+    times, wanted = {}, (str(benchmark), str(cores), "ok")
+    with open(sources.LITERATURE / "vasp_timings.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            if (row["benchmark"], row["cores"], row["status"]) == wanted:
+                # the better of two runs, as the source counts
+                times[row["stage"]] = min(float(row["run1_s"]), float(row["run2_s"]))
+    assert times[before] / times[after] == pytest.approx(gain, abs=digits)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "test", "start"),
+    [
+        ("merlin", 10, 256),
+        ("merlin", 20, 256),
+        ("merlin", 30, 128),
+        ("stella", 10, 64),
+        ("stella", 20, 64),
+        ("stella", 30, 64),
+    ],
+)
+def test_d01_to_d04_crossovers(cluster, test, start):
+    assert sources.crossover(sources.md_times(cluster, test)) == start
+
+
+def test_best_layouts():
+    times = sources.md_times("merlin", 10)
+    assert [sources.best(times[n]) for n in (128, 256, 512)] == ["mpi", "node2", "node"]
+    assert times[512]["node"] == 12.014
+    assert 1 not in times

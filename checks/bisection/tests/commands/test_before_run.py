@@ -1,0 +1,121 @@
+"""What `bisection run` refuses before anything is built or measured."""
+
+import pytest
+from houses import CHECK, make_house
+
+from bisection import cli
+from bisection.runs import command
+
+REFERENCES = "tiny:\n  $index: [$partition]\n  generic:default: {time: [1.0, -0.5, 0.5}\n"
+
+
+class Started(Exception):
+    """ReFrame would have been started."""
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """A small house; ReFrame's command line is kept in place of being run."""
+
+    def watch(line, log):
+        raise Started(line)
+
+    monkeypatch.setattr(command, "watch", watch)
+    return make_house(tmp_path, monkeypatch)
+
+
+def change(file, old, new):
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--system", "genric"], "--system genric: unknown; site-configs/ has generic"),
+        (["--system", "generic:gpu"], "--system generic:gpu: unknown partition; generic has d"),
+        (["-p", "gnu"], "-p gnu: no such environment; generic has system, spack, which build"),
+        (["-p", "("], "-p (: no regular expression: "),
+        (["-n", "tinny"], "-n tinny: no such test; there are checks tiny"),
+        (["--tier", "quick", "-n", "tiny", "-n", "tinny"], "-n tinny: no such test; there are"),
+        (["-n", "("], "-n (: no regular expression: "),
+        (["-n", "tiny"], "-n tiny: nothing in tier nightly; in quick"),
+    ],
+)  # fmt: skip
+def test_names_that_there_are_not_are_usage(house, capsys, arguments, says):
+    assert cli.main(["run", *arguments]) == 2
+    assert says in capsys.readouterr().err
+    assert not (house / "home" / "results").exists()
+
+
+def broken_site(house):
+    change(house / "site-configs" / "generic.py", "systems=[", "systems=[)")
+    return "site-configs/generic.py:"
+
+
+def placeless_site(house):
+    change(house / "site-configs" / "generic.py", '"nodes": 1', '"nodes": 0')
+    return "generic:default: extras.nodes is 0: a whole number above 0 is allowed"
+
+
+def broken_references(house):
+    (house / "reference" / "systems" / "generic.yaml").write_text(REFERENCES)
+    return "reference/systems/generic.yaml:3: is not YAML: "
+
+
+def broken_checks(house):
+    (house / "checks" / "tiny.py").write_text(CHECK.replace("return True", "return ("))
+    return "checks/tiny.py:13: does not load: "
+
+
+@pytest.mark.parametrize("spoil", [broken_site, placeless_site, broken_references, broken_checks])
+def test_files_that_do_not_load_are_not_measured(house, capsys, spoil):
+    says = spoil(house)
+    assert cli.main(["run", "--tier", "quick"]) == 3
+    text = capsys.readouterr().err
+    assert says in text
+    assert text.count("\n") == 1
+    assert not (house / "home" / "results").exists()
+
+
+def test_latest_stays_with_the_last_night_where_nothing_is_left(house, capsys, monkeypatch):
+    """-x is ReFrame's own: that it leaves nothing is seen when ReFrame ends."""
+    last = house / "home" / "results" / "2026-06-01T000000Z"
+    last.mkdir(parents=True)
+    monkeypatch.setattr(command, "watch", lambda line, log: (log.write_text(""), (0, ""))[1])
+    assert cli.main(["run", "--tier", "quick", "-x", "tiny"]) == 2
+    assert "no check is left by -x tiny" in capsys.readouterr().err
+    assert (last.parent / "latest").resolve() == last
+    assert [path.name for path in last.parent.iterdir() if not path.is_symlink()] == [last.name]
+
+
+@pytest.mark.parametrize(
+    ("environs", "chosen"),
+    [
+        ('["system", "spack"]', "system"),
+        ('["gnu", "spack"]', "gnu"),
+        ('["gnu", "intel", "builtin", "spack"]', "gnu|intel"),
+        ('["spack"]', "spack"),
+    ],
+)
+def test_environments_of_the_site_are_the_default(house, environs, chosen):
+    site = house / "site-configs" / "generic.py"
+    change(site, '["system", "spack"]', environs)
+    own = "".join(f'{{"name": "{name}", "features": ["kernels"]}},' for name in ("gnu", "intel"))
+    change(site, "configuration(\n", f"configuration(\n    environments=[{own}],\n")
+    with pytest.raises(Started) as started:
+        cli.main(["run", "--tier", "quick", "-n", "^tiny"])
+    line = started.value.args[0]
+    assert line[line.index("-p") + 1] == chosen
+
+
+def test_site_file_elsewhere(house, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "lab.py"
+    text = (house / "site-configs" / "generic.py").read_text()
+    head = 'import_module_from_file(str(Path(__file__).with_name("common.py")))'
+    elsewhere.write_text(text.replace(head, '__import__("common")'))
+    with pytest.raises(Started) as started:
+        cli.main(["run", "--tier", "quick", "--system", f"{elsewhere}:default"])
+    line = started.value.args[0]
+    assert line[line.index("--system") + 1] == "lab:default"

@@ -1,0 +1,72 @@
+"""One measurement at a time: of two runs, of a run whose process died, where there are no locks."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from running import CHECKS, start
+
+from bisection.core import lock
+
+HOLD = "from bisection.core.lock import measure_alone as m; m(); print(1, flush=True); input()"
+
+
+@pytest.fixture
+def other(tmp_path):
+    """A process that measures below tmp_path."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, "run", "--tier", "quick"],
+        env={**os.environ, "BISECTION_HOME": str(tmp_path), "PYTHONPATH": str(CHECKS)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    process.stdout.readline()
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_second_run_is_refused(other, tmp_path):
+    code, text = start([sys.executable, "-m", "bisection", "run"], tmp_path)
+    assert code == 3
+    line = text.removeprefix(f"bisection run: error: {tmp_path} is in use, and two would disturb ")
+    assert line.startswith(f"each other: pid {other.pid} on "), text
+    assert line.endswith(": bisection run --tier quick\n")
+    assert not (tmp_path / "results").exists()
+    code, text = start([sys.executable, "-m", "bisection", "import"], tmp_path)
+    assert "is in use" not in text
+
+
+def test_a_dead_process_holds_nothing(other, tmp_path, monkeypatch):
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    monkeypatch.setattr(lock, "_held", {})
+    with pytest.raises(lock.Busy):
+        lock.measure_alone()
+    os.kill(other.pid, signal.SIGKILL)
+    other.wait()
+    lock.measure_alone()
+    lock.measure_alone()  # again by the same process
+    assert (tmp_path / "run.lock").read_text().startswith(f"pid {os.getpid()} on ")
+
+
+def test_without_locks_a_run_goes_on(tmp_path, monkeypatch, capsys):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    monkeypatch.setattr(lock, "_held", {})
+    monkeypatch.setattr(lock.fcntl, "flock", refuse)
+    lock.measure_alone()
+    assert "a second run would not be noticed" in capsys.readouterr().out
+
+
+def test_a_home_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "file"))
+    with pytest.raises(
+        lock.BisectionError, match=r"cannot write to .*BISECTION_HOME names another"
+    ):
+        lock.measure_alone()

@@ -1,0 +1,63 @@
+"""English stands in report/ and commands/; what is found out elsewhere is a code."""
+
+import ast
+import re
+
+import pytest
+from running import CHECKS
+
+PACKAGES = ("core", "kernels", "rfm", "sites", "runs", "store", "analysis")
+# Texts for people all the same: progress of long builds, help of a program of its own, descriptions
+# of names that do not depend on what was found out, what is written into a file.
+ALLOWED = {
+    "analysis/propose.py",
+    "core/format.py",
+    "core/thresholds.py",
+    "kernels/kept.py",
+    "kernels/layouts.py",
+    "kernels/spack/__main__.py",
+    "kernels/spack/externals.py",
+    "kernels/spack/install.py",
+    "kernels/spack/program.py",
+    "runs/command.py",
+    "store/database.py",
+    "store/selection.py",
+    "store/sources.py",
+}
+WORDS = re.compile(r"[a-z]+( [a-z{}]+){2}")
+# What other programs write, as a pattern, and a program's own code.
+NO_SENTENCE = re.compile(r"[\\^*|]|^from \w|run session stopped|not a report|no site file")
+
+
+def sentences(text):
+    """The literals of a module that read as English, but docstrings and texts of errors raised."""
+    tree, skipped = ast.parse(text), set()
+    for node in ast.walk(tree):
+        error = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")
+        bare = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if error or bare or isinstance(node, ast.Raise):
+            skipped |= {id(part) for part in ast.walk(node)}
+        if isinstance(node, ast.JoinedStr) and id(node) not in skipped:
+            parts = [p.value if isinstance(p, ast.Constant) else "{}" for p in node.values]
+            skipped |= {id(part) for part in ast.walk(node)}
+            yield "".join(parts)
+        elif isinstance(getattr(node, "value", None), str) and id(node) not in skipped:
+            yield node.value
+
+
+def modules():
+    package = CHECKS / "bisection"
+    files = [file for name in PACKAGES for file in (package / name).rglob("*.py")]
+    return sorted(str(file.relative_to(package)) for file in files)
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name not in ALLOWED])
+def test_what_is_found_out_is_no_sentence(module):
+    text = (CHECKS / "bisection" / module).read_text()
+    english = [s for s in sentences(text) if WORDS.search(s) and not NO_SENTENCE.search(s)]
+    assert english == []
+
+
+def test_a_sentence_is_recognised():
+    text = 'defects = [f"key {key} is there twice"]\nraise ValueError("this one is raised")\n'
+    assert [s for s in sentences(text) if WORDS.search(s)] == ["key {} is there twice"]

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Starts the program that it is named after, bisection or reframe, from any folder. Set-up copies it to
+# bin/ below the home: links to it work, and a moved clone works. All caches stay below the home.
+set -eu
+
+self=$0
+while [ -h "$self" ]; do
+    target=$(readlink -- "$self")
+    case $target in
+        /*) self=$target ;;
+        *) self=$(dirname -- "$self")/$target ;;
+    esac
+done
+home=$(CDPATH='' cd -- "$(dirname -- "$self")/.." && pwd)
+name=$(basename -- "$self")
+
+if ! [ -x "$home/venv/bin/python" ]; then
+    echo "$name: $home/venv has no Python; run make setup in the clone" >&2
+    exit 2
+fi
+BISECTION_HOME=${BISECTION_HOME:-$home}
+case $BISECTION_HOME in /*) ;; *) BISECTION_HOME=$PWD/$BISECTION_HOME ;; esac
+export BISECTION_HOME
+[ -w "$home" ] || home_cache=$BISECTION_HOME/cache
+export XDG_CACHE_HOME="${home_cache:-$home/cache}"
+export MPLCONFIGDIR="$XDG_CACHE_HOME/matplotlib"
+export PYTHONPYCACHEPREFIX="$XDG_CACHE_HOME/python"
+export PYTHONUTF8=1 # paths with umlauts, in any locale
+case $name in
+    reframe) exec "$home/venv/bin/python" "$home/venv/bin/reframe" "$@" ;;
+    *) exec "$home/venv/bin/python" -m bisection "$@" ;;
+esac

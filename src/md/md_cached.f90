@@ -1,0 +1,78 @@
+! The baseline of a time step: the potential's loops on a few atoms, from cache.
+module md_cached
+  use, intrinsic :: iso_c_binding, only: dp => c_double
+  use md_list, only: worker_t
+  use md_metal, only: density_pass, force_pass
+  use md_potential, only: tersoff_kind
+  use md_system, only: system_t
+  use md_tersoff, only: tersoff_pass
+  implicit none (type, external)
+  private
+  public :: cached_loops
+
+contains
+
+  !> The work of so many steps' loops over pairs, on a few atoms of each thread, again and again:
+  !> from cache, without lists, messages or threads that wait.  What a step takes beyond it is the
+  !> price of memory and of parallelism.  `energy` (eV) is the pairs', the first time and the last.
+  subroutine cached_loops(system, steps, energy)
+    type(system_t), intent(in) :: system
+    integer, intent(in) :: steps
+    real(dp), intent(out) :: energy(2)
+    real(dp) :: first, last, mine(2)
+    integer :: t
+    first = 0
+    last = 0
+    !$omp parallel do num_threads(size(system%list%work)) schedule(static, 1) private(mine) &
+    !$omp& reduction(+:first, last)
+    do t = 1, size(system%list%work)
+      call repeat_loops(system, system%list%work(t), steps, mine)
+      first = first + mine(1)
+      last = last + mine(2)
+    end do
+    !$omp end parallel do
+    energy = [first, last]
+  end subroutine cached_loops
+
+  subroutine repeat_loops(system, work, steps, energy)
+    type(system_t), intent(in) :: system
+    type(worker_t), intent(in) :: work
+    integer, intent(in) :: steps
+    real(dp), intent(out) :: energy(2)
+    integer, parameter :: few = 128 !< atoms
+    real(dp), allocatable :: rho(:), f(:, :), kept(:, :)
+    real(dp) :: mine, lowest
+    integer :: n, left, all, from, to, everything(2)
+    energy = 0
+    everything = [1, system%atoms%all]
+    all = work%last - work%first + 1
+    if (all < 1) return
+    allocate (rho(system%atoms%all), f(4, system%atoms%all), source=0.0_dp)
+    from = work%first + max(0, all - few)/2 ! from the middle: at the faces lists differ
+    to = from + min(few, all) - 1
+    allocate (kept(max(1, work%start(to + 1)), 2), source=0.0_dp)
+    do n = 1, steps
+      left = all
+      do while (left > 0)
+        to = from + min(few, left) - 1
+        associate (most => max(1, system%list%most), x => system%atoms%x)
+          if (system%potential%kind == tersoff_kind) then
+            call tersoff_pass(system%potential, from, to, work%start(from:), work%entry, most, x, &
+                              system%atoms%species, everything, f, f, mine)
+          else
+            call density_pass(system%potential, from, to, work%start(from:), work%entry, most, x, &
+                              .true., rho, kept(:, 1), kept(:, 2), mine, lowest)
+            call force_pass(system%potential, from, to, work%start(from:), work%entry, most, x, &
+                            system%slope, .true., kept(:, 1), kept(:, 2), f)
+          end if
+        end associate
+        if (left == all) then ! the same atoms every time
+          if (n == 1) energy(1) = mine
+          energy(2) = mine
+        end if
+        left = left - few
+      end do
+    end do
+  end subroutine repeat_loops
+
+end module md_cached

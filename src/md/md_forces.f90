@@ -1,0 +1,297 @@
+! Forces and energies of a system: the potential's passes, shared out to threads, and what is
+! exchanged between and after them.
+!
+! Threads add to sums of their own where others add as well, and join them after each pass.
+module md_forces
+  use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
+  use omp_lib, only: omp_get_thread_num, omp_get_wtime
+  use md_halo, only: forward, reverse
+  use md_list, only: find_closest, list_t, worker_t
+  use md_metal, only: density_pass, force_pass
+  use md_potential, only: tersoff_kind
+  use md_system, only: account, failure_t, fine, in_density, in_halo, in_integrate, in_tersoff, &
+    in_two_body, lap, system_t, too_dense
+  use md_tersoff, only: tersoff_pass
+  implicit none (type, external)
+  private
+  public :: find_forces, reserve_sums
+
+contains
+
+  !> For what is kept of atoms and of entries, here and by each thread.
+  subroutine reserve_sums(system)
+    type(system_t), intent(inout) :: system
+    integer :: t, room, entries
+    room = system%atoms%all
+    if (.not. allocated(system%rho)) allocate (system%rho(0), system%slope(0))
+    if (size(system%rho) < room) then
+      deallocate (system%rho, system%slope)
+      allocate (system%rho(room + room/8), system%slope(room + room/8))
+    end if
+    !$omp parallel do num_threads(size(system%list%work)) schedule(static, 1) private(entries)
+    do t = 1, size(system%list%work)
+      associate (work => system%list%work(t))
+        if (.not. allocated(work%repulsion)) then
+          allocate (work%repulsion(0), work%density(0), work%rho(0), work%f(4, 0))
+        end if
+        entries = merge(size(work%entry), 0, system%list%half) ! any style may be the next
+        if (size(work%repulsion) < entries) then
+          deallocate (work%repulsion, work%density)
+          allocate (work%repulsion(entries), work%density(entries))
+        end if
+        if (size(system%list%work) > 1 .and. size(work%rho) < room) then
+          deallocate (work%rho, work%f)
+          allocate (work%rho(room + room/8), work%f(4, room + room/8))
+        end if
+      end associate
+    end do
+    !$omp end parallel do
+  end subroutine reserve_sums
+
+  !> Forces on own atoms (atoms%f), and energy; with `pair_energy` that of each own atom (eV), with
+  !> `virial` the sum of x f over this rank's share (eV).
+  subroutine find_forces(system, pair_energy, virial)
+    type(system_t), intent(inout) :: system
+    real(dp), intent(inout), optional :: pair_energy(:), virial(3, 3)
+    integer :: a, b
+    if (system%potential%kind == tersoff_kind) then
+      call tersoff_forces(system, pair_energy)
+    else
+      call metal_forces(system, pair_energy)
+    end if
+    if (present(virial)) then
+      associate (x => system%atoms%x(:, :system%atoms%all), f => system%atoms%f)
+        do b = 1, 3
+          do a = 1, 3
+            virial(a, b) = dot_product(x(a, :), f(b, :system%atoms%all))
+          end do
+        end do
+      end associate
+      call lap(system, in_integrate)
+    end if
+    call reverse(system%domain, system%atoms%f, 4, 3)
+    call lap(system, in_halo)
+  end subroutine find_forces
+
+  subroutine tersoff_forces(system, pair_energy)
+    type(system_t), intent(inout) :: system
+    real(dp), intent(inout), optional :: pair_energy(:)
+    real(dp) :: energy, mine, busy, start, began
+    integer :: t
+    energy = 0
+    busy = 0
+    start = omp_get_wtime()
+    !$omp parallel num_threads(size(system%list%work)) private(mine, t, began) &
+    !$omp& reduction(+:energy) reduction(max:busy)
+    began = omp_get_wtime()
+    t = omp_get_thread_num() + 1
+    associate (work => system%list%work(t), atoms => system%atoms)
+      call clear(work, 4, atoms%f, work%f)
+      call tersoff_pass(system%potential, work%first, work%last, work%start, work%entry, &
+                        max(1, system%list%most), atoms%x, atoms%species, work%direct, atoms%f, &
+                        work%f, mine, pair_energy)
+      energy = mine
+    end associate
+    busy = omp_get_wtime() - began
+    !$omp barrier
+    began = omp_get_wtime()
+    call join(system%list, t, system%atoms%all, system%atoms%f)
+    busy = busy + omp_get_wtime() - began
+    !$omp end parallel
+    call account(system, start, busy)
+    system%energy = energy
+    call lap(system, in_tersoff)
+  end subroutine tersoff_forces
+
+  subroutine metal_forces(system, pair_energy)
+    type(system_t), target, intent(inout) :: system
+    real(dp), intent(inout), optional :: pair_energy(:)
+    real(dp), allocatable :: halves(:)             !< (all): eV, half of each pair's energy
+    real(dp), pointer, contiguous :: rho(:), f(:, :) !< what a thread adds to: thread 1 to the sums
+    real(dp) :: energy, mine, lowest, least, busy, start, began, fall
+    integer :: t, i
+    logical :: keep
+    keep = .not. system%style%recompute
+    if (present(pair_energy)) allocate (halves(system%atoms%all), source=0.0_dp)
+    energy = 0
+    least = 0
+    busy = 0
+    start = omp_get_wtime()
+    !$omp parallel num_threads(size(system%list%work)) private(mine, lowest, t, began, rho) &
+    !$omp& reduction(+:energy) reduction(max:busy) reduction(min:least)
+    began = omp_get_wtime()
+    t = omp_get_thread_num() + 1
+    associate (work => system%list%work(t), x => system%atoms%x)
+      rho => work%rho
+      if (t == 1) rho => system%rho
+      call clear(work, 1, system%rho, work%rho)
+      call density_pass(system%potential, work%first, work%last, work%start, work%entry, &
+                        system%list%most, x, keep, rho, work%repulsion, work%density, mine, lowest)
+      energy = mine
+      least = lowest
+    end associate
+    busy = omp_get_wtime() - began
+    !$omp barrier
+    began = omp_get_wtime()
+    call join_densities(system%list, t, system%atoms%all, system%rho)
+    busy = busy + omp_get_wtime() - began
+    !$omp end parallel
+    call account(system, start, busy)
+    if (least < 0) call find_too_dense(system)
+    if (allocated(halves)) call share_out(system, halves)
+    call lap(system, in_density)
+    call reverse(system%domain, system%rho, 1, 1)
+    call lap(system, in_halo)
+    fall = -0.5_dp*system%potential%scale
+    !$omp parallel do schedule(static) reduction(+:energy)
+    do i = 1, system%atoms%own
+      if (system%rho(i) <= 0) then ! alone, or closer than the potential goes, which is told
+        system%slope(i) = 0
+      else ! a NaN goes on
+        energy = energy - system%potential%scale*sqrt(system%rho(i))
+        system%slope(i) = fall/sqrt(system%rho(i))
+      end if
+    end do
+    !$omp end parallel do
+    system%energy = energy
+    if (present(pair_energy)) then
+      call reverse(system%domain, halves, 1, 1)
+      do i = 1, system%atoms%own
+        pair_energy(i) = halves(i)
+        if (system%rho(i) <= 0) cycle
+        pair_energy(i) = halves(i) - system%potential%scale*sqrt(system%rho(i))
+      end do
+    end if
+    call lap(system, in_density)
+    call forward(system%domain, system%slope, 1, 1, .false.)
+    call lap(system, in_halo)
+    busy = 0
+    start = omp_get_wtime()
+    !$omp parallel num_threads(size(system%list%work)) private(t, began, f) reduction(max:busy)
+    began = omp_get_wtime()
+    t = omp_get_thread_num() + 1
+    associate (work => system%list%work(t), atoms => system%atoms)
+      f => work%f
+      if (t == 1) f => atoms%f
+      call clear(work, 4, atoms%f, work%f)
+      call force_pass(system%potential, work%first, work%last, work%start, work%entry, &
+                      system%list%most, atoms%x, system%slope, keep, work%repulsion, &
+                      work%density, f)
+    end associate
+    busy = omp_get_wtime() - began
+    !$omp barrier
+    began = omp_get_wtime()
+    call join(system%list, t, system%atoms%all, system%atoms%f)
+    busy = busy + omp_get_wtime() - began
+    !$omp end parallel
+    call account(system, start, busy)
+    call lap(system, in_two_body)
+  end subroutine metal_forces
+
+  !> Makes sums start at 0 where a thread will add to them: the sums themselves, or its own.
+  subroutine clear(work, n, sums, mine)
+    type(worker_t), intent(in) :: work
+    integer, intent(in) :: n
+    real(dp), intent(inout) :: sums(n, *), mine(n, *)
+    integer :: part, k
+    do part = 1, size(work%alone)
+      do k = work%alone(part)%from, work%alone(part)%to
+        sums(:, k) = 0
+      end do
+    end do
+    do part = 1, size(work%beside)
+      do k = work%beside(part)%from, work%beside(part)%to
+        mine(:, k) = 0
+      end do
+    end do
+  end subroutine clear
+
+  !> Thread t's share of joining the threads' own sums to the sums: forces.
+  subroutine join(list, t, all, f)
+    type(list_t), intent(in) :: list
+    integer, intent(in) :: t, all
+    real(dp), intent(inout) :: f(4, *)
+    integer :: other, from, to
+    call share_of(t, size(list%work), all, from, to)
+    call clear_untouched(list, 4, from, to, f)
+    do other = 1, size(list%work)
+      call add(list%work(other), 4, from, to, list%work(other)%f, f)
+    end do
+  end subroutine join
+
+  !> The same for densities.
+  subroutine join_densities(list, t, all, rho)
+    type(list_t), intent(in) :: list
+    integer, intent(in) :: t, all
+    real(dp), intent(inout) :: rho(*)
+    integer :: other, from, to
+    call share_of(t, size(list%work), all, from, to)
+    call clear_untouched(list, 1, from, to, rho)
+    do other = 1, size(list%work)
+      call add(list%work(other), 1, from, to, list%work(other)%rho, rho)
+    end do
+  end subroutine join_densities
+
+  pure subroutine share_of(t, threads, all, from, to)
+    integer, intent(in) :: t, threads, all
+    integer, intent(out) :: from, to
+    from = 1 + int(int(t - 1, c_int64_t)*all/threads)
+    to = int(int(t, c_int64_t)*all/threads)
+  end subroutine share_of
+
+  subroutine clear_untouched(list, n, from, to, sums)
+    type(list_t), intent(in) :: list
+    integer, intent(in) :: n, from, to
+    real(dp), intent(inout) :: sums(n, *)
+    integer :: part, k
+    do part = 1, size(list%untouched)
+      do k = max(from, list%untouched(part)%from), min(to, list%untouched(part)%to)
+        sums(:, k) = 0
+      end do
+    end do
+  end subroutine clear_untouched
+
+  subroutine add(work, n, from, to, mine, sums)
+    type(worker_t), intent(in) :: work
+    integer, intent(in) :: n, from, to
+    real(dp), intent(in) :: mine(n, *)
+    real(dp), intent(inout) :: sums(n, *)
+    integer :: part, k
+    do part = 1, size(work%beside)
+      do k = max(from, work%beside(part)%from), min(to, work%beside(part)%to)
+        sums(:, k) = sums(:, k) + mine(:, k)
+      end do
+    end do
+  end subroutine add
+
+  !> Each atom's half of its pairs' energies (eV), ghosts by themselves.
+  subroutine share_out(system, halves)
+    type(system_t), intent(in) :: system
+    real(dp), intent(inout) :: halves(:)
+    real(dp), allocatable :: rho(:)
+    real(dp) :: energy, lowest, none(1)
+    integer :: t
+    allocate (rho(system%atoms%all), source=0.0_dp)
+    none = 0
+    do t = 1, size(system%list%work)
+      associate (work => system%list%work(t))
+        call density_pass(system%potential, work%first, work%last, work%start, work%entry, &
+                          system%list%most, system%atoms%x, .false., rho, none, none, &
+                          energy, lowest, halves)
+      end associate
+    end do
+  end subroutine share_out
+
+  !> Notes the closest pair of this rank's atoms, if it is closer than the potential goes.
+  subroutine find_too_dense(system)
+    type(system_t), intent(inout) :: system
+    real(dp) :: distance
+    integer(c_int64_t) :: ids(2)
+    if (system%failure%kind /= fine) return
+    call find_closest(system%list, system%atoms, distance, ids)
+    if (distance >= system%potential%closest) return
+    system%failure = failure_t(too_dense, .true., system%domain%rank, system%step, ids(1), ids(2), &
+                               distance, system%potential%closest)
+  end subroutine find_too_dense
+
+end module md_forces

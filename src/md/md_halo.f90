@@ -1,0 +1,294 @@
+! The halo of a domain: ghosts, copies of other ranks' atoms near its faces.
+!
+! Ghosts come from the neighbours in six shifts, two for each direction, ghosts of earlier
+! directions included, so that edges and corners need no messages of their own (S. Plimpton,
+! J. Comput. Phys. 117, 1 (1995)).  A halo wider than a domain is passed on in further hops.  What a
+! rank would send to itself is copied, and not counted as a message.
+module md_halo
+  use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
+  use md_atoms, only: atoms_t, reserve
+  use md_box, only: box_t
+  use md_domain, only: domain_t, exchange, higher, hops_needed, lower, make_room, neighbour, swap_t
+  implicit none (type, external)
+  private
+  public :: make_halo, forward, reverse
+
+  integer, parameter :: ghost_words = 5 !< reals that a new ghost is sent in
+  integer, parameter :: worth_threads = 1500 !< atoms, from which on threads share a copy
+
+contains
+
+  !> Finds and exchanges all ghosts within `reach` (A) of the domain.  Collective.
+  subroutine make_halo(domain, box, atoms, reach)
+    type(domain_t), intent(inout) :: domain
+    type(box_t), intent(in) :: box
+    type(atoms_t), intent(inout) :: atoms
+    real(dp), intent(in) :: reach
+    real(dp) :: width(3), edge(3)
+    integer :: need(3), d, hop, side, from(2), to(2), words(2)
+    integer :: first(2), last(2) !< atoms that may be sent to each side
+    need = hops_needed(domain, box, reach)
+    width = reach/box%height*(1 + 1e-12_dp)
+    if (size(domain%swaps, 2) < sum(need)) then
+      deallocate (domain%swaps)
+      allocate (domain%swaps(2, sum(need)))
+    end if
+    domain%hops = 0
+    atoms%all = atoms%own
+    do d = 1, 3
+      first = 1
+      last = atoms%all
+      to = [neighbour(domain, d, -1), neighbour(domain, d, 1)]
+      from = [to(2), to(1)]
+      do hop = 1, need(d)
+        domain%hops = domain%hops + 1
+        do side = 1, 2
+          edge = 0
+          if (side == lower .and. domain%at(d) == 0) edge = box%edge(:, d)
+          if (side == higher .and. domain%at(d) == domain%dims(d) - 1) edge = -box%edge(:, d)
+          associate (swap => domain%swaps(side, domain%hops))
+            swap%to = to(side)
+            swap%from = from(side)
+            swap%shift = edge
+            swap%index = near_face(domain, box, atoms, d, side, width(d), first(side), last(side))
+            words(side) = ghost_words*size(swap%index)
+          end associate
+        end do
+        call make_room(domain%outgoing, maxval(words))
+        do side = 1, 2
+          call pack_ghosts(atoms, domain%swaps(side, domain%hops), domain%outgoing(:, side))
+        end do
+        if (domain%dims(d) == 1) then
+          call make_room(domain%incoming, maxval(words))
+          do side = 1, 2
+            domain%incoming(:words(side), side) = domain%outgoing(:words(side), side)
+          end do
+        else
+          call exchange(domain, to, from, words)
+        end if
+        call reserve(atoms, atoms%all + sum(words)/ghost_words)
+        do side = 1, 2
+          associate (swap => domain%swaps(side, domain%hops))
+            swap%first = atoms%all
+            swap%count = words(side)/ghost_words
+            call unpack_ghosts(atoms, swap, domain%incoming(:, side))
+            first(side) = swap%first + 1
+            last(side) = atoms%all
+          end associate
+        end do
+      end do
+    end do
+  end subroutine make_halo
+
+  !> Of atoms first..last those within `width` (fraction) of one face of the domain.
+  pure function near_face(domain, box, atoms, d, side, width, first, last) result(index)
+    type(domain_t), intent(in) :: domain
+    type(box_t), intent(in) :: box
+    type(atoms_t), intent(in) :: atoms
+    integer, intent(in) :: d, side, first, last
+    real(dp), intent(in) :: width
+    integer, allocatable :: index(:)
+    integer :: k, count
+    real(dp) :: s, low, high
+    integer, allocatable :: found(:)
+    allocate (found(max(0, last - first + 1)))
+    low = merge(-huge(low), domain%high(d) - width, side == lower)
+    high = merge(domain%low(d) + width, huge(high), side == lower)
+    count = 0
+    do k = first, last
+      s = box%inverse(d, 1)*atoms%x(1, k) + box%inverse(d, 2)*atoms%x(2, k) &
+          + box%inverse(d, 3)*atoms%x(3, k)
+      if (s < low .or. s > high) cycle
+      count = count + 1
+      found(count) = k
+    end do
+    index = found(:count)
+  end function near_face
+
+  subroutine pack_ghosts(atoms, swap, buffer)
+    type(atoms_t), intent(in) :: atoms
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(inout) :: buffer(:)
+    integer :: i, k
+    do i = 1, size(swap%index)
+      k = swap%index(i)
+      buffer(ghost_words*(i - 1) + 1:ghost_words*i) = &
+        [atoms%x(1:3, k) + swap%shift, real(atoms%id(k), dp), real(atoms%species(k), dp)]
+    end do
+  end subroutine pack_ghosts
+
+  subroutine unpack_ghosts(atoms, swap, buffer)
+    type(atoms_t), intent(inout) :: atoms
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(in) :: buffer(:)
+    integer :: i, k, at
+    do i = 1, swap%count
+      k = swap%first + i
+      at = ghost_words*(i - 1)
+      atoms%x(1:3, k) = buffer(at + 1:at + 3)
+      atoms%x(4, k) = 0
+      atoms%id(k) = nint(buffer(at + 4), c_int64_t)
+      atoms%species(k) = nint(buffer(at + 5))
+    end do
+    atoms%all = atoms%all + swap%count
+  end subroutine unpack_ghosts
+
+  !> Owners' values to ghosts: the first `n` of the `stride` words of each atom, moved by the
+  !> shift of the box if they are positions.
+  subroutine forward(domain, values, stride, n, positions)
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: stride, n
+    real(dp), intent(inout) :: values(stride, *)
+    logical, intent(in) :: positions
+    integer :: hop, side, words(2), coming(2), to(2), from(2)
+    real(dp) :: shift(3)
+    do hop = 1, domain%hops
+      associate (both => domain%swaps(:, hop))
+        if (both(1)%to == domain%rank) then
+          !$omp parallel do private(shift) schedule(static, 1) &
+          !$omp& if (both(1)%count + both(2)%count > worth_threads)
+          do side = 1, 2
+            shift = merge(both(side)%shift, 0.0_dp, positions)
+            call copy_to_ghosts(values, stride, n, both(side), shift)
+          end do
+          !$omp end parallel do
+        else
+          do side = 1, 2
+            words(side) = n*size(both(side)%index)
+            coming(side) = n*both(side)%count
+            to(side) = both(side)%to
+            from(side) = both(side)%from
+          end do
+          call make_room(domain%outgoing, maxval(words))
+          do side = 1, 2
+            shift = merge(both(side)%shift, 0.0_dp, positions)
+            call gather(values, stride, n, both(side), shift, domain%outgoing(:, side))
+          end do
+          call exchange(domain, to, from, words, coming)
+          do side = 1, 2
+            call spread_out(values, stride, n, both(side), domain%incoming(:, side))
+          end do
+        end if
+      end associate
+    end do
+  end subroutine forward
+
+  subroutine copy_to_ghosts(values, stride, n, swap, shift)
+    integer, intent(in) :: stride, n
+    real(dp), intent(inout) :: values(stride, *)
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(in) :: shift(3)
+    integer :: i
+    if (n == 1) then
+      do i = 1, swap%count
+        values(1, swap%first + i) = values(1, swap%index(i))
+      end do
+    else
+      do i = 1, swap%count
+        values(1:3, swap%first + i) = values(1:3, swap%index(i)) + shift
+      end do
+    end if
+  end subroutine copy_to_ghosts
+
+  subroutine gather(values, stride, n, swap, shift, buffer)
+    integer, intent(in) :: stride, n
+    real(dp), intent(in) :: values(stride, *), shift(3)
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(inout) :: buffer(n, *)
+    integer :: i
+    if (n == 1) then
+      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+      do i = 1, size(swap%index)
+        buffer(1, i) = values(1, swap%index(i))
+      end do
+      !$omp end parallel do
+    else
+      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+      do i = 1, size(swap%index)
+        buffer(1:3, i) = values(1:3, swap%index(i)) + shift
+      end do
+      !$omp end parallel do
+    end if
+  end subroutine gather
+
+  subroutine spread_out(values, stride, n, swap, buffer)
+    integer, intent(in) :: stride, n
+    real(dp), intent(inout) :: values(stride, *)
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(in) :: buffer(n, *)
+    integer :: i
+    !$omp parallel do schedule(static) if (swap%count > worth_threads)
+    do i = 1, swap%count
+      values(1:n, swap%first + i) = buffer(1:n, i)
+    end do
+    !$omp end parallel do
+  end subroutine spread_out
+
+  !> Ghosts' values are added to their owners', in the opposite order.
+  subroutine reverse(domain, values, stride, n)
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: stride, n
+    real(dp), intent(inout) :: values(stride, *)
+    integer :: hop, side, words(2), coming(2), to(2), from(2)
+    do hop = domain%hops, 1, -1
+      associate (both => domain%swaps(:, hop))
+        if (both(1)%to == domain%rank) then
+          do side = 2, 1, -1
+            call add_to_owners(values, stride, n, both(side), values(1, both(side)%first + 1), &
+                               stride)
+          end do
+        else
+          do side = 1, 2 ! the other way round
+            words(side) = n*both(side)%count
+            coming(side) = n*size(both(side)%index)
+            to(side) = both(side)%from
+            from(side) = both(side)%to
+          end do
+          call make_room(domain%outgoing, maxval(words))
+          do side = 1, 2
+            call take_ghosts(values, stride, n, both(side), domain%outgoing(:, side))
+          end do
+          call exchange(domain, to, from, words, coming)
+          do side = 2, 1, -1
+            call add_to_owners(values, stride, n, both(side), domain%incoming(1, side), n)
+          end do
+        end if
+      end associate
+    end do
+  end subroutine reverse
+
+  subroutine take_ghosts(values, stride, n, swap, buffer)
+    integer, intent(in) :: stride, n
+    real(dp), intent(in) :: values(stride, *)
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(inout) :: buffer(n, *)
+    integer :: i
+    do i = 1, swap%count
+      buffer(1:n, i) = values(1:n, swap%first + i)
+    end do
+  end subroutine take_ghosts
+
+  !> An owner has one ghost of an atom a swap, so that threads never meet; what is added lies
+  !> elsewhere, `step` words from one to the next.
+  subroutine add_to_owners(values, stride, n, swap, added, step)
+    integer, intent(in) :: stride, n, step
+    real(dp), intent(inout) :: values(stride, *)
+    type(swap_t), intent(in) :: swap
+    real(dp), intent(in) :: added(step, *)
+    integer :: i
+    if (n == 1) then
+      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+      do i = 1, size(swap%index)
+        values(1, swap%index(i)) = values(1, swap%index(i)) + added(1, i)
+      end do
+      !$omp end parallel do
+    else
+      !$omp parallel do schedule(static) if (size(swap%index) > worth_threads)
+      do i = 1, size(swap%index)
+        values(1:3, swap%index(i)) = values(1:3, swap%index(i)) + added(1:3, i)
+      end do
+      !$omp end parallel do
+    end if
+  end subroutine add_to_owners
+
+end module md_halo

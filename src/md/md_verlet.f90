@@ -1,0 +1,237 @@
+! Time steps of a system: velocity Verlet (NVE; W. C. Swope et al., J. Chem. Phys. 76, 637 (1982)),
+! with new lists when atoms have moved.
+module md_verlet
+  use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
+  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX, MPI_SUM
+  use omp_lib, only: omp_get_wtime
+  use md_domain, only: migrate
+  use md_forces, only: find_forces, reserve_sums
+  use md_halo, only: forward, make_halo
+  use md_list, only: make_list, sort_atoms
+  use md_potential, only: tersoff_kind
+  use md_system, only: account, crowded, exploded, failure_t, fine, in_halo, in_integrate, &
+    in_list, in_reduce, lap, lost_atoms, note_damage, skin_of, system_t
+  use md_units, only: boltzmann, mass_to_energy
+  implicit none (type, external)
+  private
+  public :: make_lists, advance, go_on_from, observe, observation_t
+
+  !> About as many one-value global sums are in a step of DL_POLY_3 with a metal potential.
+  integer, parameter :: small_reductions = 56
+
+  !> Of all ranks: eV, eV/A^3, u A/ps, K.
+  type :: observation_t
+    real(dp) :: potential = 0, kinetic = 0, stress(3, 3) = 0, pressure = 0, momentum(3) = 0, &
+      temperature = 0
+  end type observation_t
+
+contains
+
+  !> Migration, order, halo and lists, of the atoms as they are.  Collective.
+  subroutine make_lists(system)
+    type(system_t), intent(inout) :: system
+    integer, allocatable :: offsets(:)
+    integer(c_int64_t) :: lost
+    real(dp) :: skin
+    skin = skin_of(system)
+    system%list%half = system%potential%kind /= tersoff_kind
+    system%list%reach = system%potential%cutoff + skin
+    call migrate(system%domain, system%box, system%atoms, system%total, lost)
+    if (lost /= 0) system%failure = failure_t(lost_atoms, .true., system%domain%rank, &
+                                              system%step, value=real(lost, dp))
+    call sort_atoms(system%box, system%domain, system%atoms, system%list%reach, offsets)
+    call lap(system, in_list)
+    call make_halo(system%domain, system%box, system%atoms, system%list%reach)
+    call lap(system, in_halo)
+    call make_list(system%list, system%box, system%domain, system%atoms, offsets, &
+                   system%potential%reach + skin)
+    if (any(system%list%work%full)) then
+      system%failure = failure_t(crowded, .true., system%domain%rank, system%step, &
+                                 int(system%atoms%all, c_int64_t), &
+                                 allowed=real(system%list%limit, dp))
+    end if
+    call reserve_sums(system)
+    system%listed = .true.
+    call lap(system, in_list)
+  end subroutine make_lists
+
+  !> So many steps of velocity Verlet; stops early where the system has failed.  Collective.
+  subroutine advance(system, steps)
+    type(system_t), intent(inout) :: system
+    integer, intent(in) :: steps
+    integer :: n
+    real(dp) :: moved
+    if (.not. system%listed) then
+      call make_lists(system)
+      call find_forces(system)
+    end if
+    do n = 1, steps
+      system%step = system%step + 1
+      call kick_and_drift(system, moved)
+      call lap(system, in_integrate)
+      call agree(system, moved)
+      call lap(system, in_reduce)
+      if (system%failure%kind /= fine) return
+      if (moved > skin_of(system)/2 .or. system%style%dlpoly3) then
+        call make_lists(system)
+      else
+        call forward(system%domain, system%atoms%x, 4, 3, .true.)
+        call lap(system, in_halo)
+      end if
+      call find_forces(system)
+      call kick(system)
+      call lap(system, in_integrate)
+    end do
+  end subroutine advance
+
+  !> After a restart: the list is made where it was made, atoms then go to where they were.
+  subroutine go_on_from(system, moved)
+    type(system_t), intent(inout) :: system
+    real(dp), intent(in) :: moved(:, :) !< (3, own): A
+    call make_lists(system)
+    system%atoms%x(1:3, :system%atoms%own) = moved
+    call forward(system%domain, system%atoms%x, 4, 3, .true.)
+    call find_forces(system)
+  end subroutine go_on_from
+
+  !> Velocities half a step on, positions a whole; `moved` (A) is the furthest since the list.
+  subroutine kick_and_drift(system, moved)
+    type(system_t), intent(inout) :: system
+    real(dp), intent(out) :: moved
+    real(dp) :: half(size(system%potential%mass)), furthest, d(3), limit, squared
+    real(dp) :: start, busy, began
+    integer :: k, bad
+    half = half_kick(system)
+    limit = system%potential%cutoff**2
+    furthest = 0
+    bad = 0
+    busy = 0
+    start = omp_get_wtime()
+    !$omp parallel private(d, squared, began) reduction(max:furthest, busy) reduction(+:bad)
+    began = omp_get_wtime()
+    !$omp do schedule(static)
+    do k = 1, system%atoms%own
+      system%atoms%v(:, k) = system%atoms%v(:, k) &
+                             + half(system%atoms%species(k))*system%atoms%f(1:3, k)
+      system%atoms%x(1:3, k) = system%atoms%x(1:3, k) + system%timestep*system%atoms%v(:, k)
+      d = system%atoms%x(1:3, k) - system%atoms%listed(:, k)
+      squared = d(1)*d(1) + d(2)*d(2) + d(3)*d(3)
+      furthest = max(furthest, squared)
+      bad = bad + merge(0, 1, squared <= limit) ! a NaN is no less than anything
+    end do
+    !$omp end do nowait
+    busy = omp_get_wtime() - began
+    !$omp end parallel
+    call account(system, start, busy)
+    moved = sqrt(furthest)
+    ! what has failed first is told; all ranks must get to agree on it
+    if (bad > 0 .and. system%failure%kind == fine) call find_exploded(system, sqrt(limit))
+  end subroutine kick_and_drift
+
+  subroutine kick(system)
+    type(system_t), intent(inout) :: system
+    real(dp) :: half(size(system%potential%mass)), start, busy, began
+    integer :: k
+    half = half_kick(system)
+    busy = 0
+    start = omp_get_wtime()
+    !$omp parallel private(began) reduction(max:busy)
+    began = omp_get_wtime()
+    !$omp do schedule(static)
+    do k = 1, system%atoms%own
+      system%atoms%v(:, k) = system%atoms%v(:, k) &
+                             + half(system%atoms%species(k))*system%atoms%f(1:3, k)
+    end do
+    !$omp end do nowait
+    busy = omp_get_wtime() - began
+    !$omp end parallel
+    call account(system, start, busy)
+  end subroutine kick
+
+  !> Velocity that half a step gives per force, by species: A/ps / (eV/A).
+  pure function half_kick(system) result(half)
+    type(system_t), intent(in) :: system
+    real(dp) :: half(size(system%potential%mass))
+    half = 0
+    associate (n => system%potential%species)
+      half(:n) = 0.5_dp*system%timestep/(mass_to_energy*system%potential%mass(:n))
+    end associate
+  end function half_kick
+
+  subroutine find_exploded(system, allowed)
+    type(system_t), intent(inout) :: system
+    real(dp), intent(in) :: allowed
+    real(dp) :: moved
+    integer :: k
+    do k = 1, system%atoms%own
+      moved = norm2(system%atoms%x(1:3, k) - system%atoms%listed(:, k))
+      if (moved <= allowed) cycle
+      system%failure = failure_t(exploded, .true., system%domain%rank, system%step, &
+                                 system%atoms%id(k), value=moved, allowed=allowed)
+      return
+    end do
+  end subroutine find_exploded
+
+  !> The furthest that any atom has moved, and whether any rank has failed: on all ranks.
+  subroutine agree(system, moved)
+    type(system_t), intent(inout) :: system
+    real(dp), intent(inout) :: moved
+    real(dp) :: both(2)
+    integer :: i
+    call note_damage(system)
+    both = [moved, real(system%failure%kind, dp)]
+    if (system%domain%ranks > 1) then
+      if (system%style%dlpoly3) then
+        do i = 1, small_reductions
+          call MPI_Allreduce(MPI_IN_PLACE, both(merge(2, 1, i == 2)), 1, MPI_DOUBLE_PRECISION, &
+                             MPI_MAX, system%domain%comm)
+        end do
+        call count_reductions(system, small_reductions, 1)
+      else
+        call MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_DOUBLE_PRECISION, MPI_MAX, &
+                           system%domain%comm)
+        call count_reductions(system, 1, 2)
+      end if
+    end if
+    moved = both(1)
+    system%failure%kind = max(system%failure%kind, nint(both(2)))
+  end subroutine agree
+
+  subroutine count_reductions(system, count, values)
+    type(system_t), intent(inout) :: system
+    integer, intent(in) :: count, values
+    system%domain%tally%messages = system%domain%tally%messages + count
+    system%domain%tally%bytes = system%domain%tally%bytes + 8*count*values
+  end subroutine count_reductions
+
+  !> Energies and stress now.  Collective; forces are found again.
+  function observe(system) result(seen)
+    type(system_t), intent(inout) :: system
+    type(observation_t) :: seen
+    real(dp) :: virial(3, 3), all(14), squared
+    integer :: k
+    call find_forces(system, virial=virial)
+    all = 0
+    all(1) = system%energy
+    all(3:11) = reshape(virial, [9])
+    do k = 1, system%atoms%own
+      associate (m => system%potential%mass(system%atoms%species(k)), v => system%atoms%v(:, k))
+        squared = dot_product(v, v)
+        all(2) = all(2) + 0.5_dp*mass_to_energy*m*squared
+        all(12:14) = all(12:14) + m*v
+      end associate
+    end do
+    call MPI_Allreduce(MPI_IN_PLACE, all, size(all), MPI_DOUBLE_PRECISION, MPI_SUM, &
+                       system%domain%comm)
+    seen%potential = all(1)
+    seen%kinetic = all(2)
+    seen%stress = reshape(all(3:11), [3, 3])/system%box%volume
+    seen%momentum = all(12:14)
+    seen%pressure = (seen%stress(1, 1) + seen%stress(2, 2) + seen%stress(3, 3))/3 &
+                    + 2*seen%kinetic/(3*system%box%volume)
+    if (system%total > 1) then
+      seen%temperature = 2*seen%kinetic/(3*real(system%total - 1, dp)*boltzmann)
+    end if
+  end function observe
+
+end module md_verlet
