@@ -175,6 +175,12 @@ def propose(
         site: the site; a test case has a reference if a session measured it.
         kinds: kinds of references; None for those that the partitions claim.
         least: sessions that a reference needs.
+
+    Returns:
+        The references, and those that could not be made.
+
+    Raises:
+        StoreError: the store cannot be read.
     """
     claimed = {p["fullname"]: p["extras"].get("references", []) for p in site.partitions}
     samples = _samples(store, sessions)
@@ -349,6 +355,12 @@ def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> list
         site: the site of the file.
         file: the reference file.
         tree: its content.
+
+    Returns:
+        A Defect per reason to make new references.
+
+    Raises:
+        StoreError: the store cannot be read.
     """
     sessions = of_site((s for s in store.sessions() if not s.excluded), site)
     provenance = tree.get("provenance") or {}
@@ -377,7 +389,7 @@ def drifted(
     store: Store, sessions: Sequence[Session], site: Site, file: Path, tree: Mapping[str, Any]
 ) -> list[Defect]:
     """References from which the last sessions, all together, have moved away: most of them would
-    fail."""
+    fail. Arguments are those of `stale`, with the sessions to look at."""
     if len(sessions) < LIMITS.drift_sessions:
         return []
     samples = {}

@@ -166,28 +166,30 @@ def recent_text(points: Sequence[ChangePoint]) -> list[str]:
     return lines
 
 
-def history_text(points: Sequence[ChangePoint], found: Sequence[History], count: int) -> list[str]:
+def history_text(
+    points: Sequence[ChangePoint], histories: Sequence[History], count: int
+) -> list[str]:
     """The change points as lines, session by session.
 
     Args:
         points: change points.
-        found: the histories that they are of.
+        histories: the histories that they are of.
         count: how many sessions were looked at.
     """
     lines = []
     for session in dict.fromkeys(p.session for p in sorted(points, key=lambda p: p.at)):
         lines += [*_of_session([point for point in points if point.session == session]), ""]
     needed = 2 * LIMITS.level
-    longest = max((len(values) for *_, values in found), default=0)
+    longest = max((len(values) for *_, values in histories), default=0)
     worse = sum(point.verdict == Verdict.REGRESSED for point in points)
     text = f"{worse} got worse, {len(points) - worse} better" if points else "no change of level"
-    short = sum(len(values) < needed for *_, values in found)
+    short = sum(len(values) < needed for *_, values in histories)
     if longest < needed:
         text = f"a change of level needs {needed} sessions, the most that a metric has is {longest}"
     elif short:
         have = "has" if short == 1 else "have"
         text += f"; {plural(short, 'metric')} {have} fewer than {needed} sessions: not looked at"
-    about = f"{plural(len(found), 'metric')} in {plural(count, 'session')}"
+    about = f"{plural(len(histories), 'metric')} in {plural(count, 'session')}"
     return [*lines, f"{about}: {text}"]
 
 

@@ -180,7 +180,15 @@ def _reason(cause: str) -> Reason | None:
 
 
 class Store:
-    """The database; made when it is first written to."""
+    """The database; made when it is opened first.
+
+    Args:
+        path: the file; folders above it are made.
+
+    Raises:
+        StoreError: it cannot be opened, or is of a newer version.
+        BrokenStore: it is damaged.
+    """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -280,14 +288,14 @@ class Store:
         run = self.connection.execute
         names = ("tags", "facts", "work")
         text = [json.dumps(session.get(name) or {}, sort_keys=True) for name in names]
-        done = run(
+        inserted = run(
             "INSERT INTO sessions(uuid, start, tags, facts, work) VALUES(?, ?, ?, ?, ?) "
             "ON CONFLICT(uuid) DO NOTHING",
             (session["session"], session["start"], *text),
         )
-        if not done.rowcount:
+        if not inserted.rowcount:
             return False
-        number, tests, metrics = done.lastrowid, {}, {}
+        number, tests, metrics = inserted.lastrowid, {}, {}
         outcomes, samples, turns = [], [], set()
         for case in cases:
             test = self._id("tests", _columns(case), tests)
@@ -312,14 +320,12 @@ class Store:
 
     def _id(self, table: str, values: tuple[Any, ...], known: dict[tuple[Any, ...], int]) -> int:
         if values not in known:
-            columns = [row[1] for row in self.connection.execute(f"PRAGMA table_info({table})")]
-            names, marks = columns[1:], ", ".join("?" * len(values))
-            self.connection.execute(
-                f"INSERT OR IGNORE INTO {table}({', '.join(names)}) VALUES({marks})", values
-            )
+            run = self.connection.execute
+            names = [row[1] for row in run(f"PRAGMA table_info({table})")][1:]
+            marks = ", ".join("?" * len(values))
+            run(f"INSERT OR IGNORE INTO {table}({', '.join(names)}) VALUES({marks})", values)
             where = " AND ".join(f"{name} = ?" for name in names)
-            row = self.connection.execute(f"SELECT id FROM {table} WHERE {where}", values)
-            known[values] = row.fetchone()[0]
+            known[values] = run(f"SELECT id FROM {table} WHERE {where}", values).fetchone()[0]
         return known[values]
 
     # ---- what people note about sessions ----
@@ -360,16 +366,15 @@ class Store:
         Raises:
             StoreError: the store or the file of marks cannot be read.
         """
-        with self._own_errors():
-            rows = self.connection.execute(
-                "SELECT uuid, start, tags, facts, id, work FROM sessions ORDER BY start, id"
-            ).fetchall()
+        rows = self._rows(
+            "SELECT uuid, start, tags, facts, work, id FROM sessions ORDER BY start, id"
+        )
         marks, none = read_marks(marks_file(self.path)), Mark()
         sessions = []
-        for uuid, start, *texts, number, work_text in rows:
+        for uuid, start, *texts, number in rows:
             mark = marks.get(uuid, none)
             try:
-                tags, facts, work = map(json.loads, (*texts, work_text))
+                tags, facts, work = map(json.loads, texts)
             except ValueError:
                 text = f"{self.path}: a session's tags, facts or work are damaged"
                 raise BrokenStore(text) from None
@@ -378,20 +383,18 @@ class Store:
             sessions += [session] if not mark.forgotten else []
         return sessions
 
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._own_errors():
+            return self.connection.execute(query, values).fetchall()
+
     def count(self) -> int:
         """How many sessions there are."""
-        with self._own_errors():
-            return self.connection.execute("SELECT count(*) FROM sessions").fetchone()[0]
+        return self._rows("SELECT count(*) FROM sessions")[0][0]
 
     def unmeasured(self) -> set[tuple[int, int, int]]:
         """(session, test, run) of the jobs whose numbers are not to be used."""
-        with self._own_errors():
-            query = "SELECT session, test, run FROM outcomes WHERE verdict = ? OR disturbed > ?"
-            return set(
-                self.connection.execute(
-                    query, (Verdict.NOT_MEASURED.value, LIMITS.preempted_launch)
-                )
-            )
+        query = "SELECT session, test, run FROM outcomes WHERE verdict = ? OR disturbed > ?"
+        return set(self._rows(query, (Verdict.NOT_MEASURED.value, LIMITS.preempted_launch)))
 
     def tallies(self) -> dict[int, Tally]:
         """How the tests of each session came out, by the session's number in the store."""
@@ -401,36 +404,27 @@ class Store:
             "GROUP BY session, verdict"
         )
         tallies: dict[int, Tally] = {}
-        with self._own_errors():
-            for number, verdict, jobs, preempted in self.connection.execute(
-                query, (Verdict.NOT_APPLICABLE.value,)
-            ):
-                tally = tallies.setdefault(number, Tally())
-                tally.counts[verdict] = jobs
-                tally.preempted += preempted
+        for number, verdict, jobs, preempted in self._rows(query, (Verdict.NOT_APPLICABLE.value,)):
+            tally = tallies.setdefault(number, Tally())
+            tally.counts[verdict] = jobs
+            tally.preempted += preempted
         for tally in tallies.values():
             tally.preempted /= tally.jobs
         return tallies
 
     def tests(self) -> dict[int, StoredTest]:
         """All tests, by their number in the store."""
-        with self._own_errors():
-            rows = self.connection.execute("SELECT * FROM tests").fetchall()
+        rows = self._rows("SELECT * FROM tests")
         return {row[0]: StoredTest(*row[1:9], bool(row[9]), row[10]) for row in rows}
 
     def metrics(self) -> dict[int, Metric]:
         """All metrics, by their number in the store."""
-        with self._own_errors():
-            rows = self.connection.execute("SELECT * FROM metrics").fetchall()
-        return {row[0]: Metric(*row[1:]) for row in rows}
+        return {number: Metric(*row) for number, *row in self._rows("SELECT * FROM metrics")}
 
     def outcomes(self, sessions: Sequence[Session]) -> list[Outcome]:
         """What became of all jobs of these sessions."""
-        with self._own_errors():
-            rows = self.connection.execute(
-                f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})"
-            )
-            return [Outcome(*row[:6], tuple(row[6].split()), row[7]) for row in rows]
+        rows = self._rows(f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})")
+        return [Outcome(*row[:6], tuple(row[6].split()), row[7]) for row in rows]
 
     def samples(self, sessions: Sequence[Session] | None = None) -> np.ndarray:
         """The values of all jobs of these sessions, or of all.

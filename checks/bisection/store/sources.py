@@ -35,6 +35,12 @@ LISTS = ("libraries", "nodes", "MPI environment")  # facts that are lists of the
 def of_verdict(verdict: RunVerdict) -> Contents:
     """The session of a run and its test cases, as the two kinds of lines of a sample file.
 
+    Args:
+        verdict: the run, judged.
+
+    Returns:
+        The line of the session, and a line per test case and per control.
+
     Raises:
         StoreError: the run has no identifier or no time.
     """
@@ -117,6 +123,12 @@ def _facts(verdict: RunVerdict) -> dict[str, str]:
 
 def contents(path: Path | str) -> list[Contents]:
     """All sessions of a sample file, a report file of ReFrame, or a results folder.
+
+    Args:
+        path: the file or folder; a file named *.json is taken for a report.
+
+    Returns:
+        Each session with its test cases.
 
     Raises:
         StoreError: it is none of these, or cannot be read.

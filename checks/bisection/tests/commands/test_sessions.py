@@ -8,7 +8,7 @@ from made_up import case, nights, session, store
 from running import CHECKS
 
 from bisection.advice import sources
-from bisection.cli import main, version
+from bisection.cli import version
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError
 from bisection.runs import command as commands
@@ -42,18 +42,9 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def bisection(home, capsys):
-    """bisection(*arguments): (exit code, output, errors)."""
-
-    def run(*arguments):
-        try:
-            code = main(list(arguments))
-        except SystemExit as ended:
-            code = ended.code
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
+def bisection(home, command_line):
+    """bisection(*arguments): (exit code, output, errors) on these nights."""
+    return command_line
 
 
 def test_list_names_what_is_unusual_newest_last(bisection):
