@@ -10,7 +10,6 @@ import contextlib
 import json
 import re
 import shlex
-import textwrap
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -96,7 +95,7 @@ def act(options: argparse.Namespace) -> Exit:
     results = folder.new_folder()
     request.command = command.command(request, site, results, options.tag)
     damaged = sync.prepare(paths.home())
-    print_command(request.command)
+    print(command.pasted(request.command), flush=True)
     began = time.monotonic()
     code, log = command.watch(request.command, results / "reframe.log")
     if error := reframe_log.usage_error(log):
@@ -134,7 +133,7 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path]:
         if why := refused(argument):
             if why == RUNS_NOTHING:
                 line = [*command.command(request, site), argument]
-                print(f"command: {command.pasted(line)}")
+                print(command.pasted(line))
             raise BisectionError(f"{argument} is refused: {why}")
     for tag in options.tag:
         if not command.TAG.fullmatch(tag):
@@ -170,18 +169,6 @@ def refused(argument: str) -> str | None:
         if option == name or (name.startswith("--") and len(name) > 4 and option.startswith(name)):
             return why
     return None
-
-
-def print_command(line: list[str]) -> None:
-    """Prints ReFrame's command line in as many lines as a mail has room for."""
-    lines = textwrap.wrap(
-        f"command: {command.pasted(line)}",
-        run_report.WIDTH - 2,
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    print(" \\\n".join(lines), flush=True)
 
 
 def open_store(verdict: RunVerdict, stack: contextlib.ExitStack) -> Store | None:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -134,9 +135,21 @@ def invocation() -> list[str]:
 
 
 def pasted(line: Sequence[str]) -> str:
-    """A command line of ReFrame as it can be pasted into a shell."""
-    text = shlex.join(line)
-    return text if paths.in_root() else f"(cd {shlex.quote(str(paths.ROOT))} && {text})"
+    """A command line of ReFrame as it can be pasted into a shell, after the word `command:`.
+
+    Args:
+        line: its words, for the repository's root.
+
+    Returns:
+        Lines of 80 columns, broken between words.
+    """
+    words = [shlex.quote(word) for word in line]
+    if not paths.in_root():
+        words = ["(cd", shlex.quote(str(paths.ROOT)), "&&", *words[:-1], f"{words[-1]})"]
+    text = " ".join(word.replace(" ", "\0") for word in words)  # no break in a quoted word
+    kept = {"break_long_words": False, "break_on_hyphens": False}
+    lines = textwrap.wrap(f"command: {text}", 78, subsequent_indent="    ", **kept)
+    return " \\\n".join(lines).replace("\0", " ")
 
 
 # ---- the process: its output kept, one line of progress ----
