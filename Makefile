@@ -114,5 +114,5 @@ bench: setup ## compare a kernel with other codes: WHAT=transpose|npar|md; time 
 
 clean: ## remove builds and environments; keep results
 	@cd "$(HOME_DIR)" 2>/dev/null && [ -e setup.lock ] && rm -rf venv bin build build-portable \
-	    build-sanitize spack cache reframe/stage reframe/output probe.c setup.lock setup.log \
+	    build-sanitize kernels spack cache reframe/stage reframe/output probe.c setup.lock setup.log \
 	    bisection-python*.tar || true

@@ -39,7 +39,11 @@ class md(KernelCheck):
     method = parameter(tables.methods("md"))
     metrics = ["time", "atom_steps", "communication_share", "bytes", "bytes_per_rank", "messages"]
     asserted = ["time", "atom_steps", "ratio_packed", "ratio_cached"]
-    quick = SMALL
+    tiers = {
+        "quick": {"case": SMALL},
+        "nightly": {"case": [*SMALL, "test20"]},
+        "interconnect": {"case": SMALL, "layout": ["mpi"], "method": ["packed", "dlpoly3"]},
+    }
 
     @run_after("init")
     def leave_out(self) -> None:
@@ -57,7 +61,7 @@ class md_layout(KernelCheck):
     method = parameter(["packed"])
     metrics = []
     asserted = ["ratio_mpi", "ratio_loops"]
-    quick = SMALL
+    tiers = {"quick": {"case": SMALL}, "nightly": {"case": [*SMALL, "test20"]}}
 
     @run_after("init")
     def pair_up(self) -> None:

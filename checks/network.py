@@ -27,4 +27,4 @@ class network(KernelCheck):
         *(f"{1 << power}KiB" for power in range(10)),
         "1MiB",
     ]
-    quick = ["sweep"]
+    tiers = {"quick": {}, "nightly": {}, "interconnect": {}}

@@ -47,7 +47,11 @@ class NparCheck(KernelCheck):
     """What the checks of NPAR have in common."""
 
     launch = fixture(NparLaunch, scope="environment")
-    quick = ["mini1", "mini2"]
+    tiers = {
+        "quick": {"case": ["mini1", "mini2"]},
+        "nightly": {"case": ["mini1", "mini2", "mini3"]},
+        "interconnect": {"case": ["mini1", "mini2"], "layout": ["mpi"]},
+    }
 
 
 @rfm.simple_test

@@ -29,4 +29,8 @@ class transpose(KernelCheck):
     launch = fixture(TransposeLaunch, scope="environment")
     method = parameter(tables.methods("transpose"))
     asserted = ["time", "ratio_alltoallv", "ratio_serial", "exchange_share"]
-    quick = ["cnt40"]
+    tiers = {
+        "quick": {"case": ["cnt40"]},
+        "nightly": {"case": ["cnt40", "silicon", "tin-8k"]},
+        "interconnect": {},
+    }

@@ -28,6 +28,7 @@ CODES = """exit codes:
   1  something is wrong, slow, regressed or defective, or a file would change
   2  usage: the command line or an input file cannot be used
   3  not everything could be measured, or there is too little to judge by
+  4  everything passed, and is slower than in all earlier sessions (run)
 """
 
 

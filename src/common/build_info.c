@@ -1,7 +1,8 @@
-/* What the kernel was built from and with. */
+/* The sources, compiler and libraries of the kernel. */
 #include "result.h"
 
 #include "build_info.h"
+#include "processor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,10 @@ cJSON *bx_build_json(void)
     cJSON_AddStringToObject(json, "compiler", BX_COMPILER);
     cJSON_AddStringToObject(json, "flags", BX_FLAGS);
     cJSON_AddStringToObject(json, "build_type", BX_BUILD_TYPE);
+    cJSON_AddStringToObject(json, "march", BX_MARCH);
+    cJSON *instructions = cJSON_AddArrayToObject(json, "instructions");
+    for (size_t i = 0; bx_processor_assumed[i]; i++)
+        cJSON_AddItemToArray(instructions, cJSON_CreateString(bx_processor_assumed[i]));
     cJSON_AddStringToObject(json, "mpi", mpi);
     cJSON *list = cJSON_AddObjectToObject(json, "libraries");
     cJSON_AddStringToObject(list, "fftw", BX_FFTW_VERSION);

@@ -18,11 +18,9 @@ module bx_harness
   implicit none (type, external)
   private
 
-  public :: bx_fortran_sees_nan
   public :: bx_choice_t, bx_option_t, bx_kernel_t, bx_traffic_t
+  public :: bx_fortran_sees_nan, bx_block_steps, bx_detail
   public :: bx_case, bx_case_given, bx_case_is, bx_node_of, bx_metric, bx_metric_value, bx_library
-  public :: bx_block_steps
-  public :: bx_detail
   public :: bx_traffic_read, bx_region_read, bx_string_at
   public :: bx_text, bx_comm, bx_node_comm, bx_node_count, bx_threads, bx_seed, bx_selected
   public :: bx_refuse, bx_agree, bx_claim_memory, bx_claim_time, bx_lap, bx_check, bx_note
@@ -33,8 +31,8 @@ module bx_harness
   public :: bx_ok, bx_wrong, bx_usage, bx_resources, bx_file_read, bx_file_written, &
     bx_file_updated, bx_flag, bx_integer, bx_real, bx_string, bx_grid, bx_traffic_classes
 
-  !> The largest of the magnitudes, 0 of none; infinite where a number is not finite (maxval passes
-  !> over NaNs).
+  !> The largest magnitude of an array of one or three dimensions, 0 of an empty one; infinite if a
+  !> number is not finite (maxval passes over NaNs).
   interface bx_largest
     module procedure largest_of_line, largest_of_block
   end interface bx_largest
@@ -75,7 +73,7 @@ contains
                          0.0_c_double, c_loc(value))
   end function bx_text_option
 
-  !> Inside `applicable`: true if there is no reason why not; else the reason goes into `why`.
+  !> Inside `applicable`: true if `reason` is empty; else writes the reason to `why`.
   function bx_without(reason, why) result(can)
     character(*), intent(in) :: reason
     character(kind=c_char), intent(inout) :: why(:)
@@ -89,7 +87,8 @@ contains
     why(length + 1) = c_null_char
   end function bx_without
 
-  !> Refuses a text that is none of the choices, of which an empty one is not told.
+  !> Refuses the value of a text option that is none of the choices.  The message omits an empty
+  !> choice.  Returns bx_ok or bx_usage.
   function bx_one_of(run, option, given, choices) result(code)
     type(c_ptr), intent(in) :: run, given
     character(*), intent(in) :: option, choices(:)
@@ -130,7 +129,7 @@ contains
     bx_passed = c_passed(run, verification)
   end function bx_passed
 
-  !> Whether tests for NaN have been left in by the compiler.
+  !> Whether the compiler has left tests for NaN in; `nan` must be one.
   function bx_fortran_sees_nan(nan) result(sees) bind(C, name="bx_harness_sees_nan")
     real(c_double), value :: nan
     logical(c_bool) :: sees
@@ -164,7 +163,7 @@ contains
     bx_case_given = c_case_given(run)
   end function bx_case_given
 
-  !> The result is of this case, where options have made it another.
+  !> Renames the case in the result, where options have changed it.
   subroutine bx_case_is(run, name)
     type(c_ptr), intent(in) :: run
     character(*), intent(in) :: name
@@ -195,7 +194,7 @@ contains
     call c_f_pointer(c_node_of(run), nodes, [ranks])
   end function bx_node_of
 
-  !> Inside `metrics`: one of the kernel's own; `better` is lower or higher.
+  !> Inside `metrics`: adds one of the kernel's own; `better` is "lower" or "higher".
   subroutine bx_metric(metrics, name, value, unit, better)
     type(c_ptr), intent(in) :: metrics
     character(*), intent(in) :: name, unit, better
@@ -204,7 +203,7 @@ contains
                   trim(better)//c_null_char)
   end subroutine bx_metric
 
-  !> Inside `metrics`: one that is there already; NaN if it is not.
+  !> Inside `metrics`: the value of a metric that exists already; NaN if it does not.
   function bx_metric_value(metrics, name) result(value)
     type(c_ptr), intent(in) :: metrics
     character(*), intent(in) :: name
@@ -212,7 +211,7 @@ contains
     value = c_metric_value(metrics, trim(name)//c_null_char)
   end function bx_metric_value
 
-  !> A library's version, for the result.
+  !> Adds a library and its version to the result.  Local.
   subroutine bx_library(name, version)
     character(*), intent(in) :: name, version
     call c_library(trim(name)//c_null_char, trim(version)//c_null_char)
@@ -231,14 +230,14 @@ contains
     call c_detail_text(details, trim(name)//c_null_char, trim(value)//c_null_char)
   end subroutine detail_text
 
-  !> What has been sent inside a region.
+  !> Reads what this rank has sent inside a region, by class.  Local.
   subroutine bx_region_read(name, traffic)
     character(*), intent(in) :: name
     type(bx_traffic_t), intent(out) :: traffic(bx_traffic_classes)
     call c_region_read(trim(name)//c_null_char, traffic)
   end subroutine bx_region_read
 
-  !> Whether --method or --baseline names it.
+  !> Whether --method or --baseline names `method`.
   function bx_selected(run, method) result(selected)
     type(c_ptr), intent(in) :: run
     character(*), intent(in) :: method
@@ -246,7 +245,8 @@ contains
     selected = c_selected(run, trim(method)//c_null_char)
   end function bx_selected
 
-  !> Refuses to run, with `code` and a line that says why; returns the code.
+  !> Refuses to run, with an exit code and a line that names the value and what is allowed.  Returns
+  !> the code of this rank's first refusal.  Local.
   function bx_refuse(run, code, text) result(same_code)
     type(c_ptr), intent(in) :: run
     integer(c_int), intent(in) :: code
@@ -255,26 +255,30 @@ contains
     same_code = c_refuse(run, code, trim(text)//c_null_char)
   end function bx_refuse
 
-  !> Refuses unless this node has the bytes that its ranks need; collective.
-  function bx_claim_memory(run, bytes, what) result(code)
+  !> Claims `bytes` for this rank: refuses with bx_resources where the ranks of a node need more
+  !> than it has free; `sized_by` names the options in the message.  Returns as bx_agree.
+  !> Collective.
+  function bx_claim_memory(run, bytes, sized_by) result(code)
     type(c_ptr), intent(in) :: run
     real(c_double), intent(in) :: bytes
-    character(*), intent(in) :: what
+    character(*), intent(in) :: sized_by
     integer(c_int) :: code
-    code = c_claim_memory(run, bytes, trim(what)//c_null_char)
+    code = c_claim_memory(run, bytes, trim(sized_by)//c_null_char)
   end function bx_claim_memory
 
-  !> Refuses a launch that would take longer than --limit: seconds of the rest of setup, and of one
-  !> step of each selected method, on this rank.  Collective, once, in setup.
-  function bx_claim_time(run, setup_seconds, round_seconds, what) result(code)
+  !> Claims time: seconds of the rest of setup, and of one step of each selected method, on this
+  !> rank.  Refuses with bx_resources where the launch would take longer than --limit.  Returns as
+  !> bx_agree.  Collective, once, in setup.
+  function bx_claim_time(run, setup_seconds, round_seconds, sized_by) result(code)
     type(c_ptr), intent(in) :: run
     real(c_double), intent(in) :: setup_seconds, round_seconds
-    character(*), intent(in) :: what
+    character(*), intent(in) :: sized_by
     integer(c_int) :: code
-    code = c_claim_time(run, setup_seconds, round_seconds, trim(what)//c_null_char)
+    code = c_claim_time(run, setup_seconds, round_seconds, trim(sized_by)//c_null_char)
   end function bx_claim_time
 
-  !> Refuses what cannot be read or written later, see bx.h.  To be called on every rank.
+  !> Refuses a file that cannot be read or written later, see bx.h.  Every rank calls it.  Returns
+  !> bx_ok or bx_usage.
   function bx_claim_file(run, option, path, use) result(code)
     type(c_ptr), intent(in) :: run
     character(*), intent(in) :: option, path
@@ -298,7 +302,7 @@ contains
   end subroutine bx_file_put
 
   !> Puts the file in its place; `reason` is empty, or why it failed, and `path` is then as it was.
-  !> Takes what bx_file_open returned, null too.  Local.
+  !> `file` is the value of bx_file_open, also where it is null.  Local.
   subroutine bx_file_close(file, path, reason)
     type(c_ptr), intent(in) :: file
     character(*), intent(in) :: path
@@ -308,7 +312,8 @@ contains
     reason = bx_string_at(c_loc(text))
   end subroutine bx_file_close
 
-  !> One outcome of verification; same order on every rank.
+  !> Adds one outcome: error and tolerance, in `unit`.  Every rank adds the same names in the same
+  !> order.
   subroutine bx_check(verification, name, error, tolerance, unit)
     type(c_ptr), intent(in) :: verification
     character(*), intent(in) :: name, unit
@@ -317,14 +322,14 @@ contains
                  trim(unit)//c_null_char)
   end subroutine bx_check
 
-  !> A line under the table.
+  !> Adds a line under the table, of rank 0.  Local.
   subroutine bx_note(run, text)
     type(c_ptr), intent(in) :: run
     character(*), intent(in) :: text
     call c_note(run, trim(text)//c_null_char)
   end subroutine bx_note
 
-  !> What is sent until bx_region_leave is also counted under `name`.
+  !> Begins a region: what is sent until bx_region_leave is also counted under `name`.  Local.
   subroutine bx_region_enter(name)
     character(*), intent(in) :: name
     call c_region_enter(trim(name)//c_null_char)

@@ -19,14 +19,14 @@ module bx_interface
   integer(c_int), parameter, public :: bx_flag = 0, bx_integer = 1, bx_real = 2, &
     bx_string = 3, bx_grid = 4
 
-  !> A case or a method.
+  !> A case or a method, as bx.h's bx_choice.
   type, bind(C) :: bx_choice_t
     type(c_ptr) :: name = c_null_ptr, summary = c_null_ptr, wins = c_null_ptr
     logical(c_bool) :: baseline = .false._c_bool
     type(c_ptr) :: family = c_null_ptr
   end type bx_choice_t
 
-  !> What has been sent, as bx.h's bx_traffic.
+  !> What one rank has sent in one class of MPI calls, as bx.h's bx_traffic.
   type, bind(C) :: bx_traffic_t
     real(c_double) :: calls, messages, off_node_messages, bytes, off_node_bytes, seconds, waiting
   end type bx_traffic_t
@@ -79,6 +79,7 @@ module bx_interface
       integer(c_int) :: comm
     end function bx_comm
 
+    !> Fortran handle of the communicator of this rank's node.  Local.
     function bx_node_comm(run) result(comm) bind(C, name="bx_run_node_comm_f")
       import :: c_int, c_ptr
       implicit none (type, external)
@@ -107,7 +108,7 @@ module bx_interface
       logical(c_bool) :: given
     end function c_case_given
 
-    !> Steps of a block, warm-up included.
+    !> Steps of a block, warm-up included.  Local.
     function bx_block_steps(run) result(steps) bind(C, name="bx_run_block_steps")
       import :: c_int64_t, c_ptr
       implicit none (type, external)
@@ -172,7 +173,7 @@ module bx_interface
       character(kind=c_char), intent(in) :: name(*), value(*)
     end subroutine c_detail_text
 
-    !> All that this rank has sent since the start, by class.
+    !> Reads what this rank has sent since the start, by class.  Local.
     subroutine bx_traffic_read(traffic) bind(C, name="bx_profile_read")
       import :: bx_traffic_t
       implicit none (type, external)
@@ -186,6 +187,7 @@ module bx_interface
       type(bx_traffic_t), intent(out) :: traffic(*)
     end subroutine c_region_read
 
+    !> Number of nodes.  Local.
     function bx_node_count(run) result(count) bind(C, name="bx_run_node_count")
       import :: c_int, c_ptr
       implicit none (type, external)
@@ -193,6 +195,7 @@ module bx_interface
       integer(c_int) :: count
     end function bx_node_count
 
+    !> Threads per rank.  Local.
     function bx_threads(run) result(threads) bind(C, name="bx_run_threads")
       import :: c_int, c_ptr
       implicit none (type, external)
@@ -200,6 +203,7 @@ module bx_interface
       integer(c_int) :: threads
     end function bx_threads
 
+    !> Value of --seed.  Local.
     function bx_seed(run) result(seed) bind(C, name="bx_run_seed")
       import :: c_int64_t, c_ptr
       implicit none (type, external)
@@ -207,6 +211,7 @@ module bx_interface
       integer(c_int64_t) :: seed
     end function bx_seed
 
+    !> The largest code of any rank's refusal, or bx_ok.  Collective.
     function bx_agree(run) result(code) bind(C, name="bx_run_agree")
       import :: c_int, c_ptr
       implicit none (type, external)
@@ -238,6 +243,7 @@ module bx_interface
       real(c_double) :: bytes
     end function bx_memory_used
 
+    !> Ends a region.  Local.
     subroutine bx_region_leave() bind(C, name="bx_profile_leave_region")
       implicit none (type, external)
     end subroutine bx_region_leave
@@ -259,22 +265,23 @@ module bx_interface
       integer(c_int) :: same_code
     end function c_refuse
 
-    function c_claim_memory(run, bytes, what) result(code) bind(C, name="bx_resources_claim_memory")
+    function c_claim_memory(run, bytes, sized_by) result(code) &
+      bind(C, name="bx_resources_claim_memory")
       import :: c_char, c_double, c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       real(c_double), value :: bytes
-      character(kind=c_char), intent(in) :: what(*)
+      character(kind=c_char), intent(in) :: sized_by(*)
       integer(c_int) :: code
     end function c_claim_memory
 
-    function c_claim_time(run, setup_seconds, round_seconds, what) result(code) &
+    function c_claim_time(run, setup_seconds, round_seconds, sized_by) result(code) &
       bind(C, name="bx_resources_claim_time")
       import :: c_char, c_double, c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: run
       real(c_double), value :: setup_seconds, round_seconds
-      character(kind=c_char), intent(in) :: what(*)
+      character(kind=c_char), intent(in) :: sized_by(*)
       integer(c_int) :: code
     end function c_claim_time
 

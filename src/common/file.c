@@ -32,7 +32,8 @@ FILE *bx_file_open(const char *path)
     return NULL;
 }
 
-/* A name is on the disk when its folder is; some file systems cannot, the rename stands anyway. */
+/* A name is on disk when its folder is.  Some file systems cannot sync folders; the rename is valid
+ * anyway. */
 static void sync_folder(char *path)
 {
     int descriptor = open(dirname(path), O_RDONLY | O_DIRECTORY);
@@ -69,7 +70,7 @@ int bx_file_close(FILE *file, const char *path)
 
 /* ---- claims ---- */
 
-/* Why a file cannot be created beside `path`, or 0. */
+/* The errno with which no file can be created beside `path`, or 0. */
 static int probe(const char *path)
 {
     FILE *file = bx_file_open(path);
@@ -94,15 +95,15 @@ static void identify(char name[PATH_MAX], const char *path)
 
 int bx_file_claim(bx_run *run, const char *option, const char *path, bx_file_use use)
 {
-    struct stat about;
+    struct stat status;
     if (run->rank != 0) return BX_OK;
     if (strlen(path) + strlen(".partial") >= PATH_MAX)
         return bx_run_refuse(run, BX_USAGE, "--%s %.60s...: %s", option, path,
                              strerror(ENAMETOOLONG));
-    bool exists = stat(path, &about) == 0;
+    bool exists = stat(path, &status) == 0;
     int code = exists || errno == ENOENT ? 0 : errno;
     if (use == BX_FILE_READ && !exists) code = errno;
-    if (code == 0 && exists && !S_ISREG(about.st_mode))
+    if (code == 0 && exists && !S_ISREG(status.st_mode))
         return bx_run_refuse(run, BX_USAGE, "--%s %s: exists and is no regular file", option, path);
     if (code == 0 && use != BX_FILE_WRITTEN && exists && access(path, R_OK) != 0) code = errno;
     if (code == 0 && use != BX_FILE_READ) code = probe(path);

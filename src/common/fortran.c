@@ -1,4 +1,5 @@
-/* What Fortran cannot call as it is: variable arguments, C communicators, inline functions. */
+/* Functions of bx.h in a form that Fortran can call: without variable arguments, with Fortran's
+ * communicators, not inline. */
 #include "bx.h"
 
 #include <errno.h>

@@ -20,7 +20,7 @@ static void refresh(cJSON *object, const char *name, cJSON *value)
     cJSON_AddItemToObject(object, name, value);
 }
 
-/* Rank 0: the results as they stand. */
+/* Adds the results so far; on rank 0. */
 static void record(bx_run *run, cJSON *root, const bx_result *results, size_t count,
                    const char *status)
 {
@@ -39,7 +39,7 @@ static void record(bx_run *run, cJSON *root, const bx_result *results, size_t co
     refresh(root, "results", list);
 }
 
-/* Everything about the launch that is known before it measures; NULL but on rank 0. */
+/* The result before any measurement, on rank 0; NULL on the others. */
 static cJSON *describe(bx_run *run, int argc, char **argv)
 {
     cJSON *layout = bx_layout_json(run); /* collective */
@@ -75,7 +75,7 @@ static cJSON *describe(bx_run *run, int argc, char **argv)
     return root;
 }
 
-/* A launch that dies leaves what it has. */
+/* Writes the results so far, for a launch that dies. */
 typedef struct {
     bx_run *run;
     cJSON *root;
@@ -90,7 +90,7 @@ static void write_unfinished(void *context)
     bx_result_write(u->run->common.output, u->root);
 }
 
-/* Exit code of a launch whose options are in order. */
+/* Runs a launch with valid options; returns its exit code. */
 static int launch(bx_run *run, int argc, char **argv)
 {
     const bx_kernel *kernel = run->kernel;
@@ -176,7 +176,7 @@ static bool sees_nan(void)
            (!bx_harness_sees_nan || bx_harness_sees_nan(nan));
 }
 
-/* Ranks that were started with other arguments would run apart, or wait for each other for ever. */
+/* Refuses ranks with different arguments, which would wait for each other for ever. */
 static void compare_arguments(bx_run *run, int argc, char **argv)
 {
     uint64_t sums[2] = {(uint64_t)argc, 0};

@@ -1,4 +1,4 @@
-/* What this host is, and how fast its clock really runs. */
+/* Facts about this host, and the rate at which its clock really runs. */
 #include "host.h"
 
 #include "bx.h"
@@ -15,16 +15,16 @@
 static char *field(const char *path, const char *key)
 {
     FILE *file = fopen(path, "r");
-    char line[512], *found = NULL;
-    while (file && !found && fgets(line, sizeof line, file)) {
+    char line[512], *value = NULL;
+    while (file && !value && fgets(line, sizeof line, file)) {
         char *colon = strchr(line, ':');
         if (strncmp(line, key, strlen(key)) != 0 || !colon) continue;
         for (colon++; *colon == ' ' || *colon == '\t'; colon++) continue;
         colon[strcspn(colon, "\n")] = '\0';
-        found = bx_memory_copy_text(colon);
+        value = bx_memory_copy_text(colon);
     }
     if (file) fclose(file);
-    return found;
+    return value;
 }
 
 cJSON *bx_host_json(void)
@@ -117,19 +117,20 @@ static double number(const char *path)
     return value;
 }
 
-/* Bytes of a control group (v2) that are the page cache's, and given back on demand. */
+/* Bytes of a control group (v2) in the page cache, which the system frees on demand. */
 static double reclaimable(const char *folder)
 {
     char path[512], key[64];
-    double value, found = 0;
+    double value, bytes = 0;
     snprintf(path, sizeof path, "%s/memory.stat", folder);
     FILE *file = fopen(path, "r");
     while (file && fscanf(file, "%63s %lf", key, &value) == 2)
-        if (strcmp(key, "inactive_file") == 0) found = value;
+        if (strcmp(key, "inactive_file") == 0) bytes = value;
     if (file) fclose(file);
-    return found;
+    return bytes;
 }
 
+/* Bytes that a control group (v2) can still allocate; infinity without a limit. */
 static double group_free(const char *folder)
 {
     char limit[512], used[512];
@@ -153,13 +154,11 @@ double bx_host_memory_free(void)
     return free_bytes;
 }
 
-/* Bytes of this process in memory, without what is shared with others; 0 if the system does not
- * say. */
 double bx_host_memory_used(void)
 {
     FILE *file = fopen("/proc/self/statm", "r");
     long size, resident, shared;
-    int found = file ? fscanf(file, "%ld %ld %ld", &size, &resident, &shared) : 0;
+    int fields = file ? fscanf(file, "%ld %ld %ld", &size, &resident, &shared) : 0;
     if (file) fclose(file);
-    return found == 3 ? (double)(resident - shared) * (double)sysconf(_SC_PAGESIZE) : 0;
+    return fields == 3 ? (double)(resident - shared) * (double)sysconf(_SC_PAGESIZE) : 0;
 }

@@ -1,13 +1,21 @@
-/* What this machine is (all local). */
+/* Facts about this host (all local). */
 #ifndef BX_HOST_H
 #define BX_HOST_H
 
 #include <cjson/cJSON.h>
 #include <stddef.h>
 
+/* Returns the processor, the operating system's kernel and the architecture; the caller deletes
+ * it. */
 cJSON *bx_host_json(void);
-cJSON *bx_host_clock_json(void);                /* takes about a millisecond of computing */
-void bx_host_firmware(char *text, size_t size); /* of this host, "" where nothing is readable */
-double bx_host_memory_free(void); /* bytes this node can still hand out; infinity if unknown */
+/* Returns the clock rate of this core: as the system reports it (mhz, MHz or null), and as a chain
+ * of dependent operations runs (chain_ghz, GHz).  Computes for about a millisecond. */
+cJSON *bx_host_clock_json(void);
+/* Writes the versions of microcode, BIOS and network adapters, at most `size` bytes; "" where none
+ * is readable. */
+void bx_host_firmware(char *text, size_t size);
+/* Returns the bytes that processes of this control group can still allocate on this node; infinity
+ * if unknown. */
+double bx_host_memory_free(void);
 
 #endif

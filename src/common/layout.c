@@ -1,4 +1,4 @@
-/* Who runs where: nodes, host names, and the cores that ranks and threads may use. */
+/* Nodes, host names, and the cores that ranks and threads may use. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,12 +1,16 @@
-/* Who runs where. */
+/* Nodes, host names, and the cores of ranks and threads. */
 #ifndef BX_LAYOUT_H
 #define BX_LAYOUT_H
 
 #include "run.h"
 
-/* Fills the run's communicators, nodes and threads; the code that any rank refused with. */
+/* Fills the run's communicators, nodes and threads.  Refuses with BX_USAGE: --ranks-per-node above
+ * what a node holds, a bad OMP_NUM_THREADS, or one that differs between ranks.  Returns as
+ * bx_run_agree.  Collective. */
 int bx_layout_discover(bx_run *run);
 void bx_layout_free(bx_run *run);
-cJSON *bx_layout_json(const bx_run *run); /* collective; NULL but on rank 0 */
+/* Returns "layout" of the result on rank 0 (the caller deletes it), NULL on the others.
+ * Collective. */
+cJSON *bx_layout_json(const bx_run *run);
 
 #endif

@@ -1,4 +1,4 @@
-/* How a launch measures. */
+/* The measurement: interleaved rounds of blocks of samples. */
 #include "measure.h"
 
 #include "watchdog.h"
@@ -8,8 +8,9 @@
 #include <sys/resource.h>
 #include <time.h>
 
-static const double WRITE_INTERVAL = 1.0; /* s between two writes of the incremental result, */
-static const double WRITE_SHARE = 0.01;   /* and more, so that they take at most this of the time */
+/* Seconds between two writes of the result so far: at least WRITE_INTERVAL, and so many that
+ * writing takes at most WRITE_SHARE of the time. */
+static const double WRITE_INTERVAL = 1.0, WRITE_SHARE = 0.01;
 
 /* Lets the other ranks sleep while rank 0 computes alone: a spinning barrier would compete. */
 static void quiet_barrier(const bx_run *run)

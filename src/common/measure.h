@@ -5,33 +5,38 @@
 #include "profile.h"
 #include "verification.h"
 
-/* One method at one point: what becomes an entry of "results".  Sample arrays live on rank 0. */
+/* One method at one point: an entry of "results".  Sample arrays are on rank 0 alone. */
 typedef struct {
     size_t method, point;
     bool applicable;
-    char why[160];
+    char why[160]; /* if not applicable */
     bx_verification verification;
     bool verified; /* all outcomes so far */
     size_t sample_count;
     double *seconds;         /* [sample_count] max over ranks */
     double *switches;        /* [sample_count] max over ranks of involuntary context switches */
     double *phases;          /* [sample_count][phase_count] mean over ranks */
-    bx_parts parts;          /* this rank, all timed steps */
-    bx_recording *recording; /* likewise */
+    bx_parts parts;          /* of this rank, all timed steps */
+    bx_recording *recording; /* of this rank: MPI calls of all timed steps */
 } bx_result;
 
-/* Where the time of the measurement went, on this rank; the rest is the harness's own. */
+/* Seconds of the measurement on this rank: all, in `step`, in begin / prepare / inspect / end; the
+ * rest is the harness's own. */
 typedef struct {
-    double wall, step, input; /* s: all, in `step`, in begin / prepare / inspect / end */
+    double wall, step, input;
 } bx_cost;
 
-bx_result *bx_results_create(bx_run *run, size_t *count); /* every selected method at every point */
+/* Returns [*count] results: every selected method at every point, without samples.  Local. */
+bx_result *bx_results_create(bx_run *run, size_t *count);
 void bx_results_free(bx_result *results, size_t count);
-/* Verifies every applicable method, before anything is timed.  BX_OK, or the code of a refusal. */
+/* Verifies every applicable method, before any timing.  Returns BX_OK, or the code of a refusal.
+ * Collective. */
 int bx_results_verify(bx_run *run, bx_result *results, size_t count);
-/* Measures those that are verified.  `progress` is called on rank 0 now and then, so that a launch
- * that dies leaves the samples taken so far; NULL: not at all. */
+/* Saves the samples taken so far, for launches that die. */
 typedef void bx_progress(void *context);
+/* Measures the verified methods, in interleaved rounds, and verifies after each block.  Calls
+ * progress(context) on rank 0 between rounds; `progress` may be NULL.  Returns where the time went.
+ * Collective. */
 bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progress *progress,
                        void *context);
 

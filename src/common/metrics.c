@@ -20,7 +20,8 @@ static bool clean(const bx_result *result, size_t sample)
     return !bx_metrics_preempted(result->seconds[sample], result->switches[sample]);
 }
 
-/* How the samples of one block are used: the clean ones, or all if they are too few. */
+/* Copies the samples to use, of from .. to-1: the clean ones, or all if fewer than `fewest` are
+ * clean.  Returns their number. */
 static size_t pick(const bx_result *result, size_t from, size_t to, size_t fewest, double *picked)
 {
     size_t count = 0;
@@ -153,7 +154,7 @@ static double typical(const bx_run *run, const bx_result *result)
     return median;
 }
 
-/* The fastest of a family at one point; NULL if none has been measured. */
+/* The fastest method of a family at one point; NULL if none has been measured. */
 static const bx_result *fastest(const bx_run *run, const bx_result *results, size_t count,
                                 const char *family, size_t point)
 {
@@ -168,7 +169,6 @@ static const bx_result *fastest(const bx_run *run, const bx_result *results, siz
     return best;
 }
 
-/* Family -> its fastest method, at the first point. */
 cJSON *bx_metrics_best_json(const bx_run *run, const bx_result *results, size_t count)
 {
     cJSON *json = cJSON_CreateObject();
@@ -181,7 +181,6 @@ cJSON *bx_metrics_best_json(const bx_run *run, const bx_result *results, size_t 
     return json;
 }
 
-/* "ALIAS=NAME" or "NAME": what the ratio is called; returns the method. */
 const char *bx_metrics_ratio_method(const char *entry, char alias[64])
 {
     const char *equals = strchr(entry, '=');
@@ -200,7 +199,7 @@ cJSON *bx_metrics_json(const bx_run *run, const bx_result *results, size_t count
     for (size_t i = 0; i < used; i++) picked[i] *= scale;
     add_quartiles(add_metric(metrics, "time", bx_statistics_quantile(picked, used, 0.5), "s"),
                   picked, used);
-    memcpy(picked, result->seconds, samples * sizeof *picked); /* the tail: of all samples */
+    memcpy(picked, result->seconds, samples * sizeof *picked); /* the tail needs all samples */
     add_metric(metrics, "time_min", bx_statistics_quantile(picked, samples, 0) * scale, "s");
     add_metric(metrics, "time_p99", bx_statistics_quantile(picked, samples, 0.99) * scale, "s");
     free(picked);

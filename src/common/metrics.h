@@ -1,16 +1,19 @@
-/* What samples amount to: times, ratios, shares (all on rank 0, local). */
+/* Metrics from samples: times, ratios, shares (all on rank 0, local).  The caller deletes JSON. */
 #ifndef BX_METRICS_H
 #define BX_METRICS_H
 
 #include "measure.h"
 
-/* The rule for samples that other processes spoilt: whether a sample of so many seconds with so
- * many involuntary context switches was preempted. */
+/* Returns whether other processes preempted a rank more than usual in a sample of so many seconds,
+ * with so many involuntary context switches. */
 bool bx_metrics_preempted(double seconds, double switches);
+/* Returns the metrics of one of the results, as an object by name. */
 cJSON *bx_metrics_json(const bx_run *run, const bx_result *results, size_t count,
                        const bx_result *result);
+/* Returns the fastest method of each family at the first point, as an object of names. */
 cJSON *bx_metrics_best_json(const bx_run *run, const bx_result *results, size_t count);
-/* "ALIAS=NAME" or "NAME" of bx_kernel.ratios: what the ratio is called; returns the method. */
+/* Reads "ALIAS=NAME" or "NAME" of bx_kernel.ratios: writes the name of the ratio to `alias`,
+ * returns that of the method, a part of `entry`. */
 const char *bx_metrics_ratio_method(const char *entry, char alias[64]);
 
 #endif

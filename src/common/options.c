@@ -178,12 +178,12 @@ static int select_names(bx_run *run, const char *option, const char *list, bool 
         return bx_run_refuse(run, BX_USAGE, "--%s %.200s: not a list of names; choose from %s",
                              option, list, names);
     for (char *next, *name = strtok_r(copy, ",", &next); name; name = strtok_r(NULL, ",", &next)) {
-        bool found = false;
+        bool known = false;
         for (size_t m = 0; m < kernel->method_count; m++)
             if (kernel->methods[m].baseline == baseline &&
                 strcmp(kernel->methods[m].name, name) == 0)
-                found = run->selected[m] = true;
-        if (!found)
+                known = run->selected[m] = true;
+        if (!known)
             return bx_run_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s or %s", option,
                                  name, names, baseline ? "none" : "all");
     }
@@ -203,7 +203,7 @@ static int check_case(bx_run *run)
 
 /* ---- the line ---- */
 
-/* getopt_long takes any unambiguous beginning of a name; we want the name. */
+/* getopt_long accepts unambiguous abbreviations; this suite does not. */
 static bool spelt_out(const char *argument, const char *name)
 {
     size_t length = strlen(name);

@@ -34,16 +34,16 @@ static struct {
         const char *routine;
         int region, name; /* name: its number in `names` */
         bx_class class;
-    } *rows;                     /* what the rows of all recordings are of */
+    } *rows;                     /* routine, region and class of row i of every recording */
     char (*names)[ROUTINE_NAME]; /* as the reports write them; the same on every rank */
     int name_count;
-    bx_recording rest, *into; /* what no method's recording takes; the recording in force */
+    bx_recording rest, *into; /* of no method; the recording in force */
     int request_count;        /* non-blocking collectives under way */
     MPI_Request requests[MAX_REQUESTS];
     int request_at[MAX_REQUESTS]; /* place in the list that is being waited for, or -1 */
 } profile = {.region = -1, .keyval = MPI_KEYVAL_INVALID, .into = &profile.rest};
 
-/* What a communicator's ranks mean: cached on the communicator. */
+/* The nodes of a communicator's ranks, cached on the communicator. */
 struct bx_peers {
     int size, rank;
     int *node; /* [size] node of each (remote) rank, -1 if outside the launch */
@@ -87,9 +87,9 @@ void bx_profile_stop(void)
 const bx_peers *bx_profile_peers(MPI_Comm comm)
 {
     bx_peers *peers;
-    int found, between;
-    PMPI_Comm_get_attr(comm, profile.keyval, &peers, &found);
-    if (found) return peers;
+    int cached, between;
+    PMPI_Comm_get_attr(comm, profile.keyval, &peers, &cached);
+    if (cached) return peers;
     peers = bx_memory_alloc(1, sizeof *peers);
     MPI_Group group;
     PMPI_Comm_test_inter(comm, &between);
@@ -212,8 +212,7 @@ double bx_profile_bytes(int count, MPI_Datatype type)
     return (double)count * size;
 }
 
-/* One-sided targets are ranks of the window's group, which MPI cannot tell from the window without
- * a group; the origin's node is compared by world rank. */
+/* One-sided targets are ranks of the window's group; nodes are compared by world rank. */
 void bx_profile_to_window(bx_call *call, MPI_Win win, int target, double bytes)
 {
     if (!call->outermost || target == MPI_PROC_NULL) return;
@@ -264,7 +263,7 @@ void bx_profile_forget(int count, const MPI_Request *requests)
 
 /* ---- reading ---- */
 
-/* Adds up rows: of one region, or of all and none. */
+/* Adds the rows of one region, or all rows, to `traffic`. */
 enum { ANY_REGION = -2 };
 static void sum_rows(const bx_recording *recording, int region, bx_traffic traffic[BX_CLASS_COUNT])
 {

@@ -4,74 +4,106 @@
 
 #include "run.h"
 
-/* Where the time of a method's steps went, on one rank: seconds. */
+/* Seconds of a method's steps on one rank: all, by phase, and of each phase inside MPI. */
 typedef struct {
     double step, phase[BX_MAX_PHASES], phase_mpi[BX_MAX_PHASES];
 } bx_parts;
 
-/* MPI calls by routine, region and class. */
+/* The MPI calls of one rank by routine, region and class.  Recordings live until bx_profile_stop.
+ */
 typedef struct bx_recording bx_recording;
 
+/* Begins to count.  `node_of` [ranks of world] must live until bx_profile_stop.  With
+ * `separate_waiting` a barrier before each blocking collective is timed as waiting.  Local. */
 void bx_profile_start(MPI_Comm world, const int *node_of, bool separate_waiting);
+/* Ends counting and frees all recordings.  Local. */
 void bx_profile_stop(void);
-double bx_profile_seconds(void); /* inside MPI so far */
-/* "in MPI_Bcast": what this rank does, from any of its threads. */
+/* Returns the seconds inside MPI so far.  Local. */
+double bx_profile_seconds(void);
+/* Writes where this rank is, "in MPI_Bcast" for example, at most `size` bytes.  Any thread may call
+ * it.  Local. */
 void bx_profile_place(char *text, size_t size);
-void bx_profile_enter_own(const char *place); /* of the harness, uncounted; NULL: it is over */
-bx_recording *bx_recording_create(void);      /* it lives until bx_profile_stop */
+/* Names the harness's own code that this rank is in, for bx_profile_place; NULL when it has left.
+ * The text must live as long as the program.  Local. */
+void bx_profile_enter_own(const char *place);
+/* Returns an empty recording.  Local. */
+bx_recording *bx_recording_create(void);
+/* Reads a recording's traffic, all regions together.  Local. */
 void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLASS_COUNT]);
-void bx_profile_into(bx_recording *recording); /* what is sent from now on; NULL: no method's */
-cJSON *bx_profile_traffic_json(MPI_Comm world, const bx_traffic *traffic,
-                               double steps);   /* collective */
-cJSON *bx_profile_regions_json(MPI_Comm world); /* collective */
+/* Directs calls from now on to a recording; NULL: to that of no method.  Local. */
+void bx_profile_into(bx_recording *recording);
+/* Returns traffic[BX_CLASS_COUNT] per step, minimum, mean and maximum over the ranks, on rank 0
+ * (the caller deletes it); NULL on the others.  Collective. */
+cJSON *bx_profile_traffic_json(MPI_Comm world, const bx_traffic *traffic, double steps);
+/* Returns all traffic so far, likewise, and that of each region.  Collective. */
+cJSON *bx_profile_regions_json(MPI_Comm world);
+/* Returns the shares of a method's time in own code, libraries and MPI, by phase and routine, on
+ * rank 0 (the caller deletes it); NULL on the others, and without any time.  Collective. */
 cJSON *bx_profile_parts_json(const bx_run *run, const bx_parts *parts,
-                             const bx_recording *recording); /* collective */
+                             const bx_recording *recording);
 
-/* ---- wrappers ---- */
+/* ---- for the wrappers of MPI's routines (all local) ---- */
 
+/* The nodes of a communicator's ranks. */
 typedef struct bx_peers bx_peers;
 
 enum { BX_MAX_REGIONS = 8 };
 
-/* A wrapper's own: its name, and where its calls are counted. */
+/* One wrapper: its routine, and where its calls are counted. */
 typedef struct {
     const char *name; /* without MPI_, in either case: Allreduce, allreduce */
     int row[1 + BX_MAX_REGIONS][BX_CLASS_COUNT]; /* 1 + number of the row; 0: none yet */
 } bx_routine;
 
+/* One call that a wrapper is in. */
 typedef struct {
     bx_class class;
     bx_routine *routine;
-    bool outermost;
-    double start;
+    bool outermost; /* MPI libraries call their own routines, which are not counted */
+    double start;   /* s */
     bx_traffic sent;
 } bx_call;
 
+/* Begins a call; `comm` is used for `blocking_collective` ones alone (the barrier of
+ * --separate-waiting). */
 bx_call bx_profile_enter(bx_routine *routine, bx_class class, MPI_Comm comm,
                          bool blocking_collective);
+/* Ends a call and adds it to the recording in force. */
 void bx_profile_leave(bx_call *call);
 
-/* What the call sends, before bx_profile_leave: to one rank, to every other rank, by one-sided
- * access.  Messages to oneself are none. */
+/* What a call sends, to be added before bx_profile_leave.  Messages to oneself do not count. */
+
+/* Adds one message to rank `peer` of `comm`. */
 void bx_profile_to(bx_call *call, MPI_Comm comm, int peer, double bytes);
+/* Adds one message to every other rank of `comm`. */
 void bx_profile_to_all(bx_call *call, MPI_Comm comm, double bytes_each);
+/* Adds one access to rank `target` of a window. */
 void bx_profile_to_window(bx_call *call, MPI_Win win, int target, double bytes);
-double bx_profile_bytes(int count, MPI_Datatype type);
-
-/* Requests of non-blocking collectives, so that waiting for one is booked with it: remembered when
- * started, looked up before and forgotten after completion. */
-void bx_profile_remember(const bx_call *call, MPI_Request request);
-bx_class bx_profile_class_of(int count, const MPI_Request *requests);
-void bx_profile_forget(int count, const MPI_Request *requests);
-const bx_peers *bx_profile_peers(MPI_Comm comm);
-
-/* Traffic of the routines with counts for each rank and of rooted ones; shared by C and Fortran. */
+/* Adds a message per rank of `comm`, of counts[ranks] items of `type`. */
 void bx_profile_alltoallv(bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type);
+/* Adds a message per rank of `comm`, of counts[ranks] items of types[ranks]. */
 void bx_profile_alltoallw(bx_call *call, MPI_Comm comm, const int *counts,
                           const MPI_Datatype *types);
+/* Adds, on the root alone, a message to every other rank. */
 void bx_profile_from_root(bx_call *call, MPI_Comm comm, int root, double bytes_each);
+/* Adds, on the root alone, a message to every other rank, of counts[ranks] items of `type`. */
 void bx_profile_scatterv(bx_call *call, MPI_Comm comm, int root, const int *counts,
                          MPI_Datatype type);
+/* Adds the one message of a reduction or scan, to the next rank. */
 void bx_profile_ring(bx_call *call, MPI_Comm comm, double bytes);
+/* Returns the bytes of `count` items; 0 for MPI_DATATYPE_NULL. */
+double bx_profile_bytes(int count, MPI_Datatype type);
+/* Returns the nodes of the ranks of `comm`, of the remote ones for an inter-communicator; owned by
+ * `comm`. */
+const bx_peers *bx_profile_peers(MPI_Comm comm);
+
+/* Requests of non-blocking collectives, so that the wait for one is counted as collective. */
+
+/* Remembers the request that a call has started. */
+void bx_profile_remember(const bx_call *call, MPI_Request request);
+/* Returns the class of a wait for requests[count]: collective if one of them is remembered. */
+bx_class bx_profile_class_of(int count, const MPI_Request *requests);
+/* Forgets the completed ones, after the wait that bx_profile_class_of was called for. */
+void bx_profile_forget(int count, const MPI_Request *requests);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a launch takes of the machine: claimed before it is taken, refused where it is too much. */
+/* Claims of memory and time: a launch states its needs before it uses them, and is refused where
+ * they are too large. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -23,7 +24,7 @@ static void duration(char *text, size_t size, double seconds)
     snprintf(text, size, "%.*f s", seconds < 10, seconds);
 }
 
-int bx_resources_claim_memory(bx_run *run, double bytes, const char *what)
+int bx_resources_claim_memory(bx_run *run, double bytes, const char *sized_by)
 {
     double need, largest;
     PMPI_Allreduce(&bytes, &need, 1, MPI_DOUBLE, MPI_SUM, run->host);
@@ -32,11 +33,12 @@ int bx_resources_claim_memory(bx_run *run, double bytes, const char *what)
     double have = bx_host_memory_free();
     if (need > have)
         bx_run_refuse(run, BX_RESOURCES, "%s: needs %.3g GiB on this node, which has %.3g GiB free",
-                      what, need / 0x1p30, have / 0x1p30);
+                      sized_by, need / 0x1p30, have / 0x1p30);
     return bx_run_agree(run);
 }
 
-/* What verification adds, in steps of a method: about a step each way, and its reference. */
+/* The cost of verification in steps of a method: about one step in each direction, and the
+ * reference. */
 enum { VERIFYING_STEPS = 3 };
 
 /* How many threads of this launch share a core of this host, on average; 1 at least. */
@@ -53,7 +55,7 @@ static double threads_per_core(const bx_run *run)
 }
 
 int bx_resources_claim_time(bx_run *run, double setup_seconds, double round_seconds,
-                            const char *what)
+                            const char *sized_by)
 {
     double steps = VERIFYING_STEPS + (double)run->common.repeats * (double)bx_run_block_steps(run);
     double mine = (setup_seconds + steps * round_seconds) * threads_per_core(run);
@@ -66,11 +68,10 @@ int bx_resources_claim_time(bx_run *run, double setup_seconds, double round_seco
             run, BX_RESOURCES,
             "%s: takes about %s here, longer than --limit, which is %s; raise --limit, or "
             "choose a smaller size or fewer methods or --repeats",
-            what, need, limit);
+            sized_by, need, limit);
     return bx_run_agree(run);
 }
 
-/* Before the waiting begins: what the launch takes of this machine, by the kernel's estimates. */
 void bx_resources_print(const bx_run *run)
 {
     bool memory = run->bytes_needed > 0, time = run->seconds_needed > 0;

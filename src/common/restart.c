@@ -19,7 +19,7 @@
 #define BX_RESTART_PIECE (INT64_C(1) << 30)
 #endif
 
-/* Of a rank's rows: any changed bit is seen. */
+/* A checksum of a rank's rows, which any changed bit changes. */
 static uint64_t checksum(const bx_restart_set *set)
 {
     uint64_t sum = UINT64_C(14695981039346656037), bits; /* Fowler, Noll and Vo, by words */
@@ -31,7 +31,7 @@ static uint64_t checksum(const bx_restart_set *set)
     return sum;
 }
 
-/* Any rank's failure is everyone's; the lowest such rank's reason is told. */
+/* Any rank's failure is everyone's; `why` becomes the reason of the lowest such rank. */
 static int agree(MPI_Comm comm, bool good, char *why, size_t why_size)
 {
     int rank, lowest, ranks;
@@ -44,7 +44,7 @@ static int agree(MPI_Comm comm, bool good, char *why, size_t why_size)
     return 1;
 }
 
-/* HDF5 prints for developers; the cause of its first failure, often MPI's, is for the user. */
+/* The cause of HDF5's first failure, often MPI's: HDF5's own messages are for developers. */
 static char cause[256];
 
 static herr_t note_innermost(unsigned depth, const H5E_error2_t *error, void *unused)
@@ -123,7 +123,7 @@ static hid_t type_of(const bx_restart_set *set)
     return set->integers ? H5T_NATIVE_INT64 : H5T_NATIVE_DOUBLE;
 }
 
-/* The set's rows of all ranks, and of those below. */
+/* Numbers of rows of all ranks, and of the lower ranks. */
 static void place(MPI_Comm comm, int64_t mine, int64_t *all, int64_t *below)
 {
     int rank;
@@ -133,15 +133,15 @@ static void place(MPI_Comm comm, int64_t mine, int64_t *all, int64_t *below)
     if (rank == 0) *below = 0; /* MPI leaves it undefined */
 }
 
-/* One number of each rank, under "SET WHAT". */
-static bool transfer_mark(hid_t file, MPI_Comm comm, const char *set, const char *what,
+/* Reads or writes one number per rank, the dataset "SET KIND". */
+static bool transfer_mark(hid_t file, MPI_Comm comm, const char *set, const char *kind,
                           uint64_t *mark, bool write)
 {
     char name[128];
     int rank, ranks;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &ranks);
-    snprintf(name, sizeof name, "%s %s", set, what);
+    snprintf(name, sizeof name, "%s %s", set, kind);
     return transfer(file, comm, name, H5T_NATIVE_UINT64, ranks, 1, rank, 1, mark, write);
 }
 
@@ -196,7 +196,7 @@ static int reserve(const char *partial, int64_t bytes, bool created)
     return code;
 }
 
-/* Of the file, with ample room for what HDF5 adds. */
+/* Bytes of the file at most, with HDF5's own data. */
 static int64_t bytes_of(MPI_Comm comm, size_t number_count, const bx_restart_set *sets,
                         size_t set_count)
 {
@@ -286,7 +286,7 @@ static bool read_numbers(hid_t file, const char *path, bx_restart_number *number
     return true;
 }
 
-/* Whether the file is of this schema and agrees; by one rank. */
+/* Whether the file has this schema and the same numbers; on one rank. */
 static bool examine(const char *path, const char *schema, bx_restart_number *numbers,
                     size_t number_count, char *why, size_t size)
 {
@@ -308,12 +308,12 @@ static bool examine(const char *path, const char *schema, bx_restart_number *num
     return good;
 }
 
-/* Rows and columns of a dataset, 0 and 0 if it has others or is missing; local. */
-static void shape_of(hid_t file, const char *set, const char *what, hsize_t extent[2])
+/* Rows and columns of a dataset; 0 and 0 if it is missing or has other dimensions.  Local. */
+static void shape_of(hid_t file, const char *set, const char *suffix, hsize_t extent[2])
 {
     char name[128];
     extent[0] = extent[1] = 0;
-    snprintf(name, sizeof name, "%s%s", set, what);
+    snprintf(name, sizeof name, "%s%s", set, suffix);
     hid_t data = H5Dopen2(file, name, H5P_DEFAULT);
     if (data < 0) return;
     hid_t space = H5Dget_space(data);
@@ -322,7 +322,8 @@ static void shape_of(hid_t file, const char *set, const char *what, hsize_t exte
     H5Dclose(data);
 }
 
-/* How many rows of a set are mine, if it has the shape that is said of it; `why` on every rank. */
+/* Sets the number of this rank's rows of a set, if it has the expected shape; else sets `why` on
+ * every rank. */
 static bool measure(hid_t file, MPI_Comm comm, const char *path, bx_restart_set *set, char *why,
                     size_t size)
 {
@@ -352,7 +353,7 @@ static bool measure(hid_t file, MPI_Comm comm, const char *path, bx_restart_set 
     return false;
 }
 
-/* The file, or an invalid number with the reason. */
+/* The open file; negative, with the reason in `why`, if it cannot be used. */
 static hid_t open_again(const char *path, MPI_Comm comm, char *why, size_t why_size)
 {
     hid_t file = open_parallel(path, comm, false);

@@ -4,8 +4,11 @@
 
 #include "measure.h"
 
+/* Returns the entry of results[index] in "results"; the caller deletes it. */
 cJSON *bx_result_json(const bx_run *run, const bx_result *results, size_t count, size_t index);
-int bx_result_write(const char *path, const cJSON *root); /* 0 or an errno */
+/* Writes a result to a file, whole or not at all.  Returns 0 or an errno. */
+int bx_result_write(const char *path, const cJSON *root);
+/* Returns "build" of the result: version, commit, compiler, libraries; the caller deletes it. */
 cJSON *bx_build_json(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What kernels ask of their run: facts, refusals, laps, notes, memory. */
+/* The functions that kernels call: facts of the run, refusals, laps, notes, memory. */
 #include "profile.h"
 
 #include <stdarg.h>
@@ -29,7 +29,7 @@ bool bx_run_is_selected(const bx_run *run, const char *method)
 
 int bx_run_refuse(bx_run *run, int code, const char *format, ...)
 {
-    if (run->refusal != BX_OK) return run->refusal; /* the first reason is the one to tell */
+    if (run->refusal != BX_OK) return run->refusal; /* the first reason counts */
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(run->message, sizeof run->message, format, arguments);
@@ -38,7 +38,7 @@ int bx_run_refuse(bx_run *run, int code, const char *format, ...)
     return code;
 }
 
-/* The lowest rank with the largest code speaks, through rank 0. */
+/* Every rank takes the message of the lowest rank with the largest code. */
 int bx_run_agree(bx_run *run)
 {
     struct {

@@ -1,4 +1,4 @@
-/* One launch: what its options, its layout and its kernel have made known. */
+/* One launch: its options, layout and kernel, and what the kernel has noted. */
 #ifndef BX_RUN_H
 #define BX_RUN_H
 
@@ -6,7 +6,7 @@
 
 enum { BX_MAX_PHASES = 24, BX_MAX_LABELS = 32, BX_MAX_CLAIMS = 16 };
 
-/* What the common options set. */
+/* The values of the options that all kernels have. */
 typedef struct {
     const char *case_name, *methods, *baselines, *output;
     int64_t repeats, block, warmup, ranks_per_node, seed;
@@ -16,7 +16,7 @@ typedef struct {
     int label_count;
 } bx_common;
 
-/* A file of this launch. */
+/* A file of this launch: the option that names it, its canonical path, its use. */
 typedef struct {
     char option[32], *file;
     bx_file_use use;
@@ -33,13 +33,13 @@ struct bx_run {
     bool *selected; /* [kernel->method_count] */
     double lap_start, phase[BX_MAX_PHASES];
     double lap_mpi, phase_mpi[BX_MAX_PHASES]; /* of a phase, seconds inside MPI */
-    int refusal;                              /* this rank's exit code, and why */
-    char message[512];
-    char **notes; /* [note_count] lines under the table */
+    int refusal;                              /* this rank's exit code */
+    char message[512];                        /* and the reason */
+    char **notes;                             /* [note_count] lines under the table */
     int note_count;
     bx_claim claims[BX_MAX_CLAIMS]; /* on rank 0 */
     int claim_count;
-    double bytes_needed, seconds_needed; /* of a host, of the launch: what has been claimed */
+    double bytes_needed, seconds_needed; /* claimed: bytes per host, seconds of the launch */
 };
 
 #endif

@@ -9,7 +9,6 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Linear interpolation between order statistics (Hyndman and Fan 1996, type 7). */
 double bx_statistics_quantile(double *values, size_t count, double q)
 {
     if (count == 0) return NAN;

@@ -1,4 +1,4 @@
-/* Outcomes of one method's verification. */
+/* The outcomes of one method's verification. */
 #ifndef BX_VERIFICATION_H
 #define BX_VERIFICATION_H
 
@@ -8,7 +8,7 @@ enum { BX_MAX_CHECKS = 24 };
 
 typedef struct {
     char name[64], unit[32];
-    double error, tolerance;
+    double error, tolerance; /* in `unit`; the error is infinite where it was not finite */
 } bx_outcome;
 
 struct bx_verification {
@@ -16,8 +16,8 @@ struct bx_verification {
     int count;
 };
 
-/* Maxima over the ranks of `comm`; returns whether there are outcomes and every one is within its
- * tolerance.  Collective. */
+/* Replaces each error by its maximum over the ranks of `comm`.  Returns whether there are outcomes
+ * and each is within its tolerance.  Collective over `comm`. */
 bool bx_verification_settle(bx_verification *verification, MPI_Comm comm);
 
 #endif

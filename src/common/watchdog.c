@@ -18,7 +18,7 @@
 
 enum { PLACE = 120, CHECKS_PER_TIMEOUT = 20 };
 
-/* What a rank shows the others of its host. */
+/* What the other ranks of the host can read of a rank. */
 typedef struct {
     atomic_bool placed;   /* whether `place` has been written */
     atomic_bool reported; /* of the host's first rank: somebody prints */

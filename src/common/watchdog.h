@@ -1,13 +1,15 @@
-/* Ends a launch in which nothing is finished for --progress-timeout. */
+/* The watchdog: ends a launch in which no step finishes for --progress-timeout. */
 #ifndef BX_WATCHDOG_H
 #define BX_WATCHDOG_H
 
 #include "run.h"
 
-void bx_watchdog_start(const bx_run *run); /* collective */
-/* Something is finished; what comes next.  `method` may be NULL, a round below 1 is none; names
- * live as long as the program (local). */
+/* Starts a thread that watches; nothing if --progress-timeout is 0.  Collective. */
+void bx_watchdog_start(const bx_run *run);
+/* Notes that something has finished, and what comes next: a stage ("measuring"), its method or
+ * NULL, and the round, from 1, or 0.  Both texts must live as long as the program.  Local. */
 void bx_watchdog_tick(const char *stage, const char *method, int64_t round);
-void bx_watchdog_stop(void); /* collective */
+/* Collective. */
+void bx_watchdog_stop(void);
 
 #endif

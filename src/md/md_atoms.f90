@@ -5,20 +5,21 @@ module md_atoms
   private
   public :: atoms_t, copy_own, reserve
 
+  !> Atoms by columns; capacity is what fits.
   type :: atoms_t
     integer :: own = 0, all = 0 !< atoms 1..own are this rank's, own+1..all ghosts
     real(dp), allocatable :: x(:, :) !< (4, capacity): A; the fourth is 0 and makes loads whole
     real(dp), allocatable :: v(:, :) !< (3, capacity): A/ps; of own atoms
     real(dp), allocatable :: f(:, :) !< (4, capacity): eV/A
-    real(dp), allocatable :: listed(:, :) !< (3, capacity): positions when the list was made
-    integer, allocatable :: species(:)
+    real(dp), allocatable :: listed(:, :) !< (3, capacity): A; positions when the list was made
+    integer, allocatable :: species(:) !< from 1, of the potential
     integer(c_int64_t), allocatable :: id(:) !< from 1
     integer, allocatable :: image(:, :) !< (3, capacity): times an own atom has left the box
   end type atoms_t
 
 contains
 
-  !> Makes room for `count` atoms; what is there stays.
+  !> Makes room for `count` atoms; keeps those that are there.
   subroutine reserve(atoms, count)
     type(atoms_t), intent(inout) :: atoms
     integer, intent(in) :: count
@@ -51,7 +52,7 @@ contains
     end block
   end subroutine reserve
 
-  !> Makes `copy` hold the own atoms of `atoms`, without forces; arrays stay where they are.
+  !> Copies the own atoms of `atoms`, without forces, to `copy`, whose arrays keep their place.
   subroutine copy_own(atoms, copy)
     type(atoms_t), intent(in) :: atoms
     type(atoms_t), intent(inout) :: copy
@@ -68,6 +69,7 @@ contains
     end associate
   end subroutine copy_own
 
+  !> Enlarges an array to `room` columns; new ones are 0.
   subroutine grow(array, room)
     real(dp), allocatable, intent(inout) :: array(:, :)
     integer, intent(in) :: room

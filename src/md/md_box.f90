@@ -16,9 +16,9 @@ module md_box
 
 contains
 
-  !> The box of three edges (columns, A); its volume is 0 where they span none.
+  !> The box of three edges; its volume is 0 where they span none.
   pure function make_box(edge) result(box)
-    real(dp), intent(in) :: edge(3, 3)
+    real(dp), intent(in) :: edge(3, 3) !< vectors in columns: A
     type(box_t) :: box
     real(dp) :: normal(3, 3)
     integer :: d
@@ -43,6 +43,7 @@ contains
     s = self%inverse(:, 1)*x(1) + self%inverse(:, 2)*x(2) + self%inverse(:, 3)*x(3)
   end function fractions
 
+  !> The vector product a x b.
   pure function cross(a, b) result(c)
     real(dp), intent(in) :: a(3), b(3)
     real(dp) :: c(3)

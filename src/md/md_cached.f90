@@ -12,13 +12,13 @@ module md_cached
 
 contains
 
-  !> The work of so many steps' loops over pairs, on a few atoms of each thread, again and again:
-  !> from cache, without lists, messages or threads that wait.  What a step takes beyond it is the
-  !> price of memory and of parallelism.  `energy` (eV) is the pairs', the first time and the last.
+  !> Does the loops over pairs of so many steps on a few atoms of each thread, repeated: from cache,
+  !> without lists, messages or waiting threads.  The time of a step beyond it is the cost of memory
+  !> and of parallelism.  Local.
   subroutine cached_loops(system, steps, energy)
     type(system_t), intent(in) :: system
     integer, intent(in) :: steps
-    real(dp), intent(out) :: energy(2)
+    real(dp), intent(out) :: energy(2) !< of the pairs: eV, the first time and the last
     real(dp) :: first, last, mine(2)
     integer :: t
     first = 0
@@ -34,6 +34,7 @@ contains
     energy = [first, last]
   end subroutine cached_loops
 
+  !> The same for one thread.
   subroutine repeat_loops(system, work, steps, energy)
     type(system_t), intent(in) :: system
     type(worker_t), intent(in) :: work

@@ -17,15 +17,15 @@ module md_domain
 
   integer, parameter, public :: most_hops = 3 !< domains that a halo may reach over
 
-  !> What one shift sends: atoms `index`, moved by `shift`, to one side; it brings `count` ghosts
-  !> that follow atom `first`.
+  !> One shift: it sends atoms `index`, moved by `shift` (A), to rank `to`, and brings `count`
+  !> ghosts of rank `from`, which follow atom `first`.
   type :: swap_t
     integer :: to = 0, from = 0, first = 0, count = 0
     integer, allocatable :: index(:)
     real(dp) :: shift(3) = 0
   end type swap_t
 
-  !> Messages that were meant to be sent, to be compared with those that were.
+  !> Messages and bytes that were meant to be sent, to be compared with those that were sent.
   type, public :: tally_t
     real(dp) :: messages = 0, bytes = 0
   end type tally_t
@@ -49,7 +49,8 @@ module md_domain
 
 contains
 
-  !> The grid of ranks whose domains, with halos of `reach` (A), have the least volume.
+  !> Makes this rank's domain, in the grid of ranks with the least volume of domains and their halos
+  !> of `reach` (A).  Collective.
   subroutine make_domain(comm, box, reach, domain)
     type(MPI_Comm), intent(in) :: comm
     type(box_t), intent(in) :: box
@@ -67,6 +68,7 @@ contains
     allocate (domain%swaps(2, 0), domain%outgoing(0, 2), domain%incoming(0, 2))
   end subroutine make_domain
 
+  !> The factors of `ranks` whose domains, with halos of `reach` (A), have the least volume.
   pure function best_grid(ranks, box, reach) result(dims)
     integer, intent(in) :: ranks
     type(box_t), intent(in) :: box
@@ -89,7 +91,7 @@ contains
     end do
   end function best_grid
 
-  !> Domains that a halo of `reach` (A) extends over, by direction.
+  !> Number of domains that a halo of `reach` (A) extends over, by direction: (3), at least 1.
   pure function hops_needed(domain, box, reach) result(hops)
     type(domain_t), intent(in) :: domain
     type(box_t), intent(in) :: box
@@ -98,7 +100,7 @@ contains
     hops = max(1, ceiling(min(reach/box%height*domain%dims, 1e6_dp) - 1e-9_dp))
   end function hops_needed
 
-  !> Place in the grid of ranks of who owns the point `s` (fractions from 0 to 1).
+  !> Place in the grid of ranks, (3), of the owner of a point `s` (fractions of the box, 0 to 1).
   pure function home_of(domain, s) result(at)
     type(domain_t), intent(in) :: domain
     real(dp), intent(in) :: s(3)
@@ -106,6 +108,7 @@ contains
     at = max(0, min(domain%dims - 1, int(s*domain%dims)))
   end function home_of
 
+  !> The rank of the domain `step` domains further in direction d.
   pure function neighbour(domain, d, step) result(rank)
     type(domain_t), intent(in) :: domain
     integer, intent(in) :: d, step
@@ -117,13 +120,14 @@ contains
 
   ! ---- messages ----
 
-  !> Both shifts of a hop at once: `words(side)` reals go out of `outgoing`, as many as the other
-  !> end has come into `incoming`; on return `words` is of what came.
+  !> Exchanges with both sides at once: sends words(side) reals of domain%outgoing to rank to(side),
+  !> receives from rank from(side) into domain%incoming.  On return `words` counts what was
+  !> received.  Collective over the neighbours.
   subroutine exchange(domain, to, from, words, known)
     type(domain_t), intent(inout) :: domain
     integer, intent(in) :: to(2), from(2)
     integer, intent(inout) :: words(2)
-    integer, intent(in), optional :: known(2) !< what will come; else sizes are sent first
+    integer, intent(in), optional :: known(2) !< reals to be received; without, sizes are sent first
     integer :: coming(2), seal, side
     type(MPI_Request) :: requests(4)
     seal = 0
@@ -168,7 +172,7 @@ contains
     end do
   end subroutine exchange
 
-  !> Of the first `words` reals: any flipped bit changes it, and so does any other order.
+  !> A checksum of the first `words` reals, which any flipped bit and any other order change.
   pure real(dp) function checksum(buffer, words)
     real(dp), intent(in) :: buffer(:)
     integer, intent(in) :: words
@@ -181,11 +185,13 @@ contains
     checksum = transfer(mixed, checksum)
   end function checksum
 
+  !> Whether two reals have the same bits, also where they are NaNs.
   pure logical function same_bits(a, b)
     real(dp), intent(in) :: a, b
     same_bits = transfer(a, 0_c_int64_t) == transfer(b, 0_c_int64_t)
   end function same_bits
 
+  !> Adds messages and bytes to the tally of those that were meant to be sent.
   subroutine count_messages(domain, messages, bytes)
     type(domain_t), intent(inout) :: domain
     integer, intent(in) :: messages, bytes
@@ -193,6 +199,7 @@ contains
     domain%tally%bytes = domain%tally%bytes + bytes
   end subroutine count_messages
 
+  !> Enlarges a pair of buffers, (size, 2), to at least `words` reals each.
   subroutine make_room(buffers, words)
     real(dp), allocatable, intent(inout) :: buffers(:, :)
     integer, intent(in) :: words
@@ -205,14 +212,14 @@ contains
 
   ! ---- who owns what ----
 
-  !> Wraps own atoms into the box and hands those that have left the domain to their owners.
-  !> Collective.  `lost` is the number of atoms that no rank has, of `total`.
+  !> Wraps own atoms into the box and sends those that have left the domain to their owners.
+  !> Collective.
   subroutine migrate(domain, box, atoms, total, lost)
     type(domain_t), intent(inout) :: domain
     type(box_t), intent(in) :: box
     type(atoms_t), intent(inout) :: atoms
-    integer(c_int64_t), intent(in) :: total
-    integer(c_int64_t), intent(out) :: lost
+    integer(c_int64_t), intent(in) :: total !< atoms of all ranks
+    integer(c_int64_t), intent(out) :: lost !< atoms of `total` that no rank has
     integer :: d, k, hop, way(3), most(3), away(3), here, count
     real(dp) :: s(3)
     most = 0
@@ -290,6 +297,7 @@ contains
     way = modulo(home - domain%at + domain%dims/2, domain%dims) - domain%dims/2
   end function way_home
 
+  !> Moves an atom to another place in the arrays.
   subroutine move_atom(atoms, from, to)
     type(atoms_t), intent(inout) :: atoms
     integer, intent(in) :: from, to
@@ -300,6 +308,7 @@ contains
     atoms%species(to) = atoms%species(from)
   end subroutine move_atom
 
+  !> Appends an atom that has come in `words`.
   subroutine settle(atoms, words)
     type(atoms_t), intent(inout) :: atoms
     real(dp), intent(in) :: words(migrant_words)

@@ -18,13 +18,13 @@ module md_dump
 
 contains
 
-  !> Writes all atoms in the order of their ids; the file takes its place when it is whole.
-  !> `energies` (eV) are those of own atoms; `why` is "" or what is wrong.  Collective.
+  !> Writes all atoms in the order of their ids; the file replaces an older one when it is whole.
+  !> Collective.
   subroutine write_dump(path, system, energies, why)
     character(*), intent(in) :: path
     type(system_t), intent(in) :: system
-    real(dp), intent(in) :: energies(:)
-    character(*), intent(out) :: why
+    real(dp), intent(in) :: energies(:) !< (own): eV
+    character(*), intent(out) :: why    !< "", or the reason of the failure
     real(dp), allocatable :: mine(:, :), all(:, :)
     integer, allocatable :: order(:)
     integer :: counts(system%domain%ranks), offsets(system%domain%ranks), k
@@ -52,6 +52,7 @@ contains
     end associate
   end subroutine write_dump
 
+  !> Writes the rows of all atoms, (numbers, atoms), in an order; on rank 0.
   subroutine write_file(path, system, atoms, order, why)
     character(*), intent(in) :: path
     type(system_t), intent(in) :: system

@@ -1,7 +1,7 @@
-! Forces and energies of a system: the potential's passes, shared out to threads, and what is
-! exchanged between and after them.
+! Forces and energies of a system: the passes of its potential, shared by threads, and the exchanges
+! of ghosts between and after them.
 !
-! Threads add to sums of their own where others add as well, and join them after each pass.
+! Where other threads add too, a thread adds to sums of its own, which are joined after each pass.
 module md_forces
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use omp_lib, only: omp_get_thread_num, omp_get_wtime
@@ -18,7 +18,7 @@ module md_forces
 
 contains
 
-  !> For what is kept of atoms and of entries, here and by each thread.
+  !> Makes room for the sums of atoms and the kept terms of entries, of the system and each thread.
   subroutine reserve_sums(system)
     type(system_t), intent(inout) :: system
     integer :: t, room, entries
@@ -48,11 +48,11 @@ contains
     !$omp end parallel do
   end subroutine reserve_sums
 
-  !> Forces on own atoms (atoms%f), and energy; with `pair_energy` that of each own atom (eV), with
-  !> `virial` the sum of x f over this rank's share (eV).
+  !> Forces on own atoms (atoms%f, eV/A) and this rank's energy (system%energy, eV).  Collective.
   subroutine find_forces(system, pair_energy, virial)
     type(system_t), intent(inout) :: system
-    real(dp), intent(inout), optional :: pair_energy(:), virial(3, 3)
+    real(dp), intent(inout), optional :: pair_energy(:) !< (own): energy of each atom, eV
+    real(dp), intent(inout), optional :: virial(3, 3)   !< sum of x f over this rank's pairs: eV
     integer :: a, b
     if (system%potential%kind == tersoff_kind) then
       call tersoff_forces(system, pair_energy)
@@ -73,6 +73,7 @@ contains
     call lap(system, in_halo)
   end subroutine find_forces
 
+  !> Forces and energy by Tersoff's potential; forces on ghosts are not yet their owners'.
   subroutine tersoff_forces(system, pair_energy)
     type(system_t), intent(inout) :: system
     real(dp), intent(inout), optional :: pair_energy(:)
@@ -103,6 +104,7 @@ contains
     call lap(system, in_tersoff)
   end subroutine tersoff_forces
 
+  !> Forces and energy by a metal's potential: densities, embedding, forces.
   subroutine metal_forces(system, pair_energy)
     type(system_t), target, intent(inout) :: system
     real(dp), intent(inout), optional :: pair_energy(:)
@@ -145,7 +147,7 @@ contains
     fall = -0.5_dp*system%potential%scale
     !$omp parallel do schedule(static) reduction(+:energy)
     do i = 1, system%atoms%own
-      if (system%rho(i) <= 0) then ! alone, or closer than the potential goes, which is told
+      if (system%rho(i) <= 0) then ! alone, or closer than the potential goes, which is a failure
         system%slope(i) = 0
       else ! a NaN goes on
         energy = energy - system%potential%scale*sqrt(system%rho(i))
@@ -188,7 +190,7 @@ contains
     call lap(system, in_two_body)
   end subroutine metal_forces
 
-  !> Makes sums start at 0 where a thread will add to them: the sums themselves, or its own.
+  !> Sets to 0 the sums that a thread will add to, n reals per atom: the shared ones and its own.
   subroutine clear(work, n, sums, mine)
     type(worker_t), intent(in) :: work
     integer, intent(in) :: n
@@ -206,7 +208,7 @@ contains
     end do
   end subroutine clear
 
-  !> Thread t's share of joining the threads' own sums to the sums: forces.
+  !> Adds the threads' own forces to f (eV/A): thread t's share of atoms 1..all.
   subroutine join(list, t, all, f)
     type(list_t), intent(in) :: list
     integer, intent(in) :: t, all
@@ -219,7 +221,7 @@ contains
     end do
   end subroutine join
 
-  !> The same for densities.
+  !> Adds the threads' own densities to rho, likewise.
   subroutine join_densities(list, t, all, rho)
     type(list_t), intent(in) :: list
     integer, intent(in) :: t, all
@@ -232,6 +234,7 @@ contains
     end do
   end subroutine join_densities
 
+  !> Thread t's share of atoms 1..all: from..to.
   pure subroutine share_of(t, threads, all, from, to)
     integer, intent(in) :: t, threads, all
     integer, intent(out) :: from, to
@@ -239,6 +242,7 @@ contains
     to = int(int(t, c_int64_t)*all/threads)
   end subroutine share_of
 
+  !> Sets to 0 the sums of from..to that no thread adds to directly.
   subroutine clear_untouched(list, n, from, to, sums)
     type(list_t), intent(in) :: list
     integer, intent(in) :: n, from, to
@@ -251,6 +255,7 @@ contains
     end do
   end subroutine clear_untouched
 
+  !> Adds a thread's own sums of from..to, n reals per atom.
   subroutine add(work, n, from, to, mine, sums)
     type(worker_t), intent(in) :: work
     integer, intent(in) :: n, from, to
@@ -264,7 +269,7 @@ contains
     end do
   end subroutine add
 
-  !> Each atom's half of its pairs' energies (eV), ghosts by themselves.
+  !> Adds half of each pair's energy (eV) to both of its atoms, ghosts included: halves(all).
   subroutine share_out(system, halves)
     type(system_t), intent(in) :: system
     real(dp), intent(inout) :: halves(:)
@@ -282,7 +287,7 @@ contains
     end do
   end subroutine share_out
 
-  !> Notes the closest pair of this rank's atoms, if it is closer than the potential goes.
+  !> Notes a failure if this rank's closest pair is closer than the potential goes.
   subroutine find_too_dense(system)
     type(system_t), intent(inout) :: system
     real(dp) :: distance

@@ -18,7 +18,7 @@ module md_halo
 
 contains
 
-  !> Finds and exchanges all ghosts within `reach` (A) of the domain.  Collective.
+  !> Finds and exchanges all ghosts within `reach` (A) of the domain: atoms own+1..all.  Collective.
   subroutine make_halo(domain, box, atoms, reach)
     type(domain_t), intent(inout) :: domain
     type(box_t), intent(in) :: box
@@ -80,7 +80,7 @@ contains
     end do
   end subroutine make_halo
 
-  !> Of atoms first..last those within `width` (fraction) of one face of the domain.
+  !> The atoms of first..last within `width` (fraction of the box) of one face of the domain.
   pure function near_face(domain, box, atoms, d, side, width, first, last) result(index)
     type(domain_t), intent(in) :: domain
     type(box_t), intent(in) :: box
@@ -90,8 +90,8 @@ contains
     integer, allocatable :: index(:)
     integer :: k, count
     real(dp) :: s, low, high
-    integer, allocatable :: found(:)
-    allocate (found(max(0, last - first + 1)))
+    integer, allocatable :: near(:)
+    allocate (near(max(0, last - first + 1)))
     low = merge(-huge(low), domain%high(d) - width, side == lower)
     high = merge(domain%low(d) + width, huge(high), side == lower)
     count = 0
@@ -100,11 +100,12 @@ contains
           + box%inverse(d, 3)*atoms%x(3, k)
       if (s < low .or. s > high) cycle
       count = count + 1
-      found(count) = k
+      near(count) = k
     end do
-    index = found(:count)
+    index = near(:count)
   end function near_face
 
+  !> Writes the atoms of a shift to a buffer: positions, ids, species.
   subroutine pack_ghosts(atoms, swap, buffer)
     type(atoms_t), intent(in) :: atoms
     type(swap_t), intent(in) :: swap
@@ -117,6 +118,7 @@ contains
     end do
   end subroutine pack_ghosts
 
+  !> Appends the ghosts that a shift has brought in a buffer.
   subroutine unpack_ghosts(atoms, swap, buffer)
     type(atoms_t), intent(inout) :: atoms
     type(swap_t), intent(in) :: swap
@@ -133,8 +135,8 @@ contains
     atoms%all = atoms%all + swap%count
   end subroutine unpack_ghosts
 
-  !> Owners' values to ghosts: the first `n` of the `stride` words of each atom, moved by the
-  !> shift of the box if they are positions.
+  !> Copies owners' values to ghosts: the first `n` (1 or 3) of the `stride` reals of each atom,
+  !> moved by the shift of the box if they are `positions` (A).  Collective.
   subroutine forward(domain, values, stride, n, positions)
     type(domain_t), intent(inout) :: domain
     integer, intent(in) :: stride, n
@@ -173,6 +175,7 @@ contains
     end do
   end subroutine forward
 
+  !> The copy of one shift where both ends are this rank.
   subroutine copy_to_ghosts(values, stride, n, swap, shift)
     integer, intent(in) :: stride, n
     real(dp), intent(inout) :: values(stride, *)
@@ -190,6 +193,7 @@ contains
     end if
   end subroutine copy_to_ghosts
 
+  !> Writes the values that a shift sends to a buffer, (n, atoms).
   subroutine gather(values, stride, n, swap, shift, buffer)
     integer, intent(in) :: stride, n
     real(dp), intent(in) :: values(stride, *), shift(3)
@@ -211,6 +215,7 @@ contains
     end if
   end subroutine gather
 
+  !> Writes the values that a shift has brought, (n, ghosts), to the ghosts.
   subroutine spread_out(values, stride, n, swap, buffer)
     integer, intent(in) :: stride, n
     real(dp), intent(inout) :: values(stride, *)
@@ -224,7 +229,8 @@ contains
     !$omp end parallel do
   end subroutine spread_out
 
-  !> Ghosts' values are added to their owners', in the opposite order.
+  !> Adds ghosts' values to their owners', in the opposite order: the first `n` (1 or 3) of the
+  !> `stride` reals of each atom.  Collective.
   subroutine reverse(domain, values, stride, n)
     type(domain_t), intent(inout) :: domain
     integer, intent(in) :: stride, n
@@ -257,6 +263,7 @@ contains
     end do
   end subroutine reverse
 
+  !> Writes the ghosts' values of a shift to a buffer, (n, ghosts).
   subroutine take_ghosts(values, stride, n, swap, buffer)
     integer, intent(in) :: stride, n
     real(dp), intent(in) :: values(stride, *)
@@ -268,8 +275,8 @@ contains
     end do
   end subroutine take_ghosts
 
-  !> An owner has one ghost of an atom a swap, so that threads never meet; what is added lies
-  !> elsewhere, `step` words from one to the next.
+  !> Adds the ghosts' values of a shift, added(step, ghosts), to their owners.  A shift has at most
+  !> one ghost of an atom, so that no two threads add to one owner.
   subroutine add_to_owners(values, stride, n, swap, added, step)
     integer, intent(in) :: stride, n, step
     real(dp), intent(inout) :: values(stride, *)

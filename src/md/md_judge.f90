@@ -1,5 +1,5 @@
-! What verification judges time steps and lists by, without their own code: velocity Verlet from
-! forces and stored masses, a search for pairs, and where the verified steps have ended.
+! Verification of time steps and lists, without their own code: velocity Verlet from forces and
+! stored masses, a search for pairs, and the atoms' places after the verified steps.
 module md_judge
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_2DOUBLE_PRECISION, MPI_Allreduce, MPI_Bcast, MPI_IN_PLACE, &
@@ -16,7 +16,7 @@ module md_judge
 
   real(dp), parameter :: same_place = 1e-9_dp !< A
 
-  !> Where a rank's own atoms are, in the order of its lists.
+  !> A rank's own atoms, in the order of its lists.
   type :: endpoint_t
     integer(c_int64_t), allocatable :: id(:)
     real(dp), allocatable :: x(:, :), v(:, :) !< (3, own): A, A/ps
@@ -24,9 +24,10 @@ module md_judge
 
 contains
 
-  !> How far samples are from where a step of `timestep` (ps) takes them by velocity Verlet
-  !> (W. C. Swope et al., J. Chem. Phys. 76, 637 (1982), equations 4 and 5): positions, of the
-  !> longest edge of the box; velocities, of the fastest sample's, or of 1 A/ps.
+  !> The largest errors of samples after a step of `timestep` (ps), against velocity Verlet (W. C.
+  !> Swope et al., J. Chem.  Phys. 76, 637 (1982), equations 4 and 5).  errors(1): positions,
+  !> relative to the longest edge of the box; errors(2): velocities, relative to the fastest
+  !> sample's or 1 A/ps.  Huge if the samples are not the same atoms.
   function step_errors(system, before, after, timestep) result(errors)
     type(system_t), intent(in) :: system
     type(sample_t), intent(in) :: before(:), after(:)
@@ -54,8 +55,9 @@ contains
     end do
   end function step_errors
 
-  !> Neighbours of the samples, to `margin` (A) beyond each pair's cutoff, that the ranks' lists
-  !> lack, have twice, or have where no atom is.  Collective.
+  !> Number of wrong entries in the ranks' lists of the samples, up to `margin` (A) beyond each
+  !> pair's cutoff: neighbours that are missing, listed twice, or listed where no atom is.
+  !> Collective.
   function list_errors(system, samples, margin) result(wrong)
     type(system_t), intent(in) :: system
     type(sample_t), intent(in) :: samples(:)
@@ -82,7 +84,8 @@ contains
     call MPI_Allreduce(MPI_IN_PLACE, wrong, 1, MPI_INTEGER8, MPI_SUM, system%domain%comm)
   end function list_errors
 
-  !> Atoms that have moved by more than `allowed` (A) since their list was made.  Collective.
+  !> Number of atoms that have moved by more than `allowed` (A) since their list was made.
+  !> Collective.
   function outdated(system, allowed) result(count)
     type(system_t), intent(in) :: system
     real(dp), intent(in) :: allowed
@@ -97,7 +100,8 @@ contains
     call MPI_Allreduce(MPI_IN_PLACE, count, 1, MPI_INTEGER8, MPI_SUM, system%domain%comm)
   end function outdated
 
-  !> What this rank's lists have of the samples: vectors (A) from them, and species: (4, entries).
+  !> Entries of this rank's lists that belong to samples: vectors from the sample (A) and species,
+  !> listed(4, entries), and the sample of each, sample_of(entries).
   subroutine collect_entries(system, samples, margin, listed, sample_of)
     type(system_t), intent(in) :: system
     type(sample_t), intent(in) :: samples(:)
@@ -130,7 +134,7 @@ contains
 
   contains
 
-    !> The neighbour `to` of `from`, if it is within the pair's reach.
+    !> Appends the neighbour `to` of `from`, if it is within the pair's reach.
     subroutine append(from, to)
       integer, intent(in) :: from, to
       real(dp) :: d(3)
@@ -151,8 +155,8 @@ contains
 
   end subroutine collect_entries
 
-  !> Rows of `near` and `entries` within `reach` (A, by species) that have no partner among the
-  !> others; those just at the reach may be in either or not.
+  !> Number of rows of `near` and `entries` within `reach` (A, by species) without a partner among
+  !> the others; rows just at the reach may lack one.
   integer function unlike(near, entries, reach) result(count)
     real(dp), intent(in) :: near(:, :), entries(:, :), reach(:)
     logical :: taken(size(entries, 2))
@@ -176,6 +180,7 @@ contains
 
   contains
 
+    !> Whether a row is inside the reach of its species.
     logical function within(row)
       real(dp), intent(in) :: row(4)
       within = norm2(row(1:3)) < reach(nint(row(4))) - same_place
@@ -197,7 +202,7 @@ contains
     call MPI_Bcast(ids, 2, MPI_INTEGER8, nint(distance_and_rank(2)), system%domain%comm)
   end subroutine closest_pair
 
-  !> Moves each own atom by `distance` (A) in a direction of its own, the same on every layout.
+  !> Moves each own atom by `distance` (A) in a random direction, the same on every layout.
   subroutine shake(system, distance, seed)
     type(system_t), intent(inout) :: system
     real(dp), intent(in) :: distance
@@ -212,7 +217,7 @@ contains
     end do
   end subroutine shake
 
-  !> Notes where the atoms are.
+  !> Notes the own atoms in `endpoint`.
   subroutine remember(system, endpoint)
     type(system_t), intent(in) :: system
     type(endpoint_t), intent(inout) :: endpoint
@@ -223,8 +228,8 @@ contains
     end associate
   end subroutine remember
 
-  !> The atom that is furthest from the endpoint, and on which rank: A, where velocities count as
-  !> what they make in 0.01 ps.  Huge where atoms are others.  Collective.
+  !> Finds the atom furthest from the endpoint: its distance (A; velocities count as the way of
+  !> 0.01 ps), id and rank.  The distance is huge if the endpoint has other atoms.  Collective.
   subroutine find_departure(system, endpoint, distance, id, rank)
     type(system_t), intent(in) :: system
     type(endpoint_t), intent(in) :: endpoint
@@ -232,7 +237,7 @@ contains
     integer(c_int64_t), intent(out) :: id
     integer, intent(out) :: rank
     real(dp), parameter :: soon = 0.01_dp !< ps
-    real(dp) :: both(2), apart
+    real(dp) :: distance_and_rank(2), apart
     integer :: k
     distance = 0
     id = 0
@@ -250,11 +255,11 @@ contains
       end do
       if (atoms%own < size(endpoint%id)) distance = huge(distance)
     end associate
-    both = [distance, real(system%domain%rank, dp)]
-    call MPI_Allreduce(MPI_IN_PLACE, both, 1, MPI_2DOUBLE_PRECISION, MPI_MAXLOC, &
+    distance_and_rank = [distance, real(system%domain%rank, dp)]
+    call MPI_Allreduce(MPI_IN_PLACE, distance_and_rank, 1, MPI_2DOUBLE_PRECISION, MPI_MAXLOC, &
                        system%domain%comm)
-    distance = both(1)
-    rank = nint(both(2))
+    distance = distance_and_rank(1)
+    rank = nint(distance_and_rank(2))
     call MPI_Bcast(id, 1, MPI_INTEGER8, rank, system%domain%comm)
   end subroutine find_departure
 

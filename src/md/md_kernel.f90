@@ -1,8 +1,8 @@
-! bisection-md: molecular dynamics of three potentials, to find how many MPI ranks a node and how
-! many threads a rank are best, and what its communication costs.
+! bisection-md: molecular dynamics of three potentials, to find the best numbers of MPI ranks per
+! node and threads per rank, and the cost of communication.
 !
 ! After M. J. Chorley and D. W. Walker, Performance analysis of a hybrid MPI/OpenMP application on
-! multi-core clusters (J. Comput. Sci. 1, 168, 2010), who asked it of DL_POLY 3.
+! multi-core clusters (J. Comput. Sci. 1, 168, 2010), who measured DL_POLY 3.
 module md_kernel
   use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_funloc, c_int, c_int64_t, &
     c_loc, c_ptr, c_size_t, dp => c_double
@@ -31,7 +31,7 @@ module md_kernel
 
   real(dp) :: memory_before = 0
 
-  !> What the measured steps of a method have taken, means over the ranks: s, and sums of counts.
+  !> The measured steps of a method: seconds (means over the ranks), messages and bytes (sums).
   type :: usage_t
     real(dp) :: steps = 0, wall = 0, regions = 0, forked = 0
     real(dp) :: seconds(bx_traffic_classes) = 0, bytes = 0, messages = 0
@@ -40,6 +40,9 @@ module md_kernel
 
 contains
 
+  ! The procedures of bx_kernel_t; bx.h describes each.
+
+  !> The kernel's table.
   function this_kernel() result(address) bind(C, name="bx_kernel_get")
     type(c_ptr) :: address
     integer :: i
@@ -168,7 +171,7 @@ contains
     if (.not. failed(verification)) call check_repeat(int(method) + 1, verification)
   end subroutine finish
 
-  !> This rank's, so far.
+  !> This rank's usage so far.
   function usage_so_far() result(mine)
     type(usage_t) :: mine
     type(bx_traffic_t) :: traffic(bx_traffic_classes)
@@ -177,7 +180,7 @@ contains
                    sum(traffic%bytes), sum(traffic%messages))
   end function usage_so_far
 
-  !> Since the block began: times are means over the ranks, counts are sums.
+  !> The usage since the block began: means over the ranks of times, sums of counts.  Collective.
   function usage_of_all() result(total)
     type(usage_t) :: total, now
     real(dp) :: all(5 + bx_traffic_classes)
@@ -199,7 +202,7 @@ contains
     count = real(given%steps, dp)
   end function items
 
-  !> A time step's: rate, traffic of all ranks, where the time goes outside the loops.
+  !> Metrics of a time step: rate, traffic of all ranks, shares of time outside the loops.
   subroutine metrics(address, method, point, list) bind(C)
     type(c_ptr), value :: address, list
     integer(c_size_t), value :: method, point

@@ -15,7 +15,7 @@ module md_lattice
 
   integer, parameter, public :: most_sites = 8
 
-  !> `edge` is of the cubic cell, relaxed: A.
+  !> A crystal of cubic cells: relaxed edge (A), sites of a cell, cells along each edge of the box.
   type :: crystal_t
     character(8) :: name = ""
     character(60) :: summary = ""
@@ -28,7 +28,7 @@ module md_lattice
 
   integer, parameter :: zincblende = 1, fcc = 2, bcc = 3
 
-  !> Tests 10, 20 and 30 of DL_POLY, siblings of theirs, and their elements.
+  !> Tests 10, 20 and 30 of DL_POLY 3, smaller ones of their kind, and their elements.
   type(crystal_t), parameter :: crystals(*) = [ &
     crystal_t("sic", "74088 atoms of SiC, Tersoff", "Si", 4.32106_dp, 8, 21, zincblende, [1, 2]), &
     crystal_t("cu3au", "32000 atoms of Cu3Au, Gupta", "Cu", 3.74422_dp, 4, 20, fcc, [2, 1]), &
@@ -45,6 +45,7 @@ module md_lattice
 
 contains
 
+  !> Place of a crystal in the table; 0 of an unknown name.
   pure integer function find_crystal(name) result(number)
     character(*), intent(in) :: name
     do number = size(crystals), 1, -1
@@ -52,6 +53,7 @@ contains
     end do
   end function find_crystal
 
+  !> The box of `cells` cells along each edge.
   pure function crystal_box(crystal, cells) result(box)
     type(crystal_t), intent(in) :: crystal
     integer, intent(in) :: cells
@@ -65,6 +67,7 @@ contains
     box = make_box(edge)
   end function crystal_box
 
+  !> Number of atoms of `cells` cells along each edge.
   pure function crystal_atoms(crystal, cells) result(count)
     type(crystal_t), intent(in) :: crystal
     integer, intent(in) :: cells
@@ -72,10 +75,10 @@ contains
     count = crystal%sites*int(cells, c_int64_t)**3
   end function crystal_atoms
 
-  !> Sites of the cubic cell (fractions), and the sublattice of each.
+  !> Sites of the cubic cell, and the sublattice of each, 1 or 2.
   pure subroutine sites_of(crystal, at, sublattice)
     type(crystal_t), intent(in) :: crystal
-    real(dp), intent(out) :: at(3, most_sites)
+    real(dp), intent(out) :: at(3, most_sites) !< in fractions of the cell
     integer, intent(out) :: sublattice(most_sites)
     at = 0
     sublattice = 2
@@ -96,7 +99,8 @@ contains
     end select
   end subroutine sites_of
 
-  !> This rank's atoms of `cells` cells an edge; ids in the order of cells (z fastest) and sites.
+  !> This rank's atoms of `cells` cells along each edge, at rest.  Ids are in the order of cells (z
+  !> fastest) and sites.
   subroutine fill_crystal(crystal, cells, box, domain, atoms)
     type(crystal_t), intent(in) :: crystal
     integer, intent(in) :: cells
@@ -131,12 +135,12 @@ contains
     atoms%all = atoms%own
   end subroutine fill_crystal
 
-  !> Velocities of exactly `temperature` (K), without momentum, the same for an atom in every layout
-  !> but for the last digits.  Collective.
+  !> Gives the atoms velocities of exactly `temperature` (K), without total momentum.  An atom has
+  !> the same velocity in every layout but for the last digits.  Collective.
   subroutine warm_up(comm, potential, seed, temperature, total, atoms)
     type(MPI_Comm), intent(in) :: comm
     type(potential_t), intent(in) :: potential
-    integer(c_int64_t), intent(in) :: seed, total
+    integer(c_int64_t), intent(in) :: seed, total !< total: atoms of all ranks
     real(dp), intent(in) :: temperature
     type(atoms_t), intent(inout) :: atoms
     real(dp) :: sums(4), energy, m
@@ -163,7 +167,7 @@ contains
     end if
   end subroutine warm_up
 
-  !> About normal, of variance 1: a sum of twelve uniform numbers.
+  !> A nearly normal number of variance 1: a sum of twelve uniform ones.
   real(dp) function normal(seed, index)
     integer(c_int64_t), intent(in) :: seed, index
     integer :: i

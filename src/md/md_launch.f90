@@ -12,11 +12,12 @@ module md_launch
   private
   public :: census, is_under_test, objection
 
+  !> A method of the kernel.
   type :: method_t
     character(16) :: name
     character(80) :: summary, wins
     type(style_t) :: style
-    real(dp) :: cost !< of a step, of packed's: about
+    real(dp) :: cost !< of a step, relative to packed's: an estimate
     logical :: baseline = .false.
   end type method_t
   type(method_t), parameter, public :: methods(*) = [ &
@@ -29,6 +30,7 @@ module md_launch
     method_t("cached", "the loops over pairs alone, on a few atoms again and again", "", &
              style_t(), 0.6_dp, baseline=.true.)]
 
+  !> The options' values: fs, K and A; a skin below 0 is the potential's.
   type :: option_values_t
     integer(c_int64_t) :: cells = 0, until = 10, steps = 20, save_every = 0
     real(c_double) :: timestep = 1, temperature = 600, skin = -1
@@ -40,26 +42,26 @@ module md_launch
   type(c_ptr), public :: run = c_null_ptr
   type(MPI_Comm), public :: world
   type(system_t), target, public :: system
-  character(4200), public :: sized_by = "" !< the option that sizes are of
-  integer, public :: crystal = 0 !< what the atoms are of; 0: of --input
+  character(4200), public :: sized_by = "" !< the option that sizes come from, for messages
+  integer, public :: crystal = 0 !< place in the table of crystals; 0: --input
 
   type(atoms_t), public :: start !< where the run to --until starts
-  real(dp), allocatable, public :: start_moved(:, :) !< of a restart: where atoms are by now: A
+  real(dp), allocatable, public :: start_moved(:, :) !< (3, own): A; after a restart, the positions
   integer(c_int64_t), public :: start_step = 0
   integer(c_int64_t), public :: counted(3) = 0 !< census of this rank's first atoms
 
   integer(c_int64_t), allocatable, public :: sampled(:) !< ids of the atoms that are compared
-  real(dp), public :: parameters_differ = 0 !< from stored energies, of each
+  real(dp), public :: parameters_differ = 0 !< relative to the stored energies
   logical, public :: settled = .false. !< --until is reached
-  type(atoms_t), public :: origin !< there: what every block starts from
-  logical, public :: origin_is_listed = .false. !< its list is of the step that it was made in
+  type(atoms_t), public :: origin !< the atoms at --until, from which every block starts
+  logical, public :: origin_is_listed = .false. !< it has the list of an earlier step
   type(endpoint_t), public :: endpoints(size(methods)) !< where a method's verified block has ended
   type(observation_t), public :: seen !< at --until
   real(dp), public :: ghosts = 0, neighbours = 0 !< mean over ranks, over atoms: at --until
 
 contains
 
-  !> Whether --comm-style lets it be.
+  !> Whether --comm-style allows method m.
   logical function asked_for(m)
     integer, intent(in) :: m
     character(:), allocatable :: style
@@ -68,7 +70,7 @@ contains
                 ((style == "dlpoly3") .eqv. methods(m)%style%dlpoly3)
   end function asked_for
 
-  !> Why a method cannot run here; "" if it can.
+  !> The reason why method m cannot run here; "" if it can.
   function objection(m) result(reason)
     integer, intent(in) :: m
     character(:), allocatable :: reason
@@ -81,7 +83,7 @@ contains
     end if
   end function objection
 
-  !> Whether a method will be measured, and judged.
+  !> Whether method m is measured and judged.
   logical function is_under_test(m)
     integer, intent(in) :: m
     is_under_test = .not. methods(m)%baseline
@@ -89,7 +91,7 @@ contains
     if (is_under_test) is_under_test = asked_for(m)
   end function is_under_test
 
-  !> Of own atoms: their number, and the sums of their ids and of a hash of each.
+  !> Three numbers of own atoms: their number, and the sums of their ids and of a hash of each.
   pure function census(atoms) result(sums)
     type(atoms_t), intent(in) :: atoms
     integer(c_int64_t) :: sums(3)

@@ -1,4 +1,4 @@
-! Verlet lists from cells, and what each thread has of them.
+! Verlet lists, made from cells, and each thread's part of them.
 !
 ! Own atoms are kept in the order of cells of half the list's reach, so that neighbours in space are
 ! neighbours in memory.  Threads have contiguous shares of the atoms, and lists of their own.
@@ -14,20 +14,21 @@ module md_list
   !> Entries are counted in 32 bits, and hold 4 times an atom's index.
   integer, parameter, public :: most_entries = huge(0) - 1, most_atoms = 2**29 - 2
 
+  !> Atoms from..to; none where to < from.
   type :: range_t
     integer :: from = 1, to = 0
   end type range_t
 
   !> A thread's atoms first..last and their neighbours: entry(start(i) : start(i+1)-1) of atom i.
-  !> An entry is 4 times the neighbour's index plus what the potential wants to know of the pair:
-  !> in half lists its kind (species of both, from 0, added), in full lists the neighbour's species,
-  !> from 0.
+  !> An entry is 4 times the neighbour's index plus, in half lists, the kind of the pair (the sum of
+  !> both species, from 0), in full lists the neighbour's species, from 0.
   type :: worker_t
     logical :: full = .false. !< the list ends before its atoms do: it has reached its limit
     integer :: first = 1, last = 0
     integer, allocatable :: start(:), entry(:)
-    !> Of its atoms and their neighbours: from which to which it adds to the sums themselves, where
-    !> no other thread does, and where to sums of its own, which are joined later.
+    !> Atoms direct(1)..direct(2): it adds to their sums directly.  Of its atoms and their
+    !> neighbours, `alone` are among these; `beside` are others, with sums of its own that are
+    !> joined later.
     integer :: direct(2) = [1, 0]
     type(range_t) :: alone(2), beside(3)
     real(dp), allocatable :: repulsion(:), density(:) !< -phi'/r and -rho'/r of each entry
@@ -40,20 +41,21 @@ module md_list
     real(dp) :: reach = 0    !< A
     integer :: limit = most_entries !< entries of a thread
     type(worker_t), allocatable :: work(:)
-    type(range_t), allocatable :: untouched(:) !< where nobody adds to the sums themselves
+    type(range_t), allocatable :: untouched(:) !< where no thread adds directly
   end type list_t
 
+  !> Cells over a domain and its halo: numbers, origin and cells per fraction of the box.
   type :: cells_t
     integer :: count(3) = 1
     real(dp) :: origin(3) = 0, per_fraction(3) = 1
   end type cells_t
 
   integer, parameter :: stencil = 2 !< cells, of half the reach
-  integer, parameter :: most_cells = 2**24
+  integer, parameter :: most_cells = 2**24 !< of them most are empty where more would be needed
 
 contains
 
-  !> Puts own atoms into the order of their cells.
+  !> Puts own atoms into the order of their cells, and notes their positions in atoms%listed.
   subroutine sort_atoms(box, domain, atoms, reach, offsets)
     type(box_t), intent(in) :: box
     type(domain_t), intent(in) :: domain
@@ -100,6 +102,7 @@ contains
     cells%per_fraction = cells%count/extent
   end function cells_of
 
+  !> The cell of a point (A), from 0; the nearest one of a point outside.
   pure function cell_at(cells, box, x) result(cell)
     type(cells_t), intent(in) :: cells
     type(box_t), intent(in) :: box
@@ -138,8 +141,9 @@ contains
     end do
   end subroutine bin
 
-  !> The list of all pairs within `reach` (A; by species, at most list%reach), of own atoms that
-  !> sort_atoms has put in order, after their halo is made.  Collective.
+  !> Lists all pairs of own atoms within `reach` (A, by species, at most list%reach).  Before it,
+  !> sort_atoms puts the atoms in order and make_halo makes their ghosts.  A list that reaches its
+  !> limit sets work%full.
   subroutine make_list(list, box, domain, atoms, offsets, reach)
     type(list_t), intent(inout) :: list
     type(box_t), intent(in) :: box
@@ -175,7 +179,8 @@ contains
     call find_untouched(list, atoms%own, atoms%all)
   end subroutine make_list
 
-  !> Entries of all lists of `own` atoms in an even density (atoms/A^3).
+  !> Expected entries of all lists of `own` atoms, in an even density (atoms/A^3), within `reach`
+  !> (A).
   pure real(dp) function entries_expected(own, density, reach, half)
     real(dp), intent(in) :: own, density, reach
     logical, intent(in) :: half
@@ -226,7 +231,7 @@ contains
     cap = (2 - 3*d + d**3)/4
   end function cap
 
-  !> Atoms whose sums no thread adds to directly: between the ranges, which are in order.
+  !> Sets list%untouched: the gaps between the threads' ranges, which are in order.
   subroutine find_untouched(list, own, all)
     type(list_t), intent(inout) :: list
     integer, intent(in) :: own, all
@@ -246,6 +251,8 @@ contains
     end do
   end subroutine find_untouched
 
+  !> Fills a thread's list: neighbours of its atoms in the cells around each; `most` becomes at
+  !> least the largest number of neighbours.
   subroutine fill(work, half, limit_of_entries, cells, box, atoms, offsets, ghost_offsets, ghost, &
                   ghost_x, reach2, most)
     type(worker_t), intent(inout) :: work
@@ -325,6 +332,7 @@ contains
     work%beside(3) = range_t(max(low(2), work%direct(2) + 1), high(2))
   end subroutine fill
 
+  !> Appends own atoms from..to that are within the limit (A^2, by species) of the point xi.
   subroutine append_own(xi, from, to, self, x, species, limit, tag, n, entry)
     real(dp), intent(in) :: xi(4), x(4, *), limit(*)
     integer, intent(in) :: from, to, self, species(*), tag
@@ -340,8 +348,8 @@ contains
     end do
   end subroutine append_own
 
-  !> Whether the owner of i has the pair, or the owner of the atom that j is a copy of: by turns,
-  !> and decided alike by both.
+  !> Whether the owner of atom i lists the pair with ghost j, or else the owner of j: ids decide by
+  !> turns, in the same way on both ranks.  d (A) is the vector between them.
   pure logical function mine(i, j, d)
     integer(c_int64_t), intent(in) :: i, j
     real(dp), intent(in) :: d(3)
@@ -384,7 +392,7 @@ contains
     end do
   end subroutine find_closest
 
-  !> Room for so many entries more, and for one that append_own writes before it knows.
+  !> Enlarges a list for `more` entries, and one that append_own writes in advance.
   subroutine extend(entry, used, more)
     integer, allocatable, intent(inout) :: entry(:)
     integer, intent(in) :: used, more

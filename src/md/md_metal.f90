@@ -17,18 +17,18 @@ module md_metal
 
 contains
 
-  !> Densities of atoms first..last and of their neighbours are added to `rho`; -phi'/r and -rho'/r
-  !> of each entry are kept if `keep`; `energy` (eV) is the pairs', `lowest` the least density of
-  !> one, where it is negative.
+  !> Adds the densities of the pairs of atoms first..last to `rho`, of both atoms.  Entries are
+  !> those of worker_t in md_list; `most` is the largest number of neighbours of an atom.
   subroutine density_pass(p, first, last, start, entry, most, x, keep, rho, repulsion, density, &
                           energy, lowest, pair_energy)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: first, last, start(first:), entry(*), most
     real(dp), intent(in) :: x(4, *)
-    logical, intent(in) :: keep
+    logical, intent(in) :: keep !< whether to write -phi'/r and -rho'/r of each entry
     real(dp), intent(inout) :: rho(*), repulsion(*), density(*)
-    real(dp), intent(out) :: energy, lowest
-    real(dp), intent(inout), optional :: pair_energy(*) !< an atom's half of its pairs': eV
+    real(dp), intent(out) :: energy !< of the pairs: eV
+    real(dp), intent(out) :: lowest !< the least density of a pair, if it is negative; else 0
+    real(dp), intent(inout), optional :: pair_energy(*) !< half of each pair is added to both: eV
     real(dp), dimension(batch + most) :: r2, g, phi, a, b
     integer :: kind(batch + most)
     integer :: i, k, j, upto, base, n
@@ -69,8 +69,9 @@ contains
     end do
   end subroutine density_pass
 
-  !> Forces (eV/A) on atoms first..last and on their neighbours are added to `f`, with `slope` the
-  !> derivative of each atom's embedding energy, dF/drho.
+  !> Adds the forces of the pairs of atoms first..last to `f` (eV/A), of both atoms.  `slope` is the
+  !> derivative of each atom's embedding energy, dF/drho; with `kept`, repulsion and density are
+  !> those that density_pass has written.
   subroutine force_pass(p, first, last, start, entry, most, x, slope, kept, repulsion, density, f)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: first, last, start(first:), entry(*), most
@@ -105,6 +106,7 @@ contains
     end do
   end function batch_end
 
+  !> Squared distances (A^2) and kinds of the pairs of atoms i..upto.
   subroutine distances(i, upto, first, start, entry, x, r2, kind)
     integer, intent(in) :: i, upto, first, start(first:), entry(*)
     real(dp), intent(in) :: x(4, *)
@@ -128,6 +130,7 @@ contains
     end do
   end subroutine distances
 
+  !> Density g, energy phi (eV), -phi'/r and -rho'/r of n pairs of squared distances r2 (A^2).
   subroutine pair_terms(p, n, r2, kind, g, phi, repulsion, density)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: n, kind(*)
@@ -143,6 +146,7 @@ contains
     end if
   end subroutine pair_terms
 
+  !> The same for Gupta's potential (Cleri and Rosato 1993).
   pure subroutine gupta_terms(n, r2, kind, cut2, log_a, b, log_c, e, g, phi, repulsion, density)
     integer, intent(in) :: n, kind(n)
     real(dp), intent(in) :: r2(n), cut2, log_a(0:2), b(0:2), log_c(0:2), e(0:2)
@@ -179,6 +183,7 @@ contains
     end do
   end subroutine gupta_terms
 
+  !> The same for Finnis and Sinclair's potential, also extended (Dai et al. 2006).
   pure subroutine finnis_sinclair_terms(n, r2, c, c0, c1, c2, c3, c4, d, beta_d, b4, g, phi, &
                                         repulsion, density)
     integer, intent(in) :: n
@@ -201,7 +206,7 @@ contains
     end do
   end subroutine finnis_sinclair_terms
 
-  !> Terms of entry k are at k - base.
+  !> Adds the forces of the pairs of atoms i..upto; terms of entry k are at k - base.
   subroutine add_forces(i, upto, first, start, entry, x, slope, base, repulsion, density, f)
     integer, intent(in) :: i, upto, first, start(first:), entry(*), base
     real(dp), intent(in) :: x(4, *), slope(*), repulsion(*), density(*)

@@ -30,7 +30,7 @@ module md_oracle
 
   integer, parameter :: lattices = 3
 
-  !> Energies (eV) of a crystal of `cells` cells an edge, by its lattice constant (A).
+  !> Energies (eV) of a crystal of `cells` cells along each edge, by its lattice constant (A).
   type :: stored_t
     character(8) :: crystal
     integer :: cells
@@ -48,7 +48,7 @@ module md_oracle
 
 contains
 
-  !> The mass of an element (u); 0 of others.
+  !> The mass of an element (u); 0 if it is not in the table.
   pure real(dp) function mass_of(name) result(mass)
     character(*), intent(in) :: name
     integer :: i
@@ -58,7 +58,8 @@ contains
     end do
   end function mass_of
 
-  !> How far a potential's energies are from the stored ones, of each; huge if there are none.
+  !> The largest relative error of a potential's energies against the stored ones; huge if none are
+  !> stored.
   real(dp) function parameters_error(potential) result(worst)
     type(potential_t), intent(in) :: potential
     type(crystal_t) :: crystal
@@ -121,7 +122,8 @@ contains
     end do
   end function energy_of_displaced
 
-  !> Energies (eV) of the atoms of a perfect crystal, by species: those of one have like sites.
+  !> Energies (eV) of the atoms of a perfect crystal, by species: (most_species).  All sites of a
+  !> species are equivalent.
   function site_energies(potential, crystal) result(energies)
     type(potential_t), intent(in) :: potential
     type(crystal_t), intent(in) :: crystal

@@ -13,14 +13,14 @@ module md_potential
   integer, parameter, public :: tersoff_kind = 1, gupta_kind = 2, finnis_sinclair_kind = 3
   integer, parameter, public :: most_species = 2
 
-  !> Pairs of species a and b are of kind a + b - 2: 0, 1 or 2.
+  !> A potential of up to two species.  A pair of species a and b is of kind a + b - 2: 0, 1 or 2.
   type :: potential_t
     integer :: kind = 0
     integer :: species = 0
     character(2) :: name(most_species) = ""
     real(dp) :: mass(most_species) = 0 !< u
     real(dp) :: cutoff = 0             !< the longest: A
-    real(dp) :: skin = 0.5_dp          !< that serves it best at room temperature: A
+    real(dp) :: skin = 0.5_dp          !< the fastest at room temperature: A
     real(dp) :: reach(most_species, most_species) = 0 !< cutoff of a pair: A
 
     !> Gupta, by kind of pair: repulsion exp(log_a - b r), density exp(log_c - e r): eV, eV^2, A.
@@ -56,7 +56,7 @@ module md_potential
 
 contains
 
-  !> The sets of species that have a potential.
+  !> The sets of species that have a potential, for messages.
   pure function species_list() result(text)
     character(:), allocatable :: text
     integer :: i
@@ -66,7 +66,7 @@ contains
     end do
   end function species_list
 
-  !> The potential of a set that has this species; %kind is 0 where there is none.
+  !> The potential that has this species; its kind is 0 if none has.
   pure function find_potential(species) result(potential)
     character(*), intent(in) :: species
     type(potential_t) :: potential
@@ -88,6 +88,7 @@ contains
     end select
   end function find_potential
 
+  !> Silicon and carbon (Tersoff 1989, table I).
   pure function tersoff_sic() result(p)
     type(potential_t) :: p
     p%kind = tersoff_kind
@@ -103,8 +104,8 @@ contains
     call set_tersoff_pairs(p, reshape([1.0_dp, chi_sic, chi_sic, 1.0_dp], [2, 2]))
   end function tersoff_sic
 
-  !> What belongs to pairs: exponents mix arithmetically, the rest geometrically, and the attraction
-  !> has the factor chi of the pair (Tersoff 1989, equation 2).
+  !> Sets the parameters of pairs: exponents mix arithmetically, the others geometrically, and the
+  !> attraction has the factor chi(a, b) of the pair (Tersoff 1989, equation 2).
   pure subroutine set_tersoff_pairs(p, chi)
     type(potential_t), intent(inout) :: p
     real(dp), intent(in) :: chi(:, :)
@@ -126,7 +127,8 @@ contains
     p%cutoff = maxval(p%outer)
   end subroutine set_tersoff_pairs
 
-  !> Cut sharply between the fifth and the sixth shell of an fcc crystal.
+  !> Copper and gold (Cleri and Rosato 1993), cut sharply between the fifth and the sixth
+  !> shell of an fcc crystal.
   pure function gupta_cuau() result(p)
     type(potential_t) :: p
     real(dp), parameter :: &
@@ -145,6 +147,7 @@ contains
     p%e = 2*q/r0
   end function gupta_cuau
 
+  !> One metal: mass (u), scale (eV/A), ranges d and c (A), density beta and b, V's coefficients.
   pure function finnis_sinclair(name, mass, scale, d, beta, b, c, coefficient) result(p)
     character(2), intent(in) :: name
     real(dp), intent(in) :: mass, scale, d, beta, b, c, coefficient(0:4)

@@ -1,7 +1,7 @@
-! Forces and energies of single atoms by the potentials' definitions alone, to judge md_metal and
-! md_tersoff by: sums over all atoms near, no lists, no derivatives.  Derivatives come from the
-! energy by a complex step, dE/dx = Im E(x + ih)/h, which loses no digits (W. Squire and G. Trapp,
-! SIAM Rev. 40, 110 (1998)).
+! Forces and energies of single atoms by the potentials' definitions alone, as a reference for
+! md_metal and md_tersoff: sums over all near atoms, no lists, no derivatives.  Derivatives come
+! from the energy by a complex step, dE/dx = Im E(x + ih)/h, which loses no digits (W. Squire and
+! G. Trapp, SIAM Rev. 40, 110 (1998)).
 module md_reference
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX
@@ -18,8 +18,8 @@ module md_reference
 
 contains
 
-  !> The largest errors of the forces (of the largest force, or of 1 eV/A) and of the energies (of
-  !> each, or of 1 eV) of the samples.  Collective.
+  !> The largest errors of the samples' forces, relative to the largest force or 1 eV/A, and of
+  !> their energies, relative to each or 1 eV.  Collective.
   subroutine reference_errors(system, samples, force_error, energy_error)
     type(system_t), intent(in) :: system
     type(sample_t), intent(in) :: samples(:)
@@ -50,7 +50,8 @@ contains
     energy_error = worst(2)
   end subroutine reference_errors
 
-  !> Of an atom at the origin among those at near(1:3, :), of species near(4, :).
+  !> Force (eV/A) and energy (eV) of an atom at the origin among those at near(1:3, :) (A), of
+  !> species near(4, :).
   subroutine force_on_centre(p, species, near, force, energy)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: species
@@ -109,6 +110,7 @@ contains
     if (abs(rho) > 0) energy = energy - p%scale*sqrt(rho)
   end function energy_of
 
+  !> phi(r) of a metal's pair: eV.
   function repulsion(p, pair, r) result(phi)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: pair
@@ -123,6 +125,7 @@ contains
     end if
   end function repulsion
 
+  !> rho(r) of a metal's pair.
   function density(p, pair, r) result(rho)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: pair
@@ -136,6 +139,7 @@ contains
     end if
   end function density
 
+  !> Half the energy of the bonds of centre i (Tersoff 1989, equations 1 and 2): eV.
   function tersoff_energy(p, i, kind, x, r) result(energy)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: i, kind(0:)
@@ -161,6 +165,7 @@ contains
     end do
   end function tersoff_energy
 
+  !> Tersoff's cutoff function of a pair of species: 1 to 0.
   function cut(p, a, b, r) result(weight)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: a, b

@@ -6,14 +6,14 @@
 static const char *const SCHEMA = "bisection-md-restart-1";
 enum { MUST_AGREE = 17, NUMBERS = MUST_AGREE + 1, REALS = 9, INTEGERS = 5 };
 
-int md_restart_write(const char *path, MPI_Fint comm, const double *about, double step, int mine,
+int md_restart_write(const char *path, MPI_Fint comm, const double *identity, double step, int mine,
                      double *reals, int64_t *integers, char *why, int why_size);
-int md_restart_open(const char *path, MPI_Fint comm, const double *about, double *step, int *mine,
-                    char *why, int why_size);
+int md_restart_open(const char *path, MPI_Fint comm, const double *identity, double *step,
+                    int *mine, char *why, int why_size);
 int md_restart_read(const char *path, MPI_Fint comm, int mine, double *reals, int64_t *integers,
                     char *why, int why_size);
 
-static void describe(const double *about, double step, bx_restart_number numbers[NUMBERS])
+static void describe(const double *identity, double step, bx_restart_number numbers[NUMBERS])
 {
     static const char *const names[MUST_AGREE] = {"number of atoms",
                                                   "number of ranks",
@@ -33,7 +33,7 @@ static void describe(const double *about, double step, bx_restart_number numbers
                                                   "box vector c, y",
                                                   "box vector c, z"};
     for (int i = 0; i < MUST_AGREE; i++)
-        numbers[i] = (bx_restart_number){names[i], about[i], false};
+        numbers[i] = (bx_restart_number){names[i], identity[i], false};
     numbers[MUST_AGREE] = (bx_restart_number){"step", step, true};
 }
 
@@ -43,23 +43,23 @@ static void list(int mine, double *reals, int64_t *integers, bx_restart_set sets
     sets[1] = (bx_restart_set){"names", true, INTEGERS, mine, integers};
 }
 
-int md_restart_write(const char *path, MPI_Fint comm, const double *about, double step, int mine,
+int md_restart_write(const char *path, MPI_Fint comm, const double *identity, double step, int mine,
                      double *reals, int64_t *integers, char *why, int why_size)
 {
     bx_restart_number numbers[NUMBERS];
     bx_restart_set sets[2];
-    describe(about, step, numbers);
+    describe(identity, step, numbers);
     list(mine, reals, integers, sets);
     return bx_restart_write(path, MPI_Comm_f2c(comm), SCHEMA, numbers, NUMBERS, sets, 2, why,
                             (size_t)why_size);
 }
 
-int md_restart_open(const char *path, MPI_Fint comm, const double *about, double *step, int *mine,
-                    char *why, int why_size)
+int md_restart_open(const char *path, MPI_Fint comm, const double *identity, double *step,
+                    int *mine, char *why, int why_size)
 {
     bx_restart_number numbers[NUMBERS];
     bx_restart_set sets[2];
-    describe(about, 0, numbers);
+    describe(identity, 0, numbers);
     list(0, NULL, NULL, sets);
     int failed = bx_restart_open(path, MPI_Comm_f2c(comm), SCHEMA, numbers, NUMBERS, sets, 2, why,
                                  (size_t)why_size);

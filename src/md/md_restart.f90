@@ -1,6 +1,6 @@
-! Restart files, after which a run goes on as if it had not stopped, to the last bit, with the same
-! ranks and threads.  They hold atoms in the order of the lists, with their positions when the lists
-! were made: from these the same lists are made again.
+! Restart files, from which a run with the same ranks and threads continues to the last bit.  They
+! hold atoms in the order of the lists, with their positions when the lists were made: these give
+! the same lists again.
 module md_restart
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int64_t, c_loc, c_null_char, &
     dp => c_double
@@ -14,25 +14,25 @@ module md_restart
   integer, parameter :: must_agree = 17, reals = 9, integers = 5, longest_reason = 500
 
   interface
-    function md_restart_write(path, comm, about, step, mine, real_rows, integer_rows, why, &
+    function md_restart_write(path, comm, identity, step, mine, real_rows, integer_rows, why, &
                               why_size) result(failed) bind(C)
       import :: c_char, c_double, c_int, c_int64_t
       implicit none (type, external)
       character(kind=c_char), intent(in) :: path(*)
       integer(c_int), value :: comm, mine, why_size
       real(c_double), value :: step
-      real(c_double), intent(in) :: about(*), real_rows(*)
+      real(c_double), intent(in) :: identity(*), real_rows(*)
       integer(c_int64_t), intent(in) :: integer_rows(*)
       character(kind=c_char), intent(inout) :: why(*)
       integer(c_int) :: failed
     end function md_restart_write
 
-    function md_restart_open(path, comm, about, step, mine, why, why_size) result(failed) bind(C)
+    function md_restart_open(path, comm, identity, step, mine, why, why_size) result(failed) bind(C)
       import :: c_char, c_double, c_int
       implicit none (type, external)
       character(kind=c_char), intent(in) :: path(*)
       integer(c_int), value :: comm, why_size
-      real(c_double), intent(in) :: about(*)
+      real(c_double), intent(in) :: identity(*)
       real(c_double), intent(out) :: step
       integer(c_int), intent(out) :: mine
       character(kind=c_char), intent(inout) :: why(*)
@@ -54,17 +54,17 @@ module md_restart
 
 contains
 
-  !> What must be the same for a run to go on.
-  function about(system) result(numbers)
+  !> The numbers that must be those of the file, in the order of md_restart.c.
+  function identity(system) result(numbers)
     type(system_t), intent(in) :: system
     real(dp) :: numbers(must_agree)
     numbers = [real([system%total, int([system%domain%ranks, size(system%list%work), &
       system%potential%kind*100 + iachar(system%potential%name(1)(1:1))], c_int64_t)], dp), &
       system%potential%cutoff, system%skin, system%timestep, &
       merge(1.0_dp, 0.0_dp, system%style%dlpoly3), reshape(system%box%edge, [9])]
-  end function about
+  end function identity
 
-  !> `why` is "" or what is wrong.  Collective.
+  !> Writes a restart file, whole or not at all; `why` is "" or the error.  Collective.
   subroutine write_restart(path, system, why)
     character(*), intent(in) :: path
     type(system_t), intent(in) :: system
@@ -81,18 +81,18 @@ contains
     end do
     reason = c_null_char
     why = ""
-    if (md_restart_write(path//c_null_char, system%domain%comm%MPI_VAL, about(system), &
+    if (md_restart_write(path//c_null_char, system%domain%comm%MPI_VAL, identity(system), &
                          real(system%step, dp), int(system%atoms%own, c_int), rows, names, reason, &
                          size(reason, kind=c_int)) /= 0) why = bx_string_at(c_loc(reason))
   end subroutine write_restart
 
-  !> Atoms at the positions of their lists, with those that they have moved to since in `moved`
-  !> (3, own: A).  `why` is "" or what is wrong.  Collective.
+  !> Reads a restart file of the same system: atoms at the positions of their lists.  `why` is "" or
+  !> the error.  Collective.
   subroutine read_restart(path, system, atoms, moved, step, why)
     character(*), intent(in) :: path
     type(system_t), intent(in) :: system
     type(atoms_t), intent(inout) :: atoms
-    real(dp), allocatable, intent(out) :: moved(:, :)
+    real(dp), allocatable, intent(out) :: moved(:, :) !< (3, own): A; positions at `step`
     integer(c_int64_t), intent(out) :: step
     character(*), intent(out) :: why
     character(kind=c_char), target :: reason(longest_reason)
@@ -104,7 +104,7 @@ contains
     reason = c_null_char
     why = ""
     step = 0
-    if (md_restart_open(path//c_null_char, system%domain%comm%MPI_VAL, about(system), at, mine, &
+    if (md_restart_open(path//c_null_char, system%domain%comm%MPI_VAL, identity(system), at, mine, &
                         reason, size(reason, kind=c_int)) /= 0) then
       why = bx_string_at(c_loc(reason))
       return

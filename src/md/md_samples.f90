@@ -1,5 +1,5 @@
-! A few atoms drawn by chance, and all that is near them, wherever the ranks have it: found by a
-! search over all atoms, without lists or ghosts, to judge those by.
+! Samples for verification: a few random atoms and all atoms near them, on any rank.  A search over
+! all atoms finds them, without lists or ghosts, so that lists and ghosts can be judged by them.
 module md_samples
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_Allgather, MPI_Allreduce, MPI_Comm, MPI_DOUBLE_PRECISION, MPI_Gatherv, &
@@ -21,7 +21,7 @@ module md_samples
 
 contains
 
-  !> Ids of `count` atoms of `total`, without repetition, so fewer than `count` at times.
+  !> Ids of at most `count` of `total` atoms: repeated draws are dropped.
   function draw(seed, total, count) result(ids)
     integer(c_int64_t), intent(in) :: seed, total
     integer, intent(in) :: count
@@ -36,11 +36,11 @@ contains
     end do
   end function draw
 
-  !> The atoms of these ids, with their energies if those of own atoms are given (eV).  Collective.
+  !> The atoms of these ids, on every rank.  Collective.
   function look(system, ids, energies) result(samples)
     type(system_t), intent(in) :: system
     integer(c_int64_t), intent(in) :: ids(:)
-    real(dp), intent(in), optional :: energies(:)
+    real(dp), intent(in), optional :: energies(:) !< (own): eV; without, energies are 0
     type(sample_t) :: samples(size(ids))
     real(dp) :: table(12, size(ids))
     integer :: s, k
@@ -62,12 +62,13 @@ contains
     end do
   end function look
 
-  !> On rank `root`: vectors (A) from the point to all atoms and images within `reach` (A), but for
-  !> what is at the point itself, and their species: (4, atoms).  Collective.
+  !> All atoms and images within `reach` (A) of a point (A), but not the one at the point itself.
+  !> Collective.
   subroutine gather_near(system, point, reach, root, near)
     type(system_t), intent(in) :: system
     real(dp), intent(in) :: point(3), reach
     integer, intent(in) :: root
+    !> (4, atoms) on rank `root`: vectors from the point (A), and species.
     real(dp), allocatable, intent(out) :: near(:, :)
     real(dp), allocatable :: mine(:, :)
     integer :: count, k, a, b, c, images(3)
@@ -93,7 +94,8 @@ contains
     call gather_rows(system%domain%comm, system%domain%ranks, mine(:, :count), root, near)
   end subroutine gather_near
 
-  !> The ranks' rows of four numbers, in their order, on rank `root`.  Collective.
+  !> Joins the ranks' rows, mine(4, :), in the order of ranks, to all(4, :) on rank `root`.
+  !> Collective.
   subroutine gather_rows(comm, ranks, mine, root, all)
     type(MPI_Comm), intent(in) :: comm
     integer, intent(in) :: ranks, root

@@ -1,4 +1,4 @@
-! From the command line to a system of atoms: what cannot be is refused before it costs anything.
+! From the command line to a system of atoms; impossible options are refused before they cost time.
 module md_setup
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
   use bx_harness, only: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, &
@@ -27,14 +27,14 @@ module md_setup
   integer, parameter :: sample_count = 24
   real(dp), public :: predicted = 0 !< bytes of this rank
 
-  !> What a rank has, about: atoms of its own, those and ghosts, entries of lists.
+  !> Estimates for a rank: own atoms, own atoms and ghosts, entries of lists.
   type :: share_t
     real(dp) :: own = 0, all = 0, entries = 0
   end type share_t
 
 contains
 
-  !> Everything up to the first step; returns what bx_refuse has, or bx_ok.  Collective.
+  !> Sets everything up to the first step.  Returns bx_ok or the code of a refusal.  Collective.
   function set_up() result(code)
     integer(c_int) :: code
     type(configuration_t) :: configuration
@@ -88,6 +88,7 @@ contains
     if (bx_string_at(given%input) /= "") code = check_pairs()
   end function set_up
 
+  !> Refuses options that contradict each other.
   function settle_options() result(code)
     integer(c_int) :: code
     integer :: m, selected
@@ -123,8 +124,7 @@ contains
     end if
   end function settle_options
 
-  !> All files can be read or written, as far as can be seen before there is anything to write.  A
-  !> run may go on from the file that it saves to.
+  !> Refuses files that cannot be read or written later.  --restart and --save may name one file.
   function claim_files() result(code)
     integer(c_int) :: code
     character(:), allocatable :: input, restart, save, dump
@@ -144,6 +144,7 @@ contains
     code = bx_agree(run)
   end function claim_files
 
+  !> Reads --input.
   function read_input(configuration) result(code)
     type(configuration_t), intent(out) :: configuration
     integer(c_int) :: code
@@ -161,7 +162,7 @@ contains
     if (why /= "") code = bx_refuse(run, bx_usage, "--input "//trim(why))
   end function read_input
 
-  !> What this rank has where the density is even.
+  !> This rank's share of an even density.
   function even_share() result(share)
     type(share_t) :: share
     real(dp) :: density
@@ -174,7 +175,7 @@ contains
     end associate
   end function even_share
 
-  !> Whether domains, lists, memory and the dump are large enough.
+  !> Refuses a system for which domains, lists, memory or the dump are too small.
   function check_sizes() result(code)
     integer(c_int) :: code
     type(share_t) :: share
@@ -192,7 +193,7 @@ contains
                      " has more atoms than can be dumped")
   end function check_sizes
 
-  !> A halo may reach over some domains, not over any number of them.
+  !> Refuses a halo over more than most_hops domains.
   function check_halo() result(code)
     integer(c_int) :: code
     character(240) :: line
@@ -210,6 +211,7 @@ contains
     code = bx_refuse(run, bx_usage, trim(sized_by)//line)
   end function check_halo
 
+  !> Refuses lists that 32 bits cannot count.
   function check_lists(share) result(code)
     type(share_t), intent(in) :: share
     integer(c_int) :: code
@@ -224,17 +226,25 @@ contains
     code = bx_refuse(run, bx_resources, trim(sized_by)//line)
   end function check_lists
 
-  !> Of this rank: atoms with their copies, ghosts, lists, what is kept of pairs.
+  !> Bytes of this rank: atoms and their copies, ghosts, lists, kept terms of pairs.
   real(dp) function bytes_needed(share)
     type(share_t), intent(in) :: share
-    real(dp), parameter :: atom = 140, endpoint = 56
-    bytes_needed = merge(5*share%entries, (5 + 2*8)*share%entries*1.25_dp, &
+    real(dp), parameter :: grown = 1.25_dp       !< room of a list, relative to its entries
+    real(dp), parameter :: entry = 4*grown       !< an index of 4 bytes
+    real(dp), parameter :: kept = 2*8            !< metals: the two terms of an entry
+    real(dp), parameter :: atom = 140            !< atoms_t: 136 bytes, and room to grow
+    real(dp), parameter :: endpoint = 56         !< endpoint_t: id, position, velocity
+    real(dp), parameter :: sums = 2*8            !< density and its slope
+    real(dp), parameter :: sums_of_thread = 5*8  !< density and force, of all threads but the first
+    integer, parameter :: copies = 3             !< system, start and origin
+    bytes_needed = merge(entry*share%entries, (entry + kept)*share%entries*grown, &
                          system%potential%kind == tersoff_kind)
-    bytes_needed = bytes_needed + share%own*(3*atom + size(methods)*endpoint) &
-                   + (share%all - share%own)*atom + share%all*(16 + 40*(bx_threads(run) - 1))
+    bytes_needed = bytes_needed + share%own*(copies*atom + size(methods)*endpoint) &
+                   + (share%all - share%own)*atom &
+                   + share%all*(sums + sums_of_thread*(bx_threads(run) - 1))
   end function bytes_needed
 
-  !> A time step takes about as long as its pairs and atoms do on one core of 2023.
+  !> Claims the time of the launch: per entry and per atom, as measured on one core of 2023.
   function claim_time() result(code)
     integer(c_int) :: code
     type(share_t) :: share
@@ -255,7 +265,7 @@ contains
                          " with --steps and --until")
   end function claim_time
 
-  !> An input must have something to compute, and nothing that no potential is made for.
+  !> Refuses an input without any pair within the cutoff, or with atoms too close for any potential.
   function check_pairs() result(code)
     integer(c_int) :: code
     real(dp), parameter :: least = 0.5_dp !< A
@@ -277,7 +287,7 @@ contains
     system%listed = .false.
   end function check_pairs
 
-  !> The restart file's atoms, as they were when their list was made, and its step.
+  !> Reads --restart: atoms at the positions of their lists, and the step.
   function go_on() result(code)
     integer(c_int) :: code
     character(500) :: why

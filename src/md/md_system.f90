@@ -1,4 +1,4 @@
-! A system of atoms: its state, how it communicates, the clock of its phases, and its failures.
+! A system of atoms: its state, its style of communication, the clock of its phases, its failures.
 module md_system
   use, intrinsic :: iso_c_binding, only: c_associated, c_int64_t, c_null_ptr, c_ptr, c_size_t, &
     dp => c_double
@@ -19,15 +19,16 @@ module md_system
   character(*), parameter, public :: phase_names(*) = [character(18) :: "two_body_forces", &
     "metal_ld_compute", "tersoff_forces", "halo", "list", "integrate", "reduce"]
 
-  !> How it communicates and computes: one method of the kernel.
+  !> How a system communicates and computes: one method of the kernel.
   type, public :: style_t
     logical :: dlpoly3 = .false.   !< sizes before payloads, single-value reductions, a list a step
     logical :: recompute = .false. !< pair terms are computed again, not kept
   end type style_t
 
-  !> Where ranks fail in different ways, the last kind here is the one that all take note of.
+  !> Kinds of failure; where ranks fail in different ways, all take the last of these.
   integer, parameter, public :: fine = 0, exploded = 1, too_dense = 2, lost_atoms = 3, &
     crowded = 4, damaged = 5
+  !> A failure: A or atoms in `value` and `allowed`, by its kind.
   type, public :: failure_t
     integer :: kind = fine
     logical :: here = .false. !< found by this rank
@@ -38,6 +39,7 @@ module md_system
     procedure :: text => failure_text
   end type failure_t
 
+  !> A system, and this rank's part of it.
   type :: system_t
     type(c_ptr) :: run = c_null_ptr !< the launch, or none
     type(box_t) :: box
@@ -50,16 +52,17 @@ module md_system
     integer(c_int64_t) :: step = 0
     real(dp) :: timestep = 1e-3_dp  !< ps
     real(dp) :: skin = 0            !< A
-    real(dp), allocatable :: rho(:), slope(:)
+    real(dp), allocatable :: rho(:), slope(:) !< of metals: density, eV per density
     logical :: listed = .false.
     real(dp) :: energy = 0          !< of this rank's pairs and atoms: eV
     type(failure_t) :: failure
-    !> s: steps; parallel regions; of them, what the busiest thread was not computing.
+    !> Seconds of steps, of parallel regions, and in them when even the busiest thread was idle.
     real(dp) :: wall = 0, in_regions = 0, forked = 0
   end type system_t
 
 contains
 
+  !> The message of a failure; "" of none.
   function failure_text(self) result(text)
     class(failure_t), intent(in) :: self
     character(:), allocatable :: text
@@ -89,7 +92,7 @@ contains
     text = trim(line)
   end function failure_text
 
-  !> What the style says of lists and messages; the next step makes a new list.
+  !> Sets the style; a change to or from dlpoly3 makes a new list in the next step.
   subroutine use_style(system, style)
     type(system_t), intent(inout) :: system
     type(style_t), intent(in) :: style
@@ -98,18 +101,20 @@ contains
     system%domain%sizes_first = style%dlpoly3
   end subroutine use_style
 
+  !> The skin of the lists in the present style: A.
   pure real(dp) function skin_of(system) result(skin)
     type(system_t), intent(in) :: system
     skin = merge(0.0_dp, system%skin, system%style%dlpoly3)
   end function skin_of
 
-  !> Time since the last lap is the phase's; without a launch there is nothing to tell.
+  !> Adds the time since the last lap to a phase (in_...); nothing without a launch.
   subroutine lap(system, phase)
     type(system_t), intent(in) :: system
     integer(c_size_t), intent(in) :: phase
     if (c_associated(system%run)) call bx_lap(system%run, phase)
   end subroutine lap
 
+  !> Adds a parallel region that began at `start`, whose busiest thread computed `busy` seconds.
   subroutine account(system, start, busy)
     type(system_t), intent(inout) :: system
     real(dp), intent(in) :: start, busy
@@ -119,7 +124,7 @@ contains
     system%forked = system%forked + max(0.0_dp, wall - busy)
   end subroutine account
 
-  !> What has gone wrong on the lowest rank where something has; "" if nothing has.  Collective.
+  !> The failure of the lowest rank that has one, as text on every rank; "" of none.  Collective.
   subroutine failure_of_all(system, text)
     type(system_t), intent(inout) :: system
     character(*), intent(out) :: text
@@ -134,7 +139,7 @@ contains
     call MPI_Bcast(system%failure%kind, 1, MPI_INTEGER, lowest, system%domain%comm)
   end subroutine failure_of_all
 
-  !> A message that arrived with other bits is the cause of whatever else has gone wrong.
+  !> Notes a message that arrived with other bits: it is the cause of all later failures.
   subroutine note_damage(system)
     type(system_t), intent(inout) :: system
     if (system%domain%damaged_from < 0 .or. system%failure%kind == damaged) return

@@ -12,22 +12,23 @@ module md_tersoff
   private
   public :: tersoff_pass
 
-  integer, parameter :: lanes = 8
+  integer, parameter :: lanes = 8 !< atoms that are computed at once
   real(dp), parameter :: pi = acos(-1.0_dp)
   real(dp), parameter :: least_zeta = 1e-30_dp !< b is 1 there to the last digit
 
 contains
 
-  !> Forces (eV/A) on atoms first..last and on their neighbours are added to `f`, or, for those
-  !> outside direct(1)..direct(2), which are other threads', to `spill`; `energy` (eV) is of the
-  !> bonds whose centres these atoms are.
+  !> Adds the forces (eV/A) of the bonds of atoms first..last, on them and on their neighbours, to
+  !> `f`.  Atoms outside direct(1)..direct(2) are other threads': their forces go to `spill`.
+  !> Entries are those of worker_t in md_list; `most` is the largest number of neighbours of an
+  !> atom.
   subroutine tersoff_pass(p, first, last, start, entry, most, x, species, direct, f, spill, &
                           energy, pair_energy)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: first, last, start(first:), entry(*), most, species(*), direct(2)
     real(dp), intent(in) :: x(4, *)
     real(dp), intent(inout) :: f(4, *), spill(4, *)
-    real(dp), intent(out) :: energy
+    real(dp), intent(out) :: energy !< of the bonds of these centres: eV
     real(dp), intent(inout), optional :: pair_energy(*) !< of the bonds of each centre: eV
     real(dp), dimension(lanes, most) :: dx, dy, dz, r2
     integer, dimension(lanes, most) :: other, pair
@@ -99,6 +100,8 @@ contains
     end do
   end subroutine collect
 
+  !> Adds the forces of the bonds of `group` centres from atom i on, one centre per lane; bonds(l)
+  !> is the energy of each (eV).
   subroutine bond_forces(p, i, group, count, centre, dx, dy, dz, r2, other, pair, direct, f, &
                          spill, bonds)
     type(potential_t), intent(in) :: p

@@ -1,4 +1,4 @@
-! The verification of a method, and of what its timed blocks have left behind.
+! The verification of a method, and of the state after its timed blocks.
 module md_verify
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, c_ptr, dp => c_double
   use, intrinsic :: iso_fortran_env, only: error_unit
@@ -25,12 +25,12 @@ module md_verify
   private
   public :: verify_method, verify_cached, restore, failed, check_repeat
 
-  !> How much the energy may differ in steps of 1 fs, of the kinetic energy: Tersoff, metals.
+  !> Largest change of the energy in steps of 1 fs, relative to the kinetic energy: Tersoff, metals.
   real(dp), parameter :: conserved(2) = [0.05_dp, 0.01_dp]
 
 contains
 
-  !> All that a method is judged by before it is timed.
+  !> Verifies method m before it is timed.  Collective.
   subroutine verify_method(m, verification)
     integer, intent(in) :: m
     type(c_ptr), intent(in) :: verification
@@ -43,7 +43,8 @@ contains
     system%domain%sealed = .false.
   end subroutine verify_method
 
-  !> From the start to --until, where what is asked for is written: there all blocks begin.
+  !> Runs from the start to --until, and writes the files of --save and --dump.  All blocks begin
+  !> there.
   subroutine settle(m, verification)
     integer, intent(in) :: m
     type(c_ptr), intent(in) :: verification
@@ -100,7 +101,7 @@ contains
     settled = .true.
   end subroutine settle
 
-  !> Before it moves, every atom of a crystal has the energy of its site.
+  !> Checks the atoms of a crystal before they move: each has the energy of its site.
   subroutine check_crystal(verification)
     type(c_ptr), intent(in) :: verification
     real(dp), allocatable :: energies(:)
@@ -118,8 +119,8 @@ contains
     call bx_check(verification, "crystal", worst, 1e-12_dp, "of each energy")
   end subroutine check_crystal
 
-  !> The system at --until, in the style of a method: with the list of that step, where it had one
-  !> of an earlier step.
+  !> Sets the system to its state at --until, in the style of method m, with the list that it had
+  !> there, which may be of an earlier step.  Collective.
   subroutine restore(m)
     integer, intent(in) :: m
     call use_style(system, methods(m)%style)
@@ -137,13 +138,14 @@ contains
     end if
   end subroutine restore
 
+  !> Clears the failures of an earlier method.
   subroutine forget_failures()
     system%failure = failure_t()
     system%domain%damaged_from = -1
   end subroutine forget_failures
 
-  !> Atoms that have moved by more than half the skin must have their lists made anew, with all
-  !> pairs, and no others, to the lists' whole reach.
+  !> Checks that lists are made anew when atoms have moved by more than half the skin, with all
+  !> pairs within the lists' reach and no others.
   subroutine verify_renewal(m, verification)
     integer, intent(in) :: m
     type(c_ptr), intent(in) :: verification
@@ -169,7 +171,8 @@ contains
     system%skin = skin
   end subroutine verify_renewal
 
-  !> A block's steps one by one; timed blocks repeat them, and must end where these do.
+  !> Verifies a block's steps one by one.  Timed blocks repeat them, and must end at the same
+  !> places.
   subroutine verify_block(m, verification)
     integer, intent(in) :: m
     type(c_ptr), intent(in) :: verification
@@ -202,17 +205,18 @@ contains
     call remember(system, endpoints(m))
   end subroutine verify_block
 
+  !> Checks that as many messages and bytes were sent as were meant to be.
   subroutine check_traffic(verification, sent)
     type(c_ptr), intent(in) :: verification
-    real(dp), intent(in) :: sent(2) !< messages and bytes of this rank, less those that were meant
+    real(dp), intent(in) :: sent(2) !< messages and bytes of this rank, minus those that were meant
     real(dp) :: all(2)
     call MPI_Allreduce(sent, all, 2, MPI_DOUBLE_PRECISION, MPI_SUM, world)
     call bx_check(verification, "messages", abs(all(1)), 0.0_dp, "messages")
     call bx_check(verification, "bytes", abs(all(2)), 0.0_dp, "bytes")
   end subroutine check_traffic
 
-  !> Forces and energies of the system as it is, its lists and its atoms; `energies` (eV) are those
-  !> of own atoms.
+  !> Checks forces, energies, lists and atoms of the system as it is; `energies` are those of own
+  !> atoms, (own): eV.
   subroutine judge(verification, energies)
     type(c_ptr), intent(in) :: verification
     real(dp), allocatable, intent(out) :: energies(:)
@@ -231,7 +235,7 @@ contains
     call check_atoms(verification)
   end subroutine judge
 
-  !> The loops must be those of the step, every time.
+  !> Verifies the baseline: its loops give the same energy every time.
   subroutine verify_cached(verification)
     type(c_ptr), intent(in) :: verification
     real(dp) :: energy(2)
@@ -240,7 +244,8 @@ contains
     call bx_check(verification, "repeat", abs(energy(1) - energy(2)), 0.0_dp, "eV")
   end subroutine verify_cached
 
-  !> Notes what has gone wrong, if anything has; a failure of the kind `forgiven` is none.
+  !> Whether the system has failed, which is noted; a failure of the kind `forgiven` does not count.
+  !> Collective.
   logical function failed(verification, forgiven)
     type(c_ptr), intent(in) :: verification
     integer, intent(in), optional :: forgiven
@@ -258,14 +263,14 @@ contains
     end if
   end function failed
 
-  !> A line for those who watch, and for the result.
+  !> Writes a line to standard error and to the result.
   subroutine announce(line)
     character(*), intent(in) :: line
     call bx_note(run, line)
     if (system%domain%rank == 0) write (error_unit, "(2a)") "bisection-md: ", trim(line)
   end subroutine announce
 
-  !> What this rank has sent beyond what it meant to: messages, bytes.
+  !> Messages and bytes that this rank has sent, minus those that were meant to be.
   function traffic_less_tally() result(excess)
     real(dp) :: excess(2)
     type(bx_traffic_t) :: traffic(bx_traffic_classes)
@@ -274,7 +279,7 @@ contains
               sum(traffic%bytes) - system%domain%tally%bytes]
   end function traffic_less_tally
 
-  !> Atoms' energies add up to that of the system.
+  !> Checks that the atoms' energies (eV) add up to the system's.
   subroutine sum_energies(energies, verification)
     real(dp), intent(in) :: energies(:)
     type(c_ptr), intent(in) :: verification
@@ -285,7 +290,7 @@ contains
                   1e-12_dp, "of the energy")
   end subroutine sum_energies
 
-  !> Energy and momentum since `before`.
+  !> Checks that energy and momentum are conserved since `before`.
   subroutine check_conserved(verification, before, now)
     type(c_ptr), intent(in) :: verification
     type(observation_t), intent(in) :: before, now
@@ -300,7 +305,7 @@ contains
                   /real(system%total, dp), 1e-9_dp, "u A/ps an atom")
   end subroutine check_conserved
 
-  !> All are there, once.
+  !> Checks that every atom exists once.
   subroutine check_atoms(verification)
     type(c_ptr), intent(in) :: verification
     integer(c_int64_t) :: sums(3)
@@ -325,6 +330,7 @@ contains
     saved = written("save", why)
   end function saved
 
+  !> Whether a file was written; if not, refuses with the reason.
   logical function written(option, why)
     character(*), intent(in) :: option, why
     integer(c_int) :: code
@@ -332,6 +338,7 @@ contains
     if (.not. written) code = bx_refuse(run, bx_resources, "--"//option//" "//why)
   end function written
 
+  !> Sets the mean numbers of ghosts per rank and entries per atom, for the report.
   subroutine describe()
     real(dp) :: sums(2)
     integer :: t
@@ -346,9 +353,9 @@ contains
     neighbours = sums(2)/real(system%total, dp)
   end subroutine describe
 
-  !> A timed block must end where the verified one has: its steps were the same.  By the same
-  !> instructions they are to the last bit.  A compiler's code may add in another order from call to
-  !> call; such rounding grows by at most exp(25 t/ps) (measured: exp(21 t/ps), SiC at 1500 K).
+  !> Checks that a timed block has ended at the places of the verified one, whose steps it repeats.
+  !> The same instructions give the same bits.  A compiler's code may add in another order from call
+  !> to call; such rounding grows by at most exp(25 t/ps) (measured: exp(21 t/ps), SiC at 1500 K).
   subroutine check_repeat(m, verification)
     integer, intent(in) :: m
     type(c_ptr), intent(in) :: verification

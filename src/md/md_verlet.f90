@@ -16,10 +16,10 @@ module md_verlet
   private
   public :: make_lists, advance, go_on_from, observe, observation_t
 
-  !> About as many one-value global sums are in a step of DL_POLY_3 with a metal potential.
+  !> One-value global sums in a step of DL_POLY_3 with a metal potential, about.
   integer, parameter :: small_reductions = 56
 
-  !> Of all ranks: eV, eV/A^3, u A/ps, K.
+  !> Observables of all ranks: eV, eV/A^3 (stress, pressure), u A/ps, K.
   type :: observation_t
     real(dp) :: potential = 0, kinetic = 0, stress(3, 3) = 0, pressure = 0, momentum(3) = 0, &
       temperature = 0
@@ -27,7 +27,7 @@ module md_verlet
 
 contains
 
-  !> Migration, order, halo and lists, of the atoms as they are.  Collective.
+  !> Migrates, sorts and lists the atoms, and makes their halo.  Collective.
   subroutine make_lists(system)
     type(system_t), intent(inout) :: system
     integer, allocatable :: offsets(:)
@@ -55,7 +55,7 @@ contains
     call lap(system, in_list)
   end subroutine make_lists
 
-  !> So many steps of velocity Verlet; stops early where the system has failed.  Collective.
+  !> Advances by `steps` steps of velocity Verlet; stops early if the system fails.  Collective.
   subroutine advance(system, steps)
     type(system_t), intent(inout) :: system
     integer, intent(in) :: steps
@@ -84,7 +84,8 @@ contains
     end do
   end subroutine advance
 
-  !> After a restart: the list is made where it was made, atoms then go to where they were.
+  !> Continues after a restart: makes the lists at the positions that they were made at, then moves
+  !> the atoms.  Collective.
   subroutine go_on_from(system, moved)
     type(system_t), intent(inout) :: system
     real(dp), intent(in) :: moved(:, :) !< (3, own): A
@@ -94,10 +95,10 @@ contains
     call find_forces(system)
   end subroutine go_on_from
 
-  !> Velocities half a step on, positions a whole; `moved` (A) is the furthest since the list.
+  !> Advances velocities by half a step and positions by a step.
   subroutine kick_and_drift(system, moved)
     type(system_t), intent(inout) :: system
-    real(dp), intent(out) :: moved
+    real(dp), intent(out) :: moved !< A: the furthest of own atoms since the list was made
     real(dp) :: half(size(system%potential%mass)), furthest, d(3), limit, squared
     real(dp) :: start, busy, began
     integer :: k, bad
@@ -124,10 +125,11 @@ contains
     !$omp end parallel
     call account(system, start, busy)
     moved = sqrt(furthest)
-    ! what has failed first is told; all ranks must get to agree on it
+    ! the first failure counts; all ranks go on, and agree on it
     if (bad > 0 .and. system%failure%kind == fine) call find_exploded(system, sqrt(limit))
   end subroutine kick_and_drift
 
+  !> Advances velocities by half a step.
   subroutine kick(system)
     type(system_t), intent(inout) :: system
     real(dp) :: half(size(system%potential%mass)), start, busy, began
@@ -148,7 +150,7 @@ contains
     call account(system, start, busy)
   end subroutine kick
 
-  !> Velocity that half a step gives per force, by species: A/ps / (eV/A).
+  !> Velocity per force that half a step gives, by species: A/ps / (eV/A).
   pure function half_kick(system) result(half)
     type(system_t), intent(in) :: system
     real(dp) :: half(size(system%potential%mass))
@@ -158,6 +160,7 @@ contains
     end associate
   end function half_kick
 
+  !> Notes the first own atom that has moved further than `allowed` (A).
   subroutine find_exploded(system, allowed)
     type(system_t), intent(inout) :: system
     real(dp), intent(in) :: allowed
@@ -172,31 +175,32 @@ contains
     end do
   end subroutine find_exploded
 
-  !> The furthest that any atom has moved, and whether any rank has failed: on all ranks.
+  !> Makes `moved` (A) and the kind of failure the largest of all ranks.  Collective.
   subroutine agree(system, moved)
     type(system_t), intent(inout) :: system
     real(dp), intent(inout) :: moved
-    real(dp) :: both(2)
+    real(dp) :: moved_and_kind(2)
     integer :: i
     call note_damage(system)
-    both = [moved, real(system%failure%kind, dp)]
+    moved_and_kind = [moved, real(system%failure%kind, dp)]
     if (system%domain%ranks > 1) then
       if (system%style%dlpoly3) then
         do i = 1, small_reductions
-          call MPI_Allreduce(MPI_IN_PLACE, both(merge(2, 1, i == 2)), 1, MPI_DOUBLE_PRECISION, &
-                             MPI_MAX, system%domain%comm)
+          call MPI_Allreduce(MPI_IN_PLACE, moved_and_kind(merge(2, 1, i == 2)), 1, &
+                             MPI_DOUBLE_PRECISION, MPI_MAX, system%domain%comm)
         end do
         call count_reductions(system, small_reductions, 1)
       else
-        call MPI_Allreduce(MPI_IN_PLACE, both, 2, MPI_DOUBLE_PRECISION, MPI_MAX, &
+        call MPI_Allreduce(MPI_IN_PLACE, moved_and_kind, 2, MPI_DOUBLE_PRECISION, MPI_MAX, &
                            system%domain%comm)
         call count_reductions(system, 1, 2)
       end if
     end if
-    moved = both(1)
-    system%failure%kind = max(system%failure%kind, nint(both(2)))
+    moved = moved_and_kind(1)
+    system%failure%kind = max(system%failure%kind, nint(moved_and_kind(2)))
   end subroutine agree
 
+  !> Adds reductions of so many values to the tally of messages.
   subroutine count_reductions(system, count, values)
     type(system_t), intent(inout) :: system
     integer, intent(in) :: count, values
@@ -204,7 +208,7 @@ contains
     system%domain%tally%bytes = system%domain%tally%bytes + 8*count*values
   end subroutine count_reductions
 
-  !> Energies and stress now.  Collective; forces are found again.
+  !> Energies, stress and momentum now; finds the forces again.  Collective.
   function observe(system) result(seen)
     type(system_t), intent(inout) :: system
     type(observation_t) :: seen

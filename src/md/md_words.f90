@@ -9,14 +9,14 @@ module md_words
 
   integer, parameter, public :: most_columns = 2048 !< words of a line
 
-  !> A line's words: from first to last character.
+  !> A line's words: numbers of their first and last characters.
   type :: words_t
     integer :: count = 0, first(most_columns) = 0, last(most_columns) = 0
   end type words_t
 
 contains
 
-  !> Words between blanks and tabs of line(from:to).
+  !> Words of line(from:to), between blanks and tabs; at most most_columns.
   pure function split(line, from, to) result(words)
     character(*), intent(in) :: line
     integer, intent(in) :: from, to
@@ -67,7 +67,7 @@ contains
     is_number = digits > 0 .and. at > len(word)
   end function is_number
 
-  !> How many digits a word has from a place on.
+  !> Number of digits of a word from a place on.
   pure integer function digits_at(word, at)
     character(*), intent(in) :: word
     integer, intent(in) :: at
@@ -75,7 +75,7 @@ contains
     if (at <= len(word)) digits_at = verify(word(at:)//"x", "0123456789") - 1
   end function digits_at
 
-  !> A word's value; false if it is not a number, or not a finite one.
+  !> Reads a real number; false, with value 0, if the word is not a finite number.
   logical function real_of(word, value)
     character(*), intent(in) :: word
     real(dp), intent(out) :: value
@@ -87,6 +87,7 @@ contains
     real_of = status == 0 .and. ieee_is_finite(value)
   end function real_of
 
+  !> Reads a whole number; false if the word is not one, or is too large.
   logical function whole_of(word, value)
     character(*), intent(in) :: word
     integer(c_int64_t), intent(out) :: value
@@ -98,6 +99,7 @@ contains
     whole_of = status == 0
   end function whole_of
 
+  !> A whole number as text, without blanks.
   pure function text_of(number) result(text)
     integer(c_int64_t), intent(in) :: number
     character(:), allocatable :: text

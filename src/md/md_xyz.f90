@@ -23,13 +23,13 @@ module md_xyz
   real(dp), parameter :: longest_edge = 1e6_dp !< A
   real(dp), parameter :: speed_of_light = 2.99792458e6_dp !< A/ps
 
-  !> Where an atom's line has what, by first columns, from 1; 0: nowhere.
+  !> First columns of an atom's properties, from 1; 0: the file has none.
   type :: columns_t
     integer :: species = 0, position = 0, id = 0, velocity = 0, all = 0
     logical :: momenta = .false. !< velocities are momenta
   end type columns_t
 
-  !> What a file holds; on rank 0 the atoms too.
+  !> A file's contents; the atoms are on rank 0 alone.
   type :: configuration_t
     type(box_t) :: box
     type(potential_t) :: potential
@@ -45,8 +45,8 @@ module md_xyz
 
 contains
 
-  !> Opens a file on rank 0 and reads what it is of: on return, all ranks know its box and number of
-  !> atoms; `why` is "" or what is wrong.  Collective.
+  !> Opens a file on rank 0 and reads its header: on return all ranks have its box and number of
+  !> atoms.  `why` is "" or the error, with file and line.  Collective.
   subroutine open_configuration(path, comm, configuration, why)
     character(*), intent(in) :: path
     type(MPI_Comm), intent(in) :: comm
@@ -66,7 +66,8 @@ contains
     configuration%box = make_box(edge)
   end subroutine open_configuration
 
-  !> Reads the atoms on rank 0 and closes the file; all ranks then know the potential.  Collective.
+  !> Reads the atoms on rank 0 and closes the file; on return all ranks have the potential.  `why`
+  !> is "" or the error, with file and line.  Collective.
   subroutine read_atoms(comm, configuration, why)
     type(MPI_Comm), intent(in) :: comm
     type(configuration_t), intent(inout) :: configuration
@@ -89,7 +90,7 @@ contains
 
   ! ---- lines and numbers ----
 
-  !> The next line; `why` is "" or, with its number, what is wrong.
+  !> Reads the next line; `why` becomes the error, with the line's number, if there is one.
   subroutine next_line(configuration, number, line, why)
     type(configuration_t), intent(in) :: configuration
     integer(c_int64_t), intent(in) :: number
@@ -118,6 +119,7 @@ contains
 
   ! ---- the header ----
 
+  !> Opens the file and reads its first two lines.
   subroutine read_header(configuration, why)
     type(configuration_t), intent(inout) :: configuration
     character(*), intent(inout) :: why
@@ -153,7 +155,7 @@ contains
     if (why /= "") close (configuration%unit)
   end subroutine read_header
 
-  !> Where the value of key=value or key="value" is on line 2; from > to if it is nowhere.
+  !> Finds the value of key=value or key="value" on line 2: line(from:to); from > to without it.
   subroutine find_value(configuration, line, key, from, to, why)
     type(configuration_t), intent(in) :: configuration
     character(*), intent(in) :: line, key
@@ -198,7 +200,7 @@ contains
     end do
   end subroutine find_value
 
-  !> The place of the next quotation mark that no backslash is before, or behind the line.
+  !> Place of the next quotation mark without a backslash before it; behind the line if none is.
   pure integer function end_of_quotation(line, from) result(at)
     character(*), intent(in) :: line
     integer, intent(in) :: from
@@ -210,6 +212,7 @@ contains
     end do
   end function end_of_quotation
 
+  !> Lattice="...": nine numbers (A), which must span a volume.
   subroutine read_lattice(configuration, line, why)
     type(configuration_t), intent(inout) :: configuration
     character(*), intent(in) :: line
@@ -242,6 +245,7 @@ contains
     end if
   end subroutine read_lattice
 
+  !> pbc="...": all directions must be periodic.
   subroutine read_periodicity(configuration, line, why)
     type(configuration_t), intent(in) :: configuration
     character(*), intent(in) :: line
@@ -262,7 +266,7 @@ contains
           ': all directions must be periodic, "T T T"'
   end subroutine read_periodicity
 
-  !> Properties=name:type:columns, again and again.
+  !> Properties=name:type:columns, repeated: the columns of each property.
   subroutine read_properties(configuration, line, why)
     type(configuration_t), intent(inout) :: configuration
     character(*), intent(in) :: line
@@ -308,6 +312,7 @@ contains
 
   contains
 
+    !> Notes the first column of a property, which may occur once.
     subroutine put(first)
       integer, intent(inout) :: first
       if (first > 0) why = place(configuration, 2_c_int64_t, from)//"Properties has "// &
@@ -319,6 +324,7 @@ contains
 
   ! ---- the atoms ----
 
+  !> Reads the atoms' lines, and rejects further lines and repeated ids.
   subroutine read_lines(configuration, why)
     type(configuration_t), intent(inout) :: configuration
     character(*), intent(inout) :: why
@@ -355,6 +361,7 @@ contains
     call check_ids(configuration, why)
   end subroutine read_lines
 
+  !> Reads atom i from its line.
   subroutine read_atom(configuration, i, line, why)
     type(configuration_t), intent(inout) :: configuration
     integer, intent(in) :: i
@@ -395,6 +402,7 @@ contains
 
   contains
 
+    !> Reads three finite numbers, of columns from `from` on.
     subroutine read_reals(from, values)
       integer, intent(in) :: from
       real(dp), intent(out) :: values(3)
@@ -412,7 +420,7 @@ contains
 
   end subroutine read_atom
 
-  !> The first atom decides on the potential.
+  !> Sets the species of atom i; the first atom's decides on the potential.
   subroutine read_species(configuration, i, species, why)
     type(configuration_t), intent(inout) :: configuration
     integer, intent(in) :: i
@@ -430,6 +438,7 @@ contains
     why = trim(why)//"; there are "//species_list()
   end subroutine read_species
 
+  !> Ids must be 1 to the number of atoms, each once.
   subroutine check_ids(configuration, why)
     type(configuration_t), intent(in) :: configuration
     character(*), intent(inout) :: why
@@ -451,7 +460,7 @@ contains
     end do
   end subroutine check_ids
 
-  !> Gives each rank its own atoms of what rank 0 has read.  Collective.
+  !> Sends each rank its own atoms of those that rank 0 has read.  Collective.
   subroutine distribute(configuration, domain, atoms)
     type(configuration_t), intent(inout) :: configuration
     type(domain_t), intent(in) :: domain

@@ -124,6 +124,7 @@ contains
 
   contains
 
+    !> Largest sum of a row for one Q.
     pure function response_at(q) result(largest)
       integer, intent(in) :: q(3)
       real(dp) :: largest, row, gap(occupied, 2)

@@ -113,6 +113,7 @@ contains
     end do
   end function runs_of
 
+  !> Owner of each line: each run goes to the rank with the fewest plane waves so far.
   pure function deal(lines, run, ranks) result(owner)
     type(line_t), intent(in) :: lines(:)
     integer, intent(in) :: run(:), ranks
@@ -156,6 +157,7 @@ contains
     basis%column_owner = basis%column_owner(:n)
   end subroutine name_columns
 
+  !> Number of a column in the grid, y * nx + x.
   pure function place(grid, x, y) result(xy)
     integer, intent(in) :: grid(3), x, y
     integer :: xy

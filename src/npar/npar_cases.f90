@@ -45,6 +45,7 @@ module npar_cases
 
 contains
 
+  !> The crystal of a case; empty for an unknown name.
   pure function find_case(name) result(crystal)
     character(*), intent(in) :: name
     type(crystal_t) :: crystal

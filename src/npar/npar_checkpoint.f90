@@ -16,25 +16,25 @@ module npar_checkpoint
   end type npar_checkpoint_t
 
   interface
-    function npar_checkpoint_write(path, comm, about, mine, waves, energies, why, why_size) &
+    function npar_checkpoint_write(path, comm, sizes, mine, waves, energies, why, why_size) &
       result(failed) bind(C)
       import :: c_char, c_double, c_int, npar_checkpoint_t
       implicit none (type, external)
       character(kind=c_char), intent(in) :: path(*)
       integer(c_int), value :: comm, mine, why_size
-      type(npar_checkpoint_t), intent(in) :: about
+      type(npar_checkpoint_t), intent(in) :: sizes
       real(c_double), intent(in) :: waves(*), energies(*)
       character(kind=c_char), intent(out) :: why(*)
       integer(c_int) :: failed
     end function npar_checkpoint_write
 
-    function npar_checkpoint_read(path, comm, about, mine, waves, energies, why, why_size) &
+    function npar_checkpoint_read(path, comm, sizes, mine, waves, energies, why, why_size) &
       result(failed) bind(C)
       import :: c_char, c_double, c_int, npar_checkpoint_t
       implicit none (type, external)
       character(kind=c_char), intent(in) :: path(*)
       integer(c_int), value :: comm, mine, why_size
-      type(npar_checkpoint_t), intent(in) :: about
+      type(npar_checkpoint_t), intent(in) :: sizes
       real(c_double), intent(out) :: waves(*), energies(*)
       character(kind=c_char), intent(out) :: why(*)
       integer(c_int) :: failed
@@ -51,20 +51,22 @@ contains
     code = bx_ok
     why = c_null_char
     if (npar_checkpoint_read(bx_string_at(given%checkpoint)//c_null_char, &
-                             int(world%MPI_VAL, c_int), about_this(), &
+                             int(world%MPI_VAL, c_int), sizes_here(), &
                              size(s%band, kind=c_int), s%psi, s%energy, why, &
                              size(why, kind=c_int)) /= 0) then
       code = bx_refuse(run, bx_usage, "--checkpoint "//bx_string_at(c_loc(why)))
     end if
   end function read_checkpoint
 
+  !> Writes the state's bands to --checkpoint, whole or not at all; refuses if that fails.
+  !> Collective.
   subroutine write_checkpoint(s)
     type(state_t), intent(in) :: s
     character(kind=c_char), target :: why(500)
     integer(c_int) :: failed
     why = c_null_char
     failed = npar_checkpoint_write(bx_string_at(given%checkpoint)//c_null_char, &
-                                   int(world%MPI_VAL, c_int), about_this(), &
+                                   int(world%MPI_VAL, c_int), sizes_here(), &
                                    size(s%band, kind=c_int), s%psi, s%energy, why, &
                                    size(why, kind=c_int))
     if (failed /= 0) then
@@ -72,11 +74,12 @@ contains
     end if
   end subroutine write_checkpoint
 
-  function about_this() result(about)
-    type(npar_checkpoint_t) :: about
-    about = npar_checkpoint_t(crystal%bands, occupied, crystal%atoms, count_plane_waves(crystal), &
+  !> The sizes of this calculation.
+  function sizes_here() result(sizes)
+    type(npar_checkpoint_t) :: sizes
+    sizes = npar_checkpoint_t(crystal%bands, occupied, crystal%atoms, count_plane_waves(crystal), &
                               crystal%grid, ranks, int(bx_seed(run)), crystal%box, crystal%cutoff, &
                               given%noise)
-  end function about_this
+  end function sizes_here
 
 end module npar_checkpoint

@@ -5,21 +5,20 @@
 
 #include <mpi.h>
 
-/* What a calculation must have in common with the file that it reads; the Fortran side has the same
- * fields (npar_checkpoint_t in npar_checkpoint.f90). */
+/* The sizes of a calculation, which must be those of the file that it reads.  npar_checkpoint_t of
+ * npar_checkpoint.f90 has the same fields. */
 typedef struct {
     int bands, occupied, atoms, plane_waves, grid[3], ranks, seed;
-    double box[3], cutoff, noise;
+    double box[3], cutoff, noise; /* Bohr, Hartree, relative */
 } npar_checkpoint;
 
-/* Collective over `comm`, whose rank r holds bands r, r + ranks, ... (`mine` of them), each of
- * 2 * plane_waves reals, in `waves`; `energies` (all bands, Hartree) are the same on every rank.
- * Returns 0, or 1 with the reason, which names the file, in `why` on every rank.
- *
- * Writing goes to PATH.partial, which takes the place of PATH when it is whole and on disk. */
-int npar_checkpoint_write(const char *path, MPI_Fint comm, const npar_checkpoint *about, int mine,
+/* Writes or reads the bands.  Rank r of `comm` holds bands r, r + ranks, ...: `mine` of them.
+ * waves [mine][2 * plane_waves] are their coefficients, energies [bands] are the same on every rank
+ * (Hartree).  Writing replaces PATH whole or not at all.  Returns 0, or 1 on every rank with the
+ * reason, which names the file, in `why` (at most why_size bytes).  Collective over `comm`. */
+int npar_checkpoint_write(const char *path, MPI_Fint comm, const npar_checkpoint *sizes, int mine,
                           const double *waves, const double *energies, char *why, int why_size);
-int npar_checkpoint_read(const char *path, MPI_Fint comm, const npar_checkpoint *about, int mine,
+int npar_checkpoint_read(const char *path, MPI_Fint comm, const npar_checkpoint *sizes, int mine,
                          double *waves, double *energies, char *why, int why_size);
 
 #endif

@@ -12,7 +12,7 @@ module npar_collectives
     traffic_of_broadcast
   public :: operator(+), operator(*)
 
-  !> Of all ranks together, counted as bx.h says.
+  !> Messages and bytes of all ranks together, counted as in bx.h.
   type :: traffic_t
     real(dp) :: messages = 0, bytes = 0
   end type traffic_t
@@ -29,8 +29,8 @@ module npar_collectives
 
 contains
 
-  !> values = their sum over the ranks of comm, on each.  Emulated: chunks of it to all, a local sum
-  !> in the order of ranks, the sums back to all.
+  !> Replaces `values` by their sum over the ranks of comm.  Emulated: chunks go to all ranks, each
+  !> sums its chunk in the order of ranks, the sums go back to all.  Collective.
   subroutine sum_over(values, comm, emulated)
     real(dp), intent(inout), contiguous :: values(:)
     type(MPI_Comm), intent(in) :: comm
@@ -45,7 +45,7 @@ contains
     end if
   end subroutine sum_over
 
-  !> The same by two MPI_Alltoall, or by the messages that stand for them.
+  !> The same by two MPI_Alltoall, or by messages instead of them.  Collective.
   subroutine sum_by_alltoall(values, comm, emulated)
     real(dp), intent(inout), contiguous :: values(:)
     type(MPI_Comm), intent(in) :: comm
@@ -55,6 +55,7 @@ contains
     if (ranks > 1) call complete_interchange(values, comm, ranks, emulated)
   end subroutine sum_by_alltoall
 
+  !> Two exchanges of chunks: each rank sums its chunk, all receive the sums.
   subroutine complete_interchange(values, comm, ranks, emulated)
     real(dp), intent(inout), contiguous :: values(:)
     type(MPI_Comm), intent(in) :: comm
@@ -74,13 +75,14 @@ contains
     values = reshape(theirs, [size(values)])
   end subroutine complete_interchange
 
+  !> Reals of a chunk: n over the ranks, rounded up.
   pure function chunk_size(n, ranks) result(chunk)
     integer, intent(in) :: n, ranks
     integer :: chunk
     chunk = (n + ranks - 1)/ranks
   end function chunk_size
 
-  !> A column to and from each rank.
+  !> Sends one column to each rank, and receives one from each.  Collective.
   subroutine everyone_to_everyone(mine, theirs, comm, emulated)
     real(dp), intent(in), contiguous, target :: mine(:, :)
     real(dp), intent(out), contiguous, target :: theirs(:, :)
@@ -101,7 +103,7 @@ contains
     end if
   end subroutine everyone_to_everyone
 
-  !> MPI_Alltoallv of reals: counts and places, from 0, of each rank.
+  !> MPI_Alltoallv of reals: counts and places (from 0) for each rank.  Collective.
   subroutine exchange(send, send_counts, send_at, receive, receive_counts, receive_at, comm, &
                       emulated)
     real(dp), intent(in), contiguous :: send(:)
@@ -117,7 +119,7 @@ contains
     end if
   end subroutine exchange
 
-  !> Every message that is not empty; the own part is copied.
+  !> The same by messages, without empty ones; the own part is copied.
   subroutine by_messages(send, send_counts, send_at, receive, receive_counts, receive_at, comm)
     real(dp), intent(in), contiguous, asynchronous :: send(:)
     real(dp), intent(inout), contiguous, asynchronous :: receive(:)
@@ -148,7 +150,7 @@ contains
     call MPI_Waitall(count, requests(:count), MPI_STATUSES_IGNORE)
   end subroutine by_messages
 
-  !> values of `root` to all; emulated: a message to each.
+  !> Sends the values of `root` to all; emulated: one message to each.  Collective.
   subroutine broadcast(values, root, comm, emulated)
     real(dp), intent(inout), contiguous, asynchronous :: values(:)
     integer, intent(in) :: root
@@ -184,6 +186,7 @@ contains
     sum_ = traffic_t(a%messages + b%messages, a%bytes + b%bytes)
   end function add_traffic
 
+  !> Traffic of so many repetitions.
   elemental function repeat_traffic(a, times) result(product_)
     type(traffic_t), intent(in) :: a
     integer, intent(in) :: times
@@ -191,7 +194,7 @@ contains
     product_ = traffic_t(a%messages*times, a%bytes*times)
   end function repeat_traffic
 
-  !> Of sum_over: a reduction counts the vector that each rank contributes.
+  !> Traffic of sum_over of n reals: a reduction counts the vector that each rank contributes.
   elemental function traffic_of_sum(n, ranks, emulated) result(traffic)
     integer, intent(in) :: n, ranks
     logical, intent(in) :: emulated
@@ -204,7 +207,8 @@ contains
     end if
   end function traffic_of_sum
 
-  !> Of sum_by_alltoall: two chunks to every other rank; messages without content are not sent.
+  !> Traffic of sum_by_alltoall of n reals: two chunks to every other rank; messages without content
+  !> are not sent.
   elemental function traffic_of_alltoall_sum(n, ranks, emulated) result(traffic)
     integer, intent(in) :: n, ranks
     logical, intent(in) :: emulated
@@ -215,8 +219,8 @@ contains
     traffic = traffic_t(pairs, pairs*bytes_each*chunk_size(n, ranks))
   end function traffic_of_alltoall_sum
 
-  !> Of exchange, with the counts from each rank (first) to each: a collective counts one message a
-  !> pair, also an empty one.
+  !> Traffic of exchange, with the counts from each rank (first) to each: a collective counts one
+  !> message per pair, empty ones too.
   pure function traffic_of_exchange(counts, emulated) result(traffic)
     integer, intent(in) :: counts(:, :)
     logical, intent(in) :: emulated
@@ -231,7 +235,7 @@ contains
     end do
   end function traffic_of_exchange
 
-  !> Of broadcast: one message to each other rank, however it is sent.
+  !> Traffic of broadcast of n reals: one message to each other rank, however it is sent.
   elemental function traffic_of_broadcast(n, ranks) result(traffic)
     integer, intent(in) :: n, ranks
     type(traffic_t) :: traffic

@@ -1,5 +1,5 @@
-! How long a step takes, estimated from its operations and modest rates.  Measured on one rank of a
-! virtual machine, mini1 to mini5, bench1 and bench3 take between a half and all of the estimate.
+! The time of a step, estimated from its operations and modest rates.  On one rank of a virtual
+! machine, mini1 to mini5, bench1 and bench3 take between a half and all of the estimate.
 module npar_cost
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use npar_hamiltonian, only: fields_of
@@ -8,12 +8,12 @@ module npar_cost
   private
   public :: step_seconds
 
-  real(dp), parameter :: fft_rate = 1e10_dp, blas_rate = 2e10_dp !< operations a second of a core
+  real(dp), parameter :: fft_rate = 1e10_dp, blas_rate = 2e10_dp !< operations per second of a core
   real(dp), parameter :: one_centre = 1e6_dp !< operations of an atom
 
 contains
 
-  !> Of scf_step on this rank, with so many threads, each on a core of its own: s.
+  !> Seconds of scf_step on this rank, with so many threads, each on a core of its own.
   pure function step_seconds(s, threads) result(seconds)
     type(state_t), intent(in) :: s
     integer, intent(in) :: threads

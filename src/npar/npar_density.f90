@@ -54,6 +54,7 @@ contains
     call lap(s, phase_density)
   end subroutine finish_density
 
+  !> Sets the local potential from the density (Hartree).
   subroutine set_potential(s)
     type(state_t), intent(inout) :: s
     s%potential = s%ionic + s%strength*(s%density - s%density_exact)

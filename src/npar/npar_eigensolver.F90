@@ -1,7 +1,7 @@
 ! All eigenvalues and vectors of a symmetric or Hermitian matrix that every rank has.
 !
-! lapack: every rank solves it.  scalapack, elpa: each rank takes its blocks, all solve it together,
-! and the vectors are put together again by a sum over zero-padded matrices, as VASP does it.
+! lapack: every rank solves it.  scalapack, elpa: each rank takes its blocks, all ranks solve it
+! together, and a sum over zero-padded matrices puts the vectors together, as in VASP.
 module npar_eigensolver
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use mpi_f08, only: MPI_Comm, MPI_Comm_size
@@ -23,6 +23,7 @@ module npar_eigensolver
   character(16), parameter :: names(3) = [character(16) :: "lapack", "scalapack", "elpa"]
   integer, parameter :: largest_block = 32
 
+  !> An eigensolver for matrices of one size.
   type :: eigensolver_t
     private
     character(16) :: library = ""
@@ -105,13 +106,13 @@ module npar_eigensolver
 
 contains
 
-  !> Libraries that this executable was built with.
+  !> The libraries that this executable was built with.
   pure function eigensolver_names() result(list)
     character(16), allocatable :: list(:)
     list = names(:known)
   end function eigensolver_names
 
-  !> Why a library cannot solve a matrix of size n on so many ranks; "" if it can.
+  !> The reason why a library cannot solve a matrix of size n on so many ranks; "" if it can.
   pure function why_no_eigensolver(library, n, ranks) result(why)
     character(*), intent(in) :: library
     integer, intent(in) :: n, ranks
@@ -127,7 +128,7 @@ contains
     end if
   end function why_no_eigensolver
 
-  !> Of the grid of ranks: as many rows as columns, or the next fewer that divide.
+  !> Rows of the grid of ranks: as many as columns, or the next smaller divisor.
   pure function rows_of(ranks) result(rows)
     integer, intent(in) :: ranks
     integer :: rows
@@ -137,7 +138,7 @@ contains
     end do
   end function rows_of
 
-  !> Collective over comm; n is the size of the matrices.
+  !> Prepares for matrices of size n, real or complex.  Collective over comm.
   subroutine create(self, comm, library, n, is_complex)
     class(eigensolver_t), intent(inout) :: self
     type(MPI_Comm), intent(in) :: comm
@@ -166,6 +167,7 @@ contains
     if (info /= 0) error stop "descinit failed"
   end subroutine create
 
+  !> Frees the grid of ranks.  Collective.
   subroutine destroy(self)
     class(eigensolver_t), intent(inout) :: self
     if (self%context < 0) return
@@ -174,8 +176,8 @@ contains
     self%context = -1
   end subroutine destroy
 
-  !> a (n, n), or (2 n, n) for pairs of reals, becomes the eigenvectors; eigenvalues ascend.
-  !> `solved` is false on all ranks alike where the library gave up.
+  !> Replaces a(n, n), or a(2 n, n) for complex numbers, by its eigenvectors; eigenvalues(n) ascend.
+  !> `solved` is false, on all ranks, if the library failed.  Collective.
   subroutine solve(self, a, eigenvalues, solved)
     class(eigensolver_t), intent(inout) :: self
     real(dp), intent(inout), contiguous :: a(:, :)
@@ -191,6 +193,7 @@ contains
     end if
   end subroutine solve
 
+  !> The same by LAPACK, on each rank.
   subroutine solve_alone(self, a, eigenvalues, solved)
     type(eigensolver_t), intent(in) :: self
     real(dp), intent(inout), contiguous :: a(:, :)
@@ -212,7 +215,7 @@ contains
     solved = info == 0
   end subroutine solve_alone
 
-  !> Row (or column) of the matrix at a local place.
+  !> Row (or column) of the whole matrix at a local place.
   pure function global(self, local, place, places) result(i)
     type(eigensolver_t), intent(in) :: self
     integer, intent(in) :: local, place, places
@@ -220,6 +223,7 @@ contains
     i = ((local - 1)/self%block*places + place)*self%block + mod(local - 1, self%block) + 1
   end function global
 
+  !> The same by all ranks: each takes its blocks, and the vectors are put together.
   subroutine solve_together(self, a, eigenvalues, solved)
     type(eigensolver_t), intent(in) :: self
     real(dp), intent(inout), contiguous :: a(:, :)
@@ -251,6 +255,7 @@ contains
     end do
   end subroutine solve_together
 
+  !> Solves the distributed matrix by ScaLAPACK.
   subroutine by_scalapack(self, a, eigenvalues, vectors, solved)
     type(eigensolver_t), intent(in) :: self
     real(dp), intent(inout), contiguous :: a(:, :), vectors(:, :)
@@ -281,6 +286,7 @@ contains
   end subroutine by_scalapack
 
 #ifdef BX_HAVE_ELPA
+  !> Solves the distributed matrix by ELPA.
   subroutine by_elpa(self, a, eigenvalues, vectors, solved)
     type(eigensolver_t), intent(in) :: self
     real(dp), intent(inout), contiguous, target :: a(:, :), vectors(:, :)
@@ -318,6 +324,7 @@ contains
   end subroutine by_elpa
 #endif
 
+  !> Adds the zero-padded parts of all ranks.
   subroutine put_together(self, a)
     type(eigensolver_t), intent(in) :: self
     real(dp), intent(inout), contiguous, target :: a(:, :)

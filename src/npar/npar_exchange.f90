@@ -25,7 +25,8 @@ module npar_exchange
 
 contains
 
-  !> With the effort "estimate" plans, and so all bits, are the same in every run.
+  !> Plans the FFTs of the whole grid; `planner` is an FFTW planner effort.  With "estimate" plans,
+  !> and so all bits, are the same in every run.
   subroutine make_pair_ffts(s, planner, ffts)
     type(state_t), intent(in) :: s
     character(*), intent(in) :: planner
@@ -53,6 +54,7 @@ contains
     end do
   end subroutine make_pair_ffts
 
+  !> Frequency, -(n-1)/2 to n/2, of a place from 1 to n.
   elemental function frequency(place, n) result(f)
     integer, intent(in) :: place, n
     integer :: f
@@ -60,6 +62,7 @@ contains
     if (2*f > n) f = f - n
   end function frequency
 
+  !> Frees what make_pair_ffts has made.
   subroutine free_pair_ffts(ffts)
     type(pair_ffts_t), intent(inout) :: ffts
     if (.not. allocated(ffts%field)) return
@@ -125,7 +128,8 @@ contains
     call lap(s, phase_exchange)
   end subroutine apply_exchange
 
-  !> Sum over the occupied bands of <psi|vx>, two electrons a band, each pair once: Hartree; mine.
+  !> Exchange energy of this rank's occupied bands: the sum of <psi|vx>, two electrons per band,
+  !> each pair once: Hartree.
   pure function exchange_energy(s, psi, vx) result(energy)
     type(state_t), intent(in) :: s
     real(dp), intent(in), contiguous :: psi(:, :), vx(:, :)

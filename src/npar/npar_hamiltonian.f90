@@ -70,6 +70,7 @@ contains
     n = merge((bands + 1)/2, bands, crystal%gamma)
   end function fields_of
 
+  !> Adds the local potential times c to h, both (2 * waves, bands), in real space.
   subroutine add_local(s, c, h)
     type(state_t), intent(inout) :: s
     real(dp), intent(in), contiguous :: c(:, :)
@@ -93,6 +94,7 @@ contains
     end do
   end subroutine add_local
 
+  !> Writes bands to the columns of a field of the transpose library.
   subroutine fill_field(s, c, field, band)
     type(state_t), intent(in) :: s
     real(dp), intent(in), contiguous :: c(:, :)
@@ -112,6 +114,7 @@ contains
     end if
   end subroutine fill_field
 
+  !> Reads bands back from the columns of a field.
   subroutine take_field(s, h, field, band, scale)
     type(state_t), intent(in) :: s
     real(dp), intent(inout), contiguous :: h(:, :)
@@ -191,6 +194,7 @@ contains
                s%projection(1, 1, 1), n)
   end subroutine project
 
+  !> With --zeroing, sets the fields of a plan to 0.
   subroutine wipe_fields(s, count)
     type(state_t), intent(in) :: s
     integer, intent(in) :: count

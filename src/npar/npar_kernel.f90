@@ -1,5 +1,5 @@
 ! bisection-npar: one self-consistent-field step of a plane-wave code with PAW, on every
-! two-dimensional grid of ranks and with each of its choices changed in turn.
+! two-dimensional grid of ranks, and with each knob changed in turn.
 !
 ! After A. Turner et al., Optimising the performance of the VASP 5.2.2 code on HECToR (2010).
 module npar_kernel
@@ -29,7 +29,7 @@ module npar_kernel
   private
   public :: this_kernel
 
-  !> What the reports' profiles call library routines: FFTW, BLAS, LAPACK.
+  !> Phases that the papers' profiles count as libraries: FFTW, BLAS, LAPACK.
   character(*), parameter :: in_libraries(*) = [character(16) :: "fft1d", "fft2d", "nonlocal", &
     "subspace", "diagonalise", "rotate", "pair-fft"]
 
@@ -266,7 +266,7 @@ contains
     end if
   end subroutine step
 
-  !> Every step must leave what verification found after the first ones.
+  !> Checks that every step gives the result of the verified ones.
   subroutine inspect(address, method, point, verification) bind(C)
     type(c_ptr), value :: address, verification
     integer(c_size_t), value :: method, point

@@ -11,11 +11,11 @@ module npar_launch
   private
   public :: compared, is_near, is_wanted, knobs_of, list_methods, method_name, npar_of, why_not
 
-  !> One method: a choice of NPAR, or the base with one knob turned.
+  !> One method: a choice of NPAR, or the base with one knob changed.
   type, public :: method_t
     character(16) :: name = ""
     character(80) :: summary = "", wins = ""
-    type(knobs_t) :: turned !< what differs from a new knobs_t
+    type(knobs_t) :: turned !< the knobs that differ from a new knobs_t
     integer :: npar = 0 !< 0: the base's
   end type method_t
 
@@ -36,6 +36,7 @@ module npar_launch
     method_t("node-aware", "FFTs exchange through the node's memory (transpose method direct)", &
              "nodes of many cores", knobs_t(transpose="direct"))]
 
+  !> The options' values: Hartree, bohr; 0 or null: not given.
   type :: option_values_t
     integer(c_int64_t) :: npar = 0, kpoints = 0, bands = 0, atoms = 0, grid(3) = 0, inner = 2
     integer(c_int64_t) :: iterations = 2, split = 0
@@ -60,7 +61,7 @@ module npar_launch
 
 contains
 
-  !> The methods for so many ranks: every divisor, then every knob.
+  !> Fills `methods` for the number of ranks: every divisor, then every knob.
   subroutine list_methods()
     character(16) :: name
     integer :: i
@@ -75,19 +76,21 @@ contains
     methods = [methods, knobs]
   end subroutine list_methods
 
+  !> Number of band groups of method m.
   pure function npar_of(m) result(npar)
     integer, intent(in) :: m
     integer :: npar
     npar = merge(methods(m)%npar, base_npar, methods(m)%npar > 0)
   end function npar_of
 
+  !> Name of method m, as --method has it.
   pure function method_name(m) result(name)
     integer, intent(in) :: m
     character(16) :: name
     name = methods(m)%name
   end function method_name
 
-  !> The base's knobs with that of the method turned.
+  !> The base's knobs, with the one that method m changes.
   pure function knobs_of(m) result(k)
     integer, intent(in) :: m
     type(knobs_t) :: k, unturned
@@ -101,7 +104,7 @@ contains
     end associate
   end function knobs_of
 
-  !> Why a method is not for this launch; "" if it is.
+  !> The reason why method m cannot run in this launch; "" if it can.
   function why_not(m) result(why)
     integer, intent(in) :: m
     character(160) :: why
@@ -119,6 +122,7 @@ contains
     end if
   end function why_not
 
+  !> Whether two sets of knobs are equal.
   pure function same(a, b) result(equal)
     type(knobs_t), intent(in) :: a, b
     logical :: equal
@@ -127,7 +131,7 @@ contains
             a%transpose == b%transpose
   end function same
 
-  !> Whether a method that will run has this number of groups.
+  !> Whether a selected method has this number of groups.
   function is_wanted(npar) result(wanted)
     integer, intent(in) :: npar
     logical :: wanted
@@ -140,7 +144,7 @@ contains
     end do
   end function is_wanted
 
-  !> Whether the start is so near to the exact states that every step is compared with them.
+  !> Whether the start is near enough to the exact states to compare every step with them.
   logical function is_near()
     is_near = given%noise <= small_noise
   end function is_near

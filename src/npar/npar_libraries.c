@@ -1,4 +1,4 @@
-/* Libraries: what Fortran cannot ask them for. */
+/* Functions of libraries that Fortran cannot call. */
 #include "bx.h"
 
 #include <hdf5.h>
@@ -8,14 +8,14 @@
 void npar_set_blas_threads(int threads);
 void npar_name_libraries(void);
 
-/* Unless told, some take every core of the node for every rank. */
+/* Sets the libraries' threads: some take every core of the node for every rank. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 extern void MKL_Set_Num_Threads(int threads) __attribute__((weak));
 extern void bli_thread_set_num_threads(long threads) __attribute__((weak));
 
 extern char *openblas_get_config(void) __attribute__((weak));
 
-/* Into the result, as far as they tell. */
+/* Adds the libraries' versions to the result, where they report one. */
 void npar_name_libraries(void)
 {
     char version[64];

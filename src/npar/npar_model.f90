@@ -33,7 +33,7 @@ module npar_model
   real(dp), parameter :: largest_shift = 0.2_dp !< by projectors, of the kinetic quantum
   integer, parameter :: margin = 8 !< one-dimensional waves beyond the cutoff: they are converged
 
-  !> What is to be solved.
+  !> A calculation.
   type :: crystal_t
     integer :: bands = 0, atoms = 0, kpoints = 1, grid(3) = 0
     real(dp) :: box(3) = 0 !< bohr
@@ -71,19 +71,21 @@ contains
     q = 0.5_dp*(2*pi/self%box)**2
   end function kinetic_quantum
 
-  !> Of the cutoff in each direction, in units of 2 pi / L.
+  !> Radius of the cutoff in each direction, in units of 2 pi / L.
   pure function cutoff_radius(self) result(radius)
     class(crystal_t), intent(in) :: self
     real(dp) :: radius(3)
     radius = sqrt(self%cutoff/self%quantum())
   end function cutoff_radius
 
+  !> Volume of the box: bohr^3.
   pure function box_volume(self) result(volume)
     class(crystal_t), intent(in) :: self
     real(dp) :: volume
     volume = product(self%box)
   end function box_volume
 
+  !> Number of projectors of all atoms.
   pure function count_projectors(self) result(count)
     class(crystal_t), intent(in) :: self
     integer :: count
@@ -157,6 +159,8 @@ contains
     end do
   end function mesh_of
 
+  !> The closed form at one k-point: product states within the cutoff, the lowest sorted, with
+  !> shifts.
   subroutine solve_spectrum(crystal, s)
     type(crystal_t), intent(in) :: crystal
     type(spectrum_t), intent(inout) :: s
@@ -403,6 +407,7 @@ contains
     end do
   end function sorted
 
+  !> One step of heapsort on order(first:last).
   pure subroutine sift(x, order, first, last)
     real(dp), intent(in) :: x(:)
     integer, intent(inout) :: order(:)
@@ -422,6 +427,7 @@ contains
     order(parent) = moving
   end subroutine sift
 
+  !> Whether x(i) is before x(j): equal numbers stay in order.
   pure function before(x, i, j) result(less)
     real(dp), intent(in) :: x(:)
     integer, intent(in) :: i, j

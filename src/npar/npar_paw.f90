@@ -1,5 +1,6 @@
-! One-centre terms, an atom a rank: each atom's D_ij by quadrature on its rank, then summed over all
-! ranks, so that every rank has those of every atom.  Ranks that have fewer atoms wait in the sum.
+! One-centre terms, whose atoms are shared by the ranks: each atom's D_ij by quadrature on its rank,
+! then a sum over all ranks, so that every rank has those of every atom.  Ranks with fewer atoms
+! wait in the sum.
 !
 ! The integrand is chosen so that the integral is known: P_i are normalised Legendre polynomials,
 ! g_i their Householder mixture, and D_ij the integral over [-1, 1] of g_i times the mixture of the
@@ -18,13 +19,14 @@ module npar_paw
 
 contains
 
-  !> Ranks that have no atom.
+  !> Number of ranks without an atom.
   pure function idle_ranks(atoms, ranks) result(idle)
     integer, intent(in) :: atoms, ranks
     integer :: idle
     idle = max(0, ranks - atoms)
   end function idle_ranks
 
+  !> Sets s%d to the D_ij of every atom, (channels, channels, atoms): Hartree.  Collective.
   subroutine sum_one_centre_terms(s)
     type(state_t), intent(inout) :: s
     real(dp), save, allocatable :: node(:), weight(:)
@@ -103,7 +105,7 @@ contains
     end do
   end subroutine gauss_rule
 
-  !> D_ij as the integrals are known, (channels, channels, atoms): Hartree.
+  !> The exact integrals D_ij, (channels, channels, atoms): Hartree.
   function exact_one_centre_terms(crystal, shift) result(exact)
     type(crystal_t), intent(in) :: crystal
     real(dp), intent(in) :: shift(:) !< of the states: Hartree
@@ -123,7 +125,7 @@ contains
     end do
   end function exact_one_centre_terms
 
-  !> Largest deviation from the known integrals, of the largest shift.
+  !> Largest deviation from the exact integrals, relative to the largest shift.
   function one_centre_error(s) result(error)
     type(state_t), intent(in) :: s
     real(dp) :: error

@@ -23,7 +23,8 @@ module npar_scf
 
 contains
 
-  !> Fills in the grid of ranks, my bands and my plane waves; `world` and the crystal are set.
+  !> Sets the grid of ranks, this rank's bands and plane waves, for NPAR groups; `world` and the
+  !> crystal must be set.  Collective.
   subroutine place_ranks(s, npar)
     type(state_t), intent(inout) :: s
     integer, intent(in) :: npar
@@ -42,7 +43,7 @@ contains
     s%slice = dealt(s%waves(), npar)
   end subroutine place_ranks
 
-  !> What make_state will allocate here, without the transpose library's plan: bytes.
+  !> Bytes that make_state allocates on this rank, without the transpose library's plan.
   pure function state_bytes(s) result(bytes)
     type(state_t), intent(in) :: s
     real(dp) :: bytes, narrow, wide, bands, projectors
@@ -58,6 +59,8 @@ contains
     bytes = 8*bytes
   end function state_bytes
 
+  !> Allocates the arrays, plans and solvers of a state whose ranks are placed; `planner` is an FFTW
+  !> planner effort.  Collective.
   subroutine make_state(s, node_of, planner)
     type(state_t), intent(inout) :: s
     integer(c_int), intent(in) :: node_of(:) !< (ranks of the team)
@@ -95,6 +98,7 @@ contains
     call set_probe(s)
   end subroutine make_state
 
+  !> Frees what make_state has allocated.  Collective.
   subroutine free_state(s)
     type(state_t), intent(inout) :: s
     integer :: i
@@ -108,8 +112,8 @@ contains
     call MPI_Comm_free(s%across)
   end subroutine free_state
 
-  !> The exact eigenstates with noise of so large a norm, the same on every layout, and their
-  !> density.
+  !> Sets the bands to the exact eigenstates plus noise of the norm `noise`, the same on every
+  !> layout, and their density.  Collective.
   subroutine start_state(s, seed, noise)
     type(state_t), intent(inout) :: s
     integer(c_int64_t), intent(in) :: seed
@@ -143,7 +147,7 @@ contains
     call set_potential(s)
   end subroutine start_state
 
-  !> A number for each coefficient.
+  !> A number for each coefficient, for bx_uniform.
   pure function address(g, band, k) result(index)
     integer, intent(in) :: g(3), band, k
     integer(c_int64_t) :: index
@@ -152,8 +156,8 @@ contains
     index = index*span + modulo(g(3), span)
   end function address
 
-  !> One step: one-centre terms, then at each k-point H among all bands, `inner` minimisations and
-  !> orthonormalisation; density and potential.
+  !> One self-consistent-field step: one-centre terms; at each k-point diagonalisation among all
+  !> bands, `inner` minimisations and orthonormalisation; density and potential.  Collective.
   subroutine scf_step(s, ffts)
     type(state_t), intent(inout) :: s
     type(pair_ffts_t), intent(inout) :: ffts
@@ -172,6 +176,7 @@ contains
     call finish_density(s)
   end subroutine scf_step
 
+  !> Applies H at k-point k to all bands: h = H psi, with exact exchange for a hybrid functional.
   subroutine apply_at(s, ffts, k)
     type(state_t), intent(inout) :: s
     type(pair_ffts_t), intent(inout) :: ffts
@@ -183,7 +188,8 @@ contains
     s%h = s%h + s%hp
   end subroutine apply_at
 
-  !> Exact exchange of the occupied bands among themselves: Hartree, my bands' part.
+  !> Exact exchange of the occupied bands among themselves, this rank's bands' part: Hartree.
+  !> Collective.
   function exchange_step(s, ffts) result(energy)
     type(state_t), intent(inout) :: s
     type(pair_ffts_t), intent(inout) :: ffts
@@ -192,12 +198,11 @@ contains
     energy = exchange_energy(s, s%psi(:, :, 1), s%hp)
   end function exchange_step
 
-  !> Eigenvalues of H among the bands as they stand, and the largest residual of my occupied bands:
-  !> Hartree.
+  !> Sets s%energy to the eigenvalues of H among the present bands (Hartree).  Collective.
   subroutine evaluate(s, ffts, residual)
     type(state_t), intent(inout) :: s
     type(pair_ffts_t), intent(inout) :: ffts
-    real(dp), intent(out) :: residual
+    real(dp), intent(out) :: residual !< largest of this rank's occupied bands: Hartree
     real(dp), allocatable :: norms(:)
     integer :: k
     residual = 0

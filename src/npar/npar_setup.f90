@@ -1,5 +1,5 @@
-! From the command line to the states of all choices of NPAR: refuses what cannot be computed, or
-! whose answer is not known, before it costs anything.
+! From the command line to the states of all choices of NPAR.  Calculations that are impossible, or
+! whose answer is not known, are refused before they cost time.
 module npar_setup
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
   use bx_harness, only: bx_agree, bx_case, bx_case_is, bx_claim_file, bx_claim_memory, &
@@ -21,15 +21,18 @@ module npar_setup
   public :: set_up
 
   real(dp), public :: predicted = 0 !< bytes of this rank
-  !> Of exchange_response, which neglects second orders: where it is 6.7, errors grow by 9 a step.
+  !> Largest exchange_response, which neglects second orders: at 6.7, errors grow by 9 per step.
   real(dp), parameter :: largest_response = 0.7_dp
   integer, parameter :: most_iterations = 100 !< almost every start converges in fewer
 
 contains
 
-  !> Everything up to the first step; returns what bx_refuse has, or bx_ok.  Collective.
+  !> Sets everything up to the first step.  Returns bx_ok or the code of a refusal.  Collective.
   function set_up() result(code)
     integer(c_int) :: code
+    !> Bytes of a product state while solve_spectra sorts them: energy, numbers, order, scratch.
+    real(dp), parameter :: state = 40
+    real(dp), parameter :: sphere = 4.2_dp !< volume of the unit sphere: states within the cutoff
     integer :: i
     code = settle_knobs()
     if (code == bx_ok) code = settle_crystal()
@@ -38,7 +41,7 @@ contains
     if (code == bx_ok) code = settle_methods()
     if (code == bx_ok) code = settle_split()
     if (code /= bx_ok) return
-    code = bx_claim_memory(run, 40*4.2_dp*product(crystal%quantum()**(-0.5_dp)) &
+    code = bx_claim_memory(run, state*sphere*product(crystal%quantum()**(-0.5_dp)) &
                            *crystal%cutoff**1.5_dp, sizes()//" (the closed form)")
     if (code /= bx_ok) return
     call solve_spectra(crystal, spectra, occupied)
@@ -101,6 +104,7 @@ contains
     code = bx_claim_time(run, verification, round, sizes())
   end function claim_time
 
+  !> Sets the base's knobs from the options; refuses unknown ones.
   function settle_knobs() result(code)
     integer(c_int) :: code
     base_knobs%linear_algebra = bx_string_at(given%linear_algebra)
@@ -130,7 +134,7 @@ contains
     if (base_knobs%emulated .and. base_knobs%transpose == "alltoallv") base_knobs%transpose = "p2p"
   end function settle_knobs
 
-  !> The case's crystal, with what the options change.
+  !> Sets the case's crystal, with the changes of the options.
   function settle_crystal() result(code)
     integer(c_int) :: code
     character(300) :: line
@@ -211,6 +215,7 @@ contains
     text = trim(adjustl(text))
   end function shape_options
 
+  !> Kinetic quantum of one direction: Hartree.
   function q_of(direction) result(q)
     integer, intent(in) :: direction
     real(dp) :: q, all(3)
@@ -286,6 +291,7 @@ contains
     code = bx_refuse(run, bx_usage, line)
   end function settle_noise
 
+  !> Sets up --split-calculation: refuses it without a checkpoint or a hybrid functional.
   function settle_split() result(code)
     integer(c_int) :: code
     character(200) :: line
@@ -313,7 +319,7 @@ contains
     code = bx_refuse(run, bx_usage, line)
   end function settle_split
 
-  !> Refuses what the closed form does not cover.
+  !> Refuses calculations that the closed form does not cover.
   function check_spectra() result(code)
     integer(c_int) :: code
     character(300) :: line
@@ -358,7 +364,7 @@ contains
     code = bx_refuse(run, bx_usage, line)
   end function check_stability
 
-  !> Why the answer is not known, "" if it is; and how exactly it is known.
+  !> The reason why the answer is not known, "" if it is; `known`: how exactly it is known.
   function why_unknown(c, s, n, known) result(reason)
     type(crystal_t), intent(in) :: c
     type(spectrum_t), intent(in) :: s(:)
@@ -402,7 +408,7 @@ contains
     bands = 0
   end function other_bands
 
-  !> Nodes of a team's ranks.
+  !> Node of each rank of a team.
   function nodes_of_team(s) result(nodes)
     type(state_t), intent(in) :: s
     integer(c_int), allocatable :: nodes(:)
@@ -411,7 +417,7 @@ contains
     nodes = all(s%group*s%ncore + 1:(s%group + 1)*s%ncore)
   end function nodes_of_team
 
-  !> Of the plan and of what stands on the grid: bytes, before the plan exists.
+  !> Bytes of the plan and of the arrays on the grid, before the plan exists.
   function grid_bytes(s) result(bytes)
     type(state_t), intent(in) :: s
     real(dp) :: bytes, plane

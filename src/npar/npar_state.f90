@@ -1,4 +1,4 @@
-! One choice of NPAR: the two-dimensional grid of ranks, and all that is kept on it.
+! One choice of NPAR: the two-dimensional grid of ranks, and the state on it.
 !
 ! World rank r is in band group r / ncore, and there member r mod ncore of the team that shares each
 ! band (ncore = ranks / NPAR).  Bands are dealt round the groups: band n is in group
@@ -28,7 +28,7 @@ module npar_state
     phase_zeroing = 16, phase_exchange = 17, phase_pair_fft = 18
   integer, parameter, public :: batch = 4 !< fields of the transpose library's plan
 
-  !> What a method does its way.
+  !> The knobs of a method.
   type :: knobs_t
     logical :: emulated = .false. !< collectives by point-to-point messages
     logical :: paw_alltoall = .false. !< D_ij summed by two MPI_Alltoall
@@ -37,6 +37,7 @@ module npar_state
     character(16) :: transpose = "alltoallv"
   end type knobs_t
 
+  !> The state of one choice of NPAR; shapes in comments, reals unless said otherwise.
   type :: state_t
     type(c_ptr) :: run = c_null_ptr
     type(crystal_t) :: crystal
@@ -45,7 +46,7 @@ module npar_state
     integer :: inner = 2 !< residual minimisations a step
     type(knobs_t) :: knobs
     logical :: failed = .false. !< a factorisation did not exist
-    logical :: infinite = .false. !< a minimisation met what is no finite number
+    logical :: infinite = .false. !< a minimisation met a number that is not finite
 
     type(MPI_Comm) :: world, team, across !< across: the like members of all groups
     integer :: ranks = 1, rank = 0, npar = 1, ncore = 1, group = 0, member = 0
@@ -59,7 +60,7 @@ module npar_state
     real(dp), allocatable :: beta(:, :)
     real(dp), allocatable :: parts(:, :) !< (waves, 2 * my bands) complex bands, parts apart
     real(dp), pointer, contiguous :: d(:, :, :) => null() !< (channels, channels, atoms): Hartree
-    real(dp), allocatable :: d_exact(:, :, :) !< as the integrals are known
+    real(dp), allocatable :: d_exact(:, :, :) !< the exact integrals
     real(dp), allocatable :: probe(:, :) !< (2 * waves, k-points) sum of the exact bands with signs
     real(dp), pointer, contiguous :: psi(:, :, :) => null() !< (2 * waves, my bands, k-points)
     real(dp), pointer, contiguous :: h(:, :) => null(), p(:, :) => null(), hp(:, :) => null()
@@ -72,11 +73,11 @@ module npar_state
     type(eigensolver_t) :: solver(3)
 
     type(bx_fft_t) :: fft !< of my team
-    type(bx_exchange_t) :: exchange !< as the knobs say
+    type(bx_exchange_t) :: exchange !< by the method of the knobs
     real(dp), pointer, contiguous :: potential(:, :, :) => null() !< (nx, ny, planes): Hartree
     real(dp), pointer, contiguous :: ionic(:, :, :) => null() !< without the density's part
-    real(dp) :: strength = 0 !< potential a density: Hartree
-    real(dp), pointer, contiguous :: density(:, :, :) => null() !< goes in: electrons a box
+    real(dp) :: strength = 0 !< potential per density: Hartree
+    real(dp), pointer, contiguous :: density(:, :, :) => null() !< input: electrons per box
     real(dp), pointer, contiguous :: density_out(:, :, :) => null(), &
       density_exact(:, :, :) => null()
   contains
@@ -99,6 +100,7 @@ module npar_state
 
 contains
 
+  !> Number of plane waves stored on this rank.
   pure function stored_waves(self) result(n)
     class(state_t), intent(in) :: self
     integer :: n
@@ -119,21 +121,21 @@ contains
     n = (bands - group + npar - 1)/npar
   end function bands_of
 
-  !> (0:parts) where each part of `things` begins, as evenly as can be.
+  !> First thing of each part, (0:parts) from 0, where `things` are shared as evenly as possible.
   pure function dealt(things, parts) result(first)
     integer, intent(in) :: things, parts
     integer :: first(0:parts), i
     first = [(things/parts*i + min(i, mod(things, parts)), i=0, parts)]
   end function dealt
 
-  !> The time since the last lap was this phase's.
+  !> Adds the time since the last lap to a phase (phase_...).
   subroutine lap(s, phase)
     type(state_t), intent(in) :: s
     integer(c_size_t), intent(in) :: phase
     call bx_lap(s%run, phase)
   end subroutine lap
 
-  !> What --zeroing does to an array that is about to be overwritten.
+  !> With --zeroing, sets an array to 0 that is about to be overwritten.
   subroutine wiped_reals(s, array)
     type(state_t), intent(in) :: s
     real(dp), intent(inout), target, contiguous :: array(:)
@@ -142,6 +144,7 @@ contains
     end if
   end subroutine wiped_reals
 
+  !> The same for a field.
   subroutine wiped_field(s, array)
     type(state_t), intent(in) :: s
     complex(c_double_complex), intent(inout), target, contiguous :: array(:, :)

@@ -32,6 +32,8 @@ contains
     end do
   end subroutine lengths
 
+  !> Redistributes from narrow(2 * waves, my bands) to wide(rows of my slice, bands).  Collective
+  !> across the groups.
   subroutine widen(s, narrow, wide)
     type(state_t), intent(inout) :: s
     real(dp), intent(in), contiguous :: narrow(:, :)
@@ -61,6 +63,7 @@ contains
     call lap(s, phase_redistribute)
   end subroutine widen
 
+  !> Redistributes back from `wide` to `narrow`.
   subroutine narrow_again(s, wide, narrow)
     type(state_t), intent(inout) :: s
     real(dp), intent(in), contiguous, target :: wide(:, :)
@@ -140,6 +143,7 @@ contains
     call narrow_again(s, s%spare, h)
   end subroutine diagonalise_subspace
 
+  !> Place of the knobs' eigensolver in s%solver.
   pure function library_number(s) result(n)
     type(state_t), intent(in) :: s
     integer :: n

@@ -1,6 +1,5 @@
-! What one self-consistent-field step sends, from the sizes alone, and what has been sent: messages
-! and bytes of all ranks, counted as the harness counts them (bx.h), without what eigensolver
-! libraries send.
+! Messages and bytes of one self-consistent-field step: those that the sizes give, and those that
+! were sent.  They are of all ranks, counted as in bx.h, without those of eigensolver libraries.
 module npar_traffic
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
@@ -18,8 +17,8 @@ module npar_traffic
 
 contains
 
-  !> Of scf_step with the state's knobs.  Collective: teams lie differently on nodes, and each
-  !> counts its own exchanges.
+  !> Traffic of scf_step with the state's knobs, from the sizes.  Collective: teams lie differently
+  !> on nodes, and each counts its own exchanges.
   function traffic_of_step(s) result(total)
     type(state_t), intent(in) :: s
     type(traffic_t) :: total, team
@@ -32,6 +31,7 @@ contains
     if (s%npar > 1) total = total + density(s)
   end function traffic_of_step
 
+  !> The sum of D_ij.
   function one_centre(s) result(traffic)
     type(state_t), intent(in) :: s
     type(traffic_t) :: traffic
@@ -68,6 +68,7 @@ contains
     traffic = traffic + traffic_of_sum(3*bands, s%ncore, s%knobs%emulated)*2*s%inner
   end function within_team
 
+  !> One FFT exchange of a band in one direction.
   function exchanged(s, way) result(traffic)
     type(state_t), intent(in) :: s
     integer(c_int), intent(in) :: way
@@ -119,7 +120,7 @@ contains
     end do
   end function density
 
-  !> What this rank has sent, less what eigensolver libraries have.
+  !> Traffic of this rank so far, without that of eigensolver libraries.
   function traffic_so_far() result(sent)
     type(traffic_t) :: sent
     type(bx_traffic_t) :: all(bx_traffic_classes), scalapack(bx_traffic_classes), &
@@ -131,7 +132,7 @@ contains
     sent%bytes = sum(all%bytes - scalapack%bytes - elpa%bytes)
   end function traffic_so_far
 
-  !> Of all ranks, since `earlier`.
+  !> Traffic of all ranks since `earlier`.  Collective.
   function traffic_since(earlier, world) result(sent)
     type(traffic_t), intent(in) :: earlier
     type(MPI_Comm), intent(in) :: world

@@ -11,9 +11,9 @@ module npar_update
 
 contains
 
-  !> psi (2 * waves, my bands) and h = H psi are improved together: psi + lambda p, with p the
-  !> preconditioned residual and lambda such that the new residual is smallest (Wood and Zunger,
-  !> J. Phys. A 18, 1343, 1985; one step of RMM-DIIS).
+  !> Improves psi(2 * waves, my bands) and h = H psi together: psi + lambda p, with p the
+  !> preconditioned residual and lambda such that the new residual is smallest (D. M. Wood and
+  !> A. Zunger, J. Phys. A 18, 1343 (1985); one step of RMM-DIIS).  Collective over the team.
   subroutine update_bands(s, psi, h)
     type(state_t), intent(inout) :: s
     real(dp), intent(inout), contiguous :: psi(:, :), h(:, :)
@@ -60,7 +60,7 @@ contains
     k = top/(top + 16*x**4)
   end function preconditioner
 
-  !> <a|a>, and <a|r>, of which real waves have no imaginary part.
+  !> <a|a>, and <a|r>, which has no imaginary part for real waves.
   pure function overlap_with_residual(s, a, r) result(products)
     type(state_t), intent(in) :: s
     real(dp), intent(in), contiguous :: a(:), r(:)
@@ -71,7 +71,7 @@ contains
     end if
   end function overlap_with_residual
 
-  !> y = y + factor x, of pairs.
+  !> y = y + factor x, of complex numbers as pairs of reals.
   pure subroutine add(factor, x, y)
     real(dp), intent(in) :: factor(2)
     real(dp), intent(in), contiguous :: x(:)
@@ -83,6 +83,7 @@ contains
     end do
   end subroutine add
 
+  !> Sums over the team, (n, bands).
   subroutine reduce(s, sums)
     type(state_t), intent(inout) :: s
     real(dp), intent(inout), contiguous, target :: sums(:, :)

@@ -33,11 +33,11 @@ class Findings(unittest.TestCase):
         self.assertEqual(round(details["distribution"]["elements_mean"]), 1232)
         self.assertEqual(details["distribution"]["elements_padded"], 1344)
         counts = details["counts"]
-        self.assertEqual(counts["alltoallv"]["64 ranks, 4 a node"]["messages"], 4032)
-        self.assertEqual(counts["shm"]["64 ranks, 4 a node"]["messages"], 240)
-        published = counts["alltoallv"]["288 ranks, 24 a node"]
+        self.assertEqual(counts["alltoallv"]["64 ranks, 4 per node"]["messages"], 4032)
+        self.assertEqual(counts["shm"]["64 ranks, 4 per node"]["messages"], 240)
+        published = counts["alltoallv"]["288 ranks, 24 per node"]
         self.assertEqual((published["messages"], published["off_node_messages"]), (82656, 76032))
-        self.assertEqual(counts["shm"]["288 ranks, 24 a node"]["messages"], 132)
+        self.assertEqual(counts["shm"]["288 ranks, 24 per node"]["messages"], 132)
         for method in METHODS:
             self.assertTrue(checks(out, method)["counts"]["passed"], method)
             self.assertIn(method, out.stdout)

@@ -116,12 +116,12 @@ static void test_values(void)
 
 static void test_quantiles(void)
 {
-    double odd[] = {5, 1, 3}, even[] = {4, 1, 3, 2}, one[] = {7};
+    double odd[] = {5, 1, 3}, even[] = {4, 1, 3, 2}, single[] = {7};
     CHECK(bx_statistics_quantile(odd, 3, 0.5) == 3);
     CHECK(bx_statistics_quantile(even, 4, 0.5) == 2.5);
     CHECK(bx_statistics_quantile(even, 4, 0) == 1 && bx_statistics_quantile(even, 4, 1) == 4);
     CHECK(bx_statistics_quantile(even, 4, 0.25) == 1.75); /* type 7 */
-    CHECK(bx_statistics_quantile(one, 1, 0.99) == 7);
+    CHECK(bx_statistics_quantile(single, 1, 0.99) == 7);
     CHECK(isnan(bx_statistics_quantile(NULL, 0, 0.5)));
 }
 
@@ -213,21 +213,21 @@ static void test_recordings(void)
     static const int node_of[] = {0};
     bx_traffic traffic[BX_CLASS_COUNT];
     bx_profile_start(MPI_COMM_SELF, node_of, false);
-    bx_recording *one = bx_recording_create(), *two = bx_recording_create();
+    bx_recording *first = bx_recording_create(), *second = bx_recording_create();
     MPI_Barrier(MPI_COMM_SELF);
-    bx_profile_into(one);
+    bx_profile_into(first);
     MPI_Barrier(MPI_COMM_SELF);
     bx_profile_enter_region("inner");
     MPI_Barrier(MPI_COMM_SELF);
-    bx_profile_into(two);
+    bx_profile_into(second);
     MPI_Barrier(MPI_COMM_SELF);
     bx_profile_leave_region();
     bx_profile_into(NULL);
     MPI_Barrier(MPI_COMM_SELF);
-    bx_recording_read(one, traffic);
+    bx_recording_read(first, traffic);
     CHECK(barriers(traffic) == 2);
     double seconds = traffic[BX_BARRIER].seconds;
-    bx_recording_read(two, traffic);
+    bx_recording_read(second, traffic);
     CHECK(barriers(traffic) == 1);
     seconds += traffic[BX_BARRIER].seconds;
     bx_profile_read_region("inner", traffic);

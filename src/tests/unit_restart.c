@@ -15,10 +15,10 @@
 static int rank, ranks, failures;
 static char why[400];
 
-static void expect(int condition, const char *what)
+static void expect(int condition, const char *expectation)
 {
     if (condition) return;
-    printf("rank %d: failed: %s (%s)\n", rank, what, why);
+    printf("rank %d: failed: %s (%s)\n", rank, expectation, why);
     failures++;
 }
 
@@ -97,10 +97,10 @@ static int load(const char *path, const char *schema, double must_agree)
 }
 
 /* Refused on every rank, for the same reason, which has `path` and `words`. */
-static void refused(int failed, const char *path, const char *words, const char *what)
+static void refused(int failed, const char *path, const char *words, const char *expectation)
 {
     char first[sizeof why];
-    expect(failed == 1 && strncmp(why, path, strlen(path)) == 0 && strstr(why, words), what);
+    expect(failed == 1 && strncmp(why, path, strlen(path)) == 0 && strstr(why, words), expectation);
     memcpy(first, why, sizeof why);
     MPI_Bcast(first, sizeof first, MPI_CHAR, 0, MPI_COMM_WORLD);
     expect(strcmp(first, why) == 0, "every rank has the same reason");
@@ -108,8 +108,8 @@ static void refused(int failed, const char *path, const char *words, const char 
 
 static void cut(const char *path, long bytes)
 {
-    struct stat about;
-    if (rank == 0 && (stat(path, &about) != 0 || truncate(path, about.st_size - bytes) != 0))
+    struct stat status;
+    if (rank == 0 && (stat(path, &status) != 0 || truncate(path, status.st_size - bytes) != 0))
         expect(0, "the file is cut");
     MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -162,9 +162,9 @@ static void test_refusals(const char *path)
 
     content all;
     bx_restart_set sets[SETS];
-    bx_restart_number one = {"thermostat", 0, true};
+    bx_restart_number lacking = {"thermostat", 0, true};
     list(&all, 0, sets);
-    refused(bx_restart_open(path, MPI_COMM_WORLD, SCHEMA, &one, 1, sets, SETS, why, sizeof why),
+    refused(bx_restart_open(path, MPI_COMM_WORLD, SCHEMA, &lacking, 1, sets, SETS, why, sizeof why),
             path, "says nothing of its thermostat", "a number that it lacks");
     bx_restart_number numbers[NUMBERS];
     number(3, 0, numbers);

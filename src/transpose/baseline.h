@@ -4,15 +4,20 @@
 
 #include "plan.h"
 
+/* A baseline.  `self` is what create has returned. */
 typedef struct bx_baseline {
     bx_choice about;
+    /* Returns whether it can run here, with so many teams; if not, the reason is in `why` (at most
+     * why_size bytes). */
     bool (*applicable)(const bx_plan *plan, int teams, char *why, size_t why_size);
-    /* Collective over the world. */
+    /* Returns the baseline's state; `planner` is an FFTW planner flag.  Collective over the world.
+     */
     void *(*create)(bx_plan *plan, unsigned planner);
-    /* Forward and inverse of every band, unnormalised, of data that `begin` sets afresh. */
+    /* Sets the data afresh. */
     void (*begin)(void *self);
+    /* Transforms every band forward and back, unnormalised: the timed work. */
     void (*step)(void *self);
-    /* Largest error of a round trip, relative to the largest element. */
+    /* Returns the largest error of a round trip on this rank, relative to the largest element. */
     double (*error)(void *self);
     void (*destroy)(void *self);
 } bx_baseline;
@@ -20,6 +25,7 @@ typedef struct bx_baseline {
 extern const bx_baseline bx_baseline_serial, bx_baseline_fftw_mpi, bx_baseline_spfft,
     bx_baseline_copy;
 
+/* Every baseline [bx_baseline_count], in the order of --list. */
 extern const bx_baseline *const bx_baselines[];
 extern const int bx_baseline_count;
 

@@ -1,4 +1,5 @@
-/* What no exchange can beat: memcpy of the bytes that a rank's part of the transposes must move. */
+/* A lower bound of every exchange: memcpy of the bytes that a rank's part of the transposes moves.
+ */
 #include "baseline.h"
 
 #include <stdlib.h>
@@ -30,7 +31,10 @@ static void step(void *me)
     const bx_plan *plan = self->plan;
     for (int band = 0; band < plan->bands; band++) {
         bx_plan_copy(plan, self->target, bx_plan_planes(plan, 0), self->out);
-        __asm__ volatile("" : : "r"(self->target) : "memory"); /* the copy is not dead */
+        __asm__ volatile(""
+                         :
+                         : "r"(self->target)
+                         : "memory"); /* keeps the compiler from dropping the copy */
         bx_plan_copy(plan, self->target, bx_plan_half(plan, BX_FORWARD, 0, plan->rank), self->back);
         __asm__ volatile("" : : "r"(self->target) : "memory");
     }

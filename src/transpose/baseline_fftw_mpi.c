@@ -95,7 +95,7 @@ const bx_baseline bx_baseline_fftw_mpi = {
     .about = {.name = "fftw-mpi",
               .summary = "FFTW's distributed transform of the dense grid, transposed output",
               .baseline = true},
-    .applicable = applicable, /* what is not applicable is not called */
+    .applicable = applicable, /* NULL functions below are not called */
 #ifdef BX_HAVE_FFTW_MPI
     .create = create,
     .begin = begin,

@@ -110,7 +110,7 @@ const bx_baseline bx_baseline_spfft = {
     .about = {.name = "spfft",
               .summary = "the SpFFT library on the same columns and planes, where installed",
               .baseline = true},
-    .applicable = applicable, /* what is not applicable is not called */
+    .applicable = applicable, /* NULL functions below are not called */
 #ifdef BX_HAVE_SPFFT
     .create = create,
     .begin = begin,

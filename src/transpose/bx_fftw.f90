@@ -1,5 +1,5 @@
-! What FFTW's C interface has for a complex transform of a whole grid within a rank; fftw3.f03,
-! which has it all, is not always where a Fortran compiler looks.
+! FFTW's C functions for a complex transform of a whole grid within a rank (fftw3.f03, which
+! declares all of FFTW, is not always in the include path of a Fortran compiler).
 module bx_fftw
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, c_ptr
   implicit none (type, external)

@@ -153,8 +153,9 @@ module bx_transpose
 
 contains
 
-  !> `xy` (y * nx + x) are the columns of all ranks of the team, `owner` whose each is, `node_of`
-  !> the node of each rank; collective over the team.
+  !> Makes the fields and FFTs of `bands` bands for a team of ranks.  xy(columns), y * nx + x, are
+  !> the columns of all its ranks, owner(columns) the rank of each, from 0, node_of(ranks) the node
+  !> of each rank.  Collective over the team.
   function bx_make_fft(run, team, grid, xy, owner, node_of, bands, planner) result(fft)
     type(c_ptr), intent(in) :: run
     type(MPI_Comm), intent(in) :: team
@@ -174,6 +175,7 @@ contains
     fft%first_plane = int(shape(6))
   end function bx_make_fft
 
+  !> Collective over the team.
   subroutine bx_free_fft(fft)
     type(bx_fft_t), intent(inout) :: fft
     if (.not. c_associated(fft%plan)) return
@@ -182,7 +184,7 @@ contains
     fft = bx_fft_t()
   end subroutine bx_free_fft
 
-  !> Whether a method can run here; if not, `why` says why.  Same answer on every rank.
+  !> Whether a method can run here, the same on every rank; if not, `why` is the reason.
   function bx_applicable(fft, name, why) result(can)
     type(bx_fft_t), intent(in) :: fft
     character(*), intent(in) :: name
@@ -200,7 +202,7 @@ contains
     end do
   end function bx_applicable
 
-  !> Collective over the team.
+  !> Makes the buffers of a method, by its name.  Collective over the team.
   function bx_make_exchange(fft, name) result(exchange)
     type(bx_fft_t), intent(in) :: fft
     character(*), intent(in) :: name
@@ -210,13 +212,14 @@ contains
     exchange%self = c_method(fft%plan, exchange%number)
   end function bx_make_exchange
 
+  !> Collective over the team.
   subroutine bx_free_exchange(exchange)
     type(bx_exchange_t), intent(inout) :: exchange
     if (c_associated(exchange%self)) call c_method_free(exchange%number, exchange%self)
     exchange%self = c_null_ptr
   end subroutine bx_free_exchange
 
-  !> (0:nz-1, my columns) of a band, counted from 0; columns ascend in y * nx + x.
+  !> Columns of a band (from 0) on this rank: (0:nz-1, my columns), ascending in y * nx + x.
   function bx_columns(fft, band) result(field)
     type(bx_fft_t), intent(in) :: fft
     integer, intent(in) :: band
@@ -226,7 +229,7 @@ contains
     field(0:fft%grid(3) - 1, 1:fft%columns) => flat
   end function bx_columns
 
-  !> (nx, ny, my planes) of a slot, counted from 0.
+  !> Planes in a slot (from 0) on this rank: (nx, ny, my planes).
   function bx_planes(fft, slot) result(field)
     type(bx_fft_t), intent(in) :: fft
     integer, intent(in) :: slot
@@ -234,7 +237,8 @@ contains
     call c_f_pointer(c_planes(fft%plan, int(slot, c_int)), field, [fft%grid(1:2), fft%planes])
   end function bx_planes
 
-  !> A band's columns to the planes of a slot: sum over G of c(G) exp(-i G r).
+  !> Transforms a band's columns to the planes of a slot: the sum over G of c(G) exp(-i G r).
+  !> Collective over the team.
   subroutine bx_forward(fft, exchange, band, slot)
     type(bx_fft_t), intent(in) :: fft
     type(bx_exchange_t), intent(in) :: exchange
@@ -243,7 +247,8 @@ contains
                      int(slot, c_int))
   end subroutine bx_forward
 
-  !> And back, times the number of points; the planes are used up.
+  !> Transforms back, times the number of points; the planes are then undefined.  Collective over
+  !> the team.
   subroutine bx_inverse(fft, exchange, band, slot)
     type(bx_fft_t), intent(in) :: fft
     type(bx_exchange_t), intent(in) :: exchange
@@ -252,8 +257,8 @@ contains
                      int(slot, c_int))
   end subroutine bx_inverse
 
-  !> Bands 0..count-1 forward, times the real field (nx, ny, my planes), and back, times the number
-  !> of points.
+  !> Applies a local operator: transforms bands 0..count-1 forward, multiplies by the real field
+  !> (nx, ny, my planes), transforms back, times the number of points.  Collective over the team.
   subroutine bx_apply(fft, exchange, count, field)
     type(bx_fft_t), intent(in) :: fft
     type(bx_exchange_t), intent(in) :: exchange
@@ -278,14 +283,15 @@ contains
     end do
   end function bx_transpose_methods
 
-  !> Its number, from 0; -1 if there is none of this name.
+  !> Number of a method, from 0; -1 of an unknown name.
   function bx_transpose_number(name) result(number)
     character(*), intent(in) :: name
     integer :: number
     number = findloc(bx_transpose_methods() == name, .true., 1) - 1
   end function bx_transpose_number
 
-  !> Bytes of a rank's fields, without the methods' buffers.
+  !> Bytes of the fields of a rank with so many columns, planes, bands and threads, without the
+  !> methods' buffers.
   function bx_fft_bytes(grid, columns, planes, bands, threads) result(bytes)
     integer, intent(in) :: grid(3), columns, planes, bands, threads
     real(c_double) :: bytes
@@ -293,7 +299,7 @@ contains
                          int(bands, c_int), int(threads, c_int))
   end function bx_fft_bytes
 
-  !> What one exchange of the team sends.
+  !> Messages and bytes that one exchange of a method sends, all ranks of the team together.
   subroutine bx_counts(fft, name, way, messages, bytes)
     type(bx_fft_t), intent(in) :: fft
     character(*), intent(in) :: name

@@ -1,9 +1,9 @@
-/* Who holds what of a distributed 3D FFT grid: no communication, no buffers.
+/* The distribution of a 3D FFT grid over ranks: no communication, no buffers (all local).
  *
- * Real space is dealt in xy planes, Fourier space in z columns; only columns inside the cut-off
- * sphere exist (Bethune 2010, sections 3 and 4; Giannozzi, De Angelis, Car, J. Chem. Phys. 120,
- * 2004). Columns are numbered along the rows of a plane and dealt in runs, so that a rank's columns
- * adjoin in memory wherever they meet a plane.
+ * Ranks hold xy planes of real space and z columns of Fourier space.  Only columns inside the
+ * cut-off sphere exist (Bethune 2010, sections 3 and 4; P. Giannozzi, F. De Angelis, R. Car,
+ * J. Chem. Phys. 120, 5903 (2004)).  Columns are numbered along the rows of a plane and assigned in
+ * runs, so that a rank's columns adjoin in memory wherever they meet a plane.
  */
 #ifndef BX_TRANSPOSE_GEOMETRY_H
 #define BX_TRANSPOSE_GEOMETRY_H
@@ -18,75 +18,83 @@ typedef struct {
     int *column_xy; /* [columns] y * nx + x, ascending within a rank */
     int ranks;
     int *column_first; /* [ranks + 1] rank r holds columns column_first[r] .. column_first[r+1]-1 */
-    int *plane_first;  /* [ranks + 1] likewise planes */
+    int *plane_first;  /* [ranks + 1] rank r holds planes plane_first[r] .. plane_first[r+1]-1 */
     int nodes;
     int *node_of;    /* [ranks] */
     int *node_first; /* [nodes + 1] into node_ranks */
     int *node_ranks; /* [ranks] ranks node by node, ascending within a node */
 } bx_geometry;
 
-typedef enum { BX_FORWARD, BX_INVERSE } bx_direction; /* columns to planes, planes to columns */
+/* From columns to planes, from planes to columns. */
+typedef enum { BX_FORWARD, BX_INVERSE } bx_direction;
 
-/* Columns (x, y) with x^2 + (y nx/ny)^2 <= radius^2, frequencies x, y in (-n/2, n/2], in a grid of
- * nx * ny * nz.  `node_of` may be NULL: then nodes of `ranks_per_node` ranks, in order. */
+/* Returns a grid of nx * ny * nz with the columns (x, y) of x^2 + (y nx/ny)^2 <= radius_squared,
+ * frequencies x, y in (-n/2, n/2].  node_of [ranks] may be NULL: then nodes have `ranks_per_node`
+ * ranks, in order. */
 bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, int ranks,
                                 const int *node_of, int ranks_per_node);
-/* Any columns, y * nx + x in `xy`, each owned by any rank: here they stand rank after rank,
- * ascending within each.  A rank may own none. */
+/* Returns a grid with any columns: y * nx + x in xy[columns], of rank owner[columns].  The geometry
+ * has them rank after rank, ascending within each.  A rank may own none. */
 bx_geometry *bx_geometry_create_columns(const int64_t grid[3], int columns, const int *xy,
                                         const int *owner, int ranks, const int *node_of,
                                         int ranks_per_node);
 void bx_geometry_free(bx_geometry *g);
 
-/* Number of columns inside the cut-off, without storing them. */
+/* Returns the number of columns inside the cut-off, without storing them. */
 int64_t bx_geometry_count_columns(const int64_t grid[3], double radius_squared);
 
+/* Number of columns of a rank. */
 static inline int bx_geometry_columns(const bx_geometry *g, int rank)
 {
     return g->column_first[rank + 1] - g->column_first[rank];
 }
+/* Number of planes of a rank. */
 static inline int bx_geometry_planes(const bx_geometry *g, int rank)
 {
     return g->plane_first[rank + 1] - g->plane_first[rank];
 }
+/* Number of ranks of a node. */
 static inline int bx_geometry_node_size(const bx_geometry *g, int node)
 {
     return g->node_first[node + 1] - g->node_first[node];
 }
-/* Its ranks, ascending. */
+/* The ranks of a node [bx_geometry_node_size], ascending. */
 static inline const int *bx_geometry_ranks(const bx_geometry *g, int node)
 {
     return g->node_ranks + g->node_first[node];
 }
-/* Elements that `from` sends to `to`. */
+/* Number of elements that rank `from` sends to rank `to`. */
 static inline int64_t bx_geometry_block(const bx_geometry *g, bx_direction way, int from, int to)
 {
     int column_side = way == BX_FORWARD ? from : to, plane_side = way == BX_FORWARD ? to : from;
     return (int64_t)bx_geometry_columns(g, column_side) * bx_geometry_planes(g, plane_side);
 }
-/* Whether what a node, or all padded blocks, hold can be counted in MPI's ints; `why` says why not.
- */
+/* Whether MPI's ints can count the elements of a node, of a node with padded blocks, of all padded
+ * blocks of a rank; if not, the reason is in `why` (at most why_size bytes). */
 bool bx_geometry_nodes_fit(const bx_geometry *g, char *why, size_t why_size);
 bool bx_geometry_padded_nodes_fit(const bx_geometry *g, char *why, size_t why_size);
 bool bx_geometry_padded_fit(const bx_geometry *g, char *why, size_t why_size);
+/* Number of elements of the largest block of any two ranks. */
 int64_t bx_geometry_largest_block(const bx_geometry *g);
+/* Number of ranks of the largest and of the smallest node. */
 int bx_geometry_largest_node(const bx_geometry *g);
 int bx_geometry_smallest_node(const bx_geometry *g);
 
-/* What one exchange (one way, one band) sends, summed over the ranks. */
+/* What one exchange (one direction, one band) sends, summed over the ranks. */
 typedef struct {
     double messages, off_node_messages;
     double bytes, off_node_bytes; /* handed to MPI, padding included */
     double padding_bytes;
 } bx_counts;
 
-/* What methods count by.  `leaders` is the number asked for, which bx_count_leaders alone heeds. */
+/* Returns what a method sends.  `leaders` is the number asked for; only bx_count_leaders uses it.
+ */
 typedef bx_counts bx_counting(const bx_geometry *g, bx_direction way, int leaders);
 bx_counting bx_count_every_pair, bx_count_nonempty_pairs, bx_count_padded, bx_count_nodes,
     bx_count_nodes_padded, bx_count_leaders, bx_count_gather_scatter;
 
-/* Exchanging ranks a node when `asked` for so many (0: about the square root of its ranks); at most
- * the smallest node's. */
+/* Returns the number of leaders per node, where `asked` is the number asked for; 0 asks for about
+ * the square root of the node's ranks.  At most the ranks of the smallest node. */
 int bx_geometry_leaders(const bx_geometry *g, int asked);
 
 #endif

@@ -1,11 +1,11 @@
-/* The kernel's state, and what its fields hold before anything is done to them. */
+/* The kernel's state, and the input of its fields.  Local, unless a function says otherwise. */
 #ifndef BX_TRANSPOSE_INPUT_H
 #define BX_TRANSPOSE_INPUT_H
 
 #include "baseline.h"
 #include "transform.h"
 
-/* What the kernel's own options set. */
+/* The values of the kernel's own options. */
 typedef struct {
     int64_t grid[3], bands, kpoints, leaders;
     double radius;
@@ -13,49 +13,54 @@ typedef struct {
     bool transpose_only;
 } bx_transpose_options;
 
+/* The state of bx_kernel.  A team is a set of ranks that share one grid; teams share the k-points.
+ */
 typedef struct {
     bx_run *run;
     const bx_transpose_options *options;
-    int leaders; /* asked for */
+    int leaders; /* asked for, per node */
     bx_geometry *geometry;
     bx_plan *plan;
     MPI_Comm team;
     int teams, my_team;
     void **methods;       /* [bx_method_count] what create returned; NULL if not selected */
-    void **baselines;     /* [bx_baseline_count] likewise */
+    void **baselines;     /* [bx_baseline_count] what create returned; NULL if not selected */
     int64_t steps;        /* so far in this block */
     int most_bands;       /* of any rank: teams may have unequal shares of the k-points */
     bx_complex *expected; /* [my_planes][ny][nx] the transform of band 0; NULL until needed */
 } bx_transpose_state;
 
+/* Whether an index into bx_kernel.methods is a method's; else it is a baseline's. */
 static inline bool bx_transpose_is_method(size_t index) { return index < (size_t)bx_method_count; }
 
-/* What the fields hold before anything is done to them: element z of global column s of the field
- * that bx_transpose_input_field names. */
+/* Returns the seed of a band's input. */
 uint64_t bx_transpose_input_field(const bx_transpose_state *t, int band);
+/* Returns the input at element z of global column s, where `field` is the band's seed. */
 static inline bx_complex bx_transpose_input_value(const bx_transpose_state *t, uint64_t field,
                                                   int64_t s, int64_t z)
 {
     uint64_t i = 2 * ((uint64_t)s * (uint64_t)t->geometry->nz + (uint64_t)z);
     return CMPLX(bx_random_uniform(field, i), bx_random_uniform(field, i + 1));
 }
-/* Products without the library's care for infinities, which is slow and not needed here. */
+/* Returns a * b without the library's care for infinities, which is slow and not needed here. */
 static inline bx_complex bx_transpose_input_times(bx_complex a, bx_complex b)
 {
     return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b),
                  creal(a) * cimag(b) + cimag(a) * creal(b));
 }
+/* Writes the input to a band's columns. */
 void bx_transpose_input_fill_columns(bx_transpose_state *t, int band);
-/* A method's half-transformed field of a slot; filled with the same, forward. */
+/* Returns a method's half-transformed field of a slot. */
 bx_rows bx_transpose_input_rows(const bx_transpose_state *t, int method, bx_direction way,
                                 int slot);
+/* Writes a band's input to a method's forward half-transformed field of a slot. */
 void bx_transpose_input_fill_half(bx_transpose_state *t, int method, int band, int slot);
-/* Not-a-numbers, which spread, wherever the method is to write. */
+/* Writes NaNs, which spread, to all fields that the method writes. */
 void bx_transpose_input_fill_nan(const bx_transpose_state *t, int method);
-/* What the input has been multiplied by before step `steps` of a block, so that no step repeats the
- * last: exact in floating point, and the same again only after 244 steps. */
+/* Returns the factor of the input in step `steps` of a block, so that no step repeats the last: a
+ * product with it is exact, and it is the same again only after 244 steps. */
 bx_complex bx_transpose_input_phase(int64_t steps);
-/* What a method should send, all teams together.  Collective. */
+/* Returns what a method should send per exchange, all teams together.  Collective. */
 bx_counts bx_transpose_planned_counts(const bx_transpose_state *t, int method, bx_direction way);
 
 #endif

@@ -76,7 +76,7 @@ static int planner_flag(bx_run *run, unsigned *flag)
                          options.planner);
 }
 
-/* Fills what the options leave to the case; returns the radius squared. */
+/* Sets options that are not given from the case; returns the radius squared. */
 static double settle_case(bx_run *run)
 {
     const case_size *chosen = CASES;
@@ -97,7 +97,7 @@ static double settle_case(bx_run *run)
     return options.radius * options.radius;
 }
 
-/* Teams are runs of ranks, one a k-point where there are ranks enough. */
+/* Teams are runs of ranks: one per k-point, or fewer where ranks are few. */
 static void split_teams(bx_transpose_state *t)
 {
     int rank, size;
@@ -162,11 +162,11 @@ static int check_sizes(bx_transpose_state *t, int bands)
     MPI_Comm_rank(t->team, &rank);
     double need = bx_plan_bytes(g, rank, bands, bx_run_threads(t->run), count_selected(t->run));
     if (rank == 0) need += grid_bytes; /* the dense grid of the serial transform */
-    char what[96];
-    snprintf(what, sizeof what, "--grid %d,%d,%d --bands %d", g->nx, g->ny, g->nz,
+    char sized_by[96];
+    snprintf(sized_by, sizeof sized_by, "--grid %d,%d,%d --bands %d", g->nx, g->ny, g->nz,
              (int)options.bands);
-    if (bx_resources_claim_memory(t->run, need, what) != BX_OK) return BX_RESOURCES;
-    return bx_resources_claim_time(t->run, 0, round_seconds(t, bands), what);
+    if (bx_resources_claim_memory(t->run, need, sized_by) != BX_OK) return BX_RESOURCES;
+    return bx_resources_claim_time(t->run, 0, round_seconds(t, bands), sized_by);
 }
 
 static void create_methods(bx_transpose_state *t, unsigned planner)
@@ -189,7 +189,7 @@ static void create_methods(bx_transpose_state *t, unsigned planner)
     }
 }
 
-/* Plans of earlier runs, if the file has any for us; what is no wisdom is not ours to replace. */
+/* Reads the plans of earlier runs.  A file that is no wisdom is refused, not replaced. */
 static void read_wisdom(bx_run *run)
 {
     char head[8] = "";
@@ -203,7 +203,7 @@ static void read_wisdom(bx_run *run)
         fftw_import_wisdom_from_filename(options.wisdom); /* of another build: none of it fits */
 }
 
-/* Rank 0's plans. */
+/* Writes the plans of rank 0. */
 static int write_wisdom(bx_run *run)
 {
     FILE *file = bx_file_open(options.wisdom);
@@ -227,10 +227,11 @@ static int setup(bx_run *run, void **state)
     int64_t columns = bx_geometry_count_columns(options.grid, radius_squared);
     if (columns == 0)
         return bx_run_refuse(run, BX_USAGE, "--radius %g: leaves no column", options.radius);
-    char what[96];
-    snprintf(what, sizeof what, "--grid %d,%d,%d --radius %g", (int)options.grid[0],
+    char sized_by[96];
+    snprintf(sized_by, sizeof sized_by, "--grid %d,%d,%d --radius %g", (int)options.grid[0],
              (int)options.grid[1], (int)options.grid[2], options.radius);
-    if (bx_resources_claim_memory(run, 64.0 * (double)columns, what) != BX_OK) return BX_RESOURCES;
+    if (bx_resources_claim_memory(run, 64.0 * (double)columns, sized_by) != BX_OK)
+        return BX_RESOURCES;
     bx_transpose_state *t = bx_memory_alloc(1, sizeof *t);
     t->run = run;
     t->options = &options;

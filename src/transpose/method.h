@@ -4,21 +4,29 @@
 
 #include "plan.h"
 
-/* Between the half-transformed field and the planes of a slot.  Forward: start, finish, then unpack
- * of every part of the planes.  Inverse: pack of every part, then start, finish. */
+/* A method exchanges between the half-transformed field and the planes of a slot.  Forward: start,
+ * finish, then unpack for every part of the planes.  Inverse: pack for every part, then start and
+ * finish.  `self` is what create has returned. */
 typedef struct bx_method {
     bx_choice about;
     int lag; /* bands between start and finish */
-    bool (*applicable)(const bx_geometry *g, char *why, size_t why_size); /* NULL: always */
-    /* Collective over the team; buffers are made once. */
-    void *(*create)(bx_plan *plan, int leaders); /* exchanging ranks a node asked for, or 0 */
+    /* Returns whether it can run on a geometry; if not, the reason is in `why` (at most why_size
+     * bytes).  NULL: always. */
+    bool (*applicable)(const bx_geometry *g, char *why, size_t why_size);
+    /* Returns the method's state, with all its buffers.  `leaders` is the number of exchanging
+     * ranks per node asked for, or 0.  Collective over the team. */
+    void *(*create)(bx_plan *plan, int leaders);
+    /* Starts one exchange.  Collective over the team. */
     void (*start)(void *self, bx_direction way, int slot);
-    void (*finish)(void *self, bx_direction way, int slot); /* NULL: start has done it all */
-    /* Called by several threads at once. */
+    /* Completes it.  NULL: start has done it all.  Collective over the team. */
+    void (*finish)(void *self, bx_direction way, int slot);
+    /* Copies what has come into a part of the planes, or a part of the planes to where it is sent
+     * from.  Several threads call them at once. */
     void (*unpack)(void *self, const bx_part *part);
     void (*pack)(void *self, const bx_part *part);
-    /* The half-transformed field where it is not the plan's; NULL: it is. */
+    /* Returns the half-transformed field, where it is not the plan's.  NULL: it is. */
     bx_rows (*rows)(void *self, bx_direction way, int slot);
+    /* Collective over the team. */
     void (*destroy)(void *self);
     bx_counting *count;
 } bx_method;
@@ -29,7 +37,7 @@ typedef struct bx_method {
 #undef BX_CASE
 #undef BX_METHOD
 
-/* methods.c: every method, in the order of transpose.def and --list */
+/* Every method [bx_method_count], in the order of transpose.def and --list (methods.c). */
 extern const bx_method *const bx_methods[];
 extern const int bx_method_count;
 

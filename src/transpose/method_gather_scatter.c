@@ -18,7 +18,7 @@ typedef struct {
 
 typedef struct {
     bx_plan *plan;
-    MPI_Comm roots; /* one rank a node, in node order */
+    MPI_Comm roots; /* one rank per node, in node order */
     layout layouts[2];
     bx_lengths lengths;
     size_t half_total;                                  /* elements of mine that travel */
@@ -26,7 +26,7 @@ typedef struct {
     bx_complex *gathered, *sent, *received, *scattered; /* roots */
 } state;
 
-/* Elements from one rank to another that travel: none to oneself. */
+/* Elements that one rank sends to another; 0 to itself. */
 static size_t length(const bx_geometry *g, bx_direction way, int from, int to)
 {
     return from == to ? 0 : (size_t)bx_geometry_block(g, way, from, to);
@@ -97,7 +97,7 @@ static void copy(bx_complex *to, const bx_complex *from, size_t count)
     memcpy(to, from, count * sizeof *to);
 }
 
-/* What the node's ranks send to each other never leaves the root. */
+/* Blocks between ranks of one node never leave the root. */
 static void copy_within(state *self, bx_direction way)
 {
     const bx_plan *plan = self->plan;

@@ -1,5 +1,5 @@
-/* Node-aggregated exchange by several ranks a node, each for a slice of the destinations: one rank
- * alone cannot fill the links of a node of 64 to 128 cores. */
+/* Node-aggregated exchange by several ranks per node, each for a slice of the destinations: one
+ * rank alone cannot fill the links of a node of 64 to 128 cores. */
 #include "node_exchange.h"
 
 static void *create(bx_plan *plan, int leaders)

@@ -1,4 +1,5 @@
-/* Node-aggregated exchange by one rank a node, through a shared window (Bethune 2010, section 4.1).
+/* Node-aggregated exchange by one rank per node, through a shared window (Bethune 2010,
+ * section 4.1).
  */
 #include "node_exchange.h"
 

@@ -16,7 +16,7 @@ struct bx_node_exchange {
     bx_plan *plan;
     int leaders;
     bool padded, own_node, am_leader;
-    MPI_Comm peers;           /* the leaders of my slice, one a node, in node order */
+    MPI_Comm peers;           /* the leaders of my slice, one per node, in node order */
     size_t block, node_block; /* padded sizes */
     layout layouts[2];        /* [bx_direction] */
     /* Exchanges take turns with two sets of buffers: a neighbour may still be reading one. */

@@ -1,6 +1,6 @@
-/* Node-aggregated exchange: the ranks of a node write their blocks into one shared buffer, a few of
- * them (the leaders) exchange with the other nodes, all read from shared buffers (Bethune 2010,
- * section 4.1, there with System V memory and one leader).
+/* Node-aggregated exchange (Bethune 2010, section 4.1, there with System V memory and one leader).
+ * The ranks of a node write their blocks into one shared buffer.  A few of them, the leaders,
+ * exchange with the other nodes.  All ranks read from shared buffers.
  *
  * A node's send buffer is [node to][rank to][rank from]: what leader k sends to a node, the blocks
  * for the k-th slice of its ranks, is contiguous.  Blocks for the own node stay in the send buffer,
@@ -12,14 +12,15 @@
 
 typedef struct bx_node_exchange bx_node_exchange;
 
-/* `padded`: blocks of one size and MPI_Alltoall (one leader).  `own_node`: whether blocks between
- * ranks of one node go through the buffer; otherwise they are the caller's. */
+/* Returns the state of an exchange through `leaders` ranks per node.  `padded`: with blocks of one
+ * size and MPI_Alltoall, one leader.  `own_node`: blocks between ranks of one node go through the
+ * buffer too; otherwise the caller exchanges them.  Collective over the team. */
 bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node);
 
-/* What a method is that is nothing but this; `me` is a bx_node_exchange. */
+/* The functions of bx_method, for methods that do nothing else; `me` is a bx_node_exchange. */
 void bx_node_exchange_start(void *me, bx_direction way, int slot);
 void bx_node_exchange_unpack(void *me, const bx_part *part);
 void bx_node_exchange_pack(void *me, const bx_part *part);
-void bx_node_exchange_destroy(void *self);
+void bx_node_exchange_destroy(void *me);
 
 #endif

@@ -1,5 +1,5 @@
 /* A distributed 3D FFT: the fields of one team of ranks, its FFTs, and the copies that every
- * exchange method is made of. */
+ * exchange method is made of.  Local, unless a function says otherwise. */
 #ifndef BX_TRANSPOSE_PLAN_H
 #define BX_TRANSPOSE_PLAN_H
 
@@ -20,8 +20,10 @@
 
 typedef double _Complex bx_complex;
 
+/* The phases of bx_kernel.phases. */
 enum { BX_PHASE_FFT1D, BX_PHASE_PACK, BX_PHASE_EXCHANGE, BX_PHASE_UNPACK, BX_PHASE_FFT2D };
-enum { BX_SLOTS = 2 }; /* bands whose planes can be held at once */
+/* Bands whose planes can be held at once. */
+enum { BX_SLOTS = 2 };
 
 /* Memory that all ranks of a node can address; the node's first rank allocates it whole, as MPI
  * libraries differ in what they return for a part (SimGrid returns the first rank's). */
@@ -30,11 +32,11 @@ typedef struct {
     bx_complex *base;
 } bx_shared;
 
-enum {
-    BX_GROUP = 8
-}; /* columns transformed at once: rows of whole cache lines, few enough for L1 */
+/* Columns transformed at once: rows of whole cache lines, few enough for L1. */
+enum { BX_GROUP = 8 };
 
-enum { BX_X_RUNS = 2 }; /* the two ends of a row */
+/* The two ends of a row of a plane. */
+enum { BX_X_RUNS = 2 };
 
 /* A run of columns that adjoin in a plane. */
 typedef struct {
@@ -75,72 +77,87 @@ typedef struct {
     bool swapped[BX_SLOTS]; /* the two half-transformed fields of a slot have changed places */
 } bx_plan;
 
-/* Bytes of the fields of a rank with so many columns and planes of nx, ny, nz. */
+/* Returns the bytes of the fields of a rank with so many columns, planes, bands and threads, in a
+ * grid of nx, ny, nz. */
 double bx_plan_field_bytes(const int grid[3], int columns, int planes, int bands, int threads);
-/* The same of this rank, and at most of the buffers of so many methods. */
+/* Returns the bytes of the fields of `rank`, and at most those of the buffers of so many methods.
+ */
 double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int methods);
 
-/* Collective over `team`.  `planner` is an FFTW planner flag. */
+/* Returns the fields and FFTs of `bands` bands for the ranks of `team`, which share the grid
+ * `geometry`; it must live as long as the plan.  `planner` is an FFTW planner flag.  Collective
+ * over `team`. */
 bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry, int bands,
                         unsigned planner);
+/* Collective over the team. */
 void bx_plan_free(bx_plan *plan);
 
-/* Not-a-numbers wherever a method is to write: what another one left would do for its answer. */
+/* Writes NaNs to all fields that a method writes: the right answer that another method left there
+ * must not pass for its own. */
 void bx_plan_fill_nan(bx_plan *plan);
+/* Writes NaNs to field[count]. */
 void bx_buffer_fill_nan(bx_complex *field, size_t count);
-/* What the exchanges alone have brought back to the slot's inverse field is the input of the next:
- * an error of any exchange lasts. */
+/* Exchanges the two half-transformed fields of a slot: what the exchanges alone have brought back
+ * is the input of the next step, so that an error of any exchange lasts. */
 void bx_plan_swap(bx_plan *plan, int slot);
 
-/* My columns of `band` [my_columns][nz]; my planes in `slot` [my_planes][ny][nx]. */
+/* Returns this rank's columns of a band, [my_columns][nz]. */
 bx_complex *bx_plan_columns(const bx_plan *plan, int band);
+/* Returns this rank's planes in a slot, [my_planes][ny][nx]. */
 bx_complex *bx_plan_planes(const bx_plan *plan, int slot);
-/* The half-transformed field [nz][columns] of a rank of my node, and what of it meets the planes of
- * `peer`: a block, [planes of peer][columns]. */
+/* Returns the half-transformed field of a rank of this node, [nz][columns of the rank]. */
 bx_complex *bx_plan_half(const bx_plan *plan, bx_direction way, int slot, int rank);
+/* Returns the part of it that belongs to the planes of `peer`: a block, [planes of peer][columns of
+ * the rank]. */
 bx_complex *bx_plan_half_block(const bx_plan *plan, bx_direction way, int slot, int rank, int peer);
 
-/* My half-transformed field by rows [my_columns], one a plane of the grid: row z begins at
- * base + at[z], at[nz]. */
+/* A rank's half-transformed field by rows, one per plane of the grid: row z, [my_columns], begins
+ * at base + at[z]; at[nz]. */
 typedef struct {
     bx_complex *base;
     const size_t *at;
 } bx_rows;
 
-/* Planes first..last-1 of mine, which stand at `planes`: packed or unpacked while in cache. */
+/* Planes first .. last-1 of this rank, which stand at `planes`: packed or unpacked while in cache.
+ */
 typedef struct {
     int slot, first, last;
     bx_complex *planes;
 } bx_part;
 
-/* The part's share of the block [my_planes][columns of peer] into its planes, and out of them. */
+/* Copies a part's share of a block, [my_planes][columns of peer], into its planes, or out of them.
+ */
 void bx_plan_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx_complex *block);
 void bx_plan_pack(const bx_plan *plan, const bx_part *part, int peer, bx_complex *block);
 
-/* Elements exchanged with each rank, and where its block begins [ranks]: in the half-transformed
- * field, where blocks are in rank order, and in a buffer of blocks on the side of the planes.
- * Nothing to myself: `length` is what travels. */
+/* Elements exchanged with each rank [ranks], 0 with oneself, and where its block begins [ranks]: in
+ * the half-transformed field, where blocks are in rank order, and in a buffer of blocks on the side
+ * of the planes, of plane_total elements. */
 typedef struct {
     int *half_length, *half_at, *plane_length, *plane_at;
     size_t plane_total;
 } bx_lengths;
 bx_lengths bx_lengths_create(const bx_plan *plan);
 void bx_lengths_free(bx_lengths *lengths);
-/* Unpack from, pack for every rank: from a buffer of blocks laid out as `lengths` says, and my own
- * block straight from and to my half-transformed field. */
+/* Unpacks from, or packs for, every rank: buffer[plane_total] has the blocks of the others; the
+ * rank's own block is copied straight from, or to, its half-transformed field. */
 void bx_plan_unpack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
                         const bx_complex *buffer);
 void bx_plan_pack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
                       bx_complex *buffer);
 
-/* memcpy of complex numbers, shared by the rank's threads. */
+/* Copies from[count] to to[count], shared by the rank's threads. */
 void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, size_t count);
 
+/* Returns memory of `elements` elements in all, which is not zeroed.  Ends the launch with
+ * BX_RESOURCES if the node has no room.  Collective over `node`. */
 bx_shared bx_shared_create(MPI_Comm node, size_t elements);
+/* Collective over the node. */
 void bx_shared_free(bx_shared *memory);
-/* Orders what my node's ranks have written before what they read after. */
+/* Orders what the ranks of `node` have written before what they read after.  Collective over it. */
 void bx_shared_sync(const bx_shared *memory, MPI_Comm node);
 
-bx_complex *bx_buffer_create(size_t elements); /* aligned, never NULL */
+/* Returns an aligned buffer, freed by fftw_free; never NULL. */
+bx_complex *bx_buffer_create(size_t elements);
 
 #endif

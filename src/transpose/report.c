@@ -1,4 +1,4 @@
-/* What the plan says before anything is measured: the distribution, and the messages of each method
+/* The plan's report before any measurement: the distribution, and the messages of each method
  * here and at the published core counts. */
 #include "report.h"
 
@@ -105,7 +105,7 @@ static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *detai
                                           PUBLISHED[i].ranks, NULL, PUBLISHED[i].per_node);
         size_t used = strlen(head);
         char column[48];
-        snprintf(column, sizeof column, "%d ranks, %d a node", PUBLISHED[i].ranks,
+        snprintf(column, sizeof column, "%d ranks, %d per node", PUBLISHED[i].ranks,
                  PUBLISHED[i].per_node);
         snprintf(head + used, sizeof head - used, " %24s", column);
     }
@@ -126,7 +126,7 @@ static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *detai
             snprintf(cell, sizeof cell, "%.0f (%.0f)", there.messages, there.off_node_messages);
             snprintf(line + used, sizeof line - used, " %24s", cell);
             char name[48];
-            snprintf(name, sizeof name, "%d ranks, %d a node", PUBLISHED[i].ranks,
+            snprintf(name, sizeof name, "%d ranks, %d per node", PUBLISHED[i].ranks,
                      PUBLISHED[i].per_node);
             if (entry) add_counts(entry, name, there);
         }

@@ -12,7 +12,7 @@ typedef struct {
     const bx_method *method;
     void *self;
     bool ffts;
-    const double *field; /* what planes are multiplied by, NULL: by nothing */
+    const double *field; /* factor of the planes, NULL: 1 */
 } job;
 
 static size_t thread_number(void)
@@ -24,7 +24,7 @@ static size_t thread_number(void)
 #endif
 }
 
-/* The first thread's clock stands for all. */
+/* Laps are those of the first thread. */
 static void lap(const job *j, size_t phase)
 {
     if (thread_number() == 0) bx_run_lap(j->plan->run, phase);

@@ -4,26 +4,30 @@
 
 #include "method.h"
 
-/* Forward and inverse of every band of `plan`, unnormalised: each column element comes back times
- * nx * ny * nz.  Without `ffts` the exchanges alone: what is in the forward half-transformed field
- * of the slot goes to the planes and back, band after band, and stands there again as it was. */
+/* Transforms every band of `plan` forward and back, unnormalised: each column element comes back
+ * times nx * ny * nz.  Without `ffts` it exchanges alone: the forward half-transformed field of the
+ * slot goes to the planes and back, band after band, and is then as it was.  `self` is what
+ * method->create has returned; all functions here are collective over the plan's team, unless one
+ * says otherwise. */
 void bx_transform_bands(bx_plan *plan, const bx_method *method, void *self, bool ffts);
 
-/* Bands 0 .. count-1 of the plan: forward, times the real `field` [my_planes][ny][nx] (NULL: times
- * nothing), and inverse, unnormalised: a local operator. */
+/* Applies a local operator to bands 0 .. count-1: transforms forward, multiplies by the real
+ * `field` [my_planes][ny][nx] (NULL: by 1), and transforms back, unnormalised. */
 void bx_transform_apply(bx_plan *plan, const bx_method *method, void *self, int count,
                         const double *field);
 
-/* One way of one band: forward from its columns (or, without FFTs, the half-transformed field) to
- * the planes of `slot`, inverse back; planes are undefined after inverse. */
+/* Transforms one band in one direction: forward from its columns (without `ffts`, from the
+ * half-transformed field) to the planes of `slot`, inverse back.  Planes are undefined after
+ * inverse.
+ */
 void bx_transform_one(bx_plan *plan, const bx_method *method, void *self, bx_direction way,
                       int band, int slot, bool ffts);
 
-/* The half-transformed field of a method. */
+/* Returns the half-transformed field of a method.  Local. */
 bx_rows bx_transform_rows(const bx_plan *plan, const bx_method *method, void *self,
                           bx_direction way, int slot);
 
-/* The slots that bands of this method take in turn. */
+/* Returns the number of slots that bands of this method take in turn.  Local. */
 int bx_transform_slots(const bx_method *method);
 
 #endif

@@ -1,4 +1,4 @@
-/* Right answers by means that share nothing with the method under test. */
+/* Verification by means that share nothing with the method under test. */
 #include "verify.h"
 
 #include <float.h>
@@ -314,7 +314,7 @@ void bx_transpose_verify_exchanges(void *state, size_t index, size_t point,
     (void)point;
     if (!bx_transpose_is_method(index) || !t->options->transpose_only) return;
     const bx_plan *plan = t->plan;
-    bx_complex turned = bx_transpose_input_phase(t->steps);
+    bx_complex factor = bx_transpose_input_phase(t->steps);
     int64_t first = t->geometry->column_first[plan->rank];
     uint64_t field = bx_transpose_input_field(t, 0);
     double wrong = 0;
@@ -322,7 +322,7 @@ void bx_transpose_verify_exchanges(void *state, size_t index, size_t point,
         for (int64_t z = 0; z < t->geometry->nz; z++)
             for (int64_t s = 0; s < plan->my_columns; s++) {
                 bx_complex expected = bx_transpose_input_times(
-                    bx_transpose_input_value(t, field, first + s, z), turned);
+                    bx_transpose_input_value(t, field, first + s, z), factor);
                 for (int way = 0; way < 2; way++) {
                     bx_rows half = bx_transpose_input_rows(t, (int)index, way, slot);
                     wrong += !same_bits(half.base[half.at[z] + (size_t)s], expected);
@@ -352,8 +352,8 @@ void bx_transpose_verify_loop(void *state, size_t index, size_t point, int64_t s
     const bx_plan *plan = t->plan;
     (void)point;
     if (!bx_transpose_is_method(index) || t->options->transpose_only) return;
-    bx_complex turned =
-        bx_transpose_input_phase(steps); /* the input is normalised before each step */
+    /* the input is normalised before each step */
+    bx_complex factor = bx_transpose_input_phase(steps);
     int64_t first = t->geometry->column_first[plan->rank], nz = t->geometry->nz;
     loop_error e = {0};
     for (int band = 0; band < plan->bands; band++) {
@@ -363,8 +363,8 @@ void bx_transpose_verify_loop(void *state, size_t index, size_t point, int64_t s
             for (int64_t z = 0; z < nz; z++)
                 add_error(&e, columns[s * nz + z],
                           bx_transpose_input_times(bx_transpose_input_value(t, field, first + s, z),
-                                                   turned),
-                          cabs(turned));
+                                                   factor),
+                          cabs(factor));
     }
     double sums[2] = {e.total, e.elements};
     MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, bx_run_comm(t->run));

@@ -9,6 +9,7 @@ from bisection.analysis.controls import CHANGED, Context
 from bisection.analysis.judging import judge_rows, set_against
 from bisection.analysis.model import Comparison, Row, changes
 from bisection.analysis.observations import Observations, rows_of
+from bisection.analysis.outlying import mark_suspects
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Against, Exit, Scope, Verdict
@@ -54,6 +55,7 @@ def compare(
     for row in rows:
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
     judge_rows(rows, samples)
+    mark_suspects(rows, samples, sides[1].lost)
     context = Context(*controls.aa_noise(store, before, aa, name))
     if expected is None:
         context.moved, context.watched = controls.controls_moved(rows, control)

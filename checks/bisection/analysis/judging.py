@@ -107,7 +107,6 @@ def _conclude(
     few = min(row.before.sessions, row.after.sessions)
     if row.scope == Scope.MACHINE and few < LIMITS.fewest:
         row.scope = row.low = row.high = None
-        row.suspect = _is_suspect(row, cost[0], margin)
         row.rule(Verdict.INCONCLUSIVE, _too_few(row))
     elif verdict == Verdict.INCONCLUSIVE:
         row.rule(verdict, _undecided(cost, p, margin))
@@ -131,12 +130,6 @@ def _undecided(cost: tuple[float, float, float], p: float, margin: float) -> Rea
     if p > LIMITS.false_discoveries:
         return Reason.of(Code.NOT_SIGNIFICANT)
     return Reason.of(Code.UNDER_MARGIN, margin=math.expm1(margin))
-
-
-def _is_suspect(row: Row, cost: float, margin: float) -> bool:
-    """Whether one session, which cannot be judged by itself, is unlike all before."""
-    enough = row.before.sessions >= LIMITS.suspect_sessions and row.after.sessions >= 1
-    return enough and abs(cost) > max(margin, LIMITS.suspect_sigma * row.before.spread)
 
 
 # ---- an upgrade against what was expected of it (HPCx report, 2004, section 8) ----

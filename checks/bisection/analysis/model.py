@@ -48,6 +48,8 @@ class Row(MetricId):
     high: float | None = None
     p: float | None = None  # p-value of such a difference, adjusted for the table
     suspect: bool = False  # one session outside of what the earlier ones showed
+    limit: float | None = None  # beyond it, a session is slower than all earlier ones
+    seen: float | None = None  # what was set beside it, though others may have had the cores
     against: Against | None = None  # the expected ratio
     communication: float | None = None  # fraction of the time spent communicating, before
     explained: Reason | None = None  # whether a network explains `against`
@@ -65,6 +67,14 @@ class Row(MetricId):
         if self.ratio is None:
             return None
         return self.ratio if self.better == "lower" else 1 / self.ratio
+
+    @property
+    def excess(self) -> float | None:
+        """`seen` over the earlier sessions as a cost; None where nothing was."""
+        if self.seen is None:
+            return None
+        ratio = self.seen / self.before.median
+        return ratio if self.better == "lower" else 1 / ratio
 
     @property
     def slowdown_interval(self) -> tuple[float, float] | None:

@@ -27,16 +27,19 @@ class Observations:
         self.works = works_of(sessions)
         tests, metrics = store.tests(), store.metrics()
         self.outcomes: dict[Key, list[Outcome]] = defaultdict(list)  # by test
-        unmeasured = set()
+        unmeasured, preempted = set(), set()
         for outcome in store.outcomes(sessions):
             self.outcomes[tests[outcome.test].key].append(outcome)
             if outcome.unusable:
                 unmeasured.add((outcome.session, outcome.test, outcome.run))
+            if outcome.preempted > LIMITS.preempted_launch:
+                preempted.add((outcome.session, outcome.test, outcome.run))
         fits = defaultdict(bool)  # launch -> whether it has something to measure
         for test, outcomes in self.outcomes.items():
             fits[_launch(test)] |= outcomes[-1].verdict != Verdict.NOT_APPLICABLE
         self.unfit = {launch for launch, fit in fits.items() if not fit}
         self.values: dict[Key, list[tuple[int, int, float]]] = defaultdict(list)  # session, run
+        self.lost: dict[Key, list[float]] = defaultdict(list)  # values while others had the cores
         self.kinds = defaultdict(set)  # key -> (geometry, unit, better, control)
         self.elsewhere = set()  # tests with numbers that are not compared
         for session, number, metric_number, run, value in store.samples(sessions).tolist():
@@ -50,6 +53,8 @@ class Observations:
             self.kinds[key].add((test.geometry, metric.unit, metric.better, test.control))
             if (session, number, run) not in unmeasured or metric.unit in COUNTED:
                 self.values[key].append((session, run, value))
+            elif (session, number, run) in preempted and value > 0:
+                self.lost[key].append(value)
 
     def vanished(self, test: Key) -> int:
         """In how many of the newest sessions of its kind a test is not, if those are enough to say

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=tables.cases("npar") + tables.cases("md"),
         metavar="CASE",
         action="append",
-        help="default: all that were measured; with --measure mini1 (npar) and cu3au (md)",
+        help="cases; default: all that were measured; with --measure mini1 (npar) and cu3au (md)",
     )
     parser.add_argument("--partition", metavar="NAME", help="only results of this partition")
     parser.add_argument(

@@ -32,26 +32,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="FFTW's planner effort, on both sides; default: measure",
     )
     of_transpose.add_argument(
-        "--grid", choices=transpose.GRIDS, action="append", help="default: all"
+        "--grid", choices=transpose.GRIDS, action="append", help="grids; default: all"
     )
     of_transpose.add_argument(
         "--keep", metavar="DIR", help="keep the result files of the launches in this folder"
     )
     peers.add_parser("npar", help="compare the NPAR kernel with Quantum ESPRESSO")
     of_md = peers.add_parser("md", help="compare the MD kernel with LAMMPS")
-    of_md.add_argument("--case", choices=SYSTEMS, action="append", help="default: all")
-    of_md.add_argument(
-        "--turns",
-        type=positive,
-        default=md.TURNS,
-        help=f"launches per side; default: {md.TURNS}",
-    )
-    of_md.add_argument(
-        "--steps",
-        type=positive,
-        default=md.STEPS,
-        help=f"MD steps per sample; default: {md.STEPS}",
-    )
+    of_md.add_argument("--case", choices=SYSTEMS, action="append", help="crystals; default: all")
+    for option, default, text in (
+        ("--turns", md.TURNS, "launches per side"),
+        ("--steps", md.STEPS, "MD steps per sample"),
+    ):
+        text = f"{text}; default: {default}"
+        of_md.add_argument(option, type=positive, default=default, metavar="N", help=text)
     of_md.add_argument(
         "--install-peers",
         action="store_true",

@@ -1,7 +1,8 @@
 """Writes a report on the sessions AFTER, beside those BEFORE.
 
-The report is report.html (one file, no script), report.md, report-junit.xml, bisection.prom and
-nodecheck.txt. Exit code: as of `bisection compare`; without BEFORE as of the run.
+The report is report.html (one file, no script), report.md, junit.xml, bisection.prom and
+nodecheck.txt. Exit code: as of `bisection compare`; without BEFORE as of the run, 3 without its
+verdict.
 """
 
 import argparse
@@ -50,7 +51,7 @@ def act(options: argparse.Namespace) -> Exit:
     print("\n".join(f"{name}: {paths.shown(path)}" for name, path in files.items()))
     if comparison:
         return comparison.exit_code
-    return run.exit_code if run else Exit.OK
+    return run.exit_code if run else Exit.NOT_MEASURED
 
 
 def _compared(store: Store, options: argparse.Namespace) -> tuple[Comparison | None, list[Session]]:

@@ -1,8 +1,9 @@
 """Runs a tier of checks with ReFrame and ends with a verdict on this machine.
 
 Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
+What is slower than in all earlier sessions is measured again at once.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 usage, 3 not everything was
-measured.
+measured, 4 everything passed, and some of it is slower than before, in the retest too.
 """
 
 import argparse
@@ -13,16 +14,23 @@ import shlex
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+from bisection.analysis.model import Comparison
+from bisection.analysis.outlying import slower
+from bisection.analysis.retest import Plan, plan, rule
+from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
-from bisection.core.lock import measure_alone
+from bisection.core.format import duration, lasting, plural, seconds_of
+from bisection.core.lock import Busy, measure_alone
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.report import exports, gather
 from bisection.report import run as run_report
+from bisection.report.clauses import clause
 from bisection.report.text import beside, recent_text
 from bisection.report.words import defect_line
-from bisection.runs import command, folder, reframe_log
+from bisection.runs import command, folder, quiet, reframe_log
 from bisection.runs.judge import judge
 from bisection.runs.model import Request, RunVerdict
 from bisection.sites import before_run
@@ -30,7 +38,7 @@ from bisection.sites.site import Defect, load_site, require_site
 from bisection.store import sync
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
-from bisection.store.selection import SelectionError
+from bisection.store.selection import SLOWER, SelectionError
 
 # ReFrame's options that would make a failure pass, or run nothing.
 RUNS_NOTHING = "it runs nothing; use ReFrame itself, with the command line that is printed"
@@ -61,6 +69,9 @@ class NotUsable(BisectionError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
+    lines = [f"  {n:13} {t.checks:3} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
+    heading = "tiers, with their checks and minutes on two cores, once the kernels are built:"
+    parser.epilog = "\n".join([heading, *lines])
     parser.add_argument("--tier", choices=TIERS, default="nightly", help="default: nightly")
     parser.add_argument(
         "--system",
@@ -84,20 +95,111 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a name for the session, to select it by: --tag phase=before",
     )
     parser.add_argument(
+        "--retest-budget",
+        type=seconds_of,
+        default="5m",
+        metavar="DURATION",
+        help="for measuring again at once what is slower than in all earlier sessions; 0: never; "
+        "default: 5m",
+    )
+    parser.add_argument(
+        "--wait",
+        type=seconds_of,
+        metavar="DURATION",
+        help="wait so long for a quiet machine; if it stays busy, run nothing and exit with 3",
+    )
+    parser.add_argument(
         "--verbose", action="store_true", help="print every test with its metrics and bounds"
     )
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """One run: prepare, watch, judge, keep, store, compare, report."""
-    request, site = prepare(options)
+    """One run: prepare, wait, watch, judge, keep, store, compare, retest, report."""
+    request, site, here = prepare(options)
     measure_alone()
+    if here:
+        wait_for_quiet(options.wait)
     results = folder.new_folder()
     request.command = command.command(request, site, results, options.tag)
     damaged = sync.prepare(paths.home())
     print(command.pasted(request.command), flush=True)
+    verdict, report = measure(request, results)
+    verdict.troubles += damaged
+    folder.keep(verdict, results)
+    with contextlib.ExitStack() as stack:
+        store, comparison = open_store(verdict, stack), None
+        if store and report is not None:
+            verdict.troubles += sync.keep(store, paths.home(), verdict, results)
+            verdict.troubles += sync.tests_gone(store, verdict)
+            comparison = compare(store, verdict)
+            if comparison and (suspects := slower(comparison.rows)):
+                retest(plan(suspects, verdict, options.retest_budget), verdict, site, results)
+            if verdict.slower or verdict.suspects:
+                store.tag(verdict.session, SLOWER, "confirmed" if verdict.slower else "suspected")
+        folder.clear(verdict, results)
+        lines = write(verdict, results, options.verbose)
+        if verdict.judged:
+            lines += beside_and_report(store, verdict, comparison, results)
+    print("\n".join(lines))
+    return verdict.exit_code
+
+
+def prepare(options: argparse.Namespace) -> tuple[Request, Path, bool]:
+    """What is asked for, the site file, and whether all runs on this host; BisectionError if it
+    cannot be run."""
+    site = require_site(options.system)
+    system = site.stem + "".join(options.system.partition(":")[1:])
+    request = Request(options.tier, system, options.environ or "system", options.rest)
+    for argument in options.rest:
+        if why := refused(argument):
+            if why == RUNS_NOTHING:
+                print(command.pasted([*command.command(request, site), argument]))
+            raise BisectionError(f"{argument} is refused: {why}")
+    for tag in options.tag:
+        if not command.TAG.fullmatch(tag):
+            raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
+    request.environ, here = examine(options)
+    return request, site, here
+
+
+def wait_for_quiet(budget: float | None) -> None:
+    """Says in one line what else uses the cores. With a budget (s), waits for a quiet machine.
+
+    Raises:
+        Busy: it did not become quiet.
+    """
+
+    def say(reason: Reason, seconds: float) -> None:
+        print(f"waiting for up to {lasting(seconds)}: {clause(reason)}", flush=True)
+
+    reason = quiet.wait(budget or 0.0, say)
+    if reason and budget:
+        raise Busy(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
+    if reason:
+        warn(reason, "; times that they disturb are not judged; --wait 30m waits for quiet")
+
+
+def warn(reason: Reason, advice: str = "") -> None:
+    """Prints what a person should know before the run ends."""
+    print("\n".join(run_report.wrapped(f"warning: {clause(reason)}{advice}")), flush=True)
+
+
+def measure(
+    request: Request, results: Path, limit: float | None = None, store: bool = True
+) -> tuple[RunVerdict, dict[str, Any] | None]:
+    """Runs ReFrame; returns the verdict and ReFrame's report, None if it wrote none.
+
+    Args:
+        request: what is asked for, with ReFrame's command line.
+        results: the results folder.
+        limit: s after which ReFrame is stopped.
+        store: whether ReFrame stores the run in its database.
+
+    Raises:
+        BisectionError: ReFrame does not take the command line.
+    """
     began = time.monotonic()
-    code, log = command.watch(request.command, results / "reframe.log")
+    code, log = command.watch(request.command, results, warn, limit, store)
     if error := reframe_log.usage_error(log):
         folder.discard(results)
         raise BisectionError(error)
@@ -110,40 +212,12 @@ def act(options: argparse.Namespace) -> Exit:
     if code != 0 and verdict.exit_code == Exit.OK:
         log_file = str(results / "reframe.log")
         verdict.troubles.append(Reason.of(Code.REFRAME_EXIT, exit_code=code, log=log_file))
-    verdict.troubles += damaged
-    folder.keep(verdict, results)
-    with contextlib.ExitStack() as stack:
-        store = open_store(verdict, stack)
-        if store and report is not None:
-            verdict.troubles += sync.keep(store, paths.home(), verdict, results)
-            verdict.troubles += sync.tests_gone(store, verdict)
-        lines = write(verdict, results, options.verbose)
-        if verdict.judged:
-            lines += compare_and_report(store, verdict, results)
-    print("\n".join(lines))
-    return verdict.exit_code
+    return verdict, report
 
 
-def prepare(options: argparse.Namespace) -> tuple[Request, Path]:
-    """What is asked for, and the site file; BisectionError if it cannot be run."""
-    site = require_site(options.system)
-    system = site.stem + "".join(options.system.partition(":")[1:])
-    request = Request(options.tier, system, options.environ or "system", options.rest)
-    for argument in options.rest:
-        if why := refused(argument):
-            if why == RUNS_NOTHING:
-                line = [*command.command(request, site), argument]
-                print(command.pasted(line))
-            raise BisectionError(f"{argument} is refused: {why}")
-    for tag in options.tag:
-        if not command.TAG.fullmatch(tag):
-            raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
-    request.environ = examine(options)
-    return request, site
-
-
-def examine(options: argparse.Namespace) -> str:
-    """The environments to run, once the files of the site load and all names are known.
+def examine(options: argparse.Namespace) -> tuple[str, bool]:
+    """The environments to run, and whether they run on this host alone, without a scheduler; once
+    the files of the site load and all names are known.
 
     Raises:
         NotUsable: a file does not load, or no launch could be placed.
@@ -157,7 +231,8 @@ def examine(options: argparse.Namespace) -> str:
     if defects := before_run.unusable(site, partitions):
         raise NotUsable(defects)
     before_run.require_tests(site, options.tier, names)
-    return before_run.choose_environ(site, partitions, options.environ)
+    here = all(partition["scheduler"] == "local" for partition in partitions)
+    return before_run.choose_environ(site, partitions, options.environ), here
 
 
 def refused(argument: str) -> str | None:
@@ -185,22 +260,59 @@ def write(verdict: RunVerdict, results: Path, verbose: bool) -> list[str]:
     lines = run_report.text(verdict, verbose)
     whole = run_report.text(verdict, verbose=True)
     paths.write_whole(results / "verdict.txt", "\n".join(whole) + "\n")
-    kept = json.dumps(run_report.as_json(verdict), indent=1)
+    kept = {**run_report.as_json(verdict), "installed": folder.installed()}
+    kept = json.dumps(kept, indent=1)
     paths.write_whole(results / "verdict.json", kept)
     paths.write_whole(results / "junit.xml", exports.junit_of_run(verdict))
     return [*lines, f"results: {paths.shown(results)}"]
 
 
-def compare_and_report(store: Store | None, verdict: RunVerdict, results: Path) -> list[str]:
-    """Compares the run with earlier ones and writes the report; returns lines to print."""
+def compare(store: Store, verdict: RunVerdict) -> Comparison | None:
+    """The run beside the earlier sessions of its kind; None, and a trouble of the run if that is
+    why, if there are none or they cannot be compared."""
+    try:
+        return gather.compare_run(store, verdict)
+    except SelectionError:  # the run is not stored, which is a trouble already
+        return None
+    except StoreError as error:
+        verdict.troubles.append(Reason.of(Code.NOT_STORED, error=str(error)))
+        return None
+
+
+def retest(made: Plan, verdict: RunVerdict, site: Path, results: Path) -> None:
+    """Measures again what is slower than in all earlier sessions, and rules on it."""
+    rule(verdict, made)
+    write(verdict, results, verbose=False)  # what is on disk never passes while the retest runs
+    if not made.chosen:
+        return
+    launches = plural(len(made.chosen), "launch", "launches")
+    takes = duration(made.seconds)
+    print(f"retest: {launches}, slower than in all earlier sessions, in about {takes}", flush=True)
+    again = retest_request(made, verdict)
+    (results / "retest").mkdir()
+    again.command = command.command(again, site, results / "retest")
+    try:
+        second, _ = measure(again, results / "retest", limit=made.budget, store=False)
+    except BisectionError as error:  # the night keeps its verdict
+        print(f"retest: {error}")
+        return
+    folder.keep(second, results / "retest")
+    folder.clear(second, results / "retest")
+    rule(verdict, made, second)
+
+
+def beside_and_report(
+    store: Store | None, verdict: RunVerdict, comparison: Comparison | None, results: Path
+) -> list[str]:
+    """Writes the report; returns lines on it and on the comparison."""
     if store is None or not verdict.session:
         return ["no report: the run is not stored"]
     try:
-        report = gather.report_on_run(store, verdict)
+        report = gather.report_on_run(store, verdict, comparison)
         files = gather.write(report, results)
     except (StoreError, SelectionError, OSError) as error:
         return [f"no report: {error}"]
-    lines = beside(report.comparison) if report.comparison else []
+    lines = beside(comparison) if comparison else []
     lines += recent_text(report.history)
     lines.append(f"report: {paths.shown(files['report.html'])}")
     return [part for line in lines for part in run_report.wrapped(line)]

@@ -14,6 +14,7 @@ Exit code: 0 done, 2 usage.
 import argparse
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -97,15 +98,15 @@ def listed(store: Store, words: Sequence[str], as_json: bool) -> list[str]:
 
 
 def beside_last(sessions: Iterable[Session]) -> Iterable[tuple[Session, list[Change]]]:
-    """Each session, and what of its hardware and software differs from the one before it on the
-    same system."""
+    """Each session, and what of its hardware and software differs from what sessions before it on
+    the same system recorded last."""
     last: dict[str | None, Session] = {}
     for session in sessions:
         system = session.tags.get("system")
-        before = [last[system]] if system in last else []
-        differing = [change for change in changes(before, [session]) if change.what in ALIKE]
+        before = last.get(system, session)
+        differing = [change for change in changes([before], [session]) if change.what in ALIKE]
         yield session, differing
-        last[system] = session
+        last[system] = replace(session, facts={**before.facts, **session.facts})
 
 
 def _table(rows: Sequence[tuple[Session, Tally, list[Change]]]) -> list[str]:

@@ -178,3 +178,11 @@ def at_least(least: int) -> Callable[[str], int]:
 
 
 positive = at_least(1)
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of a duration: 90, 90s, 5m, 1h."""
+    match = re.fullmatch(r"(\d{1,6})([smh]?)", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration such as 90s, 5m or 1h")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]

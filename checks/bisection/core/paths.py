@@ -75,6 +75,6 @@ def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            temporary.unlink()
         raise
     return path

@@ -32,6 +32,7 @@ class Code(str, Enum):
 
     # A launch
     NO_KERNEL = "NO_KERNEL"  # folder
+    KERNELS_KEPT = "KERNELS_KEPT"  # built: Unix time
     NO_CORES = "NO_CORES"  # partition
     LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores
@@ -116,6 +117,17 @@ class Code(str, Enum):
     WAS_DAMAGED = "WAS_DAMAGED"  # path, fault, now | error
     NOT_KEPT = "NOT_KEPT"  # error
     NOT_STORED = "NOT_STORED"  # error
+
+    # A run beside earlier sessions. Of one metric: a test's identity, metric, unit, before, after;
+    SLOWER = "SLOWER"  # ..., again: in the retest
+    SUSPECT = "SUSPECT"  # ..., why: failed | off | budget | unmeasured; seconds: of its launch
+    # of all:
+    DID_NOT_REPEAT = "DID_NOT_REPEAT"  # launches, metrics, factor, seconds
+    RETEST_FAILED = "RETEST_FAILED"  # test, cause
+    FASTER = "FASTER"  # metrics, test, metric, unit, before, after
+    CHANGED = "CHANGED"  # what, before, after, since (Unix time)
+    BUSY = "BUSY"  # used, cores, top: [[name, cores]]
+    LAUNCHES_PREEMPTED = "LAUNCHES_PREEMPTED"  # launches
 
     # A metric of a comparison
     ABSENT = "ABSENT"  # sessions

@@ -43,10 +43,6 @@ class Thresholds:
     )
     trimmed: float = _limit(0.2, "of each tail", "left out by Yuen's test (Yuen 1974)")
     gone: int = _limit(3, "sessions", "a test absent from so many newest sessions is missing")
-    suspect_sessions: int = _limit(8, "sessions", "needed before one new session can be unlike")
-    suspect_sigma: float = _limit(
-        4.0, "standard deviations", "one new session further out is unlike all earlier ones"
-    )
     preempted_tail: float = _limit(
         0.01, "of samples", "preempted more often than this, p99 is the neighbours' doing"
     )
@@ -55,6 +51,23 @@ class Thresholds:
     )
     baseline_part: float = _limit(
         0.5, "of the ratio's change", "the time must have changed by it, else the baseline did"
+    )
+    # ---- one session beside the earlier ones ----
+    slower_chance: float = _limit(
+        0.01,
+        "",
+        "that a night without a change is suspected of being slower than all earlier ones; also "
+        "the false part of the metrics that are named (Benjamini and Hochberg 1995)",
+    )
+    slower_margin: float = _limit(
+        0.1, "of the value", "one night that is slower by less gives no alarm: history finds it"
+    )
+    # ---- a busy machine ----
+    busy_cores: float = _limit(
+        0.25, "cores", "in use by others before the run: launches will be preempted"
+    )
+    busy_launches: int = _limit(
+        3, "launches", "preempted one after the other: a line says so during the run"
     )
     # ---- communication ----
     network_bound: float = _limit(0.3, "of time", "communicating: a check bound by the network")

@@ -1,9 +1,25 @@
-"""Words that a verdict is made of, exit codes, and the error that ends a command."""
+"""Tiers, the words that a verdict is made of, exit codes, and the error that ends a command."""
 
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-# Checks are selected by tier: quick and nightly are sizes of a run, the others are purposes.
-TIERS = ("quick", "nightly", "upgrade", "interconnect")
+
+@dataclass(frozen=True)
+class Tier:
+    """A selection of checks; each check says what of it belongs to which (KernelCheck.tiers)."""
+
+    purpose: str
+    checks: int  # of a system with two cores
+    minutes: int  # there, at most, with kernels that are kept
+
+
+# Measured on two cores of an Intel Xeon (Sapphire Rapids), 22 November 2026.
+TIERS = {
+    "quick": Tier("does everything work: each kernel on its small cases", 126, 2),
+    "nightly": Tier("is the machine as it was: large cases too, one of each kind", 226, 5),
+    "upgrade": Tier("what did new software change: every case, layout and method", 362, 12),
+    "interconnect": Tier("what does the network carry: what communicates, and most of it", 179, 3),
+}
 
 
 class Word(str, Enum):
@@ -68,6 +84,7 @@ class Exit(IntEnum):
     FAILED = 1  # wrong, slow, regressed, defective; or a file would change
     USAGE = 2  # the command line or an input file cannot be used (argparse's own code)
     NOT_MEASURED = 3  # not everything could be measured, or there is too little to judge by
+    SLOWER = 4  # everything passed, and is slower than in all earlier sessions, twice
 
 
 class BisectionError(Exception):

@@ -66,7 +66,16 @@ def geometry(
 
 
 def bindings(templates: Iterable[str], shape: Geometry) -> list[str]:
-    """Launcher options of the site's templates, such as "--map-by ppr:{ranks_per_node}:node"."""
+    """Launcher options for a geometry.
+
+    Args:
+        templates: the site's, such as "--map-by ppr:{ranks_per_node}:node"; {nodes}, {ranks},
+            {ranks_per_node} and {threads} are filled in.
+        shape: the geometry.
+
+    Raises:
+        KeyError, IndexError, ValueError: a template has another field, or is none.
+    """
     fields = {
         "nodes": shape.nodes,
         "ranks": shape.ranks,

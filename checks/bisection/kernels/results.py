@@ -60,8 +60,8 @@ def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
     result = upgraded(result, path)
     for key, wanted in (("kernel", kernel), ("case", case)):
         if wanted is not None and result.get(key) != wanted:
-            found = {"path": str(path), "key": key, "value": repr(result.get(key))}
-            raise ResultError(Reason.of(Code.RESULT_OTHER, wanted=repr(wanted), **found))
+            other = {"path": str(path), "key": key, "value": repr(result.get(key))}
+            raise ResultError(Reason.of(Code.RESULT_OTHER, wanted=repr(wanted), **other))
     if result.get("status") != "complete":
         measured = len([entry for entry in result.get("results", []) if entry.get("samples")])
         status = repr(result.get("status"))
@@ -72,19 +72,38 @@ def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
 
 
 def upgraded(result: Result, path: Path | str) -> Result:
-    """A result of any version up to this one, in the form of this one."""
+    """A result in the form of this version.
+
+    Args:
+        result: a result of any version up to this one.
+        path: its file, for the error.
+
+    Raises:
+        ResultError: it is of a later version.
+    """
     version = result.get("version")
     if version == 1:  # did not have the firmware
         layout = {"firmware": {}, **result.get("layout", {})}
         return {**result, "version": VERSION, "layout": layout}
     if version != VERSION:
-        found = {"path": str(path), "version": repr(version)}
-        raise ResultError(Reason.of(Code.RESULT_VERSION, last=VERSION, **found))
+        other = {"path": str(path), "version": repr(version)}
+        raise ResultError(Reason.of(Code.RESULT_VERSION, last=VERSION, **other))
     return result
 
 
 def of_method(result: Result, method: str) -> list[Entry]:
-    """The entries of one method, one per sweep point; ResultError if there are none."""
+    """The entries of one method.
+
+    Args:
+        result: the result of a kernel.
+        method: the method's name.
+
+    Returns:
+        One entry per point of a sweep; a single one of other kernels.
+
+    Raises:
+        ResultError: there are none.
+    """
     entries = [entry for entry in result["results"] if entry["method"] == method]
     if not entries:
         raise ResultError(Reason.of(Code.METHOD_MISSING, method=method))

@@ -145,7 +145,7 @@ class Log:
     loops: list  # (seconds, ranks times threads, steps, atoms)
     memory: float  # bytes of a rank, the mean
     used: float  # share of a core that a rank had, the least of the samples: 2 with 2 threads
-    energy: float  # at the start: eV an atom
+    energy: float  # at the start: eV per atom
 
 
 def parsed(text: str) -> Log:

@@ -1,4 +1,4 @@
-"""`bisection bench md`: the MD kernel beside LAMMPS, as ratios of atom-steps a second.
+"""`bisection bench md`: the MD kernel beside LAMMPS, as ratios of atom-steps per second.
 
 Both sides start from the same perfect crystal at 600 K and take the same steps, in launches that
 take turns. Each runs at the skin that serves it best in that system and layout, found beforehand,
@@ -47,7 +47,7 @@ THREADED = 0.92  # of twice the rate of one rank, what two threads reach at leas
 
 @dataclass
 class Run:
-    """A launch's rate in atom-steps/s, its memory in bytes an atom, how quiet the machine was."""
+    """A launch's rate in atom-steps/s, its memory in bytes per atom, how quiet the machine was."""
 
     rate: float
     memory: float
@@ -73,7 +73,7 @@ class Ours:
             BenchError: the launch failed, or had other atoms.
         """
         arguments = ["--case", self.system.case, "--cells", str(self.system.cells)]
-        arguments += ["--skin", str(skin), *asked(self.steps, samples)]
+        arguments += ["--skin", str(skin), *sampling(self.steps, samples)]
         output = self.folder / f"{self.system.case}.json"
         result = launch(self.kernel, layout.ranks, arguments, output, layout.threads)
         details = result["details"]
@@ -83,8 +83,13 @@ class Ours:
         return Run(self.system.atoms / seconds, details["memory_per_atom"], result)
 
 
-def asked(steps: int, samples: int) -> list[str]:
-    """The kernel's options that are the same in every launch."""
+def sampling(steps: int, samples: int) -> list[str]:
+    """The kernel's options that are the same in every launch.
+
+    Args:
+        steps: MD steps per sample.
+        samples: how many to take.
+    """
     words = ["--method", "packed", "--baseline", "none", "--block", "1", "--warmup", "0"]
     words += ["--timestep", str(TIMESTEP), "--temperature", str(TEMPERATURE)]
     return [*words, "--until", str(SETTLING), "--steps", str(steps), "--repeats", str(samples)]
@@ -142,7 +147,7 @@ class Theirs:
         if [tuple(counts) for _, *counts in log.loops] != wanted:
             raise NotMeasured(f"seconds, cores, steps and atoms were {log.loops}")
         if abs(log.energy - self.system.energy) > 1e-4:
-            raise NotMeasured(f"{log.energy} eV an atom, it should be {self.system.energy}")
+            raise NotMeasured(f"{log.energy} eV per atom, it should be {self.system.energy}")
 
 
 @dataclass
@@ -250,7 +255,7 @@ class Large:
 def large(kernel: Path, folder: Path, steps: int) -> Iterator[Large]:
     """The paper's three large tests."""
     for test in ("test10", "test20", "test30"):
-        arguments = ["--case", test, *asked(steps, 1)]
+        arguments = ["--case", test, *sampling(steps, 1)]
         try:
             result, peak = launch_watched(kernel, ONE.ranks, arguments, folder / f"{test}.json")
         except BenchError as error:

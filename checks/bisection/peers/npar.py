@@ -55,7 +55,7 @@ K_POINTS {kpoints}
 
 
 def step(kernel: Path, folder: Path, ranks: int, *arguments: str, repeats: int = 5) -> Result:
-    """The result of one launch of some choices, one sample a round."""
+    """The result of one launch of some choices, one sample per round."""
     rounds = ["--repeats", str(repeats), "--block", "1", "--warmup", "0"]
     return launch(kernel, ranks, [*arguments, *rounds], folder / f"npar-{ranks}.json")
 

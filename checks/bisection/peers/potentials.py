@@ -95,9 +95,9 @@ class Metal:
     density_step: float = 0.1
 
 
-# A spline of LAMMPS is 56 bytes a point. 0.005 A apart, the functions of Cu-Au take half a megabyte
-# and stay in a core's cache; forces agree with those of a table 50 times as fine within 2e-7 of the
-# largest. A finer one is slower, for its lookups miss: 0.002 A by 5%, 1e-4 A by a factor of 2.
+# LAMMPS takes 56 bytes per point of a spline. 0.005 A apart, Cu-Au takes half a megabyte and stays
+# in a core's cache; forces agree with those of a table 50 times as fine within 2e-7 of the largest.
+# A finer one is slower, for its lookups miss: 0.002 A by 5%, 1e-4 A by a factor of 2.
 RADIUS_STEP = 0.005
 DENSITIES = 1001
 GUPTA_TABLE = Metal(
@@ -170,7 +170,7 @@ class System:
     pair_style: str
     elements: str
     potential: Callable[[], Iterator[str]]
-    energy: float  # of the perfect crystal: eV an atom
+    energy: float  # of the perfect crystal: eV per atom
     target: float  # ours over LAMMPS
 
     @property

@@ -2,13 +2,18 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from bisection.analysis.compare import compare
 from bisection.analysis.history import changes_of, histories, series_of
-from bisection.analysis.model import Comparison
+from bisection.analysis.model import Comparison, changes
 from bisection.analysis.nodes import pairs
+from bisection.analysis.outlying import FEW_SAMPLES, faster
+from bisection.analysis.retest import reason_of
 from bisection.core import paths
+from bisection.core.format import some
+from bisection.core.reasons import Code, Reason
 from bisection.report import exports, page
 from bisection.report.model import Report
 from bisection.report.words import group
@@ -20,7 +25,7 @@ PAST = 60  # sessions whose history is drawn
 FORMS = {
     "report.html": page.html,
     "report.md": exports.markdown,
-    "report-junit.xml": exports.junit,
+    "junit.xml": exports.junit,
     "bisection.prom": exports.prometheus,
     "nodecheck.txt": exports.nodecheck,
 }
@@ -42,20 +47,30 @@ def gather(
         run: the verdict on the newest of them, if it is known.
         of_run: whether the report is part of that run.
     """
-    chosen = {session.uuid for session in sessions}
-    past = [s for s in store.sessions() if not s.excluded or s.uuid in chosen]
-    past = [session for session in past if session.start <= sessions[-1].start][-PAST:]
+    chosen, last = {session.uuid for session in sessions}, sessions[-1]
+    past = [s for s in store.sessions() if s.start <= last.start]
+    past = [session for session in past if not session.excluded or session.uuid in chosen]
+    if of_run:  # no other tier, system or environment
+        past = [session for session in past if session.kind[:3] == last.kind[:3]]
+    past = past[-PAST:]
     found = histories(store, past)
     points, series = changes_of(found, past)
+    if of_run:
+        measured = {case.identity for case in run.cases}
+        points = [p for p in points if p.identity in measured and p.base not in FEW_SAMPLES]
     drawn = {part.key for part in series}
     series += [
         series_of(test, metric, indices, values, past)
         for test, metric, indices, values in found
         if metric.name == "time" and len(values) > 1 and (*test.identity, metric.name) not in drawn
     ]
+    newest = sessions[-1]
+    named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
+    software = [newest.facts.get(name) for name in ("compiler", "MPI", "libraries")]
+    nodes = some((newest.facts.get("nodes") or "").split(", "), 3)
     return Report(
-        title=f"{sessions[-1].tags.get('system') or 'Bisection'}: "
-        + group([{"uuid": s.uuid, "start": s.start} for s in sessions]),
+        title=(newest.tags.get("system") or "Bisection") + (f" on {nodes}" if nodes else ""),
+        about="; ".join(filter(None, (f"session {group(named)}", *software))),
         made=time.time(),
         comparison=comparison,
         history=points,
@@ -66,8 +81,9 @@ def gather(
     )
 
 
-def report_on_run(store: Store, run: RunVerdict) -> Report:
-    """The report on a run that is stored, beside the earlier sessions of its kind.
+def compare_run(store: Store, run: RunVerdict) -> Comparison | None:
+    """A run that is stored beside the earlier sessions of its kind, None if there are none. Notes
+    with the run how many there are, what changed since the last one, and what became faster.
 
     Raises:
         SelectionError: the run is not stored.
@@ -78,8 +94,31 @@ def report_on_run(store: Store, run: RunVerdict) -> Report:
         before = select(EARLIER, store, now)
     except SelectionError:
         before = []
-    comparison = compare(store, before, now) if before else None
-    return gather(store, now, comparison, run, of_run=True)
+    run.nights = len(before) + 1
+    if not before:
+        return None
+    comparison = compare(store, before, now)
+    since = before[-1]
+    for change in changes([since], now):
+        run.remarks.append(Reason.of(Code.CHANGED, **asdict(change), since=since.start))
+    if better := faster(comparison.rows):
+        run.remarks.append(reason_of(Code.FASTER, better[0], metrics=len(better)))
+    return comparison
+
+
+def report_on_run(store: Store, run: RunVerdict, comparison: Comparison | None) -> Report:
+    """The report on a run that is stored.
+
+    Args:
+        store: where it is stored.
+        run: the verdict on it.
+        comparison: of the run with earlier sessions of its kind; None if there are none.
+
+    Raises:
+        SelectionError: the run is not stored.
+        StoreError: the store cannot be read.
+    """
+    return gather(store, select(run.session, store), comparison, run, of_run=True)
 
 
 def write(report: Report, folder: Path | str) -> dict[str, Path]:
@@ -88,7 +127,7 @@ def write(report: Report, folder: Path | str) -> dict[str, Path]:
     Returns:
         name -> path.
     """
-    folder = Path(folder)
+    report.folder = folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     texts = {name: form(report) for name, form in FORMS.items()}
     return {name: paths.write_whole(folder / name, text) for name, text in texts.items()}

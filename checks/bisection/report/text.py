@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from bisection.analysis.history import History, recent
 from bisection.analysis.model import ChangePoint, Comparison, Row
-from bisection.core.format import plural, utc
+from bisection.analysis.outlying import slower
+from bisection.core.format import plural, some, utc
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Against, Verdict
+from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.report import words
 from bisection.report.clauses import change, clause
 from bisection.report.tables import columns
@@ -52,15 +53,18 @@ def beside(result: Comparison) -> list[str]:
 
 
 def _of_one(result: Comparison) -> str:
-    judged = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNCHANGED)
-    if any(result.count(verdict) for verdict in judged):
+    if any(row.scope == Scope.SESSIONS for row in result.rows):  # by the jobs of --reruns
         return words.sentence(result)
-    kinds = (Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.NEW)
+    kinds = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMPROVED)
+    kinds += (Verdict.NEW,)
     counts = [f"{result.count(kind)} {kind}" for kind in kinds if result.count(kind)]
-    suspect = sum(row.suspect for row in result.rows)
-    counts += [f"{suspect} unlike all of them"] if suspect else []
-    counts.append(f"one session is not judged by itself (of {len(result.rows)} metrics)")
-    return ", ".join(counts)
+    if len(result.before) < LIMITS.fewest:
+        counts.append(f"slower and faster ones are named from {LIMITS.fewest} sessions on")
+    else:
+        worse = len(slower(result.rows))
+        better = sum(row.suspect for row in result.rows) - worse
+        counts.append(f"{worse} slower and {better} faster than all of them")
+    return f"{', '.join(counts)} (of {plural(len(result.rows), 'metric')})"
 
 
 def _place(row: Row) -> str:
@@ -151,18 +155,16 @@ def _upgrade(result: Comparison) -> list[str]:
 
 
 def recent_text(points: Sequence[ChangePoint]) -> list[str]:
-    """A line per session since when metrics are worse, if that is not long ago."""
+    """A line per session since when metrics are worse, if that is not long ago, with the metrics
+    that got worse by most."""
     sessions: dict[tuple[str, float], list[ChangePoint]] = {}
     for point in recent(points):
         sessions.setdefault((point.session, point.at), []).append(point)
     lines = []
     for (uuid, at), members in sessions.items():
-        sizes = sorted(max(p.ratio, 1 / p.ratio) for p in members)
-        middle = (sizes[len(sizes) // 2] + sizes[(len(sizes) - 1) // 2]) / 2
-        metrics = plural(len(members), "metric")
-        lines.append(
-            f"worse since {utc(at)}, session {uuid[:8]}: {metrics}, by x{middle:.3g} in the median"
-        )
+        members.sort(key=lambda p: -max(p.ratio, 1 / p.ratio))
+        names = [f"{p.test} {p.metric} x{p.ratio:.3g}" for p in members]
+        lines.append(f"worse since {utc(at)}, session {uuid[:8]}: {some(names, 3)}")
     return lines
 
 

@@ -11,7 +11,7 @@ from bisection.core.format import duration, finite, number, plural, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Scope, Verdict
-from bisection.report.clauses import AFTER_CHANGE, amount, change, clause
+from bisection.report.clauses import AFTER_CHANGE, change, clause, ratio_words
 from bisection.sites.site import Defect
 
 
@@ -152,7 +152,7 @@ def _changed(rows: Sequence[Row], verdict: Verdict, word: str) -> str:
         ("faster", "times slower") if verdict == Verdict.REGRESSED else ("slower", "times as fast")
     )
     some = "" if len(hit) == len(rows) else f" in {len(hit)} of {len(rows)}"
-    return amount(tuple(costs), word, other, times) + some
+    return ratio_words(tuple(costs), word, other, times) + some
 
 
 def scopes(rows: Sequence[Row]) -> list[Scope]:

@@ -6,11 +6,10 @@ import reframe.utility.typecheck as typ
 from reframe.core.exceptions import PerformanceError
 
 from bisection.core.reasons import Code, Reason
-from bisection.core.verdicts import TIERS
 from bisection.kernels import results
 from bisection.kernels.results import ResultError
 from bisection.rfm import references
-from bisection.rfm.launch import fail
+from bisection.rfm.launch import described, environments, fail
 
 
 class KernelCheck(rfm.RunOnlyRegressionTest):
@@ -20,7 +19,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
     """
 
     valid_systems = ["*"]
-    valid_prog_environs = ["+kernels"]
+    valid_prog_environs = environments()
     executable = "true"
     local = True
 
@@ -30,7 +29,9 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
     metrics = variable(typ.List[str], value=["time"])
     asserted = variable(typ.List[str])
     points = variable(typ.List[str], value=[])  # labels of the points of a sweep
-    quick = variable(typ.List[str], value=[])  # cases of the quick tier; the others have them all
+    # Tier -> attribute -> values: a test is in the tier if each attribute has one of its values.
+    # The tier `upgrade` has all tests.
+    tiers = variable(typ.Dict[str, typ.Dict[str, typ.List[str]]], value={})
     # Methods that cannot run in some layout: they are reported as such; any other is a failure.
     inapplicable = variable(typ.Dict[str, typ.List[str]], value={})
 
@@ -50,11 +51,15 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
 
     @run_after("init")
     def join_tiers(self) -> None:
-        """Takes over the case and the layout of the launch, and the tiers that have the case."""
+        """Takes over the case and the layout of the launch; is tagged with the tiers it is in."""
         fixtures = type(self).get_variant_info(self.variant_num, recurse=True)["fixtures"]
         launch = fixtures["launch"]["params"]
         self.case, self.layout = launch["case"], launch["layout"]
-        self.tags |= set(TIERS) - (set() if self.case in self.quick else {"quick"})
+        self.tags |= {"upgrade"}
+        for tier, wanted in self.tiers.items():
+            if all(getattr(self, name) in values for name, values in wanted.items()):
+                self.tags |= {tier}
+        self.descr = described(self)
 
     @run_after("setup")
     def name_launch(self) -> None:

@@ -29,6 +29,17 @@ def start_scripts_below_blanks() -> None:
     )
 
 
+def build_on_node(test: Any, pending: Any) -> None:
+    """Makes a test's build a job of its partition, while its run stays local.
+
+    Args:
+        test: the test, after its setup.
+        pending: the longest time in the queue, as `max_pending_time` takes it.
+    """
+    test._build_job = test._create_job("build")
+    test._build_job.max_pending_time = pending
+
+
 def set_processor(partition: Any, info: dict[str, Any]) -> None:
     """Gives a partition the processor information that ReFrame found on it earlier."""
     from reframe.core.systems import ProcessorInfo

@@ -11,7 +11,6 @@ Only ReFrame and the standard library are imported.
 import contextlib
 import json
 import os
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.exceptions import SanityError
+from reframe.core.runtime import runtime
 
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
@@ -48,20 +48,36 @@ def fail(test: Any, reason: Reason, error: type[Exception] = SanityError) -> NoR
     raise error(str(reason))
 
 
+def environments() -> list[str]:
+    """What `valid_prog_environs` of all checks is: the environments with the feature `kernels`.
+
+    Those that Spack provisions, which may take an hour, must be named by ReFrame's -p.
+    """
+    named = runtime().get_option("general/0/valid_env_names")
+    return ["+kernels -spack"] if named == [".*"] else ["+kernels"]  # .* is ReFrame's default
+
+
+def described(test: Any) -> str:
+    """The first line of a test's docstring, which is its description in ReFrame's lists."""
+    return type(test).__doc__.partition("\n")[0]
+
+
 class Build(rfm.RegressionTest):
     """The kernels, built once per environment; the run lists what was installed.
 
-    An environment with the feature `spack` is provisioned by
-    bisection.kernels.spack; any other is built by
-    CMake with the compilers and libraries it finds. `-S Build.kernels=DIR` takes DIR/bin instead.
+    CMake builds them with the compilers and libraries that it finds, unless an equal build is kept
+    (bisection.kernels.kept). For an environment with the feature `spack`, bisection.kernels.spack
+    installs them. `-S Build.kernels=DIR` takes DIR/bin instead.
     """
 
+    descr = "The kernels, built or kept"
     valid_systems = ["*"]
-    valid_prog_environs = ["+kernels"]
+    valid_prog_environs = environments()
     sourcesdir = None
     build_system = "CMake"
-    build_locally = True
+    build_locally = True  # but choose_host
     build_time_limit = "2h"
+    max_pending_time = "1d"  # an unplaceable job must not wait for ever
     executable = "ls"  # a compile-only test has no job, and trap_job_errors (4.10.4) needs one
     local = True
 
@@ -70,16 +86,34 @@ class Build(rfm.RegressionTest):
     software = variable(str, value="", loggable=True)  # of the packages alone, without paths
     prefix_dir = variable(str, value="")  # what was built is in prefix_dir/bin
     mpi_bin = variable(str, value="")  # where the mpirun of these kernels is, if not on PATH
-    reason = variable(str, value="", loggable=True)  # why it failed: a Reason, as JSON
+    # Reasons, as JSON: why it failed; that the kernels are of an earlier run.
+    reason = variable(str, value="", loggable=True)
+    remark = variable(str, value="", loggable=True)
+
+    @run_after("setup")
+    def choose_host(self) -> None:
+        """On a node of the partition, whose processor the compilers then optimise for.
+
+        Here, where the site file names that processor (extras.march), and where Spack needs this
+        host's network and knows the processor from its own files.
+        """
+        partition = self.current_partition
+        elsewhere = self.kernels or "spack" in self.current_environ.features
+        if elsewhere or "march" in partition.extras or partition.scheduler.is_local:
+            return
+        internals.build_on_node(self, self.max_pending_time)
+        self.build_job.num_cpus_per_task = partition.processor.num_cpus
+        if partition.scheduler.registered_name in SLURM:
+            self.build_job.options += ["--no-requeue"]
 
     @run_before("compile")
     def choose_builder(self) -> None:
-        """CMake, Spack, or nothing where installed kernels are given."""
-        # Beside the stage folder, which is emptied: what --reruns runs again is not built again.
-        first = re.sub(r"_retry\d+$", "", self.stagedir)
-        installed = f"{first}-installed"
-        if first != self.stagedir and Path(installed).is_dir():
-            self.kernels = installed
+        """CMake, Spack, or nothing where installed kernels are given.
+
+        The build script is part of what a kept build is known by: what it does must stand in it.
+        """
+        path = f"PYTHONPATH={shlex.quote(str(paths.ROOT / 'checks'))}"
+        python = f"{path} {shlex.quote(sys.executable)} -m bisection.kernels"
         if self.kernels:
             self.prefix_dir = os.path.abspath(self.kernels)
             self.build_system = "CustomBuild"
@@ -88,22 +122,20 @@ class Build(rfm.RegressionTest):
             system = self.current_environ.extras.get("spack_env", "auto")
             self.build_system = "CustomBuild"
             self.build_system.commands = [
-                f"export PYTHONPATH={shlex.quote(str(paths.ROOT / 'checks'))}",
-                f"{shlex.quote(sys.executable)} -m bisection.kernels.spack install "
-                f"--system {system} --json >installation.json",
+                f"{python}.spack install --system {system} --json >installation.json"
             ]
         else:
-            self.prefix_dir = installed
-            # ReFrame writes both into a shell script as they are.
+            find = f"{python}.kept find rfm_build.sh >installation.json"
+            self.prebuild_cmds = [*self.prebuild_cmds, f"if {find}; then exit; fi"]
+            # ReFrame writes it into a shell script as it is.
             self.build_system.configuredir = shlex.quote(str(paths.ROOT / "src"))
             self.build_system.builddir = "build"
-            self.build_system.config_opts = [
-                "-DCMAKE_BUILD_TYPE=Release",
-                "-DBX_TESTS=OFF",
-                f"-DCMAKE_INSTALL_PREFIX={shlex.quote(self.prefix_dir)}",
-            ]
-            self.build_system.max_concurrency = os.cpu_count()
-            self.postbuild_cmds = ["cmake --install build"]
+            self.build_system.config_opts = ["-DCMAKE_BUILD_TYPE=Release", "-DBX_TESTS=OFF"]
+            if march := self.current_partition.extras.get("march"):
+                self.build_system.config_opts.append(f"-DBX_MARCH={march}")
+            self.build_system.max_concurrency = self.build_job.num_cpus_per_task or os.cpu_count()
+            keep = f"{python}.kept keep rfm_build.sh >installation.json"
+            self.postbuild_cmds = [*self.postbuild_cmds, keep]
 
     @run_before("run")
     def find_installed(self) -> None:
@@ -112,9 +144,12 @@ class Build(rfm.RegressionTest):
         if facts.exists() and not self.is_dry_run():
             installation = json.loads(facts.read_text())
             self.prefix_dir = installation["prefix"]
-            self.lock, self.software = installation["lock_hash"], installation["software_hash"]
+            self.lock = installation.get("lock_hash", "")
+            self.software = installation.get("software_hash", "")
+            if installation.get("kept"):
+                self.remark = Reason.of(Code.KERNELS_KEPT, built=installation["built"]).dumps()
             # the machine's own mpirun is on PATH; another MPI library's is its own
-            if installation["mpi_prefix"] not in ("", "/usr"):
+            if installation.get("mpi_prefix", "") not in ("", "/usr"):
                 self.mpi_bin = os.path.join(installation["mpi_prefix"], "bin")
         if not list(Path(self.prefix_dir, "bin").glob("bisection-*")) and not self.is_dry_run():
             fail(self, Reason.of(Code.NO_KERNEL, folder=f"{self.prefix_dir}/bin"))
@@ -135,7 +170,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     """
 
     valid_systems = ["*"]
-    valid_prog_environs = ["+kernels"]
+    valid_prog_environs = environments()
     time_limit = "15m"
     max_pending_time = "1d"  # an unplaceable job must not wait for ever
     keep_files = ["result.json"]
@@ -166,6 +201,11 @@ class Launch(rfm.RunOnlyRegressionTest):
     facts = variable(typ.Dict[str, str], value={}, loggable=True)
     hosts = variable(typ.List[str], value=[], loggable=True)
     controls = variable(typ.Dict[str, float], value={}, loggable=True)
+
+    @run_after("init")
+    def describe(self) -> None:
+        """Says what it is in ReFrame's lists."""
+        self.descr = described(self)
 
     @run_after("setup")
     def lay_out(self) -> None:

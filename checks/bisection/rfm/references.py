@@ -44,10 +44,10 @@ def of(test: Any) -> dict[str, Sequence[Any]]:
     if not test.reference:
         return {}
     try:
-        found = test.reference[test]
+        references = test.reference[test]
     except (KeyError, ValueError):
         return {}
-    return {name: getattr(ref, "data", ref) for name, ref in found.items()}
+    return {name: getattr(ref, "data", ref) for name, ref in references.items()}
 
 
 def check(test: Any, measured: Collection[str]) -> Reason | None:
@@ -80,13 +80,12 @@ def require(
         asserted: the metrics that need a reference.
         claimed: the kinds of reference that the partition claims to have.
     """
-    file, found = path(test.current_system.name), of(test)
+    file, references = path(test.current_system.name), of(test)
     where = {"partition": test.current_partition.fullname, "file": str(file)}
     if claimed and not file.exists():
         return Reason.of(Code.NO_REFERENCE_FILE, **where, kinds=claimed)
-    missing = [
-        name for name in asserted if KIND_OF_UNIT.get(units[name]) in claimed and name not in found
-    ]
+    wanted = [name for name in asserted if KIND_OF_UNIT.get(units[name]) in claimed]
+    missing = [name for name in wanted if name not in references]
     return Reason.of(Code.NO_REFERENCE, **where, metrics=missing) if missing else None
 
 

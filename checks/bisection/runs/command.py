@@ -1,6 +1,8 @@
 """ReFrame: its command line, the command that runs tests again, and its process."""
 
 import contextlib
+import json
+import math
 import os
 import re
 import selectors
@@ -11,12 +13,15 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from bisection.core import paths
 from bisection.core.identity import TestId
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.kernels.results import preempted
 from bisection.runs.judge import RECORDED
 from bisection.runs.model import Request, RunVerdict, TestResult
 
@@ -91,14 +96,14 @@ def _names(tests: Sequence[TestId]) -> list[str]:
     hashes = [getattr(test, "hash", "") for test in tests if not getattr(test, "fixture", False)]
     if len(hashes) == len(tests) <= 4 and all(hashes):
         return [f"/{value}" for value in hashes]
-    launches = list(dict.fromkeys(map(_launch_pattern, tests)))
+    launches = list(dict.fromkeys(map(launch_pattern, tests)))
     if len(launches) <= 6:
         return [] if "" in launches else launches
     checks = dict.fromkeys(test.check for test in tests if not getattr(test, "fixture", False))
     return [f"^({'|'.join(checks)})%"] if checks else []
 
 
-def _launch_pattern(test: TestId) -> str:
+def launch_pattern(test: TestId) -> str:
     """What selects all tests of the test's launch; "" for a build."""
     parts = [f"layout={test.layout}"] if test.layout else []
     parts += [f"launch.case={test.case}$"] if test.case else []
@@ -116,11 +121,22 @@ def dependents(verdict: RunVerdict, tests: Sequence[TestResult]) -> list[TestRes
 
 def without_names(arguments: Sequence[str]) -> list[str]:
     """ReFrame's arguments without those that select by name (-n NAME)."""
-    kept, names = [], iter(arguments)
-    for argument in names:
-        if argument in ("-n", "--name"):
-            next(names, None)
-        elif not argument.startswith(("--name=", "-n")):
+    return _without(arguments, ("-n", "--name"))
+
+
+def once(arguments: Sequence[str]) -> list[str]:
+    """ReFrame's arguments without those that select by name or repeat the run."""
+    return _without(arguments, ("-n", "--name", "--reruns", "--duration"))
+
+
+def _without(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
+    """Arguments without these options, each with a value behind it or behind its equals sign."""
+    kept, words = [], iter(arguments)
+    short = tuple(option for option in options if not option.startswith("--"))
+    for argument in words:
+        if argument in options:
+            next(words, None)
+        elif argument.partition("=")[0] not in options and not argument.startswith(short):
             kept.append(argument)
     return kept
 
@@ -162,19 +178,35 @@ def environment() -> dict[str, str]:
     return {**os.environ, **ours}
 
 
-def watch(line: Sequence[str], log_file: Path) -> tuple[int, str]:
-    """Runs a command with its output in `log_file` and a progress line here.
+def watch(
+    line: Sequence[str],
+    folder: Path,
+    warn: Callable[[Reason], None],
+    limit: float | None = None,
+    store: bool = True,
+) -> tuple[int, str]:
+    """Runs ReFrame with its output in reframe.log and a progress line here.
+
+    Args:
+        line: the command line.
+        folder: the results folder, which is there.
+        warn: is called with what a person should know before the run ends.
+        limit: s after which ReFrame is stopped, with its jobs.
+        store: whether ReFrame stores the run in its database.
 
     Returns:
         Its exit code, and its output.
     """
-    progress = Progress(sys.stdout)
+    log_file = folder / "reframe.log"
+    progress = Progress(sys.stdout, folder / "stage", warn)
+    until = time.monotonic() + limit if limit else math.inf
+    storing = {} if store else {"RFM_ENABLE_RESULTS_STORAGE": "0"}
     with open(log_file, "wb") as log:
         try:
             process = subprocess.Popen(
                 line,
                 cwd=paths.ROOT,
-                env=environment(),
+                env={**environment(), **storing},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
             )
@@ -185,7 +217,7 @@ def watch(line: Sequence[str], log_file: Path) -> tuple[int, str]:
         if process is not None:
             with process.stdout, selectors.DefaultSelector() as ready:
                 ready.register(process.stdout, selectors.EVENT_READ)
-                follow(process, ready, log, progress)
+                follow(process, ready, log, progress, until)
     progress.clear()
     return (process.wait() if process else 1), log_file.read_text(errors="replace")
 
@@ -205,10 +237,15 @@ def follow(
     ready: selectors.BaseSelector,
     log: BinaryIO,
     progress: "Progress",
+    until: float = math.inf,
 ) -> None:
-    """Copies output to `log`, line by line to `progress`, until the process closes it."""
+    """Copies output to `log`, line by line to `progress`, until the process closes it; at the time
+    `until` (of the monotonic clock) it is interrupted."""
     rest = b""
     while True:
+        if time.monotonic() > until:
+            until = math.inf
+            process.send_signal(signal.SIGINT)
         try:
             chunk = os.read(process.stdout.fileno(), 1 << 16) if ready.select(timeout=1) else None
         except KeyboardInterrupt:
@@ -227,16 +264,28 @@ def follow(
         progress.show()
 
 
+MINUTE = 60.0  # s
+
+
 class Progress:
     """One line: what runs, how many tests are done and how many failed.
 
-    Rewritten in place on a terminal; elsewhere a new line now and then.
+    Rewritten in place on a terminal; elsewhere a new line once a minute at most, and only if
+    anything but the time has changed.
     """
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        stage: Path | None = None,
+        warn: Callable[[Reason], None] = lambda _: None,
+    ) -> None:
         self.stream, self.live = stream, stream.isatty()
+        self.stage, self.warn = stage, warn
         self.began = self.shown = time.monotonic()
         self.done, self.total, self.failed, self.now = 0, "", 0, "loading checks"
+        self.last = self.now
+        self.launches: dict[Path, bool] = {}  # result -> whether others took its cores
 
     def read(self, line: str) -> None:
         """Takes in one line of ReFrame's output."""
@@ -249,18 +298,32 @@ class Progress:
         elif match := re.match(r"\[\s+(\w+) \] \(\s*(\d+)/(\d+)\)", line):
             self.done, self.total = int(match[2]), match[3]
             self.failed += match[1] in ("FAIL", "ABORT", "ERROR")
+            self.look_at_launches()
+
+    def look_at_launches(self) -> None:
+        """Warns when the first few launches, one after the other, were preempted."""
+        for path in self.stage.glob("*/*/*/*/result.json") if self.stage else ():
+            if path not in self.launches:
+                with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+                    fraction = preempted(json.loads(path.read_text()))
+                    self.launches[path] = fraction > LIMITS.preempted_launch
+                    row = list(self.launches.values())
+                    if len(row) == LIMITS.busy_launches and all(row):
+                        self.clear()
+                        self.warn(Reason.of(Code.LAUNCHES_PREEMPTED, launches=len(row)))
 
     def show(self) -> None:
-        """Prints the line; elsewhere than on a terminal no more often than every ten seconds."""
+        """Prints the line; elsewhere than on a terminal once a minute at most."""
         now = time.monotonic()
         failed = f", {self.failed} failed" if self.failed else ""
         done = f"{self.done}/{self.total}{failed}  " if self.total else ""
-        text = f"{now - self.began:4.0f} s  {done}{self.now}"
+        state = f"{done}{self.now}"
+        text = f"{now - self.began:4.0f} s  {state}"
         if self.live:
             width = shutil.get_terminal_size().columns - 1
             print(f"\r\033[K{text[:width]}", end="", file=self.stream, flush=True)
-        elif now - self.shown >= 10:
-            self.shown = now
+        elif now - self.shown >= MINUTE and state != self.last:
+            self.shown, self.last = now, state
             print(text, file=self.stream, flush=True)
 
     def clear(self) -> None:

@@ -63,9 +63,16 @@ def read_report(folder: Path) -> dict[str, Any] | None:
         return None
 
 
+def installed() -> list[str]:
+    """What set-up installed on this machine: time, `debian` or `python`, name and version."""
+    with contextlib.suppress(OSError):
+        return (paths.home() / "installed.txt").read_text().splitlines()
+    return []
+
+
 def keep(verdict: RunVerdict, folder: Path) -> None:
-    """Leaves in `folder` what a person needs: kernels/ with each launch's result, script and
-    output, under the name that its tests refer to; stage/ only if something went wrong."""
+    """Keeps in `folder` what a person needs: kernels/ with each launch's result, script and
+    output, under the name that its tests refer to."""
     kept = folder / "kernels"
     kept.mkdir()
     for case in verdict.cases:
@@ -77,6 +84,10 @@ def keep(verdict: RunVerdict, folder: Path) -> None:
             files = [Path(left, source) for left in case.folders]
             for file in [file for file in files if file.is_file() and file.stat().st_size][:1]:
                 shutil.copy2(file, kept / f"{name}.{suffix}")
+
+
+def clear(verdict: RunVerdict, folder: Path) -> None:
+    """Removes what ReFrame left in `folder`; stage/ stays if something went wrong."""
     shutil.rmtree(folder / "output", ignore_errors=True)
     if not verdict.bad:
         shutil.rmtree(folder / "stage", ignore_errors=True)

@@ -1,8 +1,9 @@
 """A run judged: its tests, their metrics, and what follows from both."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from bisection.core.identity import TestId
 from bisection.core.reasons import Code, Reason
@@ -68,6 +69,7 @@ class TestResult(TestId):
     folders: list[str] = field(default_factory=list)  # where ReFrame left its files
     files: str = ""  # where they are kept: a pattern
     ran: bool = True  # False: the run stopped before it
+    seconds: float = 0.0  # from its start to its end, with what it waited for in a queue
     hosts: list[str] = field(default_factory=list)
     metrics: list[JudgedMetric] = field(default_factory=list)
     # Of a launch: what it ran on and with, and what measured its cores alone.
@@ -79,6 +81,12 @@ class TestResult(TestId):
         """What the tests of one launch have in common."""
         place = (self.system, self.partition, self.environ)
         return (self.kernel, self.case, self.layout, *place, self.run)
+
+    @property
+    def lost_to_others(self) -> bool:
+        """Whether it was not measured because other processes had the cores, and that alone."""
+        preempted = self.reason is not None and bool(self.reason["preempted"])
+        return self.verdict == Verdict.NOT_MEASURED and preempted
 
     @property
     def group(self) -> str:
@@ -121,6 +129,7 @@ class TestResult(TestId):
             preempted=case.get("preempted") or 0.0,
             files=text("files"),
             ran=bool(case.get("ran", True)),
+            seconds=case.get("seconds") or 0.0,
             hosts=[str(host) for host in case.get("hosts") or []],
             metrics=metrics,
         )
@@ -148,9 +157,16 @@ class Request:
 class RunVerdict:
     """The tests of one run, what is wrong with the run as a whole, and what follows from both."""
 
+    # What is said of the run as a whole: the names of the lists of reasons below.
+    REASONS: ClassVar = ("troubles", "failures", "slower", "suspects", "remarks")
+
     cases: list[TestResult] = field(default_factory=list)
     troubles: list[Reason] = field(default_factory=list)  # the run is not complete
     failures: list[Reason] = field(default_factory=list)  # wrong, but of no selected test
+    slower: list[Reason] = field(default_factory=list)  # than in all earlier sessions, and again so
+    suspects: list[Reason] = field(default_factory=list)  # the same, but not measured again
+    remarks: list[Reason] = field(default_factory=list)  # what a person should know beside
+    nights: int | None = None  # sessions of its kind, this one among them; None: not known
     seconds: float = 0.0
     session: str = ""  # ReFrame's UUID
     started: float = 0.0  # Unix time
@@ -167,33 +183,44 @@ class RunVerdict:
         """Failed and unmeasured tests; a fixture stands for the tests that depend on it."""
         return [case for case in self.cases if case.verdict in (Verdict.FAIL, Verdict.NOT_MEASURED)]
 
+    @functools.cached_property
+    def _failed_launches(self) -> set[str]:
+        return {case.name for case in self.cases if case.fixture and case.verdict == Verdict.FAIL}
+
+    def outcome(self, case: TestResult) -> Verdict:
+        """The verdict on a test as every form counts it: a test whose launch failed has failed."""
+        return Verdict.FAIL if case.follows in self._failed_launches else case.verdict
+
     def count(self, verdict: Verdict) -> int:
-        """How many tests have this verdict, fixtures not among them."""
-        return sum(case.verdict == verdict for case in self.judged)
+        """How many tests have this outcome, fixtures not among them."""
+        return sum(self.outcome(case) == verdict for case in self.judged)
 
     @property
     def exit_code(self) -> Exit:
-        """FAILED if anything is wrong, else NOT_MEASURED if anything is missing, else OK."""
+        """FAILED if anything is wrong, else NOT_MEASURED if anything is missing, else SLOWER if
+        anything is slower than before, else NOT_MEASURED if anything may be, else OK."""
         if self.failures or any(case.verdict == Verdict.FAIL for case in self.cases):
             return Exit.FAILED
         unmeasured = any(case.verdict == Verdict.NOT_MEASURED for case in self.cases)
         measured = self.count(Verdict.PASS) + self.count(Verdict.KNOWN)
         complete = measured and not self.troubles and not unmeasured
-        return Exit.OK if complete else Exit.NOT_MEASURED
+        if complete and self.slower:
+            return Exit.SLOWER
+        return Exit.OK if complete and not self.suspects else Exit.NOT_MEASURED
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "RunVerdict":
         """What verdict.json holds, of this version or an earlier one."""
         reasons = kept.get("reasons") or kept
-        troubles, failures = (
-            [Reason.read(reason) for reason in reasons.get(name) or [] if reason]
-            for name in ("troubles", "failures")
-        )
+        ruled = {
+            name: [Reason.read(reason) for reason in reasons.get(name) or [] if reason]
+            for name in cls.REASONS
+        }
         asked = {n: kept[n] for n in ("tier", "system", "environ", "command") if kept.get(n)}
         return cls(
             cases=[TestResult.from_dict(case) for case in kept.get("cases") or []],
-            troubles=troubles,
-            failures=failures,
+            **ruled,
+            nights=kept.get("nights"),
             seconds=kept.get("seconds") or 0.0,
             session=kept.get("session") or "",
             request=Request(**asked),

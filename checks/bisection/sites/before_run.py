@@ -33,7 +33,11 @@ def name_patterns(arguments: Sequence[str]) -> list[str]:
 
 
 def choose_partitions(site: Site, system: str) -> Partitions:
-    """The partitions of a site that --system NAME or NAME:PARTITION names.
+    """The partitions of a run.
+
+    Args:
+        site: the site, loaded.
+        system: the option --system, NAME or NAME:PARTITION.
 
     Raises:
         BisectionError: there is no such partition.
@@ -46,7 +50,15 @@ def choose_partitions(site: Site, system: str) -> Partitions:
 
 
 def unusable(site: Site, partitions: Partitions) -> list[Defect]:
-    """Why no launch could be placed on these partitions, or none be judged by its references."""
+    """Why no launch could be placed, or none be judged by its references.
+
+    Args:
+        site: the site, loaded.
+        partitions: those of the run.
+
+    Returns:
+        Defects of the partitions, and of a reference file that is no mapping in YAML.
+    """
     defects = [
         defect
         for partition in partitions
@@ -74,19 +86,29 @@ def choose_environ(site: Site, partitions: Partitions, asked: str | None) -> str
     features = {name: site.environs[name]["features"] for name in names}
     known = [name for name in names if "kernels" in features[name]]
     own = [name for name in known if "spack" not in features[name]]
-    if asked is None and known:
+    if not known:
+        raise BisectionError(f"{site.name} has no environment with the feature kernels")
+    if asked is None:
         return "system" if "system" in known else "|".join(map(re.escape, own or known))
     try:
-        if any(re.match(asked or "", name) for name in known):
+        if any(re.match(asked, name) for name in known):
             return asked
     except re.error as error:
         raise BisectionError(f"-p {asked}: no regular expression: {error}") from None
-    where = f"{site.name} has {some(known)}, which build kernels"
-    raise BisectionError(f"-p {asked}: no such environment; {where}" if asked else where)
+    raise BisectionError(f"-p {asked}: no such environment; {site.name} has {some(known)}")
 
 
 def require_tests(site: Site, tier: str, names: Sequence[str]) -> None:
-    """BisectionError if a pattern of -n selects no test of the tier."""
+    """Requires that each pattern of -n selects a test.
+
+    Args:
+        site: the site, loaded for these patterns.
+        tier: the tier of the run.
+        names: the patterns.
+
+    Raises:
+        BisectionError: one selects no test of the tier.
+    """
     for name in names:
         tests = [test for test in site.tests if name in test["named"] and test["places"]]
         tiers = [t for t in TIERS if any(t in test["tags"] for test in tests)]

@@ -200,7 +200,7 @@ def class_facts(check: type, test: Any, file: Path) -> Facts:
         # What a test is known by before it runs.
         "settled": sorted({"case", "layout", *check.raw_params} & names),
         "metrics": list(dict.fromkeys(at_points(test, known))),
-        "quick": list(getattr(test, "quick", [])),
+        "tiers": dict(getattr(test, "tiers", {})),
         "inapplicable": dict(getattr(test, "inapplicable", {})),
         "valid_systems": list(test.valid_systems),
         "valid_prog_environs": list(test.valid_prog_environs),

@@ -46,7 +46,14 @@ Defects = Iterator[Defect]
 
 
 def examine_references(system: str | None = None) -> list[Defect]:
-    """The defects of a system's reference file; of all of them if None."""
+    """The defects of reference files.
+
+    Args:
+        system: the system of the file; None for the files of all.
+
+    Returns:
+        Defects and notes in the order of their files and lines.
+    """
     names = [name for name in site_names() if system in (None, name)]
     sites = load(names)
     _, recorded = read_database(paths.results_db(paths.home()))
@@ -156,6 +163,7 @@ def coverage(file: ReferenceFile, site: Site | None, recorded: Units) -> Defects
         yield file.defect(nodes[check], Code.CASES_NOT_COVERED, **where)
 
 
+# Takes the file, the site of its name (None if there is none) and what sessions have recorded.
 Rule = Callable[[ReferenceFile, Site | None, Units], Defects]
 RULES: tuple[Rule, ...] = (provenance, checks, coverage)
 

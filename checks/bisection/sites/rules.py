@@ -50,7 +50,13 @@ def claims(site: Site) -> list[Defect]:
 def in_site_file(
     site: Site, partition: Facts, wrong: Iterable[tuple[str, Reason]]
 ) -> Iterator[Defect]:
-    """What is wrong with a partition, at the lines of its keys."""
+    """What is wrong with a partition, with file and line.
+
+    Args:
+        site: the site.
+        partition: the partition.
+        wrong: keys of the partition in the site file, each with what is wrong there.
+    """
     for key, reason in wrong:
         line = line_of(site.path, partition["name"], key)
         yield Defect.of(site.path, line, reason.code, **reason.values)
@@ -155,13 +161,15 @@ def unselected(tests: Sequence[Facts]) -> Iterator[Reason]:
 
 
 def misnamed(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Reason]:
-    """Each name in `quick` and `inapplicable` that the check does not have."""
-    named = [("quick", "case", case) for case in check["quick"]]
+    """Each name in `tiers` and `inapplicable` that the check does not have."""
+    named = [("tiers", "tier", tier) for tier in check["tiers"]]
+    for wanted in check["tiers"].values():
+        named += [("tiers", key, value) for key, values in wanted.items() for value in values]
     for method, layouts in check["inapplicable"].items():
         named.append(("inapplicable", "method", method))
         named += [("inapplicable", "layout", layout) for layout in layouts]
     for variable, key, value in dict.fromkeys(named):
-        known = list(dict.fromkeys(test[key] for test in tests))
+        known = list(TIERS if key == "tier" else dict.fromkeys(test[key] for test in tests))
         if value not in known and not of_family(value, known):
             where = {"check": name, "variable": variable, "key": key}
             yield Reason.of(Code.NAME_UNKNOWN, **where, value=value, known=known)

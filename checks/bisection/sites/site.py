@@ -95,8 +95,15 @@ def reference_files(system: str | None = None) -> list[Path]:
 
 
 def line_of(path: Path | str, *words: str) -> int:
-    """The line of the last of `words` that is found in quotes, each looked for behind the one
-    before it; 1 if none is."""
+    """The line of a file that a defect is shown at.
+
+    Args:
+        path: the file.
+        words: looked for in quotes, each behind the one before it.
+
+    Returns:
+        The line of the last word that is there; 1 if none is.
+    """
     try:
         text = Path(path).read_text(errors="replace")
     except OSError:

@@ -73,7 +73,12 @@ def target_notes(site: Site, environ: str, files: Sequence[Path]) -> list[Defect
 
 
 def lock_defects(file: Path, lock: Path) -> list[Defect]:
-    """What is wrong with the lock that was made from the environment `file`."""
+    """What is wrong with a Spack lock.
+
+    Args:
+        file: the spack.yaml that the lock was made from.
+        lock: the spack.lock, beside the spack.yaml and state.json of its time.
+    """
     try:
         facts = lock_facts(lock)
     except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
@@ -104,9 +109,11 @@ LATEST = 10  # sessions that are asked for the names of metrics
 
 
 def read_database(path: Path) -> tuple[list[Defect], Units]:
-    """(defects of ReFrame's database, metrics that its latest sessions have recorded).
+    """Examines ReFrame's database; one that is not there has no defect.
 
-    The latter as check -> metric -> unit. A database that is not there is none of the defects.
+    Returns:
+        Its defects, and the metrics that its latest sessions have recorded, as
+        check -> metric -> unit.
     """
     if not path.exists():
         return [], {}

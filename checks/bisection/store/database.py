@@ -353,6 +353,15 @@ class Store:
             run(f"DELETE FROM {table} WHERE session IN ({numbers})", (uuid,))
         run("DELETE FROM sessions WHERE uuid = ?", (uuid,))
 
+    def tag(self, uuid: str, name: str, value: str) -> None:
+        """Adds a tag to a session's marks; an empty value removes it.
+
+        Raises:
+            StoreError: the marks cannot be read or written.
+        """
+        with self.marking() as marks:
+            marks.setdefault(uuid, Mark()).tags[name] = value
+
     def forgotten(self) -> dict[str, str]:
         """The sessions that are not to be stored again: {identifier: day it was forgotten}."""
         marks = read_marks(marks_file(self.path))

@@ -1,7 +1,8 @@
 """Naming stored sessions on the command line.
 
     latest, latest~3       the newest, the one three before it
-    earlier, earlier:20    all, or the last 20, before the other side, of its tiers and systems
+    earlier, earlier:20    all, or the last 20, before the other side, of its tiers and systems;
+                           without those tagged `slower`: SLOWER THAN BEFORE, or suspected of it
     2026-11-20             a day (UTC); 2026-11-01..2026-11-20 all of these days, either end open
     phase=before           a tag, as given to `bisection run --tag phase=before`
     7f3c9a                 the beginning of a session's identifier
@@ -24,6 +25,7 @@ from bisection.store.database import Session, Store
 from bisection.store.sources import import_file
 
 HELP = "latest, latest~N, earlier, a day, DAY..DAY, TAG=VALUE, an identifier, a folder, a file"
+SLOWER = "slower"  # a tag: of sessions that were, or may have been, slower than all before
 EARLIER = "earlier:20"  # what a session is set beside unless told otherwise
 DAY = r"\d{4}-\d{2}-\d{2}"
 
@@ -148,7 +150,10 @@ def _earlier(
     before = [
         session
         for session in sessions
-        if session.start <= start and session.uuid not in names and session.kind in kinds
+        if session.start <= start
+        and session.uuid not in names
+        and session.kind in kinds
+        and SLOWER not in session.tags
     ]
     return before if most is None else before[-most:] if most else []
 

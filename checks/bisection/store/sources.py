@@ -54,7 +54,12 @@ def of_verdict(verdict: RunVerdict) -> Contents:
         "work": _work(verdict),
     }
     check_line(session, "session")
-    return session, [line for case in verdict.cases for line in _lines(case)]
+    return session, lines_of(verdict)
+
+
+def lines_of(verdict: RunVerdict) -> list[Line]:
+    """The test cases of a run and the controls of its launches, as lines of a sample file."""
+    return [line for case in verdict.cases for line in _lines(case)]
 
 
 def _lines(case: TestResult) -> Iterator[Line]:

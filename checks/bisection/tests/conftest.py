@@ -11,7 +11,7 @@ from running import HERE, RNG, TWO_CORES, run_in
 
 from bisection.analysis.compare import compare
 from bisection.cli import main
-from bisection.report.exports import comparison_as_json
+from bisection.report.data import comparison_as_json
 from bisection.report.text import comparison_text
 from bisection.store.selection import select
 

@@ -181,6 +181,29 @@ def set_metric(value, name="ratio_alltoallv"):
     return fault
 
 
+def slow_time(made, method, factor=8.0):
+    of(made, method)["metrics"]["time"]["value"] *= factor
+
+
+def at_first(fault, later=None):
+    """A fault of the first launch in BISECTION_HOME only; `later` is one of the others."""
+
+    def either(made, method):
+        marker = Path(os.environ["BISECTION_HOME"], "launched")
+        chosen = later if marker.exists() else fault
+        marker.touch()
+        return chosen(made, method) if chosen else None
+
+    return either
+
+
+def preempted(made, method):
+    """Others have the cores in every sample, and the method is slow."""
+    slow_time(made, method)
+    for entry in made["results"]:
+        entry["samples"]["switches"] = [1000] * 4
+
+
 def other_best(made, method):
     made["best"] = {"npar": method}
     for entry in made["results"]:
@@ -252,6 +275,11 @@ FAULTS = {
     "slow-knob": set_metric(2.5, "ratio_base"),
     "slow-choice": set_metric(2.5, "ratio_best"),
     "other-best": other_best,
+    "slow-time": slow_time,
+    "slow-at-first": at_first(slow_time),
+    "slow-then-preempted": at_first(slow_time, preempted),
+    "slow-then-wrong": at_first(slow_time, wrong),
+    "preempted": preempted,
     "zero": set_metric(0.0),
     "inf": set_metric(math.inf),
     "null": set_metric(None),

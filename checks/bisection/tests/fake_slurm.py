@@ -3,8 +3,8 @@
 
 Installed as sbatch, squeue, sacct, scancel, scontrol and sinfo. Jobs are files of the folder
 FAKE_SLURM. The variable FAKE_SLURM_FAULTS, a JSON object, says what goes wrong where: "mpi/cnt40"
-is a launch, by layout and case, with one of FAULTS; "sacct" is a command, with the number of calls
-that fail because its daemon does not answer.
+is a launch, by layout and case, and "build" a build, with one of FAULTS; "sacct" is a command, with
+the number of calls that fail because its daemon does not answer.
 """
 
 import json
@@ -103,7 +103,7 @@ def sbatch():
     text = script.read_text()
     options = dict(re.findall(r"^#SBATCH --([\w-]+)=?(\S*)$", text, re.M))
     launch = re.search(r"--case (\S+)", text), re.search(r"layout=(\S+)", text)
-    fault = WRONG.get(f"{launch[1][1]}/{launch[0][1]}")
+    fault = WRONG.get(f"{launch[1][1]}/{launch[0][1]}" if all(launch) else "build")
     if fault == "refused":
         leave(REFUSED)
     if "no-requeue" not in options:

@@ -54,11 +54,10 @@ class Run:
     def verdict(self):
         return json.loads((self.folder / "verdict.json").read_text())
 
-    def case(self, method, layout="mpi", case="cnt40"):
-        wanted = {"method": method, "layout": layout, "case": case}
-        found = [c for c in self.verdict["cases"] if wanted.items() <= c.items()]
-        assert len(found) == 1, f"{len(found)} cases of {wanted}"
-        return found[0]
+    def case(self, method, layout="mpi", case="cnt40", **more):
+        wanted = {"method": method, "layout": layout, "case": case, **more}
+        (only,) = [c for c in self.verdict["cases"] if wanted.items() <= c.items()]
+        return only
 
     def metric(self, method, name):
         return next(m for m in self.case(method)["metrics"] if m["name"] == name)

@@ -19,10 +19,10 @@ class SpackError(Exception):
 
 def systems() -> dict[str, Path]:
     """The environments there are: name and spack.yaml."""
-    found = sorted((paths.ROOT / "spack-env").glob("*/spack.yaml"))
-    if not found:
+    files = sorted((paths.ROOT / "spack-env").glob("*/spack.yaml"))
+    if not files:
         raise SpackError(f"no */spack.yaml in {paths.ROOT / 'spack-env'}: this needs a checkout")
-    return {path.parent.name: path for path in found}
+    return {path.parent.name: path for path in files}
 
 
 def environment_file(system: str) -> Path:
@@ -135,8 +135,8 @@ def survey_externals(file: Path) -> Survey:
     installed: dict[str, str] = {}
     differing: list[str] = []
     missing: list[str] = []
-    for found in EXTERNAL.finditer(file.read_text()):
-        name, version, prefix = found["name"], found["version"], found["prefix"]
+    for match in EXTERNAL.finditer(file.read_text()):
+        name, version, prefix = match["name"], match["version"], match["prefix"]
         if prefix != "/usr" or name not in PROBES:
             continue
         there = installed_version(PROBES[name], prefix)

@@ -86,7 +86,15 @@ def default_jobs() -> int:
 def install(system: str = AUTO, *, jobs: int | None = None, say: Say = tell) -> Installation:
     """Installs the kernels from spack-env/<system>/ unless nothing has changed since.
 
-    `auto` is debian12 where its packages are installed, else generic. Raises SpackError."""
+    Args:
+        system: the name of a Spack environment; `auto` is debian12 where its packages are
+            installed, else generic.
+        jobs: how many files to compile at a time; None for as many as there are cores, up to 16.
+        say: takes lines of progress.
+
+    Raises:
+        SpackError: Spack, or a package of the system, is missing, or a step failed.
+    """
     system = choose_system() if system == AUTO else system
     file = environment_file(system)
     base = paths.home() / "spack"
@@ -150,8 +158,8 @@ def install_locked(system: str, file: Path, base: Path, jobs: int, say: Say) -> 
         prepare_build_trees(base, clean=bool(unknown))
         options = ["-j", str(jobs), *overwrite(spack, folder)]
         spack(f"building {KERNELS}", folder, "install", *options)
-        made = describe(spack, system, folder)
-        state = State(wanted, sources, commit, time.time(), dataclasses.asdict(made))
+        facts = dataclasses.asdict(describe(spack, system, folder))
+        state = State(wanted, sources, commit, time.time(), facts)
         state.save(stamp)
     return Installation(**state.installation)
 

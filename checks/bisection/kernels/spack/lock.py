@@ -20,7 +20,15 @@ from bisection.kernels.spack.externals import EXTERNAL, ask
 
 
 def render(file: Path, installed: Mapping[str, str]) -> str:
-    """The environment for Spack: relative paths made absolute, installed versions filled in."""
+    """The environment for Spack.
+
+    Args:
+        file: a spack.yaml below spack-env/.
+        installed: versions of the system's packages, by name.
+
+    Returns:
+        Its text with absolute paths, and with these versions.
+    """
 
     def absolute(match: re.Match[str]) -> str:
         return match[1] + json.dumps(os.path.normpath(file.parent / match[2]))

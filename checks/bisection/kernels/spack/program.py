@@ -110,7 +110,15 @@ def last_line(text: str) -> str:
 
 
 def clone(pin: Pin, say: Say) -> Path:
-    """The clone of the pinned release, made unless it is there."""
+    """The clone of a pinned release, made unless it is there.
+
+    Args:
+        pin: the release.
+        say: takes a line of progress.
+
+    Raises:
+        SpackError: the repository cannot be reached, or has no such release.
+    """
     target = paths.home() / "spack" / f"{pin.name}-{pin.release}"
     if target.exists():
         return target
@@ -149,7 +157,15 @@ def imports_clingo(python: str) -> bool:
 
 
 def find_python(log: Path, say: Say) -> str:
-    """A Python with Spack's solver: SPACK_PYTHON, ours, or a small environment made for it."""
+    """A Python with Spack's solver: SPACK_PYTHON, ours, or a small environment made for it.
+
+    Args:
+        log: the file that the output of pip is appended to.
+        say: takes a line of progress.
+
+    Raises:
+        SpackError: the solver cannot be installed.
+    """
     own = paths.home() / "spack" / "python"
     for python in (os.environ.get("SPACK_PYTHON"), sys.executable, str(own / "bin" / "python")):
         if python and imports_clingo(python):
@@ -175,16 +191,21 @@ def install_clingo(python: str, log: Path) -> None:
         ) from None
 
 
-def run(command: list[str], log: Path, what: str, env: Mapping[str, str] | None = None) -> None:
-    """Runs a command with all its output in the log; a failure shows the end of it."""
+def run(command: list[str], log: Path, step: str, env: Mapping[str, str] | None = None) -> None:
+    """Runs a command with all its output in a log.
+
+    Args:
+        command: the program and its arguments.
+        log: the file that the output is appended to.
+        step: the command's purpose, for the error.
+        env: environment variables; None for this process's own.
+
+    Raises:
+        SpackError: it exits with another code than 0; the text ends with what says why.
+    """
     with log.open("a") as stream:
-        print(
-            time.strftime("%FT%TZ", time.gmtime()),
-            "$",
-            shlex.join(command),
-            file=stream,
-            flush=True,
-        )
+        now = time.strftime("%FT%TZ", time.gmtime())
+        print(now, "$", shlex.join(command), file=stream, flush=True)
         begin = stream.tell()
         answer = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, env=env
@@ -193,7 +214,7 @@ def run(command: list[str], log: Path, what: str, env: Mapping[str, str] | None 
         with log.open(errors="replace") as stream:
             stream.seek(begin)
             shown = "".join(f"\n    {line}" for line in telling_lines(stream.read()))
-        raise SpackError(f"{what} failed with {answer.returncode}, all of it in {log}{shown}")
+        raise SpackError(f"{step} failed with {answer.returncode}, all of it in {log}{shown}")
 
 
 def telling_lines(output: str, most: int = 20) -> list[str]:
@@ -208,15 +229,14 @@ class Spack:
     """A Spack, run with a configuration of our own and none of the user's."""
 
     def __init__(self, log: Path, say: Say) -> None:
-        found = find_spack()
+        own = find_spack()
         self.log = log
-        self.program = found or clone(SPACK, say) / "bin" / "spack"
+        self.program = own or clone(SPACK, say) / "bin" / "spack"
         self.scope = paths.home() / "spack" / "config"
         self.env = spack_environment(find_python(log, say))
         self.version = check_version(self.answer("--version"), self.program)
-        self.packages = (self.configured_packages() if found else None) or clone(
-            PACKAGES, say
-        ) / "repos" / "spack_repo" / "builtin"
+        packages = self.configured_packages() if own else None
+        self.packages = packages or clone(PACKAGES, say) / "repos" / "spack_repo" / "builtin"
         self.configuration = write_configuration(self.scope, self.packages)
 
     def answer(self, *arguments: str) -> str:
@@ -239,13 +259,14 @@ class Spack:
         """The recipes that a site has set up for its Spack, if any."""
         if os.environ.get(PACKAGES.variable):
             return None
-        found = re.search(r"^\[\+\]\s+builtin\s+v2\S*\s+(/.*)$", self.answer("repo", "list"), re.M)
-        return Path(found[1].strip()) if found else None
+        lines = self.answer("repo", "list")
+        match = re.search(r"^\[\+\]\s+builtin\s+v2\S*\s+(/.*)$", lines, re.M)
+        return Path(match[1].strip()) if match else None
 
-    def __call__(self, what: str, folder: Path, *arguments: str) -> None:
-        """Runs a command on the environment in `folder`."""
+    def __call__(self, step: str, folder: Path, *arguments: str) -> None:
+        """Runs a command on the environment in `folder`; SpackError if it fails in this step."""
         command = [str(self.program), "-C", str(self.scope), "-e", str(folder), *arguments]
-        run(command, self.log, what, self.env)
+        run(command, self.log, step, self.env)
 
 
 def spack_environment(python: str) -> dict[str, str]:
@@ -278,7 +299,6 @@ def write_configuration(scope: Path, packages: Path) -> str:
     }
     scope.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        paths.write_whole(
-            scope / f"{name}.yaml", json.dumps({name: content}, indent=1)
-        )  # JSON is YAML
+        text = json.dumps({name: content}, indent=1)  # JSON is YAML
+        paths.write_whole(scope / f"{name}.yaml", text)
     return json.dumps(files)

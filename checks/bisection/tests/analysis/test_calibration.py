@@ -45,9 +45,9 @@ def told(request):
 
 
 @pytest.mark.parametrize(
-    ("sigma", "ratio", "found"), [(0.03, 1.10, 0.99), (0.08, 1.20, 0.99), (0.01, 1.10, 0.99)]
+    ("sigma", "ratio", "power"), [(0.03, 1.10, 0.99), (0.08, 1.20, 0.99), (0.01, 1.10, 0.99)]
 )
-def test_verdicts(sigma, ratio, found, told):
+def test_verdicts(sigma, ratio, power, told):
     rng = np.random.default_rng(20261121)
     alone = verdicts_of(*simulated(rng, sigma, 1.0, 10000))
     slower = verdicts_of(*simulated(rng, sigma, ratio, 10000))
@@ -66,8 +66,8 @@ def test_verdicts(sigma, ratio, found, told):
     )
     assert false <= 0.01
     assert wrong.mean() <= (0.05 if sigma <= 0.03 else 0.10)
-    assert share(slower, Verdict.REGRESSED) >= found
-    assert share(faster, Verdict.IMPROVED) >= found
+    assert share(slower, Verdict.REGRESSED) >= power
+    assert share(faster, Verdict.IMPROVED) >= power
 
 
 @pytest.mark.parametrize("sessions", [5, 10])
@@ -89,15 +89,15 @@ def test_one_slow_metric_among_many_is_found(told):
     before, after = simulated(rng, 0.03, 1.0, TABLE * REPORTS)
     after.reshape(REPORTS, TABLE, SESSIONS)[:, 17] *= 1.10
     names = verdicts_of(before, after, TABLE).reshape(REPORTS, TABLE)
-    found = share(names[:, 17], Verdict.REGRESSED)
-    told.append(f"noise 3%, one of {TABLE} metrics x1.10: found {found:.1%}")
-    assert found >= 0.97
+    power = share(names[:, 17], Verdict.REGRESSED)
+    told.append(f"noise 3%, one of {TABLE} metrics x1.10: found {power:.1%}")
+    assert power >= 0.97
 
 
 @pytest.mark.parametrize(
-    ("step", "found", "false"), [(1.0, 0, 0.01), (1.10, 0.985, 0.03), (1.20, 0.99, 0.03)]
+    ("step", "power", "false"), [(1.0, 0, 0.01), (1.10, 0.985, 0.03), (1.20, 0.99, 0.03)]
 )
-def test_change_points(step, found, false, told):
+def test_change_points(step, power, false, told):
     rng = np.random.default_rng(5)
     hits = wrong = 0
     delays = []
@@ -113,7 +113,7 @@ def test_change_points(step, found, false, told):
         f"60 nights, noise 3%, step x{step:.2f} at 40: found {hits / 300:.1%}, "
         f"false {wrong / 300:.1%}" + (f", after {np.median(delays):.0f} nights" if delays else "")
     )
-    assert step == 1 or hits / 300 >= found
+    assert step == 1 or hits / 300 >= power
     assert wrong / 300 <= false
 
 

@@ -117,8 +117,8 @@ def test_metrics_with_few_sessions_are_counted(rng, tmp_path):
     stored = store(
         tmp_path / "store.db", nights({"p2p": steps(rng, 1)}), nights({"new": [1.0] * 3}, 50)
     )
-    found = history.histories(stored, stored.sessions())
-    told = history_text([], found, 23)[-1]
+    series = history.histories(stored, stored.sessions())
+    told = history_text([], series, 23)[-1]
     assert "1 metric has fewer than 8 sessions: not looked at" in told
 
 
@@ -154,6 +154,7 @@ def test_what_is_worse_since_lately(rng, tmp_path):
     lately = store(tmp_path / "a.db", nights({"p2p": np.concatenate([
         steps(rng, 1, each=30), steps(rng, 1.2, each=6)])}))  # fmt: skip
     (line,) = recent_text(looked_at(lately)[0])
-    assert line.startswith("worse since 2026-07-01 00:00 UTC, session 0000001e: 1 metric, by x1.")
+    told = "worse since 2026-07-01 00:00 UTC, session 0000001e: transpose cnt40 mpi p2p time x1."
+    assert line.startswith(told)
     long_ago = store(tmp_path / "b.db", nights({"p2p": steps(rng, 1, 1.2, each=30)}))
     assert recent_text(looked_at(long_ago)[0]) == []

@@ -1,4 +1,4 @@
-"""checks/md.py on real ReFrame with a fake kernel, `bisection advise md`, published numbers."""
+"""checks/md.py on real ReFrame with a fake kernel."""
 
 import pytest
 
@@ -19,9 +19,7 @@ class TestChecks:
                 assert cases["md", layout, "fe", method] == "pass"
             assert ("md", layout, "sic", "recompute") not in cases  # keeps no pair terms
         assert cases["md_layout", "node", "fe", "packed"] == "pass"
-        assert (
-            cases["md_layout", "node2", "fe", "packed"] == "not applicable"
-        )  # is mpi on two cores
+        assert cases["md_layout", "node2", "fe", "packed"] == "not applicable"
         assert "layout node2 is mpi here: 2x1" in run.said
         assert cases["md", "domain", "fe", "packed"] == "not applicable"
 
@@ -36,33 +34,22 @@ class TestChecks:
     def test_a_slow_or_wrong_style_fails(self, bisection, method, fault, words):
         run = bisection(selected=CU3AU, faults={method: fault})
         assert run.code == 1, run.text
-        case = next(
-            c
-            for c in run.verdict["cases"]
-            if (c["check"], c["method"], c["layout"]) == ("md", method, "mpi")
-        )
+        case = run.case(method, case="cu3au", check="md")
         assert case["verdict"] == "FAIL"
         assert words in case["cause"]
 
-    def layout(self, run):
-        return next(
-            c
-            for c in run.verdict["cases"]
-            if (c["check"], c["layout"], c["case"]) == ("md_layout", "node", "cu3au")
-        )
-
-    def test_a_hybrid_that_is_slow_fails(self, bisection):
-        made = {"check": "md_layout"}
-        run = bisection(selected=CU3AU, faults={"node/cu3au": "slow-node"})
-        case = self.layout(run)
-        assert made.items() <= case.items()
+    @pytest.mark.parametrize(
+        ("fault", "words"),
+        [
+            ("slow-node", "ratio_mpi is 2.00"),
+            ("more-bytes", "1 ranks send 1e+06 bytes a step, 2 send 1000"),
+        ],
+    )
+    def test_a_hybrid_that_is_slow_or_sends_more_fails(self, bisection, fault, words):
+        run = bisection(selected=CU3AU, faults={"node/cu3au": fault})
+        case = run.case("packed", "node", "cu3au", check="md_layout")
         assert case["verdict"] == "FAIL"
-        assert "ratio_mpi is 2.00" in case["cause"]
-
-    def test_a_hybrid_that_sends_more_fails(self, bisection):
-        case = self.layout(bisection(selected=CU3AU, faults={"node/cu3au": "more-bytes"}))
-        assert case["verdict"] == "FAIL"
-        assert "1 ranks send 1e+06 bytes a step, 2 send 1000" in case["cause"]
+        assert words in case["cause"]
 
     def test_a_hybrid_that_wins_is_noted(self, bisection):
         run = bisection(selected=CU3AU, faults={"node/cu3au": "fast-node"})

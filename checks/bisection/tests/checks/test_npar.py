@@ -1,11 +1,11 @@
-"""checks/npar.py on real ReFrame with a fake kernel, `bisection advise`, published numbers."""
+"""checks/npar.py on real ReFrame with a fake kernel."""
 
 NPAR = ("-n", "^npar.*layout=mpi%launch.case=mini3$")
 
 
 class TestChecks:
     def test_every_choice_and_knob_is_judged(self, bisection):
-        run = bisection(selected=("-n", "^npar"), tier="nightly")
+        run = bisection(selected=("-n", "^npar"), tier="upgrade")
         assert run.code == 0, run.text
         cases = {(c["layout"], c["case"], c["method"]) for c in run.verdict["cases"] if c["method"]}
         assert ("mpi", "mini1", "npar-1") in cases

@@ -35,7 +35,7 @@ def change(file, old, new):
     [
         (["--system", "genric"], "--system genric: unknown; site-configs/ has generic"),
         (["--system", "generic:gpu"], "--system generic:gpu: unknown partition; generic has d"),
-        (["-p", "gnu"], "-p gnu: no such environment; generic has system, spack, which build"),
+        (["-p", "gnu"], "-p gnu: no such environment; generic has system, spack"),
         (["-p", "("], "-p (: no regular expression: "),
         (["-n", "tinny"], "-n tinny: no such test; there are checks tiny"),
         (["--tier", "quick", "-n", "tiny", "-n", "tinny"], "-n tinny: no such test; there are"),

@@ -221,7 +221,7 @@ class TestRecord:
         run = bisection(
             *("-S", "TransposeLaunch.work=cnt40:--bands 2"),
             selected=("-n", "^transpose%method=p2p%.*layout=mpi%launch.case=cnt(40|80)"),
-            tier="nightly",
+            tier="upgrade",
         )
         session, _ = next(sample_file.read_samples(run.folder / sample_file.SPOOLED))
         assert session["work"] == {"transpose": {"cnt40": "--bands 2", "cnt80": ""}}

@@ -8,6 +8,7 @@ from made_up import nights, store, times
 from running import RNG
 
 from bisection import cli
+from bisection.cli import main
 from bisection.core.verdicts import Verdict
 
 
@@ -108,6 +109,17 @@ def test_report_from_the_store(command, tmp_path):
     page = (tmp_path / "out" / "report.html").read_text()
     assert "1 regressed" in page
     assert len(page) < 1_000_000
+
+
+def test_a_session_without_verdict_is_no_pass(tmp_path, monkeypatch, capsys):
+    """As a night leaves it that was killed, and imported."""
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    store(tmp_path / "store.db", nights({"p2p": [1e-3]})).close()
+    (tmp_path / "results" / "killed").mkdir(parents=True)
+    assert main(["report", "-o", str(tmp_path / "out")]) == 3
+    assert "bisection_exit_code 3.0" in (tmp_path / "out" / "bisection.prom").read_text()
+    assert main(["verdict", str(tmp_path / "results" / "killed")]) == 3
+    assert "has no verdict: the run was stopped" in capsys.readouterr().err
 
 
 def test_report_that_cannot_be_written(command, tmp_path):

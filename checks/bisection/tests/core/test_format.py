@@ -1,5 +1,6 @@
 """Numbers as people read them."""
 
+import argparse
 import math
 
 import pytest
@@ -41,3 +42,9 @@ def test_amounts(value, unit, text):
 )
 def test_a_limit_is_told_in_its_largest_whole_unit(seconds, text):
     assert format.lasting(seconds) == text
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", ""])
+def test_argument_that_is_no_positive_number(text):
+    with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}' is not a whole number above 0"):
+        format.positive(text)

@@ -6,36 +6,41 @@ import re
 import pytest
 from running import CHECKS
 
-PACKAGES = ("core", "kernels", "rfm", "sites", "runs", "store", "analysis")
+PACKAGES = ("core", "kernels", "rfm", "sites", "runs", "store", "analysis", "advice", "peers")
 # Texts for people all the same: progress of long builds, help of a program of its own, descriptions
 # of names that do not depend on what was found out, what is written into a file.
 ALLOWED = {
     "analysis/propose.py",
     "core/format.py",
+    "core/lock.py",
     "core/thresholds.py",
+    "core/verdicts.py",
     "kernels/kept.py",
     "kernels/layouts.py",
     "kernels/spack/__main__.py",
     "kernels/spack/externals.py",
     "kernels/spack/install.py",
     "kernels/spack/program.py",
+    "peers/lammps.py",
+    "peers/potentials.py",
     "runs/command.py",
     "store/database.py",
     "store/selection.py",
     "store/sources.py",
 }
 WORDS = re.compile(r"[a-z]+( [a-z{}]+){2}")
-# What other programs write, as a pattern, and a program's own code.
-NO_SENTENCE = re.compile(r"[\\^*|]|^from \w|run session stopped|not a report|no site file")
+# What other programs write, as a pattern; Python and shell.
+NO_SENTENCE = re.compile(r"[\\^*|>]|^from \w|run session stopped|not a report|no site file")
 
 
 def sentences(text):
-    """The literals of a module that read as English, but docstrings and texts of errors raised."""
+    """Literals of a module that read as English, but docstrings, descriptions, texts of errors."""
     tree, skipped = ast.parse(text), set()
     for node in ast.walk(tree):
         error = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error")
         bare = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if error or bare or isinstance(node, ast.Raise):
+        title = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "descr"
+        if error or bare or title or isinstance(node, ast.Raise):
             skipped |= {id(part) for part in ast.walk(node)}
         if isinstance(node, ast.JoinedStr) and id(node) not in skipped:
             parts = [p.value if isinstance(p, ast.Constant) else "{}" for p in node.values]

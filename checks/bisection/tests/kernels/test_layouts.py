@@ -26,10 +26,10 @@ from bisection.report.clauses import clause
     ],
 )
 def test_geometry(layout, cores, shape):
-    made = geometry(layout, cores, nodes=3)
-    assert (made.ranks_per_node, made.threads) == shape
-    assert made.ranks == 3 * shape[0]
-    assert made.ranks_per_node * made.threads <= cores
+    ours = geometry(layout, cores, nodes=3)
+    assert (ours.ranks_per_node, ours.threads) == shape
+    assert ours.ranks == 3 * shape[0]
+    assert ours.ranks_per_node * ours.threads <= cores
 
 
 def test_geometry_that_does_not_fit():

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from running import HERE
 
 from bisection.core import paths
 from bisection.kernels.spack import __main__, externals
@@ -31,44 +32,12 @@ DEBIAN = {
     "pkgconf": "1.8.1",
 }
 
-# Does what spack.py asks of Spack, notes each call, and like Spack fails to compile "broken" code.
-STAND_IN = """\
-#!{python}
-import json, os, pathlib, sys
 
-base = pathlib.Path(__file__).parents[1]
-arguments = sys.argv[1:]
-if arguments == ["--version"]:
-    sys.exit(print((base / "version").read_text()))
-if arguments == ["repo", "list"]:
-    sys.exit(print("[+] builtin    v2.2    /recipes"))
-folder, (command, *options) = pathlib.Path(arguments[3]), arguments[4:]
-program = base / "opt/bin/bisection-transpose"
-source = pathlib.Path({source!r}, "main.c").read_text()
-if command == "find":
-    print("openmpi /usr")
-    if program.exists():
-        print("bisection-kernels", base / "opt")
-    sys.exit()
-with (base / "calls").open("a") as calls:
-    print(command, *options, file=calls)
-if "broken" in source:
-    print("compiling\\n==> Error: ProcessError: make\\n  >> main.c:1: error: broken\\nthe end")
-    sys.exit(1)
-if command == "concretize":
-    (folder / "spack.lock").write_text((base / "lock").read_text())
-if command == "install":
-    program.parent.mkdir(parents=True, exist_ok=True)
-    program.write_text(source)
-    program.chmod(0o755)
-"""
-
-
-def node(name: str, version: str, **more: object) -> dict[str, object]:
+def node(name, version, **more):
     return {"name": name, "version": version, "arch": {"target": "x86_64"}, **more}
 
 
-def lock(path: str = "/home/a/src", fftw: str = "3.3.10") -> str:
+def lock(path="/home/a/src", fftw="3.3.10"):
     edges = [
         {"name": "gcc", "hash": "g", "parameters": {"virtuals": ["c", "fortran"]}},
         {"name": "openmpi", "hash": "o", "parameters": {"virtuals": ["mpi"]}},
@@ -83,49 +52,50 @@ def lock(path: str = "/home/a/src", fftw: str = "3.3.10") -> str:
 class Place:
     """A checkout with a stand-in for Spack."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.repository = folder / "checkout"
         self.home = folder / "home"
         self.root = folder / "spack"
         self.source = self.repository / "src" / "main.c"
-        self.said: list[str] = []
+        self.built = self.home / "spack" / "environments" / "debian12"
+        self.said = []
 
-    def calls(self) -> list[str]:
+    def calls(self):
         """What Spack was asked to do since the last look."""
         path = self.root / "calls"
         words = [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
         path.unlink(missing_ok=True)
         return words
 
-    def install(self) -> installing.Installation:
+    def install(self):
         return installing.install("debian12", jobs=2, say=self.said.append)
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    made = Place(tmp_path)
-    shutil.copytree(paths.ROOT / "spack-env", made.repository / "spack-env")
-    made.source.parent.mkdir()
-    made.source.write_text("int main;")
-    program = made.root / "bin" / "spack"
+def place(tmp_path, monkeypatch):
+    checkout = Place(tmp_path)
+    shutil.copytree(paths.ROOT / "spack-env", checkout.repository / "spack-env")
+    checkout.source.parent.mkdir()
+    checkout.source.write_text("int main;")
+    program = checkout.root / "bin" / "spack"
     program.parent.mkdir(parents=True)
-    program.write_text(STAND_IN.format(python=sys.executable, source=str(made.source.parent)))
-    program.chmod(0o755)
-    (made.root / "version").write_text("1.1.0 (0123abc)")
-    (made.root / "lock").write_text(lock())
+    program.symlink_to(HERE / "fake_spack.py")
+    (checkout.root / "source").write_text(str(checkout.source))
+    (checkout.root / "version").write_text("1.1.0 (0123abc)")
+    (checkout.root / "lock").write_text(lock())
 
     for variable in (spack.SPACK.variable, spack.PACKAGES.variable, "SPACK_PYTHON"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("SPACK_ROOT", str(made.root))
-    monkeypatch.setenv("BISECTION_HOME", str(made.home))
-    monkeypatch.setattr(paths, "ROOT", made.repository)
+    monkeypatch.setenv("SPACK_ROOT", str(checkout.root))
+    monkeypatch.setenv("BISECTION_HOME", str(checkout.home))
+    monkeypatch.setattr(paths, "ROOT", checkout.repository)
     monkeypatch.setattr(spack, "imports_clingo", lambda python: True)
     monkeypatch.setattr(installing, "described_commit", lambda: "abc")
     pretend(monkeypatch, DEBIAN)
-    return made
+    return checkout
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, versions: dict[str, str]) -> None:
+def pretend(monkeypatch, versions):
     """Makes this a machine with these system packages."""
     names = {id(probe): name for name, probe in externals.PROBES.items()}
     monkeypatch.setattr(
@@ -136,22 +106,21 @@ def pretend(monkeypatch: pytest.MonkeyPatch, versions: dict[str, str]) -> None:
 # ---- the committed environments ------------------------------------------------------------------
 
 
-def test_systems() -> None:
+def test_systems():
     assert {"debian12", "generic"} <= set(externals.systems())
-    with pytest.raises(
-        externals.SpackError, match=r"'debian': choose from .*debian12.*generic.*auto"
-    ):
+    choices = r"'debian': choose from .*debian12.*generic.*auto"
+    with pytest.raises(externals.SpackError, match=choices):
         externals.environment_file("debian")
 
 
-def test_every_external_of_debian12_can_be_checked() -> None:
+def test_every_external_of_debian12_can_be_checked():
     text = externals.environment_file("debian12").read_text()
-    found = {match["name"]: match["version"] for match in externals.EXTERNAL.finditer(text)}
-    assert found == DEBIAN
-    assert set(found) == set(externals.PROBES)
+    versions = {match["name"]: match["version"] for match in externals.EXTERNAL.finditer(text)}
+    assert versions == DEBIAN
+    assert set(versions) == set(externals.PROBES)
 
 
-def test_every_dependency_of_the_recipe_is_a_known_package() -> None:
+def test_every_dependency_of_the_recipe_is_a_known_package():
     asked = set(re.findall(r'depends_on\("([\w-]+)', externals.recipe().read_text()))
     known = {name for key, probe in externals.PROBES.items() for name in (key, *probe.provides)}
     assert asked
@@ -160,7 +129,7 @@ def test_every_dependency_of_the_recipe_is_a_known_package() -> None:
 
 
 @pytest.mark.parametrize("system", ["debian12", "generic"])
-def test_render_names_this_checkout(system: str) -> None:
+def test_render_names_this_checkout(system):
     text = locks.render(externals.environment_file(system), {"openmpi": "4.1.9"})
     assert f'path: "{paths.ROOT / "src"}"' in text
     repository = paths.ROOT / "spack-env" / "repo" / "spack_repo" / "bisection"
@@ -175,9 +144,7 @@ def test_render_names_this_checkout(system: str) -> None:
 # ---- system packages -----------------------------------------------------------------------------
 
 
-def test_versions_that_differ_are_named_and_used(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_versions_that_differ_are_named_and_used(place, monkeypatch):
     pretend(monkeypatch, {**DEBIAN, "openmpi": "4.1.6", "cmake": "3.28.3"})
     survey = externals.survey_externals(externals.environment_file("debian12"))
     assert survey.differing == [
@@ -187,21 +154,19 @@ def test_versions_that_differ_are_named_and_used(
     assert __main__.main(["externals", "--system", "debian12"]) == 1
     place.install()
     assert "building for what is installed" in "\n".join(place.said)
-    used = (place.home / "spack" / "environments" / "debian12" / "spack.yaml").read_text()
+    used = (place.built / "spack.yaml").read_text()
     assert "openmpi@4.1.6" in used
     assert "fftw@3.3.10 +mpi" in used
 
 
-def test_the_program_starts_as_a_command() -> None:
+def test_the_program_starts_as_a_command():
     command = [sys.executable, "-m", "bisection.kernels.spack", "install", "--system", "nowhere"]
     process = subprocess.run(command, cwd=paths.ROOT / "checks", capture_output=True, text=True)
     assert process.returncode == 1
     assert "nowhere" in process.stderr
 
 
-def test_a_needed_package_that_is_missing_is_refused(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_needed_package_that_is_missing_is_refused(place, monkeypatch, capsys):
     pretend(monkeypatch, {name: v for name, v in DEBIAN.items() if name not in ("fftw", "hdf5")})
     assert __main__.main(["install", "--system", "debian12"]) == 1
     message = capsys.readouterr().err
@@ -212,12 +177,12 @@ def test_a_needed_package_that_is_missing_is_refused(
     assert externals.choose_system() == "generic"
 
 
-def test_auto_is_debian12_where_its_packages_are(place: Place) -> None:
+def test_auto_is_debian12_where_its_packages_are(place):
     assert externals.choose_system() == "debian12"
     assert installing.install(jobs=1, say=place.said.append).system == "debian12"
 
 
-def test_a_prefix_of_the_site_is_taken_at_its_word(place: Place) -> None:
+def test_a_prefix_of_the_site_is_taken_at_its_word(place):
     file = place.repository / "spack-env" / "ours" / "spack.yaml"
     file.parent.mkdir()
     file.write_text("    - spec: openmpi@5.0.1\n      prefix: /opt/openmpi\n")
@@ -225,7 +190,7 @@ def test_a_prefix_of_the_site_is_taken_at_its_word(place: Place) -> None:
     assert "openmpi@5.0.1" in locks.render(file, DEBIAN)
 
 
-def test_a_probe_takes_no_other_mpi_for_open_mpi(tmp_path: Path) -> None:
+def test_a_probe_takes_no_other_mpi_for_open_mpi(tmp_path):
     program = tmp_path / "bin" / "mpicc"
     program.parent.mkdir()
     for said, version in (("mpicc: Open MPI 4.1.4 (Language: C)", "4.1.4"), ("MPICH 4.0.2", None)):
@@ -235,10 +200,10 @@ def test_a_probe_takes_no_other_mpi_for_open_mpi(tmp_path: Path) -> None:
     assert externals.installed_version(externals.PROBES["fftw"], str(tmp_path)) is None
 
 
-# ---- finding and cloning Spack -------------------------------------------------------------------
+# ---- which Spack ---------------------------------------------------------------------------------
 
 
-def test_spack_root_comes_first(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spack_root_comes_first(place, monkeypatch):
     assert spack.find_spack() == place.root / "bin" / "spack"
     monkeypatch.setenv("SPACK_ROOT", "/no/such/folder")
     with pytest.raises(externals.SpackError, match="SPACK_ROOT is '/no/such/folder'"):
@@ -250,7 +215,7 @@ def test_spack_root_comes_first(place: Place, monkeypatch: pytest.MonkeyPatch) -
     assert spack.find_spack() is None
 
 
-def test_an_old_spack_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_spack_is_refused(place, monkeypatch):
     assert spack.check_version("1.0.0.dev0 (abc)", Path("spack")) == "1.0.0.dev0"
     with pytest.raises(externals.SpackError, match="not a version"):
         spack.check_version("command not found", Path("spack"))
@@ -259,74 +224,10 @@ def test_an_old_spack_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) 
         place.install()
 
 
-@pytest.fixture
-def upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with the pinned tag."""
-    folder = tmp_path / "upstream+mirror"
-    commands = (["init", "--quiet", str(folder)],)
-    commands += (["commit", "--quiet", "--allow-empty", "-m", "first"], ["tag", "v1.1.0"])
-    for command in commands:
-        where = ["-C", str(folder)] if folder.exists() else []
-        who = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
-        subprocess.run(["git", *where, *who, *command], check=True)
-    monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv(spack.SPACK.variable, str(folder))
-    (tmp_path / "home" / "spack").mkdir(parents=True)
-    return folder
-
-
-def test_clone_is_made_once_and_shallow(upstream: Path) -> None:
-    said: list[str] = []
-    made = spack.clone(spack.SPACK, said.append)
-    assert made == paths.home() / "spack" / "spack-v1.1.0"
-    assert (made / ".git" / "shallow").exists()
-    shutil.rmtree(upstream)
-    assert spack.clone(spack.SPACK, said.append) == made
-    assert len(said) == 1
-
-
-def test_clone_says_what_is_wrong_and_leaves_nothing(
-    upstream: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    subprocess.run(["git", "-C", str(upstream), "tag", "--delete", "v1.1.0"], check=True)
-    with pytest.raises(externals.SpackError, match=r"it has no tag v1\.1\.0; BISECTION_SPACK_URL"):
-        spack.clone(spack.SPACK, print)
-    monkeypatch.setenv(spack.SPACK.variable, "file:///no/such/repository")
-    with pytest.raises(externals.SpackError) as caught:
-        spack.clone(spack.SPACK, print)
-    message = str(caught.value)
-    assert "from file:///no/such/repository" in message
-    assert "BISECTION_SPACK_URL names another repository, SPACK_ROOT" in message
-    assert "\n" not in message
-    assert list((paths.home() / "spack").iterdir()) == []
-
-
-def test_an_unanswered_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wait(*arguments: str, timeout: float) -> None:
-        raise subprocess.TimeoutExpired("git", timeout)
-
-    monkeypatch.setattr(spack, "git", wait)
-    assert spack.unreachable(spack.SPACK, timeout=3) == "no answer in 3 s"
-
-
-def test_without_clingo_the_error_says_what_to_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = tmp_path / "log"
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho 'ERROR: No matching distribution'; exit 1\n")
-    python.chmod(0o755)
-    assert not spack.imports_clingo(str(python))
-    assert not spack.imports_clingo(str(tmp_path / "none"))
-    with pytest.raises(externals.SpackError, match=r"cannot install clingo==.*PIP_INDEX_URL"):
-        spack.install_clingo(str(python), log)
-    assert "No matching distribution" in log.read_text()
-
-
 # ---- what is done again, and what is not ---------------------------------------------------------
 
 
-def test_nothing_is_done_twice(place: Place) -> None:
+def test_nothing_is_done_twice(place):
     first = place.install()
     assert place.calls() == ["concretize", "install"]
     assert first.prefix == str(place.root / "opt")
@@ -337,19 +238,44 @@ def test_nothing_is_done_twice(place: Place) -> None:
     assert place.calls() == []
 
 
-def test_an_edited_source_is_compiled(place: Place) -> None:
-    place.install()
+def append(place, name):
+    with (place.repository / "spack-env" / name).open("a") as file:
+        file.write("# changed\n")
+
+
+RECIPE = "repo/spack_repo/bisection/packages/bisection_kernels/package.py"
+COMPILED, CONCRETISED = ["install"], ["concretize", "install"]
+# What changes, and what is done again.
+CHANGES = {
+    "source": (lambda place, _: place.source.write_text("int other;"), COMPILED),
+    "new file": (lambda place, _: (place.source.parent / "new.c").touch(), COMPILED),
+    "commit": (lambda _, to: to.setattr(installing, "described_commit", lambda: "d"), COMPILED),
+    "lost program": (lambda place, _: shutil.rmtree(place.root / "opt"), COMPILED),
+    "lost lock": (lambda place, _: (place.built / "spack.lock").write_text("{}"), CONCRETISED),
+    "lost state": (lambda place, _: (place.built / "state.json").write_text("{}"), CONCRETISED),
+    "environment": (lambda place, _: append(place, "debian12/spack.yaml"), CONCRETISED),
+    "recipe": (lambda place, _: append(place, RECIPE), CONCRETISED),
+    "Spack": (lambda place, _: (place.root / "version").write_text("1.1.1"), CONCRETISED),
+    "compiler": (lambda _, patch: pretend(patch, {**DEBIAN, "gcc": "12.3.0"}), CONCRETISED),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_only_what_changed_is_done_again(place, monkeypatch, name):
+    change, calls = CHANGES[name]
+    first = place.install()
     place.calls()
-    place.source.write_text("int other;")
-    made = place.install()
-    assert place.calls() == ["install"]
-    assert Path(made.prefix, "bin", "bisection-transpose").read_text() == "int other;"
-    (place.source.parent / "new.c").touch()
+    change(place, monkeypatch)
+    again = place.install()
+    assert place.calls() == calls
+    program = Path(again.prefix, "bin", "bisection-transpose")
+    assert program.read_text() == place.source.read_text()
+    assert again == first or "lost" not in name
     place.install()
-    assert place.calls() == ["install"]
+    assert place.calls() == []
 
 
-def test_an_older_source_is_compiled_from_scratch(place: Place) -> None:
+def test_an_older_source_is_compiled_from_scratch(place):
     place.install()
     tree = place.home / "spack" / "stage"
     tree.mkdir()
@@ -370,55 +296,7 @@ def test_an_older_source_is_compiled_from_scratch(place: Place) -> None:
     assert place.calls() == ["concretize", "install", "install", "install"]
 
 
-def test_a_new_commit_is_recorded(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    place.install()
-    place.calls()
-    monkeypatch.setattr(installing, "described_commit", lambda: "def")
-    place.install()
-    assert place.calls() == ["install"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "spack-env/debian12/spack.yaml",
-        "spack-env/repo/spack_repo/bisection/packages/bisection_kernels/package.py",
-    ],
-)
-def test_a_changed_environment_is_concretised(place: Place, name: str) -> None:
-    place.install()
-    place.calls()
-    with (place.repository / name).open("a") as file:
-        file.write("# changed\n")
-    place.install()
-    assert place.calls() == ["concretize", "install"]
-
-
-def test_another_spack_or_package_version_is_concretised(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place.install()
-    (place.root / "version").write_text("1.1.1")
-    place.install()
-    pretend(monkeypatch, {**DEBIAN, "gcc": "12.3.0"})
-    place.install()
-    assert place.calls() == ["concretize", "install"] * 3
-
-
-@pytest.mark.parametrize("loss", ["spack.lock", "state.json"])
-def test_what_was_lost_is_made_again(place: Place, loss: str) -> None:
-    first = place.install()
-    place.calls()
-    folder = place.home / "spack" / "environments" / "debian12"
-    (folder / loss).write_text("{}")
-    assert place.install() == first
-    assert place.calls() == ["concretize", "install"]
-    shutil.rmtree(place.root / "opt")
-    assert place.install() == first
-    assert place.calls() == ["install"]
-
-
-def test_a_failed_build_shows_why_and_is_tried_again(place: Place) -> None:
+def test_a_failed_build_shows_why_and_is_tried_again(place):
     place.install()
     place.source.write_text("broken")
     for _ in range(2):
@@ -433,7 +311,7 @@ def test_a_failed_build_shows_why_and_is_tried_again(place: Place) -> None:
     assert Path(place.install().prefix, "bin/bisection-transpose").read_text() == "int mended;"
 
 
-def test_a_failed_concretisation_is_tried_again(place: Place) -> None:
+def test_a_failed_concretisation_is_tried_again(place):
     place.source.write_text("broken")
     with pytest.raises(externals.SpackError, match="concretising debian12 failed"):
         place.install()
@@ -442,7 +320,7 @@ def test_a_failed_concretisation_is_tried_again(place: Place) -> None:
     assert place.calls() == ["concretize", "concretize", "install"]
 
 
-def test_two_calls_take_turns(place: Place) -> None:
+def test_two_calls_take_turns(place):
     threads = [threading.Thread(target=place.install) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -452,7 +330,7 @@ def test_two_calls_take_turns(place: Place) -> None:
     assert sum("waiting for another build" in line for line in place.said) == 1
 
 
-def test_nothing_of_the_user_reaches_spack(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_the_user_reaches_spack(place, monkeypatch):
     monkeypatch.setenv("SPACK_ENV", "/some/environment")
     monkeypatch.setenv("PYTHONPATH", "/some/modules")
     env = spack.spack_environment("/usr/bin/python3")
@@ -467,13 +345,13 @@ def test_nothing_of_the_user_reaches_spack(place: Place, monkeypatch: pytest.Mon
     assert json.loads(repositories) == {"repos": {"builtin": "/recipes"}}  # the site's own
 
 
-def test_hashes(tmp_path: Path) -> None:
+def test_hashes(tmp_path):
     path = tmp_path / "spack.lock"
 
-    def facts(text: str) -> tuple[str, str]:
+    def facts(text):
         path.write_text(text)
-        found = locks.lock_facts(path)
-        return found["lock_hash"], found["software_hash"]
+        versions = locks.lock_facts(path)
+        return versions["lock_hash"], versions["software_hash"]
 
     here, elsewhere, upgraded = facts(lock()), facts(lock("/b")), facts(lock(fftw="3.3.11"))
     assert here[0] != elsewhere[0]
@@ -481,26 +359,24 @@ def test_hashes(tmp_path: Path) -> None:
     assert upgraded[1] != here[1]
 
 
-def test_an_unwritable_home_is_one_line(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_home_is_one_line(place, monkeypatch):
     monkeypatch.setenv("BISECTION_HOME", str(place.source))  # a file
     with pytest.raises(externals.SpackError, match="cannot provision in"):
         place.install()
 
 
-def test_a_moved_folder_is_built_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_moved_folder_is_built_again(place, monkeypatch):
     place.install()
     (place.home / "spack" / "opt").mkdir()
     place.home = place.home.rename(place.home.with_name("moved"))
     monkeypatch.setenv("BISECTION_HOME", str(place.home))
-    made = place.install()
-    assert made.lock.startswith(str(place.home))
+    installed = place.install()
+    assert installed.lock.startswith(str(place.home))
     assert not (place.home / "spack" / "opt").exists()
     assert place.calls() == ["concretize", "install"] * 2
 
 
-def test_a_path_that_spack_would_change_is_refused(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_that_spack_would_change_is_refused(place, monkeypatch):
     monkeypatch.setenv("BISECTION_HOME", "/tmp/a b=c")
     with pytest.raises(externals.SpackError, match=r"'/tmp/a b=c/spack' because of ' ' '='"):
         place.install()
@@ -509,7 +385,7 @@ def test_a_path_that_spack_would_change_is_refused(
 # ---- command line --------------------------------------------------------------------------------
 
 
-def test_command_line(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line(place, capsys):
     assert __main__.main(["install", "--system", "debian12", "--print-prefix"]) == 0
     assert capsys.readouterr().out == f"{place.root / 'opt'}\n"
     assert __main__.main(["install", "--system", "debian12", "--json"]) == 0
@@ -520,20 +396,15 @@ def test_command_line(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert "all as the file says" in capsys.readouterr().out
     assert __main__.main(["install", "--system", "nowhere"]) == 1
     assert "'nowhere': choose from" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("jobs", ["0", "-1", "1.5", "many", ""])
-def test_jobs_are_a_positive_number(jobs: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        __main__.main(["install", "--system", "debian12", f"--jobs={jobs}"])
-    assert caught.value.code == 2
-    assert f"'{jobs}' is not a whole number above 0" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        __main__.main(["install", "--system", "debian12", "--jobs=0"])
+    assert "argument --jobs/-j: '0' is not a whole number above 0" in capsys.readouterr().err
 
 
 # ---- for real ------------------------------------------------------------------------------------
 
 
-def why_no_spack() -> str | None:
+def why_no_spack():
     """Why Spack and its recipes cannot be had here, None if they can."""
     pins = [spack.PACKAGES] if spack.find_spack() else [spack.SPACK, spack.PACKAGES]
     for pin in pins:
@@ -544,23 +415,23 @@ def why_no_spack() -> str | None:
 
 
 @pytest.mark.spack
-def test_debian12_builds_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debian12_builds_and_runs(tmp_path, monkeypatch):
     if why := why_no_spack():
         pytest.skip(f"no Spack can be had: {why}")
     survey = externals.survey_externals(externals.environment_file("debian12"))
     if survey.missing:
         pytest.skip(f"not the system packages of debian12: {', '.join(survey.missing)} missing")
 
-    made = installing.install("debian12")
-    assert made.mpi == f"openmpi@{survey.installed['openmpi']}"
-    assert installing.install("debian12", say=pytest.fail) == made
+    built = installing.install("debian12")
+    assert built.mpi == f"openmpi@{survey.installed['openmpi']}"
+    assert installing.install("debian12", say=pytest.fail) == built
 
     # Open MPI wants to be told that root, in a container or a test machine, means it.
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
     monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
     result = tmp_path / "result.json"
     command = f"""
-        {made.mpi_prefix}/bin/mpirun --oversubscribe -n 2 {made.prefix}/bin/bisection-transpose
+        {built.mpi_prefix}/bin/mpirun --oversubscribe -n 2 {built.prefix}/bin/bisection-transpose
         --case cnt40 --method alltoallv --repeats 1 --output {result}
     """
     ran = subprocess.run(command.split(), capture_output=True, text=True, timeout=120)

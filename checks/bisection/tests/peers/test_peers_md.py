@@ -208,8 +208,9 @@ def test_verdict(ratio, limit, text):
     assert peers.verdict(Estimate(*ratio), limit) == text
 
 
-def test_one_turn_has_no_spread():
-    assert quartiles([2.0]) == Estimate(2.0, 2.0, 2.0)
+def test_quartiles():
+    assert quartiles([5.0, 1.0, 4.0, 2.0, 3.0]) == Estimate(3.0, 2.0, 4.0)
+    assert quartiles([2.0]) == Estimate(2.0, 2.0, 2.0)  # one turn has no spread
 
 
 def test_a_disturbance_does_not_choose_the_skin():
@@ -320,7 +321,7 @@ def test_a_lammps_that_computes_something_else_is_left_out(stubs, capsys):
     stubs(energy=-4.2)
     assert main(FE) == 0
     text = capsys.readouterr().out
-    assert "LAMMPS opt is left out: -4.2 eV an atom, it should be -4.28" in text
+    assert "LAMMPS opt is left out: -4.2 eV per atom, it should be -4.28" in text
     assert "1500.00 0.4 missing" in " ".join(text.split())
 
 

@@ -41,3 +41,8 @@ def test_a_code_whose_values_are_of_another_version_is_still_told(code):
 
 def test_no_reason_is_no_clause():
     assert clause(None) == ""
+
+
+def test_code_for_another_processor_is_named():
+    reason = Reason.of(Code.KERNEL_EXIT, kernel="md", exit_code=132, last="")
+    assert clause(reason) == "md was killed by SIGILL (exit 132, code for another processor)"

@@ -88,7 +88,7 @@ def launches(fake, tmp_path_factory):
     def run(back_end):
         wrong = {where: fault for where, (fault, *_) in BACK_ENDS[back_end].items() if fault}
         names = "|".join(f"{where.replace('/', '%launch.case=')}$" for where in BACK_ENDS[back_end])
-        how = {"selected": ("-n", f"^transpose%method=p2p.*({names})"), "tier": "nightly"}
+        how = {"selected": ("-n", f"^transpose%method=p2p.*({names})"), "tier": "upgrade"}
         pending = ("-S", "TransposeLaunch.max_pending_time=2s")
         return on_slurm(tmp_path_factory.mktemp(back_end), fake, back_end, wrong, *pending, **how)
 

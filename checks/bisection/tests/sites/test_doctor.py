@@ -121,6 +121,8 @@ def test_site_that_hangs(house, monkeypatch):
         ({"binding": ["-c {}"]}, "extras.binding has {} in '-c {}'"),
         ({"binding": ["-c {threads"]}, "extras.binding has '-c {threads': expected '}'"),
         ({"binding": [4]}, "extras.binding has 4: "),
+        ({"march": "native"}, "extras.march is 'native': a processor is allowed, as the compilers"),
+        ({"march": "a b"}, "extras.march is 'a b': a processor is allowed"),
         ({"reference": ["ratio"]}, "extras.reference is not known, and would not be read: is it"),
     ],
 )
@@ -131,7 +133,12 @@ def test_extras_defect(extras, says):
 
 
 def test_good_extras():
-    extras = {"nodes": 2, "binding": ["-c {threads} -n {ranks} {{}}"], "queue": "normal"}
+    extras = {
+        "nodes": 2,
+        "march": "x86-64-v3",
+        "binding": ["-c {threads} -n {ranks} {{}}"],
+        "queue": "normal",
+    }
     partition = {"fullname": "a:b", "extras": extras, "cores": None, "detected": True}
     assert list(rules.partition_faults(partition)) == []
 
@@ -203,10 +210,13 @@ class TestChecks:
         assert rules.check_defects([nowhere, site], everywhere=True) == []
 
     def test_names_that_do_not_exist(self, site):
-        check = {**site.checks["md"], "quick": ["sci"], "inapplicable": {"packd": ["mpi", "nod"]}}
+        tiers = {"quick": {"case": ["sci"], "method": ["packed"]}, "nigthly": {}}
+        inapplicable = {"packd": ["mpi", "nod"]}
+        check = {**site.checks["md"], "tiers": tiers, "inapplicable": inapplicable}
         wrong = dataclasses.replace(site, checks={**site.checks, "md": check})
         found = told(rules.check_defects([wrong], everywhere=True))
-        assert "quick of md names case sci: there are sic, cu3au, fe, test10" in found
+        assert "tiers of md names case sci: there are sic, cu3au, fe, test10" in found
+        assert "tiers of md names tier nigthly: there are quick, nightly, upgrade" in found
         assert "inapplicable of md names method packd: there are packed" in found
         assert "inapplicable of md names layout nod: there are mpi, node" in found
-        assert found.count("\n") == 2
+        assert found.count("\n") == 3

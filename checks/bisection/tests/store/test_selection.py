@@ -22,7 +22,7 @@ def named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "numbers"),
     [
         ("latest", [9]),
         ("latest~1", [5]),
@@ -37,8 +37,8 @@ def named(tmp_path):
         ("00000004-made-up", [4]),
     ],
 )
-def test_sessions_are_named(named, text, found):
-    assert [int(s.uuid[:8], 16) for s in select(text, named)] == found
+def test_sessions_are_named(named, text, numbers):
+    assert [int(s.uuid[:8], 16) for s in select(text, named)] == numbers
 
 
 def test_earlier_is_of_the_same_kind(named):

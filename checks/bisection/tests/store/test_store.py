@@ -44,12 +44,12 @@ def imported(home, *files, monkeypatch):
 
 def test_sample_file_is_what_the_store_gets(tmp_path, file):
     stored = store(tmp_path / "store.db", sources.contents(file))
-    (found,) = stored.sessions()
-    assert (found.uuid, found.facts) == ("00000001-made-up", {"MPI": "Open MPI 4.1.4"})
+    (only,) = stored.sessions()
+    assert (only.uuid, only.facts) == ("00000001-made-up", {"MPI": "Open MPI 4.1.4"})
     tests = [(test.method, test.geometry) for test in stored.tests().values()]
     assert tests == [("p2p", "2x1"), ("shm", "2x1")]
     assert stored.samples()["value"].tolist() == [1.5]
-    assert [o.verdict for o in stored.outcomes([found])] == ["pass", "pass"]
+    assert [o.verdict for o in stored.outcomes([only])] == ["pass", "pass"]
 
 
 def test_other_tools_need_to_say_little(tmp_path):
@@ -202,8 +202,8 @@ def reframes_database(home, *reports):
     path.parent.mkdir(parents=True)
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE sessions(uuid TEXT PRIMARY KEY, json_blob TEXT)")
-        for one in reports:
-            row = (one["session_info"]["uuid"], json.dumps(one))
+        for content in reports:
+            row = (content["session_info"]["uuid"], json.dumps(content))
             database.execute("INSERT INTO sessions VALUES(?, ?)", row)
     database.close()
     return path

@@ -47,7 +47,7 @@ def expected(unpacked):
 
 
 def test_sessions_of_an_earlier_version_are_read_whole(store, expected):
-    found = {
+    now_stored = {
         session.uuid: {
             "start": session.start,
             "tags": session.tags,
@@ -57,7 +57,7 @@ def test_sessions_of_an_earlier_version_are_read_whole(store, expected):
         }
         for session in store.sessions()
     }
-    assert found == expected["sessions"]
+    assert now_stored == expected["sessions"]
 
 
 def test_comparisons_of_an_earlier_version_come_out_the_same(store, expected):
@@ -69,14 +69,14 @@ def test_comparisons_of_an_earlier_version_come_out_the_same(store, expected):
         assert result.exit_code == wanted["exit_code"]
         assert bool(result.unsafe) != wanted["safe"]
         assert [[c.what, c.before, c.after] for c in result.changes] == wanted["changes"]
-        found = {
+        now_stored = {
             "|".join(row.key): [row.verdict, row.scope or "", row.ratio, row.low, row.high, row.p]
             for row in result.rows
         }
-        assert list(found) == list(wanted["rows"])  # the worst first, too
+        assert list(now_stored) == list(wanted["rows"])  # the worst first, too
         for key, (verdict, scope, *numbers) in wanted["rows"].items():
-            assert found[key][:2] == [verdict, scope], key
-            for now, then in zip(found[key][2:], numbers, strict=True):
+            assert now_stored[key][:2] == [verdict, scope], key
+            for now, then in zip(now_stored[key][2:], numbers, strict=True):
                 assert now == then if then is None else now == pytest.approx(then, rel=1e-4), key
 
 

@@ -30,5 +30,5 @@ class BisectionKernels(CMakePackage):
     def cmake_args(self):
         return [
             self.define("BX_TESTS", False),
-            self.define("BX_NATIVE", False),  # Spack's compiler wrapper sets the target
+            self.define("BX_MARCH", ""),  # Spack's compiler wrapper sets the target
         ]

@@ -1,0 +1,120 @@
+"""The retest: what a run measures again, because it was slower than in all earlier sessions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bisection.analysis.model import Row
+from bisection.analysis.outlying import is_confirmed, measured_again
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Exit, Verdict
+from bisection.runs.command import launch_pattern, once
+from bisection.runs.model import Request, RunVerdict, TestResult
+from bisection.runs.reframe_log import end_of_run
+
+START = 10.0  # s that ReFrame needs beside the launches
+Launch = tuple[str, ...]  # kernel, case, layout, system, partition, environment
+
+
+@dataclass
+class Plan:
+    """What is to be measured again. Launches are in the order of their worst metric."""
+
+    suspects: dict[Launch, list[Row]]  # launch -> its rows, the worst first
+    budget: float  # s
+    cost: dict[Launch, float] = field(default_factory=dict)  # s that each launch took
+    chosen: list[Launch] = field(default_factory=list)
+    why: str = ""  # why nothing is measured again: failed | off
+
+    @property
+    def seconds(self) -> float:
+        """How long the retest takes, by what its launches took before."""
+        return START + sum(self.cost[launch] for launch in self.chosen)
+
+
+def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
+    """Chooses launches to measure again, the worst first, until the budget is spent.
+
+    Args:
+        rows: the rows that are slower than before, the worst first.
+        verdict: on the run that they are from. If it failed or was stopped, nothing is chosen.
+        budget: s; 0 chooses nothing.
+    """
+    kernels = {case.check: case.kernel for case in verdict.cases if case.kernel}
+    suspects: dict[Launch, list[Row]] = {}
+    for row in rows:
+        place = (row.system, row.partition, row.environ)
+        launch = (kernels.get(row.check, row.check), row.case, row.layout, *place)
+        suspects.setdefault(launch, []).append(row)
+    launches = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
+    made = Plan(suspects, budget, {launch: launches.get(launch, 0.0) for launch in suspects})
+    if verdict.exit_code == Exit.FAILED or end_of_run(verdict.troubles):
+        made.why = "failed"
+    elif not budget:
+        made.why = "off"
+    else:
+        for launch in suspects:
+            if made.seconds + made.cost[launch] <= budget:
+                made.chosen.append(launch)
+    return made
+
+
+def request(made: Plan, verdict: RunVerdict) -> Request:
+    """What ReFrame is asked for, to run the chosen launches once."""
+    tests = [test for launch in made.chosen for test in _tests(made, launch, verdict)]
+    asked = verdict.request
+    names = [f"--name={name}" for name in dict.fromkeys(map(launch_pattern, tests))]
+    arguments = [*once(asked.arguments), *names]
+    return Request(asked.tier, asked.system, asked.environ, arguments)
+
+
+def _tests(made: Plan, launch: Launch, verdict: RunVerdict) -> list[TestResult]:
+    """The tests of the checks by which a launch is suspected; those of all its checks if only what
+    measures its cores alone is."""
+    tests = [case for case in verdict.judged if case.launch[:-1] == launch]
+    checks = {row.check for row in made.suspects[launch]}
+    return [test for test in tests if test.check in checks] or tests
+
+
+def rule(verdict: RunVerdict, made: Plan, again: RunVerdict | None = None) -> None:
+    """Notes with a verdict what is slower than before: sure by the retest, or only suspected.
+
+    Args:
+        verdict: on the run.
+        made: what was to be measured again.
+        again: the verdict on the retest; None if there was none (yet).
+    """
+    values = measured_again(again) if again else {}
+    verdict.slower, verdict.suspects = [], []
+    refuted: dict[Launch, list[Row]] = {}
+    for launch, rows in made.suspects.items():
+        confirmed = [
+            row for row in rows if row.key in values and is_confirmed(row, values[row.key])
+        ]
+        verdict.slower += [reason_of(Code.SLOWER, row, again=values[row.key]) for row in confirmed]
+        known = [row for row in rows if row.key in values]
+        if known and not confirmed:
+            refuted[launch] = known
+        why = made.why or ("unmeasured" if launch in made.chosen else "budget")
+        verdict.suspects += [
+            reason_of(Code.SUSPECT, row, why=why, seconds=made.cost[launch], budget=made.budget)
+            for row in rows
+            if row.key not in values and not confirmed
+        ]
+    if refuted:
+        worst = max(row.excess for rows in refuted.values() for row in rows)
+        counts = {"metrics": sum(map(len, refuted.values())), "factor": worst}
+        launches = [" ".join((rows[0].check, *launch[1:3])) for launch, rows in refuted.items()]
+        verdict.remarks.append(Reason.of(Code.DID_NOT_REPEAT, launches=launches, **counts))
+    for case in again.cases if again else ():
+        if case.verdict == Verdict.FAIL:
+            failed = {"test": case.group, "cause": case.reason}
+            verdict.failures.append(Reason.of(Code.RETEST_FAILED, **failed))
+
+
+def reason_of(code: Code, row: Row, **more: Any) -> Reason:
+    """The Reason of this code on a metric: its test, both sides, how many times slower it is."""
+    names = ("system", "partition", "environ", "check", "case", "layout", "method")
+    values: Mapping[str, Any] = {name: getattr(row, name) for name in (*names, "metric", "unit")}
+    sides = {"before": row.before.median, "after": row.seen, "factor": row.excess}
+    return Reason.of(code, **values, **sides, sessions=row.before.sessions, **more)

@@ -1,0 +1,113 @@
+"""What a run says of times: slower than before, suspected of it, or not judged."""
+
+from collections.abc import Sequence
+
+from bisection.core.format import amount, duration, lasting, number, plural
+from bisection.core.reasons import Reason
+from bisection.core.thresholds import LIMITS
+from bisection.report.tables import columns
+from bisection.rfm.references import KIND_OF_UNIT
+from bisection.runs.command import rerun
+from bisection.runs.model import RunVerdict, TestResult
+
+MOST = 6  # launches that are listed
+
+
+def slower_lines(verdict: RunVerdict) -> list[str]:
+    """What is slower than before, a line per launch with its worst metric; what is suspected of it;
+    what changed since, and the command that measures it again."""
+    lines = []
+    if verdict.slower:
+        sessions = plural(max(reason["sessions"] for reason in verdict.slower), "earlier session")
+        lines.append(f"slower than in all of {sessions}, and again in a retest:")
+        lines += _table(verdict.slower)
+    for why in dict.fromkeys(reason["why"] for reason in verdict.suspects):
+        group = [reason for reason in verdict.suspects if reason["why"] == why]
+        sessions = plural(max(reason["sessions"] for reason in group), "earlier session")
+        lines.append(f"suspect, slower than in all of {sessions}; {_why(why, group)}:")
+        lines += _table(group)
+    if lines:
+        lines += [f"    rerun: {rerun(_tests(verdict), verdict.request, LIMITS.fewest - 1)}"]
+    return lines
+
+
+def _table(reasons: Sequence[Reason]) -> list[str]:
+    launches: dict[tuple[str, ...], list[Reason]] = {}
+    for reason in reasons:
+        launches.setdefault((reason["check"], reason["case"], reason["layout"]), []).append(reason)
+    cells = []
+    for names, group in list(launches.items())[:MOST]:
+        worst = max(group, key=lambda reason: (reason["unit"] == "s", reason["factor"]))
+        sides = [amount(worst[side], worst["unit"]) for side in ("before", "after")]
+        more = f"and {plural(len(group) - 1, 'more metric')}" if group[1:] else ""
+        test = f"{worst['method']} {worst['metric']}"
+        cells.append(
+            [" ".join(names), test, " -> ".join(sides), f"{number(worst['factor'])} x", more]
+        )
+    lines = [f"  {line}" for line in columns(cells)]
+    hidden = sum(map(len, list(launches.values())[MOST:]))
+    more = plural(len(launches) - MOST, "more launch", "more launches")
+    return lines + ([f"  and {more}, {plural(hidden, 'metric')}"] if hidden else [])
+
+
+def _why(why: str, group: Sequence[Reason]) -> str:
+    """Why suspects were not measured again."""
+    if why == "budget":
+        longest = duration(max(reason["seconds"] for reason in group))
+        budget = lasting(group[0]["budget"])
+        return f"not retested: a launch takes {longest}, the budget is {budget} (--retest-budget)"
+    return {
+        "failed": "not retested, as the run failed",
+        "off": "not retested, as --retest-budget is 0",
+        "unmeasured": "the retest did not measure it",
+    }[why]
+
+
+def _tests(verdict: RunVerdict) -> list[TestResult]:
+    """The tests that are slower, or suspected of it."""
+    names = ("system", "partition", "environ", "case", "layout")
+    places = {tuple(r[name] for name in names) for r in [*verdict.slower, *verdict.suspects]}
+    checks = {reason["check"] for reason in [*verdict.slower, *verdict.suspects]}
+    return [
+        case
+        for case in verdict.judged
+        if tuple(getattr(case, name) for name in names) in places
+        and (case.check in checks or case.kernel in checks)
+    ]
+
+
+def counts(verdict: RunVerdict) -> list[str]:
+    """How many metrics are slower, and how many may be, for the verdict's sentence."""
+    texts = (
+        [f"{plural(len(verdict.slower), 'metric')} slower than before"] if verdict.slower else []
+    )
+    suspects = plural(len(verdict.suspects), "metric")
+    return texts + ([f"{suspects} suspected of being slower"] if verdict.suspects else [])
+
+
+def times_judged(verdict: RunVerdict) -> str:
+    """Which times are not judged, and why, in a sentence; "" if all are by references."""
+    lost = [
+        case
+        for case in verdict.cases
+        if case.fixture and case.kernel and case.preempted > LIMITS.preempted_launch
+    ]
+    if lost:
+        launches = plural(len(lost), "launch", "launches")
+        return f"Times of {launches} are not judged: other processes had the cores"
+    times = [
+        metric
+        for case in verdict.judged
+        for metric in case.metrics
+        if KIND_OF_UNIT.get(metric.unit) == "time"
+    ]
+    if not times or any(metric.asserted for metric in times) or verdict.nights is None:
+        return ""
+    earlier, needed = verdict.nights - 1, LIMITS.reference_sessions
+    if earlier < LIMITS.fewest:
+        why = f"no references of this machine yet ({verdict.nights} of {needed} nights)"
+        return f"Times are not judged: {why}"
+    why = f"no references yet ({verdict.nights} of {needed} nights)"
+    if verdict.nights >= needed:
+        why = "`references propose` makes references"
+    return f"Times are judged by {earlier} earlier nights: {why}"

@@ -1,0 +1,48 @@
+"""Clauses of a run beside earlier sessions, and of a busy machine."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bisection.core.format import amount, number, plural, some
+from bisection.core.reasons import Code
+
+Values = Mapping[str, Any]
+
+
+def _sides(v: Values) -> str:
+    words = (v["check"], v["case"], v["layout"], v["method"], v["metric"])
+    before, after = (amount(v[side], v["unit"]) for side in ("before", "after"))
+    return f"{' '.join(filter(None, words))}: {before} -> {after}"
+
+
+def _slower(v: Values) -> str:
+    again = f", {amount(v['again'], v['unit'])} in the retest" if v["again"] else ""
+    earlier = plural(v["sessions"], "earlier session")
+    return f"{_sides(v)}{again}; {number(v['factor'])} times slower than in all of {earlier}"
+
+
+def _did_not_repeat(v: Values) -> str:
+    return (
+        f"retested {some(v['launches'], 3)}: {plural(v['metrics'], 'metric')}, up to "
+        f"{number(v['factor'])} times slower than in all earlier sessions, did not repeat"
+    )
+
+
+def _busy(v: Values) -> str:
+    top = f" ({', '.join(f'{name} {used:.1f}' for name, used in v['top'])})" if v["top"] else ""
+    return f"other processes use {v['used']:.1f} of {v['cores']} cores{top}"
+
+
+SLOWER: dict[Code, str | Callable[[Values], str]] = {
+    Code.SLOWER: _slower,
+    Code.SUSPECT: _slower,
+    Code.DID_NOT_REPEAT: _did_not_repeat,
+    Code.FASTER: lambda v: (
+        f"{plural(v['metrics'], 'metric')} faster than in all earlier sessions, such as {_sides(v)}"
+    ),
+    Code.CHANGED: "{what}: {before} -> {after}",
+    Code.BUSY: _busy,
+    Code.LAUNCHES_PREEMPTED: "other processes had the cores of the first {launches} launches; what "
+    "they slow down is not measured. Ctrl-C ends the run; --wait 30m waits for a quiet machine "
+    "first",
+}

@@ -1,0 +1,123 @@
+"""What is measured again, and what follows from it."""
+
+import pytest
+
+from bisection.analysis.model import Row, Side
+from bisection.analysis.retest import plan, request, rule
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Exit, Verdict
+from bisection.runs.model import JudgedMetric, Request, RunVerdict, TestResult
+
+PLACE = ("lab", "cpu", "system")
+
+
+def row(case, after, method="p2p", check="transpose", better="lower", limit=1.2e-3):
+    names = (*PLACE, check, case, "mpi", method, "time", "s", better)
+    sides = {"before": Side(sessions=8, median=1e-3), "after": Side(sessions=1, median=after)}
+    return Row(*names, False, **sides, ratio=after / 1e-3, suspect=True, limit=limit, seen=after)
+
+
+def run(times, preempted=0.0, seconds=40.0, **more):
+    """A run: a launch of the kernel `transpose` for each case, with p2p's time."""
+    cases = []
+    for case, time in times.items():
+        fixture = {"fixture": True, "kernel": "transpose", "verdict": Verdict.PASS}
+        launch = TestResult(*PLACE, "TransposeLaunch", case, "mpi", "", **fixture)
+        launch.seconds, launch.controls = seconds, {"serial": time}
+        metric = JudgedMetric("time", time, "s", None, None, "pass")
+        test = TestResult(*PLACE, "transpose", case, "mpi", "p2p", kernel="transpose")
+        test.verdict, test.metrics = Verdict.PASS, [metric]
+        test.preempted = launch.preempted = preempted
+        cases += [launch, test]
+    return RunVerdict(cases=cases, **more)
+
+
+ROWS = [row("a", 9e-3), row("b", 3e-3), row("c", 2e-3)]
+TIMES = {"a": 9e-3, "b": 3e-3, "c": 2e-3}
+
+
+@pytest.mark.parametrize(
+    ("budget", "chosen"),
+    [(0, []), (49, []), (50, ["a"]), (100, ["a", "b"]), (900, ["a", "b", "c"])],
+)
+def test_the_worst_launches_come_first(budget, chosen):
+    made = plan(ROWS, run(TIMES), budget)
+    assert [case for _, case, *_ in made.chosen] == chosen
+    assert made.seconds == 10 + 40 * len(chosen)
+
+
+def test_a_failed_or_stopped_run_is_not_retested():
+    failed = run(TIMES, failures=[Reason.of(Code.TEXT, text="wrong")])
+    assert plan(ROWS, failed, 900).chosen == []
+    stopped = run(TIMES, troubles=[Reason.of(Code.REFRAME_TEXT, text="", ended=True)])
+    assert plan(ROWS, stopped, 900).chosen == []
+
+
+def test_what_reframe_is_asked_for():
+    asked = Request("quick", arguments=["-n", "x", "--reruns=3", "--reruns", "2", "-S", "a=b"])
+    verdict = run(TIMES, request=asked)
+    again = request(plan(ROWS, verdict, 50), verdict)
+    assert again.tier == "quick"
+    assert again.arguments == ["-S", "a=b", "--name=^transpose%.*layout=mpi%launch.case=a$"]
+
+
+def test_a_control_is_measured_again_by_the_tests_of_its_launch():
+    verdict = run(TIMES)
+    for case in verdict.cases:
+        case.kernel = "alltoall-sweep"
+    made = plan([row("a", 9e-3, "serial", "alltoall-sweep")], verdict, 900)
+    assert request(made, verdict).arguments == ["--name=^transpose%.*layout=mpi%launch.case=a$"]
+
+
+@pytest.mark.parametrize(
+    ("again", "slower", "suspects", "remarks", "code"),
+    [
+        (run({"a": 8e-3}), 1, 0, 0, Exit.SLOWER),
+        (run({"a": 1.3e-3}), 1, 0, 0, Exit.SLOWER),
+        (run({"a": 1.1e-3}), 0, 0, 1, Exit.OK),
+        (run({"a": 8e-3}, preempted=0.5), 0, 1, 0, Exit.NOT_MEASURED),
+        (RunVerdict(), 0, 1, 0, Exit.NOT_MEASURED),
+        (None, 0, 1, 0, Exit.NOT_MEASURED),
+    ],
+)
+def test_what_the_retest_says(again, slower, suspects, remarks, code):
+    verdict = run(TIMES)
+    rule(verdict, plan(ROWS[:1], verdict, 900), again)
+    assert [len(verdict.slower), len(verdict.suspects), len(verdict.remarks)] == [
+        *(slower, suspects, remarks)
+    ]
+    assert verdict.exit_code == code
+
+
+def test_a_rate_is_slower_where_it_is_lower():
+    rate = row("a", 1e-4, better="higher", limit=9e-4)
+    verdict = run({"a": 1e-4})
+    rule(verdict, plan([rate], verdict, 900), run({"a": 2e-4}))
+    assert verdict.slower[0]["factor"] == pytest.approx(10)
+    rule(verdict, plan([rate], verdict, 900), run({"a": 1e-3}))
+    assert not verdict.slower
+
+
+def test_what_does_not_fit_the_budget_stays_suspect_beside_what_is_sure():
+    verdict = run(TIMES)
+    rule(verdict, plan(ROWS, verdict, 60), run({"a": 9e-3}))
+    assert [reason["case"] for reason in verdict.slower] == ["a"]
+    assert [reason["case"] for reason in verdict.suspects] == ["b", "c"]
+    assert verdict.exit_code == Exit.SLOWER
+    rule(verdict, plan(ROWS, verdict, 60), run({"a": 1e-3}))
+    assert verdict.exit_code == Exit.NOT_MEASURED
+
+
+def test_failed_and_not_measured_take_precedence():
+    slower = [Reason.of(Code.SLOWER)]
+    assert run(TIMES, slower=slower).exit_code == Exit.SLOWER
+    trouble = [Reason.of(Code.TEXT, text="x")]
+    assert run(TIMES, slower=slower, troubles=trouble).exit_code == Exit.NOT_MEASURED
+    assert run(TIMES, slower=slower, failures=trouble).exit_code == Exit.FAILED
+
+
+def test_a_wrong_answer_of_the_retest_fails():
+    verdict, again = run(TIMES), run({"a": 9e-3})
+    again.cases[1].verdict, again.cases[1].reason = Verdict.FAIL, Reason.of(Code.NOT_VERIFIED)
+    rule(verdict, plan(ROWS, verdict, 900), again)
+    assert verdict.exit_code == Exit.FAILED

@@ -1,0 +1,81 @@
+"""What each tier selects, and how checks present themselves in ReFrame's lists."""
+
+import json
+import re
+
+import pytest
+from running import CHECKS, start
+
+from bisection.core.verdicts import TIERS
+
+
+def reframe(home, *arguments):
+    code, text = start(
+        ["reframe", "-C", "site-configs/generic.py", "-c", "checks", *arguments], home
+    )
+    assert code == 0, text
+    return text
+
+
+@pytest.fixture(scope="module")
+def tests(tmp_path_factory):
+    """All tests on two cores, as `reframe --describe` has them."""
+    text = reframe(tmp_path_factory.mktemp("home"), "--describe")
+    return json.loads(text[text.index("[\n") :])
+
+
+def of_tier(tests, tier):
+    return {test["name"]: test for test in tests if tier in test["tags"]}
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_as_many_checks_as_documented(tests, tier):
+    checks = len(of_tier(tests, tier))
+    assert checks == TIERS[tier].checks
+    readme = (CHECKS / "README.md").read_text()
+    row = rf"\| `{tier}` \| .* \| {checks} \| {TIERS[tier].minutes} min \|"
+    assert len(re.findall(row, readme)) == 1
+
+
+def test_tiers_differ(tests):
+    names = {tier: set(of_tier(tests, tier)) for tier in TIERS}
+    assert names["quick"] < names["nightly"] < names["upgrade"]
+    assert names["interconnect"] < names["upgrade"]
+    assert names["interconnect"] - names["nightly"]
+    assert names["nightly"] - names["interconnect"]
+
+
+def test_tiers_serve_their_purpose(tests):
+    assert of_tier(tests, "upgrade").keys() == {test["name"] for test in tests}
+    for tier in TIERS:
+        kernels = {re.split("[ _]", name)[0] for name in of_tier(tests, tier)}
+        assert kernels == {"transpose", "npar", "md", "network"}
+    of_network = of_tier(tests, "interconnect").values()
+    assert {t["layout"] for t in of_network if t["name"].startswith(("npar", "md"))} == {"mpi"}
+    transposes = [test for test in tests if test["name"].startswith("transpose")]
+    assert all("interconnect" in test["tags"] for test in transposes)
+    assert TIERS["quick"].minutes <= 2
+    assert TIERS["nightly"].minutes < 15
+
+
+def test_each_check_has_a_description(tests, tmp_path):
+    assert all(re.fullmatch(r"[A-Z].{20,100}\?", test["descr"]) for test in tests)
+    text = reframe(tmp_path, "-L", "-n", "^md_layout.*fe")
+    described = re.findall(r"description: (.*)", text)
+    assert "The MD kernel, in hybrid layouts too." in described
+    assert "<none>" not in described
+
+
+def test_help_has_the_tiers(tmp_path):
+    code, text = start(["python", "-m", "bisection", "run", "--help"], tmp_path)
+    assert code == 0
+    for name, tier in TIERS.items():
+        assert re.search(rf"^  {name} +{tier.checks} +{tier.minutes}  {tier.purpose}$", text, re.M)
+
+
+def test_spack_builds_only_where_it_is_named(tmp_path):
+    """An environment that Spack provisions takes an hour the first time."""
+    assert "+spack" not in reframe(tmp_path, "-l", "-n", "^network%")
+    text = reframe(tmp_path, "-l", "-n", "^network%", "-p", "spack")
+    assert "~generic:default+spack" in text
+    assert "~generic:default+system" not in text

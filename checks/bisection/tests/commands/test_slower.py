@@ -1,0 +1,83 @@
+"""`bisection run` beside earlier sessions: slower than before, retested, confirmed or not."""
+
+import shutil
+import xml.etree.ElementTree as ET
+
+import pytest
+from running import run_in
+
+from bisection.core import paths
+from bisection.store import sample_file, sync
+from bisection.store.selection import SLOWER
+
+EARLIER = 6
+
+
+@pytest.fixture(scope="module")
+def six_nights(fake, tmp_path_factory):
+    """A home with six equal nights."""
+    home = tmp_path_factory.mktemp("six")
+    first = run_in(home, fake)
+    assert "Times are not judged: no references of this machine yet (1 of 10 nights)" in first.said
+    session, cases = next(sample_file.read_samples(first.folder / sample_file.SPOOLED))
+    with sync.opened(home) as store:
+        store.add(
+            ({**session, "session": f"{n:08x}-earlier", "start": session["start"] - 60 * n}, cases)
+            for n in range(1, EARLIER)
+        )
+    return home
+
+
+@pytest.fixture
+def night(fake, six_nights, tmp_path):
+    """night(*arguments, faults=...): a Run after six equal nights."""
+    shutil.copytree(six_nights, tmp_path, symlinks=True, dirs_exist_ok=True)
+
+    def run(*arguments, **how):
+        return run_in(tmp_path, fake, *arguments, **how)
+
+    return run
+
+
+def stored(home):
+    """The tag `slower` of every session of the store."""
+    with sync.opened(home) as store:
+        return [session.tags.get(SLOWER) for session in store.sessions()]
+
+
+def test_a_slower_night_is_retested_and_has_its_own_exit_code(night, tmp_path):
+    run = night(faults={"p2p": "slow-time"})
+    assert run.code == 4, run.text
+    assert "SLOWER THAN BEFORE: 1 of 1 checks passed, 1 metric slower than before, in" in run.said
+    assert "slower than in all of 6 earlier sessions, and again in a retest:" in run.said
+    assert "transpose cnt40 mpi p2p time 1 ms -> 8 ms 8.00 x" in run.said
+    assert "Times are judged by 6 earlier nights: no references yet (7 of 10 nights)" in run.said
+    assert (run.verdict["exit_code"], len(run.verdict["slower"])) == (4, 1)
+    suite = ET.parse(run.folder / "junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert "bisection_exit_code 4.0" in (run.folder / "bisection.prom").read_text()
+    for name in ("report.html", "report.md"):
+        assert "Slower than before: 1 metric" in (run.folder / name).read_text()
+    again = run.folder / "retest"
+    assert len(list((again / "kernels").glob("transpose-*.json"))) == 1
+    assert not (again / "stage").exists()
+    # The retest is no night of its own, and a slow night is none that others are set beside.
+    assert stored(tmp_path) == [None] * EARLIER + ["confirmed"]
+    assert len(list(sync.recorded(paths.results_db(tmp_path)))) == 2
+
+
+def test_what_does_not_repeat_passes_with_a_note(night, tmp_path):
+    run = night(faults={"p2p": "slow-at-first"})
+    assert run.code == 0, run.text
+    assert "PASS: 1 of 1 checks passed, in" in run.said
+    note = "note: retested transpose cnt40 mpi: 1 metric, up to 8.00 times slower than in all"
+    assert note in run.said
+    assert stored(tmp_path) == [None] * (EARLIER + 1)
+
+
+def test_a_suspect_that_is_not_measured_again_is_no_pass(night, tmp_path):
+    run = night(faults={"p2p": "slow-then-preempted"})
+    assert run.code == 3, run.text
+    assert "NOT MEASURED: 1 of 1 checks passed, 1 metric suspected of being slower" in run.said
+    assert "suspect, slower than in all of 6 earlier sessions; the retest did not" in run.said
+    assert stored(tmp_path)[-1] == "suspected"

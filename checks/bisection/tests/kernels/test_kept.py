@@ -1,0 +1,182 @@
+"""Kept builds: used again while nothing differs, and never hiding what does."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from bisection.core import paths
+from bisection.kernels import kept
+
+REPOSITORY = paths.ROOT
+CMAKE = """
+cmake_minimum_required(VERSION 3.20)
+project(tiny C)
+find_library(ANSWER answer PATHS ${OPT}/lib NO_DEFAULT_PATH REQUIRED)
+add_executable(bisection-tiny tiny.c)
+target_include_directories(bisection-tiny PRIVATE ${OPT}/include)
+target_link_libraries(bisection-tiny PRIVATE ${ANSWER})
+install(TARGETS bisection-tiny)
+"""
+SCRIPT = (
+    "#!/bin/bash\nmodule load mpi\ncmake -DOPT={opt} -S src -B build\ncmake --build build -j 2\n"
+)
+
+
+def call(*command):
+    subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A project with a library of its own, after cmake --build."""
+    if missing := [tool for tool in ("cmake", "cc", "ldd") if not shutil.which(tool)]:
+        pytest.skip(f"needs {', '.join(missing)}")
+    root = tmp_path_factory.mktemp("built")
+    for name in ("src/tests", "opt/lib", "opt/include"):
+        (root / name).mkdir(parents=True)
+    (root / "src" / "CMakeLists.txt").write_text(CMAKE)
+    (root / "src" / "tiny.c").write_text("#include <answer.h>\nint main(void) { return answer(); }")
+    (root / "opt" / "include" / "answer.h").write_text("int answer(void);\n")
+    (root / "answer.c").write_text("int answer(void) { return 0; }\n")
+    library = root / "opt" / "lib" / "libanswer.so"
+    call("cc", "-shared", "-fPIC", root / "answer.c", "-o", library)
+    call("cmake", f"-DOPT={root}/opt", "-S", root / "src", "-B", root / "build")
+    call("cmake", "--build", root / "build")
+    return root
+
+
+@pytest.fixture
+def house(built, tmp_path, monkeypatch):
+    """The project with one kept build, which each test may spoil."""
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    shutil.copytree(built / "src", tmp_path / "src")
+    script = tmp_path / "rfm_build.sh"
+    script.write_text(SCRIPT.format(opt=built / "opt"))
+    record = kept.keep(script, built / "build")
+    assert not record["kept"]
+    return tmp_path
+
+
+def look_up(house):
+    return kept.find(house / "rfm_build.sh")
+
+
+def change(file):
+    """Replaces a file by a later one of the same size."""
+    status = file.stat()
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
+
+
+def edit(file, old, new):
+    file.write_text(file.read_text().replace(old, new))
+
+
+UNCHANGED = {
+    "nothing": lambda house, built, patch: None,
+    "a time of a source": lambda house, built, patch: change(house / "src" / "tiny.c"),
+    "a test": lambda house, built, patch: (house / "src" / "tests" / "t.py").write_text("1"),
+    "text": lambda house, built, patch: (house / "src" / "README.md").write_text("1"),
+    "jobs": lambda house, built, patch: edit(house / "rfm_build.sh", "-j 2", "-j 16"),
+    "MPI at run time": lambda house, built, patch: patch.setenv("OMPI_MCA_btl", "tcp,self"),
+    "make": lambda house, built, patch: patch.setenv("MAKEFLAGS", "-s"),
+    "a folder on PATH": lambda house, built, patch: patch.setenv(
+        "PATH", f"{house}:{os.environ['PATH']}"
+    ),
+}
+CHANGED = {
+    "a source": lambda house, built, patch: edit(house / "src" / "tiny.c", "answer()", "!answer()"),
+    "a new source": lambda house, built, patch: (house / "src" / "new.c").write_text(""),
+    "an option": lambda house, built, patch: edit(house / "rfm_build.sh", "-S", "-DA=1 -S"),
+    "a module": lambda house, built, patch: edit(house / "rfm_build.sh", "load mpi", "load mpi/5"),
+    "flags": lambda house, built, patch: patch.setenv("CFLAGS", "-O1"),
+    "MPI's compiler": lambda house, built, patch: patch.setenv("OMPI_CC", "clang"),
+    "loaded modules": lambda house, built, patch: patch.setenv("LOADEDMODULES", "gcc/14"),
+    "library path": lambda house, built, patch: patch.setenv("LD_LIBRARY_PATH", "/opt"),
+    "a library": lambda house, built, patch: change(built / "opt" / "lib" / "libanswer.so"),
+    "a header": lambda house, built, patch: change(built / "opt" / "include" / "answer.h"),
+    "a new library": lambda house, built, patch: (built / "opt" / "lib" / "libelpa.so").touch(),
+    "a program": lambda house, built, patch: change(
+        next((house / "home" / "kernels").glob("*/bin/bisection-tiny"))
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNCHANGED)
+def test_equal_build_is_used(house, built, monkeypatch, case):
+    UNCHANGED[case](house, built, monkeypatch)
+    record = look_up(house)
+    assert record["kept"]
+    assert os.access(os.path.join(record["prefix"], "bin", "bisection-tiny"), os.X_OK)
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_unequal_build_is_not_used(house, built, monkeypatch, case):
+    assert look_up(house)
+    CHANGED[case](house, built, monkeypatch)
+    assert look_up(house) is None
+
+
+def test_other_compiler_of_the_same_name(house, monkeypatch):
+    (house / "cc").symlink_to(shutil.which("cc"))
+    monkeypatch.setenv("PATH", f"{house}:{os.environ['PATH']}")
+    assert look_up(house) is None
+
+
+def test_what_changed_is_printed(house, built, capfd):
+    change(built / "opt" / "include" / "answer.h")
+    assert look_up(house) is None
+    assert re.search(r"built again, as \S+/answer\.h changed", capfd.readouterr().err)
+
+
+def test_build_that_cannot_be_installed_is_not_kept(house, built):
+    kernels = house / "home" / "kernels"
+    before = sorted(kernels.iterdir())
+    (house / "src" / "new.c").write_text("")
+    with pytest.raises((OSError, subprocess.CalledProcessError)):
+        kept.keep(house / "rfm_build.sh", house / "no-build")
+    assert sorted(kernels.iterdir()) == before
+    assert look_up(house) is None
+
+
+def test_half_of_a_build_is_not_used(house):
+    """A process that was killed while it kept a build leaves a hidden folder."""
+    (kernel,) = (house / "home" / "kernels").iterdir()
+    kernel.rename(kernel.with_name(f".{kernel.name}"))
+    assert look_up(house) is None
+
+
+def test_old_builds_are_removed(house):
+    kernels = house / "home" / "kernels"
+    (first,) = kernels.iterdir()
+    now = (first / "build.json").stat().st_mtime
+    for days in range(1, 12):
+        copy = shutil.copytree(first, kernels / f"{first.name}-{days}")
+        os.utime(copy / "build.json", (now - days * 86400 - 1,) * 2)
+    (kernels / ".stopped").mkdir()
+    os.utime(kernels / ".stopped", (now - 100_000,) * 2)
+    kept.prune(kernels, now)
+    left = [file.parent.name for file in kept.newest(kernels)]
+    assert left == [first.name, *(f"{first.name}-{days}" for days in range(1, kept.FEWEST))]
+    assert not (kernels / ".stopped").exists()
+    kept.prune(kernels, now - 20 * 86400)
+    assert len(kept.newest(kernels)) == kept.FEWEST
+
+
+def test_command(house, capsys):
+    script = str(house / "rfm_build.sh")
+    assert kept.main(["find", script]) == 0
+    assert json.loads(capsys.readouterr().out)["kept"]
+    (house / "src" / "new.c").write_text("")
+    assert kept.main(["find", script]) == 1
+
+
+def test_make_clean_removes_kept_builds(tmp_path):
+    (tmp_path / "kernels" / "one").mkdir(parents=True)
+    (tmp_path / "setup.lock").touch()
+    call("make", "-C", REPOSITORY, "clean", f"BISECTION_HOME={tmp_path}")
+    assert not (tmp_path / "kernels").exists()

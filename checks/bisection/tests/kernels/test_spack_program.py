@@ -1,0 +1,70 @@
+"""Finding and cloning Spack, and its solver; no network."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from bisection.core import paths
+from bisection.kernels.spack import externals
+from bisection.kernels.spack import program as spack
+
+
+@pytest.fixture
+def upstream(tmp_path, monkeypatch):
+    """A repository with the pinned tag."""
+    folder = tmp_path / "upstream+mirror"
+    commands = (["init", "--quiet", str(folder)],)
+    commands += (["commit", "--quiet", "--allow-empty", "-m", "first"], ["tag", "v1.1.0"])
+    for command in commands:
+        where = ["-C", str(folder)] if folder.exists() else []
+        who = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+        subprocess.run(["git", *where, *who, *command], check=True)
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(spack.SPACK.variable, str(folder))
+    (tmp_path / "home" / "spack").mkdir(parents=True)
+    return folder
+
+
+def test_clone_is_made_once_and_shallow(upstream):
+    said = []
+    clone = spack.clone(spack.SPACK, said.append)
+    assert clone == paths.home() / "spack" / "spack-v1.1.0"
+    assert (clone / ".git" / "shallow").exists()
+    shutil.rmtree(upstream)
+    assert spack.clone(spack.SPACK, said.append) == clone
+    assert len(said) == 1
+
+
+def test_clone_says_what_is_wrong_and_leaves_nothing(upstream, monkeypatch):
+    subprocess.run(["git", "-C", str(upstream), "tag", "--delete", "v1.1.0"], check=True)
+    with pytest.raises(externals.SpackError, match=r"it has no tag v1\.1\.0; BISECTION_SPACK_URL"):
+        spack.clone(spack.SPACK, print)
+    monkeypatch.setenv(spack.SPACK.variable, "file:///no/such/repository")
+    with pytest.raises(externals.SpackError) as caught:
+        spack.clone(spack.SPACK, print)
+    message = str(caught.value)
+    assert "from file:///no/such/repository" in message
+    assert "BISECTION_SPACK_URL names another repository, SPACK_ROOT" in message
+    assert "\n" not in message
+    assert list((paths.home() / "spack").iterdir()) == []
+
+
+def test_an_unanswered_connection_is_given_up(monkeypatch):
+    def wait(*arguments, timeout):
+        raise subprocess.TimeoutExpired("git", timeout)
+
+    monkeypatch.setattr(spack, "git", wait)
+    assert spack.unreachable(spack.SPACK, timeout=3) == "no answer in 3 s"
+
+
+def test_without_clingo_the_error_says_what_to_set(tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 'ERROR: No matching distribution'; exit 1\n")
+    python.chmod(0o755)
+    assert not spack.imports_clingo(str(python))
+    assert not spack.imports_clingo(str(tmp_path / "none"))
+    with pytest.raises(externals.SpackError, match=r"cannot install clingo==.*PIP_INDEX_URL"):
+        spack.install_clingo(str(python), log)
+    assert "No matching distribution" in log.read_text()

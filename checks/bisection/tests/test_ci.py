@@ -1,0 +1,53 @@
+"""What .ci/run counts, and its exit code, by a make that prints what make would."""
+
+import os
+import subprocess
+
+import pytest
+from running import CHECKS
+
+PYTEST = "30 passed, 2 skipped in 3.21s"
+STOPPED = "make: *** [Makefile:100: {}] Error {}"
+LOUD = "NOT MEASURED: 99 of 127 checks passed, 14 preempted by other processes, "
+LOUD += "14 not applicable here, in 9 min 5 s"
+
+
+@pytest.mark.parametrize(
+    ("lines", "counts", "code"),
+    [
+        ([PYTEST, "PASS: 11 of 11 checks passed, in 25 s"], "41 passed, 0 failed, 2 skipped", 0),
+        ([LOUD, STOPPED.format("test-quick", 3)], "99 passed, 0 failed, 28 skipped", 0),
+        ([LOUD, "trouble: x", STOPPED.format("test-quick", 3)], "99 passed, 0 failed", 2),
+        ([LOUD, STOPPED.format("test-quick", 1)], "99 passed", 2),
+        ([LOUD, STOPPED.format("test-python", 3)], "99 passed", 2),
+        (
+            [LOUD.replace("14 pre", "3 not measured, 14 pre"), STOPPED.format("test-quick", 3)],
+            "99 passed, 3 failed",
+            2,
+        ),
+        (["NOT MEASURED: no check ran, in 1 s", STOPPED.format("test-quick", 3)], "0 passed", 2),
+        (
+            [
+                "SLOWER THAN BEFORE: 2 of 2 checks passed, 3 metrics slower than before, in 9 s",
+                STOPPED.format("test-quick", 4),
+            ],
+            "2 passed, 1 failed",
+            2,
+        ),
+        (["1 failed, 30 passed in 3.00s", STOPPED.format("test-python", 1)], "30 passed, 1 fai", 2),
+    ],
+)
+def test_counts(tmp_path, lines, counts, code):
+    log = "\n".join(lines)
+    stops = 2 if "***" in log else 0
+    make = tmp_path / "make"
+    make.write_text(f"#!/bin/sh\ncat <<'END'\n{log}\nEND\nexit {stops}\n")
+    make.chmod(0o755)
+    done = subprocess.run(
+        [CHECKS.parent / ".ci" / "run"],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert counts in done.stdout.splitlines()[-1]
+    assert done.returncode == code

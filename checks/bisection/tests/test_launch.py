@@ -1,0 +1,58 @@
+"""A run of a clone as set-up leaves it, where everything that may be odd is."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from running import CHECKS, ONE, TWO_CORES
+
+ROOT = CHECKS.parent
+INSTALLED = "2026-11-22T03:40:00Z debian libfftw3-dev 3.3.10-1"
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A clone below a blank and an umlaut, with the environment of this Python."""
+    folder = tmp_path / "Meine Prüfung" / "clone"
+    without = shutil.ignore_patterns("tests", "__pycache__")
+    for name in ("checks", "site-configs", "reference", "src"):
+        shutil.copytree(ROOT / name, folder / name, ignore=without)
+    (folder / ".bisection" / "bin").mkdir(parents=True)
+    for name in ("bisection", "reframe"):
+        shutil.copy(ROOT / "spack-env" / "launch.sh", folder / ".bisection" / "bin" / name)
+    (folder / ".bisection" / "venv").symlink_to(sys.prefix)
+    (folder / ".bisection" / "installed.txt").write_text(f"{INSTALLED}\n")
+    (tmp_path / "user").mkdir()
+    return folder
+
+
+def files(folder):
+    """All files, but those below a home."""
+    return {path for path in folder.rglob("*") if ".bisection" not in path.parts}
+
+
+def test_everything_is_written_below_the_home(clone, fake, tmp_path):
+    """In the locale C, with a umask, and a HOME of its own; started in another folder."""
+    before = files(tmp_path)
+    ours = ("PYTHON", "BISECTION_HOME", "MPLCONFIGDIR", "XDG_CACHE_HOME")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    program = clone / ".bisection" / "bin" / "bisection"
+    command = ["run", "--tier", "quick", "-S", f"Build.kernels={fake}", *ONE]
+    done = subprocess.run(
+        ["sh", "-c", 'umask 077; exec taskset --cpu-list "$@"', "sh", TWO_CORES, program, *command],
+        env={**env, "HOME": str(tmp_path / "user"), "LC_ALL": "C", "PYTHONPATH": clone / "checks"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert files(tmp_path) == before
+    results = clone / ".bisection" / "results" / "latest"
+    assert json.loads((results / "verdict.json").read_text())["installed"] == [INSTALLED]
+    for path in results.resolve().rglob("*"):
+        assert not path.stat().st_mode & 0o077, path
