@@ -186,9 +186,9 @@ def _check_failed(v: Values) -> str:
 
 
 def _counts_contradict(v: Values) -> str:
-    many = "each of {0} ranks sends {1:.6g} {4} a step, each of {2} {3:.6g}"
-    one = "{0} ranks send {1:.6g} {4} a step, {2} send {3:.6g}"
-    return "; ".join((many if each else one).format(*counts) for *counts, each in v["counts"])
+    together = "each of {0} ranks sends {1:.6g} {4} a step, each of {2} {3:.6g}"
+    alone = "{0} ranks send {1:.6g} {4} a step, {2} send {3:.6g}"
+    return "; ".join((together if each else alone).format(*counts) for *counts, each in v["counts"])
 
 
 def _references_unusable(v: Values) -> str:

@@ -117,7 +117,7 @@ def test_a_session_without_verdict_is_no_pass(tmp_path, monkeypatch, capsys):
     store(tmp_path / "store.db", nights({"p2p": [1e-3]})).close()
     (tmp_path / "results" / "killed").mkdir(parents=True)
     assert main(["report", "-o", str(tmp_path / "out")]) == 3
-    assert "bisection_exit_code 3.0" in (tmp_path / "out" / "bisection.prom").read_text()
+    assert "No verdict" in (tmp_path / "out" / "report.md").read_text()
     assert main(["verdict", str(tmp_path / "results" / "killed")]) == 3
     assert "has no verdict: the run was stopped" in capsys.readouterr().err
 
