@@ -14,7 +14,7 @@ from bisection.analysis.model import Comparison
 from bisection.core import paths
 from bisection.core.format import ratio, regex
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.report.exports import comparison_as_json
+from bisection.report.data import comparison_as_json
 from bisection.report.text import comparison_text
 from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, SelectionError, select

@@ -1,6 +1,6 @@
 """Prints the verdict of an earlier run.
 
-Exit code: as of the run; 2 if there is no verdict.
+Exit code: as of the run; 2 there is no such folder or file; 3 the run has no verdict.
 """
 
 import argparse
@@ -13,6 +13,12 @@ from bisection.report import run as run_report
 from bisection.runs.judge import judge
 from bisection.runs.model import RunVerdict
 from bisection.runs.reframe_log import load_report
+
+
+class NoVerdict(BisectionError):
+    """The run was stopped before its verdict, or still runs."""
+
+    exit_code = Exit.NOT_MEASURED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +42,16 @@ def act(options: argparse.Namespace) -> Exit:
 
 
 def read(path: Path) -> RunVerdict:
-    """The verdict of a results folder, or on a report file; BisectionError if there is none."""
+    """The verdict of a results folder, or on a report file.
+
+    Raises:
+        NoVerdict: the folder has none.
+        BisectionError: it cannot be read.
+    """
     try:
         if path.is_dir():
+            if not (path / "verdict.json").exists():
+                raise NoVerdict(f"{path} has no verdict: the run was stopped, or still runs")
             return RunVerdict.from_dict(json.loads((path / "verdict.json").read_text()))
         report = load_report(path)
     except (OSError, ValueError, TypeError, AttributeError) as error:

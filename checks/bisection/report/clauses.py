@@ -2,12 +2,13 @@
 
 import math
 import signal
+import string
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bisection.analysis.model import Row
-from bisection.core.format import lasting, number, some, utc
+from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
@@ -32,7 +33,14 @@ CANCEL = {
 
 
 def clause(reason: Reason | None) -> str:
-    """A reason in one clause; "" for None."""
+    """Words a reason.
+
+    Args:
+        reason: the reason, or None.
+
+    Returns:
+        One clause; "" for None. The code itself where the values are of another version.
+    """
     if reason is None:
         return ""
     values = defaultdict(str, reason.values)
@@ -40,10 +48,10 @@ def clause(reason: Reason | None) -> str:
     if reason.code in FAULTS and values["text"]:  # of an earlier version
         template = "{text}"
     try:
-        text = template(values) if callable(template) else template.format_map(values)
+        text = template(values) if callable(template) else _fill(template, values)
     except (TypeError, ValueError, LookupError, AttributeError):  # values of another version
         text = ""
-    text = text or str(reason)
+    text = text if text.strip() else str(reason)
     if reason.code in FAULTS:
         text = f"{reason.code}: {text}"
     if build := reason["build"]:
@@ -53,53 +61,74 @@ def clause(reason: Reason | None) -> str:
     return text
 
 
+def _fill(template: str, values: Values) -> str:
+    """Puts values into a template of `Words`."""
+    return Words().vformat(template, (), values)
+
+
+class Words(string.Formatter):
+    """The language of the templates below: that of str.format with two additions.
+
+    `{name!x}` converts a value that exists by CONVERSIONS. `{name:?TEXT|OTHER}` gives TEXT, with
+    the value for its asterisk, where there is a value, and OTHER or nothing where there is none.
+    """
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:
+        """Converts a value by CONVERSIONS; text that is empty stays so."""
+        if conversion in CONVERSIONS:
+            return "" if value in ("", None) else CONVERSIONS[conversion](value)
+        return super().convert_field(value, conversion)
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """Formats a value; after a question mark the text that depends on it."""
+        if not format_spec.startswith("?"):
+            return super().format_field(value, format_spec)
+        text, _, other = format_spec[1:].partition("|")
+        return other if value in ("", None) else text.replace("*", str(value))
+
+
 def _nested(value: Any) -> str:
     return clause(Reason.read(value))
 
 
-def _all(values: Iterable[Any]) -> str:
-    return "; ".join(map(_nested, values))
+def _each(template: str, joint: str = ", ") -> Callable[[Iterable[Any]], str]:
+    """A conversion of a list: every item, a mapping or a row of values, by a template."""
+
+    def convert(items: Iterable[Any]) -> str:
+        return joint.join(
+            template.format(**item) if isinstance(item, Mapping) else template.format(*item)
+            for item in items
+        )
+
+    return convert
 
 
-def _on(v: Values) -> str:
-    return f" on {v['nodes']}" if v["nodes"] else ""
-
-
-def _last(v: Values) -> str:
-    return f": {v['last']}" if v["last"] else ""
-
-
-def _timeout(v: Values) -> str:
-    subject = f"job {v['job']}" if v["job"] else "it"
-    limit = f" of {lasting(v['limit'])}" if v["limit"] else ""
-    return f"{subject} ran to its time limit{limit}{_on(v)}"
-
-
-def _node_fail(v: Values) -> str:
-    down = ", ".join(f"{name} ({why})" for name, why in v["down"] or ())
-    ran = f", it ran{_on(v)}" if v["nodes"] else ""
-    return f"job {v['job']} lost {down or 'a node'}{ran}"
-
-
-def _mpi_abort(v: Values) -> str:
-    where = f" on {v['host']}" if v["host"] else ""
-    return f"rank {v['rank']}{where} aborted with code {v['exit_code']}{_last(v)}"
-
-
-def _stalled(v: Values) -> str:
-    limit = f" for {lasting(v['limit'])}" if v["limit"] else ""
-    hosts = f" on {', '.join(v['hosts'])}" if v["hosts"] else ""
-    places = "; ".join(f"{ranks}: {where}" for ranks, where in v["places"] or ())
-    return f"nothing finished{limit}{hosts}" + (f"; {places}" if places else "")
+# Of `Words`: how a value becomes text.
+CONVERSIONS: dict[str, Callable[[Any], str]] = {
+    "l": lasting,  # a time limit, s
+    "n": _nested,  # a reason
+    "N": lambda reasons: "; ".join(map(_nested, reasons)),
+    "f": lambda faults: "; ".join(f"{name} {_nested(fault)}" for name, fault in faults),
+    "t": utc,
+    "w": str.lower,
+    "j": lambda items: ", ".join(map(str, items)),
+    "a": lambda items: " and ".join(map(str, items)),
+    "p": _each("{} ({})"),
+    "P": _each("{}: {}", "; "),
+    "h": lambda hosts: f"{len(hosts)} hosts ({', '.join(hosts)})",
+    "x": lambda code: _exit(code),  # an exit code of a kernel
+    "d": lambda row: change(row),
+    "c": lambda control: "the clock" if control["metric"] == "clock" else "the control",
+    "b": lambda by: "the A/A run" if by == "aa" else "the sessions before, odd against even",
+}
 
 
 def _blocked(v: Values) -> str:
     if v["refused"]:
         return f"the scheduler refused the job: {v['refused']}"
-    waited = f" in {lasting(v['waited'])}" if v["waited"] != "" else ""
     reason = (v["reason"] or "None").replace("_", " ")
     why = "no reason is known" if reason == "None" else f"the scheduler's reason: {reason}"
-    return f"job {v['job']} was not started{waited}; {why}"
+    return _fill("job {job} was not started{waited!l:? in *}; ", v) + why
 
 
 def _infrastructure(v: Values) -> str:
@@ -107,10 +136,8 @@ def _infrastructure(v: Values) -> str:
         text = v["said"]
     elif v["state"]:
         text = f"the scheduler did not list job {v['jobs'][0]}, which is {v['state']}"
-    elif v["command"]:
-        text = f"{v['command']} did not answer in time"
     else:
-        text = "no cause is known"
+        text = _fill("{command:?* did not answer in time|no cause is known}", v)
     return f"{text}; {_jobs_left(v)}" if v["jobs"] else text
 
 
@@ -120,16 +147,19 @@ def _jobs_left(v: Values) -> str:
     return f"left in the queue: {', '.join(jobs)}{mend}"
 
 
+MEANINGS = {
+    KernelExit.VERIFIED: "verified",
+    KernelExit.WRONG_ANSWER: "wrong answer",
+    KernelExit.USAGE: "usage",
+    KernelExit.RESOURCES: "not enough resources",
+    KernelExit.STALLED: "stalled",
+}
+
+
 def _exit(code: int) -> str:
-    meanings = {
-        KernelExit.VERIFIED: "verified",
-        KernelExit.WRONG_ANSWER: "wrong answer",
-        KernelExit.USAGE: "usage",
-        KernelExit.RESOURCES: "not enough resources",
-        KernelExit.STALLED: "stalled",
-    }
-    if code in meanings:
-        return f"exited with {code} ({meanings[code]})"
+    """What an exit code of a kernel means."""
+    if code in MEANINGS:
+        return f"exited with {code} ({MEANINGS[code]})"
     try:
         name = signal.Signals(code - 128).name
         why = ", code for another processor" if name == "SIGILL" else ""
@@ -138,25 +168,13 @@ def _exit(code: int) -> str:
         return f"exited with {code}"
 
 
-def _exit_contradicts(v: Values) -> str:
-    wrong = ", ".join(v["wrong"]) or "none"
-    text = f"{v['kernel']} {_exit(v['exit_code'])}, but its result has verified: {v['verified']}"
-    return f"{text}, wrong: {wrong}"
-
-
-def _seat(rank: int, host: str, thread: int | None) -> str:
-    return f"rank {rank} on {host}" + ("" if thread in (None, "") else f" thread {thread}")
+SEAT = "rank {rank} on {host}{thread:? thread *}"
 
 
 def _core_shared(v: Values) -> str:
     rank, thread, cpus = v["other"]
-    mine = f"{_seat(v['rank'], v['host'], v['thread'])} (cpus {v['cpus']})"
-    return f"{mine} shares a core with {_seat(rank, v['host'], thread)} (cpus {cpus})"
-
-
-def _core_unbound(v: Values) -> str:
-    seat = _seat(v["rank"], v["host"], v["thread"])
-    return f"{seat} is not bound to one core: it may use cpus {v['cpus']}"
+    other = _fill(SEAT, {"rank": rank, "host": v["host"], "thread": thread})
+    return _fill(SEAT + " (cpus {cpus}) shares a core with ", v) + f"{other} (cpus {cpus})"
 
 
 def _check_failed(v: Values) -> str:
@@ -167,42 +185,39 @@ def _check_failed(v: Values) -> str:
     return f"{v['name']}: error {error} {v['unit']}, tolerance {tolerance}"
 
 
-def _wrong_answer(v: Values) -> str:
-    at = f" at {v['point']}" if v["point"] else ""
-    return f"wrong answer of {v['method']}{at}: {_all(v['checks'])}"
-
-
 def _counts_contradict(v: Values) -> str:
-    texts = []
-    for few, sent, many, other, unit, each in v["counts"]:
-        if each:
-            texts.append(
-                f"each of {few} ranks sends {sent:.6g} {unit} a step, each of {many} {other:.6g}"
-            )
-        else:
-            texts.append(f"{few} ranks send {sent:.6g} {unit} a step, {many} send {other:.6g}")
-    return "; ".join(texts)
+    together = "each of {0} ranks sends {1:.6g} {4} a step, each of {2} {3:.6g}"
+    alone = "{0} ranks send {1:.6g} {4} a step, {2} send {3:.6g}"
+    return "; ".join((together if each else alone).format(*counts) for *counts, each in v["counts"])
 
 
 def _references_unusable(v: Values) -> str:
     where = f"on {v['partition']} in {v['file']}"
-    texts = []
-    for metric, fault in v["faults"]:
-        if fault["code"] == Code.REFERENCE_OF_NO_METRIC:
-            texts.append(f"{metric} has a reference {where}, but is no metric of this check")
-        else:
-            texts.append(f"{metric}: {_nested(fault)} {where}")
-    return "; ".join(texts)
+    return "; ".join(
+        f"{metric} has a reference {where}, but is no metric of this check"
+        if fault["code"] == Code.REFERENCE_OF_NO_METRIC
+        else f"{metric}: {_nested(fault)} {where}"
+        for metric, fault in v["faults"]
+    )
 
 
 def span(low: float | None, high: float | None) -> str:
-    """Bounds as text: 0.61..1.79."""
+    """Words bounds.
+
+    Args:
+        low: the lower bound, None if it is open.
+        high: the upper bound, None if it is open.
+
+    Returns:
+        Both, such as 0.61..1.79.
+    """
     return "..".join("open" if end is None else number(end) for end in (low, high))
 
 
 def _out_of_bounds(v: Values) -> str:
     return "; ".join(
-        f"{name} is {number(value)} {unit}, allowed is {span(low, high)}"
+        f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
+        + f", allowed is {span(low, high)}"
         for name, value, unit, low, high in v["metrics"]
     )
 
@@ -212,70 +227,40 @@ def _best_moved(v: Values) -> str:
     return f"the best NPAR is {v['best']}, it was {v['was']}{cost}"
 
 
-def _was_damaged(v: Values) -> str:
-    now = f"is now {v['now']}" if v["now"] else v["error"]
-    return f"{v['path']} was damaged ({v['fault']}) and {now}"
-
-
-def _tests_gone(v: Values) -> str:
-    tests = v["tests"]
-    return f"{len(tests)} tests of the last session are gone: {some(tests, 3)}"
-
-
-def _control(v: Values) -> str:
-    control = v["control"]
-    name = "the clock" if control["metric"] == "clock" else "the control"
-    return f"{name} {change(control)}"
-
-
-def _cores_drifted(v: Values) -> str:
-    control = v["control"]
-    name = "the clock" if control["metric"] == "clock" else "the control"
-    return (
-        f"the cores of {v['place']} are not as they were: {name} ({control['test']}), which does "
-        f"not communicate, is {change(control)}"
-    )
-
-
-def _by(v: Values) -> str:
-    return "the A/A run" if v["by"] == "aa" else "the sessions before, odd against even"
-
-
 FAULTS = {
-    Code.TIMEOUT: _timeout,
-    Code.NODE_FAIL: _node_fail,
-    Code.OUT_OF_MEMORY: lambda v: f"job {v['job']} used more memory than it may{_on(v)}",
-    Code.MPI_ABORT: _mpi_abort,
-    Code.STALLED: _stalled,
+    Code.TIMEOUT: "{job:?job *|it} ran to its time limit{limit!l:? of *}{nodes:? on *}",
+    Code.NODE_FAIL: "job {job} lost {down!p:?*|a node}{nodes:?, it ran on *}",
+    Code.OUT_OF_MEMORY: "job {job} used more memory than it may{nodes:? on *}",
+    Code.MPI_ABORT: "rank {rank}{host:? on *} aborted with code {exit_code}{last:?: *}",
+    Code.STALLED: "nothing finished{limit!l:? for *}{hosts!j:? on *}{places!P:?; *}",
     Code.BLOCKED: _blocked,
-    Code.CANCELLED: lambda v: f"job {v['job']} was {v['state'].lower()}{_on(v)}, not by this run",
+    Code.CANCELLED: "job {job} was {state!w}{nodes:? on *}, not by this run",
     Code.INFRASTRUCTURE: _infrastructure,
 }
-# Of each code its clause: a format of its values, or a function of them.
+# Of each code its clause: a template of `Words`, or a function of the values.
 CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **FAULTS,
     **DEFECTS,
-    Code.METRIC_REFERENCE: lambda v: f"{v['metric']}: {_nested(v['fault'])}",
+    Code.METRIC_REFERENCE: "{metric}: {fault!n}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
     Code.NO_CORES: "the site file does not give the cores of {partition}",
     Code.LAYOUT_IS_TWIN: "layout {layout} is {other} here: {geometry}",
     Code.LAYOUT_TOO_LARGE: "layout {layout} needs {ranks_per_node} cores per node, "
     "there are {cores}",
-    Code.NOT_ENDED: lambda v: f"the job did not run to its end{_last(v)}",
-    Code.KERNELS_KEPT: lambda v: f"as built {utc(v['built'])}",
-    Code.KERNEL_EXIT: lambda v: f"{v['kernel']} {_exit(v['exit_code'])}{_last(v)}",
-    Code.EXIT_CONTRADICTS: _exit_contradicts,
+    Code.NOT_ENDED: "the job did not run to its end{last:?: *}",
+    Code.KERNEL_EXIT: "{kernel} {exit_code!x}{last:?: *}",
+    Code.EXIT_CONTRADICTS: "{kernel} {exit_code!x}, but its result has verified: {verified}, "
+    "wrong: {wrong!j:?*|none}",
+    Code.KERNELS_KEPT: "as built {built!t}",
     Code.BASELINE_WRONG: "the baseline {method} gave a wrong answer",
-    Code.MISPLACED: lambda v: f"INVALID placement: {_all(v['seats'])}",
+    Code.MISPLACED: "INVALID placement: {seats!N}",
     Code.RANKS_RAN: "{ranks} ranks ran, not {asked}",
-    Code.HOSTS_RAN: lambda v: (
-        f"ranks ran on {len(v['hosts'])} hosts ({', '.join(v['hosts'])}), not on {v['asked']}"
-    ),
+    Code.HOSTS_RAN: "ranks ran on {hosts!h}, not on {asked}",
     Code.RANKS_ON_HOST: "{ranks} ranks ran on host {host}, not {asked}",
     Code.THREADS_RAN: "rank {rank} on {host} ran {threads} threads, not {asked}",
     Code.CORE_SHARED: _core_shared,
-    Code.CORE_UNBOUND: _core_unbound,
+    Code.CORE_UNBOUND: SEAT + " is not bound to one core: it may use cpus {cpus}",
     # a result file
     Code.NO_RESULT: "{kernel} wrote no result file",
     Code.RESULT_UNREADABLE: "cannot read {path}: {error}",
@@ -287,15 +272,12 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.METHOD_MISSING: "method {method} is missing from the results",
     Code.METHOD_REFUSED: "{method} did not run: {why}",
     Code.METHOD_INAPPLICABLE: "{why}",
-    Code.WRONG_ANSWER: _wrong_answer,
+    Code.WRONG_ANSWER: "wrong answer of {method}{point:? at *}: {checks!N}",
     Code.CHECK_FAILED: _check_failed,
     Code.NO_CHECK: "not verified: no check was made",
     Code.NOT_VERIFIED: "verification did not pass",
-    Code.METRICS_MISSING: lambda v: f"metric missing from {v['method']}: {', '.join(v['metrics'])}",
-    Code.METRICS_UNUSABLE: lambda v: (
-        f"metric of {v['method']}: "
-        + "; ".join(f"{name} {_nested(fault)}" for name, fault in v["metrics"])
-    ),
+    Code.METRICS_MISSING: "metric missing from {method}: {metrics!j}",
+    Code.METRICS_UNUSABLE: "metric of {method}: {metrics!f}",
     Code.NOT_A_NUMBER: "is {value}, not a number",
     Code.NOT_FINITE: "is {value}, not finite",
     Code.NO_FRACTION: "is {value}, a share is between 0 and 1",
@@ -307,21 +289,13 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.STRICT_OFF: "strict_check is off: a slow method would pass",
     Code.REFERENCES_UNREADABLE: "cannot read references in {file}: {error}",
     Code.REFERENCES_UNUSABLE: _references_unusable,
-    Code.NO_REFERENCE_FILE: lambda v: (
-        f"partition {v['partition']} claims references of kind {', '.join(v['kinds'])}, and there "
-        f"is no {v['file']}"
-    ),
-    Code.NO_REFERENCE: lambda v: (
-        f"no reference on {v['partition']} in {v['file']} for {', '.join(v['metrics'])}"
-    ),
-    Code.METHOD_NOT_JUDGED: lambda v: (
-        f"{v['method']} is measured and verified, but not judged: {v['file']} has no reference of "
-        f"it on {v['partition']} for {', '.join(v['metrics'])}"
-    ),
+    Code.NO_REFERENCE_FILE: "partition {partition} claims references of kind {kinds!j}, and there "
+    "is no {file}",
+    Code.NO_REFERENCE: "no reference on {partition} in {file} for {metrics!j}",
+    Code.METHOD_NOT_JUDGED: "{method} is measured and verified, but not judged: {file} has no "
+    "reference of it on {partition} for {metrics!j}",
     Code.REFERENCE_OF_NO_METRIC: "is no metric of this check",
-    Code.REFERENCE_SHAPE: lambda v: (
-        f"reference [{', '.join(v['reference'])}] is not [value, lower, upper]"
-    ),
+    Code.REFERENCE_SHAPE: "reference [{reference!j}] is not [value, lower, upper]",
     Code.REFERENCE_OPEN: "the {part} is open",
     Code.REFERENCE_TEXT: "the {part} {value!r} is text, not a number (YAML wants 9.0e+6, not 9e6)",
     Code.REFERENCE_NOT_FINITE: "the {part} {value} is not a finite number",
@@ -334,10 +308,10 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NOTHING_MEASURED: "it passed without measuring anything",
     Code.UNMEASURED: "not measured",
     Code.FOLLOWS: "{test} did not pass",
-    Code.SKIPPED: lambda v: f"skipped: {v['why'] or 'no reason is known'}",
-    Code.NOT_RUN: lambda v: f"ReFrame's result is {v['result'] or 'none'}",
+    Code.SKIPPED: "skipped: {why:?*|no reason is known}",
+    Code.NOT_RUN: "ReFrame's result is {result:?*|none}",
     Code.RUN_ENDED: "the run ended before it",
-    Code.TEXT: lambda v: v["text"] or "no reason is given",
+    Code.TEXT: "{text:?*|no reason is given}",
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",
     Code.BEST_MOVED: _best_moved,
@@ -354,8 +328,10 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NO_TEST: "no check was selected",
     Code.TESTS_ABSENT: "{absent} of {selected} selected test cases did not run",
     Code.JOBS_LEFT: _jobs_left,
-    Code.TESTS_GONE: _tests_gone,
-    Code.WAS_DAMAGED: _was_damaged,
+    Code.TESTS_GONE: lambda v: (
+        f"{len(v['tests'])} tests of the last session are gone: {some(v['tests'], 3)}"
+    ),
+    Code.WAS_DAMAGED: "{path} was damaged ({fault}) and {now:?is now *}{error}",
     Code.NOT_KEPT: "{error}",
     Code.NOT_STORED: "not stored: {error}; `bisection import` stores it later",
     # a run beside earlier sessions
@@ -366,7 +342,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.VANISHED: "not in the last {sessions} sessions after",
     Code.NO_NUMBER: "no number above zero in any session after",
     Code.NOT_BEFORE: "not measured before",
-    Code.UNLIKE: lambda v: f"not to be compared: its {v['what']} is {' and '.join(v['values'])}",
+    Code.UNLIKE: "not to be compared: its {what} is {values!a}",
     Code.CONSTANT: "all samples are the same number: nothing to judge by",
     Code.COUNT_VARIES: "a count that differs from run to run",
     Code.COUNT_CHANGED: "{before:.15g} is now {after:.15g}",
@@ -376,25 +352,18 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.INTERVAL_WIDE: "the confidence interval contains both no change and one that counts",
     Code.NOT_SIGNIFICANT: "not significant among so many metrics",
     Code.UNDER_MARGIN: "a change, but under the {margin:.0%} that counts",
-    Code.CORES_MOVED_ONLY: lambda v: f"as before, but the cores alone are not: {_control(v)}",
-    Code.CORES_MOVED_TOO: lambda v: f"but so are the cores alone: {_control(v)}",
+    Code.CORES_MOVED_ONLY: "as before, but the cores alone are not: {control!c} {control!d}",
+    Code.CORES_MOVED_TOO: "but so are the cores alone: {control!c} {control!d}",
     Code.TAIL_PREEMPTED: "but other processes took the cores in {fraction:.0%} of the samples",
     Code.TAIL_OF_ONE_SESSION: "but the slowest percent is judged between sessions only",
-    Code.BASELINE_MOVED: lambda v: (
-        f"by what it is compared with: the time itself is {change(v['own'])}"
-    ),
-    Code.MOVES_BY_ITSELF: lambda v: f"but it moves by itself: {_by(v)}",
-    Code.JOBS_FAILED: lambda v: (
-        f"{v['count']} of {v['of']} jobs after failed: {_nested(v['cause'])}"
-    ),
-    Code.JOBS_UNUSABLE: lambda v: (
-        f"{v['count']} of {v['of']} jobs after could not be used: {_nested(v['cause'])}"
-    ),
+    Code.BASELINE_MOVED: "by what it is compared with: the time itself is {own!d}",
+    Code.MOVES_BY_ITSELF: "but it moves by itself: {by!b}",
+    Code.JOBS_FAILED: "{count} of {of} jobs after failed: {cause!n}",
+    Code.JOBS_UNUSABLE: "{count} of {of} jobs after could not be used: {cause!n}",
     # a comparison as a whole
-    Code.CORES_DRIFTED: _cores_drifted,
-    Code.AA_DIFFERS: lambda v: (
-        f"{_by(v)}: {v['metrics']} metrics differ, though nothing was changed"
-    ),
+    Code.CORES_DRIFTED: "the cores of {place} are not as they were: {control!c} ({control[test]}), "
+    "which does not communicate, is {control!d}",
+    Code.AA_DIFFERS: "{by!b}: {metrics} metrics differ, though nothing was changed",
     Code.SESSIONS_ONLY: "too few sessions: these verdicts ignore night-to-night variation. For "
     "the machine, compare {needed} sessions per side or more",
     Code.NO_MACHINE_VERDICT: lambda v: (
@@ -407,14 +376,12 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     "to see what the machine does by itself",
     Code.NO_CONTROL: "no control: nothing on both sides measures the cores alone, so a slower "
     "clock cannot be told from a slower network (--control names one)",
-    Code.TIERS_DIFFER: lambda v: (
-        f"the sides are of other tiers ({', '.join(v['before'])}; {', '.join(v['after'])}), with "
-        "other tests"
-    ),
+    Code.TIERS_DIFFER: "the sides are of other tiers ({before!j}; {after!j}), with other tests",
     Code.REPEAT_SUSPECTS: "{metrics} metrics are unlike all earlier sessions: repeat them",
-    Code.AA_LEFT_OUT: lambda v: (
-        f"{v['metrics']} metrics moved by themselves, and are not judged: {_by(v)}"
+    Code.EXCLUDED: lambda v: (
+        f"{plural(len(v['sessions']), 'excluded session')} left out: {some(v['sessions'], 4)}"
     ),
+    Code.AA_LEFT_OUT: "{metrics} metrics moved by themselves, and are not judged: {by!b}",
     Code.FRACTION_UNKNOWN: "no communication fraction is known",
     Code.NOT_THE_NETWORK: "not by the network: only {fraction:.1%} of the time was communication",
     Code.NOT_THE_NETWORK_ALONE: lambda v: (
@@ -448,12 +415,12 @@ def change(row: Row | Mapping[str, Any]) -> str:
         return ""
     bounds = (row.low, row.high) if row.low is not None and math.isfinite(row.high) else ()
     if not row.absolute and row.unit != "GHz":
-        return amount((row.ratio, *bounds), "more", "less", "times as much")
+        return ratio_words((row.ratio, *bounds), "more", "less", "times as much")
     if row.slowdown < 1:
         values = row.speedup if bounds else row.speedup[:1]
-        return amount(values, "faster", "slower", "times as fast")
+        return ratio_words(values, "faster", "slower", "times as fast")
     values = (row.slowdown, *(row.slowdown_interval if bounds else ()))
-    return amount(values, "slower", "faster", "times slower")
+    return ratio_words(values, "slower", "faster", "times slower")
 
 
 def _row_of(values: Mapping[str, Any]) -> Row:
@@ -464,8 +431,18 @@ def _row_of(values: Mapping[str, Any]) -> Row:
     return Row(*[""] * 7, *names, False, None, None, **numbers)
 
 
-def amount(values: Sequence[float], more: str, less: str, times: str) -> str:
-    """Ratios, the first above or below one, in words."""
+def ratio_words(values: Sequence[float], more: str, less: str, times: str) -> str:
+    """Words a ratio and its bounds.
+
+    Args:
+        values: the ratio, which says the word, and the two ends of its interval if they are known.
+        more: the word for a ratio above one.
+        less: the word for a ratio below one.
+        times: the words for a ratio of two and more.
+
+    Returns:
+        A percentage or a factor: 14% [11%, 17%] slower.
+    """
     if values[0] >= 2:
         texts = [f"{value:.3g}" for value in values]
         word = times

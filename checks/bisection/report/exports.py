@@ -1,92 +1,69 @@
-"""The report as Markdown, JUnit, Prometheus, JSON, and a list of bad nodes."""
+"""The report as Markdown, JUnit, Prometheus, and a list of bad nodes."""
 
-import json
 import re
+import statistics
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
-from bisection.analysis.model import Comparison, OddNode, Row, Series
+from tabulate import tabulate
+
+from bisection.analysis.model import Comparison, OddNode, Row
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
-from bisection.core.reasons import MACHINE_FAULTS, Code, Reason
+from bisection.core.reasons import MACHINE_FAULTS, Code
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
-from bisection.report.model import STATES, Report, exit_code, headline, worst_first
-from bisection.report.run import sentence
-from bisection.report.slower import slower_lines
-from bisection.report.tables import (
-    Table,
-    case_name,
-    changes_table,
-    failures_table,
-    points_table,
-    rows_table,
-    sessions_table,
-    suspects_table,
-)
+from bisection.report.model import STATES, Report, exit_code, worst_first
+from bisection.report.sections import PURPOSE, opening, sections
+from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
 
 # ---- Markdown ----
 
+MD_ROWS = 50  # of a table
+
 
 def markdown(report: Report) -> str:
     """The report as Markdown, for a summary page of CI or a mail."""
-    state, text = headline(report)
-    lines = [f"# {_md(report.title)}", "", f"**{STATES[state]} {_md(text)}**", ""]
-    comparison = report.comparison
-    lines += [f"{_md(sentence(report.run))}\n"] if report.run else []
-    slower = slower_lines(report.run) if report.run else []
-    lines += ["```", *map(plain, slower), "```", ""] if slower else []
-    if comparison:
-        lines += _md_comparison(comparison)
-    if report.history:
-        lines += ["## Change points", "", *_md_table(points_table(report.history)), ""]
-    if comparison and comparison.suspects:
-        lines += ["## Suspect nodes", "", *_md_table(suspects_table(comparison.suspects)), ""]
-    odd = [(pairs.title, words.named(one)) for pairs in report.pairs for one in pairs.suspects]
-    lines += [f"* {_md(title)}: {_md(text)}" for title, text in odd]
-    lines += [""] if odd else []
-    if report.failures:
-        lines += ["## Failed and not measured", "", *_md_table(failures_table(report.run)), ""]
-    lines.append(f"Made {utc(report.made)}.")
+    start = opening(report)
+    lines = [f"# {_md(report.title)}", "", f"**{STATES[start.state]} {_md(start.headline)}**", ""]
+    lines += ["\n\n".join(map(_md, start.sentences)), ""] if start.sentences else []
+    if start.unsafe:
+        lines += [f"> **Not to be trusted:** {_md(start.unsafe)}", ""]
+    lines += [f"* {_md(text)}" for text in start.advice]
+    lines += [f"* rerun: {_md_code(start.rerun)}"] if start.rerun else []
+    for section in sections(report):
+        if section.shown:
+            lines += ["", f"## {section.title}"]
+            lines += ["", *(f"* {_md(note)}" for note in section.notes)] if section.notes else []
+            for table in section.tables:
+                lines += ["", *_md_table(table)]
+    origin = f"{report.about}. " if report.about else ""
+    lines += ["", _md(f"{origin}Made {utc(report.made)}."), "", _md(PURPOSE)]
     return "\n".join(lines) + "\n"
 
 
-def _md_comparison(comparison: Comparison) -> list[str]:
-    lines = [f"{_md(words.sentence(comparison))}\n"]
-    if comparison.unsafe:
-        lines += [f"> **Not to be trusted:** {_md(words.unsafe(comparison))}", ""]
-    lines += [f"* {_md(clause(advice))}" for advice in comparison.advice]
-    if comparison.rerun:
-        lines.append(f"* rerun: {_md_code(comparison.rerun)}")
-    lines += ["", "## Compared", "", *_md_table(sessions_table(comparison)), ""]
-    lines += ["## What changed", ""]
-    if comparison.changes:
-        lines += [*_md_table(changes_table(comparison.changes)), ""]
-    else:
-        lines += ["Nothing that is recorded.", ""]
-    counted = [f"{comparison.count(verdict)} {verdict}" for verdict in COMPARED]
-    lines += ["## Rows", "", ", ".join(counted) + ".", ""]
-    listed = [row for row in comparison.rows if row.verdict != Verdict.UNCHANGED]
-    if listed:
-        lines += [*_md_table(rows_table(listed, 50)), ""]
-    return lines
-
-
 def _md_table(table: Table) -> list[str]:
-    rules = ["---:" if kind == "num" else "---" for kind in table.kinds]
-    code = [kind in ("code", "command") for kind in table.kinds]
-    lines = [f"| {' | '.join(table.head)} |", f"| {' | '.join(rules)} |"]
-    for row in table.rows:
-        cells = [
-            _md_code(cell).replace("|", "\\|") if is_code else _md(cell)
-            for cell, is_code in zip(row, code, strict=True)
+    cells = [
+        [
+            "<br>".join(
+                _md_code(line).replace("|", "\\|")
+                if kind in ("code", "command", "files")
+                else _md(line)
+                for line in cell.split("\n")
+            )
+            for cell, kind in zip(row, table.kinds, strict=True)
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines + (["", table.note] if table.note else [])
+        for row in table.rows[:MD_ROWS]
+    ]
+    align = ["right" if kind == "num" else "global" for kind in table.kinds]
+    text = tabulate(cells, table.head, "pipe", disable_numparse=True, stralign=None, colalign=align)
+    left = len(table.rows) - MD_ROWS
+    note = table.note or (f"{left} more rows are in report.html." if left > 0 else "")
+    title = [f"{_md(table.title)}:", ""] if table.title else []
+    return [*title, *text.splitlines(), *(["", note] if note else [])]
 
 
 def _md(text: Any) -> str:
@@ -117,19 +94,62 @@ TAGS = {
     Verdict.NOT_APPLICABLE: "skipped",
     Verdict.KNOWN: "skipped",
 }
-Entry = tuple[str, str, Verdict, str]  # class, name, verdict, message
+
+
+class Entry(NamedTuple):
+    """A test of JUnit."""
+
+    suite: str
+    place: str  # the class
+    name: str
+    verdict: Verdict
+    message: str
+    seconds: float = 0.0
 
 
 def junit(report: Report) -> str:
-    """The report as JUnit XML: regressed is a failure, not measured and missing are errors."""
-    rows = worst_first(report.comparison.rows) if report.comparison else []
-    entries = [(f"{r.check}.{r.place}", r.label, r.verdict, _row_message(r)) for r in rows]
-    return _junit("bisection report", [*entries, *map(_entry, report.failures)])
+    """The tests of the newest run as JUnit XML, then the metrics that were compared, unless the
+    report is part of the run, whose verdict does not depend on them."""
+    entries = _entries(report.run) if report.run else []
+    if report.comparison and not report.of_run:
+        entries += [
+            Entry(
+                f"comparison of {row.check} on {row.place}",
+                f"comparison.{row.place}.{row.check}",
+                row.label,
+                row.verdict,
+                _row_message(row),
+            )
+            for row in worst_first(report.comparison.rows)
+        ]
+    return _junit(entries)
 
 
 def junit_of_run(verdict: RunVerdict) -> str:
-    """The verdict on a run as JUnit XML: failed is a failure, not measured an error."""
-    entries = [_entry(c) for c in verdict.cases if not c.fixture or c in verdict.bad]
+    """The tests of a run as JUnit XML: a suite per partition and check; a failed test is a failure,
+    one that was not measured an error, one that does not apply is skipped.
+
+    A launch measures several tests: its duration is shared out evenly among them.
+    """
+    return _junit(_entries(verdict))
+
+
+def _entries(verdict: RunVerdict) -> list[Entry]:
+    followed = {case.follows for case in verdict.judged}
+    members = Counter(case.launch for case in verdict.judged)
+    launches = {case.launch: case.seconds for case in verdict.cases if case.fixture and case.kernel}
+    entries = []
+    for case in verdict.cases:
+        if case.fixture and (case not in verdict.bad or case.name in followed):
+            continue  # its tests are counted instead
+        seconds = case.seconds
+        if not case.fixture and members[case.launch]:
+            seconds += launches.get(case.launch, 0.0) / members[case.launch]
+        check, kind = case.check or "build", verdict.outcome(case)
+        name = case_name(case) + (f" run {case.run}" if case.run else "")
+        message = clause(case.reason) or "no cause is recorded"
+        place = f"{case.place}.{check}"
+        entries.append(Entry(f"{check} on {case.place}", place, name, kind, message, seconds))
     for kind, reasons in (
         (Verdict.NOT_MEASURED, verdict.troubles),
         (Verdict.FAIL, verdict.failures),
@@ -137,32 +157,33 @@ def junit_of_run(verdict: RunVerdict) -> str:
         (Verdict.NOT_MEASURED, verdict.suspects),
     ):
         texts = map(clause, reasons)
-        entries += [("bisection.run", text, kind, text) for text in texts]
-    return _junit("bisection", entries, time=f"{verdict.seconds:.3f}")
+        entries += [Entry("the run", "bisection.run", text, kind, text) for text in texts]
+    return entries
 
 
-def _entry(case: TestResult) -> Entry:
-    message = clause(case.reason) or "no cause is recorded"
-    return f"{case.check or 'build'}.{case.place}", case_name(case), case.verdict, message
-
-
-def _junit(suite_name: str, entries: Iterable[Entry], **attributes: str) -> str:
+def _junit(entries: Iterable[Entry]) -> str:
     entries = list(entries)
-    counted = Counter(TAGS.get(verdict) for _, _, verdict, _ in entries)
-    suite = ET.Element(
-        "testsuite",
-        name=suite_name,
-        tests=str(len(entries)),
-        failures=str(counted["failure"]),
-        errors=str(counted["error"]),
-        skipped=str(counted["skipped"]),
-        **attributes,
-    )
-    for where, name, verdict, message in entries:
-        test = ET.SubElement(suite, "testcase", classname=plain(where), name=plain(name))
-        if tag := TAGS.get(verdict):
-            ET.SubElement(test, tag, message=plain(message))
-    return ET.tostring(suite, encoding="unicode", xml_declaration=True)
+    root = ET.Element("testsuites", name="bisection", **_counts(entries))
+    for name in dict.fromkeys(entry.suite for entry in entries):
+        members = [entry for entry in entries if entry.suite == name]
+        suite = ET.SubElement(root, "testsuite", name=plain(name), **_counts(members))
+        for entry in members:
+            names = {"classname": plain(entry.place), "name": plain(entry.name)}
+            test = ET.SubElement(suite, "testcase", **names, time=f"{entry.seconds:.3f}")
+            if tag := TAGS.get(entry.verdict):
+                ET.SubElement(test, tag, message=plain(entry.message))
+    return ET.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def _counts(entries: list[Entry]) -> dict[str, str]:
+    tags = Counter(TAGS.get(entry.verdict) for entry in entries)
+    return {
+        "tests": str(len(entries)),
+        "failures": str(tags["failure"]),
+        "errors": str(tags["error"]),
+        "skipped": str(tags["skipped"]),
+        "time": f"{sum(entry.seconds for entry in entries):.3f}",
+    }
 
 
 def _row_message(row: Row) -> str:
@@ -177,68 +198,146 @@ def _row_message(row: Row) -> str:
 
 # ---- Prometheus ----
 
-LABELS = ["system", "partition", "environ", "check", "case", "layout", "method", "metric"]
+LABELS = ("system", "partition", "environ", "check", "case", "layout", "method", "metric")
+# Our unit -> the name of Prometheus's base unit, and its size in ours.
+UNITS = {
+    "s": ("seconds", 1.0),
+    "ms": ("seconds", 1e-3),
+    "us": ("seconds", 1e-6),
+    "ns": ("seconds", 1e-9),
+    "GHz": ("hertz", 1e9),
+    "B": ("bytes", 1.0),
+    "B/s": ("bytes_per_second", 1.0),
+    "ratio": ("ratio", 1.0),
+    "share": ("ratio", 1.0),
+}
+
+
+class Gauges:
+    """Gauges of Prometheus by name, made when a first value is set."""
+
+    def __init__(self) -> None:
+        from prometheus_client import CollectorRegistry
+
+        self.registry = CollectorRegistry()
+        self._gauges: dict[str, Any] = {}
+
+    def set(self, name: str, text: str, value: Any, unit: str = "", **labels: str) -> None:
+        """Sets a value, unless it is no number.
+
+        Args:
+            name: the gauge, without `bisection_` and the unit.
+            text: its help.
+            value: in `unit`.
+            unit: a unit of ours, which becomes the name's end.
+            labels: the labels, the same names for every value of a gauge.
+        """
+        from prometheus_client import Gauge
+
+        if not finite(value):
+            return
+        if unit:
+            spelt = re.sub(r"[^a-z0-9]+", "_", unit.lower().replace("/s", "_per_second"))
+            base, size = UNITS.get(unit, (spelt.strip("_") or "units", 1.0))
+            name, value = f"{name}_{base}", value * size
+        if name not in self._gauges:
+            self._gauges[name] = Gauge(f"bisection_{name}", text, labels, registry=self.registry)
+        self._gauges[name].labels(*map(plain, labels.values())).set(value)
 
 
 def prometheus(report: Report) -> str:
-    """Gauges for the textfile collector of Prometheus's node exporter."""
-    from prometheus_client import CollectorRegistry, Gauge, generate_latest
+    """Gauges for the textfile collector of Prometheus's node exporter. Every one has the labels
+    `system` and `partition`, so that systems on one host do not collide."""
+    from prometheus_client import generate_latest
 
-    registry = CollectorRegistry()
+    gauges, run, comparison = Gauges(), report.run, report.comparison
+    tests = [*(run.cases if run else []), *(comparison.rows if comparison else [])]
+    places = dict.fromkeys((test.system, test.partition) for test in tests)
+    for system, partition in places or [(run.request.system if run else "", "")]:
+        place = {"system": system, "partition": partition}
+        gauges.set(
+            "exit_code", "Exit code of the run or the comparison", exit_code(report), **place
+        )
+        text = "Unix time at which the report was made"
+        gauges.set("report_timestamp", text, report.made, "s", **place)
+        if run:
+            here = [c for c in run.judged if (c.system, c.partition) == (system, partition)]
+            for verdict, count in _every(map(run.outcome, here), RUN_VERDICTS):
+                gauges.set("tests", "Tests of the run", count, **place, verdict=verdict)
+        if comparison:
+            _place_gauges(gauges, comparison, place)
+    if run:
+        _measured_gauges(gauges, run)
+    for row in comparison.rows if comparison else []:
+        _row_gauges(gauges, row, measured=run is None)
+    for suspect in comparison.suspects if comparison else []:
+        system, _, partition = suspect.where.partition(":")
+        place = {"system": system, "partition": partition, "node": suspect.node}
+        gauges.set("suspect_node", "Time on it over elsewhere", suspect.ratio, "ratio", **place)
+    return generate_latest(gauges.registry).decode()
 
-    def gauge(
-        name: str, text: str, value: float | None = None, labels: Iterable[str] = ()
-    ) -> Gauge:
-        new = Gauge(f"bisection_{name}", text, labels, registry=registry)
-        if value is not None:
-            new.set(value)
-        return new
 
-    gauge(
-        "exit_code", "0 passed, 1 failed, 3 not measured, 4 slower than before", exit_code(report)
-    )
-    if finite(report.made):
-        gauge("report_made_seconds", "Unix time at which the report was made", report.made)
-    failed = gauge("failed_cases", "Cases that failed or were not measured", None, ["verdict"])
-    counted = Counter(case.verdict for case in report.failures)
-    for verdict in (Verdict.FAIL, Verdict.NOT_MEASURED):
-        failed.labels(verdict.value).set(counted[verdict])
-    if report.comparison:
-        _gauges_of_comparison(report.comparison, gauge)
-    return generate_latest(registry).decode()
+RUN_VERDICTS = [verdict for verdict in Verdict if verdict not in COMPARED] + [Verdict.NOT_MEASURED]
 
 
-def _gauges_of_comparison(comparison: Comparison, gauge: Callable[..., Any]) -> None:
-    start = gauge("session_start_seconds", "Unix time of the newest session", None, ["side"])
+def _every(verdicts: Iterable[Verdict], kinds: Iterable[Verdict]) -> Iterator[tuple[Verdict, int]]:
+    """How often each kind occurs, those that do not occur too."""
+    counts = Counter(verdicts)
+    yield from ((kind, counts[kind]) for kind in kinds)
+
+
+def _place_gauges(gauges: Gauges, comparison: Comparison, place: dict[str, str]) -> None:
+    """What a comparison says of a partition."""
     for side, sessions in (("before", comparison.before), ("after", comparison.after)):
         starts = [s["start"] for s in sessions if finite(s.get("start"))]
-        if starts:
-            start.labels(side).set(max(starts))
-    counts = gauge("verdicts", "Rows of the comparison by verdict", None, ["verdict"])
-    for verdict in COMPARED:
-        counts.labels(verdict.value).set(comparison.count(verdict))
-    gauge("unsafe", "1 if the verdicts are not to be trusted", int(bool(comparison.unsafe)))
-    if finite(comparison.expected):
-        gauge("expected_ratio", "Performance that the change should give", comparison.expected)
-    suspects = gauge("suspect_node_ratio", "Cost on it over elsewhere", None, ["node", "partition"])
-    for suspect in comparison.suspects:
-        if finite(suspect.ratio):
-            suspects.labels(plain(suspect.node), plain(suspect.where)).set(suspect.ratio)
-    ratios = {
-        name: gauge(name, text, None, LABELS)
-        for name, text in (
-            ("ratio", "After over before, of values as measured"),
-            ("ratio_low", "Lower end of the ratio's interval"),
-            ("ratio_high", "Upper end of the ratio's interval"),
-        )
-    }
-    verdicts = gauge("verdict", "1 for the verdict on the row", None, [*LABELS, "verdict"])
-    for row in comparison.rows:
-        labels = [plain(value) for value in row.key]
-        for name, value in (("ratio", row.ratio), ("ratio_low", row.low), ("ratio_high", row.high)):
-            if finite(value):
-                ratios[name].labels(*labels).set(value)
-        verdicts.labels(*labels, row.verdict.value).set(1)
+        newest, text = max(starts, default=None), "Unix time of the newest session"
+        gauges.set("session_start_timestamp", text, newest, "s", **place, side=side)
+    here = (
+        row.verdict
+        for row in comparison.rows
+        if (row.system, row.partition) == (place["system"], place["partition"])
+    )
+    for verdict, count in _every(here, COMPARED):
+        gauges.set("metrics", "Metrics compared", count, **place, verdict=verdict)
+    unsafe = int(bool(comparison.unsafe))
+    gauges.set("unsafe", "1 if the verdicts are not to be trusted", unsafe, **place)
+    expected = "Performance that the change should give"
+    gauges.set("expected", expected, comparison.expected, "ratio", **place)
+
+
+def _measured_gauges(gauges: Gauges, run: RunVerdict) -> None:
+    """What a run measured, of several runs of a test the median, and the bounds of what passes."""
+    metrics: dict[tuple[str, ...], list[Any]] = {}
+    for case in run.judged:
+        for metric in case.metrics:
+            if finite(metric.value):
+                metrics.setdefault((*case.identity, metric.name), []).append(metric)
+    for key, values in metrics.items():
+        labels, last = dict(zip(LABELS, key, strict=True)), values[-1]
+        middle = statistics.median(metric.value for metric in values)
+        gauges.set("measured", MEASURED, middle, last.unit, **labels)
+        lower, upper = "Lower bound of what passes", "Upper bound of what passes"
+        gauges.set("lower_bound", lower, last.low, last.unit, **labels)
+        gauges.set("upper_bound", upper, last.high, last.unit, **labels)
+
+
+MEASURED = "Measured value, the median of the newest session's runs"
+
+
+def _row_gauges(gauges: Gauges, row: Row, measured: bool) -> None:
+    """A metric of the comparison; with its newest value where the run's verdict is not known."""
+    labels = dict(zip(LABELS, row.key, strict=True))
+    if measured:
+        gauges.set("measured", MEASURED, row.after.median, row.unit, **labels)
+    earlier = "Median of the earlier sessions"
+    gauges.set("earlier", earlier, row.before.median, row.unit, **labels)
+    for name, text, value in (
+        ("change", "After over before, of values as measured", row.ratio),
+        ("change_lower", "Lower end of the change's confidence interval", row.low),
+        ("change_upper", "Upper end of the change's confidence interval", row.high),
+    ):
+        gauges.set(name, text, value, "ratio", **labels)
+    gauges.set("verdict", "1 for the verdict on the metric", 1, **labels, verdict=row.verdict)
 
 
 # ---- nodes ----
@@ -288,144 +387,3 @@ def _accused(case: TestResult) -> list[str]:
 def _for_shell(text: str) -> str:
     """On one line, without what a shell would take for its own."""
     return " ".join(re.sub(r"[\"'`$\\]", "", plain(text)).split())
-
-
-# ---- JSON: a comparison as a file of its own, and the data in a page ----
-
-
-def comparison_as_json(comparison: Comparison) -> dict[str, Any]:
-    """A comparison, its reasons as codes with values and in words."""
-    return {**_head(comparison), "rows": [_row(row) for row in comparison.rows]}
-
-
-def _head(comparison: Comparison) -> dict[str, Any]:
-    """A comparison without its rows."""
-    return {
-        "before": comparison.before,
-        "after": comparison.after,
-        "aa": comparison.aa,
-        "sentence": words.sentence(comparison),
-        "advice": list(map(clause, comparison.advice)),
-        "unsafe": words.unsafe(comparison),
-        "reasons": {
-            name: [reason.as_dict() for reason in reasons]
-            for name, reasons in (("advice", comparison.advice), ("unsafe", comparison.unsafe))
-        },
-        "changes": [asdict(change) for change in comparison.changes],
-        "suspects": [{**asdict(s), "why": words.suspected(s)} for s in comparison.suspects],
-        "expected": comparison.expected,
-        "rerun": comparison.rerun,
-        "exit_code": comparison.exit_code,
-        "limits": asdict(comparison.limits),
-    }
-
-
-def _row(row: Row) -> dict[str, Any]:
-    fields = {name: value for name, value in vars(row).items() if name != "rulings"}
-    sides = {"before": asdict(row.before), "after": asdict(row.after)}
-    reasons = {name: _reason(getattr(row, name)) for name in ("reason", "explained")}
-    rulings = [[verdict, _reason(reason)] for verdict, reason in row.rulings]
-    return {**fields, **sides, **reasons, "rulings": rulings, "why": words.why(row)}
-
-
-def _reason(reason: Reason | None) -> dict[str, Any] | None:
-    return reason.as_dict() if reason else None
-
-
-# ---- in a page ----
-
-
-def embedded(report: Report, budget: int) -> tuple[str, str]:
-    """A report as JSON that is safe in a script element.
-
-    Args:
-        report: the report.
-        budget: bytes that there is room for.
-
-    Returns:
-        The JSON, and a sentence on what is left out.
-    """
-    comparison = report.comparison
-    outcome = sentence(report.run) if report.run else ""
-    head = {"title": report.title, "made": report.made, "outcome": outcome}
-    if comparison:
-        head |= _head(comparison)
-    rows = worst_first(comparison.rows) if comparison else []
-    lists: dict[str, tuple[int, Iterable[Any]]] = {
-        "failures": (len(report.failures), map(_failure, report.failures)),
-        "rows": (len(rows), map(_row, rows)),
-        "history": (len(report.history), map(asdict, report.history)),
-        "pairs": (len(report.pairs), map(asdict, report.pairs)),
-        "latest": (len(report.cases), map(_measured, report.cases)),
-        "series": (len(report.series), map(_rounded, report.series)),
-    }
-    text = safe_json(head)
-    if len(text) > budget:
-        text = safe_json({"title": short(report.title), "made": report.made})
-    budget -= len(text) + 200
-    parts, left_out = [text[:-1]], []
-    for name, (count, items) in lists.items():
-        kept, budget = _within(items, budget - len(name) - 8)
-        parts.append(f',"{name}":[{",".join(kept)}]')
-        if len(kept) < count:
-            left_out.append(f"{len(kept):,} of {count:,} {name}")
-    note = f"To stay small it holds {', '.join(left_out)}." if left_out else ""
-    return "".join(parts) + "}", note
-
-
-def _within(items: Iterable[Any], budget: int) -> tuple[list[str], int]:
-    """The items as JSON as long as there is room, and the room that is left."""
-    kept = []
-    for item in items:
-        text = safe_json(item)
-        if len(text) + 1 > budget:
-            break
-        kept.append(text)
-        budget -= len(text) + 1
-    return kept, budget
-
-
-def _failure(case: TestResult) -> dict[str, Any]:
-    return {**_measured(case), "hosts": case.hosts, "files": case.files, "test": case.name}
-
-
-def _measured(case: TestResult) -> dict[str, Any]:
-    """A test without what is only of use to the run."""
-    names = "system partition environ check case layout geometry method verdict".split()
-    kept = {name: value for name in names if (value := getattr(case, name))}
-    kept |= {"cause": clause(case.reason), "reason": _reason(case.reason)}
-    metrics = {m.name: [_digits(m.value), m.unit] for m in case.metrics}
-    return {name: value for name, value in kept.items() if value} | {"metrics": metrics}
-
-
-def _rounded(series: Series) -> dict[str, Any]:
-    fields = asdict(series)
-    fields["times"] = [round(t) if finite(t) else None for t in series.times]
-    fields["values"] = [_digits(v) for v in series.values]
-    return fields
-
-
-def _digits(value: Any) -> float | None:
-    """As many digits as a measurement has, and no more."""
-    return float(f"{value:.5g}") if finite(value) else None
-
-
-def safe_json(value: Any) -> str:
-    """JSON in ASCII, without what would end a script element, and null for what is no number."""
-    text = json.dumps(
-        _null(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"), default=str
-    )
-    for letter in "<>&":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return text
-
-
-def _null(value: Any) -> Any:
-    """The same with null for numbers that JSON does not have."""
-    if isinstance(value, float):
-        return value if finite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _null(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, Iterator)):
-        return [_null(item) for item in value]
-    return value

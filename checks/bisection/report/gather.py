@@ -12,19 +12,20 @@ from bisection.analysis.nodes import pairs
 from bisection.analysis.outlying import FEW_SAMPLES, faster
 from bisection.analysis.retest import reason_of
 from bisection.core import paths
+from bisection.core.format import some
 from bisection.core.reasons import Code, Reason
 from bisection.report import exports, page
 from bisection.report.model import Report
 from bisection.report.words import group
 from bisection.runs.model import RunVerdict
 from bisection.store.database import Session, Store
-from bisection.store.selection import EARLIER, SelectionError, kind_of, select
+from bisection.store.selection import EARLIER, SelectionError, select
 
 PAST = 60  # sessions whose history is drawn
 FORMS = {
     "report.html": page.html,
     "report.md": exports.markdown,
-    "report-junit.xml": exports.junit,
+    "junit.xml": exports.junit,
     "bisection.prom": exports.prometheus,
     "nodecheck.txt": exports.nodecheck,
 }
@@ -46,10 +47,11 @@ def gather(
         run: the verdict on the newest of them, if it is known.
         of_run: whether the report is part of that run.
     """
-    last = sessions[-1]
+    chosen, last = {session.uuid for session in sessions}, sessions[-1]
     past = [s for s in store.sessions() if s.start <= last.start]
+    past = [session for session in past if not session.excluded or session.uuid in chosen]
     if of_run:  # no other tier, system or environment
-        past = [session for session in past if kind_of(session)[:3] == kind_of(last)[:3]]
+        past = [session for session in past if session.kind[:3] == last.kind[:3]]
     past = past[-PAST:]
     found = histories(store, past)
     points, series = changes_of(found, past)
@@ -62,9 +64,13 @@ def gather(
         for test, metric, indices, values in found
         if metric.name == "time" and len(values) > 1 and (*test.identity, metric.name) not in drawn
     ]
+    newest = sessions[-1]
+    named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
+    software = [newest.facts.get(name) for name in ("compiler", "MPI", "libraries")]
+    nodes = some((newest.facts.get("nodes") or "").split(", "), 3)
     return Report(
-        title=f"{sessions[-1].tags.get('system') or 'Bisection'}: "
-        + group([{"uuid": s.uuid, "start": s.start} for s in sessions]),
+        title=(newest.tags.get("system") or "Bisection") + (f" on {nodes}" if nodes else ""),
+        about="; ".join(filter(None, (f"session {group(named)}", *software))),
         made=time.time(),
         comparison=comparison,
         history=points,
@@ -121,7 +127,7 @@ def write(report: Report, folder: Path | str) -> dict[str, Path]:
     Returns:
         name -> path.
     """
-    folder = Path(folder)
+    report.folder = folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     texts = {name: form(report) for name, form in FORMS.items()}
     return {name: paths.write_whole(folder / name, text) for name, text in texts.items()}

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bisection.analysis.history import recent
@@ -16,7 +17,7 @@ from bisection.runs.model import RunVerdict, TestResult
 class Report:
     """Everything that a report holds."""
 
-    title: str
+    title: str  # the system and its nodes
     made: float  # Unix time
     comparison: Comparison | None = None
     history: list[ChangePoint] = field(default_factory=list)
@@ -24,6 +25,8 @@ class Report:
     pairs: list[Pairs] = field(default_factory=list)
     run: RunVerdict | None = None  # on the newest session, if it is known
     of_run: bool = False  # whether the report is part of that run, and has its exit code
+    about: str = ""  # the sessions and the software
+    folder: Path | None = None  # where it is written, for links to files beside it
 
     @property
     def cases(self) -> list[TestResult]:
@@ -55,31 +58,36 @@ STATES = {GOOD: "\u2713", BAD: "\u2715", UNMEASURED: "?", UNCERTAIN: "~", UNSAFE
 
 
 def headline(report: Report) -> tuple[str, str]:
-    """The verdict in a few words: its state, a key of STATES, and the words."""
-    comparison = report.comparison
-    failed = Counter(case.verdict for case in report.failures)
-    parts = [f"{failed[Verdict.FAIL]} failed"] if failed[Verdict.FAIL] else []
-    slower = len(report.run.slower) if report.run else 0
-    parts += [f"Slower than before: {plural(slower, 'metric')}"] if slower else []
+    """The verdict in a few words.
+
+    Returns:
+        The state, a key of STATES, and the words.
+    """
+    comparison, run = report.comparison, report.run
     rows = comparison.rows if comparison else []
     counts = Counter(row.verdict for row in rows)
-    unmeasured = max(counts[Verdict.NOT_MEASURED], failed[Verdict.NOT_MEASURED])
+    failed, unmeasured = (
+        run.count(kind) if run else 0 for kind in (Verdict.FAIL, Verdict.NOT_MEASURED)
+    )
+    unmeasured = unmeasured or counts[Verdict.NOT_MEASURED]
+    parts = [f"{failed} failed"] if failed else []
+    slower = len(run.slower) if run else 0
+    parts += [f"Slower than before: {plural(slower, 'metric')}"] if slower else []
     parts += [f"{counts[v]} {v}" for v in (Verdict.REGRESSED, Verdict.MISSING) if counts[v]]
     parts += [f"{unmeasured} not measured"] if unmeasured else []
     below = sum(row.against == Against.BELOW for row in rows)
     parts += [f"{below} below the expected {comparison.expected:g}"] if below else []
-    bad = failed[Verdict.FAIL] or slower or counts[Verdict.REGRESSED] or below
-    state = BAD if bad else UNMEASURED
+    state = BAD if failed or slower or counts[Verdict.REGRESSED] or below else UNMEASURED
     if not parts:
         state, parts = _nothing_wrong(report, counts)
     judged = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNCHANGED, Verdict.MISSING)
     passed = report.of_run and report.run.exit_code == Exit.OK
-    if passed and comparison and not failed and not any(counts[v] for v in judged):
+    if passed and comparison and not any(counts[v] for v in judged):
         few = min(len(comparison.before), len(comparison.after))
         parts = [f"Everything measured passed; {plural(few, 'session')} per side to compare"]
         state = GOOD
     text = ", ".join(parts)
-    if comparison and comparison.unsafe and failed[Verdict.FAIL]:  # which needs no comparison
+    if comparison and comparison.unsafe and failed:  # which needs no comparison
         return BAD, f"{text} (the comparison is not to be trusted)"
     if comparison and comparison.unsafe:
         return UNSAFE, f"Not to be trusted: {text[0].lower()}{text[1:]}"
@@ -134,9 +142,3 @@ def worst_first(rows: Sequence[Row]) -> list[Row]:
         return rank.get(row.verdict, 0), -(slowdown or 0.0), names
 
     return sorted(rows, key=key)
-
-
-def roots(failures: Sequence[TestResult]) -> tuple[list[TestResult], int]:
-    """The tests that failed by themselves, and the number of those that only followed one."""
-    own = [case for case in failures if not case.follows]
-    return (own, len(failures) - len(own)) if own else (list(failures), 0)

@@ -1,65 +1,34 @@
 """The report as one HTML page."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bisection.analysis.model import Comparison, Series
+from bisection.analysis.model import Series
 from bisection.core import thresholds
 from bisection.core.format import amount, finite, plain, plural, short, utc
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Verdict
-from bisection.report import words
-from bisection.report.clauses import clause
-from bisection.report.exports import embedded
-from bisection.report.figures import common, hybrid, sessions
-from bisection.report.figures.common import Group, MeasuredCase
-from bisection.report.figures.comparison import scaling, speedups
-from bisection.report.model import MARKS, STATES, Report, headline
-from bisection.report.run import sentence
-from bisection.report.svg import figure, style
-from bisection.report.svg.style import Styles
-from bisection.report.tables import (
-    POINTS,
-    SPARKLINES,
-    Table,
-    changes_table,
-    failures_table,
-    points_table,
-    rows_table,
-    sessions_table,
-    suspects_table,
-)
+from bisection.report.data import embedded
+from bisection.report.figures import comparison as comparisons
+from bisection.report.figures import hybrid, sessions
+from bisection.report.figures.common import Group, draw, measured, timed
+from bisection.report.model import MARKS, STATES, Report
+from bisection.report.sections import PURPOSE, Section, opening
+from bisection.report.sections import sections as contents
+from bisection.report.svg.figure import embed
+from bisection.report.svg.style import Styles, sparkline
 
 HERE = Path(__file__).resolve().parent
 # The page stays below this, in bytes, whatever is reported, and its figures take so much of it;
 # what does not fit is counted.
 LIMIT, FIGURES = 960_000, 450_000
+SPARKLINES = 48  # that the page draws at most
 CHANGED = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMPROVED)
-
-
-@dataclass
-class Section:
-    """A part of the page: figures, then tables; left out where both are empty."""
-
-    id: str
-    title: str
-    lead: str = ""
-    groups: list[Group] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-    sparks: list[dict[str, Any]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def side_by_side(self) -> bool:
-        """Whether its figures are small enough for two in a row."""
-        alone = all(len(group.panels) == 1 for group in self.groups)
-        return alone and len(self.groups) > 1 and self.id != "speedups"
 
 
 def html(report: Report) -> str:
@@ -72,26 +41,19 @@ def html(report: Report) -> str:
         lstrip_blocks=True,
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
-    environment.globals.update(embed=_embedder(), raw=Markup, marks=MARKS, states=STATES)
+    environment.globals.update(embed=_embedder(), marks=MARKS, states=STATES)
     template = environment.get_template("page.html.jinja")
-    state, headwords = headline(report)
     comparison = report.comparison
-    limits = comparison.limits if comparison else LIMITS
+    limits = thresholds.listed(comparison.limits if comparison else LIMITS)
     page = template.render(
         title=report.title,
-        state=state,
-        headwords=headwords,
-        sentence=words.sentence(comparison) if comparison else "",
-        outcome=sentence(report.run) if report.run else "",
-        unsafe=words.unsafe(comparison) if comparison else "",
-        advice=list(map(clause, comparison.advice)) if comparison else [],
-        rerun=comparison.rerun if comparison else "",
+        about=report.about,
+        purpose=PURPOSE,
+        opening=opening(report),
         tiles=tiles(report),
-        sections=drawn(sections(report)),
+        sections=sections(report),
         expected=comparison.expected if comparison and finite(comparison.expected) else None,
-        limits=[
-            (name, f"{value:g} {unit}", why) for name, value, unit, why in thresholds.listed(limits)
-        ],
+        limits=[(name, f"{value:g} {unit}", why) for name, value, unit, why in limits],
         made=utc(report.made, seconds_too=True),
         data="",
     )
@@ -102,132 +64,52 @@ def html(report: Report) -> str:
     return (page + body + end).encode("utf-8", "replace").decode()
 
 
-def drawn(found: Sequence[Section]) -> list[Section]:
-    """The sections that have something to show, their figures drawn as far as there is room."""
-    room = FIGURES
-    for section in sorted(found, key=lambda s: s.id not in ("speedups", "scaling", "nodes")):
-        section.groups, room = common.draw(section.groups, room)
-    return [s for s in found if s.groups or s.tables or s.sparks or s.notes]
-
-
-def _embedder() -> Callable[[str, str, str], Markup]:
+def _embedder() -> Callable[..., Markup]:
     """A function for the template that puts a drawing in, each time under another prefix."""
     count = iter(range(1, 1 << 30))
-
-    def embed(svg: str, title: str, describe: str) -> Markup:
-        return Markup(figure.embed(svg, f"f{next(count)}", title, describe))
-
-    return embed
+    return lambda svg, *words: Markup(embed(svg, f"f{next(count)}", *words))
 
 
 def tiles(report: Report) -> list[tuple[str, list[tuple[Verdict, int]]]]:
-    """For the banner, (title, [(verdict, number)]): of the comparison every verdict, of the run
-    those that occur."""
-    found = []
-    if report.comparison:
-        found = [(verdict, report.comparison.count(verdict)) for verdict in COMPARED]
-    run = Counter(case.verdict for case in report.cases if not case.fixture)
-    of_run = [(verdict, run[verdict]) for verdict in Verdict if run[verdict]]
-    return [("Metrics compared", found), ("Checks of the newest run", of_run)]
+    """For the banner, (title, [(verdict, number)]): of the run the verdicts that occur, of the
+    comparison every one."""
+    run, comparison = report.run, report.comparison
+    counts = Counter(map(run.outcome, run.judged)) if run else {}
+    checks = [(verdict, counts[verdict]) for verdict in Verdict if counts.get(verdict)]
+    metrics = [(verdict, comparison.count(verdict)) for verdict in COMPARED] if comparison else []
+    return [("Checks of the newest run", checks), ("Metrics compared", metrics)]
 
 
 def sections(report: Report) -> list[Section]:
-    """What the page shows, in order."""
-    comparison = report.comparison
-    rows = comparison.rows if comparison else []
-    expected = comparison.expected if comparison else None
-    styles = Styles(report.cases, rows)
-    found = []
-    if comparison:
-        found += _comparison_sections(comparison, styles, expected)
-    found += _session_sections(report.cases, styles)
-    found += [_nodes_section(report), _history_section(report), _failures_section(report)]
-    if rows:
-        scopes = words.scopes(rows)
-        lead = LEADS["rows"] + (f" The verdicts hold for {scopes[0]}." if len(scopes) == 1 else "")
-        found.append(Section("rows", "All rows", lead, tables=[rows_table(rows)]))
-    return found
+    """What the page shows, in order, its figures drawn as far as there is room."""
+    parts, room = {section.id: section for section in contents(report)}, FIGURES
+    for name, groups in figures(report).items():
+        parts[name].groups, room = draw(groups, room)
+    history = parts["history"]
+    history.sparks, left = sparklines(report)
+    if any(series.points for series in report.series):
+        history.lead += " A tick with a triangle marks where a new level begins, \u25bc for worse, "
+        history.lead += "\u25b2 for better. The dot is the newest value."
+    history.notes += [f"{left:,} more metrics have a history that is not drawn."] if left else []
+    return [section for section in parts.values() if section.shown]
 
 
-LEADS = {
-    "speedups": "Performance after over before: a bar a test, from 1 (as before) to its ratio of "
-    "medians, with the interval. To the right is faster. Under each name: ranks \u00d7 threads, "
-    "nodes, software.",
-    "clock": " The dashed line is what the change alone should give, such as the ratio of clocks: "
-    "a bar beyond it gained from something else as well, one short of it lost on the way.",
-    "scaling": "The same tests on several numbers of ranks. A ratio that falls as ranks rise "
-    "points to the network or to noise, one that rises to a better network.",
-    "methods": "The ways to communicate, in the newest session. Where a case was measured on "
-    "several numbers of cores: speed-up over the reference method on the fewest; dots are "
-    "the ideal. Elsewhere: times at the one geometry.",
-    "npar": "Time against the number of groups that share the bands. A ring marks the best.",
-    "layouts": "Ranks against threads on the same cores, each layout with its fastest method.",
-    "shares": "The part of the time that goes into communication, by kind.",
-    "sweeps": "Time of one exchange against the size of its messages.",
-    "history": "Each line is a metric over its sessions. A tick with a triangle marks where a new "
-    "level begins, \u25bc for worse, \u25b2 for better; the dot is the newest value.",
-    "failures": "What failed or was not measured, why, and the command that repeats it.",
-    "rows": "Every metric that was compared, the worst first.",
-}
-
-
-def _comparison_sections(
-    comparison: Comparison, styles: Styles, expected: float | None
-) -> list[Section]:
-    clock = LEADS["clock"] if finite(expected) else ""
-    bars = speedups(comparison.rows, expected)
-    curves = scaling(comparison.rows, expected, styles)
-    return [
-        Section("compared", "What was compared", tables=[sessions_table(comparison)]),
-        Section(
-            "changes",
-            "What changed",
-            tables=[changes_table(comparison.changes)] if comparison.changes else [],
-            notes=[] if comparison.changes else ["Nothing that is recorded."],
-        ),
-        Section("speedups", "Speed-up", LEADS["speedups"] + clock, bars),
-        Section("scaling", "Speed-up against ranks", LEADS["scaling"], curves),
-    ]
-
-
-def _session_sections(latest: Sequence[Any], styles: Styles) -> list[Section]:
-    cases: list[MeasuredCase] = common.timed(latest)
-    return [
-        Section("methods", "Methods", LEADS["methods"], sessions.crossovers(cases, styles)),
-        Section("npar", "NPAR", LEADS["npar"], sessions.npar_curves(cases, styles)),
-        Section("layouts", "Hybrid layouts", LEADS["layouts"], hybrid.hybrids(cases, styles)),
-        Section("shares", "Communication", LEADS["shares"], hybrid.shares(cases)),
-        Section(
-            "sweeps",
-            "Message sizes",
-            LEADS["sweeps"],
-            sessions.sweeps(common.measured(latest), styles),
-        ),
-    ]
-
-
-def _nodes_section(report: Report) -> Section:
-    suspects = report.comparison.suspects if report.comparison else []
-    tables = [suspects_table(suspects)] if suspects else []
-    notes = [
-        f"{pairs.title}: {words.named(odd)}" for pairs in report.pairs for odd in pairs.suspects
-    ]
-    groups = hybrid.heat_maps(report.pairs[:6])
-    lead = "A node is suspected where jobs on it differ from the others'; a pair, where its value "
-    lead += "differs from what its two nodes do elsewhere." if groups or tables else ""
-    return Section("nodes", "Nodes", lead, groups, tables, notes=notes[:POINTS])
-
-
-def _failures_section(report: Report) -> Section:
-    tables = [failures_table(report.run)] if report.failures else []
-    return Section("failures", "Failed and not measured", LEADS["failures"], tables=tables)
-
-
-def _history_section(report: Report) -> Section:
-    sparks, left = sparklines(report)
-    notes = [f"{left:,} more metrics have a history that is not drawn."] if left else []
-    tables = [points_table(report.history)] if report.history else []
-    return Section("history", "History", LEADS["history"], [], tables, sparks, notes)
+def figures(report: Report) -> dict[str, list[Group]]:
+    """Section -> figures, those first that must not be left out."""
+    rows = report.comparison.rows if report.comparison else []
+    expected = report.comparison.expected if report.comparison else None
+    styles, cases = Styles(report.cases, rows), measured(report.cases)
+    with_time = timed(cases)
+    return {
+        "speedups": comparisons.speedups(rows, expected),
+        "scaling": comparisons.scaling(rows, expected, styles),
+        "nodes": hybrid.heat_maps(report.pairs[:6]),
+        "methods": sessions.crossovers(with_time, styles),
+        "npar": sessions.npar_curves(with_time),
+        "layouts": hybrid.hybrids(with_time, styles),
+        "shares": hybrid.shares(with_time),
+        "sweeps": sessions.sweeps(cases, styles),
+    }
 
 
 def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
@@ -252,24 +134,19 @@ def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
 
 
 def _spark(series: Series, verdict: Verdict | None) -> dict[str, Any]:
+    """What the template draws of a series."""
     known = [value for value in series.values if finite(value)]
     low, high, last = (amount(v, series.unit) for v in (min(known), max(known), known[-1]))
     known_times = [when for when in series.times if finite(when)] or [None]
     span = " to ".join(utc(end(known_times))[:10] for end in (min, max))
-    name = series.label
-    label = f"{name}: {len(known)} sessions, least {low}, most {high}, last {last}"
-    if series.points:
-        label += f", {plural(len(series.points), 'change point')}"
-    svg = style.sparkline(series.values, series.points, series.better, label)
+    steps = plural(len(series.points), "change point")
     return {
-        "name": short(name, 120),
+        "name": short(series.label, 120),
         "place": short(series.place, 80),
         "verdict": verdict,
-        "svg": svg,
-        "low": low,
-        "high": high,
+        "svg": sparkline(series.values, series.points, series.better),
+        "describe": f"{plural(len(known), 'session')}, {low} to {high}, last {last}; {steps}",
+        "range": f"{low} to {high}, {series.better} is better",
         "last": last,
-        "sessions": len(known),
-        "span": span,
-        "better": series.better,
+        "span": f"{plural(len(known), 'session')}, {span}",
     }

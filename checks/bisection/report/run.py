@@ -1,14 +1,14 @@
 """A run's verdict for people and for machines: a mail, the table of all tests, JSON."""
 
 import re
-import statistics
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
-from bisection.core.format import duration, number, plural, short, utc
+from bisection.core import paths
+from bisection.core.format import duration, finite, number, plural, short, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
@@ -82,18 +82,43 @@ def failures(verdict: RunVerdict) -> list[str]:
     lines = [f"trouble: {clause(trouble)}" for trouble in verdict.troubles]
     lines += [f"FAIL: {clause(failure)}" for failure in verdict.failures]
     lines = [part for line in lines for part in wrapped(line)]
+    for group in failure_groups(verdict):
+        lines.append(f"{group.verdict}: {group.where}")
+        lines += [part for cause in group.causes for part in wrapped(cause, "    ")]
+        lines.append(f"    rerun: {group.rerun}")
+        lines += [f"    files: {group.files}"] if group.files else []
+    return lines
+
+
+class FailureGroup(NamedTuple):
+    """Tests that went wrong alike, on one launch or on several."""
+
+    verdict: Verdict
+    where: str  # the launches
+    causes: list[str]  # methods, and why
+    rerun: str  # command
+    files: str  # pattern; "" if nothing ran
+    cases: list[TestResult]
+
+
+def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
+    """What failed and what was not measured, in groups of the same causes; failures first. Tests
+    that only follow another one's failure are left out."""
+    groups = []
     bad = sorted(verdict.bad, key=lambda case: case.verdict != Verdict.FAIL)
     for (kind, places), causes in grouped(bad).items():
+        cases = [case for members in causes.values() for case in members]
+        lines = []
+        for cause, members in causes.items():
+            methods = ", ".join(dict.fromkeys(case.method for case in members if case.method))
+            lines.append(f"{methods}: {cause}" if methods else cause)
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-        lines.append(f"{kind}: {', '.join(places[:3])}{more}")
-        cases = [case for group in causes.values() for case in group]
-        for cause, group in causes.items():
-            methods = ", ".join(dict.fromkeys(case.method for case in group if case.method))
-            lines += wrapped(f"{methods}: {cause}" if methods else cause, "    ")
-        lines.append(f"    rerun: {rerun(dependents(verdict, cases) or cases, verdict.request)}")
-        if any(case.ran for case in cases):
-            lines.append(f"    files: {next(case.files for case in cases if case.ran)}")
-    return lines
+        command = rerun(dependents(verdict, cases) or cases, verdict.request)
+        files = next((case.files for case in cases if case.ran and case.files), "")
+        files = paths.shown(paths.ROOT / files) if files else ""
+        where = ", ".join(places[:3]) + more
+        groups.append(FailureGroup(kind, where, lines, command, files, cases))
+    return groups
 
 
 def grouped(
@@ -131,33 +156,46 @@ def changed(verdict: RunVerdict) -> list[str]:
 # ---- a line per kernel and case ----
 
 
+SUMMARY = ("check", "case", "passed", "fastest", "worst metric")
+
+
 def summary(verdict: RunVerdict) -> list[str]:
     """A line per kernel and case: how many tests passed, the fastest method, and the metric that is
     closest to the worse of its bounds."""
+    lines = []
+    for heading, rows in summary_blocks(verdict).items():
+        lines += ["", *textwrap.wrap(heading, WIDTH, subsequent_indent="  ")]
+        lines += [f"  {line}" for line in columns([SUMMARY, *rows])]
+    if any(metric.asserted for case in verdict.judged for metric in case.metrics):
+        lines.append(f"  ({USED})")
+    return lines
+
+
+USED = "a metric at 0% is on the better of its bounds, at 100% on the worse one"
+
+
+def summary_blocks(verdict: RunVerdict) -> dict[str, list[list[str]]]:
+    """Partition, environment and software -> cells under SUMMARY, per kernel and case."""
     blocks: dict[tuple[str, str], dict[tuple[str, str], list[TestResult]]] = {}
     kernels = {case.check: case.kernel for case in verdict.judged if case.kernel}
     for case in verdict.judged:
         block = blocks.setdefault((f"{case.system}:{case.partition}", case.environ), {})
         kernel = kernels.get(case.check, case.check)  # a test that did not run has none
         block.setdefault((kernel, case.case), []).append(case)
-    lines = []
+    rows = {}
     for (partition, environ), groups in blocks.items():
         cases = [case for group in groups.values() for case in group]
         built = next((case.built_with for case in cases if case.built_with), "")
         about = f" ({built})" if built else ""
-        heading = f"{partition}, environment {environ}{about}"
-        lines += ["", *textwrap.wrap(heading, WIDTH, subsequent_indent="  ")]
-        head = ["check", "case", "passed", "fastest", "worst metric"]
-        rows = [[g[0].check, case, *_cells(g)] for (_, case), g in groups.items()]
-        lines += [f"  {line}" for line in columns([head, *rows])]
-    if any(metric.asserted for case in verdict.judged for metric in case.metrics):
-        lines.append("  (a metric at 0% is on the better of its bounds, at 100% on the worse one)")
-    return lines
+        rows[f"{partition}, environment {environ}{about}"] = [
+            [group[0].check, case, *_cells(verdict, group)] for (_, case), group in groups.items()
+        ]
+    return rows
 
 
-def _cells(cases: Sequence[TestResult]) -> list[str]:
+def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     """Cells of a line: passed, fastest (of a sweep at its last point), worst metric."""
-    counts = Counter(case.verdict for case in cases)
+    counts = Counter(map(verdict.outcome, cases))
     applicable = len(cases) - counts[Verdict.NOT_APPLICABLE]
     passed = f"{counts[Verdict.PASS]}/{applicable}" if applicable else "-"
     timed = [(metric.value, index) for index, c in enumerate(cases) if (metric := _longest(c))]
@@ -172,15 +210,15 @@ def _cells(cases: Sequence[TestResult]) -> list[str]:
     return [passed, fastest, f"{worst.name} {worst.used:.0%}"]
 
 
-def _times(case: TestResult) -> list[JudgedMetric]:
-    """The absolute times of a test; of a sweep, at every point."""
-    times = [m for m in case.metrics if m.name == "time" or m.name.startswith("time_")]
-    return [m for m in times if not re.match("time_(min|p99)", m.name)]
+def _is_time(name: str) -> bool:
+    """Whether a metric is the absolute time, of a sweep at one point."""
+    return bool(re.match("time(?!_(min|p99))(_|$)", name))
 
 
 def _longest(case: TestResult) -> JudgedMetric | None:
     """The time of a test that was measured; of a sweep, at its last point."""
-    times = _times(case) if case.verdict in (Verdict.PASS, Verdict.FAIL) else []
+    measured = case.verdict in (Verdict.PASS, Verdict.FAIL)
+    times = [m for m in case.metrics if measured and _is_time(m.name) and finite(m.value)]
     return times[-1] if times else None
 
 
@@ -198,83 +236,88 @@ def table(verdict: RunVerdict) -> list[str]:
         built_with = next((case.built_with for case in cases if case.built_with), "")
         about = f" ({built_with})" if built_with else ""
         lines += ["", f"{check} on {partition}, environment {environ}{about}"]
-        lines += _block(cases)
+        lines += _block(verdict, cases)
     return lines[1:]
 
 
-def _block(cases: Sequence[TestResult]) -> list[str]:
+def _block(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     judged = {m.name for case in cases for m in case.metrics if m.asserted} - {"time"}
     names = dict.fromkeys(m.name for case in cases for m in case.metrics)
     asserted = [name for name in names if name in judged]
     wide = len(asserted) > 4  # a sweep: show the point closest to its bounds
     head = ["case", "layout", "method", "time", *(["closest to a bound"] if wide else asserted)]
     rows, last = [], None
-    for case, verdict in over_runs(folded(cases)):
-        metrics = {metric.name: metric for metric in case.metrics}
-        cells = [_closest(case)] if wide else [_cell(metrics.get(name)) for name in asserted]
+    for group in folded(verdict, cases):
+        case, methods = group[0], dict.fromkeys(case.method for case in group)
+        metrics: dict[str, list[JudgedMetric]] = {}
+        for metric in (metric for case in group for metric in case.metrics):
+            metrics.setdefault(metric.name, []).append(metric)
+        cells = [_closest(metrics)] if wide else [_cell(metrics.get(name)) for name in asserted]
         place = [case.case, f"{case.layout} {case.geometry}".strip()]
-        rows.append([*(place if place != last else ["", ""]), case.method, _time(case), *cells])
-        rows[-1].append(verdict)
+        method = f"({len(methods)} methods)" if len(methods) > 1 else case.method
+        times = f" x{len(group)}" if len(group) > 1 and len(methods) == 1 else ""
+        shown = place if place != last else ["", ""]
+        rows.append([*shown, method, _time(metrics), *cells, verdict.outcome(case) + times])
         last = place
     return ["  " + line for line in columns([[*head, "verdict"], *rows])]
 
 
-def folded(cases: Iterable[TestResult]) -> Iterable[TestResult]:
-    """The tests, those of a launch that measured nothing as one."""
+def folded(verdict: RunVerdict, cases: Iterable[TestResult]) -> list[list[TestResult]]:
+    """Groups of tests that are one row each: a launch of which nothing was measured, a test that
+    passed in several runs; every other test is alone."""
     launches: dict[tuple[str, int], list[TestResult]] = {}
     for case in cases:
         launches.setdefault((case.group, case.run), []).append(case)
-    for group in launches.values():
-        if len(group) > 1 and all(case.verdict == Verdict.NOT_MEASURED for case in group):
-            yield replace(group[0], method=f"({len(group)} methods)")
-        else:
-            yield from group
+    groups: dict[tuple[str, ...], list[TestResult]] = {}
+    nothing = (Verdict.NOT_MEASURED, Verdict.NOT_APPLICABLE)
+    for launch in launches.values():
+        alike = len({case.verdict for case in launch}) == 1 and launch[0].verdict in nothing
+        for case in launch:
+            passed = case.verdict == Verdict.PASS
+            test = (case.group, case.method, "" if passed else str(case.run))
+            key = (case.group, str(case.run)) if alike else test
+            groups.setdefault(key, []).append(case)
+    return list(groups.values())
 
 
-def over_runs(cases: Iterable[TestResult]) -> Iterable[tuple[TestResult, str]]:
-    """(test, verdict): what passed in several runs as one, with the median of each metric."""
-    groups: dict[tuple[str, str, bool], list[TestResult]] = {}
-    for case in cases:
-        passed = case.verdict == Verdict.PASS
-        groups.setdefault((case.group, case.method, passed), []).append(case)
-    for (_, _, passed), group in groups.items():
-        if not passed or len(group) == 1:
-            yield from ((case, case.verdict) for case in group)
-            continue
-        values: dict[str, list[float]] = {}
-        for metric in (metric for case in group for metric in case.metrics):
-            values.setdefault(metric.name, []).append(metric.value)
-        metrics = [replace(m, value=statistics.median(values[m.name])) for m in group[0].metrics]
-        yield replace(group[0], metrics=metrics), f"{Verdict.PASS} x{len(group)}"
-
-
-def _closest(case: TestResult) -> str:
-    sweep = [metric for metric in case.metrics if metric.asserted]
+def _closest(metrics: Mapping[str, Sequence[JudgedMetric]]) -> str:
+    """Of a sweep the point closest to its bounds."""
+    sweep = [metric for values in metrics.values() for metric in values if metric.asserted]
     if not sweep:
         return ""
     worst = max(sweep, key=lambda metric: (metric.failed, metric.distance))
-    return f"{worst.name} {_cell(worst)} of {len(sweep)}"
+    points = len({metric.name for metric in sweep})
+    return f"{worst.name} {_cell(metrics[worst.name])} of {points}"
 
 
-def _cell(metric: JudgedMetric | None) -> str:
-    if metric is None:
+def _cell(metrics: Sequence[JudgedMetric] | None) -> str:
+    """The range of a metric over the tests of a row, with the bounds that they have in common."""
+    if not metrics:
         return ""
-    if not metric.asserted:
-        return number(metric.value)
-    mark = "!" if metric.failed else " "
-    return f"{number(metric.value)}{mark}({span(metric.low, metric.high)})"
+    text = _range(metrics, number)
+    bounds = {(metric.low, metric.high) for metric in metrics}
+    if not any(metric.asserted for metric in metrics):
+        return text
+    mark = "!" if any(metric.failed for metric in metrics) else " "
+    return text + mark + (f"({span(*bounds.pop())})" if len(bounds) == 1 else "(several bounds)")
 
 
-def _time(case: TestResult) -> str:
+def _range(metrics: Sequence[JudgedMetric], form: Callable[[float], str]) -> str:
+    values = [metric.value for metric in metrics]
+    return "..".join(dict.fromkeys((form(min(values)), form(max(values)))))
+
+
+def _time(metrics: Mapping[str, Sequence[JudgedMetric]]) -> str:
     """The absolute time; of a sweep, at its first and last point."""
-    times = _times(case)
-    if not times:
+    names = [name for name in metrics if _is_time(name)]
+    if not names:
         return ""
-    ends = [times[0]] if len(times) == 1 else [times[0], times[-1]]
-    texts = [duration(metric.value) for metric in ends]
-    if len(ends) == 2:
-        texts = [f"{t} at {m.name[5:]}" for t, m in zip(texts, ends, strict=True)]
-    return ", ".join(texts) + ("!" if any(m.failed for m in times) else "")
+    texts = [
+        _range(metrics[name], duration) + (f" at {name[5:]}" if len(names) > 1 else "")
+        for name in dict.fromkeys((names[0], names[-1]))
+    ]
+    failed = any(metric.failed for name in names for metric in metrics[name])
+    return ", ".join(texts) + ("!" if failed else "")
 
 
 # ---- what a person should know beside ----
@@ -335,13 +378,22 @@ def as_json(verdict: RunVerdict) -> dict[str, Any]:
 
 def _case_as_json(case: TestResult) -> dict[str, Any]:
     names = ("check", "case", "layout", "method", "environ", "hash", "kernel", "geometry")
-    more = ("built_with", "run", "fixture", "verdict", "preempted", "folders", "files", "ran")
-    more += ("seconds",)
+    more = (
+        "built_with",
+        "run",
+        "fixture",
+        "verdict",
+        "preempted",
+        "folders",
+        "files",
+        "ran",
+        "seconds",
+    )
     reasons = {"cause": case.reason, "remark": case.remark}
     return {
         "test": case.name,
         "partition": f"{case.system}:{case.partition}",
-        **{name: getattr(case, name) for name in (*names, *more)},
+        **{name: getattr(case, name) for name in (*names, *more, "seconds")},
         **{name: clause(reason) for name, reason in reasons.items()},
         "reasons": {name: r.as_dict() for name, r in reasons.items() if r},
         "hosts": case.hosts,

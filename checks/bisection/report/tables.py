@@ -1,7 +1,7 @@
 """Tables: of a terminal, and of a report's page."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,16 +19,21 @@ from bisection.core.format import (
     times,
     utc,
 )
-from bisection.core.verdicts import Scope, Verdict
+from bisection.core.verdicts import Verdict
 from bisection.report import words
-from bisection.report.clauses import clause
-from bisection.report.model import roots, worst_first
-from bisection.runs.command import rerun
-from bisection.runs.model import RunVerdict, TestResult
+from bisection.report.model import worst_first
+from bisection.runs.model import TestResult
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as aligned lines, the first row being the head; numbers to the right."""
+    """Aligns cells for a terminal.
+
+    Args:
+        rows: cells, equally many per row; the first row is the head.
+
+    Returns:
+        A line per row; columns of numbers are aligned to the right.
+    """
     right = [
         all(re.fullmatch(r"[-+x]?\d[\d.,]*%?( [A-Za-z]+)?|-|", row[i]) for row in rows[1:])
         for i in range(len(rows[0]))
@@ -45,56 +50,73 @@ def indented(rows: Sequence[Sequence[str]]) -> list[str]:
 
 @dataclass
 class Table:
-    """Rows of text under `head`; `kinds` says of each column how it is shown."""
+    """Rows of text under `head`; `kinds` says of each column how it is shown: text | num | date |
+    small | verdict | against | code | command | lines (several, one below the other) | files."""
 
     head: list[str]
-    kinds: list[str]  # text | num | verdict | against | code | small
+    kinds: list[str]
     rows: list[list[str]]
     note: str = ""  # what was left out
-
-
-def cut(rows: Iterable[Any], limit: int, name: str = "rows") -> tuple[list[Any], str]:
-    """The first rows, and a sentence about the others."""
-    rows = list(rows)
-    left = len(rows) - limit
-    return rows[:limit], f"{left:,} more {name} are not listed." if left > 0 else ""
+    title: str = ""
 
 
 # What tables list at most.
-ROWS, SESSIONS, FAILURES, SPARKLINES, POINTS = 300, 10, 60, 48, 60
+ROWS, SESSIONS, FAILURES, POINTS, CELLS = 300, 10, 60, 60, 1200
+Column = tuple[str, str, Callable[[Any], str]]  # head, kind, the cell of an item
 
 
-def filled(head: list[str], kinds: list[str], rows: list[list[str]], note: str = "") -> Table:
-    """A Table without the columns that are empty in all rows."""
-    used = [any(row[i] not in ("", NONE) for row in rows) for i in range(len(head))]
-    head, kinds, *rows = [
-        [cell for cell, keep in zip(cells, used, strict=True) if keep]
-        for cells in (head, kinds, *rows)
-    ]
-    return Table(head, kinds, rows, note)
+def listing(
+    items: Iterable[Any], columns: Sequence[Column], most: int = ROWS, name: str = "rows"
+) -> Table:
+    """A row per item.
+
+    Args:
+        items: what is listed.
+        columns: the columns; those that are empty in all rows are left out.
+        most: rows that are shown; the note counts the others.
+        name: what the rows are, for that note.
+    """
+    items = list(items)
+    rows = [[cell(item) for _, _, cell in columns] for item in items[:most]]
+    used = [i for i in range(len(columns)) if any(row[i] not in ("", "-", NONE) for row in rows)]
+    left = len(items) - most
+    return Table(
+        *([columns[i][part] for i in used] for part in (0, 1)),
+        [[row[i] for i in used] for row in rows],
+        f"{left:,} more {name} are not listed." if left > 0 else "",
+    )
+
+
+def cells_table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[list[str]]) -> Table:
+    """A table of cells, as many rows as a page has room for."""
+    rows, most = list(rows), CELLS // len(head)
+    left = len(rows) - most
+    note = f"{left:,} more rows are not listed." if left > 0 else ""
+    return Table(list(head), list(kinds), rows[:most], note)
 
 
 def sessions_table(comparison: Comparison) -> Table:
     """The newest sessions of each side."""
-    rows, left_out = [], []
-    for side, sessions in (
-        ("before", comparison.before),
-        ("A/A", comparison.aa),
-        ("after", comparison.after),
-    ):
+    sides = {"before": comparison.before, "A/A": comparison.aa, "after": comparison.after}
+    shown, left_out = [], []
+    for side, sessions in sides.items():
         newest = sorted(sessions, key=lambda s: -s["start"] if finite(s.get("start")) else 0)
-        rows += [_session_cells(side, session) for session in newest[:SESSIONS]]
+        shown += [(side, session) for session in newest[:SESSIONS]]
         if len(newest) > SESSIONS:
             first = utc(newest[-1].get("start"))
             left_out.append(f"{len(newest) - SESSIONS} more {side}, since {first}")
-    note = f"{' and '.join(left_out)}." if left_out else ""
-    head = ["side", "started", "tags", "session", "folder"]
-    return filled(head, ["text", "date", "text", "code", "code"], rows, note)
-
-
-def _session_cells(side: str, session: Mapping[str, Any]) -> list[str]:
-    cells = [side, utc(session.get("start")), short(_tags(session), 120)]
-    return [*cells, short(session.get("uuid") or "", 40), short(session.get("folder") or "", 160)]
+    table = listing(
+        shown,
+        (
+            ("side", "text", lambda item: item[0]),
+            ("started", "date", lambda item: utc(item[1].get("start"))),
+            ("tags", "text", lambda item: short(_tags(item[1]), 120)),
+            ("session", "code", lambda item: short(item[1].get("uuid") or "", 40)),
+            ("folder", "code", lambda item: short(item[1].get("folder") or "", 160)),
+        ),
+    )
+    table.note = f"{' and '.join(left_out)}." if left_out else ""
+    return table
 
 
 def _tags(session: Mapping[str, Any]) -> str:
@@ -105,108 +127,75 @@ def _tags(session: Mapping[str, Any]) -> str:
 
 def changes_table(changes: Sequence[Change]) -> Table:
     """Facts that differ between two sides."""
-    rows = [[short(c.what), short(c.before) or NONE, short(c.after) or NONE] for c in changes]
-    rows, note = cut(rows, ROWS // 3, "changes")
-    return Table(["what", "before", "after"], ["text", "text", "text"], rows, note)
+    columns = (
+        ("what", "text", lambda change: short(change.what)),
+        ("before", "text", lambda change: short(change.before) or "none"),
+        ("after", "text", lambda change: short(change.after) or "none"),
+    )
+    return listing(changes, columns, ROWS // 3, "changes")
 
 
-def rows_table(rows: Sequence[Row], limit: int = ROWS) -> Table:
-    """All rows of a comparison, worst first."""
-    shown, note = cut(worst_first(rows), limit, "rows")
+def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
+    """Rows of a comparison, worst first, whether they are judged or not with their numbers."""
     several = len(words.scopes(rows)) > 1
-    head = ["verdict", "test", "metric", "better", "where", "before", "after", "after / before"]
-    head += ["interval", "p", "why"]
-    kinds = ["verdict", "text", "text", "text", "small", *["num"] * 5, "small"]
-    cells = [
-        [
-            row.verdict,
-            short(row.test, 120) + (" (control)" if row.control else ""),
-            short(row.metric, 60),
-            row.better,
-            short(row.place, 80),
-            amount(row.before.median, row.unit),
-            amount(row.after.median, row.unit),
-            times(row.ratio),
-            interval(row.low, row.high),
-            f"{row.p:.2g}" if finite(row.p) else "",
-            short(_why(row, row.scope if several else None), 240),
-        ]
-        for row in shown
-    ]
-    return filled(head, kinds, cells, note)
 
+    def why(row: Row) -> str:
+        """Why, with what else a person should know of a row."""
+        texts = [words.why(row), f"holds for {row.scope}" if several and row.scope else ""]
+        geometries = (row.before.geometry, row.after.geometry)
+        if all(geometries) and geometries[0] != geometries[1]:
+            texts.append(f"geometries differ: {before_after(*geometries)}")
+        return short("; ".join(filter(None, texts)), 240)
 
-def _why(row: Row, scope: Scope | None) -> str:
-    """Why, with what else a person should know of a row."""
-    texts = [words.why(row), f"holds for {scope}" if scope else ""]
-    geometries = (row.before.geometry, row.after.geometry)
-    if all(geometries) and geometries[0] != geometries[1]:
-        texts.append(f"geometries differ: {before_after(*geometries)}")
-    return "; ".join(filter(None, texts))
+    columns = (
+        ("verdict", "verdict", lambda row: row.verdict),
+        ("test", "text", lambda row: short(row.test, 120) + (" (control)" if row.control else "")),
+        ("metric", "text", lambda row: short(row.metric, 60)),
+        ("better", "text", lambda row: row.better),
+        ("where", "small", lambda row: short(row.place, 80)),
+        ("before", "num", lambda row: amount(row.before.median, row.unit)),
+        ("after", "num", lambda row: amount(row.after.median, row.unit)),
+        ("after / before", "num", lambda row: times(row.ratio)),
+        ("interval", "num", lambda row: interval(row.low, row.high)),
+        ("p", "num", lambda row: f"{row.p:.2g}" if finite(row.p) else ""),
+        ("why", "small", why),
+    )
+    return listing(worst_first(rows), columns, most)
 
 
 def points_table(points: Sequence[ChangePoint]) -> Table:
     """Change points, the largest loss first."""
-    shown = sorted(points, key=lambda p: (p.verdict != Verdict.REGRESSED, -_step(p)))
-    shown, note = cut(shown, POINTS, "change points")
-    head = ["verdict", "metric", "where", "since", "new / old level", "sessions", "changed then"]
-    kinds = ["verdict", "text", "small", "date", "num", "num", "small"]
-    cells = [
-        [
-            point.verdict,
-            short(point.label, 140),
-            short(point.place, 80),
-            f"{utc(point.at)} ({short(point.session, 8)})",
-            times(point.ratio),
-            f"{point.before} before, {point.after} since",
-            short(_changed(point.changes), 400),
-        ]
-        for point in shown
-    ]
-    return Table(head, kinds, cells, note)
 
+    def order(point: ChangePoint) -> tuple[bool, float]:
+        known = finite(point.ratio) and point.ratio > 0
+        size = max(point.ratio, 1 / point.ratio) if known else 0.0
+        return point.verdict != Verdict.REGRESSED, -size
 
-def _step(point: ChangePoint) -> float:
-    """How far a level moved, as a factor above 1."""
-    if not finite(point.ratio) or point.ratio <= 0:
-        return 0.0
-    return max(point.ratio, 1 / point.ratio)
+    def changed(point: ChangePoint) -> str:
+        texts = [f"{c.what}: {c.before or NONE} \u2192 {c.after or NONE}" for c in point.changes]
+        return short("; ".join(texts) or "nothing that is recorded", 400)
 
-
-def _changed(changes: Sequence[Change]) -> str:
-    texts = [f"{c.what}: {c.before or NONE} \u2192 {c.after or NONE}" for c in changes]
-    return "; ".join(texts) or "nothing that is recorded"
+    columns = (
+        ("verdict", "verdict", lambda point: point.verdict),
+        ("metric", "text", lambda point: short(point.label, 140)),
+        ("where", "small", lambda point: short(point.place, 80)),
+        ("since", "date", lambda point: f"{utc(point.at)} ({short(point.session, 8)})"),
+        ("new / old level", "num", lambda point: times(point.ratio)),
+        ("sessions", "num", lambda point: f"{point.before} before, {point.after} since"),
+        ("changed then", "small", changed),
+    )
+    return listing(sorted(points, key=order), columns, POINTS, "change points")
 
 
 def suspects_table(suspects: Sequence[Suspect]) -> Table:
     """Nodes that stand out by their jobs."""
-    head = ["node", "partition", "time on it / elsewhere", "jobs"]
-    rows = [[short(s.node, 80), short(s.where, 80), times(s.ratio), str(s.jobs)] for s in suspects]
-    rows, note = cut(rows, ROWS // 3, "nodes")
-    return Table(head, ["text", "text", "num", "num"], rows, note)
-
-
-def failures_table(run: RunVerdict) -> Table:
-    """Tests that failed or were not measured, with the command that repeats each."""
-    own, followed = roots(run.bad)
-    shown, note = cut(own, FAILURES, "tests")
-    if followed:
-        note += f" {plural(followed, 'test')} only followed another one's failure."
-    head = ["verdict", "test", "where", "cause", "nodes", "rerun", "files"]
-    kinds = ["verdict", "text", "small", "text", "small", "command", "code"]
-    cells = [
-        [
-            case.verdict,
-            short(case_name(case), 160),
-            short(case.place, 80),
-            short(clause(case.reason) or "no cause is recorded", 600),
-            _nodes(case.hosts),
-            short(rerun([case], run.request), 1200),
-            short(case.files, 240),
-        ]
-        for case in shown
-    ]
-    return filled(head, kinds, cells, note.strip())
+    columns = (
+        ("node", "text", lambda suspect: short(suspect.node, 80)),
+        ("partition", "text", lambda suspect: short(suspect.where, 80)),
+        ("time on it / elsewhere", "num", lambda suspect: times(suspect.ratio)),
+        ("jobs", "num", lambda suspect: str(suspect.jobs)),
+    )
+    return listing(suspects, columns, ROWS // 3, "nodes")
 
 
 def case_name(case: TestResult) -> str:
@@ -215,8 +204,8 @@ def case_name(case: TestResult) -> str:
     return " ".join(filter(None, names)) or case.name or "unnamed test"
 
 
-def _nodes(hosts: Sequence[str], most: int = 8) -> str:
-    """Names of nodes, each once."""
-    nodes = list(dict.fromkeys(hosts))
-    more = f" and {len(nodes) - most} more" if len(nodes) > most else ""
+def nodes_of(cases: Iterable[TestResult], most: int = 8) -> str:
+    """Names of the nodes that tests ran on, each once; the first of many."""
+    nodes = list(dict.fromkeys(host for case in cases for host in case.hosts))
+    more = f" and {plural(len(nodes) - most, 'more node')}" if len(nodes) > most else ""
     return short(" ".join(nodes[:most]), 200) + more

@@ -11,7 +11,7 @@ from bisection.core.format import duration, finite, number, plural, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Scope, Verdict
-from bisection.report.clauses import AFTER_CHANGE, amount, change, clause
+from bisection.report.clauses import AFTER_CHANGE, change, clause, ratio_words
 from bisection.sites.site import Defect
 
 
@@ -74,7 +74,7 @@ def sentence(comparison: Comparison) -> str:
     counts = [f"{comparison.count(v)} {v}" for v in COMPARED if comparison.count(v)]
     strange = sum(row.suspect for row in rows)
     counts += [f"{strange} unlike all earlier sessions"] if strange else []
-    text = f"{', '.join(counts) or 'nothing to compare'} (of {len(rows)} metrics)"
+    text = f"{', '.join(counts) or 'nothing to compare'} (of {plural(len(rows), 'metric')})"
     parts = _by_kind(rows)
     busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
     parts += [f"{busy} not measured, as other processes had the cores"] if busy else []
@@ -152,7 +152,7 @@ def _changed(rows: Sequence[Row], verdict: Verdict, word: str) -> str:
         ("faster", "times slower") if verdict == Verdict.REGRESSED else ("slower", "times as fast")
     )
     some = "" if len(hit) == len(rows) else f" in {len(hit)} of {len(rows)}"
-    return amount(tuple(costs), word, other, times) + some
+    return ratio_words(tuple(costs), word, other, times) + some
 
 
 def scopes(rows: Sequence[Row]) -> list[Scope]:
@@ -172,4 +172,6 @@ def value(amount: float | None, unit: str) -> str:
     """A measured value with its unit."""
     if amount is None:
         return ""
+    if unit in ("", "ratio"):
+        return number(amount)
     return duration(amount) if unit == "s" and amount > 0 else f"{number(amount)} {unit}"

@@ -1,5 +1,6 @@
 """A run judged: its tests, their metrics, and what follows from both."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -68,7 +69,7 @@ class TestResult(TestId):
     folders: list[str] = field(default_factory=list)  # where ReFrame left its files
     files: str = ""  # where they are kept: a pattern
     ran: bool = True  # False: the run stopped before it
-    seconds: float = 0.0  # from its start to its end, with what it waited for in a queue
+    seconds: float = 0.0  # of its job, with what it waited for in a queue
     hosts: list[str] = field(default_factory=list)
     metrics: list[JudgedMetric] = field(default_factory=list)
     # Of a launch: what it ran on and with, and what measured its cores alone.
@@ -182,9 +183,17 @@ class RunVerdict:
         """Failed and unmeasured tests; a fixture stands for the tests that depend on it."""
         return [case for case in self.cases if case.verdict in (Verdict.FAIL, Verdict.NOT_MEASURED)]
 
+    @functools.cached_property
+    def _failed_launches(self) -> set[str]:
+        return {case.name for case in self.cases if case.fixture and case.verdict == Verdict.FAIL}
+
+    def outcome(self, case: TestResult) -> Verdict:
+        """The verdict on a test as every form counts it: a test whose launch failed has failed."""
+        return Verdict.FAIL if case.follows in self._failed_launches else case.verdict
+
     def count(self, verdict: Verdict) -> int:
-        """How many tests have this verdict, fixtures not among them."""
-        return sum(case.verdict == verdict for case in self.judged)
+        """How many tests have this outcome, fixtures not among them."""
+        return sum(self.outcome(case) == verdict for case in self.judged)
 
     @property
     def exit_code(self) -> Exit:

@@ -6,26 +6,28 @@ from dataclasses import dataclass, field, replace
 
 from bisection.core.format import finite, plain, plural, short, times
 from bisection.core.identity import Geometry, TestId, parsed
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
-from bisection.report.svg.plots import Curve
-from bisection.report.svg.style import LAYOUTS
-from bisection.report.tables import Table, cut
+from bisection.report.svg.plots import NARROW, Curve
+from bisection.report.svg.style import COLOURS, HOLLOW, LAYOUTS, MARKERS, Legend, symbol
+from bisection.report.tables import Table
 from bisection.runs.model import TestResult
 
-# What figures and tables show at most; the rest is counted.
-STACKS, CELLS = 24, 1200
+# What figures show at most; the rest is counted.
+STACKS = 24
 GROUPS, PANELS = 8, 24  # of a section
+LARGE = 60_000  # bytes of a drawing that is not made for small screens again
+# Pixels of a panel where one, two or three are beside each other in a page of 1280.
+WIDTHS = {1: 1036, 2: 507, 3: NARROW}
 
 
 @dataclass
 class Panel:
-    """One drawing, made when there is room for it. `draw_narrow` makes another for small screens,
-    where the same would be too small to read."""
+    """One drawing, made when there is room for it, and again for small screens."""
 
     title: str
     describe: str  # in words, for those who do not see it
-    draw: Callable[[], str]
-    draw_narrow: Callable[[], str] | None = None
+    draw: Callable[..., str]  # takes `width`, in pixels
     svg: str = ""
     narrow: str = ""
 
@@ -37,41 +39,48 @@ class Group:
     title: str
     panels: list[Panel]
     table: Table
-    legend: list[tuple[str, str]] = field(default_factory=list)  # (symbol as SVG, what it means)
+    legend: Legend = field(default_factory=list)
     note: str = ""
+
+    @property
+    def beside(self) -> int:
+        """How many panels are beside each other where there is room."""
+        count = len(self.panels)
+        return count if count < 3 else 2 if count == 4 else 3
 
 
 def draw(groups: Sequence[Group], room: int) -> tuple[list[Group], int]:
-    """Draws what fits in `room` bytes of a section's groups.
+    """Draws the groups of a section as far as there is room.
+
+    Args:
+        groups: the groups.
+        room: bytes.
 
     Returns:
         The groups with their drawings, and the room that is left.
     """
     each = max(2, PANELS // max(len(groups), 1))
-    drawn = []
+    shown = []
     for group in groups[:GROUPS]:
-        panels = []
-        for panel in group.panels[:each]:
+        kept = replace(group, panels=group.panels[:each])
+        width, panels = WIDTHS[kept.beside], []
+        for panel in kept.panels:
             if room <= 0:
                 break
-            panel.svg = panel.draw()
-            panel.narrow = panel.draw_narrow() if panel.draw_narrow else ""
+            panel.svg = panel.draw(width=width)
+            twice = width > NARROW and len(panel.svg) < LARGE
+            panel.narrow = panel.draw(width=NARROW) if twice else ""
             room -= len(panel.svg) + len(panel.narrow) + len(panel.describe)
             panels.append(panel)
         if panels:
-            room -= sum(len(cell) + 12 for row in group.table.rows for cell in row)
+            room -= sum(len(cell) + 60 for row in group.table.rows for cell in row)
             left = len(group.panels) - len(panels)
             note = f"{group.note} {plural(left, 'more figure')} not drawn." if left else group.note
-            drawn.append(replace(group, panels=panels, note=note.strip()))
-    if drawn and len(drawn) < len(groups):
-        names = ", ".join(group.title for group in groups[len(drawn) :])
-        drawn[-1].note += f" Left out to keep this page small: {short(names)}."
-    return drawn, room
-
-
-def table_of(head: list[str], kinds: list[str], rows: Iterable[list[str]]) -> Table:
-    """A Table of as many rows as a page has room for."""
-    return Table(head, kinds, *cut(rows, CELLS // len(head)))
+            shown.append(replace(kept, panels=panels, note=note.strip()))
+    if shown and len(shown) < len(groups):
+        names = ", ".join(group.title for group in groups[len(shown) :])
+        shown[-1].note += f" Left out to keep this page small: {short(names)}."
+    return shown, room
 
 
 def ends_of(curves: Sequence[Curve]) -> str:
@@ -90,57 +99,77 @@ class MeasuredCase(TestId):
     geometry: str
     shape: Geometry
     metrics: dict[str, float]
+    preempted: bool = False  # other processes ran on the cores of its launch
 
     @property
     def time(self) -> float:
         """The time (s)."""
         return self.metrics["time"]
 
+    @property
+    def seat(self) -> str:
+        """Layout and geometry, for people."""
+        return f"{self.layout} {self.geometry}"
+
 
 def measured(cases: Iterable[TestResult]) -> list[MeasuredCase]:
     """The tests that were measured and have a geometry; of those that ran several times the
     medians."""
-    runs: dict[tuple[str, ...], list[dict[str, float]]] = {}
+    runs: dict[tuple[str, ...], list[TestResult]] = {}
     for case in cases:
         usable = not case.fixture and case.verdict != Verdict.NOT_MEASURED
         if usable and parsed(case.geometry):
-            numbers = {m.name: m.value for m in case.metrics if finite(m.value)}
-            key = (*map(plain, case.identity), case.geometry)
-            runs.setdefault(key, []).append(numbers)
-    return [_measured(key, numbers) for key, numbers in runs.items()]
+            runs.setdefault((*map(plain, case.identity), case.geometry), []).append(case)
+    results = []
+    for key, members in runs.items():
+        numbers: dict[str, list[float]] = {}
+        for metric in (metric for case in members for metric in case.metrics):
+            if finite(metric.value):
+                numbers.setdefault(metric.name, []).append(metric.value)
+        medians = {name: statistics.median(values) for name, values in numbers.items()}
+        share = statistics.median(case.preempted for case in members)
+        preempted = share > LIMITS.preempted_note
+        results.append(MeasuredCase(*key, parsed(key[-1]), medians, preempted))
+    return results
 
 
-def _measured(key: tuple[str, ...], runs: list[dict[str, float]]) -> MeasuredCase:
-    names = dict.fromkeys(name for numbers in runs for name in numbers)
-    metrics = {
-        name: statistics.median(numbers[name] for numbers in runs if name in numbers)
-        for name in names
-    }
-    return MeasuredCase(*key, parsed(key[-1]), metrics)
+def timed(cases: Iterable[MeasuredCase]) -> list[MeasuredCase]:
+    """Those whose time is known."""
+    return [case for case in cases if case.metrics.get("time", 0) > 0]
 
 
-def timed(cases: Iterable[TestResult]) -> list[MeasuredCase]:
-    """Those of `measured` whose time is known."""
-    return [case for case in measured(cases) if case.metrics.get("time", 0) > 0]
+def legend_of_preempted(cases: Iterable[MeasuredCase]) -> Legend:
+    """What hollow marks mean, if a figure of these cases has any."""
+    look = {"color": COLOURS[0], "marker": MARKERS[0], "markeredgecolor": COLOURS[0], **HOLLOW}
+    text = "hollow: other processes ran on the cores"
+    preempted = any(case.preempted for case in cases)
+    return [(symbol(linestyle="none", **look), text)] if preempted else []
 
 
-def split(found: Iterable[MeasuredCase], *names: str) -> dict[tuple[str, ...], list[MeasuredCase]]:
+def split(cases: Iterable[MeasuredCase], *names: str) -> dict[tuple[str, ...], list[MeasuredCase]]:
     """Cases by the attributes `names`, in order."""
     groups = {}
-    for case in found:
+    for case in cases:
         groups.setdefault(tuple(getattr(case, name) for name in names), []).append(case)
     return groups
 
 
-def comparable(found: Sequence[MeasuredCase]) -> Iterator[list[MeasuredCase]]:
+def comparable(cases: Sequence[MeasuredCase]) -> Iterator[list[MeasuredCase]]:
     """Cases in groups of one environment of one system, in which cores tell geometries apart; of
     one partition if two of a system have as many cores."""
-    for cases in split(found, "system", "environ").values():
-        keys = [(c.check, c.case, c.layout, c.method, c.shape.cores) for c in cases]
+    for group in split(cases, "system", "environ").values():
+        keys = [(c.check, c.case, c.layout, c.method, c.shape.cores) for c in group]
         if len(set(keys)) == len(keys):
-            yield cases
+            yield group
         else:
-            yield from split(cases, "partition").values()
+            yield from split(group, "partition").values()
+
+
+def by_check(cases: Sequence[MeasuredCase]) -> Iterator[tuple[str, str, list[MeasuredCase]]]:
+    """(check, title, cases) of each check in groups of `comparable`."""
+    for place in comparable(cases):
+        for (check,), members in split(place, "check").items():
+            yield check, f"{check} on {place_of(members)}", members
 
 
 def baseline(cases: Sequence[MeasuredCase]) -> str:
@@ -150,17 +179,17 @@ def baseline(cases: Sequence[MeasuredCase]) -> str:
     return next((name for name in named if name in methods), next(iter(methods)))
 
 
-def place_of(found: Sequence[MeasuredCase]) -> str:
+def place_of(cases: Sequence[MeasuredCase]) -> str:
     """System, partition where there is but one, and environment."""
-    partitions = {case.partition for case in found}
+    partitions = {case.partition for case in cases}
     where = f":{partitions.pop()}" if len(partitions) == 1 else ""
-    return f"{found[0].system}{where}, environment {found[0].environ}"
+    return f"{cases[0].system}{where}, environment {cases[0].environ}"
 
 
-def in_order(found: Iterable[MeasuredCase]) -> list[MeasuredCase]:
+def in_order(cases: Iterable[MeasuredCase]) -> list[MeasuredCase]:
     """Cases in the order in which they came, of each the smallest first."""
-    cases = list(dict.fromkeys(case.case for case in found))
-    return sorted(found, key=lambda c: (cases.index(c.case), c.shape.cores, layout_rank(c.layout)))
+    names = list(dict.fromkeys(case.case for case in cases))
+    return sorted(cases, key=lambda c: (names.index(c.case), c.shape.cores, layout_rank(c.layout)))
 
 
 def layout_rank(layout: str) -> tuple[int, str]:

@@ -10,10 +10,10 @@ from bisection.core.format import NONE, amount, before_after, finite, interval, 
 from bisection.core.identity import parsed
 from bisection.core.verdicts import COMPARED, Against, Verdict
 from bisection.report import words
-from bisection.report.figures.common import Group, Panel, ends_of, table_of
+from bisection.report.figures.common import Group, Panel, ends_of
 from bisection.report.svg.plots import Bar, Curve, bars_svg, curves_svg
 from bisection.report.svg.style import BLUE, GREY, RED, YELLOW, Styles, legend_of
-from bisection.report.tables import Table
+from bisection.report.tables import Column, Table, cells_table, listing
 
 Points = dict[int, Row]  # ranks -> a row
 BARS = 30  # that a figure shows at most; the rest is counted
@@ -22,20 +22,28 @@ BARS = 30  # that a figure shows at most; the rest is counted
 def speedups(rows: Sequence[Row], expected: float | None) -> list[Group]:
     """Performance after over before, a bar a test, like figure 17 of the HPCx report (2004)."""
     expected = expected if finite(expected) and expected > 0 else None
-    found = primary(rows)
+    candidates = primary(rows)
     rank = {verdict: index for index, verdict in enumerate(COMPARED)}
-    found.sort(key=lambda row: (rank.get(row.verdict, 0), row.speedup[0]))
-    shown = sorted(found[:BARS], key=lambda row: row.speedup[0])
+    candidates.sort(key=lambda row: (rank.get(row.verdict, 0), row.speedup[0]))
+    shown = sorted(candidates[:BARS], key=lambda row: row.speedup[0])
     if not shown:
         return []
     bars = [_bar(row, expected) for row in shown]
-    describe = "; ".join(f"{bar.label}: {bar.value} {bar.words}" for bar in bars)
-    drawn = [partial(bars_svg, bars, expected, narrow) for narrow in (False, True)]
-    panel = Panel("Speed-up of each test", describe, *drawn)
+    describe = "; ".join(f"{bar.label}: {times(bar.ratio)} {bar.words}" for bar in bars)
+    panel = Panel("Speed-up of each test", describe, partial(bars_svg, bars, expected))
     table = _speedup_table(shown, expected)
-    if len(found) > len(shown):
-        table.note = f"{len(found) - len(shown)} more tests are not drawn; all are listed below."
-    return [Group("", [panel], table, note=_mixed(shown))]
+    if len(candidates) > len(shown):
+        left = len(candidates) - len(shown)
+        table.note = f"{left} more tests are not drawn; all are listed below."
+    notes = [_mixed(shown)]
+    if any(bar.low is not None for bar in bars):
+        notes.append("A black line is the confidence interval.")
+    if expected:
+        notes.append(
+            "The dashed line is what the change alone should give, such as the ratio of clocks: a "
+            "bar beyond it gained from something else as well, one short of it lost on the way."
+        )
+    return [Group("", [panel], table, note=" ".join(filter(None, notes)))]
 
 
 def primary(rows: Sequence[Row]) -> list[Row]:
@@ -46,10 +54,10 @@ def primary(rows: Sequence[Row]) -> list[Row]:
         if finite(row.ratio) and row.ratio > 0 and nearness(row):
             tests.setdefault(row.identity, []).append(row)
     chosen = []
-    for found in tests.values():
-        best = min(map(nearness, found))
-        found = [row for row in found if nearness(row) == best]
-        chosen += found if best != SWEEP else [max(found, key=lambda r: abs(math.log(r.ratio)))]
+    for metrics in tests.values():
+        best = min(map(nearness, metrics))
+        near = [row for row in metrics if nearness(row) == best]
+        chosen += near if best != SWEEP else [max(near, key=lambda r: abs(math.log(r.ratio)))]
     return chosen
 
 
@@ -81,13 +89,9 @@ def _bar(row: Row, expected: float | None) -> Bar:
     ratio, low, high = row.speedup
     word = row.against if expected and row.against else row.verdict
     colour, hatch = LOOKS.get(word, UNSURE)
-    metric = "" if row.metric == "time" else f" {row.metric}"
-    control = " (control)" if row.control else ""
     return Bar(
-        label=short(row.test + metric + control, 90),
+        label=short(row.label + (" (control)" if row.control else ""), 90),
         place=short(" \N{MIDDLE DOT} ".join(_where(row)), 120),
-        value=times(ratio),
-        interval=interval(low, high),
         words=word,
         ratio=ratio,
         low=low if finite(low) and low > 0 else None,
@@ -100,43 +104,43 @@ def _bar(row: Row, expected: float | None) -> Bar:
 def _where(row: Row) -> list[str]:
     """Geometry and software of a row, each side's if they differ."""
     geometry = before_after(_brief(row.before.geometry), _brief(row.after.geometry))
-    software = before_after(row.before.software, row.after.software)
-    return [geometry] + ([software] if software else [])
+    return list(filter(None, (geometry, before_after(row.before.software, row.after.software))))
 
 
 def _brief(geometry: str) -> str:
     """Ranks x threads, and nodes."""
-    found = parsed(geometry)
-    if found is None:
+    shape = parsed(geometry)
+    if shape is None:
         return geometry or "geometry not known"
-    size = f"{found.ranks} \N{MULTIPLICATION SIGN} {found.threads}"
-    return f"{size}, {plural(found.nodes, 'node')}"
+    size = f"{shape.ranks} \N{MULTIPLICATION SIGN} {shape.threads}"
+    return f"{size}, {plural(shape.nodes, 'node')}"
 
 
 def _speedup_table(rows: Sequence[Row], expected: float | None) -> Table:
-    head = ["test", "where", "geometry", "software", "speed-up", "interval", "verdict"]
-    kinds = ["text", "small", "text", "small", "num", "num", "verdict"]
+    def sides(row: Row, name: str, most: int) -> str:
+        return short(before_after(getattr(row.before, name), getattr(row.after, name)), most)
+
+    columns: list[Column] = [
+        ("test", "text", lambda row: short(row.label, 120)),
+        ("where", "small", lambda row: short(row.place, 80)),
+        ("geometry", "text", lambda row: sides(row, "geometry", 60)),
+        ("software", "small", lambda row: sides(row, "software", 200)),
+        ("speed-up", "num", lambda row: times(row.speedup[0])),
+        ("interval", "num", lambda row: interval(*row.speedup[1:])),
+        ("verdict", "verdict", lambda row: row.verdict),
+    ]
     if expected:
-        head += ["against expected", "communicating before", "explained by a faster network"]
-        kinds += ["against", "num", "small"]
-    cells = []
-    for row in rows:
-        ratio, low, high = row.speedup
-        where = row.place
-        software = before_after(row.before.software, row.after.software)
-        geometry = before_after(row.before.geometry, row.after.geometry)
-        metric = "" if row.metric == "time" else f" {row.metric}"
-        cells.append([short(row.test + metric, 120), short(where, 80), short(geometry, 60)])
-        cells[-1] += [short(software, 200), times(ratio), interval(low, high), row.verdict]
-        if expected:
-            share = amount(row.communication, "share")
-            cells[-1] += [row.against or NONE, share, short(words.explained(row), 200) or NONE]
-    return Table(head, kinds, cells)
+        columns += [
+            ("against expected", "against", lambda row: row.against or NONE),
+            ("communicating before", "num", lambda row: amount(row.communication, "share")),
+            ("explained by a faster network", "small", lambda row: short(words.explained(row))),
+        ]
+    return listing(rows, columns)
 
 
 def _mixed(rows: Sequence[Row]) -> str:
     """A warning where bars do not compare the same geometry or the same software."""
-    ranks = sorted({found.ranks for row in rows if (found := parsed(row.after.geometry))})
+    ranks = sorted({shape.ranks for row in rows if (shape := parsed(row.after.geometry))})
     states = {(row.before.software, row.after.software) for row in rows}
     differ = [row for row in rows if row.before.geometry != row.after.geometry]
     texts = []
@@ -154,9 +158,9 @@ def _mixed(rows: Sequence[Row]) -> str:
 def scaling(rows: Sequence[Row], expected: float | None, styles: Styles) -> list[Group]:
     """Speed-up after over before against ranks, where a test was measured at several geometries."""
     sized = [
-        (row, found.ranks)
+        (row, shape.ranks)
         for row in primary(rows)
-        if (found := parsed(row.after.geometry)) and row.before.geometry == row.after.geometry
+        if (shape := parsed(row.after.geometry)) and row.before.geometry == row.after.geometry
     ]
     # Two partitions with as many ranks are two machines: no line goes through both.
     seen = Counter((*_line(row), row.method, ranks) for row, ranks in sized)
@@ -166,12 +170,13 @@ def scaling(rows: Sequence[Row], expected: float | None, styles: Styles) -> list
         key = (*_line(row), row.partition if _line(row) in twice else "")
         line = groups.setdefault(row.check, {}).setdefault(key, {}).setdefault(row.method, {})
         line[ranks] = row
-    found = []
-    for check, panels in groups.items():
-        panels = {key: _long(lines) for key, lines in panels.items() if _long(lines)}
-        if panels:
-            found.append(_scaling_group(check, panels, expected, styles))
-    return found
+    long = {
+        check: {key: curves for key, lines in panels.items() if (curves := _long(lines))}
+        for check, panels in groups.items()
+    }
+    return [
+        _scaling_group(check, panels, expected, styles) for check, panels in long.items() if panels
+    ]
 
 
 def _line(row: Row) -> tuple[str, ...]:
@@ -185,12 +190,12 @@ def _long(lines: dict[str, Points]) -> dict[str, Points]:
 
 def _scaling_group(
     check: str,
-    found: dict[tuple[str, ...], dict[str, Points]],
+    lines_of: dict[tuple[str, ...], dict[str, Points]],
     expected: float | None,
     styles: Styles,
 ) -> Group:
     panels, cells, methods = [], [], {}
-    for (_, _, _, case, layout, metric, partition), lines in found.items():
+    for (_, _, _, case, layout, metric, partition), lines in lines_of.items():
         names = (case, layout, "" if metric == "time" else metric, partition)
         title = " ".join(filter(None, names))
         curves = []
@@ -202,12 +207,12 @@ def _scaling_group(
             cells += [_scaling_cells(title, row) for row in points.values()]
         marks = [(1.0, "as before")]
         marks += [(expected, "expected")] if finite(expected) and expected > 0 else []
-        drawn = partial(curves_svg, curves, "ranks", "speed-up", marks, log="xy")
+        drawn = partial(curves_svg, curves, "ranks", "speed-up", marks=marks, log="xy")
         describe = f"Speed-up after over before against ranks, {check} {title}; {ends_of(curves)}"
         panels.append(Panel(title or check, describe, drawn))
     head = ["case", "method", "ranks", "geometry", "speed-up", "interval", "against expected"]
     kinds = ["text", "text", "num", "text", "num", "num", "against"]
-    return Group(check, panels, table_of(head, kinds, cells), legend_of(methods))
+    return Group(check, panels, cells_table(head, kinds, cells), legend_of(methods))
 
 
 def _scaling_cells(title: str, row: Row) -> list[str]:

@@ -3,28 +3,43 @@
 import functools
 import html
 import io
-import math
 import re
 import warnings
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from bisection.core.format import plain, short
-from bisection.report.svg.style import FONT, SETTINGS, VARIABLES
 
+STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("page.mplstyle"))
+# These become CSS variables in the page, so that a dark page has light lines.
+INK, MUTED, GRID, PAPER = (
+    STYLE[name] for name in ("text.color", "axes.edgecolor", "grid.color", "lines.markeredgecolor")
+)
+EXPECTED = "#a0468c"  # the line of what a change should give
+WORSE, BETTER = "#a83a00", "#005a8c"  # where a level begins
+VARIABLES = {
+    WORSE: "--bad",
+    BETTER: "--better",
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--grid",
+    PAPER: "--paper",
+    EXPECTED: "--expected",
+}
+FONT = STYLE["font.size"]
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 ET.register_namespace("", SVG)
 ET.register_namespace("xlink", XLINK)
 PREFIX = "\ue000"  # stands before every identifier until the drawing is put into a page
 # What every text has by the page's style sheet.
-TEXT_STYLE = {"font-size": f"{FONT}px", "font-family": "'DejaVu Sans'", "fill": "var(--ink)"}
+TEXT_STYLE = {"font-size": f"{FONT:g}px", "font-family": "'DejaVu Sans'", "fill": "var(--ink)"}
 
 
 def drawn(function: Callable[..., Figure]) -> Callable[..., str]:
@@ -32,7 +47,7 @@ def drawn(function: Callable[..., Figure]) -> Callable[..., str]:
 
     @functools.wraps(function)
     def draw(*arguments: Any, **options: Any) -> str:
-        with matplotlib.rc_context({**matplotlib.rcParamsDefault, **SETTINGS}):
+        with matplotlib.rc_context(STYLE):
             figure = function(*arguments, **options)
             text = io.StringIO()
             nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -44,27 +59,34 @@ def drawn(function: Callable[..., Figure]) -> Callable[..., str]:
     return draw
 
 
-def canvas(width: float, height: float) -> Figure:
-    """A figure of so many units of its view box."""
-    return Figure(figsize=(width / 72, height / 72), dpi=72)
+def plot(
+    width: float,
+    height: float,
+    left: float = 0,
+    bottom: float = 0,
+    right: float = 0,
+    top: float = 0,
+) -> tuple[Figure, Axes]:
+    """A figure and its axes, all lengths in units of the view box."""
+    figure = Figure(figsize=(width / 72, height / 72), dpi=72)
+    box = (left / width, bottom / height, (width - left - right) / width)
+    return figure, figure.add_axes((*box, (height - bottom - top) / height))
 
 
 def _clean(text: str) -> str:
     """matplotlib's file as an element of the size of its place, in the page's font and colours,
-    without what nobody refers to."""
+    without identifiers that nothing refers to."""
     root = ET.fromstring(text)
     used = set(re.findall(r"#([\w.-]+)", text))
-    for parent in root.iter():
+    for parent in list(root.iter()):
         for child in list(parent):
-            if child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
+            empty = child.tag == f"{{{SVG}}}defs" and len(child) == 0
+            if empty or child.tag in (f"{{{SVG}}}metadata", f"{{{SVG}}}style"):
                 parent.remove(child)
     for element in root.iter():
         element.text = element.text if (element.text or "").strip() else None
         element.tail = None
         _clean_attributes(element, used)
-    for child in list(root):
-        if child.tag == f"{{{SVG}}}defs" and len(child) == 0:
-            root.remove(child)
     _, _, width, height = root.attrib["viewBox"].split()
     root.attrib.clear()
     root.set("style", f"max-width:{1.15 * float(width):.0f}px")
@@ -97,56 +119,32 @@ def _clean_attributes(element: ET.Element, used: set[str]) -> None:
         element.set("style", ";".join(f"{name}:{value}" for name, value in rules.items()))
 
 
-def embed(svg: str, prefix: str, title: str, describe: str) -> str:
-    """The SVG with a title, a description and identifiers that no other in the page has."""
+def embed(svg: str, prefix: str, title: str = "", describe: str = "") -> str:
+    """A drawing for a page.
+
+    Args:
+        svg: the drawing.
+        prefix: makes its identifiers differ from all others in the page.
+        title: its name; "" for a symbol of a legend, which stands beside its text.
+        describe: what it shows, in words.
+    """
+    svg = svg.replace(PREFIX, f"{prefix}-")
+    if not title and not describe:
+        return svg.replace("<svg ", '<svg class="key" aria-hidden="true" ', 1)
     named = f'<title id="{prefix}-t">{html.escape(plain(title))}</title>'
     named += f'<desc id="{prefix}-d">{html.escape(short(describe, 1200))}</desc>'
     start = f'<svg role="img" aria-labelledby="{prefix}-t {prefix}-d" '
-    svg = svg.replace(PREFIX, f"{prefix}-")
     return svg.replace("<svg ", start, 1).replace(">", ">" + named, 1)
 
 
-def new_axes(figure: Figure, left: float, bottom: float, right: float, top: float) -> Axes:
-    """Axes with margins in units of the view box, without a frame."""
-    width, height = figure.get_size_inches() * 72
-    box = (left / width, bottom / height, (width - left - right) / width)
-    axes = figure.add_axes((*box, (height - bottom - top) / height))
-    axes.patch.set_alpha(0)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(length=3, width=0.8, pad=3)
-    axes.set_axisbelow(True)
-    return axes
-
-
-def ratio_ticks(low: float, high: float) -> list[float]:
-    """At most seven round numbers between two ratios, 1 among them."""
-    choices = [[round(1 + k * step, 4) for k in range(-40, 41)] for step in (0.01, 0.02, 0.05, 0.1)]
-    choices.append([0.3, 0.4, 0.5, 0.6, 0.8, 1, 1.25, 1.5, 2, 2.5, 3])
-    choices.append([0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10])
-    choices.append([m * 10.0**e for e in range(-6, 7) for m in (1, 2, 5)])
-    choices += [[10.0**e for e in range(-12, 13, step)] for step in (1, 2, 4)]
-    for choice in choices:
-        found = [tick for tick in choice if low <= tick <= high and tick > 0]
-        if len(found) <= 7 and (choice[0] <= low or choice[0] < 0.02) and choice[-1] >= high:
-            return found
-    return [1.0]
-
-
-def plain_ticks(
-    axis: Axis, ticks: Sequence[float], form: Callable[[float], str] = "{:g}".format
-) -> None:
-    """Puts ticks on an axis at these numbers only."""
-    axis.set_ticks(ticks, labels=[form(tick) for tick in ticks])
-    axis.set_minor_locator(NullLocator())
-
-
-def decades(low: float, high: float) -> list[float]:
-    """Round numbers of a long logarithmic axis."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    for factors in ((1, 2, 5), (1, 3), (1,)):
-        ticks = [m * 10.0**e for e in range(first, last + 1) for m in factors]
-        ticks = [tick for tick in ticks if low <= tick <= high]
-        if len(ticks) <= 8:
+def log_ticks(low: float, high: float) -> list[float]:
+    """At most eight round numbers of a logarithmic axis from `low` to `high`."""
+    if high < 3 * low:
+        locators = [MaxNLocator(6, steps=(1, 2, 5, 10))]
+    else:
+        locators = [LogLocator(subs=subs, numticks=8) for subs in ((1, 2, 5), (1, 3), (1,))]
+    for locator in locators:
+        ticks = [tick for tick in locator.tick_values(low, high) if low <= tick <= high]
+        if 1 < len(ticks) <= 8:
             break
-    return ticks or [low, high]
+    return ticks

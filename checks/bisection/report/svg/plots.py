@@ -1,29 +1,32 @@
-"""Every kind of plot: bars, curves, dots, stacks, maps."""
+"""Every kind of plot: bars, curves, dots, stacks, maps. Each is drawn at a width in pixels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from bisection.analysis.model import Pairs
-from bisection.core.format import duration, finite, scaled, short, size_of, times
-from bisection.report.svg.figure import canvas, decades, drawn, new_axes, plain_ticks, ratio_ticks
-from bisection.report.svg.style import (
-    COLOURS,
+from bisection.core.format import duration, finite, interval, scaled, short, size_of, times
+from bisection.report.svg.figure import (
     EXPECTED,
     FONT,
     GRID,
-    HATCHES,
     INK,
     MUTED,
     PAPER,
-    Style,
+    drawn,
+    log_ticks,
+    plot,
 )
+from bisection.report.svg.style import IDEAL, RING, Style, filled
 
 Mark = tuple[float, str]  # a level across a plot, and its name
+NARROW = 330  # what a small screen has room for
+DASHED = (0, (5, 3))
 
 
 @dataclass
@@ -32,8 +35,6 @@ class Bar:
 
     label: str
     place: str  # geometry and software
-    value: str
-    interval: str
     words: str  # above | at | below | unclear, or the verdict
     ratio: float
     low: float | None
@@ -44,44 +45,33 @@ class Bar:
 
 @dataclass
 class Curve:
-    """(x -> (y, low, high)) and how it looks; `best` is an x to ring."""
+    """(x -> (y, low, high)) and how it looks."""
 
     style: Style
     points: dict[float, tuple[float, float | None, float | None]]
-    best: float | None = None
+    best: float | None = None  # an x to ring
+    preempted: set[float] = field(default_factory=set)  # x whose launch was preempted
 
 
 @drawn
-def bars_svg(bars: Sequence[Bar], expected: float | None, narrow: bool) -> Figure:
+def bars_svg(bars: Sequence[Bar], expected: float | None, width: int) -> Figure:
     """Bars from 1, which is as before, on a logarithmic axis."""
-    width, row = (350, 50) if narrow else (880, 38)
-    left, right = (4, 10) if narrow else (330, 170)
-    bottom, top = 34, 24
-    height = bottom + top + row * len(bars)
-    figure = canvas(width, height)
-    axes = new_axes(figure, left, bottom, right, top)
+    narrow = width <= NARROW
+    row, left, right = (50, 4, 10) if narrow else (38, 330, 170)
+    figure, axes = plot(width, 58 + row * len(bars), left, 34, right, 24)
+    axes.set(ylim=(len(bars) - 0.5, -0.5), yticks=[])
+    axes.spines["left"].set_visible(False)
     _bar_scale(axes, bars, expected)
-    axes.set_ylim(len(bars) - 0.5, -0.5)
+    axes.grid(axis="x", visible=not narrow)
     for index, bar in enumerate(bars):
-        y = index + (0.24 if narrow else 0)
-        axes.barh(
-            y,
-            bar.ratio - 1,
-            0.3 if narrow else 0.46,
-            left=1,
-            color=bar.colour,
-            hatch=bar.hatch,
-            edgecolor=PAPER,
-            linewidth=0,
-        )
+        y, thick = (index + 0.24, 0.3) if narrow else (index, 0.46)
+        look = {"color": bar.colour, "hatch": bar.hatch, "edgecolor": PAPER, "linewidth": 0}
+        axes.barh(y, bar.ratio - 1, thick, left=1, **look)
         if bar.low is not None and bar.high is not None:
-            axes.plot(
-                [bar.low, bar.high], [y, y], color=INK, linewidth=1.2, marker="|", markersize=7
-            )
+            line = {"color": INK, "linewidth": 1.2, "marker": "|", "markeredgecolor": INK}
+            axes.plot([bar.low, bar.high], [y, y], **line)
         _bar_label(axes, index, bar, narrow)
     _verticals(axes, expected, len(bars), narrow)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
     axes.set_xlabel("speed-up: 1 is as before (logarithmic)", fontsize=FONT - 0.5)
     return figure
 
@@ -91,63 +81,61 @@ def _bar_scale(axes: Axes, bars: Sequence[Bar], expected: float | None) -> None:
     ends = [end for bar in bars for end in (bar.low, bar.high) if end is not None]
     low = max(min(ratios + ends), min(ratios) / 1.6) / 1.04
     high = min(max(ratios + ends), max(ratios) * 1.6) * 1.04
-    low, high = min(low, 0.92), max(high, 1.09)
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    plain_ticks(axes.xaxis, ratio_ticks(low, high))
+    _log_axis(axes, "x", min(low, 0.92), max(high, 1.09))
+
+
+def _log_axis(axes: Axes, name: str, low: float, high: float, form: Any = "{x:g}") -> None:
+    """Makes an axis logarithmic, from `low` to `high`, `form` giving a tick's text."""
+    axes.set(**{f"{name}scale": "log", f"{name}lim": (low, high)})
+    _ticks(axes, name, log_ticks(low, high), form)
+
+
+def _ticks(axes: Axes, name: str, ticks: Sequence[float], form: Any = "{x:g}") -> None:
+    """Puts ticks at these numbers only."""
+    axis = getattr(axes, f"{name}axis")
+    axis.set_ticks(ticks)
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(form if isinstance(form, str) else lambda x, _: form(x))
 
 
 def _bar_label(axes: Axes, index: int, bar: Bar, narrow: bool) -> None:
-    values = f"{bar.value}  {bar.words}"
-    along = axes.get_yaxis_transform()
-    if narrow:
-        label, place = short(bar.label, 34), short(bar.place, 56)
-        axes.text(0, index - 0.3, label, transform=along, va="center", weight="bold", size=FONT)
-        axes.text(1, index - 0.3, values, transform=along, va="center", ha="right", size=FONT)
-        axes.text(0, index - 0.04, place, transform=along, va="center", size=FONT - 2, color=MUTED)
-        return
-    label, place = short(bar.label, 44), short(bar.place, 60)
-    gap = 12 / (axes.bbox.width)
-    axes.text(-gap, index - 0.17, label, transform=along, va="center", ha="right", weight="bold")
-    axes.text(
-        -gap,
-        index + 0.21,
-        place,
-        transform=along,
-        va="center",
-        ha="right",
-        size=FONT - 2,
-        color=MUTED,
-    )
-    axes.text(1 + gap, index - 0.17, values, transform=along, va="center", weight="bold")
-    axes.text(
-        1 + gap,
-        index + 0.21,
-        bar.interval,
-        transform=along,
-        va="center",
-        size=FONT - 2,
-        color=MUTED,
-    )
+    """Name and values of a bar: above it, or to its left and right."""
+    gap = 12 / axes.bbox.width
+    left, right, far = (0, 1, "right") if narrow else (-gap, 1 + gap, "left")
+    rows = (index - 0.3, index - 0.04) if narrow else (index - 0.17, index + 0.21)
+    sizes = (34, 56) if narrow else (44, 60)
+    near = {"ha": "left" if narrow else "right"}
+    look = {"transform": axes.get_yaxis_transform(), "va": "center"}
+    little = {"size": FONT - 2, "color": MUTED}
+    weight = {"weight": "normal" if narrow else "bold"}
+    axes.text(left, rows[0], short(bar.label, sizes[0]), weight="bold", **look, **near)
+    axes.text(left, rows[1], short(bar.place, sizes[1]), **look, **little, **near)
+    axes.text(right, rows[0], f"{times(bar.ratio)}  {bar.words}", ha=far, **look, **weight)
+    if not narrow:
+        axes.text(right, rows[1], interval(bar.low, bar.high), **look, **little)
 
 
 def _verticals(axes: Axes, expected: float | None, count: int, narrow: bool) -> None:
     """Lines at no change and at what was expected; not through the labels of a narrow figure."""
-    above, (low, high) = axes.get_xaxis_transform(), axes.get_xlim()
+    low, high = axes.get_xlim()
     spans = [(i + 0.05, i + 0.43) for i in range(count)] if narrow else [(-0.5, count - 0.5)]
-    lines = [(1.0, "" if narrow else "as before", INK, "-", 1.1)]
+    lines = [(1.0, "" if narrow else "as before", {"color": INK, "linewidth": 1.1})]
     if finite(expected) and low < expected < high:
-        lines.append((expected, f"expected {times(expected)}", EXPECTED, (0, (5, 3)), 1.6))
-    if not narrow:
-        axes.grid(axis="x", color=GRID, linewidth=0.8)
-    for level, text, colour, dash, width in lines:
+        look = {"color": EXPECTED, "linewidth": 1.6, "linestyle": DASHED}
+        lines.append((expected, f"expected {times(expected)}", look))
+    for level, text, look in lines:
         for first, last in spans:
-            axes.plot([level, level], [first, last], color=colour, linestyle=dash, linewidth=width)
+            axes.plot([level, level], [first, last], **look)
         right = len(lines) == 2 and level == min(line[0] for line in lines)
-        look = {"ha": "right" if right else "left", "color": colour, "size": FONT - 1}
-        shift = (-2 if right else 2, 3)
         axes.annotate(
-            text, (level, 1), xycoords=above, xytext=shift, textcoords="offset points", **look
+            text,
+            (level, 1),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(-2 if right else 2, 3),
+            textcoords="offset points",
+            ha="right" if right else "left",
+            color=look["color"],
+            size=FONT - 1,
         )
 
 
@@ -156,212 +144,166 @@ def curves_svg(
     curves: Sequence[Curve],
     across: str,
     up: str,
-    marks: Sequence[Mark],
+    width: int,
+    marks: Sequence[Mark] = (),
     log: str = "",
     ideal: int | None = None,
     unit: str = "ratio",
     sizes: bool = False,
 ) -> Figure:
-    """Lines with markers; `log` names the logarithmic axes, `ideal` draws y = x / ideal."""
-    figure = canvas(330, 240)
-    axes = new_axes(figure, 46, 38, 12, 22)
+    """Lines with markers.
+
+    Args:
+        curves: the lines.
+        across: what the x axis shows.
+        up: what the y axis shows.
+        width: of the figure, in pixels.
+        marks: levels to draw across the plot.
+        log: names of the logarithmic axes: x, xy.
+        ideal: draws y = x / ideal.
+        unit: of y, ratio or s.
+        sizes: whether x are sizes in bytes.
+    """
+    figure, axes = plot(width, 240 if width <= NARROW else 280, 46, 38, 12, 22)
+    axes.set_title(up, x=4 / width - 46 / width, pad=8)
+    axes.set_xlabel(across)
+    axes.grid()
     xs = sorted({x for curve in curves for x in curve.points})
-    if "x" in log:
-        axes.set_xscale("log", base=2)
-    if "y" in log:
-        axes.set_yscale("log", base=2 if unit == "ratio" else 10)
     if ideal:
-        axes.plot(
-            [xs[0], xs[-1]],
-            [x / ideal for x in (xs[0], xs[-1])],
-            color=MUTED,
-            linewidth=1,
-            linestyle=(0, (1, 3)),
-        )
+        axes.plot([xs[0], xs[-1]], [xs[0] / ideal, xs[-1] / ideal], **IDEAL)
     for curve in curves:
         _draw_curve(axes, curve)
     for level, text in marks:
-        _horizontal(axes, level, text, xs)
-    _curve_scale(axes, curves, marks, log, unit, ideal, xs)
-    most = 5 if sizes and len(xs) > 7 else 7
-    wanted = xs if len(xs) <= most else xs[:: -(-len(xs) // most)]
-    plain_ticks(axes.xaxis, wanted, size_of if sizes else "{:g}".format)
-    axes.grid(color=GRID, linewidth=0.8)
-    axes.set_xlabel(across, labelpad=3)
-    figure.text(4 / 330, 1 - 11 / 240, up, size=FONT - 0.5, va="center", color=MUTED)
+        _horizontal(axes, level, text)
+    ys = [y for curve in curves for y, _, _ in curve.points.values()]
+    ys += [level for level, _ in marks] + ([1.0] if ideal else [])
+    if "y" in log:
+        _log_axis(axes, "y", min(ys) / 1.12, max(ys) * 1.12, duration if unit == "s" else "{x:g}")
+    else:
+        axes.set_ylim(0, max(ys) * 1.12)
+        axes.locator_params(axis="y", nbins=6)
+    if "x" in log:
+        axes.set_xscale("log", base=2)
+        reach = (xs[-1] / xs[0]) ** 0.06 if len(xs) > 1 else 2
+        axes.set_xlim(xs[0] / reach, xs[-1] * reach)
+    most = (5 if sizes else 7) * width // NARROW
+    _ticks(axes, "x", xs[:: -(-len(xs) // most)], size_of if sizes else "{x:g}")
     return figure
 
 
 def _draw_curve(axes: Axes, curve: Curve) -> None:
-    style, xs = curve.style, list(curve.points)
+    style = curve.style
     ys = [y for y, _, _ in curve.points.values()]
-    look = {
-        "color": style.colour,
-        "linestyle": style.dash,
-        "marker": style.marker,
-        "markersize": 6.5,
-    }
-    axes.plot(xs, ys, **look, markeredgecolor=PAPER, markeredgewidth=0.5)
-    for x, (_, low, high) in curve.points.items():
+    axes.plot(list(curve.points), ys, color=style.colour, linestyle=style.dash)
+    for x, (y, low, high) in curve.points.items():
         if finite(low) and finite(high):
-            axes.plot(
-                [x, x], [low, high], color=style.colour, linewidth=1, marker="_", markersize=5
-            )
+            ends = {"color": style.colour, "linewidth": 1, "marker": "_"}
+            axes.plot([x, x], [low, high], markeredgecolor=style.colour, **ends)
+        axes.plot([x], [y], **style.marked(x in curve.preempted))
     if curve.best is not None:
-        ring = {"markerfacecolor": "none", "markeredgecolor": INK, "markersize": 13}
-        axes.plot([curve.best], [curve.points[curve.best][0]], "o", **ring)
+        axes.plot([curve.best], [curve.points[curve.best][0]], **RING)
 
 
-def _horizontal(axes: Axes, level: float, text: str, xs: Sequence[float]) -> None:
-    dash = "-" if text == "as before" else (0, (5, 3))
-    colour = INK if text == "as before" else EXPECTED
-    axes.axhline(level, color=colour, linewidth=1.1, linestyle=dash)
-    label = text if text == "as before" else f"{text} {times(level)}"
+def _horizontal(axes: Axes, level: float, text: str) -> None:
+    before = text == "as before"
+    colour = INK if before else EXPECTED
+    axes.axhline(level, color=colour, linewidth=1.1, linestyle="-" if before else DASHED)
     axes.annotate(
-        label,
+        text if before else f"{text} {times(level)}",
         (1, level),
         xycoords=axes.get_yaxis_transform(),
         xytext=(0, 3),
-        size=FONT - 2,
         textcoords="offset points",
         ha="right",
-        va="bottom",
         color=colour,
+        size=FONT - 2,
     )
 
 
-def _curve_scale(
-    axes: Axes,
-    curves: Sequence[Curve],
-    marks: Sequence[Mark],
-    log: str,
-    unit: str,
-    ideal: int | None,
-    xs: Sequence[float],
-) -> None:
-    """Limits and ticks of both axes."""
-    ys = [y for curve in curves for y, _, _ in curve.points.values()]
-    ys += [level for level, _ in marks] + ([1.0] if ideal else [])
-    low, high = min(ys), max(ys)
-    if "y" in log:
-        low, high = low / 1.12, high * 1.12
-        axes.set_ylim(low, high)
-        ticks = ratio_ticks(low, high) if unit == "ratio" else decades(low, high)
-        plain_ticks(axes.yaxis, ticks, duration if unit == "s" else "{:g}".format)
-    else:
-        axes.set_ylim(0, high * 1.12)
-        axes.locator_params(axis="y", nbins=6)
-    if "x" in log and len(xs) > 1:
-        reach = (xs[-1] / xs[0]) ** 0.06
-        axes.set_xlim(xs[0] / reach, xs[-1] * reach)
+def _named_rows(
+    names: Sequence[str], longest: int, width: int, row: int, across: str, right: int
+) -> tuple[Figure, Axes]:
+    """A plot with a name at each row, from the top, and a grid of verticals."""
+    names = [short(name, longest) for name in names]
+    left = 14 + 6.4 * max(map(len, names))
+    figure, axes = plot(width, 40 + row * len(names), left, 34, right, 6)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(range(len(names)), labels=names)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+    axes.set_xlabel(across)
+    return figure, axes
 
 
 @drawn
 def dots_svg(
     names: Sequence[str],
-    dots: Sequence[tuple[int, float, Style]],
-    along: str,
+    dots: Sequence[tuple[int, float, Style, bool]],
+    across: str,
+    width: int,
     mark: float | None = None,
 ) -> Figure:
-    """A row for each name, a dot for each (row, value, style)."""
-    left = 14 + 6.4 * max(len(short(name, 22)) for name in names)
-    figure = canvas(330, 40 + 21 * len(names))
-    axes = new_axes(figure, left, 34, 16, 6)
-    high = max([value for _, value, _ in dots] + ([mark] if mark else [])) * 1.08
-    styles = list(dict.fromkeys(style for _, _, style in dots))
-    for row, value, style in dots:
+    """A row per name, a dot per (row, value, style, whether it was preempted); `mark` is a value to
+    draw a line at."""
+    figure, axes = _named_rows(names, 22, width, 21, across, 16)
+    styles = list(dict.fromkeys(style for _, _, style, _ in dots))
+    for row, value, style, preempted in dots:
         y = row + (styles.index(style) - (len(styles) - 1) / 2) * 0.2
-        axes.plot(
-            [value],
-            [y],
-            style.marker,
-            color=style.colour,
-            markersize=7.5,
-            markeredgecolor=PAPER,
-            markeredgewidth=0.6,
-        )
+        axes.plot([value], [y], **style.marked(preempted))
     for row in range(1, len(names)):
         axes.axhline(row - 0.5, color=GRID, linewidth=0.8)
     if mark:
         axes.axvline(mark, color=INK, linewidth=1)
-    axes.set_xlim(0, high)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_yticks(range(len(names)), labels=[short(name, 22) for name in names])
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color=GRID, linewidth=0.8)
-    axes.locator_params(axis="x", nbins=5)
-    axes.set_xlabel(along, labelpad=2)
+    axes.set_xlim(0, max([value for _, value, _, _ in dots] + [mark or 0]) * 1.08)
+    axes.locator_params(axis="x", nbins=max(5, width // 80))
     return figure
 
 
 @drawn
-def stacks_svg(labels: Sequence[str], values: Sequence[Sequence[float]]) -> Figure:
-    """Shares stacked in a row for each label."""
-    left = 14 + 6.2 * max(len(short(label, 30)) for label in labels)
-    figure = canvas(440, 40 + 20 * len(labels))
-    axes = new_axes(figure, left, 34, 46, 6)
+def stacks_svg(labels: Sequence[str], values: Sequence[Sequence[float]], width: int) -> Figure:
+    """Fractions stacked in a row for each label."""
+    figure, axes = _named_rows(labels, 34, width, 20, "share of the time, in percent", 46)
     for row, parts in enumerate(values):
         start = 0.0
         for index, part in enumerate(parts):
             part = 100 * part if finite(part) and part > 0 else 0.0
-            axes.barh(
-                row,
-                part,
-                0.66,
-                left=start,
-                color=COLOURS[index % 6],
-                hatch=HATCHES[index % len(HATCHES)],
-                edgecolor=PAPER,
-                linewidth=0.4,
-            )
+            axes.barh(row, part, 0.66, left=start, linewidth=0.4, **filled(index))
             start += part
-        axes.annotate(
-            f"{start:.2g}%" if start < 10 else f"{start:.0f}%",
-            (start, row),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            size=FONT - 1,
-        )
+        text = f"{start:.2g}%" if start < 10 else f"{start:.0f}%"
+        beside = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+        axes.annotate(text, (start, row), size=FONT - 1, **beside)
     most = max(sum(p for p in parts if finite(p)) for parts in values)
     axes.set_xlim(0, max(1.0, min(100.0, 100 * most * 1.05)))
-    axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.set_yticks(range(len(labels)), labels=[short(label, 30) for label in labels])
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color=GRID, linewidth=0.8)
-    axes.set_xlabel("share of the time, in percent", labelpad=2)
     return figure
 
 
 @drawn
 def heat_svg(
-    found: Pairs, values: Sequence[Sequence[float | None]], named: Sequence[str]
+    pairs: Pairs, values: Sequence[Sequence[float | None]], named: Sequence[str], width: int
 ) -> Figure:
     """A map in cividis; pairs without a value are crossed out."""
-    size = len(found.nodes)
-    labels = [short(node, 14) + (" *" if node in named else "") for node in found.nodes]
+    size = len(pairs.nodes)
+    labels = [short(node, 14) + (" *" if node in named else "") for node in pairs.nodes]
     margin = 16 + 6.2 * max(len(label) for label in labels)
-    figure = canvas(390 + margin, 330 + margin)
-    axes = new_axes(figure, margin, 12, 76, margin)
-    factor, unit = scaled(max(v for row in values for v in row if v is not None), found.unit)
-    values = [[None if v is None else v * factor for v in row] for row in values]
-    grid = np.array([[np.nan if v is None else v for v in row] for row in values], float)
-    if size <= 40:
-        edges = np.arange(size + 1) - 0.5
-        image = axes.pcolormesh(edges, edges, grid, cmap="cividis", linewidth=0)
-    else:
-        image = axes.imshow(grid, cmap="cividis", interpolation="nearest", aspect="auto")
-    axes.set_ylim(size - 0.5, -0.5)
-    axes.set_xlim(-0.5, size - 0.5)
-    _heat_cells(axes, values, image)
-    shown = _labelled(size, [found.nodes.index(node) for node in named[:4]])
+    side = min(width - margin - 76, max(200, 26 * size), 480)
+    figure, axes = plot(width, side + margin + 12, margin, 12, 76, margin)
+    factor, unit = scaled(max(v for row in values for v in row if v is not None), pairs.unit)
+    scaled_up = [[np.nan if v is None else v * factor for v in row] for row in values]
+    edges, look = np.arange(size + 1) - 0.5, {"cmap": "cividis", "rasterized": size > 40}
+    image = axes.pcolormesh(edges, edges, np.array(scaled_up, float), **look)
+    axes.invert_yaxis()
+    _heat_cells(axes, scaled_up, image)
+    shown = _labelled(size, [pairs.nodes.index(node) for node in named[:4]])
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.set_xticks(shown, labels=[labels[i] for i in shown], rotation=90)
     axes.set_yticks(shown, labels=[labels[i] for i in shown])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    _colour_bar(figure, axes, image, unit)
+    axes.spines[:].set_visible(False)
+    box = axes.get_position()
+    bar = figure.add_axes((box.x1 + 14 / width, box.y0, 12 / width, box.height))
+    figure.colorbar(image, cax=bar)
+    bar.set_title(short(unit, 10), size=FONT - 1, pad=6)
+    bar.tick_params(labelsize=FONT - 1)
     return figure
 
 
@@ -372,26 +314,12 @@ def _labelled(size: int, always: Sequence[int]) -> list[int]:
     return sorted({*free, *always})
 
 
-def _heat_cells(axes: Axes, values: Sequence[Sequence[float | None]], image: Any) -> None:
+def _heat_cells(axes: Axes, values: Sequence[Sequence[float]], image: Any) -> None:
     """Numbers in the cells of a small map; a cross where there is none."""
-    size = len(values)
-    if size > 40:
-        return
-    for i, row in enumerate(values):
-        for j, value in enumerate(row):
-            if value is None and i != j:
-                axes.text(j, i, "\N{MULTIPLICATION SIGN}", ha="center", va="center", color=MUTED)
-            elif value is not None and size <= 10:
-                dark = image.norm(value) < 0.55
-                colour = "#ffffff" if dark else "#111111"
-                text = f"{value:.3g}"
-                axes.text(j, i, text, ha="center", va="center", color=colour, size=FONT - 1)
-
-
-def _colour_bar(figure: Figure, axes: Axes, image: Any, unit: str) -> None:
-    box = axes.get_position()
-    width = figure.get_size_inches()[0] * 72
-    bar = figure.add_axes((box.x1 + 14 / width, box.y0, 12 / width, box.height))
-    figure.colorbar(image, cax=bar)
-    bar.set_title(short(unit, 10), size=FONT - 1, loc="left", pad=6)
-    bar.tick_params(length=3, labelsize=FONT - 1)
+    for (i, j), value in np.ndenumerate(values) if len(values) <= 40 else ():
+        middle = {"ha": "center", "va": "center"}
+        if np.isnan(value) and i != j:
+            axes.text(j, i, "\N{MULTIPLICATION SIGN}", color=MUTED, **middle)
+        elif not np.isnan(value) and len(values) <= 10:
+            colour = "#ffffff" if image.norm(value) < 0.55 else "#111111"
+            axes.text(j, i, f"{value:.3g}", color=colour, size=FONT - 1, **middle)

@@ -1,33 +1,29 @@
 """Colours and symbols of figures, legends, sparklines."""
 
-import html
+import functools
 import itertools
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from matplotlib.markers import MarkerStyle
+from matplotlib.figure import Figure
 
-from bisection.core.format import finite, plain
+from bisection.core.format import finite
 from bisection.core.identity import TestId
+from bisection.report.svg.figure import BETTER, INK, MUTED, PAPER, STYLE, WORSE, drawn, plot
 
-# These two become CSS variables in the page, so that a dark page has light lines.
-INK, MUTED, GRID, PAPER = "#1b1f25", "#59626f", "#dce1e8", "#fffffe"
-EXPECTED = "#a0468c"  # the line of what a change should give
-VARIABLES = {
-    INK: "--ink",
-    MUTED: "--muted",
-    GRID: "--grid",
-    PAPER: "--paper",
-    EXPECTED: "--expected",
-}
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
+COLOURS = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 DASHES = ("-", "--", ":")
 HATCHES = ("", "////", "\\\\\\\\", "----", "xxxx", "||||")  # dots would be ten times as long
 BLUE, GREY, RED, YELLOW = "#0072b2", "#8a94a3", "#d55e00", "#e69f00"
 LAYOUTS = ("mpi", "node", "node2", "domain")
+# How matplotlib draws a level that is ideal, the best point, and what was preempted.
+IDEAL = {"color": MUTED, "linewidth": 1, "linestyle": (0, (1, 3))}
+RING = {"marker": "o", "markerfacecolor": "none", "markeredgecolor": INK, "markersize": 13,
+        "markeredgewidth": 1.2, "linestyle": "none"}  # fmt: skip
+HOLLOW = {"markerfacecolor": PAPER, "markeredgewidth": 1.6}
 
 
 @dataclass(frozen=True)
@@ -46,6 +42,11 @@ class Style:
             MARKERS[index % len(MARKERS)],
             DASHES[index // len(COLOURS) % len(DASHES)],
         )
+
+    def marked(self, preempted: bool = False) -> dict[str, Any]:
+        """How matplotlib draws its markers: hollow where the launch was preempted."""
+        edge = {"markeredgecolor": self.colour, **HOLLOW} if preempted else {}
+        return {"color": self.colour, "marker": self.marker, "linestyle": "none", **edge}
 
 
 class Styles:
@@ -67,139 +68,84 @@ class Styles:
         return Style.number(self._layouts.setdefault(layout, len(self._layouts)))
 
 
-FONT = 11
-SETTINGS = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "bisection",
-    "text.parse_math": False,
-    "font.size": FONT,
-    "font.family": "DejaVu Sans",
-    "hatch.linewidth": 0.8,
-    "text.color": INK,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.8,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "lines.linewidth": 1.6,
-}
+Legend = list[tuple[str, str]]  # (symbol as SVG, what it means)
 
 
-def legend_of(styles: dict[str, Style], before: str = "") -> list[tuple[str, str]]:
-    """(symbol, text) of each name."""
-    return [(_symbol(style), f"{before}{name}") for name, style in styles.items() if name]
+def legend_of(styles: Mapping[str, Style], before: str = "", lines: bool = True) -> Legend:
+    """The legend of methods or layouts.
 
-
-def _symbol(style: Style) -> str:
-    """A piece of line with its marker, as SVG."""
-    marker = MarkerStyle(style.marker)
-    path = marker.get_path().transformed(marker.get_transform())
-    steps = []
-    for points, code in path.iter_segments(curves=True):
-        letter = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}[int(code)]
-        numbers = [] if letter == "Z" else points
-        steps.append(
-            letter
-            + " ".join(
-                f"{16 + 9 * v:.1f}" if k % 2 == 0 else f"{7 - 9 * v:.1f}"
-                for k, v in enumerate(numbers)
-            )
-        )
-    colour = _variable(style.colour)
-    dash = {"-": "", "--": ' stroke-dasharray="5 3"', ":": ' stroke-dasharray="1.5 2.5"'}[
-        style.dash
+    Args:
+        styles: name -> style.
+        before: goes before each name.
+        lines: whether the figures join the markers by lines.
+    """
+    return [
+        (symbol(**style.marked() | ({"linestyle": style.dash} if lines else {})), before + name)
+        for name, style in styles.items()
+        if name
     ]
-    return (
-        '<svg class="key" viewBox="0 0 32 14" aria-hidden="true">'
-        f'<path d="M1,7H31" style="stroke:{colour}" stroke-width="1.8"{dash}/>'
-        f'<path d="{"".join(steps)}" style="fill:{colour};stroke:{colour}"/></svg>'
-    )
 
 
-def swatch(index: int) -> str:
-    """A box of a stack, as SVG, with lines like its hatch."""
-    colour = COLOURS[index % 6]
-    lines = {
-        "": "",
-        "////": "M4,14L14,0M12,14L22,0M20,14L30,0",
-        "xxxx": "M4,14L14,0M12,14L22,0M20,14L30,0M4,0L14,14M12,0L22,14M20,0L30,14",
-        "\\\\\\\\": "M4,0L14,14M12,0L22,14M20,0L30,14",
-        "----": "M2,4H30M2,10H30",
-        "||||": "M6,0V14M13,0V14M20,0V14M27,0V14",
-    }
-    lines = lines.get(HATCHES[index % len(HATCHES)], "")
-    return (
-        '<svg class="key" viewBox="0 0 32 14" aria-hidden="true">'
-        f'<path d="M2,1H30V13H2Z" style="fill:{colour}"/>'
-        f'<path d="{lines}" style="stroke:var(--paper)" stroke-width="1.2"/></svg>'
-    )
+def symbol(**look: Any) -> str:
+    """A piece of line with its marker as SVG; arguments as of matplotlib's plot."""
+    return _symbol(tuple(look.items()))
 
 
-def _variable(colour: str) -> str:
-    return f"var({VARIABLES[colour]})" if colour in VARIABLES else colour
+@functools.cache
+@drawn
+def _symbol(look: tuple[tuple[str, Any], ...]) -> Figure:
+    figure, axes = plot(32, 14)
+    axes.set(xlim=(0, 32), ylim=(0, 14))
+    axes.set_axis_off()
+    axes.plot([1, 16, 31], [7, 7, 7], markevery=[1], **dict(look))
+    return figure
 
 
-def sparkline(values: Sequence[Any], points: Sequence[int], better: str, label: str) -> str:
-    """A metric's history as a small SVG; a tick and a triangle, down for worse, at each new
-    level."""
-    width, height, top = 240, 46, 12
+@functools.cache
+@drawn
+def swatch(index: int) -> Figure:
+    """A box of a stack, as SVG."""
+    figure, axes = plot(32, 14)
+    axes.set(xlim=(0, 32), ylim=(0, 14))
+    axes.set_axis_off()
+    axes.barh(7, 28, 12, left=2, **filled(index))
+    return figure
+
+
+def filled(index: int) -> dict[str, str]:
+    """Colour and hatch of the index-th part of a stack."""
+    return {"color": COLOURS[index % 6], "hatch": HATCHES[index % 6], "edgecolor": PAPER}
+
+
+@drawn
+def sparkline(values: Sequence[Any], points: Sequence[int], better: str) -> Figure:
+    """A metric's history as a small figure.
+
+    Args:
+        values: the metric in each session; what is no number is left out.
+        points: indices where a new level begins: each gets a tick and a triangle, down for worse.
+        better: lower | higher.
+    """
+    figure, axes = plot(240, 46, 6, 3, 6, 9)
+    axes.set_axis_off()
     known = [(index, value) for index, value in enumerate(values) if finite(value)]
-    if not known:
-        return ""
-    low, high = _span([value for _, value in known])
-    across = (width - 12) / max(len(values) - 1, 1)
-    up = (height - top - 5) / (high - low) if high > low else 0.0
-
-    def at(index: int, value: float) -> str:
-        y = height - 5 - (value - low) * up if up else (height + top) / 2
-        return f"{6 + index * across:.1f},{y:.1f}"
-
-    line = "L".join(at(index, value) for index, value in _thinned(known, 100))
-    parts = [f'<path class="line" d="M{line}"/>']
+    # At least a fifth of the median from bottom to top: noise of a few percent is no step.
+    middle = statistics.median(value for _, value in known)
+    around = (0.9 * middle, 1.1 * middle) if min(known, key=lambda k: k[1])[1] > 0 else ()
+    axes.plot(*zip(*known, strict=True), color=MUTED, linewidth=1.3)
+    axes.plot(*known[-1], "o", color=INK, markersize=5)
+    axes.update_datalim([(0, y) for y in around])
+    axes.autoscale_view()
+    axes.set_xlim(-0.5, len(values) - 0.5)
     starts = sorted(index for index in points if 0 < index < len(values))
-    for index, worse in zip(starts, _worse(values, starts, better), strict=True):
-        x = 6 + index * across
-        mark = f"M{x - 4:.1f},1h8l-4,7z" if worse else f"M{x - 4:.1f},8h8l-4,-7z"
-        kind = "worse" if worse else "better"
-        parts.append(f'<path class="tick {kind}" d="M{x:.1f},9V{height}"/>')
-        parts.append(f'<path class="mark {kind}" d="{mark}"/>')
-    x, y = at(*known[-1]).split(",")
-    parts.append(f'<circle class="last" cx="{x}" cy="{y}" r="2.6"/>')
-    said = html.escape(plain(label), quote=True)
-    return (
-        f'<svg class="spark" viewBox="0 0 {width} {height}" role="img" aria-label="{said}">'
-        f"<title>{said}</title>{''.join(parts)}</svg>"
-    )
-
-
-def _span(values: Sequence[float]) -> tuple[float, float]:
-    """What a line covers from bottom to top: at least a fifth of its median, so that noise of a few
-    percent does not look like a step."""
-    low, high = min(values), max(values)
-    if low <= 0:
-        return low, high
-    middle = statistics.median(values)
-    return min(low, 0.9 * middle), max(high, 1.1 * middle)
-
-
-def _worse(values: Sequence[Any], starts: Sequence[int], better: str) -> list[bool]:
-    """Whether the level that begins at each of `starts` is worse than the one before it."""
-    edges = [0, *starts, len(values)]
     levels = []
-    for first, last in itertools.pairwise(edges):
-        level = [value for value in values[first:last] if finite(value)]
+    for first, last in itertools.pairwise([0, *starts, len(values)]):
+        level = [value for index, value in known if first <= index < last]
         levels.append(statistics.median(level) if level else 0.0)
-    return [(new > old) == (better == "lower") for old, new in itertools.pairwise(levels)]
-
-
-def _thinned(known: list[tuple[int, float]], bins: int) -> list[tuple[int, float]]:
-    """At most two points a bin, its extremes, so that no outlier is lost."""
-    if len(known) <= 2 * bins:
-        return known
-    kept = []
-    for step in range(bins):
-        part = known[step * len(known) // bins : (step + 1) * len(known) // bins]
-        kept += sorted({min(part, key=lambda p: p[1]), max(part, key=lambda p: p[1])})
-    return kept
+    for start, (old, new) in zip(starts, itertools.pairwise(levels), strict=True):
+        worse = (new > old) == (better == "lower")
+        colour, marker = (WORSE, "v") if worse else (BETTER, "^")
+        axes.axvline(start, color=colour, linewidth=1.2, linestyle=(0, (3, 2)))
+        above = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+        axes.plot([start], [1.05], marker, color=colour, **above)
+    return figure

@@ -4,7 +4,19 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
-from reports import MADE, NIGHT, case, cluster, comparison, failure, families, only, ran
+from reports import (
+    MADE,
+    NIGHT,
+    case,
+    cluster,
+    comparison,
+    failure,
+    families,
+    hpcx,
+    only,
+    page,
+    ran,
+)
 
 from bisection.analysis.model import (
     OddNode,
@@ -12,40 +24,158 @@ from bisection.analysis.model import (
     Pairs,
     Suspect,
 )
+from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import exports, model
+from bisection.report import run as run_report
 
 
-def test_junit():
-    suite = ET.fromstring(exports.junit(cluster()))
-    tags = {test.get("name"): [child.tag for child in test] for test in suite}
-    assert tags["transpose cnt40 mpi shm"] == ["failure"]
-    assert tags["transpose silicon mpi p2p"] == ["error"]
-    assert tags["transpose silicon mpi padded"] == ["error"]
-    assert tags["md sic mpi packed"] == ["skipped"]
-    assert tags["md fe mpi packed"] == []
-    assert suite.get("tests") == str(len(suite)) == "11"
-    assert (suite.get("failures"), suite.get("errors"), suite.get("skipped")) == ("3", "4", "1")
-    message = suite.find("testcase/skipped").get("message")
-    assert message.startswith("inconclusive: 10 ms before, 10 ms after, ratio 1.00 [0.96, 1.04]")
-    assert "3 jobs only" in message
+def suites(text):
+    """Suite -> test -> tags of JUnit; what must hold of every file holds."""
+    root = ET.fromstring(text)
+    names = ("tests", "failures", "errors", "skipped")
+    for name in names:
+        assert int(root.get(name)) == sum(int(suite.get(name)) for suite in root), name
+    for suite in root:
+        assert suite.get("tests") == str(len(suite))
+        assert float(suite.get("time")) == pytest.approx(
+            sum(float(test.get("time")) for test in suite), abs=0.001 * len(suite)
+        )
+    return {
+        suite.get("name"): {test.get("name"): [child.tag for child in test] for test in suite}
+        for suite in root
+    }
 
 
-def test_prometheus():
-    found = families(exports.prometheus(cluster()))
-    assert found["bisection_exit_code"] == [({}, 1.0)]
-    verdicts = {labels["verdict"]: value for labels, value in found["bisection_verdicts"]}
-    assert verdicts == {**dict.fromkeys(COMPARED, 1.0), Verdict.REGRESSED: 2.0}
-    starts = {labels["side"]: value for labels, value in found["bisection_session_start_seconds"]}
+def test_junit_has_a_suite_per_partition_and_check_then_the_comparison():
+    report = replace(cluster(), of_run=False)
+    tests = suites(exports.junit(report))
+    assert tests["transpose on generic:default system"] == {
+        "transpose cnt40 mpi 2x1 shm": ["failure"],
+        "transpose cnt40 mpi 2x1 padded": ["error"],
+        "transpose cnt40 mpi 2x1 p2p": ["error"],
+    }
+    assert tests["md on cluster:n4 system"]["md sic node 4x1x16 packed"] == []
+    compared = tests["comparison of transpose on generic:default system"]
+    assert compared["transpose cnt40 mpi shm"] == ["failure"]
+    assert compared["transpose silicon mpi p2p"] == ["error"]
+    assert tests["comparison of md on generic:default system"]["md sic mpi packed"] == ["skipped"]
+    text = exports.junit(report)
+    assert "inconclusive: 10 ms before, 10 ms after, ratio 1.00 [0.96, 1.04]; 3 jobs only" in text
+
+
+def test_junit_of_a_run_is_its_tests_also_on_the_first_night():
+    assert exports.junit(cluster()) == exports.junit_of_run(cluster().run)
+    first = only(run=ran(case(), case(method="p2p")), of_run=True)
+    assert list(suites(exports.junit(first))) == ["transpose on generic:default system"]
+
+
+def test_junit_shares_the_time_of_a_launch_out_among_its_tests():
+    launch = case(method="", name="cnt40", kernel="transpose", fixture=True, seconds_taken=6.0)
+    tests = [case(method=m, kernel="transpose", seconds_taken=0.5) for m in ("a", "b", "c")]
+    root = ET.fromstring(exports.junit_of_run(ran(launch, *tests)))
+    assert [test.get("time") for test in root.iter("testcase")] == ["2.500"] * 3
+    assert root.get("time") == "7.500"
+
+
+def crashed(tests=10):
+    """A run whose one launch was killed, with the tests that follow it."""
+    killed = Reason.of(Code.KERNEL_EXIT, kernel="transpose", exit_code=139)
+    launch = case(method="", fixture=True, verdict=Verdict.FAIL, reason=killed, kernel="transpose")
+    launch = replace(launch, name="TransposeLaunch %case=cnt40", metrics=[])
+    follows = Reason.of(Code.FOLLOWS, test=launch.name)
+    tests = [failure(Verdict.NOT_MEASURED, follows, method=f"m{n}") for n in range(tests)]
+    return ran(launch, *(replace(test, metrics=[]) for test in tests), seconds=3.0)
+
+
+def test_a_crash_counts_the_same_in_every_form():
+    report = only(run=crashed(), of_run=True)
+    assert run_report.sentence(report.run) == "FAIL: 0 of 10 checks passed, 10 failed, in 3 s"
+    assert model.headline(report) == ("bad", "10 failed")
+    assert "10 failed" in page(report).said
+    assert page(report).headings[:2] == ["Failed and not measured", "Checks of the newest run"]
+    root = ET.fromstring(exports.junit(report))
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("10", "10", "0")
+    counts = {x["verdict"]: n for x, n in families(exports.prometheus(report))["bisection_tests"]}
+    assert counts[Verdict.FAIL] == 10
+    assert counts[Verdict.NOT_MEASURED] == 0
+    assert exports.markdown(report).count("was killed by SIGSEGV (exit 139)") == 1
+    table = run_report.table(report.run)
+    assert len(table) == 3  # the launch is one row
+    assert "(10 methods)" in table[2]
+    assert table[2].endswith("FAIL")
+
+
+def test_every_gauge_has_its_system_and_partition():
+    for report in (cluster(), only(run=ran(case()), of_run=True), hpcx()):
+        samples = families(exports.prometheus(report))
+        assert samples
+        for name, values in samples.items():
+            for labels, _ in values:
+                assert labels["system"], name
+                assert labels["partition"], name
+    nothing_ran = families(exports.prometheus(only(run=ran(), of_run=True)))
+    assert nothing_ran["bisection_exit_code"] == [({"system": "generic", "partition": ""}, 3.0)]
+
+
+def test_two_systems_on_one_host_do_not_collide():
+    texts = [
+        exports.prometheus(only(run=ran(case(partition=f"{system}:cpu")), of_run=True))
+        for system in ("old", "new")
+    ]
+    old, new = ({line for line in text.splitlines() if line[0] != "#"} for text in texts)
+    assert {line.rpartition(" ")[0] for line in old}.isdisjoint(
+        line.rpartition(" ")[0] for line in new
+    )
+
+
+def test_prometheus_of_a_first_night_has_values_with_their_bounds_in_base_units():
+    metrics = {"rate": (2.5, "atom-steps/s"), "volume": (8.0, "B"), "clock": (3.5, "GHz")}
+    metrics |= {"exchange_share": (0.2, "share")}
+    judged = case(seconds=0.25, metrics=metrics)
+    judged.metrics[0] = replace(judged.metrics[0], low=0.1, high=0.5)
+    again = case(seconds=0.35, run=1)
+    samples = families(exports.prometheus(only(run=ran(judged, again), of_run=True)))
+    assert samples["bisection_exit_code"][0][1] == 0
+    ((labels, seconds),) = samples["bisection_measured_seconds"]
+    assert seconds == pytest.approx(0.30)  # the median of two runs
+    assert labels == {
+        "system": "generic", "partition": "default", "environ": "system", "check": "transpose",
+        "case": "cnt40", "layout": "mpi", "method": "shm", "metric": "time",
+    }  # fmt: skip
+    assert samples["bisection_measured_bytes"][0][1] == 8
+    assert samples["bisection_measured_hertz"][0][1] == 3.5e9
+    assert samples["bisection_measured_ratio"][0][1] == 0.2
+    assert samples["bisection_measured_atom_steps_per_second"][0][1] == 2.5
+    bounded = only(run=ran(judged), of_run=True)
+    samples = families(exports.prometheus(bounded))
+    assert samples["bisection_lower_bound_seconds"][0][1] == 0.1
+    assert samples["bisection_upper_bound_seconds"][0][1] == 0.5
+    text = exports.prometheus(bounded)
+    names = {line.split("{")[0] for line in text.splitlines() if line[0] != "#"}
+    for name in names:
+        assert f"# TYPE {name} gauge" in text
+        assert f"# HELP {name} " in text
+
+
+def test_prometheus_of_a_comparison():
+    samples = families(exports.prometheus(cluster()))
+    counts = {
+        labels["verdict"]: value
+        for labels, value in samples["bisection_metrics"]
+        if labels["system"] == "generic"
+    }
+    assert counts == {**dict.fromkeys(COMPARED, 1.0), Verdict.REGRESSED: 2.0}
+    starts = {x["side"]: value for x, value in samples["bisection_session_start_timestamp_seconds"]}
     assert starts == {"before": MADE - NIGHT, "after": MADE}
-    ratios = {labels["method"]: value for labels, value in found["bisection_ratio"]}
+    ratios = {labels["method"]: value for labels, value in samples["bisection_change_ratio"]}
     assert ratios["shm"] == pytest.approx(1.42)
-    assert len(found["bisection_ratio"]) == 5  # the others have none
-    assert len(found["bisection_verdict"]) == 8
-    (shm,) = [lab for lab, _ in found["bisection_verdict"] if lab["method"] == "shm"]
+    assert len(samples["bisection_change_ratio"]) == 5  # the others have none
+    assert len(samples["bisection_verdict"]) == 8
+    (shm,) = [lab for lab, _ in samples["bisection_verdict"] if lab["method"] == "shm"]
     assert shm == {**shm, "verdict": Verdict.REGRESSED, "case": "cnt40", "metric": "time"}
-    cases = {labels["verdict"]: value for labels, value in found["bisection_failed_cases"]}
-    assert cases == {"FAIL": 1.0, "not measured": 2.0}
+    ((node, ratio),) = samples["bisection_suspect_node_ratio"]
+    assert (node, ratio) == ({"system": "cluster", "partition": "cpu", "node": "cn017"}, 1.44)
 
 
 @pytest.mark.parametrize(

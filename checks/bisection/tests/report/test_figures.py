@@ -4,7 +4,7 @@ import math
 import re
 from dataclasses import replace
 
-from reports import HPCX, case, hpcx, only, page, published, ran, row, rows_of
+from reports import HPCX, case, hpcx, only, page, published, ran, row, rows_of, series
 
 from bisection.core.verdicts import Verdict
 from bisection.report.figures import common, sessions
@@ -54,7 +54,7 @@ def test_several_numbers_of_cores_give_curves_and_one_gives_dots():
 
 def test_cases_that_ran_several_times_count_as_their_median():
     runs = [case(method=m, seconds=s) for s in (0.010, 0.012, 0.5) for m in ("a", "b")]
-    (group,) = sessions.crossovers(common.timed(runs), style.Styles(runs))
+    (group,) = sessions.crossovers(common.timed(common.measured(runs)), style.Styles(runs))
     assert group.table.rows == [["cnt40", "mpi 2x1", "2", "12 ms", "12 ms"]]
 
 
@@ -76,7 +76,7 @@ def test_partitions_with_as_many_cores_are_not_mixed():
         for p, s in (("old", 0.2), ("new", 0.1))
         for m in ("a", "b")
     ]
-    groups = sessions.crossovers(common.timed(cases), style.Styles(cases))
+    groups = sessions.crossovers(common.timed(common.measured(cases)), style.Styles(cases))
     assert [group.title for group in groups] == [
         "transpose on a:old, environment system",
         "transpose on a:new, environment system",
@@ -89,15 +89,15 @@ def test_what_was_not_measured_is_not_drawn():
 
 
 def test_a_history_marks_its_steps_for_better_and_for_worse():
-    values = [1.0] * 10 + [2.0] * 10 + [0.5] * 10
-    slower = style.sparkline(values, [10, 20], "lower", "a label")
-    assert re.findall(r'class="mark (\w+)"', slower) == ["worse", "better"]
-    faster = style.sparkline(values, [10, 20], "higher", "a label")
-    assert re.findall(r'class="mark (\w+)"', faster) == ["better", "worse"]
-    assert style.sparkline([math.nan], [], "lower", "") == ""
-    long = style.sparkline([1.0] * 5000 + [9.0] + [1.0] * 5000, [5000], "lower", "")
-    assert len(long) < 5000
-    assert ",17.0" in long or ",12.0" in long  # the outlier is not thinned out
+    values = [1.0] * 10 + [2.0] * 10 + [math.nan] + [0.5] * 9
+    worse, better = "stroke:var(--bad)", "stroke:var(--better)"
+
+    def ticks(direction):
+        svg = style.sparkline(values, [10, 20], direction).replace(" ", "")
+        return re.findall(f"{re.escape(worse)}|{re.escape(better)}", svg)
+
+    assert ticks("lower") == [worse, better]
+    assert ticks("higher") == [better, worse]
 
 
 def test_a_sweep_has_a_bar_of_the_size_that_changed_most():
@@ -107,3 +107,42 @@ def test_a_sweep_has_a_bar_of_the_size_that_changed_most():
     points = [point("8B", 9.0), point("1KiB", 4.0), point("min_8B", 20.0), point("1MiB", 1.1)]
     assert [row.metric for row in comparisons.primary(points)] == ["time_8B"]
     assert comparisons.primary([*points, replace(points[0], metric="time")])[0].metric == "time"
+
+
+def test_figures_fill_their_cards():
+    for count, width in ((1, 1036), (2, 507), (3, 330), (4, 507), (5, 330)):
+        cases = [case(name=f"c{n}", method=m) for n in range(count) for m in ("a", "b")]
+        groups = sessions.crossovers(common.measured(cases), style.Styles(cases))
+        (group,), _ = common.draw(groups, 10**6)
+        assert {re.search(r'viewBox="0 0 (\d+)', panel.svg)[1] for panel in group.panels} == {
+            str(width)
+        }
+        for panel in group.panels:
+            assert ('viewBox="0 0 330' in panel.narrow) == (width > 330)
+
+
+def test_preempted_launches_are_drawn_hollow_and_only_then_explained():
+    quiet = [case(method=m) for m in ("a", "b")]
+    loud = [case(method=m, layout="node", preempted=0.9) for m in ("a", "b")]
+    texts = {
+        name: page(only(run=ran(*cases))).said
+        for name, cases in {"quiet": quiet, "loud": quiet + loud}.items()
+    }
+    assert "hollow: other processes" not in texts["quiet"]
+    assert "hollow: other processes" in texts["loud"]
+    (group,) = sessions.crossovers(common.measured(quiet + loud), style.Styles())
+    hollow = "fill:var(--paper)"
+    svg = group.panels[0].draw(width=330).replace(" ", "")
+    assert svg.count(hollow) == 2
+
+
+def test_legends_explain_only_what_is_in_the_figure():
+    alone = page(only(run=ran(*(case(method=m) for m in ("a", "b"))))).said
+    assert "ideal" not in alone
+    assert "best" not in alone
+    several = page(only(run=ran(*published()))).said
+    assert "ideal" in several
+    assert "best" in several
+    flat = page(only(series=[series([1.0, 1.0, 1.0])])).said
+    assert "triangle" not in flat
+    assert "triangle" in page(only(series=[series([1.0] * 10 + [2.0] * 10, [10])])).said

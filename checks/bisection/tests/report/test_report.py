@@ -40,9 +40,11 @@ from bisection.analysis.model import (
 )
 from bisection.core import paths
 from bisection.core.identity import parsed
+from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import COMPARED, Against, Verdict
-from bisection.report import exports, gather, model, tables
+from bisection.report import exports, gather, model, sections
 from bisection.report import page as pages
+from bisection.report import run as run_report
 from bisection.report.model import Report
 
 ALL = {"empty": only, "hpcx": hpcx, "cluster": cluster}
@@ -61,17 +63,19 @@ def test_same_report_gives_same_page():
 
 def test_page_has_its_sections_in_order_and_leaves_out_what_has_no_data():
     assert page(cluster()).headings == [
-        "What was compared",
+        "Worse than before",
+        "Failed and not measured",
+        "Checks of the newest run",
         "What changed",
         "Speed-up",
+        "Nodes",
+        "History",
         "Methods",
         "NPAR",
         "Hybrid layouts",
         "Communication",
         "Message sizes",
-        "Nodes",
-        "History",
-        "Failed and not measured",
+        "What was compared",
         "All rows",
         "How it was judged",
     ]
@@ -197,10 +201,60 @@ def test_unsafe_verdicts_advice_and_changes_are_told():
     assert "Nothing that is recorded" in exports.markdown(made)
 
 
-def test_followers_of_a_failure_are_counted_not_listed():
-    table = tables.failures_table(cluster().run)
-    assert len(table.rows) == 2
-    assert "1 test only followed" in table.note
+def test_failures_are_grouped_as_in_the_terminal_and_followers_counted():
+    alike = said("the network is gone")
+    bad = [failure(reason=alike, method=m, layout=x) for x in ("mpi", "node") for m in ("a", "b")]
+    follower = failure(reason=Reason.of(Code.FOLLOWS, test="Launch"), method="c")
+    report = only(run=ran(*bad, failure(reason=said("slow"), method="c"), follower))
+    (section,) = (part for part in sections.sections(report) if part.id == "failures")
+    rows = [dict(zip(section.tables[0].head, row, strict=True)) for row in section.tables[0].rows]
+    assert [row["where"] for row in rows] == [
+        "transpose cnt40 mpi (system)",
+        "transpose cnt40 node (system)",
+    ]
+    assert rows[0]["cause"] == "a, b: the network is gone\nc: slow"
+    assert section.notes == ["1 test only followed another one's failure."]
+    lines = run_report.failures(report.run)
+    assert [line for line in lines if line.startswith("FAIL")] == [
+        f"FAIL: {row['where']}" for row in rows
+    ]
+    assert all(f"    rerun: {row['rerun']}" in lines for row in rows)
+
+
+def test_files_of_a_failure_are_links_from_where_the_page_is(tmp_path):
+    (tmp_path / "kernels").mkdir()
+    for name in ("x y.out", "x y.json"):
+        (tmp_path / "kernels" / name).touch()
+    bad = failure(files=str(tmp_path / "kernels" / "x y.*"))
+    text = gather.write(only(run=ran(bad)), tmp_path)["report.html"].read_text()
+    assert re.findall('<a href="(kernels[^"]*)">', text) == [
+        "kernels/x%20y.json",
+        "kernels/x%20y.out",
+    ]
+
+
+def test_a_passed_first_night_has_the_table_of_its_verdict_in_every_form():
+    report = only(run=ran(case(), case(method="p2p", seconds=0.02)), of_run=True)
+    row = "| transpose | cnt40 | 2/2 | shm mpi |"
+    assert row in re.sub(" +", " ", exports.markdown(report))
+    assert "Checks of the newest run" in page(report).headings
+    assert "2/2" in page(report).said
+
+
+def test_inconclusive_rows_of_a_second_night_show_their_numbers():
+    report = only(comparison=comparison(rows_of(inconclusive=2)))
+    assert "10 ms" in page(report).said
+    for label in ("before", "after", "after / before"):
+        assert pages.html(report).count(f'data-label="{label}"') == 2
+
+
+def test_title_names_system_and_nodes_and_what_bisection_is():
+    report = only(run=ran(case()))
+    report.title, report.about = "lab on cn1", "session feedbeef; GNU 12.2.0; Open MPI v4.1.4"
+    for text in (page(report).said, exports.markdown(report)):
+        assert "lab on cn1" in text
+        assert "GNU 12.2.0" in text
+        assert "acceptance and regression tests" in text
 
 
 def hostile():
@@ -306,7 +360,7 @@ def test_strange_geometries_are_not_drawn(geometry):
     page(only(comparison=comparison([row(geometry=geometry)]), run=ran(case(geometry=geometry))))
 
 
-def test_two_thousand_metrics_of_five_hundred_nights():
+def test_two_thousand_metrics_of_sixty_nights():
     made = large()
     start = time.process_time()
     text = pages.html(made)
@@ -317,8 +371,8 @@ def test_two_thousand_metrics_of_five_hundred_nights():
     assert "more rows are not listed" in found.said
     assert re.search(r"1,9\d\d more metrics have a history that is not drawn", found.said)
     assert re.search(r"To stay small it holds .* of 2,000 series", found.said)
-    shown = re.findall(r'class="spark"', text)
-    assert 20 <= len(shown) <= tables.SPARKLINES
+    shown = text.count('<div class="name">')
+    assert 20 <= shown <= pages.SPARKLINES
 
 
 def test_data_in_the_page_are_whole_where_there_is_room():
@@ -335,10 +389,16 @@ def test_data_in_the_page_are_whole_where_there_is_room():
 def test_files_are_replaced_as_a_whole(tmp_path, monkeypatch):
     folder = tmp_path / "a" / "b"
     files = gather.write(cluster(), folder)
-    names = ["report.html", "report.md", "report-junit.xml", "bisection.prom", "nodecheck.txt"]
+    names = ["report.html", "report.md", "junit.xml", "bisection.prom", "nodecheck.txt"]
     assert list(files) == names
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)
-    assert all(path.stat().st_size and os.access(path, os.R_OK) for path in files.values())
+    umask = os.umask(0o077)
+    try:
+        files = gather.write(only(), folder)
+    finally:
+        os.umask(umask)
+    assert {path.stat().st_mode & 0o777 for path in files.values()} == {0o600}
+    assert all(os.access(path, os.R_OK) for path in files.values())
     before = files["report.html"].read_text()
 
     def refuse(*_):

@@ -1,5 +1,7 @@
 """A run's verdict as a mail."""
 
+from dataclasses import replace
+
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Verdict
 from bisection.report import run as run_report
@@ -79,7 +81,7 @@ def test_failures_come_first_with_cause_and_rerun_command():
     lines = run_report.text(verdict)
     assert lines[0].startswith("FAIL: 344 of 345 checks passed, 1 failed")
     assert lines[1] == "FAIL: transpose cnt40 mpi (system)"
-    assert "gather-scatter3: ratio_alltoallv is 2.50 ratio, allowed is 0.50..1.50" in lines[2]
+    assert "gather-scatter3: ratio_alltoallv is 2.50, allowed is 0.50..1.50" in lines[2]
     assert "run --tier nightly -n /00000003" in lines[3]
     assert lines[4] == "    files: results/kernels/x*"
     row = next(line for line in lines if line.startswith("  transpose") and "cnt40" in line)
@@ -115,3 +117,28 @@ def test_verbose_has_every_test():
     text = "\n".join(run_report.text(verdict, verbose=True))
     assert text.count("gather-scatter9 ") == 5 * 3
     assert run_report.text(verdict)[0] == text.splitlines()[0]
+
+
+def test_a_collapsed_row_shows_the_range_of_what_it_stands_for():
+    night = nightly()
+    launch = [c for c in night.cases if (c.kernel, c.case, c.layout) == ("md", "sic", "mpi")]
+    for index, case in enumerate(launch):
+        case.verdict = Verdict.NOT_MEASURED
+        case.metrics[1] = JudgedMetric(
+            "ratio_alltoallv", 2.5 + 2 * index, "ratio", 0.5, 1.5, "fail"
+        )
+    lines = run_report.table(RunVerdict(cases=launch))
+    (row,) = (line for line in lines if "(3 methods)" in line)
+    assert "137 us..144 us" in row
+    assert "2.50..6.50!(0.50..1.50)" in row
+    assert row.endswith("not measured")
+    assert len(lines) == 3
+
+
+def test_several_runs_of_a_test_are_a_row_with_their_range():
+    runs = [replace(case, run=run) for run in range(3) for case in nightly().cases[:1]]
+    for run, case in enumerate(runs):
+        case.metrics = [JudgedMetric("time", (run + 1) * 1e-3, "s", None, None, "pass")]
+    (row,) = run_report.table(RunVerdict(cases=runs))[2:]
+    assert "1 ms..3 ms" in row
+    assert row.endswith("pass x3")

@@ -1,0 +1,225 @@
+"""What a report shows, in the order in which it matters: for the page and for Markdown alike."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from bisection.core import paths
+from bisection.core.format import finite, plural, short
+from bisection.core.verdicts import Against, Verdict
+from bisection.report import words
+from bisection.report.clauses import clause
+from bisection.report.model import Report, headline
+from bisection.report.run import (
+    SUMMARY,
+    USED,
+    FailureGroup,
+    failure_groups,
+    sentence,
+    summary_blocks,
+)
+from bisection.report.tables import (
+    FAILURES,
+    POINTS,
+    Table,
+    changes_table,
+    listing,
+    nodes_of,
+    points_table,
+    rows_table,
+    sessions_table,
+    suspects_table,
+)
+from bisection.report.text import recent_text
+
+if TYPE_CHECKING:  # it loads matplotlib, which Markdown does not need
+    from bisection.report.figures.common import Group
+
+PURPOSE = (
+    "Bisection runs acceptance and regression tests for machines that run plane-wave and "
+    "molecular-dynamics codes. It verifies every answer, and judges times by references and by "
+    "earlier sessions."
+)
+LINES = 150  # of the section of checks
+WORST = 30  # rows of the section of what is worse; all are in the last one
+
+
+@dataclass
+class Section:
+    """A part of the report: figures, which only the page has, then tables and notes."""
+
+    id: str
+    title: str
+    lead: str = ""
+    tables: list[Table] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    groups: list["Group"] = field(default_factory=list)
+    sparks: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def shown(self) -> bool:
+        """Whether it has anything to show."""
+        return bool(self.groups or self.tables or self.sparks or self.notes)
+
+
+class Opening(NamedTuple):
+    """What stands above the sections."""
+
+    state: str  # a key of STATES
+    headline: str
+    sentences: list[str]
+    unsafe: str  # why the verdicts cannot be trusted; "" if they can
+    advice: list[str]
+    rerun: str  # command
+
+
+def opening(report: Report) -> Opening:
+    """The verdict and what to do about it."""
+    comparison, run = report.comparison, report.run
+    sentences = [f"Against earlier sessions: {words.sentence(comparison)}"] if comparison else []
+    return Opening(
+        *headline(report),
+        ([f"The run: {sentence(run)}"] if run else []) + sentences,
+        words.unsafe(comparison) if comparison else "",
+        list(map(clause, comparison.advice)) if comparison else [],
+        comparison.rerun if comparison else "",
+    )
+
+
+def sections(report: Report) -> list[Section]:
+    """All sections in order: what is worse, what failed, what was measured, then what explains it.
+    Sections of figures alone are empty here."""
+    return [build(report) for build in ORDER]
+
+
+def _worse(report: Report) -> Section:
+    rows = [
+        row
+        for row in (report.comparison.rows if report.comparison else [])
+        if row.verdict in (Verdict.REGRESSED, Verdict.MISSING)
+        or row.suspect
+        or row.against == Against.BELOW
+    ]
+    tables = [rows_table(rows, WORST)] if rows else []
+    steps = [point for point in report.history if finite(point.ratio) and point.ratio > 0]
+    run = report.run
+    reasons = [*run.slower[:WORST], *run.suspects[:WORST], *run.remarks] if run else []
+    notes = [*map(clause, reasons), *recent_text(steps)]
+    return Section("worse", "Worse than before", "", tables, notes)
+
+
+def _failures(report: Report) -> Section:
+    run = report.run
+    if run is None or not (run.bad or run.troubles or run.failures):
+        return Section("failures", "Failed and not measured")
+    lead = "Tests that went wrong alike are one row. The command repeats them."
+    notes = list(map(clause, (*run.troubles, *run.failures)))
+    followed = sum(bool(case.follows) for case in run.judged)
+    notes += [f"{plural(followed, 'test')} only followed another one's failure."] * bool(followed)
+    columns = (
+        ("verdict", "verdict", lambda group: group.verdict),
+        ("where", "text", lambda group: short(group.where, 200)),
+        ("cause", "lines", lambda group: "\n".join(short(cause, 600) for cause in group.causes)),
+        ("nodes", "small", lambda group: nodes_of(group.cases)),
+        ("rerun", "command", lambda group: short(group.rerun, 1200)),
+        ("files", "files", lambda group: _files(group, report.folder)),
+    )
+    table = listing(failure_groups(run), columns, FAILURES, "groups")
+    return Section("failures", "Failed and not measured", lead, [table], notes)
+
+
+def _files(group: FailureGroup, folder: Path | None) -> str:
+    """Links from the report's folder to those of a group's files that exist, one per line."""
+    pattern = Path(paths.ROOT, group.files)
+    files = sorted(pattern.parent.glob(pattern.name)) if folder and group.files else []
+    return "\n".join(quote(os.path.relpath(file, folder)) for file in files[:8])
+
+
+def _checks(report: Report) -> Section:
+    blocks = summary_blocks(report.run) if report.run and report.run.judged else {}
+    kinds = ["text", "text", "num", "text", "text"]
+    tables, left = [], LINES
+    for heading, rows in blocks.items():
+        tables += [Table(list(SUMMARY), kinds, rows[:left], title=short(heading))] if left else []
+        left = max(0, left - len(rows))
+    hidden = sum(map(len, blocks.values())) - LINES
+    if hidden > 0:
+        tables[-1].note = f"{hidden:,} more lines are in verdict.txt."
+    lead = f"A line per kernel and case; {USED}."
+    return Section("checks", "Checks of the newest run", lead, tables)
+
+
+def _changes(report: Report) -> Section:
+    comparison = report.comparison
+    tables = [changes_table(comparison.changes)] if comparison and comparison.changes else []
+    notes = [] if tables or not comparison else ["Nothing that is recorded."]
+    return Section("changes", "What changed", "", tables, notes)
+
+
+def _nodes(report: Report) -> Section:
+    suspects = report.comparison.suspects if report.comparison else []
+    tables = [suspects_table(suspects)] if suspects else []
+    notes = [
+        f"{pairs.title}: {words.named(odd)}" for pairs in report.pairs for odd in pairs.suspects
+    ]
+    lead = "A node is suspected where jobs on it differ from the others'; a pair, where its value "
+    lead += "differs from what its two nodes do elsewhere."
+    return Section("nodes", "Nodes", lead, tables, notes[:POINTS])
+
+
+def _history(report: Report) -> Section:
+    tables = [points_table(report.history)] if report.history else []
+    return Section("history", "History", "Each line is a metric over its sessions.", tables)
+
+
+def _compared(report: Report) -> Section:
+    tables = [sessions_table(report.comparison)] if report.comparison else []
+    return Section("compared", "What was compared", "", tables)
+
+
+def _rows(report: Report) -> Section:
+    rows = report.comparison.rows if report.comparison else []
+    scopes = words.scopes(rows)
+    lead = "Every metric that was compared, the worst first."
+    lead += f" The verdicts hold for {scopes[0]}." if len(scopes) == 1 else ""
+    return Section("rows", "All rows", lead, [rows_table(rows)] if rows else [])
+
+
+def _drawn(name: str, title: str, lead: str) -> Callable[[Report], Section]:
+    return lambda report: Section(name, title, lead)
+
+
+ORDER: tuple[Callable[[Report], Section], ...] = (
+    _worse,
+    _failures,
+    _checks,
+    _changes,
+    _drawn(
+        "speedups",
+        "Speed-up",
+        "Performance after over before: a bar per test, from 1 (as before) to its ratio of "
+        "medians. To the right is faster. Under each name: ranks \u00d7 threads, nodes, software.",
+    ),
+    _drawn(
+        "scaling",
+        "Speed-up against ranks",
+        "The same tests on several numbers of ranks. A ratio that falls as ranks rise points to "
+        "the network or to noise, one that rises to a better network.",
+    ),
+    _nodes,
+    _history,
+    _drawn("methods", "Methods", "The ways to communicate, in the newest session."),
+    _drawn("npar", "NPAR", "Time against the number of groups that share the bands."),
+    _drawn(
+        "layouts",
+        "Hybrid layouts",
+        "Ranks against threads on the same cores, each layout with its fastest method.",
+    ),
+    _drawn("shares", "Communication", "The fraction of the time spent communicating, by kind."),
+    _drawn("sweeps", "Message sizes", "Time of one exchange against the size of its messages."),
+    _compared,
+    _rows,
+)
