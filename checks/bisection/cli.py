@@ -5,7 +5,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from bisection.core import paths
+from bisection import __version__
 from bisection.core.verdicts import BisectionError, Exit
 
 # Each module has `add_arguments(parser)` and `act(options)`, which gives the exit code. A module is
@@ -40,7 +40,7 @@ def parser(chosen: str | None = None) -> argparse.ArgumentParser:
         epilog=CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    main.add_argument("-V", "--version", action="version", version=f"bisection {version()}")
+    main.add_argument("-V", "--version", action="version", version=f"bisection {__version__}")
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, allow_abbrev=name != "run")
@@ -51,12 +51,6 @@ def parser(chosen: str | None = None) -> argparse.ArgumentParser:
             loaded.add_arguments(command)
             command.set_defaults(act=loaded.act, parser=command)
     return main
-
-
-def version() -> str:
-    """The suite's version, from pyproject.toml; it is not installed as a package."""
-    text = (paths.ROOT / "pyproject.toml").read_text()
-    return text.partition('\nversion = "')[2].partition('"')[0]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -9,7 +10,6 @@ from made_up import case, nights, session, store
 from running import CHECKS
 
 from bisection.advice import sources
-from bisection.cli import version
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError
 from bisection.runs import command as commands
@@ -281,7 +281,12 @@ def test_rerun_command_names_another_home(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("arguments", [["--version"], ["-V"]])
 def test_version(bisection, arguments):
-    assert bisection(*arguments)[:2] == (0, f"bisection {version()}\n")
+    for file, pattern in (
+        ("CITATION.cff", "^version: (.+)$"),
+        ("pyproject.toml", '^version = "(.+)"'),
+    ):
+        number = re.search(pattern, (paths.ROOT / file).read_text(), re.MULTILINE)[1]
+        assert bisection(*arguments)[:2] == (0, f"bisection {number}\n")
 
 
 def test_help_as_a_command(bisection):
