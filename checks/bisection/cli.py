@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import importlib.metadata
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ COMMANDS = {
     "compare": ("compare", "compare two groups of stored sessions"),
     "history": ("history", "find the session since when a metric is worse"),
     "report": ("report", "write a report: HTML, Markdown, JUnit, Prometheus"),
+    "sessions": ("sessions", "list stored sessions; tag, exclude or forget some"),
     "import": ("import_", "store sample files and what runs could not store"),
     "references": ("references", "make references from stored sessions, or check them"),
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
@@ -38,6 +40,7 @@ def parser(chosen: str | None = None) -> argparse.ArgumentParser:
         epilog=CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    main.add_argument("-V", "--version", action="version", version=f"bisection {version()}")
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, allow_abbrev=name != "run")
@@ -46,8 +49,16 @@ def parser(chosen: str | None = None) -> argparse.ArgumentParser:
             command.description = loaded.__doc__
             command.formatter_class = argparse.RawDescriptionHelpFormatter
             loaded.add_arguments(command)
-            command.set_defaults(act=loaded.act)
+            command.set_defaults(act=loaded.act, parser=command)
     return main
+
+
+def version() -> str:
+    """The version of the installed package."""
+    try:
+        return importlib.metadata.version("bisection")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,10 +71,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     whole = parser(next(iter(arguments), None))
     options, rest = whole.parse_known_args(arguments)
     if rest and options.command != "run":
-        whole.error(f"unrecognized arguments: {' '.join(rest)}")
+        options.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     options.rest = rest
     try:
         return options.act(options)

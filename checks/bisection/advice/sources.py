@@ -102,6 +102,7 @@ def stored(
     folders: Iterable[str] | None,
     cases: Collection[str] | None,
     partition: str | None,
+    without: Collection[Path] = (),
 ) -> tuple[list[Parsed], int]:
     """The newest launch of each kind among the results kept.
 
@@ -111,6 +112,7 @@ def stored(
         folders: where results are, with all below; None for all that runs kept.
         cases: the cases to read; None for all.
         partition: the partition that they must be of; None for any.
+        without: folders to leave out.
 
     Returns:
         The launches, and how many others were left out because they were preempted.
@@ -124,6 +126,8 @@ def stored(
         if not folder.is_dir():
             raise BenchError(f"--from {folder}: no such folder")
         for path in sorted(folder.rglob("*.json")):
+            if any(path.is_relative_to(other) for other in without):
+                continue
             try:
                 result = results.load(path, kernel)
                 launched = parse(result)

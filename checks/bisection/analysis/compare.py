@@ -16,6 +16,7 @@ from bisection.core.verdicts import COMPARED, Against, Exit, Scope, Verdict
 from bisection.runs.command import rerun
 from bisection.runs.model import Request
 from bisection.store.database import Session, Store
+from bisection.store.selection import left_out
 
 # What --fail-on may name -> the exit code.
 SUSPECTS = "suspect"
@@ -77,6 +78,8 @@ def compare(
     )
     result.rerun = _rerun(result)
     result.advice = _advice(result, context)
+    if excluded := left_out(before, after, aa):
+        result.advice.append(excluded)
     result.exit_code = _exit_code(result, fail_on)
     return result
 

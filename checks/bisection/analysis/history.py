@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import ruptures
 
-from bisection.analysis.model import Change, ChangePoint, Series, difference
+from bisection.analysis.model import ChangePoint, Series, changes
 from bisection.analysis.statistics import normal_mad
 from bisection.core.identity import CONTEXT, COUNTED
 from bisection.core.thresholds import LIMITS
@@ -105,6 +105,13 @@ def histories(
         sessions: in order of time.
         name: a pattern; only tests in which it is found.
         left_out: units of metrics that are left out.
+
+    Returns:
+        A history per test and metric that has positive values, without unusable jobs; indices are
+        of `sessions`, values in the metric's unit.
+
+    Raises:
+        StoreError: the store cannot be read.
     """
     tests, metrics = store.tests(), store.metrics()
     order = {session.id: index for index, session in enumerate(sessions)}
@@ -138,11 +145,13 @@ def histories(
     rows = rows[by := np.lexsort((when, rows["metric"], rows["test"]))]
     when = when[by]
     turns = np.flatnonzero(np.diff(rows["test"]) | np.diff(rows["metric"])) + 1
-    found = []
-    for part, indices in zip(np.split(rows, turns), np.split(when, turns), strict=True):
-        test, metric = tests[int(part["test"][0])], metrics[int(part["metric"][0])]
-        found.append((test, metric, *_by_session(indices, part["value"])))
-    return found
+    return [
+        (
+            *(tests[int(part["test"][0])], metrics[int(part["metric"][0])]),
+            *_by_session(indices, part["value"]),
+        )
+        for part, indices in zip(np.split(rows, turns), np.split(when, turns), strict=True)
+    ]
 
 
 def _job_numbers(session: np.ndarray, test: np.ndarray, run: np.ndarray) -> np.ndarray:
@@ -158,24 +167,27 @@ def _by_session(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np
 
 
 def changes_of(
-    found: Sequence[History], sessions: Sequence[Session]
+    measured: Sequence[History], sessions: Sequence[Session]
 ) -> tuple[list[ChangePoint], list[Series]]:
     """The change points of histories, and the series that have one.
 
     Args:
-        found: histories of these sessions.
+        measured: histories of these sessions.
         sessions: in order of time.
+
+    Returns:
+        The change points, and the histories with change points as series to draw.
     """
     points, series = [], []
-    measured = defaultdict(lambda: np.zeros(len(sessions), bool))  # partition -> in which sessions
-    for test, metric, indices, values in found:
-        measured[test.system, test.partition][indices] = True
+    active = defaultdict(lambda: np.zeros(len(sessions), bool))  # partition -> in which sessions
+    for test, metric, indices, values in measured:
+        active[test.system, test.partition][indices] = True
         if at := change_points(values):
             series.append(series_of(test, metric, indices, values, sessions, at))
             ends = [0, *at, len(values)]
             for left, middle, right in zip(ends, ends[1:], ends[2:], strict=False):
                 points.append(_point(test, metric, indices, values, sessions, left, middle, right))
-    for place, when in measured.items():
+    for place, when in active.items():
         here = [sessions[i] for i in np.flatnonzero(when)]
         align_steps([p for p in points if (p.system, p.partition) == place], here)
     return points, series
@@ -229,16 +241,7 @@ def align_steps(points: Sequence[ChangePoint], sessions: Sequence[Session]) -> N
         near = [i for i in range(here - 2, here + 3) if i in votes]
         best = max(near, key=lambda i: (votes[i], -abs(i - here)))
         point.session, point.at = sessions[best].uuid, sessions[best].start
-        point.changes = differences(sessions[best - 1], sessions[best]) if best else []
-
-
-def differences(before: Session, after: Session) -> list[Change]:
-    """The facts that differ between two sessions."""
-    names = dict.fromkeys([*before.facts, *after.facts])
-    texts = [[[s.facts[n]] if s.facts.get(n) else [] for s in (before, after)] for n in names]
-    return [
-        difference(n, old, new) for n, (old, new) in zip(names, texts, strict=True) if old != new
-    ]
+        point.changes = changes(sessions[best - 1 : best], sessions[best : best + 1])
 
 
 def recent(points: Sequence[ChangePoint]) -> list[ChangePoint]:

@@ -194,17 +194,34 @@ class Comparison:
 
 
 def changes(before: Sequence[Session], after: Sequence[Session]) -> list[Change]:
-    """The facts that are not the same on both sides."""
+    """The facts that both sides record and that are not the same."""
     names = dict.fromkeys(name for side in (before, after) for s in side for name in s.facts)
-    found = []
+    differing = []
     for name in names:
         old, new = (
             list(dict.fromkeys(s.facts[name] for s in side if s.facts.get(name)))
             for side in (before, after)
         )
-        if set(old) != set(new):
-            found.append(difference(name, old, new))
-    return found
+        if name == "libraries":
+            old, new = _comparable(old, new)
+        if old and new and set(old) != set(new):
+            differing.append(difference(name, old, new))
+    return differing
+
+
+def _comparable(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
+    """Lists of libraries without those that one side has in addition: fewer kernels ran on the
+    other side. Libraries that both sides have alone replace each other, and stay."""
+    items = [[text.split(", ") for text in texts] for texts in (old, new)]
+    names = [{item.partition(" ")[0] for part in side for item in part} for side in items]
+    if names[0] - names[1] and names[1] - names[0]:
+        return old, new
+    both = names[0] & names[1]
+    kept = [
+        [", ".join(item for item in part if item.partition(" ")[0] in both) for part in side]
+        for side in items
+    ]
+    return tuple(list(dict.fromkeys(filter(None, texts))) for texts in kept)
 
 
 def difference(name: str, old: list[str], new: list[str]) -> Change:
@@ -216,4 +233,4 @@ def difference(name: str, old: list[str], new: list[str]) -> Change:
             [", ".join(item for item in mine if item not in theirs) or "none"]
             for mine, theirs in (items, items[::-1])
         )
-    return Change(name, *(" | ".join(texts) or "not recorded" for texts in (old, new)))
+    return Change(name, *(" | ".join(texts) for texts in (old, new)))

@@ -13,7 +13,6 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.store.database import Outcome, Session, Store, works_of
-from bisection.store.selection import kind_of
 
 Key = tuple[str, ...]  # a test's identity, and the name of a metric behind it
 Jobs = dict[int, list[float]]  # session -> usable values, one per job
@@ -61,8 +60,8 @@ class Observations:
         """In how many of the newest sessions of its kind a test is not, if those are enough to say
         that it is gone; else 0."""
         last = max(self.order[outcome.session] for outcome in self.outcomes[test])
-        same = kind_of(self.sessions[last])
-        since = sum(kind_of(session) == same for session in self.sessions[last + 1 :])
+        kind = self.sessions[last].kind
+        since = sum(session.kind == kind for session in self.sessions[last + 1 :])
         return since if since >= LIMITS.gone else 0
 
     def inapplicable(self, test: Key) -> bool:

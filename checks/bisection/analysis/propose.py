@@ -1,10 +1,11 @@
 """References made from stored sessions, and whether they are still true."""
 
+import itertools
 import math
 import statistics
 import time
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,16 @@ import numpy as np
 from scipy import stats
 
 from bisection.analysis.history import histories
+from bisection.analysis.model import changes
 from bisection.analysis.statistics import mad_sigma
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Verdict, Word
 from bisection.rfm.references import KIND_OF_UNIT, Case, lookup, span_of
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.reference_edit import Path_ as Place
 from bisection.sites.site import Defect, Site
-from bisection.store.database import Session, Store
+from bisection.store.database import Session, Store, Tally
 
 # Facts that make references those of another machine, if they change.
 SOFTWARE = (
@@ -36,7 +39,83 @@ night in some thousands goes by chance, by the spread between sessions, and {mar
 Each entry says of how many sessions it is, and up to which day; provenance is of the last change.
 """
 
+# A proposal mixes neither these nor versions of the kernels unless it may.
+ALIKE = (*SOFTWARE, "kernels")
+
 Nights = dict[Session, list[float]]
+
+
+class LeftOut(Word):
+    """Why a session is not used for references. The first that holds counts."""
+
+    EXCLUDED = "excluded"
+    TAGGED = "tagged"
+    PREEMPTED = "preempted"
+    FAILED = "failed"
+    NOT_MEASURED = "not-measured"
+
+
+def usable(
+    store: Store,
+    sessions: Sequence[Session],
+    site: Site,
+    also: Collection[str] = (),
+    tags: Collection[str] = (),
+) -> tuple[list[Session], dict[LeftOut, list[Session]]]:
+    """The sessions of a site that references may be made from, and the others by reason.
+
+    Args:
+        store: where the sessions are stored.
+        sessions: those to choose from.
+        site: the site; sessions of other systems are in neither part.
+        also: kinds of LeftOut to use nevertheless.
+        tags: NAME=VALUE of tags that are asked for: sessions that have one are not left out as
+            tagged.
+
+    Returns:
+        The usable sessions in their order; and {reason: sessions left out for it}.
+    """
+    tallies = store.tallies()
+    used, left_out = [], {}
+    for session in of_site(sessions, site):
+        tally = tallies.get(session.id, Tally())
+        own = {f"{name}={value}" for name, value in session.own_tags.items()}
+        reasons = {
+            LeftOut.EXCLUDED: bool(session.excluded),
+            LeftOut.TAGGED: bool(own) and not own & set(tags),
+            LeftOut.PREEMPTED: tally.preempted > LIMITS.preempted_launch,
+            LeftOut.FAILED: tally.verdict == Verdict.FAIL,
+            LeftOut.NOT_MEASURED: tally.measured < LIMITS.measured_part,
+        }
+        reason = next((r for r, holds in reasons.items() if holds and r not in also), None)
+        if reason:
+            left_out.setdefault(reason, []).append(session)
+        else:
+            used.append(session)
+    return used, {reason: left_out[reason] for reason in LeftOut if reason in left_out}
+
+
+def of_site(sessions: Iterable[Session], site: Site) -> list[Session]:
+    """The sessions of a site's system, and those that name no system."""
+    return [s for s in sessions if s.tags.get("system", site.name).partition(":")[0] == site.name]
+
+
+def mixed(sessions: Sequence[Session]) -> dict[str, Counter[str]]:
+    """What of ALIKE is not the same in all sessions: {fact: {text: sessions}}.
+
+    A library that fewer kernels need is no difference; other versions and replacements are.
+    """
+    unlike = {tuple(session.facts.get(name) for name in ALIKE): session for session in sessions}
+    differing = {
+        change.what
+        for before, after in itertools.combinations(unlike.values(), 2)
+        for change in changes([before], [after])
+    }
+    return {
+        name: Counter(session.facts.get(name, "not recorded") for session in sessions)
+        for name in ALIKE
+        if name in differing
+    }
 
 
 @dataclass
@@ -96,6 +175,12 @@ def propose(
         site: the site; a test case has a reference if a session measured it.
         kinds: kinds of references; None for those that the partitions claim.
         least: sessions that a reference needs.
+
+    Returns:
+        The references, and those that could not be made.
+
+    Raises:
+        StoreError: the store cannot be read.
     """
     claimed = {p["fullname"]: p["extras"].get("references", []) for p in site.partitions}
     samples = _samples(store, sessions)
@@ -270,9 +355,14 @@ def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> list
         site: the site of the file.
         file: the reference file.
         tree: its content.
+
+    Returns:
+        A Defect per reason to make new references.
+
+    Raises:
+        StoreError: the store cannot be read.
     """
-    systems = {s: s.tags.get("system", site.name).partition(":")[0] for s in store.sessions()}
-    sessions = [session for session, system in systems.items() if system == site.name]
+    sessions = of_site((s for s in store.sessions() if not s.excluded), site)
     provenance = tree.get("provenance") or {}
     provenance = provenance.get("amended") or provenance
     defects = []
@@ -299,7 +389,7 @@ def drifted(
     store: Store, sessions: Sequence[Session], site: Site, file: Path, tree: Mapping[str, Any]
 ) -> list[Defect]:
     """References from which the last sessions, all together, have moved away: most of them would
-    fail."""
+    fail. Arguments are those of `stale`, with the sessions to look at."""
     if len(sessions) < LIMITS.drift_sessions:
         return []
     samples = {}

@@ -6,16 +6,20 @@ sends. Exit code: 0 a table was printed, 2 usage, 3 there is nothing to advise f
 """
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterable
 
 from bisection.advice import md, npar, sources
-from bisection.core.format import at_least, plural
+from bisection.core import paths
+from bisection.core.format import at_least, plural, some
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels import tables
 from bisection.kernels.local import BenchError
 from bisection.report.advice import md_advice, npar_advice
+from bisection.runs.command import invocation
+from bisection.store.marks import excluded_folders
 
 # Of each kernel: how a result is read, what is launched, the case of --measure, the text.
 ADVICE = {
@@ -26,7 +30,7 @@ ADVICE = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument("kernel", choices=ADVICE)
+    parser.add_argument("kernel", metavar="npar|md", choices=ADVICE, help="for which codes")
     parser.add_argument(
         "--from",
         dest="folders",
@@ -69,6 +73,7 @@ def act(options: argparse.Namespace) -> Exit:
             raise BisectionError(f"--case {case}: {kernel} has {', '.join(known)}")
     parse, trials, default, text = ADVICE[kernel]
     left_out = 0
+    excluded = [] if options.folders or counts else excluded_folders(paths.home())
     try:
         if counts:
             wanted = (trial for count in counts for trial in trials(count))
@@ -76,9 +81,13 @@ def act(options: argparse.Namespace) -> Exit:
             launches = sources.measured(kernel, parse, wanted, cases, options.rounds)
         else:
             where = (options.folders, options.case, options.partition)
-            launches, left_out = sources.stored(kernel, parse, *where)
+            launches, left_out = sources.stored(kernel, parse, *where, without=excluded)
     except OSError as error:
         raise BenchError(str(error)) from None
+    if excluded:
+        names = some([folder.name for folder in excluded], 3)
+        sessions = plural(len(excluded), "excluded session")
+        print(f"bisection advise: {sessions} left out: {names}", file=sys.stderr)
     if left_out:
         print(
             f"bisection advise: {plural(left_out, 'launch', 'launches')} left out: other processes "
@@ -87,9 +96,10 @@ def act(options: argparse.Namespace) -> Exit:
         )
     if not launches:
         several = " with two ranks or more" if kernel == "npar" else ""
+        command = shlex.join([*invocation(), "run", "-n", f"^{kernel}"])
         raise BenchError(
-            f"no results of the {kernel} checks{several}; measure some with `bisection run "
-            f"-n ^{kernel}`, or here with --measure 2,4"
+            f"no results of the {kernel} checks{several}; measure some with `{command}`, or here "
+            "with --measure 2,4"
         )
     print("\n".join(text(launches)))
     return Exit.OK

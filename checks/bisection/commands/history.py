@@ -11,8 +11,9 @@ from bisection.core import paths
 from bisection.core.format import regex
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
+from bisection.report.clauses import clause
 from bisection.report.text import history_text
-from bisection.store.selection import HELP, select
+from bisection.store.selection import HELP, left_out, select
 from bisection.store.sync import opened
 
 
@@ -28,10 +29,12 @@ def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         sessions = select(options.sessions, store)
-        found = histories(store, sessions, options.name)
-    points, _ = changes_of(found, sessions)
-    print("\n".join(history_text(points, found, len(sessions))))
-    if max((len(values) for *_, values in found), default=0) < 2 * LIMITS.level:
+        series = histories(store, sessions, options.name)
+    points, _ = changes_of(series, sessions)
+    print("\n".join(history_text(points, series, len(sessions))))
+    if excluded := left_out(sessions):
+        print(f"note: {clause(excluded)}")
+    if max((len(values) for *_, values in series), default=0) < 2 * LIMITS.level:
         return Exit.NOT_MEASURED
     last = {point.key: point.verdict for point in sorted(points, key=lambda p: p.at)}
     return Exit.FAILED if Verdict.REGRESSED in last.values() else Exit.OK

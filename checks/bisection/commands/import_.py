@@ -2,8 +2,9 @@
 
 Files are sample files (JSON lines; checks/bisection/store/sample.schema.json), report files of
 ReFrame and results folders; a copy of each is kept. Without FILE, all sessions are imported that
-results folders, copies and ReFrame's database have and the store has not. What is stored already
-stays as it is. A damaged store is set aside and made again.
+results folders, copies and ReFrame's database have and the store has not. Stored sessions stay as
+they are; forgotten ones (`bisection sessions forget`) stay forgotten. A damaged store is set aside
+and made again.
 Exit code: 0 stored, 2 a file cannot be read and nothing of it is stored, 3 something was damaged.
 """
 
@@ -11,6 +12,7 @@ import argparse
 import sys
 
 from bisection.core import paths
+from bisection.core.format import plural, some
 from bisection.core.verdicts import Exit
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
@@ -40,11 +42,15 @@ def act(options: argparse.Namespace) -> Exit:
         with Store(paths.store_db(home)) as store:
             for file in options.files:
                 sessions, added = import_file(store, home, file)
-                known = len(sessions) - added
-                print(f"{file}: {added} sessions stored" + (f", {known} known" if known else ""))
+                gone = {session["session"] for session, _ in sessions} & store.forgotten().keys()
+                known = len(sessions) - added - len(gone)
+                counts = [f"{plural(added, 'session')} stored"]
+                counts += [f"{known} stored before"] if known else []
+                counts += [f"{len(gone)} forgotten ({some(sorted(gone), 3)})"] if gone else []
+                print(f"{file}: {', '.join(counts)}")
             if not options.files:
                 added = synchronise(store, home)
-                print(f"{added} sessions stored, {store.count()} in the store")
+                print(f"{plural(added, 'session')} stored; the store has {store.count()}")
     except StoreError as error:
         print(f"bisection import: error: {error}", file=sys.stderr)
         return code or Exit.USAGE

@@ -3,8 +3,14 @@
 `propose` makes references of what checks assert on the partitions of a system, shows how
 reference/systems/SYSTEM.yaml would change, and changes it with --write; comments stay. An entry
 that stands for several tests changes only if all of them were measured. Bounds do not become wider
-without --widen. Exit code: 0 up to date or written; 1 would change (use --write), or would have
-bounds that are wider; 2 usage; 3 too few sessions.
+without --widen.
+
+`propose` leaves out sessions that are excluded (`bisection sessions exclude`), tagged (by
+`bisection run --tag` or `bisection sessions tag`: an experiment), preempted, failed or half
+measured, and prints how many. --also uses them; so does a tag that --sessions names. Sessions with
+other hardware or software are not mixed without --mix.
+Exit code: 0 up to date or written; 1 would change (use --write), or would have bounds that are
+wider; 2 usage, or the sessions differ; 3 too few sessions.
 
 `check` reports references that are stale, unbounded or contradictory, or that nothing uses.
 Exit code: 0 none, 1 some, 2 usage.
@@ -13,23 +19,36 @@ Exit code: 0 none, 1 some, 2 usage.
 import argparse
 import difflib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import yaml
 
-from bisection.analysis.propose import HEADER, MADE_BY, Entry, Proposal, amend, propose, stale
+from bisection.analysis.propose import (
+    HEADER,
+    MADE_BY,
+    Entry,
+    LeftOut,
+    Proposal,
+    amend,
+    mixed,
+    propose,
+    stale,
+    usable,
+)
 from bisection.core import paths
-from bisection.core.format import at_least, some
+from bisection.core.format import at_least, plural, some
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.clauses import span
-from bisection.report.words import defect_line
+from bisection.report.words import defect_line, group
 from bisection.rfm import references
 from bisection.rfm.references import span_of
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.reference_rules import examine_references
 from bisection.sites.site import Site, load, site_names
+from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, select
 from bisection.store.sync import opened
 
@@ -52,6 +71,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kinds", metavar="KINDS", help="ratio,time; default: what the partitions claim"
     )
     proposing.add_argument(
+        "--also",
+        type=_reasons,
+        default=(),
+        metavar="REASONS",
+        help=f"use sessions that are left out by default: {','.join(LeftOut)}",
+    )
+    proposing.add_argument(
+        "--mix", action="store_true", help="mix sessions of different hardware or software"
+    )
+    proposing.add_argument(
         "--widen", action="store_true", help="also change bounds that become wider"
     )
     proposing.add_argument("--write", action="store_true", help="change the file")
@@ -59,6 +88,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     checking = actions.add_parser("check", help="report references that are not good any more")
     for action in (proposing, checking):
         action.add_argument("--system", default="generic", metavar="NAME", help="default: generic")
+
+
+def _reasons(text: str) -> tuple[str, ...]:
+    reasons = tuple(word.strip() for word in text.split(","))
+    if unknown := [reason for reason in reasons if reason not in list(LeftOut)]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r}: allowed are {', '.join(LeftOut)}")
+    return reasons
 
 
 def act(options: argparse.Namespace) -> Exit:
@@ -78,34 +114,65 @@ def act_propose(options: argparse.Namespace) -> Exit:
         file = EditableReferences(target, header)
         site = _site(options.system)
         with opened(paths.home()) as store:
-            sessions = select(options.sessions, store)
+            sessions, notes = _used(store, site, options)
             proposal = propose(store, sessions, site, kinds, options.least)
         changed = amend(proposal, file, site, options.widen)
     except (OSError, ValueError) as error:
         raise BisectionError(str(error)) from None
-    notes = list(_notes(proposal, options.least))
+    notes += _notes(proposal, options.least)
     if not proposal.entries:
         print("\n".join([*notes, "no reference to propose"]))
         return Exit.NOT_MEASURED
     new = file.text() if changed else file.before
+    shown = paths.shown(target)
     diff = difflib.unified_diff(
-        file.before.splitlines(), new.splitlines(), str(target), "proposed", lineterm=""
+        file.before.splitlines(), new.splitlines(), shown, "proposed", lineterm=""
     )
     print("\n".join([*diff, *notes]))
     left = Exit.FAILED if proposal.wider else Exit.OK
     if not changed:
-        print(f"{target}: as proposed already")
+        print(f"{shown}: as proposed already")
         return left
     if not options.write:
-        print(f"not written: --write changes {target}")
+        print(f"not written: --write changes {shown}")
         return Exit.FAILED
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         paths.write_whole(target, new)
     except OSError as error:
         raise BisectionError(f"{target}: {error.strerror}") from None
-    print(f"{target}: written")
+    print(f"{shown}: written")
     return left
+
+
+def _used(store: Store, site: Site, options: argparse.Namespace) -> tuple[list[Session], list[str]]:
+    """The sessions to make references from, and lines on which they are and which are not used."""
+    asked = select(options.sessions, store, excluded_too=True)
+    words = options.sessions.split(",")
+    used, left_out = usable(store, asked, site, options.also, tags=words)
+    notes = [f"used: {group([asdict(session) for session in used])}" if used else "used: none"]
+    notes += [f"left out: {_counted(left_out)}"] if left_out else []
+    differing = mixed(used)
+    for name, texts in differing.items():
+        counts = (f"{text} ({plural(count, 'session')})" for text, count in texts.items())
+        notes.append(f"mixed: {name}: {'; '.join(counts)}")
+    if differing and not options.mix:
+        print("\n".join(notes))
+        raise BisectionError(
+            f"the sessions differ in {', '.join(differing)}: choose by --sessions, exclude some "
+            "(`bisection sessions exclude`), or allow it by --mix"
+        )
+    return used, notes
+
+
+def _counted(left_out: Mapping[LeftOut, Sequence[Session]]) -> str:
+    """How many sessions are left out, by reason; of tagged ones, the tags."""
+    counts = []
+    for reason, sessions in left_out.items():
+        tags = {f"{name}={text}" for s in sessions for name, text in s.own_tags.items()}
+        which = f" ({some(sorted(tags), 3)})" if reason == LeftOut.TAGGED else ""
+        counts.append(f"{len(sessions)} {reason}{which}")
+    return f"{', '.join(counts)} (--also REASON uses them)"
 
 
 def _notes(proposal: Proposal, least: int) -> Iterable[str]:

@@ -48,7 +48,7 @@ def act(options: argparse.Namespace) -> Exit:
     except OSError as error:
         raise BisectionError(f"{folder}: {error.strerror}") from None
     print(sentence(comparison) if comparison else "no earlier sessions of its kind to compare with")
-    print("\n".join(f"{name}: {path}" for name, path in files.items()))
+    print("\n".join(f"{name}: {paths.shown(path)}" for name, path in files.items()))
     if comparison:
         return comparison.exit_code
     return run.exit_code if run else Exit.NOT_MEASURED

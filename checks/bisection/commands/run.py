@@ -11,7 +11,6 @@ import contextlib
 import json
 import re
 import shlex
-import textwrap
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -71,7 +70,7 @@ class NotUsable(BisectionError):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     lines = [f"  {n:13} {t.checks:3} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
-    heading = "tiers, with their checks and minutes on two cores, once the kernels are built:"
+    heading = "tiers, with their checks and, at most, minutes on two quiet cores:"
     parser.epilog = "\n".join([heading, *lines])
     parser.add_argument("--tier", choices=TIERS, default="nightly", help="default: nightly")
     parser.add_argument(
@@ -123,7 +122,7 @@ def act(options: argparse.Namespace) -> Exit:
     results = folder.new_folder()
     request.command = command.command(request, site, results, options.tag)
     damaged = sync.prepare(paths.home())
-    print_command(request.command)
+    print(command.pasted(request.command), flush=True)
     verdict, report = measure(request, results)
     verdict.troubles += damaged
     folder.keep(verdict, results)
@@ -153,7 +152,8 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, bool]:
     request = Request(options.tier, system, options.environ or "system", options.rest)
     for argument in options.rest:
         if why := refused(argument):
-            print(f"command: {shlex.join(command.command(request, site))} {argument}")
+            if why == RUNS_NOTHING:
+                print(command.pasted([*command.command(request, site), argument]))
             raise BisectionError(f"{argument} is refused: {why}")
     for tag in options.tag:
         if not command.TAG.fullmatch(tag):
@@ -210,7 +210,7 @@ def measure(
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")
     verdict.request, verdict.seconds = request, time.monotonic() - began
     if code != 0 and verdict.exit_code == Exit.OK:
-        log_file = paths.shown(results / "reframe.log")
+        log_file = str(results / "reframe.log")
         verdict.troubles.append(Reason.of(Code.REFRAME_EXIT, exit_code=code, log=log_file))
     return verdict, report
 
@@ -244,18 +244,6 @@ def refused(argument: str) -> str | None:
         if option == name or (name.startswith("--") and len(name) > 4 and option.startswith(name)):
             return why
     return None
-
-
-def print_command(line: list[str]) -> None:
-    """Prints ReFrame's command line in as many lines as a mail has room for."""
-    lines = textwrap.wrap(
-        f"command: {shlex.join(line)}",
-        run_report.WIDTH - 2,
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    print(" \\\n".join(lines), flush=True)
 
 
 def open_store(verdict: RunVerdict, stack: contextlib.ExitStack) -> Store | None:
@@ -317,7 +305,7 @@ def beside_and_report(
     store: Store | None, verdict: RunVerdict, comparison: Comparison | None, results: Path
 ) -> list[str]:
     """Writes the report; returns lines on it and on the comparison."""
-    if store is None:
+    if store is None or not verdict.session:
         return ["no report: the run is not stored"]
     try:
         report = gather.report_on_run(store, verdict, comparison)

@@ -30,10 +30,24 @@ def program(name: str) -> Path | None:
     return path if path.exists() else None
 
 
-def shown(path: Path | str) -> str:
-    """A path as one types it in the repository's root, which is where ReFrame is started."""
+def from_root(path: Path | str) -> str:
+    """A path as ReFrame gets it, which is started in the repository's root: relative to the root
+    if it is below, else absolute. Stored like this it stays true when the repository is moved."""
     path = Path(path).absolute()
     return os.path.relpath(path, ROOT) if path.is_relative_to(ROOT) else str(path)
+
+
+def shown(path: Path | str) -> str:
+    """A path as it can be pasted: short in the repository's root, elsewhere absolute."""
+    return from_root(path) if in_root() else str(Path(path).absolute())
+
+
+def in_root() -> bool:
+    """Whether the current directory is the repository's root."""
+    try:
+        return Path.cwd() == ROOT
+    except OSError:  # the directory was removed
+        return False
 
 
 def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:

@@ -163,6 +163,7 @@ class Code(str, Enum):
     NO_CONTROL = "NO_CONTROL"
     TIERS_DIFFER = "TIERS_DIFFER"  # before, after
     REPEAT_SUSPECTS = "REPEAT_SUSPECTS"  # metrics
+    EXCLUDED = "EXCLUDED"  # sessions
     AA_LEFT_OUT = "AA_LEFT_OUT"  # by, metrics
     # Whether a network explains a speed-up
     FRACTION_UNKNOWN = "FRACTION_UNKNOWN"

@@ -93,6 +93,9 @@ class Thresholds:
         1e-4, "", "that a session without fault is outside a proposed bound"
     )
     reference_widest: float = _limit(0.5, "of the value", "a wider reference would say nothing")
+    measured_part: float = _limit(
+        0.5, "of jobs", "a session that measured fewer makes no reference"
+    )
     drift_sessions: int = _limit(5, "sessions", "that show where a metric is now")
     stale: int = _limit(180, "days", "after which a reference is to be looked at")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bisection.analysis.model import Row
-from bisection.core.format import lasting, number, some, utc
+from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
@@ -186,9 +186,9 @@ def _check_failed(v: Values) -> str:
 
 
 def _counts_contradict(v: Values) -> str:
-    many = "each of {0} ranks sends {1:.6g} {4} a step, each of {2} {3:.6g}"
-    one = "{0} ranks send {1:.6g} {4} a step, {2} send {3:.6g}"
-    return "; ".join((many if each else one).format(*counts) for *counts, each in v["counts"])
+    together = "each of {0} ranks sends {1:.6g} {4} a step, each of {2} {3:.6g}"
+    alone = "{0} ranks send {1:.6g} {4} a step, {2} send {3:.6g}"
+    return "; ".join((together if each else alone).format(*counts) for *counts, each in v["counts"])
 
 
 def _references_unusable(v: Values) -> str:
@@ -378,6 +378,9 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     "clock cannot be told from a slower network (--control names one)",
     Code.TIERS_DIFFER: "the sides are of other tiers ({before!j}; {after!j}), with other tests",
     Code.REPEAT_SUSPECTS: "{metrics} metrics are unlike all earlier sessions: repeat them",
+    Code.EXCLUDED: lambda v: (
+        f"{plural(len(v['sessions']), 'excluded session')} left out: {some(v['sessions'], 4)}"
+    ),
     Code.AA_LEFT_OUT: "{metrics} metrics moved by themselves, and are not judged: {by!b}",
     Code.FRACTION_UNKNOWN: "no communication fraction is known",
     Code.NOT_THE_NETWORK: "not by the network: only {fraction:.1%} of the time was communication",

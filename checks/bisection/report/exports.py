@@ -40,8 +40,8 @@ def markdown(report: Report) -> str:
             lines += ["", *(f"* {_md(note)}" for note in section.notes)] if section.notes else []
             for table in section.tables:
                 lines += ["", *_md_table(table)]
-    about = f"{report.about}. " if report.about else ""
-    lines += ["", _md(f"{about}Made {utc(report.made)}."), "", _md(PURPOSE)]
+    origin = f"{report.about}. " if report.about else ""
+    lines += ["", _md(f"{origin}Made {utc(report.made)}."), "", _md(PURPOSE)]
     return "\n".join(lines) + "\n"
 
 
@@ -252,13 +252,14 @@ def prometheus(report: Report) -> str:
 
     gauges, run, comparison = Gauges(), report.run, report.comparison
     tests = [*(run.cases if run else []), *(comparison.rows if comparison else [])]
-    for system, partition in dict.fromkeys((test.system, test.partition) for test in tests):
+    places = dict.fromkeys((test.system, test.partition) for test in tests)
+    for system, partition in places or [(run.request.system if run else "", "")]:
         place = {"system": system, "partition": partition}
         gauges.set(
             "exit_code", "Exit code of the run or the comparison", exit_code(report), **place
         )
-        made = "Unix time at which the report was made"
-        gauges.set("report_timestamp", made, report.made, "s", **place)
+        text = "Unix time at which the report was made"
+        gauges.set("report_timestamp", text, report.made, "s", **place)
         if run:
             here = [c for c in run.judged if (c.system, c.partition) == (system, partition)]
             for verdict, count in _every(map(run.outcome, here), RUN_VERDICTS):

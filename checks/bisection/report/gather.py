@@ -19,7 +19,7 @@ from bisection.report.model import Report
 from bisection.report.words import group
 from bisection.runs.model import RunVerdict
 from bisection.store.database import Session, Store
-from bisection.store.selection import EARLIER, SelectionError, kind_of, select
+from bisection.store.selection import EARLIER, SelectionError, select
 
 PAST = 60  # sessions whose history is drawn
 FORMS = {
@@ -47,10 +47,11 @@ def gather(
         run: the verdict on the newest of them, if it is known.
         of_run: whether the report is part of that run.
     """
-    last = sessions[-1]
+    chosen, last = {session.uuid for session in sessions}, sessions[-1]
     past = [s for s in store.sessions() if s.start <= last.start]
+    past = [session for session in past if not session.excluded or session.uuid in chosen]
     if of_run:  # no other tier, system or environment
-        past = [session for session in past if kind_of(session)[:3] == kind_of(last)[:3]]
+        past = [session for session in past if session.kind[:3] == last.kind[:3]]
     past = past[-PAST:]
     found = histories(store, past)
     points, series = changes_of(found, past)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from bisection.core import paths
 from bisection.core.format import duration, finite, number, plural, short, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
@@ -113,7 +114,8 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
             lines.append(f"{methods}: {cause}" if methods else cause)
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         command = rerun(dependents(verdict, cases) or cases, verdict.request)
-        files = next((case.files for case in cases if case.ran), "")
+        files = next((case.files for case in cases if case.ran and case.files), "")
+        files = paths.shown(paths.ROOT / files) if files else ""
         where = ", ".join(places[:3]) + more
         groups.append(FailureGroup(kind, where, lines, command, files, cases))
     return groups

@@ -140,6 +140,7 @@ def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
     several = len(words.scopes(rows)) > 1
 
     def why(row: Row) -> str:
+        """Why, with what else a person should know of a row."""
         texts = [words.why(row), f"holds for {row.scope}" if several and row.scope else ""]
         geometries = (row.before.geometry, row.after.geometry)
         if all(geometries) and geometries[0] != geometries[1]:

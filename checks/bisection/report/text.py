@@ -8,6 +8,7 @@ from bisection.analysis.history import History, recent
 from bisection.analysis.model import ChangePoint, Comparison, Row
 from bisection.analysis.outlying import slower
 from bisection.core.format import plural, some, utc
+from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.report import words
@@ -47,6 +48,7 @@ def beside(result: Comparison) -> list[str]:
     count = len(result.before)
     earlier = f"{count} earlier sessions" if count > 1 else "the session before"
     lines = [f"beside {earlier}: {_of_one(result)}"]
+    lines += [f"note: {clause(a)}" for a in result.advice if a.code == Code.EXCLUDED]
     return lines + ([f"unsafe: {words.unsafe(result)}"] if result.unsafe else [])
 
 
@@ -120,7 +122,7 @@ def _rest(rows: Sequence[Row]) -> list[str]:
         return []
     counts = Counter(row.check for row in rows)
     text = ", ".join(f"{count} of {check}" for check, count in counts.items())
-    return [f"  and {len(rows)} more metrics: {text}"]
+    return [f"  and {plural(len(rows), 'more metric')}: {text}"]
 
 
 def _upgrade(result: Comparison) -> list[str]:
@@ -166,27 +168,31 @@ def recent_text(points: Sequence[ChangePoint]) -> list[str]:
     return lines
 
 
-def history_text(points: Sequence[ChangePoint], found: Sequence[History], count: int) -> list[str]:
+def history_text(
+    points: Sequence[ChangePoint], histories: Sequence[History], count: int
+) -> list[str]:
     """The change points as lines, session by session.
 
     Args:
         points: change points.
-        found: the histories that they are of.
+        histories: the histories that they are of.
         count: how many sessions were looked at.
     """
     lines = []
     for session in dict.fromkeys(p.session for p in sorted(points, key=lambda p: p.at)):
         lines += [*_of_session([point for point in points if point.session == session]), ""]
     needed = 2 * LIMITS.level
-    longest = max((len(values) for *_, values in found), default=0)
+    longest = max((len(values) for *_, values in histories), default=0)
     worse = sum(point.verdict == Verdict.REGRESSED for point in points)
     text = f"{worse} got worse, {len(points) - worse} better" if points else "no change of level"
-    short = sum(len(values) < needed for *_, values in found)
+    short = sum(len(values) < needed for *_, values in histories)
     if longest < needed:
         text = f"a change of level needs {needed} sessions, the most that a metric has is {longest}"
     elif short:
-        text += f"; {short} metrics have fewer than {needed} sessions and are not looked at"
-    return [*lines, f"{len(found)} metrics in {count} sessions: {text}"]
+        have = "has" if short == 1 else "have"
+        text += f"; {plural(short, 'metric')} {have} fewer than {needed} sessions: not looked at"
+    about = f"{plural(len(histories), 'metric')} in {plural(count, 'session')}"
+    return [*lines, f"{about}: {text}"]
 
 
 def _of_session(points: Sequence[ChangePoint]) -> list[str]:
@@ -206,7 +212,7 @@ def _of_session(points: Sequence[ChangePoint]) -> list[str]:
             group[0].metric + (f" and {len(group) - 1} more" if len(group) > 1 else ""),
             f"x{group[0].ratio:.3g}",
             "worse" if verdict == Verdict.REGRESSED else "better",
-            f"{group[0].before} sessions before, {group[0].after} since",
+            f"{plural(group[0].before, 'session')} before, {group[0].after} since",
         ]
         for (test, verdict), group in list(tests.items())[:MOST]
     ]

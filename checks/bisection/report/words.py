@@ -74,7 +74,7 @@ def sentence(comparison: Comparison) -> str:
     counts = [f"{comparison.count(v)} {v}" for v in COMPARED if comparison.count(v)]
     strange = sum(row.suspect for row in rows)
     counts += [f"{strange} unlike all earlier sessions"] if strange else []
-    text = f"{', '.join(counts) or 'nothing to compare'} (of {len(rows)} metrics)"
+    text = f"{', '.join(counts) or 'nothing to compare'} (of {plural(len(rows), 'metric')})"
     parts = _by_kind(rows)
     busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
     parts += [f"{busy} not measured, as other processes had the cores"] if busy else []
@@ -172,4 +172,6 @@ def value(amount: float | None, unit: str) -> str:
     """A measured value with its unit."""
     if amount is None:
         return ""
+    if unit in ("", "ratio"):
+        return number(amount)
     return duration(amount) if unit == "s" and amount > 0 else f"{number(amount)} {unit}"

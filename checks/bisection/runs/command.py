@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -39,15 +40,16 @@ def command(
         folder: the results folder; None for a command line to list or to run dry, by hand.
         tags: NAME=VALUE, kept with the session.
     """
-    line = [reframe(), "-C", paths.shown(site), "--system", request.system]
-    line += ["-c", paths.shown(paths.ROOT / "checks"), "-p", request.environ, "-t", request.tier]
+    line = [reframe(), "-C", paths.from_root(site), "-c", paths.from_root(paths.ROOT / "checks")]
+    line += ["--system", request.system, "-p", request.environ, "-t", request.tier]
     if folder is None:
         return line
     extras = [*kind(request), *tags]
     return [
         *line,
         *("--exec-policy", "serial"),  # nothing else may run while a kernel is timed
-        *("--prefix", paths.shown(folder), "--report-file", paths.shown(folder / "report.json")),
+        *("--prefix", paths.from_root(folder)),
+        *("--report-file", paths.from_root(folder / "report.json")),
         *(word for tag in extras for word in ("--session-extras", tag)),
         "--nocolor",
         *request.arguments,
@@ -66,7 +68,7 @@ def kind(request: Request) -> list[str]:
 def reframe() -> str:
     """The ReFrame that set-up put beside this Python, else the one on PATH."""
     program = paths.program("reframe")
-    return paths.shown(program) if program else "reframe"
+    return paths.from_root(program) if program else "reframe"
 
 
 # ---- running again ----
@@ -140,9 +142,30 @@ def _without(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
 
 
 def invocation() -> list[str]:
-    """How this program is started, as one types it."""
+    """The words that start this program with the same home folder, wherever they are pasted."""
     program = paths.program("bisection")
-    return [paths.shown(program)] if program else [sys.executable, "-m", "bisection"]
+    words = [paths.shown(program)] if program else [sys.executable, "-m", "bisection"]
+    default = program.parents[1] if program else paths.ROOT / ".bisection"
+    home = paths.home()
+    return words if home == default else ["env", f"BISECTION_HOME={home}", *words]
+
+
+def pasted(line: Sequence[str]) -> str:
+    """A command line of ReFrame as it can be pasted into a shell, after the word `command:`.
+
+    Args:
+        line: its words, for the repository's root.
+
+    Returns:
+        Lines of 80 columns, broken between words.
+    """
+    words = [shlex.quote(word) for word in line]
+    if not paths.in_root():
+        words = ["(cd", shlex.quote(str(paths.ROOT)), "&&", *words[:-1], f"{words[-1]})"]
+    text = " ".join(word.replace(" ", "\0") for word in words)  # no break in a quoted word
+    kept = {"break_long_words": False, "break_on_hyphens": False}
+    lines = textwrap.wrap(f"command: {text}", 78, subsequent_indent="    ", **kept)
+    return " \\\n".join(lines).replace("\0", " ")
 
 
 # ---- the process: its output kept, one line of progress ----

@@ -79,7 +79,7 @@ def keep(verdict: RunVerdict, folder: Path) -> None:
         words = [case.kernel, case.case, case.layout] if case.kernel else ["build"]
         name = "-".join([*words, case.partition, case.environ])
         name += f"-run{case.run}" if case.run else ""
-        case.files = f"{paths.shown(kept / name)}.*"
+        case.files = f"{paths.from_root(kept / name)}.*"
         for source, suffix in KEPT.items() if case.fixture else ():
             files = [Path(left, source) for left in case.folders]
             for file in [file for file in files if file.is_file() and file.stat().st_size][:1]:

@@ -143,7 +143,7 @@ def _case(
         metrics=metrics,
         facts=facts,
         controls=entry.get("controls") or {},
-        seconds=entry.get("time_total") or 0.0,
+        seconds=entry.get("time_run") or 0.0,
         work=entry["work"].get(entry["case"], "") if "work" in entry else None,
         **text,
     )

@@ -69,7 +69,7 @@ class TestResult(TestId):
     folders: list[str] = field(default_factory=list)  # where ReFrame left its files
     files: str = ""  # where they are kept: a pattern
     ran: bool = True  # False: the run stopped before it
-    seconds: float = 0.0  # from its start to its end, with what it waited for in a queue
+    seconds: float = 0.0  # of its job, with what it waited for in a queue
     hosts: list[str] = field(default_factory=list)
     metrics: list[JudgedMetric] = field(default_factory=list)
     # Of a launch: what it ran on and with, and what measured its cores alone.

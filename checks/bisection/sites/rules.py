@@ -157,7 +157,7 @@ def unselected(tests: Sequence[Facts]) -> Iterator[Reason]:
     """Each case and layout that no tier selects."""
     left_out = [test for test in tests if test["places"] and not set(TIERS) & set(test["tags"])]
     for words in dict.fromkeys((test["check"], test["case"], test["layout"]) for test in left_out):
-        yield Reason.of(Code.NO_TIER, test=" ".join(filter(None, words)), tiers=TIERS)
+        yield Reason.of(Code.NO_TIER, test=" ".join(filter(None, words)), tiers=list(TIERS))
 
 
 def misnamed(name: str, check: Facts, tests: Sequence[Facts]) -> Iterator[Reason]:

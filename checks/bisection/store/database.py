@@ -20,6 +20,7 @@ from bisection.core.identity import TestId
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
+from bisection.store.marks import Mark, marks_file, read_marks, write_marks
 from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
 DATABASE_VERSION = 2
@@ -54,6 +55,10 @@ class BrokenStore(StoreError):
     """The database file is damaged, or is none."""
 
 
+# Tags that `bisection run` gives every session; sessions of one kind have equal ones.
+KIND = ("tier", "system", "environ", "arguments")
+
+
 @dataclass(frozen=True)
 class Session:
     """One run. Tags name it, facts are what it ran on and with, work is what it computed."""
@@ -64,6 +69,17 @@ class Session:
     facts: dict[str, str] = field(hash=False)
     id: int = 0
     work: dict[str, dict[str, str]] = field(hash=False, default_factory=dict)
+    excluded: str = ""  # why its numbers are left out; "" if they are not
+
+    @property
+    def kind(self) -> tuple[str | None, ...]:
+        """What sessions of one kind have in common: tier, system, environment, arguments."""
+        return tuple(self.tags.get(name) for name in KIND)
+
+    @property
+    def own_tags(self) -> dict[str, str]:
+        """The tags that a person gave it."""
+        return {name: value for name, value in self.tags.items() if name not in KIND}
 
 
 def works_of(sessions: Iterable[Session]) -> dict[tuple[str, str], dict[int, str]]:
@@ -131,13 +147,48 @@ class Outcome(NamedTuple):
         return None
 
 
+@dataclass
+class Tally:
+    """How the tests of a session came out, controls and inapplicable tests not among them."""
+
+    counts: dict[str, int] = field(default_factory=dict)  # verdict -> jobs
+    preempted: float = 0.0  # fraction of samples, the mean job
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs there are."""
+        return sum(self.counts.values())
+
+    @property
+    def measured(self) -> float:
+        """The fraction of jobs that were measured; 0 without jobs."""
+        lost = self.counts.get(Verdict.NOT_MEASURED, 0)
+        return (self.jobs - lost) / self.jobs if self.jobs else 0.0
+
+    @property
+    def verdict(self) -> Verdict:
+        """FAIL if any test failed, else NOT_MEASURED if any is missing, else PASS."""
+        if self.counts.get(Verdict.FAIL):
+            return Verdict.FAIL
+        complete = self.jobs and not self.counts.get(Verdict.NOT_MEASURED)
+        return Verdict.PASS if complete else Verdict.NOT_MEASURED
+
+
 @functools.lru_cache(maxsize=4096)
 def _reason(cause: str) -> Reason | None:
     return Reason.read(cause)
 
 
 class Store:
-    """The database; made when it is first written to."""
+    """The database; made when it is opened first.
+
+    Args:
+        path: the file; folders above it are made.
+
+    Raises:
+        StoreError: it cannot be opened, or is of a newer version.
+        BrokenStore: it is damaged.
+    """
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -216,8 +267,8 @@ class Store:
         """Stores sessions with their test cases, all of them or none.
 
         Args:
-            contents: sessions and test cases as lines of a sample file; sessions that are stored
-                already are left as they are.
+            contents: sessions and test cases as lines of a sample file. Stored sessions stay as
+                they are, forgotten ones stay forgotten.
 
         Returns:
             How many sessions were stored.
@@ -226,20 +277,25 @@ class Store:
             StoreError: nothing was stored.
         """
         with self._own_errors(), self.writing():
-            return sum(self._add(session, cases) for session, cases in contents)
+            gone = self.forgotten()
+            return sum(
+                self._add(session, cases)
+                for session, cases in contents
+                if session["session"] not in gone
+            )
 
     def _add(self, session: Line, cases: Iterable[Line]) -> bool:
         run = self.connection.execute
         names = ("tags", "facts", "work")
         text = [json.dumps(session.get(name) or {}, sort_keys=True) for name in names]
-        done = run(
+        inserted = run(
             "INSERT INTO sessions(uuid, start, tags, facts, work) VALUES(?, ?, ?, ?, ?) "
             "ON CONFLICT(uuid) DO NOTHING",
             (session["session"], session["start"], *text),
         )
-        if not done.rowcount:
+        if not inserted.rowcount:
             return False
-        number, tests, metrics = done.lastrowid, {}, {}
+        number, tests, metrics = inserted.lastrowid, {}, {}
         outcomes, samples, turns = [], [], set()
         for case in cases:
             test = self._id("tests", _columns(case), tests)
@@ -264,76 +320,120 @@ class Store:
 
     def _id(self, table: str, values: tuple[Any, ...], known: dict[tuple[Any, ...], int]) -> int:
         if values not in known:
-            columns = [row[1] for row in self.connection.execute(f"PRAGMA table_info({table})")]
-            names, marks = columns[1:], ", ".join("?" * len(values))
-            self.connection.execute(
-                f"INSERT OR IGNORE INTO {table}({', '.join(names)}) VALUES({marks})", values
-            )
+            run = self.connection.execute
+            names = [row[1] for row in run(f"PRAGMA table_info({table})")][1:]
+            marks = ", ".join("?" * len(values))
+            run(f"INSERT OR IGNORE INTO {table}({', '.join(names)}) VALUES({marks})", values)
             where = " AND ".join(f"{name} = ?" for name in names)
-            row = self.connection.execute(f"SELECT id FROM {table} WHERE {where}", values)
-            known[values] = row.fetchone()[0]
+            known[values] = run(f"SELECT id FROM {table} WHERE {where}", values).fetchone()[0]
         return known[values]
 
-    def tag(self, uuid: str, name: str, value: str) -> None:
-        """Adds a tag to a session."""
+    # ---- what people note about sessions ----
+
+    @contextlib.contextmanager
+    def marking(self) -> Iterator[dict[str, Mark]]:
+        """The marks {session: Mark}, to be changed: they are written whole at the end, by one
+        process at a time, and sessions that are then forgotten leave the store.
+
+        Raises:
+            StoreError: the marks cannot be read or written; they are as they were.
+        """
         with self._own_errors(), self.writing():
-            self.connection.execute(
-                "UPDATE sessions SET tags = json_set(tags, ?, ?) WHERE uuid = ?",
-                (f"$.{name}", value, uuid),
-            )
+            marks = read_marks(marks_file(self.path))
+            yield marks
+            write_marks(marks_file(self.path), marks)
+            for name, mark in marks.items():
+                if mark.forgotten:
+                    self._remove(name)
+
+    def _remove(self, uuid: str) -> None:
+        run = self.connection.execute
+        for table in ("samples", "outcomes"):
+            numbers = "SELECT id FROM sessions WHERE uuid = ?"
+            run(f"DELETE FROM {table} WHERE session IN ({numbers})", (uuid,))
+        run("DELETE FROM sessions WHERE uuid = ?", (uuid,))
+
+    def tag(self, uuid: str, name: str, value: str) -> None:
+        """Adds a tag to a session's marks; an empty value removes it.
+
+        Raises:
+            StoreError: the marks cannot be read or written.
+        """
+        with self.marking() as marks:
+            marks.setdefault(uuid, Mark()).tags[name] = value
+
+    def forgotten(self) -> dict[str, str]:
+        """The sessions that are not to be stored again: {identifier: day it was forgotten}."""
+        marks = read_marks(marks_file(self.path))
+        return {name: mark.forgotten for name, mark in marks.items() if mark.forgotten}
 
     # ---- reading ----
 
     def sessions(self) -> list[Session]:
-        """All sessions, oldest first."""
+        """All sessions, oldest first, with their marks.
+
+        Raises:
+            StoreError: the store or the file of marks cannot be read.
+        """
+        rows = self._rows(
+            "SELECT uuid, start, tags, facts, work, id FROM sessions ORDER BY start, id"
+        )
+        marks, none = read_marks(marks_file(self.path)), Mark()
+        sessions = []
+        for uuid, start, *texts, number in rows:
+            mark = marks.get(uuid, none)
+            try:
+                tags, facts, work = map(json.loads, texts)
+            except ValueError:
+                text = f"{self.path}: a session's tags, facts or work are damaged"
+                raise BrokenStore(text) from None
+            tags = {name: value for name, value in {**tags, **mark.tags}.items() if value}
+            session = Session(uuid, float(start), tags, facts, number, work, mark.excluded)
+            sessions += [session] if not mark.forgotten else []
+        return sessions
+
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with self._own_errors():
-            rows = self.connection.execute(
-                "SELECT uuid, start, tags, facts, id, work FROM sessions ORDER BY start, id"
-            ).fetchall()
-        try:
-            return [
-                Session(
-                    uuid, float(start), *map(json.loads, (tags, facts)), number, json.loads(work)
-                )
-                for uuid, start, tags, facts, number, work in rows
-            ]
-        except ValueError:
-            raise BrokenStore(f"{self.path}: a session's tags, facts or work are damaged") from None
+            return self.connection.execute(query, values).fetchall()
 
     def count(self) -> int:
         """How many sessions there are."""
-        with self._own_errors():
-            return self.connection.execute("SELECT count(*) FROM sessions").fetchone()[0]
+        return self._rows("SELECT count(*) FROM sessions")[0][0]
 
     def unmeasured(self) -> set[tuple[int, int, int]]:
         """(session, test, run) of the jobs whose numbers are not to be used."""
-        with self._own_errors():
-            query = "SELECT session, test, run FROM outcomes WHERE verdict = ? OR disturbed > ?"
-            return set(
-                self.connection.execute(
-                    query, (Verdict.NOT_MEASURED.value, LIMITS.preempted_launch)
-                )
-            )
+        query = "SELECT session, test, run FROM outcomes WHERE verdict = ? OR disturbed > ?"
+        return set(self._rows(query, (Verdict.NOT_MEASURED.value, LIMITS.preempted_launch)))
+
+    def tallies(self) -> dict[int, Tally]:
+        """How the tests of each session came out, by the session's number in the store."""
+        query = (
+            "SELECT session, verdict, count(*), sum(disturbed) FROM outcomes "
+            "JOIN tests ON tests.id = test WHERE NOT control AND verdict != ? "
+            "GROUP BY session, verdict"
+        )
+        tallies: dict[int, Tally] = {}
+        for number, verdict, jobs, preempted in self._rows(query, (Verdict.NOT_APPLICABLE.value,)):
+            tally = tallies.setdefault(number, Tally())
+            tally.counts[verdict] = jobs
+            tally.preempted += preempted
+        for tally in tallies.values():
+            tally.preempted /= tally.jobs
+        return tallies
 
     def tests(self) -> dict[int, StoredTest]:
         """All tests, by their number in the store."""
-        with self._own_errors():
-            rows = self.connection.execute("SELECT * FROM tests").fetchall()
+        rows = self._rows("SELECT * FROM tests")
         return {row[0]: StoredTest(*row[1:9], bool(row[9]), row[10]) for row in rows}
 
     def metrics(self) -> dict[int, Metric]:
         """All metrics, by their number in the store."""
-        with self._own_errors():
-            rows = self.connection.execute("SELECT * FROM metrics").fetchall()
-        return {row[0]: Metric(*row[1:]) for row in rows}
+        return {number: Metric(*row) for number, *row in self._rows("SELECT * FROM metrics")}
 
     def outcomes(self, sessions: Sequence[Session]) -> list[Outcome]:
         """What became of all jobs of these sessions."""
-        with self._own_errors():
-            rows = self.connection.execute(
-                f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})"
-            )
-            return [Outcome(*row[:6], tuple(row[6].split()), row[7]) for row in rows]
+        rows = self._rows(f"SELECT * FROM outcomes WHERE session IN ({_numbers(sessions)})")
+        return [Outcome(*row[:6], tuple(row[6].split()), row[7]) for row in rows]
 
     def samples(self, sessions: Sequence[Session] | None = None) -> np.ndarray:
         """The values of all jobs of these sessions, or of all.

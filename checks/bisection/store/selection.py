@@ -8,15 +8,18 @@
     7f3c9a                 the beginning of a session's identifier
     FOLDER or FILE         a results folder or a sample file, which is stored first
 
-Several with commas between are all of them.
+Several with commas between are all of them. An excluded session (`bisection sessions exclude`) is
+named by its identifier, its folder or its file only; all other words leave it out.
 """
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from bisection.core.format import plural, some
+from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
 from bisection.store.database import Session, Store
 from bisection.store.sources import import_file
@@ -31,52 +34,88 @@ class SelectionError(BisectionError):
     """The text names no session; the message is one line with the text and what there is."""
 
 
-def select(text: str, store: Store, other: Sequence[Session] = ()) -> list[Session]:
-    """The sessions that a text names, oldest first.
+class Selection(list[Session]):
+    """Sessions, oldest first; `excluded` are those that were left out as excluded."""
+
+    def __init__(self, chosen: Iterable[Session], excluded: Iterable[Session] = ()) -> None:
+        self.excluded = _in_order(excluded)
+        super().__init__(_in_order(chosen))
+
+
+def left_out(*sides: Sequence[Session]) -> Reason | None:
+    """The Reason that names the excluded sessions of Selections; None if there are none."""
+    excluded = _in_order(session for side in sides for session in getattr(side, "excluded", ()))
+    names = [session.uuid[:8] for session in excluded]
+    return Reason.of(Code.EXCLUDED, sessions=names) if names else None
+
+
+def _in_order(sessions: Iterable[Session]) -> list[Session]:
+    by_name = {session.uuid: session for session in sessions}
+    return sorted(by_name.values(), key=lambda session: (session.start, session.id))
+
+
+def select(
+    text: str, store: Store, other: Sequence[Session] = (), excluded_too: bool = False
+) -> Selection:
+    """The sessions that a text names.
 
     Args:
         text: see above.
         store: where they are stored.
         other: the sessions of the other side, which "earlier" sessions are before.
+        excluded_too: whether every word names excluded sessions, too.
 
     Raises:
         SelectionError: the text names none.
         StoreError: a file that it names cannot be read.
     """
-    found = {}
-    if not store.count() and not Path(text).exists():
-        raise SelectionError(_known(store))
-    for word in filter(None, (part.strip() for part in text.split(","))):
-        for session in _of_word(word, store, other):
-            found[session.uuid] = session
-    if not found:
-        raise SelectionError(f"{text!r} names no session: {_known(store)}")
-    return sorted(found.values(), key=lambda session: (session.start, session.id))
-
-
-def _of_word(word: str, store: Store, other: Sequence[Session]) -> list[Session]:
     sessions = store.sessions()
+    if not sessions and not _is_path(text):
+        raise SelectionError(_known(sessions))
+    open_to = [session for session in sessions if excluded_too or not session.excluded]
+    chosen: list[Session] = []
+    excluded: list[Session] = []
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        unseen: list[Session] = []
+        if any(session.uuid == word for session in sessions):
+            named = [session for session in sessions if session.uuid == word]
+        elif (group := _group(word, sessions, other)) is not None:
+            named = _group(word, open_to, other) or []
+            unseen = [session for session in group if session not in open_to]
+        elif "/" in word or _is_path(word):
+            named = _of_path(word, store)
+        else:
+            named = _of_identifier(word, sessions)
+        if not named:
+            raise SelectionError(f"{word[:80]!r} names no session: {_known(sessions, unseen)}")
+        chosen += named
+        excluded += unseen
+    if not chosen:
+        raise SelectionError(f"{text!r} names no session: {_known(sessions)}")
+    return Selection(chosen, excluded)
+
+
+def _group(
+    word: str, sessions: Sequence[Session], other: Sequence[Session]
+) -> list[Session] | None:
+    """The sessions that a word names by their time or by a tag; None if it is no such word."""
     if match := re.fullmatch(r"latest(?:~(\d+))?", word):
         back = int(match[1] or 0)
-        if back >= len(sessions):
-            raise SelectionError(f"{word!r}: {_known(store)}")
-        return [sessions[-1 - back]]
+        return [sessions[-1 - back]] if back < len(sessions) else []
     if match := re.fullmatch(r"earlier(?::(\d+))?", word):
         return _earlier(sessions, other, int(match[1]) if match[1] else None)
     if match := re.fullmatch(rf"({DAY})|({DAY})?\.\.({DAY})?", word):
         first, last = (match[1], match[1]) if match[1] else (match[2], match[3])
         return _of_days(word, first, last, sessions)
-    if found := [session for session in sessions if session.uuid == word]:
-        return found
     name, equals, value = word.partition("=")
-    if found := [s for s in sessions if equals and s.tags.get(name) == value]:
-        return found
-    if "/" in word or _is_path(word):
-        return _of_path(Path(word), store)
-    found = [session for session in sessions if session.uuid.startswith(word)]
-    if len(found) > 1:
-        raise SelectionError(f"{word!r} begins {len(found)} identifiers; give more of it")
-    return found
+    return [s for s in sessions if equals and s.tags.get(name) == value] or None
+
+
+def _of_identifier(word: str, sessions: Sequence[Session]) -> list[Session]:
+    chosen = [session for session in sessions if session.uuid.startswith(word)]
+    if len(chosen) > 1:
+        raise SelectionError(f"{word!r} begins {len(chosen)} identifiers; give more of it")
+    return chosen
 
 
 def _is_path(word: str) -> bool:
@@ -106,37 +145,40 @@ def _earlier(
 ) -> list[Session]:
     if not other:
         raise SelectionError("'earlier' is before the other side; name that one otherwise")
-    kinds, names = {kind_of(session) for session in other}, {session.uuid for session in other}
+    kinds, names = {session.kind for session in other}, {session.uuid for session in other}
     start = min(session.start for session in other)
-    found = [
+    before = [
         session
         for session in sessions
         if session.start <= start
         and session.uuid not in names
-        and kind_of(session) in kinds
+        and session.kind in kinds
         and SLOWER not in session.tags
     ]
-    return found if most is None else found[-most:] if most else []
+    return before if most is None else before[-most:] if most else []
 
 
-def kind_of(session: Session) -> tuple[str | None, ...]:
-    """What sessions of one kind have in common."""
-    return tuple(session.tags.get(name) for name in ("tier", "system", "environ", "arguments"))
-
-
-def _of_path(path: Path, store: Store) -> list[Session]:
+def _of_path(word: str, store: Store) -> list[Session]:
     """Sessions of a results folder or a sample file; both are stored if they are not yet."""
-    found, _ = import_file(store, store.path.parent, path)
-    names = {session["session"] for session, _ in found}
+    contents, _ = import_file(store, store.path.parent, word)
+    names = {session["session"] for session, _ in contents}
+    if gone := names & store.forgotten().keys():
+        name = min(gone)[:8]
+        text = f"{word!r}: session {name} is forgotten; `bisection sessions restore {name}`"
+        raise SelectionError(text)
     return [session for session in store.sessions() if session.uuid in names]
 
 
-def _known(store: Store) -> str:
-    sessions = store.sessions()
+def _known(sessions: Sequence[Session], excluded: Sequence[Session] = ()) -> str:
+    """What there is to select from."""
+    if excluded:
+        names = some([session.uuid[:8] for session in excluded], 3)
+        return f"{plural(len(excluded), 'session')} excluded ({names})"
     if not sessions:
         return "the store is empty; `bisection run` fills it"
-    days = [
+    first, last = (
         datetime.fromtimestamp(session.start, timezone.utc).strftime("%Y-%m-%d")
         for session in (sessions[0], sessions[-1])
-    ]
-    return f"there are {len(sessions)}, of {days[0]} to {days[1]}"
+    )
+    days = f"of {first}" if first == last else f"of {first} to {last}"
+    return f"{plural(len(sessions), 'session')} stored, {days}"

@@ -35,6 +35,12 @@ LISTS = ("libraries", "nodes", "MPI environment")  # facts that are lists of the
 def of_verdict(verdict: RunVerdict) -> Contents:
     """The session of a run and its test cases, as the two kinds of lines of a sample file.
 
+    Args:
+        verdict: the run, judged.
+
+    Returns:
+        The line of the session, and a line per test case and per control.
+
     Raises:
         StoreError: the run has no identifier or no time.
     """
@@ -123,6 +129,12 @@ def _facts(verdict: RunVerdict) -> dict[str, str]:
 def contents(path: Path | str) -> list[Contents]:
     """All sessions of a sample file, a report file of ReFrame, or a results folder.
 
+    Args:
+        path: the file or folder; a file named *.json is taken for a report.
+
+    Returns:
+        Each session with its test cases.
+
     Raises:
         StoreError: it is none of these, or cannot be read.
     """
@@ -149,7 +161,12 @@ def not_a_report(error: Exception) -> str:
 
 def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[list[Contents], int]:
     """Stores the sessions of a sample file, a report or a results folder, and keeps a copy, so that
-    the store can be made again.
+    the store can be made again. Forgotten sessions stay forgotten.
+
+    Args:
+        store: where to store them.
+        home: the folder that the copy goes below.
+        path: the file or folder.
 
     Returns:
         All its sessions, and how many were not stored before.
@@ -158,7 +175,7 @@ def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[list[
         StoreError: the file cannot be read; nothing of it is stored.
     """
     sessions = contents(path)
-    known = {session.uuid for session in store.sessions()}
+    known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
     added = store.add(sessions)
     (Path(home) / IMPORTED).mkdir(parents=True, exist_ok=True)
     for session, cases in sessions:

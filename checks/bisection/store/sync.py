@@ -32,6 +32,12 @@ def opened(home: Path | str) -> Store:
     """The store of `home`, with everything that ReFrame's database and results folders hold; what
     cannot be read is reported on standard error.
 
+    Args:
+        home: the folder of everything that is generated.
+
+    Returns:
+        The open store, to be closed by the caller.
+
     Raises:
         StoreError: the store itself cannot be used.
     """
@@ -49,6 +55,10 @@ def opened(home: Path | str) -> Store:
 def synchronise(store: Store, home: Path | str) -> int:
     """Stores what ReFrame's database and the results folders have and the store has not.
 
+    Args:
+        store: where to store it.
+        home: the folder with `results`, `imported` and `reframe`.
+
     Returns:
         How many sessions that were.
 
@@ -56,7 +66,7 @@ def synchronise(store: Store, home: Path | str) -> int:
         Unreadable: something cannot be read; everything else is stored.
         StoreError: the store cannot be written.
     """
-    known = {session.uuid for session in store.sessions()}
+    known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
     added, fault = 0, None
     spooled = Path(home).glob(f"results/*/{SPOOLED}")
     for path in sorted([*spooled, *Path(home).glob(f"{IMPORTED}/*.jsonl")]):
@@ -81,6 +91,10 @@ def synchronise(store: Store, home: Path | str) -> int:
 
 def recorded(path: Path | str, known: Collection[str] = ()) -> Iterator[Contents]:
     """Yields the sessions of ReFrame's database that are not `known`.
+
+    Args:
+        path: the database; one that does not exist has no sessions.
+        known: identifiers of sessions to pass over.
 
     Raises:
         Unreadable: a session cannot be read; after all others.
@@ -159,7 +173,8 @@ def store_defects(home: Path | str) -> list[Defect]:
     fault = damage(path)
     if not fault:
         try:
-            Store(path).close()
+            with Store(path) as store:
+                store.forgotten()  # reads the file of marks
         except StoreError as error:
             fault = str(error).removeprefix(f"{path}: ")
     return [Defect.of(path, 1, Code.STORE_UNUSABLE, error=fault)] if fault else []
@@ -169,7 +184,14 @@ def store_defects(home: Path | str) -> list[Defect]:
 
 
 def prepare(home: Path | str) -> list[Reason]:
-    """Sets aside databases that are damaged, so that the next run is stored. Returns troubles."""
+    """Sets aside databases that are damaged, so that the next run is stored.
+
+    Args:
+        home: the folder of everything that is generated.
+
+    Returns:
+        A trouble of the run per damaged database.
+    """
     troubles = []
     for path in (paths.results_db(home), paths.store_db(home)):
         if fault := damage(path):
@@ -184,7 +206,17 @@ def prepare(home: Path | str) -> list[Reason]:
 
 def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str) -> list[Reason]:
     """Writes a run's samples to its results folder and stores them; fills a store that is new with
-    all earlier sessions. Returns troubles."""
+    all earlier sessions.
+
+    Args:
+        store: where to store them.
+        home: the folder of everything that is generated.
+        verdict: the run.
+        folder: its results folder.
+
+    Returns:
+        A trouble of the run for each part of this that failed.
+    """
     try:
         session, cases = of_verdict(verdict)
     except StoreError as error:
@@ -205,7 +237,18 @@ def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str
 
 
 def tests_gone(store: Store, verdict: RunVerdict) -> list[Reason]:
-    """A trouble if tests of the last session of this kind are in this run no more."""
+    """What tests of the last session of this kind are in this run no more.
+
+    Args:
+        store: where both are stored.
+        verdict: the run.
+
+    Returns:
+        One trouble of the run with their names, or none.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
     try:
         now = select(verdict.session, store)
         last = select("earlier:1", store, now)

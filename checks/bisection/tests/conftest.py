@@ -10,6 +10,7 @@ from made_up import store
 from running import HERE, RNG, TWO_CORES, run_in
 
 from bisection.analysis.compare import compare
+from bisection.cli import main
 from bisection.report.data import comparison_as_json
 from bisection.report.text import comparison_text
 from bisection.store.selection import select
@@ -31,6 +32,21 @@ def fake(tmp_path_factory):
 def bisection(fake, tmp_path):
     """bisection(*arguments, faults=..., references=...) is a Run on the fake kernels."""
     return functools.partial(run_in, tmp_path, fake)
+
+
+@pytest.fixture
+def command_line(capsys):
+    """command_line(*arguments): (exit code, output, errors) of the program, in this process."""
+
+    def run(*arguments):
+        try:
+            code = main(list(arguments))
+        except SystemExit as error:
+            code = error.code
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
 
 
 @pytest.fixture

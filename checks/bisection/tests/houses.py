@@ -38,6 +38,7 @@ def make_house(folder, patch):
         text = file.read_text()
         file.write_text(text.replace('"references": ["ratio"]', '"references": []'))
     patch.setattr(paths, "ROOT", folder)
+    patch.chdir(folder)
     patch.setenv("BISECTION_HOME", str(folder / "home"))
     patch.delenv("RFM_REFERENCE_PREFIX", raising=False)
     return folder

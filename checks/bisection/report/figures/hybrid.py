@@ -7,21 +7,8 @@ from functools import partial
 from bisection.analysis.model import OddNode, Pairs
 from bisection.core.format import NONE, amount, better_high, duration, finite, plural, short, times
 from bisection.report import words
-from bisection.report.figures.common import (
-    STACKS,
-    Group,
-    MeasuredCase,
-    Panel,
-    baseline,
-    by_check,
-    comparable,
-    ends_of,
-    in_order,
-    layout_rank,
-    legend_of_preempted,
-    place_of,
-    split,
-)
+from bisection.report.figures import common
+from bisection.report.figures.common import Group, MeasuredCase, Panel
 from bisection.report.figures.sessions import speedup_curves
 from bisection.report.svg.plots import curves_svg, dots_svg, heat_svg, stacks_svg
 from bisection.report.svg.style import IDEAL, Style, Styles, legend_of, swatch, symbol
@@ -32,12 +19,16 @@ def hybrids(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
     """Layouts against each other, each with its fastest method: speed-up against cores where a case
     was measured on several numbers of cores, else times beside that of one rank per core."""
     groups = []
-    for place in comparable(cases):
+    for place in common.comparable(cases):
         fastest: dict[tuple[object, ...], MeasuredCase] = {}
         for case in sorted(place, key=lambda case: case.time):
             fastest.setdefault((case.check, case.case, case.shape.cores, case.layout), case)
         kept = [case for case in place if case in fastest.values()]
-        several = [part for part in split(kept, "check").values() if len(split(part, "layout")) > 1]
+        several = [
+            part
+            for part in common.split(kept, "check").values()
+            if len(common.split(part, "layout")) > 1
+        ]
         compared = [case for part in several for case in part]
         if compared:
             groups.append(_hybrid_group(compared, styles))
@@ -45,13 +36,13 @@ def hybrids(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
 
 
 def _hybrid_group(cases: list[MeasuredCase], styles: Styles) -> Group:
-    layouts = sorted({case.layout for case in cases}, key=layout_rank)
+    layouts = sorted({case.layout for case in cases}, key=common.layout_rank)
     looks = {layout: styles.layout(layout) for layout in layouts}
     panels, curves = [], []
-    for (check,), of_check in split(cases, "check").items():
+    for (check,), of_check in common.split(cases, "check").items():
         curves = [
             _hybrid_curves(check, part, looks)
-            for part in split(of_check, "case").values()
+            for part in common.split(of_check, "case").values()
             if len({case.shape.cores for case in part}) > 1
         ]
         panels += curves or [_hybrid_dots(check, of_check, looks)]
@@ -60,14 +51,14 @@ def _hybrid_group(cases: list[MeasuredCase], styles: Styles) -> Group:
     legend = legend_of(looks, "layout ", lines=bool(curves))
     legend += [(symbol(**IDEAL), "ideal")] if curves else []
     table = cells_table(head, kinds, _hybrid_cells(cases, layouts))
-    return Group(place_of(cases), panels, table, legend + legend_of_preempted(cases))
+    return Group(common.place_of(cases), panels, table, legend + common.legend_of_preempted(cases))
 
 
 def _hybrid_cells(cases: list[MeasuredCase], layouts: list[str]) -> Iterator[list[str]]:
     def cell(case: MeasuredCase | None) -> str:
         return f"{duration(case.time)} ({case.geometry} {case.method})" if case else NONE
 
-    for (check, name), part in split(cases, "check", "case").items():
+    for (check, name), part in common.split(cases, "check", "case").items():
         for cores in sorted({c.shape.cores for c in part}):
             at = {c.layout: c for c in part if c.shape.cores == cores}
             best = min(at.values(), key=lambda c: c.time)
@@ -75,22 +66,22 @@ def _hybrid_cells(cases: list[MeasuredCase], layouts: list[str]) -> Iterator[lis
 
 
 def _hybrid_curves(check: str, part: list[MeasuredCase], looks: dict[str, Style]) -> Panel:
-    fewest = min(part, key=lambda c: (c.shape.cores, layout_rank(c.layout)))
+    fewest = min(part, key=lambda c: (c.shape.cores, common.layout_rank(c.layout)))
     curves = speedup_curves(part, "layout", fewest.time, looks)
     ideal = fewest.shape.cores
     draw = partial(curves_svg, curves, "cores", "speed-up", log="xy", ideal=ideal)
     title = f"{check} {part[0].case}".strip()
     describe = f"Speed-up of each layout over {fewest.layout} on {ideal} cores, {title}"
-    return Panel(title, f"{describe}; {ends_of(curves)}", draw)
+    return Panel(title, f"{describe}; {common.ends_of(curves)}", draw)
 
 
 def _hybrid_dots(check: str, cases: list[MeasuredCase], looks: dict[str, Style]) -> Panel:
     """Times over that of the first layout that a case has."""
-    names = list(dict.fromkeys(case.case for case in cases))[:STACKS]
+    names = list(dict.fromkeys(case.case for case in cases))[: common.STACKS]
     dots = []
     for index, name in enumerate(names):
         part = [case for case in cases if case.case == name]
-        unit = min(part, key=lambda c: layout_rank(c.layout)).time
+        unit = min(part, key=lambda c: common.layout_rank(c.layout)).time
         dots += [(index, c.time / unit, looks[c.layout], c.preempted) for c in part]
     first = next(iter(looks))
     describe = f"Time of each layout over that of {first}, {check}"
@@ -108,15 +99,15 @@ WORDS = {"p2p": "point-to-point", "onesided": "one-sided", "paw-sum": "sum of PA
 def shares(cases: Sequence[MeasuredCase]) -> list[Group]:
     """The fraction of the time that goes into communication, by kind."""
     groups = []
-    for check, title, members in by_check(cases):
-        base, parts = baseline(members), _parts(members)
+    for check, title, members in common.by_check(cases):
+        base, parts = common.baseline(members), _parts(members)
         stacks: dict[tuple[str, str], MeasuredCase] = {}
         for case in members:
             key = case.case, case.seat
             if key not in stacks or case.method == base:
                 stacks[key] = case
         if parts:
-            groups.append(_share_group(check, title, in_order(stacks.values()), parts))
+            groups.append(_share_group(check, title, common.in_order(stacks.values()), parts))
     return groups
 
 
@@ -130,7 +121,7 @@ def _parts(cases: list[MeasuredCase]) -> list[str]:
 
 
 def _share_group(check: str, title: str, stacks: list[MeasuredCase], parts: list[str]) -> Group:
-    shown = stacks[:STACKS]
+    shown = stacks[: common.STACKS]
     labels = [
         f"{case.case} {case.seat}" + (" (preempted)" if case.preempted else "") for case in shown
     ]

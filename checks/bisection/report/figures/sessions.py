@@ -5,17 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from bisection.core.format import BYTES, NONE, duration, scaled, size_of
-from bisection.report.figures.common import (
-    Group,
-    MeasuredCase,
-    Panel,
-    baseline,
-    by_check,
-    in_order,
-    legend_of_preempted,
-    place_of,
-    split,
-)
+from bisection.report.figures import common
+from bisection.report.figures.common import Group, MeasuredCase, Panel
 from bisection.report.svg.plots import Curve, curves_svg, dots_svg
 from bisection.report.svg.style import IDEAL, RING, Style, Styles, legend_of, symbol
 from bisection.report.tables import Table, cells_table
@@ -28,7 +19,7 @@ def crossovers(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
     """Methods against each other: speed-up against cores where a case was measured on several
     numbers of cores, as figures 3 to 8 of the GWW report (2010) have it; times elsewhere."""
     groups = []
-    for check, title, members in by_check(cases):
+    for check, title, members in common.by_check(cases):
         methods = {case.method: styles.method(check, case.method) for case in members}
         if len(methods) > 1 and not all(map(NPAR.fullmatch, methods)):
             groups.append(_crossover_group(check, title, members, methods, styles))
@@ -43,17 +34,19 @@ def _crossover_group(
     styles: Styles,
 ) -> Group:
     panels, layouts, legend = [], {}, []
-    for (case,), of_case in split(members, "case").items():
+    for (case,), of_case in common.split(members, "case").items():
         if len({c.shape.cores for c in of_case}) > 1:
             legend = [*legend_of(methods), (symbol(**IDEAL), "ideal")]
             panels += [
-                _speedup_panel(f"{case} {layout}".strip(), check, part, baseline(members), methods)
-                for (layout,), part in split(of_case, "layout").items()
+                _speedup_panel(
+                    f"{case} {layout}".strip(), check, part, common.baseline(members), methods
+                )
+                for (layout,), part in common.split(of_case, "layout").items()
             ]
         else:
             panels.append(_dots_panel(case, check, of_case, styles))
             layouts.update({c.layout: styles.layout(c.layout) for c in of_case})
-    legend += legend_of(layouts, "layout ", lines=False) + legend_of_preempted(members)
+    legend += legend_of(layouts, "layout ", lines=False) + common.legend_of_preempted(members)
     return Group(title, panels, _pivot(members), legend)
 
 
@@ -85,7 +78,7 @@ def speedup_curves(
         looks: how each curve looks.
     """
     curves = []
-    for (value,), points in split(sorted(part, key=lambda c: c.shape.cores), name).items():
+    for (value,), points in common.split(sorted(part, key=lambda c: c.shape.cores), name).items():
         speedups = {case.shape.cores: (unit / case.time, None, None) for case in points}
         preempted = {case.shape.cores for case in points if case.preempted}
         curves.append(Curve(looks[value], speedups, preempted=preempted))
@@ -108,7 +101,7 @@ def _pivot(cases: list[MeasuredCase]) -> Table:
     """Times: a row per case and geometry, a column per method."""
     methods = list(dict.fromkeys(case.method for case in cases))
     rows = []
-    for (case, seat), part in split(in_order(cases), "case", "seat").items():
+    for (case, seat), part in common.split(common.in_order(cases), "case", "seat").items():
         times = {c.method: duration(c.time) for c in part}
         rows.append([case, seat, str(part[0].shape.cores)])
         rows[-1] += [times.get(method, NONE) for method in methods]
@@ -119,7 +112,7 @@ def _pivot(cases: list[MeasuredCase]) -> Table:
 def npar_curves(cases: Sequence[MeasuredCase]) -> list[Group]:
     """Time against the number of band groups."""
     groups = []
-    for check, title, members in by_check(cases):
+    for check, title, members in common.by_check(cases):
         points = [(case, int(m[1])) for case in members if (m := NPAR.fullmatch(case.method))]
         if len({npar for _, npar in points}) > 1:
             groups.append(_npar_group(check, title, points))
@@ -150,14 +143,14 @@ def _npar_group(check: str, title: str, points: list[tuple[MeasuredCase, int]]) 
     head = ["case", "layout", *(f"NPAR {n}" for n in numbers), "best"]
     kinds = ["text", "text", *["num"] * (len(numbers) + 1)]
     legend = [*legend_of(looks), (symbol(**RING), "best")]
-    legend += legend_of_preempted(case for case, _ in points if case.seat in looks)
+    legend += common.legend_of_preempted(case for case, _ in points if case.seat in looks)
     return Group(title, panels, cells_table(head, kinds, cells), legend)
 
 
 def sweeps(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
     """Time against message size, where a check sweeps it."""
     swept = [case for case in cases if len(_sizes(case)) > 1]
-    places = split(swept, "system", "partition", "environ").values()
+    places = common.split(swept, "system", "partition", "environ").values()
     return [_sweep_group(members, styles) for members in places]
 
 
@@ -171,7 +164,7 @@ def _sizes(case: MeasuredCase) -> dict[int, float]:
 def _sweep_group(cases: list[MeasuredCase], styles: Styles) -> Group:
     panels, looks, cells = [], {}, []
     sizes = sorted({size for case in cases for size in _sizes(case)})
-    for words, members in split(cases, "check", "case", "layout", "geometry").items():
+    for words, members in common.split(cases, "check", "case", "layout", "geometry").items():
         title, curves = " ".join(filter(None, words)), []
         for case in members:
             style = looks.setdefault(case.method, styles.method(case.check, case.method))
@@ -185,5 +178,5 @@ def _sweep_group(cases: list[MeasuredCase], styles: Styles) -> Group:
         panels.append(Panel(title, f"Time against message size, {title}", draw))
     head = ["case", "method", *map(size_of, sizes)]
     table = cells_table(head, ["text", "text", *["num"] * len(sizes)], cells)
-    legend = legend_of(looks) + legend_of_preempted(cases)
-    return Group(place_of(cases), panels, table, legend)
+    legend = legend_of(looks) + common.legend_of_preempted(cases)
+    return Group(common.place_of(cases), panels, table, legend)

@@ -7,6 +7,7 @@ import re
 import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -16,8 +17,11 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from bisection.core.format import plain, short
 
+STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("page.mplstyle"))
 # These become CSS variables in the page, so that a dark page has light lines.
-INK, MUTED, GRID, PAPER = "#1b1f25", "#59626f", "#dce1e8", "#fffffe"
+INK, MUTED, GRID, PAPER = (
+    STYLE[name] for name in ("text.color", "axes.edgecolor", "grid.color", "lines.markeredgecolor")
+)
 EXPECTED = "#a0468c"  # the line of what a change should give
 WORSE, BETTER = "#a83a00", "#005a8c"  # where a level begins
 VARIABLES = {
@@ -29,43 +33,13 @@ VARIABLES = {
     PAPER: "--paper",
     EXPECTED: "--expected",
 }
-FONT = 11
-SETTINGS = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "bisection",
-    "text.parse_math": False,
-    "text.color": INK,
-    "font.size": FONT,
-    "font.family": "DejaVu Sans",
-    "axes.facecolor": "none",
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.labelpad": 2,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.titlecolor": MUTED,
-    "axes.titlelocation": "left",
-    "axes.titlesize": FONT - 0.5,
-    "grid.color": GRID,
-    "grid.linewidth": 0.8,
-    "hatch.linewidth": 0.8,
-    "lines.linewidth": 1.6,
-    "lines.markeredgecolor": PAPER,
-    "lines.markeredgewidth": 0.5,
-    "lines.markersize": 7,
-    **{f"{axis}tick.{name}": value for axis in "xy" for name, value in (
-        ("color", MUTED), ("labelcolor", INK), ("major.size", 3), ("major.width", 0.8),
-        ("major.pad", 3),
-    )},
-}  # fmt: skip
+FONT = STYLE["font.size"]
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 ET.register_namespace("", SVG)
 ET.register_namespace("xlink", XLINK)
 PREFIX = "\ue000"  # stands before every identifier until the drawing is put into a page
 # What every text has by the page's style sheet.
-TEXT_STYLE = {"font-size": f"{FONT}px", "font-family": "'DejaVu Sans'", "fill": "var(--ink)"}
+TEXT_STYLE = {"font-size": f"{FONT:g}px", "font-family": "'DejaVu Sans'", "fill": "var(--ink)"}
 
 
 def drawn(function: Callable[..., Figure]) -> Callable[..., str]:
@@ -73,7 +47,7 @@ def drawn(function: Callable[..., Figure]) -> Callable[..., str]:
 
     @functools.wraps(function)
     def draw(*arguments: Any, **options: Any) -> str:
-        with matplotlib.rc_context({**matplotlib.rcParamsDefault, **SETTINGS}):
+        with matplotlib.rc_context(STYLE):
             figure = function(*arguments, **options)
             text = io.StringIO()
             nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))

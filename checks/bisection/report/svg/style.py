@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 
 from bisection.core.format import finite
 from bisection.core.identity import TestId
-from bisection.report.svg.figure import BETTER, INK, MUTED, PAPER, WORSE, drawn, plot
+from bisection.report.svg.figure import BETTER, INK, MUTED, PAPER, STYLE, WORSE, drawn, plot
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
+COLOURS = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 DASHES = ("-", "--", ":")
 HATCHES = ("", "////", "\\\\\\\\", "----", "xxxx", "||||")  # dots would be ten times as long

@@ -174,3 +174,12 @@ def test_an_empty_session_is_told(rng, compared):
 def test_settings_are_with_the_verdicts(rng, compared):
     result = compared(nights({"p2p": times(rng)}), nights({"p2p": times(rng)}, 50))
     assert result.limits == LIMITS
+
+
+def test_what_one_side_did_not_record_or_run_is_no_change(compared):
+    def sides(before, after):
+        return (nights({"p2p": [1.0]}, n, facts=facts) for n, facts in enumerate((before, after)))
+
+    facts = {"libraries": "fftw 3.3.10, hdf5 1.10.8, openblas 0.3", "MPI": "4.1", "CPU": "a"}
+    fewer = compared(*sides(facts, {"libraries": "fftw 3.3.10", "MPI": "4.1"}))
+    assert fewer.changes == []

@@ -119,7 +119,7 @@ def test_metrics_with_few_sessions_are_counted(rng, tmp_path):
     )
     series = history.histories(stored, stored.sessions())
     told = history_text([], series, 23)[-1]
-    assert "1 metrics have fewer than 8 sessions and are not looked at" in told
+    assert "1 metric has fewer than 8 sessions: not looked at" in told
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 7])

@@ -20,6 +20,7 @@ from bisection.core.verdicts import BisectionError
 from bisection.rfm.references import path as references_path
 from bisection.sites.reference_edit import EditableReferences
 from bisection.store import sync
+from bisection.store.marks import Mark
 
 
 @pytest.fixture
@@ -64,6 +65,7 @@ def propose(tmp_path, site, monkeypatch, capsys):
             for content in contents:
                 made.add(content)
         given = {"system": "lab", "sessions": "..", "least": 5, "kinds": None, "widen": False}
+        given |= {"also": (), "mix": False}
         given |= {"write": True, "output": str(tmp_path / "lab.yaml"), **options}
         try:
             code = references.act_propose(argparse.Namespace(**given))
@@ -335,3 +337,68 @@ def test_references_of_other_software_are_stale(rng, propose, site, tmp_path, mo
         said = told(proposals.stale(made, site, Path("lab.yaml"), tree))
     assert "made with MPI Open MPI 4.1.4; the last session has Open MPI 5.0.9" in said
     assert "days old; 30 days are allowed" in said
+
+
+def test_sessions_that_say_nothing_of_the_machine_are_left_out(rng, propose, tmp_path):
+    usual = measured(rng)
+    own = {**session(0)["tags"], "phase": "after"}
+    others = [
+        (session(20, tags=own), usual[0][1]),
+        (session(21, tags={**own, "phase": "before"}), usual[0][1]),
+        (session(22), [{**line, "disturbed": 0.4} for line in usual[0][1]]),
+        (session(23), [{**usual[0][1][0], "verdict": "FAIL"}, usual[0][1][1]]),
+        (session(24), [{**line, "verdict": "not measured"} for line in usual[0][1]]),
+        (session(25), usual[0][1]),
+        (session(26, tags={"system": "other"}), usual[0][1]),
+    ]
+    with sync.opened(tmp_path) as made:
+        made.add(others)
+        with made.marking() as marks:
+            marks[others[5][0]["session"]] = Mark(excluded="fan")
+    code, told, tree = propose(usual)
+    assert code == 0, told.err
+    assert tree["provenance"]["count"] == 10
+    assert "used: 10 sessions, 00000000 of 2026-06-01 00:00 UTC to 00000009 of" in told.out
+    assert (
+        "left out: 1 excluded, 2 tagged (phase=after, phase=before), 1 preempted, 1 failed, "
+        "1 not-measured (--also REASON uses them)"
+    ) in told.out
+    _, told, tree = propose(also=("failed", "tagged"))
+    assert "used: 13 sessions" in told.out
+    _, told, _ = propose(sessions="..2026-06-10,phase=after")
+    assert "used: 11 sessions" in told.out
+    code, told, _ = propose(sessions="00000019")  # excluded, named or not
+    assert (code, "used: none" in told.out) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("MPI environment", "none", "OMPI_MCA_btl=tcp,self"),
+        ("libraries", "fftw 3.3.10, hdf5 1.10.8", "fftw 3.3.11"),
+        ("libraries", "fftw 3.3.10, openblas 0.3", "fftw 3.3.10, mkl 2024"),
+        ("operating system's kernel", "6.1.0", "6.1.1"),
+        ("kernels", "0.1.0 b9f59da", "0.2.0 06ea76c"),
+    ],
+)
+def test_sessions_of_other_software_are_mixed_only_if_asked(rng, propose, name, before, after):
+    sessions = [
+        ({**line, "facts": {name: after if night == 4 else before}}, cases)
+        for night, (line, cases) in enumerate(measured(rng))
+    ]
+    code, told, tree = propose(sessions)
+    assert (code, tree) == (2, None)
+    assert f"mixed: {name}: {before} (9 sessions); {after} (1 session)" in told.out
+    assert f"the sessions differ in {name}: choose by --sessions" in told.err
+    code, told, tree = propose(mix=True)
+    assert (code, tree["provenance"]["count"]) == (0, 10)
+    assert f"mixed: {name}" in told.out
+
+
+def test_a_selection_of_kernels_with_fewer_libraries_is_no_mix(rng, propose):
+    sessions = [
+        ({**line, "facts": {"libraries": "fftw 3.3.10" + ", hdf5 1.10.8" * (night % 2)}}, cases)
+        for night, (line, cases) in enumerate(measured(rng))
+    ]
+    code, told, _ = propose(sessions)
+    assert code == 0, told.err

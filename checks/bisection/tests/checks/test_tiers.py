@@ -1,7 +1,8 @@
-"""What each tier selects, and how checks present themselves in ReFrame's lists."""
+"""What each tier selects, and ReFrame by hand as the README has it."""
 
 import json
 import re
+import shlex
 
 import pytest
 from running import CHECKS, start
@@ -55,7 +56,7 @@ def test_tiers_serve_their_purpose(tests):
     transposes = [test for test in tests if test["name"].startswith("transpose")]
     assert all("interconnect" in test["tags"] for test in transposes)
     assert TIERS["quick"].minutes <= 2
-    assert TIERS["nightly"].minutes < 15
+    assert TIERS["nightly"].minutes <= 15
 
 
 def test_each_check_has_a_description(tests, tmp_path):
@@ -71,6 +72,25 @@ def test_help_has_the_tiers(tmp_path):
     assert code == 0
     for name, tier in TIERS.items():
         assert re.search(rf"^  {name} +{tier.checks} +{tier.minutes}  {tier.purpose}$", text, re.M)
+
+
+def documented():
+    """The command lines of ReFrame in checks/README.md."""
+    text = (CHECKS / "README.md").read_text()
+    lines = [line.partition("  #")[0] for line in text.splitlines()]
+    return [shlex.split(line) for line in lines if line.startswith("reframe ")]
+
+
+@pytest.mark.parametrize("number", range(len(documented())))
+def test_documented_command_selects_something(tmp_path, monkeypatch, number):
+    monkeypatch.setenv("RFM_CONFIG_FILES", str(CHECKS.parent / "site-configs" / "generic.py"))
+    monkeypatch.setenv("RFM_CHECK_SEARCH_PATH", str(CHECKS))
+    command = ["-l" if word == "-r" else word for word in documented()[number]]
+    code, text = start(command, tmp_path)
+    assert code == 0, text
+    assert re.search(r"^Found [1-9]\d* check", text, re.M)
+    assert "ERROR" not in text
+    assert "skipping" not in text
 
 
 def test_spack_builds_only_where_it_is_named(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from houses import CHECK, make_house
 
 from bisection import cli
-from bisection.runs import command
+from bisection.runs import command, quiet
 
 REFERENCES = "tiny:\n  $index: [$partition]\n  generic:default: {time: [1.0, -0.5, 0.5}\n"
 
@@ -17,10 +17,11 @@ class Started(Exception):
 def house(tmp_path, monkeypatch):
     """A small house; ReFrame's command line is kept in place of being run."""
 
-    def watch(line, log):
+    def watch(line, *_):
         raise Started(line)
 
     monkeypatch.setattr(command, "watch", watch)
+    monkeypatch.setattr(quiet, "wait", lambda *_: None)
     return make_house(tmp_path, monkeypatch)
 
 
@@ -83,7 +84,7 @@ def test_latest_stays_with_the_last_night_where_nothing_is_left(house, capsys, m
     """-x is ReFrame's own: that it leaves nothing is seen when ReFrame ends."""
     last = house / "home" / "results" / "2026-06-01T000000Z"
     last.mkdir(parents=True)
-    monkeypatch.setattr(command, "watch", lambda line, log: (log.write_text(""), (0, ""))[1])
+    monkeypatch.setattr(command, "watch", lambda *_: (0, ""))
     assert cli.main(["run", "--tier", "quick", "-x", "tiny"]) == 2
     assert "no check is left by -x tiny" in capsys.readouterr().err
     assert (last.parent / "latest").resolve() == last

@@ -290,12 +290,6 @@ class TestByHand:
         command = ["reframe", "-C", "site-configs/generic.py", "-c", "checks", *arguments]
         return start(command, tmp_path)
 
-    def test_list(self, tmp_path):
-        code, text = self.reframe(tmp_path, "-l", "-t", "quick", "-p", "system")
-        assert code == 0
-        assert "Found 126 check(s)" in text
-        assert "skipping" not in text
-
     def test_dry_run(self, tmp_path, fake):
         how = ["--dry-run", "-p", "system", "-S", f"Build.kernels={fake}"]
         code, text = self.reframe(tmp_path, *how, *ONE)

@@ -13,22 +13,13 @@ from bisection.core.verdicts import Verdict
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch, capsys):
+def command(tmp_path, monkeypatch, command_line):
     """command(*arguments): (exit code, output, errors) on a store of 40 nights."""
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     rng = np.random.default_rng(RNG)
     values = np.concatenate([times(rng), times(rng, 1.2)])
     store(tmp_path / "store.db", nights({"p2p": values, "shm": times(rng, count=40)})).close()
-
-    def run(*arguments):
-        try:
-            code = main(list(arguments))
-        except SystemExit as error:
-            code = error.code
-        told = capsys.readouterr()
-        return code, told.out, told.err
-
-    return run
+    return command_line
 
 
 BEFORE, AFTER = "2026-06-01..2026-06-20", "2026-06-21..2026-07-10"
@@ -54,7 +45,7 @@ def test_all_of_it_as_json(command, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nonsense", "latest"], "error: 'nonsense' names no session: there are 40"),
+        (["nonsense", "latest"], "error: 'nonsense' names no session: 40 sessions stored"),
         (["latest", "latest"], "error: 'latest' and 'latest' both have session 00000027"),
         (["2026-06-31", "latest"], "error: '2026-06-31': no such day"),
         (["no/such.jsonl", "latest"], "cannot read no/such.jsonl"),
@@ -126,7 +117,7 @@ def test_a_session_without_verdict_is_no_pass(tmp_path, monkeypatch, capsys):
     store(tmp_path / "store.db", nights({"p2p": [1e-3]})).close()
     (tmp_path / "results" / "killed").mkdir(parents=True)
     assert main(["report", "-o", str(tmp_path / "out")]) == 3
-    assert "bisection_exit_code 3.0" in (tmp_path / "out" / "bisection.prom").read_text()
+    assert "No verdict" in (tmp_path / "out" / "report.md").read_text()
     assert main(["verdict", str(tmp_path / "results" / "killed")]) == 3
     assert "has no verdict: the run was stopped" in capsys.readouterr().err
 

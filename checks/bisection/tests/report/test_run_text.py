@@ -1,5 +1,7 @@
 """A run's verdict as a mail."""
 
+from dataclasses import replace
+
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Verdict
 from bisection.report import run as run_report
@@ -115,3 +117,28 @@ def test_verbose_has_every_test():
     text = "\n".join(run_report.text(verdict, verbose=True))
     assert text.count("gather-scatter9 ") == 5 * 3
     assert run_report.text(verdict)[0] == text.splitlines()[0]
+
+
+def test_a_collapsed_row_shows_the_range_of_what_it_stands_for():
+    night = nightly()
+    launch = [c for c in night.cases if (c.kernel, c.case, c.layout) == ("md", "sic", "mpi")]
+    for index, case in enumerate(launch):
+        case.verdict = Verdict.NOT_MEASURED
+        case.metrics[1] = JudgedMetric(
+            "ratio_alltoallv", 2.5 + 2 * index, "ratio", 0.5, 1.5, "fail"
+        )
+    lines = run_report.table(RunVerdict(cases=launch))
+    (row,) = (line for line in lines if "(3 methods)" in line)
+    assert "137 us..144 us" in row
+    assert "2.50..6.50!(0.50..1.50)" in row
+    assert row.endswith("not measured")
+    assert len(lines) == 3
+
+
+def test_several_runs_of_a_test_are_a_row_with_their_range():
+    runs = [replace(case, run=run) for run in range(3) for case in nightly().cases[:1]]
+    for run, case in enumerate(runs):
+        case.metrics = [JudgedMetric("time", (run + 1) * 1e-3, "s", None, None, "pass")]
+    (row,) = run_report.table(RunVerdict(cases=runs))[2:]
+    assert "1 ms..3 ms" in row
+    assert row.endswith("pass x3")

@@ -49,9 +49,9 @@ def test_earlier_is_of_the_same_kind(named):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("nonsense", "'nonsense' names no session: there are 7, of 2026-06-01 to 2026-06-10"),
+        ("nonsense", "'nonsense' names no session: 7 sessions stored, of 2026-06-01 to 2026-06-10"),
         ("2026-13-01", "'2026-13-01': no such day"),
-        ("latest~7", "'latest~7': there are 7"),
+        ("latest~7", "'latest~7' names no session: 7 sessions stored"),
         ("0000000", "begins 7 identifiers"),
         ("earlier", "'earlier' is before the other side"),
         ("phase=never", "names no session"),

@@ -166,8 +166,8 @@ def test_import_twice_is_import_once(tmp_path, file, monkeypatch, capsys):
     assert imported(tmp_path, file, monkeypatch=monkeypatch) == 0
     assert imported(tmp_path, file, monkeypatch=monkeypatch) == 0
     told = capsys.readouterr().out
-    assert "1 sessions stored" in told
-    assert "0 sessions stored, 1 known" in told
+    assert "1 session stored" in told
+    assert "0 sessions stored, 1 stored before" in told
     assert len(Store(paths.store_db(tmp_path)).samples()) == 1
 
 
@@ -335,7 +335,7 @@ def test_damaged_store_is_set_aside_and_made_again(tmp_path, monkeypatch, capsys
         assert imported(tmp_path, monkeypatch=monkeypatch) == 3
         told = capsys.readouterr().out
         assert "store.db was damaged" in told
-        assert "1 sessions stored, 1 in the store" in told
+        assert "1 session stored; the store has 1" in told
         assert sync.store_defects(tmp_path) == []
         (aside,) = tmp_path.glob("store.db.broken-*")
         assert aside.read_bytes() == damaged

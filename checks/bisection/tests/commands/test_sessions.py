@@ -1,0 +1,310 @@
+"""`bisection sessions`: listed, tagged, excluded, forgotten; and what then leaves them out."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from made_up import case, nights, session, store
+from running import CHECKS
+
+from bisection.advice import sources
+from bisection.cli import version
+from bisection.core import paths
+from bisection.core.verdicts import BisectionError
+from bisection.runs import command as commands
+from bisection.store import database, sync
+from bisection.store.database import Store
+from bisection.store.marks import marks_file
+from bisection.store.sample_file import SPOOLED, write_samples
+from bisection.store.selection import select
+
+TCP = "OMPI_MCA_btl=tcp,self"
+FACTS = {"MPI": "Open MPI 4.1.4", "MPI environment": "none"}
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Twelve nights of June: 1 to 9 as usual, 10 through TCP, 11 half preempted, 12 failed."""
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    usual = nights({"p2p": [1e-3] * 9, "shm": [2e-3] * 9}, 1, facts=FACTS)
+    tags = {**session(0)["tags"], "phase": "after"}
+    tcp = session(10, facts={**FACTS, "MPI environment": TCP}, tags=tags)
+    for line, cases in [
+        *usual,
+        (tcp, [case(metrics={"time": 8e-3})]),
+        (session(11, facts={}), [case(metrics={"time": 1e-3}, disturbed=0.5)]),
+        (session(12, facts=FACTS), [case(metrics={"time": 1e-3}, verdict="FAIL")]),
+    ]:
+        folder = tmp_path / "results" / f"night-{line['session'][:8]}"
+        folder.mkdir(parents=True)
+        write_samples(folder / SPOOLED, line, cases)
+    return tmp_path
+
+
+@pytest.fixture
+def bisection(home, command_line):
+    """bisection(*arguments): (exit code, output, errors) on these nights."""
+    return command_line
+
+
+def test_list_names_what_is_unusual_newest_last(bisection):
+    code, text, _ = bisection("sessions")
+    assert code == 0
+    assert text.splitlines()[0] == "12 sessions: system lab, tier nightly, environ system"
+    assert text.splitlines()[1].split()[:2] == ["session", "started"]
+    assert text.splitlines()[-6:] == [
+        "00000009  2026-06-10 00:00  PASS     2/2            0%",
+        "0000000a  2026-06-11 00:00  PASS     1/1            0%  phase=after",
+        f"    changed: MPI environment: none -> {TCP}",
+        "0000000b  2026-06-12 00:00  PASS     1/1           50%",
+        "0000000c  2026-06-13 00:00  FAIL     0/1            0%",
+        f"    changed: MPI environment: {TCP} -> none",
+    ]
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_list_shows_what_differs_between_sessions_and_selects(bisection, home):
+    with sync.opened(home) as made:
+        tags = {"tier": "quick", "system": "other:cpu", "environ": "spack", "note": "n" * 70}
+        made.add([(session(13, tags=tags), [])])
+    _, text, _ = bisection("sessions", "list", "latest", "0000000c")
+    head, *lines = text.splitlines()
+    assert head.split()[:5] == ["session", "started", "(UTC)", "system", "tier"]
+    assert lines[-2].split()[3:5] == ["other:cpu", "quick"]
+    assert lines[-1] == f"    note={'n' * 70}"
+    assert len(lines) == 3
+    assert bisection("sessions", "list", "nonsense")[0] == 2
+
+
+def test_list_as_json(bisection):
+    bisection("sessions", "exclude", "phase=after", "-m", "TCP")
+    code, text, _ = bisection("sessions", "list", "--json")
+    (tcp,) = [s for s in json.loads(text)["sessions"] if s["tags"].get("phase")]
+    assert code == 0
+    assert (tcp["session"], tcp["excluded"], tcp["verdict"]) == ("0000000a-made-up", "TCP", "pass")
+    assert tcp["changed"] == {"MPI environment": ["none", TCP]}
+    assert tcp["jobs"] == {"pass": 1}
+
+
+def test_list_of_an_empty_store(bisection, home):
+    for file in home.glob("results/*/*"):
+        file.unlink()
+    assert bisection("sessions")[:2] == (0, "no session is stored; `bisection run` stores one\n")
+
+
+def test_excluded_sessions_are_named_by_their_identifier_only(bisection):
+    code, text, _ = bisection("sessions", "exclude", "0000000a", "--reason", "TCP  on purpose")
+    assert code == 0
+    assert text == "0000000a of 2026-06-11 00:00 UTC: excluded: TCP on purpose\n"
+    assert "    excluded: TCP on purpose\n" in bisection("sessions")[1]
+    code, _, errors = bisection("compare", "phase=after", "latest")
+    assert code == 2
+    assert "'phase=after' names no session: 1 session excluded (0000000a)" in errors
+    note = "note: 1 excluded session left out: 0000000a\n"
+    assert note in bisection("compare", "2026-06-02..2026-06-11", "latest")[1]
+    assert note in bisection("compare", "earlier:2", "latest")[1]
+    assert note not in bisection("compare", "earlier:1", "latest")[1]
+    assert note not in bisection("compare", "0000000a", "latest")[1]
+    assert note in bisection("history")[1]
+    assert "11 sessions" in bisection("history")[1]
+    bisection("sessions", "include", "0000000a")
+    assert note not in bisection("history")[1]
+    assert bisection("compare", "phase=after", "latest")[0] != 2
+
+
+def test_latest_is_not_an_excluded_session(bisection):
+    bisection("sessions", "exclude", "latest", "-m", "maintenance")
+    _, text, _ = bisection("compare", "earlier:1", "latest")
+    assert "after:  0000000b of" in text
+    assert "note: 1 excluded session left out: 0000000c" in text
+
+
+def test_windows_of_earlier_sessions_stay_as_long_without_excluded_ones(bisection):
+    bisection("sessions", "exclude", "0000000a,0000000b", "-m", "x")
+    _, text, _ = bisection("compare", "earlier:3", "latest")
+    assert "before: 3 sessions, 00000007 of" in text
+    assert "2 excluded sessions left out: 0000000a, 0000000b" in text
+
+
+def test_nightly_comparison_and_report_say_what_is_left_out(bisection, home):
+    bisection("sessions", "exclude", "0000000a", "-m", "x")
+    code, _, errors = bisection("report", "-o", str(home / "out"))
+    assert code in (0, 1, 3), errors
+    assert "1 excluded session left out: 0000000a" in (home / "out" / "report.html").read_text()
+
+
+def test_advice_leaves_excluded_sessions_out(bisection, home, monkeypatch):
+    for folder in home.glob("results/*"):
+        (folder / "npar.json").write_text("{}")
+    read = []
+    monkeypatch.setattr(sources.results, "load", lambda path, _: read.append(path) or {})
+    assert bisection("advise", "npar")[0] == 3
+    assert len(read) == 12
+    bisection("sessions", "exclude", "0000000a", "-m", "x")
+    bisection("sessions", "forget", "0000000b")
+    read.clear()
+    _, _, errors = bisection("advise", "npar")
+    assert len(read) == 10
+    assert "2 excluded sessions left out: night-0000000a, night-0000000b\n" in errors
+    read.clear()
+    bisection("advise", "npar", "--from", str(home / "results"))
+    assert len(read) == 12
+
+
+def test_tags_are_added_changed_and_removed(bisection, home):
+    bisection("sessions", "tag", "fan=broken", "latest~1", "latest")
+    assert bisection("sessions", "list", "fan=broken")[1].startswith("2 sessions")
+    bisection("sessions", "tag", "phase=", "0000000a")
+    assert bisection("sessions", "list", "phase=after")[0] == 2
+    for bad in ("tier=quick", "fan", "uuid=1", "a=b,c=d"):
+        code, _, errors = bisection("sessions", "tag", bad, "latest")
+        assert code == 2
+        assert "not NAME=VALUE" in errors
+    with Store(paths.store_db(home)) as made:
+        assert made.sessions()[-1].tags["tier"] == "nightly"
+
+
+def test_forgotten_sessions_do_not_come_back(bisection, home):
+    code, text, _ = bisection("sessions", "forget", "0000000a", "latest")
+    assert code == 0
+    folder = home / "results" / "night-0000000a"
+    assert f"0000000a of 2026-06-11 00:00 UTC: forgotten; its results stay in {folder}" in text
+    with Store(paths.store_db(home)) as made:
+        assert made.count() == 10
+        assert len(made.samples()) == 19
+    assert "0 sessions stored; the store has 10" in bisection("import")[1]
+    _, text, _ = bisection("import", str(folder))
+    assert text == f"{folder}: 0 sessions stored, 1 forgotten (0000000a-made-up)\n"
+    code, _, errors = bisection("compare", str(folder), "latest")
+    assert code == 2
+    assert "session 0000000a is forgotten; `bisection sessions restore 0000000a`" in errors
+    assert "forgotten: 0000000a, 0000000c (" in bisection("sessions")[1]
+    paths.store_db(home).unlink()  # made again, without them
+    assert bisection("sessions")[1].startswith("10 sessions")
+
+
+def test_forgotten_sessions_are_restored_from_their_results(bisection, home):
+    bisection("sessions", "exclude", "0000000a", "-m", "x")
+    bisection("sessions", "forget", "0000000a", "0000000b")
+    (home / "results" / "night-0000000b" / SPOOLED).unlink()
+    code, _, errors = bisection("sessions", "restore", "0000")
+    assert (code, "'0000' names no forgotten session alone" in errors) == (2, True)
+    code, text, _ = bisection("sessions", "restore", "0000000a", "0000000b")
+    assert code == 0
+    assert text.splitlines()[0] == "0000000a: stored again"
+    assert text.splitlines()[1].startswith("0000000b: nothing is left of it")
+    assert "excluded: x" in bisection("sessions")[1]
+
+
+def test_marks_survive_a_store_that_is_made_again(bisection, home):
+    bisection("sessions", "exclude", "0000000a", "-m", "TCP")
+    paths.store_db(home).write_bytes(b"no database" * 99)
+    assert bisection("import")[0] == 3
+    assert "excluded: TCP" in bisection("sessions")[1]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"version": 1}', '{"version": 9, "sessions": {}}'])
+def test_damaged_marks_are_one_line_and_stay(bisection, home, content):
+    bisection("sessions")
+    marks_file(paths.store_db(home)).write_text(content)
+    for arguments in (["sessions"], ["sessions", "forget", "latest"], ["history"]):
+        code, _, errors = bisection(*arguments)
+        assert code == 2
+        assert errors.count("\n") == 1
+        assert "sessions.json" in errors
+    assert marks_file(paths.store_db(home)).read_text() == content
+    (defect,) = sync.store_defects(home)
+    assert "sessions.json" in str(defect)
+
+
+@pytest.mark.parametrize("arguments", [["exclude", "latest"], ["exclude", "latest", "-m", " "]])
+def test_exclude_needs_a_reason(bisection, arguments):
+    code, _, errors = bisection("sessions", *arguments)
+    assert code == 2
+    assert "-m/--reason" in errors
+
+
+def test_a_session_is_removed_only_if_that_is_noted(bisection, home, monkeypatch):
+    def full(*_):
+        raise BisectionError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "write_marks", full)
+        code, _, errors = bisection("sessions", "forget", "latest")
+    assert (code, "no space left" in errors) == (2, True)
+    assert "0000000c" in bisection("sessions")[1]
+
+
+# ---- commands that can be pasted ----
+
+
+def test_rerun_command_and_paths_work_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "home", lambda: paths.ROOT / ".bisection")
+    monkeypatch.chdir(paths.ROOT)
+    assert not os.path.isabs(paths.shown(CHECKS))
+    here = commands.invocation()[0]
+    monkeypatch.chdir(tmp_path)
+    there = commands.invocation()[0]
+    assert paths.shown(CHECKS) == str(CHECKS)
+    assert os.path.isabs(there)
+    assert paths.ROOT / here == (paths.ROOT / there)
+    assert commands.pasted(["reframe", "-r"]) == f"command: (cd {paths.ROOT} && reframe -r)"
+
+
+def test_printed_command_means_the_same_in_a_shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["printf", "%s|", "arguments=-n '^(a|b)%' -S x=1", *(f"word-{i}" for i in range(30))]
+    text = commands.pasted(words)
+    assert max(map(len, text.splitlines())) <= 80
+    printed = subprocess.run(
+        ["sh", "-c", text.removeprefix("command: ")], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.split("|")[-2] == "word-29"
+    assert printed.stdout == "".join(f"{word}|" for word in words[2:])
+
+
+def test_paths_in_a_folder_that_was_removed(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert paths.shown(CHECKS) == str(CHECKS)
+
+
+def test_rerun_command_names_another_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+    assert commands.invocation()[:2] == ["env", f"BISECTION_HOME={tmp_path}"]
+
+
+# ---- the command line itself ----
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["-V"]])
+def test_version(bisection, arguments):
+    assert bisection(*arguments)[:2] == (0, f"bisection {version()}\n")
+
+
+def test_help_as_a_command(bisection):
+    assert bisection("help", "sessions")[1].startswith("usage: bisection sessions")
+    assert bisection("help")[1].startswith("usage: bisection [-h]")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [
+        (["doctor", "--jsno"], "usage: bisection doctor"),
+        (["sessions", "latest"], "usage: bisection sessions"),
+        (["advise"], "usage: bisection advise"),
+    ],
+)
+def test_usage_errors_print_the_usage_of_their_command(bisection, arguments, usage):
+    code, _, errors = bisection(*arguments)
+    assert code == 2
+    assert errors.startswith(usage)
+    assert "what" not in errors
+
+
+def test_store_of_one_night_is_named_by_one_day(tmp_path):
+    made = store(tmp_path / "store.db", [(session(0), [])])
+    with pytest.raises(BisectionError, match=r"names no session: 1 session stored, of 2026-06-01$"):
+        select("nonsense", made)
