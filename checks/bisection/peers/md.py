@@ -185,7 +185,7 @@ class Row:
 def over(above: Sequence[Run], below: Sequence[Run], factor: float = 1.0) -> Estimate:
     """The ratio of rates, turn by turn, the lower ones times `factor`."""
     pairs = zip(above, below, strict=True)
-    return quartiles([one.rate / (factor * other.rate) for one, other in pairs])
+    return quartiles([mine.rate / (factor * other.rate) for mine, other in pairs])
 
 
 def rate_by_skin(

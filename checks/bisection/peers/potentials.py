@@ -144,15 +144,28 @@ def numbers(values: Sequence[float]) -> Iterator[str]:
 def tersoff_file() -> Iterator[str]:
     """Lines of a tersoff file, mixed in full precision: those that LAMMPS brings are rounded."""
     yield "# Phys. Rev. B 39, 5566 (1989) UNITS: metal"
-    for i, one in TERSOFF.items():
-        for j, two in TERSOFF.items():
-            for k, three in TERSOFF.items():
-                r, s = math.sqrt(one.r * three.r), math.sqrt(one.s * three.s)
+    for i, first in TERSOFF.items():
+        for j, second in TERSOFF.items():
+            for k, third in TERSOFF.items():
+                r, s = math.sqrt(first.r * third.r), math.sqrt(first.s * third.s)
                 # the bond's own terms are those of a triple whose last two are one
                 chi = (j == k) * (1 if i == j else CHI)
-                attraction = [(j == k) * (one.mu + two.mu) / 2, chi * math.sqrt(one.b * two.b)]
-                repulsion = [(one.lambda_ + two.lambda_) / 2, math.sqrt(one.a * two.a)]
-                words = [3, 1, 0, one.c, one.d, one.h, one.n, (j == k) * one.beta, *attraction]
+                attraction = [
+                    (j == k) * (first.mu + second.mu) / 2,
+                    chi * math.sqrt(first.b * second.b),
+                ]
+                repulsion = [(first.lambda_ + second.lambda_) / 2, math.sqrt(first.a * second.a)]
+                words = [
+                    3,
+                    1,
+                    0,
+                    first.c,
+                    first.d,
+                    first.h,
+                    first.n,
+                    (j == k) * first.beta,
+                    *attraction,
+                ]
                 words += [(r + s) / 2, (s - r) / 2, *((j == k) * word for word in repulsion)]
                 yield " ".join([i, j, k, *(f"{word:.17g}" for word in words)])
 

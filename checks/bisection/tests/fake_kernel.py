@@ -31,8 +31,8 @@ def metric(value, unit):
 
 def traffic():
     names = "calls messages off_node_messages bytes off_node_bytes seconds waiting".split()
-    one = {name: {"min": 0, "mean": 0, "max": 0} for name in names}
-    return dict.fromkeys(("p2p", "collective", "barrier", "one_sided"), one)
+    unsent = {name: {"min": 0, "mean": 0, "max": 0} for name in names}
+    return dict.fromkeys(("p2p", "collective", "barrier", "one_sided"), unsent)
 
 
 def of_md(method):
@@ -103,7 +103,7 @@ def per_rank(ranks, threads):
     return seats
 
 
-def result(options, kernel):
+def result_of(options, kernel):
     methods, baselines = tables.methods(kernel), BASELINES.get(kernel, [])
     points = [{"bytes": 1 << power} for power in range(3, 21)]
     ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
@@ -162,105 +162,105 @@ def result(options, kernel):
     }
 
 
-def of(made, method):
-    return next(entry for entry in made["results"] if entry["method"] == method)
+def of(result, method):
+    return next(entry for entry in result["results"] if entry["method"] == method)
 
 
-def wrong(made, method, **_):
-    made["verified"] = False
-    verification = of(made, method)["verification"]
+def wrong(result, method, **_):
+    result["verified"] = False
+    verification = of(result, method)["verification"]
     verification["passed"] = verification["checks"][0]["passed"] = False
     verification["checks"][0]["error"] = 0.5
     return 1
 
 
 def set_metric(value, name="ratio_alltoallv"):
-    def fault(made, method):
-        of(made, method)["metrics"][name]["value"] = value
+    def fault(result, method):
+        of(result, method)["metrics"][name]["value"] = value
 
     return fault
 
 
-def slow_time(made, method, factor=8.0):
-    of(made, method)["metrics"]["time"]["value"] *= factor
+def slow_time(result, method, factor=8.0):
+    of(result, method)["metrics"]["time"]["value"] *= factor
 
 
 def at_first(fault, later=None):
     """A fault of the first launch in BISECTION_HOME only; `later` is one of the others."""
 
-    def either(made, method):
+    def either(result, method):
         marker = Path(os.environ["BISECTION_HOME"], "launched")
         chosen = later if marker.exists() else fault
         marker.touch()
-        return chosen(made, method) if chosen else None
+        return chosen(result, method) if chosen else None
 
     return either
 
 
-def preempted(made, method):
+def preempted(result, method):
     """Others have the cores in every sample, and the method is slow."""
-    slow_time(made, method)
-    for entry in made["results"]:
+    slow_time(result, method)
+    for entry in result["results"]:
         entry["samples"]["switches"] = [1000] * 4
 
 
-def other_best(made, method):
-    made["best"] = {"npar": method}
-    for entry in made["results"]:
+def other_best(result, method):
+    result["best"] = {"npar": method}
+    for entry in result["results"]:
         if entry["method"].startswith("npar-") and entry["method"] != method:
             entry["metrics"]["ratio_best"]["value"] = 1.07
 
 
-def no_metric(made, method):
-    del of(made, method)["metrics"]["ratio_serial"]
+def no_metric(result, method):
+    del of(result, method)["metrics"]["ratio_serial"]
 
 
-def no_method(made, method):
-    made["results"].remove(of(made, method))
+def no_method(result, method):
+    result["results"].remove(of(result, method))
 
 
-def inapplicable(made, method):
-    of(made, method).update(applicable=False, why="needs two nodes", samples={}, metrics={})
+def inapplicable(result, method):
+    of(result, method).update(applicable=False, why="needs two nodes", samples={}, metrics={})
 
 
-def unchecked(made, method):
-    of(made, method)["verification"] = {"passed": True, "checks": []}
+def unchecked(result, method):
+    of(result, method)["verification"] = {"passed": True, "checks": []}
 
 
-def running(made, **_):
-    made["status"] = "running"
+def running(result, **_):
+    result["status"] = "running"
 
 
-def shared_core(made, **_):
-    for rank in made["layout"]["per_rank"]:
+def shared_core(result, **_):
+    for rank in result["layout"]["per_rank"]:
         rank.update(cpus="0", threads=["0"] * len(rank["threads"]))
 
 
-def two_hosts(made, **_):
-    made["layout"]["per_rank"][-1]["host"] = "elsewhere"
+def two_hosts(result, **_):
+    result["layout"]["per_rank"][-1]["host"] = "elsewhere"
 
 
-def stalled(made, **_):
+def stalled(result, **_):
     """What src/common/watchdog.c prints, and its exit code."""
     print(
-        f"bisection-{made['kernel']}: nothing finished for 300 s (--progress-timeout) on host here;"
-        " its ranks:\n"
+        f"bisection-{result['kernel']}: nothing finished for 300 s (--progress-timeout) on host "
+        "here; its ranks:\n"
         "  ranks 0, 2: MPI_Alltoallv, measuring p2p, round 3\n"
         "  rank 1: no answer: stopped, or still advancing",
         file=sys.stderr,
     )
-    made["status"] = "running"
+    result["status"] = "running"
     return 4
 
 
 def leave(code):
-    return lambda made, **_: code
+    return lambda result, **_: code
 
 
 FAULTS = {
     "wrong": wrong,
-    "wrong-baseline": lambda made, **_: wrong(made, "serial"),
-    "wrong-but-exit-0": lambda made, method: wrong(made, method) and 0,
+    "wrong-baseline": lambda result, **_: wrong(result, "serial"),
+    "wrong-but-exit-0": lambda result, method: wrong(result, method) and 0,
     "exit-1-but-verified": leave(1),
     "exit-2": leave(2),
     "exit-3": leave(3),
@@ -269,9 +269,9 @@ FAULTS = {
     "slow": set_metric(2.5),
     "slow-style": set_metric(9.0, "ratio_packed"),
     "slow-memory": set_metric(9.0, "ratio_cached"),
-    "slow-node": lambda made, **_: set_metric(2e-3, "time")(made, "packed"),
-    "fast-node": lambda made, **_: set_metric(0.8e-3, "time")(made, "packed"),
-    "more-bytes": lambda made, **_: set_metric(1e6, "bytes")(made, "packed"),
+    "slow-node": lambda result, **_: set_metric(2e-3, "time")(result, "packed"),
+    "fast-node": lambda result, **_: set_metric(0.8e-3, "time")(result, "packed"),
+    "more-bytes": lambda result, **_: set_metric(1e6, "bytes")(result, "packed"),
     "slow-knob": set_metric(2.5, "ratio_base"),
     "slow-choice": set_metric(2.5, "ratio_best"),
     "other-best": other_best,
@@ -302,18 +302,18 @@ def main():
     options, _ = parser.parse_known_args()
     if os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
         return 0
-    made = result(options, os.path.basename(sys.argv[0]).removeprefix("bisection-"))
-    launch = f"{made['labels'].get('layout')}/{options.case}"
+    result = result_of(options, os.path.basename(sys.argv[0]).removeprefix("bisection-"))
+    launch = f"{result['labels'].get('layout')}/{options.case}"
     code = 0
     for where, name in json.loads(os.environ.get("FAKE_FAULTS", "{}")).items():
         if where == launch and name == "nothing":
             return 0
-        has = any(entry["method"] == where for entry in made["results"])
-        if where == launch or ("/" not in where and has and made["kernel"] != "alltoall-sweep"):
+        has = any(entry["method"] == where for entry in result["results"])
+        if where == launch or ("/" not in where and has and result["kernel"] != "alltoall-sweep"):
             method = "p2p" if where == launch else where
-            code = FAULTS[name](made, method=method) or code
+            code = FAULTS[name](result, method=method) or code
     with open(options.output, "w", encoding="utf-8") as file:
-        json.dump(made, file)
+        json.dump(result, file)
     print("measured", flush=True)
     if code < 0:
         signal.signal(-code, signal.SIG_DFL)

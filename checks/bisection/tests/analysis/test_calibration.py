@@ -35,15 +35,6 @@ def share(names, *wanted):
     return float(np.isin(names, wanted).mean())
 
 
-@pytest.fixture(scope="module")
-def told(request):
-    """Lines of the table, which is printed also where output is captured."""
-    lines = []
-    yield lines
-    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-        print("\n" + "\n".join(lines))
-
-
 @pytest.mark.parametrize(
     ("sigma", "ratio", "power"), [(0.03, 1.10, 0.99), (0.08, 1.20, 0.99), (0.01, 1.10, 0.99)]
 )

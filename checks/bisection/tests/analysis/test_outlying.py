@@ -45,15 +45,6 @@ def judged(rng, metrics, earlier, ratio=1.0, slow=0, **how):
     return hit, hit & (again > bound)
 
 
-@pytest.fixture(scope="module")
-def told(request):
-    """Lines of the table, which is printed also where output is captured."""
-    lines = []
-    yield lines
-    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-        print("\n" + "\n".join(lines))
-
-
 @pytest.mark.parametrize(
     ("name", "how", "most"),
     [
