@@ -271,7 +271,10 @@ python_environment() {
         nothing_runs
         size=$(sed -n 's/^# size: //p' "$lock")
         say "installs $size of Python packages${extra:+, and the tools for tests,} in $venv"
-        new_python_environment || exit 3
+        if ! new_python_environment; then
+            rm -rf "$venv"
+            exit 3
+        fi
         echo "$made_from${extra:+ $extra $root}" >"$venv/ready"
         record python "$(pip list --format freeze)"
     fi
@@ -296,8 +299,8 @@ new_python_environment() {
         unpack_bundle
         set -- --no-index --find-links "$bundle" "$@"
     elif ! reachable; then
-        say "no network: pip reaches no package index; set PIP_INDEX_URL to a mirror, or bring a" \
-            "bundle: make bundle there, make setup BUNDLE=FILE here" >&2
+        say "no network: pip reaches no package index. Set PIP_INDEX_URL to a mirror, or run" \
+            "\`make bundle\` on a machine with network and \`make setup BUNDLE=FILE\` here" >&2
         return 1
     fi
     if ! step "Python packages" pip install "$@"; then
@@ -307,10 +310,11 @@ new_python_environment() {
     rm -rf "$home/cache/bundle"
 }
 
-# reachable: tries to download one small package; other failures are for the installation to show.
+# reachable: tries to download one small package. pip prints why it tries again, not why it gives up;
+# other failures are for the installation to show.
 reachable() {
     probe=$home/cache/probe
-    pip download --quiet --retries 0 --timeout 15 --no-deps --dest "$probe" \
+    pip download --retries 1 --timeout 15 --no-deps --dest "$probe" \
         "$(grep '^tabulate==' "$lock")" >>"$log" 2>&1 || ! offline
     status=$?
     rm -rf "$probe"
@@ -361,7 +365,7 @@ pack_bundle() {
     fi
     tar -C "$folder" -cf "$archive" .
     rm -rf "$folder"
-    say "there, with Python $version: make setup BUNDLE=$archive"
+    say "packed $archive; on a machine with Python $version: make setup BUNDLE=FILE"
 }
 
 # ---- main ----------------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 import argparse
 import importlib
-import importlib.metadata
 import sys
 from collections.abc import Sequence
 
+from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
 
 # Each module has `add_arguments(parser)` and `act(options)`, which gives the exit code. A module is
@@ -54,11 +54,9 @@ def parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 
 def version() -> str:
-    """The version of the installed package."""
-    try:
-        return importlib.metadata.version("bisection")
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"
+    """The suite's version, from pyproject.toml; it is not installed as a package."""
+    text = (paths.ROOT / "pyproject.toml").read_text()
+    return text.partition('\nversion = "')[2].partition('"')[0]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -107,7 +107,7 @@ static int launch(bx_run *run, int argc, char **argv)
     if (bx_results_verify(run, results, count) != BX_OK) {
         cJSON_Delete(root);
         bx_results_free(results, count);
-        kernel->teardown(run->state);
+        if (kernel->teardown) kernel->teardown(run->state);
         return run->refusal;
     }
     if (kernel->report)
@@ -159,7 +159,7 @@ static int launch(bx_run *run, int argc, char **argv)
     free(traffic);
     free(parts);
     bx_results_free(results, count);
-    kernel->teardown(run->state);
+    if (kernel->teardown) kernel->teardown(run->state);
     PMPI_Bcast(&code, 1, MPI_INT, 0, run->world);
     return code;
 }

@@ -123,9 +123,9 @@ contains
     !$omp& reduction(+:energy) reduction(max:busy) reduction(min:least)
     began = omp_get_wtime()
     t = omp_get_thread_num() + 1
+    rho => system%list%work(t)%rho
+    if (t == 1) rho => system%rho
     associate (work => system%list%work(t), x => system%atoms%x)
-      rho => work%rho
-      if (t == 1) rho => system%rho
       call clear(work, 1, system%rho, work%rho)
       call density_pass(system%potential, work%first, work%last, work%start, work%entry, &
                         system%list%most, x, keep, rho, work%repulsion, work%density, mine, lowest)
@@ -172,9 +172,9 @@ contains
     !$omp parallel num_threads(size(system%list%work)) private(t, began, f) reduction(max:busy)
     began = omp_get_wtime()
     t = omp_get_thread_num() + 1
+    f => system%list%work(t)%f
+    if (t == 1) f => system%atoms%f
     associate (work => system%list%work(t), atoms => system%atoms)
-      f => work%f
-      if (t == 1) f => atoms%f
       call clear(work, 4, atoms%f, work%f)
       call force_pass(system%potential, work%first, work%last, work%start, work%entry, &
                       system%list%most, atoms%x, system%slope, keep, work%repulsion, &

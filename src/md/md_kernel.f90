@@ -90,7 +90,7 @@ contains
       baselines=bx_text("cached"), &
       setup=c_funloc(setup), applicable=c_funloc(applicable), verify=c_funloc(verify), &
       begin=c_funloc(begin), step=c_funloc(step), end=c_funloc(finish), items=c_funloc(items), &
-      metrics=c_funloc(metrics), report=c_funloc(report), teardown=c_funloc(teardown))
+      metrics=c_funloc(metrics), report=c_funloc(report))
     address = c_loc(kernel)
   end function this_kernel
 
@@ -258,9 +258,5 @@ contains
     call bx_detail(details, "memory_resident", used)
     call bx_detail(details, "memory_per_atom", used*system%domain%ranks/real(system%total, dp))
   end subroutine report
-
-  subroutine teardown(address) bind(C)
-    type(c_ptr), value :: address
-  end subroutine teardown
 
 end module md_kernel

@@ -115,8 +115,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def act(options: argparse.Namespace) -> Exit:
     """One run: prepare, wait, watch, judge, keep, store, compare, retest, report."""
-    request, site, here = prepare(options)
     measure_alone()
+    request, site, here = prepare(options)
     if here:
         wait_for_quiet(options.wait)
     results = folder.new_folder()
@@ -135,7 +135,8 @@ def act(options: argparse.Namespace) -> Exit:
             if comparison and (suspects := slower(comparison.rows)):
                 retest(plan(suspects, verdict, options.retest_budget), verdict, site, results)
             if verdict.slower or verdict.suspects:
-                store.tag(verdict.session, SLOWER, "confirmed" if verdict.slower else "suspected")
+                verdict.tags[SLOWER] = "confirmed" if verdict.slower else "suspected"
+                verdict.troubles += sync.tag(store, verdict, results, SLOWER)
         folder.clear(verdict, results)
         lines = write(verdict, results, options.verbose)
         if verdict.judged:

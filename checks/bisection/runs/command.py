@@ -1,6 +1,7 @@
 """ReFrame: its command line, the command that runs tests again, and its process."""
 
 import contextlib
+import ctypes
 import json
 import math
 import os
@@ -209,6 +210,7 @@ def watch(
                 env={**environment(), **storing},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
+                preexec_fn=end_with_parent,
             )
             signal.signal(signal.SIGTERM, lambda *_: process.terminate())
         except OSError as error:
@@ -220,6 +222,11 @@ def watch(
                 follow(process, ready, log, progress, until)
     progress.clear()
     return (process.wait() if process else 1), log_file.read_text(errors="replace")
+
+
+def end_with_parent() -> None:
+    """Has this process terminated when its parent dies, also by SIGKILL: nothing measures on."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
 def listing(line: Sequence[str]) -> str:

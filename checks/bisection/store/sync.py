@@ -236,6 +236,17 @@ def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str
     return troubles
 
 
+def tag(store: Store, verdict: RunVerdict, folder: Path | str, name: str) -> list[Reason]:
+    """Adds a tag of a run to its stored session, and to its sample file, from which the store can
+    be made again. Returns troubles."""
+    try:
+        store.tag(verdict.session, name, verdict.tags[name])
+        write_samples(Path(folder) / SPOOLED, *of_verdict(verdict))
+    except StoreError as error:
+        return [Reason.of(Code.NOT_STORED, error=str(error))]
+    return []
+
+
 def tests_gone(store: Store, verdict: RunVerdict) -> list[Reason]:
     """What tests of the last session of this kind are in this run no more.
 

@@ -65,6 +65,8 @@ def test_a_slower_night_is_retested_and_has_its_own_exit_code(night, tmp_path):
     assert not (again / "stage").exists()
     # The retest is no night of its own, and a slow night is none that others are set beside.
     assert stored(tmp_path) == [None] * EARLIER + ["confirmed"]
+    session, _ = next(sample_file.read_samples(run.folder / sample_file.SPOOLED))
+    assert session["tags"][SLOWER] == "confirmed"
     assert len(list(sync.recorded(paths.results_db(tmp_path)))) == 2
 
 

@@ -6,7 +6,10 @@ import re
 import sys
 
 import pytest
+import reframe
 from running import HERE, ONE, Run, start
+
+from bisection.rfm import internals
 
 COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo")
 CMAKE = f"""#!/bin/sh
@@ -35,8 +38,8 @@ def tools(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(fake, tools, tmp_path):
-    """run(*arguments): a Run of one check, which may build."""
-    home = tmp_path / "home"
+    """run(*arguments): a Run of one check, which may build, where ReFrame alone would not start."""
+    home = tmp_path / "Meine Prüfung's"
     home.mkdir()
     command = [sys.executable, "-m", "bisection", "run", "--tier", "quick", "--verbose", *ONE]
 
@@ -90,3 +93,7 @@ def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, m
         assert [job["state"] for job in built_there] == ["COMPLETED"]
         assert "#SBATCH --cpus-per-task=" in script.read_text()
         assert "BX_MARCH" not in script.read_text()
+
+
+def test_internals_were_written_for_this_reframe():
+    assert internals.WRITTEN_FOR == reframe.VERSION

@@ -1,9 +1,14 @@
-"""ReFrame's output as progress."""
+"""ReFrame's process: its output as progress, its end."""
 
 import io
 import json
+import os
+import select
+import subprocess
+import sys
 
 import pytest
+from running import CHECKS
 
 from bisection.runs import command
 from bisection.runs.command import Progress
@@ -26,6 +31,36 @@ def test_progress():
     progress.read("[       OK ] ( 2/43) TransposeLaunch %layout=mpi")
     progress.read("[     FAIL ] ( 3/43) transpose")
     assert (progress.done, progress.total, progress.failed) == (3, "43", 1)
+
+
+CHILD = 'trap "echo ended >pipe; exit" TERM; echo ready >pipe; sleep 60 & wait'
+WATCH = """
+import sys
+from pathlib import Path
+from bisection.core import paths
+from bisection.runs.command import watch
+paths.ROOT = Path.cwd()
+watch(["sh", "-c", sys.argv[1]], paths.ROOT, print)
+"""
+
+
+def test_it_ends_with_a_killed_run(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    pipe = os.open(tmp_path / "pipe", os.O_RDWR)
+
+    def heard():
+        return os.read(pipe, 100) if select.select([pipe], [], [], 40)[0] else b"nothing"
+
+    watching = subprocess.Popen(
+        [sys.executable, "-c", WATCH, CHILD],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(CHECKS)},
+    )
+    assert heard() == b"ready\n"
+    watching.kill()
+    watching.wait()
+    assert heard() == b"ended\n"
+    os.close(pipe)
 
 
 def test_a_file_gets_a_line_a_minute_and_only_news(clock):
