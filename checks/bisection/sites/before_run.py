@@ -16,20 +16,23 @@ Partitions = Sequence[dict[str, Any]]
 
 
 def name_patterns(arguments: Sequence[str]) -> list[str]:
-    """The patterns of -n among ReFrame's arguments.
+    """The patterns of -n among ReFrame's arguments, each of which must select a test of the site;
+    none where -c adds files with tests of their own.
 
     Raises:
         BisectionError: one is no regular expression.
     """
     parser = argparse.ArgumentParser(prog="bisection run", add_help=False)
     parser.add_argument("-n", "--name", action="append", default=[])
-    names = parser.parse_known_args(arguments)[0].name
+    parser.add_argument("-c", "--checkpath", action="append")
+    options = parser.parse_known_args(arguments)[0]
+    names = options.name
     for name in names:
         try:
             re.compile(name)
         except re.error as error:
             raise BisectionError(f"-n {name}: no regular expression: {error}") from None
-    return names
+    return [] if options.checkpath else names
 
 
 def choose_partitions(site: Site, system: str) -> Partitions:

@@ -99,17 +99,6 @@ class TestUsage:
 class TestSelection:
     """Zero tests, files that do not load and skipped tests are PASSED to ReFrame, with exit 0."""
 
-    def test_nothing_selected(self, bisection):
-        run = bisection(selected=("-n", "no_such_check"))
-        assert run.code == 3
-        assert "trouble: no check was selected" in run.said
-        assert "NOT MEASURED: no check ran" in run.said
-
-    def test_mistyped_environment(self, bisection):
-        run = bisection("-p", "sytsem")
-        assert run.code == 3
-        assert "no check was selected" in run.said
-
     @pytest.mark.parametrize(
         "text",
         [
@@ -125,7 +114,14 @@ class TestSelection:
         assert "does not load: " in run.said
         assert "1 of 1 checks passed" in run.said
 
-    def test_all_skipped(self, bisection, tmp_path):
+    @pytest.mark.parametrize(
+        ("name", "code", "says"),
+        [
+            ("skips", 3, "skipped: no processor information"),
+            ("no_such_check", 2, "error: no check is left by -c"),
+        ],
+    )
+    def test_nothing_measured_of_an_added_file(self, bisection, tmp_path, name, code, says):
         (tmp_path / "skips.py").write_text(
             "import reframe as rfm\n"
             "@rfm.simple_test\n"
@@ -136,9 +132,9 @@ class TestSelection:
             "    def leave(self):\n"
             "        self.skip('no processor information')\n"
         )
-        run = bisection("-c", str(tmp_path / "skips.py"), selected=("-n", "skips"))
-        assert run.code == 3
-        assert "skipped: no processor information" in run.said
+        run = bisection("-c", str(tmp_path / "skips.py"), selected=("-n", name))
+        assert run.code == code
+        assert says in run.said
 
 
 FLAKY = """
