@@ -36,7 +36,8 @@ class TestVerdict:
 
     def test_command_line_is_printed_and_runs(self, bisection, tmp_path):
         run = bisection()
-        printed = run.text.replace("\\\n", "").splitlines()[0].removeprefix("command: ")
+        lines = run.text.replace("\\\n", "").splitlines()
+        (printed,) = [line[9:] for line in lines if line.startswith("command: ")]
         code, text = start(["sh", "-c", printed], tmp_path)
         assert code == 0, text
         assert "Ran 3/3 test case(s)" in text, text
