@@ -1,6 +1,6 @@
 # Bisection. `make` lists the targets; each sets up what it needs.
 
-SYSTEM ?= generic
+SYSTEM ?= localhost
 ARGS ?=
 SHELL := /bin/bash
 HOME_DIR := $(or $(BISECTION_HOME),$(CURDIR)/.bisection)
@@ -8,7 +8,7 @@ BIN := $(HOME_DIR)/venv/bin
 BISECTION := "$(HOME_DIR)/bin/bisection"
 SETUP = spack-env/bootstrap.sh --build $(BUILD)
 # A site's configuration loads its own compilers and libraries; Spack builds its own.
-BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter generic generic:%,$(SYSTEM)),system,site))
+BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter localhost localhost:%,$(SYSTEM)),system,site))
 # Quiet; warnings are errors.
 CMAKE_QUIET := -DCMAKE_RULE_MESSAGES=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 MAKEFLAGS += --no-print-directory
@@ -30,7 +30,7 @@ export TIMEFORMAT = -- $@: %0R s
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
-	@echo "  SYSTEM=NAME    the machine to judge, a file of site-configs/ (default: generic, this machine)"
+	@echo "  SYSTEM=NAME    the machine to judge, a file of site-configs/ (default: localhost, this machine)"
 	@echo "  ARGS='...'     further arguments for \`bisection run\`, or for ReFrame"
 	@echo "  INSTALL=no     install nothing; name what is missing"
 	@echo "  BUNDLE=FILE    Python packages from a file of \`make bundle\`, in place of an index"

@@ -87,7 +87,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     proposing.add_argument("-o", "--output", metavar="FILE", help="another file to change")
     checking = actions.add_parser("check", help="report references that are not good any more")
     for action in (proposing, checking):
-        action.add_argument("--system", default="generic", metavar="NAME", help="default: generic")
+        action.add_argument(
+            "--system", default="localhost", metavar="NAME", help="default: localhost"
+        )
 
 
 def _reasons(text: str) -> tuple[str, ...]:

@@ -75,10 +75,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tier", choices=TIERS, default="nightly", help="default: nightly")
     parser.add_argument(
         "--system",
-        default="generic",
+        default="localhost",
         metavar="NAME",
         help="site-configs/NAME.py, or a site file elsewhere, DIR/NAME.py; also NAME:PARTITION; "
-        "default: generic, this machine",
+        "default: localhost, this machine",
     )
     parser.add_argument(
         "-p",

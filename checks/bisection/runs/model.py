@@ -147,7 +147,7 @@ class Request:
     """What a run was asked for."""
 
     tier: str = "nightly"
-    system: str = "generic"  # ReFrame's --system
+    system: str = "localhost"  # ReFrame's --system
     environ: str = "system"
     arguments: list[str] = field(default_factory=list)  # further ones of ReFrame
     command: list[str] = field(default_factory=list)  # ReFrame's command line

@@ -2,7 +2,7 @@
 
     {"schema": "bisection-samples", "version": 2, "session": "7f3c...", "start": 1795249161.9,
      "tags": {"tier": "nightly"}, "facts": {"MPI": "Open MPI 4.1.4"}}
-    {"check": "transpose", "case": "cnt40", "layout": "mpi", "method": "p2p", "system": "generic",
+    {"check": "transpose", "case": "cnt40", "layout": "mpi", "method": "p2p", "system": "localhost",
      "partition": "default", "environ": "system", "geometry": "2x1", "hosts": ["n1"],
      "metrics": {"time": [8.9e-05, "s", "lower"]}}
 

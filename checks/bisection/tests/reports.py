@@ -44,7 +44,7 @@ def row(
         Side(5, 10, value, 0.02, geometry, [], state)
         for value, state in zip(values, software, strict=True)
     )
-    fields = {"system": "generic", "partition": "default", "environ": "system", "layout": "mpi"}
+    fields = {"system": "localhost", "partition": "default", "environ": "system", "layout": "mpi"}
     fields |= {"metric": "time", "unit": "s", "better": "lower", "control": False, "p": 0.01}
     fields |= {"low": low, "high": high, "ratio": ratio, "before": before, "after": after, **more}
     return Row(check=check, case=case, method=method, verdict=verdict, **fields)
@@ -66,7 +66,7 @@ def comparison(rows, **more):
 
 
 def series(values, points=(), **more):
-    fields = {"system": "generic", "partition": "default", "environ": "system", "layout": "mpi"}
+    fields = {"system": "localhost", "partition": "default", "environ": "system", "layout": "mpi"}
     fields |= {"check": "transpose", "case": "cnt40", "method": "shm", "metric": "time"}
     fields |= {"unit": "s", "better": "lower", **more}
     times = [MADE - n * NIGHT for n in range(len(values), 0, -1)]
@@ -74,7 +74,7 @@ def series(values, points=(), **more):
 
 
 def change_point(ratio=1.3, **more):
-    fields = {"system": "generic", "partition": "default", "environ": "system", "layout": "mpi"}
+    fields = {"system": "localhost", "partition": "default", "environ": "system", "layout": "mpi"}
     fields |= {"check": "transpose", "case": "cnt40", "method": "shm", "metric": "time"}
     fields |= {"unit": "s", "better": "lower", "session": "feedbeef", "at": MADE - 3 * NIGHT}
     fields |= {"ratio": ratio, "before": 20, "after": 4, **more}
@@ -84,7 +84,7 @@ def change_point(ratio=1.3, **more):
 def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=0.01, **more):
     """A test of a run that passed; `metrics` are further ones, as name=(value, unit)."""
     metrics = {"time": (seconds, "s"), **more.pop("metrics", {})}
-    system, _, partition = more.pop("partition", "generic:default").partition(":")
+    system, _, partition = more.pop("partition", "localhost:default").partition(":")
     environ, layout = more.pop("environ", "system"), more.pop("layout", "mpi")
     fields = {"name": f"{check} %method={method}", "hash": "1eea43dd", "verdict": Verdict.PASS}
     fields |= {"files": "results/now/kernels/x.*", **more}

@@ -242,7 +242,7 @@ def test_refuses_what_it_does_not_know(user, arguments, variables, line):
     assert not user.home.exists()
 
 
-@pytest.mark.parametrize("site", ["generic", "generic:default", "site-configs/generic.py"])
+@pytest.mark.parametrize("site", ["localhost", "localhost:default", "site-configs/localhost.py"])
 def test_takes_a_site_that_is_there(user, site):
     name = site if "/" not in site else str(SPACK_ENV.parent / site)
     run = user.with_tools().with_python().bootstrap("--build", "site", "--site", name)

@@ -227,11 +227,11 @@ def test_file_whose_index_is_not_known_before_a_run_is_refused(rng, propose, tmp
 
 
 def test_the_projects_own_file_is_kept_but_for_the_entries_that_change(tmp_path):
-    file = tmp_path / "generic.yaml"
-    file.write_text(references_path("generic").read_text())
+    file = tmp_path / "localhost.yaml"
+    file.write_text(references_path("localhost").read_text())
     edited = EditableReferences(file, "")
     assert edited.text() == edited.before
-    case = {"check": "transpose", "$partition": "generic:default", "geometry": "2x1"}
+    case = {"check": "transpose", "$partition": "localhost:default", "geometry": "2x1"}
     place = edited.where({**case, "case": "cnt40", "method": "p2p"}, "ratio_serial")
     edited.put(place, [0.7, -0.1, 0.1], "12 sessions")
     changed = [

@@ -77,7 +77,7 @@ def test_kernel_has_the_new_method_and_verifies_it(tree, tmp_path):
 
 def test_checks_have_the_new_method_and_the_new_case(tree, tmp_path):
     reframe = Path(sys.executable).with_name("reframe")
-    command = [reframe, "-C", tree / "site-configs/generic.py", "-c", tree / "checks"]
+    command = [reframe, "-C", tree / "site-configs/localhost.py", "-c", tree / "checks"]
     environment = {"PYTHONPATH": str(tree / "checks"), "RFM_PREFIX": str(tmp_path)}
     text = call([*command, "-n", "^transpose", "-l"], tmp_path, **environment)
     there = set(re.findall(r"- transpose %method=(\S+) .*%launch.case=(\S+)", text))
@@ -89,7 +89,7 @@ def test_checks_have_the_new_method_and_the_new_case(tree, tmp_path):
 REFERENCES = """
 transpose:
   $index: [$partition, geometry, method]
-  generic:default:
+  localhost:default:
     .*:
 %s"""
 OF_METHOD = "      %s: {ratio_alltoallv: [1, -0.5, 0.5], ratio_serial: [0.6, -0.5, 0.5], %s}\n"
@@ -101,7 +101,7 @@ def test_method_without_a_reference_is_noted_and_not_judged(fake, tmp_path, rena
     """Where another key may be the method's own, mistyped, the method fails."""
     methods = [renamed.get(m, m) for m in tables.methods("transpose") if m != "overlap"]
     lines = "".join(OF_METHOD % (m, "exchange_share: [0.3, -0.9, 1.0]") for m in methods)
-    (tmp_path / "generic.yaml").write_text(REFERENCES % lines)
+    (tmp_path / "localhost.yaml").write_text(REFERENCES % lines)
     run = run_in(tmp_path, fake, selected=SELECTED, references=tmp_path)
     case = run.case("overlap")
     assert case["verdict"] == ("pass" if passes else "FAIL")

@@ -12,7 +12,7 @@ from bisection.core.verdicts import TIERS
 
 def reframe(home, *arguments):
     code, text = start(
-        ["reframe", "-C", "site-configs/generic.py", "-c", "checks", *arguments], home
+        ["reframe", "-C", "site-configs/localhost.py", "-c", "checks", *arguments], home
     )
     assert code == 0, text
     return text
@@ -83,7 +83,7 @@ def documented():
 
 @pytest.mark.parametrize("number", range(len(documented())))
 def test_documented_command_selects_something(tmp_path, monkeypatch, number):
-    monkeypatch.setenv("RFM_CONFIG_FILES", str(CHECKS.parent / "site-configs" / "generic.py"))
+    monkeypatch.setenv("RFM_CONFIG_FILES", str(CHECKS.parent / "site-configs" / "localhost.py"))
     monkeypatch.setenv("RFM_CHECK_SEARCH_PATH", str(CHECKS))
     command = ["-l" if word == "-r" else word for word in documented()[number]]
     code, text = start(command, tmp_path)
@@ -97,5 +97,5 @@ def test_spack_builds_only_where_it_is_named(tmp_path):
     """An environment that Spack provisions takes an hour the first time."""
     assert "+spack" not in reframe(tmp_path, "-l", "-n", "^network%")
     text = reframe(tmp_path, "-l", "-n", "^network%", "-p", "spack")
-    assert "~generic:default+spack" in text
-    assert "~generic:default+system" not in text
+    assert "~localhost:default+spack" in text
+    assert "~localhost:default+system" not in text

@@ -6,7 +6,7 @@ from houses import CHECK, make_house
 from bisection import cli
 from bisection.runs import command, quiet
 
-REFERENCES = "tiny:\n  $index: [$partition]\n  generic:default: {time: [1.0, -0.5, 0.5}\n"
+REFERENCES = "tiny:\n  $index: [$partition]\n  localhost:default: {time: [1.0, -0.5, 0.5}\n"
 
 
 class Started(Exception):
@@ -34,9 +34,9 @@ def change(file, old, new):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--system", "genric"], "--system genric: unknown; site-configs/ has generic"),
-        (["--system", "generic:gpu"], "--system generic:gpu: unknown partition; generic has d"),
-        (["-p", "gnu"], "-p gnu: no such environment; generic has system, spack"),
+        (["--system", "genric"], "--system genric: unknown; site-configs/ has localhost"),
+        (["--system", "localhost:gpu"], "--system localhost:gpu: unknown partition; localhost has"),
+        (["-p", "gnu"], "-p gnu: no such environment; localhost has system, spack"),
         (["-p", "("], "-p (: no regular expression: "),
         (["-n", "tinny"], "-n tinny: no such test; there are checks tiny"),
         (["--tier", "quick", "-n", "tiny", "-n", "tinny"], "-n tinny: no such test; there are"),
@@ -51,18 +51,18 @@ def test_names_that_there_are_not_are_usage(house, capsys, arguments, says):
 
 
 def broken_site(house):
-    change(house / "site-configs" / "generic.py", "systems=[", "systems=[)")
-    return "site-configs/generic.py:"
+    change(house / "site-configs" / "localhost.py", "systems=[", "systems=[)")
+    return "site-configs/localhost.py:"
 
 
 def placeless_site(house):
-    change(house / "site-configs" / "generic.py", '"nodes": 1', '"nodes": 0')
-    return "generic:default: extras.nodes is 0: a whole number above 0 is allowed"
+    change(house / "site-configs" / "localhost.py", '"nodes": 1', '"nodes": 0')
+    return "localhost:default: extras.nodes is 0: a whole number above 0 is allowed"
 
 
 def broken_references(house):
-    (house / "reference" / "systems" / "generic.yaml").write_text(REFERENCES)
-    return "reference/systems/generic.yaml:3: is not YAML: "
+    (house / "reference" / "systems" / "localhost.yaml").write_text(REFERENCES)
+    return "reference/systems/localhost.yaml:3: is not YAML: "
 
 
 def broken_checks(house):
@@ -101,7 +101,7 @@ def test_latest_stays_with_the_last_night_where_nothing_is_left(house, capsys, m
     ],
 )
 def test_environments_of_the_site_are_the_default(house, environs, chosen):
-    site = house / "site-configs" / "generic.py"
+    site = house / "site-configs" / "localhost.py"
     change(site, '["system", "spack"]', environs)
     own = "".join(f'{{"name": "{name}", "features": ["kernels"]}},' for name in ("gnu", "intel"))
     change(site, "configuration(\n", f"configuration(\n    environments=[{own}],\n")
@@ -113,7 +113,7 @@ def test_environments_of_the_site_are_the_default(house, environs, chosen):
 
 def test_site_file_elsewhere(house, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "lab.py"
-    text = (house / "site-configs" / "generic.py").read_text()
+    text = (house / "site-configs" / "localhost.py").read_text()
     head = 'import_module_from_file(str(Path(__file__).with_name("common.py")))'
     elsewhere.write_text(text.replace(head, '__import__("common")'))
     with pytest.raises(Started) as started:

@@ -82,7 +82,7 @@ class TestUsage:
         ("arguments", "says"),
         [
             (["--tier", "quikc"], "invalid choice: 'quikc'"),
-            (["--system", "genric"], "--system genric: unknown; site-configs/ has generic"),
+            (["--system", "genric"], "--system genric: unknown; site-configs/ has localhost"),
             (["--max-retries=1"], "--max-retries=1 is refused: a check that fails once has failed"),
             (["--skip-performance-check"], "is refused: a slow method would pass"),
             (["--skip-sanity-check"], "is refused: a wrong answer would pass"),
@@ -163,7 +163,7 @@ class TestRecord:
     def test_failure_before_a_retry_counts(self, tmp_path):
         (tmp_path / "flaky.py").write_text(FLAKY.format(marker=tmp_path / "marker"))
         report = tmp_path / "report.json"
-        command = ["reframe", "-C", "site-configs/generic.py", "-c", str(tmp_path / "flaky.py")]
+        command = ["reframe", "-C", "site-configs/localhost.py", "-c", str(tmp_path / "flaky.py")]
         command += ["-p", "system", "-r", "--max-retries=1", f"--report-file={report}"]
         code, text = start([*command, f"--prefix={tmp_path}"], tmp_path)
         assert code == 0, text  # ReFrame's own verdict
@@ -284,7 +284,7 @@ class TestByHand:
     """ReFrame itself, as its users know it."""
 
     def reframe(self, tmp_path, *arguments):
-        command = ["reframe", "-C", "site-configs/generic.py", "-c", "checks", *arguments]
+        command = ["reframe", "-C", "site-configs/localhost.py", "-c", "checks", *arguments]
         return start(command, tmp_path)
 
     def test_dry_run(self, tmp_path, fake):

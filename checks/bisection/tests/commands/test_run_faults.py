@@ -126,7 +126,7 @@ class TestMethod:
 TREE = """
 transpose:
   $index: [$partition, method]
-  generic:default:
+  localhost:default:
 %s"""
 METHOD = """    %s:
       ratio_alltoallv: %s
@@ -151,7 +151,7 @@ REFERENCE_BOUNDS = [
 def reference_run(fake, tmp_path_factory):
     home = tmp_path_factory.mktemp("reference")
     methods = "".join(METHOD % row[:2] for row in [*REFERENCE_BOUNDS, ("alltoallv", GOOD)])
-    (home / "generic.yaml").write_text(TREE % methods)
+    (home / "localhost.yaml").write_text(TREE % methods)
     selected = ("-n", "^transpose%method=[^o].*launch.layout=mpi%")
     return run_in(home, fake, selected=selected, references=home)
 
@@ -172,7 +172,7 @@ class TestReference:
     @pytest.mark.parametrize(
         ("right", "mistyped", "says"),
         [
-            ("generic:default", "generic:defualt", "for time_or_all"),
+            ("localhost:default", "localhost:defualt", "for time_or_all"),
             ("transpose:", "trnaspose:", "for time_or_all"),
             ("ratio_serial", "ratio_seiral", "ratio_seiral has a reference on"),
             (GOOD, "[9.0e6, -0.5, 0.5]", "unknown modifier '9.0e6'"),
@@ -181,7 +181,7 @@ class TestReference:
     )
     def test_mistyped(self, bisection, tmp_path, right, mistyped, says):
         text = (TREE % (METHOD % ("p2p", GOOD))).replace(right, mistyped)
-        (tmp_path / "generic.yaml").write_text(text)
+        (tmp_path / "localhost.yaml").write_text(text)
         run = bisection(references=tmp_path)
         assert run.code == 1, run.text
         assert says.replace("time_or_all", "ratio_alltoallv, ratio_serial, exch") in run.said

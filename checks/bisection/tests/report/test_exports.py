@@ -50,16 +50,16 @@ def suites(text):
 def test_junit_has_a_suite_per_partition_and_check_then_the_comparison():
     report = replace(cluster(), of_run=False)
     tests = suites(exports.junit(report))
-    assert tests["transpose on generic:default system"] == {
+    assert tests["transpose on localhost:default system"] == {
         "transpose cnt40 mpi 2x1 shm": ["failure"],
         "transpose cnt40 mpi 2x1 padded": ["error"],
         "transpose cnt40 mpi 2x1 p2p": ["error"],
     }
     assert tests["md on cluster:n4 system"]["md sic node 4x1x16 packed"] == []
-    compared = tests["comparison of transpose on generic:default system"]
+    compared = tests["comparison of transpose on localhost:default system"]
     assert compared["transpose cnt40 mpi shm"] == ["failure"]
     assert compared["transpose silicon mpi p2p"] == ["error"]
-    assert tests["comparison of md on generic:default system"]["md sic mpi packed"] == ["skipped"]
+    assert tests["comparison of md on localhost:default system"]["md sic mpi packed"] == ["skipped"]
     text = exports.junit(report)
     assert "inconclusive: 10 ms before, 10 ms after, ratio 1.00 [0.96, 1.04]; 3 jobs only" in text
 
@@ -67,7 +67,7 @@ def test_junit_has_a_suite_per_partition_and_check_then_the_comparison():
 def test_junit_of_a_run_is_its_tests_also_on_the_first_night():
     assert exports.junit(cluster()) == exports.junit_of_run(cluster().run)
     first = only(run=ran(case(), case(method="p2p")), of_run=True)
-    assert list(suites(exports.junit(first))) == ["transpose on generic:default system"]
+    assert list(suites(exports.junit(first))) == ["transpose on localhost:default system"]
 
 
 def test_junit_shares_the_time_of_a_launch_out_among_its_tests():
@@ -115,7 +115,7 @@ def test_every_gauge_has_its_system_and_partition():
                 assert labels["system"], name
                 assert labels["partition"], name
     nothing_ran = families(exports.prometheus(only(run=ran(), of_run=True)))
-    assert nothing_ran["bisection_exit_code"] == [({"system": "generic", "partition": ""}, 3.0)]
+    assert nothing_ran["bisection_exit_code"] == [({"system": "localhost", "partition": ""}, 3.0)]
 
 
 def test_two_systems_on_one_host_do_not_collide():
@@ -140,7 +140,7 @@ def test_prometheus_of_a_first_night_has_values_with_their_bounds_in_base_units(
     ((labels, seconds),) = samples["bisection_measured_seconds"]
     assert seconds == pytest.approx(0.30)  # the median of two runs
     assert labels == {
-        "system": "generic", "partition": "default", "environ": "system", "check": "transpose",
+        "system": "localhost", "partition": "default", "environ": "system", "check": "transpose",
         "case": "cnt40", "layout": "mpi", "method": "shm", "metric": "time",
     }  # fmt: skip
     assert samples["bisection_measured_bytes"][0][1] == 8
@@ -163,7 +163,7 @@ def test_prometheus_of_a_comparison():
     counts = {
         labels["verdict"]: value
         for labels, value in samples["bisection_metrics"]
-        if labels["system"] == "generic"
+        if labels["system"] == "localhost"
     }
     assert counts == {**dict.fromkeys(COMPARED, 1.0), Verdict.REGRESSED: 2.0}
     starts = {x["side"]: value for x, value in samples["bisection_session_start_timestamp_seconds"]}

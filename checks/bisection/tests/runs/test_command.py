@@ -25,7 +25,7 @@ def clock(monkeypatch):
 def test_progress():
     progress = Progress(io.StringIO())
     progress.read(
-        "[ RUN      ] TransposeLaunch %layout=mpi %case=cnt40 ~generic:default+system /0a"
+        "[ RUN      ] TransposeLaunch %layout=mpi %case=cnt40 ~localhost:default+system /0a"
     )
     assert progress.now == "transpose mpi cnt40"
     progress.read("[       OK ] ( 2/43) TransposeLaunch %layout=mpi")

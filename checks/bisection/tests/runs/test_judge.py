@@ -86,7 +86,7 @@ def test_wrong_is_wrong_whoever_had_the_cores():
 
 def test_troubles_in_the_log_are_found():
     log = (
-        "WARNING: redefinition of system 'generic': already defined in '<builtin>'\n"
+        "WARNING: redefinition of system 'localhost': already defined in '<builtin>'\n"
         "WARNING: skipping test file 'checks/x.py': name error: y\n"
         "WARNING: failed to store results in the database: disk I/O error\n"
         "ERROR: run session stopped: keyboard interrupt\n"

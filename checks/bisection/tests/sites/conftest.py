@@ -1,4 +1,4 @@
-"""The site `generic` with all checks, and a small house."""
+"""The site `localhost` with all checks, and a small house."""
 
 import dataclasses
 
@@ -10,8 +10,8 @@ from bisection.sites.site import load_site
 
 @pytest.fixture(scope="module")
 def site():
-    """The site `generic` with all checks, as ReFrame loads them."""
-    return load_site("generic")
+    """The site `localhost` with all checks, as ReFrame loads them."""
+    return load_site("localhost")
 
 
 @pytest.fixture(scope="module")

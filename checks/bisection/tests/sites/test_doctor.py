@@ -34,7 +34,7 @@ class TestHouse:
 
     def test_defects_are_counted(self, house, capsys):
         (house / "checks" / "tiny.py").write_text("import reframe\n\n1 / 0\n")
-        assert cli.main(["doctor", "--system", "generic"]) == 1
+        assert cli.main(["doctor", "--system", "localhost"]) == 1
         lines = capsys.readouterr().out.splitlines()
         assert lines[0].startswith("checks/tiny.py:3: does not load: ")
         assert "division by zero" in lines[0]
@@ -44,19 +44,19 @@ class TestHouse:
 
     def test_unknown_system_is_usage(self, house, capsys):
         assert cli.main(["doctor", "--system", "genric"]) == 2
-        assert "--system genric: unknown; site-configs/ has generic" in capsys.readouterr().err
+        assert "--system genric: unknown; site-configs/ has localhost" in capsys.readouterr().err
 
     def test_references_alone(self, house):
         file = house / "reference" / "systems" / "other.yaml"
         file.write_text("provenance: {date: 2026-11-21, sessions: [a], lock: none}\n")
-        assert reference_rules.examine_references("generic") == []
+        assert reference_rules.examine_references("localhost") == []
         assert told(reference_rules.examine_references()) == (
             "reference/systems/other.yaml:1: there is no site-configs/other.py: "
-            "site-configs/ has generic"
+            "site-configs/ has localhost"
         )
 
 
-# name -> (what is replaced in generic.py, by what, line by its text, what is told)
+# name -> (what is replaced in localhost.py, by what, line by its text, what is told)
 SITE_DEFECTS = {
     "syntax": ("systems=[", "systems=[)", "systems=[)", "does not load: closing parenthesis"),
     "raises": ('__file__).stem', '__file__).stm', '__file__).stm', "AttributeError: "),
@@ -82,7 +82,7 @@ def broken_sites(tmp_path_factory):
         folder = make_house(tmp_path_factory.mktemp("sites"), patch) / "site-configs"
         texts = {}
         for name, (old, new, _, _) in SITE_DEFECTS.items():
-            text = (folder / "generic.py").read_text()
+            text = (folder / "localhost.py").read_text()
             assert old in text
             texts[name] = text.replace(old, new)
             (folder / f"{name}.py").write_text(texts[name])
@@ -105,10 +105,10 @@ def test_site_defect(broken_sites, name):
 
 def test_site_that_hangs(house, monkeypatch):
     monkeypatch.setattr(sites, "PATIENCE", 0.5)
-    file = house / "site-configs" / "generic.py"
+    file = house / "site-configs" / "localhost.py"
     file.write_text("import time\n\ntime.sleep(60)\n" + file.read_text())
-    found = load_site("generic").defects
-    assert told(found) == "site-configs/generic.py:1: does not load within 0.5 s"
+    found = load_site("localhost").defects
+    assert told(found) == "site-configs/localhost.py:1: does not load within 0.5 s"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def broken_checks(tmp_path_factory):
             if name == "init":
                 text = text.replace("return True", "return self.nothing")
             (folder / f"{name}.py").write_text(text)
-        site = load_site("generic")
+        site = load_site("localhost")
         return site.defects + rules.check_defects([site], everywhere=True)
 
 

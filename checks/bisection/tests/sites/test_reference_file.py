@@ -16,7 +16,7 @@ TREE = """\
 provenance: {date: 2026-11-21, sessions: [a], lock: none}
 transpose:
   $index: [$partition, geometry, case, method]
-  generic:default:
+  localhost:default:
     2x1:
       cnt40:
         alltoallv: {ratio_serial: [0.6, -0.5, 0.5]}
@@ -28,14 +28,14 @@ transpose:
       .*: *all
 network:
   $index: [$partition, method]
-  generic:.*:
+  localhost:.*:
     .*: {ratio_alltoallv_8B: [1.0, -0.5, 0.5], time_8B: [1.0e-6, -0.5, 0.5, s]}
 """
 
 OF_METHODS = """\
 transpose:
   $index: [$partition, geometry, method]
-  generic:default:
+  localhost:default:
     .*:
 """
 OF_METHOD = """\
@@ -57,14 +57,14 @@ REFERENCE_DEFECTS = [
     ("(p2p|shm)", "No", "No:", "key No is bool in YAML: quote it"),
     ("(p2p|shm)", "12", "12:", "key 12 is no text in YAML, and what it stands for is: quote it"),
     ("network:", "netwrk:", "netwrk:", "there is no check netwrk"),
-    ("generic:.*", "generc:.*", "generc", "generc:.* is no partition of network: there are gener"),
-    ("  generic:default", "  default", "  default", "default is no partition of transpose"),
+    ("localhost:.*", "generc:.*", "generc", "generc:.* is no partition of network: there are"),
+    ("  localhost:default", "  default", "  default", "default is no partition of transpose"),
     ("[$partition, method]", "[$partition, metod]", "metod", "$index of network has metod: the ch"),
     ("[$partition, method]", "[$part, method]", "$part,", "$index of network has $part: ReFrame"),
-    ("method]\n  generic:.*", "$processor.cpus]\n  generic:.*", "$processor", "has no cpus"),
+    ("method]\n  localhost:.*", "$processor.cpus]\n  localhost:.*", "$processor", "has no cpus"),
     ("  $index: [$partition, method]\n", "", "network", "network has no $index"),
     ("[$partition, method]", "$partition", "$partition\n", "network has no $index, a list"),
-    ("cnt40", "cnt41", "cnt41", "cnt41 is no case of transpose for partition generic:default, geo"),
+    ("cnt40", "cnt41", "cnt41", "cnt41 is no case of transpose for partition localhost:default"),
     ("alltoallv: {ratio_serial", "altoall: {ratio_serial", "altoall", "altoall is no method of t"),
     ("(p2p|shm)", "(p2p", "(p2p:", "(p2p is no regular expression: missing )"),
     ("(p2p|shm)", "shm|direct", "shm|direct", "also matches shm-padded, as ReFrame puts ^ and $"),
@@ -101,7 +101,7 @@ REFERENCE_DEFECTS = [
 
 
 def examine(folder, text, site, recorded=None):
-    file = folder / "generic.yaml"
+    file = folder / "localhost.yaml"
     file.write_text(text)
     return reference_rules.reference_defects(file, site, recorded)
 
@@ -110,7 +110,7 @@ class TestReferences:
     def test_real_ones_are_good(self, site):
         assert (
             reference_rules.reference_defects(
-                paths.ROOT / "reference" / "systems" / "generic.yaml", site
+                paths.ROOT / "reference" / "systems" / "localhost.yaml", site
             )
             == []
         )
@@ -124,7 +124,7 @@ class TestReferences:
         text = TREE.replace(old, new, 1)
         found = [defect_line(defect) for defect in examine(tmp_path, text, silent)]
         line = text[: text.index(marker)].count("\n") + 1
-        where = f"{tmp_path}/generic.yaml:{line}: "
+        where = f"{tmp_path}/localhost.yaml:{line}: "
         assert [one for one in found if one.startswith(where) and says in one], found
 
     @pytest.mark.parametrize(
@@ -148,18 +148,18 @@ class TestReferences:
         assert says in told(examine(tmp_path, text, silent))
 
     def test_what_is_not_text(self, tmp_path, silent):
-        file = tmp_path / "generic.yaml"
+        file = tmp_path / "localhost.yaml"
         file.write_bytes(b"\xff\xfe\xff")
         assert "cannot be read: " in told(reference_rules.reference_defects(file, silent))
 
     def test_without_a_site(self, tmp_path):
         found = examine(tmp_path, TREE.replace("0.6", "0.6e1"), None)
-        assert "there is no site-configs/generic.py" in told(found)
+        assert "there is no site-configs/localhost.py" in told(found)
         assert "the reference '0.6e1' is text" in told(found)
         assert len(found) == 2
 
     def test_site_that_does_not_load(self, tmp_path):
-        broken = Site("generic", SITES / "generic.py")
+        broken = Site("localhost", SITES / "localhost.py")
         assert examine(tmp_path, TREE, broken) == []
 
     def test_recorded_metrics_exist(self, tmp_path, silent):
@@ -177,23 +177,25 @@ class TestReferences:
         npar = """
             npar:
               $index: [$partition, method]
-              generic:default:
+              localhost:default:
                 npar-96: {ratio_best: [1.0, -0.1, 0.1]}
                 npar-.*: {ratio_best: [1.0, -0.1, 0.1]}
             """
         text = TREE + textwrap.dedent(npar)
         assert examine(tmp_path, text, silent) == []
         found = examine(tmp_path, text.replace("npar-96", "npar96"), silent)
-        assert "npar96 is no method of npar for partition generic:default" in told(found)
+        assert "npar96 is no method of npar for partition localhost:default" in told(found)
         assert "there are npar-N, emulated" in told(found)
 
     def test_claimed_kinds_are_there(self, tmp_path, site):
         found = told(examine(tmp_path, TREE, site))
         for check in ("md", "npar", "md_layout"):
-            assert f"it claims references, and {tmp_path}/generic.yaml has none of {check}" in found
+            assert (
+                f"it claims references, and {tmp_path}/localhost.yaml has none of {check}" in found
+            )
         assert "npar_best" not in found  # groups are of no kind
         line = TREE[: TREE.index("network:")].count("\n") + 1
-        assert f"generic.yaml:{line}: generic:default claims references" in found
+        assert f"localhost.yaml:{line}: localhost:default claims references" in found
         assert "none of network for ratio_alltoallv_16B, ratio_alltoallv_32B" in found
 
     @pytest.mark.parametrize(("renamed", "new"), [({}, True), ({"shm": "overlapp"}, False)])
@@ -203,7 +205,7 @@ class TestReferences:
         lines = "".join(OF_METHOD % renamed.get(m, m) for m in methods)
         found = examine(tmp_path, OF_METHODS + lines, site)
         notes = told([defect for defect in found if defect.is_note])
-        says = f"note: overlap is measured and verified, but not judged: {tmp_path}/generic.yaml"
+        says = f"note: overlap is measured and verified, but not judged: {tmp_path}/localhost.yaml"
         assert (says in notes) == new
         assert notes.count("\n") == 0
         missed = "there is none of transpose for ratio_alltoallv"

@@ -38,7 +38,7 @@ def by_reframe(entry, case):
 
 TREE = """
 $index: [$partition, geometry, case, method]
-generic:.*:
+localhost:.*:
   1x2|2x1:
     cnt.*:
       alltoallv: {time: [1.0, -0.1, 0.1]}
@@ -49,19 +49,19 @@ generic:.*:
 """
 
 
-@pytest.mark.parametrize("partition", ["generic:default", "other:default"])
+@pytest.mark.parametrize("partition", ["localhost:default", "other:default"])
 @pytest.mark.parametrize("geometry", ["1x2", "2x1", "4x1"])
 @pytest.mark.parametrize("case", ["cnt40", "cnt80", "silicon"])
 @pytest.mark.parametrize("method", ["alltoallv", "shm", "shm-padded", "p2p"])
 def test_a_tree_gives_what_it_gives_to_reframe(partition, geometry, case, method):
-    names = {"$system": "generic", "$partition": partition, "$environ": "system"}
+    names = {"$system": "localhost", "$partition": partition, "$environ": "system"}
     names |= {"geometry": geometry, "case": case, "method": method}
     entry = yaml.safe_load(TREE)
     assert lookup(entry, names, ["case", "method"]) == by_reframe(entry, names)
 
 
 def test_generic_references_are_those_that_reframe_finds(site):
-    content = yaml.safe_load((paths.ROOT / "reference" / "systems" / "generic.yaml").read_text())
+    content = yaml.safe_load((paths.ROOT / "reference" / "systems" / "localhost.yaml").read_text())
     compared = 0
     for case in site.cases:
         entry = content.get(case["check"])

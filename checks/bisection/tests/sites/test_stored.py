@@ -31,7 +31,7 @@ def locked(tmp_path, monkeypatch):
     facts = lock.lock_facts(folder / "spack.lock")
     lock.State(installation={"lock_hash": facts["lock_hash"]}).save(folder / "state.json")
     environs = {"spack": {"features": ["spack"], "extras": {"spack_env": "auto"}}}
-    return Site("generic", SITES / "generic.py", environs=environs), folder
+    return Site("localhost", SITES / "localhost.py", environs=environs), folder
 
 
 class TestLocks:
@@ -96,7 +96,7 @@ class TestLocks:
 
 ENTRY = {
     "display_name": "network %method=alltoall",
-    "perfvalues": {"generic:default:time_8B": [1.0, 0, None, None, "s", "pass"]},
+    "perfvalues": {"localhost:default:time_8B": [1.0, 0, None, None, "s", "pass"]},
 }
 
 

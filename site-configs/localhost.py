@@ -52,7 +52,7 @@ site_configuration = common.configuration(
                         "nodes": 1,
                         "binding": binding(),
                         # The kinds of metric that must have a reference here ("ratio", "time"):
-                        # one without is a failure. reference/systems/generic.yaml holds them.
+                        # one without is a failure. reference/systems/localhost.yaml holds them.
                         "references": ["ratio"],
                     },
                 }
