@@ -119,7 +119,7 @@ class TestSelection:
         ("name", "code", "says"),
         [
             ("skips", 3, "skipped: no processor information"),
-            ("no_such_check", 2, "error: no check is left by -c"),
+            ("no_such_check", 2, "error: no check is left by"),
         ],
     )
     def test_nothing_measured_of_an_added_file(self, bisection, tmp_path, name, code, says):
