@@ -151,7 +151,7 @@ MEANINGS = {
     KernelExit.VERIFIED: "verified",
     KernelExit.WRONG_ANSWER: "wrong answer",
     KernelExit.USAGE: "usage",
-    KernelExit.RESOURCES: "not enough resources",
+    KernelExit.RESOURCES: "it cannot run here",
     KernelExit.STALLED: "stalled",
 }
 

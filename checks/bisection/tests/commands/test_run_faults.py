@@ -8,7 +8,7 @@ from running import run_in
 
 # The first five end the job; the others end it well. One run has them all.
 LAUNCH_FAULTS = [
-    ("mpi/cnt40", "exit-3", "not measured", "transpose exited with 3 (not enough resources)"),
+    ("mpi/cnt40", "exit-3", "not measured", "transpose exited with 3 (it cannot run here)"),
     ("mpi/cnt80", "exit-2", "not measured", "transpose exited with 2 (usage)"),
     ("mpi/silicon", "segv-after", "FAIL", "transpose was killed by SIGSEGV (exit 139)"),
     (
