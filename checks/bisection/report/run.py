@@ -1,6 +1,7 @@
 """A run's verdict for people and for machines: a mail, the table of all tests, JSON."""
 
 import re
+import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +20,8 @@ from bisection.report.tables import columns
 from bisection.runs.command import dependents, rerun
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 
-WIDTH = 80  # columns of a mail
+# Columns: of a mail, fewer on a narrow terminal.
+WIDTH = max(40, min(80, shutil.get_terminal_size().columns))
 NAMES = {
     Exit.OK: "PASS",
     Exit.FAILED: "FAIL",
