@@ -1,7 +1,7 @@
 """The retest: what a run measures again, because it was slower than in all earlier sessions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bisection.analysis.model import Row
@@ -65,7 +65,7 @@ def request(made: Plan, verdict: RunVerdict) -> Request:
     asked = verdict.request
     names = [f"--name={name}" for name in dict.fromkeys(map(launch_pattern, tests))]
     arguments = [*once(asked.arguments), *names]
-    return Request(asked.tier, asked.system, asked.environ, arguments)
+    return replace(asked, arguments=arguments, command=[])
 
 
 def _tests(made: Plan, launch: Launch, verdict: RunVerdict) -> list[TestResult]:

@@ -151,6 +151,8 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, bool]:
     site = require_site(options.system)
     system = site.stem + "".join(options.system.partition(":")[1:])
     request = Request(options.tier, system, options.environ or "system", options.rest)
+    if site.parent != paths.ROOT / "site-configs":
+        request.site = str(site)
     for argument in options.rest:
         if why := refused(argument):
             if why == RUNS_NOTHING:

@@ -85,7 +85,9 @@ def rerun(tests: Iterable[TestId], request: Request, reruns: int = 0) -> str:
     """
     selection = _names(list(tests))
     words = [*invocation(), "run", "--tier", request.tier]
-    words += ["--system", request.system] if request.system != "localhost" else []
+    system, colon, partition = request.system.partition(":")
+    system = (request.site or system) + colon + partition
+    words += ["--system", system] if system != "localhost" else []
     words += ["-p", request.environ] if request.environ != "system" else []
     words += without_names(request.arguments) if selection else request.arguments
     words += [word for name in selection for word in ("-n", name)]

@@ -151,6 +151,7 @@ class Request:
     environ: str = "system"
     arguments: list[str] = field(default_factory=list)  # further ones of ReFrame
     command: list[str] = field(default_factory=list)  # ReFrame's command line
+    site: str = ""  # the site file, where it is not one of site-configs/
 
 
 @dataclass
@@ -216,7 +217,8 @@ class RunVerdict:
             name: [Reason.read(reason) for reason in reasons.get(name) or [] if reason]
             for name in cls.REASONS
         }
-        asked = {n: kept[n] for n in ("tier", "system", "environ", "command") if kept.get(n)}
+        names = ("tier", "system", "environ", "command", "site")
+        asked = {name: kept[name] for name in names if kept.get(name)}
         return cls(
             cases=[TestResult.from_dict(case) for case in kept.get("cases") or []],
             **ruled,

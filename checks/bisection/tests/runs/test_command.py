@@ -6,12 +6,14 @@ import os
 import select
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from running import CHECKS
 
 from bisection.runs import command
-from bisection.runs.command import Progress
+from bisection.runs.command import Progress, rerun
+from bisection.runs.model import Request
 
 
 @pytest.fixture
@@ -31,6 +33,13 @@ def test_progress():
     progress.read("[       OK ] ( 2/43) TransposeLaunch %layout=mpi")
     progress.read("[     FAIL ] ( 3/43) transpose")
     assert (progress.done, progress.total, progress.failed) == (3, "43", 1)
+
+
+def test_a_rerun_names_a_site_file_elsewhere_by_its_path():
+    request = Request("quick", "hpc:compute", arguments=["-n", "md"], site="/srv/our site/hpc.py")
+    assert " run --tier quick --system '/srv/our site/hpc.py:compute' -n md" in rerun([], request)
+    assert "--system hpc:compute" in rerun([], replace(request, site=""))
+    assert "--system" not in rerun([], Request("quick"))
 
 
 CHILD = 'trap "echo ended >pipe; exit" TERM; echo ready >pipe; sleep 60 & wait'
