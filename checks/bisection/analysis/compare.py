@@ -120,27 +120,27 @@ def _rerun(result: Comparison) -> str:
 def _advice(result: Comparison, context: Context) -> list[Reason]:
     """What the verdicts lack."""
     sides = {"before": len(result.before), "after": len(result.after)}
-    found = []
+    notes = []
     if any(row.scope == Scope.SESSIONS for row in result.rows):
-        found.append(Reason.of(Code.SESSIONS_ONLY, needed=LIMITS.fewest))
+        notes.append(Reason.of(Code.SESSIONS_ONLY, needed=LIMITS.fewest))
     elif min(sides.values()) < LIMITS.fewest:
-        found.append(Reason.of(Code.NO_MACHINE_VERDICT, **sides, needed=LIMITS.fewest))
+        notes.append(Reason.of(Code.NO_MACHINE_VERDICT, **sides, needed=LIMITS.fewest))
     if min(s["start"] for s in result.before) > max(s["start"] for s in result.after):
-        found.append(Reason.of(Code.SIDES_SWAPPED))
+        notes.append(Reason.of(Code.SIDES_SWAPPED))
     if not context.by:
-        found.append(Reason.of(Code.NO_AA))
+        notes.append(Reason.of(Code.NO_AA))
     if not any(row.control and row.ratio for row in result.rows):
-        found.append(Reason.of(Code.NO_CONTROL))
+        notes.append(Reason.of(Code.NO_CONTROL))
     tiers = [
         sorted({str(s["tags"].get("tier")) for s in side}) for side in (result.before, result.after)
     ]
     if tiers[0] != tiers[1]:
-        found.append(Reason.of(Code.TIERS_DIFFER, before=tiers[0], after=tiers[1]))
+        notes.append(Reason.of(Code.TIERS_DIFFER, before=tiers[0], after=tiers[1]))
     if suspect := sum(row.suspect for row in result.rows):
-        found.append(Reason.of(Code.REPEAT_SUSPECTS, metrics=suspect))
+        notes.append(Reason.of(Code.REPEAT_SUSPECTS, metrics=suspect))
     if context.noise:
-        found.append(Reason.of(Code.AA_LEFT_OUT, by=context.by, metrics=len(context.noise)))
-    return found
+        notes.append(Reason.of(Code.AA_LEFT_OUT, by=context.by, metrics=len(context.noise)))
+    return notes
 
 
 def _exit_code(result: Comparison, fail_on: Collection[str]) -> Exit:

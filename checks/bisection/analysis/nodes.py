@@ -42,7 +42,7 @@ def suspects(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> 
 
 def _of_place(place: str, jobs: Sequence[tuple[tuple[str, ...], float]]) -> list[Suspect]:
     nodes = {node for names, _ in jobs for node in names}
-    found = []
+    suspects = []
     for node in sorted(nodes):
         with_it = [cost for names, cost in jobs if node in names]
         without = [cost for names, cost in jobs if node not in names]
@@ -51,8 +51,8 @@ def _of_place(place: str, jobs: Sequence[tuple[tuple[str, ...], float]]) -> list
         effect = float(np.median(with_it) - np.median(without))
         p = mannwhitneyu(with_it, without, alternative="greater").pvalue * len(nodes)
         if effect > math.log1p(LIMITS.margin) and p < LIMITS.node_chance:
-            found.append(Suspect(node, math.exp(effect), len(with_it), place))
-    return found
+            suspects.append(Suspect(node, math.exp(effect), len(with_it), place))
+    return suspects
 
 
 # ---- pairs ----
@@ -122,12 +122,12 @@ def odd_ones(nodes: Sequence[str], values: np.ndarray, better: str) -> list[OddN
         return []
     effects, residuals = median_polish(values)
     worse = -1 if better == "higher" else 1
-    found: list[OddNode | OddPath] = [
+    odd: list[OddNode | OddPath] = [
         OddNode(node, math.exp(effect))
         for node, effect in zip(nodes, effects, strict=True)
         if worse * effect > LIMITS.path_residual
     ]
     for i, j in zip(*np.triu_indices(len(nodes), 1), strict=True):
         if worse * residuals[i, j] > LIMITS.path_residual:
-            found.append(OddPath((nodes[i], nodes[j]), math.exp(residuals[i, j])))
-    return found
+            odd.append(OddPath((nodes[i], nodes[j]), math.exp(residuals[i, j])))
+    return odd

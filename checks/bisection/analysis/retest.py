@@ -47,47 +47,47 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
         launch = (kernels.get(row.check, row.check), row.case, row.layout, *place)
         suspects.setdefault(launch, []).append(row)
     launches = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
-    made = Plan(suspects, budget, {launch: launches.get(launch, 0.0) for launch in suspects})
+    agenda = Plan(suspects, budget, {launch: launches.get(launch, 0.0) for launch in suspects})
     if verdict.exit_code == Exit.FAILED or end_of_run(verdict.troubles):
-        made.why = "failed"
+        agenda.why = "failed"
     elif not budget:
-        made.why = "off"
+        agenda.why = "off"
     else:
         for launch in suspects:
-            if made.seconds + made.cost[launch] <= budget:
-                made.chosen.append(launch)
-    return made
+            if agenda.seconds + agenda.cost[launch] <= budget:
+                agenda.chosen.append(launch)
+    return agenda
 
 
-def request(made: Plan, verdict: RunVerdict) -> Request:
+def request(agenda: Plan, verdict: RunVerdict) -> Request:
     """What ReFrame is asked for, to run the chosen launches once."""
-    tests = [test for launch in made.chosen for test in _tests(made, launch, verdict)]
+    tests = [test for launch in agenda.chosen for test in _tests(agenda, launch, verdict)]
     asked = verdict.request
     names = [f"--name={name}" for name in dict.fromkeys(map(launch_pattern, tests))]
     arguments = [*once(asked.arguments), *names]
     return replace(asked, arguments=arguments, command=[])
 
 
-def _tests(made: Plan, launch: Launch, verdict: RunVerdict) -> list[TestResult]:
+def _tests(agenda: Plan, launch: Launch, verdict: RunVerdict) -> list[TestResult]:
     """The tests of the checks by which a launch is suspected; those of all its checks if only what
     measures its cores alone is."""
     tests = [case for case in verdict.judged if case.launch[:-1] == launch]
-    checks = {row.check for row in made.suspects[launch]}
+    checks = {row.check for row in agenda.suspects[launch]}
     return [test for test in tests if test.check in checks] or tests
 
 
-def rule(verdict: RunVerdict, made: Plan, again: RunVerdict | None = None) -> None:
+def rule(verdict: RunVerdict, agenda: Plan, again: RunVerdict | None = None) -> None:
     """Notes with a verdict what is slower than before: sure by the retest, or only suspected.
 
     Args:
         verdict: on the run.
-        made: what was to be measured again.
+        agenda: what was to be measured again.
         again: the verdict on the retest; None if there was none (yet).
     """
     values = measured_again(again) if again else {}
     verdict.slower, verdict.suspects = [], []
     refuted: dict[Launch, list[Row]] = {}
-    for launch, rows in made.suspects.items():
+    for launch, rows in agenda.suspects.items():
         confirmed = [
             row for row in rows if row.key in values and is_confirmed(row, values[row.key])
         ]
@@ -95,9 +95,9 @@ def rule(verdict: RunVerdict, made: Plan, again: RunVerdict | None = None) -> No
         known = [row for row in rows if row.key in values]
         if known and not confirmed:
             refuted[launch] = known
-        why = made.why or ("unmeasured" if launch in made.chosen else "budget")
+        why = agenda.why or ("unmeasured" if launch in agenda.chosen else "budget")
         verdict.suspects += [
-            reason_of(Code.SUSPECT, row, why=why, seconds=made.cost[launch], budget=made.budget)
+            reason_of(Code.SUSPECT, row, why=why, seconds=agenda.cost[launch], budget=agenda.budget)
             for row in rows
             if row.key not in values and not confirmed
         ]

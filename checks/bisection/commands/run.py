@@ -282,26 +282,26 @@ def compare(store: Store, verdict: RunVerdict) -> Comparison | None:
         return None
 
 
-def retest(made: Plan, verdict: RunVerdict, site: Path, results: Path) -> None:
+def retest(agenda: Plan, verdict: RunVerdict, site: Path, results: Path) -> None:
     """Measures again what is slower than in all earlier sessions, and rules on it."""
-    rule(verdict, made)
+    rule(verdict, agenda)
     write(verdict, results, verbose=False)  # what is on disk never passes while the retest runs
-    if not made.chosen:
+    if not agenda.chosen:
         return
-    launches = plural(len(made.chosen), "launch", "launches")
-    takes = duration(made.seconds)
+    launches = plural(len(agenda.chosen), "launch", "launches")
+    takes = duration(agenda.seconds)
     print(f"retest: {launches}, slower than in all earlier sessions, in about {takes}", flush=True)
-    again = retest_request(made, verdict)
+    again = retest_request(agenda, verdict)
     (results / "retest").mkdir()
     again.command = command.command(again, site, results / "retest")
     try:
-        second, _ = measure(again, results / "retest", limit=made.budget, store=False)
+        second, _ = measure(again, results / "retest", limit=agenda.budget, store=False)
     except BisectionError as error:  # the night keeps its verdict
         print(f"retest: {error}")
         return
     folder.keep(second, results / "retest")
     folder.clear(second, results / "retest")
-    rule(verdict, made, second)
+    rule(verdict, agenda, second)
 
 
 def beside_and_report(

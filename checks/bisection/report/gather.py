@@ -53,15 +53,15 @@ def gather(
     if of_run:  # no other tier, system or environment
         past = [session for session in past if session.kind[:3] == last.kind[:3]]
     past = past[-PAST:]
-    found = histories(store, past)
-    points, series = changes_of(found, past)
+    past_series = histories(store, past)
+    points, series = changes_of(past_series, past)
     if of_run:
         measured = {case.identity for case in run.cases}
         points = [p for p in points if p.identity in measured and p.base not in FEW_SAMPLES]
     drawn = {part.key for part in series}
     series += [
         series_of(test, metric, indices, values, past)
-        for test, metric, indices, values in found
+        for test, metric, indices, values in past_series
         if metric.name == "time" and len(values) > 1 and (*test.identity, metric.name) not in drawn
     ]
     newest = sessions[-1]

@@ -38,18 +38,18 @@ def usage_error(log: str) -> str | None:
 
 def troubles(log: str) -> list[Reason]:
     """What did not load, was not recorded, stopped the run."""
-    found = []
+    reasons = []
     for line in log.splitlines():
         if match := re.match(r"WARNING: skipping (test file|test|incompatible test) (.*)", line):
             trouble = Reason.of(Code.NOT_LOADED, kind=match[1], text=match[2])
-            if trouble not in found:
-                found.append(trouble)
+            if trouble not in reasons:
+                reasons.append(trouble)
         elif line.startswith(("ERROR: ", "WARNING: failed to ", "WARNING: run session stopped")):
             stopped = line.startswith("ERROR: run session stopped")
             fault = failure(log[log.index(line) :]) if stopped else None
             text = line.split(": ", 1)[1]
             ends = text.startswith("run session stopped") or None
-            found.append(fault or Reason.of(Code.REFRAME_TEXT, text=text, ended=ends))
+            reasons.append(fault or Reason.of(Code.REFRAME_TEXT, text=text, ended=ends))
     ran = re.search(r"^\[==========\] Finished", log, re.M)
     stored = re.search(r"^Current session stored with UUID: ", log, re.M)
     if (
@@ -57,8 +57,8 @@ def troubles(log: str) -> list[Reason]:
         and not stored
         and not re.search("^(ERROR|WARNING): .*results in the database", log, re.M)
     ):
-        found.append(Reason.of(Code.NOT_RECORDED))
-    return found
+        reasons.append(Reason.of(Code.NOT_RECORDED))
+    return reasons
 
 
 def end_of_run(troubles: Iterable[Reason]) -> Reason | None:

@@ -41,9 +41,9 @@ TIMES = {"a": 9e-3, "b": 3e-3, "c": 2e-3}
     [(0, []), (49, []), (50, ["a"]), (100, ["a", "b"]), (900, ["a", "b", "c"])],
 )
 def test_the_worst_launches_come_first(budget, chosen):
-    made = plan(ROWS, run(TIMES), budget)
-    assert [case for _, case, *_ in made.chosen] == chosen
-    assert made.seconds == 10 + 40 * len(chosen)
+    agenda = plan(ROWS, run(TIMES), budget)
+    assert [case for _, case, *_ in agenda.chosen] == chosen
+    assert agenda.seconds == 10 + 40 * len(chosen)
 
 
 def test_a_failed_or_stopped_run_is_not_retested():
@@ -65,8 +65,8 @@ def test_a_control_is_measured_again_by_the_tests_of_its_launch():
     verdict = run(TIMES)
     for case in verdict.cases:
         case.kernel = "alltoall-sweep"
-    made = plan([row("a", 9e-3, "serial", "alltoall-sweep")], verdict, 900)
-    assert request(made, verdict).arguments == ["--name=^transpose%.*layout=mpi%launch.case=a$"]
+    agenda = plan([row("a", 9e-3, "serial", "alltoall-sweep")], verdict, 900)
+    assert request(agenda, verdict).arguments == ["--name=^transpose%.*layout=mpi%launch.case=a$"]
 
 
 @pytest.mark.parametrize(
