@@ -316,9 +316,12 @@ def _measured_gauges(gauges: Gauges, run: RunVerdict) -> None:
         labels, last = dict(zip(LABELS, key, strict=True)), values[-1]
         middle = statistics.median(metric.value for metric in values)
         gauges.set("measured", MEASURED, middle, last.unit, **labels)
-        lower, upper = "Lower bound of what passes", "Upper bound of what passes"
-        gauges.set("lower_bound", lower, last.low, last.unit, **labels)
-        gauges.set("upper_bound", upper, last.high, last.unit, **labels)
+        for name, text, value in (
+            ("reference", "Reference of the metric", last.reference),
+            ("lower_bound", "Lower bound of what passes", last.low),
+            ("upper_bound", "Upper bound of what passes", last.high),
+        ):
+            gauges.set(name, text, value, last.unit, **labels)
 
 
 MEASURED = "Measured value, the median of the newest session's runs"

@@ -241,4 +241,5 @@ def _metric(name: str, values: Sequence[Any], higher: Sequence[str]) -> JudgedMe
     low, high = (None if part is None else reference * (1 + part) for part in (lower, upper))
     name = name.rsplit(":", 1)[-1]
     better = "higher" if name in higher else "lower"
-    return JudgedMetric(name, value, unit, low, high, verdict, better)
+    expected = None if low is None and high is None else reference
+    return JudgedMetric(name, value, unit, low, high, verdict, better, expected)

@@ -21,6 +21,7 @@ class JudgedMetric:
     high: float | None
     verdict: str  # ReFrame's: pass | fail | ...
     better: str = "lower"  # lower | higher
+    reference: float | None = None  # None where nothing is asserted
 
     @property
     def asserted(self) -> bool:
@@ -112,7 +113,9 @@ class TestResult(TestId):
         for metric in case.get("metrics") or []:
             names = ("name", "value", "unit", "low", "high", "verdict")
             values = [metric.get(name) for name in names]
-            metrics.append(JudgedMetric(*values, metric.get("better") or "lower"))
+            metrics.append(
+                JudgedMetric(*values, metric.get("better") or "lower", metric.get("reference"))
+            )
         return cls(
             *(system, partition, text("environ"), text("check"), text("case")),
             *(text("layout"), text("method")),

@@ -133,7 +133,7 @@ def test_prometheus_of_a_first_night_has_values_with_their_bounds_in_base_units(
     metrics = {"rate": (2.5, "atom-steps/s"), "volume": (8.0, "B"), "clock": (3.5, "GHz")}
     metrics |= {"exchange_share": (0.2, "share")}
     judged = case(seconds=0.25, metrics=metrics)
-    judged.metrics[0] = replace(judged.metrics[0], low=0.1, high=0.5)
+    judged.metrics[0] = replace(judged.metrics[0], low=0.1, high=0.5, reference=0.2)
     again = case(seconds=0.35, run=1)
     samples = families(exports.prometheus(only(run=ran(judged, again), of_run=True)))
     assert samples["bisection_exit_code"][0][1] == 0
@@ -149,6 +149,7 @@ def test_prometheus_of_a_first_night_has_values_with_their_bounds_in_base_units(
     assert samples["bisection_measured_atom_steps_per_second"][0][1] == 2.5
     bounded = only(run=ran(judged), of_run=True)
     samples = families(exports.prometheus(bounded))
+    assert samples["bisection_reference_seconds"][0][1] == 0.2
     assert samples["bisection_lower_bound_seconds"][0][1] == 0.1
     assert samples["bisection_upper_bound_seconds"][0][1] == 0.5
     text = exports.prometheus(bounded)
