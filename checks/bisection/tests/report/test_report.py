@@ -4,7 +4,6 @@ import itertools
 import math
 import os
 import re
-import time
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
@@ -362,12 +361,9 @@ def test_strange_geometries_are_not_drawn(geometry):
 
 def test_two_thousand_metrics_of_sixty_nights():
     made = large()
-    start = time.process_time()
     text = pages.html(made)
-    seconds = time.process_time() - start
     found = page(made)
     assert len(text.encode()) < 1_000_000
-    assert seconds < 5
     assert "more rows are not listed" in found.said
     assert re.search(r"1,9\d\d more metrics have a history that is not drawn", found.said)
     assert re.search(r"To stay small it holds .* of 2,000 series", found.said)
