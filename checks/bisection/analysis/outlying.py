@@ -17,7 +17,7 @@ from scipy import stats
 
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs, Key
-from bisection.core.identity import COUNTED
+from bisection.core.identity import COUNTED, IDENTITY
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
@@ -139,10 +139,9 @@ def measured_again(retest: RunVerdict) -> dict[Key, float]:
         usable = line["verdict"] != Verdict.NOT_MEASURED
         if not usable or line["disturbed"] > LIMITS.preempted_launch:
             continue
-        names = ("system", "partition", "environ", "check", "case", "layout", "method")
         for metric, (value, _, _) in line["metrics"].items():
             if value is not None:
-                values.setdefault((*(line[n] for n in names), metric), []).append(value)
+                values.setdefault((*(line[name] for name in IDENTITY), metric), []).append(value)
     return {key: median(jobs) for key, jobs in values.items()}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from bisection.analysis.model import Row
 from bisection.analysis.outlying import is_confirmed, measured_again
+from bisection.core.identity import IDENTITY
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit, Verdict
 from bisection.runs.command import launch_pattern, once
@@ -114,7 +115,7 @@ def rule(verdict: RunVerdict, agenda: Plan, again: RunVerdict | None = None) -> 
 
 def reason_of(code: Code, row: Row, **more: Any) -> Reason:
     """The Reason of this code on a metric: its test, both sides, how many times slower it is."""
-    names = ("system", "partition", "environ", "check", "case", "layout", "method")
-    values: Mapping[str, Any] = {name: getattr(row, name) for name in (*names, "metric", "unit")}
+    names = (*IDENTITY, "metric", "unit")
+    values: Mapping[str, Any] = {name: getattr(row, name) for name in names}
     sides = {"before": row.before.median, "after": row.seen, "factor": row.excess}
     return Reason.of(code, **values, **sides, sessions=row.before.sessions, **more)

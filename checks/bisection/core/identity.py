@@ -1,7 +1,7 @@
 """What identifies a test and a metric, and the geometry of a launch."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 COUNTED = ("B", "messages")  # units of what is the same in every run: any change counts
 CONTEXT = ("share", "groups")  # units of what explains a time, and is not better or worse itself
@@ -71,6 +71,8 @@ class TestId:
         where = ":".join(filter(None, (self.system, self.partition)))
         return " ".join(filter(None, (where, self.environ)))
 
+
+IDENTITY = tuple(field.name for field in fields(TestId))  # the names of its seven words
 
 POINT = re.compile(r"_\d+[KM]?i?B$")  # the size of a sweep, at the end of a metric's name
 

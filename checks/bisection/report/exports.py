@@ -11,6 +11,7 @@ from tabulate import tabulate
 
 from bisection.analysis.model import Comparison, OddNode, Row
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
+from bisection.core.identity import IDENTITY
 from bisection.core.reasons import MACHINE_FAULTS, Code
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import words
@@ -198,7 +199,7 @@ def _row_message(row: Row) -> str:
 
 # ---- Prometheus ----
 
-LABELS = ("system", "partition", "environ", "check", "case", "layout", "method", "metric")
+LABELS = (*IDENTITY, "metric")
 # Our unit -> the name of Prometheus's base unit, and its size in ours.
 UNITS = {
     "s": ("seconds", 1.0),

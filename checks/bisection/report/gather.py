@@ -64,12 +64,11 @@ def gather(
         for test, metric, indices, values in past_series
         if metric.name == "time" and len(values) > 1 and (*test.identity, metric.name) not in drawn
     ]
-    newest = sessions[-1]
     named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
-    software = [newest.facts.get(name) for name in ("compiler", "MPI", "libraries")]
-    nodes = some((newest.facts.get("nodes") or "").split(", "), 3)
+    software = [last.facts.get(name) for name in ("compiler", "MPI", "libraries")]
+    nodes = some((last.facts.get("nodes") or "").split(", "), 3)
     return Report(
-        title=(newest.tags.get("system") or "Bisection") + (f" on {nodes}" if nodes else ""),
+        title=(last.tags.get("system") or "Bisection") + (f" on {nodes}" if nodes else ""),
         about="; ".join(filter(None, (f"session {group(named)}", *software))),
         made=time.time(),
         comparison=comparison,

@@ -311,6 +311,8 @@ class Progress:
 
     def look_at_launches(self) -> None:
         """Warns when the first few launches, one after the other, were preempted."""
+        if len(self.launches) >= LIMITS.busy_launches:
+            return  # the warning is decided, and a timed launch may be next
         for path in self.stage.glob("*/*/*/*/result.json") if self.stage else ():
             if path not in self.launches:
                 with contextlib.suppress(OSError, ValueError, LookupError, TypeError):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bisection.core.identity import TestId
+from bisection.core.identity import IDENTITY, TestId
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
@@ -464,8 +464,7 @@ def _numbers(sessions: Sequence[Session]) -> str:
 
 def _columns(case: Line) -> tuple[Any, ...]:
     """A test case as a row of the table of tests."""
-    names = ("system", "partition", "environ", "check", "case", "layout", "method", "geometry")
-    texts = (str(case.get(name) or "") for name in names)
+    texts = (str(case.get(name) or "") for name in (*IDENTITY, "geometry"))
     return (*texts, bool(case.get("control")), " ".join(case.get("pair") or []))
 
 
