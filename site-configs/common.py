@@ -63,6 +63,7 @@ SCHED_OPTIONS = {
         "InvalidAccount",
         "InvalidQOS",
         "JobHeldAdmin",
+        "PartitionConfig",
         "PartitionDown",
         "PartitionInactive",
         "PartitionNodeLimit",

@@ -125,7 +125,7 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
 
 def _blocked(v: Values) -> str:
     if v["refused"]:
-        return f"the scheduler refused the job: {v['refused']}"
+        return _fill("the scheduler refused the job: {refused}{down!p:?; down or drained: *}", v)
     reason = (v["reason"] or "None").replace("_", " ")
     why = "no reason is known" if reason == "None" else f"the scheduler's reason: {reason}"
     return _fill("job {job} was not started{waited!l:? in *}; ", v) + why

@@ -27,10 +27,11 @@ from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts, results
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import KernelExit, ResultError
-from bisection.rfm import internals, scheduler_faults
+from bisection.rfm import internals, queue, scheduler_faults
 from bisection.rfm.scheduler_faults import SLURM
 
 internals.start_scripts_below_blanks()
+internals.before_submission(queue.require_place)
 
 # Environment variables that begin so change what MPI does.
 TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI"
