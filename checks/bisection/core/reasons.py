@@ -127,6 +127,8 @@ class Code(str, Enum):
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
+    # A host in these launches; of the worst: rank, cpus, ghz, median (of the launch's ranks)
+    SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median, launches, of
     LAUNCHES_PREEMPTED = "LAUNCHES_PREEMPTED"  # launches
 
     # A metric of a comparison
@@ -154,7 +156,7 @@ class Code(str, Enum):
     JOBS_UNUSABLE = "JOBS_UNUSABLE"  # count, of, cause
 
     # A comparison as a whole
-    CORES_DRIFTED = "CORES_DRIFTED"  # place, control
+    CORES_DRIFTED = "CORES_DRIFTED"  # place, control, hosts: with the slowest clocks
     AA_DIFFERS = "AA_DIFFERS"  # by, metrics
     SESSIONS_ONLY = "SESSIONS_ONLY"  # needed
     NO_MACHINE_VERDICT = "NO_MACHINE_VERDICT"  # before, after, needed

@@ -202,6 +202,8 @@ class Launch(rfm.RunOnlyRegressionTest):
     facts = variable(typ.Dict[str, str], value={}, loggable=True)
     hosts = variable(typ.List[str], value=[], loggable=True)
     controls = variable(typ.Dict[str, float], value={}, loggable=True)
+    slowest = variable(str, value="", loggable=True)  # the host that the clock is of
+    slow_clocks = variable(typ.List[str], value=[], loggable=True)  # reasons, as JSON
 
     @run_after("init")
     def describe(self) -> None:
@@ -318,6 +320,8 @@ class Launch(rfm.RunOnlyRegressionTest):
             tuning = Path(self.stagedir, "environment").read_text().split("\n")
             self.facts["MPI environment"] = ", ".join(filter(None, tuning)) or "none"
         self.controls = results.controls(result)
+        self.slowest = results.slowest_host(result)
+        self.slow_clocks = [reason.dumps() for reason in results.slow_clocks(result)]
         self.wrong = results.wrong_methods(result)
         wrong_exit = self.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(self.wrong) or result["verified"] is bool(self.wrong):
