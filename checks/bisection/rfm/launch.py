@@ -58,6 +58,11 @@ def environments() -> list[str]:
     return ["+kernels -spack"] if named == [".*"] else ["+kernels"]  # .* is ReFrame's default
 
 
+def within_queue(limit: float, partition: Any) -> float:
+    """A time limit (s), no longer than the partition's queue allows (extras.max_time)."""
+    return min(limit, partition.extras.get("max_time", limit))
+
+
 def described(test: Any) -> str:
     """The first line of a test's docstring, which is its description in ReFrame's lists."""
     return type(test).__doc__.partition("\n")[0]
@@ -103,6 +108,7 @@ class Build(rfm.RegressionTest):
         if elsewhere or "march" in partition.extras or partition.scheduler.is_local:
             return
         internals.build_on_node(self, self.max_pending_time)
+        self.build_time_limit = within_queue(self.build_time_limit, partition)
         self.build_job.num_cpus_per_task = partition.processor.num_cpus
         if partition.scheduler.registered_name in SLURM:
             self.build_job.options += ["--no-requeue"]
@@ -227,6 +233,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         except DoesNotFit as error:
             self.not_applicable = error.reason.dumps()
             self.skip(str(error))
+        self.time_limit = within_queue(self.time_limit, self.current_partition)
         self.shape, self.geometry = shape, str(shape)
         self.num_tasks = shape.ranks
         self.num_tasks_per_node = shape.ranks_per_node
