@@ -48,6 +48,12 @@ class Code(str, Enum):
     CORE_SHARED = "CORE_SHARED"  # rank, host, thread, cpus, other: [rank, thread, cpus]
     CORE_UNBOUND = "CORE_UNBOUND"  # rank, host, thread, cpus
 
+    # A trial job of a site
+    OUTPUT_UNSEEN = "OUTPUT_UNSEEN"  # job, path, nodes
+    PROBE_NOT_BUILT = "PROBE_NOT_BUILT"  # last
+    NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s)
+    WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks
+
     # A result file
     NO_RESULT = "NO_RESULT"  # kernel
     RESULT_UNREADABLE = "RESULT_UNREADABLE"  # path, error

@@ -12,6 +12,7 @@ from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.site_clauses import SITE
 from bisection.report.slower_clauses import SLOWER
 
 Values = Mapping[str, Any]
@@ -242,6 +243,7 @@ FAULTS = {
 CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **FAULTS,
     **DEFECTS,
+    **SITE,
     Code.METRIC_REFERENCE: "{metric}: {fault!n}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
