@@ -26,7 +26,7 @@ class Code(str, Enum):
     MPI_ABORT = "MPI_ABORT"  # rank, host, exit_code, last: the job's last line before
     STALLED = "STALLED"  # limit (s), hosts, places: [[ranks, where they were]]
     # or it was not given to run:
-    BLOCKED = "BLOCKED"  # job, waited (s), reason | refused: the scheduler's words
+    BLOCKED = "BLOCKED"  # job, waited (s), reason | refused: the scheduler's words, down
     CANCELLED = "CANCELLED"  # job, state, nodes
     INFRASTRUCTURE = "INFRASTRUCTURE"  # said: the scheduler's words | state; scheduler, jobs
 
@@ -47,6 +47,12 @@ class Code(str, Enum):
     THREADS_RAN = "THREADS_RAN"  # rank, host, threads, asked
     CORE_SHARED = "CORE_SHARED"  # rank, host, thread, cpus, other: [rank, thread, cpus]
     CORE_UNBOUND = "CORE_UNBOUND"  # rank, host, thread, cpus
+
+    # A trial job of a site
+    OUTPUT_UNSEEN = "OUTPUT_UNSEEN"  # job, path, nodes
+    PROBE_NOT_BUILT = "PROBE_NOT_BUILT"  # last
+    NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s)
+    WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks
 
     # A result file
     NO_RESULT = "NO_RESULT"  # kernel

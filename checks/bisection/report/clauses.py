@@ -12,6 +12,7 @@ from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.site_clauses import SITE
 from bisection.report.slower_clauses import SLOWER
 
 Values = Mapping[str, Any]
@@ -126,7 +127,7 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
 
 def _blocked(v: Values) -> str:
     if v["refused"]:
-        return f"the scheduler refused the job: {v['refused']}"
+        return _fill("the scheduler refused the job: {refused}{down!p:?; down or drained: *}", v)
     reason = (v["reason"] or "None").replace("_", " ")
     why = "no reason is known" if reason == "None" else f"the scheduler's reason: {reason}"
     return _fill("job {job} was not started{waited!l:? in *}; ", v) + why
@@ -242,6 +243,7 @@ FAULTS = {
 CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **FAULTS,
     **DEFECTS,
+    **SITE,
     Code.METRIC_REFERENCE: "{metric}: {fault!n}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
