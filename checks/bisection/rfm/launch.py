@@ -31,6 +31,7 @@ from bisection.rfm import internals, scheduler_faults
 from bisection.rfm.scheduler_faults import SLURM
 
 internals.start_scripts_below_blanks()
+internals.hasten_deprecations()
 
 # Environment variables that begin so change what MPI does.
 TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI"

@@ -1,5 +1,6 @@
 """Builds of real runs, by a CMake that puts the fake kernels where the real one would."""
 
+import inspect
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import sys
 
 import pytest
 import reframe
+from reframe.core import warnings
 from running import HERE, ONE, Run, start
 
 from bisection.rfm import internals
@@ -97,3 +99,11 @@ def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, m
 
 def test_internals_were_written_for_this_reframe():
     assert internals.WRITTEN_FOR == reframe.VERSION
+
+
+def test_deprecations_name_the_line_that_is_to_be_changed():
+    internals.hasten_deprecations()
+    with pytest.warns(warnings.ReframeDeprecationWarning) as warned:
+        warnings.user_deprecation_warning("old")
+    line = inspect.currentframe().f_lineno - 1
+    assert [(w.filename, w.lineno) for w in warned] == [(__file__, line)]
