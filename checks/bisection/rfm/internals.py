@@ -4,7 +4,7 @@ Written for the version below; a test fails with any other, so that each is look
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -29,6 +29,20 @@ def start_scripts_below_blanks() -> None:
     local.osext = SimpleNamespace(
         run_command_async=lambda script, **options: run_command_async([script], **options)
     )
+
+
+def before_submission(act: Callable[[Any], None]) -> None:
+    """Calls `act` with every job of Slurm, in its folder, when its script is written; if that
+    raises, the job is not submitted."""
+    from reframe.core.schedulers.slurm import SlurmJobScheduler
+
+    submit = SlurmJobScheduler.submit
+
+    def act_and_submit(self: SlurmJobScheduler, job: Any) -> None:
+        act(job)
+        submit(self, job)
+
+    SlurmJobScheduler.submit = act_and_submit
 
 
 def build_on_node(test: Any, pending: Any) -> None:
