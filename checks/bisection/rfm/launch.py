@@ -27,10 +27,11 @@ from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts, results
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import KernelExit, ResultError
-from bisection.rfm import internals, scheduler_faults
+from bisection.rfm import internals, queue, scheduler_faults
 from bisection.rfm.scheduler_faults import SLURM
 
 internals.start_scripts_below_blanks()
+internals.before_submission(queue.require_place)
 
 # Environment variables that begin so change what MPI does.
 TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI"
@@ -55,6 +56,11 @@ def environments() -> list[str]:
     """
     named = runtime().get_option("general/0/valid_env_names")
     return ["+kernels -spack"] if named == [".*"] else ["+kernels"]  # .* is ReFrame's default
+
+
+def within_queue(limit: float, partition: Any) -> float:
+    """A time limit (s), no longer than the partition's queue allows (extras.max_time)."""
+    return min(limit, partition.extras.get("max_time", limit))
 
 
 def described(test: Any) -> str:
@@ -102,6 +108,7 @@ class Build(rfm.RegressionTest):
         if elsewhere or "march" in partition.extras or partition.scheduler.is_local:
             return
         internals.build_on_node(self, self.max_pending_time)
+        self.build_time_limit = within_queue(self.build_time_limit, partition)
         self.build_job.num_cpus_per_task = partition.processor.num_cpus
         if partition.scheduler.registered_name in SLURM:
             self.build_job.options += ["--no-requeue"]
@@ -201,6 +208,8 @@ class Launch(rfm.RunOnlyRegressionTest):
     facts = variable(typ.Dict[str, str], value={}, loggable=True)
     hosts = variable(typ.List[str], value=[], loggable=True)
     controls = variable(typ.Dict[str, float], value={}, loggable=True)
+    slowest = variable(str, value="", loggable=True)  # the host that the clock is of
+    slow_clocks = variable(typ.List[str], value=[], loggable=True)  # reasons, as JSON
 
     @run_after("init")
     def describe(self) -> None:
@@ -224,6 +233,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         except DoesNotFit as error:
             self.not_applicable = error.reason.dumps()
             self.skip(str(error))
+        self.time_limit = within_queue(self.time_limit, self.current_partition)
         self.shape, self.geometry = shape, str(shape)
         self.num_tasks = shape.ranks
         self.num_tasks_per_node = shape.ranks_per_node
@@ -317,6 +327,8 @@ class Launch(rfm.RunOnlyRegressionTest):
             tuning = Path(self.stagedir, "environment").read_text().split("\n")
             self.facts["MPI environment"] = ", ".join(filter(None, tuning)) or "none"
         self.controls = results.controls(result)
+        self.slowest = results.slowest_host(result)
+        self.slow_clocks = [reason.dumps() for reason in results.slow_clocks(result)]
         self.wrong = results.wrong_methods(result)
         wrong_exit = self.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(self.wrong) or result["verified"] is bool(self.wrong):

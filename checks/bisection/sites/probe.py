@@ -67,6 +67,9 @@ def located(error: BaseException, file: Path) -> Located:
     """An error that a site or check file raised, or ReFrame because of it."""
     if isinstance(error.__cause__, ValidationError):
         return rejected(error.__cause__, file)
+    if type(error).__name__ == "SiteError":  # of site-configs/common_cluster.py
+        reason = Reason.of(Code.NOT_LOADING, error=error.text)
+        return str(error.path), error.line, reason.as_dict()
     path, line = file, None
     for frame in traceback.extract_tb(error.__traceback__):
         folder = Path(frame.filename).parent

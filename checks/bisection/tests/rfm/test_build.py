@@ -68,7 +68,7 @@ def test_kernels_are_built_once_and_the_run_reports_it(run, monkeypatch):
 
 @pytest.mark.parametrize("march", [None, "znver4"])
 def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, monkeypatch, march):
-    """By a build on one of its nodes, unless the site file names it."""
+    """By a build on one of its nodes, unless the site file names it; within the queue's limit."""
     for name in COMMANDS:
         (tools / name).symlink_to(HERE / "fake_slurm.py")
     (tmp_path / "jobs").mkdir()
@@ -77,13 +77,14 @@ def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, m
     common = 'import_module_from_file(str(ROOT / "site-configs" / "common.py"))'
     text = (HERE / "slurm_site.py").read_text().replace(common, '__import__("common")')
     assert '"extras": {' in text
-    named = f'"march": "{march}", ' if march else ""
+    named = '"max_time": 600, ' + (f'"march": "{march}", ' if march else "")
     site.write_text(text.replace('"extras": {', f'"extras": {{{named}'))
     command = [sys.executable, "-m", "bisection", "run", "--tier", "quick", *ONE]
     code, text = start([*command, "--system", f"{site}:slurm"], tmp_path)
     assert code == 0, text
     (script,) = (tmp_path / "results" / "latest" / "kernels").glob("*.build.sh")
     jobs = [json.loads(file.read_text()) for file in (tmp_path / "jobs").glob("*.json")]
+    assert {job["limit"] for job in jobs} == {"0:10:0"}
     built_there = [job for job in jobs if job["stderr"].endswith("rfm_build.err")]
     assert len(jobs) - len(built_there) == 1
     if march:
