@@ -73,6 +73,7 @@ SCHED_OPTIONS = {
         "InvalidAccount",
         "InvalidQOS",
         "JobHeldAdmin",
+        "PartitionConfig",
         "PartitionDown",
         "PartitionInactive",
         "PartitionNodeLimit",

@@ -6,6 +6,7 @@ Usage: test_harness.py TRANSPOSE [unittest arguments]
 import contextlib
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -107,6 +108,21 @@ class Arguments(unittest.TestCase):
             )  # fmt: skip
             lines = [x for x in process.stderr.splitlines() if x.startswith("bisection-")]
             self.assertEqual((process.returncode, len(lines)), (2, 1), process.stderr)
+
+
+class Facts(unittest.TestCase):
+    def test_clock_and_host_of_every_rank(self):
+        out = run(TRANSPOSE, 3, *QUICK, "--ranks-per-node", "2", threads=2)
+        ranks = out.result["layout"]["per_rank"]
+        self.assertEqual([rank["rank"] for rank in ranks], [0, 1, 2])
+        for rank in ranks:
+            before, after = rank["ghz"]
+            self.assertTrue(0.01 < before < 10 and 0.01 < after < 10, rank)
+        (host,) = out.result["hosts"]  # one host, though two nodes are emulated
+        self.assertEqual(host["names"], [socket.gethostname()])
+        self.assertEqual(host["kernel"], os.uname().release)
+        self.assertEqual(host["architecture"], os.uname().machine)
+        self.assertTrue(host["cpu"])
 
 
 class Limits(unittest.TestCase):

@@ -26,7 +26,7 @@ class Code(str, Enum):
     MPI_ABORT = "MPI_ABORT"  # rank, host, exit_code, last: the job's last line before
     STALLED = "STALLED"  # limit (s), hosts, places: [[ranks, where they were]]
     # or it was not given to run:
-    BLOCKED = "BLOCKED"  # job, waited (s), reason | refused: the scheduler's words
+    BLOCKED = "BLOCKED"  # job, waited (s), reason | refused: the scheduler's words, down
     CANCELLED = "CANCELLED"  # job, state, nodes
     INFRASTRUCTURE = "INFRASTRUCTURE"  # said: the scheduler's words | state; scheduler, jobs
 
@@ -47,6 +47,12 @@ class Code(str, Enum):
     THREADS_RAN = "THREADS_RAN"  # rank, host, threads, asked
     CORE_SHARED = "CORE_SHARED"  # rank, host, thread, cpus, other: [rank, thread, cpus]
     CORE_UNBOUND = "CORE_UNBOUND"  # rank, host, thread, cpus
+
+    # A trial job of a site
+    OUTPUT_UNSEEN = "OUTPUT_UNSEEN"  # job, path, nodes
+    PROBE_NOT_BUILT = "PROBE_NOT_BUILT"  # last
+    NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s)
+    WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks
 
     # A result file
     NO_RESULT = "NO_RESULT"  # kernel
@@ -127,6 +133,8 @@ class Code(str, Enum):
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
+    # A host in these launches; of the worst: rank, cpus, ghz, median (of the launch's ranks)
+    SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median, launches, of
     LAUNCHES_PREEMPTED = "LAUNCHES_PREEMPTED"  # launches
 
     # A metric of a comparison
@@ -154,7 +162,7 @@ class Code(str, Enum):
     JOBS_UNUSABLE = "JOBS_UNUSABLE"  # count, of, cause
 
     # A comparison as a whole
-    CORES_DRIFTED = "CORES_DRIFTED"  # place, control
+    CORES_DRIFTED = "CORES_DRIFTED"  # place, control, hosts: with the slowest clocks
     AA_DIFFERS = "AA_DIFFERS"  # by, metrics
     SESSIONS_ONLY = "SESSIONS_ONLY"  # needed
     NO_MACHINE_VERDICT = "NO_MACHINE_VERDICT"  # before, after, needed

@@ -29,6 +29,9 @@ class Thresholds:
         0.2, "of samples", "a launch preempted more often is mentioned with the verdict"
     )
     layout_gain: float = _limit(0.02, "of time", "a hybrid layout faster by more is mentioned")
+    slow_clock: float = _limit(
+        0.9, "of the launch's median clock", "a host with a rank whose clock is below is named"
+    )
     # ---- two groups of sessions ----
     confidence: float = _limit(0.98, "", "of the Mann-Whitney interval on the ratio")
     margin: float = _limit(0.05, "of the value", "a smaller change is of no interest")

@@ -12,6 +12,7 @@ from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.site_clauses import SITE
 from bisection.report.slower_clauses import SLOWER
 
 Values = Mapping[str, Any]
@@ -112,6 +113,7 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
     "t": utc,
     "w": str.lower,
     "j": lambda items: ", ".join(map(str, items)),
+    "m": lambda items: some(items, 3),
     "a": lambda items: " and ".join(map(str, items)),
     "p": _each("{} ({})"),
     "P": _each("{}: {}", "; "),
@@ -125,7 +127,7 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
 
 def _blocked(v: Values) -> str:
     if v["refused"]:
-        return f"the scheduler refused the job: {v['refused']}"
+        return _fill("the scheduler refused the job: {refused}{down!p:?; down or drained: *}", v)
     reason = (v["reason"] or "None").replace("_", " ")
     why = "no reason is known" if reason == "None" else f"the scheduler's reason: {reason}"
     return _fill("job {job} was not started{waited!l:? in *}; ", v) + why
@@ -241,6 +243,7 @@ FAULTS = {
 CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **FAULTS,
     **DEFECTS,
+    **SITE,
     Code.METRIC_REFERENCE: "{metric}: {fault!n}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
@@ -312,6 +315,8 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NOT_RUN: "ReFrame's result is {result:?*|none}",
     Code.RUN_ENDED: "the run ended before it",
     Code.TEXT: "{text:?*|no reason is given}",
+    Code.SLOW_CLOCK: "{host} is slow: the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz, the "
+    "launch's median {median:.2f} GHz, in {launches} of {of} launches",
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",
     Code.BEST_MOVED: _best_moved,
@@ -362,7 +367,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.JOBS_UNUSABLE: "{count} of {of} jobs after could not be used: {cause!n}",
     # a comparison as a whole
     Code.CORES_DRIFTED: "the cores of {place} are not as they were: {control!c} ({control[test]}), "
-    "which does not communicate, is {control!d}",
+    "which does not communicate, is {control!d}{hosts!m:?; the slowest is *}",
     Code.AA_DIFFERS: "{by!b}: {metrics} metrics differ, though nothing was changed",
     Code.SESSIONS_ONLY: "too few sessions: these verdicts ignore night-to-night variation. For "
     "the machine, compare {needed} sessions per side or more",

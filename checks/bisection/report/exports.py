@@ -372,6 +372,9 @@ def _suspected(report: Report) -> Iterator[tuple[str, str]]:
         for odd in pairs.suspects:
             if isinstance(odd, OddNode):  # of a path, no single node is accused
                 yield odd.node, f"{pairs.title}: {words.suspected(odd)}"
+    for reason in report.run.remarks if report.run else []:
+        if reason.code == Code.SLOW_CLOCK:
+            yield reason["host"], clause(reason)
     for case in report.failures:
         for host in _accused(case):
             yield host, f"{case_name(case)}: {clause(case.reason)}"

@@ -3,6 +3,7 @@
 Written for the version below; a test fails with any other, so that each is looked at again.
 """
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +28,20 @@ def start_scripts_below_blanks() -> None:
     local.osext = SimpleNamespace(
         run_command_async=lambda script, **options: run_command_async([script], **options)
     )
+
+
+def before_submission(act: Callable[[Any], None]) -> None:
+    """Calls `act` with every job of Slurm, in its folder, when its script is written; if that
+    raises, the job is not submitted."""
+    from reframe.core.schedulers.slurm import SlurmJobScheduler
+
+    submit = SlurmJobScheduler.submit
+
+    def act_and_submit(self: SlurmJobScheduler, job: Any) -> None:
+        act(job)
+        submit(self, job)
+
+    SlurmJobScheduler.submit = act_and_submit
 
 
 def build_on_node(test: Any, pending: Any) -> None:

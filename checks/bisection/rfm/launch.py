@@ -27,10 +27,11 @@ from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts, results
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import KernelExit, ResultError
-from bisection.rfm import internals, scheduler_faults
+from bisection.rfm import internals, queue, scheduler_faults
 from bisection.rfm.scheduler_faults import SLURM
 
 internals.start_scripts_below_blanks()
+internals.before_submission(queue.require_place)
 
 # Environment variables that begin so change what MPI does.
 TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI"
@@ -207,6 +208,8 @@ class Launch(rfm.RunOnlyRegressionTest):
     facts = variable(typ.Dict[str, str], value={}, loggable=True)
     hosts = variable(typ.List[str], value=[], loggable=True)
     controls = variable(typ.Dict[str, float], value={}, loggable=True)
+    slowest = variable(str, value="", loggable=True)  # the host that the clock is of
+    slow_clocks = variable(typ.List[str], value=[], loggable=True)  # reasons, as JSON
 
     @run_after("init")
     def describe(self) -> None:
@@ -324,6 +327,8 @@ class Launch(rfm.RunOnlyRegressionTest):
             tuning = Path(self.stagedir, "environment").read_text().split("\n")
             self.facts["MPI environment"] = ", ".join(filter(None, tuning)) or "none"
         self.controls = results.controls(result)
+        self.slowest = results.slowest_host(result)
+        self.slow_clocks = [reason.dumps() for reason in results.slow_clocks(result)]
         self.wrong = results.wrong_methods(result)
         wrong_exit = self.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(self.wrong) or result["verified"] is bool(self.wrong):

@@ -91,7 +91,7 @@ def _waited(job: Any, record: dict[str, str]) -> float | None:
 
 def _down(nodes: str) -> list[tuple[str, str]]:
     """Those of a job's nodes that are down, each with the reason that Slurm gives."""
-    text, _ = _ask("sinfo", "-h", "-N", "-n", nodes, "-o", "%N|%T|%E") if nodes else ("", "")
+    text, _ = ask("sinfo", "-h", "-N", "-n", nodes, "-o", "%N|%T|%E") if nodes else ("", "")
     rows = [line.split("|", 2) for line in text.splitlines() if line.count("|") >= 2]
     down = {name: why for name, state, why in rows if state.startswith(("down", "fail", "error"))}
     return list(down.items())
@@ -99,11 +99,11 @@ def _down(nodes: str) -> list[tuple[str, str]]:
 
 def slurm_record(jobid: str) -> tuple[dict[str, str], str]:
     """What Slurm's controller knows of a job, by key; and its error if it does not answer."""
-    text, error = _ask("scontrol", "show", "job", "-o", str(jobid))
+    text, error = ask("scontrol", "show", "job", "-o", str(jobid))
     return dict(re.findall(r"(?:^|\s)([\w:/]+)=(\S*)", text)), error
 
 
-def _ask(*command: str) -> tuple[str, str]:
+def ask(*command: str) -> tuple[str, str]:
     """(output, error) of a scheduler's command; one of the two is empty."""
     environ = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
     try:

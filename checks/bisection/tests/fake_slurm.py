@@ -22,6 +22,7 @@ WRONG = json.loads(os.environ.get("FAKE_SLURM_FAULTS", "{}"))
 FAULTS = {
     "runs": "RUNNING None",
     "waits": "PENDING Resources",
+    "no-place": "PENDING Resources",
     "too-big": "PENDING PartitionNodeLimit",
     "timeout": "RUNNING None: TIMEOUT TimeLimit",
     "node-fail": "RUNNING None: NODE_FAIL NodeDown",
@@ -42,6 +43,7 @@ NO_DATABASE = (
 )
 NO_CONTROLLER = "Unable to contact slurm controller (connect failure)\n"
 INVALID = "slurm_load_jobs error: Invalid job id specified\n"
+NO_PLACE = "allocation failure: Requested node configuration is not available\n"
 REFUSED = (
     "sbatch: error: Batch job submission failed: Requested node configuration is not available\n"
 )
@@ -104,6 +106,12 @@ def sbatch():
     options = dict(re.findall(r"^#SBATCH --([\w-]+)=?(\S*)$", text, re.M))
     launch = re.search(r"--case (\S+)", text), re.search(r"layout=(\S+)", text)
     fault = WRONG.get(f"{launch[1][1]}/{launch[0][1]}" if all(launch) else "build")
+    if "--test-only" in sys.argv:
+        with open(FOLDER / "asked", "a") as file:
+            file.write(f"{options['ntasks']}\n")
+        if fault == "no-place":
+            leave(NO_PLACE)
+        return sys.stderr.write("sbatch: Job 1 to start at 2026-11-22T07:48:24 using 4 processors\n")
     if fault == "refused":
         leave(REFUSED)
     if "no-requeue" not in options:

@@ -222,11 +222,12 @@ def test_reframes_sessions_are_taken_over(tmp_path):
 
 def test_controls_and_facts_of_a_launch(tmp_path):
     launch = report(fixture=True, controls={"serial": 2e-4, "clock": 2.9}, perfvalues=None,
-                    facts={"MPI": "x"}, lock="aa", method="")  # fmt: skip
+                    facts={"MPI": "x"}, lock="aa", method="", slowest="n7")  # fmt: skip
     about, cases = sources.of_verdict(judge(launch))
     assert about["facts"] == {"MPI": "x", "clock": "2.9 GHz", "lock": "aa", "nodes": "n1"}
     assert {(c["method"], *c["metrics"]) for c in cases} == {("serial", "time"), ("clock", "clock")}
     assert all(c["control"] for c in cases)
+    assert {c["method"]: c["hosts"] for c in cases} == {"serial": ["n1"], "clock": ["n7"]}
 
 
 def test_controls_of_a_launch_that_was_placed_wrongly_do_not_count():
