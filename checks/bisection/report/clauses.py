@@ -127,6 +127,8 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
 
 
 def _blocked(v: Values) -> str:
+    if v["deadline"]:
+        return _fill("not started before the deadline of {deadline!l}", v)
     if v["refused"]:
         return _fill("the scheduler refused the job: {refused}{down!p:?; down or drained: *}", v)
     reason = (v["reason"] or "None").replace("_", " ")
@@ -138,7 +140,8 @@ def _infrastructure(v: Values) -> str:
     if v["said"]:
         text = v["said"]
     elif v["state"]:
-        text = f"the scheduler did not list job {v['jobs'][0]}, which is {v['state']}"
+        job = v["job"] or v["jobs"][0]
+        text = f"the scheduler did not list job {job}, which is {v['state']}"
     else:
         text = _fill("{command:?* did not answer in time|no cause is known}", v)
     return f"{text}; {_jobs_left(v)}" if v["jobs"] else text

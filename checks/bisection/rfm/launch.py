@@ -32,7 +32,10 @@ from bisection.rfm.scheduler_faults import SLURM
 
 internals.start_scripts_below_blanks()
 internals.hasten_deprecations()
-internals.before_submission(queue.require_place)
+internals.submit_by(queue.submit)
+internals.forget_cancelled_jobs()
+if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued
+    internals.queue_at_once(1000)
 
 # Environment variables that begin so change what MPI does.
 TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI"
@@ -108,11 +111,12 @@ class Build(rfm.RegressionTest):
         elsewhere = self.kernels or "spack" in self.current_environ.features
         if elsewhere or "march" in partition.extras or partition.scheduler.is_local:
             return
-        internals.build_on_node(self, self.max_pending_time)
+        internals.build_on_node(self, queue.until_deadline(self.max_pending_time))
         self.build_time_limit = within_queue(self.build_time_limit, partition)
         self.build_job.num_cpus_per_task = partition.processor.num_cpus
         if partition.scheduler.registered_name in SLURM:
-            self.build_job.options += ["--no-requeue"]
+            options = queue.deadline_options(self.build_time_limit)
+            self.build_job.options += ["--no-requeue", *options]
 
     @run_before("compile")
     def choose_builder(self) -> None:
@@ -120,6 +124,8 @@ class Build(rfm.RegressionTest):
 
         The build script is part of what a kept build is known by: what it does must stand in it.
         """
+        if late := queue.late():
+            fail(self, late)
         path = f"PYTHONPATH={shlex.quote(str(paths.ROOT / 'checks'))}"
         python = f"{path} {shlex.quote(sys.executable)} -m bisection.kernels"
         if self.kernels:
@@ -145,6 +151,11 @@ class Build(rfm.RegressionTest):
             keep = f"{python}.kept keep rfm_build.sh >installation.json"
             self.postbuild_cmds = [*self.postbuild_cmds, keep]
 
+    @run_after("compile")
+    def run_here(self) -> None:
+        """Lists on this host what was built."""
+        self.local = True
+
     @run_before("run")
     def find_installed(self) -> None:
         """Where the kernels are, and what they were built from."""
@@ -160,7 +171,11 @@ class Build(rfm.RegressionTest):
             if installation.get("mpi_prefix", "") not in ("", "/usr"):
                 self.mpi_bin = os.path.join(installation["mpi_prefix"], "bin")
         if not list(Path(self.prefix_dir, "bin").glob("bisection-*")) and not self.is_dry_run():
-            fail(self, Reason.of(Code.NO_KERNEL, folder=f"{self.prefix_dir}/bin"))
+            scheduler = self.build_job.scheduler.registered_name
+            fault = scheduler_faults.of_job(self.build_job, scheduler, errors="", ended=False)
+            if fault and fault.code == Code.BLOCKED:
+                fault = queue.late() or fault
+            fail(self, fault or Reason.of(Code.NO_KERNEL, folder=f"{self.prefix_dir}/bin"))
         self.executable_opts = [shlex.quote(os.path.join(self.prefix_dir, "bin"))]
 
     @sanity_function
@@ -250,12 +265,16 @@ class Launch(rfm.RunOnlyRegressionTest):
     @run_before("run")
     def compose(self) -> None:
         """The job script: the kernel's command line, and what is recorded around it."""
+        if late := queue.late():
+            fail(self, late)
         self.job.launcher.options += layouts.bindings(
             self.current_partition.extras.get("binding", []), self.shape
         )
+        self.max_pending_time = queue.until_deadline(self.max_pending_time)
         if self._scheduler in SLURM:
             # After a node's death Slurm would queue the job again, and ReFrame wait for it.
-            self.job.options += ["--no-requeue"]
+            options = queue.deadline_options(self.time_limit)
+            self.job.options += ["--no-requeue", *options]
         self.lock, self.software = self.build.lock, self.build.software
         labels = {
             "system": self.current_system.name,
@@ -300,6 +319,9 @@ class Launch(rfm.RunOnlyRegressionTest):
         if not fault and self.exit_code not in (0, KernelExit.USAGE, KernelExit.RESOURCES):
             here = self.job.nodelist if self.is_local() else []
             fault = scheduler_faults.of_abort(errors, self.stagedir, here)
+        if fault and fault.code == Code.BLOCKED:
+            fail(self, queue.late() or fault)
+        queue.advance()
         if fault:
             fail(self, fault)
         if not ended:
