@@ -239,11 +239,12 @@ def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:
             lines = [line.strip() for line in file if line.strip()]
     except (OSError, KeyError, TypeError):
         return reason
-    for index, line in enumerate(lines):
-        if re.search(r"error\b|^bisection\.kernels\.spack: ", line, re.I):
-            error = " ".join(lines[index : index + 2])
-            reason = reason or Reason.of(Code.TEXT)
-            return replace(reason, values={**reason.values, "build": error})
+    for pattern in (r"(?i)error\b", r"^bisection\.kernels\.spack: "):
+        for index, line in enumerate(lines):
+            if re.search(pattern, line):
+                error = " ".join(lines[index : index + 2])
+                reason = reason or Reason.of(Code.TEXT)
+                return replace(reason, values={**reason.values, "build": error})
     return reason
 
 

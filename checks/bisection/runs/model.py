@@ -137,6 +137,7 @@ class TestResult(TestId):
             seconds=case.get("seconds") or 0.0,
             hosts=[str(host) for host in case.get("hosts") or []],
             metrics=metrics,
+            facts=case.get("facts") or {},
         )
 
 
