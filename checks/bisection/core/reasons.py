@@ -95,7 +95,7 @@ class Code(str, Enum):
     QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
     QUEUE_SHARED = "QUEUE_SHARED"  # partition
     NODES_UNLIKE = "NODES_UNLIKE"  # queue, nodes, cores, gres
-    NODES_DOWN = "NODES_DOWN"  # partition, queue, nodes, cores
+    NODES_DOWN = "NODES_DOWN"  # partition, up, wanted: nodes
     TRIAL_FAILED = "TRIAL_FAILED"  # partition, fault: reason
     NO_LAUNCHER = "NO_LAUNCHER"  # partition, tried: [[launcher, reason]]
     NETWORK_UNUSED = "NETWORK_UNUSED"  # partition, device, fast
