@@ -57,8 +57,9 @@ class Code(str, Enum):
     # A check of a site, by its probes
     RESTS_ON = "RESTS_ON"  # probe: that is wrong
     SITE_LOADS = "SITE_LOADS"  # partitions
-    SITE_DEFECTS = "SITE_DEFECTS"  # count, first: {path, line, reason}
+    SITE_DEFECTS = "SITE_DEFECTS"  # path, line, first: reason, more: of them
     NO_SCHEDULER = "NO_SCHEDULER"
+    SCHEDULER_UNASKED = "SCHEDULER_UNASKED"  # scheduler
     SCHEDULER_ANSWERS = "SCHEDULER_ANSWERS"  # version, cluster
     ACCOUNTING = "ACCOUNTING"  # backend
     NO_ACCOUNTING = "NO_ACCOUNTING"
@@ -123,6 +124,28 @@ class Code(str, Enum):
     NOT_ABOVE_ZERO = "NOT_ABOVE_ZERO"  # value
     NO_BEST_NPAR = "NO_BEST_NPAR"
     COUNTS_CONTRADICT = "COUNTS_CONTRADICT"  # counts: [[ranks, sent, ranks, sent, unit, each]]
+
+    # A new site
+    SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, command, error
+    SCHEDULER_UNREAD = "SCHEDULER_UNREAD"  # scheduler
+    ACCOUNT_OPEN = "ACCOUNT_OPEN"  # user, accounts
+    NO_COMPILER = "NO_COMPILER"
+    LIBRARIES_UNSEEN = "LIBRARIES_UNSEEN"  # names
+    NO_QUEUE = "NO_QUEUE"
+    QUEUE_STATE = "QUEUE_STATE"  # queue, state
+    QUEUE_ROOT_ONLY = "QUEUE_ROOT_ONLY"  # queue
+    QUEUE_NOT_ROOT = "QUEUE_NOT_ROOT"  # queue
+    QUEUE_GROUPS = "QUEUE_GROUPS"  # queue, groups
+    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account
+    QUEUE_RESERVED = "QUEUE_RESERVED"  # queue
+    QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
+    QUEUE_SHARED = "QUEUE_SHARED"  # partition
+    NODES_UNLIKE = "NODES_UNLIKE"  # queue, nodes, cores, gres
+    NODES_DOWN = "NODES_DOWN"  # partition, queue, nodes, cores
+    TRIAL_FAILED = "TRIAL_FAILED"  # partition, fault: reason
+    NO_LAUNCHER = "NO_LAUNCHER"  # partition, tried: [[launcher, reason]]
+    NETWORK_UNUSED = "NETWORK_UNUSED"  # partition, device, fast
+    NOT_TRIED = "NOT_TRIED"
 
     # References
     STRICT_OFF = "STRICT_OFF"

@@ -32,7 +32,10 @@ class Thresholds:
     slow_clock: float = _limit(
         0.9, "of the launch's median clock", "a host with a rank whose clock is below is named"
     )
-    # ---- a check of a site ----
+    # ---- a site ----
+    fact_noise: float = _limit(
+        0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"
+    )
     node_memory: float = _limit(
         1.0, "GiB", "per node of a launch, beside the buffers of the all-to-all sweep"
     )

@@ -13,6 +13,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
 from bisection.report.site_clauses import SITE
+from bisection.report.site_new_clauses import NEW
 from bisection.report.slower_clauses import SLOWER
 
 Values = Mapping[str, Any]
@@ -244,6 +245,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **FAULTS,
     **DEFECTS,
     **SITE,
+    **NEW,
     Code.METRIC_REFERENCE: "{metric}: {fault!n}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",

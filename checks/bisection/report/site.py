@@ -58,15 +58,15 @@ REMEDIES = {
     "file.",
     Code.KERNELS_FAIL: "Load the modules of what is missing, or build with Spack "
     "(`bisection run -p spack`).",
-    Code.FOLDER_UNSEEN: "Put BISECTION_HOME on a file system that these nodes mount, and can write.",
+    Code.FOLDER_UNSEEN: "Put BISECTION_HOME on a file system that these nodes mount and may write.",
     Code.PATH_UNSEEN: "Put it on a file system that these nodes mount.",
     Code.CORES_CLAIMED: "Correct `processor` in the site file, or run `bisection site new {name} "
     "--refresh`.",
     Code.NODES_DIFFER: "Repair the odd nodes, or give each kind a partition with a constraint.",
     Code.FACTS_CHANGED: "Repair the nodes; if this was meant, `bisection site new {name} "
     "--refresh` records it.",
-    Code.NO_WORLD: "Try another launcher, or options=[\"--mpi=...\"] of `srun --mpi=list`.",
-    Code.WORLDS: "Launcher and MPI library do not know each other: try options=[\"--mpi=pmi2\"], "
+    Code.NO_WORLD: 'Try another launcher, or options=["--mpi=..."] of `srun --mpi=list`.',
+    Code.WORLDS: 'Launcher and MPI library do not know each other: try options=["--mpi=pmi2"], '
     "or another launcher.",
     Code.MISPLACED: "Correct the launcher's options for cores: `binding` in the site file.",
     Code.NETWORK_UNUSED_BY: "Look at UCX_TLS, UCX_NET_DEVICES, OMPI_MCA_pml and FI_PROVIDER, and "
@@ -82,7 +82,7 @@ REMEDIES = {
     Code.NO_FACTS: "`bisection site new {name} --refresh` writes it.",
     Code.SPEED_UNKNOWN: "`bisection site new {name} --refresh` records them.",
     Code.BYTES_UNCOUNTED: "Look at the MPI library's own report of its transport.",
-    Code.SCHEDULER_UNREAD: "Only Slurm is checked so far; `bisection run` works with others.",
+    Code.SCHEDULER_UNASKED: "Only Slurm is checked so far; `bisection run` works with others.",
     Code.KERNELS_BY_SPACK: "`bisection run -p {environ}` builds them.",
 }
 OTHERWISE = "Write another queue in the site file, or ask for access to this one."  # QUEUE_*

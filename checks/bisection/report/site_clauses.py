@@ -48,7 +48,9 @@ def _pairs(pairs: Sequence[Sequence[str]]) -> str:
 
 def _queue_open(v: Values) -> str:
     account = f"account {v['account']}" if v["account"] else "the user's default account"
-    return f"{v['queue']}, {account}" if v["account"] or v["needed"] else f"{v['queue']}, no account"
+    return (
+        f"{v['queue']}, {account}" if v["account"] or v["needed"] else f"{v['queue']}, no account"
+    )
 
 
 def _layouts(v: Values) -> str:
@@ -114,16 +116,6 @@ def _limits(v: Values) -> str:
     return f"{size_of(v['memory'])} per node, {size_of(v['needed'])} needed{time}"
 
 
-def _defects(v: Values) -> str:
-    from bisection.report.clauses import clause  # which has this table in it
-    from bisection.core.reasons import Reason
-
-    first = v["first"]
-    where = f"{first['path']}:{first['line']}: {clause(Reason.read(first['reason']))}"
-    more = f" (and {plural(v['count'] - 1, 'more defect')})" if v["count"] > 1 else ""
-    return where + more
-
-
 SITE: dict[Code, str | Callable[[Values], str]] = {
     # a trial job
     Code.OUTPUT_UNSEEN: "job {job} left no output in {path}{nodes:?, it ran on *}",
@@ -131,17 +123,20 @@ SITE: dict[Code, str | Callable[[Values], str]] = {
     Code.NO_WORLD: _no_world,
     Code.WORLDS: _worlds,
     # a check of a site
-    Code.RESTS_ON: "{probe} is wrong",
+    Code.RESTS_ON: "it rests on {probe}",
     Code.SITE_LOADS: lambda v: plural(v["partitions"], "partition"),
-    Code.SITE_DEFECTS: _defects,
+    Code.SITE_DEFECTS: "{path}:{line}: {first!n}{more:? (and * more)}",
     Code.NO_SCHEDULER: "none: launches run on this host",
+    Code.SCHEDULER_UNASKED: "scheduler {scheduler} is not asked, only Slurm is",
     Code.SCHEDULER_ANSWERS: "{version}, cluster {cluster}",
     Code.ACCOUNTING: lambda v: (
         "sacct answers" if v["backend"] == "slurm" else "not needed by the back-end squeue"
     ),
     Code.NO_ACCOUNTING: 'sacct does not answer, and scheduler="slurm" needs it',
     Code.ACCOUNT_UNKNOWN: "account {account} is not one of this user: {accounts!j:?*|none}",
-    Code.QUEUE_UNKNOWN: lambda v: f"queue {v['queue']} does not exist; there are {some(v['known'])}",
+    Code.QUEUE_UNKNOWN: lambda v: (
+        f"queue {v['queue']} does not exist; there are {some(v['known'])}"
+    ),
     Code.QUEUE_OPEN: _queue_open,
     Code.NODES_UP: _nodes_up,
     Code.PLACED: _layouts,

@@ -1,23 +1,29 @@
 """Whether a site file is true: probes, each with those that it rests on, in one table.
 
 A probe looks at one partition, or at the site as a whole, and gives a Finding, or None where there
-is nothing to look at. What rests on a probe that is wrong or was not tried is not tried. One job per
-partition serves all probes that need one.
+is nothing to look at. What rests on a probe that is wrong or was not tried is not tried. One job
+per partition serves all probes that need one.
 """
 
 import contextlib
+import re
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bisection.core import paths
 from bisection.core.reasons import Code
+from bisection.core.verdicts import BisectionError
+from bisection.sites.before_run import choose_environ
 from bisection.sites.cluster import check_job as job
 from bisection.sites.cluster import check_queue as queue
-from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried
+from bisection.sites.cluster import facts
+from bisection.sites.cluster.check_model import Facts, Finding, State, Subject, not_tried
+from bisection.sites.site import Site
 
 Look = Callable[[Subject], Finding | None]
 
@@ -36,7 +42,7 @@ class Probe:
 PROBES = (
     Probe("file", queue.loads, of_site=True),
     Probe("scheduler", queue.scheduler_answers, ["file"], of_site=True),
-    Probe("accounting", queue.accounting, ["scheduler"]),
+    Probe("accounting", queue.accounting, ["scheduler"], of_site=True),
     Probe("account", queue.account, ["scheduler"]),
     Probe("nodes", queue.nodes_up, ["account"]),
     Probe("placement", queue.placed, ["nodes"]),
@@ -76,8 +82,10 @@ def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Iterator[Result
         A result as soon as it is there.
     """
     before: dict[str, str] = {}  # probe -> the wrong one that it rests on
-    yield from _run([probe for probe in probes if probe.of_site], subjects[0], "", before)
-    for subject in subjects:
+    # A scheduler first, if there is one.
+    first = min(subjects, key=lambda subject: subject.partition.get("scheduler") == "local")
+    yield from _run([probe for probe in probes if probe.of_site], first, "", before)
+    for subject in subjects if first.partition else ():
         own = [probe for probe in probes if not probe.of_site]
         yield from _run(own, subject, subject.name, dict(before))
 
@@ -93,6 +101,35 @@ def _run(
             if finding.state != State.OK:
                 roots[probe.name] = probe.name
             yield Result(probe.name, partition, finding)
+
+
+def subjects(
+    site: Site, partitions: Sequence[Facts], folder: Path, patience: float
+) -> list[Subject]:
+    """The partitions of a site as subjects of the probes.
+
+    Args:
+        site: the site, loaded.
+        partitions: those that are checked; none where the site does not load.
+        folder: for their jobs.
+        patience: s for each job.
+    """
+    known = facts.file_of(site.path)
+    recorded = facts.read(known) if known.exists() else None
+    shared: dict[str, Any] = {"surveys": {}, "built": {}}
+    shared["schedulers"] = frozenset(partition["scheduler"] for partition in partitions)
+    return [
+        Subject(site, partition, _environ(site, partition), recorded, folder, patience, **shared)
+        for partition in partitions
+    ] or [Subject(site, {}, "", recorded, folder, patience)]
+
+
+def _environ(site: Site, partition: Facts) -> str:
+    """The environment that a run takes for the kernels on a partition."""
+    with contextlib.suppress(BisectionError):
+        pattern = choose_environ(site, [partition], None)
+        return next(name for name in partition["environs"] if re.fullmatch(pattern, name))
+    return ""
 
 
 @contextlib.contextmanager

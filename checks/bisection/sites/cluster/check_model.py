@@ -61,9 +61,12 @@ class Subject:
     facts: Facts | None  # of NAME.json; None without it
     folder: Path  # for its job; all nodes must see it
     patience: float  # s for its job
-    survey: Survey | None = None  # of its scheduler; None where there is none
-    trial: Trial | None = None
-    built: dict[Any, Any] = field(default_factory=dict)  # what a job of alike nodes has built
+    # Of all partitions of the check: their schedulers' surveys by account, and where kernels are
+    # built for a kind of node.
+    surveys: dict[str, Survey] = field(default_factory=dict)
+    built: dict[Any, str] = field(default_factory=dict)
+    schedulers: frozenset[str] = frozenset()  # ReFrame's names
+    trial: Trial | None = None  # of its job
 
     @property
     def name(self) -> str:
@@ -74,6 +77,16 @@ class Subject:
     def nodes(self) -> int:
         """Nodes per launch."""
         return int(self.partition["extras"].get("nodes", 1))
+
+    @property
+    def account(self) -> str:
+        """That jobs use; "" for the user's own."""
+        return self.option("-A", "--account")
+
+    @property
+    def survey(self) -> Survey | None:
+        """Of its scheduler; None where there is none, or it was not asked."""
+        return self.surveys.get(self.account) if self.partition["scheduler"] != "local" else None
 
     @property
     def scheduler(self) -> Scheduler:
@@ -120,7 +133,7 @@ class Subject:
         """The last value of an option among those of the scheduler; "" without it."""
         words = shlex.split(" ".join(self.partition["access"]))
         value = ""
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in zip(words, [*words[1:], ""], strict=False):
             name, equal, given = word.partition("=")
             if name in names:
                 value = given if equal else following

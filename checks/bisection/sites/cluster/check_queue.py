@@ -7,7 +7,7 @@ from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster import jobs, slurm
 from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
 from bisection.sites.cluster.survey import SchedulerError
-from bisection.sites.rules import partition_faults, site_defects
+from bisection.sites.rules import site_defects
 
 LONGEST_LAUNCH = 15 * 60  # s, Launch.time_limit (bisection/rfm/launch.py)
 
@@ -17,42 +17,47 @@ def loads(subject: Subject) -> Finding:
     site = subject.site
     defects = [d for d in [*site.defects, *site_defects(site)] if not d.is_note]
     if defects:
-        first = defects[0]
-        values = {"path": first.path, "line": first.line, "reason": first.reason}
-        return wrong(Code.SITE_DEFECTS, count=len(defects), first=values)
+        first, more = defects[0], len(defects) - 1 or None
+        where = {"path": first.path, "line": first.line}
+        return wrong(Code.SITE_DEFECTS, **where, first=first.reason, more=more)
     return ok(Code.SITE_LOADS, partitions=len(site.partitions))
 
 
 def scheduler_answers(subject: Subject) -> Finding:
-    """The scheduler answers; its survey is kept."""
-    name = subject.partition["scheduler"]
-    if name == "local":
+    """The scheduler answers."""
+    unread = subject.schedulers - {"local", *SLURM}
+    if unread:
+        return not_tried(Code.SCHEDULER_UNASKED, scheduler=sorted(unread)[0])
+    if subject.schedulers == {"local"}:
         return ok(Code.NO_SCHEDULER)
-    if name not in SLURM:
-        return not_tried(Code.SCHEDULER_UNREAD, scheduler=name)
     try:
-        subject.survey = slurm.read(subject.option("-A", "--account"))
+        survey = subject.surveys.setdefault(subject.account, slurm.read(subject.account))
     except SchedulerError as error:
         return Finding(State.WRONG, error.reason)
-    survey = subject.survey
     version = f"{survey.kind} {survey.version}"
     return ok(Code.SCHEDULER_ANSWERS, version=version, cluster=survey.cluster)
 
 
 def accounting(subject: Subject) -> Finding | None:
     """ReFrame's back-end `slurm` needs sacct."""
-    if subject.survey is None:
+    survey = next(iter(subject.surveys.values()), None)
+    if survey is None:
         return None
-    if subject.partition["scheduler"] == "slurm" and not subject.survey.accounting:
+    if "slurm" in subject.schedulers and not survey.accounting:
         return wrong(Code.NO_ACCOUNTING)
-    return ok(Code.ACCOUNTING, backend=subject.partition["scheduler"])
+    return ok(Code.ACCOUNTING, backend="slurm" if "slurm" in subject.schedulers else "squeue")
 
 
 def account(subject: Subject) -> Finding | None:
     """The queue is open to this user and account."""
-    if (survey := subject.survey) is None:
+    if subject.partition["scheduler"] == "local":
         return None
-    given, name = subject.option("-A", "--account"), subject.option("-p", "--partition")
+    given, name = subject.account, subject.option("-p", "--partition")
+    try:
+        survey = subject.surveys.get(given) or slurm.read(given)
+    except SchedulerError as error:
+        return Finding(State.WRONG, error.reason)
+    subject.surveys[given] = survey
     if survey.account_needed:
         if not given and survey.decisions:
             return Finding(State.WRONG, survey.decisions[0])

@@ -61,12 +61,22 @@ def read(file: Path) -> Facts:
     return facts
 
 
+def old(file: Path) -> Facts:
+    """The facts of a file that are about to be replaced; none if it cannot be read."""
+    try:
+        return read(file)
+    except BisectionError:
+        return {}
+
+
 def write(file: Path, facts: Mapping[str, Any]) -> None:
     """Writes the facts; OSError if that is not possible."""
     paths.write_whole(file, json.dumps(facts, indent=1) + "\n")
 
 
-def of_site(name: str, survey: Survey, software: Software, partitions: Mapping[str, Facts]) -> Facts:
+def of_site(
+    name: str, survey: Survey, software: Software, partitions: Mapping[str, Facts]
+) -> Facts:
     """The facts of a site, of which those of partitions are made by `of_partition`."""
     known = {key: getattr(survey, key) for key in ("kind", "version", "cluster", "accounting")}
     return {
@@ -146,7 +156,7 @@ class Moved:
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Moved]:
-    """The facts that differ, by name; measured ones only if they differ by more than their noise."""
+    """The facts that differ, by name; measured ones if they differ by more than their noise."""
     old, new = dict(_flat(before)), dict(_flat(after))
     moved = []
     for name in dict.fromkeys([*old, *new]):
@@ -169,5 +179,3 @@ def _flat(facts: Any, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{name}.{key}" if name else str(key))
     else:
         yield name, facts
-
-

@@ -15,8 +15,8 @@ from bisection.sites.cluster.survey import (
     Answer,
     Node,
     QueueInfo,
-    Survey,
     SchedulerError,
+    Survey,
     ask,
     grouped,
     seconds_of,
@@ -159,7 +159,9 @@ def mpi_types(listed: Answer, default: str) -> list[str]:
     return [default, *(kind for kind in MPI_TYPES if kind in words and kind != default)]
 
 
-def _closed(fields: Mapping[str, str], nodes: bool, account: str, groups: set[str]) -> Reason | None:
+def _closed(
+    fields: Mapping[str, str], nodes: bool, account: str, groups: set[str]
+) -> Reason | None:
     """Why this user cannot use a queue; None if nothing is known that forbids it."""
     name, root = fields["PartitionName"], os.geteuid() == 0
     if (state := fields.get("State", "UP")) != "UP":

@@ -182,7 +182,12 @@ REFRESH = "`bisection site new vc --refresh` writes it"
         ("[1, 2, 4]", "[1, 0]", "vc.py:13", "vc:quad-0: extras.nodes is 0: "),
         ("exclusive=True", 'options=["-n {cores}"]', "vc.py:12", "extras.binding has {cores} in"),
         ("exclusive=True", 'qos="high"', "vc.py:12", "partition 'duo': pbs has no qos"),
-        ("__file__,", '__file__, scheduler="slum",', "vc.py:1", "scheduler 'slum': there are slurm"),
+        (
+            "__file__,",
+            '__file__, scheduler="slum",',
+            "vc.py:1",
+            "scheduler 'slum': there are slurm",
+        ),
         ('"srun"', '"sruhn"', "vc.py:12", "sruhn"),
         ("common.partition", "common.partitions", "vc.py:12", "no attribute 'partitions'"),
     ],
@@ -226,7 +231,7 @@ def test_reframe_by_hand(cluster):
     command = [sys.executable, "-c", program, "-C", str(file), "--show-config", "systems"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert [part["name"] for part in json.loads(done.stdout)[0]["partitions"]][0] == "duo"
+    assert json.loads(done.stdout)[0]["partitions"][0]["name"] == "duo"
 
 
 def test_shared_files_are_no_sites():
