@@ -26,9 +26,9 @@ class Code(str, Enum):
     MPI_ABORT = "MPI_ABORT"  # rank, host, exit_code, last: the job's last line before
     STALLED = "STALLED"  # limit (s), hosts, places: [[ranks, where they were]]
     # or it was not given to run:
-    BLOCKED = "BLOCKED"  # job, waited (s), reason | refused: the scheduler's words, down
+    BLOCKED = "BLOCKED"  # job, waited (s), reason | refused, down | deadline (s)
     CANCELLED = "CANCELLED"  # job, state, nodes
-    INFRASTRUCTURE = "INFRASTRUCTURE"  # said: the scheduler's words | state; scheduler, jobs
+    INFRASTRUCTURE = "INFRASTRUCTURE"  # said: the scheduler's words | job, state; scheduler, jobs
 
     # A launch
     NO_KERNEL = "NO_KERNEL"  # folder

@@ -127,6 +127,8 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
 
 
 def _blocked(v: Values) -> str:
+    if v["deadline"]:
+        return _fill("not started before the deadline of {deadline!l}", v)
     if v["refused"]:
         return _fill("the scheduler refused the job: {refused}{down!p:?; down or drained: *}", v)
     reason = (v["reason"] or "None").replace("_", " ")
@@ -138,7 +140,8 @@ def _infrastructure(v: Values) -> str:
     if v["said"]:
         text = v["said"]
     elif v["state"]:
-        text = f"the scheduler did not list job {v['jobs'][0]}, which is {v['state']}"
+        job = v["job"] or v["jobs"][0]
+        text = f"the scheduler did not list job {job}, which is {v['state']}"
     else:
         text = _fill("{command:?* did not answer in time|no cause is known}", v)
     return f"{text}; {_jobs_left(v)}" if v["jobs"] else text
@@ -317,8 +320,8 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NOT_RUN: "ReFrame's result is {result:?*|none}",
     Code.RUN_ENDED: "the run ended before it",
     Code.TEXT: "{text:?*|no reason is given}",
-    Code.SLOW_CLOCK: "{host} is slow: the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz, the "
-    "launch's median {median:.2f} GHz, in {launches} of {of} launches",
+    Code.SLOW_CLOCK: "{host} is slow: the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz, "
+    "the launch's median {median:.2f} GHz, in {launches} of {of} launches",
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",
     Code.BEST_MOVED: _best_moved,

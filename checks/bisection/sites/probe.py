@@ -148,7 +148,6 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
 def check_facts(runtime: Any, folder: Path, job: Facts, defects: list[Located]) -> Facts:
     """What the checks are on this runtime's system; what does not load is added to `defects`."""
     named = {name: filters.have_any_name([name]) for name in job["names"] or ()}
-    internals.skip_deprecations()
     warnings = internals.recorded_warnings()
     facts = {"files": {}, "checks": {}, "tests": [], "cases": []}
     loader = RegressionCheckLoader([str(folder)])
