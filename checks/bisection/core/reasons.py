@@ -26,9 +26,9 @@ class Code(str, Enum):
     MPI_ABORT = "MPI_ABORT"  # rank, host, exit_code, last: the job's last line before
     STALLED = "STALLED"  # limit (s), hosts, places: [[ranks, where they were]]
     # or it was not given to run:
-    BLOCKED = "BLOCKED"  # job, waited (s), reason | refused: the scheduler's words, down
+    BLOCKED = "BLOCKED"  # job, waited (s), reason | refused, down | deadline (s)
     CANCELLED = "CANCELLED"  # job, state, nodes
-    INFRASTRUCTURE = "INFRASTRUCTURE"  # said: the scheduler's words | state; scheduler, jobs
+    INFRASTRUCTURE = "INFRASTRUCTURE"  # said: the scheduler's words | job, state; scheduler, jobs
 
     # A launch
     NO_KERNEL = "NO_KERNEL"  # folder
@@ -77,6 +77,28 @@ class Code(str, Enum):
     NOT_ABOVE_ZERO = "NOT_ABOVE_ZERO"  # value
     NO_BEST_NPAR = "NO_BEST_NPAR"
     COUNTS_CONTRADICT = "COUNTS_CONTRADICT"  # counts: [[ranks, sent, ranks, sent, unit, each]]
+
+    # A new site
+    SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, command, error
+    SCHEDULER_UNREAD = "SCHEDULER_UNREAD"  # scheduler
+    ACCOUNT_OPEN = "ACCOUNT_OPEN"  # user, accounts
+    NO_COMPILER = "NO_COMPILER"
+    LIBRARIES_UNSEEN = "LIBRARIES_UNSEEN"  # names
+    NO_QUEUE = "NO_QUEUE"
+    QUEUE_STATE = "QUEUE_STATE"  # queue, state
+    QUEUE_ROOT_ONLY = "QUEUE_ROOT_ONLY"  # queue
+    QUEUE_NOT_ROOT = "QUEUE_NOT_ROOT"  # queue
+    QUEUE_GROUPS = "QUEUE_GROUPS"  # queue, groups
+    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account
+    QUEUE_RESERVED = "QUEUE_RESERVED"  # queue
+    QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
+    QUEUE_SHARED = "QUEUE_SHARED"  # partition
+    NODES_UNLIKE = "NODES_UNLIKE"  # queue, nodes, cores, gres
+    NODES_DOWN = "NODES_DOWN"  # partition, queue, nodes, cores
+    TRIAL_FAILED = "TRIAL_FAILED"  # partition, fault: reason
+    NO_LAUNCHER = "NO_LAUNCHER"  # partition, tried: [[launcher, reason]]
+    NETWORK_UNUSED = "NETWORK_UNUSED"  # partition, device, fast
+    NOT_TRIED = "NOT_TRIED"
 
     # References
     STRICT_OFF = "STRICT_OFF"

@@ -32,6 +32,10 @@ class Thresholds:
     slow_clock: float = _limit(
         0.9, "of the launch's median clock", "a host with a rank whose clock is below is named"
     )
+    # ---- a site ----
+    fact_noise: float = _limit(
+        0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"
+    )
     # ---- two groups of sessions ----
     confidence: float = _limit(0.98, "", "of the Mann-Whitney interval on the ratio")
     margin: float = _limit(0.05, "of the value", "a smaller change is of no interest")

@@ -376,6 +376,10 @@ def _suspected(report: Report) -> Iterator[tuple[str, str]]:
         if reason.code == Code.SLOW_CLOCK:
             yield reason["host"], clause(reason)
     for case in report.failures:
+        if case.reason and case.reason.code == Code.BLOCKED:
+            for node, why in case.reason["down"] or ():
+                why = "no reason is given" if why in ("", "none") else why
+                yield node, f"down or drained, so that a job was not started: {why}"
         for host in _accused(case):
             yield host, f"{case_name(case)}: {clause(case.reason)}"
 

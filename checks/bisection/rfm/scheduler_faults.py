@@ -25,6 +25,8 @@ SLURM_STATES = {
     "CANCELLED": Code.CANCELLED,
     "PREEMPTED": Code.CANCELLED,
 }
+# In the environment: when the deadline of a run is (Unix time), and how long after its start (s).
+DEADLINE = "BISECTION_DEADLINE"
 ALIVE = ("CONFIGURING", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED")
 # What a job's error output says of its state, where the scheduler has forgotten it.
 SLURM_WORDS = (
@@ -61,7 +63,7 @@ def of_job(job: Any, scheduler: str, errors: str, ended: bool) -> Reason | None:
     if UNREACHABLE.search(error):
         return Reason.of(Code.INFRASTRUCTURE, said=error, **left)
     if state in ALIVE:
-        return Reason.of(Code.INFRASTRUCTURE, state=state, **left)
+        return Reason.of(Code.INFRASTRUCTURE, job=str(job.jobid), state=state, **left)
     return None
 
 

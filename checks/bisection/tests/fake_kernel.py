@@ -99,8 +99,12 @@ def per_rank(ranks, threads):
         host = socket.gethostname()
         seats.append(
             {
-                **{"rank": rank, "host": host, "node": 0, "cpus": ",".join(mine)},
-                **{"threads": mine, "ghz": [3.0, 3.0]},
+                "rank": rank,
+                "host": host,
+                "node": 0,
+                "cpus": ",".join(mine),
+                "threads": mine,
+                "ghz": [3.0, 3.0],
             }
         )
     return seats
@@ -145,8 +149,12 @@ def result_of(options, kernel):
         },
         "hosts": [
             {
-                **{"cpu": "none", "kernel": "none", "architecture": "none"},
-                **{"firmware": "microcode 0x1", "first_rank": 0, "names": [socket.gethostname()]},
+                "cpu": "none",
+                "kernel": "none",
+                "architecture": "none",
+                "firmware": "microcode 0x1",
+                "first_rank": 0,
+                "names": [socket.gethostname()],
             }
         ],
         "best": {"npar": f"npar-{groups[-1]}"} if groups else {},

@@ -1,0 +1,34 @@
+"""Describes a machine in a site file.
+
+bisection site new NAME     looks at the machine and writes site-configs/NAME.py and NAME.json
+"""
+
+import argparse
+import importlib
+
+from bisection.core.verdicts import Exit
+
+# Each module has `add_arguments(parser)` and `act(options)`, as those of other commands.
+SUBCOMMANDS = {
+    "new": ("site_new", "write the site file of this machine"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
+    commands = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+    for name, (module, text) in SUBCOMMANDS.items():
+        loaded = importlib.import_module(f"bisection.commands.{module}")
+        command = commands.add_parser(
+            name,
+            help=text,
+            description=loaded.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        loaded.add_arguments(command)
+        command.set_defaults(act_on_site=loaded.act)
+
+
+def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
+    return options.act_on_site(options)
