@@ -165,7 +165,8 @@ class Code(str, Enum):
     UPPER_BOUND_RANGE = "UPPER_BOUND_RANGE"  # value
 
     # A test of a run
-    OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted
+    OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted; retest:
+    # its verdict | preempted, again: name -> value
     UNEXPECTED_PASS = "UNEXPECTED_PASS"
     NOTHING_MEASURED = "NOTHING_MEASURED"
     UNMEASURED = "UNMEASURED"
