@@ -1,6 +1,7 @@
 """The only place where a reason becomes English: of each code its clause."""
 
 import math
+import re
 import signal
 import string
 from collections import defaultdict
@@ -12,6 +13,8 @@ from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.site_clauses import SITE
+from bisection.report.site_new_clauses import NEW
 from bisection.report.slower_clauses import SLOWER
 
 Values = Mapping[str, Any]
@@ -112,6 +115,7 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
     "t": utc,
     "w": str.lower,
     "j": lambda items: ", ".join(map(str, items)),
+    "m": lambda items: some(items, 3),
     "a": lambda items: " and ".join(map(str, items)),
     "p": _each("{} ({})"),
     "P": _each("{}: {}", "; "),
@@ -155,7 +159,7 @@ MEANINGS = {
     KernelExit.WRONG_ANSWER: "wrong answer",
     KernelExit.USAGE: "usage",
     KernelExit.RESOURCES: "it cannot run here",
-    KernelExit.STALLED: "stalled",
+    KernelExit.HANG: "hang",
 }
 
 
@@ -230,12 +234,29 @@ def _best_moved(v: Values) -> str:
     return f"the best NPAR is {v['best']}, it was {v['was']}{cost}"
 
 
+def _hang(v: Values) -> str:
+    parts = [_fill("nothing finished{limit!l:? for *}{hosts!j:? on *}", v)]
+    parts += [f"no answer from {_ranks(ranks)} on {host}" for ranks, host in v["silent"]]
+    parts += [
+        f"{_ranks(ranks)} on {some(hosts, 3)} {where}" for ranks, hosts, where in v["waiting"]
+    ]
+    parts += [f"{ranks}: {where}" for ranks, where in v["places"]]  # of an earlier version
+    if v["stack"]:
+        ranks, routines = v["stack"]
+        parts.append(f"stack of {_ranks(re.match('[0-9]+', ranks)[0])}: {' < '.join(routines)}")
+    return "; ".join(parts)
+
+
+def _ranks(ranks: str) -> str:
+    return f"{'rank' if ranks.isdecimal() else 'ranks'} {ranks}"
+
+
 FAULTS = {
     Code.TIMEOUT: "{job:?job *|it} ran to its time limit{limit!l:? of *}{nodes:? on *}",
     Code.NODE_FAIL: "job {job} lost {down!p:?*|a node}{nodes:?, it ran on *}",
     Code.OUT_OF_MEMORY: "job {job} used more memory than it may{nodes:? on *}",
     Code.MPI_ABORT: "rank {rank}{host:? on *} aborted with code {exit_code}{last:?: *}",
-    Code.STALLED: "nothing finished{limit!l:? for *}{hosts!j:? on *}{places!P:?; *}",
+    Code.HANG: _hang,
     Code.BLOCKED: _blocked,
     Code.CANCELLED: "job {job} was {state!w}{nodes:? on *}, not by this run",
     Code.INFRASTRUCTURE: _infrastructure,
@@ -244,6 +265,8 @@ FAULTS = {
 CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **FAULTS,
     **DEFECTS,
+    **SITE,
+    **NEW,
     Code.METRIC_REFERENCE: "{metric}: {fault!n}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
@@ -315,6 +338,8 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NOT_RUN: "ReFrame's result is {result:?*|none}",
     Code.RUN_ENDED: "the run ended before it",
     Code.TEXT: "{text:?*|no reason is given}",
+    Code.SLOW_CLOCK: "{host} is slow: the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz, "
+    "the launch's median {median:.2f} GHz, in {launches} of {of} launches",
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",
     Code.BEST_MOVED: _best_moved,
@@ -365,7 +390,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.JOBS_UNUSABLE: "{count} of {of} jobs after could not be used: {cause!n}",
     # a comparison as a whole
     Code.CORES_DRIFTED: "the cores of {place} are not as they were: {control!c} ({control[test]}), "
-    "which does not communicate, is {control!d}",
+    "which does not communicate, is {control!d}{hosts!m:?; the slowest is *}",
     Code.AA_DIFFERS: "{by!b}: {metrics} metrics differ, though nothing was changed",
     Code.SESSIONS_ONLY: "too few sessions: these verdicts ignore night-to-night variation. For "
     "the machine, compare {needed} sessions per side or more",

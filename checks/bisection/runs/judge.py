@@ -79,11 +79,27 @@ def judge(
         cases=cases,
         troubles=troubles,
         failures=failures,
+        remarks=slow_hosts(cases),
         seconds=session["time_elapsed"],
         session=session["uuid"],
         started=session.get("time_start_unix", 0.0),
         tags={n: str(value) for n, value in session.items() if not re.fullmatch(RECORDED, n)},
     )
+
+
+def slow_hosts(cases: Sequence[TestResult]) -> list[Reason]:
+    """The hosts whose clock was slow in a launch: of each the worst, and in how many launches."""
+    launches = [case for case in cases if case.fixture and case.controls.get("clock")]
+    slow: dict[str, list[Reason]] = {}
+    for reason in (reason for case in launches for reason in case.slow_clocks):
+        slow.setdefault(reason["host"], []).append(reason)
+    remarks = []
+    for host, reasons in sorted(slow.items()):
+        worst = min(reasons, key=lambda reason: reason["ghz"] / reason["median"])
+        of = sum(host in case.hosts for case in launches)
+        values = {**worst.values, "launches": len(reasons), "of": of}
+        remarks.append(Reason(Code.SLOW_CLOCK, values))
+    return remarks
 
 
 def _without_cancelled(reason: Reason | None, left: Sequence[str]) -> Reason | None:
@@ -158,6 +174,8 @@ def _case(
         metrics=metrics,
         facts=facts,
         controls=entry.get("controls") or {},
+        slowest=entry.get("slowest") or "",
+        slow_clocks=[Reason.read(reason) for reason in entry.get("slow_clocks") or []],
         seconds=entry.get("time_run") or 0.0,
         work=entry["work"].get(entry["case"], "") if "work" in entry else None,
         **text,
@@ -221,11 +239,12 @@ def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:
             lines = [line.strip() for line in file if line.strip()]
     except (OSError, KeyError, TypeError):
         return reason
-    for index, line in enumerate(lines):
-        if re.search(r"error\b|^bisection\.kernels\.spack: ", line, re.I):
-            error = " ".join(lines[index : index + 2])
-            reason = reason or Reason.of(Code.TEXT)
-            return replace(reason, values={**reason.values, "build": error})
+    for pattern in (r"(?i)error\b", r"^bisection\.kernels\.spack: "):
+        for index, line in enumerate(lines):
+            if re.search(pattern, line):
+                error = " ".join(lines[index : index + 2])
+                reason = reason or Reason.of(Code.TEXT)
+                return replace(reason, values={**reason.values, "build": error})
     return reason
 
 

@@ -76,6 +76,8 @@ class TestResult(TestId):
     # Of a launch: what it ran on and with, and what measured its cores alone.
     facts: dict[str, str] = field(default_factory=dict)
     controls: dict[str, float] = field(default_factory=dict)
+    slowest: str = ""  # the host that the clock among the controls is of
+    slow_clocks: list[Reason] = field(default_factory=list)
 
     @property
     def launch(self) -> tuple[str | int, ...]:
@@ -135,6 +137,7 @@ class TestResult(TestId):
             seconds=case.get("seconds") or 0.0,
             hosts=[str(host) for host in case.get("hosts") or []],
             metrics=metrics,
+            facts=case.get("facts") or {},
         )
 
 
