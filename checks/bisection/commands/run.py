@@ -118,6 +118,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "started by then is reported as BLOCKED, and the run exits with 3",
     )
     parser.add_argument(
+        "--stale",
+        action="store_true",
+        help="accept kernels that were built from other sources than this checkout's",
+    )
+    parser.add_argument(
         "--verbose", action="store_true", help="print every test with its metrics and bounds"
     )
 
@@ -166,7 +171,8 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, set[str]]:
     cannot be run."""
     site = require_site(options.system)
     system = site.stem + "".join(options.system.partition(":")[1:])
-    request = Request(options.tier, system, options.environ or "system", options.rest)
+    arguments = [*options.rest, *(["-S", "Build.stale=yes"] if options.stale else [])]
+    request = Request(options.tier, system, options.environ or "system", arguments)
     if site.parent != paths.ROOT / "site-configs":
         request.site = str(site)
     for argument in options.rest:

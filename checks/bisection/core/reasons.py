@@ -34,6 +34,7 @@ class Code(str, Enum):
     # A launch
     NO_KERNEL = "NO_KERNEL"  # folder
     KERNELS_KEPT = "KERNELS_KEPT"  # built: Unix time
+    KERNELS_STALE = "KERNELS_STALE"  # kernel: path, built, checkout: hashes of sources, accepted
     NO_CORES = "NO_CORES"  # partition
     LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores

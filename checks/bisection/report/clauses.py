@@ -282,6 +282,8 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.EXIT_CONTRADICTS: "{kernel} {exit_code!x}, but its result has verified: {verified}, "
     "wrong: {wrong!j:?*|none}",
     Code.KERNELS_KEPT: "as built {built!t}",
+    Code.KERNELS_STALE: "{kernel} was built from other sources ({built:?*|of no known hash}) than "
+    "this checkout's ({checkout}){accepted:?; accepted by --stale|; --stale accepts it}",
     Code.BASELINE_WRONG: "the baseline {method} gave a wrong answer",
     Code.MISPLACED: "INVALID placement: {seats!N}",
     Code.RANKS_RAN: "{ranks} ranks ran, not {asked}",

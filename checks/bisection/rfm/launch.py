@@ -23,7 +23,7 @@ from reframe.core.runtime import runtime
 
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
-from bisection.kernels import layouts, results
+from bisection.kernels import layouts, results, sources
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import KernelExit, ResultError
 from bisection.rfm import internals, queue, scheduler_faults
@@ -99,7 +99,9 @@ class Build(rfm.RegressionTest):
 
     CMake builds them with the compilers and libraries that it finds, unless an equal build is kept
     (bisection.kernels.kept). For an environment with the feature `spack`, bisection.kernels.spack
-    installs them. `-S Build.kernels=DIR` takes DIR/bin instead.
+    installs them. `-S Build.kernels=DIR` takes DIR/bin instead. Kernels that were built from other
+    sources than this checkout's are refused; `-S Build.stale=yes` (`bisection run --stale`) accepts
+    them, with a remark.
     """
 
     descr = "The kernels, built or kept"
@@ -114,12 +116,13 @@ class Build(rfm.RegressionTest):
     local = True
 
     kernels = variable(str, value="")  # a folder with installed kernels
+    stale = variable(bool, value=False)  # kernels of other sources are accepted
     lock = variable(str, value="", loggable=True)  # hash of the Spack lock
     software = variable(str, value="", loggable=True)  # of the packages alone, without paths
     built_from = variable(typ.Dict[str, str], value={})
     prefix_dir = variable(str, value="")  # what was built is in prefix_dir/bin
     mpi_bin = variable(str, value="")  # where the mpirun of these kernels is, if not on PATH
-    # Reasons, as JSON: why it failed; that the kernels are of an earlier run.
+    # Reasons, as JSON: why it failed; that the kernels are of an earlier run, or of other sources.
     reason = variable(str, value="", loggable=True)
     remark = variable(str, value="", loggable=True)
 
@@ -217,7 +220,23 @@ class Build(rfm.RegressionTest):
             if fault and fault.code == Code.BLOCKED:
                 fault = queue.late() or fault
             fail(self, fault or Reason.of(Code.NO_KERNEL, folder=f"{self.prefix_dir}/bin"))
+        if not self.is_dry_run():
+            self._compare_sources()
         self.executable_opts = [shlex.quote(os.path.join(self.prefix_dir, "bin"))]
+
+    def _compare_sources(self) -> None:
+        """Fails if a kernel was built from other sources than the checkout's, unless `stale`."""
+        wanted = sources.of_checkout()
+        for kernel in sorted(Path(self.prefix_dir, "bin").glob("bisection-*")):
+            built = sources.built_into(kernel)
+            if built == wanted:
+                continue
+            hashes = {"built": built[:12], "checkout": wanted[:12]}
+            reason = Reason.of(Code.KERNELS_STALE, kernel=str(kernel), **hashes)
+            if not self.stale:
+                fail(self, reason)
+            self.remark = Reason.of(Code.KERNELS_STALE, **reason.values, accepted=True).dumps()
+            return
 
     @sanity_function
     def installed(self) -> Any:

@@ -141,6 +141,7 @@ def result_of(options, kernel):
         "build": {
             "version": "0.1.0",
             "commit": "unknown",
+            "sources": "0" * 64,
             "compiler": "none",
             "flags": "",
             "build_type": "Release",
