@@ -1,6 +1,7 @@
 """The only place where a reason becomes English: of each code its clause."""
 
 import math
+import re
 import signal
 import string
 from collections import defaultdict
@@ -127,6 +128,8 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
 
 
 def _blocked(v: Values) -> str:
+    if v["deadline"]:
+        return _fill("not started before the deadline of {deadline!l}", v)
     if v["refused"]:
         return _fill("the scheduler refused the job: {refused}{down!p:?; down or drained: *}", v)
     reason = (v["reason"] or "None").replace("_", " ")
@@ -138,7 +141,8 @@ def _infrastructure(v: Values) -> str:
     if v["said"]:
         text = v["said"]
     elif v["state"]:
-        text = f"the scheduler did not list job {v['jobs'][0]}, which is {v['state']}"
+        job = v["job"] or v["jobs"][0]
+        text = f"the scheduler did not list job {job}, which is {v['state']}"
     else:
         text = _fill("{command:?* did not answer in time|no cause is known}", v)
     return f"{text}; {_jobs_left(v)}" if v["jobs"] else text
@@ -155,7 +159,7 @@ MEANINGS = {
     KernelExit.WRONG_ANSWER: "wrong answer",
     KernelExit.USAGE: "usage",
     KernelExit.RESOURCES: "it cannot run here",
-    KernelExit.STALLED: "stalled",
+    KernelExit.HANG: "hang",
 }
 
 
@@ -230,12 +234,29 @@ def _best_moved(v: Values) -> str:
     return f"the best NPAR is {v['best']}, it was {v['was']}{cost}"
 
 
+def _hang(v: Values) -> str:
+    parts = [_fill("nothing finished{limit!l:? for *}{hosts!j:? on *}", v)]
+    parts += [f"no answer from {_ranks(ranks)} on {host}" for ranks, host in v["silent"]]
+    parts += [
+        f"{_ranks(ranks)} on {some(hosts, 3)} {where}" for ranks, hosts, where in v["waiting"]
+    ]
+    parts += [f"{ranks}: {where}" for ranks, where in v["places"]]  # of an earlier version
+    if v["stack"]:
+        ranks, routines = v["stack"]
+        parts.append(f"stack of {_ranks(re.match('[0-9]+', ranks)[0])}: {' < '.join(routines)}")
+    return "; ".join(parts)
+
+
+def _ranks(ranks: str) -> str:
+    return f"{'rank' if ranks.isdecimal() else 'ranks'} {ranks}"
+
+
 FAULTS = {
     Code.TIMEOUT: "{job:?job *|it} ran to its time limit{limit!l:? of *}{nodes:? on *}",
     Code.NODE_FAIL: "job {job} lost {down!p:?*|a node}{nodes:?, it ran on *}",
     Code.OUT_OF_MEMORY: "job {job} used more memory than it may{nodes:? on *}",
     Code.MPI_ABORT: "rank {rank}{host:? on *} aborted with code {exit_code}{last:?: *}",
-    Code.STALLED: "nothing finished{limit!l:? for *}{hosts!j:? on *}{places!P:?; *}",
+    Code.HANG: _hang,
     Code.BLOCKED: _blocked,
     Code.CANCELLED: "job {job} was {state!w}{nodes:? on *}, not by this run",
     Code.INFRASTRUCTURE: _infrastructure,
@@ -317,8 +338,8 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NOT_RUN: "ReFrame's result is {result:?*|none}",
     Code.RUN_ENDED: "the run ended before it",
     Code.TEXT: "{text:?*|no reason is given}",
-    Code.SLOW_CLOCK: "{host} is slow: the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz, the "
-    "launch's median {median:.2f} GHz, in {launches} of {of} launches",
+    Code.SLOW_CLOCK: "{host} is slow: the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz, "
+    "the launch's median {median:.2f} GHz, in {launches} of {of} launches",
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",
     Code.BEST_MOVED: _best_moved,
