@@ -24,7 +24,8 @@ class Code(str, Enum):
     NODE_FAIL = "NODE_FAIL"  # job, nodes, down: [[node, reason]]
     OUT_OF_MEMORY = "OUT_OF_MEMORY"  # job, nodes
     MPI_ABORT = "MPI_ABORT"  # rank, host, exit_code, last: the job's last line before
-    STALLED = "STALLED"  # limit (s), hosts, places: [[ranks, where they were]]
+    # limit (s), silent: [[ranks, host]], waiting: [[ranks, hosts, where]], stack: [ranks, routines]
+    HANG = "HANG"
     # or it was not given to run:
     BLOCKED = "BLOCKED"  # job, waited (s), reason | refused, down | deadline (s)
     CANCELLED = "CANCELLED"  # job, state, nodes
@@ -141,7 +142,7 @@ class Code(str, Enum):
     QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
     QUEUE_SHARED = "QUEUE_SHARED"  # partition
     NODES_UNLIKE = "NODES_UNLIKE"  # queue, nodes, cores, gres
-    NODES_DOWN = "NODES_DOWN"  # partition, queue, nodes, cores
+    NODES_DOWN = "NODES_DOWN"  # partition, up, wanted: nodes
     TRIAL_FAILED = "TRIAL_FAILED"  # partition, fault: reason
     NO_LAUNCHER = "NO_LAUNCHER"  # partition, tried: [[launcher, reason]]
     NETWORK_UNUSED = "NETWORK_UNUSED"  # partition, device, fast
@@ -315,10 +316,11 @@ class Code(str, Enum):
 
 # Whose fault a stopped launch is: the machine's, which has failed it ...
 MACHINE_FAULTS = frozenset(
-    {Code.TIMEOUT, Code.NODE_FAIL, Code.OUT_OF_MEMORY, Code.MPI_ABORT, Code.STALLED}
+    {Code.TIMEOUT, Code.NODE_FAIL, Code.OUT_OF_MEMORY, Code.MPI_ABORT, Code.HANG}
 )
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS = frozenset({Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE})
+RENAMED = {"STALLED": Code.HANG}  # names of earlier versions
 # What the doctor finds and is no defect.
 NOTES = frozenset({Code.METHOD_NOT_JUDGED, Code.SPACK_NOT_BUILT, Code.SPACK_TARGET_OPEN})
 
@@ -365,8 +367,9 @@ class Reason:
         if not isinstance(stored, Mapping):
             return _of_text(str(stored))
         values = {str(name): value for name, value in stored.items() if name != "code"}
+        name = stored.get("code")
         try:
-            return cls(Code(stored.get("code")), values)
+            return cls(RENAMED.get(name) or Code(name), values)
         except ValueError:  # of a newer version
             return cls.of(Code.TEXT, text=json.dumps(_plain(stored)))
 
@@ -396,8 +399,8 @@ class Reason:
 def _of_text(text: str) -> Reason:
     """A cause that was stored as text, before there were codes or by another tool."""
     name, _, rest = text.partition(": ")
-    if name in {code.value for code in MACHINE_FAULTS | OUTER_FAULTS}:
-        return Reason.of(Code(name), text=rest)
+    if name in {*MACHINE_FAULTS, *OUTER_FAULTS, *RENAMED}:
+        return Reason.of(RENAMED.get(name) or Code(name), text=rest)
     if match := re.fullmatch(r"(.*) did not pass", text):
         return Reason.of(Code.FOLLOWS, test=match[1])
     return Reason.of(Code.TEXT, text=text)

@@ -26,7 +26,7 @@ class KernelExit(IntEnum):
     WRONG_ANSWER = 1
     USAGE = 2
     RESOURCES = 3
-    STALLED = 4
+    HANG = 4
 
 
 class ResultError(Exception):

@@ -1,6 +1,7 @@
 """The only place where a reason becomes English: of each code its clause."""
 
 import math
+import re
 import signal
 import string
 from collections import defaultdict
@@ -158,7 +159,7 @@ MEANINGS = {
     KernelExit.WRONG_ANSWER: "wrong answer",
     KernelExit.USAGE: "usage",
     KernelExit.RESOURCES: "it cannot run here",
-    KernelExit.STALLED: "stalled",
+    KernelExit.HANG: "hang",
 }
 
 
@@ -233,12 +234,29 @@ def _best_moved(v: Values) -> str:
     return f"the best NPAR is {v['best']}, it was {v['was']}{cost}"
 
 
+def _hang(v: Values) -> str:
+    parts = [_fill("nothing finished{limit!l:? for *}{hosts!j:? on *}", v)]
+    parts += [f"no answer from {_ranks(ranks)} on {host}" for ranks, host in v["silent"]]
+    parts += [
+        f"{_ranks(ranks)} on {some(hosts, 3)} {where}" for ranks, hosts, where in v["waiting"]
+    ]
+    parts += [f"{ranks}: {where}" for ranks, where in v["places"]]  # of an earlier version
+    if v["stack"]:
+        ranks, routines = v["stack"]
+        parts.append(f"stack of {_ranks(re.match('[0-9]+', ranks)[0])}: {' < '.join(routines)}")
+    return "; ".join(parts)
+
+
+def _ranks(ranks: str) -> str:
+    return f"{'rank' if ranks.isdecimal() else 'ranks'} {ranks}"
+
+
 FAULTS = {
     Code.TIMEOUT: "{job:?job *|it} ran to its time limit{limit!l:? of *}{nodes:? on *}",
     Code.NODE_FAIL: "job {job} lost {down!p:?*|a node}{nodes:?, it ran on *}",
     Code.OUT_OF_MEMORY: "job {job} used more memory than it may{nodes:? on *}",
     Code.MPI_ABORT: "rank {rank}{host:? on *} aborted with code {exit_code}{last:?: *}",
-    Code.STALLED: "nothing finished{limit!l:? for *}{hosts!j:? on *}{places!P:?; *}",
+    Code.HANG: _hang,
     Code.BLOCKED: _blocked,
     Code.CANCELLED: "job {job} was {state!w}{nodes:? on *}, not by this run",
     Code.INFRASTRUCTURE: _infrastructure,

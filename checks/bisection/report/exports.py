@@ -391,6 +391,7 @@ def _accused(case: TestResult) -> list[str]:
     if reason is None or reason.code not in (*MACHINE_FAULTS, Code.MISPLACED):
         return []
     named = {reason["host"], reason["nodes"], *(node for node, _ in reason["down"] or ())}
+    named |= {host for _, host in reason["silent"] or ()}  # ranks that did not answer
     named |= {seat.get("host") for seat in reason["seats"] or ()}
     return [host for host in case.hosts if host in named]
 

@@ -23,6 +23,14 @@ def _nodes_unlike(v: Values) -> str:
     )
 
 
+def _nodes_down(v: Values) -> str:
+    if not v["up"]:
+        text = "none of its nodes is up: no job ran, and no launcher is proven"
+    else:
+        text = f"{v['up']} of {v['wanted']} nodes are up: launchers were tried on no more"
+    return f"{v['partition']}: {text}; --refresh makes the facts again"
+
+
 NEW: dict[Code, str | Callable[[Values], str]] = {
     Code.SCHEDULER_SILENT: "{scheduler} is installed and does not answer `{command}`{error:?: *}",
     Code.SCHEDULER_UNREAD: "{scheduler} is not read yet: fill in queue, nodes, launcher and "
@@ -45,8 +53,7 @@ NEW: dict[Code, str | Callable[[Values], str]] = {
     Code.QUEUE_SHARED: "{partition}: the queue puts several jobs on one core whatever they ask "
     "for, and times measured there are worth little",
     Code.NODES_UNLIKE: _nodes_unlike,
-    Code.NODES_DOWN: "{partition}: none of its nodes is up, so no job ran and no launcher is "
-    "proven; make the facts again when they are (--refresh)",
+    Code.NODES_DOWN: _nodes_down,
     Code.TRIAL_FAILED: "{partition}: no launcher is proven. {fault!n}",
     Code.NO_LAUNCHER: "{partition}: no launcher is right. {tried!f}",
     Code.NETWORK_UNUSED: "{partition}: messages went through {device}, though {fast} is up: choose "

@@ -357,7 +357,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         except (OSError, ValueError):
             self.exit_code = None
         errors, ended = self._errors(), self.exit_code is not None
-        fault = scheduler_faults.of_stall(errors, self.exit_code)
+        fault = scheduler_faults.of_hang(errors, self.exit_code, self.stagedir)
         fault = fault or scheduler_faults.of_job(self.job, self._scheduler, errors, ended)
         if not fault and self.exit_code not in (0, KernelExit.USAGE, KernelExit.RESOURCES):
             here = self.job.nodelist if self.is_local() else []

@@ -63,16 +63,15 @@ class Part:
         """The words of common.partition, behind its name."""
         if self.given:
             return {w: value for w, value in self.given.items() if w not in ("name", "line")}
-        words: dict[str, Any] = {"nodes": self.nodes, "launcher": self.way.launcher}
-        if self.queue.name != self.name:
-            words["queue"] = self.queue.name
-        if self.group.constraint:
-            words["constraint"] = self.group.constraint
-        if self.way.options:
-            words["options"] = list(self.way.options)
-        if not self.queue.whole_nodes:
-            words["exclusive"] = True
-        return words
+        words = {
+            "queue": self.queue.name if self.queue.name != self.name else None,
+            "constraint": self.group.constraint,
+            "nodes": self.nodes,
+            "launcher": self.way.launcher,
+            "options": list(self.way.options),
+            "exclusive": not self.queue.whole_nodes,
+        }
+        return {word: value for word, value in words.items() if value}
 
     @property
     def facts(self) -> facts.Facts:
@@ -186,8 +185,9 @@ def _parts(site: Draft, queue: QueueInfo, most: int, asked: bool) -> Iterator[Pa
         name = queue.name if group.alone else f"{queue.name}-{group.constraint}"
         limits = [most, len(group.nodes), queue.max_nodes or most]
         part = Part(name, queue, group, sizes(min(limits), asked), ways(site)[0])
-        if not group.up:
-            part.decisions.append(Reason.of(Code.NODES_DOWN, partition=name, **cores))
+        if group.up < part.largest:
+            wanted = {"up": group.up, "wanted": part.largest}
+            part.decisions.append(Reason.of(Code.NODES_DOWN, partition=name, **wanted))
         if queue.shared:
             part.decisions.append(Reason.of(Code.QUEUE_SHARED, partition=name))
         yield part
@@ -243,7 +243,7 @@ def try_out(
     """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [_job(site, part) for part in site.parts if part.group.up]
-    back_end = jobs.SCHEDULERS[site.survey.reframe]
+    back_end = jobs.SCHEDULERS.get(site.survey.reframe)
 
     def run(job: _Job) -> Part:
         job.part.trial = try_queue(
