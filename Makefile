@@ -16,6 +16,7 @@ MAKEFLAGS += --no-print-directory
 # Python: paths with umlauts in any locale, and nothing written beside the sources.
 export PYTHONUTF8 := 1
 export PYTHONPYCACHEPREFIX := $(HOME_DIR)/cache/python
+unexport PYTHONDONTWRITEBYTECODE # of many containers: each process would compile 50 MB of sources again
 
 # Open MPI refuses to run as root, the user of most containers, without both of these.
 ifeq ($(shell id -u),0)
@@ -84,7 +85,7 @@ test-sanitized: setup-dev
 
 test-python: setup-dev
 	@echo "== the suite's Python: pytest"
-	@time "$(BIN)/python" -m pytest -q
+	@time "$(BIN)/python" -m pytest -q --numprocesses 2 --dist loadscope
 
 test-quick: setup-dev
 	@echo "== the quick checks, on this machine"

@@ -22,7 +22,7 @@ from reframe.utility import import_module_from_file
 Facts = dict[str, Any]  # a part of the dictionary that ReFrame reads
 
 _cluster = import_module_from_file(str(Path(__file__).with_name("common_cluster.py")))
-partition = _cluster.partition
+partition, make_system = _cluster.partition, _cluster.system
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = Path(os.environ.get("BISECTION_HOME") or ROOT / ".bisection")
@@ -163,7 +163,7 @@ def cluster(
         SiteError: NAME.json is missing, broken, or has no facts of a partition.
     """
     given = {"scheduler": scheduler, "environments": environments, **choices}
-    return configuration([_cluster.system(file, **given)], environments)
+    return configuration([make_system(file, **given)], environments)
 
 
 def slurm(file: str, *, scheduler: str = "slurm", **choices: Any) -> Facts:

@@ -26,17 +26,23 @@ ACCESS = {
         "exclusive": ["--exclusive", "--mem=0"],
     },
     "pbs": {"queue": ["-q {}"], "account": ["-A {}"], "exclusive": ["-l place=scatter:excl"]},
+    "torque": {"queue": ["-q {}"], "account": ["-A {}"]},
     "flux": {
         "queue": ["--queue={}"],
         "account": ["--bank={}"],
         "constraint": ["--requires={}"],
         "exclusive": ["--exclusive"],
     },
+    "lsf": {"queue": ["-q {}"], "account": ["-P {}"], "exclusive": ["-x"]},
+    "sge": {"queue": ["-q {}"], "account": ["-P {}"]},
+    "oar": {"queue": ["-q {}"], "account": ["--project={}"]},
 }
+ACCESS["squeue"] = ACCESS["slurm"]
 WORDS = ("queue", "account", "qos", "reservation", "constraint", "exclusive")
 
 # How a launcher gives each rank and thread a core of its own.
 OPEN_MPI = ["--map-by ppr:{ranks_per_node}:node:PE={threads}", "--bind-to core"]
+HYDRAS = ("mpich", "intel-mpi", "mvapich")
 HYDRA = ["-ppn {ranks_per_node}", "-bind-to core:{threads}", "-map-by core:{threads}"]
 BINDINGS = {
     # Slurm's srun does not take --cpus-per-task over from sbatch.
@@ -112,24 +118,27 @@ def system(
     facts = site_facts(path)
     software = facts.get("software", {})
     used = {"account": account} if account else {}
+    if scheduler not in ACCESS:
+        raise SiteError(f"scheduler '{scheduler}': there are {', '.join(ACCESS)}", path)
+    known_words = ACCESS[scheduler]
     parts = []
     for choices in partitions:
-        given = dict(choices)
-        line = given.pop("line", 1)
-        if given["name"] not in facts["partitions"]:
-            raise SiteError(
-                f"partition '{given['name']}' has no facts in {path.stem}.json: "
-                + _refresh(path.stem),
-                path,
-                line,
-            )
-        known = facts["partitions"][given["name"]]
-        nodes = given.pop("nodes")
-        several = list(nodes) if isinstance(nodes, (list, tuple)) else [nodes]
-        for count in several:
-            name = given["name"] if several == [nodes] else f"{given['name']}-{count}"
-            one = {**used, **given, "name": name, "nodes": count}
-            parts.append(_partition(one, known, scheduler, software.get("mpi", {})))
+        name, nodes = choices["name"], choices["nodes"]
+        if (known := facts["partitions"].get(name)) is None:
+            text = f"partition '{name}' has no facts in {path.stem}.json: {_refresh(path.stem)}"
+            raise SiteError(text, path, choices["line"])
+        if words := [word for word in WORDS if choices.get(word) and word not in known_words]:
+            text = f"partition '{name}': {scheduler} has no {words[0]}; access=[...] has any option"
+            raise SiteError(text, path, choices["line"])
+        several = isinstance(nodes, (list, tuple))
+        for count in nodes if several else [nodes]:
+            one = {
+                **used,
+                **choices,
+                "name": f"{name}-{count}" if several else name,
+                "nodes": count,
+            }
+            parts.append(as_reframe(one, known, scheduler, software.get("mpi", {})))
     if modules:
         keys["modules"] = [*modules]
     if any("modules" in part for part in [keys, *parts, *environments]):
@@ -139,19 +148,22 @@ def system(
     return {**about, **keys, "partitions": parts}
 
 
-def _partition(given: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Facts:
-    """One partition as ReFrame has it, of its choices, which are used up, and its facts."""
+def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Facts:
+    """A partition as ReFrame has it.
+
+    Args:
+        choices: as `partition` makes them, with one number of nodes.
+        facts: of this partition, as NAME.json has them.
+        scheduler: ReFrame's name of it.
+        mpi: the facts of the MPI library; its `kind` says how mpirun binds.
+    """
+    given = {word: value for word, value in choices.items() if word != "line"}
     launcher, extras = given["launcher"], given.pop("extras", {})
-    templates = ACCESS["slurm" if scheduler == "squeue" else scheduler]
-    wanted = {"queue": facts.get("queue", ""), **_taken(given, WORDS)}
-    access = [
-        option.format(value)
-        for word, value in wanted.items()
-        if value
-        for option in templates[word]
-    ]
-    binding = HYDRA if mpi.get("kind") in ("mpich", "intel-mpi") else BINDINGS.get(launcher, [])
-    binding = BINDINGS["srun"] if launcher == "srun" else binding
+    asked = {"queue": facts.get("queue", ""), **_taken(given, WORDS)}
+    asked = {word: value for word, value in asked.items() if value}
+    access = [line.format(asked[word]) for word in asked for line in ACCESS[scheduler][word]]
+    binding = BINDINGS.get(launcher, [])
+    binding = HYDRA if binding is OPEN_MPI and mpi.get("kind") in HYDRAS else binding
     options = [*given.pop("options", []), *given.pop("binding", binding)]
     references = given.pop("references", [])
     limit = {"max_time": facts["max_time"]} if facts.get("max_time") else {}

@@ -146,9 +146,12 @@ class Limits(unittest.TestCase):
             os.kill(rank, signal.SIGSTOP)
             _, errors = process.communicate(timeout=TIMEOUT)
             self.assertNotEqual(process.returncode, 0)
-            self.assertRegex(errors, r"nothing finished for 3 s \(--progress-timeout\) on host")
-            self.assertRegex(errors, r"rank 1: no answer")
-            self.assertRegex(errors, r"rank 0: in .*, timing")
+            self.assertRegex(errors, r"nothing finished for 3 s on host \S+; its ranks:\n")
+            self.assertRegex(errors, r"\n  rank 1: no answer")
+            self.assertRegex(errors, r"\n  rank 0: in .*, timing .*\n    \S+ \(\S+\+0x[0-9a-f]+\)")
+            stack = errors.partition("  rank 0: ")[2].partition("  rank 1")[0]
+            self.assertRegex(stack, r"    bx_measure_all \(bisection-transpose\+")
+            self.assertFalse(members(process.pid))
         finally:
             kill(process)
 

@@ -30,7 +30,8 @@ from bisection.report import run as run_report
 from bisection.report.clauses import clause
 from bisection.report.text import beside, recent_text
 from bisection.report.words import defect_line
-from bisection.runs import command, folder, quiet, reframe_log
+from bisection.rfm.scheduler_faults import SLURM
+from bisection.runs import command, folder, queue, quiet, reframe_log
 from bisection.runs.judge import judge
 from bisection.runs.model import Request, RunVerdict
 from bisection.sites import before_run
@@ -109,6 +110,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="wait so long for a quiet machine; if it stays busy, run nothing and exit with 3",
     )
     parser.add_argument(
+        "--deadline",
+        type=seconds_of,
+        metavar="DURATION",
+        help="start nothing later than so long after the run's start: --deadline 6h; what has not "
+        "started by then is reported as BLOCKED, and the run exits with 3",
+    )
+    parser.add_argument(
         "--verbose", action="store_true", help="print every test with its metrics and bounds"
     )
 
@@ -116,10 +124,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     """One run: prepare, wait, watch, judge, keep, store, compare, retest, report."""
     measure_alone()
-    request, site, here = prepare(options)
-    if here:
+    began = time.time()
+    request, site, schedulers = prepare(options)
+    if options.deadline is not None:
+        request.deadline, request.until = options.deadline, began + options.deadline
+    if schedulers == {"local"}:
         wait_for_quiet(options.wait)
     results = folder.new_folder()
+    if schedulers <= set(SLURM):
+        request.job_name = queue.job_name(results)
     request.command = command.command(request, site, results, options.tag)
     damaged = sync.prepare(paths.home())
     print(command.pasted(request.command), flush=True)
@@ -133,7 +146,10 @@ def act(options: argparse.Namespace) -> Exit:
             verdict.troubles += sync.tests_gone(store, verdict)
             comparison = compare(store, verdict)
             if comparison and (suspects := slower(comparison.rows)):
-                retest(plan(suspects, verdict, options.retest_budget), verdict, site, results)
+                budget = options.retest_budget
+                if request.deadline:  # nothing fits into the last second
+                    budget = min(budget, max(request.until - time.time(), 1.0))
+                retest(plan(suspects, verdict, budget), verdict, site, results)
             if verdict.slower or verdict.suspects:
                 verdict.tags[SLOWER] = "confirmed" if verdict.slower else "suspected"
                 verdict.troubles += sync.tag(store, verdict, results, SLOWER)
@@ -145,8 +161,8 @@ def act(options: argparse.Namespace) -> Exit:
     return verdict.exit_code
 
 
-def prepare(options: argparse.Namespace) -> tuple[Request, Path, bool]:
-    """What is asked for, the site file, and whether all runs on this host; BisectionError if it
+def prepare(options: argparse.Namespace) -> tuple[Request, Path, set[str]]:
+    """What is asked for, the site file, and ReFrame's names of the schedulers; BisectionError if it
     cannot be run."""
     site = require_site(options.system)
     system = site.stem + "".join(options.system.partition(":")[1:])
@@ -161,8 +177,8 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, bool]:
     for tag in options.tag:
         if not command.TAG.fullmatch(tag):
             raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
-    request.environ, here = examine(options)
-    return request, site, here
+    request.environ, schedulers = examine(options)
+    return request, site, schedulers
 
 
 def wait_for_quiet(budget: float | None) -> None:
@@ -202,12 +218,13 @@ def measure(
         BisectionError: ReFrame does not take the command line.
     """
     began = time.monotonic()
-    code, log = command.watch(request.command, results, warn, limit, store)
+    code, log = command.watch(request, results, warn, limit, store)
+    left = queue.cancel(request.job_name) if request.job_name else None
     if error := reframe_log.usage_error(log):
         folder.discard(results)
         raise BisectionError(error)
     report = folder.read_report(results)
-    verdict = judge(report, log, lambda: command.listing(request.command))
+    verdict = judge(report, log, lambda: command.listing(request.command), left)
     if not verdict.cases and verdict.troubles == [Reason.of(Code.NONE_SELECTED)]:
         folder.discard(results)
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")
@@ -218,9 +235,9 @@ def measure(
     return verdict, report
 
 
-def examine(options: argparse.Namespace) -> tuple[str, bool]:
-    """The environments to run, and whether they run on this host alone, without a scheduler; once
-    the files of the site load and all names are known.
+def examine(options: argparse.Namespace) -> tuple[str, set[str]]:
+    """The environments to run, and the schedulers of their partitions; once the files of the site
+    load and all names are known.
 
     Raises:
         NotUsable: a file does not load, or no launch could be placed.
@@ -234,8 +251,8 @@ def examine(options: argparse.Namespace) -> tuple[str, bool]:
     if defects := before_run.unusable(site, partitions):
         raise NotUsable(defects)
     before_run.require_tests(site, options.tier, names)
-    here = all(partition["scheduler"] == "local" for partition in partitions)
-    return before_run.choose_environ(site, partitions, options.environ), here
+    schedulers = {partition["scheduler"] for partition in partitions}
+    return before_run.choose_environ(site, partitions, options.environ), schedulers
 
 
 def refused(argument: str) -> str | None:

@@ -62,7 +62,8 @@ def asked_for(script: Path) -> str:
     """A digest of all that is known before CMake looks around.
 
     Args:
-        script: the build script; how many files it compiles at a time does not count.
+        script: the build script; how many files it compiles at a time does not count, nor what it
+            asks of a scheduler.
 
     Raises:
         OSError: the script or a source file cannot be read.
@@ -76,7 +77,7 @@ def asked_for(script: Path) -> str:
     except OSError:
         processor = []
     facts = [built, variables, tools, platform.machine(), processor]
-    commands = re.sub(r"(-j|--parallel) \d+", "", script.read_text())
+    commands = re.sub(r"(?m)^#.*\n|(-j|--parallel) \d+", "", script.read_text())
     return digest(commands, json.dumps(facts, sort_keys=True))
 
 

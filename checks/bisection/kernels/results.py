@@ -26,7 +26,7 @@ class KernelExit(IntEnum):
     WRONG_ANSWER = 1
     USAGE = 2
     RESOURCES = 3
-    STALLED = 4
+    HANG = 4
 
 
 class ResultError(Exception):
@@ -187,9 +187,8 @@ def _of_hosts(result: Result, name: str) -> str:
     first, *others = sorted(hosts, key=lambda text: (-len(hosts[text]), text)) or [""]
     if not others:
         return first
-    return " | ".join(
-        [first or "?", *(f"{text or '?'} ({some(hosts[text], 8)})" for text in others)]
-    )
+    texts = [f"{text or '?'} ({some(hosts[text], 8)})" for text in others]
+    return " | ".join([first or "?", *texts])
 
 
 def _clocks(result: Result) -> list[tuple[float, Any]]:

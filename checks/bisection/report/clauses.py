@@ -1,6 +1,7 @@
 """The only place where a reason becomes English: of each code its clause."""
 
 import math
+import re
 import signal
 import string
 from collections import defaultdict
@@ -13,6 +14,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
 from bisection.report.site_clauses import SITE
+from bisection.report.site_new_clauses import NEW
 from bisection.report.slower_clauses import SLOWER
 
 Values = Mapping[str, Any]
@@ -126,6 +128,8 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
 
 
 def _blocked(v: Values) -> str:
+    if v["deadline"]:
+        return _fill("not started before the deadline of {deadline!l}", v)
     if v["refused"]:
         return _fill("the scheduler refused the job: {refused}{down!p:?; down or drained: *}", v)
     reason = (v["reason"] or "None").replace("_", " ")
@@ -137,7 +141,8 @@ def _infrastructure(v: Values) -> str:
     if v["said"]:
         text = v["said"]
     elif v["state"]:
-        text = f"the scheduler did not list job {v['jobs'][0]}, which is {v['state']}"
+        job = v["job"] or v["jobs"][0]
+        text = f"the scheduler did not list job {job}, which is {v['state']}"
     else:
         text = _fill("{command:?* did not answer in time|no cause is known}", v)
     return f"{text}; {_jobs_left(v)}" if v["jobs"] else text
@@ -154,7 +159,7 @@ MEANINGS = {
     KernelExit.WRONG_ANSWER: "wrong answer",
     KernelExit.USAGE: "usage",
     KernelExit.RESOURCES: "it cannot run here",
-    KernelExit.STALLED: "stalled",
+    KernelExit.HANG: "hang",
 }
 
 
@@ -229,12 +234,29 @@ def _best_moved(v: Values) -> str:
     return f"the best NPAR is {v['best']}, it was {v['was']}{cost}"
 
 
+def _hang(v: Values) -> str:
+    parts = [_fill("nothing finished{limit!l:? for *}{hosts!j:? on *}", v)]
+    parts += [f"no answer from {_ranks(ranks)} on {host}" for ranks, host in v["silent"]]
+    parts += [
+        f"{_ranks(ranks)} on {some(hosts, 3)} {where}" for ranks, hosts, where in v["waiting"]
+    ]
+    parts += [f"{ranks}: {where}" for ranks, where in v["places"]]  # of an earlier version
+    if v["stack"]:
+        ranks, routines = v["stack"]
+        parts.append(f"stack of {_ranks(re.match('[0-9]+', ranks)[0])}: {' < '.join(routines)}")
+    return "; ".join(parts)
+
+
+def _ranks(ranks: str) -> str:
+    return f"{'rank' if ranks.isdecimal() else 'ranks'} {ranks}"
+
+
 FAULTS = {
     Code.TIMEOUT: "{job:?job *|it} ran to its time limit{limit!l:? of *}{nodes:? on *}",
     Code.NODE_FAIL: "job {job} lost {down!p:?*|a node}{nodes:?, it ran on *}",
     Code.OUT_OF_MEMORY: "job {job} used more memory than it may{nodes:? on *}",
     Code.MPI_ABORT: "rank {rank}{host:? on *} aborted with code {exit_code}{last:?: *}",
-    Code.STALLED: "nothing finished{limit!l:? for *}{hosts!j:? on *}{places!P:?; *}",
+    Code.HANG: _hang,
     Code.BLOCKED: _blocked,
     Code.CANCELLED: "job {job} was {state!w}{nodes:? on *}, not by this run",
     Code.INFRASTRUCTURE: _infrastructure,
@@ -244,6 +266,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **FAULTS,
     **DEFECTS,
     **SITE,
+    **NEW,
     Code.METRIC_REFERENCE: "{metric}: {fault!n}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",

@@ -399,5 +399,6 @@ def _case_as_json(case: TestResult) -> dict[str, Any]:
         **{name: clause(reason) for name, reason in reasons.items()},
         "reasons": {name: r.as_dict() for name, r in reasons.items() if r},
         "hosts": case.hosts,
+        "facts": case.facts,
         "metrics": [{**asdict(m), "asserted": m.asserted} for m in case.metrics],
     }

@@ -25,6 +25,8 @@ SLURM_STATES = {
     "CANCELLED": Code.CANCELLED,
     "PREEMPTED": Code.CANCELLED,
 }
+# In the environment: when the deadline of a run is (Unix time), and how long after its start (s).
+DEADLINE = "BISECTION_DEADLINE"
 ALIVE = ("CONFIGURING", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED")
 # What a job's error output says of its state, where the scheduler has forgotten it.
 SLURM_WORDS = (
@@ -61,7 +63,7 @@ def of_job(job: Any, scheduler: str, errors: str, ended: bool) -> Reason | None:
     if UNREACHABLE.search(error):
         return Reason.of(Code.INFRASTRUCTURE, said=error, **left)
     if state in ALIVE:
-        return Reason.of(Code.INFRASTRUCTURE, state=state, **left)
+        return Reason.of(Code.INFRASTRUCTURE, job=str(job.jobid), state=state, **left)
     return None
 
 
@@ -123,28 +125,54 @@ def last_error(command: str, stderr: str) -> str:
 
 # ---- the kernels' watchdog ----
 
-# src/common/watchdog.c: a line per host, and below it a line for its ranks that are in one place.
-STALL = r"^bisection-\S+: nothing finished for (\S+) s \(--progress-timeout\) on host (\S+);"
-PLACE = r"^  (ranks? [\d, ]*\d(?: \.\.\.)?): (.+)$"
+# src/common/watchdog.c: a line per host, below it a line for its ranks that are in one place, and
+# below that a line for each routine in which the first of them is.
+HANG = r"bisection-\S+: nothing finished for (\S+) s on host (\S+); its ranks:"
+PLACE = r"  ranks? ([\d,-]+): (.+)"
+ROUTINE = r"    (\w+) \(bisection-\S+\)"  # of the kernel, not of the libraries that it waits in
+SILENT = "no answer"
+ROUTINES = 8  # of a stack
 
 
-def of_stall(errors: str, exit_code: int | None) -> Reason | None:
+def of_hang(errors: str, exit_code: int | None, folder: str) -> Reason | None:
     """The reason if the kernel's watchdog ended a launch that did not advance, else None.
 
     Args:
         errors: the job's error output.
         exit_code: what the launcher ended with; None if it did not end. Not every launcher hands on
             the kernel's own code where it had to kill a rank.
+        folder: where the launch's result.json is, if it has written one: it has the ranks of hosts
+            that gave no report.
     """
-    reports = list(re.finditer(STALL, errors, re.M))
+    host, limit, ranks = "", None, ""
+    hosts: dict[str, list[str]] = {}  # where -> hosts
+    at: dict[str, list[str]] = {}  # where -> ranks
+    silent: list[tuple[str, str]] = []
+    stacks: dict[str, list[str]] = {}  # ranks -> routines
+    for line in errors.splitlines():
+        if match := re.fullmatch(HANG, line):
+            limit, host = limit or float(match[1]), match[2]
+        elif (match := re.fullmatch(PLACE, line)) and host:
+            ranks, where = match[1], match[2]
+            if where.startswith(SILENT):
+                silent.append((ranks, host))
+            else:
+                hosts.setdefault(where, []).append(host)
+                at.setdefault(where, []).append(ranks)
+        elif (match := re.fullmatch(ROUTINE, line)) and ranks:
+            stacks.setdefault(ranks, []).append(match[1])
     ended_well = exit_code in (KernelExit.VERIFIED, KernelExit.WRONG_ANSWER)
-    if ended_well or not (reports or exit_code == KernelExit.STALLED):
+    if ended_well or (limit is None and exit_code != KernelExit.HANG):
         return None
-    if not reports:
-        return Reason.of(Code.STALLED)
-    places = re.findall(PLACE, errors[reports[0].start() :], re.M)
-    hosts = sorted({report[2] for report in reports})
-    return Reason.of(Code.STALLED, limit=float(reports[0][1]), hosts=hosts, places=places)
+    if limit is None:
+        return Reason.of(Code.HANG)
+    reported = {h for listed in hosts.values() for h in listed} | {h for _, h in silent}
+    seats = [seat for seat in _seats(folder) if seat["host"] not in reported]
+    for name in dict.fromkeys(seat["host"] for seat in seats):
+        silent.append((",".join(str(s["rank"]) for s in seats if s["host"] == name), name))
+    waiting = [(",".join(at[where]), hosts[where], where) for where in at]
+    stack = next(((ranks, names[:ROUTINES]) for ranks, names in stacks.items()), None)
+    return Reason.of(Code.HANG, limit=limit, silent=silent, waiting=waiting, stack=stack)
 
 
 # ---- MPI_Abort ----
@@ -179,11 +207,16 @@ def of_abort(errors: str, folder: str, hosts: Sequence[str] | None = ()) -> Reas
 
 def _host(folder: str, rank: int) -> str | None:
     """The host of a rank, as the result file of the launch has it from its last round."""
+    return next((seat["host"] for seat in _seats(folder) if seat["rank"] == rank), None)
+
+
+def _seats(folder: str) -> list[dict[str, Any]]:
+    """The ranks of a launch as its result file has them, with "rank" and "host"; [] without."""
     try:
         seats = json.loads(Path(folder, "result.json").read_text())["layout"]["per_rank"]
-        return next((seat["host"] for seat in seats if seat["rank"] == rank), None)
+        return [seat for seat in seats if seat["host"] and seat["rank"] >= 0]
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return []
 
 
 def _host_of_task(errors: str, rank: str) -> str | None:

@@ -137,6 +137,7 @@ class TestResult(TestId):
             seconds=case.get("seconds") or 0.0,
             hosts=[str(host) for host in case.get("hosts") or []],
             metrics=metrics,
+            facts=case.get("facts") or {},
         )
 
 
@@ -157,6 +158,9 @@ class Request:
     arguments: list[str] = field(default_factory=list)  # further ones of ReFrame
     command: list[str] = field(default_factory=list)  # ReFrame's command line
     site: str = ""  # the site file, where it is not one of site-configs/
+    job_name: str = ""  # of all its jobs, where Slurm starts them one after the other
+    deadline: float = 0.0  # s after its start, by which launches must start; 0: none
+    until: float = 0.0  # the deadline as Unix time
 
 
 @dataclass

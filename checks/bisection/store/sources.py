@@ -29,7 +29,7 @@ BAD_REPORT = (
     StoreError,
 )
 IMPORTED = "imported"  # folder with copies of what came from elsewhere
-LISTS = ("libraries", "nodes", "MPI environment")  # facts that are lists of their items
+LISTS = ("libraries", "nodes", "MPI environment", "modules")  # facts that are lists of their items
 
 
 def of_verdict(verdict: RunVerdict) -> Contents:

@@ -99,8 +99,12 @@ def per_rank(ranks, threads):
         host = socket.gethostname()
         seats.append(
             {
-                **{"rank": rank, "host": host, "node": 0, "cpus": ",".join(mine)},
-                **{"threads": mine, "ghz": [3.0, 3.0]},
+                "rank": rank,
+                "host": host,
+                "node": 0,
+                "cpus": ",".join(mine),
+                "threads": mine,
+                "ghz": [3.0, 3.0],
             }
         )
     return seats
@@ -145,8 +149,12 @@ def result_of(options, kernel):
         },
         "hosts": [
             {
-                **{"cpu": "none", "kernel": "none", "architecture": "none"},
-                **{"firmware": "microcode 0x1", "first_rank": 0, "names": [socket.gethostname()]},
+                "cpu": "none",
+                "kernel": "none",
+                "architecture": "none",
+                "firmware": "microcode 0x1",
+                "first_rank": 0,
+                "names": [socket.gethostname()],
             }
         ],
         "best": {"npar": f"npar-{groups[-1]}"} if groups else {},
@@ -243,12 +251,12 @@ def slow_clock(result, **_):
     result["layout"]["per_rank"][-1]["ghz"] = [3.0, 2.6]
 
 
-def stalled(result, **_):
+def hang(result, **_):
     """What src/common/watchdog.c prints, and its exit code."""
     print(
-        f"bisection-{result['kernel']}: nothing finished for 300 s (--progress-timeout) on host "
-        "here; its ranks:\n"
-        "  ranks 0, 2: MPI_Alltoallv, measuring p2p, round 3\n"
+        f"bisection-{result['kernel']}: nothing finished for 300 s on host here; its ranks:\n"
+        "  ranks 0,2: in MPI_Alltoallv, timing p2p, round 3\n"
+        f"    MPI_Alltoallv (bisection-{result['kernel']}+0x13224)\n"
         "  rank 1: no answer: stopped, or still advancing",
         file=sys.stderr,
     )
@@ -267,7 +275,7 @@ FAULTS = {
     "exit-1-but-verified": leave(1),
     "exit-2": leave(2),
     "exit-3": leave(3),
-    "stalled": stalled,
+    "hang": hang,
     "segv-after": leave(-signal.SIGSEGV),
     "slow": set_metric(2.5),
     "slow-style": set_metric(9.0, "ratio_packed"),

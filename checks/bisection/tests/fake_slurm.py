@@ -111,9 +111,8 @@ def sbatch():
             file.write(f"{options['ntasks']}\n")
         if fault == "no-place":
             leave(NO_PLACE)
-        return sys.stderr.write(
-            "sbatch: Job 1 to start at 2026-11-22T07:48:24 using 4 processors\n"
-        )
+        sys.stderr.write("sbatch: Job 1 to start at 2026-11-22T07:48:24 using 4 processors\n")
+        return
     if fault == "refused":
         leave(REFUSED)
     if "no-requeue" not in options:

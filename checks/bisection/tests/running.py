@@ -71,8 +71,10 @@ def start(command, home, faults=None, references=None, cpus=TWO_CORES):
         "FAKE_FAULTS": json.dumps(faults or {}),
         "PYTHONPATH": str(CHECKS),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPYCACHEPREFIX": sys.pycache_prefix or str(CHECKS.parent / ".bisection/cache/python"),
     }
-    env.pop("RFM_REFERENCE_PREFIX", None)
+    for name in ("RFM_REFERENCE_PREFIX", "PYTHONDONTWRITEBYTECODE"):
+        env.pop(name, None)
     if references is not None:
         env["RFM_REFERENCE_PREFIX"] = str(references)
     done = subprocess.run(

@@ -14,7 +14,14 @@ AUTO = "auto"
 
 
 class SpackError(Exception):
-    """What went wrong, in one line; after a failed command, the end of its output too."""
+    """What went wrong, in one line; after a failed command, the end of its output too.
+
+    `facts` is what was known of the installation by then, under the names of Installation.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.facts: dict[str, str] = {}
 
 
 def systems() -> dict[str, Path]:

@@ -15,9 +15,9 @@ LAUNCH_FAULTS = [
     ("mpi/silicon", "segv-after", "FAIL", "transpose was killed by SIGSEGV (exit 139)"),
     (
         "node/al2o3-g",
-        "stalled",
+        "hang",
         "FAIL",
-        "STALLED: nothing finished for 5 min on here; ranks 0, 2: ",
+        "HANG: nothing finished for 5 min; no answer from rank 1 on here; ",
     ),
     ("mpi/tin-8k", "exit-1-but-verified", "FAIL", "exited with 1 (wrong answer), but its"),
     ("mpi/al2o3-g", "two-hosts", "FAIL", "INVALID placement: ranks ran on 2 hosts (elsewhere"),

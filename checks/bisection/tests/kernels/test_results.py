@@ -55,7 +55,8 @@ def test_result_of_an_earlier_version(tmp_path, version):
              "status": "complete", "results": [], "build": dict.fromkeys(BUILD, "x"),
              "host": {"cpu": "EPYC", "kernel": "6.1", "architecture": "x86_64",
                       "clock": {"before": {"chain_ghz": 3.0}, "after": {"chain_ghz": 2.9}}},
-             "layout": {"per_rank": [{"rank": 0, "host": "n1"}, {"rank": 1, "host": "n2"}]}}  # fmt: skip
+             "layout": {"per_rank": [{"rank": 0, "host": "n1"},
+                                     {"rank": 1, "host": "n2"}]}}  # fmt: skip
     older["build"]["libraries"] = {}
     if version == 2:
         older["layout"]["firmware"] = {"n1": "BIOS 1", "n2": "BIOS 2"}

@@ -1,12 +1,16 @@
 """Builds of real runs, by a CMake that puts the fake kernels where the real one would."""
 
+import inspect
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
 
 import pytest
 import reframe
+from reframe.core import warnings
 from running import HERE, ONE, Run, start
 
 from bisection.rfm import internals
@@ -98,3 +102,85 @@ def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, m
 
 def test_internals_were_written_for_this_reframe():
     assert internals.WRITTEN_FOR == reframe.VERSION
+
+
+def test_deprecations_name_the_line_that_is_to_be_changed():
+    internals.hasten_deprecations()
+    with pytest.warns(warnings.ReframeDeprecationWarning) as warned:
+        warnings.user_deprecation_warning("old")
+    line = inspect.currentframe().f_lineno - 1
+    assert [(w.filename, w.lineno) for w in warned] == [(__file__, line)]
+
+
+LOCK = {
+    "roots": [{"hash": "r"}],
+    "spack": {"version": "1.1.0", "type": "git"},
+    "concrete_specs": {
+        "r": {
+            "name": "bisection-kernels",
+            "version": "develop",
+            "dependencies": [],
+            "arch": {"target": "x86_64"},
+        }
+    },
+}
+
+
+@pytest.fixture
+def spack(tmp_path, monkeypatch):
+    """A clone of the fake Spack, which "compiles" the fake kernel."""
+    root = tmp_path / "spack"
+    version = root / "lib" / "spack" / "spack" / "__init__.py"
+    for folder in (root / "bin", root / "recipes", version.parent):
+        folder.mkdir(parents=True)
+    shutil.copy(HERE / "fake_spack.py", root / "bin" / "spack")
+    shutil.copy(HERE / "fake_kernel.py", tmp_path / "kernel.py")
+    version.write_text("1.1.0")
+    (root / "recipes" / "recipe.py").touch()
+    (root / "lock").write_text(json.dumps(LOCK))
+    (root / "source").write_text(str(tmp_path / "kernel.py"))
+    who = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+    for words in ("init --quiet", "add .", "commit --quiet -m first"):
+        subprocess.run(["git", "-C", root, *who, *words.split()], check=True)
+    monkeypatch.setenv("SPACK_ROOT", str(root))
+    monkeypatch.setenv("SPACK_PYTHON", shutil.which("true"))  # has any module
+    monkeypatch.delenv("BISECTION_SPACK_PACKAGES_URL", raising=False)
+    return root
+
+
+def test_results_of_spack_have_lock_commits_and_modules(fake, spack, tmp_path, monkeypatch):
+    """Those of a pass, and those of a build that failed."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("LOADEDMODULES", "toolchain/2025:openmpi/5.0")
+    command = [sys.executable, "-m", "bisection", "run", "--tier", "quick", "-p", "spack", *ONE]
+
+    def run():
+        code, text = start(command, home)
+        folder = (home / "results" / "latest").resolve()
+        cases = json.loads((folder / "verdict.json").read_text())["cases"]
+        return code, text, [case["facts"] for case in cases if case["fixture"]], folder
+
+    code, text, facts, folder = run()
+    assert code == 0, text
+    (kept,) = (home / "locks").iterdir()
+    assert json.loads(kept.read_text()) == LOCK
+    head = subprocess.run(["git", "-C", spack, "rev-parse", "HEAD"], capture_output=True, text=True)
+    wanted = {
+        "lock": kept.stem,
+        "software": facts[0]["software"],
+        "Spack": head.stdout.strip(),
+        "modules": "toolchain/2025, openmpi/5.0",
+    }
+    assert facts[0] == {**wanted, "Spack packages": wanted["Spack"]}
+    assert len(facts) == 2
+    assert facts[0].items() <= facts[1].items()  # the launch's
+    (result,) = (folder / "kernels").glob("transpose-*.json")
+    assert json.loads(result.read_text())["labels"]["spack"] == wanted["Spack"]
+
+    (tmp_path / "kernel.py").write_text("broken")
+    shutil.rmtree(spack / "opt")
+    code, text, failed, _ = run()
+    assert code == 3, text
+    assert "main.c:1: error: broken" in text
+    assert failed == [facts[0], {}]

@@ -181,12 +181,21 @@ REFRESH = "`bisection site new vc --refresh` writes it"
         ("exclusive=True", "exclusife=True", "vc.py:12", "'exclusife' was unexpected"),
         ("[1, 2, 4]", "[1, 0]", "vc.py:13", "vc:quad-0: extras.nodes is 0: "),
         ("exclusive=True", 'options=["-n {cores}"]', "vc.py:12", "extras.binding has {cores} in"),
+        ("exclusive=True", 'qos="high"', "vc.py:12", "partition 'duo': pbs has no qos"),
+        (
+            "__file__,",
+            '__file__, scheduler="slum",',
+            "vc.py:1",
+            "scheduler 'slum': there are slurm",
+        ),
         ('"srun"', '"sruhn"', "vc.py:12", "sruhn"),
         ("common.partition", "common.partitions", "vc.py:12", "no attribute 'partitions'"),
     ],
 )
 def test_defects_of_the_file_have_a_line(cluster, old, new, where, words):
-    cluster(old, new)
+    file = cluster(old, new) / "vc.py"
+    if "pbs" in words:
+        file.write_text(file.read_text().replace("__file__,", '__file__, scheduler="pbs",'))
     loaded = site.load_site("vc")
     lines = told([*loaded.defects, *rules.site_defects(loaded)])
     assert f"site-configs/{where}: " in lines
@@ -222,7 +231,7 @@ def test_reframe_by_hand(cluster):
     command = [sys.executable, "-c", program, "-C", str(file), "--show-config", "systems"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert [part["name"] for part in json.loads(done.stdout)[0]["partitions"]][0] == "duo"
+    assert json.loads(done.stdout)[0]["partitions"][0]["name"] == "duo"
 
 
 def test_shared_files_are_no_sites():

@@ -17,7 +17,6 @@ from bisection.core import paths
 from bisection.report.clauses import clause
 from bisection.runs.command import TAG
 from bisection.runs.judge import judge
-from bisection.store import database as databases
 from bisection.store import sample_file, sources, sync
 from bisection.store.database import BrokenStore, Store, Unreadable
 
@@ -290,7 +289,7 @@ def test_what_a_killed_writer_left_is_no_damage(tmp_path):
 
 
 def test_a_store_that_another_writes_to_is_not_damaged(tmp_path, monkeypatch):
-    monkeypatch.setattr(databases, "TIMEOUT", 0.1)
+    monkeypatch.setattr(sync, "TIMEOUT", 0.1)
     path = tmp_path / "store.db"
     store(path).close()
     other = sqlite3.connect(path, isolation_level=None)
