@@ -17,7 +17,7 @@ WRITTEN_FOR = "4.10.4"
 def accept_exit(job: Any) -> None:
     """Takes a job for one that ended with 0, where the kernel's own exit code is accepted.
 
-    trap_job_errors fails any other: the back-end `squeue` does not know the code, and srun's code is
+    trap_job_errors fails any other. The back-end `squeue` knows no code, and the code of srun is
     that of the ranks which it ended after the first.
     """
     job._exitcode = 0

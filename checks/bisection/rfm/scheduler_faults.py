@@ -178,4 +178,3 @@ def of_hang(errors: str, exit_code: int | None, folder: str) -> Reason | None:
     waiting = [(",".join(at[where]), hosts[where], where) for where in at]
     stack = next(((ranks, names[:ROUTINES]) for ranks, names in stacks.items()), None)
     return Reason.of(Code.HANG, limit=limit, silent=silent, waiting=waiting, stack=stack)
-
