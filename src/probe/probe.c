@@ -8,7 +8,7 @@
  *
  *     PROBE {"size": ranks of MPI_COMM_WORLD, "library": text, "ranks": [[host, CPUs], ...],
  *            "links": [[host, host, latency in s, bandwidth in B/s], ...],
- *            "messages": bytes that the first rank sent, "sent": {device: bytes, ...}}
+ *            "messages": bytes that the first rank sent, "sent": [[device, bytes], ...]}
  *
  * A launcher that does not know the MPI library starts a world per rank, and so prints several such
  * lines. "sent" is of the first rank's node, from the kernel's counters and those of RDMA ports,
@@ -180,10 +180,11 @@ static void print_links(int rank, int size, const seat *seats)
     wait_for_all();
     if (rank == 0) {
         read_devices(after);
-        printf("], \"messages\": %.0f, \"sent\": {", messages);
+        printf("], \"messages\": %.0f, \"sent\": [", messages);
         for (int i = 0; i < count; i++)
-            printf("%s\"%s\": %.0f", i ? ", " : "", before[i].name, after[i].sent - before[i].sent);
-        printf("}");
+            printf("%s[\"%s\", %.0f]", i ? ", " : "", before[i].name,
+                   after[i].sent - before[i].sent);
+        printf("]");
     }
     free(buffer);
 }

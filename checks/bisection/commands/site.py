@@ -1,6 +1,7 @@
-"""Describes a machine in a site file.
+"""Describes a machine in a site file, and checks the file.
 
 bisection site new NAME     looks at the machine and writes site-configs/NAME.py and NAME.json
+bisection site check NAME   checks whether the file is true, by one job of seconds per partition
 """
 
 import argparse
@@ -11,6 +12,7 @@ from bisection.core.verdicts import Exit
 # Each module has `add_arguments(parser)` and `act(options)`, as those of other commands.
 SUBCOMMANDS = {
     "new": ("site_new", "write the site file of this machine"),
+    "check": ("site_check", "check whether a site file is true"),
 }
 
 

@@ -56,6 +56,53 @@ class Code(str, Enum):
     NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s)
     WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks
 
+    # A check of a site, by its probes
+    RESTS_ON = "RESTS_ON"  # probe: that is wrong
+    SITE_LOADS = "SITE_LOADS"  # partitions
+    SITE_DEFECTS = "SITE_DEFECTS"  # path, line, first: reason, more: of them
+    NO_SCHEDULER = "NO_SCHEDULER"
+    SCHEDULER_UNASKED = "SCHEDULER_UNASKED"  # scheduler
+    SCHEDULER_ANSWERS = "SCHEDULER_ANSWERS"  # version, cluster
+    ACCOUNTING = "ACCOUNTING"  # backend
+    NO_ACCOUNTING = "NO_ACCOUNTING"
+    ACCOUNT_UNKNOWN = "ACCOUNT_UNKNOWN"  # account, accounts
+    QUEUE_UNKNOWN = "QUEUE_UNKNOWN"  # queue, known
+    QUEUE_OPEN = "QUEUE_OPEN"  # queue, account, needed
+    NODES_UP = "NODES_UP"  # up, nodes, asked, down: [[node, reason]]
+    PLACED = "PLACED"  # layouts: [[layout, geometry]]
+    NOT_PLACED = "NOT_PLACED"  # layout, geometry, refused
+    JOB_RAN = "JOB_RAN"  # job, hosts
+    MODULES_LOADED = "MODULES_LOADED"  # modules
+    MODULES_FAIL = "MODULES_FAIL"  # modules: [[name, why]]
+    PROBE_BUILT = "PROBE_BUILT"  # compiler
+    KERNELS_BUILT = "KERNELS_BUILT"  # seconds | partition: with the same nodes
+    KERNELS_FAIL = "KERNELS_FAIL"  # step, exit_code, last
+    KERNELS_BY_SPACK = "KERNELS_BY_SPACK"  # environ
+    FOLDER_UNSEEN = "FOLDER_UNSEEN"  # path, hosts: [[host, why]]
+    PATH_UNSEEN = "PATH_UNSEEN"  # path, hosts
+    ALL_SEEN = "ALL_SEEN"  # path, nodes
+    CORES_CLAIMED = "CORES_CLAIMED"  # claimed, cores, host
+    NODES_DIFFER = "NODES_DIFFER"  # differences: [[name, [[value, hosts]]]]
+    NODES_ALIKE = "NODES_ALIKE"  # nodes, cores, model, memory (B)
+    NO_FACTS = "NO_FACTS"  # system
+    FACTS_CHANGED = "FACTS_CHANGED"  # system, changes: [[name, before, now, hosts]]
+    FACTS_HOLD = "FACTS_HOLD"  # system, written
+    FACTS_OLD = "FACTS_OLD"  # system, what: boot | configuration, since (Unix time)
+    ONE_WORLD = "ONE_WORLD"  # launcher, library, ranks, hosts
+    CORES_OWN = "CORES_OWN"  # layouts: [[layout, geometry]]
+    RANK_EXIT = "RANK_EXIT"  # seconds, exit_code, left: the rank's own
+    RANK_EXIT_HANGS = "RANK_EXIT_HANGS"  # seconds
+    RANK_EXIT_LOST = "RANK_EXIT_LOST"  # launcher, left
+    CARRIED = "CARRIED"  # carried: [[device, fraction]]
+    BYTES_UNCOUNTED = "BYTES_UNCOUNTED"  # carried
+    NETWORK_UNUSED_BY = "NETWORK_UNUSED_BY"  # carried, expected: [[device, kind, rate (Gb/s)]]
+    SPEED_UNKNOWN = "SPEED_UNKNOWN"  # latency (s), bandwidth (B/s), system
+    LINK_SPEED = "LINK_SPEED"  # latency, bandwidth, latency_before, bandwidth_before
+    LINK_SLOW = "LINK_SLOW"  # likewise, pair: hosts
+    TIME_SHORT = "TIME_SHORT"  # limit (s), asked (s)
+    MEMORY_SHORT = "MEMORY_SHORT"  # memory (B), needed (B), host
+    LIMITS_SUFFICE = "LIMITS_SUFFICE"  # memory (B), needed (B), limit (s)
+
     # A result file
     NO_RESULT = "NO_RESULT"  # kernel
     RESULT_UNREADABLE = "RESULT_UNREADABLE"  # path, error
@@ -83,6 +130,7 @@ class Code(str, Enum):
     # A new site
     SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, command, error
     SCHEDULER_UNREAD = "SCHEDULER_UNREAD"  # scheduler
+    FLUX_OF_REFRAME = "FLUX_OF_REFRAME"
     ACCOUNT_OPEN = "ACCOUNT_OPEN"  # user, accounts
     NO_COMPILER = "NO_COMPILER"
     LIBRARIES_UNSEEN = "LIBRARIES_UNSEEN"  # names
@@ -96,7 +144,7 @@ class Code(str, Enum):
     QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
     QUEUE_SHARED = "QUEUE_SHARED"  # partition
     NODES_UNLIKE = "NODES_UNLIKE"  # queue, nodes, cores, gres
-    NODES_DOWN = "NODES_DOWN"  # partition, queue, nodes, cores
+    NODES_DOWN = "NODES_DOWN"  # partition, up, wanted: nodes
     TRIAL_FAILED = "TRIAL_FAILED"  # partition, fault: reason
     NO_LAUNCHER = "NO_LAUNCHER"  # partition, tried: [[launcher, reason]]
     NETWORK_UNUSED = "NETWORK_UNUSED"  # partition, device, fast
@@ -119,7 +167,8 @@ class Code(str, Enum):
     UPPER_BOUND_RANGE = "UPPER_BOUND_RANGE"  # value
 
     # A test of a run
-    OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted
+    OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted; retest:
+    # its verdict | preempted, again: name -> value
     UNEXPECTED_PASS = "UNEXPECTED_PASS"
     NOTHING_MEASURED = "NOTHING_MEASURED"
     UNMEASURED = "UNMEASURED"

@@ -36,6 +36,17 @@ class Thresholds:
     fact_noise: float = _limit(
         0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"
     )
+    node_memory: float = _limit(
+        1.0, "GiB", "per node of a launch, beside the buffers of the all-to-all sweep"
+    )
+    node_memory_change: float = _limit(
+        0.02, "of the memory", "nodes of one kind differ by less; a lost module is more"
+    )
+    rank_exit: float = _limit(10.0, "s", "from a rank's exit to the end of its launch")
+    carried: float = _limit(0.5, "of the bytes", "that the fast device must have sent")
+    link_factor: float = _limit(
+        2.0, "", "a link slower by more than in NAME.json is wrong; bisection run judges finely"
+    )
     # ---- two groups of sessions ----
     confidence: float = _limit(0.98, "", "of the Mann-Whitney interval on the ratio")
     margin: float = _limit(0.05, "of the value", "a smaller change is of no interest")

@@ -222,11 +222,14 @@ def span(low: float | None, high: float | None) -> str:
 
 
 def _out_of_bounds(v: Values) -> str:
-    return "; ".join(
-        f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
-        + f", allowed is {span(low, high)}"
-        for name, value, unit, low, high in v["metrics"]
-    )
+    preempted, again = v.get("retest") == "preempted", v.get("again", {})
+    parts = []
+    for name, value, unit, low, high in v["metrics"]:
+        text = f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
+        second = f", in the retest {number(again[name])}" if name in again and not preempted else ""
+        parts.append(f"{text}, allowed is {span(low, high)}{second}")
+    lost = ["other processes had the cores of the retest"] if preempted else []
+    return "; ".join([*parts, *lost])
 
 
 def _best_moved(v: Values) -> str:

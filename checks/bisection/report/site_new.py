@@ -50,8 +50,11 @@ def site_file(site: Draft) -> str:
     lines = [
         f'"""{head}. Written by `bisection site new {name}` on {today}.',
         "",
-        f"What the machine said of itself is in {name}.json; `bisection site check {name}` tells "
-        "what of it has changed.",
+        *textwrap.wrap(
+            f"What the machine said of itself is in {name}.json; `bisection site check {name}` "
+            "tells what of it has changed.",
+            WIDTH,
+        ),
         '"""',
         "",
         IMPORTS,

@@ -23,10 +23,20 @@ def _nodes_unlike(v: Values) -> str:
     )
 
 
+def _nodes_down(v: Values) -> str:
+    if not v["up"]:
+        text = "none of its nodes is up: no job ran, and no launcher is proven"
+    else:
+        text = f"{v['up']} of {v['wanted']} nodes are up: launchers were tried on no more"
+    return f"{v['partition']}: {text}; --refresh makes the facts again"
+
+
 NEW: dict[Code, str | Callable[[Values], str]] = {
     Code.SCHEDULER_SILENT: "{scheduler} is installed and does not answer `{command}`{error:?: *}",
     Code.SCHEDULER_UNREAD: "{scheduler} is not read yet: fill in queue, nodes, launcher and "
     "processor of each partition",
+    Code.FLUX_OF_REFRAME: "the flux back-end of ReFrame 4.10.4 asks for one task and for no queue: "
+    "launches on several nodes need another back-end",
     Code.ACCOUNT_OPEN: _account_open,
     Code.NO_COMPILER: "neither mpicc nor cc is on PATH: load the module of an MPI library, then "
     "remove this file and make it again",
@@ -45,8 +55,7 @@ NEW: dict[Code, str | Callable[[Values], str]] = {
     Code.QUEUE_SHARED: "{partition}: the queue puts several jobs on one core whatever they ask "
     "for, and times measured there are worth little",
     Code.NODES_UNLIKE: _nodes_unlike,
-    Code.NODES_DOWN: "{partition}: none of its nodes is up, so no job ran and no launcher is "
-    "proven; make the facts again when they are (--refresh)",
+    Code.NODES_DOWN: _nodes_down,
     Code.TRIAL_FAILED: "{partition}: no launcher is proven. {fault!n}",
     Code.NO_LAUNCHER: "{partition}: no launcher is right. {tried!f}",
     Code.NETWORK_UNUSED: "{partition}: messages went through {device}, though {fast} is up: choose "

@@ -104,7 +104,12 @@ def site_facts(runtime: Any) -> Facts:
     environs = {}
     for partition in runtime.system.partitions:
         for environ in partition.environs:
-            environs[environ.name] = {"features": environ.features, "extras": environ.extras}
+            environs[environ.name] = {
+                "features": environ.features,
+                "extras": environ.extras,
+                "modules": list(environ.modules),
+                "variables": dict(environ.env_vars),
+            }
     return {
         "partitions": [partition_facts(runtime, part) for part in runtime.system.partitions],
         "environs": environs,
@@ -122,11 +127,18 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
             internals.set_processor(partition, json.loads(text))
         kinds = (partition.scheduler.registered_name, partition.launcher_type.registered_name)
         detected = detected or kinds == ("local", "local")
+    surroundings = (runtime.system.preload_environ, partition.local_env)
     return {
         "name": partition.name,
         "fullname": partition.fullname,
         "scheduler": partition.scheduler.registered_name,
+        "launcher": partition.launcher_type.registered_name,
+        "access": list(partition.access),
+        # Of the system, then of the partition: loaded and set before an environment's own.
+        "modules": [name for around in surroundings for name in around.modules],
+        "variables": {n: v for around in surroundings for n, v in around.env_vars.items()},
         "cores": partition.processor.num_cores,
+        "topology": partition.processor.topology or {},
         "detected": bool(detected),
         "extras": partition.extras,
         "environs": [environ.name for environ in partition.environs],

@@ -32,6 +32,7 @@ class Queue:
     access: Sequence[str]  # the scheduler's options: --partition=duo, --account=a, --exclusive
     nodes: int
     ranks_per_node: int
+    longest: int = 600  # s that a job may ask for
 
     @property
     def shape(self) -> Geometry:
@@ -85,15 +86,14 @@ class State:
 class Slurm:
     """Slurm, with or without an accounting database."""
 
-    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
+    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
-        shape = queue.shape
         options = [
             "--job-name=bisection-site",
             f"--nodes={shape.nodes}",
             f"--ntasks={shape.ranks}",
             f"--ntasks-per-node={shape.ranks_per_node}",
-            "--cpus-per-task=1",
+            f"--cpus-per-task={shape.threads}",
             "--hint=nomultithread",
             f"--time={minutes}",
             f"--output={output}",
@@ -138,11 +138,22 @@ class Slurm:
         Raises:
             Refused: Slurm did not take it.
         """
-        environ = {name: text for name, text in os.environ.items() if name[:7] != "SBATCH_"}
-        answer = _run(["sbatch", str(script)], environ)
+        answer = self._sbatch(str(script))
         if match := re.search(r"(?:job |^)(\d+)", answer):
             return match[1]
         raise Refused(answer or "sbatch printed no job number")
+
+    def refusal(self, script: Path) -> str:
+        """Slurm's words why it could never run a script, which is not submitted; "" if it could."""
+        try:
+            self._sbatch("--test-only", str(script))
+        except Refused as error:
+            return str(error)
+        return ""
+
+    def _sbatch(self, *arguments: str) -> str:
+        environ = {name: text for name, text in os.environ.items() if name[:7] != "SBATCH_"}
+        return _run(["sbatch", *arguments], environ)
 
     def state(self, job: str) -> State:
         """Where a job is; it is over if Slurm has forgotten it."""
@@ -169,9 +180,9 @@ class Local:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.output = Path(os.devnull)
 
-    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
+    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """Nothing is asked for; the file is kept for the output."""
-        del queue, minutes
+        del queue, shape, minutes
         self.output = output
         return []
 
@@ -198,6 +209,11 @@ class Local:
             )
         self.processes[str(process.pid)] = process
         return str(process.pid)
+
+    def refusal(self, script: Path) -> str:
+        """Every script can run."""
+        del script
+        return ""
 
     def state(self, job: str) -> State:
         """Whether the script runs."""
@@ -295,9 +311,11 @@ def run(
     """
     output = folder / f"{queue.name}.out"
     output.unlink(missing_ok=True)
-    minutes = min(10, 1 + math.ceil(sum(step.limit for step in steps) / 60))
+    asked = 60 + sum(step.limit for step in steps)
+    minutes = max(1, math.ceil(min(asked, queue.longest) / 60))
     path = folder / f"{queue.name}.sh"
-    path.write_text(script(scheduler.header(queue, output, minutes), steps, variables))
+    header = scheduler.header(queue, queue.shape, output, minutes)
+    path.write_text(script(header, steps, variables))
     finished = Finished()
     try:
         finished.job = scheduler.submit(path)

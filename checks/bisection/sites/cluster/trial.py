@@ -132,7 +132,7 @@ def try_queue(
     facts.mkdir(parents=True, exist_ok=True)
     for old in facts.glob("*.json"):
         old.unlink()
-    probe = folder / f"{queue.name}.probe"
+    probe = program(queue, folder)
     probe.unlink(missing_ok=True)
     launches = [(launcher, shape) for launcher in launchers for shape in shapes]
     steps = [Step(f"module/{name}", shlex.join(["module", "load", name])) for name in modules]
@@ -156,6 +156,11 @@ def try_queue(
         if ended := finished.steps.get(f"launch/{number}"):
             trial.outcomes.append(_outcome(launcher, shape, ended, trial.nodes))
     return trial
+
+
+def program(queue: Queue, folder: Path) -> Path:
+    """The MPI program that the trial of a queue builds, for further steps."""
+    return folder / f"{queue.name}.probe"
 
 
 def _building(probe: Path) -> list[str]:
@@ -238,8 +243,10 @@ def _outcome(
     if outcome.links:
         outcome.latency = max(link[2] for link in outcome.links)
         outcome.bandwidth = min(link[3] for link in outcome.links)
-        sent = {name: count / world["messages"] for name, count in world["sent"].items()}
-        outcome.carried = {name: part for name, part in sent.items() if part >= 0.02}
+        parts: dict[str, float] = {}
+        for name, count in world["sent"]:  # a device may have several ports
+            parts[name] = parts.get(name, 0.0) + count / world["messages"]
+        outcome.carried = {name: part for name, part in parts.items() if part >= 0.02}
     if seats := misplaced(outcome.ranks, shape, nodes):
         outcome.fault = Reason.of(Code.MISPLACED, seats=seats)
     elif ended.code:
