@@ -21,6 +21,7 @@ COMMANDS = {
     "references": ("references", "make references from stored sessions, or check them"),
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
     "advise": ("advise", "recommend what users of a partition should set"),
+    "bundle": ("bundle", "pack all that a set-up without a network needs"),
     "bench": ("bench", "measure the kernels beside other codes, and the store"),
 }
 CODES = """exit codes:
