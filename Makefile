@@ -43,6 +43,7 @@ setup: ## install missing system packages, and a Python environment in .bisectio
 setup-dev:
 	@$(SETUP) --dev
 
+bundle: SETUP = spack-env/bootstrap.sh --build site
 bundle: setup ## pack all that a set-up without network needs: ARGS=--no-spack, ARGS=--sources
 	@$(BISECTION) bundle $(ARGS)
 
