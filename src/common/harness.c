@@ -1,7 +1,6 @@
 /* A launch from start to end. */
 #include "harness.h"
 
-#include "host.h"
 #include "layout.h"
 #include "metrics.h"
 #include "options.h"
@@ -13,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static void refresh(cJSON *object, const char *name, cJSON *value)
 {
@@ -39,17 +39,18 @@ static void record(bx_run *run, cJSON *root, const bx_result *results, size_t co
     refresh(root, "results", list);
 }
 
-/* The result before any measurement, on rank 0; NULL on the others. */
+/* The result before any measurement, on rank 0; NULL on the others.  Collective. */
 static cJSON *describe(bx_run *run, int argc, char **argv)
 {
-    cJSON *layout = bx_layout_json(run); /* collective */
+    cJSON *layout = bx_layout_json(run), *hosts = bx_layout_hosts_json(run);
+    bx_layout_add_clock(run, layout);
     if (run->rank != 0) return NULL;
     char started[32];
     time_t now = time(NULL);
     strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "schema", "bisection-result");
-    cJSON_AddNumberToObject(root, "version", 2);
+    cJSON_AddNumberToObject(root, "version", 3);
     cJSON_AddStringToObject(root, "kernel", run->kernel->name);
     cJSON_AddStringToObject(root, "case", run->common.case_name);
     cJSON_AddStringToObject(root, "status", "running");
@@ -67,10 +68,7 @@ static cJSON *describe(bx_run *run, int argc, char **argv)
     cJSON_AddItemToObject(root, "parameters", bx_options_json(run));
     cJSON_AddItemToObject(root, "layout", layout);
     cJSON_AddItemToObject(root, "build", bx_build_json());
-    cJSON *host = bx_host_json();
-    cJSON_AddItemToObject(host, "clock", cJSON_CreateObject());
-    cJSON_AddItemToObject(cJSON_GetObjectItem(host, "clock"), "before", bx_host_clock_json());
-    cJSON_AddItemToObject(root, "host", host);
+    cJSON_AddItemToObject(root, "hosts", hosts);
     cJSON_AddItemToObject(root, "details", cJSON_CreateObject());
     return root;
 }
@@ -102,6 +100,9 @@ static int launch(bx_run *run, int argc, char **argv)
     bx_resources_print(run);
 
     cJSON *root = describe(run, argc, argv);
+    bool write = root && run->common.output;
+    /* Where the ranks are: some are so misplaced that they do not come to a first sample. */
+    if (write) write_unfinished(&(unfinished){run, root, NULL, 0});
     size_t count;
     bx_result *results = bx_results_create(run, &count);
     if (bx_results_verify(run, results, count) != BX_OK) {
@@ -113,11 +114,11 @@ static int launch(bx_run *run, int argc, char **argv)
     if (kernel->report)
         kernel->report(run->state, run, root ? cJSON_GetObjectItem(root, "details") : NULL);
     unfinished so_far = {run, root, results, count};
-    bool write = root && run->common.output;
     if (write) write_unfinished(&so_far);
 
     bx_cost cost = bx_measure_all(run, results, count, write ? write_unfinished : NULL, &so_far);
     bx_watchdog_tick("ending", NULL, 0);
+    bx_layout_add_clock(run, root ? cJSON_GetObjectItem(root, "layout") : NULL);
 
     cJSON **traffic = bx_memory_alloc(count, sizeof *traffic),
           **parts = bx_memory_alloc(count, sizeof *parts);
@@ -138,8 +139,6 @@ static int launch(bx_run *run, int argc, char **argv)
             if (parts[i]) cJSON_AddItemToObject(entry, "profile", parts[i]);
         }
         cJSON_AddItemToObject(root, "communication", regions);
-        cJSON *clock = cJSON_GetObjectItem(cJSON_GetObjectItem(root, "host"), "clock");
-        cJSON_AddItemToObject(clock, "after", bx_host_clock_json());
         cJSON *harness = cJSON_AddObjectToObject(root, "harness");
         cJSON_AddNumberToObject(harness, "measure_s", cost.wall);
         cJSON_AddNumberToObject(harness, "step_s", cost.step);
@@ -191,6 +190,13 @@ static void compare_arguments(bx_run *run, int argc, char **argv)
         bx_run_refuse(run, BX_USAGE, "ranks were started with different arguments");
 }
 
+/* A launcher and an MPI library that do not know each other start N worlds of one rank, which would
+ * all write the same files. */
+static bool has_other_ranks(const bx_run *run)
+{
+    return run->common.expect_ranks > 0 && run->common.expect_ranks != run->size;
+}
+
 int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
 {
     int provided;
@@ -202,6 +208,9 @@ int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
 
     bx_options_parse(run, argc, argv);
     compare_arguments(run, argc, argv);
+    if (has_other_ranks(run))
+        bx_run_refuse(run, BX_RESOURCES, "--expect-ranks %lld: this MPI world has %d",
+                      (long long)run->common.expect_ranks, run->size);
     if (!sees_nan())
         bx_run_refuse(run, BX_RESOURCES,
                       "built with options that drop NaNs, as -ffast-math "
@@ -222,6 +231,7 @@ int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
     }
     if (run->refusal != BX_OK && run->rank == 0)
         fprintf(stderr, "bisection-%s: %s\n", kernel->name, run->message);
+    if (has_other_ranks(run)) sleep(1); /* so do the other worlds, before the launcher ends them */
     for (int i = 0; i < run->note_count; i++) free(run->notes[i]);
     free(run->notes);
     for (int i = 0; i < run->claim_count; i++) free(run->claims[i].file);

@@ -73,14 +73,15 @@ def _lines(case: TestResult) -> Iterator[Line]:
 
 def _controls(case: TestResult) -> Iterator[Line]:
     for name, value in case.controls.items():
-        metric = ["GHz", "higher"] if name == "clock" else ["s", "lower"]
+        clock = name == "clock"
+        metric = ["GHz", "higher"] if clock else ["s", "lower"]
         yield {
             **_place(case),
             "check": case.kernel,
             "method": name,
-            "hosts": case.hosts,
+            "hosts": [case.slowest] if clock and case.slowest else case.hosts,
             "control": True,
-            "metrics": {"clock" if name == "clock" else "time": [finite_or_none(value), *metric]},
+            "metrics": {"clock" if clock else "time": [finite_or_none(value), *metric]},
         }
 
 

@@ -3,6 +3,8 @@
 Many of these tests reproduce a way in which ReFrame alone would have reported PASSED.
 """
 
+import socket
+
 import pytest
 from running import run_in
 
@@ -10,12 +12,12 @@ from running import run_in
 LAUNCH_FAULTS = [
     ("mpi/cnt40", "exit-3", "not measured", "transpose exited with 3 (it cannot run here)"),
     ("mpi/cnt80", "exit-2", "not measured", "transpose exited with 2 (usage)"),
-    ("mpi/silicon", "segv-after", "FAIL", "transpose was killed by SIGSEGV (exit 139)"),
+    ("mpi/silicon", "segv-after", "FAIL", "transpose was killed by SIGSEGV"),
     (
         "node/al2o3-g",
-        "stalled",
+        "hang",
         "FAIL",
-        "STALLED: nothing finished for 5 min on here; ranks 0, 2: ",
+        "HANG: nothing finished for 5 min; no answer from rank 1 on here; ",
     ),
     ("mpi/tin-8k", "exit-1-but-verified", "FAIL", "exited with 1 (wrong answer), but its"),
     ("mpi/al2o3-g", "two-hosts", "FAIL", "INVALID placement: ranks ran on 2 hosts (elsewhere"),
@@ -87,7 +89,7 @@ METHOD_FAULTS = [
 
 @pytest.fixture(scope="module")
 def method_run(fake, tmp_path_factory):
-    faults = {method: fault for method, fault, _ in METHOD_FAULTS}
+    faults = {method: fault for method, fault, _ in METHOD_FAULTS} | {"mpi/cnt40": "slow-clock"}
     selected = ("-n", "^transpose%.*launch.layout=mpi%")
     return run_in(tmp_path_factory.mktemp("method"), fake, selected=selected, faults=faults)
 
@@ -105,6 +107,13 @@ class TestMethod:
         assert method_run.code == 1
         assert method_run.case("alltoallv")["verdict"] == "pass"
         assert "FAIL: 1 of 10 checks passed, 9 failed" in method_run.said
+
+    def test_host_with_a_slow_clock_is_named_after_one_launch(self, method_run):
+        says = "is slow: the clock of rank 1 (cpus 1) was 2.60 GHz, the launch's median 3.00 GHz"
+        assert f"{says}, in 1 of 1 launches" in method_run.said
+        host, reason = (method_run.folder / "nodecheck.txt").read_text().split(" ", 1)
+        assert host == socket.gethostname()
+        assert says.replace("'", "") in reason
 
     def test_wrong_answer_that_nobody_judges(self, bisection):
         run = bisection(faults={"shm": "wrong"})

@@ -99,7 +99,7 @@ def test_a_crash_counts_the_same_in_every_form():
     counts = {x["verdict"]: n for x, n in families(exports.prometheus(report))["bisection_tests"]}
     assert counts[Verdict.FAIL] == 10
     assert counts[Verdict.NOT_MEASURED] == 0
-    assert exports.markdown(report).count("was killed by SIGSEGV (exit 139)") == 1
+    assert exports.markdown(report).count("was killed by SIGSEGV") == 1
     table = run_report.table(report.run)
     assert len(table) == 3  # the launch is one row
     assert "(10 methods)" in table[2]
@@ -203,6 +203,16 @@ def test_nodes_for_a_health_check():
     assert "its pairs are at 61% of the others" in reason
     assert "MPI_ABORT: rank 3 on cn017 aborted" in reason
     assert exports.nodecheck(only()) == ""
+
+
+def test_nodes_that_blocked_a_job_are_listed_with_the_reason_of_slurm():
+    words = "sbatch: allocation failure: Requested nodes are not available"
+    reason = Reason.of(Code.BLOCKED, refused=words, down=[["cn7", "bad DIMM"], ["cn8", "none"]])
+    made = only(run=ran(failure(Verdict.NOT_MEASURED, reason, fixture=True, hosts=[])))
+    assert exports.nodecheck(made) == (
+        "cn7 bisection: down or drained, so that a job was not started: bad DIMM\n"
+        "cn8 bisection: down or drained, so that a job was not started: no reason is given\n"
+    )
 
 
 def test_a_path_between_two_nodes_accuses_neither():
