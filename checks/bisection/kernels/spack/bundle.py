@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from bisection.core import paths
-from bisection.kernels.spack.externals import SpackError
+from bisection.kernels.spack.externals import KERNELS, SpackError
 from bisection.kernels.spack.install import provisioning
 from bisection.kernels.spack.program import (
     CLINGO,
@@ -116,7 +116,8 @@ def _sources(folder: Path, system: str, say: Say) -> None:
     with provisioning(system, say) as environment:
         environment.concretise()
         say(f"downloading the sources of {system}, output in {environment.spack.log}")
-        options = ("--directory", str(folder), "--all")
+        # Not the kernels, whose sources are this repository's; with what is not for public mirrors.
+        options = ("--directory", str(folder), "--all", "--private", "--exclude-specs", KERNELS)
         what = f"downloading the sources of {system}"
         environment.spack(what, environment.folder, "mirror", "create", *options)
 
