@@ -152,10 +152,8 @@ def _launchers(part: Part, named: set[str]) -> str:
         known = named.issuperset(right)
         text = f"; {' and '.join(right)} " + ("too" if known else f"{verb} one world too")
         named.update(right)
-    for way, fault in _worth_naming(part):
-        if fault is not None:
-            text += f"; not {way}: {clause(fault)}"
-    return text
+    wrong = [clause(fault) for _, fault in _worth_naming(part) if fault]
+    return "; ".join([text, *wrong])
 
 
 def _worth_naming(part: Part) -> Sequence[tuple[Any, Reason | None]]:
@@ -163,7 +161,7 @@ def _worth_naming(part: Part) -> Sequence[tuple[Any, Reason | None]]:
     return [
         (way, fault)
         for way, fault in part.others
-        if way.launcher != part.way.launcher or (fault and len(way.options) < 1)
+        if way.launcher != part.way.launcher or (fault and not way.options)
     ]
 
 

@@ -304,15 +304,14 @@ def settle(part: Part, tried: Sequence[Way]) -> None:
     right = [(way, outcome) for way, outcome in outcomes if outcome.fault is None]
     if right:
         part.way, part.outcome = right[0]
-    part.others = [
-        (way, outcome.fault) for way, outcome in outcomes if way != part.way or not right
-    ]
+    others = [(way, outcome) for way, outcome in outcomes if not right or way != part.way]
+    part.others = [(way, _named(way, outcome.fault)) for way, outcome in others]
     at = {"partition": part.name}
     if fault := trial.fault or trial.build:
         part.decisions.append(Reason.of(Code.TRIAL_FAILED, **at, fault=fault))
     elif not right:
-        faults = [[str(way), fault] for way, fault in part.others]
-        part.decisions.append(Reason.of(Code.NO_LAUNCHER, **at, tried=faults))
+        faults = [fault for _, fault in part.others]
+        part.decisions.append(Reason.of(Code.NO_LAUNCHER, **at, faults=faults))
     kinds = {device["name"]: device["kind"] for device in part.devices}
     fast = next((name for name, kind in kinds.items() if kind in FAST), None)
     carried = part.outcome.carried if part.outcome else {}
@@ -355,3 +354,12 @@ def _members(queue: QueueInfo, constraint: str) -> Group:
     nodes = [node for group in queue.groups for node in group.nodes]
     chosen = [node for node in nodes if constraint in node.features] or nodes
     return replace(grouped(chosen)[0], constraint=constraint)
+
+
+def _named(way: Way, fault: Reason | None) -> Reason | None:
+    """A fault that names the launcher with its options."""
+    if fault is None:
+        return None
+    if fault["launcher"]:
+        return Reason(fault.code, {**fault.values, "launcher": str(way)})
+    return Reason.of(Code.LAUNCHER_WRONG, launcher=str(way), fault=fault)

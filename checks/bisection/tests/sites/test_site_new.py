@@ -227,7 +227,7 @@ def test_the_first_launcher_that_is_right(site_new, machine):
     assert code == 0
     assert 'nodes=2, launcher="srun", options=["--mpi=pmi2"], exclusive=True)' in text
     words = " ".join(text.replace("#", "").split())
-    assert "not srun: srun started 2 MPI worlds of 1 rank instead of one of 2" in words
+    assert "30 min at most; mpirun starts one world too; srun started 2 MPI worlds of 1" in words
     machine.wrong = {"srun": worlds, "srun --mpi=pmi2": worlds}
     code, _, text = site_new("--queue", "duo", name="vd")
     assert code == 0
@@ -235,7 +235,9 @@ def test_the_first_launcher_that_is_right(site_new, machine):
     machine.wrong["mpirun"] = Reason.of(Code.NO_WORLD, launcher="mpirun", last="not built")
     code, said, text = site_new("--queue", "duo", name="ve")
     assert code == 1
-    assert "# DECIDE: duo: no launcher is right. srun srun started 2 MPI worlds" in text
+    assert "# DECIDE: duo: no launcher is right. srun started 2 MPI worlds of" in text
+    words = " ".join(text.replace("#", "").split())
+    assert "of 2; srun --mpi=pmi2 started 2" in words, words
     assert "decide: duo: no launcher is right." in said
 
 
