@@ -1,7 +1,8 @@
 """Runs a tier of checks with ReFrame and ends with a verdict on this machine.
 
 Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
-What is slower than in all earlier sessions is measured again at once.
+What is outside its bounds, or slower than in all earlier sessions, is measured again at once; what
+was outside its bounds has failed all the same, and its second value stands beside the first.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 usage, 3 not everything was
 measured, 4 everything passed, and some of it is slower than before, in the retest too.
 """
@@ -100,8 +101,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds_of,
         default="5m",
         metavar="DURATION",
-        help="for measuring again at once what is slower than in all earlier sessions; 0: never; "
-        "default: 5m",
+        help="for measuring again at once what is outside its bounds, or slower than in all "
+        "earlier sessions; 0: never; default: 5m",
     )
     parser.add_argument(
         "--wait",
@@ -115,6 +116,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         help="start nothing later than so long after the run's start: --deadline 6h; what has not "
         "started by then is reported as BLOCKED, and the run exits with 3",
+    )
+    parser.add_argument(
+        "--stale",
+        action="store_true",
+        help="accept kernels that were built from other sources than this checkout's",
     )
     parser.add_argument(
         "--verbose", action="store_true", help="print every test with its metrics and bounds"
@@ -145,14 +151,13 @@ def act(options: argparse.Namespace) -> Exit:
             verdict.troubles += sync.keep(store, paths.home(), verdict, results)
             verdict.troubles += sync.tests_gone(store, verdict)
             comparison = compare(store, verdict)
-            if comparison and (suspects := slower(comparison.rows)):
-                budget = options.retest_budget
-                if request.deadline:  # nothing fits into the last second
-                    budget = min(budget, max(request.until - time.time(), 1.0))
-                retest(plan(suspects, verdict, budget), verdict, site, results)
-            if verdict.slower or verdict.suspects:
-                verdict.tags[SLOWER] = "confirmed" if verdict.slower else "suspected"
-                verdict.troubles += sync.tag(store, verdict, results, SLOWER)
+        rows, budget = slower(comparison.rows) if comparison else [], options.retest_budget
+        if request.deadline:  # nothing fits into the last second
+            budget = min(budget, max(request.until - time.time(), 1.0))
+        retest(plan(rows, verdict, budget), verdict, site, results)
+        if verdict.slower or verdict.suspects:
+            verdict.tags[SLOWER] = "confirmed" if verdict.slower else "suspected"
+            verdict.troubles += sync.tag(store, verdict, results, SLOWER)
         folder.clear(verdict, results)
         lines = write(verdict, results, options.verbose)
         if verdict.judged:
@@ -166,7 +171,8 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, set[str]]:
     cannot be run."""
     site = require_site(options.system)
     system = site.stem + "".join(options.system.partition(":")[1:])
-    request = Request(options.tier, system, options.environ or "system", options.rest)
+    arguments = [*options.rest, *(["-S", "Build.stale=yes"] if options.stale else [])]
+    request = Request(options.tier, system, options.environ or "system", arguments)
     if site.parent != paths.ROOT / "site-configs":
         request.site = str(site)
     for argument in options.rest:
@@ -300,14 +306,17 @@ def compare(store: Store, verdict: RunVerdict) -> Comparison | None:
 
 
 def retest(agenda: Plan, verdict: RunVerdict, site: Path, results: Path) -> None:
-    """Measures again what is slower than in all earlier sessions, and rules on it."""
+    """Measures again what is outside its bounds or slower than in all earlier sessions, and rules
+    on it."""
     rule(verdict, agenda)
-    write(verdict, results, verbose=False)  # what is on disk never passes while the retest runs
     if not agenda.chosen:
         return
+    write(verdict, results, verbose=False)  # what is on disk never passes while the retest runs
     launches = plural(len(agenda.chosen), "launch", "launches")
+    whys = ["outside its bounds"] if agenda.failed else []
+    whys += ["slower than in all earlier sessions"] if agenda.suspects else []
     takes = duration(agenda.seconds)
-    print(f"retest: {launches}, slower than in all earlier sessions, in about {takes}", flush=True)
+    print(f"retest: {launches}, {' or '.join(whys)}, in about {takes}", flush=True)
     again = retest_request(agenda, verdict)
     (results / "retest").mkdir()
     again.command = command.command(again, site, results / "retest")

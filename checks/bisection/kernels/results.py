@@ -175,6 +175,7 @@ def facts(result: Result) -> dict[str, str]:
         "MPI": build["mpi"],
         "libraries": ", ".join(f"{name} {text}" for name, text in build["libraries"].items()),
         "kernels": f"{build['version']} {build['commit']} {build['build_type']}",
+        "kernels' sources": build.get("sources", "")[:12],
     }
     return {name: text for name, text in texts.items() if text}
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bisection.core.format import amount, lasting, plural, size_of, some
+from bisection.core.format import amount, lasting, plural, some
 from bisection.core.reasons import Code
 
 Values = Mapping[str, Any]
@@ -19,6 +19,10 @@ OF_NODES = {
     "num_sockets": "sockets",
     "smt": "SMT",
 }
+
+
+def _memory(size: float) -> str:
+    return f"{size / 2**30:.3g} GiB"
 
 
 def _worlds(v: Values) -> str:
@@ -76,7 +80,7 @@ def _differ(v: Values) -> str:
 
 def _value(name: str, value: str) -> str:
     if name == "memory":
-        return size_of(float(value))
+        return _memory(float(value))
     return {"": "unknown", "None": "not up"}.get(value, value)
 
 
@@ -113,7 +117,7 @@ def _speeds(v: Values) -> str:
 
 def _limits(v: Values) -> str:
     time = f", {lasting(v['limit'])} per job" if v["limit"] else ""
-    return f"{size_of(v['memory'])} per node, {size_of(v['needed'])} needed{time}"
+    return f"{_memory(v['memory'])} per node, {_memory(v['needed'])} needed{time}"
 
 
 SITE: dict[Code, str | Callable[[Values], str]] = {
@@ -155,13 +159,16 @@ SITE: dict[Code, str | Callable[[Values], str]] = {
     Code.NODES_DIFFER: _differ,
     Code.NODES_ALIKE: lambda v: (
         f"{plural(v['nodes'], 'node')}, each {plural(v['cores'], 'core')} of {v['model']}, "
-        f"{size_of(v['memory'])}"
+        f"{_memory(v['memory'])}"
     ),
     Code.NO_FACTS: "there is no {system}.json",
     Code.FACTS_CHANGED: _changed,
     Code.FACTS_HOLD: "{system}.json, of {written}",
     Code.FACTS_OLD: "{system}.json is older than the last {what} ({since!t})",
-    Code.ONE_WORLD: "{launcher} starts one of {ranks} ranks on {hosts} nodes, {library}",
+    Code.ONE_WORLD: lambda v: (
+        f"{v['launcher']}: {plural(v['ranks'], 'rank')} on {plural(v['hosts'], 'node')}, "
+        f"{v['library']}"
+    ),
     Code.CORES_OWN: _layouts,
     Code.RANK_EXIT: "its launch ended in {seconds:.1f} s with exit {exit_code}",
     Code.RANK_EXIT_HANGS: "its launch did not end in 10 s{seconds:?, but in * s}",
@@ -176,8 +183,8 @@ SITE: dict[Code, str | Callable[[Values], str]] = {
         f"the queue gives a job {lasting(v['limit'])}, a launch asks for {lasting(v['asked'])}"
     ),
     Code.MEMORY_SHORT: lambda v: (
-        f"a job has {size_of(v['memory'])} on {v['host']}, the largest launch needs "
-        f"{size_of(v['needed'])}"
+        f"a job has {_memory(v['memory'])} on {v['host']}, the largest launch needs "
+        f"{_memory(v['needed'])}"
     ),
     Code.LIMITS_SUFFICE: _limits,
 }

@@ -150,4 +150,5 @@ def working_folder(site: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder / "kernels", ignore_errors=True)
+        for build in folder.glob("*.kernels"):
+            shutil.rmtree(build, ignore_errors=True)

@@ -57,16 +57,17 @@ def job_runs(subject: Subject) -> Finding:
 
 
 def _kernel_key(subject: Subject) -> Any:
-    """What a build of the kernels depends on."""
-    march = subject.partition["extras"].get("march")
-    return subject.option("-p", "--partition"), subject.option("-C", "--constraint"), march
+    """What a build of the kernels depends on: nodes, modules, processor."""
+    queue = subject.option("-p", "--partition"), subject.option("-C", "--constraint")
+    model = (subject.known or {}).get("processor", {}).get("model", queue)
+    return model, tuple(subject.modules), subject.partition["extras"].get("march")
 
 
 def _kernel_steps(subject: Subject) -> list[Step]:
     """Configures all kernels, builds one and runs it."""
     if "spack" in subject.site.environs[subject.environ]["features"]:
         return []
-    build = subject.folder / "kernels"
+    build = subject.folder / f"{subject.name}.kernels"
     march = subject.partition["extras"].get("march")
     options = ["-DCMAKE_BUILD_TYPE=Release", "-DBX_TESTS=OFF"]
     options += [f"-DBX_MARCH={march}"] if march else []
