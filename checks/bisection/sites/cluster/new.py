@@ -12,18 +12,19 @@ from reframe.utility import import_module_from_file
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
-from bisection.sites.cluster import choices, facts, flux, jobs, pbs, slurm, software
+from bisection.sites.cluster import choices, facts, flux, pbs, slurm, software
 from bisection.sites.cluster.jobs import Queue
+from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.software import Software
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, grouped
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial, try_queue
 
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
+LONGEST = 600  # seconds that a trial job asks for, where its queue gives as much
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 # Schedulers whose queues are not read yet: ReFrame's name, name, command.
 UNREAD = (("lsf", "LSF", "bsub"), ("oar", "OAR", "oarsub"), ("sge", "Grid Engine", "qconf"))
-SCHEDULERS = {**jobs.SCHEDULERS, "pbs": pbs.Pbs, "flux": flux.Flux}
 FAST = ("infiniband", "roce", "omni-path", "slingshot", "efa")  # kinds of network
 UP = ("active", "up", "unknown")  # states of a device
 
@@ -283,10 +284,11 @@ def _job(site: Draft, part: Part) -> _Job:
     nodes = min(part.largest, part.group.up)
     tried = [part.way] if part.given else ways(site)
     made = [as_reframe(site, part, way, nodes) for way in tried]
+    longest = min(LONGEST, part.queue.max_time or LONGEST)
     return _Job(
         part,
         tried,
-        Queue(part.name, made[0]["access"], nodes, part.group.known.cores),
+        Queue(part.name, made[0]["access"], nodes, part.group.known.cores, longest),
         [Launcher(each["launcher"], each["extras"]["binding"]) for each in made],
         dict(made[0]["env_vars"]),
     )

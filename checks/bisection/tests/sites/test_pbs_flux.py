@@ -5,7 +5,6 @@ The fakes run a submitted script at once and print what a finished job prints.
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
