@@ -207,10 +207,18 @@ def decisions(site: Draft) -> list[str]:
 
 def moved(changes: Sequence[Moved]) -> list[str]:
     """Facts that are others now."""
-    return [f"{change.name}: {_fact(change.before)} -> {_fact(change.after)}" for change in changes]
+    return [
+        f"{change.name}: {_fact(change.name, change.before)} -> {_fact(change.name, change.after)}"
+        for change in changes
+    ]
 
 
-def _fact(value: Any) -> str:
+UNITS = {"latency": "s", "bandwidth": "B/s", "memory": "B", "max_time": "s"}
+
+
+def _fact(name: str, value: Any) -> str:
     if value is None:
         return "not there"
+    if unit := UNITS.get(name.rpartition(".")[2]):
+        return amount(value, unit)
     return one_line(f"{value:.3g}" if isinstance(value, float) else value, 120)
