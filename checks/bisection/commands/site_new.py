@@ -28,6 +28,12 @@ from bisection.sites.cluster.new import Draft, Part
 from bisection.sites.cluster.survey import SchedulerError
 
 
+class Interrupted(BisectionError):
+    """Somebody ended the command."""
+
+    exit_code = Exit.NOT_MEASURED
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     parser.add_argument("name", metavar="NAME", help="of the system: letters, digits, - and _")
@@ -58,6 +64,8 @@ def act(options: argparse.Namespace) -> Exit:
     except SchedulerError as error:
         print(f"site new: {clause(error.reason)}")
         return Exit.NOT_MEASURED
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted: its jobs are cancelled, nothing is written") from None
     except OSError as error:
         raise BisectionError(str(error)) from None
 
@@ -137,7 +145,7 @@ def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
 
 def try_out(site: Draft) -> None:
     """Runs the trial jobs of a draft, and prints what they show."""
-    print("\n".join(words.about(site)), flush=True)
+    print("\n".join([*words.about(site), *words.waiting(site, new.PATIENCE)]), flush=True)
 
     def done(part: Part) -> None:
         print(words.tried(part), flush=True)

@@ -186,6 +186,13 @@ def about(site: Draft) -> list[str]:
     return lines + [f"{part.name}: {described(part)}" for part in site.parts if not part.group.up]
 
 
+def waiting(site: Draft, patience: float) -> list[str]:
+    """What is waited for."""
+    count = sum(part.group.up > 0 for part in site.parts)
+    jobs = f"{plural(count, 'job')} of seconds: each may wait {lasting(patience)} in its queue"
+    return [jobs] if count else []
+
+
 def tried(part: Part) -> str:
     """What the trial job of a partition showed."""
     job = f"job {part.trial.job}: " if part.trial and part.trial.job else ""

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
 from bisection.sites.cluster import choices, facts, flux, pbs, slurm, software
-from bisection.sites.cluster.jobs import Queue
+from bisection.sites.cluster.jobs import Queue, Scheduler, State
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.software import Software
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, grouped
@@ -156,7 +157,7 @@ def draft(
         most: the nodes of the largest launch.
 
     Raises:
-        BisectionError: a queue is wanted that there is not, or that this user cannot use.
+        BisectionError: a queue is wanted that there is not.
     """
     there = software.read()
     site = Draft(name, known, there, account, decisions=list(known.decisions))
@@ -247,10 +248,23 @@ def try_out(
 
     Raises:
         OSError: the folder cannot be written.
+        KeyboardInterrupt: the caller was interrupted; the jobs are cancelled.
     """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [_job(site, part) for part in site.parts if part.group.up]
-    back_end = SCHEDULERS.get(site.survey.reframe)
+    stop = threading.Event()
+
+    def back_end() -> Scheduler:
+        scheduler = SCHEDULERS[site.survey.reframe]()
+        look = scheduler.state
+
+        def state(job: str) -> State:
+            if stop.is_set():
+                raise _Stopped
+            return look(job)
+
+        scheduler.state = state
+        return scheduler
 
     def run(job: _Job) -> Part:
         job.part.trial = try_queue(
@@ -266,8 +280,17 @@ def try_out(
         return job.part
 
     with concurrent.futures.ThreadPoolExecutor(max(1, len(wanted))) as pool:
-        for future in concurrent.futures.as_completed([pool.submit(run, job) for job in wanted]):
-            done(future.result())
+        running = [pool.submit(run, job) for job in wanted]
+        try:
+            for future in concurrent.futures.as_completed(running):
+                done(future.result())
+        except BaseException:
+            stop.set()  # a job whose state cannot be asked is cancelled
+            raise
+
+
+class _Stopped(Exception):
+    """The caller was interrupted."""
 
 
 @dataclass(frozen=True)
