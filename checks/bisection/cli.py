@@ -24,6 +24,7 @@ COMMANDS = {
     "site": ("site", "describe a cluster in a site file, and check that file"),
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
     "advise": ("advise", "recommend what users of a partition should set"),
+    "bundle": ("bundle", "pack all that a set-up without a network needs"),
     "bench": ("bench", "measure the kernels beside other codes, and the store"),
 }
 CODES = """exit codes:
