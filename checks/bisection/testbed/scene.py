@@ -224,9 +224,12 @@ class Scene:
     def _unmount(self, host: Process) -> None:
         mounts = Path(f"/proc/{host.pid}/mounts").read_text().splitlines()
         for target in (line.split()[1] for line in mounts if line.startswith("bisection ")):
-            subprocess.run(
-                [*entered(host, ("mount",)), "umount", "-l", target], capture_output=True
-            )
+            # umount looks into /proc, which is that of the host's processes
+            spaces = ("mount", "pid") if host != self.cluster.hosts[HEAD] else ("mount",)
+            line = [*entered(host, spaces), "umount", "--lazy", target]
+            done = subprocess.run(line, capture_output=True, text=True)
+            if done.returncode:
+                raise TestbedError(done.stderr.strip())
 
 
 def _read_verdict(ran: Ran, folder: Path) -> None:
