@@ -384,6 +384,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         if fault and fault.code == Code.BLOCKED:
             fail(self, queue.late() or fault)
         queue.advance()
+        fault = fault and (self._full_disk() or fault)
         if fault:
             self._fail_for_placement(fault)
             fail(self, fault)
@@ -442,7 +443,7 @@ class Launch(rfm.RunOnlyRegressionTest):
             path = os.path.join(self.stagedir, "result.json")
             self.result = result = results.load(path, self.kernel, self.case)
         except ResultError as error:
-            fail(self, error.reason)
+            fail(self, self._full_disk() or error.reason)
         build = result["build"]
         self.built_with = "; ".join(
             [build["compiler"], build["mpi"]]
@@ -470,6 +471,11 @@ class Launch(rfm.RunOnlyRegressionTest):
     def _misplaced(self, layout: dict[str, Any]) -> list[Reason]:
         topology = self.current_partition.processor.topology or {}  # a site file need not give it
         return layouts.misplaced(layout, self.shape, topology.get("cores"))
+
+    def _full_disk(self) -> Reason | None:
+        """The fault if nothing can be written to the stage folder, else None."""
+        said = paths.unwritable(self.stagedir)
+        return Reason.of(Code.INFRASTRUCTURE, said=said) if said else None
 
     @property
     def _scheduler(self) -> str:
