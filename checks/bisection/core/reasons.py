@@ -208,6 +208,7 @@ class Code(str, Enum):
     DID_NOT_REPEAT = "DID_NOT_REPEAT"  # launches, metrics, factor, seconds
     RETEST_FAILED = "RETEST_FAILED"  # test, cause
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
+    SLOW_NODE = "SLOW_NODE"  # node, ratio, jobs, where: system:partition
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
     # A host in these launches; of the worst: rank, cpus, ghz, median (of the launch's ranks)
