@@ -12,8 +12,8 @@ WRITTEN_FOR = "4.10.4"
 def accept_exit(job: Any) -> None:
     """Takes a job for one that ended with 0, where the kernel's own exit code is accepted.
 
-    trap_job_errors fails any other: the back-end `squeue` does not know the code, and srun's is that
-    of the ranks which it ended after the first.
+    trap_job_errors fails any other: the back-end `squeue` does not know the code, and srun's may be
+    that of a rank which it ended after the first.
     """
     job._exitcode = 0
 

@@ -253,6 +253,11 @@ def stalled(result, **_):
     return 4
 
 
+def stalled_on_one_core(result, **_):
+    shared_core(result)
+    return stalled(result)
+
+
 def leave(code):
     return lambda result, **_: code
 
@@ -265,6 +270,7 @@ FAULTS = {
     "exit-2": leave(2),
     "exit-3": leave(3),
     "stalled": stalled,
+    "stalled-on-one-core": stalled_on_one_core,
     "segv-after": leave(-signal.SIGSEGV),
     "slow": set_metric(2.5),
     "slow-style": set_metric(9.0, "ratio_packed"),

@@ -27,6 +27,8 @@ FAULTS = {
     "node-fail": "RUNNING None: NODE_FAIL NodeDown",
     "oom": "RUNNING None: OUT_OF_MEMORY OutOfMemory",
     "scancel": "RUNNING None: CANCELLED None",
+    "unseen": "RUNNING None: FAILED JobLaunchFailure",
+    "deadline": "PENDING Priority: DEADLINE DeadLine",
 }
 # What slurmstepd writes to the job's error output.
 EPITAPHS = {
@@ -70,11 +72,13 @@ def load(jobid):
     except FileNotFoundError:
         return None
     then = job["then"].split()
-    if then and job["state"] == "RUNNING" and time.time() > job["submit"] + 1:
+    if then and job["end"] is None and time.time() > job["submit"] + 1:
         job.update(state=then[0], reason=then[1], end=time.time(), then="")
         if then[0] in EPITAPHS:
             words = f"*** JOB {jobid} ON n1 CANCELLED AT {EPITAPHS[then[0]]}"
             Path(job["stderr"]).write_text(f"slurmstepd-n1: error: {words}\n")
+        if then[1] == "JobLaunchFailure":
+            job["signal"] = 53
         store(job)
     return job
 
@@ -120,6 +124,7 @@ def sbatch():
         "submit": time.time(),
         "end": None,
         "exit": 0,
+        "signal": 0,
         "stderr": str(script.with_name(options["error"])),
         "limit": options["time"],
     }
@@ -145,7 +150,7 @@ def sacct():
     print("JobID|State|ExitCode|End|NodeList")
     for job in filter(None, asked_for()):
         state = job["state"] + (" by 0" if job["state"] == "CANCELLED" else "")
-        rest = f"{job['exit']}:0|{int(job['end']) if job['end'] else 'Unknown'}"
+        rest = f"{job['exit']}:{job['signal']}|{int(job['end']) if job['end'] else 'Unknown'}"
         print(f"{job['id']}|{state}|{rest}|{nodes(job) or 'None assigned'}")
         if nodes(job):
             print(f"{job['id']}.batch|{job['state']}|{rest}|n1")
@@ -169,7 +174,8 @@ def scontrol():
         leave(INVALID)
     return print(
         f"JobId={job['id']} JobName=rfm UserId=root(0) GroupId=root(0) JobState={job['state']} "
-        f"Reason={job['reason']} Dependency=(null) Requeue=0 ExitCode={job['exit']}:0 "
+        f"Reason={job['reason']} Dependency=(null) Requeue=0 "
+        f"ExitCode={job['exit']}:{job['signal']} BatchHost=n1 WorkDir=/home/lab/bisection "
         f"TimeLimit={job['limit']} SubmitTime={int(job['submit'])} "
         f"EndTime={int(job['end'] or 0) or 'Unknown'} ReqNodeList=(null) ExcNodeList=(null) "
         f"NodeList={nodes(job)} NumNodes=2 StdErr={job['stderr']} StdIn=/dev/null Power= "

@@ -74,6 +74,16 @@ ON_SLURM = {
         "BLOCKED: the scheduler refused the job: sbatch: Batch job submission failed: Requested "
         "node configuration is not available",
     ),
+    "node/tin-8k": (
+        "unseen",
+        "not measured",
+        "INFRASTRUCTURE: n1 does not see /home/lab/bisection, which all nodes must share",
+    ),
+    "node/al2o3-g": (
+        "deadline",
+        "not measured",
+        "BLOCKED: job # was not started in # s; the scheduler's reason: DeadLine",
+    ),
 }
 # Each launch takes two seconds more there, and a refusal or a reason are the same.
 ON_SQUEUE = {where: ON_SLURM[where] for where in ON_SLURM if re.match("mpi/[^t]", where)}
