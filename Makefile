@@ -9,6 +9,7 @@ BISECTION := "$(HOME_DIR)/bin/bisection"
 SETUP = spack-env/bootstrap.sh --build $(BUILD)
 # A site's configuration loads its own compilers and libraries; Spack builds its own.
 BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter localhost localhost:%,$(SYSTEM)),system,site))
+CTEST := --parallel 2 --output-on-failure --no-tests=error
 # Quiet; warnings are errors.
 CMAKE_QUIET := -DCMAKE_RULE_MESSAGES=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 MAKEFLAGS += --no-print-directory
@@ -16,6 +17,7 @@ MAKEFLAGS += --no-print-directory
 # Python: paths with umlauts in any locale, and nothing written beside the sources.
 export PYTHONUTF8 := 1
 export PYTHONPYCACHEPREFIX := $(HOME_DIR)/cache/python
+unexport PYTHONDONTWRITEBYTECODE # of many containers: each process would compile 50 MB of sources again
 
 # Open MPI refuses to run as root, the user of most containers, without both of these.
 ifeq ($(shell id -u),0)
@@ -57,7 +59,7 @@ test-kernels: setup-dev
 	@echo "== kernels: build, unit tests, every kernel and method"
 	@time ( cmake -S src -B "$(HOME_DIR)/build" -DCMAKE_BUILD_TYPE=Release $(CMAKE_QUIET) >/dev/null \
 	    && cmake --build "$(HOME_DIR)/build" --parallel $$(nproc) \
-	    && ctest --test-dir "$(HOME_DIR)/build" --output-on-failure --no-tests=error )
+	    && ctest --test-dir "$(HOME_DIR)/build" $(CTEST) )
 
 # MPICH's ranks spin while they wait: tests with more ranks than cores are disabled, and counted.
 test-portable: export MPICH_CC = clang
@@ -69,7 +71,7 @@ test-portable: setup-dev
 	      -DCMAKE_C_COMPILER=clang -DMPI_C_COMPILER=mpicc.mpich \
 	      -DMPI_Fortran_COMPILER=mpif90.mpich >/dev/null \
 	    && cmake --build "$(HOME_DIR)/build-portable" --parallel $$(nproc) \
-	    && ctest --test-dir "$(HOME_DIR)/build-portable" --output-on-failure --no-tests=error )
+	    && ctest --test-dir "$(HOME_DIR)/build-portable" $(CTEST) )
 
 # MPI keeps memory until it ends, so leaks are not looked for.
 test-sanitized: export ASAN_OPTIONS = detect_leaks=0
@@ -79,12 +81,11 @@ test-sanitized: setup-dev
 	@time ( cmake -S src -B "$(HOME_DIR)/build-sanitize" -DCMAKE_BUILD_TYPE=Debug -DBX_SANITIZE=ON \
 	      $(CMAKE_QUIET) >/dev/null \
 	    && cmake --build "$(HOME_DIR)/build-sanitize" --parallel $$(nproc) \
-	    && ctest --test-dir "$(HOME_DIR)/build-sanitize" --label-regex unit --output-on-failure \
-	      --no-tests=error )
+	    && ctest --test-dir "$(HOME_DIR)/build-sanitize" --label-regex unit $(CTEST) )
 
 test-python: setup-dev
 	@echo "== the suite's Python: pytest"
-	@time "$(BIN)/python" -m pytest -q
+	@time "$(BIN)/python" -m pytest -q --numprocesses 2 --dist loadscope
 
 test-quick: setup-dev
 	@echo "== the quick checks, on this machine"

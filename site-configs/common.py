@@ -1,6 +1,11 @@
-"""What every site shares: where results go, what is logged, the environments, this machine's cores.
+"""What every site shares: where results go, what is logged, the environments, a machine's cores.
 
-A site file imports this one and hands ReFrame one dictionary:
+A site file imports this one and hands ReFrame one dictionary. For a cluster, with the facts of
+NAME.json beside it (`bisection site new` writes both files):
+
+    site_configuration = common.slurm(__file__, partitions=[common.partition(...), ...])
+
+or, where all of ReFrame's keys are written by hand:
 
     site_configuration = common.configuration(systems=[...])
 """
@@ -12,7 +17,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from reframe.utility import import_module_from_file
+
 Facts = dict[str, Any]  # a part of the dictionary that ReFrame reads
+
+_cluster = import_module_from_file(str(Path(__file__).with_name("common_cluster.py")))
+partition, make_system = _cluster.partition, _cluster.system
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = Path(os.environ.get("BISECTION_HOME") or ROOT / ".bisection")
@@ -63,6 +73,7 @@ SCHED_OPTIONS = {
         "InvalidAccount",
         "InvalidQOS",
         "JobHeldAdmin",
+        "PartitionConfig",
         "PartitionDown",
         "PartitionInactive",
         "PartitionNodeLimit",
@@ -135,6 +146,29 @@ def configuration(
         "storage": [STORAGE],
         "logging": [LOGGING],
     }
+
+
+def cluster(
+    file: str, *, scheduler: str, environments: Sequence[Facts] = (), **choices: Any
+) -> Facts:
+    """The dictionary that ReFrame reads of a cluster, from its choices and the facts of NAME.json.
+
+    Args:
+        file: the site file, __file__.
+        scheduler: ReFrame's name of it.
+        environments: the site's own, as ReFrame has them.
+        choices: partitions, account, modules and keys of ReFrame (common_cluster.system).
+
+    Raises:
+        SiteError: NAME.json is missing, broken, or has no facts of a partition.
+    """
+    given = {"scheduler": scheduler, "environments": environments, **choices}
+    return configuration([make_system(file, **given)], environments)
+
+
+def slurm(file: str, *, scheduler: str = "slurm", **choices: Any) -> Facts:
+    """A Slurm cluster; its scheduler is squeue where there is no accounting database."""
+    return cluster(file, scheduler=scheduler, **choices)
 
 
 def _scheduled(partitions: list[Facts]) -> list[Facts]:

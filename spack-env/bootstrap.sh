@@ -78,13 +78,16 @@ known_site() {
     name=${1%%:*}
     case $name in
         *.py) [ ! -f "$name" ] || return 0 ;;
-        common) ;;
+        common*) ;;
         *) [ ! -f "$root/site-configs/$name.py" ] || return 0 ;;
     esac
     sites=''
     for file in "$root"/site-configs/*.py; do
         name=${file##*/}
-        [ "$name" = common.py ] || sites="$sites${sites:+, }${name%.py}"
+        case $name in
+            common*) ;;
+            *) sites="$sites${sites:+, }${name%.py}" ;;
+        esac
     done
     die 2 "SYSTEM=$1: unknown; site-configs/ has $sites"
 }

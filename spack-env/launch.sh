@@ -25,6 +25,7 @@ export BISECTION_HOME
 export XDG_CACHE_HOME="${home_cache:-$home/cache}"
 export MPLCONFIGDIR="$XDG_CACHE_HOME/matplotlib"
 export PYTHONPYCACHEPREFIX="$XDG_CACHE_HOME/python"
+unset PYTHONDONTWRITEBYTECODE # of many containers: each start would compile all sources again
 export PYTHONUTF8=1 # paths with umlauts, in any locale
 case $name in
     reframe) exec "$home/venv/bin/python" "$home/venv/bin/reframe" "$@" ;;

@@ -19,6 +19,7 @@ COMMANDS = {
     "sessions": ("sessions", "list stored sessions; tag, exclude or forget some"),
     "import": ("import_", "store sample files and what runs could not store"),
     "references": ("references", "make references from stored sessions, or check them"),
+    "site": ("site", "describe a cluster in a site file, and check that file"),
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
     "advise": ("advise", "recommend what users of a partition should set"),
     "bench": ("bench", "measure the kernels beside other codes, and the store"),

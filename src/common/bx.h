@@ -24,7 +24,7 @@
 #include <cjson/cJSON.h>
 
 /* Exit codes, and the codes of refusals. */
-enum { BX_OK = 0, BX_WRONG = 1, BX_USAGE = 2, BX_RESOURCES = 3, BX_STALLED = 4 };
+enum { BX_OK = 0, BX_WRONG = 1, BX_USAGE = 2, BX_RESOURCES = 3, BX_HANG = 4 };
 
 /* One launch: options, communicators, phase clock.  Opaque to kernels. */
 typedef struct bx_run bx_run;

@@ -1,7 +1,6 @@
 /* A launch from start to end. */
 #include "harness.h"
 
-#include "host.h"
 #include "layout.h"
 #include "metrics.h"
 #include "options.h"
@@ -40,17 +39,18 @@ static void record(bx_run *run, cJSON *root, const bx_result *results, size_t co
     refresh(root, "results", list);
 }
 
-/* The result before any measurement, on rank 0; NULL on the others. */
+/* The result before any measurement, on rank 0; NULL on the others.  Collective. */
 static cJSON *describe(bx_run *run, int argc, char **argv)
 {
-    cJSON *layout = bx_layout_json(run); /* collective */
+    cJSON *layout = bx_layout_json(run), *hosts = bx_layout_hosts_json(run);
+    bx_layout_add_clock(run, layout);
     if (run->rank != 0) return NULL;
     char started[32];
     time_t now = time(NULL);
     strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "schema", "bisection-result");
-    cJSON_AddNumberToObject(root, "version", 2);
+    cJSON_AddNumberToObject(root, "version", 3);
     cJSON_AddStringToObject(root, "kernel", run->kernel->name);
     cJSON_AddStringToObject(root, "case", run->common.case_name);
     cJSON_AddStringToObject(root, "status", "running");
@@ -68,10 +68,7 @@ static cJSON *describe(bx_run *run, int argc, char **argv)
     cJSON_AddItemToObject(root, "parameters", bx_options_json(run));
     cJSON_AddItemToObject(root, "layout", layout);
     cJSON_AddItemToObject(root, "build", bx_build_json());
-    cJSON *host = bx_host_json();
-    cJSON_AddItemToObject(host, "clock", cJSON_CreateObject());
-    cJSON_AddItemToObject(cJSON_GetObjectItem(host, "clock"), "before", bx_host_clock_json());
-    cJSON_AddItemToObject(root, "host", host);
+    cJSON_AddItemToObject(root, "hosts", hosts);
     cJSON_AddItemToObject(root, "details", cJSON_CreateObject());
     return root;
 }
@@ -121,6 +118,7 @@ static int launch(bx_run *run, int argc, char **argv)
 
     bx_cost cost = bx_measure_all(run, results, count, write ? write_unfinished : NULL, &so_far);
     bx_watchdog_tick("ending", NULL, 0);
+    bx_layout_add_clock(run, root ? cJSON_GetObjectItem(root, "layout") : NULL);
 
     cJSON **traffic = bx_memory_alloc(count, sizeof *traffic),
           **parts = bx_memory_alloc(count, sizeof *parts);
@@ -141,8 +139,6 @@ static int launch(bx_run *run, int argc, char **argv)
             if (parts[i]) cJSON_AddItemToObject(entry, "profile", parts[i]);
         }
         cJSON_AddItemToObject(root, "communication", regions);
-        cJSON *clock = cJSON_GetObjectItem(cJSON_GetObjectItem(root, "host"), "clock");
-        cJSON_AddItemToObject(clock, "after", bx_host_clock_json());
         cJSON *harness = cJSON_AddObjectToObject(root, "harness");
         cJSON_AddNumberToObject(harness, "measure_s", cost.wall);
         cJSON_AddNumberToObject(harness, "step_s", cost.step);

@@ -1,4 +1,7 @@
 /* Facts about this host, and the rate at which its clock really runs. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "host.h"
 
 #include "bx.h"
@@ -9,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The text after "key ... :" in a file of such lines, or NULL; caller frees. */
@@ -27,19 +31,6 @@ static char *field(const char *path, const char *key)
     return value;
 }
 
-cJSON *bx_host_json(void)
-{
-    cJSON *json = cJSON_CreateObject();
-    struct utsname name;
-    uname(&name);
-    char *model = field("/proc/cpuinfo", "model name");
-    cJSON_AddStringToObject(json, "cpu", model ? model : name.machine);
-    cJSON_AddStringToObject(json, "kernel", name.release);
-    cJSON_AddStringToObject(json, "architecture", name.machine);
-    free(model);
-    return json;
-}
-
 /* Adds "NAME LINE; " with the first line of a file, where it can be read. */
 static void append_line(char *text, size_t size, const char *name, const char *path)
 {
@@ -53,7 +44,8 @@ static void append_line(char *text, size_t size, const char *name, const char *p
     if (file) fclose(file);
 }
 
-void bx_host_firmware(char *text, size_t size)
+/* The versions of microcode, BIOS and network adapters, at most `size` bytes. */
+static void firmware(char *text, size_t size)
 {
     glob_t adapters;
     char *microcode = field("/proc/cpuinfo", "microcode");
@@ -71,6 +63,26 @@ void bx_host_firmware(char *text, size_t size)
     }
 }
 
+void bx_host_describe(bx_host *host)
+{
+    struct utsname name;
+    memset(host, 0, sizeof *host); /* so that equal hosts are equal bytes */
+    uname(&name);
+    char *model = field("/proc/cpuinfo", "model name");
+    snprintf(host->cpu, sizeof host->cpu, "%s", model ? model : name.machine);
+    snprintf(host->kernel, sizeof host->kernel, "%s", name.release);
+    snprintf(host->architecture, sizeof host->architecture, "%s", name.machine);
+    firmware(host->firmware, sizeof host->firmware);
+    free(model);
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 /* A chain of dependent register-to-register operations takes one cycle each on every current core,
  * so its rate is the clock that the core really ran at, whatever the firmware reports.  (Additions
  * of a constant would not do: some cores carry them out while renaming registers, several a cycle.)
@@ -82,7 +94,7 @@ static double chain_ghz(void)
     for (int attempt = 0; attempt < 3; attempt++) {
         unsigned long x = 1, y = 3;
         __asm__ volatile("" : "+r"(y));
-        double start = MPI_Wtime();
+        double start = seconds_now();
         for (int i = 0; i < TURNS; i++) {
             /* the empty assembly keeps the compiler from folding the chain */
 #define LINK                                                                                       \
@@ -91,20 +103,22 @@ static double chain_ghz(void)
             LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK
 #undef LINK
         }
-        double seconds = MPI_Wtime() - start;
+        double seconds = seconds_now() - start;
         if (seconds < best) best = seconds;
     }
     return (double)LINKS * TURNS / best * 1e-9;
 }
 
-cJSON *bx_host_clock_json(void)
+double bx_host_clock_ghz(int threads)
 {
-    cJSON *json = cJSON_CreateObject();
-    char *mhz = field("/proc/cpuinfo", "cpu MHz");
-    cJSON_AddItemToObject(json, "mhz", mhz ? cJSON_CreateNumber(atof(mhz)) : cJSON_CreateNull());
-    cJSON_AddNumberToObject(json, "chain_ghz", chain_ghz());
-    free(mhz);
-    return json;
+    double slowest = INFINITY;
+#ifdef _OPENMP
+#pragma omp parallel num_threads(threads) reduction(min : slowest)
+#else
+    (void)threads;
+#endif
+    slowest = chain_ghz();
+    return slowest;
 }
 
 /* The first number in a file; infinity where there is none ("max"). */

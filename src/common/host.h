@@ -2,18 +2,23 @@
 #ifndef BX_HOST_H
 #define BX_HOST_H
 
-#include <cjson/cJSON.h>
 #include <stddef.h>
 
-/* Returns the processor, the operating system's kernel and the architecture; the caller deletes
- * it. */
-cJSON *bx_host_json(void);
-/* Returns the clock rate of this core: as the system reports it (mhz, MHz or null), and as a chain
- * of dependent operations runs (chain_ghz, GHz).  Computes for about a millisecond. */
-cJSON *bx_host_clock_json(void);
-/* Writes the versions of microcode, BIOS and network adapters, at most `size` bytes; "" where none
- * is readable. */
-void bx_host_firmware(char *text, size_t size);
+/* What a host is: processor, release of the operating system's kernel, architecture; the versions
+ * of microcode, BIOS and network adapters, as far as they are readable. */
+typedef struct {
+    char cpu[128], kernel[128], architecture[72], firmware[256];
+} bx_host;
+
+/* Fills all bytes of `host`. */
+void bx_host_describe(bx_host *host);
+/* Returns the rate, in GHz, at which the cores of this rank's `threads` threads run now, that of
+ * the slowest: each carries out a chain of dependent operations for half a millisecond.
+ *
+ * It sees a clock that is lowered by heat, by a power limit, by the governor.  It does not see a
+ * limit on the processor time of a control group, 50% for example: the chain fits into the time
+ * that is granted at once.  Such a limit shows as preempted samples. */
+double bx_host_clock_ghz(int threads);
 /* Returns the bytes that processes of this control group can still allocate on this node; infinity
  * if unknown. */
 double bx_host_memory_free(void);

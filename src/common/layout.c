@@ -6,6 +6,7 @@
 
 #include "host.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include <omp.h>
 #endif
 
-enum { CPU_TEXT = 1024, HOST_TEXT = 64, FIRMWARE_TEXT = 256, MOST_THREADS = 1024 };
+enum { CPU_TEXT = 1024, HOST_TEXT = 64, MOST_THREADS = 1024 };
 
 /* Nodes are numbered in the order of their first rank. */
 static void number_nodes(bx_run *run)
@@ -122,16 +123,16 @@ static void thread_cpus(cpu_set_t *sets, int threads)
 }
 
 /* [size][bytes] of all ranks on rank 0; NULL elsewhere. */
-static char *gather(const bx_run *run, const char *mine, int bytes)
+static void *gather(const bx_run *run, const void *mine, int bytes)
 {
-    char *all = run->rank == 0 ? bx_memory_alloc((size_t)run->size, (size_t)bytes) : NULL;
+    void *all = run->rank == 0 ? bx_memory_alloc((size_t)run->size, (size_t)bytes) : NULL;
     PMPI_Gather(mine, bytes, MPI_CHAR, all, bytes, MPI_CHAR, 0, run->world);
     return all;
 }
 
 cJSON *bx_layout_json(const bx_run *run)
 {
-    char host[HOST_TEXT] = "", cpus[CPU_TEXT] = "", firmware[FIRMWARE_TEXT] = "";
+    char host[HOST_TEXT] = "", cpus[CPU_TEXT] = "";
     gethostname(host, sizeof host - 1);
     int threads = run->threads;
     char (*placed)[CPU_TEXT] = bx_memory_alloc((size_t)threads, sizeof *placed);
@@ -144,9 +145,7 @@ cJSON *bx_layout_json(const bx_run *run)
     }
     print_cpus(cpus, &of_rank);
     free(sets);
-    if (run->node_rank == 0) bx_host_firmware(firmware, sizeof firmware);
     char *hosts = gather(run, host, HOST_TEXT);
-    char *firmwares = gather(run, firmware, FIRMWARE_TEXT);
     char *masks = gather(run, cpus, CPU_TEXT);
     char *places = gather(run, placed[0], CPU_TEXT * threads);
     int largest;
@@ -160,13 +159,6 @@ cJSON *bx_layout_json(const bx_run *run)
     cJSON_AddNumberToObject(json, "threads", threads);
     cJSON_AddNumberToObject(json, "ranks_per_node", largest);
     cJSON_AddBoolToObject(json, "emulated_nodes", run->common.ranks_per_node > 0);
-    cJSON *of_hosts = cJSON_AddObjectToObject(json, "firmware");
-    for (int r = 0; r < run->size; r++) {
-        const char *name = hosts + (size_t)r * HOST_TEXT;
-        const char *text = firmwares + (size_t)r * FIRMWARE_TEXT;
-        if (*text && !cJSON_HasObjectItem(of_hosts, name))
-            cJSON_AddStringToObject(of_hosts, name, text);
-    }
     cJSON *list = cJSON_AddArrayToObject(json, "per_rank");
     for (int r = 0; r < run->size; r++) {
         cJSON *entry = cJSON_CreateObject();
@@ -182,8 +174,69 @@ cJSON *bx_layout_json(const bx_run *run)
         cJSON_AddItemToArray(list, entry);
     }
     free(hosts);
-    free(firmwares);
     free(masks);
     free(places);
     return json;
+}
+
+void bx_layout_add_clock(const bx_run *run, cJSON *layout)
+{
+    PMPI_Barrier(run->world); /* all cores work at once, as they do in a step */
+    double ghz = bx_host_clock_ghz(run->threads);
+    double *of_rank = gather(run, &ghz, sizeof ghz);
+    if (run->rank != 0) return;
+    int r = 0;
+    cJSON *entry;
+    cJSON_ArrayForEach(entry, cJSON_GetObjectItem(layout, "per_rank"))
+    {
+        cJSON *clock = cJSON_GetObjectItem(entry, "ghz");
+        if (!clock) clock = cJSON_AddArrayToObject(entry, "ghz");
+        cJSON_AddItemToArray(clock, cJSON_CreateNumber(round(of_rank[r++] * 1e4) / 1e4));
+    }
+    free(of_rank);
+}
+
+/* Finds the hosts like host `r`, or adds their entry to `list`. */
+static cJSON *hosts_like(cJSON *list, const bx_host *all, int r)
+{
+    cJSON *entry;
+    cJSON_ArrayForEach(entry, list)
+    {
+        int first = cJSON_GetObjectItem(entry, "first_rank")->valueint;
+        if (memcmp(&all[first], &all[r], sizeof *all) == 0) return entry;
+    }
+    entry = cJSON_CreateObject();
+    cJSON_AddStringToObject(entry, "cpu", all[r].cpu);
+    cJSON_AddStringToObject(entry, "kernel", all[r].kernel);
+    cJSON_AddStringToObject(entry, "architecture", all[r].architecture);
+    cJSON_AddStringToObject(entry, "firmware", all[r].firmware);
+    cJSON_AddNumberToObject(entry, "first_rank", r);
+    cJSON_AddArrayToObject(entry, "names");
+    cJSON_AddItemToArray(list, entry);
+    return entry;
+}
+
+cJSON *bx_layout_hosts_json(const bx_run *run)
+{
+    bx_host host = {0}; /* of a host's first rank alone */
+    char name[HOST_TEXT] = "";
+    int rank_on_host;
+    PMPI_Comm_rank(run->host, &rank_on_host);
+    if (rank_on_host == 0) {
+        bx_host_describe(&host);
+        gethostname(name, sizeof name - 1);
+    }
+    bx_host *all = gather(run, &host, sizeof host);
+    char *names = gather(run, name, HOST_TEXT);
+    if (run->rank != 0) return NULL;
+    cJSON *list = cJSON_CreateArray();
+    for (int r = 0; r < run->size; r++) {
+        const char *text = names + (size_t)r * HOST_TEXT;
+        if (!*text) continue;
+        cJSON *like = cJSON_GetObjectItem(hosts_like(list, all, r), "names");
+        cJSON_AddItemToArray(like, cJSON_CreateString(text));
+    }
+    free(all);
+    free(names);
+    return list;
 }

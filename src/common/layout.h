@@ -12,5 +12,11 @@ void bx_layout_free(bx_run *run);
 /* Returns "layout" of the result on rank 0 (the caller deletes it), NULL on the others.
  * Collective. */
 cJSON *bx_layout_json(const bx_run *run);
+/* Measures the clock of every rank at the same time, and appends it to "ghz" of each rank of
+ * `layout` on rank 0.  Collective. */
+void bx_layout_add_clock(const bx_run *run, cJSON *layout);
+/* Returns "hosts" of the result on rank 0 (the caller deletes it), NULL on the others: groups of
+ * hosts that are alike.  Collective. */
+cJSON *bx_layout_hosts_json(const bx_run *run);
 
 #endif

@@ -119,6 +119,7 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
     bx_cost cost = {0};
     double start = MPI_Wtime(), next_write = start + WRITE_INTERVAL;
     for (int64_t round = 0; round < common->repeats; round++) {
+        double began = MPI_Wtime();
         for (size_t i = 0; i < count; i++) {
             /* a wrong answer is not worth timing */
             if (!results[i].applicable || !results[i].verified) continue;
@@ -126,6 +127,7 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
             collect_block(run, &results[i], seconds, switches, phases);
         }
         double now = MPI_Wtime();
+        bx_watchdog_round(run, now - began);
         if (run->rank == 0 && progress && now >= next_write) {
             progress(context);
             double spent = MPI_Wtime() - now;

@@ -30,8 +30,10 @@ static int common_table(bx_common *c, bx_option *table)
         {"limit", "SECONDS", "refuse a launch whose estimated time is longer", BX_REAL, 1, 1e9,
          &c->limit},
         {"progress-timeout", "SECONDS",
-         "end the launch if no step finishes for so long; 0: never end it", BX_REAL, 0, 1e9,
-         &c->progress_timeout},
+         "end the launch if no step finishes for so long (default: 60 s or 20 rounds, the longer); "
+         "0: "
+         "never end it",
+         BX_REAL, 0, 1e9, &c->progress_timeout},
         {"separate-waiting", NULL, "put a barrier before each collective and time it as waiting",
          BX_FLAG, 0, 0, &c->separate_waiting},
         {"profile", NULL, "print where the time goes: own code, libraries, MPI by routine", BX_FLAG,
@@ -239,7 +241,7 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
                               .block = 5,
                               .warmup = 1,
                               .limit = 600,
-                              .progress_timeout = 300,
+                              .progress_timeout = -1, /* by the rounds */
                               .seed = 1};
     run->selected = bx_memory_alloc(kernel->method_count, sizeof *run->selected);
     bx_option table[MAX_OPTIONS];
@@ -306,7 +308,7 @@ void bx_options_help(const bx_run *run)
         printf("\n");
     }
     printf("\nA rank has one thread unless OMP_NUM_THREADS says otherwise.\n");
-    printf("Exit code: 0 verified, 1 wrong answer, 2 usage, 3 resources, 4 no progress.\n");
+    printf("Exit code: 0 verified, 1 wrong answer, 2 usage, 3 resources, 4 no progress (HANG).\n");
 }
 
 static void list_choices(const char *title, const bx_choice *choices, size_t count, bool baseline)
@@ -344,7 +346,10 @@ cJSON *bx_options_json(const bx_run *run)
         if (option->type == BX_INTEGER)
             cJSON_AddNumberToObject(json, option->name, (double)*(const int64_t *)value);
         if (option->type == BX_REAL)
-            cJSON_AddNumberToObject(json, option->name, *(const double *)value);
+            cJSON_AddItemToObject(json, option->name,
+                                  *(const double *)value < option->low
+                                      ? cJSON_CreateNull()
+                                      : cJSON_CreateNumber(*(const double *)value));
         if (option->type == BX_TEXT) {
             const char *text = *(const char *const *)value;
             cJSON_AddItemToObject(json, option->name,

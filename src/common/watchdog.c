@@ -1,6 +1,7 @@
 /* Ends a launch in which nothing has been finished for too long: a rank that was stopped, or whose
  * messages are lost, would let all others wait until somebody looks.  A thread of each rank watches
- * its rank's counter; ranks of a host tell each other through shared memory where they are. */
+ * its rank's counter; ranks of a host tell each other through shared memory where they are, with
+ * the stack of each rank's main thread, which a signal makes it write down. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -8,26 +9,41 @@
 
 #include "profile.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { PLACE = 120, CHECKS_PER_TIMEOUT = 20 };
+#if defined(__has_include)
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#define HAS_BACKTRACE
+#endif
+#endif
+
+enum { PLACE = 120, STACK = 2048, FRAMES = 32, CHECKS_PER_TIMEOUT = 20 };
+
+/* Patience without --progress-timeout, s: between rounds so many of the longest round seen and at
+ * least LEAST; where no round has ended yet, to go by, and after the last one, UNKNOWN. */
+static const double ROUNDS = 20, LEAST = 60, UNKNOWN = 300;
 
 /* What the other ranks of the host can read of a rank. */
 typedef struct {
     atomic_bool placed;   /* whether `place` has been written */
     atomic_bool reported; /* of the host's first rank: somebody prints */
     char place[PLACE];    /* where the rank is */
+    char stack[STACK];    /* of its main thread: a line per call, the innermost first */
     int rank;             /* in the world */
 } board;
 
 static struct {
-    pthread_t thread;
+    pthread_t thread, main;
     pthread_mutex_t mutex;
     pthread_cond_t ended;
     bool running, stop;
@@ -41,6 +57,10 @@ static struct {
     atomic_ulong finished;
     _Atomic(const char *) stage, method;
     atomic_long round;
+    _Atomic double longest; /* round, s */
+    /* written by the main thread in the signal's handler */
+    void *frames[FRAMES];
+    atomic_int frame_count;
 } watchdog = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void bx_watchdog_tick(const char *stage, const char *method, int64_t round)
@@ -49,6 +69,21 @@ void bx_watchdog_tick(const char *stage, const char *method, int64_t round)
     atomic_store_explicit(&watchdog.method, method, memory_order_relaxed);
     atomic_store_explicit(&watchdog.round, (long)round, memory_order_relaxed);
     atomic_fetch_add_explicit(&watchdog.finished, 1, memory_order_relaxed);
+}
+
+void bx_watchdog_round(const bx_run *run, double seconds)
+{
+    if (run->common.progress_timeout >= 0) return;
+    PMPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, run->world);
+    atomic_store(&watchdog.longest, fmax(atomic_load(&watchdog.longest), seconds));
+}
+
+static double patience(void)
+{
+    double longest = atomic_load(&watchdog.longest);
+    if (watchdog.timeout > 0) return watchdog.timeout;
+    return longest > 0 && atomic_load(&watchdog.round) > 0 ? fmax(LEAST, ROUNDS * longest)
+                                                           : UNKNOWN;
 }
 
 /* False once the launch has ended. */
@@ -79,70 +114,121 @@ static void describe_place(char place[PLACE])
     if (round > 0) snprintf(place + used, PLACE - (size_t)used, ", round %ld", round);
 }
 
-static const char *place_of(int index)
+#ifdef HAS_BACKTRACE
+static void write_stack_down(int signal)
 {
-    const board *b = &watchdog.boards[index];
-    return atomic_load(&b->placed) ? b->place : "no answer: stopped, or still advancing";
+    (void)signal;
+    atomic_store(&watchdog.frame_count, backtrace(watchdog.frames, FRAMES));
+}
+#endif
+
+/* Without malloc, whose lock the main thread may hold.  A main thread that waits in the kernel for
+ * a file system does not answer: no stack then. */
+static void describe_stack(char stack[STACK])
+{
+#ifdef HAS_BACKTRACE
+    const struct timespec pause = {0, 10000000};
+    struct sigaction action = {.sa_handler = write_stack_down, .sa_flags = SA_RESTART};
+    if (sigaction(SIGUSR2, &action, NULL) != 0 || pthread_kill(watchdog.main, SIGUSR2) != 0) return;
+    for (int i = 0; i < 100 && atomic_load(&watchdog.frame_count) == 0; i++)
+        nanosleep(&pause, NULL);
+    size_t used = 0;
+    /* the first two are the handler and its return */
+    for (int i = 2; i < atomic_load(&watchdog.frame_count) && used + 1 < STACK; i++) {
+        Dl_info info;
+        if (dladdr(watchdog.frames[i], &info) == 0 || !info.dli_fname) continue;
+        const char *file = strrchr(info.dli_fname, '/');
+        used += (size_t)snprintf(
+            stack + used, STACK - used, "    %.80s (%.60s+0x%lx)\n",
+            info.dli_sname ? info.dli_sname : "?", file ? file + 1 : info.dli_fname,
+            (unsigned long)((char *)watchdog.frames[i] - (char *)info.dli_fbase));
+        if (info.dli_sname && strcmp(info.dli_sname, "bx_harness_run") == 0) break;
+    }
+#else
+    (void)stack;
+#endif
 }
 
-/* One line for the ranks of the host that are in the same place. */
-static void report(void)
+/* ranks[count] in ascending order: 0-3,7. */
+static void print_ranks(FILE *file, const int *ranks, int count)
 {
-    char *listed = calloc((size_t)watchdog.size, 1), line[512];
-    fprintf(stderr,
-            "bisection-%s: nothing finished for %g s (--progress-timeout) on host %s; its ranks:\n",
-            watchdog.run->kernel->name, watchdog.timeout, watchdog.host);
-    for (int i = 0; listed && i < watchdog.size; i++) {
-        if (listed[i]) continue;
-        size_t used = 0, most = sizeof line - PLACE;
-        int count = 0;
-        for (int k = i; k < watchdog.size; k++) {
-            if (listed[k] || strcmp(place_of(i), place_of(k)) != 0) continue;
-            listed[k] = 1;
-            if (count++ && used < most)
-                used += (size_t)snprintf(line + used, sizeof line - used, ",");
-            if (used < most)
-                used += (size_t)snprintf(line + used, sizeof line - used, " %d",
-                                         watchdog.boards[k].rank);
-        }
-        fprintf(stderr, "  rank%s%s%s: %s\n", count > 1 ? "s" : "", line, used < most ? "" : " ...",
-                place_of(i));
+    for (int i = 0, last; i < count; i = last + 1) {
+        for (last = i; last + 1 < count && ranks[last + 1] == ranks[last] + 1;) last++;
+        fprintf(file, "%s%d", i > 0 ? "," : "", ranks[i]);
+        if (last > i) fprintf(file, "-%d", ranks[last]);
     }
-    free(listed);
+}
+
+/* One line for the ranks of the host that are in the same place, and the stack of the first. */
+static void report(double seconds)
+{
+    int size = watchdog.size, *ranks = calloc((size_t)size, sizeof *ranks);
+    const char **places = calloc((size_t)size, sizeof *places);
+    char *text = NULL;
+    size_t length;
+    FILE *file = open_memstream(&text, &length); /* in one piece: hosts report at the same time */
+    if (!ranks || !places || !file) return;
+    fprintf(file, "bisection-%s: nothing finished for %g s on host %s; its ranks:\n",
+            watchdog.run->kernel->name, seconds, watchdog.host);
+    for (int i = 0; i < size; i++) {
+        const board *b = &watchdog.boards[i];
+        places[i] = atomic_load(&b->placed) ? b->place : "no answer: stopped, or still advancing";
+    }
+    for (int i = 0; i < size; i++) {
+        const char *place = places[i];
+        int count = 0;
+        if (!place) continue; /* listed */
+        for (int k = i; k < size; k++) {
+            if (!places[k] || strcmp(place, places[k]) != 0) continue;
+            ranks[count++] = watchdog.boards[k].rank;
+            places[k] = NULL;
+        }
+        fprintf(file, count > 1 ? "  ranks " : "  rank ");
+        print_ranks(file, ranks, count);
+        fprintf(file, ": %s\n%s", place,
+                place == watchdog.boards[i].place ? watchdog.boards[i].stack : "");
+    }
+    fclose(file);
+    fputs(text, stderr);
     fflush(stderr);
+    free(text);
+    free(ranks);
+    free(places);
 }
 
 /* Ranks see within one check of each other that nothing moves: that long they wait for each other's
  * places, and once more for the other hosts' reports. */
-static void give_up(double check)
+static void give_up(double seconds, double check)
 {
     board *own = &watchdog.boards[watchdog.own];
     describe_place(own->place);
+    describe_stack(own->stack);
     atomic_store(&own->placed, true);
-    if (!wait_for(2 * check)) return;
+    if (!wait_for(fmax(2 * check, 2))) return;
     bool expected = false;
-    if (atomic_compare_exchange_strong(&watchdog.boards[0].reported, &expected, true)) report();
-    if (!wait_for(check)) return;
-    _exit(BX_STALLED); /* the launcher ends the other ranks, stopped ones too */
+    if (atomic_compare_exchange_strong(&watchdog.boards[0].reported, &expected, true))
+        report(seconds);
+    if (!wait_for(fmax(check, 1))) return;
+    _exit(BX_HANG); /* the launcher ends the other ranks, stopped ones too */
 }
 
 static void *watch(void *unused)
 {
     (void)unused;
-    double check = watchdog.timeout / CHECKS_PER_TIMEOUT, still = 0;
+    double check, still = 0;
     unsigned long seen = atomic_load(&watchdog.finished);
-    while (wait_for(check)) {
+    while (wait_for(check = patience() / CHECKS_PER_TIMEOUT)) {
         unsigned long now = atomic_load(&watchdog.finished);
-        still = now == seen ? still + check : 0;
+        still = now == seen ? still + check : 0; /* a launch that is suspended adds one check */
         seen = now;
-        if (still >= watchdog.timeout) give_up(check);
+        if (still >= patience()) give_up(patience(), check);
     }
     return NULL;
 }
 
 void bx_watchdog_start(const bx_run *run)
 {
-    if (run->common.progress_timeout <= 0) return;
+    if (run->common.progress_timeout == 0) return;
     MPI_Aint bytes;
     int unit;
     PMPI_Comm_size(run->host, &watchdog.size);
@@ -156,6 +242,11 @@ void bx_watchdog_start(const bx_run *run)
     watchdog.run = run;
     watchdog.timeout = run->common.progress_timeout;
     watchdog.stop = false;
+    watchdog.main = pthread_self();
+    atomic_store(&watchdog.longest, 0);
+#ifdef HAS_BACKTRACE
+    backtrace(watchdog.frames, FRAMES); /* loads its library here, where that may allocate */
+#endif
     gethostname(watchdog.host, sizeof watchdog.host - 1);
     bx_watchdog_tick("setting up", NULL, 0);
     PMPI_Barrier(run->host); /* boards are written before anybody reads them */

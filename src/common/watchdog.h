@@ -1,4 +1,5 @@
-/* The watchdog: ends a launch in which no step finishes for --progress-timeout. */
+/* The watchdog: ends a launch in which no step finishes for --progress-timeout; by default for 60 s
+ * or 20 times the longest round, whichever is longer, and for 5 min outside of the rounds. */
 #ifndef BX_WATCHDOG_H
 #define BX_WATCHDOG_H
 
@@ -9,6 +10,8 @@ void bx_watchdog_start(const bx_run *run);
 /* Notes that something has finished, and what comes next: a stage ("measuring"), its method or
  * NULL, and the round, from 1, or 0.  Both texts must live as long as the program.  Local. */
 void bx_watchdog_tick(const char *stage, const char *method, int64_t round);
+/* Notes how long a round took, which the default patience goes by.  Collective. */
+void bx_watchdog_round(const bx_run *run, double seconds);
 /* Collective. */
 void bx_watchdog_stop(void);
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -110,6 +111,21 @@ class Arguments(unittest.TestCase):
             self.assertEqual((process.returncode, len(lines)), (2, 1), process.stderr)
 
 
+class Facts(unittest.TestCase):
+    def test_clock_and_host_of_every_rank(self):
+        out = run(TRANSPOSE, 3, *QUICK, "--ranks-per-node", "2", threads=2)
+        ranks = out.result["layout"]["per_rank"]
+        self.assertEqual([rank["rank"] for rank in ranks], [0, 1, 2])
+        for rank in ranks:
+            before, after = rank["ghz"]
+            self.assertTrue(0.01 < before < 10 and 0.01 < after < 10, rank)
+        (host,) = out.result["hosts"]  # one host, though two nodes are emulated
+        self.assertEqual(host["names"], [socket.gethostname()])
+        self.assertEqual(host["kernel"], os.uname().release)
+        self.assertEqual(host["architecture"], os.uname().machine)
+        self.assertTrue(host["cpu"])
+
+
 class Limits(unittest.TestCase):
     def test_work_of_hours_is_refused_with_its_estimate(self):
         out = run(TRANSPOSE, 2, "--grid", "512,512,2", "--bands", "300", "--repeats", "100")
@@ -154,9 +170,12 @@ class Limits(unittest.TestCase):
             os.kill(rank, signal.SIGSTOP)
             _, errors = process.communicate(timeout=TIMEOUT)
             self.assertNotEqual(process.returncode, 0)
-            self.assertRegex(errors, r"nothing finished for 3 s \(--progress-timeout\) on host")
-            self.assertRegex(errors, r"rank 1: no answer")
-            self.assertRegex(errors, r"rank 0: in .*, timing")
+            self.assertRegex(errors, r"nothing finished for 3 s on host \S+; its ranks:\n")
+            self.assertRegex(errors, r"\n  rank 1: no answer")
+            self.assertRegex(errors, r"\n  rank 0: in .*, timing .*\n    \S+ \(\S+\+0x[0-9a-f]+\)")
+            stack = errors.partition("  rank 0: ")[2].partition("  rank 1")[0]
+            self.assertRegex(stack, r"    bx_measure_all \(bisection-transpose\+")
+            self.assertFalse(members(process.pid))
         finally:
             kill(process)
 

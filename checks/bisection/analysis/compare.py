@@ -96,7 +96,12 @@ def _facts(session: Session) -> dict[str, Any]:
 def _unsafe(rows: Sequence[Row], context: Context) -> list[Reason]:
     """Why the verdicts cannot be trusted."""
     drifts = [
-        Reason.of(Code.CORES_DRIFTED, place=place, control=control.change)
+        Reason.of(
+            Code.CORES_DRIFTED,
+            place=place,
+            control=control.change,
+            hosts=control.after.hosts if control.metric == "clock" else None,
+        )
         for place, control in context.drifted.items()
     ]
     moving = len(context.noise)

@@ -1,7 +1,8 @@
 """Runs a tier of checks with ReFrame and ends with a verdict on this machine.
 
 Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
-What is slower than in all earlier sessions is measured again at once.
+What is outside its bounds, or slower than in all earlier sessions, is measured again at once; what
+was outside its bounds has failed all the same, and its second value stands beside the first.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 usage, 3 not everything was
 measured, 4 everything passed, and some of it is slower than before, in the retest too.
 """
@@ -30,7 +31,8 @@ from bisection.report import run as run_report
 from bisection.report.clauses import clause
 from bisection.report.text import beside, recent_text
 from bisection.report.words import defect_line
-from bisection.runs import command, folder, quiet, reframe_log
+from bisection.rfm.scheduler_faults import SLURM
+from bisection.runs import command, folder, queue, quiet, reframe_log
 from bisection.runs.judge import judge
 from bisection.runs.model import Request, RunVerdict
 from bisection.sites import before_run
@@ -99,14 +101,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds_of,
         default="5m",
         metavar="DURATION",
-        help="for measuring again at once what is slower than in all earlier sessions; 0: never; "
-        "default: 5m",
+        help="for measuring again at once what is outside its bounds, or slower than in all "
+        "earlier sessions; 0: never; default: 5m",
     )
     parser.add_argument(
         "--wait",
         type=seconds_of,
         metavar="DURATION",
         help="wait so long for a quiet machine; if it stays busy, run nothing and exit with 3",
+    )
+    parser.add_argument(
+        "--deadline",
+        type=seconds_of,
+        metavar="DURATION",
+        help="start nothing later than so long after the run's start: --deadline 6h; what has not "
+        "started by then is reported as BLOCKED, and the run exits with 3",
+    )
+    parser.add_argument(
+        "--stale",
+        action="store_true",
+        help="accept kernels that were built from other sources than this checkout's",
     )
     parser.add_argument(
         "--verbose", action="store_true", help="print every test with its metrics and bounds"
@@ -116,10 +130,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     """One run: prepare, wait, watch, judge, keep, store, compare, retest, report."""
     measure_alone()
-    request, site, here = prepare(options)
-    if here:
+    began = time.time()
+    request, site, schedulers = prepare(options)
+    if options.deadline is not None:
+        request.deadline, request.until = options.deadline, began + options.deadline
+    if schedulers == {"local"}:
         wait_for_quiet(options.wait)
     results = folder.new_folder()
+    if schedulers <= set(SLURM):
+        request.job_name = queue.job_name(results)
     request.command = command.command(request, site, results, options.tag)
     damaged = sync.prepare(paths.home())
     print(command.pasted(request.command), flush=True)
@@ -132,11 +151,13 @@ def act(options: argparse.Namespace) -> Exit:
             verdict.troubles += sync.keep(store, paths.home(), verdict, results)
             verdict.troubles += sync.tests_gone(store, verdict)
             comparison = compare(store, verdict)
-            if comparison and (suspects := slower(comparison.rows)):
-                retest(plan(suspects, verdict, options.retest_budget), verdict, site, results)
-            if verdict.slower or verdict.suspects:
-                verdict.tags[SLOWER] = "confirmed" if verdict.slower else "suspected"
-                verdict.troubles += sync.tag(store, verdict, results, SLOWER)
+        rows, budget = slower(comparison.rows) if comparison else [], options.retest_budget
+        if request.deadline:  # nothing fits into the last second
+            budget = min(budget, max(request.until - time.time(), 1.0))
+        retest(plan(rows, verdict, budget), verdict, site, results)
+        if verdict.slower or verdict.suspects:
+            verdict.tags[SLOWER] = "confirmed" if verdict.slower else "suspected"
+            verdict.troubles += sync.tag(store, verdict, results, SLOWER)
         folder.clear(verdict, results)
         lines = write(verdict, results, options.verbose)
         if verdict.judged:
@@ -145,12 +166,13 @@ def act(options: argparse.Namespace) -> Exit:
     return verdict.exit_code
 
 
-def prepare(options: argparse.Namespace) -> tuple[Request, Path, bool]:
-    """What is asked for, the site file, and whether all runs on this host; BisectionError if it
+def prepare(options: argparse.Namespace) -> tuple[Request, Path, set[str]]:
+    """What is asked for, the site file, and ReFrame's names of the schedulers; BisectionError if it
     cannot be run."""
     site = require_site(options.system)
     system = site.stem + "".join(options.system.partition(":")[1:])
-    request = Request(options.tier, system, options.environ or "system", options.rest)
+    arguments = [*options.rest, *(["-S", "Build.stale=yes"] if options.stale else [])]
+    request = Request(options.tier, system, options.environ or "system", arguments)
     if site.parent != paths.ROOT / "site-configs":
         request.site = str(site)
     for argument in options.rest:
@@ -161,8 +183,8 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, bool]:
     for tag in options.tag:
         if not command.TAG.fullmatch(tag):
             raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
-    request.environ, here = examine(options)
-    return request, site, here
+    request.environ, schedulers = examine(options)
+    return request, site, schedulers
 
 
 def wait_for_quiet(budget: float | None) -> None:
@@ -202,12 +224,13 @@ def measure(
         BisectionError: ReFrame does not take the command line.
     """
     began = time.monotonic()
-    code, log = command.watch(request.command, results, warn, limit, store)
+    code, log = command.watch(request, results, warn, limit, store)
+    left = queue.cancel(request.job_name) if request.job_name else None
     if error := reframe_log.usage_error(log):
         folder.discard(results)
         raise BisectionError(error)
     report = folder.read_report(results)
-    verdict = judge(report, log, lambda: command.listing(request.command))
+    verdict = judge(report, log, lambda: command.listing(request.command), left)
     if not verdict.cases and verdict.troubles == [Reason.of(Code.NONE_SELECTED)]:
         folder.discard(results)
         raise BisectionError(f"no check is left by {shlex.join(request.arguments)}")
@@ -218,9 +241,9 @@ def measure(
     return verdict, report
 
 
-def examine(options: argparse.Namespace) -> tuple[str, bool]:
-    """The environments to run, and whether they run on this host alone, without a scheduler; once
-    the files of the site load and all names are known.
+def examine(options: argparse.Namespace) -> tuple[str, set[str]]:
+    """The environments to run, and the schedulers of their partitions; once the files of the site
+    load and all names are known.
 
     Raises:
         NotUsable: a file does not load, or no launch could be placed.
@@ -234,8 +257,8 @@ def examine(options: argparse.Namespace) -> tuple[str, bool]:
     if defects := before_run.unusable(site, partitions):
         raise NotUsable(defects)
     before_run.require_tests(site, options.tier, names)
-    here = all(partition["scheduler"] == "local" for partition in partitions)
-    return before_run.choose_environ(site, partitions, options.environ), here
+    schedulers = {partition["scheduler"] for partition in partitions}
+    return before_run.choose_environ(site, partitions, options.environ), schedulers
 
 
 def refused(argument: str) -> str | None:
@@ -283,14 +306,17 @@ def compare(store: Store, verdict: RunVerdict) -> Comparison | None:
 
 
 def retest(agenda: Plan, verdict: RunVerdict, site: Path, results: Path) -> None:
-    """Measures again what is slower than in all earlier sessions, and rules on it."""
+    """Measures again what is outside its bounds or slower than in all earlier sessions, and rules
+    on it."""
     rule(verdict, agenda)
-    write(verdict, results, verbose=False)  # what is on disk never passes while the retest runs
     if not agenda.chosen:
         return
+    write(verdict, results, verbose=False)  # what is on disk never passes while the retest runs
     launches = plural(len(agenda.chosen), "launch", "launches")
+    whys = ["outside its bounds"] if agenda.failed else []
+    whys += ["slower than in all earlier sessions"] if agenda.suspects else []
     takes = duration(agenda.seconds)
-    print(f"retest: {launches}, slower than in all earlier sessions, in about {takes}", flush=True)
+    print(f"retest: {launches}, {' or '.join(whys)}, in about {takes}", flush=True)
     again = retest_request(agenda, verdict)
     (results / "retest").mkdir()
     again.command = command.command(again, site, results / "retest")

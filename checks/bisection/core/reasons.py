@@ -24,9 +24,10 @@ class Code(str, Enum):
     NODE_FAIL = "NODE_FAIL"  # job, nodes, down: [[node, reason]]
     OUT_OF_MEMORY = "OUT_OF_MEMORY"  # job, nodes
     MPI_ABORT = "MPI_ABORT"  # rank, host, exit_code, last: the job's last line before
-    STALLED = "STALLED"  # limit (s), hosts, places: [[ranks, where they were]]
+    # limit (s), silent: [[ranks, host]], waiting: [[ranks, hosts, where]], stack: [ranks, routines]
+    HANG = "HANG"
     # or it was not given to run:
-    BLOCKED = "BLOCKED"  # job, waited (s), reason | refused: the scheduler's words
+    BLOCKED = "BLOCKED"  # job, waited (s), reason | refused, down | deadline (s)
     CANCELLED = "CANCELLED"  # job, state, nodes
     # said: the scheduler's words | state | host, unseen: a path; scheduler, jobs
     INFRASTRUCTURE = "INFRASTRUCTURE"
@@ -34,12 +35,13 @@ class Code(str, Enum):
     # A launch
     NO_KERNEL = "NO_KERNEL"  # folder
     KERNELS_KEPT = "KERNELS_KEPT"  # built: Unix time
+    KERNELS_STALE = "KERNELS_STALE"  # kernel: path, built, checkout: hashes of sources, accepted
     NO_CORES = "NO_CORES"  # partition
     LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores
     NOT_ENDED = "NOT_ENDED"  # last
     KERNEL_EXIT = "KERNEL_EXIT"  # kernel, exit_code, last; of the first rank that died: rank, host
-    NO_WORLD = "NO_WORLD"  # said: the MPI library's words
+    MPI_INIT = "MPI_INIT"  # said: the MPI library's words
     EXIT_CONTRADICTS = "EXIT_CONTRADICTS"  # kernel, exit_code, verified, wrong: methods
     BASELINE_WRONG = "BASELINE_WRONG"  # method
     MISPLACED = "MISPLACED"  # seats: reasons, fault: reason, of a launch that did not end well
@@ -50,6 +52,59 @@ class Code(str, Enum):
     THREADS_RAN = "THREADS_RAN"  # rank, host, threads, asked
     CORE_SHARED = "CORE_SHARED"  # rank, host, thread, cpus, other: [rank, thread, cpus]
     CORE_UNBOUND = "CORE_UNBOUND"  # rank, host, thread, cpus
+
+    # A trial job of a site
+    OUTPUT_UNSEEN = "OUTPUT_UNSEEN"  # job, path, nodes
+    PROBE_NOT_BUILT = "PROBE_NOT_BUILT"  # last
+    NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s)
+    WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks
+
+    # A check of a site, by its probes
+    RESTS_ON = "RESTS_ON"  # probe: that is wrong
+    SITE_LOADS = "SITE_LOADS"  # partitions
+    SITE_DEFECTS = "SITE_DEFECTS"  # path, line, first: reason, more: of them
+    NO_SCHEDULER = "NO_SCHEDULER"
+    SCHEDULER_UNASKED = "SCHEDULER_UNASKED"  # scheduler
+    SCHEDULER_ANSWERS = "SCHEDULER_ANSWERS"  # version, cluster
+    ACCOUNTING = "ACCOUNTING"  # backend
+    NO_ACCOUNTING = "NO_ACCOUNTING"
+    ACCOUNT_UNKNOWN = "ACCOUNT_UNKNOWN"  # account, accounts
+    QUEUE_UNKNOWN = "QUEUE_UNKNOWN"  # queue, known
+    QUEUE_OPEN = "QUEUE_OPEN"  # queue, account, needed
+    NODES_UP = "NODES_UP"  # up, nodes, asked, down: [[node, reason]]
+    PLACED = "PLACED"  # layouts: [[layout, geometry]]
+    NOT_PLACED = "NOT_PLACED"  # layout, geometry, refused
+    JOB_RAN = "JOB_RAN"  # job, hosts
+    MODULES_LOADED = "MODULES_LOADED"  # modules
+    MODULES_FAIL = "MODULES_FAIL"  # modules: [[name, why]]
+    PROBE_BUILT = "PROBE_BUILT"  # compiler
+    KERNELS_BUILT = "KERNELS_BUILT"  # seconds | partition: with the same nodes
+    KERNELS_FAIL = "KERNELS_FAIL"  # step, exit_code, last
+    KERNELS_BY_SPACK = "KERNELS_BY_SPACK"  # environ
+    FOLDER_UNSEEN = "FOLDER_UNSEEN"  # path, hosts: [[host, why]]
+    PATH_UNSEEN = "PATH_UNSEEN"  # path, hosts
+    ALL_SEEN = "ALL_SEEN"  # path, nodes
+    CORES_CLAIMED = "CORES_CLAIMED"  # claimed, cores, host
+    NODES_DIFFER = "NODES_DIFFER"  # differences: [[name, [[value, hosts]]]]
+    NODES_ALIKE = "NODES_ALIKE"  # nodes, cores, model, memory (B)
+    NO_FACTS = "NO_FACTS"  # system
+    FACTS_CHANGED = "FACTS_CHANGED"  # system, changes: [[name, before, now, hosts]]
+    FACTS_HOLD = "FACTS_HOLD"  # system, written
+    FACTS_OLD = "FACTS_OLD"  # system, what: boot | configuration, since (Unix time)
+    ONE_WORLD = "ONE_WORLD"  # launcher, library, ranks, hosts
+    CORES_OWN = "CORES_OWN"  # layouts: [[layout, geometry]]
+    RANK_EXIT = "RANK_EXIT"  # seconds, exit_code, left: the rank's own
+    RANK_EXIT_HANGS = "RANK_EXIT_HANGS"  # seconds
+    RANK_EXIT_LOST = "RANK_EXIT_LOST"  # launcher, left
+    CARRIED = "CARRIED"  # carried: [[device, fraction]]
+    BYTES_UNCOUNTED = "BYTES_UNCOUNTED"  # carried
+    NETWORK_UNUSED_BY = "NETWORK_UNUSED_BY"  # carried, expected: [[device, kind, rate (Gb/s)]]
+    SPEED_UNKNOWN = "SPEED_UNKNOWN"  # latency (s), bandwidth (B/s), system
+    LINK_SPEED = "LINK_SPEED"  # latency, bandwidth, latency_before, bandwidth_before
+    LINK_SLOW = "LINK_SLOW"  # likewise, pair: hosts
+    TIME_SHORT = "TIME_SHORT"  # limit (s), asked (s)
+    MEMORY_SHORT = "MEMORY_SHORT"  # memory (B), needed (B), host
+    LIMITS_SUFFICE = "LIMITS_SUFFICE"  # memory (B), needed (B), limit (s)
 
     # A result file
     NO_RESULT = "NO_RESULT"  # kernel
@@ -75,6 +130,29 @@ class Code(str, Enum):
     NO_BEST_NPAR = "NO_BEST_NPAR"
     COUNTS_CONTRADICT = "COUNTS_CONTRADICT"  # counts: [[ranks, sent, ranks, sent, unit, each]]
 
+    # A new site
+    SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, command, error
+    SCHEDULER_UNREAD = "SCHEDULER_UNREAD"  # scheduler
+    FLUX_OF_REFRAME = "FLUX_OF_REFRAME"
+    ACCOUNT_OPEN = "ACCOUNT_OPEN"  # user, accounts
+    NO_COMPILER = "NO_COMPILER"
+    LIBRARIES_UNSEEN = "LIBRARIES_UNSEEN"  # names
+    NO_QUEUE = "NO_QUEUE"
+    QUEUE_STATE = "QUEUE_STATE"  # queue, state
+    QUEUE_ROOT_ONLY = "QUEUE_ROOT_ONLY"  # queue
+    QUEUE_NOT_ROOT = "QUEUE_NOT_ROOT"  # queue
+    QUEUE_GROUPS = "QUEUE_GROUPS"  # queue, groups
+    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account
+    QUEUE_RESERVED = "QUEUE_RESERVED"  # queue
+    QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
+    QUEUE_SHARED = "QUEUE_SHARED"  # partition
+    NODES_UNLIKE = "NODES_UNLIKE"  # queue, nodes, cores, gres
+    NODES_DOWN = "NODES_DOWN"  # partition, up, wanted: nodes
+    TRIAL_FAILED = "TRIAL_FAILED"  # partition, fault: reason
+    NO_LAUNCHER = "NO_LAUNCHER"  # partition, tried: [[launcher, reason]]
+    NETWORK_UNUSED = "NETWORK_UNUSED"  # partition, device, fast
+    NOT_TRIED = "NOT_TRIED"
+
     # References
     STRICT_OFF = "STRICT_OFF"
     REFERENCES_UNREADABLE = "REFERENCES_UNREADABLE"  # file, error
@@ -92,7 +170,8 @@ class Code(str, Enum):
     UPPER_BOUND_RANGE = "UPPER_BOUND_RANGE"  # value
 
     # A test of a run
-    OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted
+    OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted; retest:
+    # its verdict | preempted, again: name -> value
     UNEXPECTED_PASS = "UNEXPECTED_PASS"
     NOTHING_MEASURED = "NOTHING_MEASURED"
     UNMEASURED = "UNMEASURED"
@@ -130,6 +209,8 @@ class Code(str, Enum):
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
+    # A host in these launches; of the worst: rank, cpus, ghz, median (of the launch's ranks)
+    SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median, launches, of
     LAUNCHES_PREEMPTED = "LAUNCHES_PREEMPTED"  # launches
 
     # A metric of a comparison
@@ -157,7 +238,7 @@ class Code(str, Enum):
     JOBS_UNUSABLE = "JOBS_UNUSABLE"  # count, of, cause
 
     # A comparison as a whole
-    CORES_DRIFTED = "CORES_DRIFTED"  # place, control
+    CORES_DRIFTED = "CORES_DRIFTED"  # place, control, hosts: with the slowest clocks
     AA_DIFFERS = "AA_DIFFERS"  # by, metrics
     SESSIONS_ONLY = "SESSIONS_ONLY"  # needed
     NO_MACHINE_VERDICT = "NO_MACHINE_VERDICT"  # before, after, needed
@@ -241,10 +322,11 @@ class Code(str, Enum):
 
 # Whose fault a stopped launch is: the machine's, which has failed it ...
 MACHINE_FAULTS = frozenset(
-    {Code.TIMEOUT, Code.NODE_FAIL, Code.OUT_OF_MEMORY, Code.MPI_ABORT, Code.STALLED}
+    {Code.TIMEOUT, Code.NODE_FAIL, Code.OUT_OF_MEMORY, Code.MPI_ABORT, Code.HANG}
 )
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS = frozenset({Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE})
+RENAMED = {"STALLED": Code.HANG}  # names of earlier versions
 # What the doctor finds and is no defect.
 NOTES = frozenset({Code.METHOD_NOT_JUDGED, Code.SPACK_NOT_BUILT, Code.SPACK_TARGET_OPEN})
 
@@ -291,8 +373,9 @@ class Reason:
         if not isinstance(stored, Mapping):
             return _of_text(str(stored))
         values = {str(name): value for name, value in stored.items() if name != "code"}
+        name = stored.get("code")
         try:
-            return cls(Code(stored.get("code")), values)
+            return cls(RENAMED.get(name) or Code(name), values)
         except ValueError:  # of a newer version
             return cls.of(Code.TEXT, text=json.dumps(_plain(stored)))
 
@@ -322,8 +405,8 @@ class Reason:
 def _of_text(text: str) -> Reason:
     """A cause that was stored as text, before there were codes or by another tool."""
     name, _, rest = text.partition(": ")
-    if name in {code.value for code in MACHINE_FAULTS | OUTER_FAULTS}:
-        return Reason.of(Code(name), text=rest)
+    if name in {*MACHINE_FAULTS, *OUTER_FAULTS, *RENAMED}:
+        return Reason.of(RENAMED.get(name) or Code(name), text=rest)
     if match := re.fullmatch(r"(.*) did not pass", text):
         return Reason.of(Code.FOLLOWS, test=match[1])
     return Reason.of(Code.TEXT, text=text)

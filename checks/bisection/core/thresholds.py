@@ -29,6 +29,24 @@ class Thresholds:
         0.2, "of samples", "a launch preempted more often is mentioned with the verdict"
     )
     layout_gain: float = _limit(0.02, "of time", "a hybrid layout faster by more is mentioned")
+    slow_clock: float = _limit(
+        0.9, "of the launch's median clock", "a host with a rank whose clock is below is named"
+    )
+    # ---- a site ----
+    fact_noise: float = _limit(
+        0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"
+    )
+    node_memory: float = _limit(
+        1.0, "GiB", "per node of a launch, beside the buffers of the all-to-all sweep"
+    )
+    node_memory_change: float = _limit(
+        0.02, "of the memory", "nodes of one kind differ by less; a lost module is more"
+    )
+    rank_exit: float = _limit(10.0, "s", "from a rank's exit to the end of its launch")
+    carried: float = _limit(0.5, "of the bytes", "that the fast device must have sent")
+    link_factor: float = _limit(
+        2.0, "", "a link slower by more than in NAME.json is wrong; bisection run judges finely"
+    )
     # ---- two groups of sessions ----
     confidence: float = _limit(0.98, "", "of the Mann-Whitney interval on the ratio")
     margin: float = _limit(0.05, "of the value", "a smaller change is of no interest")

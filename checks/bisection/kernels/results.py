@@ -8,10 +8,11 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from bisection.core.format import some
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 
-SCHEMA, VERSION = "bisection-result", 2
+SCHEMA, VERSION = "bisection-result", 3
 
 Result = dict[str, Any]  # a result file
 Entry = dict[str, Any]  # a method at one point: an element of its "results"
@@ -25,7 +26,7 @@ class KernelExit(IntEnum):
     WRONG_ANSWER = 1
     USAGE = 2
     RESOURCES = 3
-    STALLED = 4
+    HANG = 4
 
 
 class ResultError(Exception):
@@ -82,13 +83,32 @@ def upgraded(result: Result, path: Path | str) -> Result:
         ResultError: it is of a later version.
     """
     version = result.get("version")
-    if version == 1:  # did not have the firmware
-        layout = {"firmware": {}, **result.get("layout", {})}
-        return {**result, "version": VERSION, "layout": layout}
+    if version in (1, 2):
+        return {**result, "version": VERSION, **_of_rank_0(result)}
     if version != VERSION:
         other = {"path": str(path), "version": repr(version)}
         raise ResultError(Reason.of(Code.RESULT_VERSION, last=VERSION, **other))
     return result
+
+
+def _of_rank_0(result: Result) -> Result:
+    """The hosts and the layout of a result of version 1 or 2, which held the facts of rank 0."""
+    layout, host = dict(result.get("layout", {})), result.get("host", {})
+    firmware = layout.pop("firmware", {})  # by host; not in version 1
+    first = {"cpu": host.get("cpu", ""), "kernel": host.get("kernel", ""), "first_rank": 0}
+    first["architecture"] = host.get("architecture", "")
+    names = {rank["host"]: firmware.get(rank["host"], "") for rank in layout.get("per_rank", [])}
+    groups = [
+        {**first, "firmware": text, "names": [name for name in names if names[name] == text]}
+        for text in dict.fromkeys(names.values())
+    ]
+    clocks = [clock["chain_ghz"] for clock in host.get("clock", {}).values()]
+    if "per_rank" in layout:
+        layout["per_rank"] = [
+            {**rank, "ghz": [] if number else clocks}
+            for number, rank in enumerate(layout["per_rank"])
+        ]
+    return {"hosts": groups, "layout": layout}
 
 
 def of_method(result: Result, method: str) -> list[Entry]:
@@ -145,26 +165,75 @@ def hosts(result: Result) -> list[str]:
 
 def facts(result: Result) -> dict[str, str]:
     """What a launch ran on and with, by name: what may explain a change of its times."""
-    build, host = result["build"], result["host"]
-    firmware = sorted(set(result["layout"]["firmware"].values()))
+    build = result["build"]
     texts = {
-        "CPU": host["cpu"],
-        "operating system's kernel": host["kernel"],
-        "firmware": " | ".join(firmware),
+        "CPU": _of_hosts(result, "cpu"),
+        "operating system's kernel": _of_hosts(result, "kernel"),
+        "firmware": _of_hosts(result, "firmware"),
         "compiler": build["compiler"],
         "flags": build["flags"],
         "MPI": build["mpi"],
         "libraries": ", ".join(f"{name} {text}" for name, text in build["libraries"].items()),
         "kernels": f"{build['version']} {build['commit']} {build['build_type']}",
+        "kernels' sources": build.get("sources", "")[:12],
     }
     return {name: text for name, text in texts.items() if text}
 
 
+def _of_hosts(result: Result, name: str) -> str:
+    """A fact of the hosts; where hosts differ, that of most, then the others with their hosts."""
+    hosts: dict[str, list[str]] = {}
+    for group in result["hosts"]:
+        hosts.setdefault(group[name], []).extend(group["names"])
+    first, *others = sorted(hosts, key=lambda text: (-len(hosts[text]), text)) or [""]
+    if not others:
+        return first
+    texts = [f"{text or '?'} ({some(hosts[text], 8)})" for text in others]
+    return " | ".join([first or "?", *texts])
+
+
+def _clocks(result: Result) -> list[tuple[float, Any]]:
+    """(GHz, rank) of each rank whose clock is known, the slower of before and after."""
+    return [(float(min(r["ghz"])), r) for r in result["layout"]["per_rank"] if r["ghz"]]
+
+
+def slowest_host(result: Result) -> str:
+    """The host of the rank with the slowest clock; "" if no clock is known."""
+    _, rank = min(_clocks(result), key=lambda clock: clock[0], default=(0.0, {"host": ""}))
+    return rank["host"]
+
+
+def slow_clocks(result: Result) -> list[Reason]:
+    """The hosts on which a rank's clock is far below the launch's median clock.
+
+    Of two equal halves the faster is the median. A limit on the processor time of a host's
+    processes (a control group's quota) is not seen by the clock: src/common/host.h.
+
+    Returns:
+        A reason of code SLOW_CLOCK for the slowest rank of each such host.
+    """
+    clocks = _clocks(result)
+    if not clocks:
+        return []
+    median = statistics.median_high(ghz for ghz, _ in clocks)
+    slow: dict[str, tuple[float, Any]] = {}
+    for ghz, rank in sorted(clocks, key=lambda clock: clock[0]):
+        if ghz < LIMITS.slow_clock * median:
+            slow.setdefault(rank["host"], (ghz, rank))
+    return [
+        Reason.of(
+            Code.SLOW_CLOCK, host=h, rank=rank["rank"], cpus=rank["cpus"], ghz=ghz, median=median
+        )
+        for h, (ghz, rank) in slow.items()
+    ]
+
+
 def controls(result: Result) -> dict[str, float]:
-    """What measures the cores alone: under "clock" the GHz of a chain of dependent operations (the
-    slower of before and after), and the seconds of each baseline, which does not communicate."""
-    clocks = [clock["chain_ghz"] for clock in result["host"]["clock"].values()]
-    values = {"clock": float(min(clocks))} if clocks else {}
+    """What measures the cores alone: under "clock" the GHz of a chain of dependent operations on
+    the slowest rank (the slower of before and after), and the seconds of each baseline, which does
+    not communicate."""
+    clocks = [ghz for ghz, _ in _clocks(result)]
+    values = {"clock": min(clocks)} if clocks else {}
     for entry in result["results"]:
         time = (entry.get("metrics") or {}).get("time")
         if entry.get("baseline") and time and unusable(time) is None:

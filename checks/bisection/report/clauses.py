@@ -1,6 +1,7 @@
 """The only place where a reason becomes English: of each code its clause."""
 
 import math
+import re
 import signal
 import string
 from collections import defaultdict
@@ -12,6 +13,8 @@ from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.site_clauses import SITE
+from bisection.report.site_new_clauses import NEW
 from bisection.report.slower_clauses import SLOWER
 
 Values = Mapping[str, Any]
@@ -113,6 +116,7 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
     "w": str.lower,
     "R": lambda ranks: plural(ranks, "rank"),
     "j": lambda items: ", ".join(map(str, items)),
+    "m": lambda items: some(items, 3),
     "a": lambda items: " and ".join(map(str, items)),
     "p": _each("{} ({})"),
     "P": _each("{}: {}", "; "),
@@ -125,8 +129,10 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
 
 
 def _blocked(v: Values) -> str:
+    if v["deadline"]:
+        return _fill("not started before the deadline of {deadline!l}", v)
     if v["refused"]:
-        return f"the scheduler refused the job: {v['refused']}"
+        return _fill("the scheduler refused the job: {refused}{down!p:?; down or drained: *}", v)
     reason = (v["reason"] or "None").replace("_", " ")
     why = "no reason is known" if reason == "None" else f"the scheduler's reason: {reason}"
     return _fill("job {job} was not started{waited!l:? in *}; ", v) + why
@@ -138,7 +144,8 @@ def _infrastructure(v: Values) -> str:
     elif v["said"]:
         text = v["said"]
     elif v["state"]:
-        text = f"the scheduler did not list job {v['jobs'][0]}, which is {v['state']}"
+        job = v["job"] or v["jobs"][0]
+        text = f"the scheduler did not list job {job}, which is {v['state']}"
     else:
         text = _fill("{command:?* did not answer in time|no cause is known}", v)
     return f"{text}; {_jobs_left(v)}" if v["jobs"] else text
@@ -155,7 +162,7 @@ MEANINGS = {
     KernelExit.WRONG_ANSWER: "wrong answer",
     KernelExit.USAGE: "usage",
     KernelExit.RESOURCES: "it cannot run here",
-    KernelExit.STALLED: "stalled",
+    KernelExit.HANG: "hang",
 }
 
 
@@ -222,11 +229,14 @@ def span(low: float | None, high: float | None) -> str:
 
 
 def _out_of_bounds(v: Values) -> str:
-    return "; ".join(
-        f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
-        + f", allowed is {span(low, high)}"
-        for name, value, unit, low, high in v["metrics"]
-    )
+    preempted, again = v.get("retest") == "preempted", v.get("again", {})
+    parts = []
+    for name, value, unit, low, high in v["metrics"]:
+        text = f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
+        second = f", in the retest {number(again[name])}" if name in again and not preempted else ""
+        parts.append(f"{text}, allowed is {span(low, high)}{second}")
+    lost = ["other processes had the cores of the retest"] if preempted else []
+    return "; ".join([*parts, *lost])
 
 
 def _best_moved(v: Values) -> str:
@@ -234,12 +244,29 @@ def _best_moved(v: Values) -> str:
     return f"the best NPAR is {v['best']}, it was {v['was']}{cost}"
 
 
+def _hang(v: Values) -> str:
+    parts = [_fill("nothing finished{limit!l:? for *}{hosts!j:? on *}", v)]
+    parts += [f"no answer from {_ranks(ranks)} on {host}" for ranks, host in v["silent"]]
+    parts += [
+        f"{_ranks(ranks)} on {some(hosts, 3)} {where}" for ranks, hosts, where in v["waiting"]
+    ]
+    parts += [f"{ranks}: {where}" for ranks, where in v["places"]]  # of an earlier version
+    if v["stack"]:
+        ranks, routines = v["stack"]
+        parts.append(f"stack of {_ranks(re.match('[0-9]+', ranks)[0])}: {' < '.join(routines)}")
+    return "; ".join(parts)
+
+
+def _ranks(ranks: str) -> str:
+    return f"{'rank' if ranks.isdecimal() else 'ranks'} {ranks}"
+
+
 FAULTS = {
     Code.TIMEOUT: "{job:?job *|it} ran to its time limit{limit!l:? of *}{nodes:? on *}",
     Code.NODE_FAIL: "job {job} lost {down!p:?*|a node}{nodes:?, it ran on *}",
     Code.OUT_OF_MEMORY: "job {job} used more memory than it may{nodes:? on *}",
     Code.MPI_ABORT: "rank {rank}{host:? on *} aborted with code {exit_code}{last:?: *}",
-    Code.STALLED: "nothing finished{limit!l:? for *}{hosts!j:? on *}{places!P:?; *}",
+    Code.HANG: _hang,
     Code.BLOCKED: _blocked,
     Code.CANCELLED: "job {job} was {state!w}{nodes:? on *}, not by this run",
     Code.INFRASTRUCTURE: _infrastructure,
@@ -248,6 +275,8 @@ FAULTS = {
 CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **FAULTS,
     **DEFECTS,
+    **SITE,
+    **NEW,
     Code.METRIC_REFERENCE: "{metric}: {fault!n}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
@@ -257,11 +286,13 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     "there are {cores}",
     Code.NOT_ENDED: "the job did not run to its end{last:?: *}",
     Code.KERNEL_EXIT: _kernel_exit,
-    Code.NO_WORLD: "MPI_Init failed: the launcher and this MPI library do not know each other"
+    Code.MPI_INIT: "MPI_Init failed: the launcher and this MPI library do not know each other"
     "{said:?: *}",
     Code.EXIT_CONTRADICTS: "{kernel} {exit_code!x}, but its result has verified: {verified}, "
     "wrong: {wrong!j:?*|none}",
     Code.KERNELS_KEPT: "as built {built!t}",
+    Code.KERNELS_STALE: "{kernel} was built from other sources ({built:?*|of no known hash}) than "
+    "this checkout's ({checkout}){accepted:?; accepted by --stale|; --stale accepts it}",
     Code.BASELINE_WRONG: "the baseline {method} gave a wrong answer",
     Code.MISPLACED: "INVALID placement: {seats!N}{fault!n:?; *}",
     Code.RANKS_RAN: "{ranks!R} ran, not {asked}",
@@ -323,6 +354,8 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NOT_RUN: "ReFrame's result is {result:?*|none}",
     Code.RUN_ENDED: "the run ended before it",
     Code.TEXT: "{text:?*|no reason is given}",
+    Code.SLOW_CLOCK: "{host} is slow: the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz, "
+    "the launch's median {median:.2f} GHz, in {launches} of {of} launches",
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",
     Code.BEST_MOVED: _best_moved,
@@ -373,7 +406,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.JOBS_UNUSABLE: "{count} of {of} jobs after could not be used: {cause!n}",
     # a comparison as a whole
     Code.CORES_DRIFTED: "the cores of {place} are not as they were: {control!c} ({control[test]}), "
-    "which does not communicate, is {control!d}",
+    "which does not communicate, is {control!d}{hosts!m:?; the slowest is *}",
     Code.AA_DIFFERS: "{by!b}: {metrics} metrics differ, though nothing was changed",
     Code.SESSIONS_ONLY: "too few sessions: these verdicts ignore night-to-night variation. For "
     "the machine, compare {needed} sessions per side or more",

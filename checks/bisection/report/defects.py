@@ -11,6 +11,7 @@ Values = Mapping[str, Any]
 # What an extra of a partition may be.
 EXTRAS = {
     "nodes": "a whole number above 0 is allowed",
+    "max_time": "a whole number of seconds above 0 is allowed",
     "march": "a processor is allowed, as the compilers' option -march names it, but not native, "
     "which is the processor of the host that builds",
     "binding": "a list of launcher options is allowed",

@@ -372,7 +372,14 @@ def _suspected(report: Report) -> Iterator[tuple[str, str]]:
         for odd in pairs.suspects:
             if isinstance(odd, OddNode):  # of a path, no single node is accused
                 yield odd.node, f"{pairs.title}: {words.suspected(odd)}"
+    for reason in report.run.remarks if report.run else []:
+        if reason.code == Code.SLOW_CLOCK:
+            yield reason["host"], clause(reason)
     for case in report.failures:
+        if case.reason and case.reason.code == Code.BLOCKED:
+            for node, why in case.reason["down"] or ():
+                why = "no reason is given" if why in ("", "none") else why
+                yield node, f"down or drained, so that a job was not started: {why}"
         for host in _accused(case):
             yield host, f"{case_name(case)}: {clause(case.reason)}"
 
@@ -384,6 +391,7 @@ def _accused(case: TestResult) -> list[str]:
     if reason is None or reason.code not in (*MACHINE_FAULTS, Code.MISPLACED):
         return []
     named = {reason["host"], reason["nodes"], *(node for node, _ in reason["down"] or ())}
+    named |= {host for _, host in reason["silent"] or ()}  # ranks that did not answer
     named |= {seat.get("host") for seat in reason["seats"] or ()}
     return [host for host in case.hosts if host in named]
 

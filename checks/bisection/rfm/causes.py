@@ -42,7 +42,7 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
     if death and exit_code:
         exit_code = death.exit_code
     came_to_its_end = exit_code is not None
-    fault = scheduler_faults.of_stall(errors, exit_code)
+    fault = scheduler_faults.of_hang(errors, exit_code, ended.folder)
     fault = fault or scheduler_faults.of_job(job, ended.scheduler, errors, came_to_its_end)
     if exit_code == KernelExit.VERIFIED or (fault and fault.code != Code.TIMEOUT):
         return exit_code, fault

@@ -3,8 +3,13 @@
 Written for the version below; a test fails with any other, so that each is looked at again.
 """
 
-from types import SimpleNamespace
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
+
+from bisection.rfm.scheduler_faults import SLURM
 
 WRITTEN_FOR = "4.10.4"
 
@@ -12,8 +17,8 @@ WRITTEN_FOR = "4.10.4"
 def accept_exit(job: Any) -> None:
     """Takes a job for one that ended with 0, where the kernel's own exit code is accepted.
 
-    trap_job_errors fails any other: the back-end `squeue` does not know the code, and srun's may be
-    that of a rank which it ended after the first.
+    trap_job_errors fails any other. The back-end `squeue` knows no code, and the code of srun is
+    that of the ranks which it ended after the first.
     """
     job._exitcode = 0
 
@@ -28,15 +33,43 @@ def start_scripts_below_blanks() -> None:
     )
 
 
+def submit_by(submit: Callable[[Callable[[Any], None], Any], None]) -> None:
+    """Submits jobs of Slurm by `submit`, which gets ReFrame's own way to do it, and the job."""
+    from reframe.core.schedulers.slurm import SlurmJobScheduler
+
+    own = SlurmJobScheduler.submit
+    SlurmJobScheduler.submit = lambda self, job: submit(partial(own, self), job)
+
+
+def forget_cancelled_jobs() -> None:
+    """Does not wait for jobs that ReFrame itself has cancelled: it stops a second at each."""
+    from reframe.core.schedulers.slurm import SlurmJobScheduler
+
+    wait = SlurmJobScheduler.wait
+    SlurmJobScheduler.wait = lambda self, job: job.is_cancelling or wait(self, job)
+
+
+def queue_at_once(jobs: int) -> None:
+    """Lets ReFrame queue at least so many jobs of a Slurm partition at once, whatever its site
+    file says."""
+    from reframe.core.runtime import runtime
+
+    for partition in runtime().system.partitions:
+        if partition.scheduler.registered_name in SLURM:
+            partition._max_jobs = max(partition._max_jobs, jobs)
+
+
 def build_on_node(test: Any, pending: Any) -> None:
-    """Makes a test's build a job of its partition, while its run stays local.
+    """Makes a test's build a job of its partition; its run stays local, where `local` is set again
+    after the build.
 
     Args:
         test: the test, after its setup.
         pending: the longest time in the queue, as `max_pending_time` takes it.
     """
-    test._build_job = test._create_job("build")
+    test._build_job = test._create_job("build", sched_options=test.job.cli_options)
     test._build_job.max_pending_time = pending
+    test.local = test.build_locally = False  # the asynchronous policy polls by them
 
 
 def set_processor(partition: Any, info: dict[str, Any]) -> None:
@@ -46,11 +79,23 @@ def set_processor(partition: Any, info: dict[str, Any]) -> None:
     partition._processor = ProcessorInfo(info)
 
 
-def skip_deprecations() -> None:
-    """Spares the search for whom to warn of deprecated variables: a third of the time to load."""
+def hasten_deprecations() -> None:
+    """Finds the line to warn of without reading sources: most of the time that checks take to load.
+
+    ReFrame looks for that line also where it then warns of nothing, once per test and variable.
+    """
     from reframe.core import warnings
 
-    warnings.inspect = SimpleNamespace(stack=list)
+    def stack() -> Iterator[SimpleNamespace]:
+        frame = sys._getframe(1)
+        while frame is not None:
+            yield SimpleNamespace(frame=frame)
+            frame = frame.f_back
+
+    def module(frame: FrameType) -> ModuleType | None:
+        return sys.modules.get(frame.f_globals.get("__name__", ""))
+
+    warnings.inspect = SimpleNamespace(stack=stack, getmodule=module)
 
 
 def recorded_warnings() -> list[tuple[bool, str]]:

@@ -8,7 +8,6 @@ A check file names the kernel, its cases and methods and the metrics it asserts;
 Only ReFrame and the standard library are imported.
 """
 
-import contextlib
 import json
 import os
 import shlex
@@ -24,17 +23,31 @@ from reframe.core.runtime import runtime
 
 from bisection.core import paths
 from bisection.core.reasons import OUTER_FAULTS, Code, Reason
-from bisection.kernels import layouts, results
+from bisection.kernels import layouts, results, sources
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import KernelExit, ResultError
-from bisection.rfm import causes, internals, rank_faults
+from bisection.rfm import causes, internals, queue, rank_faults
 from bisection.rfm.causes import Ended
 from bisection.rfm.scheduler_faults import SLURM
 
 internals.start_scripts_below_blanks()
+internals.hasten_deprecations()
+internals.submit_by(queue.submit)
+internals.forget_cancelled_jobs()
+if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued
+    internals.queue_at_once(1000)
 
 # Environment variables that begin so change what MPI does.
 TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI"
+# In a job script: records what is so named, and the modules that are loaded.
+RECORD = f"env | grep -E '^(({TUNING})_|LOADEDMODULES=)' | sort >environment || true"
+# Facts of a build by Spack -> fields of its Installation.
+SPACK_FACTS = {
+    "lock": "lock_hash",
+    "software": "software_hash",
+    "Spack": "spack_commit",
+    "Spack packages": "packages_commit",
+}
 
 
 def fail(test: Any, reason: Reason, error: type[Exception] = SanityError) -> NoReturn:
@@ -49,6 +62,20 @@ def fail(test: Any, reason: Reason, error: type[Exception] = SanityError) -> NoR
     raise error(str(reason))
 
 
+def recorded(folder: str) -> dict[str, str]:
+    """What RECORD left in the folder of a job, as facts; empty if the job did not come to it."""
+    try:
+        lines = Path(folder, "environment").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    modules = [line.partition("=")[2] for line in lines if line.startswith("LOADEDMODULES=")]
+    lists = {
+        "modules": ":".join(modules).split(":"),
+        "MPI environment": [line for line in lines if not line.startswith("LOADEDMODULES=")],
+    }
+    return {name: ", ".join(filter(None, items)) or "none" for name, items in lists.items()}
+
+
 def environments() -> list[str]:
     """What `valid_prog_environs` of all checks is: the environments with the feature `kernels`.
 
@@ -56,6 +83,11 @@ def environments() -> list[str]:
     """
     named = runtime().get_option("general/0/valid_env_names")
     return ["+kernels -spack"] if named == [".*"] else ["+kernels"]  # .* is ReFrame's default
+
+
+def within_queue(limit: float, partition: Any) -> float:
+    """A time limit (s), no longer than the partition's queue allows (extras.max_time)."""
+    return min(limit, partition.extras.get("max_time", limit))
 
 
 def described(test: Any) -> str:
@@ -68,7 +100,9 @@ class Build(rfm.RegressionTest):
 
     CMake builds them with the compilers and libraries that it finds, unless an equal build is kept
     (bisection.kernels.kept). For an environment with the feature `spack`, bisection.kernels.spack
-    installs them. `-S Build.kernels=DIR` takes DIR/bin instead.
+    installs them. `-S Build.kernels=DIR` takes DIR/bin instead. Kernels that were built from other
+    sources than this checkout's are refused; `-S Build.stale=yes` (`bisection run --stale`) accepts
+    them, with a remark.
     """
 
     descr = "The kernels, built or kept"
@@ -83,11 +117,13 @@ class Build(rfm.RegressionTest):
     local = True
 
     kernels = variable(str, value="")  # a folder with installed kernels
+    stale = variable(bool, value=False)  # kernels of other sources are accepted
     lock = variable(str, value="", loggable=True)  # hash of the Spack lock
     software = variable(str, value="", loggable=True)  # of the packages alone, without paths
+    built_from = variable(typ.Dict[str, str], value={})
     prefix_dir = variable(str, value="")  # what was built is in prefix_dir/bin
     mpi_bin = variable(str, value="")  # where the mpirun of these kernels is, if not on PATH
-    # Reasons, as JSON: why it failed; that the kernels are of an earlier run.
+    # Reasons, as JSON: why it failed; that the kernels are of an earlier run, or of other sources.
     reason = variable(str, value="", loggable=True)
     remark = variable(str, value="", loggable=True)
 
@@ -102,10 +138,12 @@ class Build(rfm.RegressionTest):
         elsewhere = self.kernels or "spack" in self.current_environ.features
         if elsewhere or "march" in partition.extras or partition.scheduler.is_local:
             return
-        internals.build_on_node(self, self.max_pending_time)
+        internals.build_on_node(self, queue.until_deadline(self.max_pending_time))
+        self.build_time_limit = within_queue(self.build_time_limit, partition)
         self.build_job.num_cpus_per_task = partition.processor.num_cpus
         if partition.scheduler.registered_name in SLURM:
-            self.build_job.options += ["--no-requeue"]
+            options = queue.deadline_options(self.build_time_limit)
+            self.build_job.options += ["--no-requeue", *options]
 
     @run_before("compile")
     def choose_builder(self) -> None:
@@ -113,6 +151,9 @@ class Build(rfm.RegressionTest):
 
         The build script is part of what a kept build is known by: what it does must stand in it.
         """
+        if late := queue.late():
+            fail(self, late)
+        self.prebuild_cmds = [*self.prebuild_cmds, RECORD]
         path = f"PYTHONPATH={shlex.quote(str(paths.ROOT / 'checks'))}"
         python = f"{path} {shlex.quote(sys.executable)} -m bisection.kernels"
         if self.kernels:
@@ -138,23 +179,65 @@ class Build(rfm.RegressionTest):
             keep = f"{python}.kept keep rfm_build.sh >installation.json"
             self.postbuild_cmds = [*self.postbuild_cmds, keep]
 
+    @run_after("compile")
+    def run_here(self) -> None:
+        """Lists on this host what was built."""
+        self.local = True
+
+    @loggable
+    @property
+    def facts(self) -> dict[str, str]:
+        """Spack's lock and commits, and the modules; of a build that failed, what it came to."""
+        return self.built_from or self._read_facts()
+
+    def _installation(self) -> dict[str, Any]:
+        try:
+            return json.loads(Path(self.stagedir, "installation.json").read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def _read_facts(self) -> dict[str, str]:
+        installation = self._installation()
+        texts = {name: installation.get(key, "") for name, key in SPACK_FACTS.items()}
+        facts = {**texts, "modules": recorded(self.stagedir).get("modules", "")}
+        return {name: text for name, text in facts.items() if text}
+
     @run_before("run")
     def find_installed(self) -> None:
         """Where the kernels are, and what they were built from."""
-        facts = Path(self.stagedir, "installation.json")
-        if facts.exists() and not self.is_dry_run():
-            installation = json.loads(facts.read_text())
+        self.built_from = self._read_facts()
+        self.lock = self.built_from.get("lock", "")
+        self.software = self.built_from.get("software", "")
+        if installation := self._installation():
             self.prefix_dir = installation["prefix"]
-            self.lock = installation.get("lock_hash", "")
-            self.software = installation.get("software_hash", "")
             if installation.get("kept"):
                 self.remark = Reason.of(Code.KERNELS_KEPT, built=installation["built"]).dumps()
             # the machine's own mpirun is on PATH; another MPI library's is its own
             if installation.get("mpi_prefix", "") not in ("", "/usr"):
                 self.mpi_bin = os.path.join(installation["mpi_prefix"], "bin")
         if not list(Path(self.prefix_dir, "bin").glob("bisection-*")) and not self.is_dry_run():
-            fail(self, Reason.of(Code.NO_KERNEL, folder=f"{self.prefix_dir}/bin"))
+            scheduler = self.build_job.scheduler.registered_name
+            fault = scheduler_faults.of_job(self.build_job, scheduler, errors="", ended=False)
+            if fault and fault.code == Code.BLOCKED:
+                fault = queue.late() or fault
+            fail(self, fault or Reason.of(Code.NO_KERNEL, folder=f"{self.prefix_dir}/bin"))
+        if not self.is_dry_run():
+            self._compare_sources()
         self.executable_opts = [shlex.quote(os.path.join(self.prefix_dir, "bin"))]
+
+    def _compare_sources(self) -> None:
+        """Fails if a kernel was built from other sources than the checkout's, unless `stale`."""
+        wanted = sources.of_checkout()
+        for kernel in sorted(Path(self.prefix_dir, "bin").glob("bisection-*")):
+            built = sources.built_into(kernel)
+            if built == wanted:
+                continue
+            hashes = {"built": built[:12], "checkout": wanted[:12]}
+            reason = Reason.of(Code.KERNELS_STALE, kernel=str(kernel), **hashes)
+            if not self.stale:
+                fail(self, reason)
+            self.remark = Reason.of(Code.KERNELS_STALE, **reason.values, accepted=True).dumps()
+            return
 
     @sanity_function
     def installed(self) -> Any:
@@ -202,6 +285,8 @@ class Launch(rfm.RunOnlyRegressionTest):
     facts = variable(typ.Dict[str, str], value={}, loggable=True)
     hosts = variable(typ.List[str], value=[], loggable=True)
     controls = variable(typ.Dict[str, float], value={}, loggable=True)
+    slowest = variable(str, value="", loggable=True)  # the host that the clock is of
+    slow_clocks = variable(typ.List[str], value=[], loggable=True)  # reasons, as JSON
 
     @run_after("init")
     def describe(self) -> None:
@@ -225,6 +310,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         except DoesNotFit as error:
             self.not_applicable = error.reason.dumps()
             self.skip(str(error))
+        self.time_limit = within_queue(self.time_limit, self.current_partition)
         self.shape, self.geometry = shape, str(shape)
         self.num_tasks = shape.ranks
         self.num_tasks_per_node = shape.ranks_per_node
@@ -242,13 +328,18 @@ class Launch(rfm.RunOnlyRegressionTest):
     @run_before("run")
     def compose(self) -> None:
         """The job script: the kernel's command line, and what is recorded around it."""
+        if late := queue.late():
+            fail(self, late)
         self.job.launcher.options += layouts.bindings(
             self.current_partition.extras.get("binding", []), self.shape
         )
+        self.max_pending_time = queue.until_deadline(self.max_pending_time)
         if self._scheduler in SLURM:
             # After a node's death Slurm would queue the job again, and ReFrame wait for it.
-            self.job.options += ["--no-requeue"]
+            options = queue.deadline_options(self.time_limit)
+            self.job.options += ["--no-requeue", *options]
         self.lock, self.software = self.build.lock, self.build.software
+        self.facts = dict(self.build.facts)  # also of a launch that does not start
         labels = {
             "system": self.current_system.name,
             "partition": self.current_partition.name,
@@ -256,6 +347,8 @@ class Launch(rfm.RunOnlyRegressionTest):
             "layout": self.layout,
             "lock": self.lock,
             "software": self.software,
+            "spack": self.facts.get("Spack"),
+            "spack_packages": self.facts.get("Spack packages"),
         }
         executable = os.path.join(self.build.prefix_dir, "bin", f"bisection-{self.kernel}")
         self.executable = shlex.quote(executable)
@@ -273,9 +366,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         ]
         if self.build.mpi_bin:
             self.prerun_cmds.append(f"export PATH={shlex.quote(self.build.mpi_bin)}:$PATH")
-        # What tunes MPI and is seen by the ranks alike.
-        self.prerun_cmds.append(f"env | grep -E '^({TUNING})_' | sort >environment || true")
-        self.prerun_cmds.append("code=0")
+        self.prerun_cmds += [RECORD, "code=0"]  # here, where it is what the ranks see
         self.postrun_cmds = ["echo $code >exit_code", "test $code -le 1 || exit $code"]
 
     @run_before("sanity")
@@ -283,6 +374,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         """Fails if the launch was stopped, or the kernel ended otherwise than with an answer."""
         if self.is_dry_run():
             return
+        self.facts |= recorded(self.stagedir)
         try:
             self.exit_code = int(Path(self.stagedir, "exit_code").read_text())
         except (OSError, ValueError):
@@ -300,6 +392,9 @@ class Launch(rfm.RunOnlyRegressionTest):
                 hosts=(self.job.nodelist or []) if self.is_local() else [],
             ),
         )
+        if fault and fault.code == Code.BLOCKED:
+            fail(self, queue.late() or fault)
+        queue.advance()
         if fault:
             self._fail_for_placement(fault)
             fail(self, fault)
@@ -328,11 +423,11 @@ class Launch(rfm.RunOnlyRegressionTest):
             + [f"{name} {version}" for name, version in build["libraries"].items()]
         )
         self.preempted = results.preempted(result)
-        self.facts, self.hosts = results.facts(result), results.hosts(result)
-        with contextlib.suppress(OSError):
-            tuning = Path(self.stagedir, "environment").read_text().split("\n")
-            self.facts["MPI environment"] = ", ".join(filter(None, tuning)) or "none"
+        self.facts |= results.facts(result)
+        self.hosts = results.hosts(result)
         self.controls = results.controls(result)
+        self.slowest = results.slowest_host(result)
+        self.slow_clocks = [reason.dumps() for reason in results.slow_clocks(result)]
         self.wrong = results.wrong_methods(result)
         wrong_exit = self.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(self.wrong) or result["verified"] is bool(self.wrong):

@@ -29,7 +29,8 @@ def seats(folder: str) -> list[dict[str, Any]]:
         The "per_rank" of the result's layout; empty if it is not known.
     """
     try:
-        return json.loads(Path(folder, "result.json").read_text())["layout"]["per_rank"]
+        per_rank = json.loads(Path(folder, "result.json").read_text())["layout"]["per_rank"]
+        return [seat for seat in per_rank if seat["host"] and seat["rank"] >= 0]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 
@@ -226,4 +227,4 @@ def of_worlds(errors: str) -> Reason | None:
     if not re.search(NO_WORLD, errors, re.M):
         return None
     page = re.search(r"^-{60,}\n(.*?)(?:\n\n|\.\s|\n-{60,}$)", errors, re.M | re.S)
-    return Reason.of(Code.NO_WORLD, said=" ".join(page[1].split()) if page else None)
+    return Reason.of(Code.MPI_INIT, said=" ".join(page[1].split()) if page else None)

@@ -10,6 +10,7 @@ from typing import Any
 
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
+from bisection.rfm.rank_faults import seats
 
 SLURM = ("slurm", "squeue")  # both of ReFrame's back-ends; the second needs no accounting database
 SLURM_STATES = {
@@ -21,6 +22,8 @@ SLURM_STATES = {
     "CANCELLED": Code.CANCELLED,
     "PREEMPTED": Code.CANCELLED,
 }
+# In the environment: when the deadline of a run is (Unix time), and how long after its start (s).
+DEADLINE = "BISECTION_DEADLINE"
 # Of a job whose folder or output files the node could not open: it ends without a word.
 NOT_LAUNCHED = "0:53"
 ALIVE = ("CONFIGURING", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED")
@@ -62,7 +65,7 @@ def of_job(job: Any, scheduler: str, errors: str, ended: bool) -> Reason | None:
     if UNREACHABLE.search(error):
         return Reason.of(Code.INFRASTRUCTURE, said=error, **left)
     if state in ALIVE:
-        return Reason.of(Code.INFRASTRUCTURE, state=state, **left)
+        return Reason.of(Code.INFRASTRUCTURE, job=str(job.jobid), state=state, **left)
     return None
 
 
@@ -95,7 +98,7 @@ def _waited(job: Any, record: dict[str, str]) -> float | None:
 
 def _down(nodes: str) -> list[tuple[str, str]]:
     """Those of a job's nodes that are down, each with the reason that Slurm gives."""
-    text, _ = _ask("sinfo", "-h", "-N", "-n", nodes, "-o", "%N|%T|%E") if nodes else ("", "")
+    text, _ = ask("sinfo", "-h", "-N", "-n", nodes, "-o", "%N|%T|%E") if nodes else ("", "")
     rows = [line.split("|", 2) for line in text.splitlines() if line.count("|") >= 2]
     down = {name: why for name, state, why in rows if state.startswith(("down", "fail", "error"))}
     return list(down.items())
@@ -103,11 +106,11 @@ def _down(nodes: str) -> list[tuple[str, str]]:
 
 def slurm_record(jobid: str) -> tuple[dict[str, str], str]:
     """What Slurm's controller knows of a job, by key; and its error if it does not answer."""
-    text, error = _ask("scontrol", "show", "job", "-o", str(jobid))
+    text, error = ask("scontrol", "show", "job", "-o", str(jobid))
     return dict(re.findall(r"(?:^|\s)([\w:/]+)=(\S*)", text)), error
 
 
-def _ask(*command: str) -> tuple[str, str]:
+def ask(*command: str) -> tuple[str, str]:
     """(output, error) of a scheduler's command; one of the two is empty."""
     environ = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
     try:
@@ -127,25 +130,51 @@ def last_error(command: str, stderr: str) -> str:
 
 # ---- the kernels' watchdog ----
 
-# src/common/watchdog.c: a line per host, and below it a line for its ranks that are in one place.
-STALL = r"^bisection-\S+: nothing finished for (\S+) s \(--progress-timeout\) on host (\S+);"
-PLACE = r"^  (ranks? [\d, ]*\d(?: \.\.\.)?): (.+)$"
+# src/common/watchdog.c: a line per host, below it a line for its ranks that are in one place, and
+# below that a line for each routine in which the first of them is.
+HANG = r"bisection-\S+: nothing finished for (\S+) s on host (\S+); its ranks:"
+PLACE = r"  ranks? ([\d,-]+): (.+)"
+ROUTINE = r"    (\w+) \(bisection-\S+\)"  # of the kernel, not of the libraries that it waits in
+SILENT = "no answer"
+ROUTINES = 8  # of a stack
 
 
-def of_stall(errors: str, exit_code: int | None) -> Reason | None:
+def of_hang(errors: str, exit_code: int | None, folder: str) -> Reason | None:
     """The reason if the kernel's watchdog ended a launch that did not advance, else None.
 
     Args:
         errors: the job's error output.
         exit_code: what the launcher ended with; None if it did not end. Not every launcher hands on
             the kernel's own code where it had to kill a rank.
+        folder: where the launch's result.json is, if it has written one: it has the ranks of hosts
+            that gave no report.
     """
-    reports = list(re.finditer(STALL, errors, re.M))
+    host, limit, ranks = "", None, ""
+    hosts: dict[str, list[str]] = {}  # where -> hosts
+    at: dict[str, list[str]] = {}  # where -> ranks
+    silent: list[tuple[str, str]] = []
+    stacks: dict[str, list[str]] = {}  # ranks -> routines
+    for line in errors.splitlines():
+        if match := re.fullmatch(HANG, line):
+            limit, host = limit or float(match[1]), match[2]
+        elif (match := re.fullmatch(PLACE, line)) and host:
+            ranks, where = match[1], match[2]
+            if where.startswith(SILENT):
+                silent.append((ranks, host))
+            else:
+                hosts.setdefault(where, []).append(host)
+                at.setdefault(where, []).append(ranks)
+        elif (match := re.fullmatch(ROUTINE, line)) and ranks:
+            stacks.setdefault(ranks, []).append(match[1])
     ended_well = exit_code in (KernelExit.VERIFIED, KernelExit.WRONG_ANSWER)
-    if ended_well or not (reports or exit_code == KernelExit.STALLED):
+    if ended_well or (limit is None and exit_code != KernelExit.HANG):
         return None
-    if not reports:
-        return Reason.of(Code.STALLED)
-    places = re.findall(PLACE, errors[reports[0].start() :], re.M)
-    hosts = sorted({report[2] for report in reports})
-    return Reason.of(Code.STALLED, limit=float(reports[0][1]), hosts=hosts, places=places)
+    if limit is None:
+        return Reason.of(Code.HANG)
+    reported = {h for listed in hosts.values() for h in listed} | {h for _, h in silent}
+    unheard = [seat for seat in seats(folder) if seat["host"] not in reported]
+    for name in dict.fromkeys(seat["host"] for seat in unheard):
+        silent.append((",".join(str(s["rank"]) for s in unheard if s["host"] == name), name))
+    waiting = [(",".join(at[where]), hosts[where], where) for where in at]
+    stack = next(((ranks, names[:ROUTINES]) for ranks, names in stacks.items()), None)
+    return Reason.of(Code.HANG, limit=limit, silent=silent, waiting=waiting, stack=stack)

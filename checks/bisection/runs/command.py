@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import json
 import math
 import os
@@ -23,6 +24,8 @@ from bisection.core.identity import TestId
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.kernels.results import preempted
+from bisection.rfm.scheduler_faults import DEADLINE
+from bisection.runs import queue
 from bisection.runs.judge import RECORDED
 from bisection.runs.model import Request, RunVerdict, TestResult
 
@@ -48,7 +51,8 @@ def command(
     extras = [*kind(request), *tags]
     return [
         *line,
-        *("--exec-policy", "serial"),  # nothing else may run while a kernel is timed
+        # Nothing else may run while a kernel is timed.
+        *(queue.options(request.job_name) if request.job_name else ("--exec-policy", "serial")),
         *("--prefix", paths.from_root(folder)),
         *("--report-file", paths.from_root(folder / "report.json")),
         *(word for tag in extras for word in ("--session-extras", tag)),
@@ -174,15 +178,17 @@ def pasted(line: Sequence[str]) -> str:
 # ---- the process: its output kept, one line of progress ----
 
 
-def environment() -> dict[str, str]:
+def environment(request: Request | None = None) -> dict[str, str]:
     """ReFrame's environment variables; by them site files anywhere find common.py."""
     python = [str(paths.ROOT / "site-configs"), os.environ.get("PYTHONPATH")]
     ours = {"BISECTION_HOME": str(paths.home()), "PYTHONPATH": ":".join(filter(None, python))}
+    if request and request.deadline:
+        ours[DEADLINE] = f"{request.until} {request.deadline}"
     return {**os.environ, **ours}
 
 
 def watch(
-    line: Sequence[str],
+    request: Request,
     folder: Path,
     warn: Callable[[Reason], None],
     limit: float | None = None,
@@ -191,7 +197,7 @@ def watch(
     """Runs ReFrame with its output in reframe.log and a progress line here.
 
     Args:
-        line: the command line.
+        request: what is asked for, with the command line.
         folder: the results folder, which is there.
         warn: is called with what a person should know before the run ends.
         limit: s after which ReFrame is stopped, with its jobs.
@@ -207,23 +213,40 @@ def watch(
     with open(log_file, "wb") as log:
         try:
             process = subprocess.Popen(
-                line,
+                request.command,
                 cwd=paths.ROOT,
-                env={**environment(), **storing},
+                env={**environment(request), **storing},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 preexec_fn=end_with_parent,
             )
-            signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+            stop = functools.partial(interrupt, process, request.job_name)
+            signal.signal(signal.SIGTERM, lambda number, _: stop(number))
         except OSError as error:
-            log.write(f"ERROR: cannot start {line[0]}: {error.strerror}\n".encode())
+            program = request.command[0]
+            log.write(f"ERROR: cannot start {program}: {error.strerror}\n".encode())
             process = None
         if process is not None:
             with process.stdout, selectors.DefaultSelector() as ready:
                 ready.register(process.stdout, selectors.EVENT_READ)
-                follow(process, ready, log, progress, until)
+                follow(process, ready, log, progress, stop, until)
     progress.clear()
     return (process.wait() if process else 1), log_file.read_text(errors="replace")
+
+
+def interrupt(process: subprocess.Popen[bytes], job_name: str, number: int) -> None:
+    """Has ReFrame cancel its jobs, write its report and end.
+
+    Args:
+        process: ReFrame.
+        job_name: of its jobs. They are cancelled first: ReFrame does so one by one, while Slurm
+            starts the next.
+        number: of the signal; 0 where ReFrame got it too.
+    """
+    if job_name:
+        queue.cancel(job_name, once=True)
+    if number:
+        process.send_signal(number)
 
 
 def end_with_parent() -> None:
@@ -246,21 +269,20 @@ def follow(
     ready: selectors.BaseSelector,
     log: BinaryIO,
     progress: "Progress",
+    stop: Callable[[int], None],
     until: float = math.inf,
 ) -> None:
     """Copies output to `log`, line by line to `progress`, until the process closes it; at the time
-    `until` (of the monotonic clock) it is interrupted."""
+    `until` (of the monotonic clock) it is stopped, as by a person's interrupt."""
     rest = b""
     while True:
         if time.monotonic() > until:
             until = math.inf
-            process.send_signal(signal.SIGINT)
+            stop(signal.SIGINT)
         try:
             chunk = os.read(process.stdout.fileno(), 1 << 16) if ready.select(timeout=1) else None
         except KeyboardInterrupt:
-            # It cancels its jobs and writes its report. From a terminal it got the signal too.
-            if not sys.stdin.isatty():
-                process.send_signal(signal.SIGINT)
+            stop(0 if sys.stdin.isatty() else signal.SIGINT)  # a terminal sends it to both
             continue
         if chunk == b"":
             return
@@ -293,21 +315,24 @@ class Progress:
         self.stage, self.warn = stage, warn
         self.began = self.shown = time.monotonic()
         self.done, self.total, self.failed, self.now = 0, "", 0, "loading checks"
+        self.begun: dict[str, str] = {}  # test that has not ended -> its words; the oldest first
         self.last = self.now
         self.launches: dict[Path, bool] = {}  # result -> whether others took its cores
 
     def read(self, line: str) -> None:
         """Takes in one line of ReFrame's output."""
-        if match := re.match(r"\[ RUN\s+\] (.*?) (?:~|/[0-9a-f]{8})", line):
-            words = [word for word in match[1].split() if not word.startswith("%")]
+        if match := re.match(r"\[ RUN\s+\] ((.*?) (?:~|/[0-9a-f]{8}).*)", line):
+            words = [word for word in match[2].split() if not word.startswith("%")]
             words = [words[0].removesuffix("Launch").lower(), *words[1:]]
-            self.now = " ".join(words + re.findall(r"%\S+=(\S+)", match[1]))
-            if words[0] == "build":
-                self.now = "building the kernels"
-        elif match := re.match(r"\[\s+(\w+) \] \(\s*(\d+)/(\d+)\)", line):
+            text = " ".join(words + re.findall(r"%\S+=(\S+)", match[2]))
+            self.begun[match[1]] = "building the kernels" if words[0] == "build" else text
+        elif match := re.match(r"\[\s+(\w+) \] \(\s*(\d+)/(\d+)\) (.*)", line):
             self.done, self.total = int(match[2]), match[3]
             self.failed += match[1] in ("FAIL", "ABORT", "ERROR")
+            self.begun.pop(re.sub(r" \[.*\]$", "", match[4]), None)
             self.look_at_launches()
+        # Where launches wait for their turn, Slurm starts the one that was queued first.
+        self.now = next(iter(self.begun.values()), self.now)
 
     def look_at_launches(self) -> None:
         """Warns when the first few launches, one after the other, were preempted."""
@@ -316,7 +341,10 @@ class Progress:
         for path in self.stage.glob("*/*/*/*/result.json") if self.stage else ():
             if path not in self.launches:
                 with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-                    fraction = preempted(json.loads(path.read_text()))
+                    result = json.loads(path.read_text())
+                    if result["status"] != "complete":  # the next launch may run already
+                        continue
+                    fraction = preempted(result)
                     self.launches[path] = fraction > LIMITS.preempted_launch
                     row = list(self.launches.values())
                     if len(row) == LIMITS.busy_launches and all(row):

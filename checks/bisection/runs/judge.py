@@ -27,6 +27,7 @@ def judge(
     report: Mapping[str, Any] | None,
     log: str | None = None,
     listing: Callable[[], str] | None = None,
+    left: Sequence[str] | None = None,
 ) -> RunVerdict:
     """The verdict on a run.
 
@@ -35,6 +36,7 @@ def judge(
         log: ReFrame's output; None if it was not kept.
         listing: gives ReFrame's list of the selected test cases; asked for if the run stopped
             early.
+        left: jobs that are in the queue after the run; None if nobody looked.
 
     Raises:
         KeyError, TypeError, ...: the report is not one of ReFrame's.
@@ -64,7 +66,12 @@ def judge(
     if listing and (absent or not announced):
         reason = end or Reason.of(Code.RUN_ENDED)
         cases += reframe_log.absent_cases(first, listing(), reason)
-    troubles += reframe_log.jobs_left(first)
+    if left is None:
+        troubles += reframe_log.jobs_left(first)
+    else:
+        troubles += [Reason.of(Code.JOBS_LEFT, scheduler="slurm", jobs=left)] if left else []
+        for case in cases:
+            case.reason = _without_cancelled(case.reason, left)
     if not any(not case.fixture for case in cases):
         troubles.append(Reason.of(Code.NO_TEST))
     session = report["session_info"]
@@ -72,11 +79,35 @@ def judge(
         cases=cases,
         troubles=troubles,
         failures=failures,
+        remarks=slow_hosts(cases),
         seconds=session["time_elapsed"],
         session=session["uuid"],
         started=session.get("time_start_unix", 0.0),
         tags={n: str(value) for n, value in session.items() if not re.fullmatch(RECORDED, n)},
     )
+
+
+def slow_hosts(cases: Sequence[TestResult]) -> list[Reason]:
+    """The hosts whose clock was slow in a launch: of each the worst, and in how many launches."""
+    launches = [case for case in cases if case.fixture and case.controls.get("clock")]
+    slow: dict[str, list[Reason]] = {}
+    for reason in (reason for case in launches for reason in case.slow_clocks):
+        slow.setdefault(reason["host"], []).append(reason)
+    remarks = []
+    for host, reasons in sorted(slow.items()):
+        worst = min(reasons, key=lambda reason: reason["ghz"] / reason["median"])
+        of = sum(host in case.hosts for case in launches)
+        values = {**worst.values, "launches": len(reasons), "of": of}
+        remarks.append(Reason(Code.SLOW_CLOCK, values))
+    return remarks
+
+
+def _without_cancelled(reason: Reason | None, left: Sequence[str]) -> Reason | None:
+    """A reason that names, of the jobs that it leaves in the queue, those that are there still."""
+    if reason is None or not reason["jobs"]:
+        return reason
+    jobs = [job for job in reason["jobs"] if job in left]
+    return replace(reason, values={**reason.values, "jobs": jobs})
 
 
 def share_work(cases: Sequence[TestResult]) -> None:
@@ -143,6 +174,8 @@ def _case(
         metrics=metrics,
         facts=facts,
         controls=entry.get("controls") or {},
+        slowest=entry.get("slowest") or "",
+        slow_clocks=[Reason.read(reason) for reason in entry.get("slow_clocks") or []],
         seconds=entry.get("time_run") or 0.0,
         work=entry["work"].get(entry["case"], "") if "work" in entry else None,
         **text,
@@ -207,11 +240,12 @@ def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:
             lines = [line.strip() for line in file if line.strip()]
     except (OSError, KeyError, TypeError):
         return reason
-    for index, line in enumerate(lines):
-        if re.search(r"error\b|^bisection\.kernels\.spack: ", line, re.I):
-            error = " ".join(lines[index : index + 2])
-            reason = reason or Reason.of(Code.TEXT)
-            return replace(reason, values={**reason.values, "build": error})
+    for pattern in (r"(?i)error\b", r"^bisection\.kernels\.spack: "):
+        for index, line in enumerate(lines):
+            if re.search(pattern, line):
+                error = " ".join(lines[index : index + 2])
+                reason = reason or Reason.of(Code.TEXT)
+                return replace(reason, values={**reason.values, "build": error})
     return reason
 
 

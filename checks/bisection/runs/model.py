@@ -76,6 +76,8 @@ class TestResult(TestId):
     # Of a launch: what it ran on and with, and what measured its cores alone.
     facts: dict[str, str] = field(default_factory=dict)
     controls: dict[str, float] = field(default_factory=dict)
+    slowest: str = ""  # the host that the clock among the controls is of
+    slow_clocks: list[Reason] = field(default_factory=list)
 
     @property
     def launch(self) -> tuple[str | int, ...]:
@@ -88,6 +90,12 @@ class TestResult(TestId):
         """Whether it was not measured because other processes had the cores, and that alone."""
         preempted = self.reason is not None and bool(self.reason["preempted"])
         return self.verdict == Verdict.NOT_MEASURED and preempted
+
+    @property
+    def unconfirmed(self) -> bool:
+        """Whether it failed by its bounds, and not again in a retest."""
+        retest = self.reason["retest"] if self.reason else None
+        return self.verdict == Verdict.FAIL and retest not in (None, Verdict.FAIL)
 
     @property
     def group(self) -> str:
@@ -135,6 +143,7 @@ class TestResult(TestId):
             seconds=case.get("seconds") or 0.0,
             hosts=[str(host) for host in case.get("hosts") or []],
             metrics=metrics,
+            facts=case.get("facts") or {},
         )
 
 
@@ -155,6 +164,9 @@ class Request:
     arguments: list[str] = field(default_factory=list)  # further ones of ReFrame
     command: list[str] = field(default_factory=list)  # ReFrame's command line
     site: str = ""  # the site file, where it is not one of site-configs/
+    job_name: str = ""  # of all its jobs, where Slurm starts them one after the other
+    deadline: float = 0.0  # s after its start, by which launches must start; 0: none
+    until: float = 0.0  # the deadline as Unix time
 
 
 @dataclass

@@ -67,6 +67,9 @@ def located(error: BaseException, file: Path) -> Located:
     """An error that a site or check file raised, or ReFrame because of it."""
     if isinstance(error.__cause__, ValidationError):
         return rejected(error.__cause__, file)
+    if type(error).__name__ == "SiteError":  # of site-configs/common_cluster.py
+        reason = Reason.of(Code.NOT_LOADING, error=error.text)
+        return str(error.path), error.line, reason.as_dict()
     path, line = file, None
     for frame in traceback.extract_tb(error.__traceback__):
         folder = Path(frame.filename).parent
@@ -101,7 +104,12 @@ def site_facts(runtime: Any) -> Facts:
     environs = {}
     for partition in runtime.system.partitions:
         for environ in partition.environs:
-            environs[environ.name] = {"features": environ.features, "extras": environ.extras}
+            environs[environ.name] = {
+                "features": environ.features,
+                "extras": environ.extras,
+                "modules": list(environ.modules),
+                "variables": dict(environ.env_vars),
+            }
     return {
         "partitions": [partition_facts(runtime, part) for part in runtime.system.partitions],
         "environs": environs,
@@ -119,11 +127,18 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
             internals.set_processor(partition, json.loads(text))
         kinds = (partition.scheduler.registered_name, partition.launcher_type.registered_name)
         detected = detected or kinds == ("local", "local")
+    surroundings = (runtime.system.preload_environ, partition.local_env)
     return {
         "name": partition.name,
         "fullname": partition.fullname,
         "scheduler": partition.scheduler.registered_name,
+        "launcher": partition.launcher_type.registered_name,
+        "access": list(partition.access),
+        # Of the system, then of the partition: loaded and set before an environment's own.
+        "modules": [name for around in surroundings for name in around.modules],
+        "variables": {n: v for around in surroundings for n, v in around.env_vars.items()},
         "cores": partition.processor.num_cores,
+        "topology": partition.processor.topology or {},
         "detected": bool(detected),
         "extras": partition.extras,
         "environs": [environ.name for environ in partition.environs],
@@ -133,7 +148,6 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
 def check_facts(runtime: Any, folder: Path, job: Facts, defects: list[Located]) -> Facts:
     """What the checks are on this runtime's system; what does not load is added to `defects`."""
     named = {name: filters.have_any_name([name]) for name in job["names"] or ()}
-    internals.skip_deprecations()
     warnings = internals.recorded_warnings()
     facts = {"files": {}, "checks": {}, "tests": [], "cases": []}
     loader = RegressionCheckLoader([str(folder)])

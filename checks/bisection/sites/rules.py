@@ -13,7 +13,7 @@ from bisection.rfm import references
 from bisection.rfm.references import KIND_OF_UNIT, of_family
 from bisection.sites.site import Defect, Site, line_of
 
-EXTRAS = ("nodes", "binding", "march", "references")
+EXTRAS = ("nodes", "binding", "march", "max_time", "references")
 FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
 
 Facts = Mapping[str, Any]  # of a partition, a check or a test, as the probe reports them
@@ -75,6 +75,9 @@ def partition_faults(partition: Facts) -> Placed:
     if not isinstance(march, str) or not re.fullmatch(r"[\w.+-]+", march) or march == "native":
         wrong = {"name": "march", "value": repr(march)}
         yield "march", Reason.of(Code.EXTRA_VALUE, partition=name, **wrong)
+    if not is_count(limit := extras.get("max_time", 1)):
+        wrong = {"name": "max_time", "value": repr(limit)}
+        yield "max_time", Reason.of(Code.EXTRA_VALUE, partition=name, **wrong)
     for reason in binding_faults(name, extras.get("binding", [])):
         yield "binding", reason
     for extra in extras:

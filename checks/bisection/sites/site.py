@@ -72,15 +72,15 @@ def site_file(system: str) -> Path:
 
 
 def site_names() -> list[str]:
-    """The names of the site files in site-configs/."""
+    """The names of the site files in site-configs/: all but common.py and what it imports."""
     files = (paths.ROOT / "site-configs").glob("*.py")
-    return sorted(path.stem for path in files if path.stem != "common")
+    return sorted(path.stem for path in files if not path.stem.startswith("common"))
 
 
 def require_site(system: str) -> Path:
     """The site file of --system; BisectionError if there is none."""
     file = site_file(system)
-    if file.is_file() and file.stem != "common":
+    if file.is_file() and not file.stem.startswith("common"):
         return file
     known = ", ".join(site_names()) or "no site file"
     raise BisectionError(f"--system {system}: unknown; site-configs/ has {known}")
@@ -99,7 +99,8 @@ def line_of(path: Path | str, *words: str) -> int:
 
     Args:
         path: the file.
-        words: looked for in quotes, each behind the one before it.
+        words: looked for in quotes, or as word=, each behind the one before it. For quad-2, which
+            is made of the partition "quad", that is taken where the file has no "quad-2".
 
     Returns:
         The line of the last word that is there; 1 if none is.
@@ -110,8 +111,10 @@ def line_of(path: Path | str, *words: str) -> int:
         return 1
     at = 0
     for word in words:
-        if match := re.compile(rf"[\"']{re.escape(word)}[\"']").search(text, at):
-            at = match.start()
+        for name in map(re.escape, (word, re.sub(r"-\d+$", "", word))):
+            if match := re.compile(rf"[\"']{name}[\"']|\b{name}=").search(text, at):
+                at = match.start()
+                break
     return text.count("\n", 0, at) + 1
 
 

@@ -29,7 +29,7 @@ BAD_REPORT = (
     StoreError,
 )
 IMPORTED = "imported"  # folder with copies of what came from elsewhere
-LISTS = ("libraries", "nodes", "MPI environment")  # facts that are lists of their items
+LISTS = ("libraries", "nodes", "MPI environment", "modules")  # facts that are lists of their items
 
 
 def of_verdict(verdict: RunVerdict) -> Contents:
@@ -73,14 +73,15 @@ def _lines(case: TestResult) -> Iterator[Line]:
 
 def _controls(case: TestResult) -> Iterator[Line]:
     for name, value in case.controls.items():
-        metric = ["GHz", "higher"] if name == "clock" else ["s", "lower"]
+        clock = name == "clock"
+        metric = ["GHz", "higher"] if clock else ["s", "lower"]
         yield {
             **_place(case),
             "check": case.kernel,
             "method": name,
-            "hosts": case.hosts,
+            "hosts": [case.slowest] if clock and case.slowest else case.hosts,
             "control": True,
-            "metrics": {"clock" if name == "clock" else "time": [finite_or_none(value), *metric]},
+            "metrics": {"clock" if clock else "time": [finite_or_none(value), *metric]},
         }
 
 

@@ -98,7 +98,14 @@ def per_rank(ranks, threads):
         mine = [str(rank * threads + i) for i in range(threads)]
         host = socket.gethostname()
         seats.append(
-            {"rank": rank, "host": host, "node": 0, "cpus": ",".join(mine), "threads": mine}
+            {
+                "rank": rank,
+                "host": host,
+                "node": 0,
+                "cpus": ",".join(mine),
+                "threads": mine,
+                "ghz": [3.0, 3.0],
+            }
         )
     return seats
 
@@ -114,7 +121,7 @@ def result_of(options, kernel):
     threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
     return {
         "schema": "bisection-result",
-        "version": 2,
+        "version": 3,
         "kernel": kernel,
         "case": options.case,
         "status": "complete",
@@ -129,27 +136,28 @@ def result_of(options, kernel):
             "threads": threads,
             "ranks_per_node": ranks,
             "emulated_nodes": False,
-            "firmware": {socket.gethostname(): "microcode 0x1"},
             "per_rank": per_rank(ranks, threads),
         },
         "build": {
             "version": "0.1.0",
             "commit": "unknown",
+            "sources": "0" * 64,
             "compiler": "none",
             "flags": "",
             "build_type": "Release",
             "mpi": "none",
             "libraries": {"fftw": "0"},
         },
-        "host": {
-            "cpu": "none",
-            "kernel": "none",
-            "architecture": "none",
-            "clock": {
-                "before": {"mhz": None, "chain_ghz": 1.0},
-                "after": {"mhz": None, "chain_ghz": 1.0},
-            },
-        },
+        "hosts": [
+            {
+                "cpu": "none",
+                "kernel": "none",
+                "architecture": "none",
+                "firmware": "microcode 0x1",
+                "first_rank": 0,
+                "names": [socket.gethostname()],
+            }
+        ],
         "best": {"npar": f"npar-{groups[-1]}"} if groups else {},
         "results": [
             entry(method, method in baselines, point)
@@ -240,12 +248,16 @@ def two_hosts(result, **_):
     result["layout"]["per_rank"][-1]["host"] = "elsewhere"
 
 
-def stalled(result, **_):
+def slow_clock(result, **_):
+    result["layout"]["per_rank"][-1]["ghz"] = [3.0, 2.6]
+
+
+def hang(result, **_):
     """What src/common/watchdog.c prints, and its exit code."""
     print(
-        f"bisection-{result['kernel']}: nothing finished for 300 s (--progress-timeout) on host "
-        "here; its ranks:\n"
-        "  ranks 0, 2: MPI_Alltoallv, measuring p2p, round 3\n"
+        f"bisection-{result['kernel']}: nothing finished for 300 s on host here; its ranks:\n"
+        "  ranks 0,2: in MPI_Alltoallv, timing p2p, round 3\n"
+        f"    MPI_Alltoallv (bisection-{result['kernel']}+0x13224)\n"
         "  rank 1: no answer: stopped, or still advancing",
         file=sys.stderr,
     )
@@ -253,9 +265,9 @@ def stalled(result, **_):
     return 4
 
 
-def stalled_on_one_core(result, **_):
+def hang_on_one_core(result, **_):
     shared_core(result)
-    return stalled(result)
+    return hang(result)
 
 
 def leave(code):
@@ -269,8 +281,8 @@ FAULTS = {
     "exit-1-but-verified": leave(1),
     "exit-2": leave(2),
     "exit-3": leave(3),
-    "stalled": stalled,
-    "stalled-on-one-core": stalled_on_one_core,
+    "hang": hang,
+    "hang-on-one-core": hang_on_one_core,
     "segv-after": leave(-signal.SIGSEGV),
     "slow": set_metric(2.5),
     "slow-style": set_metric(9.0, "ratio_packed"),
@@ -283,6 +295,7 @@ FAULTS = {
     "other-best": other_best,
     "slow-time": slow_time,
     "slow-at-first": at_first(slow_time),
+    "slow-ratio-at-first": at_first(set_metric(2.5)),
     "slow-then-preempted": at_first(slow_time, preempted),
     "slow-then-wrong": at_first(slow_time, wrong),
     "preempted": preempted,
@@ -297,6 +310,7 @@ FAULTS = {
     "running": running,
     "shared-core": shared_core,
     "two-hosts": two_hosts,
+    "slow-clock": slow_clock,
 }
 
 

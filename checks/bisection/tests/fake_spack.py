@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Stands in for Spack: notes each call, and like Spack fails to compile "broken" code.
 
-Installed as bin/spack of a folder that holds what it answers with: `version`, `lock`, and `source`,
-the path of the C file that it "compiles" into opt/bin. Calls are lines of the file `calls`.
+Copied to bin/spack of a folder that holds what it answers with: its version where Spack has it,
+`lock`, `recipes`, and `source`, the path of the file that it "compiles" into opt/bin as the kernel
+for transposes. Calls are lines of the file `calls`.
 """
 
 import sys
@@ -11,18 +12,19 @@ from pathlib import Path
 
 def main():
     base, arguments = Path(__file__).parents[1], sys.argv[1:]
-    if arguments == ["--version"]:
-        return print((base / "version").read_text())
-    if arguments == ["repo", "list"]:
-        return print("[+] builtin    v2.2    /recipes")
-    folder, (command, *options) = Path(arguments[3]), arguments[4:]
+    folder = Path(arguments[3]) if arguments[0] == "-C" else None  # of an environment
+    command, *options = arguments[4:] if folder else arguments
+    with (base / "calls").open("a") as calls:
+        print(command, *options, file=calls)
+    if command == "--version":
+        return print((base / "lib/spack/spack/__init__.py").read_text())
+    if command == "repo":
+        return print(f"[+] builtin    v2.2    {base / 'recipes'}")
     program = base / "opt" / "bin" / "bisection-transpose"
     source = Path((base / "source").read_text()).read_text()
     if command == "find":
         kernels = f"\nbisection-kernels {base / 'opt'}" if program.exists() else ""
         return print(f"openmpi /usr{kernels}")
-    with (base / "calls").open("a") as calls:
-        print(command, *options, file=calls)
     if "broken" in source:
         print("compiling\n==> Error: ProcessError: make\n  >> main.c:1: error: broken\nthe end")
         return 1

@@ -39,6 +39,7 @@ def test_everything_is_written_below_the_home(clone, fake, tmp_path):
     before = files(tmp_path)
     ours = ("PYTHON", "BISECTION_HOME", "MPLCONFIGDIR", "XDG_CACHE_HOME")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    env["PYTHONDONTWRITEBYTECODE"] = "1"  # as many containers have it
     program = clone / ".bisection" / "bin" / "bisection"
     command = ["run", "--tier", "quick", "-S", f"Build.kernels={fake}", *ONE]
     done = subprocess.run(
@@ -52,6 +53,7 @@ def test_everything_is_written_below_the_home(clone, fake, tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert files(tmp_path) == before
+    assert next((clone / ".bisection" / "cache" / "python").rglob("reframe/__init__*.pyc"))
     results = clone / ".bisection" / "results" / "latest"
     assert json.loads((results / "verdict.json").read_text())["installed"] == [INSTALLED]
     for path in results.resolve().rglob("*"):

@@ -73,14 +73,16 @@ def report_externals(system: str) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command; returns its exit code."""
+    """Runs a command; returns its exit code. A failed one prints as JSON what it knows by then."""
+    given = parser().parse_args(arguments)
     try:
-        given = parser().parse_args(arguments)
         if given.command == "externals":
             return report_externals(given.system)
         show(install(given.system, jobs=given.jobs), given)
     except SpackError as error:
-        print(f"bisection.spack: {error}", file=sys.stderr)
+        if error.facts and given.json:
+            print(json.dumps(error.facts, indent=1))
+        print(f"bisection.kernels.spack: {error}", file=sys.stderr)
         return 1
     return 0
 

@@ -31,10 +31,11 @@ from bisection.kernels.spack.lock import (
     executables,
     file_digests,
     host,
+    keep_lock,
     lock_facts,
     render,
 )
-from bisection.kernels.spack.program import Say, Spack, git
+from bisection.kernels.spack.program import Say, Spack, commit_of
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,15 @@ class Installation:
 
     system: str
     prefix: str
-    lock: str  # the concretised environment, spack.lock
+    lock: str  # the concretised environment, kept under its hash
     lock_hash: str  # sha256 of that file, which names this checkout's path and this machine's CPU
     software_hash: str  # sha256 of the packages, versions and options alone: equal in two checkouts
     compiler: str  # name@version, as are mpi and fftw
     mpi: str
     fftw: str
-    spack: str
+    spack: str  # version
+    spack_commit: str  # "" without a clone, as is packages_commit
+    packages_commit: str  # of Spack's recipes
     target: str  # the processor that Spack compiled for
     mpi_prefix: str  # its bin/ has the mpirun that belongs to the kernels
 
@@ -95,6 +98,23 @@ def install(system: str = AUTO, *, jobs: int | None = None, say: Say = tell) -> 
     Raises:
         SpackError: Spack, or a package of the system, is missing, or a step failed.
     """
+    with provisioning(system, say) as environment:
+        environment.concretise()
+        return environment.build(jobs or default_jobs())
+
+
+@contextlib.contextmanager
+def provisioning(system: str, say: Say) -> Iterator[Environment]:
+    """A Spack environment that no other process changes meanwhile.
+
+    Args:
+        system: the name of the Spack environment, or `auto`.
+        say: takes lines of progress.
+
+    Raises:
+        SpackError: nothing can be written, Spack or a package of the system is missing, or a step
+            failed; with what was known by then.
+    """
     system = choose_system() if system == AUTO else system
     file = environment_file(system)
     base = paths.home() / "spack"
@@ -106,62 +126,100 @@ def install(system: str = AUTO, *, jobs: int | None = None, say: Say = tell) -> 
     try:
         base.mkdir(parents=True, exist_ok=True)
         with locked(base / "lock", say):
-            return install_locked(system, file, base, jobs or default_jobs(), say)
+            environment = Environment(system, file, base, say)
+            try:
+                yield environment
+            except SpackError as error:
+                error.facts = environment.facts
+                raise
     except OSError as error:
         raise SpackError(f"cannot provision in {base}: {error}") from error
 
 
-def install_locked(system: str, file: Path, base: Path, jobs: int, say: Say) -> Installation:
-    """Installs the kernels; the caller holds the lock of the folder `base`.
+class Environment:
+    """A Spack environment's working copy; the caller holds the lock of its base folder.
 
     Args:
         system: the name of the Spack environment.
         file: its spack.yaml.
         base: where environments, logs and states are kept.
-        jobs: how many files to compile at a time.
         say: takes lines of progress.
 
+    Attributes:
+        facts: what is known of the installation so far, under the names of Installation.
+
     Raises:
-        SpackError: Spack, or a package of the system, is missing, or a step failed.
+        SpackError: Spack, or a package of the system, is missing.
     """
-    forget_if_moved(base, say)
-    log = base / f"{system}.log"
-    folder = base / "environments" / system
-    folder.mkdir(parents=True, exist_ok=True)
-    lock, stamp = folder / "spack.lock", folder / "state.json"
-    state = State.load(stamp)
 
-    survey = survey_externals(file)
-    check_missing(file, survey)
-    spack = Spack(log, say)
-    environment = render(file, survey.installed)
-    recipes = json.dumps(file_digests(paths.ROOT / "spack-env" / "repo"))
-    wanted = digest(environment, recipes, spack.version, spack.configuration, host(environment))
+    def __init__(self, system: str, file: Path, base: Path, say: Say) -> None:
+        self.system, self.base, self.say = system, base, say
+        forget_if_moved(base, say)
+        self.folder = base / "environments" / system
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.lock, self.stamp = self.folder / "spack.lock", self.folder / "state.json"
+        self.state = State.load(self.stamp)
+        survey = survey_externals(file)
+        check_missing(file, survey)
+        self.differing = [f"{paths.shown(file)}: {line}" for line in survey.differing]
+        self.text = render(file, survey.installed)
 
-    if not state.concretised(wanted, lock):
-        for line in survey.differing:
-            say(f"{paths.shown(file)}: {line}; building for what is installed")
-        say(f"concretising {system} with Spack {spack.version} (up to two minutes, once)")
-        state = dataclasses.replace(state, wanted="", installation={})
-        state.save(stamp)  # if this call dies, the next one concretises again
-        lock.unlink(missing_ok=True)
-        paths.write_whole(folder / "spack.yaml", environment)
-        spack(f"concretising {system}", folder, "concretize")
-        state.wanted = wanted
-        state.save(stamp)
+        self.spack = Spack(base / f"{system}.log", say)
+        same = self.state.spack == self.spack.identity
+        self.spack.use_packages(self.state.packages if same else "")
+        commits = {
+            "spack_commit": self.spack.commit,
+            "packages_commit": commit_of(self.spack.packages),
+        }
+        self.facts = {"system": system, **commits}
+        recipes = json.dumps(file_digests(paths.ROOT / "spack-env" / "repo"))
+        self.wanted = digest(
+            *(self.text, recipes, self.spack.identity, commits["packages_commit"]),
+            *(self.spack.configuration, host(self.text)),
+        )
 
-    source = paths.ROOT / "src"
-    sources, commit = file_digests(source), described_commit()
-    if not state.complete(sources, commit):
-        say(f"building {KERNELS} with {jobs} jobs, output in {log}")
-        unknown = not state.sources or unseen_changes(source, state, sources)
-        prepare_build_trees(base, clean=bool(unknown))
-        options = ["-j", str(jobs), *overwrite(spack, folder)]
-        spack(f"building {KERNELS}", folder, "install", *options)
-        facts = dataclasses.asdict(describe(spack, system, folder))
-        state = State(wanted, sources, commit, time.time(), facts)
-        state.save(stamp)
-    return Installation(**state.installation)
+    def concretise(self) -> None:
+        """Makes the lock unless it is what this environment concretises to, and keeps it."""
+        spack = self.spack
+        if not self.state.concretised(self.wanted, self.lock):
+            for line in self.differing:
+                self.say(f"{line}; building for what is installed")
+            version = f"Spack {spack.version}"
+            self.say(f"concretising {self.system} with {version} (up to two minutes, once)")
+            self.state = dataclasses.replace(self.state, wanted="", installation={})
+            self.state.save(self.stamp)  # if this call dies, the next one concretises again
+            self.lock.unlink(missing_ok=True)
+            paths.write_whole(self.folder / "spack.yaml", self.text)
+            spack(f"concretising {self.system}", self.folder, "concretize")
+            known = {"spack": spack.identity, "packages": str(spack.packages)}
+            self.state = dataclasses.replace(self.state, wanted=self.wanted, **known)
+            self.state.save(self.stamp)
+        self.facts |= {"lock": str(keep_lock(self.lock)), **lock_facts(self.lock)}
+
+    def build(self, jobs: int) -> Installation:
+        """Builds the kernels unless these sources are installed.
+
+        Args:
+            jobs: how many files to compile at a time.
+
+        Raises:
+            SpackError: it failed.
+        """
+        source = paths.ROOT / "src"
+        sources, commit = file_digests(source), commit_of(paths.ROOT)
+        if self.state.complete(sources, commit):
+            self.facts |= self.state.installation
+        else:
+            self.say(f"building {KERNELS} with {jobs} jobs, output in {self.spack.log}")
+            unknown = not self.state.sources or unseen_changes(source, self.state, sources)
+            prepare_build_trees(self.base, clean=bool(unknown))
+            options = ["-j", str(jobs), *overwrite(self.spack, self.folder)]
+            self.spack(f"building {KERNELS}", self.folder, "install", *options)
+            self.facts |= installed(self.spack, self.folder, self.facts["mpi"])
+            new = {"sources": sources, "commit": commit, "installed_at": time.time()}
+            self.state = dataclasses.replace(self.state, installation=self.facts, **new)
+            self.state.save(self.stamp)
+        return Installation(**self.facts)
 
 
 def forget_if_moved(base: Path, say: Say) -> None:
@@ -174,14 +232,6 @@ def forget_if_moved(base: Path, say: Say) -> None:
         for link in base.glob("build-*"):
             link.unlink()
     paths.write_whole(note, str(base))
-
-
-def described_commit() -> str:
-    """The commit that the kernels record in their results, "" where git cannot tell."""
-    try:
-        return git("-C", str(paths.ROOT), "describe", "--always", "--dirty").stdout.strip()
-    except OSError:
-        return ""
 
 
 def prepare_build_trees(base: Path, clean: bool) -> None:
@@ -208,20 +258,10 @@ def prefixes(spack: Spack, folder: Path) -> dict[str, str]:
     return {pair[0]: pair[1].strip() for pair in words if len(pair) == 2}
 
 
-def describe(spack: Spack, system: str, folder: Path) -> Installation:
-    """What was installed."""
+def installed(spack: Spack, folder: Path, mpi: str) -> dict[str, str]:
+    """The prefixes of the kernels and of the MPI, which is named as in the lock."""
     places = prefixes(spack, folder)
     prefix = Path(places.get(KERNELS, ""))
     if not executables(prefix):
         raise SpackError(f"Spack installed no bisection-* program in {prefix / 'bin'}")
-    lock = folder / "spack.lock"
-    facts = lock_facts(lock)
-    mpi = places.get(facts["mpi"].split("@")[0], "")
-    return Installation(
-        system=system,
-        prefix=str(prefix),
-        lock=str(lock),
-        spack=spack.version,
-        mpi_prefix=mpi,
-        **facts,
-    )
+    return {"prefix": str(prefix), "mpi_prefix": places.get(mpi.split("@")[0], "")}

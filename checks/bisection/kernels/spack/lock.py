@@ -1,4 +1,4 @@
-"""What an installation by Spack depends on: environment, lock, host, sources."""
+"""What an installation by Spack depends on: environment, lock, host, sources; locks are kept."""
 
 from __future__ import annotations
 
@@ -75,6 +75,19 @@ def host(environment: str) -> str:
     return digest(*facts)
 
 
+def keep_lock(lock: Path) -> Path:
+    """A copy of a spack.lock below the home, named by its hash, which is in every result.
+
+    The next concretisation overwrites spack.lock; `spack env create NAME HASH.json` takes the copy.
+    """
+    data = lock.read_bytes()
+    kept = paths.home() / "locks" / f"{hashlib.sha256(data).hexdigest()}.json"
+    if not kept.exists():
+        kept.parent.mkdir(exist_ok=True)
+        paths.write_whole(kept, data.decode())
+    return kept
+
+
 def lock_facts(lock: Path) -> dict[str, str]:
     """The hashes and versions that Installation reports, from a spack.lock."""
     data = lock.read_bytes()
@@ -93,6 +106,7 @@ def lock_facts(lock: Path) -> dict[str, str]:
         "compiler": provider.get("c", "unknown"),
         "mpi": provider.get("mpi", "unknown"),
         "fftw": provider.get("fftw", "unknown"),
+        "spack": content["spack"]["version"],
         "target": target if isinstance(target, str) else target["name"],
     }
 
@@ -111,6 +125,8 @@ class State:
     """What the last call left in the environment's folder."""
 
     wanted: str = ""  # digest of all that the lock follows from
+    spack: str = ""  # Spack.identity
+    packages: str = ""  # the folder of that Spack's recipes
     sources: dict[str, str] = dataclasses.field(default_factory=dict)
     commit: str = ""
     installed_at: float = 0

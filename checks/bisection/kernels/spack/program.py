@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from typing import Any
 
 from bisection.core import paths
 from bisection.kernels.spack.externals import SpackError
+from bisection.kernels.spack.lock import digest, file_digests
 
 # Spack's solver. Without it in the Python that runs Spack, Spack downloads one for itself.
 CLINGO = "clingo==5.8.0"
@@ -77,14 +79,29 @@ def check_version(answer: str, program: Path) -> str:
 def git(*arguments: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
     """Runs git, without questions and without waiting on a dead connection."""
     # Neither a question for a password nor a connection that has died may hang an unattended run.
-    patient = ["-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"]
+    settings = ["-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"]
+    settings += ["-c", "safe.directory=*"]  # a site's Spack is its administrator's
     return subprocess.run(
-        ["git", *patient, *arguments],
+        ["git", *settings, *arguments],
         capture_output=True,
         text=True,
         timeout=timeout,
         env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
     )
+
+
+def commit_of(folder: Path) -> str:
+    """The commit of the clone that a folder is part of, with "-dirty" where files differ from it;
+    "" where git cannot tell."""
+    where = ("-C", str(folder))
+    try:
+        # A folder unpacked below a clone of something else is not part of it.
+        if git(*where, "ls-files", "--error-unmatch", ".").returncode:
+            return ""
+        described = git(*where, "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty")
+    except OSError:
+        return ""
+    return described.stdout.strip()
 
 
 def unreachable(pin: Pin, timeout: float = 20) -> str | None:
@@ -226,17 +243,50 @@ def telling_lines(output: str, most: int = 20) -> list[str]:
 
 
 class Spack:
-    """A Spack, run with a configuration of our own and none of the user's."""
+    """A Spack, run with a configuration of our own and none of the user's.
+
+    It is started when it is first asked for something; `use_packages` comes before that.
+
+    Attributes:
+        program: its path.
+        commit: of its clone; "" if it is none.
+        identity: changes with the Spack and with what its site configured.
+        packages: the folder of its recipes.
+        configuration: what was written for it.
+    """
+
+    packages: Path
+    configuration: str
 
     def __init__(self, log: Path, say: Say) -> None:
-        own = find_spack()
-        self.log = log
-        self.program = own or clone(SPACK, say) / "bin" / "spack"
+        self.own = find_spack()
+        self.log, self.say = log, say
+        self.program = self.own or clone(SPACK, say) / "bin" / "spack"
         self.scope = paths.home() / "spack" / "config"
-        self.env = spack_environment(find_python(log, say))
-        self.version = check_version(self.answer("--version"), self.program)
-        packages = self.configured_packages() if own else None
-        self.packages = packages or clone(PACKAGES, say) / "repos" / "spack_repo" / "builtin"
+        root = self.program.resolve().parents[1]
+        self.commit = commit_of(root)
+        source = root / "lib" / "spack" / "spack" / "__init__.py"
+        version = source.read_text() if source.exists() else self.version  # a wrapper elsewhere
+        site = json.dumps(file_digests(root / "etc" / "spack"))
+        recipes = os.environ.get(PACKAGES.variable, "")
+        self.identity = digest(str(self.program), self.commit, version, site, recipes)
+
+    @functools.cached_property
+    def env(self) -> dict[str, str]:
+        """Its environment variables."""
+        return spack_environment(find_python(self.log, self.say))
+
+    @functools.cached_property
+    def version(self) -> str:
+        """Its version; SpackError if that is too old."""
+        return check_version(self.answer("--version"), self.program)
+
+    def use_packages(self, known: str) -> None:
+        """Chooses the recipes: the folder `known` if it is there, else the site's, else a clone."""
+        there = Path(known) if known and Path(known).is_dir() else None
+        if not there and self.own:
+            there = self.configured_packages()
+        self.packages = there or clone(PACKAGES, self.say) / "repos" / "spack_repo" / "builtin"
         self.configuration = write_configuration(self.scope, self.packages)
 
     def answer(self, *arguments: str) -> str:

@@ -3,6 +3,8 @@
 Many of these tests reproduce a way in which ReFrame alone would have reported PASSED.
 """
 
+import socket
+
 import pytest
 from running import run_in
 
@@ -13,9 +15,9 @@ LAUNCH_FAULTS = [
     ("mpi/silicon", "segv-after", "FAIL", "transpose was killed by SIGSEGV"),
     (
         "node/al2o3-g",
-        "stalled",
+        "hang",
         "FAIL",
-        "STALLED: nothing finished for 5 min on here; ranks 0, 2: ",
+        "HANG: nothing finished for 5 min; no answer from rank 1 on here; ",
     ),
     ("mpi/tin-8k", "exit-1-but-verified", "FAIL", "exited with 1 (wrong answer), but its"),
     ("mpi/al2o3-g", "two-hosts", "FAIL", "INVALID placement: ranks ran on 2 hosts (elsewhere"),
@@ -51,12 +53,12 @@ class TestLaunch:
         assert launch_run.case("p2p", layout, case)["verdict"] == "not measured"
 
     def test_that_did_not_end_is_judged_by_its_placement_first(self, bisection):
-        run = bisection(faults={"mpi/cnt40": "stalled-on-one-core"})
+        run = bisection(faults={"mpi/cnt40": "hang-on-one-core"})
         assert run.code == 1
         cause = run.case("")["cause"]
         assert cause.startswith("INVALID placement: rank 1 on ")
         assert "shares a core with rank 0" in cause
-        assert "; STALLED: nothing finished for 5 min" in cause
+        assert "; HANG: nothing finished for 5 min" in cause
 
     def test_methods_without_a_check_are_no_pass(self, bisection):
         run = bisection(faults={"mpi/cnt40": "unchecked"})
@@ -95,7 +97,7 @@ METHOD_FAULTS = [
 
 @pytest.fixture(scope="module")
 def method_run(fake, tmp_path_factory):
-    faults = {method: fault for method, fault, _ in METHOD_FAULTS}
+    faults = {method: fault for method, fault, _ in METHOD_FAULTS} | {"mpi/cnt40": "slow-clock"}
     selected = ("-n", "^transpose%.*launch.layout=mpi%")
     return run_in(tmp_path_factory.mktemp("method"), fake, selected=selected, faults=faults)
 
@@ -113,6 +115,13 @@ class TestMethod:
         assert method_run.code == 1
         assert method_run.case("alltoallv")["verdict"] == "pass"
         assert "FAIL: 1 of 10 checks passed, 9 failed" in method_run.said
+
+    def test_host_with_a_slow_clock_is_named_after_one_launch(self, method_run):
+        says = "is slow: the clock of rank 1 (cpus 1) was 2.60 GHz, the launch's median 3.00 GHz"
+        assert f"{says}, in 1 of 1 launches" in method_run.said
+        host, reason = (method_run.folder / "nodecheck.txt").read_text().split(" ", 1)
+        assert host == socket.gethostname()
+        assert says.replace("'", "") in reason
 
     def test_wrong_answer_that_nobody_judges(self, bisection):
         run = bisection(faults={"shm": "wrong"})

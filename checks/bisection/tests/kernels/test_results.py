@@ -7,6 +7,8 @@ import pytest
 from bisection.kernels import results
 from bisection.report.clauses import clause
 
+BUILD = ("compiler", "flags", "mpi", "version", "commit", "build_type")
+
 
 @pytest.mark.parametrize(
     ("point", "label"),
@@ -22,7 +24,7 @@ def test_point_label(point, label):
         (None, "transpose wrote no result file"),
         ("{", "cannot read {path}: "),
         ("[]", "{path} is not a bisection-result file"),
-        ({"schema": "bisection-result", "version": 3}, "{path} has version 3; 1 to 2 can be read"),
+        ({"schema": "bisection-result", "version": 4}, "{path} has version 4; 1 to 3 can be read"),
         (
             {"schema": "bisection-result", "version": 1, "kernel": "npar"},
             "{path} is of kernel 'npar'",
@@ -46,11 +48,67 @@ def test_preempted_samples_are_those_that_the_kernel_marks():
     assert results.preempted({"results": [{"samples": marked}]}) == pytest.approx(1 / 3)
 
 
-def test_result_of_an_earlier_version(tmp_path):
+@pytest.mark.parametrize("version", [1, 2])
+def test_result_of_an_earlier_version(tmp_path, version):
     path = tmp_path / "result.json"
-    older = {"schema": "bisection-result", "version": 1, "kernel": "npar", "case": "mini1",
-             "status": "complete", "layout": {"ranks": 2}}  # fmt: skip
+    older = {"schema": "bisection-result", "version": version, "kernel": "npar", "case": "mini1",
+             "status": "complete", "results": [], "build": dict.fromkeys(BUILD, "x"),
+             "host": {"cpu": "EPYC", "kernel": "6.1", "architecture": "x86_64",
+                      "clock": {"before": {"chain_ghz": 3.0}, "after": {"chain_ghz": 2.9}}},
+             "layout": {"per_rank": [{"rank": 0, "host": "n1"},
+                                     {"rank": 1, "host": "n2"}]}}  # fmt: skip
+    older["build"]["libraries"] = {}
+    if version == 2:
+        older["layout"]["firmware"] = {"n1": "BIOS 1", "n2": "BIOS 2"}
     path.write_text(json.dumps(older))
     result = results.load(path, "npar", "mini1")
     assert result["version"] == results.VERSION
-    assert result["layout"] == {"ranks": 2, "firmware": {}}
+    assert results.controls(result) == {"clock": 2.9}
+    assert results.slowest_host(result) == "n1"
+    assert results.slow_clocks(result) == []
+    facts = results.facts(result)
+    assert facts["CPU"] == "EPYC"
+    assert facts.get("firmware") == {1: None, 2: "BIOS 1 | BIOS 2 (n2)"}[version]
+
+
+def on_hosts(**clocks):
+    """The part of a result that says at how many GHz each host's ranks ran."""
+    pairs = [(host, ghz) for host, of_host in clocks.items() for ghz in of_host]
+    per_rank = [
+        {"rank": rank, "host": host, "cpus": "0", "ghz": ghz if isinstance(ghz, list) else [ghz]}
+        for rank, (host, ghz) in enumerate(pairs)
+    ]
+    return {"layout": {"per_rank": per_rank}, "results": []}
+
+
+@pytest.mark.parametrize(
+    ("clocks", "slow"),
+    [
+        ({"n1": [3.0], "n2": [3.0], "n3": [2.69]}, [("n3", 2)]),
+        ({"n1": [3.0], "n2": [3.0], "n3": [2.71]}, []),
+        # one slow core of many, after the measurement only
+        ({"n1": [3.0] * 8, "n2": [*[3.0] * 7, [3.0, 2.5]]}, [("n2", 15)]),
+        ({"n1": [3.0], "n2": [2.6]}, [("n2", 1)]),  # of two, the slower
+        ({"n1": [2.0, 1.0], "n2": [3.0] * 5}, [("n1", 1)]),  # a host once, by its slowest rank
+        ({"n1": [3.0]}, []),
+        ({"n1": [[]], "n2": [[]]}, []),
+    ],
+)
+def test_hosts_with_a_slow_clock(clocks, slow):
+    result = on_hosts(**clocks)
+    reasons = results.slow_clocks(result)
+    assert [(reason["host"], reason["rank"]) for reason in reasons] == slow
+    if slow:
+        assert results.slowest_host(result) == slow[0][0]
+        assert results.controls(result)["clock"] == reasons[0]["ghz"]
+
+
+def test_facts_that_differ_between_hosts_are_listed_with_hosts():
+    like = {"kernel": "6.1", "firmware": "", "cpu": "EPYC 7763"}
+    hosts = [{**like, "names": ["n1"]}, {**like, "cpu": "EPYC 7742", "names": ["n4"]},
+             {**like, "firmware": "BIOS 2", "names": ["n2", "n3"]}]  # fmt: skip
+    build = {**dict.fromkeys(BUILD, "x"), "libraries": {}}
+    facts = results.facts({"build": build, "hosts": hosts})
+    assert facts["CPU"] == "EPYC 7763 | EPYC 7742 (n4)"
+    assert facts["operating system's kernel"] == "6.1"
+    assert facts["firmware"] == "? | BIOS 2 (n2, n3)"

@@ -1,5 +1,6 @@
 """Provisioning by Spack: all but the last test with a stand-in for Spack, and no network."""
 
+import hashlib
 import json
 import os
 import re
@@ -46,7 +47,9 @@ def lock(path="/home/a/src", fftw="3.3.10"):
     root = node("bisection-kernels", "develop", parameters={"dev_path": path}, dependencies=edges)
     root["arch"] = {"target": {"name": "zen3"}}
     nodes = {"g": node("gcc", "12.2.0"), "o": node("openmpi", "4.1.4"), "f": node("fftw", fftw)}
-    return json.dumps({"roots": [{"hash": "r"}], "concrete_specs": {"r": root, **nodes}})
+    specs = {"r": root, **nodes}
+    of = {"version": "1.1.0", "type": "git"}
+    return json.dumps({"roots": [{"hash": "r"}], "spack": of, "concrete_specs": specs})
 
 
 class Place:
@@ -60,12 +63,18 @@ class Place:
         self.built = self.home / "spack" / "environments" / "debian12"
         self.said = []
 
-    def calls(self):
-        """What Spack was asked to do since the last look."""
+    def calls(self, questions=False):
+        """What Spack was asked to do since the last look, with or without mere questions."""
         path = self.root / "calls"
         words = [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
         path.unlink(missing_ok=True)
-        return words
+        return [word for word in words if questions or word not in ("--version", "repo", "find")]
+
+    def update(self, version):
+        """Puts another version in the place of the Spack that there is."""
+        source = self.root / "lib" / "spack" / "spack" / "__init__.py"
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_text(version)
 
     def install(self):
         return installing.install("debian12", jobs=2, say=self.said.append)
@@ -79,9 +88,10 @@ def place(tmp_path, monkeypatch):
     checkout.source.write_text("int main;")
     program = checkout.root / "bin" / "spack"
     program.parent.mkdir(parents=True)
-    program.symlink_to(HERE / "fake_spack.py")
+    shutil.copy(HERE / "fake_spack.py", program)
+    (checkout.root / "recipes").mkdir()
     (checkout.root / "source").write_text(str(checkout.source))
-    (checkout.root / "version").write_text("1.1.0 (0123abc)")
+    checkout.update("1.1.0 (0123abc)")
     (checkout.root / "lock").write_text(lock())
 
     for variable in (spack.SPACK.variable, spack.PACKAGES.variable, "SPACK_PYTHON"):
@@ -90,7 +100,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("BISECTION_HOME", str(checkout.home))
     monkeypatch.setattr(paths, "ROOT", checkout.repository)
     monkeypatch.setattr(spack, "imports_clingo", lambda python: True)
-    monkeypatch.setattr(installing, "described_commit", lambda: "abc")
+    monkeypatch.setattr(installing, "commit_of", lambda folder: "abc")
     pretend(monkeypatch, DEBIAN)
     return checkout
 
@@ -219,7 +229,7 @@ def test_an_old_spack_is_refused(place, monkeypatch):
     assert spack.check_version("1.0.0.dev0 (abc)", Path("spack")) == "1.0.0.dev0"
     with pytest.raises(externals.SpackError, match="not a version"):
         spack.check_version("command not found", Path("spack"))
-    (place.root / "version").write_text("0.23.1")
+    place.update("0.23.1")
     with pytest.raises(externals.SpackError, match=r"is Spack 0\.23\.1, older than 1\.0"):
         place.install()
 
@@ -235,12 +245,41 @@ def test_nothing_is_done_twice(place):
     assert (first.spack, first.target, first.mpi_prefix) == ("1.1.0", "zen3", "/usr")
     os.utime(place.source)
     assert place.install() == first
-    assert place.calls() == []
+    assert place.calls(questions=True) == []  # Spack is not even started
+
+
+def test_another_configuration_of_a_site_is_noticed(place):
+    place.install()
+    settings = place.root / "etc" / "spack" / "repos.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.touch()
+    place.calls()
+    place.install()
+    assert place.calls(questions=True)[:2] == ["repo", "--version"]
+
+
+def test_each_lock_is_kept_under_its_hash(place):
+    first = place.install()
+    (place.root / "lock").write_text(lock(fftw="3.3.11"))
+    append(place, RECIPE)
+    second = place.install()
+    kept = sorted((place.home / "locks").iterdir())
+    assert kept == sorted(Path(built.lock) for built in (first, second))
+    for built, text in ((first, lock()), (second, lock(fftw="3.3.11"))):
+        assert Path(built.lock).read_text() == text
+        assert hashlib.sha256(text.encode()).hexdigest() == Path(built.lock).stem == built.lock_hash
+    Path(second.lock).unlink()
+    assert Path(place.install().lock).exists()
 
 
 def append(place, name):
     with (place.repository / "spack-env" / name).open("a") as file:
         file.write("# changed\n")
+
+
+def commit(monkeypatch, folder):
+    """Makes a folder that of another commit."""
+    monkeypatch.setattr(installing, "commit_of", lambda path: "def" if path == folder else "abc")
 
 
 RECIPE = "repo/spack_repo/bisection/packages/bisection_kernels/package.py"
@@ -249,13 +288,14 @@ COMPILED, CONCRETISED = ["install"], ["concretize", "install"]
 CHANGES = {
     "source": (lambda place, _: place.source.write_text("int other;"), COMPILED),
     "new file": (lambda place, _: (place.source.parent / "new.c").touch(), COMPILED),
-    "commit": (lambda _, to: to.setattr(installing, "described_commit", lambda: "d"), COMPILED),
+    "commit": (lambda place, to: commit(to, place.repository), COMPILED),
+    "recipes of Spack": (lambda place, to: commit(to, place.root / "recipes"), CONCRETISED),
     "lost program": (lambda place, _: shutil.rmtree(place.root / "opt"), COMPILED),
     "lost lock": (lambda place, _: (place.built / "spack.lock").write_text("{}"), CONCRETISED),
     "lost state": (lambda place, _: (place.built / "state.json").write_text("{}"), CONCRETISED),
     "environment": (lambda place, _: append(place, "debian12/spack.yaml"), CONCRETISED),
     "recipe": (lambda place, _: append(place, RECIPE), CONCRETISED),
-    "Spack": (lambda place, _: (place.root / "version").write_text("1.1.1"), CONCRETISED),
+    "Spack": (lambda place, _: place.update("1.1.1"), CONCRETISED),
     "compiler": (lambda _, patch: pretend(patch, {**DEBIAN, "gcc": "12.3.0"}), CONCRETISED),
 }
 
@@ -311,6 +351,22 @@ def test_a_failed_build_shows_why_and_is_tried_again(place):
     assert Path(place.install().prefix, "bin/bisection-transpose").read_text() == "int mended;"
 
 
+def test_a_failure_prints_what_was_known(place, capsys):
+    """A failed build's lock and commits; without a lock, those commits that it would be made by."""
+    command = ["install", "--system", "debian12", "--json"]
+    place.source.write_text("broken")
+    assert __main__.main(command) == 1
+    known = json.loads(capsys.readouterr().out)
+    assert known == {"system": "debian12", "spack_commit": "", "packages_commit": "abc"}
+    place.source.write_text("int mended;")
+    built = place.install()
+    place.source.write_text("broken")
+    assert __main__.main(command) == 1
+    known = json.loads(capsys.readouterr().out)
+    assert known == {n: getattr(built, n) for n in known}
+    assert known["lock_hash"] == Path(built.lock).stem
+
+
 def test_a_failed_concretisation_is_tried_again(place):
     place.source.write_text("broken")
     with pytest.raises(externals.SpackError, match="concretising debian12 failed"):
@@ -342,7 +398,9 @@ def test_nothing_of_the_user_reaches_spack(place, monkeypatch):
     places = [config["install_tree"]["root"], *config["build_stage"], env["SPACK_USER_CACHE_PATH"]]
     assert all(path.startswith(str(place.home)) for path in places)
     repositories = (place.home / "spack" / "config" / "repos.yaml").read_text()
-    assert json.loads(repositories) == {"repos": {"builtin": "/recipes"}}  # the site's own
+    assert json.loads(repositories) == {
+        "repos": {"builtin": f"{place.root}/recipes"}
+    }  # the site's own
 
 
 def test_hashes(tmp_path):

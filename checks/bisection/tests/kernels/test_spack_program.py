@@ -50,6 +50,18 @@ def test_clone_says_what_is_wrong_and_leaves_nothing(upstream, monkeypatch):
     assert list((paths.home() / "spack").iterdir()) == []
 
 
+def test_commit_of_a_clone(upstream, tmp_path):
+    clone = spack.clone(spack.SPACK, print)
+    head = subprocess.run(["git", "-C", clone, "rev-parse", "HEAD"], capture_output=True, text=True)
+    (clone / "recipe.py").touch()
+    assert spack.commit_of(clone) == ""  # tracks no file
+    subprocess.run(["git", "-C", clone, "add", "."], check=True)
+    assert spack.commit_of(clone) == f"{head.stdout.strip()}-dirty"
+    (clone / "unpacked").mkdir()
+    for elsewhere in (clone / "unpacked", tmp_path, tmp_path / "none"):
+        assert spack.commit_of(elsewhere) == ""
+
+
 def test_an_unanswered_connection_is_given_up(monkeypatch):
     def wait(*arguments, timeout):
         raise subprocess.TimeoutExpired("git", timeout)

@@ -205,6 +205,16 @@ def test_nodes_for_a_health_check():
     assert exports.nodecheck(only()) == ""
 
 
+def test_nodes_that_blocked_a_job_are_listed_with_the_reason_of_slurm():
+    words = "sbatch: allocation failure: Requested nodes are not available"
+    reason = Reason.of(Code.BLOCKED, refused=words, down=[["cn7", "bad DIMM"], ["cn8", "none"]])
+    made = only(run=ran(failure(Verdict.NOT_MEASURED, reason, fixture=True, hosts=[])))
+    assert exports.nodecheck(made) == (
+        "cn7 bisection: down or drained, so that a job was not started: bad DIMM\n"
+        "cn8 bisection: down or drained, so that a job was not started: no reason is given\n"
+    )
+
+
 def test_a_path_between_two_nodes_accuses_neither():
     between = Pairs(["cn1", "cn2", "cn12"], [], "B/s", "Pairs", [OddPath(("cn1", "cn2"), 0.7)])
     assert exports.nodecheck(only(pairs=[between])) == ""

@@ -1,24 +1,29 @@
 """Builds of real runs, by a CMake that puts the fake kernels where the real one would."""
 
+import inspect
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
 
 import pytest
 import reframe
-from running import HERE, ONE, Run, start
+from reframe.core import warnings
+from running import HERE, ONE, Run, fake_program, start
 
+from bisection.kernels import sources
 from bisection.rfm import internals
 
 COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo")
-CMAKE = f"""#!/bin/sh
+CMAKE = """#!/bin/sh
 case $1 in
     --build) echo built >>"$BISECTION_HOME/builds" ;;
     --install)
         mkdir "$4/bin"
         for kernel in transpose alltoall-sweep npar md; do
-            ln -s '{HERE}/fake_kernel.py' "$4/bin/bisection-$kernel"
+            cp "$FAKE/bin/bisection-$kernel" "$4/bin"
         done ;;
     *) echo "fake:FILEPATH=$0" >build/CMakeCache.txt ;;
 esac
@@ -26,13 +31,14 @@ esac
 
 
 @pytest.fixture
-def tools(tmp_path, monkeypatch):
+def tools(fake, tmp_path, monkeypatch):
     """A folder on PATH, with cmake."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "cmake").write_text(CMAKE)
     (tools / "cmake").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE", str(fake))
     return tools
 
 
@@ -68,7 +74,7 @@ def test_kernels_are_built_once_and_the_run_reports_it(run, monkeypatch):
 
 @pytest.mark.parametrize("march", [None, "znver4"])
 def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, monkeypatch, march):
-    """By a build on one of its nodes, unless the site file names it."""
+    """By a build on one of its nodes, unless the site file names it; within the queue's limit."""
     for name in COMMANDS:
         (tools / name).symlink_to(HERE / "fake_slurm.py")
     (tmp_path / "jobs").mkdir()
@@ -77,13 +83,14 @@ def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, m
     common = 'import_module_from_file(str(ROOT / "site-configs" / "common.py"))'
     text = (HERE / "slurm_site.py").read_text().replace(common, '__import__("common")')
     assert '"extras": {' in text
-    named = f'"march": "{march}", ' if march else ""
+    named = '"max_time": 600, ' + (f'"march": "{march}", ' if march else "")
     site.write_text(text.replace('"extras": {', f'"extras": {{{named}'))
     command = [sys.executable, "-m", "bisection", "run", "--tier", "quick", *ONE]
     code, text = start([*command, "--system", f"{site}:slurm"], tmp_path)
     assert code == 0, text
     (script,) = (tmp_path / "results" / "latest" / "kernels").glob("*.build.sh")
     jobs = [json.loads(file.read_text()) for file in (tmp_path / "jobs").glob("*.json")]
+    assert {job["limit"] for job in jobs} == {"0:10:0"}
     built_there = [job for job in jobs if job["stderr"].endswith("rfm_build.err")]
     assert len(jobs) - len(built_there) == 1
     if march:
@@ -95,5 +102,104 @@ def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, m
         assert "BX_MARCH" not in script.read_text()
 
 
+def test_kernels_of_other_sources_are_refused_unless_stale_says_so(bisection, fake, tmp_path):
+    others = tmp_path / "others"
+    (others / "bin").mkdir(parents=True)
+    now = sources.of_checkout()
+    for kernel in (fake / "bin").iterdir():
+        (others / "bin" / kernel.name).write_text(kernel.read_text().replace(now, "5" * 64))
+        (others / "bin" / kernel.name).chmod(0o755)
+    says = f"other sources (555555555555) than this checkout's ({now[:12]})"
+
+    refused = bisection("-S", f"Build.kernels={others}")
+    assert refused.code == 3
+    assert f"{says}; --stale accepts it" in refused.said
+    accepted = bisection("-S", f"Build.kernels={others}", "--stale")
+    assert accepted.code == 0, accepted.text
+    assert f"{says}; accepted by --stale" in accepted.said
+
+
 def test_internals_were_written_for_this_reframe():
     assert internals.WRITTEN_FOR == reframe.VERSION
+
+
+def test_deprecations_name_the_line_that_is_to_be_changed():
+    internals.hasten_deprecations()
+    with pytest.warns(warnings.ReframeDeprecationWarning) as warned:
+        warnings.user_deprecation_warning("old")
+    line = inspect.currentframe().f_lineno - 1
+    assert [(w.filename, w.lineno) for w in warned] == [(__file__, line)]
+
+
+LOCK = {
+    "roots": [{"hash": "r"}],
+    "spack": {"version": "1.1.0", "type": "git"},
+    "concrete_specs": {
+        "r": {
+            "name": "bisection-kernels",
+            "version": "develop",
+            "dependencies": [],
+            "arch": {"target": "x86_64"},
+        }
+    },
+}
+
+
+@pytest.fixture
+def spack(tmp_path, monkeypatch):
+    """A clone of the fake Spack, which "compiles" the fake kernel."""
+    root = tmp_path / "spack"
+    version = root / "lib" / "spack" / "spack" / "__init__.py"
+    for folder in (root / "bin", root / "recipes", version.parent):
+        folder.mkdir(parents=True)
+    shutil.copy(HERE / "fake_spack.py", root / "bin" / "spack")
+    (tmp_path / "kernel.py").write_text(fake_program())
+    version.write_text("1.1.0")
+    (root / "recipes" / "recipe.py").touch()
+    (root / "lock").write_text(json.dumps(LOCK))
+    (root / "source").write_text(str(tmp_path / "kernel.py"))
+    who = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+    for words in ("init --quiet", "add .", "commit --quiet -m first"):
+        subprocess.run(["git", "-C", root, *who, *words.split()], check=True)
+    monkeypatch.setenv("SPACK_ROOT", str(root))
+    monkeypatch.setenv("SPACK_PYTHON", shutil.which("true"))  # has any module
+    monkeypatch.delenv("BISECTION_SPACK_PACKAGES_URL", raising=False)
+    return root
+
+
+def test_results_of_spack_have_lock_commits_and_modules(fake, spack, tmp_path, monkeypatch):
+    """Those of a pass, and those of a build that failed."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("LOADEDMODULES", "toolchain/2025:openmpi/5.0")
+    command = [sys.executable, "-m", "bisection", "run", "--tier", "quick", "-p", "spack", *ONE]
+
+    def run():
+        code, text = start(command, home)
+        folder = (home / "results" / "latest").resolve()
+        cases = json.loads((folder / "verdict.json").read_text())["cases"]
+        return code, text, [case["facts"] for case in cases if case["fixture"]], folder
+
+    code, text, facts, folder = run()
+    assert code == 0, text
+    (kept,) = (home / "locks").iterdir()
+    assert json.loads(kept.read_text()) == LOCK
+    head = subprocess.run(["git", "-C", spack, "rev-parse", "HEAD"], capture_output=True, text=True)
+    wanted = {
+        "lock": kept.stem,
+        "software": facts[0]["software"],
+        "Spack": head.stdout.strip(),
+        "modules": "toolchain/2025, openmpi/5.0",
+    }
+    assert facts[0] == {**wanted, "Spack packages": wanted["Spack"]}
+    assert len(facts) == 2
+    assert facts[0].items() <= facts[1].items()  # the launch's
+    (result,) = (folder / "kernels").glob("transpose-*.json")
+    assert json.loads(result.read_text())["labels"]["spack"] == wanted["Spack"]
+
+    (tmp_path / "kernel.py").write_text("broken")
+    shutil.rmtree(spack / "opt")
+    code, text, failed, _ = run()
+    assert code == 3, text
+    assert "main.c:1: error: broken" in text
+    assert failed == [facts[0], {}]

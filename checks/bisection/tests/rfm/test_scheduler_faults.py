@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from running import HERE, run_in
 
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Reason
 from bisection.report.clauses import clause
 from bisection.rfm import scheduler_faults
 from bisection.runs import reframe_log
@@ -79,11 +79,6 @@ ON_SLURM = {
         "not measured",
         "INFRASTRUCTURE: n1 does not see /home/lab/bisection, which all nodes must share",
     ),
-    "node/al2o3-g": (
-        "deadline",
-        "not measured",
-        "BLOCKED: job # was not started in # s; the scheduler's reason: DeadLine",
-    ),
 }
 # Each launch takes two seconds more there, and a refusal or a reason are the same.
 ON_SQUEUE = {where: ON_SLURM[where] for where in ON_SLURM if re.match("mpi/[^t]", where)}
@@ -141,13 +136,15 @@ class TestOutage:
 
     CASES = ("-n", "^transpose%method=(p2p|shm)%launch.layout=(mpi|node)%launch.case=cnt40")
 
-    def test_of_the_accounting_database(self, slurm):
+    def test_of_the_accounting_database(self, slurm, tmp_path):
         run = slurm("slurm", {"mpi/cnt40": "runs", "sacct": 99}, selected=self.CASES)
         cause = "INFRASTRUCTURE: sacct: Problem talking to the database: Connection refused"
         assert run.code == 3, run.text
         assert "NOT MEASURED: 0 of 4 checks passed, 4 not measured" in run.said
         assert f"trouble: {cause}" in run.said
-        assert "left in the queue: 1; cancel with scancel 1" in run.said
+        assert "left in the queue" not in run.said
+        states = [json.loads(file.read_text())["state"] for file in tmp_path.glob("jobs/*.json")]
+        assert set(states) <= {"CANCELLED", "COMPLETED"}  # by their name; none is left
         for layout in ("mpi", "node"):
             for method in ("p2p", "shm"):
                 case = run.case(method, layout)
@@ -229,6 +226,20 @@ NOT_KNOWN = ({}, "scontrol: slurm_load_jobs error: Invalid job id specified")
             "INFRASTRUCTURE: the scheduler did not list job 7, which is RUNNING; left in the "
             "queue: 7; cancel with scancel 7",
         ),
+        (
+            job("DEADLINE"),
+            ({"JobState": "DEADLINE", "Reason": "DeadLine", "NodeList": "(null)"}, ""),
+            "",
+            False,
+            "BLOCKED: job 7 was not started in 90 s; the scheduler's reason: DeadLine",
+        ),
+        (
+            job("DEADLINE"),
+            ({"JobState": "DEADLINE", "NodeList": "n1"}, ""),
+            "",
+            False,
+            "TIMEOUT: job 7 ran to its time limit of 15 min on n1",
+        ),
         (job("PREEMPTED"), NOT_KNOWN, "", False, "CANCELLED: job 7 was preempted, not by this run"),
     ],
 )
@@ -238,31 +249,47 @@ def test_faults_are_found_in_the_record_of_a_job(monkeypatch, end, record, words
     assert scheduler_faults.of_job(end, "local", words, ended) is None
 
 
-STALL = """\
-bisection-md: nothing finished for 90 s (--progress-timeout) on host n2; its ranks:
-  ranks 0, 1, 3: MPI_Waitall, measuring packed, round 2
+HANG = """\
+bisection-md: nothing finished for 90 s on host n2; its ranks:
+  ranks 0-1,3: in MPI_Waitall, timing packed, round 2
+    __sched_yield (libc.so.6+0xee017)
+    PMPI_Waitall (libmpi.so.40+0x9681f)
+    mpi_waitall_f08_ (bisection-md+0x1cb00)
+    ? (bisection-md+0x38aec)
+    bx_harness_run (bisection-md+0x22e39)
   rank 2: no answer: stopped, or still advancing
 --------------------------------------------------------------------------
-bisection-md: nothing finished for 90 s (--progress-timeout) on host n1; its ranks:
-  ranks 4, 5 ...: own code, verifying
+    stray (bisection-md+0x1)
+bisection-md: nothing finished for 90 s on host n1; its ranks:
+  ranks 4-5: in the kernel's own code, verifying packed
+    __md_domain_MOD_exchange (bisection-md+0x3e8f5)
 """
 
 
 @pytest.mark.parametrize("exit_code", [4, 137, None])  # some launchers report who was killed
-def test_stalled_launch_is_reported_with_what_its_ranks_did(exit_code):
-    reason = scheduler_faults.of_stall(f"noise\n{STALL}", exit_code)
-    assert reason.code == Code.STALLED
+def test_hang_is_reported_with_what_its_ranks_did(exit_code, tmp_path):
+    seats = [{"rank": r, "host": h} for r, h in enumerate(["n2"] * 4 + ["n1"] * 2 + ["n3"] * 2)]
+    (tmp_path / "result.json").write_text(json.dumps({"layout": {"per_rank": seats}}))
+    reason = scheduler_faults.of_hang(f"noise\n{HANG}", exit_code, str(tmp_path))
     assert clause(reason) == (
-        "STALLED: nothing finished for 90 s on n1, n2; ranks 0, 1, 3: MPI_Waitall, measuring "
-        "packed, round 2; rank 2: no answer: stopped, or still advancing; ranks 4, 5 ...: own "
-        "code, verifying"
+        "HANG: nothing finished for 90 s; no answer from rank 2 on n2; no answer from ranks 6,7 on "
+        "n3; ranks 0-1,3 on n2 in MPI_Waitall, timing packed, round 2; ranks 4-5 on n1 in the "
+        "kernel's own code, verifying packed; stack of rank 0: mpi_waitall_f08_ < bx_harness_run"
     )
+    assert Reason.read(reason.dumps()) == reason
 
 
-def test_only_a_stalled_launch_is_reported_as_one():
-    assert clause(scheduler_faults.of_stall("", 4)) == "STALLED: nothing finished"
-    assert scheduler_faults.of_stall("killed", 137) is None
-    assert scheduler_faults.of_stall(STALL, 0) is None  # it advanced after all
+def test_hang_of_an_earlier_version_is_read():
+    values = {"limit": 90, "hosts": ["n1"], "places": [["ranks 0, 1", "MPI_Waitall, measuring"]]}
+    says = "HANG: nothing finished for 90 s on n1; ranks 0, 1: MPI_Waitall, measuring"
+    assert clause(Reason.read({"code": "STALLED", **values})) == says
+    assert clause(Reason.read("STALLED: nothing finished")) == "HANG: nothing finished"
+
+
+def test_only_a_hang_is_reported_as_one():
+    assert clause(scheduler_faults.of_hang("", 4, "")) == "HANG: nothing finished"
+    assert scheduler_faults.of_hang("killed", 137, "") is None
+    assert scheduler_faults.of_hang(HANG, 0, "") is None  # it advanced after all
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,9 @@ import sys
 from pathlib import Path
 from bisection.core import paths
 from bisection.runs.command import watch
+from bisection.runs.model import Request
 paths.ROOT = Path.cwd()
-watch(["sh", "-c", sys.argv[1]], paths.ROOT, print)
+watch(Request(command=["sh", "-c", sys.argv[1]]), paths.ROOT, print)
 """
 
 
@@ -91,7 +92,7 @@ def test_preempted_launches_are_told_once(tmp_path, disturbed, lines):
     for number, flag in enumerate(disturbed):
         folder = tmp_path / "system" / "partition" / "environ" / f"Launch_{number}"
         folder.mkdir(parents=True)
-        result = {"results": [{"samples": {"preempted": [flag] * 4}}]}
+        result = {"status": "complete", "results": [{"samples": {"preempted": [flag] * 4}}]}
         (folder / "result.json").write_text(json.dumps(result))
         progress.read(f"[       OK ] ( {number + 1}/9) NparLaunch %layout=mpi")
     assert [reason["launches"] for reason in told] == [3] * lines

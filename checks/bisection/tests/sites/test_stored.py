@@ -26,7 +26,8 @@ def locked(tmp_path, monkeypatch):
     text = lock.render(file, externals.survey_externals(file).installed)
     (folder / "spack.yaml").write_text(text)
     spec = {"name": "k", "version": "1", "arch": {"target": "x86_64"}, "dependencies": []}
-    content = {"roots": [{"hash": "h"}], "concrete_specs": {"h": spec}}
+    of = {"version": "1.1.0"}
+    content = {"roots": [{"hash": "h"}], "spack": of, "concrete_specs": {"h": spec}}
     (folder / "spack.lock").write_text(json.dumps(content))
     facts = lock.lock_facts(folder / "spack.lock")
     lock.State(installation={"lock_hash": facts["lock_hash"]}).save(folder / "state.json")

@@ -17,7 +17,6 @@ from bisection.core import paths
 from bisection.report.clauses import clause
 from bisection.runs.command import TAG
 from bisection.runs.judge import judge
-from bisection.store import database as databases
 from bisection.store import sample_file, sources, sync
 from bisection.store.database import BrokenStore, Store, Unreadable
 
@@ -222,11 +221,12 @@ def test_reframes_sessions_are_taken_over(tmp_path):
 
 def test_controls_and_facts_of_a_launch(tmp_path):
     launch = report(fixture=True, controls={"serial": 2e-4, "clock": 2.9}, perfvalues=None,
-                    facts={"MPI": "x"}, lock="aa", method="")  # fmt: skip
+                    facts={"MPI": "x"}, lock="aa", method="", slowest="n7")  # fmt: skip
     about, cases = sources.of_verdict(judge(launch))
     assert about["facts"] == {"MPI": "x", "clock": "2.9 GHz", "lock": "aa", "nodes": "n1"}
     assert {(c["method"], *c["metrics"]) for c in cases} == {("serial", "time"), ("clock", "clock")}
     assert all(c["control"] for c in cases)
+    assert {c["method"]: c["hosts"] for c in cases} == {"serial": ["n1"], "clock": ["n7"]}
 
 
 def test_controls_of_a_launch_that_was_placed_wrongly_do_not_count():
@@ -289,7 +289,7 @@ def test_what_a_killed_writer_left_is_no_damage(tmp_path):
 
 
 def test_a_store_that_another_writes_to_is_not_damaged(tmp_path, monkeypatch):
-    monkeypatch.setattr(databases, "TIMEOUT", 0.1)
+    monkeypatch.setattr(sync, "TIMEOUT", 0.1)
     path = tmp_path / "store.db"
     store(path).close()
     other = sqlite3.connect(path, isolation_level=None)

@@ -1,0 +1,36 @@
+"""Describes a machine in a site file, and checks the file.
+
+bisection site new NAME     looks at the machine and writes site-configs/NAME.py and NAME.json
+bisection site check NAME   checks whether the file is true, by one job of seconds per partition
+"""
+
+import argparse
+import importlib
+
+from bisection.core.verdicts import Exit
+
+# Each module has `add_arguments(parser)` and `act(options)`, as those of other commands.
+SUBCOMMANDS = {
+    "new": ("site_new", "write the site file of this machine"),
+    "check": ("site_check", "check whether a site file is true"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
+    commands = parser.add_subparsers(dest="subcommand", required=True, metavar="SUBCOMMAND")
+    for name, (module, text) in SUBCOMMANDS.items():
+        loaded = importlib.import_module(f"bisection.commands.{module}")
+        command = commands.add_parser(
+            name,
+            help=text,
+            description=loaded.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        loaded.add_arguments(command)
+        command.set_defaults(act_on_site=loaded.act)
+
+
+def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
+    return options.act_on_site(options)

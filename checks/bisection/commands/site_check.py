@@ -1,0 +1,58 @@
+"""Checks whether a site file is true: one line per probe, in seconds, by one job per partition.
+
+Each line is `ok`, `WRONG` with what to do, or `not tried` with why. What rests on a wrong probe is
+not tried.
+Exit code: 0 all ok, 1 something is wrong, 2 usage, 3 something was not tried.
+"""
+
+import argparse
+import shutil
+import sys
+import time
+
+from bisection.core import paths
+from bisection.core.format import seconds_of
+from bisection.core.verdicts import BisectionError, Exit
+from bisection.report.site import print_results, summary
+from bisection.sites.before_run import choose_partitions
+from bisection.sites.cluster import check
+from bisection.sites.cluster.check_model import State
+from bisection.sites.site import load_site, require_site
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
+    parser.add_argument(
+        "name",
+        metavar="NAME[:PARTITION]",
+        help="the site: site-configs/NAME.py, or the path of a site file elsewhere",
+    )
+    parser.add_argument(
+        "--patience",
+        type=seconds_of,
+        default=300.0,
+        metavar="TIME",
+        help="how long a job may take from its submission on, such as 90s, 10m [5m]",
+    )
+
+
+def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
+    begin = time.monotonic()
+    require_site(options.name)
+    site = load_site(options.name)
+    try:
+        with check.working_folder(site.name) as folder:
+            partitions = choose_partitions(site, options.name) if site.partitions else []
+            subjects = check.subjects(site, partitions, folder, options.patience)
+            results = print_results(check.run(check.PROBES, subjects), site.name, sys.stdout)
+            states = {result.finding.state for result in results}
+            if State.WRONG not in states:
+                shutil.rmtree(folder)
+    except OSError as error:
+        raise BisectionError(f"site check {options.name}: {error}") from None
+    kept = paths.shown(folder) if State.WRONG in states else ""
+    print(summary(results, site.name, time.monotonic() - begin, kept))
+    if State.WRONG in states:
+        return Exit.FAILED
+    return Exit.NOT_MEASURED if State.NOT_TRIED in states else Exit.OK

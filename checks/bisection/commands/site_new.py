@@ -1,0 +1,132 @@
+"""Writes the site file of this machine, site-configs/NAME.py, and its facts, NAME.json.
+
+It asks the scheduler for its queues, looks for MPI, modules and libraries, and runs one job of
+seconds in each queue: what the nodes are, which launcher starts one MPI world with a core per rank,
+what carries the messages. Load the modules first that your site builds and runs with: those that
+are loaded become the site's. What it cannot see, or a person must decide, is a line `# DECIDE:` in
+NAME.py. It never overwrites NAME.py; --refresh makes NAME.json anew for the partitions of NAME.py.
+Without a scheduler NAME.py describes this host.
+Exit code: 0 nothing is left to decide, 1 something is, 2 usage, 3 the scheduler does not answer.
+"""
+
+import argparse
+import re
+import time
+from pathlib import Path
+
+from bisection.core import paths
+from bisection.core.format import duration, positive
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import BisectionError, Exit
+from bisection.report import site_new as words
+from bisection.report.clauses import clause
+from bisection.sites.cluster import facts, new
+from bisection.sites.cluster.new import Draft, Part
+from bisection.sites.cluster.survey import SchedulerError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments of the subcommand."""
+    parser.add_argument("name", metavar="NAME", help="of the system: letters, digits, - and _")
+    parser.add_argument(
+        "--queue", action="append", default=[], metavar="Q", help="only this queue; may be repeated"
+    )
+    parser.add_argument("--account", default="", metavar="A", help="the account that jobs use")
+    parser.add_argument(
+        "--nodes",
+        type=positive,
+        metavar="N",
+        help="nodes per launch (default: 1, 2 and 4, as far as a queue has them)",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the file; submit and write nothing"
+    )
+    parser.add_argument(
+        "--refresh", action="store_true", help="only write NAME.json anew, and print what changed"
+    )
+
+
+def act(options: argparse.Namespace) -> Exit:
+    """Runs the subcommand; returns its exit code."""
+    file = checked(options)
+    try:
+        known = new.survey(options.account)
+        return refresh(options, file, known) if options.refresh else create(options, file, known)
+    except SchedulerError as error:
+        print(f"site new: {clause(error.reason)}")
+        return Exit.NOT_MEASURED
+    except OSError as error:
+        raise BisectionError(str(error)) from None
+
+
+def checked(options: argparse.Namespace) -> Path:
+    """The site file that is to be written; BisectionError where the command line forbids it."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w-]*", options.name) or options.name.startswith("common"):
+        raise BisectionError(
+            f"{options.name!r} is no name: letters, digits, - and _ are allowed, and no 'common...'"
+        )
+    file = paths.ROOT / "site-configs" / f"{options.name}.py"
+    given = [name for name in ("queue", "account", "nodes") if getattr(options, name)]
+    if options.refresh and given:
+        raise BisectionError(f"--refresh takes no --{given[0]}: NAME.py holds the choices")
+    if options.refresh and not file.exists():
+        raise BisectionError(f"--refresh: there is no {paths.shown(file)}")
+    if file.exists() and not (options.refresh or options.dry_run):
+        raise BisectionError(
+            f"{paths.shown(file)} is there and is not overwritten: --refresh writes "
+            f"{options.name}.json anew, --dry-run prints what would be written"
+        )
+    return file
+
+
+def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
+    """Writes NAME.py and NAME.json, or prints NAME.py."""
+    begin = time.monotonic()
+    site = new.draft(options.name, known, options.queue, options.account, options.nodes)
+    if options.dry_run:
+        if site.parts:
+            site.decisions.append(Reason.of(Code.NOT_TRIED))
+        print(words.site_file(site), end="")
+        return ended(site)
+    try_out(site)
+    if known.kind:
+        facts.write(facts.file_of(file), site.facts)
+    paths.write_whole(file, words.site_file(site))
+    print("\n".join(words.decisions(site) or ["nothing is left to decide"]))
+    names = f"{paths.shown(file)}" + (f" and {file.stem}.json" if known.kind else "")
+    print(f"wrote {names} in {duration(time.monotonic() - begin)}")
+    return ended(site)
+
+
+def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
+    """Writes NAME.json anew for the partitions of NAME.py."""
+    site = new.again(file, known)
+    target = facts.file_of(file)
+    before = facts.old(target)
+    if options.dry_run:
+        for part in site.parts:
+            print(f"{part.name}: {words.described(part)}")
+        return Exit.OK
+    try_out(site)
+    after = site.facts
+    facts.write(target, after)
+    changes = facts.compare(before, after) if before else []
+    print("\n".join([*words.decisions(site), *words.moved(changes)]))
+    count = f"{len(changes)} facts changed" if before else "made"
+    print(f"wrote {paths.shown(target)}: {count}")
+    return ended(site)
+
+
+def try_out(site: Draft) -> None:
+    """Runs the trial jobs of a draft, and prints what they show."""
+    print("\n".join(words.about(site)), flush=True)
+
+    def done(part: Part) -> None:
+        print(words.tried(part), flush=True)
+
+    new.try_out(site, paths.home() / "site" / site.name, done)
+
+
+def ended(site: Draft) -> Exit:
+    """The exit code: whether something is left to decide."""
+    return Exit.FAILED if site.all_decisions else Exit.OK

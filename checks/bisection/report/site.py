@@ -1,0 +1,149 @@
+"""What `bisection site check` prints: a line per probe, and below a wrong one what to do."""
+
+from collections.abc import Iterable
+from typing import TextIO
+
+from bisection.core.reasons import Code, Reason
+from bisection.report.clauses import clause
+from bisection.sites.cluster.check import Result
+from bisection.sites.cluster.check_model import State
+
+TITLES = {
+    "file": "site file loads",
+    "scheduler": "scheduler answers",
+    "accounting": "accounting database",
+    "account": "queue and account",
+    "nodes": "nodes are up",
+    "placement": "launches can be placed",
+    "job": "a job runs",
+    "modules": "modules load in a job",
+    "program": "an MPI program builds",
+    "kernels": "kernels build and run",
+    "seen": "nodes see our files",
+    "alike": "nodes are alike",
+    "facts": "nodes are as recorded",
+    "world": "one MPI world",
+    "cores": "a core per rank",
+    "network": "messages use the network",
+    "speed": "latency and bandwidth",
+    "exit": "a failing rank ends its launch",
+    "limits": "memory and time suffice",
+}
+WIDTH = max(map(len, TITLES.values()))
+
+# What to do, by the code of what is wrong. {name} is the site, {partition} the partition.
+REMEDIES = {
+    Code.SITE_DEFECTS: "Mend the site file; `bisection doctor --system {name}` lists all defects.",
+    Code.SCHEDULER_SILENT: "`scontrol ping` shows whether the controller runs; SLURM_CONF names "
+    "its configuration.",
+    Code.NO_ACCOUNTING: 'Write scheduler="squeue" in the site file, or start slurmdbd.',
+    Code.ACCOUNT_OPEN: "Write account=... in the site file.",
+    Code.ACCOUNT_UNKNOWN: "Write one of these in the site file, or ask for this one "
+    "(sacctmgr show assoc).",
+    Code.QUEUE_UNKNOWN: "Write one of these in the site file; `sinfo` lists them.",
+    Code.NODES_UP: "Resume them with `scontrol update nodename=... state=resume`, or use fewer "
+    "nodes in the site file.",
+    Code.NOT_PLACED: "Ask for nodes that the queue has: nodes, cores and options of {partition} in "
+    "the site file.",
+    Code.BLOCKED: "Look at the queue with `squeue`; --patience lets the job wait longer.",
+    Code.TIMEOUT: "Look at the last step in the job's output.",
+    Code.NODE_FAIL: "Repair the node, or drain it.",
+    Code.OUT_OF_MEMORY: "Ask for more memory in the site file, such as --mem=0.",
+    Code.CANCELLED: "Somebody or preemption cancelled it: check again.",
+    Code.INFRASTRUCTURE: "`scontrol ping` shows whether the controller runs.",
+    Code.OUTPUT_UNSEEN: "Put BISECTION_HOME on a file system that the nodes mount.",
+    Code.NOT_ENDED: "Look at the job's output.",
+    Code.MODULES_FAIL: "Write modules in the site file that `module avail` lists on a node.",
+    Code.PROBE_NOT_BUILT: "Load the module of an MPI library with mpicc: modules=[...] in the site "
+    "file.",
+    Code.KERNELS_FAIL: "Load the modules of what is missing, or build with Spack "
+    "(`bisection run -p spack`).",
+    Code.FOLDER_UNSEEN: "Put BISECTION_HOME on a file system that these nodes mount and may write.",
+    Code.PATH_UNSEEN: "Put it on a file system that these nodes mount.",
+    Code.CORES_CLAIMED: "Correct `processor` in the site file, or run `bisection site new {name} "
+    "--refresh`.",
+    Code.NODES_DIFFER: "Repair the odd nodes, or give each kind a partition with a constraint.",
+    Code.FACTS_CHANGED: "Repair the nodes; if this was meant, `bisection site new {name} "
+    "--refresh` records it.",
+    Code.NO_WORLD: 'Try another launcher, or options=["--mpi=..."] of `srun --mpi=list`.',
+    Code.WORLDS: 'Launcher and MPI library do not know each other: try options=["--mpi=pmi2"], '
+    "or another launcher.",
+    Code.MISPLACED: "Correct the launcher's options for cores: `binding` in the site file.",
+    Code.NETWORK_UNUSED_BY: "Look at UCX_TLS, UCX_NET_DEVICES, OMPI_MCA_pml and FI_PROVIDER, and "
+    "at the MPI library's build.",
+    Code.LINK_SLOW: "Look at the cable and the counters of these nodes; if this was meant, "
+    "`bisection site new {name} --refresh` records it.",
+    Code.RANK_EXIT_HANGS: "Set SLURM_KILL_BAD_EXIT=1 in env_vars of the site file.",
+    Code.RANK_EXIT_LOST: "Use another launcher: with this one a crash passes for success.",
+    Code.TIME_SHORT: "Choose a queue with a longer limit, or write max_time in extras of the site "
+    "file.",
+    Code.MEMORY_SHORT: "Ask for all memory of a node (--mem=0), or use fewer nodes.",
+    # not tried
+    Code.NO_FACTS: "`bisection site new {name} --refresh` writes it.",
+    Code.SPEED_UNKNOWN: "`bisection site new {name} --refresh` records them.",
+    Code.BYTES_UNCOUNTED: "Look at the MPI library's own report of its transport.",
+    Code.SCHEDULER_UNASKED: "Only Slurm is checked so far; `bisection run` works with others.",
+    Code.KERNELS_BY_SPACK: "`bisection run -p {environ}` builds them.",
+}
+OTHERWISE = "Write another queue in the site file, or ask for access to this one."  # QUEUE_*
+
+
+def remedy(reason: Reason, name: str, partition: str) -> str:
+    """What to do about what a probe came to; "" where that is said of another probe."""
+    if reason.code == Code.RESTS_ON:
+        return ""
+    text = REMEDIES.get(reason.code, OTHERWISE)
+    return text.format(name=name, partition=partition, environ=reason["environ"])
+
+
+def result_lines(result: Result, name: str) -> list[str]:
+    """The lines of a result: one, and for what is wrong or open another with what to do.
+
+    Args:
+        result: the result.
+        name: the site.
+    """
+    finding = result.finding
+    words = clause(finding.reason)
+    if finding.reason.code == Code.RESTS_ON:
+        words = f'as "{TITLES[finding.reason["probe"]]}" is not ok'
+    lines = [f"  {finding.state:<9}  {TITLES[result.probe]:<{WIDTH}}  {words}".rstrip()]
+    if finding.state != State.OK and (text := remedy(finding.reason, name, result.partition)):
+        lines.append(f"  {'':9}  {'':{WIDTH}}  -> {text}")
+    return lines
+
+
+def print_results(results: Iterable[Result], name: str, stream: TextIO) -> list[Result]:
+    """Prints results as they come, under the names of their partitions.
+
+    Args:
+        results: the results.
+        name: the site.
+        stream: where they are printed.
+
+    Returns:
+        All results.
+    """
+    printed: list[Result] = []
+    for result in results:
+        if not printed or printed[-1].partition != result.partition:
+            place = f"{name}:{result.partition}" if result.partition else name
+            print(place, file=stream)
+        print("\n".join(result_lines(result, name)), file=stream, flush=True)
+        printed.append(result)
+    return printed
+
+
+def summary(results: Iterable[Result], name: str, seconds: float, folder: str) -> str:
+    """The last line: how many of each state, in which time, and where the jobs' output is.
+
+    Args:
+        results: all results.
+        name: the site.
+        seconds: that the check took.
+        folder: of the jobs' output; "" where nothing is wrong.
+    """
+    states = [result.finding.state for result in results]
+    counts = [f"{states.count(state)} {state}" for state in State if state in states]
+    place = f"; output of the jobs: {folder}" if folder else ""
+    return f"site check {name}: {', '.join(counts)} in {seconds:.0f} s{place}"

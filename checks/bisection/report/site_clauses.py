@@ -1,0 +1,190 @@
+"""Clauses of a trial job, and of what the probes of `site check` come to."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bisection.core.format import amount, lasting, plural, some
+from bisection.core.reasons import Code
+
+Values = Mapping[str, Any]
+
+STEPS = {
+    "configure": "CMake does not configure the kernels",
+    "compile": "a kernel does not compile",
+    "kernel": "a kernel does not run",
+}
+OF_NODES = {
+    "num_cpus": "CPUs",
+    "num_cpus_per_core": "CPUs per core",
+    "num_sockets": "sockets",
+    "smt": "SMT",
+}
+
+
+def _memory(size: float) -> str:
+    return f"{size / 2**30:.3g} GiB"
+
+
+def _worlds(v: Values) -> str:
+    worlds = f"{plural(v['worlds'], 'MPI world')} of {plural(v['size'], 'rank')}"
+    return f"{v['launcher']} started {worlds} instead of one of {v['asked']}{_layout(v)}"
+
+
+def _layout(v: Values) -> str:
+    return f" (layout {v['layout']})" if v["layout"] else ""
+
+
+def _no_world(v: Values) -> str:
+    limit = f" within {lasting(v['limit'])}" if v["limit"] else ""
+    last = f": {v['last']}" if v["last"] else ""
+    return f"{v['launcher']} started no MPI program{limit}{_layout(v)}{last}"
+
+
+def _nodes_up(v: Values) -> str:
+    down = f"; {_pairs(v['down'])}" if v["down"] else ""
+    needs = f", {v['asked']} needed" if v["up"] < v["asked"] else ""
+    return f"{v['up']} of {v['nodes']} up{needs}{down}"
+
+
+def _pairs(pairs: Sequence[Sequence[str]]) -> str:
+    return some((f"{name}: {why}" if why else name for name, why in pairs), 4)
+
+
+def _queue_open(v: Values) -> str:
+    account = f"account {v['account']}" if v["account"] else "the user's default account"
+    return (
+        f"{v['queue']}, {account}" if v["account"] or v["needed"] else f"{v['queue']}, no account"
+    )
+
+
+def _layouts(v: Values) -> str:
+    return ", ".join(f"{layout} {geometry}" for layout, geometry in v["layouts"])
+
+
+def _kernels_built(v: Values) -> str:
+    same = f"as on {v['partition']}, which has the same nodes"
+    return same if v["partition"] else f"configured, one built and run; {lasting(v['seconds'])}"
+
+
+def _kernels_fail(v: Values) -> str:
+    return STEPS[v["step"]] + (f": {v['last']}" if v["last"] else "")
+
+
+def _differ(v: Values) -> str:
+    texts = []
+    for name, values in v["differences"]:
+        sides = (f"{_value(name, value)} on {some(hosts, 3)}" for value, hosts in values)
+        texts.append(f"{OF_NODES.get(name, name)} {', '.join(sides)}")
+    return "; ".join(texts)
+
+
+def _value(name: str, value: str) -> str:
+    if name == "memory":
+        return _memory(float(value))
+    return {"": "unknown", "None": "not up"}.get(value, value)
+
+
+def _changed(v: Values) -> str:
+    return "; ".join(
+        f"{OF_NODES.get(name, name)} {_value(name, before)} -> {_value(name, now)} "
+        f"on {some(hosts, 3)}"
+        for name, before, now, hosts in v["changes"]
+    )
+
+
+def _carried(v: Values) -> str:
+    parts = (f"{device} {part:.0%}" for device, part in v["carried"])
+    return ", ".join(parts) or "no device"
+
+
+def _unused(v: Values) -> str:
+    wanted = (
+        f"{device} ({kind}{f', {rate:g} Gb/s' if rate else ''})" if kind else f"{device} (not up)"
+        for device, kind, rate in v["expected"]
+    )
+    return f"{_carried(v)} of the bytes, not through {some(wanted)}"
+
+
+def _speed(v: Values) -> str:
+    return f"{amount(v['latency'], 's')}, {amount(v['bandwidth'], 'B/s')}"
+
+
+def _speeds(v: Values) -> str:
+    before = {name: v[f"{name}_before"] for name in ("latency", "bandwidth")}
+    pair = f" ({v['pair'][0]} to {v['pair'][1]})" if v["pair"] else ""
+    return f"{_speed(v)}{pair}; were {_speed(before)}"
+
+
+def _limits(v: Values) -> str:
+    time = f", {lasting(v['limit'])} per job" if v["limit"] else ""
+    return f"{_memory(v['memory'])} per node, {_memory(v['needed'])} needed{time}"
+
+
+SITE: dict[Code, str | Callable[[Values], str]] = {
+    # a trial job
+    Code.OUTPUT_UNSEEN: "job {job} left no output in {path}{nodes:?, it ran on *}",
+    Code.PROBE_NOT_BUILT: "no MPI program could be built{last:?: *}",
+    Code.NO_WORLD: _no_world,
+    Code.WORLDS: _worlds,
+    # a check of a site
+    Code.RESTS_ON: "it rests on {probe}",
+    Code.SITE_LOADS: lambda v: plural(v["partitions"], "partition"),
+    Code.SITE_DEFECTS: "{path}:{line}: {first!n}{more:? (and * more)}",
+    Code.NO_SCHEDULER: "none: launches run on this host",
+    Code.SCHEDULER_UNASKED: "scheduler {scheduler} is not asked, only Slurm is",
+    Code.SCHEDULER_ANSWERS: "{version}, cluster {cluster}",
+    Code.ACCOUNTING: lambda v: (
+        "sacct answers" if v["backend"] == "slurm" else "not needed by the back-end squeue"
+    ),
+    Code.NO_ACCOUNTING: 'sacct does not answer, and scheduler="slurm" needs it',
+    Code.ACCOUNT_UNKNOWN: "account {account} is not one of this user: {accounts!j:?*|none}",
+    Code.QUEUE_UNKNOWN: lambda v: (
+        f"queue {v['queue']} does not exist; there are {some(v['known'])}"
+    ),
+    Code.QUEUE_OPEN: _queue_open,
+    Code.NODES_UP: _nodes_up,
+    Code.PLACED: _layouts,
+    Code.NOT_PLACED: "layout {layout}, {geometry}: {refused}",
+    Code.JOB_RAN: lambda v: f"job {v['job']} on {some(v['hosts'], 4)}",
+    Code.MODULES_LOADED: lambda v: some(v["modules"]),
+    Code.MODULES_FAIL: lambda v: _pairs(v["modules"]),
+    Code.PROBE_BUILT: "{compiler}",
+    Code.KERNELS_BUILT: _kernels_built,
+    Code.KERNELS_FAIL: _kernels_fail,
+    Code.KERNELS_BY_SPACK: "environment {environ}: Spack builds the kernels",
+    Code.FOLDER_UNSEEN: lambda v: f"{v['path']} is not seen by {_pairs(v['hosts'])}",
+    Code.PATH_UNSEEN: lambda v: f"{v['path']} is not seen by {some(v['hosts'], 4)}",
+    Code.ALL_SEEN: lambda v: f"{v['path']} on {plural(v['nodes'], 'node')}",
+    Code.CORES_CLAIMED: "the site file gives {claimed} cores, {host} has {cores}",
+    Code.NODES_DIFFER: _differ,
+    Code.NODES_ALIKE: lambda v: (
+        f"{plural(v['nodes'], 'node')}, each {plural(v['cores'], 'core')} of {v['model']}, "
+        f"{_memory(v['memory'])}"
+    ),
+    Code.NO_FACTS: "there is no {system}.json",
+    Code.FACTS_CHANGED: _changed,
+    Code.FACTS_HOLD: "{system}.json, of {written}",
+    Code.FACTS_OLD: "{system}.json is older than the last {what} ({since!t})",
+    Code.ONE_WORLD: lambda v: (
+        f"{v['launcher']}: {plural(v['ranks'], 'rank')} on {plural(v['hosts'], 'node')}, "
+        f"{v['library']}"
+    ),
+    Code.CORES_OWN: _layouts,
+    Code.RANK_EXIT: "its launch ended in {seconds:.1f} s with exit {exit_code}",
+    Code.RANK_EXIT_HANGS: "its launch did not end in 10 s{seconds:?, but in * s}",
+    Code.RANK_EXIT_LOST: "a rank exited with {left}, and {launcher} with 0",
+    Code.CARRIED: lambda v: f"{_carried(v)} of the bytes" if v["carried"] else "",
+    Code.BYTES_UNCOUNTED: lambda v: f"no device counted them: {_carried(v)}",
+    Code.NETWORK_UNUSED_BY: _unused,
+    Code.SPEED_UNKNOWN: lambda v: f"{_speed(v)}; there is no {v['system']}.json",
+    Code.LINK_SPEED: _speeds,
+    Code.LINK_SLOW: _speeds,
+    Code.TIME_SHORT: lambda v: (
+        f"the queue gives a job {lasting(v['limit'])}, a launch asks for {lasting(v['asked'])}"
+    ),
+    Code.MEMORY_SHORT: lambda v: (
+        f"a job has {_memory(v['memory'])} on {v['host']}, the largest launch needs "
+        f"{_memory(v['needed'])}"
+    ),
+    Code.LIMITS_SUFFICE: _limits,
+}

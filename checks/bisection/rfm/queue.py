@@ -1,0 +1,151 @@
+"""The queue of a batch system: whether a job has a place in it, and how long it may wait there."""
+
+import math
+import os
+import re
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from reframe.core.exceptions import ReframeError, SpawnedProcessError
+
+from bisection.core.reasons import Code, Reason
+from bisection.rfm.scheduler_faults import DEADLINE, ask, last_error
+
+# ---- a place ----
+
+# Slurm's words for what it cannot place, now or ever; sbatch takes it, and it waits.
+NO_PLACE = "not available"
+# Of a job's options those that do not say where it runs.
+NAMES = re.compile(r"--(job-name|output|error)\b")
+# Slurm's words where the user has as many jobs in the queue as are allowed.
+QUEUE_FULL = re.compile(r"SubmitJobs?(Per\w+)?Limit")
+QUEUE_FULL_PAUSE = 5  # s
+refusals: dict[tuple[str, ...], str] = {}  # a job's options -> Slurm's words, "" if it has a place
+
+
+def require_place(job: Any) -> None:
+    """Asks Slurm whether it can place a job, by `sbatch --test-only` of the job's own script; once
+    for all jobs with the same options.
+
+    Args:
+        job: ReFrame's job; its script is in the current folder.
+
+    Raises:
+        ReframeError: Slurm cannot; the text is the Reason as JSON.
+    """
+    lines = Path(job.script_filename).read_text().splitlines()
+    options = [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH ")]
+    access = job.sched_access if job.scheduler.get_option("sched_access_in_submit") else []
+    place = (*access, *(option for option in options if not NAMES.match(option)))
+    if place not in refusals:
+        refusals[place] = _refusal(job, access)
+    if refusals[place]:
+        down = unavailable(place) or None
+        raise ReframeError(Reason.of(Code.BLOCKED, refused=refusals[place], down=down).dumps())
+
+
+def _refusal(job: Any, access: Sequence[str]) -> str:
+    """Slurm's words if it cannot place a job, else ""; also where it does not answer."""
+    try:
+        job.scheduler.sbatch(["--test-only", *access, job.script_filename])
+    except SpawnedProcessError as error:
+        words = last_error("sbatch", error.stderr or "")
+        return words if NO_PLACE in words else ""
+    return ""
+
+
+def unavailable(options: Sequence[str]) -> list[list[str]]:
+    """The nodes of a job's partition that are down or drained, each with Slurm's reason.
+
+    Args:
+        options: the job's, for sbatch.
+    """
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-p", "--partition")
+    words = [word for option in options for word in option.split()]
+    partition = parser.parse_known_args(words)[0].partition
+    where = ["-p", partition] if partition else []
+    text, _ = ask("sinfo", "-h", "-N", *where, "-o", "%N|%T|%E")
+    rows = [line.split("|", 2) for line in text.splitlines() if line.count("|") >= 2]
+    bad = ("down", "drain", "fail", "error", "maint", "unknown")
+    return [[name, why] for name, state, why in rows if state.startswith(bad)]
+
+
+def submit(own: Callable[[Any], None], job: Any) -> None:
+    """Submits a job that Slurm can place, and puts it in line; where the user may not queue more
+    jobs, once another one is gone.
+
+    Args:
+        own: ReFrame's own way to submit a job, to be called in the job's folder.
+        job: ReFrame's job.
+
+    Raises:
+        ReframeError: Slurm does not take it.
+    """
+    require_place(job)
+    patience = job.max_pending_time or math.inf
+    until = min(time.time() + patience, deadline())
+    while job.jobid is None:
+        try:
+            own(job)
+        except SpawnedProcessError as error:
+            if not QUEUE_FULL.search(error.stderr or "") or time.time() > until:
+                raise
+            time.sleep(QUEUE_FULL_PAUSE)
+    line.append((job, patience))
+    _bound(len(line) - 1, job.submit_time)
+
+
+# ---- a turn ----
+
+line: list[tuple[Any, float]] = []  # jobs in the queue, and how long each may wait for its turn, s
+
+
+def deadline() -> float:
+    """The Unix time before which launches must start; infinite if the run has no deadline."""
+    return float((os.environ.get(DEADLINE) or "inf").split()[0])
+
+
+def late() -> Reason | None:
+    """Why nothing is started any more, once the deadline of the run has passed."""
+    if time.time() < deadline():
+        return None
+    return Reason.of(Code.BLOCKED, deadline=float(os.environ[DEADLINE].split()[1]))
+
+
+def until_deadline(patience: float | None) -> float | None:
+    """How long a job may wait in the queue, s; `patience` where no deadline comes before."""
+    left = max(deadline() - time.time(), 0)
+    return patience if left == math.inf else min(patience or math.inf, left)
+
+
+def deadline_options(time_limit: float | None) -> list[str]:
+    """Slurm's options that remove a job from the queue if it has not started by the deadline.
+
+    Args:
+        time_limit: of the job, s; Slurm's own deadline is for its end.
+    """
+    if deadline() == math.inf:
+        return []
+    minutes = math.ceil((time_limit or 0) / 60)  # as Slurm counts them
+    end = time.localtime(deadline() + 60 * minutes)
+    return [time.strftime("--deadline=%Y-%m-%dT%H:%M:%S", end)]
+
+
+def advance() -> None:
+    """Lets all jobs in line wait anew, as one of the run's launches has run."""
+    line[:] = [(job, patience) for job, patience in line if not job.completion_time]
+    for place in range(len(line)):
+        _bound(place, time.time())
+
+
+def _bound(place: int, since: float) -> None:
+    """Sets the longest time in the queue of a job in line: its patience, from the Unix time `since`
+    on, and the time limits of the jobs before it."""
+    job, patience = line[place]
+    before = sum(other.time_limit or 0 for other, _ in line[:place])
+    end = min(since + before + patience, deadline())
+    job.max_pending_time = None if end == math.inf else max(end - job.submit_time, 0)

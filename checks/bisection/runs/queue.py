@@ -1,0 +1,50 @@
+"""The jobs of a run in Slurm's queue. All have one name, by which they are found and cancelled."""
+
+import secrets
+import time
+from pathlib import Path
+
+from bisection.rfm.scheduler_faults import ask
+
+PAUSES = (0.5, 1, 2, 4, 8)  # s, before each further look
+
+
+def job_name(folder: Path) -> str:
+    """A name for the jobs of a run, which no other run has.
+
+    Args:
+        folder: the results folder.
+    """
+    return f"bisection-{folder.name}-{secrets.token_hex(2)}"
+
+
+def options(name: str) -> list[str]:
+    """ReFrame's options that queue all launches at once, of which Slurm runs one at a time.
+
+    Args:
+        name: of the jobs.
+    """
+    return ["--exec-policy", "async", "-J", "dependency=singleton", "-J", f"job-name={name}"]
+
+
+def cancel(name: str, once: bool = False) -> list[str] | None:
+    """Cancels the jobs of a run, until none is left or some do not go.
+
+    Args:
+        name: of the jobs.
+        once: whether not to wait until they are gone.
+
+    Returns:
+        The identifiers of jobs that are left; None if Slurm did not answer.
+    """
+    left: list[str] | None = None
+    for pause in (0, *PAUSES):
+        time.sleep(pause)
+        text, error = ask("squeue", "-h", "-n", name, "-o", "%i %T")
+        rows = [line.split() for line in text.splitlines()]
+        left = None if error else [job for job, state in rows if state != "COMPLETING"]
+        if left:
+            ask("scancel", *left)
+        if once or not (rows or error):
+            break
+    return left

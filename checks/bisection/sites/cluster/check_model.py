@@ -1,0 +1,153 @@
+"""What `site check` knows of a partition, and what one of its probes comes to."""
+
+import contextlib
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bisection.core.identity import Geometry
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Word
+from bisection.kernels import layouts
+from bisection.kernels.layouts import LAYOUTS, TOPOLOGY_LAYOUTS, DoesNotFit
+from bisection.sites.cluster.jobs import SCHEDULERS, Queue, Scheduler
+from bisection.sites.cluster.survey import QueueInfo, Survey
+from bisection.sites.cluster.trial import Launcher, Outcome, Trial
+from bisection.sites.site import Site
+
+Facts = Mapping[str, Any]
+
+
+class State(Word):
+    """What a probe came to."""
+
+    OK = "ok"
+    WRONG = "WRONG"
+    NOT_TRIED = "not tried"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a probe came to, and why or by which numbers."""
+
+    state: State
+    reason: Reason
+
+
+def ok(code: Code, **values: Any) -> Finding:
+    """All is as it should be."""
+    return Finding(State.OK, Reason.of(code, **values))
+
+
+def wrong(code: Code, **values: Any) -> Finding:
+    """Something is not as it should be."""
+    return Finding(State.WRONG, Reason.of(code, **values))
+
+
+def not_tried(code: Code, **values: Any) -> Finding:
+    """There is nothing to judge by."""
+    return Finding(State.NOT_TRIED, Reason.of(code, **values))
+
+
+@dataclass
+class Subject:
+    """One partition of a site, and what is known of it so far."""
+
+    site: Site
+    partition: Facts  # as sites/probe.py reports it
+    environ: str  # in which the kernels are built
+    facts: Facts | None  # of NAME.json; None without it
+    folder: Path  # for its job; all nodes must see it
+    patience: float  # s for its job
+    # Of all partitions of the check: their schedulers' surveys by account, and where kernels are
+    # built for a kind of node.
+    surveys: dict[str, Survey] = field(default_factory=dict)
+    built: dict[Any, str] = field(default_factory=dict)
+    schedulers: frozenset[str] = frozenset()  # ReFrame's names
+    trial: Trial | None = None  # of its job
+
+    @property
+    def name(self) -> str:
+        """The partition's."""
+        return self.partition["name"]
+
+    @property
+    def nodes(self) -> int:
+        """Nodes per launch."""
+        return int(self.partition["extras"].get("nodes", 1))
+
+    @property
+    def account(self) -> str:
+        """That jobs use; "" for the user's own."""
+        return self.option("-A", "--account")
+
+    @property
+    def survey(self) -> Survey | None:
+        """Of its scheduler; None where there is none, or it was not asked."""
+        return self.surveys.get(self.account) if self.partition["scheduler"] != "local" else None
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """To submit to."""
+        return SCHEDULERS[self.partition["scheduler"]]()
+
+    @property
+    def launcher(self) -> Launcher:
+        """As the site file has it."""
+        return Launcher(self.partition["launcher"], self.partition["extras"].get("binding", []))
+
+    @property
+    def modules(self) -> list[str]:
+        """Those of a launch, in the order in which they are loaded."""
+        return [*self.partition["modules"], *self.site.environs[self.environ]["modules"]]
+
+    @property
+    def shapes(self) -> dict[str, Geometry]:
+        """The geometry of each layout that fits."""
+        shapes = {}
+        for layout in (*LAYOUTS, *TOPOLOGY_LAYOUTS):
+            with contextlib.suppress(DoesNotFit):
+                shapes[layout] = layouts.geometry(
+                    layout, self.partition["cores"], self.nodes, self.partition["topology"]
+                )
+        return shapes
+
+    @property
+    def queue(self) -> Queue:
+        """What its job asks for."""
+        info = self.info
+        longest = (info and info.max_time) or self.partition["extras"].get("max_time")
+        access, cores = self.partition["access"], self.partition["cores"]
+        return Queue(self.name, access, self.nodes, cores, min(600, longest or 600))
+
+    @property
+    def info(self) -> QueueInfo | None:
+        """The queue as the scheduler knows it."""
+        queues = self.survey.queues if self.survey else ()
+        name = self.option("-p", "--partition")
+        return next((info for info in queues if name in (info.name, "")), None)
+
+    def option(self, *names: str) -> str:
+        """The last value of an option among those of the scheduler; "" without it."""
+        words = shlex.split(" ".join(self.partition["access"]))
+        value = ""
+        for word, following in zip(words, [*words[1:], ""], strict=False):
+            name, equal, given = word.partition("=")
+            if name in names:
+                value = given if equal else following
+            elif word[:2] in names and word[1:2] != "-" and len(word) > 2:  # -pduo
+                value = word[2:]
+        return value
+
+    @property
+    def known(self) -> Facts | None:
+        """The facts of NAME.json of this partition; quad-2 has those of quad."""
+        partitions = (self.facts or {}).get("partitions", {})
+        return partitions.get(self.name) or partitions.get(self.name.rpartition("-")[0])
+
+    def outcomes(self) -> dict[str, Outcome]:
+        """What the launcher made of each layout."""
+        outcomes = self.trial.outcomes if self.trial else []
+        return dict(zip(self.shapes, outcomes, strict=False))

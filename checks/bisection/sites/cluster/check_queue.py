@@ -1,0 +1,135 @@
+"""Probes of a site before its job: the file, the scheduler, the queue, its nodes, a place in it."""
+
+from bisection.core.reasons import Code
+from bisection.core.thresholds import LIMITS
+from bisection.rfm import queue
+from bisection.rfm.scheduler_faults import SLURM
+from bisection.sites.cluster import jobs, slurm
+from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
+from bisection.sites.cluster.survey import SchedulerError
+from bisection.sites.rules import site_defects
+
+LONGEST_LAUNCH = 15 * 60  # s, Launch.time_limit (bisection/rfm/launch.py)
+
+
+def loads(subject: Subject) -> Finding:
+    """The site file loads, with all checks, as `bisection doctor` has it."""
+    site = subject.site
+    defects = [d for d in [*site.defects, *site_defects(site)] if not d.is_note]
+    if defects:
+        first, more = defects[0], len(defects) - 1 or None
+        where = {"path": first.path, "line": first.line}
+        return wrong(Code.SITE_DEFECTS, **where, first=first.reason, more=more)
+    return ok(Code.SITE_LOADS, partitions=len(site.partitions))
+
+
+def scheduler_answers(subject: Subject) -> Finding:
+    """The scheduler answers."""
+    unread = subject.schedulers - {"local", *SLURM}
+    if unread:
+        return not_tried(Code.SCHEDULER_UNASKED, scheduler=sorted(unread)[0])
+    if subject.schedulers == {"local"}:
+        return ok(Code.NO_SCHEDULER)
+    try:
+        survey = subject.surveys.setdefault(subject.account, slurm.read(subject.account))
+    except SchedulerError as error:
+        return Finding(State.WRONG, error.reason)
+    version = f"{survey.kind} {survey.version}"
+    return ok(Code.SCHEDULER_ANSWERS, version=version, cluster=survey.cluster)
+
+
+def accounting(subject: Subject) -> Finding | None:
+    """ReFrame's back-end `slurm` needs sacct."""
+    survey = next(iter(subject.surveys.values()), None)
+    if survey is None:
+        return None
+    if "slurm" in subject.schedulers and not survey.accounting:
+        return wrong(Code.NO_ACCOUNTING)
+    return ok(Code.ACCOUNTING, backend="slurm" if "slurm" in subject.schedulers else "squeue")
+
+
+def account(subject: Subject) -> Finding | None:
+    """The queue is open to this user and account."""
+    if subject.partition["scheduler"] == "local":
+        return None
+    given, name = subject.account, subject.option("-p", "--partition")
+    try:
+        survey = subject.surveys.get(given) or slurm.read(given)
+    except SchedulerError as error:
+        return Finding(State.WRONG, error.reason)
+    subject.surveys[given] = survey
+    if survey.account_needed:
+        if not given and survey.decisions:
+            return Finding(State.WRONG, survey.decisions[0])
+        if given and given not in survey.accounts:
+            known = {"accounts": survey.accounts}
+            return wrong(Code.ACCOUNT_UNKNOWN, account=given, **known)
+    if (info := subject.info) is None:
+        return wrong(Code.QUEUE_UNKNOWN, queue=name, known=[q.name for q in survey.queues])
+    if info.closed and info.closed.code != Code.QUEUE_EMPTY:
+        return Finding(State.WRONG, info.closed)
+    needed = survey.account_needed or None
+    return ok(Code.QUEUE_OPEN, queue=info.name, account=given or None, needed=needed)
+
+
+def nodes_up(subject: Subject) -> Finding | None:
+    """Enough nodes of the queue take jobs."""
+    if (info := subject.info) is None:
+        return None
+    feature = subject.option("-C", "--constraint")
+    nodes = [node for group in info.groups for node in group.nodes]
+    # A constraint may be an expression, which is Slurm's to evaluate.
+    if any(feature in node.features for node in nodes):
+        nodes = [node for node in nodes if feature in node.features]
+    names = {node.name for node in nodes}
+    reasons = queue.unavailable(subject.partition["access"])
+    down = [[name, why] for name, why in reasons if name in names]
+    up = sum(node.up for node in nodes)
+    values = {"up": up, "nodes": len(nodes), "asked": subject.nodes, "down": down or None}
+    return (ok if up >= subject.nodes else wrong)(Code.NODES_UP, **values)
+
+
+def placed(subject: Subject) -> Finding | None:
+    """Slurm could place a launch of each layout; it is asked, and nothing is submitted."""
+    if subject.survey is None:
+        return None
+    scheduler, launch = subject.scheduler, subject.queue
+    output, script = subject.folder / "place.out", subject.folder / "place.sh"
+    minutes = -(-launch_limit(subject) // 60)
+    for layout, shape in subject.shapes.items():
+        header = scheduler.header(launch, shape, output, minutes)
+        script.write_text(jobs.script(header, []))
+        if words := scheduler.refusal(script):
+            return wrong(Code.NOT_PLACED, layout=layout, geometry=str(shape), refused=words)
+    return ok(Code.PLACED, layouts=[[name, str(shape)] for name, shape in subject.shapes.items()])
+
+
+def launch_limit(subject: Subject) -> int:
+    """The time limit of a launch, s."""
+    return min(LONGEST_LAUNCH, subject.partition["extras"].get("max_time", LONGEST_LAUNCH))
+
+
+def memory_needed(subject: Subject) -> float:
+    """Bytes per node of the largest launch of the nightly tier.
+
+    The all-to-all sweep has three buffers per rank of a block of 1 MiB per rank
+    (src/network/alltoall_sweep.c); what other kernels need hardly depends on the machine.
+    """
+    ranks = subject.nodes * subject.partition["cores"]
+    return LIMITS.node_memory * 2**30 + 3 * 2**20 * ranks * subject.partition["cores"]
+
+
+def limits(subject: Subject) -> Finding | None:
+    """A launch may have the memory and the time that it needs."""
+    trial, asked = subject.trial, launch_limit(subject)
+    longest = subject.info.max_time if subject.info else None
+    if longest is not None and longest < asked:
+        return wrong(Code.TIME_SHORT, limit=longest, asked=asked)
+    if not (trial and trial.nodes):
+        return None
+    node = min(trial.nodes, key=lambda node: node["memory"])
+    needed = memory_needed(subject)
+    values = {"memory": node["memory"], "needed": needed, "host": node["host"]}
+    if node["memory"] < needed:
+        return wrong(Code.MEMORY_SHORT, **values)
+    return ok(Code.LIMITS_SUFFICE, **values, limit=longest)

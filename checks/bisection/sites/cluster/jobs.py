@@ -1,0 +1,395 @@
+"""One job of a few steps: its script, its submission to a scheduler, and what each step printed.
+
+A scheduler is a class of SCHEDULERS, by ReFrame's name: how a script asks it for nodes, how a
+command runs once per node, and the commands to submit, look and cancel.
+"""
+
+import contextlib
+import math
+import os
+import re
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bisection.core.identity import Geometry
+from bisection.core.reasons import Code, Reason
+from bisection.rfm.scheduler_faults import ALIVE, SLURM_STATES, last_error, slurm_record
+
+POLL = 0.5  # seconds between looks at a job
+LATE = 20  # seconds that a shared file system may need to show a file of another host
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What a job asks a scheduler for."""
+
+    name: str
+    access: Sequence[str]  # the scheduler's options: --partition=duo, --account=a, --exclusive
+    nodes: int
+    ranks_per_node: int
+    longest: int = 600  # s that a job may ask for
+
+    @property
+    def shape(self) -> Geometry:
+        """A rank per core, which the job is submitted with."""
+        return Geometry(self.nodes, self.ranks_per_node, 1)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command of a job."""
+
+    name: str
+    command: Sequence[str]  # its words, or one text for the job's own shell
+    limit: float = 45  # seconds
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a step ended."""
+
+    code: int  # 124: it ran to its limit
+    seconds: float
+    text: str  # standard output and standard error
+
+
+@dataclass
+class Finished:
+    """What a job left behind."""
+
+    job: str = ""
+    steps: dict[str, Ended] = field(default_factory=dict)  # those that ended, by name
+    hosts: list[str] = field(default_factory=list)  # as far as the scheduler names them
+    fault: Reason | None = None  # it did not run to its end
+
+
+class Refused(Exception):
+    """The scheduler did not take a job, in its own words."""
+
+
+@dataclass
+class State:
+    """Where a job is."""
+
+    word: str  # the scheduler's own
+    alive: bool
+    reason: str = ""  # of waiting
+    hosts: str = ""
+    error: str = ""  # the scheduler did not answer
+
+
+class Slurm:
+    """Slurm, with or without an accounting database."""
+
+    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
+        """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
+        options = [
+            "--job-name=bisection-site",
+            f"--nodes={shape.nodes}",
+            f"--ntasks={shape.ranks}",
+            f"--ntasks-per-node={shape.ranks_per_node}",
+            f"--cpus-per-task={shape.threads}",
+            "--hint=nomultithread",
+            f"--time={minutes}",
+            f"--output={output}",
+            f"--error={output}",
+            f"--chdir={output.parent}",
+            "--no-requeue",
+            *queue.access,
+        ]
+        return [f"#SBATCH {option}" for option in options]
+
+    def shaped(self, shape: Geometry) -> list[str]:
+        """What precedes a launcher so that it takes the job for one of another geometry."""
+        variables = {
+            "SLURM_NTASKS": shape.ranks,
+            "SLURM_NPROCS": shape.ranks,
+            "SLURM_NTASKS_PER_NODE": shape.ranks_per_node,
+            "SLURM_TASKS_PER_NODE": f"{shape.ranks_per_node}(x{shape.nodes})",
+            "SLURM_CPUS_PER_TASK": shape.threads,
+        }
+        return ["env", *(f"{name}={value}" for name, value in variables.items())]
+
+    def per_node(self, nodes: int) -> list[str]:
+        """What precedes a command so that it runs once per node, without MPI, on all cores."""
+        shape = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+        unset = [
+            "env",
+            "-u",
+            "SLURM_HINT",
+            "-u",
+            "SLURM_CPUS_PER_TASK",
+            "-u",
+            "SLURM_KILL_BAD_EXIT",
+        ]
+        return [*unset, "srun", "--mpi=none", "--cpu-bind=none", *shape]
+
+    def submit(self, script: Path) -> str:
+        """Submits a script, as ReFrame does without the user's SBATCH_ variables.
+
+        Returns:
+            The job's number.
+
+        Raises:
+            Refused: Slurm did not take it.
+        """
+        answer = self._sbatch(str(script))
+        if match := re.search(r"(?:job |^)(\d+)", answer):
+            return match[1]
+        raise Refused(answer or "sbatch printed no job number")
+
+    def refusal(self, script: Path) -> str:
+        """Slurm's words why it could never run a script, which is not submitted; "" if it could."""
+        try:
+            self._sbatch("--test-only", str(script))
+        except Refused as error:
+            return str(error)
+        return ""
+
+    def _sbatch(self, *arguments: str) -> str:
+        environ = {name: text for name, text in os.environ.items() if name[:7] != "SBATCH_"}
+        return _run(["sbatch", *arguments], environ)
+
+    def state(self, job: str) -> State:
+        """Where a job is; it is over if Slurm has forgotten it."""
+        record, error = slurm_record(job)
+        if re.search(r"invalid job id\b", error, re.I):
+            return State("", alive=False)
+        if not record:
+            return State("", alive=True, error=error)
+        word = record.get("JobState", "")
+        alive = word in ALIVE or word == "COMPLETING"
+        hosts = record.get("NodeList", "").replace("(null)", "")
+        return State(word, alive, record.get("Reason", ""), hosts)
+
+    def cancel(self, job: str) -> None:
+        """Cancels a job."""
+        with contextlib.suppress(Refused):
+            _run(["scancel", job])
+
+
+class Local:
+    """No scheduler: the script runs on this host."""
+
+    def __init__(self) -> None:
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.output = Path(os.devnull)
+
+    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
+        """Nothing is asked for; the file is kept for the output."""
+        del queue, shape, minutes
+        self.output = output
+        return []
+
+    def shaped(self, shape: Geometry) -> list[str]:
+        """A launcher has its geometry by its own options alone."""
+        del shape
+        return []
+
+    def per_node(self, nodes: int) -> list[str]:
+        """This host is the only node."""
+        del nodes
+        return []
+
+    def submit(self, script: Path) -> str:
+        """Starts a script in a session of its own; returns its process number."""
+        with open(self.output, "wb") as output:
+            process = subprocess.Popen(
+                ["bash", str(script)],
+                cwd=script.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.processes[str(process.pid)] = process
+        return str(process.pid)
+
+    def refusal(self, script: Path) -> str:
+        """Every script can run."""
+        del script
+        return ""
+
+    def state(self, job: str) -> State:
+        """Whether the script runs."""
+        alive = self.processes[job].poll() is None
+        return State("RUNNING" if alive else "COMPLETED", alive)
+
+    def cancel(self, job: str) -> None:
+        """Ends the script and what it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(int(job), signal.SIGTERM)
+
+
+Scheduler = Slurm | Local
+SCHEDULERS: dict[str, type[Scheduler]] = {"slurm": Slurm, "squeue": Slurm, "local": Local}
+
+
+def _run(command: Sequence[str], environ: Mapping[str, str] | None = None) -> str:
+    """The output of a scheduler's command; Refused if it fails, with its last line."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Refused(f"{command[0]}: {error}") from None
+    if done.returncode:
+        words = last_error(command[0], done.stderr) or f"{command[0]}: exit {done.returncode}"
+        raise Refused(words)
+    return done.stdout
+
+
+# ---- the script ----
+
+# A step prints its beginning and its end, so that a job that is stopped has left the steps before.
+# `head` bounds what a launcher in a loop prints.
+PRELUDE = """\
+begin() { echo "@begin $1"; started=$(date +%s.%N); }
+end() { echo; echo "@end $1 $started $(date +%s.%N)"; }
+step() {
+    begin "$1"
+    timeout --kill-after=5 "$2" "${@:3}" 2>&1 </dev/null | head -c 200000
+    end "${PIPESTATUS[0]}"
+}
+"""
+
+
+def script(
+    header: Sequence[str], steps: Sequence[Step], variables: Mapping[str, str] | None = None
+) -> str:
+    """The text of a job's script."""
+    lines = ["#!/bin/bash", *header, PRELUDE]
+    lines += [f"export {name}={shlex.quote(text)}" for name, text in (variables or {}).items()]
+    for step in steps:
+        if isinstance(step.command, str):  # it changes the shell, as `module load` does
+            lines.append(f"begin {step.name}\n{step.command} 2>&1 </dev/null\nend $?")
+        else:
+            words = ["step", step.name, f"{step.limit:g}", *step.command]
+            lines.append(shlex.join(words))
+    return "\n".join([*lines, "echo @done", ""])
+
+
+STEP = re.compile(r"^@begin (\S+)\n(.*?)\n?\n@end (\d+) (\S+) (\S+)$", re.M | re.S)
+
+
+def read_steps(text: str) -> dict[str, Ended]:
+    """The steps that ended, from the output of a job."""
+    return {
+        name: Ended(int(code), float(last) - float(first), words)
+        for name, words, code, first, last in STEP.findall(text)
+    }
+
+
+# ---- the job ----
+
+
+def run(
+    scheduler: Scheduler,
+    queue: Queue,
+    steps: Sequence[Step],
+    folder: Path,
+    patience: float,
+    variables: Mapping[str, str] | None = None,
+) -> Finished:
+    """Submits one job, waits for its end and reads what its steps printed.
+
+    A job that is not over in time, or that the caller interrupts, is cancelled.
+
+    Args:
+        scheduler: where it is submitted.
+        queue: what it asks for.
+        steps: its steps, of which each runs whatever the one before it ended with.
+        folder: for the script and its output; all nodes must see it.
+        patience: seconds from the submission to the end.
+        variables: of the environment of all steps.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    output = folder / f"{queue.name}.out"
+    output.unlink(missing_ok=True)
+    asked = 60 + sum(step.limit for step in steps)
+    minutes = max(1, math.ceil(min(asked, queue.longest) / 60))
+    path = folder / f"{queue.name}.sh"
+    header = scheduler.header(queue, queue.shape, output, minutes)
+    path.write_text(script(header, steps, variables))
+    finished = Finished()
+    try:
+        finished.job = scheduler.submit(path)
+    except Refused as error:
+        finished.fault = Reason.of(Code.BLOCKED, refused=str(error))
+        return finished
+    state = State("", alive=False)
+    try:
+        state = _wait(scheduler, finished, patience, minutes)
+    finally:  # KeyboardInterrupt, too
+        if finished.fault or not state.word:
+            scheduler.cancel(finished.job)
+    finished.hosts = hosts_of(state.hosts)
+    text = _read(output, 0 if finished.fault else LATE)
+    finished.steps = read_steps(text or "")
+    if not finished.fault and "@done" not in (text or ""):
+        finished.fault = _fault(finished, state, output, text, minutes)
+    return finished
+
+
+def _wait(scheduler: Scheduler, finished: Finished, patience: float, minutes: int) -> State:
+    """Waits for the end of a job, or sets its fault."""
+    begin = time.monotonic()
+    while True:
+        state = scheduler.state(finished.job)
+        if not state.alive:
+            return state
+        if (waited := time.monotonic() - begin) > patience:
+            break
+        time.sleep(min(POLL, patience))
+    job = {"job": finished.job}
+    if state.error:
+        finished.fault = Reason.of(Code.INFRASTRUCTURE, said=state.error)
+    elif state.word == "RUNNING":
+        limit = min(60 * minutes, patience)
+        finished.fault = Reason.of(Code.TIMEOUT, **job, limit=limit, nodes=state.hosts or None)
+    else:
+        finished.fault = Reason.of(Code.BLOCKED, **job, waited=waited, reason=state.reason)
+    return state
+
+
+def _read(output: Path, patience: float) -> str | None:
+    """The output of a job that is over, as soon as this host sees its end; None without any."""
+    until = time.monotonic() + patience
+    while True:
+        text = output.read_text(errors="replace") if output.exists() else None
+        if "@done" in (text or "") or time.monotonic() >= until:
+            return text
+        time.sleep(POLL)
+
+
+def _fault(
+    finished: Finished, state: State, output: Path, text: str | None, minutes: int
+) -> Reason:
+    """Why a job that is over has not run to its end."""
+    nodes = state.hosts or None
+    if text is None:
+        return Reason.of(Code.OUTPUT_UNSEEN, job=finished.job, path=str(output), nodes=nodes)
+    code = SLURM_STATES.get(state.word)
+    limit = 60.0 * minutes if code == Code.TIMEOUT else None
+    if code:
+        values = {"job": finished.job, "nodes": nodes, "limit": limit}
+        return Reason.of(code, **values, state=state.word)
+    lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] != "@"]
+    return Reason.of(Code.NOT_ENDED, last=(lines or [""])[-1] or None)
+
+
+def hosts_of(text: str) -> list[str]:
+    """The hosts of Slurm's compressed list, "n[1-3],login" (without it: empty)."""
+    hosts: list[str] = []
+    for prefix, ranges in re.findall(r"([^,\[\]]+)(?:\[([^\]]*)\])?", text):
+        for part in ranges.split(",") if ranges else [""]:
+            first, _, last = part.partition("-")
+            numbers = range(int(first), int(last or first) + 1) if first else ()
+            width = len(first)
+            hosts += [f"{prefix}{number:0{width}d}" for number in numbers] or [prefix]
+    return hosts

@@ -1,0 +1,357 @@
+"""Draft of a site: what its scheduler says, what is on PATH, what a trial job per queue shows."""
+
+import concurrent.futures
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from reframe.utility import import_module_from_file
+
+from bisection.core import paths
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import BisectionError
+from bisection.sites.cluster import choices, facts, flux, jobs, pbs, slurm, software
+from bisection.sites.cluster.jobs import Queue
+from bisection.sites.cluster.software import Software
+from bisection.sites.cluster.survey import Group, QueueInfo, Survey, grouped
+from bisection.sites.cluster.trial import Launcher, Outcome, Trial, try_queue
+
+PATIENCE = 600  # seconds for the trial job of a queue, its wait included
+USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
+
+# Schedulers whose queues are not read yet: ReFrame's name, name, command.
+UNREAD = (("lsf", "LSF", "bsub"), ("oar", "OAR", "oarsub"), ("sge", "Grid Engine", "qconf"))
+SCHEDULERS = {**jobs.SCHEDULERS, "pbs": pbs.Pbs, "flux": flux.Flux}
+FAST = ("infiniband", "roce", "omni-path", "slingshot", "efa")  # kinds of network
+UP = ("active", "up", "unknown")  # states of a device
+
+
+@dataclass(frozen=True)
+class Way:
+    """A launcher as a site file has it, before the options for cores."""
+
+    launcher: str
+    options: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([self.launcher, *self.options])
+
+
+@dataclass
+class Part:
+    """A partition of the draft: alike nodes of a queue."""
+
+    name: str
+    queue: QueueInfo
+    group: Group
+    nodes: int | list[int]  # per launch
+    way: Way
+    given: dict[str, Any] | None = None  # of a site file that is there: its words
+    trial: Trial | None = None  # None: no job ran
+    outcome: Outcome | None = None  # of `way`, if it was right
+    others: list[tuple[Way, Reason | None]] = field(default_factory=list)  # None: right, too
+    decisions: list[Reason] = field(default_factory=list)
+
+    @property
+    def largest(self) -> int:
+        """The nodes of the largest launch."""
+        return max(self.nodes) if isinstance(self.nodes, list) else self.nodes
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """The words of common.partition, behind its name."""
+        if self.given:
+            return {w: value for w, value in self.given.items() if w not in ("name", "line")}
+        words = {
+            "queue": self.queue.name if self.queue.name != self.name else "",
+            "constraint": self.group.constraint,
+            "nodes": self.nodes,
+            "launcher": self.way.launcher,
+            "options": list(self.way.options),
+            "exclusive": not self.queue.whole_nodes,
+        }
+        return {word: value for word, value in words.items() if value}
+
+    @property
+    def facts(self) -> facts.Facts:
+        """Of NAME.json."""
+        seen = self.trial.nodes if self.trial else []
+        return facts.of_partition(self.queue, self.group, seen, self.outcome)
+
+    @property
+    def network(self) -> Mapping[str, Any] | None:
+        """The device that carried messages, else the fastest that is up; None if none is known."""
+        devices = {device["name"]: device for device in self.devices}
+        carried = self.outcome.carried if self.outcome else {}
+        main = max(carried, key=carried.__getitem__, default="")
+        return devices.get(main) or next(iter(devices.values()), None)
+
+    @property
+    def devices(self) -> list[Mapping[str, Any]]:
+        """The networks of a node that are up, the fast ones first."""
+        nodes = self.trial.nodes if self.trial else []
+        there = [device for node in nodes[:1] for device in node["networks"]]
+        there = [device for device in there if device["state"] in UP]
+        return sorted(there, key=lambda device: device["kind"] not in FAST)
+
+
+@dataclass
+class Draft:
+    """A site, as far as it could be found out."""
+
+    name: str
+    survey: Survey
+    software: Software
+    account: str = ""
+    parts: list[Part] = field(default_factory=list)
+    closed: list[Reason] = field(default_factory=list)  # queues that this user cannot use
+    decisions: list[Reason] = field(default_factory=list)  # of the site as a whole
+    unread: list[str] = field(default_factory=list)  # partitions that nothing is known of
+
+    @property
+    def facts(self) -> facts.Facts:
+        """Of NAME.json."""
+        parts: dict[str, facts.Facts] = {name: {} for name in self.unread}
+        parts |= {part.name: part.facts for part in self.parts}
+        return facts.of_site(self.name, self.survey, self.software, parts)
+
+    @property
+    def all_decisions(self) -> list[Reason]:
+        """What a person must decide, of the site and of its partitions."""
+        return [*self.decisions, *(reason for part in self.parts for reason in part.decisions)]
+
+
+def survey(account: str = "") -> Survey:
+    """What the scheduler of this host says; its `kind` is "" where there is none.
+
+    Raises:
+        SchedulerError: a scheduler is installed and does not answer.
+    """
+    if slurm.is_here():
+        return slurm.read(account)
+    if shutil.which("flux"):
+        return flux.read()
+    if shutil.which("pbsnodes") and shutil.which("qsub"):
+        return pbs.read()
+    for reframe, kind, command in UNREAD:
+        if shutil.which(command):
+            reason = Reason.of(Code.SCHEDULER_UNREAD, scheduler=kind)
+            return Survey(kind=kind, reframe=reframe, decisions=[reason])
+    return Survey(kind="", reframe="local")
+
+
+def draft(
+    name: str, known: Survey, queues: Sequence[str] = (), account: str = "", most: int | None = None
+) -> Draft:
+    """The draft of a site before any job ran.
+
+    Args:
+        name: of the site.
+        known: what its scheduler says.
+        queues: those that are wanted; all that this user can use if empty.
+        account: that jobs shall use, "" for the user's own.
+        most: the nodes of the largest launch.
+
+    Raises:
+        BisectionError: a queue is wanted that there is not, or that this user cannot use.
+    """
+    there = software.read()
+    site = Draft(name, known, there, account, decisions=list(known.decisions))
+    names = [queue.name for queue in known.queues]
+    if unknown := [queue for queue in queues if queue not in names]:
+        raise BisectionError(f"--queue {unknown[0]}: unknown; there are {', '.join(names)}")
+    if known.kind and not known.queues:
+        site.unread.append("default")
+    if known.kind and not there.compiler:
+        site.decisions.append(Reason.of(Code.NO_COMPILER))
+    if known.kind and there.missing:
+        site.decisions.append(Reason.of(Code.LIBRARIES_UNSEEN, names=there.missing))
+    for queue in known.queues:
+        if queues and queue.name not in queues:
+            continue
+        if queue.closed:
+            site.closed.append(queue.closed)
+            continue
+        site.parts += _parts(site, queue, most or USUAL_NODES, most is not None)
+    if known.kind and not site.parts and not site.unread:
+        site.decisions.append(Reason.of(Code.NO_QUEUE))
+    return site
+
+
+def _parts(site: Draft, queue: QueueInfo, most: int, asked: bool) -> Iterator[Part]:
+    """The partitions of a queue; groups that nothing tells from the others are left out."""
+    for group in queue.groups:
+        cores = {"queue": queue.name, "nodes": len(group.nodes), "cores": group.known.cores}
+        if not group.alone and not group.constraint:
+            site.decisions.append(Reason.of(Code.NODES_UNLIKE, **cores, gres=group.known.gres))
+            continue
+        name = queue.name if group.alone else f"{queue.name}-{group.constraint}"
+        limits = [most, len(group.nodes), queue.max_nodes or most]
+        part = Part(name, queue, group, sizes(min(limits), asked), ways(site)[0])
+        if group.up < part.largest:
+            wanted = {"up": group.up, "wanted": part.largest}
+            part.decisions.append(Reason.of(Code.NODES_DOWN, partition=name, **wanted))
+        if queue.shared:
+            part.decisions.append(Reason.of(Code.QUEUE_SHARED, partition=name))
+        yield part
+
+
+def sizes(most: int, asked: bool = False) -> int | list[int]:
+    """The numbers of nodes per launch: powers of two up to `most`; one number if that says all.
+
+    Args:
+        most: nodes of the largest.
+        asked: whether a person named that number, and wants no others.
+    """
+    if most <= 2 or asked:
+        return most
+    return [*(1 << power for power in range((most - 1).bit_length())), most]
+
+
+def ways(site: Draft) -> list[Way]:
+    """The launchers to try, the one to be preferred first: srun, its other types, mpirun."""
+    tried = []
+    if site.survey.kind == "Slurm":
+        types = site.survey.mpi_types
+        tried = [Way("srun"), *(Way("srun", (f"--mpi={kind}",)) for kind in types[1:])]
+    if site.software.launcher or not tried:
+        tried.append(Way(site.software.launcher or "mpirun"))
+    return tried
+
+
+def as_reframe(site: Draft, part: Part, way: Way, nodes: int) -> dict[str, Any]:
+    """A partition of the draft as site-configs/common_cluster.py makes it for ReFrame."""
+    shared = import_module_from_file(str(paths.ROOT / "site-configs" / "common_cluster.py"))
+    account = {"account": site.account} if site.account else {}
+    choices = {**part.choices, "launcher": way.launcher, "options": list(way.options)}
+    queue = part.queue.name if part.queue.named else ""
+    known = {"queue": queue, "max_time": part.queue.max_time}
+    mpi = {"kind": site.software.kind}
+    given = {"name": part.name, **account, **choices, "nodes": nodes}
+    return shared.as_reframe(given, known, site.survey.reframe, mpi)
+
+
+def try_out(
+    site: Draft, folder: Path, done: Callable[[Part], None], patience: float = PATIENCE
+) -> None:
+    """Runs a trial job in each partition of a draft, all at once, and settles their launchers.
+
+    Args:
+        site: the draft, which is filled in.
+        folder: for the jobs; all nodes must see it.
+        done: called with each partition whose job is over.
+        patience: seconds for each.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [_job(site, part) for part in site.parts if part.group.up]
+    back_end = SCHEDULERS.get(site.survey.reframe)
+
+    def run(job: _Job) -> Part:
+        job.part.trial = try_queue(
+            job.queue,
+            job.launchers,
+            folder,
+            patience,
+            site.software.modules,
+            scheduler=back_end(),
+            variables=job.variables,
+        )
+        settle(job.part, job.tried)
+        return job.part
+
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(wanted))) as pool:
+        for future in concurrent.futures.as_completed([pool.submit(run, job) for job in wanted]):
+            done(future.result())
+
+
+@dataclass(frozen=True)
+class _Job:
+    part: Part
+    tried: Sequence[Way]
+    queue: Queue
+    launchers: Sequence[Launcher]
+    variables: Mapping[str, str]
+
+
+def _job(site: Draft, part: Part) -> _Job:
+    """The trial job of a partition, on as many of its nodes as are up."""
+    nodes = min(part.largest, part.group.up)
+    tried = [part.way] if part.given else ways(site)
+    made = [as_reframe(site, part, way, nodes) for way in tried]
+    return _Job(
+        part,
+        tried,
+        Queue(part.name, made[0]["access"], nodes, part.group.known.cores),
+        [Launcher(each["launcher"], each["extras"]["binding"]) for each in made],
+        dict(made[0]["env_vars"]),
+    )
+
+
+def settle(part: Part, tried: Sequence[Way]) -> None:
+    """Takes the first launcher that was right; what was wrong is for a person to decide.
+
+    Args:
+        part: the partition, with its trial.
+        tried: the launchers of the trial, in its order.
+    """
+    trial = part.trial
+    outcomes = list(zip(tried, trial.outcomes, strict=False))
+    right = [(way, outcome) for way, outcome in outcomes if outcome.fault is None]
+    if right:
+        part.way, part.outcome = right[0]
+    part.others = [
+        (way, outcome.fault) for way, outcome in outcomes if way != part.way or not right
+    ]
+    at = {"partition": part.name}
+    if fault := trial.fault or trial.build:
+        part.decisions.append(Reason.of(Code.TRIAL_FAILED, **at, fault=fault))
+    elif not right:
+        faults = [[str(way), fault] for way, fault in part.others]
+        part.decisions.append(Reason.of(Code.NO_LAUNCHER, **at, tried=faults))
+    kinds = {device["name"]: device["kind"] for device in part.devices}
+    fast = next((name for name, kind in kinds.items() if kind in FAST), None)
+    carried = part.outcome.carried if part.outcome else {}
+    main = max(carried, key=carried.__getitem__, default="")
+    if fast and main and kinds.get(main) not in FAST:
+        part.decisions.append(Reason.of(Code.NETWORK_UNUSED, **at, device=main, fast=fast))
+
+
+def again(site_file: Path, known: Survey) -> Draft:
+    """The draft of a site that has a file: its partitions and launchers are those of the file.
+
+    Args:
+        site_file: NAME.py.
+        known: what the scheduler says.
+
+    Raises:
+        BisectionError: the file does not load, or names a queue that there is not.
+    """
+    chosen = choices.read(site_file)
+    site = Draft(site_file.stem, known, software.read(), chosen.account)
+    there = {queue.name: queue for queue in known.queues}
+    old = facts.old(facts.file_of(site_file)).get("partitions", {})
+    for given in chosen.partitions:
+        name = given["name"]
+        queue = given.get("queue") or old.get(name, {}).get("queue") or name
+        if not there:  # of a scheduler that is not read
+            site.unread.append(name)
+        elif queue not in there:
+            where = f"{paths.shown(site_file)}:{given['line']}: partition {name}"
+            raise BisectionError(f"{where}: unknown queue {queue}; there are {', '.join(there)}")
+        else:
+            group = _members(there[queue], given.get("constraint", ""))
+            way = Way(given["launcher"], tuple(given.get("options", ())))
+            site.parts.append(Part(name, there[queue], group, given["nodes"], way, given))
+    return site
+
+
+def _members(queue: QueueInfo, constraint: str) -> Group:
+    """The nodes of a queue with a feature; the largest group where they are not alike."""
+    nodes = [node for group in queue.groups for node in group.nodes]
+    chosen = [node for node in nodes if constraint in node.features] or nodes
+    return replace(grouped(chosen)[0], constraint=constraint)

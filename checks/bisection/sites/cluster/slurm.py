@@ -1,0 +1,203 @@
+"""Slurm, from 20.11 on, by what its own commands print.
+
+scontrol's one-line form is read, not --json: Slurm 22.05 has none for nodes and partitions, and
+later versions change the names in it. Source of the fields: scontrol(1), slurm.conf(5).
+"""
+
+import os
+import pwd
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+
+from bisection.core.reasons import Code, Reason
+from bisection.sites.cluster.survey import (
+    Answer,
+    Node,
+    QueueInfo,
+    SchedulerError,
+    Survey,
+    ask,
+    grouped,
+    groups_of_user,
+    seconds_of,
+)
+
+# Of a node's state: the words in which it takes jobs, and those in which it does not.
+TAKES_JOBS = {"IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED"}
+TAKES_NONE = {
+    *("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVAL"),
+    *("INVALID_REG", "MAINT", "NO_RESPOND", "NOT_RESPONDING", "PERFCTRS", "REBOOT_ISSUED"),
+    *("REBOOT_REQUESTED", "UNKNOWN", "BLOCKED", "UNDRAIN"),
+}
+MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
+
+
+def is_here() -> bool:
+    """Whether this host belongs to a Slurm; its commands may be there without any."""
+    if not shutil.which("scontrol") or not shutil.which("sbatch"):
+        return False
+    return "Could not establish a configuration source" not in ask("scontrol", "ping").stderr
+
+
+def read(account: str = "") -> Survey:
+    """What the Slurm of this host says.
+
+    Args:
+        account: the one that jobs will use, "" for the user's own.
+
+    Raises:
+        SchedulerError: its controller does not answer.
+    """
+    config = ask("scontrol", "show", "config")
+    partitions = ask("scontrol", "show", "partition", "--all", "-o")
+    nodes = ask("scontrol", "show", "node", "-o")
+    for answer, what in ((config, "config"), (partitions, "partition"), (nodes, "node")):
+        if not answer:
+            command = f"scontrol show {what}"
+            raise SchedulerError(
+                Reason.of(
+                    Code.SCHEDULER_SILENT, scheduler="Slurm", command=command, error=answer.error
+                )
+            )
+    known = configuration(config.text)
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    accounts, default = _accounts(user)
+    needed = "associations" in known.get("AccountingStorageEnforce", "")
+    decisions = []
+    if needed and not account and not default:
+        decisions = [Reason.of(Code.ACCOUNT_OPEN, user=user, accounts=accounts)]
+    accounting = bool(ask("sacct", "--noheader", "--allocations", "--starttime=now-1minutes"))
+    return Survey(
+        kind="Slurm",
+        # ReFrame's slurm asks sacct; its squeue sees jobs leave the queue.
+        reframe="slurm" if accounting else "squeue",
+        version=known.get("SLURM_VERSION", ""),
+        cluster=known.get("ClusterName", ""),
+        queues=queues(partitions.text, nodes.text, account or default, groups_of_user()),
+        accounting=accounting,
+        account_needed=needed,
+        accounts=accounts,
+        mpi_types=mpi_types(ask("srun", "--mpi=list"), known.get("MpiDefault", "none")),
+        decisions=decisions,
+    )
+
+
+def configuration(text: str) -> dict[str, str]:
+    """`scontrol show config` as a dictionary."""
+    return dict(re.findall(r"^(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
+
+
+def record(line: str) -> dict[str, str]:
+    """A line of `scontrol show ... -o`; values may contain blanks, as Reason does."""
+    fields = re.findall(r"(?:^|\s)([A-Z][\w/:]*)=(.*?)(?=\s+[A-Z][\w/:]*=|\s*$)", line)
+    return {name: "" if value in ("(null)", "N/A") else value for name, value in fields}
+
+
+def node(fields: Mapping[str, str]) -> Node:
+    """A node, of its record."""
+    sockets = _number(fields.get("Sockets"), 1)
+    cores = sockets * _number(fields.get("CoresPerSocket"), 1)
+    total = _number(fields.get("CPUTot"), cores)
+    # A site may have Slurm count cores where the hardware has two threads of each.
+    per_core = max(1, total // cores)
+    # CPUEfctv since 22.05; before, what Slurm keeps for the system was to be taken off.
+    spared = _number(fields.get("CoreSpecCount"), 0) * per_core
+    usable = _number(fields.get("CPUEfctv"), total - spared)
+    features = fields.get("AvailableFeatures") or fields.get("Features") or ""
+    return Node(
+        name=fields["NodeName"],
+        cores=max(1, usable // per_core),
+        per_core=per_core,
+        sockets=sockets,
+        gres=re.sub(r"\(S:[^)]*\)", "", fields.get("Gres", "")),
+        features=frozenset(filter(None, features.split(","))),
+        up=takes_jobs(fields.get("State", "")),
+    )
+
+
+def takes_jobs(state: str) -> bool:
+    """Whether a node in this state takes jobs now, or once its jobs have ended."""
+    words = set(re.findall(r"[A-Z_]+", state))
+    return "*" not in state and bool(words & TAKES_JOBS) and not words & TAKES_NONE
+
+
+def queues(partitions: str, nodes: str, account: str, groups: Iterable[str]) -> list[QueueInfo]:
+    """The queues, of the one-line records of partitions and nodes.
+
+    Args:
+        partitions: what `scontrol show partition -o` printed.
+        nodes: what `scontrol show node -o` printed.
+        account: that jobs will use, "" if it is not known.
+        groups: of the user.
+    """
+    members: dict[str, list[Node]] = {}
+    for line in nodes.splitlines():
+        fields = record(line)
+        if "NodeName" in fields:
+            for name in filter(None, fields.get("Partitions", "").split(",")):
+                members.setdefault(name, []).append(node(fields))
+    read = []
+    for fields in map(record, partitions.splitlines()):
+        if name := fields.get("PartitionName"):
+            sharing = fields.get("OverSubscribe") or fields.get("Shared") or ""
+            info = QueueInfo(
+                name=name,
+                groups=grouped(members.get(name, [])),
+                max_time=seconds_of(fields.get("MaxTime", "")),
+                max_nodes=_number(fields.get("MaxNodes"), None),
+                whole_nodes=sharing == "EXCLUSIVE",
+                shared=sharing.startswith("FORCE"),
+                closed=_closed(fields, bool(members.get(name)), account, set(groups)),
+            )
+            read.append(info)
+    return read
+
+
+def mpi_types(listed: Answer, default: str) -> list[str]:
+    """The types of srun --mpi that are worth a trial, the default first.
+
+    Args:
+        listed: the answer to `srun --mpi=list`, which some versions print as an error.
+        default: MpiDefault.
+    """
+    # Before 22.05 on standard error: "srun: MPI types are...", "srun: pmi2".
+    text = listed.text + listed.stderr
+    words = set(re.findall(r"^(?:srun:)?[ \t]+(\w+)[ \t]*$", text, re.MULTILINE))
+    return [default, *(kind for kind in MPI_TYPES if kind in words and kind != default)]
+
+
+def _closed(
+    fields: Mapping[str, str], nodes: bool, account: str, groups: set[str]
+) -> Reason | None:
+    """Why this user cannot use a queue; None if nothing is known that forbids it."""
+    name, root = fields["PartitionName"], os.geteuid() == 0
+    if (state := fields.get("State", "UP")) != "UP":
+        return Reason.of(Code.QUEUE_STATE, queue=name, state=state)
+    if fields.get("RootOnly") == "YES" and not root:
+        return Reason.of(Code.QUEUE_ROOT_ONLY, queue=name)
+    if fields.get("DisableRootJobs") == "YES" and root:
+        return Reason.of(Code.QUEUE_NOT_ROOT, queue=name)
+    allowed = fields.get("AllowGroups", "ALL")
+    if allowed != "ALL" and not root and not groups & set(allowed.split(",")):
+        return Reason.of(Code.QUEUE_GROUPS, queue=name, groups=allowed.split(","))
+    allowed, denied = fields.get("AllowAccounts", "ALL"), fields.get("DenyAccounts", "")
+    if account and allowed != "ALL" and account not in allowed.split(","):
+        return Reason.of(Code.QUEUE_ACCOUNTS, queue=name, account=account)
+    if account and account in denied.split(","):
+        return Reason.of(Code.QUEUE_ACCOUNTS, queue=name, account=account)
+    if fields.get("ReqResv") == "YES":
+        return Reason.of(Code.QUEUE_RESERVED, queue=name)
+    return None if nodes else Reason.of(Code.QUEUE_EMPTY, queue=name)
+
+
+def _accounts(user: str) -> tuple[list[str], str]:
+    """The accounts of a user, and the default one; nothing without a database."""
+    listed = ask("sacctmgr", "-nP", "show", "assoc", f"user={user}", "format=account")
+    default = ask("sacctmgr", "-nP", "show", "user", user, "format=defaultaccount")
+    names = {line.strip() for line in listed.text.splitlines()} if listed else set()
+    return sorted(names - {""}), default.text.strip() if default else ""
+
+
+def _number(text: str | None, default: int | None) -> int | None:
+    return int(text) if text and text.isdecimal() else default

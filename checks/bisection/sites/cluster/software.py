@@ -1,0 +1,100 @@
+"""The software of the host that runs this: MPI, modules, libraries, as they are on PATH now."""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bisection.sites.cluster.survey import ask
+
+# What the kernels are linked with, as pkg-config names it.
+LIBRARIES = {
+    "FFTW": ("fftw3",),
+    "cJSON": ("libcjson",),
+    "BLAS": ("openblas", "blas-netlib", "blas", "mkl-dynamic-lp64-seq"),
+    "ScaLAPACK": ("scalapack-openmpi", "scalapack-mpich", "scalapack", "mkl-dynamic-lp64-seq"),
+    "HDF5": ("hdf5-openmpi", "hdf5-mpich", "hdf5"),
+    "ELPA": ("elpa", "elpa_openmp"),
+}
+NEEDED = ("FFTW", "cJSON")  # the build finds these by pkg-config alone (src/CMakeLists.txt)
+COMPILERS = ("mpicc", "cc")  # that find MPI by themselves; cc is Cray's
+LAUNCHERS = ("mpirun", "mpiexec")
+
+# What a launcher prints of itself -> the MPI library that it belongs to.
+KINDS = {
+    "openmpi": r"Open MPI|OpenRTE",
+    "intel-mpi": r"Intel\(R\) MPI",
+    "mpich": r"HYDRA|MPICH",
+    "mvapich": r"MVAPICH",
+}
+
+
+@dataclass(frozen=True)
+class Software:
+    """What is on PATH, and what is loaded."""
+
+    compiler: str  # of MPI programs, its path; "" for none
+    launcher: str  # mpirun or mpiexec, by name; "" for none
+    kind: str  # of KINDS; "" if unknown
+    version: str
+    modules_system: str  # ReFrame's name; nomod for none
+    modules: list[str]  # that are loaded
+    libraries: dict[str, str]  # those that pkg-config finds -> version
+
+    @property
+    def missing(self) -> list[str]:
+        """The libraries that the kernels need and pkg-config does not find."""
+        return [name for name in NEEDED if name not in self.libraries]
+
+    def as_facts(self) -> dict[str, Any]:
+        """As NAME.json has it."""
+        facts = asdict(self)
+        mpi = {name: facts.pop(name) for name in ("kind", "version", "compiler", "launcher")}
+        return {"mpi": mpi, **facts}
+
+
+def read(environ: Mapping[str, str] = os.environ) -> Software:
+    """What is there now."""
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), "")
+    launcher = next((name for name in LAUNCHERS if shutil.which(name)), "")
+    about = ask(launcher, "--version") if launcher else None
+    kind, version = mpi_of(about.text + about.stderr) if about else ("", "")
+    return Software(
+        compiler=compiler,
+        launcher=launcher,
+        kind=kind,
+        version=version,
+        modules_system=modules_system(environ),
+        modules=[name for name in environ.get("LOADEDMODULES", "").split(":") if name],
+        libraries=libraries(),
+    )
+
+
+def mpi_of(about: str) -> tuple[str, str]:
+    """Kind and version of an MPI, of what its launcher prints of itself."""
+    kind = next((name for name, words in KINDS.items() if re.search(words, about)), "")
+    # Intel's is a year and an update: "Version 2021.13 Build 20240515".
+    match = re.search(r"\d+(?:\.\d+)+", about)
+    return kind, match[0] if match else ""
+
+
+def modules_system(environ: Mapping[str, str]) -> str:
+    """ReFrame's name of the modules system that a shell has set up."""
+    if "LMOD_CMD" in environ:
+        return "lmod"
+    if "MODULES_CMD" in environ:
+        return "tmod4"
+    return "tmod32" if "MODULESHOME" in environ else "nomod"
+
+
+def libraries() -> dict[str, str]:
+    """The versions of LIBRARIES that pkg-config finds."""
+    versions = {}
+    for name, packages in LIBRARIES.items():
+        for package in packages:
+            if answer := ask("pkg-config", "--modversion", package):
+                versions[name] = answer.text.strip()
+                break
+    return versions

@@ -1,0 +1,171 @@
+"""What any scheduler says of itself: queues, and groups of alike nodes in them."""
+
+import grp
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bisection.core.reasons import Reason
+
+PATIENCE = 60  # seconds for a scheduler's command to answer
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as its scheduler knows it."""
+
+    name: str
+    cores: int  # that jobs may use
+    per_core: int  # CPUs that the scheduler counts per core
+    sockets: int
+    gres: str = ""  # accelerators and the like
+    features: frozenset[str] = frozenset()
+    up: bool = True
+
+    @property
+    def kind(self) -> tuple[int, int, int, str]:
+        """What makes nodes alike."""
+        return self.cores, self.per_core, self.sockets, self.gres
+
+
+@dataclass(frozen=True)
+class Group:
+    """Alike nodes of a queue, and the constraint that asks for them and no others."""
+
+    nodes: Sequence[Node]
+    constraint: str = ""  # "" also where none does
+    alone: bool = True  # the queue has no others
+
+    @property
+    def known(self) -> Node:
+        """Any of them."""
+        return self.nodes[0]
+
+    @property
+    def up(self) -> int:
+        """How many of them take jobs now, or once they are idle."""
+        return sum(node.up for node in self.nodes)
+
+
+@dataclass(frozen=True)
+class QueueInfo:
+    """A queue as its scheduler knows it."""
+
+    name: str
+    groups: Sequence[Group]
+    max_time: int | None = None  # s
+    max_nodes: int | None = None
+    whole_nodes: bool = False  # each job has its nodes for itself
+    shared: bool = False  # jobs share cores whatever they ask for
+    closed: Reason | None = None  # why this user cannot use it
+    named: bool = True  # jobs ask for it by name
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A scheduler, and what of it matters to a site file."""
+
+    kind: str  # Slurm, PBS, Flux, ...
+    reframe: str  # ReFrame's name of its back-end
+    version: str = ""
+    cluster: str = ""
+    queues: Sequence[QueueInfo] = ()
+    accounting: bool = True
+    account_needed: bool = False
+    accounts: Sequence[str] = ()
+    mpi_types: Sequence[str] = ()  # of srun --mpi, the usual one first
+    decisions: Sequence[Reason] = ()  # what a person must decide
+
+
+class SchedulerError(Exception):
+    """A scheduler is installed and cannot be asked."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed, and how it ended; a command that is not there ended with 127."""
+
+    code: int
+    text: str
+    stderr: str
+
+    @property
+    def error(self) -> str:
+        """Its last words on standard error."""
+        return last_line(self.stderr)
+
+    def __bool__(self) -> bool:
+        return self.code == 0
+
+
+def ask(*command: str, patience: float = PATIENCE) -> Answer:
+    """Runs a command that only prints.
+
+    Args:
+        command: its words.
+        patience: seconds until it counts as failed.
+    """
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=patience,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except subprocess.TimeoutExpired:
+        return Answer(124, "", f"no answer in {patience:g} s")
+    except OSError as error:
+        return Answer(127, "", str(error))
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def last_line(text: str) -> str:
+    """The last line that is not blank; "" if there is none."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def grouped(nodes: Iterable[Node]) -> list[Group]:
+    """Nodes of a queue in groups of alike ones, the largest first.
+
+    A feature that all of a group and no other node has becomes its constraint.
+    """
+    kinds: dict[tuple[int, int, int, str], list[Node]] = {}
+    for node in nodes:
+        kinds.setdefault(node.kind, []).append(node)
+    groups = sorted(kinds.values(), key=lambda group: (-len(group), group[0].name))
+    return [Group(group, _constraint(group, groups), len(groups) == 1) for group in groups]
+
+
+def _constraint(group: Sequence[Node], groups: Sequence[Sequence[Node]]) -> str:
+    others = [node.features for other in groups if other is not group for node in other]
+    own = frozenset.intersection(*(node.features for node in group)) - frozenset().union(*others)
+    return min(own, default="") if len(groups) > 1 else ""
+
+
+def groups_of_user() -> set[str]:
+    """The names of this user's groups."""
+    names = set()
+    for number in {os.getegid(), *os.getgroups()}:
+        try:
+            names.add(grp.getgrgid(number).gr_name)
+        except KeyError:
+            names.add(str(number))
+    return names
+
+
+def seconds_of(text: str) -> int | None:
+    """A time limit of a scheduler, [DAYS-]HOURS:MINUTES:SECONDS, in seconds; None for no limit."""
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text.strip())
+    if not match:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

@@ -1,0 +1,292 @@
+"""The trial: one job of seconds per queue that shows what its nodes are and which launcher works.
+
+Names say little of a cluster: a launcher may start a world per rank, bind two ranks to one core, or
+leave a fast network unused, and every program still exits with 0. So a small MPI program
+(src/probe) counts worlds, cores and bytes.
+"""
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from reframe.core.backends import getlauncher
+
+from bisection.core import paths
+from bisection.core.identity import Geometry
+from bisection.core.reasons import Code, Reason
+from bisection.kernels import layouts
+from bisection.sites.cluster import node_facts
+from bisection.sites.cluster.jobs import Ended, Finished, Queue, Scheduler, Slurm, Step, run
+
+__all__ = ["Launcher", "Outcome", "Queue", "Trial", "try_queue"]
+
+PROBE = paths.ROOT / "src" / "probe" / "probe.c"
+# Compilers that find MPI by themselves; cc is Cray's.
+COMPILERS = ("mpicc", "cc")
+# What a line has that says why a launcher failed, of the page that some print.
+TELLING = re.compile(r"not built|unable|cannot|can't|could not|invalid|denied|error|fail", re.I)
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A way to start an MPI program."""
+
+    name: str  # ReFrame's: srun, mpirun, mpiexec
+    options: Sequence[str] = ()  # templates, as extras.binding has them
+
+    def command(self, shape: Geometry) -> list[str]:
+        """The words before the program, as ReFrame writes them for a launch.
+
+        Raises:
+            KeyError, IndexError, ValueError: a template has another field, or is none.
+        """
+        job = SimpleNamespace(
+            num_tasks=shape.ranks,
+            num_tasks_per_node=shape.ranks_per_node,
+            num_cpus_per_task=shape.threads,
+            num_tasks_per_core=None,
+            num_tasks_per_socket=None,
+            exclusive_access=False,
+            use_smt=False,
+            time_limit=None,
+            name="",
+            options=[],
+            cli_options=[],
+        )
+        words = getlauncher(self.name)().command(job)
+        options = layouts.bindings(self.options, shape)
+        return [*words, *shlex.split(" ".join(options))]
+
+
+@dataclass
+class Outcome:
+    """What a launcher made of a geometry."""
+
+    launcher: Launcher
+    shape: Geometry
+    worlds: int = 0
+    ranks: list[tuple[str, str]] = field(default_factory=list)  # (host, CPUs)
+    library: str = ""  # of MPI, by its own name
+    carried: dict[str, float] = field(default_factory=dict)  # device -> fraction of the bytes
+    latency: float | None = None  # s, of the slowest node
+    bandwidth: float | None = None  # B/s, likewise
+    links: list[tuple[str, str, float, float]] = field(default_factory=list)  # of each pair
+    fault: Reason | None = None  # None: one world, a core per rank and thread
+
+
+@dataclass
+class Trial:
+    """What the job of one queue showed."""
+
+    nodes: list[dict[str, Any]] = field(default_factory=list)  # facts of each (node_facts.py)
+    outcomes: list[Outcome] = field(default_factory=list)  # in the order of the launches
+    fault: Reason | None = None  # the job did not run to its end
+    job: str = ""
+    hosts: list[str] = field(default_factory=list)  # of the job, by the scheduler
+    unseen: dict[str, str] = field(default_factory=dict)  # host -> why it left no facts
+    modules: dict[str, str] = field(default_factory=dict)  # that did not load -> why
+    build: Reason | None = None  # why the MPI program was not built
+    steps: dict[str, Ended] = field(default_factory=dict)  # all that ended
+
+
+def try_queue(
+    queue: Queue,
+    launchers: Sequence[Launcher],
+    folder: Path,
+    patience: float,
+    modules: Sequence[str] = (),
+    *,
+    scheduler: Scheduler | None = None,
+    shapes: Sequence[Geometry] = (),
+    variables: Mapping[str, str] | None = None,
+    sees: Sequence[Path] = (),
+    further: Sequence[Step] = (),
+) -> Trial:
+    """Runs one job in a queue: facts of each node, then each launcher with each geometry.
+
+    Args:
+        queue: what the job asks for.
+        launchers: those to try.
+        folder: for what the job needs and leaves; it is made, and all nodes must see it.
+        patience: seconds from the submission to the end, after which the job is cancelled.
+        modules: loaded before anything else.
+        scheduler: Slurm if None.
+        shapes: the geometries; a rank per core alone if empty. Messages are sent in the first.
+        variables: of the environment, as a partition's env_vars.
+        sees: files that every node should see, beside the folder and our Python.
+        further: steps after the launches.
+
+    Raises:
+        OSError: the folder cannot be written.
+        KeyError, IndexError, ValueError: launcher options are no templates.
+    """
+    scheduler = scheduler or Slurm()
+    shapes = shapes or [queue.shape]
+    facts = folder / f"{queue.name}.facts"
+    facts.mkdir(parents=True, exist_ok=True)
+    for old in facts.glob("*.json"):
+        old.unlink()
+    probe = program(queue, folder)
+    probe.unlink(missing_ok=True)
+    launches = [(launcher, shape) for launcher in launchers for shape in shapes]
+    steps = [Step(f"module/{name}", shlex.join(["module", "load", name])) for name in modules]
+    steps.append(Step("modules", 'echo "${LOADEDMODULES-}"'))
+    steps.append(Step("build", _building(probe)))
+    seen = [str(path) for path in (sys.executable, *sees)]
+    steps.append(Step("facts", [*scheduler.per_node(queue.nodes), *_facts(facts, seen)]))
+    for number, (launcher, shape) in enumerate(launches):
+        before = scheduler.shaped(shape) if shape != queue.shape else []
+        task = [] if shape == shapes[0] else ["seats"]
+        words = [*before, *launcher.command(shape), str(probe), *task]
+        steps.append(Step(f"launch/{number}", words))
+    finished = run(scheduler, queue, [*steps, *further], folder, patience, variables)
+    trial = Trial(job=finished.job, hosts=finished.hosts, fault=finished.fault)
+    trial.steps = finished.steps
+    trial.modules = _unloaded(finished, modules)
+    if (build := finished.steps.get("build")) and build.code:
+        trial.build = Reason.of(Code.PROBE_NOT_BUILT, last=telling(build.text) or None)
+    _read_facts(trial, facts)
+    for number, (launcher, shape) in enumerate(launches):
+        if ended := finished.steps.get(f"launch/{number}"):
+            trial.outcomes.append(_outcome(launcher, shape, ended, trial.nodes))
+    return trial
+
+
+def program(queue: Queue, folder: Path) -> Path:
+    """The MPI program that the trial of a queue builds, for further steps."""
+    return folder / f"{queue.name}.probe"
+
+
+def _building(probe: Path) -> list[str]:
+    """The command that builds the MPI program, by the first compiler that there is."""
+    program = (
+        'for compiler in "${@:3}"; do if command -v "$compiler" >&1; then '
+        'exec "$compiler" -O1 -o "$1" "$2"; fi; done; echo "no ${@:3} on PATH"; exit 127'
+    )
+    return ["bash", "-c", program, "build", str(probe), str(PROBE), *COMPILERS]
+
+
+def _facts(folder: Path, seen: Sequence[str]) -> list[str]:
+    """The command that writes the facts of a node, by our Python or by the node's own."""
+    program = (
+        'for python in "$1" python3; do if "$python" -c "" 2>/dev/null; then '
+        'exec "$python" -c "$2" "${@:3}"; fi; done; '
+        r'echo "FACTS {\"host\": \"$(uname -n)\", \"error\": \"no Python 3 on PATH\"}"'
+    )
+    text = Path(node_facts.__file__).read_text()
+    return ["bash", "-c", program, "facts", sys.executable, text, str(folder), *seen]
+
+
+def _unloaded(finished: Finished, modules: Sequence[str]) -> dict[str, str]:
+    """The modules that a job did not load, each with why."""
+    listed = finished.steps.get("modules")
+    loaded = listed.text.strip().split(":") if listed else []
+    unloaded = {}
+    for name in modules:
+        ended = finished.steps.get(f"module/{name}")
+        # Not every kind of modules exits with another code; those before Lmod list what is loaded.
+        versions = [other for other in loaded if other == name or other.startswith(f"{name}/")]
+        if ended and (ended.code or not versions):
+            unloaded[name] = telling(ended.text)
+    return unloaded
+
+
+def _read_facts(trial: Trial, folder: Path) -> None:
+    """Reads what the nodes wrote, and notes those that wrote nothing."""
+    if (ended := trial.steps.get("facts")) is None:
+        return
+    for line in re.findall(r"FACTS (\{.*\})", ended.text):
+        answer = json.loads(line)
+        try:
+            trial.nodes.append(json.loads((folder / f"{answer['host']}.json").read_text()))
+        except (OSError, ValueError) as error:
+            trial.unseen[answer["host"]] = answer.get("error", str(error))
+    wrote = {node["host"].partition(".")[0] for node in trial.nodes} | trial.unseen.keys()
+    for host in trial.hosts:
+        if host not in wrote:
+            trial.unseen[host] = telling(ended.text)
+    trial.nodes.sort(key=lambda node: node["host"])
+
+
+def telling(text: str) -> str:
+    """The line of an output that says most of why it failed; "" for none."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" -*=")]
+    return next(filter(TELLING.search, lines), (lines or [""])[-1])
+
+
+def _outcome(
+    launcher: Launcher, shape: Geometry, ended: Ended, nodes: Sequence[Mapping[str, Any]]
+) -> Outcome:
+    """What a launch printed, and what is wrong with it."""
+    outcome = Outcome(launcher, shape)
+    worlds = [json.loads(line) for line in re.findall(r"PROBE (\{.*\})", ended.text)]
+    if not worlds:
+        limit = 45 if ended.code == 124 else None
+        values = {"exit_code": ended.code, "last": telling(ended.text) or None, "limit": limit}
+        outcome.fault = Reason.of(Code.NO_WORLD, launcher=launcher.name, **values)
+        return outcome
+    outcome.worlds = len(worlds)
+    world = worlds[0]
+    outcome.ranks = [(host, cpus) for host, cpus in world["ranks"]]
+    outcome.library = world["library"]
+    if outcome.worlds > 1 or world["size"] != shape.ranks:
+        values = {"worlds": outcome.worlds, "size": world["size"], "asked": shape.ranks}
+        outcome.fault = Reason.of(Code.WORLDS, launcher=launcher.name, **values)
+        return outcome
+    outcome.links = [tuple(link) for link in world.get("links", [])]
+    if outcome.links:
+        outcome.latency = max(link[2] for link in outcome.links)
+        outcome.bandwidth = min(link[3] for link in outcome.links)
+        parts: dict[str, float] = {}
+        for name, count in world["sent"]:  # a device may have several ports
+            parts[name] = parts.get(name, 0.0) + count / world["messages"]
+        outcome.carried = {name: part for name, part in parts.items() if part >= 0.02}
+    if seats := misplaced(outcome.ranks, shape, nodes):
+        outcome.fault = Reason.of(Code.MISPLACED, seats=seats)
+    elif ended.code:
+        outcome.fault = Reason.of(Code.NOT_ENDED, last=telling(ended.text) or None)
+    return outcome
+
+
+def misplaced(
+    ranks: Sequence[tuple[str, str]], shape: Geometry, nodes: Sequence[Mapping[str, Any]]
+) -> list[Reason]:
+    """What is wrong with where ranks are; empty if nothing.
+
+    Args:
+        ranks: host and CPUs of each rank.
+        shape: the geometry that was asked for.
+        nodes: facts of the nodes, of which each numbers its CPUs in its own way.
+    """
+    masks = {node["host"]: node["processor"]["topology"]["cores"] for node in nodes}
+    by_host: dict[str, list[dict[str, Any]]] = {}
+    for rank, (host, cpus) in enumerate(ranks):
+        places = _places(cpus, layouts.core_of(masks.get(host)))
+        # OMP_PLACES=cores with OMP_PROC_BIND=close: a thread per core, in order
+        threads = [places[thread % len(places)] for thread in range(shape.threads)]
+        seat = {"rank": rank, "host": host, "cpus": cpus, "threads": threads}
+        by_host.setdefault(host, []).append(seat)
+    everybody = {"per_rank": [seat for seats in by_host.values() for seat in seats]}
+    counted = layouts.misplaced(everybody, shape, None)
+    wrong = [seat for seat in counted if seat.code in COUNTS]
+    for host, seats in sorted(by_host.items()) if not wrong else ():
+        each = Geometry(1, shape.ranks_per_node, shape.threads)
+        wrong += layouts.misplaced({"per_rank": seats}, each, masks.get(host))
+    return wrong
+
+
+COUNTS = (Code.RANKS_RAN, Code.HOSTS_RAN, Code.RANKS_ON_HOST)
+
+
+def _places(cpus: str, core_of: Mapping[int, int]) -> list[str]:
+    """CPUs by core, each as a list of the kernel's format."""
+    cores: dict[Any, list[int]] = {}
+    for cpu in sorted(layouts.cpulist(cpus)):
+        cores.setdefault(core_of.get(cpu, ("cpu", cpu)), []).append(cpu)
+    return [",".join(map(str, group)) for group in cores.values()]

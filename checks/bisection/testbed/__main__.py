@@ -1,0 +1,140 @@
+"""A Slurm cluster on this machine, for developers. It needs root, and Slurm's programs.
+
+exit codes: 0 done, 2 usage, 3 no cluster can be built here, or it is not as it should be;
+exec: that of its command.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bisection.core.verdicts import BisectionError, Exit
+from bisection.testbed.blueprint import HEAD, Blueprint, Node, Partition
+from bisection.testbed.cluster import LIFETIME, Cluster
+
+NODE_COMMANDS = {
+    "kill": ("kill_node", "cut a node's power"),
+    "start": ("start_node", "switch a dead node on"),
+    "cut": ("cut", "pull a node's cable"),
+    "mend": ("mend", "plug a node's cable in"),
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    main = argparse.ArgumentParser(
+        prog="python -m bisection.testbed",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(name: str, text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument("folder", type=Path, metavar="DIR", help="everything is below it")
+        return command
+
+    up = add("up", "build a cluster, in place of an earlier one of the folder")
+    up.add_argument(
+        "--node",
+        action="append",
+        type=_typed(Node.parsed),
+        metavar="COUNT[:CORES[:SPARE[:FEATURE,...]]]",
+        help="nodes that are alike; again for others; default: 4:1",
+    )
+    up.add_argument(
+        "--partition",
+        action="append",
+        type=_typed(Partition.parsed),
+        metavar="NAME=NODES[:whole][:MINUTES]",
+        help="NODES: 2 (the first two) or 2-4; whole: no two jobs share a node; default: "
+        "duo=2:30 and quad=4:whole:60",
+    )
+    up.add_argument(
+        "--accounting", action="store_true", help="with slurmdbd and a MariaDB, for sacct"
+    )
+    up.add_argument(
+        "--shared-memory",
+        action="store_true",
+        help="nodes share memory: for Debian 12's MPICH, whose UCX hangs over TCP in MPI_Finalize",
+    )
+    up.add_argument(
+        "--lifetime",
+        type=float,
+        default=LIFETIME,
+        metavar="SECONDS",
+        help=f"after that it ends itself; default: {LIFETIME:.0f}",
+    )
+    add("down", "end everything of the cluster; logs stay")
+    add("status", "print nodes and jobs")
+    execute = add("exec", "run a command on the login node, or on a node")
+    execute.add_argument("--host", default=HEAD, metavar="NAME", help="default: head")
+    execute.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND...")
+    for name, (_, text) in NODE_COMMANDS.items():
+        add(name, text).add_argument("node", metavar="NODE")
+    shape = add("shape", "limit a node's link")
+    shape.add_argument("node", metavar="NODE")
+    shape.add_argument(
+        "rate", metavar="RATE", help="as tc takes it, such as 100mbit; none: no limit"
+    )
+    for name, text in (
+        ("pause", "stop a daemon of the login node: it answers nobody"),
+        ("resume", "let a paused daemon go on"),
+    ):
+        add(name, text).add_argument("daemon", metavar="DAEMON", help="slurmctld, slurmdbd, ...")
+    return main
+
+
+def _typed(parsed: Callable[[str], Any]) -> Callable[[str], Any]:
+    """argparse prints the text of this error, and not that of ValueError."""
+
+    def read(text: str) -> Any:
+        try:
+            return parsed(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    options = parser().parse_args(arguments)
+    cluster = Cluster(options.folder)
+    try:
+        if options.command == "up":
+            nodes = [node for group in options.node or [[Node()] * 4] for node in group]
+            partitions = options.partition or [
+                Partition("duo", 1, min(2, len(nodes)), minutes=30),
+                Partition("quad", 1, len(nodes), whole=True),
+            ]
+            asked = (options.accounting, options.shared_memory)
+            blueprint = Blueprint(tuple(nodes), tuple(partitions), *asked)
+            cluster.up(blueprint, options.lifetime)
+            print(cluster.output("sinfo", "-N", "-l"), end="")
+        elif options.command == "down":
+            cluster.down()
+        elif options.command == "status":
+            line = cluster.command(["sh", "-c", "sinfo -N -l; squeue"])
+            os.execvpe(line[0], line, cluster.environment())
+        elif options.command == "exec":
+            line = cluster.command(options.words or ["bash"], options.host)
+            cluster.join(options.host)
+            os.execvpe(line[0], line, cluster.environment())
+        elif options.command == "shape":
+            cluster.shape(options.node, None if options.rate == "none" else options.rate)
+        elif options.command in NODE_COMMANDS:
+            getattr(cluster, NODE_COMMANDS[options.command][0])(options.node)
+        else:
+            getattr(cluster, options.command)(options.daemon)
+    except BisectionError as error:
+        print(f"bisection.testbed {options.command}: error: {error}", file=sys.stderr)
+        return error.exit_code
+    return Exit.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,238 @@
+"""Site files of clusters: NAME.py with the choices, NAME.json with the facts."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from houses import told
+from running import SITES, load_site
+
+from bisection.sites import rules, site
+
+SITE = '''"""vc: Slurm."""
+
+from pathlib import Path
+
+from reframe.utility import import_module_from_file
+
+common = import_module_from_file(str(Path(__file__).with_name("common.py")))
+
+site_configuration = common.slurm(
+    __file__,
+    partitions=[
+        common.partition("duo", nodes=2, launcher="srun", exclusive=True),
+        common.partition("quad", nodes=[1, 2, 4], launcher="mpirun"),
+    ],
+)
+'''
+CORES = {"num_cpus": 2, "num_cpus_per_core": 1, "num_cpus_per_socket": 2, "num_sockets": 1}
+FACTS = {
+    "version": 1,
+    "software": {"mpi": {"kind": "openmpi"}, "modules_system": "lmod"},
+    "partitions": {
+        "duo": {"queue": "duo", "nodes": 2, "max_time": 1800, "processor": CORES},
+        "quad": {"queue": "all", "nodes": 4, "processor": CORES},
+    },
+}
+
+
+@pytest.fixture
+def cluster(house, monkeypatch):
+    """cluster(old, new, **facts): the site vc in a small house, its file changed, and its facts."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    def write(old="", new="", **facts):
+        assert old in SITE
+        (house / "site-configs" / "vc.py").write_text(SITE.replace(old, new))
+        (house / "site-configs" / "vc.json").write_text(json.dumps({**FACTS, **facts}))
+        return house / "site-configs"
+
+    return write
+
+
+@pytest.fixture
+def partitions(cluster):
+    """partitions(old, new, **facts): those that ReFrame gets, by name."""
+    common = load_site("common")
+
+    def read(old="", new="", **facts):
+        folder = cluster(old, new, **facts)
+        names = {"__file__": str(folder / "vc.py")}
+        text = (
+            (folder / "vc.py")
+            .read_text()
+            .replace("import_module_from_file(", "(lambda _: common)(")
+        )
+        exec(compile(text, "vc.py", "exec"), names | {"common": common}, names)
+        (system,) = names["site_configuration"]["systems"]
+        return {part["name"]: part for part in system["partitions"]}
+
+    return read
+
+
+def test_choices_and_facts_make_partitions(partitions):
+    parts = partitions()
+    assert list(parts) == ["duo", "quad-1", "quad-2", "quad-4"]
+    assert parts["duo"]["access"] == ["--partition=duo", "--exclusive", "--mem=0"]
+    assert parts["quad-2"]["access"] == ["--partition=all"]
+    assert [part["extras"]["nodes"] for part in parts.values()] == [2, 1, 2, 4]
+    assert parts["duo"]["extras"]["max_time"] == 1800
+    assert "max_time" not in parts["quad-1"]["extras"]
+    for part in parts.values():
+        assert part["processor"] == CORES
+        assert part["sched_options"]["use_nodes_option"] is True
+        assert "ReqNodeNotAvail" in part["sched_options"]["slurm_job_cancel_reasons"]
+        assert part["env_vars"] == []
+        assert part.keys().isdisjoint({"queue", "nodes", "options", "binding", "line"})
+
+
+def test_words_of_a_partition(partitions):
+    words = (
+        'queue="gpu", account="a2", qos="high", reservation="r", constraint="bigmem", '
+        'options=["--mpi=pmi2"], modules=["gcc"], environs=["system"], references=["ratio"], '
+        'access=["--licenses=x"], time_limit="5m", extras={"march": "znver4"}'
+    )
+    duo = partitions("exclusive=True", words)["duo"]
+    assert duo["access"] == [
+        "--partition=gpu",
+        "--account=a2",
+        "--qos=high",
+        "--reservation=r",
+        "--constraint=bigmem",
+        "--licenses=x",
+    ]
+    assert duo["extras"] == {
+        "nodes": 2,
+        "binding": ["--mpi=pmi2", "--cpu-bind=cores", "--cpus-per-task={threads}"],
+        "references": ["ratio"],
+        "max_time": 1800,
+        "march": "znver4",
+    }
+    assert (duo["modules"], duo["environs"], duo["time_limit"]) == (["gcc"], ["system"], "5m")
+
+
+@pytest.mark.parametrize(
+    ("kind", "launcher", "first"),
+    [
+        ("openmpi", "mpirun", "--map-by ppr:{ranks_per_node}:node:PE={threads}"),
+        ("mpich", "mpirun", "-ppn {ranks_per_node}"),
+        ("intel-mpi", "mpiexec", "-ppn {ranks_per_node}"),
+        ("mpich", "srun", "--cpu-bind=cores"),
+    ],
+)
+def test_binding_is_of_launcher_and_mpi(partitions, kind, launcher, first):
+    parts = partitions('"srun"', f'"{launcher}"', software={"mpi": {"kind": kind}})
+    assert parts["duo"]["extras"]["binding"][0] == first
+
+
+def test_own_binding_account_of_the_site_and_root(partitions, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    parts = partitions("__file__,", '__file__, account="proj",')
+    assert parts["quad-1"]["access"] == ["--partition=all", "--account=proj"]
+    assert ["OMPI_ALLOW_RUN_AS_ROOT", "1"] in parts["duo"]["env_vars"]
+    parts = partitions("exclusive=True", 'binding=[], account="own"')
+    assert parts["duo"]["extras"]["binding"] == []
+    assert "--account=own" in parts["duo"]["access"]
+
+
+def test_modules_bring_their_system(cluster):
+    cluster("__file__,", '__file__, modules=["gcc", "openmpi"],')
+    assert site.load_site("vc").defects == []
+    common = load_site("common")
+    file = str(site.site_file("vc"))
+    duo = common.partition("duo", 1, "srun")
+    (system,) = common.slurm(file, partitions=[duo], modules=["gcc"])["systems"]
+    assert (system["modules"], system["modules_system"]) == (["gcc"], "lmod")
+    (system,) = common.slurm(file, partitions=[duo])["systems"]
+    assert "modules_system" not in system
+
+
+@pytest.mark.parametrize("scheduler", ["pbs", "flux"])
+def test_other_schedulers(cluster, scheduler):
+    folder = cluster("common.slurm(", f'common.cluster(\n    scheduler="{scheduler}", file=')
+    if scheduler == "pbs":  # ReFrame loads flux only where Flux's Python package is
+        loaded = site.load_site("vc")
+        assert {part["scheduler"] for part in loaded.partitions} == {scheduler}
+    common = load_site("common")
+    duo = common.partition("duo", 1, "mpirun", account="a")
+    made = common.cluster(str(folder / "vc.py"), scheduler=scheduler, partitions=[duo])
+    (part,) = made["systems"][0]["partitions"]
+    wanted = {"pbs": ["-q duo", "-A a"], "flux": ["--queue=duo", "--bank=a"]}
+    assert part["access"] == wanted[scheduler]
+
+
+def test_the_doctor_accepts_it(cluster):
+    cluster()
+    loaded = site.load_site("vc")
+    assert loaded.defects == []
+    assert [part["name"] for part in loaded.partitions] == ["duo", "quad-1", "quad-2", "quad-4"]
+    assert rules.site_defects(loaded) == []
+
+
+REFRESH = "`bisection site new vc --refresh` writes it"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "words"),
+    [
+        ('"quad"', '"quat"', "vc.py:13", f"partition 'quat' has no facts in vc.json: {REFRESH}"),
+        ("exclusive=True", "exclusife=True", "vc.py:12", "'exclusife' was unexpected"),
+        ("[1, 2, 4]", "[1, 0]", "vc.py:13", "vc:quad-0: extras.nodes is 0: "),
+        ("exclusive=True", 'options=["-n {cores}"]', "vc.py:12", "extras.binding has {cores} in"),
+        ("exclusive=True", 'qos="high"', "vc.py:12", "partition 'duo': pbs has no qos"),
+        (
+            "__file__,",
+            '__file__, scheduler="slum",',
+            "vc.py:1",
+            "scheduler 'slum': there are slurm",
+        ),
+        ('"srun"', '"sruhn"', "vc.py:12", "sruhn"),
+        ("common.partition", "common.partitions", "vc.py:12", "no attribute 'partitions'"),
+    ],
+)
+def test_defects_of_the_file_have_a_line(cluster, old, new, where, words):
+    file = cluster(old, new) / "vc.py"
+    if "pbs" in words:
+        file.write_text(file.read_text().replace("__file__,", '__file__, scheduler="pbs",'))
+    loaded = site.load_site("vc")
+    lines = told([*loaded.defects, *rules.site_defects(loaded)])
+    assert f"site-configs/{where}: " in lines
+    assert words in lines
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (None, 1, "No such file or directory"),
+        ('{"version": 1,\n "partitions": }', 2, "is not JSON (Expecting value: "),
+        ("[]", 1, "has no facts of partitions"),
+        ('{"version": 9, "partitions": {}}', 1, "version 9, where 1 is read"),
+    ],
+)
+def test_broken_facts_are_one_clear_line(cluster, text, line, words):
+    file = cluster() / "vc.json"
+    file.unlink() if text is None else file.write_text(text)
+    (defect,) = site.load_site("vc").defects
+    assert told([defect]).startswith(f"site-configs/vc.json:{line}: does not load: {words}")
+    assert told([defect]).endswith(f": {REFRESH}")
+    program = "import sys; from reframe.frontend.cli import main; sys.exit(main())"
+    reframe = [sys.executable, "-c", program, "-C", str(file.with_name("vc.py"))]
+    done = subprocess.run([*reframe, "--show-config"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{file}:{line}: {words}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_reframe_by_hand(cluster):
+    file = cluster() / "vc.py"
+    program = "import sys; from reframe.frontend.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "-C", str(file), "--show-config", "systems"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["partitions"][0]["name"] == "duo"
+
+
+def test_shared_files_are_no_sites():
+    assert not {file.stem for file in SITES.glob("common*.py")} & set(site.site_names())

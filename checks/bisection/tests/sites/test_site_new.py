@@ -1,0 +1,440 @@
+"""`site new` with Slurm's commands faked and its trial jobs made up."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bisection import cli
+from bisection.core.identity import Geometry
+from bisection.core.reasons import Code, Reason
+from bisection.sites import rules, site
+from bisection.sites.cluster import choices, facts, new, software
+from bisection.sites.cluster.trial import Outcome, Trial
+
+OUTPUTS = Path(__file__).with_name("slurm")
+# Recorded with Slurm 22.05.8, and shortened to what is read.
+CONFIG = """\
+Configuration data as of 2026-11-22T08:00:00
+AccountingStorageEnforce = {enforce}
+ClusterName             = vcluster
+MpiDefault              = pmix
+SLURM_VERSION           = 22.05.8
+
+Slurmctld(primary) at head is UP
+"""
+CLUSTER = """\
+PartitionName=duo AllowGroups=ALL AllowAccounts=ALL MaxNodes=UNLIMITED MaxTime=00:30:00 \
+ReqResv=NO OverSubscribe=NO State=UP
+PartitionName=quad AllowGroups=ALL AllowAccounts=ALL MaxNodes=UNLIMITED MaxTime=01:00:00 \
+ReqResv=NO OverSubscribe=EXCLUSIVE State=UP
+"""
+CLUSTER += "".join(
+    f"NodeName=node{i} CoresPerSocket=1 CPUEfctv=1 CPUTot=1 AvailableFeatures=(null) Gres=(null) "
+    f"Sockets=1 State=IDLE ThreadsPerCore=1 Partitions={'duo,' if i < 3 else ''}quad\n"
+    for i in (1, 2, 3, 4)
+)
+ETHERNET = {"name": "eth0", "kind": "ethernet", "rate": 10.0, "state": "up"}
+INFINIBAND = {"name": "mlx5_0", "kind": "infiniband", "rate": 200.0, "state": "active"}
+CORES = {"num_cpus": 2, "num_cpus_per_core": 1, "num_cpus_per_socket": 2, "num_sockets": 1}
+PROCESSOR = {**CORES, "topology": {"cores": ["0x1", "0x2"], "numa_nodes": ["0x3"]}}
+CONTRACT = '''\
+"""vc: Slurm 22.05.8, cluster vcluster. Written by `bisection site new vc` on DAY.
+
+What the machine said of itself is in vc.json; `bisection site check vc` tells what of it has
+changed.
+"""
+
+from pathlib import Path
+
+from reframe.utility import import_module_from_file
+
+common = import_module_from_file(str(Path(__file__).with_name("common.py")))
+
+site_configuration = common.slurm(
+    __file__,
+    scheduler="squeue",  # no accounting database
+    partitions=[
+        # 2 nodes of 1 core, ethernet 10 Gb/s, 30 min at most; mpirun starts one world too
+        common.partition("duo", nodes=2, launcher="srun", exclusive=True),
+        # 4 nodes of 1 core, ethernet 10 Gb/s, 1 h at most, whole nodes only; mpirun too
+        common.partition("quad", nodes=[1, 2, 4], launcher="srun"),
+    ],
+)
+'''
+
+
+class Machine:
+    """A Slurm whose commands print what they are given, and trial jobs that find what is right."""
+
+    def __init__(self, folder, patch):
+        self.folder, self.jobs = folder, []
+        self.wrong = {}  # launcher and options -> Reason
+        self.fault = None
+        self.networks = [ETHERNET]
+        self.carried = {"eth0": 1.0}
+        for name in ("sbatch", "srun", "sacct", "sacctmgr", "mpicc"):
+            self.command(name, "exit 1")
+        self.command("srun", "printf 'MPI plugin types are...\\n\\tpmix\\n\\tpmi2\\n'")
+        self.command("mpirun", "echo 'mpirun (Open MPI) 4.1.4'")
+        self.command("pkg-config", "echo 1.0")
+        self.cluster(CLUSTER)
+        patch.setenv("PATH", f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin")
+        patch.delenv("LOADEDMODULES", raising=False)
+        patch.delenv("LMOD_CMD", raising=False)
+        patch.setattr(new, "try_queue", self.try_queue)
+
+    def command(self, name, body):
+        file = self.folder / name
+        file.write_text(f"#!/bin/sh\n{body}\n")
+        file.chmod(0o755)
+
+    def cluster(self, text, enforce="none"):
+        (self.folder / "config").write_text(CONFIG.format(enforce=enforce))
+        (self.folder / "cluster").write_text(text)
+        both = f"cat {self.folder}/cluster"
+        self.command(
+            "scontrol", f"case $2 in config) cat {self.folder}/config ;; *) {both} ;; esac"
+        )
+
+    def try_queue(self, queue, launchers, folder, patience, modules=(), **more):
+        self.jobs.append((queue, list(launchers), list(modules), more))
+        names = [f"n{number}" for number in range(queue.nodes)]
+        nodes = [
+            {
+                "host": name,
+                "boot": 1795294411,
+                "memory": 1 << 34,
+                "networks": self.networks,
+                "processor": PROCESSOR,
+                **dict.fromkeys(("governor", "smt", "microcode", "kernel", "system"), "x"),
+            }
+            for name in names
+        ]
+        trial = Trial(nodes, fault=self.fault, job=str(len(self.jobs)))
+        for launcher in launchers if not self.fault else ():
+            outcome = Outcome(launcher, Geometry(queue.nodes, 1, 1), 1, [(n, "0") for n in names])
+            outcome.library, outcome.carried = "Open MPI v4.1.4", self.carried
+            outcome.latency, outcome.bandwidth = 2e-5, 1e9
+            key = " ".join([launcher.name, *(o for o in launcher.options if "--mpi" in o)])
+            outcome.fault = self.wrong.get(key)
+            trial.outcomes.append(outcome)
+        if self.fault:
+            trial.nodes = []
+        return trial
+
+
+@pytest.fixture
+def machine(house, tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    return Machine(tmp_path_factory.mktemp("bin"), monkeypatch)
+
+
+@pytest.fixture
+def site_new(machine, house, capsys):
+    """site_new(*arguments): (exit code, what was printed, text of NAME.py)."""
+
+    def run(*arguments, name="vc"):
+        code = cli.main(["site", "new", name, *arguments])
+        file = house / "site-configs" / f"{name}.py"
+        out, err = capsys.readouterr()
+        return code, out + err, file.read_text() if file.exists() else ""
+
+    return run
+
+
+def dated(text):
+    today = text.partition(" on ")[2][:10]
+    return text.replace(today, "DAY", 1)
+
+
+def test_the_whole_file(site_new, machine, house):
+    code, said, text = site_new()
+    assert (code, dated(text)) == (0, CONTRACT)
+    assert "duo: job" in said
+    assert "srun starts one world of 2 ranks; 20 us, 1 GB/s through eth0 100%" in said
+    queue, launchers, _, more = machine.jobs[0]
+    assert (queue.name, queue.nodes, queue.ranks_per_node) == ("duo", 2, 1)
+    assert queue.access == ["--partition=duo", "--exclusive", "--mem=0"]
+    assert [launcher.name for launcher in launchers] == ["srun", "srun", "mpirun"]
+    assert launchers[1].options[0] == "--mpi=pmi2"
+    assert more["variables"] == {}
+    known = json.loads((house / "site-configs" / "vc.json").read_text())
+    assert known["version"] == facts.VERSION == site_version()
+    assert known["partitions"]["duo"]["processor"]["num_cpus"] == 1  # Slurm's, not the node's
+    assert known["partitions"]["quad"]["boot"] == dict.fromkeys(
+        ("n0", "n1", "n2", "n3"), 1795294411
+    )
+    loaded = site.load_site("vc")
+    assert [*loaded.defects, *rules.site_defects(loaded)] == []
+    assert [part["name"] for part in loaded.partitions] == ["duo", "quad-1", "quad-2", "quad-4"]
+
+
+def site_version():
+    from running import load_site
+
+    return load_site("common_cluster").FACTS_VERSION
+
+
+def test_it_never_overwrites(site_new, house):
+    site_new()
+    file = house / "site-configs" / "vc.py"
+    file.write_text(file.read_text() + "# mine\n")
+    code, said, text = site_new()
+    assert code == 2
+    assert "site-configs/vc.py is there and is not overwritten: --refresh" in said
+    assert text.endswith("# mine\n")
+
+
+def test_dry_run_submits_and_writes_nothing(site_new, machine, house):
+    before = sorted(house.rglob("*"))
+    code, said, text = site_new("--dry-run", "--nodes", "3", "--queue", "quad")
+    assert (code, text, machine.jobs) == (1, "", [])
+    assert sorted(house.rglob("*")) == before
+    assert "# DECIDE: no job ran (--dry-run): launchers are not proven\n" in said
+    assert 'common.partition("quad", nodes=3, launcher="srun"),' in said
+    assert '"duo"' not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "words"),
+    [
+        (["--queue", "gpu"], "vc", "--queue gpu: unknown; there are duo, quad"),
+        (["--nodes", "0"], "vc", "'0' is not a whole number above 0"),
+        ([], "../x", "'../x' is no name"),
+        ([], "common", "'common' is no name"),
+        (["--refresh"], "vc", "--refresh: there is no site-configs/vc.py"),
+        (["--refresh", "--account", "a"], "vc", "--refresh takes no --account"),
+    ],
+)
+def test_wrong_arguments(site_new, capsys, arguments, name, words):
+    try:
+        code, said, _ = site_new(*arguments, name=name)
+    except SystemExit as error:
+        code, said = error.code, capsys.readouterr().err
+    assert code == 2
+    assert words in said
+
+
+def test_the_first_launcher_that_is_right(site_new, machine):
+    worlds = Reason.of(Code.WORLDS, launcher="srun", worlds=2, size=1, asked=2)
+    machine.wrong = {"srun": worlds}
+    code, _, text = site_new("--queue", "duo")
+    assert code == 0
+    assert 'nodes=2, launcher="srun", options=["--mpi=pmi2"], exclusive=True)' in text
+    words = " ".join(text.replace("#", "").split())
+    assert "not srun: srun started 2 MPI worlds of 1 rank instead of one of 2" in words
+    machine.wrong = {"srun": worlds, "srun --mpi=pmi2": worlds}
+    code, _, text = site_new("--queue", "duo", name="vd")
+    assert code == 0
+    assert 'common.partition("duo", nodes=2, launcher="mpirun", exclusive=True),' in text
+    machine.wrong["mpirun"] = Reason.of(Code.NO_WORLD, launcher="mpirun", last="not built")
+    code, said, text = site_new("--queue", "duo", name="ve")
+    assert code == 1
+    assert "# DECIDE: duo: no launcher is right. srun srun started 2 MPI worlds" in text
+    assert "decide: duo: no launcher is right." in said
+
+
+def test_a_job_that_did_not_run(site_new, machine, house):
+    machine.fault = Reason.of(Code.BLOCKED, job="1", waited=600.0, reason="Priority")
+    code, _, text = site_new("--queue", "duo")
+    assert code == 1
+    words = " ".join(text.replace("#", "").split())
+    assert "DECIDE: duo: no launcher is proven. BLOCKED: job 1 was not started in 10 min" in words
+    known = facts.read(house / "site-configs" / "vc.json")["partitions"]["duo"]
+    wanted = {"num_cpus": 1, "num_cpus_per_core": 1, "num_cpus_per_socket": 1, "num_sockets": 1}
+    assert known["processor"] == wanted
+
+
+def test_a_fast_network_that_carries_nothing(site_new, machine):
+    machine.networks = [ETHERNET, INFINIBAND]
+    code, _, text = site_new("--queue", "duo")
+    assert code == 1
+    assert "# DECIDE: duo: messages went through eth0, though mlx5_0 is up" in text
+    machine.carried = {"mlx5_0": 0.98}
+    code, _, text = site_new("--queue", "duo", name="vd")
+    assert code == 0
+    assert "# 2 nodes of 1 core, infiniband 200 Gb/s, 30 min at most; mpirun starts" in text
+
+
+def test_unlike_nodes_spare_cores_and_nodes_that_are_down(site_new, machine, house):
+    machine.cluster((OUTPUTS / "22.05-unlike.txt").read_text())
+    code, said, text = site_new()
+    assert code == 1
+    assert "left out: queue down: its state is INACTIVE" in said
+    assert 'constraint="thin"' in text
+    assert 'constraint="fat"' in text
+    assert "# DECIDE: mixed-fat: 1 of 2 nodes are up: launchers were tried on no more" in text
+    assert "# DECIDE: shared: the queue puts several jobs on one core" in text
+    parts = facts.read(house / "site-configs" / "vc.json")["partitions"]
+    cores = {name: part["processor"]["num_cpus"] for name, part in parts.items()}
+    assert cores == {"mixed-thin": 1, "mixed-fat": 2, "shared": 2}
+    assert {job[0].name: job[0].nodes for job in machine.jobs}["mixed-fat"] == 1
+    machine.cluster((OUTPUTS / "25.05-grace.txt").read_text())
+    _, _, text = site_new("--queue", "mix", name="vd")
+    assert "# DECIDE: queue mix has other nodes beside 4 nodes of 284 cores and gpu:4" in text
+
+
+def test_accounts(site_new, machine):
+    machine.cluster(CLUSTER, enforce="associations,limits")
+    machine.command("sacctmgr", 'case $3 in assoc) printf "a1\\na2\\n" ;; *) echo ;; esac')
+    code, _, text = site_new("--queue", "duo")
+    assert code == 1
+    assert "no default one: account= one of a1, a2" in text
+    code, _, text = site_new("--queue", "duo", "--account", "a2", name="vd")
+    assert code == 0
+    assert '    account="a2",\n' in text
+    assert "--account=a2" in machine.jobs[-1][0].access
+
+
+def test_modules_that_are_loaded(site_new, machine, monkeypatch):
+    monkeypatch.setenv("LMOD_CMD", "/opt/lmod/libexec/lmod")
+    monkeypatch.setenv("LOADEDMODULES", "gcc/13.2:openmpi/5.0")
+    code, _, text = site_new("--queue", "duo")
+    assert code == 0
+    assert '    modules=["gcc/13.2", "openmpi/5.0"],  # that were loaded\n' in text
+    assert machine.jobs[0][2] == ["gcc/13.2", "openmpi/5.0"]
+
+
+def test_what_is_missing_on_path(site_new, machine):
+    machine.command("pkg-config", "exit 1")
+    (machine.folder / "mpicc").unlink()
+    os.environ["PATH"] = str(machine.folder)
+    for name in ("cat", "sh"):
+        (machine.folder / name).symlink_to(shutil.which(name, path="/usr/bin:/bin"))
+    code, _, text = site_new("--queue", "duo")
+    assert code == 1
+    assert "# DECIDE: neither mpicc nor cc is on PATH" in text
+    assert "# DECIDE: pkg-config does not find FFTW, cJSON" in text
+
+
+def test_a_controller_that_does_not_answer(site_new, machine):
+    machine.command("scontrol", "echo 'slurm_load_ctl_conf error: Connection refused' >&2; exit 1")
+    code, said, text = site_new()
+    assert (code, text) == (3, "")
+    assert "Slurm is installed and does not answer `scontrol show config`: slurm_load" in said
+
+
+def test_refresh_keeps_choices_and_prints_what_changed(site_new, machine, house):
+    site_new()
+    file = house / "site-configs" / "vc.py"
+    mine = file.read_text().replace('"quad", nodes=[1, 2, 4]', '"big", queue="quad", nodes=4')
+    file.write_text(mine.replace("exclusive=True", 'qos="high"'))
+    machine.jobs.clear()
+    machine.networks = [INFINIBAND]
+    machine.carried = {"mlx5_0": 1.0}
+    code, said, text = site_new("--refresh")
+    assert code == 0
+    assert text == mine.replace("exclusive=True", 'qos="high"')
+    assert sorted(job[0].name for job in machine.jobs) == ["big", "duo"]
+    duo = next(job for job in machine.jobs if job[0].name == "duo")
+    assert duo[0].access == ["--partition=duo", "--qos=high"]
+    assert [launcher.name for launcher in duo[1]] == ["srun"]
+    assert "partitions.duo.carried.mlx5_0: not there -> 1" in said
+    assert "partitions.quad.queue: quad -> not there" in said
+    assert "written" not in said
+    assert "latency" not in said.replace("partitions.quad.latency", "").replace("big.latency", "")
+    assert site.load_site("vc").defects == []
+
+
+def test_refresh_mends_broken_facts(site_new, house):
+    site_new()
+    (house / "site-configs" / "vc.json").write_text("{")
+    code, said, _ = site_new("--refresh")
+    assert (code, said.splitlines()[-1]) == (0, "wrote site-configs/vc.json: made")
+    assert facts.read(house / "site-configs" / "vc.json")["partitions"].keys() == {"duo", "quad"}
+
+
+def test_refresh_of_a_file_without_facts(site_new, house):
+    shutil.copy(house / "site-configs" / "localhost.py", house / "site-configs" / "vc.py")
+    code, said, _ = site_new("--refresh")
+    assert code == 2
+    assert "site-configs/vc.py has no facts: it is not made by common.slurm" in said
+
+
+def test_one_host_without_a_scheduler(site_new, machine, house):
+    (machine.folder / "sbatch").unlink()
+    os.environ["PATH"] = f"{machine.folder}:{Path(sys.executable).parent}"
+    code, said, text = site_new(name="box")
+    assert code == 0
+    assert text.startswith('"""box: one host')
+    assert not (house / "site-configs" / "box.json").exists()
+    assert "wrote site-configs/box.py in" in said
+    loaded = site.load_site("box")
+    assert [*loaded.defects, *rules.site_defects(loaded)] == []
+    assert loaded.partitions[0]["extras"]["references"] == []
+
+
+def test_a_scheduler_that_is_not_read(site_new, machine, house):
+    (machine.folder / "sbatch").unlink()
+    machine.command("bsub", "exit 0")
+    os.environ["PATH"] = f"{machine.folder}:{Path(sys.executable).parent}"
+    code, _, text = site_new(name="summit")
+    assert code == 1
+    assert 'scheduler="lsf"' in text
+    assert "# DECIDE: LSF is not read yet" in text
+    loaded = site.load_site("summit")
+    assert [*loaded.defects, *rules.site_defects(loaded)] == []
+    assert site_new("--refresh", name="summit")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("most", "asked", "sizes"),
+    [
+        (1, False, 1),
+        (2, False, 2),
+        (3, False, [1, 2, 3]),
+        (4, False, [1, 2, 4]),
+        (6, False, [1, 2, 4, 6]),
+        (6, True, 6),
+    ],
+)
+def test_sizes(most, asked, sizes):
+    assert new.sizes(most, asked) == sizes
+
+
+# First lines as the launchers of Open MPI 4.1.4 and MPICH 4.0.2 print them here; those of Intel MPI
+# and MVAPICH are composed after public documentation.
+@pytest.mark.parametrize(
+    ("about", "kind"),
+    [
+        ("mpirun (Open MPI) 4.1.4\n\nReport bugs to http", ("openmpi", "4.1.4")),
+        ("HYDRA build details:\n    Version:    4.0.2\n", ("mpich", "4.0.2")),
+        ("Intel(R) MPI Library for Linux* OS, Version 2021.13 Build", ("intel-mpi", "2021.13")),
+        ("something else", ("", "")),
+    ],
+)
+def test_kinds_of_mpi(about, kind):
+    assert software.mpi_of(about) == kind
+
+
+@pytest.mark.parametrize(
+    ("environ", "name"),
+    [
+        ({}, "nomod"),
+        ({"LMOD_CMD": "/x", "MODULESHOME": "/y"}, "lmod"),
+        ({"MODULES_CMD": "/x", "MODULESHOME": "/y"}, "tmod4"),
+        ({"MODULESHOME": "/y"}, "tmod32"),
+    ],
+)
+def test_modules_systems(environ, name):
+    assert software.modules_system(environ) == name
+
+
+def test_choices_of_a_file_that_does_not_load(house):
+    file = house / "site-configs" / "bad.py"
+    file.write_text("import nothing_of_this_name\n")
+    with pytest.raises(choices.BisectionError, match="does not load: ModuleNotFoundError"):
+        choices.read(file)
+
+
+def test_help_names_the_options():
+    command = [sys.executable, "-m", "bisection", "site", "new", "--help"]
+    env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    said = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60).stdout
+    for option in ("--queue", "--account", "--nodes", "--dry-run", "--refresh"):
+        assert option in said

@@ -1,0 +1,153 @@
+"""What is read of Slurm: outputs of several versions and of unlike machines (folder slurm/)."""
+
+from pathlib import Path
+
+import pytest
+
+from bisection.core.reasons import Code
+from bisection.sites.cluster import slurm, survey
+from bisection.sites.cluster.survey import Answer
+
+OUTPUTS = Path(__file__).with_name("slurm")
+
+
+@pytest.fixture(autouse=True)
+def user(monkeypatch):
+    monkeypatch.setattr(slurm.os, "geteuid", lambda: 1000)
+
+
+def queues(name, account="", groups=()):
+    text = (OUTPUTS / f"{name}.txt").read_text()
+    return {queue.name: queue for queue in slurm.queues(text, text, account, groups)}
+
+
+def groups(queue):
+    """(cores, CPUs per core, sockets, gres, constraint, nodes, nodes that are up) of each."""
+    return [
+        (*group.known.kind, group.constraint, len(group.nodes), group.up) for group in queue.groups
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "queue", "found"),
+    [
+        ("20.11-threads", "standard", [(120, 2, 2, "", "", 3, 1)]),
+        ("22.05-unlike", "mixed", [(1, 1, 1, "", "thin", 2, 2), (2, 1, 1, "", "fat", 2, 1)]),
+        ("22.05-unlike", "shared", [(2, 1, 1, "", "", 2, 1)]),
+        ("23.11-gpu", "gpu", [(8, 2, 1, "gpu:2", "", 1, 1)]),
+        ("24.05-spared", "g", [(56, 2, 1, "gpu:mi250:8", "", 4, 3)]),
+        ("25.05-grace", "normal", [(284, 1, 4, "gpu:4", "", 4, 4)]),
+        ("25.05-grace", "mix", [(284, 1, 4, "gpu:4", "", 4, 4), (128, 1, 2, "", "", 1, 1)]),
+    ],
+)
+def test_groups_of_alike_nodes(version, queue, found):
+    assert groups(queues(version)[queue]) == found
+
+
+def test_limits_of_queues():
+    standard = queues("20.11-threads")["standard"]
+    assert (standard.max_time, standard.max_nodes, standard.whole_nodes) == (172800, 16, True)
+    unlike = queues("22.05-unlike")
+    assert (unlike["mixed"].max_time, unlike["mixed"].max_nodes) == (86400, None)
+    assert (unlike["shared"].max_time, unlike["shared"].max_nodes) == (None, 1)
+    assert [unlike[name].shared for name in ("mixed", "shared")] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("version", "queue", "code"),
+    [
+        ("22.05-unlike", "mixed", None),
+        ("22.05-unlike", "down", Code.QUEUE_STATE),
+        ("20.11-threads", "long", Code.QUEUE_GROUPS),
+        ("20.11-threads", "project", Code.QUEUE_ACCOUNTS),
+        ("20.11-threads", "empty", Code.QUEUE_EMPTY),
+        ("23.11-gpu", "debug", Code.QUEUE_RESERVED),
+        ("24.05-spared", "admin", Code.QUEUE_ROOT_ONLY),
+    ],
+)
+def test_queues_that_a_user_cannot_use(version, queue, code):
+    closed = queues(version, account="a3", groups=["users"])[queue].closed
+    assert (closed and closed.code) == code
+    if code:
+        assert closed["queue"] == queue
+
+
+def test_members_of_a_group_and_accounts(monkeypatch):
+    assert queues("20.11-threads", groups=["wheel"])["long"].closed is None
+    assert queues("20.11-threads", account="a2")["project"].closed is None
+    assert queues("24.05-spared", account="a1")["shared"].closed.code == Code.QUEUE_ACCOUNTS
+    monkeypatch.setattr(slurm.os, "geteuid", lambda: 0)
+    assert queues("24.05-spared")["admin"].closed is None
+    assert queues("24.05-spared")["g"].closed.code == Code.QUEUE_NOT_ROOT
+
+
+def test_values_with_blanks_and_equals_signs():
+    lines = (OUTPUTS / "22.05-unlike.txt").read_text().splitlines()
+    fields = slurm.record(lines[-1])
+    assert fields["Reason"] == "bad DIMM, ticket=4711 [root@2026-11-22T08:11:41]"
+    assert fields["OS"] == "Linux 6.18.44-fc-v657 #1 SMP PREEMPT_DYNAMIC @0"
+    assert (fields["AllocTRES"], fields["Gres"], fields["State"]) == ("", "", "IDLE+DRAIN")
+
+
+@pytest.mark.parametrize(
+    ("state", "takes"),
+    [
+        ("IDLE", True),
+        ("MIXED+PLANNED", True),
+        ("IDLE+CLOUD+POWERED_DOWN", True),
+        ("IDLE*", False),
+        ("IDLE+NOT_RESPONDING", False),
+        ("ALLOCATED+DRAIN", False),
+        ("DOWN", False),
+        ("UNKNOWN", False),
+        ("FUTURE", False),
+    ],
+)
+def test_states(state, takes):
+    assert slurm.takes_jobs(state) is takes
+
+
+# Recorded: 22.05.8 of Debian. Composed after srun(1): 20.11, which prints on standard error.
+RECORDED = """\
+MPI plugin types are...
+\tpmix
+\tnone
+\tcray_shasta
+\tpmi2
+specific pmix plugin versions available: pmix_v4
+"""
+OLD = "srun: MPI types are...\nsrun: cray_shasta\nsrun: none\nsrun: pmi2\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "default", "types"),
+    [
+        (RECORDED, "", "pmix", ["pmix", "cray_shasta", "pmi2"]),
+        (RECORDED, "", "none", ["none", "pmix", "cray_shasta", "pmi2"]),
+        ("", OLD, "none", ["none", "cray_shasta", "pmi2"]),
+        ("", "srun: command not found", "none", ["none"]),
+    ],
+)
+def test_types_of_srun(text, error, default, types):
+    assert slurm.mpi_types(Answer(0, text, error), default) == types
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("00:30:00", 1800),
+        ("1-00:00:00", 86400),
+        ("1:00", 60),
+        ("UNLIMITED", None),
+        ("", None),
+    ],
+)
+def test_time_limits(text, seconds):
+    assert survey.seconds_of(text) == seconds
+
+
+def test_a_group_without_a_feature_of_its_own_has_no_constraint():
+    mix = queues("25.05-grace")["mix"]
+    assert [(group.constraint, group.alone) for group in mix.groups] == [("", False)] * 2
+    (normal,) = queues("25.05-grace")["normal"].groups
+    assert normal.alone

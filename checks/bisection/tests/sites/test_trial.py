@@ -1,0 +1,261 @@
+"""The trial job: its script, what it reads from its output, and what it does without one."""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from running import TWO_CORES
+
+from bisection.core.identity import Geometry
+from bisection.core.reasons import Code
+from bisection.report.clauses import clause
+from bisection.sites.cluster import node_facts
+from bisection.sites.cluster.jobs import (
+    Ended,
+    Local,
+    Queue,
+    Refused,
+    Slurm,
+    State,
+    Step,
+    hosts_of,
+    read_steps,
+    run,
+    script,
+)
+from bisection.sites.cluster.trial import Launcher, misplaced, telling, try_queue
+
+PROGRAM = Path(node_facts.__file__)
+QUEUE = Queue("duo", ["--partition=duo", "--exclusive"], nodes=2, ranks_per_node=4)
+needs_mpi = pytest.mark.skipif(shutil.which("mpicc") is None, reason="needs mpicc")
+
+
+class Scripted(Local):
+    """A scheduler whose job goes through given states, and prints a given text at its end."""
+
+    def __init__(self, *states, output=None, refuses=None):
+        super().__init__()
+        self.states, self.text, self.refuses = list(states), output, refuses
+        self.cancelled = []
+
+    def submit(self, script):
+        if self.refuses:
+            raise Refused(self.refuses)
+        if self.text is not None:
+            self.output.write_text(self.text)
+        return "7"
+
+    def state(self, job):
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+    def cancel(self, job):
+        self.cancelled.append(job)
+
+
+OVER = State("COMPLETED", alive=False, hosts="n[1-2]")
+
+
+def outcome_of(scheduler, folder, patience=0.0, steps=()):
+    return run(scheduler, QUEUE, steps, folder, patience)
+
+
+# ---- a job ----
+
+
+def test_script_has_what_reframe_asks_for_and_the_steps(tmp_path):
+    header = Slurm().header(QUEUE, QUEUE.shape, tmp_path / "duo.out", 3)
+    assert {"#SBATCH --nodes=2", "#SBATCH --ntasks=8", "#SBATCH --ntasks-per-node=4"} < set(header)
+    assert "#SBATCH --exclusive" in header
+    text = script(header, [Step("a", ["echo", "it's"], 5), Step("b", "X=1; false")], {"Y": "a b"})
+    done = subprocess.run(["bash"], input=text, capture_output=True, text=True, timeout=20)
+    steps = read_steps(done.stdout)
+    assert steps["a"].text == "it's"
+    assert (steps["a"].code, steps["b"].code) == (0, 1)
+    assert done.stdout.endswith("@done\n")
+
+
+def test_steps_before_a_stop_are_read():
+    text = "@begin a\none\ntwo\n\n@end 3 10.5 12.0\n@begin b\nslurmstepd: error: CANCELLED\n"
+    assert read_steps(text) == {"a": Ended(3, 1.5, "one\ntwo")}
+
+
+def test_step_that_hangs_ends_at_its_limit(tmp_path):
+    steps = [Step("hang", ["sleep", "60"], limit=0.5), Step("next", ["echo", "on"])]
+    finished = outcome_of(Local(), tmp_path, patience=60, steps=steps)
+    assert finished.fault is None
+    assert finished.steps["hang"].code == 124
+    assert finished.steps["next"].text == "on"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "code", "words"),
+    [
+        (Scripted(OVER, refuses="sbatch: invalid account"), Code.BLOCKED, "invalid account"),
+        (
+            Scripted(State("PENDING", alive=True, reason="PartitionConfig")),
+            Code.BLOCKED,
+            "the scheduler's reason: PartitionConfig",
+        ),
+        (Scripted(State("RUNNING", alive=True, hosts="n1")), Code.TIMEOUT, "on n1"),
+        (
+            Scripted(State("", alive=True, error="scontrol: Unable to contact")),
+            Code.INFRASTRUCTURE,
+            "Unable to contact",
+        ),
+        (Scripted(OVER), Code.OUTPUT_UNSEEN, "duo.out, it ran on n[1-2]"),
+        (
+            Scripted(State("NODE_FAIL", alive=False), output="@begin a\n"),
+            Code.NODE_FAIL,
+            "job 7 lost a node",
+        ),
+        (Scripted(OVER, output="@begin a\nbash: bad\n"), Code.NOT_ENDED, "bash: bad"),
+    ],
+)
+def test_job_that_does_not_end_says_why(tmp_path, monkeypatch, scheduler, code, words):
+    monkeypatch.setattr("bisection.sites.cluster.jobs.LATE", 0)
+    finished = outcome_of(scheduler, tmp_path)
+    assert finished.fault.code == code
+    assert words in clause(finished.fault)
+    alive = scheduler.states[0].alive and not scheduler.refuses
+    assert scheduler.cancelled == (["7"] if alive else [])
+
+
+def test_interrupted_job_is_cancelled(tmp_path):
+    class Interrupted(Scripted):
+        def state(self, job):
+            raise KeyboardInterrupt
+
+    scheduler = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        outcome_of(scheduler, tmp_path)
+    assert scheduler.cancelled == ["7"]
+
+
+def test_output_of_an_earlier_job_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("bisection.sites.cluster.jobs.LATE", 0)
+    (tmp_path / "duo.out").write_text("@begin a\n\n@end 0 1 2\n@done\n")
+    assert outcome_of(Scripted(OVER), tmp_path).fault.code == Code.OUTPUT_UNSEEN
+
+
+def test_hosts_of_a_compressed_list():
+    assert hosts_of("nid[001-003,7],login") == ["nid001", "nid002", "nid003", "nid7", "login"]
+    assert hosts_of("") == []
+
+
+# ---- the facts of a node ----
+
+
+def test_facts_of_a_node_run_on_an_old_python():
+    tree = ast.parse(PROGRAM.read_text(), feature_version=(3, 6))
+    subscripts = [
+        node.lineno
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for hint in (function.returns, *(arg.annotation for arg in function.args.args))
+        for node in ast.walk(hint or ast.Pass())
+        if isinstance(node, (ast.Subscript, ast.BinOp))  # list[str], int | None
+    ]
+    assert not subscripts
+
+
+def test_facts_of_this_node(tmp_path):
+    command = [sys.executable, PROGRAM, tmp_path, tmp_path, "/nowhere"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    host = json.loads(done.stdout.removeprefix("FACTS "))["host"]
+    facts = json.loads((tmp_path / f"{host}.json").read_text())
+    assert facts["sees"] == {str(tmp_path): True, "/nowhere": False}
+    assert facts["processor"]["num_cpus"] == len(os.sched_getaffinity(0))
+    assert facts["memory"] > 1e8
+    assert facts["boot"] > 1e9
+    assert all(device["kind"] for device in facts["networks"])
+
+
+def test_node_without_the_folder_says_so(tmp_path):
+    command = [sys.executable, PROGRAM, tmp_path / "absent"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    assert "No such file" in json.loads(done.stdout.removeprefix("FACTS "))["error"]
+
+
+# ---- where ranks are ----
+
+
+def node(host, *cores):
+    return {"host": host, "processor": {"topology": {"cores": list(cores)}}}
+
+
+def test_each_node_numbers_its_cpus_in_its_own_way():
+    nodes = [node("a", "0x3", "0xc"), node("b", "0x5", "0xa")]
+    ranks = [("a", "0-1"), ("a", "2-3"), ("b", "0,2"), ("b", "1,3")]
+    assert misplaced(ranks, Geometry(2, 2, 1), nodes) == []
+    ranks[2], ranks[3] = ("b", "0"), ("b", "2")
+    (seat,) = misplaced(ranks, Geometry(2, 2, 1), nodes)
+    assert seat.code == Code.CORE_SHARED
+    assert seat["host"] == "b"
+
+
+def test_threads_need_a_core_each():
+    nodes = [node("a", "0x1", "0x2", "0x4", "0x8")]
+    assert misplaced([("a", "0-1"), ("a", "2-3")], Geometry(1, 2, 2), nodes) == []
+    wrong = misplaced([("a", "0"), ("a", "2-3")], Geometry(1, 2, 2), nodes)
+    assert [seat.code for seat in wrong] == [Code.CORE_SHARED]
+    wrong = misplaced([("a", "0-3"), ("a", "0-3")], Geometry(1, 2, 2), nodes)
+    assert {seat.code for seat in wrong} == {Code.CORE_SHARED}
+
+
+def test_ranks_on_too_few_hosts():
+    (seat,) = misplaced([("a", "0"), ("a", "1")], Geometry(2, 1, 1), [node("a", "0x1", "0x2")])
+    assert seat.code == Code.HOSTS_RAN
+
+
+def test_telling_line_of_a_page():
+    page = "-----\nThe application appears to have been direct launched\nOMPI was not built\nbye\n"
+    assert telling(page) == "OMPI was not built"
+    assert telling("") == ""
+
+
+# ---- launchers, for real ----
+
+
+@needs_mpi
+def test_trial_on_this_host(tmp_path, monkeypatch):
+    if "," not in TWO_CORES:
+        pytest.skip("needs two cores")
+    strangers = tmp_path / "bin"
+    strangers.mkdir()
+    # As MPICH under a launcher that does not know it: a world per rank, each exit 0.
+    (strangers / "mpiexec").write_text('#!/bin/sh\nshift 2\nfor i in 1 2; do "$@" & done; wait\n')
+    (strangers / "mpiexec").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{strangers}:{os.environ['PATH']}")
+    for name in ("OMPI_MCA_hwloc_base_binding_policy", "OMPI_MCA_rmaps_base_oversubscribe"):
+        monkeypatch.delenv(name, raising=False)
+    variables = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    launchers = [
+        Launcher("mpirun", ["--map-by ppr:{ranks_per_node}:node:PE={threads}", "--bind-to core"]),
+        Launcher("mpiexec", []),
+        Launcher("mpirun", ["--no-such-option"]),
+    ]
+    queue = Queue("here", [], nodes=1, ranks_per_node=2)
+    how = {"scheduler": Local(), "variables": variables, "sees": [tmp_path / "absent"]}
+    trial = try_queue(queue, launchers, tmp_path / "job", 120, **how)
+    assert trial.fault is None
+    assert trial.build is None
+    assert trial.nodes[0]["sees"] == {sys.executable: True, str(tmp_path / "absent"): False}
+    right, strange, broken = trial.outcomes
+    assert right.fault is None
+    assert len({cpus for _, cpus in right.ranks}) == 2
+    assert (strange.fault.code, strange.worlds) == (Code.WORLDS, 2)
+    assert "2 MPI worlds of 1 rank instead of one of 2" in clause(strange.fault)
+    assert broken.fault.code == Code.NO_WORLD
+    assert "no-such-option" in clause(broken.fault)
+
+
+@needs_mpi
+def test_module_that_does_not_load_is_named(tmp_path):
+    queue = Queue("here", [], nodes=1, ranks_per_node=1)
+    trial = try_queue(queue, [], tmp_path, 120, ["no/such"], scheduler=Local())
+    assert list(trial.modules) == ["no/such"]

@@ -1,0 +1,221 @@
+"""A cluster behind a scheduler, of two files: NAME.py has the choices, NAME.json the facts.
+
+common.py hands both of its words on to site files: `partition` and, with ReFrame's rest, `cluster`.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+Facts = dict[str, Any]  # a part of the dictionary that ReFrame reads, or of NAME.json
+
+FACTS_VERSION = 1  # of NAME.json
+
+# What asks a scheduler for the queue and more, by the words of `partition`.
+ACCESS = {
+    "slurm": {
+        "queue": ["--partition={}"],
+        "account": ["--account={}"],
+        "qos": ["--qos={}"],
+        "reservation": ["--reservation={}"],
+        "constraint": ["--constraint={}"],
+        # An exclusive job has all cores of its nodes, but not all of their memory.
+        "exclusive": ["--exclusive", "--mem=0"],
+    },
+    "pbs": {
+        "queue": ["-q {}"],
+        "account": ["-A {}"],
+        "constraint": ["{}"],  # of a chunk: ReFrame adds to -l select what has no dash
+        "exclusive": ["-l place=scatter:excl"],
+    },
+    "torque": {"queue": ["-q {}"], "account": ["-A {}"]},
+    "flux": {
+        "queue": ["--queue={}"],
+        "account": ["--bank={}"],
+        "constraint": ["--requires={}"],
+        "exclusive": ["--exclusive"],
+    },
+    "lsf": {"queue": ["-q {}"], "account": ["-P {}"], "exclusive": ["-x"]},
+    "sge": {"queue": ["-q {}"], "account": ["-P {}"]},
+    "oar": {"queue": ["-q {}"], "account": ["--project={}"]},
+}
+ACCESS["squeue"] = ACCESS["slurm"]
+WORDS = ("queue", "account", "qos", "reservation", "constraint", "exclusive")
+
+# How a launcher gives each rank and thread a core of its own.
+OPEN_MPI = ["--map-by ppr:{ranks_per_node}:node:PE={threads}", "--bind-to core"]
+HYDRAS = ("mpich", "intel-mpi", "mvapich")
+HYDRA = ["-ppn {ranks_per_node}", "-bind-to core:{threads}", "-map-by core:{threads}"]
+BINDINGS = {
+    # Slurm's srun does not take --cpus-per-task over from sbatch.
+    "srun": ["--cpu-bind=cores", "--cpus-per-task={threads}"],
+    "mpirun": OPEN_MPI,
+    "mpiexec": OPEN_MPI,
+}
+
+# Open MPI refuses to run for root, which is who one is in a container.
+AS_ROOT = [["OMPI_ALLOW_RUN_AS_ROOT", "1"], ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"]]
+
+
+class SiteError(SystemExit):
+    """A site file or its facts cannot be used; `path` and `line` say where.
+
+    ReFrame ends with this one line, and without its traceback.
+    """
+
+    def __init__(self, text: str, path: Path, line: int = 1) -> None:
+        super().__init__(f"{path}:{line}: {text}")
+        self.text, self.path, self.line = text, path, line
+
+
+def partition(name: str, nodes: int | Sequence[int], launcher: str, **choices: Any) -> Facts:
+    """A partition of a cluster: what a person chooses. Its facts are in NAME.json under `name`.
+
+    Args:
+        name: of the partition.
+        nodes: per launch. Each number of a list makes a partition of its own: name-1, name-2, ...
+        launcher: srun, mpirun, mpiexec or another one that ReFrame knows.
+        choices: any of these words. Any other word is ReFrame's key of a partition.
+            queue: the scheduler's name of it; NAME.json has it where this does not.
+            account, qos, reservation, constraint: what jobs ask the scheduler for.
+            exclusive: True asks for whole nodes and their memory.
+            options: further options of the launcher, such as ["--mpi=pmi2"].
+            binding: the launcher's options for cores, in place of those of BINDINGS.
+            modules: loaded for this partition, after those of the site.
+            environs: names of environments; by default system and spack.
+            references: kinds that must exist: "ratio", "time".
+
+    Returns:
+        The choices, for `system`.
+    """
+    line = sys._getframe(1).f_lineno
+    return {"name": name, "nodes": nodes, "launcher": launcher, **choices, "line": line}
+
+
+def system(
+    file: str,
+    *,
+    scheduler: str,
+    partitions: Sequence[Facts],
+    account: str = "",
+    modules: Sequence[str] = (),
+    environments: Sequence[Facts] = (),
+    **keys: Any,
+) -> Facts:
+    """A cluster behind a scheduler, as ReFrame has systems.
+
+    Args:
+        file: the site file, __file__. The facts are in the .json file of its name.
+        scheduler: ReFrame's name of it.
+        partitions: each made by `partition`.
+        account: of all partitions that name none.
+        modules: loaded before building and running.
+        environments: the site's own, as ReFrame has them.
+        keys: other keys of a system in ReFrame's configuration.
+
+    Raises:
+        SiteError: NAME.json is missing, broken, or has no facts of a partition.
+    """
+    path = Path(file)
+    facts = site_facts(path)
+    software = facts.get("software", {})
+    used = {"account": account} if account else {}
+    if scheduler not in ACCESS:
+        raise SiteError(f"scheduler '{scheduler}': there are {', '.join(ACCESS)}", path)
+    known_words = ACCESS[scheduler]
+    parts = []
+    for choices in partitions:
+        name, nodes = choices["name"], choices["nodes"]
+        if (known := facts["partitions"].get(name)) is None:
+            text = f"partition '{name}' has no facts in {path.stem}.json: {_refresh(path.stem)}"
+            raise SiteError(text, path, choices["line"])
+        if words := [word for word in WORDS if choices.get(word) and word not in known_words]:
+            text = f"partition '{name}': {scheduler} has no {words[0]}; access=[...] has any option"
+            raise SiteError(text, path, choices["line"])
+        several = isinstance(nodes, (list, tuple))
+        for count in nodes if several else [nodes]:
+            one = {
+                **used,
+                **choices,
+                "name": f"{name}-{count}" if several else name,
+                "nodes": count,
+            }
+            parts.append(as_reframe(one, known, scheduler, software.get("mpi", {})))
+    if modules:
+        keys["modules"] = [*modules]
+    if any("modules" in part for part in [keys, *parts, *environments]):
+        # Where nothing is loaded, a shell without modules will do.
+        keys.setdefault("modules_system", software.get("modules_system", "nomod"))
+    about = {"name": path.stem, "descr": f"cluster {path.stem}", "hostnames": [".*"]}
+    return {**about, **keys, "partitions": parts}
+
+
+def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Facts:
+    """A partition as ReFrame has it.
+
+    Args:
+        choices: as `partition` makes them, with one number of nodes.
+        facts: of this partition, as NAME.json has them.
+        scheduler: ReFrame's name of it.
+        mpi: the facts of the MPI library; its `kind` says how mpirun binds.
+    """
+    given = {word: value for word, value in choices.items() if word != "line"}
+    launcher, extras = given["launcher"], given.pop("extras", {})
+    asked = {"queue": facts.get("queue", ""), **_taken(given, WORDS)}
+    asked = {word: value for word, value in asked.items() if value}
+    access = [line.format(asked[word]) for word in asked for line in ACCESS[scheduler][word]]
+    binding = BINDINGS.get(launcher, [])
+    binding = HYDRA if binding is OPEN_MPI and mpi.get("kind") in HYDRAS else binding
+    options = [*given.pop("options", []), *given.pop("binding", binding)]
+    references = given.pop("references", [])
+    limit = {"max_time": facts["max_time"]} if facts.get("max_time") else {}
+    nodes = given.pop("nodes")
+    return {
+        "descr": f"{nodes} of {facts.get('nodes', '?')} nodes",
+        "scheduler": scheduler,
+        "environs": ["system", "spack"],
+        # Two launches at once would disturb each other.
+        "max_jobs": 1,
+        "processor": facts.get("processor", {}),
+        **given,
+        "access": [*access, *given.get("access", [])],
+        # Of Slurm: as many nodes as are asked for, not as many tasks somewhere.
+        "sched_options": {"use_nodes_option": True, **given.get("sched_options", {})},
+        "env_vars": [*(AS_ROOT if os.geteuid() == 0 else []), *given.get("env_vars", [])],
+        "extras": {
+            "nodes": nodes,
+            "binding": options,
+            "references": references,
+            **limit,
+            **extras,
+        },
+    }
+
+
+def _taken(given: Facts, words: Iterable[str]) -> Facts:
+    return {word: given.pop(word) for word in words if word in given}
+
+
+def site_facts(file: Path) -> Facts:
+    """What NAME.json beside a site file says; SiteError if it cannot be used."""
+    path = file.with_suffix(".json")
+    try:
+        facts = json.loads(path.read_text())
+    except OSError as error:
+        raise SiteError(f"{error.strerror}: {_refresh(file.stem)}", path) from None
+    except ValueError as error:
+        line = getattr(error, "lineno", 1)
+        raise SiteError(f"is not JSON ({error}): {_refresh(file.stem)}", path, line) from None
+    if not isinstance(facts, dict) or not isinstance(facts.get("partitions"), dict):
+        raise SiteError(f"has no facts of partitions: {_refresh(file.stem)}", path)
+    if facts.get("version") != FACTS_VERSION:
+        text = f"version {facts.get('version')}, where {FACTS_VERSION} is read"
+        raise SiteError(f"{text}: {_refresh(file.stem)}", path)
+    return facts
+
+
+def _refresh(name: str) -> str:
+    return f"`bisection site new {name} --refresh` writes it"
