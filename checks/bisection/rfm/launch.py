@@ -26,7 +26,7 @@ from bisection.core.reasons import OUTER_FAULTS, Code, Reason
 from bisection.kernels import layouts, results, sources
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import KernelExit, ResultError
-from bisection.rfm import causes, internals, queue, rank_faults
+from bisection.rfm import causes, internals, queue, rank_faults, scheduler_faults
 from bisection.rfm.causes import Ended
 from bisection.rfm.scheduler_faults import SLURM
 
