@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from bisection.analysis import rotation
 from bisection.analysis.model import Comparison
 from bisection.analysis.outlying import slower
 from bisection.analysis.retest import Plan, plan, rule
@@ -123,6 +124,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="accept kernels that were built from other sources than this checkout's",
     )
     parser.add_argument(
+        "--sweep-nodes",
+        action="store_true",
+        help="repeat the launches on other idle nodes of their partition, until each node is told "
+        "from the others; without it, a run asks for one set of nodes, other ones each time",
+    )
+    parser.add_argument(
         "--verbose", action="store_true", help="print every test with its metrics and bounds"
     )
 
@@ -131,7 +138,8 @@ def act(options: argparse.Namespace) -> Exit:
     """One run: prepare, wait, watch, judge, keep, store, compare, retest, report."""
     measure_alone()
     began = time.time()
-    request, site, schedulers = prepare(options)
+    request, site, partitions = prepare(options)
+    schedulers = {partition["scheduler"] for partition in partitions}
     if options.deadline is not None:
         request.deadline, request.until = options.deadline, began + options.deadline
     if schedulers == {"local"}:
@@ -139,8 +147,9 @@ def act(options: argparse.Namespace) -> Exit:
     results = folder.new_folder()
     if schedulers <= set(SLURM):
         request.job_name = queue.job_name(results)
-    request.command = command.command(request, site, results, options.tag)
     damaged = sync.prepare(paths.home())
+    choose_nodes(request, partitions, options.sweep_nodes)
+    request.command = command.command(request, site, results, options.tag)
     print(command.pasted(request.command), flush=True)
     verdict, report = measure(request, results)
     verdict.troubles += damaged
@@ -166,9 +175,8 @@ def act(options: argparse.Namespace) -> Exit:
     return verdict.exit_code
 
 
-def prepare(options: argparse.Namespace) -> tuple[Request, Path, set[str]]:
-    """What is asked for, the site file, and ReFrame's names of the schedulers; BisectionError if it
-    cannot be run."""
+def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Partitions]:
+    """What is asked for, the site file, and the partitions; BisectionError if it cannot be run."""
     site = require_site(options.system)
     system = site.stem + "".join(options.system.partition(":")[1:])
     arguments = [*options.rest, *(["-S", "Build.stale=yes"] if options.stale else [])]
@@ -183,8 +191,30 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, set[str]]:
     for tag in options.tag:
         if not command.TAG.fullmatch(tag):
             raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
-    request.environ, schedulers = examine(options)
-    return request, site, schedulers
+    request.environ, partitions = examine(options)
+    return request, site, partitions
+
+
+def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: bool) -> None:
+    """Has launches ask for nodes, other ones than earlier runs did, and prints which.
+
+    Raises:
+        BisectionError: there is nothing to sweep over.
+    """
+    slurm = [partition for partition in partitions if partition["scheduler"] in SLURM]
+    with contextlib.ExitStack() as stack:
+        store = open_store(RunVerdict(), stack) if slurm else None
+        choices = rotation.choose(slurm, request.arguments, store, sweep)
+    if sweep and not choices:
+        why = "no partition has more idle nodes than a launch uses"
+        raise BisectionError(f"--sweep-nodes: {request.system}: {why}")
+    request.nodes = {name: choice.sets for name, choice in choices.items()}
+    request.reruns = max((len(sets) - 1 for sets in request.nodes.values()), default=0)
+    for name, choice in choices.items():
+        sets = ", ".join(choice.sets[0])
+        if sweep:
+            sets = f"{len(choice.sets)} sets of {len(choice.sets[0])}"
+        print(f"nodes of {name}: {sets}, of {choice.idle} idle ones in {choice.nodes}", flush=True)
 
 
 def wait_for_quiet(budget: float | None) -> None:
@@ -241,9 +271,9 @@ def measure(
     return verdict, report
 
 
-def examine(options: argparse.Namespace) -> tuple[str, set[str]]:
-    """The environments to run, and the schedulers of their partitions; once the files of the site
-    load and all names are known.
+def examine(options: argparse.Namespace) -> tuple[str, before_run.Partitions]:
+    """The environments to run, and the partitions; once the files of the site load and all names
+    are known.
 
     Raises:
         NotUsable: a file does not load, or no launch could be placed.
@@ -257,8 +287,7 @@ def examine(options: argparse.Namespace) -> tuple[str, set[str]]:
     if defects := before_run.unusable(site, partitions):
         raise NotUsable(defects)
     before_run.require_tests(site, options.tier, names)
-    schedulers = {partition["scheduler"] for partition in partitions}
-    return before_run.choose_environ(site, partitions, options.environ), schedulers
+    return before_run.choose_environ(site, partitions, options.environ), partitions
 
 
 def refused(argument: str) -> str | None:

@@ -149,7 +149,8 @@ class Code(str, Enum):
     NODES_UNLIKE = "NODES_UNLIKE"  # queue, nodes, cores, gres
     NODES_DOWN = "NODES_DOWN"  # partition, up, wanted: nodes
     TRIAL_FAILED = "TRIAL_FAILED"  # partition, fault: reason
-    NO_LAUNCHER = "NO_LAUNCHER"  # partition, tried: [[launcher, reason]]
+    NO_LAUNCHER = "NO_LAUNCHER"  # partition, faults: reasons
+    LAUNCHER_WRONG = "LAUNCHER_WRONG"  # launcher, fault: reason
     NETWORK_UNUSED = "NETWORK_UNUSED"  # partition, device, fast
     NOT_TRIED = "NOT_TRIED"
 
@@ -207,6 +208,7 @@ class Code(str, Enum):
     DID_NOT_REPEAT = "DID_NOT_REPEAT"  # launches, metrics, factor, seconds
     RETEST_FAILED = "RETEST_FAILED"  # test, cause
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
+    SLOW_NODE = "SLOW_NODE"  # node, ratio, jobs, where: system:partition
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
     # A host in these launches; of the worst: rank, cpus, ghz, median (of the launch's ranks)

@@ -26,7 +26,7 @@ from bisection.core.reasons import OUTER_FAULTS, Code, Reason
 from bisection.kernels import layouts, results, sources
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import KernelExit, ResultError
-from bisection.rfm import causes, internals, queue, rank_faults, scheduler_faults
+from bisection.rfm import causes, internals, queue, rank_faults, rotation, scheduler_faults
 from bisection.rfm.causes import Ended
 from bisection.rfm.scheduler_faults import SLURM
 
@@ -337,6 +337,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         if self._scheduler in SLURM:
             # After a node's death Slurm would queue the job again, and ReFrame wait for it.
             options = queue.deadline_options(self.time_limit)
+            options += rotation.nodelist(self.current_partition.fullname, self.unique_name)
             self.job.options += ["--no-requeue", *options]
         self.lock, self.software = self.build.lock, self.build.software
         self.facts = dict(self.build.facts)  # also of a launch that does not start

@@ -177,6 +177,7 @@ def sbatch():
         "stdout": str(script.with_name(options["output"])),
         "stderr": str(script.with_name(options["error"])),
         "limit": options["time"],
+        "nodelist": options.get("nodelist"),
     }
     store(job)
     if options.get("dependency") != "singleton":
@@ -237,7 +238,9 @@ def scancel():
 
 
 def sinfo():
-    print("n1|idle|none\nn2|down*|Not responding")
+    if sys.argv[-1] == "%N|%t|%P|%f":
+        return print("n1|idle|all*|(null)\nn2|alloc|all*|(null)\nn3|idle|all*|(null)")
+    return print("n1|idle|none\nn2|down*|Not responding")
 
 
 def main():

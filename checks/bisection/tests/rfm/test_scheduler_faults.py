@@ -18,6 +18,7 @@ from bisection.report.clauses import clause
 from bisection.rfm import scheduler_faults
 from bisection.runs import reframe_log
 from bisection.runs.judge import judge
+from bisection.store import sample_file
 
 COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo")
 SITE = HERE / "slurm_site.py"
@@ -129,6 +130,16 @@ class TestLaunches:
         assert launch["cause"] in run.said
         judged = "pass" if word == "pass" else "not measured"
         assert run.case("p2p", layout, case)["verdict"] == judged
+
+
+def test_a_run_asks_for_an_idle_node_and_is_of_the_usual_kind(slurm, tmp_path):
+    run = slurm("slurm", {}, selected=P2P)
+    assert run.code == 0, run.text
+    assert "nodes of slurm_site:slurm: n1, of 2 idle ones in 3" in run.said
+    jobs = [json.loads(file.read_text()) for file in (tmp_path / "jobs").glob("*.json")]
+    assert [job["nodelist"] for job in jobs] == ["n1"]
+    session, _ = next(sample_file.read_samples(run.folder / sample_file.SPOOLED))
+    assert "nodelist" not in session["tags"]["arguments"]
 
 
 class TestOutage:
