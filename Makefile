@@ -35,7 +35,7 @@ help: ## list the targets
 	@echo "  SYSTEM=NAME    the machine to judge, a file of site-configs/ (default: localhost, this machine)"
 	@echo "  ARGS='...'     further arguments for \`bisection run\`, or for ReFrame"
 	@echo "  INSTALL=no     install nothing; name what is missing"
-	@echo "  BUNDLE=FILE    Python packages from a file of \`make bundle\`, in place of an index"
+	@echo "  BUNDLE=FOLDER  an unpacked archive of \`make bundle\`, in place of a network"
 	@echo "  PYTHON=FILE    the Python to use, 3.10 or newer"
 	@echo "  BISECTION_HOME=DIR   the folder for everything that is written (default: .bisection)"
 
@@ -45,8 +45,9 @@ setup: ## install missing system packages, and a Python environment in .bisectio
 setup-dev:
 	@$(SETUP) --dev
 
-bundle: ## pack the Python packages, for a machine without network
-	@$(SETUP) --bundle
+bundle: SETUP = spack-env/bootstrap.sh --build site
+bundle: setup ## pack all that a set-up without network needs: ARGS=--no-spack, ARGS=--sources
+	@$(BISECTION) bundle $(ARGS)
 
 # A run needs the site's file before anything is installed.
 nightly test-quick: SETUP += --site "$(SYSTEM)"
@@ -116,4 +117,4 @@ bench: setup ## compare a kernel with other codes: WHAT=transpose|npar|md; time 
 clean: ## remove builds and environments; keep results
 	@cd "$(HOME_DIR)" 2>/dev/null && [ -e setup.lock ] && rm -rf venv bin build build-portable \
 	    build-sanitize kernels spack cache reframe/stage reframe/output probe.c setup.lock setup.log \
-	    bisection-python*.tar || true
+	    bisection-bundle*.tar || true

@@ -1,11 +1,13 @@
 """The command line: `bisection COMMAND`, a module of bisection.commands each."""
 
 import argparse
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
 
 from bisection import __version__
+from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
 
 # Each module has `add_arguments(parser)` and `act(options)`, which gives the exit code. A module is
@@ -22,6 +24,8 @@ COMMANDS = {
     "site": ("site", "describe a cluster in a site file, and check that file"),
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
     "advise": ("advise", "recommend what users of a partition should set"),
+    "bundle": ("bundle", "pack all that a set-up without a network needs"),
+    "faults": ("faults", "make faults on a virtual cluster, and show what a run says"),
     "bench": ("bench", "measure the kernels beside other codes, and the store"),
 }
 CODES = """exit codes:
@@ -79,3 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head`
         sys.stderr.close()
         return Exit.OK
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = error.filename2 or error.filename or paths.home()
+        print(f"bisection {options.command}: error: {where}: {error.strerror}", file=sys.stderr)
+        return Exit.NOT_MEASURED

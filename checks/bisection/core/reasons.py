@@ -149,7 +149,8 @@ class Code(str, Enum):
     NODES_UNLIKE = "NODES_UNLIKE"  # queue, nodes, cores, gres
     NODES_DOWN = "NODES_DOWN"  # partition, up, wanted: nodes
     TRIAL_FAILED = "TRIAL_FAILED"  # partition, fault: reason
-    NO_LAUNCHER = "NO_LAUNCHER"  # partition, tried: [[launcher, reason]]
+    NO_LAUNCHER = "NO_LAUNCHER"  # partition, faults: reasons
+    LAUNCHER_WRONG = "LAUNCHER_WRONG"  # launcher, fault: reason
     NETWORK_UNUSED = "NETWORK_UNUSED"  # partition, device, fast
     NOT_TRIED = "NOT_TRIED"
 

@@ -12,7 +12,8 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Word
 from bisection.kernels import layouts
 from bisection.kernels.layouts import LAYOUTS, TOPOLOGY_LAYOUTS, DoesNotFit
-from bisection.sites.cluster.jobs import SCHEDULERS, Queue, Scheduler
+from bisection.sites.cluster.jobs import Queue, Scheduler
+from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import QueueInfo, Survey
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial
 from bisection.sites.site import Site
