@@ -1,7 +1,6 @@
 """checks/md.py on real ReFrame with a fake kernel."""
 
 CU3AU = ("-n", "^md.*launch.case=cu3au", "-n", "^md_layout.*launch.case=cu3au")
-
 HYBRIDS = ("-n", "^md_layout.*launch.case=(cu3au|fe)")
 
 
