@@ -52,6 +52,14 @@ class TestLaunch:
         assert says in launch_run.said
         assert launch_run.case("p2p", layout, case)["verdict"] == "not measured"
 
+    def test_that_did_not_end_is_judged_by_its_placement_first(self, bisection):
+        run = bisection(faults={"mpi/cnt40": "hang-on-one-core"})
+        assert run.code == 1
+        cause = run.case("")["cause"]
+        assert cause.startswith("INVALID placement: rank 1 on ")
+        assert "shares a core with rank 0" in cause
+        assert "; HANG: nothing finished for 5 min" in cause
+
     def test_methods_without_a_check_are_no_pass(self, bisection):
         run = bisection(faults={"mpi/cnt40": "unchecked"})
         assert run.code == 1
