@@ -280,7 +280,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     "wrong: {wrong!j:?*|none}",
     Code.KERNELS_KEPT: "as built {built!t}",
     Code.BASELINE_WRONG: "the baseline {method} gave a wrong answer",
-    Code.MISPLACED: "INVALID placement: {seats!N}",
+    Code.MISPLACED: "INVALID placement{layout:? (layout *)}: {seats!N}",
     Code.RANKS_RAN: "{ranks} ranks ran, not {asked}",
     Code.HOSTS_RAN: "ranks ran on {hosts!h}, not on {asked}",
     Code.RANKS_ON_HOST: "{ranks} ranks ran on host {host}, not {asked}",

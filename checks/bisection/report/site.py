@@ -73,7 +73,8 @@ REMEDIES = {
     "at the MPI library's build.",
     Code.LINK_SLOW: "Look at the cable and the counters of these nodes; if this was meant, "
     "`bisection site new {name} --refresh` records it.",
-    Code.RANK_EXIT_HANGS: "Set SLURM_KILL_BAD_EXIT=1 in env_vars of the site file.",
+    Code.RANK_EXIT_HANGS: "Use another launcher, or its option that ends all ranks with one: a "
+    "crash would wait for its time limit.",
     Code.RANK_EXIT_LOST: "Use another launcher: with this one a crash passes for success.",
     Code.TIME_SHORT: "Choose a queue with a longer limit, or write max_time in extras of the site "
     "file.",

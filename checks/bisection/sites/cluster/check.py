@@ -54,7 +54,7 @@ PROBES = (
     Probe("alike", job.alike, ["seen"]),
     Probe("facts", job.as_known, ["seen"]),
     Probe("world", job.one_world, ["program"]),
-    Probe("cores", job.cores_of_their_own, ["world", "alike"]),
+    Probe("cores", job.cores_of_their_own, ["world"]),
     Probe("network", job.network_used, ["world"]),
     Probe("speed", job.link_speed, ["world"]),
     Probe("exit", job.rank_exit, ["world"]),

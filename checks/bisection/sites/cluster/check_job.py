@@ -33,7 +33,7 @@ def job_runs(subject: Subject) -> Finding:
     environ = subject.site.environs[subject.environ]
     variables = {**subject.partition["variables"], **environ["variables"]}
     if subject.partition["scheduler"] in SLURM:  # as launches have it
-        variables = {"SLURM_KILL_BAD_EXIT": "1", **variables}
+        variables |= {"SLURM_KILL_BAD_EXIT": "1"}
     leave = [*subject.launcher.command(shapes[0]), str(program(queue, subject.folder))]
     further = [Step("leave", [*leave, "leave", str(EXIT)], limit=30)]
     if _kernel_key(subject) not in subject.built:
