@@ -25,7 +25,12 @@ ACCESS = {
         # An exclusive job has all cores of its nodes, but not all of their memory.
         "exclusive": ["--exclusive", "--mem=0"],
     },
-    "pbs": {"queue": ["-q {}"], "account": ["-A {}"], "exclusive": ["-l place=scatter:excl"]},
+    "pbs": {
+        "queue": ["-q {}"],
+        "account": ["-A {}"],
+        "constraint": ["{}"],  # of a chunk: ReFrame adds to -l select what has no dash
+        "exclusive": ["-l place=scatter:excl"],
+    },
     "torque": {"queue": ["-q {}"], "account": ["-A {}"]},
     "flux": {
         "queue": ["--queue={}"],

@@ -129,6 +129,7 @@ class Code(str, Enum):
     # A new site
     SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, command, error
     SCHEDULER_UNREAD = "SCHEDULER_UNREAD"  # scheduler
+    FLUX_OF_REFRAME = "FLUX_OF_REFRAME"
     ACCOUNT_OPEN = "ACCOUNT_OPEN"  # user, accounts
     NO_COMPILER = "NO_COMPILER"
     LIBRARIES_UNSEEN = "LIBRARIES_UNSEEN"  # names

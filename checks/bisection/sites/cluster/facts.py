@@ -101,7 +101,7 @@ def of_partition(
         outcome: what the chosen launcher did; None if none was right.
     """
     facts = {
-        "queue": queue.name,
+        "queue": queue.name if queue.named else "",
         "constraint": group.constraint,
         "nodes": len(group.nodes),
         "max_time": queue.max_time,

@@ -12,7 +12,7 @@ from reframe.utility import import_module_from_file
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
-from bisection.sites.cluster import choices, facts, jobs, slurm, software
+from bisection.sites.cluster import choices, facts, flux, jobs, pbs, slurm, software
 from bisection.sites.cluster.jobs import Queue
 from bisection.sites.cluster.software import Software
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, grouped
@@ -23,6 +23,7 @@ USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 # Schedulers whose queues are not read yet: ReFrame's name, name, command.
 UNREAD = (("lsf", "LSF", "bsub"), ("oar", "OAR", "oarsub"), ("sge", "Grid Engine", "qconf"))
+SCHEDULERS = {**jobs.SCHEDULERS, "pbs": pbs.Pbs, "flux": flux.Flux}
 FAST = ("infiniband", "roce", "omni-path", "slingshot", "efa")  # kinds of network
 UP = ("active", "up", "unknown")  # states of a device
 
@@ -64,7 +65,7 @@ class Part:
         if self.given:
             return {w: value for w, value in self.given.items() if w not in ("name", "line")}
         words = {
-            "queue": self.queue.name if self.queue.name != self.name else None,
+            "queue": self.queue.name if self.queue.name != self.name else "",
             "constraint": self.group.constraint,
             "nodes": self.nodes,
             "launcher": self.way.launcher,
@@ -128,8 +129,12 @@ def survey(account: str = "") -> Survey:
     Raises:
         SchedulerError: a scheduler is installed and does not answer.
     """
-    if shutil.which("scontrol") and shutil.which("sbatch"):
+    if slurm.is_here():
         return slurm.read(account)
+    if shutil.which("flux"):
+        return flux.read()
+    if shutil.which("pbsnodes") and shutil.which("qsub"):
+        return pbs.read()
     for reframe, kind, command in UNREAD:
         if shutil.which(command):
             reason = Reason.of(Code.SCHEDULER_UNREAD, scheduler=kind)
@@ -221,7 +226,8 @@ def as_reframe(site: Draft, part: Part, way: Way, nodes: int) -> dict[str, Any]:
     shared = import_module_from_file(str(paths.ROOT / "site-configs" / "common_cluster.py"))
     account = {"account": site.account} if site.account else {}
     choices = {**part.choices, "launcher": way.launcher, "options": list(way.options)}
-    known = {"queue": part.queue.name, "max_time": part.queue.max_time}
+    queue = part.queue.name if part.queue.named else ""
+    known = {"queue": queue, "max_time": part.queue.max_time}
     mpi = {"kind": site.software.kind}
     given = {"name": part.name, **account, **choices, "nodes": nodes}
     return shared.as_reframe(given, known, site.survey.reframe, mpi)
@@ -243,7 +249,7 @@ def try_out(
     """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [_job(site, part) for part in site.parts if part.group.up]
-    back_end = jobs.SCHEDULERS.get(site.survey.reframe)
+    back_end = SCHEDULERS.get(site.survey.reframe)
 
     def run(job: _Job) -> Part:
         job.part.trial = try_queue(

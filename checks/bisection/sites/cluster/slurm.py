@@ -4,10 +4,10 @@ scontrol's one-line form is read, not --json: Slurm 22.05 has none for nodes and
 later versions change the names in it. Source of the fields: scontrol(1), slurm.conf(5).
 """
 
-import grp
 import os
 import pwd
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 
 from bisection.core.reasons import Code, Reason
@@ -19,6 +19,7 @@ from bisection.sites.cluster.survey import (
     Survey,
     ask,
     grouped,
+    groups_of_user,
     seconds_of,
 )
 
@@ -30,6 +31,13 @@ TAKES_NONE = {
     *("REBOOT_REQUESTED", "UNKNOWN", "BLOCKED", "UNDRAIN"),
 }
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
+
+
+def is_here() -> bool:
+    """Whether this host belongs to a Slurm; its commands may be there without any."""
+    if not shutil.which("scontrol") or not shutil.which("sbatch"):
+        return False
+    return "Could not establish a configuration source" not in ask("scontrol", "ping").stderr
 
 
 def read(account: str = "") -> Survey:
@@ -66,7 +74,7 @@ def read(account: str = "") -> Survey:
         reframe="slurm" if accounting else "squeue",
         version=known.get("SLURM_VERSION", ""),
         cluster=known.get("ClusterName", ""),
-        queues=queues(partitions.text, nodes.text, account or default, _groups()),
+        queues=queues(partitions.text, nodes.text, account or default, groups_of_user()),
         accounting=accounting,
         account_needed=needed,
         accounts=accounts,
@@ -189,16 +197,6 @@ def _accounts(user: str) -> tuple[list[str], str]:
     default = ask("sacctmgr", "-nP", "show", "user", user, "format=defaultaccount")
     names = {line.strip() for line in listed.text.splitlines()} if listed else set()
     return sorted(names - {""}), default.text.strip() if default else ""
-
-
-def _groups() -> set[str]:
-    names = set()
-    for number in {os.getegid(), *os.getgroups()}:
-        try:
-            names.add(grp.getgrgid(number).gr_name)
-        except KeyError:
-            names.add(str(number))
-    return names
 
 
 def _number(text: str | None, default: int | None) -> int | None:

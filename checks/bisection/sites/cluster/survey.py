@@ -1,5 +1,6 @@
 """What any scheduler says of itself: queues, and groups of alike nodes in them."""
 
+import grp
 import os
 import re
 import subprocess
@@ -59,6 +60,7 @@ class QueueInfo:
     whole_nodes: bool = False  # each job has its nodes for itself
     shared: bool = False  # jobs share cores whatever they ask for
     closed: Reason | None = None  # why this user cannot use it
+    named: bool = True  # jobs ask for it by name
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,17 @@ def _constraint(group: Sequence[Node], groups: Sequence[Sequence[Node]]) -> str:
     others = [node.features for other in groups if other is not group for node in other]
     own = frozenset.intersection(*(node.features for node in group)) - frozenset().union(*others)
     return min(own, default="") if len(groups) > 1 else ""
+
+
+def groups_of_user() -> set[str]:
+    """The names of this user's groups."""
+    names = set()
+    for number in {os.getegid(), *os.getgroups()}:
+        try:
+            names.add(grp.getgrgid(number).gr_name)
+        except KeyError:
+            names.add(str(number))
+    return names
 
 
 def seconds_of(text: str) -> int | None:

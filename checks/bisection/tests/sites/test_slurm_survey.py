@@ -1,4 +1,4 @@
-"""What is read of Slurm, from outputs of several versions and of unlike machines (folder slurm/)."""
+"""What is read of Slurm: outputs of several versions and of unlike machines (folder slurm/)."""
 
 from pathlib import Path
 

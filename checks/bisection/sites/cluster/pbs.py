@@ -1,0 +1,184 @@
+"""PBS Professional and OpenPBS, by the JSON of qstat and pbsnodes; how a trial job is submitted.
+
+It has never met a real PBS: it was written after the manual pages qstat(1B), pbsnodes(8B), qsub(1B)
+and pbsdsh(1B) of OpenPBS 20 and outputs that sites have published.
+"""
+
+import getpass
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bisection.core.identity import Geometry
+from bisection.core.reasons import Code, Reason
+from bisection.sites.cluster.jobs import Queue, Refused, State
+from bisection.sites.cluster.survey import (
+    Node,
+    QueueInfo,
+    SchedulerError,
+    Survey,
+    ask,
+    grouped,
+    groups_of_user,
+    seconds_of,
+)
+
+# Resources that every node has; others are the site's own, and tell kinds of node apart.
+STANDARD = {
+    *("accelerator_memory", "aoe", "arch", "eoe", "hbmem", "host", "mem", "naccelerators"),
+    *("ncpus", "ngpus", "nodect", "vmem", "vnode"),
+}
+FREE = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}  # now or later
+WHOLE = {"default_excl", "default_exclhost", "force_excl", "force_exclhost"}
+
+
+def read() -> Survey:
+    """What the PBS of this host says; SchedulerError if its server does not answer."""
+    queue, node = _json("qstat", "-Q", "-f", "-F", "json"), _json("pbsnodes", "-a", "-F", "json")
+    return Survey(
+        kind="PBS",
+        reframe="pbs",
+        version=str(queue.get("pbs_version", "")),
+        cluster=str(queue.get("pbs_server", "")),
+        queues=queues(queue.get("Queue", {}), node.get("nodes", {})),
+    )
+
+
+def queues(
+    found: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
+) -> list[QueueInfo]:
+    """The queues, of PBS's own mappings of queues and nodes."""
+    read = []
+    for name, fields in found.items():
+        ways = [name]
+        if fields.get("queue_type") == "Route":
+            ways = str(fields.get("route_destinations", "")).split(",")
+        members = {
+            host: known
+            for host, known in nodes.items()
+            if any(_serves(known, way, found.get(way, {})) for way in ways)
+        }
+        limits = fields.get("resources_max", {})
+        most = str(limits.get("nodect", ""))
+        sharing = {known.get("sharing", "") for known in members.values()}
+        info = QueueInfo(
+            name=name,
+            groups=grouped(_node(host, known) for host, known in members.items()),
+            max_time=seconds_of(str(limits.get("walltime", ""))),
+            max_nodes=int(most) if most.isdecimal() else None,
+            whole_nodes=bool(sharing) and sharing <= WHOLE,
+            closed=_closed(name, fields, bool(members)),
+        )
+        read.append(info)
+    return read
+
+
+def _json(*command: str) -> dict[str, Any]:
+    answer = ask(*command)
+    error = answer.error
+    if answer:
+        try:
+            return json.loads(answer.text)
+        except ValueError as why:
+            error = str(why)
+    words = " ".join(command)
+    raise SchedulerError(
+        Reason.of(Code.SCHEDULER_SILENT, scheduler="PBS", command=words, error=error)
+    )
+
+
+def _serves(node: Mapping[str, Any], queue: str, fields: Mapping[str, Any]) -> bool:
+    """Whether a node takes jobs of a queue: by its own queue, or by what the queue's chunks ask."""
+    if "queue" in node:
+        return node["queue"] == queue
+    there = node.get("resources_available", {})
+    asked = {n: v for n, v in fields.get("default_chunk", {}).items() if n in there}
+    custom = [name for name in asked if name not in STANDARD]
+    return all(str(asked[name]) in str(there[name]).split(",") for name in custom)
+
+
+def _node(name: str, fields: Mapping[str, Any]) -> Node:
+    there = fields.get("resources_available", {})
+    own = {f"{key}={value}" for key, value in there.items() if key not in STANDARD}
+    return Node(
+        name=str(there.get("host", name)),
+        cores=int(there.get("ncpus") or fields.get("pcpus") or 1),
+        per_core=1,
+        sockets=1,
+        gres=f"ngpus:{there['ngpus']}" if there.get("ngpus") else "",
+        features=frozenset(own),
+        up=set(str(fields.get("state", "")).split(",")) <= FREE,
+    )
+
+
+def _closed(name: str, fields: Mapping[str, Any], nodes: bool) -> Reason | None:
+    for word in ("enabled", "started"):
+        if fields.get(word) == "False":
+            return Reason.of(Code.QUEUE_STATE, queue=name, state=f"{word} = False")
+    if fields.get("from_route_only") == "True":
+        return Reason.of(Code.QUEUE_STATE, queue=name, state="from_route_only = True")
+    for kind, mine in (("user", {getpass.getuser()}), ("group", groups_of_user())):
+        allowed = {part.partition("@")[0] for part in fields.get(f"acl_{kind}s", "").split(",")}
+        if fields.get(f"acl_{kind}_enable") == "True" and not mine & {*allowed}:
+            return Reason.of(Code.QUEUE_GROUPS, queue=name, groups=sorted(allowed - {""}))
+    return None if nodes else Reason.of(Code.QUEUE_EMPTY, queue=name)
+
+
+class Pbs:
+    """How a trial job is submitted to PBS (bisection.sites.cluster.jobs)."""
+
+    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
+        """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
+        ranks = queue.ranks_per_node
+        # As ReFrame does: what does not begin with a dash is of the chunk.
+        chunk = "".join(f":{option}" for option in queue.access if option[0] != "-")
+        options = [
+            "-N bisection-site",
+            f"-l select={queue.nodes}:mpiprocs={ranks}:ncpus={ranks}{chunk}",
+            f"-l walltime={minutes // 60}:{minutes % 60:02}:00",
+            "-j oe",
+            "-r n",
+            f"-o {output}",
+            *(option for option in queue.access if option[0] == "-"),
+        ]
+        return [*(f"#PBS {option}" for option in options), f"cd '{output.parent}'"]
+
+    def shaped(self, shape: Geometry) -> list[str]:
+        """A launcher has its geometry by its own options alone."""
+        del shape
+        return []
+
+    def per_node(self, nodes: int) -> list[str]:
+        """What precedes a command so that it runs on each node."""
+        del nodes
+        return ["pbsdsh", "--"]
+
+    def submit(self, script: Path) -> str:
+        """Submits a script; returns the job's number, or raises Refused."""
+        return _asked("qsub", str(script)).strip()
+
+    def state(self, job: str) -> State:
+        """Where a job is; it is over if PBS has forgotten it."""
+        answer = ask("qstat", "-x", "-f", "-F", "json", job)
+        try:
+            known = next(iter(json.loads(answer.text)["Jobs"].values()))
+        except (ValueError, LookupError, StopIteration):
+            gone = "unknown job" in answer.error.lower() or bool(answer)
+            return State("", alive=not gone, error="" if gone else answer.error)
+        word = known.get("job_state", "")
+        hosts = re.findall(r"(?:^|\+)([^/+]+)", known.get("exec_host", ""))
+        reason = known.get("comment", "")
+        return State(word, word not in ("F", "X"), reason, ",".join(dict.fromkeys(hosts)))
+
+    def cancel(self, job: str) -> None:
+        """Cancels a job."""
+        ask("qdel", job)
+
+
+def _asked(*command: str) -> str:
+    """What a command printed; Refused with its last words if it fails."""
+    if answer := ask(*command):
+        return answer.text
+    raise Refused(answer.error or f"{command[0]}: exit {answer.code}")

@@ -1,0 +1,228 @@
+"""PBS and Flux, which no machine here has: their commands are faked after their manual pages.
+
+The fakes run a submitted script at once and print what a finished job prints.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bisection import cli
+from bisection.core.reasons import Code
+from bisection.sites import rules, site
+from bisection.sites.cluster import flux, jobs, new, pbs, survey
+from bisection.sites.cluster.jobs import Queue, Step
+
+# Composed after outputs of PBS 20 that sites have published, and qstat(1B).
+QUEUES = {
+    "timestamp": 1646895019,
+    "pbs_version": "20.0.1",
+    "pbs_server": "isrv1",
+    "Queue": {
+        "qexp": {
+            "queue_type": "Execution",
+            "resources_max": {"ncpus": 144, "nodect": 4, "walltime": "01:00:00"},
+            "default_chunk": {"ncpus": 36, "Qlist": "qexp"},
+            "enabled": "True",
+            "started": "True",
+        },
+        "qfat": {
+            "queue_type": "Execution",
+            "enabled": "True",
+            "started": "True",
+            "default_chunk": {"Qlist": "qfat"},
+        },
+        "route": {
+            "queue_type": "Route",
+            "route_destinations": "qexp,qfat",
+            "enabled": "True",
+            "started": "True",
+        },
+        "inner": {"from_route_only": "True", "enabled": "True", "started": "True"},
+        "off": {"enabled": "False", "started": "True"},
+        "staff": {
+            "acl_group_enable": "True",
+            "acl_groups": "no-such-group,other",
+            "enabled": "True",
+            "started": "True",
+        },
+    },
+}
+
+
+def node(name, queues, state="free", **more):
+    there = {"arch": "linux", "host": name, "mem": "192gb", "ncpus": 36, "vnode": name}
+    known = {"state": state, "pcpus": 36, "sharing": "default_excl"}
+    return {name: {**known, "resources_available": {**there, "Qlist": queues, **more}}}
+
+
+NODES = {
+    "nodes": {
+        **node("cn1", "qexp,qprod"),
+        **node("cn2", "qexp,qprod", state="job-exclusive"),
+        **node("cn3", "qexp", state="offline,job-busy"),
+        **node("fat1", "qfat", ncpus=128, ngpus=8),
+    }
+}
+RESOURCES = """\
+free|batch|batch|3|192|24|tux[1-3]
+allocated|batch,debug|debug|1|64|8|tux4
+down|batch|batch|1|64|8|tux5
+down|||0|0|0|
+"""
+
+
+TOOLS = "bash cat cp date echo env head sed sleep timeout touch uname".split()
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch):
+    """commands(name, body): a command on PATH, whose body is a shell script."""
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    for tool in TOOLS:  # and no scheduler that this host may have
+        (folder / tool).symlink_to(shutil.which(tool))
+    monkeypatch.setenv("PATH", str(folder))
+
+    def write(name, body):
+        (folder / name).write_text(f"#!/bin/bash\n{body}\n")
+        (folder / name).chmod(0o755)
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def pbs_here(commands, tmp_path):
+    (tmp_path / "queues").write_text(json.dumps(QUEUES))
+    (tmp_path / "nodes").write_text(json.dumps(NODES))
+    job = {"job_state": "F", "exec_host": "cn1/0*36+cn2/0*36"}
+    (tmp_path / "job").write_text(json.dumps({"Jobs": {"7.isrv1": job}}))
+    show = f"if [ $1 = -Q ]; then cat {tmp_path}/queues; else cat {tmp_path}/job; fi"
+    commands("qstat", f"cp $0 {tmp_path}/asked; {show}")
+    commands("pbsnodes", f"cat {tmp_path}/nodes")
+    output = "$(sed -n 's/^#PBS -o //p' $1)"
+    commands("qsub", f'cp $1 {tmp_path}/submitted; bash $1 >"{output}" 2>&1; echo 7.isrv1')
+    commands("pbsdsh", '[ "$1" = -- ] && shift; "$@"')
+    commands("qdel", f"touch {tmp_path}/deleted")
+
+
+@pytest.fixture
+def flux_here(commands, tmp_path):
+    (tmp_path / "resources").write_text(RESOURCES)
+    output = "$(sed -n 's/^#flux: --output=//p' $2)"
+    commands(
+        "flux",
+        f"""case "$1 $2" in
+        "resource list") cat {tmp_path}/resources ;;
+        "version "*) echo 'flux-core:  0.60.0' ;;
+        "config get") [ "$3" = queues.debug.policy.limits.duration ] && echo '"30m"' ;;
+        batch*) cp $2 {tmp_path}/submitted; bash $2 >"{output}" 2>&1; echo f58 ;;
+        run*) shift 3; "$@" ;;
+        jobs*) echo 'INACTIVE|COMPLETED|tux[1-2]' ;;
+        esac""",
+    )
+
+
+def groups(queue):
+    return [
+        (*group.known.kind, group.constraint, len(group.nodes), group.up) for group in queue.groups
+    ]
+
+
+def test_queues_of_pbs(pbs_here):
+    found = new.survey()
+    assert (found.kind, found.reframe, found.version) == ("PBS", "pbs", "20.0.1")
+    queues = {queue.name: queue for queue in found.queues}
+    assert groups(queues["qexp"]) == [(36, 1, 1, "", "", 3, 2)]
+    assert (queues["qexp"].max_time, queues["qexp"].max_nodes) == (3600, 4)
+    assert queues["qexp"].whole_nodes
+    assert groups(queues["qfat"]) == [(128, 1, 1, "ngpus:8", "", 1, 1)]
+    assert [group[5:] for group in groups(queues["route"])] == [(3, 2), (1, 1)]
+    codes = {name: queue.closed and queue.closed.code for name, queue in queues.items()}
+    open_ones = dict.fromkeys(("qexp", "qfat", "route"))
+    state = dict.fromkeys(("inner", "off"), Code.QUEUE_STATE)
+    assert codes == {**open_ones, **state, "staff": Code.QUEUE_GROUPS}
+
+
+def test_a_pbs_that_does_not_answer(pbs_here, commands):
+    commands("qstat", "echo 'Connection refused' >&2; exit 111")
+    with pytest.raises(survey.SchedulerError) as error:
+        new.survey()
+    assert error.value.reason["error"] == "Connection refused"
+    commands("qstat", "echo '{\"Queue\": '")
+    with pytest.raises(survey.SchedulerError, match="Expecting value"):
+        new.survey()
+
+
+def test_a_job_of_pbs(pbs_here, tmp_path):
+    queue = Queue("qexp", ["-q qexp", "-A proj", "cpu=milan"], 2, 36)
+    steps = [Step("hello", ["echo", "there"]), Step("each", [*pbs.Pbs().per_node(2), "echo", "x"])]
+    finished = jobs.run(pbs.Pbs(), queue, steps, tmp_path, 20)
+    assert finished.fault is None
+    assert (finished.job, finished.hosts) == ("7.isrv1", ["cn1", "cn2"])
+    assert {name: ended.text for name, ended in finished.steps.items()} == {
+        "hello": "there",
+        "each": "x",
+    }
+    lines = (tmp_path / "submitted").read_text().splitlines()
+    assert "#PBS -l select=2:mpiprocs=36:ncpus=36:cpu=milan" in lines
+    assert "#PBS -q qexp" in lines
+    assert "#PBS -A proj" in lines
+
+
+def test_a_job_that_pbs_refuses(pbs_here, commands, tmp_path):
+    commands("qsub", "echo 'qsub: Unknown queue' >&2; exit 1")
+    finished = jobs.run(pbs.Pbs(), Queue("q", [], 1, 1), [], tmp_path, 20)
+    assert (finished.fault.code, finished.fault["refused"]) == (Code.BLOCKED, "qsub: Unknown queue")
+
+
+def test_a_job_that_waits_in_pbs_is_cancelled(pbs_here, commands, tmp_path):
+    job = {"Jobs": {"7": {"job_state": "Q", "comment": "Not enough free nodes"}}}
+    (tmp_path / "job").write_text(json.dumps(job))
+    commands("qsub", "echo 7")
+    finished = jobs.run(pbs.Pbs(), Queue("q", [], 1, 1), [], tmp_path, 0.2)
+    assert finished.fault["reason"] == "Not enough free nodes"
+    assert (tmp_path / "deleted").exists()
+
+
+def test_queues_of_flux(flux_here):
+    found = new.survey()
+    assert (found.kind, found.reframe, found.version) == ("Flux", "flux", "0.60.0")
+    queues = {queue.name: queue for queue in found.queues}
+    assert groups(queues["batch"]) == [(64, 1, 1, "gpu:8", "", 5, 4)]
+    assert groups(queues["debug"]) == [(64, 1, 1, "gpu:8", "", 1, 1)]
+    assert [queues[name].max_time for name in ("batch", "debug")] == [None, 1800]
+    (alone,) = flux.queues("free|||2|8|0|a[1-2]\n")
+    assert (alone.name, alone.named, groups(alone)) == (
+        "default",
+        False,
+        [(4, 1, 1, "", "", 2, 2)],
+    )
+
+
+def test_a_job_of_flux(flux_here, tmp_path):
+    queue = Queue("batch", ["--queue=batch"], 2, 64)
+    steps = [Step("each", [*flux.Flux().per_node(2), "echo", "x"])]
+    finished = jobs.run(flux.Flux(), queue, steps, tmp_path, 20)
+    assert finished.fault is None
+    assert (finished.job, finished.hosts) == ("f58", ["tux1", "tux2"])
+    assert "x" in finished.steps["each"].text
+    lines = (tmp_path / "submitted").read_text().splitlines()
+    assert {"#flux: --nodes=2", "#flux: --queue=batch", "#flux: --cores-per-slot=64"} <= set(lines)
+
+
+def test_the_file_of_a_pbs_site(pbs_here, commands, house, capsys):
+    commands("mpirun", "echo 'HYDRA build details: Version: 4.1'")
+    commands("mpicc", "exit 1")  # the trial job finds no launcher then
+    assert cli.main(["site", "new", "it", "--queue", "qexp"]) == 1
+    text = (house / "site-configs" / "it.py").read_text()
+    assert 'site_configuration = common.cluster(\n    __file__,\n    scheduler="pbs",\n' in text
+    assert 'common.partition("qexp", nodes=[1, 2, 3], launcher="mpirun"),' in text
+    assert "# DECIDE: qexp: no launcher is proven. no MPI program could be built" in text
+    assert "qexp: job 7.isrv1: " in capsys.readouterr().out
+    loaded = site.load_site("it")
+    assert [*loaded.defects, *rules.site_defects(loaded)] == []
+    assert {part["scheduler"] for part in loaded.partitions} == {"pbs"}
