@@ -131,8 +131,8 @@ SITE: dict[Code, str | Callable[[Values], str]] = {
     Code.SITE_LOADS: lambda v: plural(v["partitions"], "partition"),
     Code.SITE_DEFECTS: "{path}:{line}: {first!n}{more:? (and * more)}",
     Code.NO_SCHEDULER: "none: launches run on this host",
-    Code.SCHEDULER_UNASKED: "scheduler {scheduler} is not asked, only Slurm is",
-    Code.SCHEDULER_ANSWERS: "{version}, cluster {cluster}",
+    Code.SCHEDULER_UNASKED: "{scheduler} cannot be asked",
+    Code.SCHEDULER_ANSWERS: "{version}{cluster:?, cluster *}",
     Code.ACCOUNTING: lambda v: (
         "sacct answers" if v["backend"] == "slurm" else "not needed by the back-end squeue"
     ),

@@ -58,7 +58,7 @@ def job_runs(subject: Subject) -> Finding:
 
 def _kernel_key(subject: Subject) -> Any:
     """What a build of the kernels depends on: nodes, modules, processor."""
-    queue = subject.option("-p", "--partition"), subject.option("-C", "--constraint")
+    queue = subject.queue_name, subject.option("-C", "--constraint")
     model = (subject.known or {}).get("processor", {}).get("model", queue)
     return model, tuple(subject.modules), subject.partition["extras"].get("march")
 

@@ -12,8 +12,9 @@ from reframe.utility import import_module_from_file
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
-from bisection.sites.cluster import choices, facts, flux, jobs, pbs, slurm, software
+from bisection.sites.cluster import choices, facts, flux, pbs, slurm, software
 from bisection.sites.cluster.jobs import Queue
+from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.software import Software
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, grouped
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial, try_queue
@@ -23,7 +24,6 @@ USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 # Schedulers whose queues are not read yet: ReFrame's name, name, command.
 UNREAD = (("lsf", "LSF", "bsub"), ("oar", "OAR", "oarsub"), ("sge", "Grid Engine", "qconf"))
-SCHEDULERS = {**jobs.SCHEDULERS, "pbs": pbs.Pbs, "flux": flux.Flux}
 FAST = ("infiniband", "roce", "omni-path", "slingshot", "efa")  # kinds of network
 UP = ("active", "up", "unknown")  # states of a device
 

@@ -134,7 +134,8 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(site_check, "require_site", lambda name: made.site.path)
     monkeypatch.setattr(site_check, "load_site", lambda name: made.site)
-    monkeypatch.setattr(check_queue.slurm, "read", made.read)
+    for scheduler in check_queue.READERS:
+        monkeypatch.setitem(check_queue.READERS, scheduler, made.read)
     monkeypatch.setattr(check_queue.queue, "unavailable", lambda access: made.down)
     monkeypatch.setattr(check_job, "try_queue", lambda *where, **how: made.trial)
     monkeypatch.setattr(check_queue.jobs.Slurm, "refusal", lambda self, script: made.refusal)
@@ -439,6 +440,18 @@ def test_a_scheduler_that_is_not_read_leaves_all_else_untried(machine, checked):
     code, text = checked()
     assert code == 3
     assert len(lines_of(text, "not tried")) == len(TITLES) - 1
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "access"),
+    [("pbs", ["-q standard", "-A physics"]), ("flux", ["--queue=standard", "--bank=physics"])],
+)
+def test_other_schedulers_are_asked_for_no_place(machine, checked, scheduler, access):
+    machine.partition.update(scheduler=scheduler, access=access)
+    code, text = checked()
+    assert code == 0
+    absent = [title for title in TITLES.values() if title not in text]
+    assert absent == [TITLES["accounting"], TITLES["placement"]]
 
 
 def test_spack_builds_its_kernels_itself(machine, checked):
