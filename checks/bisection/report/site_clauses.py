@@ -51,10 +51,9 @@ def _pairs(pairs: Sequence[Sequence[str]]) -> str:
 
 
 def _queue_open(v: Values) -> str:
-    account = f"account {v['account']}" if v["account"] else "the user's default account"
-    return (
-        f"{v['queue']}, {account}" if v["account"] or v["needed"] else f"{v['queue']}, no account"
-    )
+    if v["account"]:
+        return f"{v['queue']}, account {v['account']}"
+    return f"{v['queue']}, " + ("the default account" if v["needed"] else "no account is needed")
 
 
 def _layouts(v: Values) -> str:

@@ -35,9 +35,13 @@ def job_runs(subject: Subject) -> Finding:
     if subject.partition["scheduler"] in SLURM:  # as launches have it
         variables |= {"SLURM_KILL_BAD_EXIT": "1"}
     leave = [*subject.launcher.command(shapes[0]), str(program(queue, subject.folder))]
-    further = [Step("leave", [*leave, "leave", str(EXIT)], limit=30)]
-    if _kernel_key(subject) not in subject.built:
-        further += _kernel_steps(subject)
+    further = [Step("leave", [*leave, "leave", str(EXIT)], limit=LIMITS.rank_exit + 2)]
+    builds = []
+    if _kernel_key(subject) not in subject.built and not _by_spack(subject):
+        builds = _builds(subject)
+        kernel = str(_build_folder(subject) / "network" / KERNEL)
+        run = [*subject.launcher.command(shapes[0]), kernel, "--largest", "64", "--repeats", "1"]
+        further.insert(0, Step("kernel", run, limit=60))
     subject.trial = trial = try_queue(
         queue,
         [subject.launcher],
@@ -48,6 +52,9 @@ def job_runs(subject: Subject) -> Finding:
         shapes=shapes,
         variables=variables,
         sees=[subject.folder, SOURCES],
+        builds=builds,
+        # As launches have it (bisection.rfm.launch.Build).
+        build_here="march" in subject.partition["extras"] or _by_spack(subject),
         further=further,
     )
     if trial.fault:
@@ -63,22 +70,24 @@ def _kernel_key(subject: Subject) -> Any:
     return model, tuple(subject.modules), subject.partition["extras"].get("march")
 
 
-def _kernel_steps(subject: Subject) -> list[Step]:
-    """Configures all kernels, builds one and runs it."""
-    if "spack" in subject.site.environs[subject.environ]["features"]:
-        return []
-    build = subject.folder / f"{subject.name}.kernels"
+def _by_spack(subject: Subject) -> bool:
+    return "spack" in subject.site.environs[subject.environ]["features"]
+
+
+def _build_folder(subject: Subject) -> Path:
+    return subject.folder / f"{subject.name}.kernels"
+
+
+def _builds(subject: Subject) -> list[Step]:
+    """Configures all kernels and builds one."""
+    build = str(_build_folder(subject))
     march = subject.partition["extras"].get("march")
     options = ["-DCMAKE_BUILD_TYPE=Release", "-DBX_TESTS=OFF"]
     options += [f"-DBX_MARCH={march}"] if march else []
-    cores = str(subject.partition["cores"])
-    make = ["cmake", "--build", str(build), "--target", KERNEL, "--parallel", cores]
-    run = [*subject.launcher.command(next(iter(subject.shapes.values())))]
-    run += [str(build / "network" / KERNEL), "--largest", "64", "--repeats", "1"]
+    parallel = ["--parallel", str(subject.partition["cores"])]
     return [
-        Step("configure", ["cmake", "-S", str(SOURCES), "-B", str(build), *options], limit=120),
-        Step("compile", make, limit=120),
-        Step("kernel", run, limit=60),
+        Step("configure", ["cmake", "-S", str(SOURCES), "-B", build, *options], limit=120),
+        Step("compile", ["cmake", "--build", build, "--target", KERNEL, *parallel], limit=120),
     ]
 
 
@@ -101,7 +110,7 @@ def program_builds(subject: Subject) -> Finding:
 
 def kernels_build(subject: Subject) -> Finding | None:
     """The kernels configure and build on a node, and one runs on all."""
-    if "spack" in subject.site.environs[subject.environ]["features"]:
+    if _by_spack(subject):
         return not_tried(Code.KERNELS_BY_SPACK, environ=subject.environ)
     steps = subject.trial.steps
     if _kernel_key(subject) in subject.built:

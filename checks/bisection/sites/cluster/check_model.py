@@ -126,7 +126,7 @@ class Subject:
         info = self.info
         longest = (info and info.max_time) or self.partition["extras"].get("max_time")
         access, cores = self.partition["access"], self.partition["cores"]
-        return Queue(self.name, access, self.nodes, cores, min(600, longest or 600))
+        return Queue(self.name, access, self.nodes, cores, longest=min(600, longest or 600))
 
     @property
     def info(self) -> QueueInfo | None:

@@ -120,6 +120,10 @@ class Machine:
     def queue_is(self, **changes):
         self.survey_is(queues=[dataclasses.replace(self.queue, **changes)])
 
+    def try_queue(self, queue, *where, **how):
+        self.asked = queue
+        return self.trial
+
     def read(self, account):
         if self.silent:
             values = {"scheduler": "Slurm", "command": "scontrol show config"}
@@ -137,7 +141,7 @@ def machine(tmp_path, monkeypatch):
     for scheduler in check_queue.READERS:
         monkeypatch.setitem(check_queue.READERS, scheduler, made.read)
     monkeypatch.setattr(check_queue.queue, "unavailable", lambda access: made.down)
-    monkeypatch.setattr(check_job, "try_queue", lambda *where, **how: made.trial)
+    monkeypatch.setattr(check_job, "try_queue", made.try_queue)
     monkeypatch.setattr(check_queue.jobs.Slurm, "refusal", lambda self, script: made.refusal)
     return made
 
@@ -174,6 +178,14 @@ def test_all_is_right(checked, tmp_path):
     titles = [title for title in TITLES.values() if title in text]
     assert titles == list(TITLES.values())  # all of them, in this order
     assert not list((tmp_path / "home" / "site-check").iterdir())
+
+
+def test_job_asks_for_a_rank_per_core_and_no_longer_than_the_queue_allows(machine, checked):
+    machine.queue_is(max_time=300)
+    checked()
+    asked = machine.asked
+    assert str(asked.shape) == "2x4x1"
+    assert asked.longest == 300
 
 
 def spoil_steps(machine, **steps):
