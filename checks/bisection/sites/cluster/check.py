@@ -53,7 +53,7 @@ PROBES = (
     Probe("seen", job.seen, ["job"]),
     Probe("alike", job.alike, ["seen"]),
     Probe("facts", job.as_known, ["seen"]),
-    Probe("world", job.one_world, ["program"]),
+    Probe("world", job.one_world, ["program", "seen"]),
     Probe("cores", job.cores_of_their_own, ["world"]),
     Probe("network", job.network_used, ["world"]),
     Probe("speed", job.link_speed, ["world"]),
