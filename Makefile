@@ -9,6 +9,7 @@ BISECTION := "$(HOME_DIR)/bin/bisection"
 SETUP = spack-env/bootstrap.sh --build $(BUILD)
 # A site's configuration loads its own compilers and libraries; Spack builds its own.
 BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter localhost localhost:%,$(SYSTEM)),system,site))
+CTEST := --parallel 2 --output-on-failure --no-tests=error
 # Quiet; warnings are errors.
 CMAKE_QUIET := -DCMAKE_RULE_MESSAGES=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 MAKEFLAGS += --no-print-directory
@@ -34,7 +35,7 @@ help: ## list the targets
 	@echo "  SYSTEM=NAME    the machine to judge, a file of site-configs/ (default: localhost, this machine)"
 	@echo "  ARGS='...'     further arguments for \`bisection run\`, or for ReFrame"
 	@echo "  INSTALL=no     install nothing; name what is missing"
-	@echo "  BUNDLE=FILE    Python packages from a file of \`make bundle\`, in place of an index"
+	@echo "  BUNDLE=FOLDER  an unpacked archive of \`make bundle\`, in place of a network"
 	@echo "  PYTHON=FILE    the Python to use, 3.10 or newer"
 	@echo "  BISECTION_HOME=DIR   the folder for everything that is written (default: .bisection)"
 
@@ -44,8 +45,9 @@ setup: ## install missing system packages, and a Python environment in .bisectio
 setup-dev:
 	@$(SETUP) --dev
 
-bundle: ## pack the Python packages, for a machine without network
-	@$(SETUP) --bundle
+bundle: SETUP = spack-env/bootstrap.sh --build site
+bundle: setup ## pack all that a set-up without network needs: ARGS=--no-spack, ARGS=--sources
+	@$(BISECTION) bundle $(ARGS)
 
 # A run needs the site's file before anything is installed.
 nightly test-quick: SETUP += --site "$(SYSTEM)"
@@ -58,7 +60,7 @@ test-kernels: setup-dev
 	@echo "== kernels: build, unit tests, every kernel and method"
 	@time ( cmake -S src -B "$(HOME_DIR)/build" -DCMAKE_BUILD_TYPE=Release $(CMAKE_QUIET) >/dev/null \
 	    && cmake --build "$(HOME_DIR)/build" --parallel $$(nproc) \
-	    && ctest --test-dir "$(HOME_DIR)/build" --output-on-failure --no-tests=error )
+	    && ctest --test-dir "$(HOME_DIR)/build" $(CTEST) )
 
 # MPICH's ranks spin while they wait: tests with more ranks than cores are disabled, and counted.
 test-portable: export MPICH_CC = clang
@@ -70,7 +72,7 @@ test-portable: setup-dev
 	      -DCMAKE_C_COMPILER=clang -DMPI_C_COMPILER=mpicc.mpich \
 	      -DMPI_Fortran_COMPILER=mpif90.mpich >/dev/null \
 	    && cmake --build "$(HOME_DIR)/build-portable" --parallel $$(nproc) \
-	    && ctest --test-dir "$(HOME_DIR)/build-portable" --output-on-failure --no-tests=error )
+	    && ctest --test-dir "$(HOME_DIR)/build-portable" $(CTEST) )
 
 # MPI keeps memory until it ends, so leaks are not looked for.
 test-sanitized: export ASAN_OPTIONS = detect_leaks=0
@@ -80,8 +82,7 @@ test-sanitized: setup-dev
 	@time ( cmake -S src -B "$(HOME_DIR)/build-sanitize" -DCMAKE_BUILD_TYPE=Debug -DBX_SANITIZE=ON \
 	      $(CMAKE_QUIET) >/dev/null \
 	    && cmake --build "$(HOME_DIR)/build-sanitize" --parallel $$(nproc) \
-	    && ctest --test-dir "$(HOME_DIR)/build-sanitize" --label-regex unit --output-on-failure \
-	      --no-tests=error )
+	    && ctest --test-dir "$(HOME_DIR)/build-sanitize" --label-regex unit $(CTEST) )
 
 test-python: setup-dev
 	@echo "== the suite's Python: pytest"
@@ -116,4 +117,4 @@ bench: setup ## compare a kernel with other codes: WHAT=transpose|npar|md; time 
 clean: ## remove builds and environments; keep results
 	@cd "$(HOME_DIR)" 2>/dev/null && [ -e setup.lock ] && rm -rf venv bin build build-portable \
 	    build-sanitize kernels spack cache reframe/stage reframe/output probe.c setup.lock setup.log \
-	    bisection-python*.tar || true
+	    bisection-bundle*.tar || true

@@ -32,15 +32,13 @@ REFRAME = HOME / "reframe"
 # No compiler is named: CMake finds what the machine, or the modules of a site's own environment,
 # puts on PATH. ReFrame's defaults are Cray's wrappers, hence the empty strings.
 NO_COMPILERS = {"cc": "", "cxx": "", "ftn": "", "nvcc": ""}
-ENVIRONMENTS = [
-    {"name": "system", "features": ["kernels"], **NO_COMPILERS},
-    {
-        "name": "spack",
-        "features": ["kernels", "spack"],
-        "extras": {"spack_env": "auto"},  # a folder of spack-env/, or auto
-        **NO_COMPILERS,
-    },
-]
+SPACK = {
+    "name": "spack",
+    "features": ["kernels", "spack"],
+    "extras": {"spack_env": "auto"},  # a folder of spack-env/, or auto
+    **NO_COMPILERS,
+}
+ENVIRONMENTS = [{"name": "system", "features": ["kernels"], **NO_COMPILERS}, SPACK]
 
 GENERAL = {
     # A crash after the result was printed would pass without it.
@@ -163,6 +161,10 @@ def cluster(
         SiteError: NAME.json is missing, broken, or has no facts of a partition.
     """
     given = {"scheduler": scheduler, "environments": environments, **choices}
+    name = Path(file).stem
+    if (ROOT / "spack-env" / name / "spack.yaml").exists():
+        own = {"extras": {"spack_env": name}, "target_systems": [name]}
+        environments = [{**SPACK, **own}, *environments]
     return configuration([make_system(file, **given)], environments)
 
 

@@ -3,16 +3,15 @@
 # Prints what it installs before it does. Quick and silent when there is nothing to do; an
 # interrupted set-up is done again.
 #
-#   bootstrap.sh [--dev] [--build system|spack|site] [--site NAME] [--bundle]
+#   bootstrap.sh [--dev] [--build system|spack|site] [--site NAME]
 #
 #   --dev     also the tools that `make test` needs
 #   --build   whose libraries the kernels use: the machine's (system, the default), Spack's, or
 #             those of a site whose configuration loads them (nothing but Python is looked for)
 #   --site    refuses a NAME that site-configs/ does not have
-#   --bundle  then packs the Python packages, for a machine without network
 #
 # INSTALL=no      installs nothing, and names what is missing
-# BUNDLE          what --bundle packed: an archive or a folder of wheels, in place of an index
+# BUNDLE          the folder of an unpacked `bisection bundle`, in place of a network
 # PYTHON          the Python to use
 # BISECTION_HOME  a folder in place of .bisection
 #
@@ -299,18 +298,16 @@ new_python_environment() {
     set -- --no-deps --no-compile --requirement "$lock" # a whole list
     [ -z "$extra" ] || set -- "$@" --requirement "$dev_lock"
     if [ -n "${BUNDLE:-}" ]; then
-        unpack_bundle
-        set -- --no-index --find-links "$bundle" "$@"
+        set -- --no-index --find-links "$BUNDLE/wheels" "$@"
     elif ! reachable; then
         say "no network: pip reaches no package index. Set PIP_INDEX_URL to a mirror, or run" \
-            "\`make bundle\` on a machine with network and \`make setup BUNDLE=FILE\` here" >&2
+            "\`make bundle\` on a machine with network and its \`setup\` here" >&2
         return 1
     fi
     if ! step "Python packages" pip install "$@"; then
         explain
         return 1
     fi
-    rm -rf "$home/cache/bundle"
 }
 
 # reachable: tries to download one small package. pip prints why it tries again, not why it gives up;
@@ -347,43 +344,41 @@ replace() {
     printf '%s\n' "$2" >"$1.new" && mv "$1.new" "$1"
 }
 
-# unpack_bundle: fills `bundle`, the folder of the wheels of BUNDLE.
-unpack_bundle() {
-    bundle=$BUNDLE
-    [ ! -d "$bundle" ] || return 0
-    bundle=$home/cache/bundle
-    rm -rf "$bundle"
-    mkdir -p "$bundle"
-    tar -C "$bundle" -xf "$BUNDLE" 2>>"$log" || die 2 "BUNDLE=$BUNDLE: not an archive that can be read"
-}
-
-pack_bundle() {
-    folder=$home/cache/bundle
-    version=$("$venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    archive=$home/bisection-python$version-$(uname -m).tar
-    rm -rf "$folder"
-    if ! step "bundle" pip wheel --no-deps --wheel-dir "$folder" --requirement "$lock"; then
+# unpack_spack: Spack, its packages, its solver and sources from BUNDLE, where the suite looks for them.
+unpack_spack() {
+    [ -d "$BUNDLE/spack" ] || return 0
+    mkdir -p "$home/spack"
+    for clone in "$BUNDLE"/spack/*.git; do
+        folder=$home/spack/$(basename "$clone" .git)
+        [ ! -e "$folder" ] || continue
+        rm -rf "$folder.part"
+        if ! step "${folder##*/}" git clone --quiet "$clone" "$folder.part"; then
+            explain
+            exit 3
+        fi
+        mv "$folder.part" "$folder"
+    done
+    [ ! -d "$BUNDLE/spack/mirror" ] || cp -R "$BUNDLE/spack/mirror" "$home/spack/"
+    "$venv/bin/python" -c 'import clingo' 2>/dev/null && return
+    nothing_runs
+    if ! step "Spack's solver" pip install --no-index --find-links "$BUNDLE/wheels" clingo; then
         explain
         exit 3
     fi
-    tar -C "$folder" -cf "$archive" .
-    rm -rf "$folder"
-    say "packed $archive; on a machine with Python $version: make setup BUNDLE=FILE"
 }
 
 # ---- main ----------------------------------------------------------------------------------------
 
-build=system extra='' pack='' install=${INSTALL:-yes}
+build=system extra='' install=${INSTALL:-yes}
 while [ $# -gt 0 ]; do
     case $1 in
         --dev) extra=dev ;;
-        --bundle) pack=yes ;;
         --build | --site)
             [ $# -gt 1 ] || die 2 "$1 needs a value"
             if [ "$1" = --site ]; then known_site "$2"; else build=$2; fi
             shift
             ;;
-        *) die 2 "unknown option '$1', there are --dev, --build, --site and --bundle" ;;
+        *) die 2 "unknown option '$1', there are --dev, --build and --site" ;;
     esac
     shift
 done
@@ -395,7 +390,7 @@ case $install in
     yes | no) ;;
     *) die 2 "INSTALL=$install is none of yes, no" ;;
 esac
-[ -z "${BUNDLE:-}" ] || [ -e "$BUNDLE" ] || die 2 "BUNDLE=$BUNDLE: no such file"
+[ -z "${BUNDLE:-}" ] || [ -d "$BUNDLE/wheels" ] || die 2 "BUNDLE=$BUNDLE: no unpacked bundle, a folder with wheels/"
 # Each has a meaning in make, CMake, PYTHONPATH or ReFrame.
 case $root$home in
     *[:\;\$\\\"\`%*?\[\#]*) die 2 "cannot work in a folder with one of : ; \$ \\ \" \` % * ? [ # in its path:" \
@@ -418,4 +413,4 @@ fi
 : >"$log"
 system_packages "$build"
 python_environment
-[ -z "$pack" ] || pack_bundle
+[ -z "${BUNDLE:-}" ] || unpack_spack

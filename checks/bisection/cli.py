@@ -22,6 +22,8 @@ COMMANDS = {
     "site": ("site", "describe a cluster in a site file, and check that file"),
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
     "advise": ("advise", "recommend what users of a partition should set"),
+    "bundle": ("bundle", "pack all that a set-up without a network needs"),
+    "faults": ("faults", "make faults on a virtual cluster, and show what a run says"),
     "bench": ("bench", "measure the kernels beside other codes, and the store"),
 }
 CODES = """exit codes:

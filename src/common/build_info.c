@@ -3,9 +3,13 @@
 
 #include "build_info.h"
 #include "processor.h"
+#include "sources.h" /* written at each build */
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Found in the executable by bisection.kernels.sources, without running it. */
+static const char marker[] __attribute__((used)) = "bisection-sources:" BX_SOURCES;
 
 static struct library {
     char name[32], version[64];
@@ -29,6 +33,7 @@ cJSON *bx_build_json(void)
     cJSON *json = cJSON_CreateObject();
     cJSON_AddStringToObject(json, "version", BX_VERSION);
     cJSON_AddStringToObject(json, "commit", BX_COMMIT);
+    cJSON_AddStringToObject(json, "sources", strchr(marker, ':') + 1);
     cJSON_AddStringToObject(json, "compiler", BX_COMPILER);
     cJSON_AddStringToObject(json, "flags", BX_FLAGS);
     cJSON_AddStringToObject(json, "build_type", BX_BUILD_TYPE);

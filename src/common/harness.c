@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static void refresh(cJSON *object, const char *name, cJSON *value)
 {
@@ -99,6 +100,9 @@ static int launch(bx_run *run, int argc, char **argv)
     bx_resources_print(run);
 
     cJSON *root = describe(run, argc, argv);
+    bool write = root && run->common.output;
+    /* Where the ranks are: some are so misplaced that they do not come to a first sample. */
+    if (write) write_unfinished(&(unfinished){run, root, NULL, 0});
     size_t count;
     bx_result *results = bx_results_create(run, &count);
     if (bx_results_verify(run, results, count) != BX_OK) {
@@ -110,7 +114,6 @@ static int launch(bx_run *run, int argc, char **argv)
     if (kernel->report)
         kernel->report(run->state, run, root ? cJSON_GetObjectItem(root, "details") : NULL);
     unfinished so_far = {run, root, results, count};
-    bool write = root && run->common.output;
     if (write) write_unfinished(&so_far);
 
     bx_cost cost = bx_measure_all(run, results, count, write ? write_unfinished : NULL, &so_far);
@@ -187,6 +190,13 @@ static void compare_arguments(bx_run *run, int argc, char **argv)
         bx_run_refuse(run, BX_USAGE, "ranks were started with different arguments");
 }
 
+/* A launcher and an MPI library that do not know each other start N worlds of one rank, which would
+ * all write the same files. */
+static bool has_other_ranks(const bx_run *run)
+{
+    return run->common.expect_ranks > 0 && run->common.expect_ranks != run->size;
+}
+
 int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
 {
     int provided;
@@ -198,6 +208,9 @@ int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
 
     bx_options_parse(run, argc, argv);
     compare_arguments(run, argc, argv);
+    if (has_other_ranks(run))
+        bx_run_refuse(run, BX_RESOURCES, "--expect-ranks %lld: this MPI world has %d",
+                      (long long)run->common.expect_ranks, run->size);
     if (!sees_nan())
         bx_run_refuse(run, BX_RESOURCES,
                       "built with options that drop NaNs, as -ffast-math "
@@ -218,6 +231,7 @@ int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
     }
     if (run->refusal != BX_OK && run->rank == 0)
         fprintf(stderr, "bisection-%s: %s\n", kernel->name, run->message);
+    if (has_other_ranks(run)) sleep(1); /* so do the other worlds, before the launcher ends them */
     for (int i = 0; i < run->note_count; i++) free(run->notes[i]);
     free(run->notes);
     for (int i = 0; i < run->claim_count; i++) free(run->claims[i].file);

@@ -13,7 +13,7 @@ typedef struct {
 /* Fills all bytes of `host`. */
 void bx_host_describe(bx_host *host);
 /* Returns the rate, in GHz, at which the cores of this rank's `threads` threads run now, that of
- * the slowest: each carries out a chain of dependent operations for half a millisecond.
+ * the slowest: each carries out a chain of dependent operations for a few milliseconds.
  *
  * It sees a clock that is lowered by heat, by a power limit, by the governor.  It does not see a
  * limit on the processor time of a control group, 50% for example: the chain fits into the time

@@ -24,6 +24,8 @@ static int common_table(bx_common *c, bx_option *table)
         {"warmup", "N", "untimed steps before each block", BX_INTEGER, 0, 1e6, &c->warmup},
         {"ranks-per-node", "N", "emulate nodes of N ranks (default: discovered)", BX_INTEGER, 1,
          1e6, &c->ranks_per_node},
+        {"expect-ranks", "N", "refuse a launch of another number of ranks (default: any)",
+         BX_INTEGER, 1, 1e9, &c->expect_ranks},
         {"seed", "N", "seed of the random input", BX_INTEGER, 0, 9e15, &c->seed},
         {"limit", "SECONDS", "refuse a launch whose estimated time is longer", BX_REAL, 1, 1e9,
          &c->limit},

@@ -9,7 +9,7 @@ enum { BX_MAX_PHASES = 24, BX_MAX_LABELS = 32, BX_MAX_CLAIMS = 16 };
 /* The values of the options that all kernels have. */
 typedef struct {
     const char *case_name, *methods, *baselines, *output;
-    int64_t repeats, block, warmup, ranks_per_node, seed;
+    int64_t repeats, block, warmup, ranks_per_node, expect_ranks, seed;
     double limit, progress_timeout; /* s; progress_timeout < 0: by the rounds */
     bool list, help, separate_waiting, profile;
     const char *labels[BX_MAX_LABELS]; /* "key=value" */

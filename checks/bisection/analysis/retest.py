@@ -1,4 +1,5 @@
-"""The retest: what a run measures again, because it was slower than in all earlier sessions."""
+"""The retest: what a run measures again at once, because it was outside its bounds, or slower than
+in all earlier sessions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ class Plan:
 
     suspects: dict[Launch, list[Row]]  # launch -> its rows, the worst first
     budget: float  # s
+    failed: list[TestResult] = field(default_factory=list)  # by their bounds
     cost: dict[Launch, float] = field(default_factory=dict)  # s that each launch took
     chosen: list[Launch] = field(default_factory=list)
     why: str = ""  # why nothing is measured again: failed | off
@@ -34,11 +36,13 @@ class Plan:
 
 
 def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
-    """Chooses launches to measure again, the worst first, until the budget is spent.
+    """Chooses launches to measure again until the budget is spent: those with a metric outside its
+    bounds, then those that are slower than before, the worst first.
 
     Args:
         rows: the rows that are slower than before, the worst first.
-        verdict: on the run that they are from. If it failed or was stopped, nothing is chosen.
+        verdict: on the run that they are from. If anything but a bound made it fail, or it was
+            stopped, nothing is chosen.
         budget: s; 0 chooses nothing.
     """
     kernels = {case.check: case.kernel for case in verdict.cases if case.kernel}
@@ -47,25 +51,38 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
         place = (row.system, row.partition, row.environ)
         launch = (kernels.get(row.check, row.check), row.case, row.layout, *place)
         suspects.setdefault(launch, []).append(row)
-    launches = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
-    agenda = Plan(suspects, budget, {launch: launches.get(launch, 0.0) for launch in suspects})
-    if verdict.exit_code == Exit.FAILED or end_of_run(verdict.troubles):
+    failed = _outside_bounds(verdict)
+    seconds = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
+    launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *suspects])
+    cost = {launch: seconds.get(launch, 0.0) for launch in launches}
+    agenda = Plan(suspects, budget, failed, cost)
+    if (verdict.exit_code == Exit.FAILED and not failed) or end_of_run(verdict.troubles):
         agenda.why = "failed"
     elif not budget:
         agenda.why = "off"
     else:
-        for launch in suspects:
+        for launch in launches:
             if agenda.seconds + agenda.cost[launch] <= budget:
                 agenda.chosen.append(launch)
     return agenda
 
 
+def _outside_bounds(verdict: RunVerdict) -> list[TestResult]:
+    """The tests that failed by their bounds; none if anything else is wrong."""
+    failed = [case for case in verdict.cases if case.verdict == Verdict.FAIL]
+    bounds = [case for case in failed if case.reason and case.reason.code == Code.OUT_OF_BOUNDS]
+    return bounds if len(bounds) == len(failed) and not verdict.failures else []
+
+
 def request(agenda: Plan, verdict: RunVerdict) -> Request:
     """What ReFrame is asked for, to run the chosen launches once."""
-    tests = [test for launch in agenda.chosen for test in _tests(agenda, launch, verdict)]
+    suspects = [launch for launch in agenda.chosen if launch in agenda.suspects]
+    tests = [test for launch in suspects for test in _tests(agenda, launch, verdict)]
+    # Those that failed are judged again, not what else is of their launches.
+    failed = [f"/{case.hash}" for case in agenda.failed if case.launch[:-1] in agenda.chosen]
+    names = dict.fromkeys([*failed, *map(launch_pattern, tests)])
     asked = verdict.request
-    names = [f"--name={name}" for name in dict.fromkeys(map(launch_pattern, tests))]
-    arguments = [*once(asked.arguments), *names]
+    arguments = [*once(asked.arguments), *(f"--name={name}" for name in names)]
     return replace(asked, arguments=arguments, command=[])
 
 
@@ -107,10 +124,29 @@ def rule(verdict: RunVerdict, agenda: Plan, again: RunVerdict | None = None) -> 
         counts = {"metrics": sum(map(len, refuted.values())), "factor": worst}
         launches = [" ".join((rows[0].check, *launch[1:3])) for launch, rows in refuted.items()]
         verdict.remarks.append(Reason.of(Code.DID_NOT_REPEAT, launches=launches, **counts))
+    twice = _failed_twice(agenda.failed, again) if again else set()
     for case in again.cases if again else ():
-        if case.verdict == Verdict.FAIL:
+        if case.verdict == Verdict.FAIL and case.name not in twice:
             failed = {"test": case.group, "cause": case.reason}
             verdict.failures.append(Reason.of(Code.RETEST_FAILED, **failed))
+
+
+def _failed_twice(failed: Sequence[TestResult], again: RunVerdict) -> set[str]:
+    """Notes with tests that failed by their bounds what the retest gave; the names of those that
+    failed so in it too."""
+    second = {case.name: case for case in again.judged}
+    for case in failed:
+        if (other := second.get(case.name)) and (other.metrics or other.lost_to_others):
+            word = "preempted" if other.lost_to_others else str(other.verdict)
+            values = {metric.name: metric.value for metric in other.metrics}
+            more = {"retest": word, "again": values}
+            case.reason = replace(case.reason, values={**case.reason.values, **more})
+    return {
+        case.name
+        for case in failed
+        if case.reason["retest"] == Verdict.FAIL
+        and second[case.name].reason.code == Code.OUT_OF_BOUNDS
+    }
 
 
 def reason_of(code: Code, row: Row, **more: Any) -> Reason:

@@ -1,7 +1,8 @@
 """Runs a tier of checks with ReFrame and ends with a verdict on this machine.
 
 Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
-What is slower than in all earlier sessions is measured again at once.
+What is outside its bounds, or slower than in all earlier sessions, is measured again at once; what
+was outside its bounds has failed all the same, and its second value stands beside the first.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 usage, 3 not everything was
 measured, 4 everything passed, and some of it is slower than before, in the retest too.
 """
@@ -16,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from bisection.analysis import rotation
 from bisection.analysis.model import Comparison
 from bisection.analysis.outlying import slower
 from bisection.analysis.retest import Plan, plan, rule
@@ -101,8 +103,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds_of,
         default="5m",
         metavar="DURATION",
-        help="for measuring again at once what is slower than in all earlier sessions; 0: never; "
-        "default: 5m",
+        help="for measuring again at once what is outside its bounds, or slower than in all "
+        "earlier sessions; 0: never; default: 5m",
     )
     parser.add_argument(
         "--wait",
@@ -118,6 +120,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "started by then is reported as BLOCKED, and the run exits with 3",
     )
     parser.add_argument(
+        "--stale",
+        action="store_true",
+        help="accept kernels that were built from other sources than this checkout's",
+    )
+    parser.add_argument(
+        "--sweep-nodes",
+        action="store_true",
+        help="repeat the launches on other idle nodes of their partition, until each node is told "
+        "from the others; without it, a run asks for one set of nodes, other ones each time",
+    )
+    parser.add_argument(
         "--verbose", action="store_true", help="print every test with its metrics and bounds"
     )
 
@@ -126,7 +139,8 @@ def act(options: argparse.Namespace) -> Exit:
     """One run: prepare, wait, watch, judge, keep, store, compare, retest, report."""
     measure_alone()
     began = time.time()
-    request, site, schedulers = prepare(options)
+    request, site, partitions = prepare(options)
+    schedulers = {partition["scheduler"] for partition in partitions}
     if options.deadline is not None:
         request.deadline, request.until = options.deadline, began + options.deadline
     if schedulers == {"local"}:
@@ -136,8 +150,9 @@ def act(options: argparse.Namespace) -> Exit:
     results = folder.new_folder()
     if schedulers <= set(SLURM):
         request.job_name = queue.job_name(results)
-    request.command = command.command(request, site, results, options.tag)
     damaged = sync.prepare(paths.home())
+    choose_nodes(request, partitions, options.sweep_nodes)
+    request.command = command.command(request, site, results, options.tag)
     print(command.pasted(request.command), flush=True)
     verdict, report = measure(request, results)
     verdict.troubles += damaged
@@ -148,14 +163,13 @@ def act(options: argparse.Namespace) -> Exit:
             verdict.troubles += sync.keep(store, paths.home(), verdict, results)
             verdict.troubles += sync.tests_gone(store, verdict)
             comparison = compare(store, verdict)
-            if comparison and (suspects := slower(comparison.rows)):
-                budget = options.retest_budget
-                if request.deadline:  # nothing fits into the last second
-                    budget = min(budget, max(request.until - time.time(), 1.0))
-                retest(plan(suspects, verdict, budget), verdict, site, results)
-            if verdict.slower or verdict.suspects:
-                verdict.tags[SLOWER] = "confirmed" if verdict.slower else "suspected"
-                verdict.troubles += sync.tag(store, verdict, results, SLOWER)
+        rows, budget = slower(comparison.rows) if comparison else [], options.retest_budget
+        if request.deadline:  # nothing fits into the last second
+            budget = min(budget, max(request.until - time.time(), 1.0))
+        retest(plan(rows, verdict, budget), verdict, site, results)
+        if verdict.slower or verdict.suspects:
+            verdict.tags[SLOWER] = "confirmed" if verdict.slower else "suspected"
+            verdict.troubles += sync.tag(store, verdict, results, SLOWER)
         folder.clear(verdict, results)
         lines = write(verdict, results, options.verbose)
         if verdict.judged:
@@ -164,12 +178,12 @@ def act(options: argparse.Namespace) -> Exit:
     return verdict.exit_code
 
 
-def prepare(options: argparse.Namespace) -> tuple[Request, Path, set[str]]:
-    """What is asked for, the site file, and ReFrame's names of the schedulers; BisectionError if it
-    cannot be run."""
+def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Partitions]:
+    """What is asked for, the site file, and the partitions; BisectionError if it cannot be run."""
     site = require_site(options.system)
     system = site.stem + "".join(options.system.partition(":")[1:])
-    request = Request(options.tier, system, options.environ or "system", options.rest)
+    arguments = [*options.rest, *(["-S", "Build.stale=yes"] if options.stale else [])]
+    request = Request(options.tier, system, options.environ or "system", arguments)
     if site.parent != paths.ROOT / "site-configs":
         request.site = str(site)
     for argument in options.rest:
@@ -180,8 +194,30 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, set[str]]:
     for tag in options.tag:
         if not command.TAG.fullmatch(tag):
             raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
-    request.environ, schedulers = examine(options)
-    return request, site, schedulers
+    request.environ, partitions = examine(options)
+    return request, site, partitions
+
+
+def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: bool) -> None:
+    """Has launches ask for nodes, other ones than earlier runs did, and prints which.
+
+    Raises:
+        BisectionError: there is nothing to sweep over.
+    """
+    slurm = [partition for partition in partitions if partition["scheduler"] in SLURM]
+    with contextlib.ExitStack() as stack:
+        store = open_store(RunVerdict(), stack) if slurm else None
+        choices = rotation.choose(slurm, request.arguments, store, sweep)
+    if sweep and not choices:
+        why = "no partition has more idle nodes than a launch uses"
+        raise BisectionError(f"--sweep-nodes: {request.system}: {why}")
+    request.nodes = {name: choice.sets for name, choice in choices.items()}
+    request.reruns = max((len(sets) - 1 for sets in request.nodes.values()), default=0)
+    for name, choice in choices.items():
+        sets = ", ".join(choice.sets[0])
+        if sweep:
+            sets = f"{len(choice.sets)} sets of {len(choice.sets[0])}"
+        print(f"nodes of {name}: {sets}, of {choice.idle} idle ones in {choice.nodes}", flush=True)
 
 
 def wait_for_quiet(budget: float | None) -> None:
@@ -238,9 +274,9 @@ def measure(
     return verdict, report
 
 
-def examine(options: argparse.Namespace) -> tuple[str, set[str]]:
-    """The environments to run, and the schedulers of their partitions; once the files of the site
-    load and all names are known.
+def examine(options: argparse.Namespace) -> tuple[str, before_run.Partitions]:
+    """The environments to run, and the partitions; once the files of the site load and all names
+    are known.
 
     Raises:
         NotUsable: a file does not load, or no launch could be placed.
@@ -254,8 +290,7 @@ def examine(options: argparse.Namespace) -> tuple[str, set[str]]:
     if defects := before_run.unusable(site, partitions):
         raise NotUsable(defects)
     before_run.require_tests(site, options.tier, names)
-    schedulers = {partition["scheduler"] for partition in partitions}
-    return before_run.choose_environ(site, partitions, options.environ), schedulers
+    return before_run.choose_environ(site, partitions, options.environ), partitions
 
 
 def refused(argument: str) -> str | None:
@@ -303,14 +338,17 @@ def compare(store: Store, verdict: RunVerdict) -> Comparison | None:
 
 
 def retest(agenda: Plan, verdict: RunVerdict, site: Path, results: Path) -> None:
-    """Measures again what is slower than in all earlier sessions, and rules on it."""
+    """Measures again what is outside its bounds or slower than in all earlier sessions, and rules
+    on it."""
     rule(verdict, agenda)
-    write(verdict, results, verbose=False)  # what is on disk never passes while the retest runs
     if not agenda.chosen:
         return
+    write(verdict, results, verbose=False)  # what is on disk never passes while the retest runs
     launches = plural(len(agenda.chosen), "launch", "launches")
+    whys = ["outside its bounds"] if agenda.failed else []
+    whys += ["slower than in all earlier sessions"] if agenda.suspects else []
     takes = duration(agenda.seconds)
-    print(f"retest: {launches}, slower than in all earlier sessions, in about {takes}", flush=True)
+    print(f"retest: {launches}, {' or '.join(whys)}, in about {takes}", flush=True)
     again = retest_request(agenda, verdict)
     (results / "retest").mkdir()
     again.command = command.command(again, site, results / "retest")

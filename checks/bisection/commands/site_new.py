@@ -6,6 +6,7 @@ what carries the messages. Load the modules first that your site builds and runs
 are loaded become the site's. What it cannot see, or a person must decide, is a line `# DECIDE:` in
 NAME.py. It never overwrites NAME.py; --refresh makes NAME.json anew for the partitions of NAME.py.
 Without a scheduler NAME.py describes this host.
+For `-p spack` it writes spack-env/NAME/spack.yaml, with the machine's MPI, compilers and libraries.
 Exit code: 0 nothing is left to decide, 1 something is, 2 usage, 3 the scheduler does not answer.
 """
 
@@ -18,11 +19,19 @@ from bisection.core import paths
 from bisection.core.format import duration, positive
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError, Exit
+from bisection.kernels.spack.externals import SpackError
+from bisection.kernels.spack.site_environment import environment_for
 from bisection.report import site_new as words
 from bisection.report.clauses import clause
 from bisection.sites.cluster import facts, new
 from bisection.sites.cluster.new import Draft, Part
 from bisection.sites.cluster.survey import SchedulerError
+
+
+class Interrupted(BisectionError):
+    """Somebody ended the command."""
+
+    exit_code = Exit.NOT_MEASURED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +64,8 @@ def act(options: argparse.Namespace) -> Exit:
     except SchedulerError as error:
         print(f"site new: {clause(error.reason)}")
         return Exit.NOT_MEASURED
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted: its jobs are cancelled, nothing is written") from None
     except OSError as error:
         raise BisectionError(str(error)) from None
 
@@ -92,10 +103,25 @@ def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
     if known.kind:
         facts.write(facts.file_of(file), site.facts)
     paths.write_whole(file, words.site_file(site))
-    print("\n".join(words.decisions(site) or ["nothing is left to decide"]))
+    environment = write_environment(site)
+    print("\n".join([*environment, *(words.decisions(site) or ["nothing is left to decide"])]))
     names = f"{paths.shown(file)}" + (f" and {file.stem}.json" if known.kind else "")
     print(f"wrote {names} in {duration(time.monotonic() - begin)}")
     return ended(site)
+
+
+def write_environment(site: Draft) -> list[str]:
+    """Writes spack-env/NAME/spack.yaml, unless it is there; returns what to print of it."""
+    file = paths.ROOT / "spack-env" / site.name / "spack.yaml"
+    if file.exists() or not site.survey.kind or not site.software.compiler:
+        return []
+    try:
+        text = environment_for(site.name, str(Path(site.software.compiler).parents[1]))
+    except SpackError as error:
+        return [f"no {paths.shown(file)} for -p spack: {error}"]
+    file.parent.mkdir(exist_ok=True)
+    paths.write_whole(file, text)
+    return [f"wrote {paths.shown(file)} for -p spack"]
 
 
 def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
@@ -119,7 +145,7 @@ def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
 
 def try_out(site: Draft) -> None:
     """Runs the trial jobs of a draft, and prints what they show."""
-    print("\n".join(words.about(site)), flush=True)
+    print("\n".join([*words.about(site), *words.waiting(site, new.PATIENCE)]), flush=True)
 
     def done(part: Part) -> None:
         print(words.tried(part), flush=True)

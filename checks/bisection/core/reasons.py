@@ -29,19 +29,23 @@ class Code(str, Enum):
     # or it was not given to run:
     BLOCKED = "BLOCKED"  # job, waited (s), reason | refused, down | deadline (s)
     CANCELLED = "CANCELLED"  # job, state, nodes
-    INFRASTRUCTURE = "INFRASTRUCTURE"  # said: the scheduler's words | job, state; scheduler, jobs
+    # said: the scheduler's words | state | host, unseen: a path; scheduler, jobs
+    INFRASTRUCTURE = "INFRASTRUCTURE"
 
     # A launch
     NO_KERNEL = "NO_KERNEL"  # folder
     KERNELS_KEPT = "KERNELS_KEPT"  # built: Unix time
+    KERNELS_STALE = "KERNELS_STALE"  # kernel: path, built, checkout: hashes of sources, accepted
     NO_CORES = "NO_CORES"  # partition
     LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores
     NOT_ENDED = "NOT_ENDED"  # last
-    KERNEL_EXIT = "KERNEL_EXIT"  # kernel, exit_code, last
+    KERNEL_EXIT = "KERNEL_EXIT"  # kernel, exit_code, last; of the first rank that died: rank, host
+    MPI_INIT = "MPI_INIT"  # said: the MPI library's words
     EXIT_CONTRADICTS = "EXIT_CONTRADICTS"  # kernel, exit_code, verified, wrong: methods
     BASELINE_WRONG = "BASELINE_WRONG"  # method
-    MISPLACED = "MISPLACED"  # seats: reasons
+    MISPLACED = "MISPLACED"  # seats: reasons, fault: reason, of a launch that did not end well
+    WORLDS_RAN = "WORLDS_RAN"  # worlds, ranks: of each, asked: ranks of one world
     RANKS_RAN = "RANKS_RAN"  # ranks, asked
     HOSTS_RAN = "HOSTS_RAN"  # hosts, asked
     RANKS_ON_HOST = "RANKS_ON_HOST"  # host, ranks, asked
@@ -145,7 +149,8 @@ class Code(str, Enum):
     NODES_UNLIKE = "NODES_UNLIKE"  # queue, nodes, cores, gres
     NODES_DOWN = "NODES_DOWN"  # partition, up, wanted: nodes
     TRIAL_FAILED = "TRIAL_FAILED"  # partition, fault: reason
-    NO_LAUNCHER = "NO_LAUNCHER"  # partition, tried: [[launcher, reason]]
+    NO_LAUNCHER = "NO_LAUNCHER"  # partition, faults: reasons
+    LAUNCHER_WRONG = "LAUNCHER_WRONG"  # launcher, fault: reason
     NETWORK_UNUSED = "NETWORK_UNUSED"  # partition, device, fast
     NOT_TRIED = "NOT_TRIED"
 
@@ -166,7 +171,8 @@ class Code(str, Enum):
     UPPER_BOUND_RANGE = "UPPER_BOUND_RANGE"  # value
 
     # A test of a run
-    OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted
+    OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted; retest:
+    # its verdict | preempted, again: name -> value
     UNEXPECTED_PASS = "UNEXPECTED_PASS"
     NOTHING_MEASURED = "NOTHING_MEASURED"
     UNMEASURED = "UNMEASURED"
@@ -202,6 +208,7 @@ class Code(str, Enum):
     DID_NOT_REPEAT = "DID_NOT_REPEAT"  # launches, metrics, factor, seconds
     RETEST_FAILED = "RETEST_FAILED"  # test, cause
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
+    SLOW_NODE = "SLOW_NODE"  # node, ratio, jobs, where: system:partition
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
     # A host in these launches; of the worst: rank, cpus, ghz, median (of the launch's ranks)

@@ -94,6 +94,10 @@ class Thresholds:
         0.005, "of time", "communicating: less cannot be explained by a network"
     )
     # ---- nodes ----
+    idle_nodes: float = _limit(
+        0.5, "of a partition", "idle: a run asks for nodes by name, of fewer Slurm chooses"
+    )
+    node_sessions: int = _limit(20, "sessions", "of one kind, by which a run blames nodes")
     node_chance: float = _limit(0.01, "", "p-value, times the nodes, that names a slow node")
     path_residual: float = _limit(
         0.1, "of the logarithm", "a path that deviates more from its nodes is named"

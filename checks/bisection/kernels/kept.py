@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.kernels.spack.lock import digest, file_digests
+from bisection.kernels import sources
+from bisection.kernels.spack.lock import digest
 
 Record = dict[str, Any]  # build.json of a kept build
 
@@ -68,15 +69,13 @@ def asked_for(script: Path) -> str:
     Raises:
         OSError: the script or a source file cannot be read.
     """
-    sources = file_digests(paths.ROOT / "src")
-    built = {n: v for n, v in sources.items() if not n.startswith("tests/") and n[-3:] != ".md"}
     variables = {n: v for n, v in os.environ.items() if VARIABLES.fullmatch(n)}
     tools = [shutil.which(name) for name in TOOLS]
     try:
         processor = sorted(set(re.findall(PROCESSOR, Path("/proc/cpuinfo").read_text())))
     except OSError:
         processor = []
-    facts = [built, variables, tools, platform.machine(), processor]
+    facts = [sources.of_checkout(), variables, tools, platform.machine(), processor]
     commands = re.sub(r"(?m)^#.*\n|(-j|--parallel) \d+", "", script.read_text())
     return digest(commands, json.dumps(facts, sort_keys=True))
 

@@ -175,6 +175,7 @@ def facts(result: Result) -> dict[str, str]:
         "MPI": build["mpi"],
         "libraries": ", ".join(f"{name} {text}" for name, text in build["libraries"].items()),
         "kernels": f"{build['version']} {build['commit']} {build['build_type']}",
+        "kernels' sources": build.get("sources", "")[:12],
     }
     return {name: text for name, text in texts.items() if text}
 
@@ -205,14 +206,15 @@ def slowest_host(result: Result) -> str:
 def slow_clocks(result: Result) -> list[Reason]:
     """The hosts on which a rank's clock is far below the launch's median clock.
 
-    Of two equal halves the faster is the median. A limit on the processor time of a host's
-    processes (a control group's quota) is not seen by the clock: src/common/host.h.
+    Of two equal halves the faster is the median. A launch that other processes preempted names
+    none. A limit on the processor time of a host's processes (a control group's quota) is not seen
+    by the clock: src/common/host.h.
 
     Returns:
         A reason of code SLOW_CLOCK for the slowest rank of each such host.
     """
     clocks = _clocks(result)
-    if not clocks:
+    if not clocks or preempted(result) > LIMITS.preempted_launch:
         return []
     median = statistics.median_high(ghz for ghz, _ in clocks)
     slow: dict[str, tuple[float, Any]] = {}

@@ -114,6 +114,7 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
     "f": lambda faults: "; ".join(f"{name} {_nested(fault)}" for name, fault in faults),
     "t": utc,
     "w": str.lower,
+    "R": lambda ranks: plural(ranks, "rank"),
     "j": lambda items: ", ".join(map(str, items)),
     "m": lambda items: some(items, 3),
     "a": lambda items: " and ".join(map(str, items)),
@@ -138,7 +139,9 @@ def _blocked(v: Values) -> str:
 
 
 def _infrastructure(v: Values) -> str:
-    if v["said"]:
+    if v["unseen"]:
+        text = f"{v['host']} does not see {v['unseen']}, which all nodes must share"
+    elif v["said"]:
         text = v["said"]
     elif v["state"]:
         job = v["job"] or v["jobs"][0]
@@ -168,11 +171,15 @@ def _exit(code: int) -> str:
     if code in MEANINGS:
         return f"exited with {code} ({MEANINGS[code]})"
     try:
-        name = signal.Signals(code - 128).name
-        why = ", code for another processor" if name == "SIGILL" else ""
-        return f"was killed by {name} (exit {code}{why})"
+        return f"was killed by {signal.Signals(code - 128).name}"
     except ValueError:
         return f"exited with {code}"
+
+
+def _kernel_exit(v: Values) -> str:
+    built = "; it was built for another processor" if v["exit_code"] == 128 + signal.SIGILL else ""
+    where = _fill("{rank:?, rank *}{host:? on *}", v)
+    return _fill("{kernel} {exit_code!x}", v) + where + built + _fill("{last:?: *}", v)
 
 
 SEAT = "rank {rank} on {host}{thread:? thread *}"
@@ -222,11 +229,14 @@ def span(low: float | None, high: float | None) -> str:
 
 
 def _out_of_bounds(v: Values) -> str:
-    return "; ".join(
-        f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
-        + f", allowed is {span(low, high)}"
-        for name, value, unit, low, high in v["metrics"]
-    )
+    preempted, again = v.get("retest") == "preempted", v.get("again", {})
+    parts = []
+    for name, value, unit, low, high in v["metrics"]:
+        text = f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
+        second = f", in the retest {number(again[name])}" if name in again and not preempted else ""
+        parts.append(f"{text}, allowed is {span(low, high)}{second}")
+    lost = ["other processes had the cores of the retest"] if preempted else []
+    return "; ".join([*parts, *lost])
 
 
 def _best_moved(v: Values) -> str:
@@ -275,13 +285,19 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.LAYOUT_TOO_LARGE: "layout {layout} needs {ranks_per_node} cores per node, "
     "there are {cores}",
     Code.NOT_ENDED: "the job did not run to its end{last:?: *}",
-    Code.KERNEL_EXIT: "{kernel} {exit_code!x}{last:?: *}",
+    Code.KERNEL_EXIT: _kernel_exit,
+    Code.MPI_INIT: "MPI_Init failed: the launcher and this MPI library do not know each other"
+    "{said:?: *}",
     Code.EXIT_CONTRADICTS: "{kernel} {exit_code!x}, but its result has verified: {verified}, "
     "wrong: {wrong!j:?*|none}",
     Code.KERNELS_KEPT: "as built {built!t}",
+    Code.KERNELS_STALE: "{kernel} was built from other sources ({built:?*|of no known hash}) than "
+    "this checkout's ({checkout}){accepted:?; accepted by --stale|; --stale accepts it}",
     Code.BASELINE_WRONG: "the baseline {method} gave a wrong answer",
-    Code.MISPLACED: "INVALID placement{layout:? (layout *)}: {seats!N}",
-    Code.RANKS_RAN: "{ranks} ranks ran, not {asked}",
+    Code.MISPLACED: "INVALID placement{layout:? (layout *)}: {seats!N}{fault!n:?; *}",
+    Code.RANKS_RAN: "{ranks!R} ran, not {asked}",
+    Code.WORLDS_RAN: "{worlds} worlds of {ranks!R} ran, not one of {asked}: the launcher and this "
+    "MPI library do not know each other",
     Code.HOSTS_RAN: "ranks ran on {hosts!h}, not on {asked}",
     Code.RANKS_ON_HOST: "{ranks} ranks ran on host {host}, not {asked}",
     Code.THREADS_RAN: "rank {rank} on {host} ran {threads} threads, not {asked}",

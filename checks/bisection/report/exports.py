@@ -375,6 +375,8 @@ def _suspected(report: Report) -> Iterator[tuple[str, str]]:
     for reason in report.run.remarks if report.run else []:
         if reason.code == Code.SLOW_CLOCK:
             yield reason["host"], clause(reason)
+        elif reason.code == Code.SLOW_NODE:
+            yield reason["node"], clause(reason)
     for case in report.failures:
         if case.reason and case.reason.code == Code.BLOCKED:
             for node, why in case.reason["down"] or ():

@@ -8,7 +8,7 @@ from pathlib import Path
 from bisection.analysis.compare import compare
 from bisection.analysis.history import changes_of, histories, series_of
 from bisection.analysis.model import Comparison, changes
-from bisection.analysis.nodes import pairs
+from bisection.analysis.nodes import pairs, recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES, faster
 from bisection.analysis.retest import reason_of
 from bisection.core import paths
@@ -94,9 +94,13 @@ def compare_run(store: Store, run: RunVerdict) -> Comparison | None:
     except SelectionError:
         before = []
     run.nights = len(before) + 1
+    accused = suspects(store, recent(store, now[0]))
     if not before:
+        for suspect in accused:
+            run.remarks.append(Reason.of(Code.SLOW_NODE, **asdict(suspect)))
         return None
     comparison = compare(store, before, now)
+    comparison.suspects = accused
     since = before[-1]
     for change in changes([since], now):
         run.remarks.append(Reason.of(Code.CHANGED, **asdict(change), since=since.start))

@@ -63,6 +63,7 @@ def counted(verdict: RunVerdict) -> str:
     preempted = sum(case.lost_to_others for case in verdict.judged)
     numbers = [
         (verdict.count(Verdict.FAIL), "failed"),
+        (sum(case.unconfirmed for case in verdict.judged), "of them not in the retest"),
         (verdict.count(Verdict.NOT_MEASURED) - preempted, "not measured"),
         (preempted, "preempted by other processes"),
         (verdict.count(Verdict.NOT_APPLICABLE), "not applicable here"),
@@ -332,6 +333,9 @@ def notes(verdict: RunVerdict) -> list[str]:
         if case.remark:
             remarks.setdefault(case.remark, []).append(case.group)
     lines = [f"note: {clause(r)}" for r in verdict.remarks if r.code != Code.CHANGED]
+    built = [case.remark for case in verdict.cases if case.check == "Build" and case.remark]
+    stale = dict.fromkeys(remark for remark in built if remark.code == Code.KERNELS_STALE)
+    lines += [f"note: {clause(remark)}" for remark in stale]
     for remark, groups in remarks.items():
         others = f" and {plural(len(groups) - 1, 'other test')}" if groups[1:] else ""
         lines.append(f"note: {groups[0]}{others}: {clause(remark)}")

@@ -152,10 +152,8 @@ def _launchers(part: Part, named: set[str]) -> str:
         known = named.issuperset(right)
         text = f"; {' and '.join(right)} " + ("too" if known else f"{verb} one world too")
         named.update(right)
-    for way, fault in _worth_naming(part):
-        if fault is not None:
-            text += f"; not {way}: {clause(fault)}"
-    return text
+    wrong = [clause(fault) for _, fault in _worth_naming(part) if fault]
+    return "; ".join([text, *wrong])
 
 
 def _worth_naming(part: Part) -> Sequence[tuple[Any, Reason | None]]:
@@ -163,7 +161,7 @@ def _worth_naming(part: Part) -> Sequence[tuple[Any, Reason | None]]:
     return [
         (way, fault)
         for way, fault in part.others
-        if way.launcher != part.way.launcher or (fault and len(way.options) < 1)
+        if way.launcher != part.way.launcher or (fault and not way.options)
     ]
 
 
@@ -188,6 +186,13 @@ def about(site: Draft) -> list[str]:
     return lines + [f"{part.name}: {described(part)}" for part in site.parts if not part.group.up]
 
 
+def waiting(site: Draft, patience: float) -> list[str]:
+    """What is waited for."""
+    count = sum(part.group.up > 0 for part in site.parts)
+    jobs = f"{plural(count, 'job')} of seconds: each may wait {lasting(patience)} in its queue"
+    return [jobs] if count else []
+
+
 def tried(part: Part) -> str:
     """What the trial job of a partition showed."""
     job = f"job {part.trial.job}: " if part.trial and part.trial.job else ""
@@ -209,10 +214,18 @@ def decisions(site: Draft) -> list[str]:
 
 def moved(changes: Sequence[Moved]) -> list[str]:
     """Facts that are others now."""
-    return [f"{change.name}: {_fact(change.before)} -> {_fact(change.after)}" for change in changes]
+    return [
+        f"{change.name}: {_fact(change.name, change.before)} -> {_fact(change.name, change.after)}"
+        for change in changes
+    ]
 
 
-def _fact(value: Any) -> str:
+UNITS = {"latency": "s", "bandwidth": "B/s", "memory": "B", "max_time": "s"}
+
+
+def _fact(name: str, value: Any) -> str:
     if value is None:
         return "not there"
+    if unit := UNITS.get(name.rpartition(".")[2]):
+        return amount(value, unit)
     return one_line(f"{value:.3g}" if isinstance(value, float) else value, 120)

@@ -57,7 +57,8 @@ NEW: dict[Code, str | Callable[[Values], str]] = {
     Code.NODES_UNLIKE: _nodes_unlike,
     Code.NODES_DOWN: _nodes_down,
     Code.TRIAL_FAILED: "{partition}: no launcher is proven. {fault!n}",
-    Code.NO_LAUNCHER: "{partition}: no launcher is right. {tried!f}",
+    Code.NO_LAUNCHER: "{partition}: no launcher is right. {faults!N}",
+    Code.LAUNCHER_WRONG: "{launcher}: {fault!n}",
     Code.NETWORK_UNUSED: "{partition}: messages went through {device}, though {fast} is up: choose "
     "the MPI library or its settings",
     Code.NOT_TRIED: "no job ran (--dry-run): launchers are not proven",

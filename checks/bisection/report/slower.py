@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bisection.core.format import amount, duration, lasting, number, plural
+from bisection.core.format import amount, duration, lasting, number, plural, some
 from bisection.core.reasons import Reason
 from bisection.core.thresholds import LIMITS
 from bisection.report.tables import columns
@@ -85,8 +85,23 @@ def counts(verdict: RunVerdict) -> list[str]:
     return texts + ([f"{suspects} suspected of being slower"] if verdict.suspects else [])
 
 
+def _bare(verdict: RunVerdict) -> list[str]:
+    """The partitions whose metrics are all without bounds."""
+    asserted: dict[str, bool] = {}
+    for case in verdict.judged:
+        place = f"{case.system}:{case.partition}"
+        for metric in case.metrics:
+            asserted[place] = asserted.get(place, False) or metric.asserted
+    return [place for place, judged in asserted.items() if not judged]
+
+
 def times_judged(verdict: RunVerdict) -> str:
     """Which times are not judged, and why, in a sentence; "" if all are by references."""
+    if verdict.nights is not None and verdict.nights <= LIMITS.fewest and (bare := _bare(verdict)):
+        has = "has" if len(bare) == 1 else "have"
+        nights = plural(verdict.nights, "night")
+        needed = f"propose after {LIMITS.reference_sessions}"
+        return f"Nothing was judged: {some(bare)} {has} no references ({nights}; {needed})"
     lost = [
         case
         for case in verdict.cases

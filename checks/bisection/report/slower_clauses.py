@@ -37,6 +37,10 @@ SLOWER: dict[Code, str | Callable[[Values], str]] = {
     Code.SLOWER: _slower,
     Code.SUSPECT: _slower,
     Code.DID_NOT_REPEAT: _did_not_repeat,
+    Code.SLOW_NODE: lambda v: (
+        f"node {v['node']} ({v['where']}): {plural(v['jobs'], 'job')} on it took "
+        f"{v['ratio'] - 1:.0%} longer than the others"
+    ),
     Code.FASTER: lambda v: (
         f"{plural(v['metrics'], 'metric')} faster than in all earlier sessions, such as {_sides(v)}"
     ),

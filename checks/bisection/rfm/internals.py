@@ -14,14 +14,13 @@ from bisection.rfm.scheduler_faults import SLURM
 WRITTEN_FOR = "4.10.4"
 
 
-def accept_unknown_exit(job: Any) -> None:
-    """Takes a job without an exit code for one that ended with 0.
+def accept_exit(job: Any) -> None:
+    """Takes a job for one that ended with 0, where the kernel's own exit code is accepted.
 
-    Not every back-end knows the code (`squeue`), and trap_job_errors takes that for a failure; the
-    job script has recorded the kernel's own.
+    trap_job_errors fails any other. The back-end `squeue` knows no code, and the code of srun is
+    that of the ranks which it ended after the first.
     """
-    if job.exitcode is None:
-        job._exitcode = 0
+    job._exitcode = 0
 
 
 def start_scripts_below_blanks() -> None:

@@ -22,11 +22,11 @@ from reframe.core.exceptions import SanityError
 from reframe.core.runtime import runtime
 
 from bisection.core import paths
-from bisection.core.reasons import Code, Reason
-from bisection.kernels import layouts, results
+from bisection.core.reasons import OUTER_FAULTS, Code, Reason
+from bisection.kernels import layouts, results, sources
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import KernelExit, ResultError
-from bisection.rfm import internals, queue, scheduler_faults
+from bisection.rfm import internals, queue, rank_faults, rotation, scheduler_faults
 from bisection.rfm.scheduler_faults import SLURM
 
 internals.start_scripts_below_blanks()
@@ -99,7 +99,9 @@ class Build(rfm.RegressionTest):
 
     CMake builds them with the compilers and libraries that it finds, unless an equal build is kept
     (bisection.kernels.kept). For an environment with the feature `spack`, bisection.kernels.spack
-    installs them. `-S Build.kernels=DIR` takes DIR/bin instead.
+    installs them. `-S Build.kernels=DIR` takes DIR/bin instead. Kernels that were built from other
+    sources than this checkout's are refused; `-S Build.stale=yes` (`bisection run --stale`) accepts
+    them, with a remark.
     """
 
     descr = "The kernels, built or kept"
@@ -114,12 +116,13 @@ class Build(rfm.RegressionTest):
     local = True
 
     kernels = variable(str, value="")  # a folder with installed kernels
+    stale = variable(bool, value=False)  # kernels of other sources are accepted
     lock = variable(str, value="", loggable=True)  # hash of the Spack lock
     software = variable(str, value="", loggable=True)  # of the packages alone, without paths
     built_from = variable(typ.Dict[str, str], value={})
     prefix_dir = variable(str, value="")  # what was built is in prefix_dir/bin
     mpi_bin = variable(str, value="")  # where the mpirun of these kernels is, if not on PATH
-    # Reasons, as JSON: why it failed; that the kernels are of an earlier run.
+    # Reasons, as JSON: why it failed; that the kernels are of an earlier run, or of other sources.
     reason = variable(str, value="", loggable=True)
     remark = variable(str, value="", loggable=True)
 
@@ -217,7 +220,23 @@ class Build(rfm.RegressionTest):
             if fault and fault.code == Code.BLOCKED:
                 fault = queue.late() or fault
             fail(self, fault or Reason.of(Code.NO_KERNEL, folder=f"{self.prefix_dir}/bin"))
+        if not self.is_dry_run():
+            self._compare_sources()
         self.executable_opts = [shlex.quote(os.path.join(self.prefix_dir, "bin"))]
+
+    def _compare_sources(self) -> None:
+        """Fails if a kernel was built from other sources than the checkout's, unless `stale`."""
+        wanted = sources.of_checkout()
+        for kernel in sorted(Path(self.prefix_dir, "bin").glob("bisection-*")):
+            built = sources.built_into(kernel)
+            if built == wanted:
+                continue
+            hashes = {"built": built[:12], "checkout": wanted[:12]}
+            reason = Reason.of(Code.KERNELS_STALE, kernel=str(kernel), **hashes)
+            if not self.stale:
+                fail(self, reason)
+            self.remark = Reason.of(Code.KERNELS_STALE, **reason.values, accepted=True).dumps()
+            return
 
     @sanity_function
     def installed(self) -> Any:
@@ -300,6 +319,8 @@ class Launch(rfm.RunOnlyRegressionTest):
             "OMP_NUM_THREADS": shape.threads,
             "OMP_PLACES": "cores",
             "OMP_PROC_BIND": "close",
+            # To srun: a rank that dies ends the others, which would wait for the time limit.
+            "SLURM_KILL_BAD_EXIT": 1,
             **self.env_vars,
         }
 
@@ -315,6 +336,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         if self._scheduler in SLURM:
             # After a node's death Slurm would queue the job again, and ReFrame wait for it.
             options = queue.deadline_options(self.time_limit)
+            options += rotation.nodelist(self.current_partition.fullname, self.unique_name)
             self.job.options += ["--no-requeue", *options]
         self.lock, self.software = self.build.lock, self.build.software
         self.facts = dict(self.build.facts)  # also of a launch that does not start
@@ -336,6 +358,7 @@ class Launch(rfm.RunOnlyRegressionTest):
             self.sampling.get(self.case, self.usual_sampling),
             *self.options,
             "--method all",
+            f"--expect-ranks {self.shape.ranks}",
             "--output result.json",
             *(f"--label {key}={value}" for key, value in labels.items() if value),
             # A wrong answer is for the judges; anything else ends the job with the code.
@@ -356,23 +379,61 @@ class Launch(rfm.RunOnlyRegressionTest):
             self.exit_code = int(Path(self.stagedir, "exit_code").read_text())
         except (OSError, ValueError):
             self.exit_code = None
-        errors, ended = self._errors(), self.exit_code is not None
-        fault = scheduler_faults.of_hang(errors, self.exit_code, self.stagedir)
-        fault = fault or scheduler_faults.of_job(self.job, self._scheduler, errors, ended)
-        if not fault and self.exit_code not in (0, KernelExit.USAGE, KernelExit.RESOURCES):
-            here = self.job.nodelist if self.is_local() else []
-            fault = scheduler_faults.of_abort(errors, self.stagedir, here)
+        errors = self._read(self.job.stderr)
+        fault = self._fault(errors, errors + self._read(self.job.stdout))
         if fault and fault.code == Code.BLOCKED:
             fail(self, queue.late() or fault)
         queue.advance()
         if fault:
+            self._fail_for_placement(fault)
             fail(self, fault)
+        internals.accept_exit(self.job)
+
+    def _fault(self, errors: str, said: str) -> Reason | None:
+        """What stopped the launch, or how the kernel ended other than with an answer.
+
+        Args:
+            errors: the job's error output.
+            said: that and its output.
+        """
+        launcher = self.current_partition.launcher_type.registered_name
+        death = rank_faults.first_death(said, self.stagedir, launcher)
+        if death and self.exit_code:
+            self.exit_code = death.exit_code  # the launcher's may be that of a rank it ended
+        fault = scheduler_faults.of_hang(errors, self.exit_code, self.stagedir)
+        ended = self.exit_code is not None
+        fault = fault or scheduler_faults.of_job(self.job, self._scheduler, errors, ended)
+        if self.exit_code == KernelExit.VERIFIED or (fault and fault.code != Code.TIMEOUT):
+            return fault
+        here = self.job.nodelist if self.is_local() else []
+        cause = rank_faults.of_worlds(errors) or rank_faults.of_unseen(errors)
+        refused = self.exit_code in (KernelExit.USAGE, KernelExit.RESOURCES)
+        if not (cause or refused):
+            cause = rank_faults.of_abort(errors, self.stagedir, here)
+        crashed = death and death.exit_code in rank_faults.CRASHES
+        if cause or (fault and not crashed):
+            return cause or fault
+        last = rank_faults.last_line(errors, self.kernel)
+        if crashed or self.exit_code not in (None, *KernelExit):
+            exit_code = death.exit_code if death else self.exit_code
+            where = {"rank": death.rank, "host": death.host} if death else {}
+            return Reason.of(
+                Code.KERNEL_EXIT, kernel=self.kernel, exit_code=exit_code, last=last, **where
+            )
         if not ended:
-            fail(self, Reason.of(Code.NOT_ENDED, last=self._last_line(errors)))
-        if self.exit_code not in (KernelExit.VERIFIED, KernelExit.WRONG_ANSWER):
-            ended_with = {"exit_code": self.exit_code, "last": self._last_line(errors)}
-            fail(self, Reason.of(Code.KERNEL_EXIT, kernel=self.kernel, **ended_with))
-        internals.accept_unknown_exit(self.job)
+            return Reason.of(Code.NOT_ENDED, last=last)
+        if self.exit_code == KernelExit.WRONG_ANSWER:
+            return None
+        return Reason.of(Code.KERNEL_EXIT, kernel=self.kernel, exit_code=self.exit_code, last=last)
+
+    def _fail_for_placement(self, fault: Reason) -> None:
+        """Fails if ranks were misplaced, which explains a launch that did not end as it should."""
+        seats = rank_faults.seats(self.stagedir)
+        self.hosts = sorted({seat["host"] for seat in seats})
+        if not seats or fault.code in {Code.NODE_FAIL, *OUTER_FAULTS}:
+            return
+        if wrong := self._misplaced({"per_rank": seats}):
+            fail(self, Reason.of(Code.MISPLACED, seats=wrong, fault=fault))
 
     @sanity_function
     def ran_as_asked(self) -> bool:
@@ -402,24 +463,20 @@ class Launch(rfm.RunOnlyRegressionTest):
         for name in self.wrong:
             if name in results.baselines(result):
                 fail(self, Reason.of(Code.BASELINE_WRONG, method=name))
-        masks = self.current_partition.processor.topology.get("cores")
-        if seats := layouts.misplaced(result["layout"], self.shape, masks):
+        if seats := self._misplaced(result["layout"]):
             fail(self, Reason.of(Code.MISPLACED, seats=seats))
         return True
+
+    def _misplaced(self, layout: dict[str, Any]) -> list[Reason]:
+        topology = self.current_partition.processor.topology or {}  # a site file need not give it
+        return layouts.misplaced(layout, self.shape, topology.get("cores"))
 
     @property
     def _scheduler(self) -> str:
         return self.current_partition.scheduler.registered_name
 
-    def _errors(self) -> str:
+    def _read(self, name: Any) -> str:
         try:
-            return Path(self.stagedir, str(self.job.stderr)).read_text(errors="replace")
+            return Path(self.stagedir, str(name)).read_text(errors="replace")
         except OSError:
             return ""
-
-    def _last_line(self, errors: str) -> str:
-        """The kernel's own last line on standard error, else the last one; "" if it has none."""
-        lines = [line.strip() for line in errors.splitlines() if line.strip(" -*")]
-        lines = [line for line in lines if "ORTE_ERROR_LOG" not in line]  # Open MPI, of itself
-        own = [line for line in lines if line.startswith(f"bisection-{self.kernel}:")]
-        return (own or lines or [""])[-1]

@@ -1,19 +1,16 @@
-"""What stopped a job, from the words of Slurm, of MPI and of the kernels' watchdog.
+"""What stopped a job, from the words of Slurm and of the kernels' watchdog.
 
-Those words are all there is: a job that Slurm ended leaves no other trace, and mpirun's exit code
-does not tell an abort from a crash.
+Those words are all there is: a job that Slurm ended leaves no other trace.
 """
 
-import json
 import os
 import re
 import subprocess
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
+from bisection.rfm.rank_faults import seats
 
 SLURM = ("slurm", "squeue")  # both of ReFrame's back-ends; the second needs no accounting database
 SLURM_STATES = {
@@ -27,6 +24,8 @@ SLURM_STATES = {
 }
 # In the environment: when the deadline of a run is (Unix time), and how long after its start (s).
 DEADLINE = "BISECTION_DEADLINE"
+# Of a job whose folder or output files the node could not open: it ends without a word.
+NOT_LAUNCHED = "0:53"
 ALIVE = ("CONFIGURING", "PENDING", "REQUEUED", "RUNNING", "SUSPENDED")
 # What a job's error output says of its state, where the scheduler has forgotten it.
 SLURM_WORDS = (
@@ -59,6 +58,9 @@ def of_job(job: Any, scheduler: str, errors: str, ended: bool) -> Reason | None:
         state = next((s for pattern, s in SLURM_WORDS if re.search(pattern, errors)), state)
     if state in SLURM_STATES:
         return _stopped(SLURM_STATES[state], state, job, record)
+    if record.get("ExitCode") == NOT_LAUNCHED:
+        seen = {"host": record.get("BatchHost"), "unseen": record.get("WorkDir")}
+        return Reason.of(Code.INFRASTRUCTURE, **seen)
     left = {"scheduler": scheduler, "jobs": [str(job.jobid)]}
     if UNREACHABLE.search(error):
         return Reason.of(Code.INFRASTRUCTURE, said=error, **left)
@@ -71,6 +73,9 @@ def _stopped(code: Code, state: str, job: Any, record: dict[str, str]) -> Reason
     """The reason of a job that Slurm stopped, in the end state `state`."""
     nodes = record.get("NodeList", "").replace("(null)", "")
     job_on = {"job": str(job.jobid), "nodes": nodes or None}
+    if state == "DEADLINE" and not nodes:
+        why = record.get("Reason", "DeadLine")
+        return Reason.of(Code.BLOCKED, job=str(job.jobid), waited=_waited(job, record), reason=why)
     if code == Code.TIMEOUT:
         return Reason.of(code, **job_on, limit=job.time_limit or None)
     if code == Code.NODE_FAIL:
@@ -167,59 +172,9 @@ def of_hang(errors: str, exit_code: int | None, folder: str) -> Reason | None:
     if limit is None:
         return Reason.of(Code.HANG)
     reported = {h for listed in hosts.values() for h in listed} | {h for _, h in silent}
-    seats = [seat for seat in _seats(folder) if seat["host"] not in reported]
-    for name in dict.fromkeys(seat["host"] for seat in seats):
-        silent.append((",".join(str(s["rank"]) for s in seats if s["host"] == name), name))
+    unheard = [seat for seat in seats(folder) if seat["host"] not in reported]
+    for name in dict.fromkeys(seat["host"] for seat in unheard):
+        silent.append((",".join(str(s["rank"]) for s in unheard if s["host"] == name), name))
     waiting = [(",".join(at[where]), hosts[where], where) for where in at]
     stack = next(((ranks, names[:ROUTINES]) for ranks, names in stacks.items()), None)
     return Reason.of(Code.HANG, limit=limit, silent=silent, waiting=waiting, stack=stack)
-
-
-# ---- MPI_Abort ----
-
-# Open MPI, and MPICH with those derived from it; both print it on standard error.
-ABORTS = (
-    r"^MPI_ABORT was invoked on rank (?P<rank>\d+) in communicator .*\n?"
-    r"(?:\s*Proc: .*\n\s*Errorcode: |with errorcode )(?P<code>-?\d+)",
-    r"application called MPI_Abort\(.*?, (?P<code>-?\d+)\) - process (?P<rank>\d+)",
-)
-
-
-def of_abort(errors: str, folder: str, hosts: Sequence[str] | None = ()) -> Reason | None:
-    """The reason if a rank called MPI_Abort, as MPI reported it on standard error, else None.
-
-    Args:
-        errors: the job's error output.
-        folder: where the launch's result.json is, if it has written one.
-        hosts: the hosts of the job, as far as they are known.
-    """
-    abort = next((match for text in ABORTS if (match := re.search(text, errors, re.M))), None)
-    if abort is None:
-        return None
-    before = errors[: errors.rfind("\n", 0, abort.start()) + 1].splitlines()
-    own = [line for line in before if line.strip(" -*") and "ORTE_ERROR_LOG" not in line]
-    host = _host(folder, int(abort["rank"])) or _host_of_task(errors, abort["rank"])
-    host = host or (hosts[0] if len(hosts or ()) == 1 else None)
-    last = own[-1].strip() if own else None
-    rank, code = int(abort["rank"]), int(abort["code"])
-    return Reason.of(Code.MPI_ABORT, rank=rank, host=host, exit_code=code, last=last)
-
-
-def _host(folder: str, rank: int) -> str | None:
-    """The host of a rank, as the result file of the launch has it from its last round."""
-    return next((seat["host"] for seat in _seats(folder) if seat["rank"] == rank), None)
-
-
-def _seats(folder: str) -> list[dict[str, Any]]:
-    """The ranks of a launch as its result file has them, with "rank" and "host"; [] without."""
-    try:
-        seats = json.loads(Path(folder, "result.json").read_text())["layout"]["per_rank"]
-        return [seat for seat in seats if seat["host"] and seat["rank"] >= 0]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-
-
-def _host_of_task(errors: str, rank: str) -> str | None:
-    """The host of a rank in srun's line: `srun: error: node1: task 3: Exited with ...`."""
-    match = re.search(rf"^srun: error: (\S+): tasks? {rank}: ", errors, re.M)
-    return match[1] if match else None

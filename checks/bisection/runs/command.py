@@ -24,6 +24,7 @@ from bisection.core.identity import TestId
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.kernels.results import preempted
+from bisection.rfm.rotation import NODES
 from bisection.rfm.scheduler_faults import DEADLINE
 from bisection.runs import queue
 from bisection.runs.judge import RECORDED
@@ -58,6 +59,7 @@ def command(
         *(word for tag in extras for word in ("--session-extras", tag)),
         "--nocolor",
         *request.arguments,
+        *([f"--reruns={request.reruns}"] if request.reruns else []),
         "-r",
     ]
 
@@ -184,6 +186,8 @@ def environment(request: Request | None = None) -> dict[str, str]:
     ours = {"BISECTION_HOME": str(paths.home()), "PYTHONPATH": ":".join(filter(None, python))}
     if request and request.deadline:
         ours[DEADLINE] = f"{request.until} {request.deadline}"
+    if request and request.nodes:
+        ours[NODES] = json.dumps(request.nodes)
     return {**os.environ, **ours}
 
 

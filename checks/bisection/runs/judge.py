@@ -229,6 +229,7 @@ def _failed(entry: Entry, reason: Reason) -> Verdict:
         measured = reason.code in MACHINE_FAULTS
     build = entry["fixture"] and not entry.get("kernel")
     refused = entry.get("exit_code") in (KernelExit.USAGE, KernelExit.RESOURCES)
+    refused = refused and reason.code != Code.MISPLACED
     return Verdict.FAIL if measured and not build and not refused else Verdict.NOT_MEASURED
 
 

@@ -92,6 +92,12 @@ class TestResult(TestId):
         return self.verdict == Verdict.NOT_MEASURED and preempted
 
     @property
+    def unconfirmed(self) -> bool:
+        """Whether it failed by its bounds, and not again in a retest."""
+        retest = self.reason["retest"] if self.reason else None
+        return self.verdict == Verdict.FAIL and retest not in (None, Verdict.FAIL)
+
+    @property
     def group(self) -> str:
         """The launch, or the build, that the test is about, for people."""
         words = [self.check, self.case, self.layout]
@@ -161,6 +167,9 @@ class Request:
     job_name: str = ""  # of all its jobs, where Slurm starts them one after the other
     deadline: float = 0.0  # s after its start, by which launches must start; 0: none
     until: float = 0.0  # the deadline as Unix time
+    # The full name of a partition -> sets of nodes that its launches ask for in turn.
+    nodes: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
 
 
 @dataclass

@@ -57,6 +57,11 @@ def parser() -> argparse.ArgumentParser:
         "--accounting", action="store_true", help="with slurmdbd and a MariaDB, for sacct"
     )
     up.add_argument(
+        "--shared-memory",
+        action="store_true",
+        help="nodes share memory: for Debian 12's MPICH, whose UCX hangs over TCP in MPI_Finalize",
+    )
+    up.add_argument(
         "--lifetime",
         type=float,
         default=LIFETIME,
@@ -106,7 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 Partition("duo", 1, min(2, len(nodes)), minutes=30),
                 Partition("quad", 1, len(nodes), whole=True),
             ]
-            blueprint = Blueprint(tuple(nodes), tuple(partitions), options.accounting)
+            asked = (options.accounting, options.shared_memory)
+            blueprint = Blueprint(tuple(nodes), tuple(partitions), *asked)
             cluster.up(blueprint, options.lifetime)
             print(cluster.output("sinfo", "-N", "-l"), end="")
         elif options.command == "down":

@@ -67,6 +67,8 @@ class Blueprint:
         Partition("quad", 1, 4, whole=True),
     )
     accounting: bool = False  # slurmdbd, with a MariaDB of its own
+    # Whether nodes see one memory, as only one machine has it: messages then need no network.
+    shared_memory: bool = False
     options: tuple[str, ...] = ()  # further lines of slurm.conf
 
     def names(self) -> list[str]:

@@ -215,8 +215,9 @@ class Cluster:
 
         slurmd = ["env", f"HWLOC_SYNTHETIC={topology(cpus)}", "slurmd", "-D", "-N", name]
         slurmd += ["-f", str(self.slurm_conf)]
+        apart = not self.blueprint.shared_memory
         self.hosts[name] = hosts.start(
-            name, self.folder, self.lifetime, slurmd, group, head, connect
+            name, self.folder, self.lifetime, slurmd, group, head, apart, connect
         )
         self._write()
 
@@ -347,6 +348,7 @@ class Cluster:
             tuple(Node(n["cores"], n["spare"], tuple(n["features"])) for n in parts["nodes"]),
             tuple(Partition(**partition) for partition in parts["partitions"]),
             parts["accounting"],
+            parts["shared_memory"],
             tuple(parts["options"]),
         )
         self.lifetime = kept["lifetime"]

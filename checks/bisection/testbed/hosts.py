@@ -17,7 +17,8 @@ from pathlib import Path
 from bisection.core.verdicts import BisectionError, Exit
 
 INIT = Path(__file__).with_name("init.py")
-SHARED = ("net", "uts", "ipc", "mount")  # namespaces that commands on a host enter
+NETWORK = ("net", "uts", "mount")  # namespaces of any host
+SHARED = (*NETWORK, "ipc")  # of one that is apart; commands on the login node enter these
 PATIENCE = 20.0  # s for any one command that sets a host up
 
 
@@ -71,6 +72,7 @@ def start(
     command: Sequence[str],
     cpuset: Path | None = None,
     parent: Process | None = None,
+    apart: bool = True,
     connect: Callable[[Process], None] = lambda _: None,
 ) -> Process:
     """Starts a host.
@@ -82,6 +84,7 @@ def start(
         command: its daemon.
         cpuset: the control group of its CPUs; None for all of this machine's.
         parent: the host whose mounts it sees, also later ones; None for this machine.
+        apart: whether it sees no memory and no process of other hosts.
         connect: is called with its first process before the daemon starts.
 
     Returns:
@@ -90,8 +93,10 @@ def start(
     Raises:
         TestbedError: no namespaces can be made.
     """
-    flags = [*(f"--{space}" for space in SHARED), "--pid", "--fork", "--kill-child"]
-    flags += ["--mount-proc", "--propagation", "slave"] if parent else ["--propagation", "private"]
+    spaces = (*SHARED, "pid") if apart else NETWORK
+    flags = [*(f"--{space}" for space in spaces), "--fork", "--kill-child"]
+    flags += ["--propagation", "slave" if parent else "private"]
+    flags += ["--mount-proc"] if parent and apart else []
     line = [*entered(parent, ("mount",)), "unshare", *flags]
     line += [sys.executable, "-I", "-S", str(INIT), str(folder), name, f"{lifetime:.0f}", *command]
     with open(folder / "log" / f"{name}.log", "ab") as log:

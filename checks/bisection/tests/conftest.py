@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from made_up import store
-from running import HERE, RNG, TWO_CORES, run_in
+from running import RNG, TWO_CORES, fake_program, run_in
 
 from bisection.analysis.compare import compare
 from bisection.cli import main
@@ -24,7 +24,9 @@ def fake(tmp_path_factory):
     prefix = tmp_path_factory.mktemp("fake")
     (prefix / "bin").mkdir()
     for name in ("transpose", "alltoall-sweep", "npar", "md"):
-        (prefix / "bin" / f"bisection-{name}").symlink_to(HERE / "fake_kernel.py")
+        kernel = prefix / "bin" / f"bisection-{name}"
+        kernel.write_text(fake_program())
+        kernel.chmod(0o755)
     return prefix
 
 

@@ -141,6 +141,7 @@ def result_of(options, kernel):
         "build": {
             "version": "0.1.0",
             "commit": "unknown",
+            "sources": "0" * 64,
             "compiler": "none",
             "flags": "",
             "build_type": "Release",
@@ -288,6 +289,7 @@ FAULTS = {
     "other-best": other_best,
     "slow-time": slow_time,
     "slow-at-first": at_first(slow_time),
+    "slow-ratio-at-first": at_first(set_metric(2.5)),
     "slow-then-preempted": at_first(slow_time, preempted),
     "slow-then-wrong": at_first(slow_time, wrong),
     "preempted": preempted,

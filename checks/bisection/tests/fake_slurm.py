@@ -4,9 +4,12 @@
 Installed as sbatch, squeue, sacct, scancel, scontrol and sinfo. Jobs are files of the folder
 FAKE_SLURM. The variable FAKE_SLURM_FAULTS, a JSON object, says what goes wrong where: "mpi/cnt40"
 is a launch, by layout and case, and "build" a build, with one of FAULTS; "sacct" is a command, with
-the number of calls that fail because its daemon does not answer.
+the number of calls that fail because its daemon does not answer; "MaxSubmitJobs" is how many jobs
+may be in the queue. A job starts at once, with `--dependency=singleton` when it is looked at and no
+earlier one of its name is alive.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -29,6 +32,7 @@ FAULTS = {
     "oom": "RUNNING None: OUT_OF_MEMORY OutOfMemory",
     "scancel": "RUNNING None: CANCELLED None",
 }
+ALIVE = ("PENDING", "RUNNING")
 # What slurmstepd writes to the job's error output.
 EPITAPHS = {
     "TIMEOUT": "2026-11-21T09:09:32 DUE TO TIME LIMIT ***",
@@ -44,6 +48,10 @@ NO_DATABASE = (
 NO_CONTROLLER = "Unable to contact slurm controller (connect failure)\n"
 INVALID = "slurm_load_jobs error: Invalid job id specified\n"
 NO_PLACE = "allocation failure: Requested node configuration is not available\n"
+LIMIT = (
+    "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job "
+    "violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n"
+)
 REFUSED = (
     "sbatch: error: Batch job submission failed: Requested node configuration is not available\n"
 )
@@ -71,14 +79,35 @@ def load(jobid):
         job = json.loads((FOLDER / f"{jobid}.json").read_text())
     except FileNotFoundError:
         return None
+    if job["reason"] == "Dependency" and job["state"] == "PENDING":
+        before = [load(other) for other in range(1, int(jobid))]
+        if not any(other["name"] == job["name"] and other["state"] in ALIVE for other in before):
+            begin(job)
     then = job["then"].split()
-    if then and job["state"] == "RUNNING" and time.time() > job["submit"] + 1:
+    if then and job["state"] == "RUNNING" and time.time() > job["start"] + 1:
         job.update(state=then[0], reason=then[1], end=time.time(), then="")
         if then[0] in EPITAPHS:
             words = f"*** JOB {jobid} ON n1 CANCELLED AT {EPITAPHS[then[0]]}"
             Path(job["stderr"]).write_text(f"slurmstepd-n1: error: {words}\n")
         store(job)
+    if job["state"] == "PENDING" and time.time() > job["latest"]:
+        job.update(state="DEADLINE", end=time.time())
+        store(job)
     return job
+
+
+def begin(job):
+    """A job's turn has come."""
+    now, _, then = FAULTS.get(job["fault"], FAULTS["runs"]).partition(":")
+    state, reason = now.split()
+    job.update(state=state, reason=reason, then=then, started=state == "RUNNING", start=time.time())
+    with contextlib.suppress(FileExistsError):
+        (FOLDER / f"{job['id']}.begun").touch(exist_ok=False)
+        store(job)
+        if job["fault"] is None:
+            none = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+            command = [sys.executable, __file__, "--run", job["id"], job["script"], job["stdout"]]
+            subprocess.Popen(command, start_new_session=True, **none)
 
 
 def store(job):
@@ -87,8 +116,14 @@ def store(job):
     part.replace(FOLDER / f"{job['id']}.json")
 
 
+def every():
+    return [load(number) for number in range(1, 1 + len(list(FOLDER.glob("*.json"))))]
+
+
 def asked_for():
-    """The jobs of -j 1,2, or of the last argument."""
+    """The jobs of -j 1,2, or of -n NAME, or of the last argument."""
+    if "-n" in sys.argv:
+        return [job for job in every() if job["name"] == sys.argv[sys.argv.index("-n") + 1]]
     text = sys.argv[sys.argv.index("-j") + 1] if "-j" in sys.argv else sys.argv[-1]
     return [load(jobid) for jobid in text.split(",")]
 
@@ -111,34 +146,39 @@ def sbatch():
             file.write(f"{options['ntasks']}\n")
         if fault == "no-place":
             leave(NO_PLACE)
-        sys.stderr.write("sbatch: Job 1 to start at 2026-11-22T07:48:24 using 4 processors\n")
-        return
+        return sys.stderr.write("sbatch: Job 1 to start at 2026-11-22T07:48:24 using 4 CPUs\n")
     if fault == "refused":
         leave(REFUSED)
+    if len([job for job in every() if job["state"] in ALIVE]) >= WRONG.get("MaxSubmitJobs", 99):
+        leave(LIMIT)
     if "no-requeue" not in options:
         leave("sbatch: error: this fake takes no job that Slurm would requeue\n")
-    now, _, then = FAULTS.get(fault, FAULTS["runs"]).partition(":")
-    state, reason = now.split()
     jobid = str(len(list(FOLDER.glob("*.json"))) + 1)
+    hours, minutes, seconds = map(int, options["time"].split(":"))
+    limit = 3600 * hours + 60 * minutes + seconds
+    end = options.get("deadline")
     job = {
         "id": jobid,
-        "state": state,
-        "reason": reason,
-        "then": then,
-        "started": state == "RUNNING",
+        "name": options["job-name"],
+        "fault": fault,
+        "script": str(script),
+        "state": "PENDING",
+        "reason": "Dependency",
+        "then": "",
+        "started": False,
         "submit": time.time(),
+        "latest": time.mktime(time.strptime(end, "%Y-%m-%dT%H:%M:%S")) - limit if end else 1e12,
         "end": None,
         "exit": 0,
+        "stdout": str(script.with_name(options["output"])),
         "stderr": str(script.with_name(options["error"])),
         "limit": options["time"],
+        "nodelist": options.get("nodelist"),
     }
     store(job)
-    if fault is None:
-        out = script.with_name(options["output"])
-        none = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        command = [sys.executable, __file__, "--run", jobid, script, out]
-        subprocess.Popen(command, start_new_session=True, **none)
-    print(f"Submitted batch job {jobid}")
+    if options.get("dependency") != "singleton":
+        begin(job)
+    return print(f"Submitted batch job {jobid}")
 
 
 def run(jobid, script, out):
@@ -165,7 +205,7 @@ def squeue():
     for job in asked_for():
         if job is None:
             leave(INVALID)
-        if job["state"] in ("PENDING", "RUNNING"):
+        if job["state"] in ALIVE:
             fields = {"%i": job["id"], "%T": job["state"], "%N": nodes(job), "%r": job["reason"]}
             print(re.sub("%.", lambda field, of=fields: of[field[0]], layout))
 
@@ -187,12 +227,14 @@ def scontrol():
 
 def scancel():
     for job in map(load, sys.argv[1:]):
-        if job and job["state"] in ("PENDING", "RUNNING"):
+        if job and job["state"] in ALIVE:
             job.update(state="CANCELLED", end=time.time())
             store(job)
 
 
 def sinfo():
+    if sys.argv[-1] == "%N|%t|%P|%f":
+        return print("n1|idle|all*|(null)\nn2|alloc|all*|(null)\nn3|idle|all*|(null)")
     print("n1|idle|none\nn2|down*|Not responding")
 
 

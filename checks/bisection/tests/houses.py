@@ -32,7 +32,9 @@ def make_house(folder, patch):
     (folder / "site-configs").mkdir()
     for file in (*SITES.glob("common*.py"), SITES / "localhost.py"):  # and no site of this checkout
         shutil.copy(file, folder / "site-configs")
-    (folder / "spack-env").symlink_to(REAL / "spack-env")
+    (folder / "spack-env").mkdir()
+    for file in (REAL / "spack-env").iterdir():
+        (folder / "spack-env" / file.name).symlink_to(file)
     (folder / "checks").mkdir()
     (folder / "checks" / "tiny.py").write_text(CHECK)
     (folder / "reference" / "systems").mkdir(parents=True)

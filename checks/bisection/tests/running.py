@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bisection.kernels import sources
+
 RNG = 20261121
 
 HERE = Path(__file__).resolve().parent
@@ -35,6 +37,14 @@ TWO_CORES = first_cores(2)
 # One method at one layout: the smallest selection that builds, launches and judges. (-n matches the
 # displayed name without its spaces.)
 ONE = ("-n", "^transpose%method=p2p%launch.layout=mpi%launch.case=cnt40")
+
+
+def fake_program():
+    """fake_kernel.py as a program that carries the hash of the sources, as a kernel does."""
+    path = str(HERE / "fake_kernel.py")
+    names = {"__name__": "__main__", "__file__": path}
+    run = f"exec(compile(open({path!r}).read(), {path!r}, 'exec'), {names})"
+    return f"#!/usr/bin/env python3\n# bisection-sources:{sources.of_checkout()}\n{run}\n"
 
 
 @dataclasses.dataclass

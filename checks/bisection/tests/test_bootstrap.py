@@ -209,7 +209,7 @@ def test_names_a_python_that_is_too_old(user, version):
 SITES = {file.stem for file in SPACK_ENV.parent.glob("site-configs/*.py")}
 SITES -= {"common", "common_cluster"}
 SITES = f"site-configs/ has {', '.join(sorted(SITES))}"
-OPTIONS = "there are --dev, --build, --site and --bundle"
+OPTIONS = "there are --dev, --build and --site"
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,11 @@ OPTIONS = "there are --dev, --build, --site and --bundle"
         (["--site", "/there/typo.py"], {}, f"SYSTEM=/there/typo.py: unknown; {SITES}"),
         (["--site", "common"], {}, f"SYSTEM=common: unknown; {SITES}"),
         ([], {"INSTALL": "maybe"}, "INSTALL=maybe is none of yes, no"),
-        ([], {"BUNDLE": "/there/no.tar"}, "BUNDLE=/there/no.tar: no such file"),
+        (
+            [],
+            {"BUNDLE": "/there/no.tar"},
+            "BUNDLE=/there/no.tar: no unpacked bundle, a folder with wheels/",
+        ),
         (
             [],
             {"BISECTION_HOME": "/a:b"},
@@ -255,7 +259,7 @@ def test_without_network_the_bundle_is_named(user):
     assert run.returncode == 3
     assert run.stderr == (
         "set-up: no network: pip reaches no package index. Set PIP_INDEX_URL to a mirror, or run "
-        "`make bundle` on a machine with network and `make setup BUNDLE=FILE` here\n"
+        "`make bundle` on a machine with network and its `setup` here\n"
     )
     assert not (user.home / "venv").exists()
 
@@ -268,33 +272,31 @@ def test_other_failures_of_pip_are_shown(user):
     assert f"all of it is in {user.home}/setup.log" in run.stderr
 
 
-def test_a_bundle_is_packed_and_installed_from(user, tmp_path):
-    folder = user.home / "cache" / "bundle"
-    pack = f"case $* in *wheel*) mkdir -p {folder}; : >{folder}/numpy.whl ;; esac"
-    user.with_tools().with_python(pip=pack)
-    user.stub("uname", "echo riscv")
-    run = user.bootstrap("--build", "site", "--bundle")
-    assert run.returncode == 0, run.stderr
-    archive = next(user.home.glob("bisection-python*-riscv.tar"))
-    assert f"set-up: packed {archive}; on a machine with Python" in run.stdout
-
-    # Elsewhere, pip looks into the unpacked archive and nowhere else.
-    user.home, user.log = tmp_path / "Prüfung 2", tmp_path / "other.log"
-    wheel = user.home / "cache" / "bundle" / "numpy.whl"
-    user.with_python(pip=f"case $* in *install*) [ -f '{wheel}' ] ;; esac")
-    run = user.bootstrap("--build", "site", BUNDLE=str(archive))
+def test_a_bundle_takes_the_place_of_a_network(user, tmp_path):
+    bundle = tmp_path / "Bündel 1"
+    (bundle / "wheels").mkdir(parents=True)
+    user.with_tools().with_python(pip=f"case $* in *install*) [ -d '{bundle}/wheels' ] ;; esac")
+    run = user.bootstrap("--build", "site", BUNDLE=str(bundle))
     assert run.returncode == 0, run.stderr
     install = next(line for line in user.log.read_text().splitlines() if " install " in line)
-    assert f"--no-index --find-links {user.home}/cache/bundle " in install
+    assert f"--no-index --find-links {bundle}/wheels " in install
     assert "download" not in user.log.read_text()
+    assert not (user.home / "spack").exists()
 
-    user.home, junk = tmp_path / "third", tmp_path / "junk.tar"
-    junk.write_text("no archive")
-    run = user.bootstrap("--build", "site", BUNDLE=str(junk))
-    assert (run.returncode, run.stderr) == (
-        2,
-        f"set-up: BUNDLE={junk}: not an archive that can be read\n",
-    )
+    # Spack is added to an environment that is there, once.
+    (bundle / "spack" / "mirror").mkdir(parents=True)
+    (bundle / "spack" / "spack-v1.1.0.git").mkdir()
+    (bundle / "spack" / "mirror" / "source.tar").touch()
+    user.stub("git", f'echo "git $*" >>{user.log}; for last; do :; done; mkdir "$last"')
+    for name in ("cp", "touch"):
+        user.stub(name, f'exec {shutil.which(name)} "$@"')
+    for clones in (1, 0):
+        user.log.write_text("")
+        run = user.bootstrap("--build", "site", BUNDLE=str(bundle))
+        assert run.returncode == 0, run.stderr
+        assert (user.home / "spack" / "spack-v1.1.0").is_dir()
+        assert (user.home / "spack" / "mirror" / "source.tar").exists()
+        assert user.log.read_text().count("git clone") == clones
 
 
 def test_installs_nothing_while_a_run_measures(user):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,8 +103,17 @@ class Survey:
     missing: list[str]  # of those that the kernels need: "name (Debian packages)"
 
 
-def ask(command: list[str]) -> str | None:
-    """What a program says, None if it is not there or fails."""
+# What modules or users set must not change what a system package is asked.
+CLEAN = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+
+
+def ask(command: list[str], env: Mapping[str, str] = CLEAN) -> str | None:
+    """What a program prints, None if it is not there or fails.
+
+    Args:
+        command: the program and its arguments.
+        env: its environment variables.
+    """
     try:
         answer = subprocess.run(
             command,
@@ -111,8 +121,7 @@ def ask(command: list[str]) -> str | None:
             text=True,
             check=True,
             timeout=60,
-            # What modules or users set must not change what is asked.
-            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+            env=env,
         )
     except (OSError, subprocess.SubprocessError):
         return None

@@ -22,6 +22,7 @@ from bisection.kernels.spack.lock import digest, file_digests
 
 # Spack's solver. Without it in the Python that runs Spack, Spack downloads one for itself.
 CLINGO = "clingo==5.8.0"
+MIRROR = "mirror"  # the folder of sources that a bundle brought (bootstrap.sh)
 OLDEST_SPACK = (1, 0)  # the first that reads package repositories of API v2
 Say = Callable[[str], None]
 
@@ -268,7 +269,7 @@ class Spack:
         source = root / "lib" / "spack" / "spack" / "__init__.py"
         version = source.read_text() if source.exists() else self.version  # a wrapper elsewhere
         site = json.dumps(file_digests(root / "etc" / "spack"))
-        recipes = os.environ.get(PACKAGES.variable, "")
+        recipes = "cloned" if os.environ.get(PACKAGES.variable) or not self.own else "the site's"
         self.identity = digest(str(self.program), self.commit, version, site, recipes)
 
     @functools.cached_property
@@ -347,6 +348,8 @@ def write_configuration(scope: Path, packages: Path) -> str:
         "repos": {"builtin": str(packages)},
         "bootstrap": {"enable": False},
     }
+    if (base / MIRROR).is_dir():
+        files["mirrors"] = {"bundle": (base / MIRROR).as_uri()}
     scope.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         text = json.dumps({name: content}, indent=1)  # JSON is YAML

@@ -1,7 +1,5 @@
 """Probes of a site before its job: the file, the scheduler, the queue, its nodes, a place in it."""
 
-import dataclasses
-
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.rfm import queue
@@ -105,13 +103,12 @@ def placed(subject: Subject) -> Finding | None:
     """Slurm could place a launch of each layout; it is asked, and nothing is submitted."""
     if subject.partition["scheduler"] not in SLURM:
         return None
-    slurm, file = jobs.Slurm(), subject.folder / "place.sh"
-    minutes = -(-launch_limit(subject) // 60)
+    scheduler, file = subject.scheduler, subject.folder / "place.sh"
+    output, minutes = file.with_suffix(".out"), -(-launch_limit(subject) // 60)
     for layout, shape in subject.shapes.items():
-        per_node = {"ranks_per_node": shape.ranks_per_node, "threads": shape.threads}
-        launch = dataclasses.replace(subject.queue, **per_node)
-        file.write_text(jobs.script(slurm.header(launch, file.with_suffix(".out"), minutes), []))
-        if words := slurm.refusal(file):
+        header = scheduler.header(subject.queue, shape, output, minutes)
+        file.write_text(jobs.script(header, []))
+        if words := scheduler.refusal(file):
             return wrong(Code.NOT_PLACED, layout=layout, geometry=str(shape), refused=words)
     return ok(Code.PLACED, layouts=[[name, str(shape)] for name, shape in subject.shapes.items()])
 

@@ -84,13 +84,13 @@ def _limit(queue: str) -> int | None:
 class Flux:
     """How a trial job is submitted to Flux (bisection.sites.cluster.jobs)."""
 
-    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
+    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes."""
         options = [
             "--job-name=bisection-site",
-            f"--nodes={queue.nodes}",
-            f"--nslots={queue.nodes}",
-            f"--cores-per-slot={queue.ranks_per_node}",
+            f"--nodes={shape.nodes}",
+            f"--nslots={shape.nodes}",
+            f"--cores-per-slot={shape.ranks_per_node * shape.threads}",
             f"--time-limit={minutes}m",
             f"--output={output}",
             f"--cwd={output.parent}",
@@ -112,6 +112,11 @@ class Flux:
         if answer := ask("flux", "batch", str(script)):
             return answer.text.strip()
         raise Refused(answer.error or f"flux batch: exit {answer.code}")
+
+    def refusal(self, script: Path) -> str:
+        """Nothing: it does not say beforehand whether it could place a job."""
+        del script
+        return ""
 
     def state(self, job: str) -> State:
         """Where a job is."""

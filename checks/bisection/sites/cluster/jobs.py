@@ -32,13 +32,12 @@ class Queue:
     access: Sequence[str]  # the scheduler's options: --partition=duo, --account=a, --exclusive
     nodes: int
     ranks_per_node: int
-    threads: int = 1  # per rank
     longest: int = 600  # s that a job may ask for
 
     @property
     def shape(self) -> Geometry:
-        """Which the job is submitted with."""
-        return Geometry(self.nodes, self.ranks_per_node, self.threads)
+        """A rank per core, which the job is submitted with."""
+        return Geometry(self.nodes, self.ranks_per_node, 1)
 
 
 @dataclass(frozen=True)
@@ -87,9 +86,8 @@ class State:
 class Slurm:
     """Slurm, with or without an accounting database."""
 
-    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
+    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
-        shape = queue.shape
         options = [
             "--job-name=bisection-site",
             f"--nodes={shape.nodes}",
@@ -182,9 +180,9 @@ class Local:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.output = Path(os.devnull)
 
-    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
+    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """Nothing is asked for; the file is kept for the output."""
-        del queue, minutes
+        del queue, shape, minutes
         self.output = output
         return []
 
@@ -211,6 +209,11 @@ class Local:
             )
         self.processes[str(process.pid)] = process
         return str(process.pid)
+
+    def refusal(self, script: Path) -> str:
+        """Every script can run."""
+        del script
+        return ""
 
     def state(self, job: str) -> State:
         """Whether the script runs."""
@@ -311,7 +314,8 @@ def run(
     asked = 60 + sum(step.limit for step in steps)
     minutes = max(1, math.ceil(min(asked, queue.longest) / 60))
     path = folder / f"{queue.name}.sh"
-    path.write_text(script(scheduler.header(queue, output, minutes), steps, variables))
+    header = scheduler.header(queue, queue.shape, output, minutes)
+    path.write_text(script(header, steps, variables))
     finished = Finished()
     try:
         finished.job = scheduler.submit(path)

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,13 +14,14 @@ from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
 from bisection.sites.cluster import choices, facts, flux, pbs, slurm, software
-from bisection.sites.cluster.jobs import Queue
+from bisection.sites.cluster.jobs import Queue, Scheduler, State
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.software import Software
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, grouped
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial, try_queue
 
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
+LONGEST = 600  # seconds that a trial job asks for, where its queue gives as much
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 # Schedulers whose queues are not read yet: ReFrame's name, name, command.
@@ -155,7 +157,7 @@ def draft(
         most: the nodes of the largest launch.
 
     Raises:
-        BisectionError: a queue is wanted that there is not, or that this user cannot use.
+        BisectionError: a queue is wanted that there is not.
     """
     there = software.read()
     site = Draft(name, known, there, account, decisions=list(known.decisions))
@@ -246,10 +248,23 @@ def try_out(
 
     Raises:
         OSError: the folder cannot be written.
+        KeyboardInterrupt: the caller was interrupted; the jobs are cancelled.
     """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [_job(site, part) for part in site.parts if part.group.up]
-    back_end = SCHEDULERS.get(site.survey.reframe)
+    stop = threading.Event()
+
+    def back_end() -> Scheduler:
+        scheduler = SCHEDULERS[site.survey.reframe]()
+        look = scheduler.state
+
+        def state(job: str) -> State:
+            if stop.is_set():
+                raise _Stopped
+            return look(job)
+
+        scheduler.state = state
+        return scheduler
 
     def run(job: _Job) -> Part:
         job.part.trial = try_queue(
@@ -265,8 +280,17 @@ def try_out(
         return job.part
 
     with concurrent.futures.ThreadPoolExecutor(max(1, len(wanted))) as pool:
-        for future in concurrent.futures.as_completed([pool.submit(run, job) for job in wanted]):
-            done(future.result())
+        running = [pool.submit(run, job) for job in wanted]
+        try:
+            for future in concurrent.futures.as_completed(running):
+                done(future.result())
+        except BaseException:
+            stop.set()  # a job whose state cannot be asked is cancelled
+            raise
+
+
+class _Stopped(Exception):
+    """The caller was interrupted."""
 
 
 @dataclass(frozen=True)
@@ -283,10 +307,11 @@ def _job(site: Draft, part: Part) -> _Job:
     nodes = min(part.largest, part.group.up)
     tried = [part.way] if part.given else ways(site)
     made = [as_reframe(site, part, way, nodes) for way in tried]
+    longest = min(LONGEST, part.queue.max_time or LONGEST)
     return _Job(
         part,
         tried,
-        Queue(part.name, made[0]["access"], nodes, part.group.known.cores),
+        Queue(part.name, made[0]["access"], nodes, part.group.known.cores, longest),
         [Launcher(each["launcher"], each["extras"]["binding"]) for each in made],
         dict(made[0]["env_vars"]),
     )
@@ -304,15 +329,14 @@ def settle(part: Part, tried: Sequence[Way]) -> None:
     right = [(way, outcome) for way, outcome in outcomes if outcome.fault is None]
     if right:
         part.way, part.outcome = right[0]
-    part.others = [
-        (way, outcome.fault) for way, outcome in outcomes if way != part.way or not right
-    ]
+    others = [(way, outcome) for way, outcome in outcomes if not right or way != part.way]
+    part.others = [(way, _named(way, outcome.fault)) for way, outcome in others]
     at = {"partition": part.name}
     if fault := trial.fault or trial.build:
         part.decisions.append(Reason.of(Code.TRIAL_FAILED, **at, fault=fault))
     elif not right:
-        faults = [[str(way), fault] for way, fault in part.others]
-        part.decisions.append(Reason.of(Code.NO_LAUNCHER, **at, tried=faults))
+        faults = [fault for _, fault in part.others]
+        part.decisions.append(Reason.of(Code.NO_LAUNCHER, **at, faults=faults))
     kinds = {device["name"]: device["kind"] for device in part.devices}
     fast = next((name for name, kind in kinds.items() if kind in FAST), None)
     carried = part.outcome.carried if part.outcome else {}
@@ -355,3 +379,12 @@ def _members(queue: QueueInfo, constraint: str) -> Group:
     nodes = [node for group in queue.groups for node in group.nodes]
     chosen = [node for node in nodes if constraint in node.features] or nodes
     return replace(grouped(chosen)[0], constraint=constraint)
+
+
+def _named(way: Way, fault: Reason | None) -> Reason | None:
+    """A fault that names the launcher with its options."""
+    if fault is None:
+        return None
+    if fault["launcher"]:
+        return Reason(fault.code, {**fault.values, "launcher": str(way)})
+    return Reason.of(Code.LAUNCHER_WRONG, launcher=str(way), fault=fault)

@@ -129,14 +129,15 @@ def _closed(name: str, fields: Mapping[str, Any], nodes: bool) -> Reason | None:
 class Pbs:
     """How a trial job is submitted to PBS (bisection.sites.cluster.jobs)."""
 
-    def header(self, queue: Queue, output: Path, minutes: int) -> list[str]:
+    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
-        ranks = queue.ranks_per_node
+        ranks = shape.ranks_per_node
+        cores = ranks * shape.threads
         # As ReFrame does: what does not begin with a dash is of the chunk.
         chunk = "".join(f":{option}" for option in queue.access if option[0] != "-")
         options = [
             "-N bisection-site",
-            f"-l select={queue.nodes}:mpiprocs={ranks}:ncpus={ranks}{chunk}",
+            f"-l select={shape.nodes}:mpiprocs={ranks}:ncpus={cores}{chunk}",
             f"-l walltime={minutes // 60}:{minutes % 60:02}:00",
             "-j oe",
             "-r n",
@@ -158,6 +159,11 @@ class Pbs:
     def submit(self, script: Path) -> str:
         """Submits a script; returns the job's number, or raises Refused."""
         return _asked("qsub", str(script)).strip()
+
+    def refusal(self, script: Path) -> str:
+        """Nothing: it does not say beforehand whether it could place a job."""
+        del script
+        return ""
 
     def state(self, job: str) -> State:
         """Where a job is; it is over if PBS has forgotten it."""

@@ -6,6 +6,9 @@ from bisection.analysis.model import Row, Side
 from bisection.analysis.retest import plan, request, rule
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit, Verdict
+from bisection.report.clauses import clause
+from bisection.report.run import counted
+from bisection.runs.judge import downgrade_if_preempted
 from bisection.runs.model import JudgedMetric, Request, RunVerdict, TestResult
 
 PLACE = ("lab", "cpu", "system")
@@ -51,6 +54,69 @@ def test_a_failed_or_stopped_run_is_not_retested():
     assert plan(ROWS, failed, 900).chosen == []
     stopped = run(TIMES, troubles=[Reason.of(Code.REFRAME_TEXT, text="", ended=True)])
     assert plan(ROWS, stopped, 900).chosen == []
+
+
+def outside(value=1.3, code=Code.OUT_OF_BOUNDS, **more):
+    """A run of two launches, of which p2p failed in the first."""
+    verdict = run({"a": 1e-3, "b": 1e-3}, **more)
+    test = verdict.cases[1]
+    test.name, test.hash, test.verdict = "transpose %p2p", "abc", Verdict.FAIL
+    metric = ["ratio", value, "ratio", 0.5, 1.2]
+    test.metrics = [JudgedMetric(*metric, "fail")]
+    test.reason = Reason.of(code, metrics=[metric])
+    return verdict
+
+
+def test_what_is_outside_its_bounds_is_measured_again_first():
+    verdict = outside()
+    agenda = plan(ROWS[1:2], verdict, 900)
+    assert [case for _, case, *_ in agenda.chosen] == ["a", "b"]
+    names = ["--name=/abc", "--name=^transpose%.*layout=mpi%launch.case=b$"]
+    assert request(agenda, verdict).arguments == names
+    assert [case for _, case, *_ in plan(ROWS[1:2], verdict, 50).chosen] == ["a"]
+
+
+@pytest.mark.parametrize("code", [Code.NOT_VERIFIED, Code.TIMEOUT])
+def test_a_bound_beside_another_failure_is_not_measured_again(code):
+    verdict = outside()
+    verdict.cases[3].verdict, verdict.cases[3].reason = Verdict.FAIL, Reason.of(code)
+    assert plan([], verdict, 900).chosen == []
+
+
+def passing(**more):
+    verdict = outside(1.1, **more)
+    verdict.cases[1].verdict = Verdict.PASS
+    return verdict
+
+
+def lost():
+    verdict = outside(preempted=0.5)
+    downgrade_if_preempted(verdict.cases)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("again", "unconfirmed", "failures", "says"),
+    [
+        (outside(1.4), False, 0, "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.40"),
+        (passing(), True, 0, "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.10"),
+        (lost(), True, 0, "0.50..1.20; other processes had the cores of the retest"),
+        (outside(code=Code.NOT_VERIFIED), False, 1, "ratio is 1.30, allowed is 0.50..1.20"),
+        (RunVerdict(), False, 0, "ratio is 1.30, allowed is 0.50..1.20"),
+    ],
+)
+def test_what_was_outside_its_bounds_has_failed_whatever_the_retest_says(
+    again, unconfirmed, failures, says
+):
+    verdict = outside()
+    if failures:  # a wrong answer has no metrics
+        again.cases[1].metrics = []
+    rule(verdict, plan([], verdict, 900), again)
+    assert verdict.exit_code == Exit.FAILED
+    assert verdict.cases[1].unconfirmed == unconfirmed
+    assert len(verdict.failures) == failures
+    assert clause(verdict.cases[1].reason).endswith(says)
+    assert ("1 failed, 1 of them not in the retest" in counted(verdict)) == unconfirmed
 
 
 def test_what_reframe_is_asked_for():

@@ -1,5 +1,6 @@
 """`bisection run` beside earlier sessions: slower than before, retested, confirmed or not."""
 
+import json
 import re
 import shutil
 import xml.etree.ElementTree as ET
@@ -12,6 +13,7 @@ from bisection.store import sample_file, sync
 from bisection.store.selection import SLOWER
 
 EARLIER = 6
+SHM = "^transpose%method=shm%launch.layout=mpi%launch.case=cnt40"
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +79,22 @@ def test_what_does_not_repeat_passes_with_a_note(night, tmp_path):
     note = "note: retested transpose cnt40 mpi: 1 metric, up to 8.00 times slower than in all"
     assert note in run.said
     assert stored(tmp_path) == [None] * (EARLIER + 1)
+
+
+def test_what_is_outside_its_bounds_fails_and_is_measured_again(bisection, tmp_path):
+    """On the first night, too: references need no earlier one."""
+    run = bisection("-n", SHM, faults={"p2p": "slow-ratio-at-first"})
+    assert run.code == 1, run.text
+    assert "retest: 1 launch, outside its bounds, in about" in run.said
+    counted = "FAIL: 1 of 2 checks passed, 1 failed, 1 of them not in the retest, in"
+    assert counted in run.said
+    cause = run.case("p2p")["cause"]
+    assert cause == "ratio_alltoallv is 2.50, allowed is 0.61..1.79, in the retest 1.00"
+    assert cause in run.said
+    kept = json.loads((run.folder / "retest" / "report.json").read_text())
+    judged = [test for test in kept["runs"][0]["testcases"] if not test["fixture"]]
+    assert [test["method"] for test in judged] == ["p2p"]
+    assert stored(tmp_path) == [None]
 
 
 def test_a_suspect_that_is_not_measured_again_is_no_pass(night, tmp_path):

@@ -116,7 +116,7 @@ def placed(*ranks, hosts=None):
         (placed(["0,4"], ["1,5"]), Geometry(1, 2, 1), None),
         (placed(["0", "1"], ["2", "3"]), Geometry(1, 2, 2), None),
         (placed(["0"], ["0"], hosts=["a", "b"]), Geometry(2, 1, 1), None),
-        (placed(["0"]), Geometry(1, 2, 1), "1 ranks ran, not 2"),
+        (placed(["0"]), Geometry(1, 2, 1), "1 rank ran, not 2"),
         (placed(["0"], ["0"]), Geometry(1, 2, 1), "rank 1 on a (cpus 0) shares a core with rank 0"),
         (placed(["0"], ["4"]), Geometry(1, 2, 1), "rank 1 on a (cpus 4) shares a core with rank 0"),
         (placed(["0-3"], ["0-3"]), Geometry(1, 2, 1), "(cpus 0-3) shares a core"),

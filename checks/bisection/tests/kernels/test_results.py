@@ -101,6 +101,8 @@ def test_hosts_with_a_slow_clock(clocks, slow):
     if slow:
         assert results.slowest_host(result) == slow[0][0]
         assert results.controls(result)["clock"] == reasons[0]["ghz"]
+    samples = {"seconds": [1, 1], "preempted": [1, 0]}
+    assert results.slow_clocks({**result, "results": [{"samples": samples}]}) == []
 
 
 def test_facts_that_differ_between_hosts_are_listed_with_hosts():

@@ -248,6 +248,20 @@ def test_nothing_is_done_twice(place):
     assert place.calls(questions=True) == []  # Spack is not even started
 
 
+def test_a_mirror_changes_nothing_that_is_there(place, monkeypatch):
+    monkeypatch.delenv("SPACK_ROOT")
+    for pin in (spack.SPACK, spack.PACKAGES):
+        clone = place.home / "spack" / f"{pin.name}-{pin.release}"
+        shutil.copytree(place.root, clone)
+        (clone / "repos" / "spack_repo" / "builtin").mkdir(parents=True)
+    first = place.install()
+    place.root = place.home / "spack" / f"spack-{spack.SPACK.release}"
+    assert "concretize" in place.calls()
+    monkeypatch.setenv(spack.PACKAGES.variable, "file:///mirror")
+    assert place.install() == first
+    assert place.calls(questions=True) == []
+
+
 def test_another_configuration_of_a_site_is_noticed(place):
     place.install()
     settings = place.root / "etc" / "spack" / "repos.yaml"

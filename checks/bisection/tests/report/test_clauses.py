@@ -45,4 +45,4 @@ def test_no_reason_is_no_clause():
 
 def test_code_for_another_processor_is_named():
     reason = Reason.of(Code.KERNEL_EXIT, kernel="md", exit_code=132, last="")
-    assert clause(reason) == "md was killed by SIGILL (exit 132, code for another processor)"
+    assert clause(reason) == ("md was killed by SIGILL; it was built for another processor")

@@ -142,3 +142,18 @@ def test_several_runs_of_a_test_are_a_row_with_their_range():
     (row,) = run_report.table(RunVerdict(cases=runs))[2:]
     assert "1 ms..3 ms" in row
     assert row.endswith("pass x3")
+
+
+def test_a_night_without_references_says_so():
+    verdict = replace(nightly(), nights=1)
+    assert "Nothing was judged" not in run_report.sentence(verdict)  # ratios are
+    for case in verdict.cases:
+        case.metrics = [replace(metric, low=None, high=None) for metric in case.metrics]
+    says = "Nothing was judged: lab:cpu has no references ({}; propose after 10)"
+    assert run_report.text(verdict)[1].strip() == says.format("1 night")
+    verdict.nights = 5
+    verdict.cases += [replace(verdict.cases[0], partition="fat")]
+    says = says.replace("cpu has", "cpu, lab:fat have")
+    assert run_report.sentence(verdict).endswith(says.format("5 nights"))
+    verdict.nights = 6
+    assert "Times are judged by 5 earlier nights" in run_report.sentence(verdict)

@@ -11,18 +11,19 @@ import sys
 import pytest
 import reframe
 from reframe.core import warnings
-from running import HERE, ONE, Run, start
+from running import HERE, ONE, Run, fake_program, start
 
+from bisection.kernels import sources
 from bisection.rfm import internals
 
 COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo")
-CMAKE = f"""#!/bin/sh
+CMAKE = """#!/bin/sh
 case $1 in
     --build) echo built >>"$BISECTION_HOME/builds" ;;
     --install)
         mkdir "$4/bin"
         for kernel in transpose alltoall-sweep npar md; do
-            ln -s '{HERE}/fake_kernel.py' "$4/bin/bisection-$kernel"
+            cp "$FAKE/bin/bisection-$kernel" "$4/bin"
         done ;;
     *) echo "fake:FILEPATH=$0" >build/CMakeCache.txt ;;
 esac
@@ -30,13 +31,14 @@ esac
 
 
 @pytest.fixture
-def tools(tmp_path, monkeypatch):
+def tools(fake, tmp_path, monkeypatch):
     """A folder on PATH, with cmake."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "cmake").write_text(CMAKE)
     (tools / "cmake").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE", str(fake))
     return tools
 
 
@@ -100,6 +102,23 @@ def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, m
         assert "BX_MARCH" not in script.read_text()
 
 
+def test_kernels_of_other_sources_are_refused_unless_stale_says_so(bisection, fake, tmp_path):
+    others = tmp_path / "others"
+    (others / "bin").mkdir(parents=True)
+    now = sources.of_checkout()
+    for kernel in (fake / "bin").iterdir():
+        (others / "bin" / kernel.name).write_text(kernel.read_text().replace(now, "5" * 64))
+        (others / "bin" / kernel.name).chmod(0o755)
+    says = f"other sources (555555555555) than this checkout's ({now[:12]})"
+
+    refused = bisection("-S", f"Build.kernels={others}")
+    assert refused.code == 3
+    assert f"{says}; --stale accepts it" in refused.said
+    accepted = bisection("-S", f"Build.kernels={others}", "--stale")
+    assert accepted.code == 0, accepted.text
+    assert f"{says}; accepted by --stale" in accepted.said
+
+
 def test_internals_were_written_for_this_reframe():
     assert internals.WRITTEN_FOR == reframe.VERSION
 
@@ -134,7 +153,7 @@ def spack(tmp_path, monkeypatch):
     for folder in (root / "bin", root / "recipes", version.parent):
         folder.mkdir(parents=True)
     shutil.copy(HERE / "fake_spack.py", root / "bin" / "spack")
-    shutil.copy(HERE / "fake_kernel.py", tmp_path / "kernel.py")
+    (tmp_path / "kernel.py").write_text(fake_program())
     version.write_text("1.1.0")
     (root / "recipes" / "recipe.py").touch()
     (root / "lock").write_text(json.dumps(LOCK))

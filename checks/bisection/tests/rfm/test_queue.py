@@ -1,15 +1,40 @@
 """What becomes of launches in a queue, on ReFrame's own Slurm back-ends over fake_slurm."""
 
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
 import pytest
-from test_scheduler_faults import P2P, on_slurm
+from running import CHECKS
+from test_scheduler_faults import COMMANDS, HERE, SITE, on_slurm
+
+from bisection.report.clauses import clause
+from bisection.rfm import queue
 
 MPI_AND_NODE = "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case="
+BOTH = ("-n", MPI_AND_NODE + "cnt40$")
 
 
 @pytest.fixture
 def slurm(fake, tmp_path):
     """slurm(back_end, faults, *arguments) is a Run."""
     return lambda *how, **more: on_slurm(tmp_path, fake, *how, **more)
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    """jobs() is the list of all jobs of the fake, in the order of their submission."""
+
+    def read():
+        files = sorted((tmp_path / "jobs").glob("*.json"), key=lambda file: int(file.stem))
+        return [json.loads(file.read_text()) for file in files]
+
+    return read
 
 
 class TestPlace:
@@ -29,6 +54,104 @@ class TestPlace:
         asked = (tmp_path / "jobs" / "asked").read_text().split()
         assert len(asked) == len(set(asked)) == 2  # once a geometry
 
-    def test_is_not_known_from_a_controller_that_does_not_answer(self, slurm):
-        run = slurm("squeue", {"sbatch": 1}, selected=P2P)
+
+class TestTurn:
+    """All launches wait in Slurm's queue at once, which starts them one after the other."""
+
+    def test_is_waited_for_in_the_queue(self, slurm, jobs):
+        """However long the launches before it run, and though the site file has max_jobs 1."""
+        slow = ("-S", "TransposeLaunch.prerun_cmds=sleep 4")
+        patience = ("-S", "TransposeLaunch.max_pending_time=2s")
+        run = slurm("squeue", {}, *slow, *patience, selected=BOTH)
         assert run.code == 0, run.text
+        first, second = jobs()
+        assert first["name"] == second["name"]
+        assert first["name"].startswith(f"bisection-{run.folder.name}-")
+        assert second["submit"] < first["end"] <= second["start"]
+        assert first["end"] - second["submit"] > 2
+
+    def test_is_waited_for_where_a_user_may_queue_one_job(self, slurm, jobs):
+        """And though the controller does not answer what is asked first."""
+        run = slurm("slurm", {"sbatch": 1, "MaxSubmitJobs": 1}, selected=BOTH)
+        assert run.code == 0, run.text
+        assert len(jobs()) == 2
+
+    def test_patience_counts_from_the_launch_before(self, monkeypatch):
+        monkeypatch.delenv(queue.DEADLINE, raising=False)
+        monkeypatch.setattr(queue.time, "time", lambda: now)
+        now, line = 1000.0, [job(100.0), job(100.0), job(100.0)]
+        monkeypatch.setattr(queue, "line", [(each, 60.0) for each in line])
+        for place, each in enumerate(line):
+            queue._bound(place, each.submit_time)
+        assert [each.max_pending_time for each in line] == [60, 60 + 900, 60 + 2 * 900]
+        line[0].completion_time = 1000.0
+        queue.advance()
+        assert [each.max_pending_time for each in line] == [60, 900 + 60, 900 + 60 + 900]
+        monkeypatch.setenv(queue.DEADLINE, "1010.0 3600.0")
+        queue.advance()
+        assert [each.max_pending_time for each in line[1:]] == [910, 910]
+
+
+def job(submitted):
+    return SimpleNamespace(submit_time=submitted, completion_time=None, time_limit=900.0)
+
+
+class TestDeadline:
+    """Nothing starts after it."""
+
+    SAYS = "BLOCKED: not started before the deadline of "
+
+    def test_passes_in_the_queue(self, slurm, jobs):
+        run = slurm("squeue", {"mpi/cnt40": "waits"}, "--deadline", "15s", selected=BOTH)
+        assert run.code == 3, run.text
+        assert run.said.count(self.SAYS + "15 s") == 1  # once for all launches
+        assert not any(each["started"] for each in jobs())
+
+    def test_passes_before_anything_starts(self, bisection):
+        run = bisection("--deadline", "1s")
+        assert run.code == 3, run.text
+        assert run.said.count(self.SAYS + "1 s") == 1
+
+    def test_is_in_what_slurm_and_reframe_get(self, monkeypatch):
+        monkeypatch.delenv(queue.DEADLINE, raising=False)
+        assert (queue.late(), queue.deadline_options(900), queue.deadline()) == (None, [], math.inf)
+        assert queue.until_deadline(60.0) == 60.0
+        assert queue.until_deadline(None) is None
+        monkeypatch.setattr(queue.time, "time", lambda: 1000.0)
+        monkeypatch.setattr(queue.time, "localtime", time.gmtime)
+        monkeypatch.setenv(queue.DEADLINE, "1100.0 21600.0")
+        assert queue.late() is None
+        # Slurm's deadline is for the end: of a job of 90 s, which Slurm takes for 2 minutes
+        assert queue.deadline_options(90) == ["--deadline=1970-01-01T00:20:20"]
+        assert queue.until_deadline(60.0) == 60.0
+        assert queue.until_deadline(None) == queue.until_deadline(3600.0) == 100.0
+        monkeypatch.setenv(queue.DEADLINE, "1000.0 21600.0")
+        assert clause(queue.late()) == self.SAYS + "6 h"
+
+
+def test_a_run_that_is_stopped_leaves_no_job(fake, tmp_path, jobs):
+    for name in ("bin", "jobs"):
+        (tmp_path / name).mkdir()
+    for name in COMMANDS:
+        (tmp_path / "bin" / name).symlink_to(HERE / "fake_slurm.py")
+    environ = {
+        **os.environ,
+        "PATH": f"{tmp_path / 'bin'}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
+        "PYTHONPATH": str(CHECKS),
+        "BISECTION_HOME": str(tmp_path),
+        "FAKE_SLURM": str(tmp_path / "jobs"),
+        "FAKE_SLURM_FAULTS": json.dumps({"mpi/cnt40": "runs", "node/cnt40": "runs"}),
+    }
+    command = [sys.executable, "-m", "bisection", "run", "--tier", "quick", *BOTH]
+    command += ["--system", f"{SITE}:squeue", "-S", f"Build.kernels={fake}"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+    run = subprocess.Popen(command, env=environ, cwd=CHECKS.parent, text=True, **pipes)
+    end = time.monotonic() + 120
+    while len(jobs()) < 2 and time.monotonic() < end:
+        time.sleep(0.1)
+    run.send_signal(signal.SIGTERM)
+    text, _ = run.communicate(timeout=120)
+    assert run.returncode == 3, text
+    assert [each["state"] for each in jobs()] == ["CANCELLED"] * 2
+    assert "left in the queue" not in text
+    assert "Traceback" not in text

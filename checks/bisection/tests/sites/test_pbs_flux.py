@@ -5,7 +5,7 @@ The fakes run a submitted script at once and print what a finished job prints.
 
 import json
 import shutil
-from pathlib import Path
+import time
 
 import pytest
 
@@ -74,7 +74,7 @@ down|||0|0|0|
 """
 
 
-TOOLS = "bash cat cp date echo env head sed sleep timeout touch uname".split()
+TOOLS = "bash cat cp date echo env head sed timeout touch uname".split()
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def pbs_here(commands, tmp_path):
     job = {"job_state": "F", "exec_host": "cn1/0*36+cn2/0*36"}
     (tmp_path / "job").write_text(json.dumps({"Jobs": {"7.isrv1": job}}))
     show = f"if [ $1 = -Q ]; then cat {tmp_path}/queues; else cat {tmp_path}/job; fi"
-    commands("qstat", f"cp $0 {tmp_path}/asked; {show}")
+    commands("qstat", f"[ $1 = -Q ] || touch {tmp_path}/asked; {show}")
     commands("pbsnodes", f"cat {tmp_path}/nodes")
     output = "$(sed -n 's/^#PBS -o //p' $1)"
     commands("qsub", f'cp $1 {tmp_path}/submitted; bash $1 >"{output}" 2>&1; echo 7.isrv1')
@@ -226,3 +226,22 @@ def test_the_file_of_a_pbs_site(pbs_here, commands, house, capsys):
     loaded = site.load_site("it")
     assert [*loaded.defects, *rules.site_defects(loaded)] == []
     assert {part["scheduler"] for part in loaded.partitions} == {"pbs"}
+
+
+def test_an_interrupted_site_new_cancels_its_jobs(
+    pbs_here, commands, house, capsys, monkeypatch, tmp_path
+):
+    job = {"Jobs": {"7": {"job_state": "Q", "comment": "Not enough free nodes"}}}
+    (tmp_path / "job").write_text(json.dumps(job))
+    commands("qsub", "echo 7")
+
+    def interrupt(futures):
+        while not (tmp_path / "asked").exists():  # the job is looked at
+            time.sleep(0.1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(new.concurrent.futures, "as_completed", interrupt)
+    assert cli.main(["site", "new", "it", "--queue", "qexp"]) == 3
+    assert "interrupted: its jobs are cancelled, nothing is written" in capsys.readouterr().err
+    assert (tmp_path / "deleted").exists()
+    assert not (house / "site-configs" / "it.py").exists()

@@ -3,13 +3,13 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from bisection import cli
+from bisection.commands import site_new
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.sites import rules, site
@@ -82,6 +82,8 @@ class Machine:
         self.command("srun", "printf 'MPI plugin types are...\\n\\tpmix\\n\\tpmi2\\n'")
         self.command("mpirun", "echo 'mpirun (Open MPI) 4.1.4'")
         self.command("pkg-config", "echo 1.0")
+        # Neither the compilers of this host nor a Spack are asked.
+        patch.setattr(site_new, "environment_for", lambda name, prefix: f"# {name} over {prefix}\n")
         self.cluster(CLUSTER)
         patch.setenv("PATH", f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin")
         patch.delenv("LOADEDMODULES", raising=False)
@@ -135,8 +137,8 @@ def machine(house, tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
-def site_new(machine, house, capsys):
-    """site_new(*arguments): (exit code, what was printed, text of NAME.py)."""
+def new_site(machine, house, capsys):
+    """new_site(*arguments): (exit code, what was printed, text of NAME.py)."""
 
     def run(*arguments, name="vc"):
         code = cli.main(["site", "new", name, *arguments])
@@ -152,8 +154,8 @@ def dated(text):
     return text.replace(today, "DAY", 1)
 
 
-def test_the_whole_file(site_new, machine, house):
-    code, said, text = site_new()
+def test_the_whole_file(new_site, machine, house):
+    code, said, text = new_site()
     assert (code, dated(text)) == (0, CONTRACT)
     assert "duo: job" in said
     assert "srun starts one world of 2 ranks; 20 us, 1 GB/s through eth0 100%" in said
@@ -180,19 +182,19 @@ def site_version():
     return load_site("common_cluster").FACTS_VERSION
 
 
-def test_it_never_overwrites(site_new, house):
-    site_new()
+def test_it_never_overwrites(new_site, house):
+    new_site()
     file = house / "site-configs" / "vc.py"
     file.write_text(file.read_text() + "# mine\n")
-    code, said, text = site_new()
+    code, said, text = new_site()
     assert code == 2
     assert "site-configs/vc.py is there and is not overwritten: --refresh" in said
     assert text.endswith("# mine\n")
 
 
-def test_dry_run_submits_and_writes_nothing(site_new, machine, house):
+def test_dry_run_submits_and_writes_nothing(new_site, machine, house):
     before = sorted(house.rglob("*"))
-    code, said, text = site_new("--dry-run", "--nodes", "3", "--queue", "quad")
+    code, said, text = new_site("--dry-run", "--nodes", "3", "--queue", "quad")
     assert (code, text, machine.jobs) == (1, "", [])
     assert sorted(house.rglob("*")) == before
     assert "# DECIDE: no job ran (--dry-run): launchers are not proven\n" in said
@@ -211,37 +213,39 @@ def test_dry_run_submits_and_writes_nothing(site_new, machine, house):
         (["--refresh", "--account", "a"], "vc", "--refresh takes no --account"),
     ],
 )
-def test_wrong_arguments(site_new, capsys, arguments, name, words):
+def test_wrong_arguments(new_site, capsys, arguments, name, words):
     try:
-        code, said, _ = site_new(*arguments, name=name)
+        code, said, _ = new_site(*arguments, name=name)
     except SystemExit as error:
         code, said = error.code, capsys.readouterr().err
     assert code == 2
     assert words in said
 
 
-def test_the_first_launcher_that_is_right(site_new, machine):
+def test_the_first_launcher_that_is_right(new_site, machine):
     worlds = Reason.of(Code.WORLDS, launcher="srun", worlds=2, size=1, asked=2)
     machine.wrong = {"srun": worlds}
-    code, _, text = site_new("--queue", "duo")
+    code, _, text = new_site("--queue", "duo")
     assert code == 0
     assert 'nodes=2, launcher="srun", options=["--mpi=pmi2"], exclusive=True)' in text
     words = " ".join(text.replace("#", "").split())
-    assert "not srun: srun started 2 MPI worlds of 1 rank instead of one of 2" in words
+    assert "30 min at most; mpirun starts one world too; srun started 2 MPI worlds of 1" in words
     machine.wrong = {"srun": worlds, "srun --mpi=pmi2": worlds}
-    code, _, text = site_new("--queue", "duo", name="vd")
+    code, _, text = new_site("--queue", "duo", name="vd")
     assert code == 0
     assert 'common.partition("duo", nodes=2, launcher="mpirun", exclusive=True),' in text
     machine.wrong["mpirun"] = Reason.of(Code.NO_WORLD, launcher="mpirun", last="not built")
-    code, said, text = site_new("--queue", "duo", name="ve")
+    code, said, text = new_site("--queue", "duo", name="ve")
     assert code == 1
-    assert "# DECIDE: duo: no launcher is right. srun srun started 2 MPI worlds" in text
+    assert "# DECIDE: duo: no launcher is right. srun started 2 MPI worlds of" in text
+    words = " ".join(text.replace("#", "").split())
+    assert "of 2; srun --mpi=pmi2 started 2" in words, words
     assert "decide: duo: no launcher is right." in said
 
 
-def test_a_job_that_did_not_run(site_new, machine, house):
+def test_a_job_that_did_not_run(new_site, machine, house):
     machine.fault = Reason.of(Code.BLOCKED, job="1", waited=600.0, reason="Priority")
-    code, _, text = site_new("--queue", "duo")
+    code, _, text = new_site("--queue", "duo")
     assert code == 1
     words = " ".join(text.replace("#", "").split())
     assert "DECIDE: duo: no launcher is proven. BLOCKED: job 1 was not started in 10 min" in words
@@ -250,20 +254,20 @@ def test_a_job_that_did_not_run(site_new, machine, house):
     assert known["processor"] == wanted
 
 
-def test_a_fast_network_that_carries_nothing(site_new, machine):
+def test_a_fast_network_that_carries_nothing(new_site, machine):
     machine.networks = [ETHERNET, INFINIBAND]
-    code, _, text = site_new("--queue", "duo")
+    code, _, text = new_site("--queue", "duo")
     assert code == 1
     assert "# DECIDE: duo: messages went through eth0, though mlx5_0 is up" in text
     machine.carried = {"mlx5_0": 0.98}
-    code, _, text = site_new("--queue", "duo", name="vd")
+    code, _, text = new_site("--queue", "duo", name="vd")
     assert code == 0
     assert "# 2 nodes of 1 core, infiniband 200 Gb/s, 30 min at most; mpirun starts" in text
 
 
-def test_unlike_nodes_spare_cores_and_nodes_that_are_down(site_new, machine, house):
+def test_unlike_nodes_spare_cores_and_nodes_that_are_down(new_site, machine, house):
     machine.cluster((OUTPUTS / "22.05-unlike.txt").read_text())
-    code, said, text = site_new()
+    code, said, text = new_site()
     assert code == 1
     assert "left out: queue down: its state is INACTIVE" in said
     assert 'constraint="thin"' in text
@@ -275,59 +279,59 @@ def test_unlike_nodes_spare_cores_and_nodes_that_are_down(site_new, machine, hou
     assert cores == {"mixed-thin": 1, "mixed-fat": 2, "shared": 2}
     assert {job[0].name: job[0].nodes for job in machine.jobs}["mixed-fat"] == 1
     machine.cluster((OUTPUTS / "25.05-grace.txt").read_text())
-    _, _, text = site_new("--queue", "mix", name="vd")
+    _, _, text = new_site("--queue", "mix", name="vd")
     assert "# DECIDE: queue mix has other nodes beside 4 nodes of 284 cores and gpu:4" in text
 
 
-def test_accounts(site_new, machine):
+def test_accounts(new_site, machine):
     machine.cluster(CLUSTER, enforce="associations,limits")
     machine.command("sacctmgr", 'case $3 in assoc) printf "a1\\na2\\n" ;; *) echo ;; esac')
-    code, _, text = site_new("--queue", "duo")
+    code, _, text = new_site("--queue", "duo")
     assert code == 1
     assert "no default one: account= one of a1, a2" in text
-    code, _, text = site_new("--queue", "duo", "--account", "a2", name="vd")
+    code, _, text = new_site("--queue", "duo", "--account", "a2", name="vd")
     assert code == 0
     assert '    account="a2",\n' in text
     assert "--account=a2" in machine.jobs[-1][0].access
 
 
-def test_modules_that_are_loaded(site_new, machine, monkeypatch):
+def test_modules_that_are_loaded(new_site, machine, monkeypatch):
     monkeypatch.setenv("LMOD_CMD", "/opt/lmod/libexec/lmod")
     monkeypatch.setenv("LOADEDMODULES", "gcc/13.2:openmpi/5.0")
-    code, _, text = site_new("--queue", "duo")
+    code, _, text = new_site("--queue", "duo")
     assert code == 0
     assert '    modules=["gcc/13.2", "openmpi/5.0"],  # that were loaded\n' in text
     assert machine.jobs[0][2] == ["gcc/13.2", "openmpi/5.0"]
 
 
-def test_what_is_missing_on_path(site_new, machine):
+def test_what_is_missing_on_path(new_site, machine):
     machine.command("pkg-config", "exit 1")
     (machine.folder / "mpicc").unlink()
     os.environ["PATH"] = str(machine.folder)
     for name in ("cat", "sh"):
         (machine.folder / name).symlink_to(shutil.which(name, path="/usr/bin:/bin"))
-    code, _, text = site_new("--queue", "duo")
+    code, _, text = new_site("--queue", "duo")
     assert code == 1
     assert "# DECIDE: neither mpicc nor cc is on PATH" in text
     assert "# DECIDE: pkg-config does not find FFTW, cJSON" in text
 
 
-def test_a_controller_that_does_not_answer(site_new, machine):
+def test_a_controller_that_does_not_answer(new_site, machine):
     machine.command("scontrol", "echo 'slurm_load_ctl_conf error: Connection refused' >&2; exit 1")
-    code, said, text = site_new()
+    code, said, text = new_site()
     assert (code, text) == (3, "")
     assert "Slurm is installed and does not answer `scontrol show config`: slurm_load" in said
 
 
-def test_refresh_keeps_choices_and_prints_what_changed(site_new, machine, house):
-    site_new()
+def test_refresh_keeps_choices_and_prints_what_changed(new_site, machine, house):
+    new_site()
     file = house / "site-configs" / "vc.py"
     mine = file.read_text().replace('"quad", nodes=[1, 2, 4]', '"big", queue="quad", nodes=4')
     file.write_text(mine.replace("exclusive=True", 'qos="high"'))
     machine.jobs.clear()
     machine.networks = [INFINIBAND]
     machine.carried = {"mlx5_0": 1.0}
-    code, said, text = site_new("--refresh")
+    code, said, text = new_site("--refresh")
     assert code == 0
     assert text == mine.replace("exclusive=True", 'qos="high"')
     assert sorted(job[0].name for job in machine.jobs) == ["big", "duo"]
@@ -341,25 +345,43 @@ def test_refresh_keeps_choices_and_prints_what_changed(site_new, machine, house)
     assert site.load_site("vc").defects == []
 
 
-def test_refresh_mends_broken_facts(site_new, house):
-    site_new()
+def test_refresh_mends_broken_facts(new_site, house):
+    new_site()
     (house / "site-configs" / "vc.json").write_text("{")
-    code, said, _ = site_new("--refresh")
+    code, said, _ = new_site("--refresh")
     assert (code, said.splitlines()[-1]) == (0, "wrote site-configs/vc.json: made")
     assert facts.read(house / "site-configs" / "vc.json")["partitions"].keys() == {"duo", "quad"}
 
 
-def test_refresh_of_a_file_without_facts(site_new, house):
+def test_the_spack_environment_of_the_site(new_site, machine, house, monkeypatch):
+    _, said, _ = new_site()
+    file = house / "spack-env" / "vc" / "spack.yaml"
+    assert "wrote spack-env/vc/spack.yaml for -p spack" in said
+    assert file.read_text() == f"# vc over {machine.folder.parent}\n"
+    loaded = site.load_site("vc")
+    assert loaded.environs["spack"]["extras"] == {"spack_env": "vc"}
+    assert "spack-env/vc/spack.yaml" not in new_site(name="vd")[1]
+
+    def refuse(*_):
+        raise site_new.SpackError("mpicc -show names no compiler")
+
+    monkeypatch.setattr(site_new, "environment_for", refuse)
+    code, said, _ = new_site(name="ve")
+    assert code == 0
+    assert "no spack-env/ve/spack.yaml for -p spack: mpicc -show names no compiler" in said
+
+
+def test_refresh_of_a_file_without_facts(new_site, house):
     shutil.copy(house / "site-configs" / "localhost.py", house / "site-configs" / "vc.py")
-    code, said, _ = site_new("--refresh")
+    code, said, _ = new_site("--refresh")
     assert code == 2
     assert "site-configs/vc.py has no facts: it is not made by common.slurm" in said
 
 
-def test_one_host_without_a_scheduler(site_new, machine, house):
+def test_one_host_without_a_scheduler(new_site, machine, house):
     (machine.folder / "sbatch").unlink()
     os.environ["PATH"] = f"{machine.folder}:{Path(sys.executable).parent}"
-    code, said, text = site_new(name="box")
+    code, said, text = new_site(name="box")
     assert code == 0
     assert text.startswith('"""box: one host')
     assert not (house / "site-configs" / "box.json").exists()
@@ -369,17 +391,17 @@ def test_one_host_without_a_scheduler(site_new, machine, house):
     assert loaded.partitions[0]["extras"]["references"] == []
 
 
-def test_a_scheduler_that_is_not_read(site_new, machine, house):
+def test_a_scheduler_that_is_not_read(new_site, machine, house):
     (machine.folder / "sbatch").unlink()
     machine.command("bsub", "exit 0")
     os.environ["PATH"] = f"{machine.folder}:{Path(sys.executable).parent}"
-    code, _, text = site_new(name="summit")
+    code, _, text = new_site(name="summit")
     assert code == 1
     assert 'scheduler="lsf"' in text
     assert "# DECIDE: LSF is not read yet" in text
     loaded = site.load_site("summit")
     assert [*loaded.defects, *rules.site_defects(loaded)] == []
-    assert site_new("--refresh", name="summit")[0] == 0
+    assert new_site("--refresh", name="summit")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -432,9 +454,9 @@ def test_choices_of_a_file_that_does_not_load(house):
         choices.read(file)
 
 
-def test_help_names_the_options():
-    command = [sys.executable, "-m", "bisection", "site", "new", "--help"]
-    env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
-    said = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60).stdout
+def test_help_names_the_options(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["site", "new", "--help"])
+    said = capsys.readouterr().out
     for option in ("--queue", "--account", "--nodes", "--dry-run", "--refresh"):
         assert option in said

@@ -68,7 +68,7 @@ def outcome_of(scheduler, folder, patience=0.0, steps=()):
 
 
 def test_script_has_what_reframe_asks_for_and_the_steps(tmp_path):
-    header = Slurm().header(QUEUE, tmp_path / "duo.out", 3)
+    header = Slurm().header(QUEUE, QUEUE.shape, tmp_path / "duo.out", 3)
     assert {"#SBATCH --nodes=2", "#SBATCH --ntasks=8", "#SBATCH --ntasks-per-node=4"} < set(header)
     assert "#SBATCH --exclusive" in header
     text = script(header, [Step("a", ["echo", "it's"], 5), Step("b", "X=1; false")], {"Y": "a b"})

@@ -1,0 +1,231 @@
+"""Writes the Spack environment of a site: its MPI, compilers and libraries; Spack builds the rest.
+
+    environment_for("vc", "/opt/openmpi")    the text of spack-env/vc/spack.yaml
+
+A library over MPI is taken only if it loads the very MPI that was given, OpenBLAS only if its
+threads are OpenMP's. What is not taken, and why, stands in the head of the file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bisection.core import paths
+from bisection.kernels.spack.externals import (
+    PROBES,
+    Probe,
+    SpackError,
+    ask,
+    environment_file,
+    installed_version,
+)
+from bisection.kernels.spack.program import SPACK, Say, Spack, find_spack
+
+External = dict[str, Any]  # an entry under "externals" of packages.yaml
+
+# Those that their own compilers' wrappers name; Spack knows more.
+MPIS = {
+    "openmpi": PROBES["openmpi"],
+    "mpich": Probe("mpicc -v", "libmpich-dev mpich", r"mpicc for MPICH version (\S+)"),
+}
+OTHER_MPIS = "mvapich mvapich2 mvapich-plus intel-oneapi-mpi cray-mpich".split()
+OTHER_COMPILERS = "llvm nvhpc intel-oneapi-compilers cce aocc".split()
+TOOLS = ("cmake", "gmake", "pkgconf")
+WRAPPERS = {"c": "mpicc", "cxx": "mpicxx", "fortran": "mpifort"}
+
+
+@dataclass(frozen=True)
+class Library:
+    """How pkg-config names a library, and what must be true of it."""
+
+    modules: tuple[str, ...]  # of pkg-config; {mpi} is the package of the MPI
+    variants: str
+    over_mpi: str | None = None  # the suffix of its file that is linked with MPI
+
+
+LIBRARIES = {
+    "fftw": Library(("fftw3",), "+mpi +openmp precision=double", "_mpi"),
+    "cjson": Library(("libcjson",), ""),
+    "openblas": Library(("openblas",), "threads=openmp"),
+    "netlib-scalapack": Library(("scalapack-{mpi}", "scalapack"), "", ""),
+    "hdf5": Library(("hdf5-{mpi}", "hdf5"), "+mpi", ""),
+}
+
+
+class NotTaken(Exception):
+    """Why Spack is to build a library, in words."""
+
+
+def environment_for(
+    system: str, mpi_prefix: str, target: str = "", say: Say = lambda line: None
+) -> str:
+    """A Spack environment that builds the kernels over an MPI of the machine.
+
+    Environment variables count, those of modules too: load what the jobs are to load.
+
+    Args:
+        system: the name of the site, for the file's first line.
+        mpi_prefix: the folder of the MPI; its bin/ has mpicc and mpifort.
+        target: the nodes' processor as Spack names it, "zen3"; "" for that of this host.
+        say: takes lines of progress, of which there are none without a Spack.
+
+    Returns:
+        The text of spack-env/<system>/spack.yaml. It names no path of this checkout.
+
+    Raises:
+        SpackError: there is no MPI, or neither this module nor a Spack at hand knows it or its
+            compilers.
+    """
+    wrappers = {name: str(Path(mpi_prefix, "bin", name)) for name in WRAPPERS.values()}
+    if not shutil.which(wrappers["mpicc"]):
+        raise SpackError(f"there is no mpicc in {mpi_prefix}/bin: name the folder of an MPI")
+    shown = {language: _words([wrappers[name], "-show"]) for language, name in WRAPPERS.items()}
+    compilers = {
+        language: path for language, words in shown.items() if words and (path := _which(words[0]))
+    }
+    for language in ("c", "fortran"):
+        if language not in compilers:
+            raise SpackError(f"{wrappers[WRAPPERS[language]]} -show names no compiler")
+
+    mpi_package, mpi = _mpi(mpi_prefix) or _by_spack(OTHER_MPIS, [f"{mpi_prefix}/bin"], say)
+    compiler_package, compiler = _gcc(compilers) or _by_spack(
+        OTHER_COMPILERS, sorted({str(Path(path).parent) for path in compilers.values()}), say
+    )
+    taken = {compiler_package: compiler, mpi_package: mpi}
+    mpi_file = _file(shown["c"], "mpi") or _file(shown["c"], "mpich")
+    built = {}
+    for name, library in LIBRARIES.items():
+        try:
+            taken[name] = _library(name, library, mpi_package, mpi_file)
+        except NotTaken as why:
+            built[name] = str(why)
+    for name in TOOLS:
+        path = shutil.which(PROBES[name].command.split()[0])
+        prefix = str(Path(path).parents[1]) if path else ""
+        if version := installed_version(PROBES[name], prefix):
+            taken[name] = {"spec": f"{name}@{version}", "prefix": prefix}
+
+    content = yaml.safe_load(environment_file("generic").read_text())
+    packages = content["spack"]["packages"]
+    languages = {language: [compiler_package] for language in compilers}
+    packages["all"]["providers"] |= {**languages, "mpi": [mpi_package]}
+    if target:
+        packages["all"]["target"] = [target]
+    for name, external in taken.items():
+        packages.setdefault(name, {}).update({"buildable": False, "externals": [external]})
+    today = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    head = [f"The machine's own MPI, compilers and libraries for {system}, as found on {today}."]
+    head += [f"Spack builds {name}: {why}." for name, why in built.items()]
+    comment = "".join(f"# {line}\n" for line in head)
+    return comment + yaml.safe_dump(content, sort_keys=False, width=1000)
+
+
+def _mpi(prefix: str) -> tuple[str, External] | None:
+    for name, probe in MPIS.items():
+        if version := installed_version(probe, prefix):
+            return name, {"spec": f"{name}@{version}", "prefix": prefix}
+    return None
+
+
+def _gcc(compilers: dict[str, str]) -> tuple[str, External] | None:
+    """The GNU compilers behind the wrappers; None if one of them is another, or they differ."""
+    about = {path: ask([path, "--version"], os.environ) or "" for path in compilers.values()}
+    versions = {(ask([path, "-dumpfullversion"], os.environ) or "").strip() for path in about}
+    gnu = all("Free Software Foundation" in text for text in about.values())
+    if not gnu or len(versions) != 1 or "" in versions:
+        return None
+    spec = f"gcc@{versions.pop()} languages:='{','.join(map(LANGUAGES.get, compilers))}'"
+    prefix = str(Path(compilers["c"]).parents[1])
+    return "gcc", {
+        "spec": spec,
+        "prefix": prefix,
+        "extra_attributes": {"compilers": dict(compilers)},
+    }
+
+
+LANGUAGES = {"c": "c", "cxx": "c++", "fortran": "fortran"}  # as Spack's gcc names them
+
+
+def _by_spack(names: Sequence[str], folders: Sequence[str], say: Say) -> tuple[str, External]:
+    """The first of these packages that Spack detects in folders of programs."""
+    where = ", ".join(folders)
+    clone = paths.home() / "spack" / f"{SPACK.name}-{SPACK.release}"
+    if not find_spack() and not clone.exists():
+        raise SpackError(
+            f"what is in {where} can only be named by Spack: SPACK_ROOT names an installed one"
+        )
+    (paths.home() / "spack").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "spack.yaml")
+        file.write_text("spack:\n  specs: []\n")
+        spack = Spack(paths.home() / "spack" / "external.log", say)
+        spack.use_packages("")
+        options = [word for path in folders for word in ("--path", path)]
+        say(f"looking for {', '.join(names)} in {where} by Spack")
+        spack(f"looking in {where}", Path(folder), "external", "find", *options, *names)
+        content = yaml.safe_load(file.read_text())
+    for name, package in (content["spack"].get("packages") or {}).items():
+        if package.get("externals"):
+            return name, package["externals"][0]
+    raise SpackError(f"Spack knows nothing of what is in {where}; it was asked for {names}")
+
+
+def _library(name: str, library: Library, mpi: str, mpi_file: Path | None) -> External:
+    for module in [text.format(mpi=mpi) for text in library.modules]:
+        if version := " ".join(_words(["pkg-config", "--modversion", module])):
+            break
+    else:
+        raise NotTaken("pkg-config does not know it")
+    linked = _words(["pkg-config", "--libs", module])
+    folder = " ".join(_words(["pkg-config", "--variable=libdir", module]))
+    linked += [f"-L{folder}"] if folder else []
+    own = next((word[2:] for word in linked if word.startswith("-l")), "")
+    file = _file(linked, own + (library.over_mpi or ""))
+    if file is None:
+        raise NotTaken(f"there is no lib{own}{library.over_mpi or ''}.so")
+    if library.over_mpi is not None:
+        loaded = re.findall(r"libmpi(?:ch)?\.so\S* => (/\S+)", ask(["ldd", str(file)], os.environ))
+        if not mpi_file or mpi_file not in {Path(path).resolve() for path in loaded}:
+            other = loaded[0] if loaded else "none"
+            raise NotTaken(f"{file} is linked with another MPI, {other}")
+    if name == "openblas" and _threads(file) != "2":
+        raise NotTaken(f"{file} is not threaded by OpenMP")
+    prefix = str(file).partition("/lib")[0] or "/usr"  # Debian's /lib is /usr/lib
+    spec = f"{name}@{version} {library.variants}".strip()
+    return {"spec": spec, "prefix": prefix}
+
+
+def _threads(file: Path) -> str:
+    """What an OpenBLAS says of its threads: 0 none, 1 its own, 2 OpenMP's."""
+    ask_it = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).openblas_get_parallel())"
+    return (ask([sys.executable, "-c", ask_it, str(file)], os.environ) or "").strip()
+
+
+def _file(words: Sequence[str], name: str) -> Path | None:
+    """The shared library that a compiler links for -lNAME with the -L of these words."""
+    folders = [word[2:] for word in words if word.startswith("-L")]
+    file = f"lib{name}.so"
+    found = [Path(folder, file) for folder in folders if Path(folder, file).exists()]
+    found += [Path(word) for word in _words(["cc", f"-print-file-name={file}"]) if "/" in word]
+    return found[0].resolve() if found else None
+
+
+def _words(command: list[str]) -> list[str]:
+    """The words that a program prints; none if it is not there or fails."""
+    return (ask(command, os.environ) or "").split()
+
+
+def _which(program: str) -> str | None:
+    path = shutil.which(program)
+    return str(Path(path).absolute()) if path else None

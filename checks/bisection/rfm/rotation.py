@@ -1,0 +1,26 @@
+"""The nodes that launches ask Slurm for, chosen before the run (bisection.analysis.rotation)."""
+
+import json
+import os
+from collections import Counter
+
+NODES = "BISECTION_NODES"  # JSON: a partition's full name -> lists of nodes, used in turn
+_turns: Counter[tuple[str, str]] = Counter()
+
+
+def nodelist(partition: str, launch: str) -> list[str]:
+    """Slurm's option that asks for the nodes of a launch; a repeated launch has the next ones.
+
+    Args:
+        partition: its full name.
+        launch: the test's unique name.
+
+    Returns:
+        One option; none where Slurm is to choose.
+    """
+    sets = json.loads(os.environ.get(NODES) or "{}").get(partition)
+    if not sets:
+        return []
+    turn = _turns[partition, launch]
+    _turns[partition, launch] += 1
+    return [f"--nodelist={','.join(sets[turn % len(sets)])}"]

@@ -1,0 +1,158 @@
+"""Other nodes each night, and the slow node that this names."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from made_up import case, session, store
+from running import SITES
+
+from bisection.analysis import rotation
+from bisection.analysis.nodes import recent, suspects
+from bisection.analysis.rotation import choose, next_set, sweep_of, usage
+from bisection.rfm.rotation import nodelist
+from bisection.runs import command
+from bisection.runs.model import Request
+
+FOUR = ["n1", "n2", "n3", "n4"]
+QUAD = {"fullname": "lab:cpu", "access": ["--partition=quad"], "extras": {"nodes": 2}}
+METHODS = ["alltoallv", "p2p", "padded", "shm"]
+
+
+@pytest.fixture
+def slurm(monkeypatch):
+    """slurm(*lines): what sinfo prints; by default four idle nodes."""
+    asked = []
+
+    def print_nodes(*lines):
+        def ask(*command):
+            asked.append(command)
+            return "\n".join(lines), ""
+
+        monkeypatch.setattr(rotation, "ask", ask)
+        return asked
+
+    print_nodes(*(f"{node}|idle|quad|fast,ib" for node in FOUR))
+    return print_nodes
+
+
+def night(rng, number, sets, slow, sigma=0.03):
+    """A session with a launch on each set of nodes; those with `slow` take 1.5 times as long."""
+    cases = []
+    level = rng.normal(0, sigma)
+    for run, nodes in enumerate(sets):
+        cost = np.exp(level + rng.normal(0, sigma / 3, len(METHODS))) * (
+            1.5 if slow in nodes else 1
+        )
+        cases += [
+            case(method, {"time": 1e-3 * time}, hosts=list(nodes), run=run)
+            for method, time in zip(METHODS, cost, strict=True)
+        ]
+    # A night that was slower than all before has this tag, and is none that others are set beside.
+    tags = {**session(0)["tags"], **({"slower": "confirmed"} if slow in sets[0] else {})}
+    return session(number, tags=tags), cases
+
+
+def nights(path, rng, rotate, slow="n2", count=10):
+    """A store of nights on two of four nodes each."""
+    made = store(path)
+    for number in range(count):
+        sets = choose([QUAD], [], made)["lab:cpu"].sets if rotate else [("n1", "n2")]
+        made.add([night(rng, number, sets, slow)])
+    return made
+
+
+def accused(made):
+    return [s.node for s in suspects(made, recent(made, made.sessions()[-1]))]
+
+
+def test_ten_nights_name_the_slow_one_of_four_nodes(rng, slurm, tmp_path):
+    made = nights(tmp_path / "store.db", rng, rotate=True)
+    assert set(
+        Counter(node for pair in usage(made, "lab:cpu").elements() for node in pair).values()
+    ) == {5}
+    assert accused(made) == ["n2"]
+    (suspect,) = suspects(made, made.sessions())
+    assert suspect.ratio == pytest.approx(1.5, rel=0.1)
+    assert suspect.where == "lab:cpu"
+
+
+def test_always_on_the_same_nodes_none_is_named(rng, slurm, tmp_path):
+    assert accused(nights(tmp_path / "store.db", rng, rotate=False)) == []
+
+
+def test_ten_nights_without_a_slow_node_name_none(slurm, tmp_path):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        assert accused(nights(tmp_path / f"{seed}.db", rng, rotate=True, slow=None)) == []
+
+
+def test_a_sweep_names_it_in_one_run(rng, tmp_path):
+    sets = sweep_of(FOUR, 2)
+    assert len(sets) == 10
+    made = store(tmp_path / "store.db", [night(rng, 0, sets, "n3")])
+    assert accused(made) == ["n3"]
+
+
+def test_repeated_launches_ask_for_the_sets_in_turn(monkeypatch):
+    request = Request(nodes={"lab:cpu": [("n1", "n2"), ("n3", "n4")]}, reruns=1)
+    assert "--reruns=1" in command.command(request, SITES / "localhost.py", SITES)
+    monkeypatch.setenv("BISECTION_NODES", command.environment(request)["BISECTION_NODES"])
+    for launch in ("a", "b"):
+        asked = [nodelist("lab:cpu", launch) for _ in range(3)]
+        assert asked == [["--nodelist=n1,n2"], ["--nodelist=n3,n4"], ["--nodelist=n1,n2"]]
+    assert nodelist("lab:gpu", "a") == []
+
+
+def test_launches_of_a_night_on_the_same_nodes_are_one_value(rng, tmp_path):
+    """Two nights, one of them slow, are no evidence, however many launches each has."""
+    made = store(tmp_path / "store.db")
+    for number, (nodes, slow) in enumerate([(("n1", "n2"), "n1"), (("n3", "n4"), None)]):
+        made.add([night(rng, number, [nodes] * 10, slow)])
+    assert accused(made) == []
+
+
+def test_all_pairs_of_four_nodes_come_before_one_returns():
+    used = Counter()
+    for _ in range(6):
+        used[next_set(FOUR, 2, used)] += 1
+    assert set(used.values()) == {1}
+    assert len(used) == 6
+
+
+def test_hosts_may_have_their_domain():
+    assert next_set(FOUR, 2, {("n1.lab.org", "n2.lab.org"): 1}) == ("n3", "n4")
+
+
+def test_idle_nodes_of_the_jobs_own_queue(slurm):
+    asked = slurm("n1|idle|quad|ib", "n2|alloc|quad|ib", "n3|idle|quad|ib", "n4|idle|quad|eth")
+    where = {**QUAD, "access": ["--partition=quad", "--constraint=ib"]}
+    assert choose([where], [], None)["lab:cpu"] == ([("n1", "n3")], 2, 3)
+    assert asked[0] == ("sinfo", "-h", "-N", "-p", "quad", "-o", "%N|%t|%P|%f")
+    slurm(
+        "n1|idle|batch*|(null)", "n1|idle|debug|(null)", "n2|idle|batch*|(null)", "n3|idle|batch*|x"
+    )
+    assert choose([{**QUAD, "access": []}], [], None)["lab:cpu"].sets == [("n1", "n2")]
+
+
+@pytest.mark.parametrize(
+    ("access", "arguments", "states"),
+    [
+        (["-p quad", "--constraint=ib|eth"], [], "iiii"),
+        (["--partition=quad", "--reservation=night"], [], "iiii"),
+        (["--partition=quad", "-w n[1-2]"], [], "iiii"),
+        (["--partition=quad"], ["-J", "nodelist=n1,n2"], "iiii"),
+        (["--partition=quad"], ["--job-option=-x n1"], "iiii"),
+        (["--partition=quad"], [], "ia"),  # as many as a launch uses
+        (["--partition=quad"], [], "iaaaaa"),
+        (["--partition=quad"], [], ""),
+    ],
+)
+def test_slurm_chooses(slurm, access, arguments, states):
+    names = {"i": "idle", "a": "alloc"}
+    slurm(*(f"n{i}|{names[state]}|quad|ib" for i, state in enumerate(states)))
+    assert choose([{**QUAD, "access": access}], arguments, None) == {}
+
+
+def test_job_options_that_name_no_nodes_leave_the_choice(slurm):
+    assert choose([QUAD], ["-J", "exclusive", "-J", "mem=0"], None)["lab:cpu"].nodes == 4

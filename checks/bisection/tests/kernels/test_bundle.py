@@ -1,0 +1,161 @@
+"""Bundles: packed, and set up where there is no network at all."""
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+from kernels.test_spack import why_no_spack
+from running import ONE
+
+from bisection.core import paths
+from bisection.kernels.spack import bundle
+from bisection.kernels.spack.externals import SpackError
+from bisection.kernels.spack.program import SPACK
+
+# A namespace with a loopback and nothing else; for a user in one of users.
+LONELY = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+
+
+def without_network(*command, **variables):
+    """Runs a command where no network is; with variables of its own, none of pip's among them."""
+    pure = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    script = 'ip link set lo up && exec "$@"'
+    return subprocess.run(
+        [*LONELY, "sh", "-c", script, "sh", *map(str, command)],
+        env={**{n: v for n, v in pure.items() if not n.startswith("BISECTION_")}, **variables},
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+
+
+@pytest.fixture
+def lonely():
+    if shutil.which("unshare") is None or without_network("true").returncode:
+        pytest.skip("needs network namespaces")
+
+
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """A clone of little, whose lock names one Python package."""
+    root = tmp_path / "clone"
+    without = shutil.ignore_patterns("repo", "python.lock")
+    shutil.copytree(paths.ROOT / "spack-env", root / "spack-env", ignore=without)
+    lock = (paths.ROOT / "spack-env" / "python.lock").read_text()
+    (pyyaml,) = [line for line in lock.splitlines() if line.startswith("pyyaml==")]
+    (root / "spack-env" / "python.lock").write_text(f"# size: 1 MB\n{pyyaml}\n")
+    who = ["-c", "user.name=nobody", "-c", "user.email=nobody@localhost"]
+    for words in ("init --quiet", "add .", "commit --quiet -m first"):
+        subprocess.run(["git", "-C", root, *who, *words.split()], check=True)
+    monkeypatch.setattr(paths, "ROOT", root)
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    return root
+
+
+def unpack(archive, folder):
+    """The folder of an unpacked bundle."""
+    with tarfile.open(archive) as file:
+        file.extractall(folder)
+    return folder / archive.stem
+
+
+def pack(**parts):
+    """A bundle, and its sizes; skips the test where no package index is."""
+    try:
+        return bundle.pack(None, say=print, **parts)
+    except SpackError as error:
+        if "packing the Python packages failed" in str(error):
+            pytest.skip("needs a package index")
+        raise
+
+
+def test_a_bundle_sets_itself_up_without_a_network(clone, lonely, tmp_path):
+    (clone / "spack-env" / "README.md").write_text("not committed")
+    archive, sizes = pack(spack=False, sources=None)
+    assert list(sizes) == ["wheels", "bisection.git"]
+    assert archive.parent == tmp_path / "home"
+    assert list((tmp_path / "home").glob(".*")) == []
+    folder = unpack(archive, tmp_path / "moved here")
+    target = tmp_path / "a site"
+    done = without_network(folder / "setup", target)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"set-up: ready in {target}; " in done.stdout
+    assert (target / "spack-env" / "README.md").read_text() != "not committed"
+    python = target / ".bisection" / "venv" / "bin" / "python"
+    assert subprocess.run([python, "-c", "import yaml"]).returncode == 0
+    assert os.access(target / ".bisection" / "bin" / "bisection", os.X_OK)
+
+    again = without_network(folder / "setup", target)
+    assert (again.returncode, again.stderr) == (
+        2,
+        f"setup: {target} is there; name another folder\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("platform", "python", "line"),
+    [
+        ("3.11 riscv", "python3", f"this bundle is for riscv, not for {bundle._machine()}"),
+        (
+            f"2.7 {bundle._machine()}",
+            "/no/python",
+            "this bundle is for Python 2.7, and /no/python is missing; name one with "
+            "PYTHON=/path/to/python",
+        ),
+    ],
+)
+def test_another_platform_is_refused(tmp_path, platform, python, line):
+    shutil.copy(paths.ROOT / "spack-env" / "setup-bundle.sh", tmp_path / "setup")
+    (tmp_path / "platform").write_text(f"{platform}\n")
+    command = [tmp_path / "setup", tmp_path / "site"]
+    env = {**os.environ, "PYTHON": python}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (3, f"setup: {line}\n")
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_part_that_cannot_be_had_leaves_no_archive(clone, tmp_path, monkeypatch, command_line):
+    monkeypatch.setattr(bundle, "_wheels", lambda folder, *rest: folder.mkdir())
+    monkeypatch.setenv(SPACK.variable, "file:///no/such/repository")
+    code, _, errors = command_line("bundle")
+    assert code == 3
+    assert "bundle: error: cannot clone spack v" in errors
+    assert list((tmp_path / "home").glob("**/*.tar")) == []
+    assert list((tmp_path / "home").glob(".*")) == []
+
+    code, printed, _ = command_line("bundle", "--no-spack", "-o", str(tmp_path / "b.tar"))
+    assert code == 0
+    size = (tmp_path / "b.tar").stat().st_size
+    assert printed.splitlines()[-1] == f"bundle: packed {tmp_path}/b.tar, {size / 1e6:.1f} MB"
+
+    shutil.rmtree(clone / ".git")
+    code, _, errors = command_line("bundle")
+    assert (code, errors) == (
+        3,
+        f"bisection bundle: error: packs commits, and {clone} is no clone of git\n",
+    )
+
+
+@pytest.mark.spack
+def test_spack_builds_from_a_bundle_without_a_network(lonely, tmp_path):
+    if why := why_no_spack():
+        pytest.skip(f"no Spack can be had: {why}")
+    archive, sizes = pack(spack=True, sources="debian12")
+    folder = unpack(archive, tmp_path)
+    archive.unlink()
+    assert len(sizes) == 5
+    target = tmp_path / "site"
+    done = without_network(folder / "setup", target)
+    assert done.returncode == 0, done.stdout + done.stderr
+    shutil.rmtree(folder)  # the site needs it no longer
+    assert (target / ".bisection" / "spack" / "mirror").is_dir()
+    program = target / ".bisection" / "bin" / "bisection"
+    ran = without_network(program, "run", "--tier", "quick", "-p", "spack", *ONE)
+    verdict = json.loads((target / ".bisection/results/latest/verdict.json").read_text())
+    fixtures = [case for case in verdict["cases"] if case["fixture"]]
+    assert [case["verdict"] for case in fixtures] == ["PASS", "PASS"], ran.stdout + ran.stderr
+    assert all(case["facts"]["Spack packages"] for case in fixtures)
