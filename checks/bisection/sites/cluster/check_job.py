@@ -309,8 +309,3 @@ def link_speed(subject: Subject) -> Finding | None:
         slowest = min(outcome.links, key=key)
         return wrong(Code.LINK_SLOW, **now, **before, pair=slowest[:2])
     return ok(Code.LINK_SPEED, **now, **before)
-
-
-def output_of(subject: Subject) -> Path:
-    """What the job printed."""
-    return subject.folder / f"{subject.queue.name}.out"

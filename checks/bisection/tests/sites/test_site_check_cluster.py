@@ -84,7 +84,7 @@ def test_what_a_job_meets_is_named(checked):
         for partition, probes in FAULTS.items()
         for probe, words in probes.items()
     }
-    assert set(wrong) == set(expected)
+    assert set(wrong) == set(expected), wrong
     for key, words in expected.items():
         assert words in wrong[key]
     assert results["brief", "network"] == ("ok", results["brief", "network"][1])
