@@ -37,6 +37,7 @@ from bisection.runs import command, folder, queue, quiet, reframe_log
 from bisection.runs.judge import judge
 from bisection.runs.model import Request, RunVerdict
 from bisection.sites import before_run
+from bisection.sites.cluster import age
 from bisection.sites.site import Defect, load_site, require_site
 from bisection.store import sync
 from bisection.store.database import Store
@@ -144,6 +145,8 @@ def act(options: argparse.Namespace) -> Exit:
         request.deadline, request.until = options.deadline, began + options.deadline
     if schedulers == {"local"}:
         wait_for_quiet(options.wait)
+    elif outdated := age.outdated(site, schedulers):
+        warn(outdated, f"; `bisection site check {site.stem}` reports what changed")
     results = folder.new_folder()
     if schedulers <= set(SLURM):
         request.job_name = queue.job_name(results)

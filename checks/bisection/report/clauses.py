@@ -291,7 +291,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.KERNELS_STALE: "{kernel} was built from other sources ({built:?*|of no known hash}) than "
     "this checkout's ({checkout}){accepted:?; accepted by --stale|; --stale accepts it}",
     Code.BASELINE_WRONG: "the baseline {method} gave a wrong answer",
-    Code.MISPLACED: "INVALID placement: {seats!N}{fault!n:?; *}",
+    Code.MISPLACED: "INVALID placement{layout:? (layout *)}: {seats!N}{fault!n:?; *}",
     Code.RANKS_RAN: "{ranks!R} ran, not {asked}",
     Code.WORLDS_RAN: "{worlds} worlds of {ranks!R} ran, not one of {asked}: launcher and MPI "
     "library do not know each other",

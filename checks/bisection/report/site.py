@@ -73,7 +73,8 @@ REMEDIES = {
     "at the MPI library's build.",
     Code.LINK_SLOW: "Look at the cable and the counters of these nodes; if this was meant, "
     "`bisection site new {name} --refresh` records it.",
-    Code.RANK_EXIT_HANGS: "Set SLURM_KILL_BAD_EXIT=1 in env_vars of the site file.",
+    Code.RANK_EXIT_HANGS: "Use another launcher, or its option that ends all ranks with one: a "
+    "crash would wait for its time limit.",
     Code.RANK_EXIT_LOST: "Use another launcher: with this one a crash passes for success.",
     Code.TIME_SHORT: "Choose a queue with a longer limit, or write max_time in extras of the site "
     "file.",
@@ -82,7 +83,7 @@ REMEDIES = {
     Code.NO_FACTS: "`bisection site new {name} --refresh` writes it.",
     Code.SPEED_UNKNOWN: "`bisection site new {name} --refresh` records them.",
     Code.BYTES_UNCOUNTED: "Look at the MPI library's own report of its transport.",
-    Code.SCHEDULER_UNASKED: "Only Slurm is checked so far; `bisection run` works with others.",
+    Code.SCHEDULER_UNASKED: "Slurm, PBS and Flux are checked; `bisection run` works with others.",
     Code.KERNELS_BY_SPACK: "`bisection run -p {environ}` builds them.",
 }
 OTHERWISE = "Write another queue in the site file, or ask for access to this one."  # QUEUE_*

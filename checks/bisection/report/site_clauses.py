@@ -51,10 +51,9 @@ def _pairs(pairs: Sequence[Sequence[str]]) -> str:
 
 
 def _queue_open(v: Values) -> str:
-    account = f"account {v['account']}" if v["account"] else "the user's default account"
-    return (
-        f"{v['queue']}, {account}" if v["account"] or v["needed"] else f"{v['queue']}, no account"
-    )
+    if v["account"]:
+        return f"{v['queue']}, account {v['account']}"
+    return f"{v['queue']}, " + ("the default account" if v["needed"] else "no account is needed")
 
 
 def _layouts(v: Values) -> str:
@@ -131,8 +130,8 @@ SITE: dict[Code, str | Callable[[Values], str]] = {
     Code.SITE_LOADS: lambda v: plural(v["partitions"], "partition"),
     Code.SITE_DEFECTS: "{path}:{line}: {first!n}{more:? (and * more)}",
     Code.NO_SCHEDULER: "none: launches run on this host",
-    Code.SCHEDULER_UNASKED: "scheduler {scheduler} is not asked, only Slurm is",
-    Code.SCHEDULER_ANSWERS: "{version}, cluster {cluster}",
+    Code.SCHEDULER_UNASKED: "{scheduler} cannot be asked",
+    Code.SCHEDULER_ANSWERS: "{version}{cluster:?, cluster *}",
     Code.ACCOUNTING: lambda v: (
         "sacct answers" if v["backend"] == "slurm" else "not needed by the back-end squeue"
     ),

@@ -82,7 +82,7 @@ def tried(fault: Fault, scene: Scene, backend: str) -> Outcome:
     try:
         outcome.ran = fault.make(scene)
         outcome.wrong += [f"left behind: {thing}" for thing in scene.left()]
-        _judge(outcome, outcome.ran)
+        judge(outcome, outcome.ran)
     except TestbedError as error:
         outcome.wrong.append(str(error))
     finally:
@@ -91,7 +91,7 @@ def tried(fault: Fault, scene: Scene, backend: str) -> Outcome:
     return outcome
 
 
-def _judge(outcome: Outcome, ran: Ran) -> None:
+def judge(outcome: Outcome, ran: Ran) -> None:
     """Says what of the wanted outcome is not there."""
     fault = outcome.fault
     if not ran.verdict:
@@ -351,7 +351,7 @@ FAULTS = [
     Fault(controller_away, exit_code=Exit.OK),
     Fault(database_away, exit_code=Exit.OK, accounting=True),
     Fault(no_common_folder, Code.INFRASTRUCTURE, (), Exit.NOT_MEASURED),
-    Fault(disk_full, None, (), Exit.NOT_MEASURED),
+    Fault(disk_full, Code.INFRASTRUCTURE, (), Exit.NOT_MEASURED),
     Fault(shared_core, Code.MISPLACED, ("node5",)),
     Fault(strangers, Code.MISPLACED, ("2 worlds",), quick=True),
     Fault(stale_kernels, Code.KERNELS_STALE, exit_code=Exit.NOT_MEASURED),

@@ -33,11 +33,15 @@ def job_runs(subject: Subject) -> Finding:
     environ = subject.site.environs[subject.environ]
     variables = {**subject.partition["variables"], **environ["variables"]}
     if subject.partition["scheduler"] in SLURM:  # as launches have it
-        variables = {"SLURM_KILL_BAD_EXIT": "1", **variables}
+        variables |= {"SLURM_KILL_BAD_EXIT": "1"}
     leave = [*subject.launcher.command(shapes[0]), str(program(queue, subject.folder))]
-    further = [Step("leave", [*leave, "leave", str(EXIT)], limit=30)]
-    if _kernel_key(subject) not in subject.built:
-        further += _kernel_steps(subject)
+    further = [Step("leave", [*leave, "leave", str(EXIT)], limit=LIMITS.rank_exit + 2)]
+    builds = []
+    if _kernel_key(subject) not in subject.built and not _by_spack(subject):
+        builds = _builds(subject)
+        kernel = str(_build_folder(subject) / "network" / KERNEL)
+        run = [*subject.launcher.command(shapes[0]), kernel, "--largest", "64", "--repeats", "1"]
+        further.insert(0, Step("kernel", run, limit=60))
     subject.trial = trial = try_queue(
         queue,
         [subject.launcher],
@@ -48,6 +52,9 @@ def job_runs(subject: Subject) -> Finding:
         shapes=shapes,
         variables=variables,
         sees=[subject.folder, SOURCES],
+        builds=builds,
+        # As launches have it (bisection.rfm.launch.Build).
+        build_here="march" in subject.partition["extras"] or _by_spack(subject),
         further=further,
     )
     if trial.fault:
@@ -58,27 +65,29 @@ def job_runs(subject: Subject) -> Finding:
 
 def _kernel_key(subject: Subject) -> Any:
     """What a build of the kernels depends on: nodes, modules, processor."""
-    queue = subject.option("-p", "--partition"), subject.option("-C", "--constraint")
+    queue = subject.queue_name, subject.option("-C", "--constraint")
     model = (subject.known or {}).get("processor", {}).get("model", queue)
     return model, tuple(subject.modules), subject.partition["extras"].get("march")
 
 
-def _kernel_steps(subject: Subject) -> list[Step]:
-    """Configures all kernels, builds one and runs it."""
-    if "spack" in subject.site.environs[subject.environ]["features"]:
-        return []
-    build = subject.folder / f"{subject.name}.kernels"
+def _by_spack(subject: Subject) -> bool:
+    return "spack" in subject.site.environs[subject.environ]["features"]
+
+
+def _build_folder(subject: Subject) -> Path:
+    return subject.folder / f"{subject.name}.kernels"
+
+
+def _builds(subject: Subject) -> list[Step]:
+    """Configures all kernels and builds one."""
+    build = str(_build_folder(subject))
     march = subject.partition["extras"].get("march")
     options = ["-DCMAKE_BUILD_TYPE=Release", "-DBX_TESTS=OFF"]
     options += [f"-DBX_MARCH={march}"] if march else []
-    cores = str(subject.partition["cores"])
-    make = ["cmake", "--build", str(build), "--target", KERNEL, "--parallel", cores]
-    run = [*subject.launcher.command(next(iter(subject.shapes.values())))]
-    run += [str(build / "network" / KERNEL), "--largest", "64", "--repeats", "1"]
+    parallel = ["--parallel", str(subject.partition["cores"])]
     return [
-        Step("configure", ["cmake", "-S", str(SOURCES), "-B", str(build), *options], limit=120),
-        Step("compile", make, limit=120),
-        Step("kernel", run, limit=60),
+        Step("configure", ["cmake", "-S", str(SOURCES), "-B", build, *options], limit=120),
+        Step("compile", ["cmake", "--build", build, "--target", KERNEL, *parallel], limit=120),
     ]
 
 
@@ -101,7 +110,7 @@ def program_builds(subject: Subject) -> Finding:
 
 def kernels_build(subject: Subject) -> Finding | None:
     """The kernels configure and build on a node, and one runs on all."""
-    if "spack" in subject.site.environs[subject.environ]["features"]:
+    if _by_spack(subject):
         return not_tried(Code.KERNELS_BY_SPACK, environ=subject.environ)
     steps = subject.trial.steps
     if _kernel_key(subject) in subject.built:
@@ -300,8 +309,3 @@ def link_speed(subject: Subject) -> Finding | None:
         slowest = min(outcome.links, key=key)
         return wrong(Code.LINK_SLOW, **now, **before, pair=slowest[:2])
     return ok(Code.LINK_SPEED, **now, **before)
-
-
-def output_of(subject: Subject) -> Path:
-    """What the job printed."""
-    return subject.folder / f"{subject.queue.name}.out"

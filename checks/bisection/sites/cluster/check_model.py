@@ -13,7 +13,7 @@ from bisection.core.verdicts import Word
 from bisection.kernels import layouts
 from bisection.kernels.layouts import LAYOUTS, TOPOLOGY_LAYOUTS, DoesNotFit
 from bisection.sites.cluster.jobs import Queue, Scheduler
-from bisection.sites.cluster.schedulers import SCHEDULERS
+from bisection.sites.cluster.schedulers import ACCOUNT, QUEUE, SCHEDULERS
 from bisection.sites.cluster.survey import QueueInfo, Survey
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial
 from bisection.sites.site import Site
@@ -82,7 +82,12 @@ class Subject:
     @property
     def account(self) -> str:
         """That jobs use; "" for the user's own."""
-        return self.option("-A", "--account")
+        return self.option(*ACCOUNT.get(self.partition["scheduler"], ()))
+
+    @property
+    def queue_name(self) -> str:
+        """The queue that jobs ask for, the first of several; "" for the usual one."""
+        return self.option(*QUEUE.get(self.partition["scheduler"], ())).partition(",")[0]
 
     @property
     def survey(self) -> Survey | None:
@@ -121,14 +126,14 @@ class Subject:
         info = self.info
         longest = (info and info.max_time) or self.partition["extras"].get("max_time")
         access, cores = self.partition["access"], self.partition["cores"]
-        return Queue(self.name, access, self.nodes, cores, min(600, longest or 600))
+        return Queue(self.name, access, self.nodes, cores, longest=min(600, longest or 600))
 
     @property
     def info(self) -> QueueInfo | None:
-        """The queue as the scheduler knows it."""
+        """The queue as the scheduler knows it; None where it is not known which one is used."""
         queues = self.survey.queues if self.survey else ()
-        name = self.option("-p", "--partition")
-        return next((info for info in queues if name in (info.name, "")), None)
+        only = len(queues) == 1 and not self.queue_name
+        return next((info for info in queues if only or info.name == self.queue_name), None)
 
     def option(self, *names: str) -> str:
         """The last value of an option among those of the scheduler; "" without it."""

@@ -4,9 +4,10 @@ from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.rfm import queue
 from bisection.rfm.scheduler_faults import SLURM
-from bisection.sites.cluster import jobs, slurm
+from bisection.sites.cluster import jobs
 from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
-from bisection.sites.cluster.survey import SchedulerError
+from bisection.sites.cluster.schedulers import READERS
+from bisection.sites.cluster.survey import SchedulerError, Survey
 from bisection.sites.rules import site_defects
 
 LONGEST_LAUNCH = 15 * 60  # s, Launch.time_limit (bisection/rfm/launch.py)
@@ -25,23 +26,32 @@ def loads(subject: Subject) -> Finding:
 
 def scheduler_answers(subject: Subject) -> Finding:
     """The scheduler answers."""
-    unread = subject.schedulers - {"local", *SLURM}
+    unread = subject.schedulers - {"local", *READERS}
     if unread:
-        return not_tried(Code.SCHEDULER_UNASKED, scheduler=sorted(unread)[0])
+        return not_tried(Code.SCHEDULER_UNASKED, scheduler=min(unread))
     if subject.schedulers == {"local"}:
         return ok(Code.NO_SCHEDULER)
     try:
-        survey = subject.surveys.setdefault(subject.account, slurm.read(subject.account))
+        survey = _survey(subject)
     except SchedulerError as error:
         return Finding(State.WRONG, error.reason)
     version = f"{survey.kind} {survey.version}"
-    return ok(Code.SCHEDULER_ANSWERS, version=version, cluster=survey.cluster)
+    return ok(Code.SCHEDULER_ANSWERS, version=version, cluster=survey.cluster or None)
+
+
+def _survey(subject: Subject) -> Survey:
+    """The survey of a partition's scheduler, read once per account; SchedulerError if there is
+    none."""
+    scheduler, account = subject.partition["scheduler"], subject.account
+    if account not in subject.surveys:
+        subject.surveys[account] = READERS[scheduler](account)
+    return subject.surveys[account]
 
 
 def accounting(subject: Subject) -> Finding | None:
     """ReFrame's back-end `slurm` needs sacct."""
     survey = next(iter(subject.surveys.values()), None)
-    if survey is None:
+    if survey is None or not subject.schedulers & {*SLURM}:
         return None
     if "slurm" in subject.schedulers and not survey.accounting:
         return wrong(Code.NO_ACCOUNTING)
@@ -52,20 +62,19 @@ def account(subject: Subject) -> Finding | None:
     """The queue is open to this user and account."""
     if subject.partition["scheduler"] == "local":
         return None
-    given, name = subject.account, subject.option("-p", "--partition")
     try:
-        survey = subject.surveys.get(given) or slurm.read(given)
+        survey = _survey(subject)
     except SchedulerError as error:
         return Finding(State.WRONG, error.reason)
-    subject.surveys[given] = survey
+    given, name = subject.account, subject.queue_name
     if survey.account_needed:
         if not given and survey.decisions:
             return Finding(State.WRONG, survey.decisions[0])
         if given and given not in survey.accounts:
-            known = {"accounts": survey.accounts}
-            return wrong(Code.ACCOUNT_UNKNOWN, account=given, **known)
+            return wrong(Code.ACCOUNT_UNKNOWN, account=given, accounts=survey.accounts)
     if (info := subject.info) is None:
-        return wrong(Code.QUEUE_UNKNOWN, queue=name, known=[q.name for q in survey.queues])
+        known = [queue.name for queue in survey.queues]
+        return wrong(Code.QUEUE_UNKNOWN, queue=name, known=known) if name else None
     if info.closed and info.closed.code != Code.QUEUE_EMPTY:
         return Finding(State.WRONG, info.closed)
     needed = survey.account_needed or None
@@ -82,7 +91,8 @@ def nodes_up(subject: Subject) -> Finding | None:
     if any(feature in node.features for node in nodes):
         nodes = [node for node in nodes if feature in node.features]
     names = {node.name for node in nodes}
-    reasons = queue.unavailable(subject.partition["access"])
+    in_slurm = subject.partition["scheduler"] in SLURM
+    reasons = queue.unavailable(subject.partition["access"]) if in_slurm else []
     down = [[name, why] for name, why in reasons if name in names]
     up = sum(node.up for node in nodes)
     values = {"up": up, "nodes": len(nodes), "asked": subject.nodes, "down": down or None}
@@ -91,15 +101,14 @@ def nodes_up(subject: Subject) -> Finding | None:
 
 def placed(subject: Subject) -> Finding | None:
     """Slurm could place a launch of each layout; it is asked, and nothing is submitted."""
-    if subject.survey is None:
+    if subject.partition["scheduler"] not in SLURM:
         return None
-    scheduler, launch = subject.scheduler, subject.queue
-    output, script = subject.folder / "place.out", subject.folder / "place.sh"
-    minutes = -(-launch_limit(subject) // 60)
+    scheduler, file = subject.scheduler, subject.folder / "place.sh"
+    output, minutes = file.with_suffix(".out"), -(-launch_limit(subject) // 60)
     for layout, shape in subject.shapes.items():
-        header = scheduler.header(launch, shape, output, minutes)
-        script.write_text(jobs.script(header, []))
-        if words := scheduler.refusal(script):
+        header = scheduler.header(subject.queue, shape, output, minutes)
+        file.write_text(jobs.script(header, []))
+        if words := scheduler.refusal(file):
             return wrong(Code.NOT_PLACED, layout=layout, geometry=str(shape), refused=words)
     return ok(Code.PLACED, layouts=[[name, str(shape)] for name, shape in subject.shapes.items()])
 

@@ -185,7 +185,7 @@ def main() -> None:
         with open(path, "w") as file:
             json.dump(node, file)
     except OSError as error:
-        answer["error"] = str(error)
+        answer["error"] = error.strerror or str(error)
     sys.stdout.write("FACTS " + json.dumps(answer) + "\n")
 
 

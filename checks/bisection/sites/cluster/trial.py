@@ -22,7 +22,7 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
-from bisection.sites.cluster.jobs import Ended, Finished, Queue, Scheduler, Slurm, Step, run
+from bisection.sites.cluster.jobs import Ended, Finished, Local, Queue, Scheduler, Slurm, Step, run
 
 __all__ = ["Launcher", "Outcome", "Queue", "Trial", "try_queue"]
 
@@ -106,6 +106,8 @@ def try_queue(
     shapes: Sequence[Geometry] = (),
     variables: Mapping[str, str] | None = None,
     sees: Sequence[Path] = (),
+    builds: Sequence[Step] = (),
+    build_here: bool = False,
     further: Sequence[Step] = (),
 ) -> Trial:
     """Runs one job in a queue: facts of each node, then each launcher with each geometry.
@@ -120,6 +122,8 @@ def try_queue(
         shapes: the geometries; a rank per core alone if empty. Messages are sent in the first.
         variables: of the environment, as a partition's env_vars.
         sees: files that every node should see, beside the folder and our Python.
+        builds: steps after the build of the MPI program.
+        build_here: whether to build on this host, as nodes have no compilers.
         further: steps after the launches.
 
     Raises:
@@ -135,10 +139,15 @@ def try_queue(
     probe = program(queue, folder)
     probe.unlink(missing_ok=True)
     launches = [(launcher, shape) for launcher in launchers for shape in shapes]
-    steps = [Step(f"module/{name}", shlex.join(["module", "load", name])) for name in modules]
-    steps.append(Step("modules", 'echo "${LOADEDMODULES-}"'))
-    steps.append(Step("build", _building(probe)))
+    loads = [Step(f"module/{name}", shlex.join(["module", "load", name])) for name in modules]
+    building = [Step("build", _building(probe)), *builds]
+    here: dict[str, Ended] = {}
+    if build_here:
+        host = Queue(f"{queue.name}.here", [], 1, 1)
+        here = run(Local(), host, [*loads, *building], folder, patience, variables).steps
+        building = []
     seen = [str(path) for path in (sys.executable, *sees)]
+    steps = [*loads, Step("modules", 'echo "${LOADEDMODULES-}"'), *building]
     steps.append(Step("facts", [*scheduler.per_node(queue.nodes), *_facts(facts, seen)]))
     for number, (launcher, shape) in enumerate(launches):
         before = scheduler.shaped(shape) if shape != queue.shape else []
@@ -147,9 +156,9 @@ def try_queue(
         steps.append(Step(f"launch/{number}", words))
     finished = run(scheduler, queue, [*steps, *further], folder, patience, variables)
     trial = Trial(job=finished.job, hosts=finished.hosts, fault=finished.fault)
-    trial.steps = finished.steps
+    trial.steps = {**here, **finished.steps}
     trial.modules = _unloaded(finished, modules)
-    if (build := finished.steps.get("build")) and build.code:
+    if (build := trial.steps.get("build")) and build.code:
         trial.build = Reason.of(Code.PROBE_NOT_BUILT, last=telling(build.text) or None)
     _read_facts(trial, facts)
     for number, (launcher, shape) in enumerate(launches):

@@ -65,9 +65,11 @@ class TestLaunch:
         assert run.code == 1
         assert "its result has verified: True, wrong: p2p" in run.said
 
-    @pytest.mark.parametrize("fault", ["exit-3", "exit-2"])
-    def test_not_measured_alone_is_3(self, bisection, fault):
-        assert bisection(faults={"mpi/cnt40": fault}).code == 3
+    def test_not_measured_alone_is_3(self, bisection):
+        selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case=cnt40")
+        run = bisection(faults={"mpi/cnt40": "exit-3", "node/cnt40": "exit-2"}, selected=selected)
+        assert run.code == 3
+        assert "NOT MEASURED: 0 of 2 checks passed, 2 not measured" in run.said
 
     def test_shared_core_names_rank_and_cpus(self, bisection):
         run = bisection(

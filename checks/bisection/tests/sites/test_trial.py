@@ -259,3 +259,15 @@ def test_module_that_does_not_load_is_named(tmp_path):
     queue = Queue("here", [], nodes=1, ranks_per_node=1)
     trial = try_queue(queue, [], tmp_path, 120, ["no/such"], scheduler=Local())
     assert list(trial.modules) == ["no/such"]
+
+
+@needs_mpi
+def test_program_is_built_on_this_host_where_nodes_have_no_compilers(tmp_path):
+    queue = Queue("here", [], nodes=1, ranks_per_node=1)
+    nowhere = Scripted(OVER, output="@done\n")  # whose job runs nothing
+    how = {"scheduler": nowhere, "build_here": True, "builds": [Step("more", ["false"])]}
+    trial = try_queue(queue, [], tmp_path, 120, **how)
+    assert trial.build is None
+    assert trial.steps["more"].code == 1
+    assert (tmp_path / "here.probe").exists()
+    assert try_queue(queue, [], tmp_path, 120, scheduler=nowhere).steps == {}

@@ -1,0 +1,23 @@
+"""A program for the login node of a virtual cluster: `site check` without a build of the kernels.
+
+checked_site.py SITE.py     prints [partition, probe, state, clause] of each result as JSON
+"""
+
+import json
+import sys
+
+from bisection.report.clauses import clause
+from bisection.sites.cluster import check
+from bisection.sites.cluster.check_job import _kernel_key
+from bisection.sites.site import load_site
+
+site = load_site(sys.argv[1])
+results = []
+with check.working_folder(site.name) as folder:
+    subjects = check.subjects(site, site.partitions, folder, 120)
+    for subject in subjects:
+        subject.built[_kernel_key(subject)] = "another partition"
+    for result in check.run(check.PROBES, subjects):
+        words = clause(result.finding.reason)
+        results.append([result.partition, result.probe, result.finding.state, words])
+print(json.dumps(results))

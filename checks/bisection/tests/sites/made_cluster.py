@@ -1,0 +1,124 @@
+"""A made-up cluster in which all is right, as `site check` sees it."""
+
+import copy
+import dataclasses
+
+from bisection.core.identity import Geometry
+from bisection.core.reasons import Code, Reason
+from bisection.sites.cluster.jobs import Ended
+from bisection.sites.cluster.survey import Group, Node, QueueInfo, SchedulerError, Survey
+from bisection.sites.cluster.trial import Launcher, Outcome, Trial
+from bisection.sites.site import Site
+
+LAUNCHER = Launcher("srun", ["--cpu-bind=cores"])
+GIB = 2**30
+
+
+def node(host):
+    """The facts of a node as node_facts.py writes them."""
+    return {
+        "host": host,
+        "processor": {
+            "model": "EPYC",
+            "num_cpus": 4,
+            "num_cpus_per_core": 1,
+            "num_sockets": 1,
+            "topology": {"cores": ["0x1", "0x2", "0x4", "0x8"]},
+        },
+        "memory": 16 * GIB,
+        "networks": [
+            {"name": "mlx5_0", "kind": "infiniband", "rate": 200.0, "state": "active"},
+            {"name": "eth0", "kind": "ethernet", "rate": 1.0, "state": "up"},
+        ],
+        "governor": "performance",
+        "smt": "off",
+        "microcode": "0x1",
+        "kernel": "6.1",
+        "sees": {},
+    }
+
+
+def outcome(shape, **more):
+    ranks = [(f"n{rank // shape.ranks_per_node + 1}", str(rank)) for rank in range(shape.ranks)]
+    return Outcome(LAUNCHER, shape, 1, ranks, "Open MPI", **more)
+
+
+def trial():
+    """A job in which all was right."""
+    links = [("n1", "n2", 2e-6, 2e10)]
+    sent = {"latency": 2e-6, "bandwidth": 2e10, "links": links, "carried": {"mlx5_0": 1.0}}
+    outcomes = [outcome(Geometry(2, 4, 1), **sent)]
+    outcomes += [outcome(Geometry(2, 1, 4)), outcome(Geometry(2, 2, 2))]
+    steps = {
+        "build": Ended(0, 0.3, "/usr/bin/mpicc"),
+        "configure": Ended(0, 5.0, ""),
+        "compile": Ended(0, 4.0, ""),
+        "kernel": Ended(0, 1.0, ""),
+        "leave": Ended(3, 0.5, ""),
+    }
+    return Trial([node("n1"), node("n2")], outcomes, None, "7", ["n1", "n2"], steps=steps)
+
+
+KNOWN = {
+    "queue": "standard",
+    **{name: value for name, value in node("n1").items() if name not in ("host", "sees")},
+    "carried": {"mlx5_0": 1.0},
+    "latency": 2e-6,
+    "bandwidth": 2e10,
+}
+PARTITION = {
+    "name": "standard",
+    "fullname": "lab:standard",
+    "scheduler": "slurm",
+    "launcher": "srun",
+    "access": ["--partition=standard", "--account=physics"],
+    "modules": ["openmpi"],
+    "variables": {},
+    "cores": 4,
+    "topology": {},
+    "detected": False,
+    "extras": {"nodes": 2, "binding": ["--cpu-bind=cores"]},
+    "environs": ["system"],
+}
+
+
+class Machine:
+    """A cluster in which all is right, until a test spoils it."""
+
+    def __init__(self, path):
+        environ = {"features": ["kernels"], "extras": {}, "modules": [], "variables": {}}
+        partitions = [copy.deepcopy(PARTITION)]
+        self.site = Site("lab", path, partitions, {"system": environ})
+        nodes = [Node(f"n{number}", 4, 1, 1) for number in (1, 2, 3)]
+        self.queue = QueueInfo("standard", [Group(nodes)], max_time=3600)
+        self.survey = Survey(
+            kind="Slurm",
+            reframe="slurm",
+            version="24.05",
+            cluster="lab",
+            queues=[self.queue],
+            account_needed=True,
+            accounts=["physics"],
+        )
+        self.trial, self.known = trial(), copy.deepcopy(KNOWN)
+        self.refusal, self.down, self.silent = "", [], False
+
+    @property
+    def partition(self):
+        return self.site.partitions[0]
+
+    def survey_is(self, **changes):
+        self.survey = dataclasses.replace(self.survey, **changes)
+
+    def queue_is(self, **changes):
+        self.survey_is(queues=[dataclasses.replace(self.queue, **changes)])
+
+    def try_queue(self, queue, *where, **how):
+        self.asked = queue
+        return self.trial
+
+    def read(self, account):
+        if self.silent:
+            values = {"scheduler": "Slurm", "command": "scontrol show config"}
+            raise SchedulerError(Reason.of(Code.SCHEDULER_SILENT, **values, error="refused"))
+        return self.survey

@@ -1,0 +1,80 @@
+"""A run warns where a site's facts are older than a boot of its nodes, or Slurm's configuration."""
+
+import argparse
+import json
+import os
+
+import pytest
+
+from bisection.commands import run
+from bisection.report.clauses import clause
+from bisection.sites.cluster import age
+
+WRITTEN = 1795334400.0  # 2026-11-22 08:00 UTC
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """site(boot, changed): a site file, whose Slurm says so; both in s after its facts."""
+
+    def make(boot, changed, written="2026-11-22T08:00:00Z"):
+        conf = tmp_path / "slurm.conf"
+        conf.touch()
+        os.utime(conf, (WRITTEN + changed, WRITTEN + changed))
+        nodes = (
+            f"NodeName=n1 OS=Linux 6.1 Partitions=standard,all BootTime={WRITTEN + boot:.0f} X=1\n"
+            f"NodeName=n2 Partitions=other BootTime={WRITTEN + 9e6:.0f} X=1\n"
+            "NodeName=n3 Partitions=standard BootTime=None X=1\n"
+        )
+        answers = {"node": nodes, "config": f"SLURM_CONF              = {conf}\n"}
+        monkeypatch.setattr(age, "ask", lambda *command: (answers[command[2]], ""))
+        facts = {"version": 1, "partitions": {"standard": {"queue": "standard"}}}
+        (tmp_path / "lab.json").write_text(json.dumps({**facts, "written": written}))
+        return tmp_path / "lab.py"
+
+    return make
+
+
+def test_facts_that_are_newer_are_not_mentioned(site):
+    assert age.outdated(site(boot=-60, changed=-60), {"slurm"}) is None
+
+
+@pytest.mark.parametrize(
+    ("boot", "changed", "words"),
+    [
+        (60, -60, "lab.json is older than the last boot (2026-11-22 08:01 UTC)"),
+        (-60, 120, "lab.json is older than the last configuration (2026-11-22 08:02 UTC)"),
+    ],
+)
+def test_facts_that_are_older_are(site, boot, changed, words):
+    assert clause(age.outdated(site(boot, changed), {"squeue"})) == words
+
+
+def test_without_slurm_or_facts_nothing_is_asked(site, monkeypatch):
+    file = site(boot=60, changed=60)
+    monkeypatch.setattr(age, "ask", lambda *command: pytest.fail("asked"))
+    assert age.outdated(file, {"local"}) is None
+    assert age.outdated(file.with_name("other.py"), {"slurm"}) is None
+
+
+def test_facts_without_a_time_are_left_to_the_site_file(site):
+    assert age.outdated(site(60, 60, written="yesterday"), {"slurm"}) is None
+
+
+def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
+    file = site(boot=60, changed=-60)
+    monkeypatch.setattr(run, "measure_alone", lambda: None)
+    monkeypatch.setattr(run, "prepare", lambda options: (None, file, [{"scheduler": "slurm"}]))
+
+    class Stop(Exception):
+        pass
+
+    def stop():
+        raise Stop
+
+    monkeypatch.setattr(run.folder, "new_folder", stop)
+    with pytest.raises(Stop):
+        run.act(argparse.Namespace(deadline=None, wait=None))
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "warning: lab.json is older than the last boot" in printed
+    assert "`bisection site check lab`" in printed
