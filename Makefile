@@ -27,7 +27,7 @@ endif
 
 .NOTPARALLEL:
 .PHONY: help setup setup-dev bundle nightly test test-kernels test-portable test-sanitized test-python \
-    test-quick lint format bench clean
+    test-quick testbed lint format bench clean
 export TIMEFORMAT = -- $@: %0R s
 
 help: ## list the targets
@@ -54,7 +54,7 @@ nightly test-quick: SETUP += --site "$(SYSTEM)"
 nightly: setup ## judge this machine: build, run the nightly checks, end with a verdict
 	@$(BISECTION) run --tier nightly --system $(SYSTEM) $(ARGS)
 
-test: setup-dev lint test-kernels test-portable test-sanitized test-python test-quick ## test the suite itself
+test: setup-dev lint test-kernels test-portable test-sanitized test-python test-quick testbed ## test the suite itself
 
 test-kernels: setup-dev
 	@echo "== kernels: build, unit tests, every kernel and method"

@@ -1,11 +1,13 @@
 """The command line: `bisection COMMAND`, a module of bisection.commands each."""
 
 import argparse
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
 
 from bisection import __version__
+from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
 
 # Each module has `add_arguments(parser)` and `act(options)`, which gives the exit code. A module is
@@ -81,3 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head`
         sys.stderr.close()
         return Exit.OK
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = error.filename2 or error.filename or paths.home()
+        print(f"bisection {options.command}: error: {where}: {error.strerror}", file=sys.stderr)
+        return Exit.NOT_MEASURED

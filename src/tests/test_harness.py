@@ -4,6 +4,7 @@ Usage: test_harness.py TRANSPOSE [unittest arguments]
 """
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -132,6 +133,29 @@ class Limits(unittest.TestCase):
         out = run(TRANSPOSE, 2, *QUICK, "--limit", "1000")
         self.assertEqual(out.code, 0, out.stderr)
         self.assertIn("GiB of memory per node, about ", out.stdout.splitlines()[0])
+
+    def test_world_of_another_size_is_refused(self):
+        out = run(TRANSPOSE, 2, *QUICK, "--expect-ranks", "4")
+        refusal(self, out, 3, "--expect-ranks 4: this MPI world has 2")
+        self.assertEqual(run(TRANSPOSE, 2, *QUICK, "--expect-ranks", "2").code, 0)
+
+    def test_placement_is_in_the_result_before_anything_is_verified(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "result.json")
+            process = subprocess.Popen(
+                [*MPIEXEC, "-n", "2", TRANSPOSE, "--grid", "120,120,120", "--output", str(path)],
+                env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "1"},
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+            try:
+                limit = time.monotonic() + TIMEOUT
+                while not path.exists() and time.monotonic() < limit:
+                    time.sleep(0.002)
+                result = json.loads(path.read_text())
+            finally:
+                kill(process)
+        self.assertEqual((result["status"], result["results"]), ("running", []))
+        self.assertEqual([seat["rank"] for seat in result["layout"]["per_rank"]], [0, 1])
 
     def test_stopped_rank_ends_the_launch_and_is_named(self):
         arguments = ("--grid", "16,16,16", "--repeats", "1000000", "--limit", "1e9")

@@ -13,7 +13,7 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +156,8 @@ def act(options: argparse.Namespace) -> Exit:
     print(command.pasted(request.command), flush=True)
     verdict, report = measure(request, results)
     verdict.troubles += damaged
-    folder.keep(verdict, results)
+    with as_trouble(verdict):
+        folder.keep(verdict, results)
     with contextlib.ExitStack() as stack:
         store, comparison = open_store(verdict, stack), None
         if store and report is not None:
@@ -171,7 +172,9 @@ def act(options: argparse.Namespace) -> Exit:
             verdict.tags[SLOWER] = "confirmed" if verdict.slower else "suspected"
             verdict.troubles += sync.tag(store, verdict, results, SLOWER)
         folder.clear(verdict, results)
-        lines = write(verdict, results, options.verbose)
+        with as_trouble(verdict):
+            write(verdict, results)
+        lines = [*run_report.text(verdict, options.verbose), f"results: {paths.shown(results)}"]
         if verdict.judged:
             lines += beside_and_report(store, verdict, comparison, results)
     print("\n".join(lines))
@@ -313,16 +316,25 @@ def open_store(verdict: RunVerdict, stack: contextlib.ExitStack) -> Store | None
         return None
 
 
-def write(verdict: RunVerdict, results: Path, verbose: bool) -> list[str]:
-    """Writes the verdict's files; returns its lines."""
-    lines = run_report.text(verdict, verbose)
+@contextlib.contextmanager
+def as_trouble(verdict: RunVerdict) -> Iterator[None]:
+    """Makes a file that cannot be written, as on a full disk, a trouble of the run."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename2 or error.filename or paths.home()
+        trouble = Reason.of(Code.NOT_KEPT, error=f"cannot write {where}: {error.strerror}")
+        verdict.troubles.append(trouble)
+
+
+def write(verdict: RunVerdict, results: Path) -> None:
+    """Writes the verdict's files."""
     whole = run_report.text(verdict, verbose=True)
     paths.write_whole(results / "verdict.txt", "\n".join(whole) + "\n")
     kept = {**run_report.as_json(verdict), "installed": folder.installed()}
     kept = json.dumps(kept, indent=1)
     paths.write_whole(results / "verdict.json", kept)
     paths.write_whole(results / "junit.xml", exports.junit_of_run(verdict))
-    return [*lines, f"results: {paths.shown(results)}"]
 
 
 def compare(store: Store, verdict: RunVerdict) -> Comparison | None:
@@ -343,7 +355,8 @@ def retest(agenda: Plan, verdict: RunVerdict, site: Path, results: Path) -> None
     rule(verdict, agenda)
     if not agenda.chosen:
         return
-    write(verdict, results, verbose=False)  # what is on disk never passes while the retest runs
+    with as_trouble(verdict):
+        write(verdict, results)  # what is on disk never passes while the retest runs
     launches = plural(len(agenda.chosen), "launch", "launches")
     whys = ["outside its bounds"] if agenda.failed else []
     whys += ["slower than in all earlier sessions"] if agenda.suspects else []

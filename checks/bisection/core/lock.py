@@ -1,5 +1,6 @@
 """One measurement at a time below a home: two would disturb each other."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -57,5 +58,6 @@ def measure_alone() -> None:
     file.truncate(0)
     since = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     command = shlex.join(["bisection", *sys.argv[1:]])
-    file.write(f"pid {os.getpid()} on {socket.gethostname()} since {since}: {command}\n")
-    file.flush()
+    owner = f"pid {os.getpid()} on {socket.gethostname()} since {since}: {command}\n"
+    with contextlib.suppress(OSError):  # it holds without its owner's name, too
+        os.write(file.fileno(), owner.encode())

@@ -50,6 +50,19 @@ def in_root() -> bool:
         return False
 
 
+def unwritable(folder: Path | str) -> str:
+    """Why a megabyte cannot be written to a folder, as on a full disk; "" if it can."""
+    path = Path(folder) / f".space-{os.getpid()}"
+    try:
+        path.write_bytes(os.urandom(1 << 20))
+    except OSError as error:
+        return f"cannot write to {folder}: {error.strerror}"
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
+    return ""
+
+
 def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
     """Writes a text file. A reader sees the old or the new file, never a part of one.
 

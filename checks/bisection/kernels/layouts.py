@@ -42,6 +42,11 @@ def geometry(
 ) -> Geometry:
     """The geometry of a layout. Of layouts with one geometry the first keeps it.
 
+    It is launched and judged once, under that name: judged under each name, one change of the
+    machine would be several in a table of verdicts. References go by the geometry, so they hold
+    whichever name keeps it. The layout `mpi` is always the first: a tier that names it selects a
+    launch on every partition.
+
     Args:
         layout: a name of LAYOUTS or TOPOLOGY_LAYOUTS.
         cores: the cores of a node.

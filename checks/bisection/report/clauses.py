@@ -1,18 +1,17 @@
 """The only place where a reason becomes English: of each code its clause."""
 
-import math
 import re
 import signal
 import string
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bisection.analysis.model import Row
 from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.ratios import change
 from bisection.report.site_clauses import SITE
 from bisection.report.site_new_clauses import NEW
 from bisection.report.slower_clauses import SLOWER
@@ -178,8 +177,7 @@ def _exit(code: int) -> str:
 
 def _kernel_exit(v: Values) -> str:
     built = "; it was built for another processor" if v["exit_code"] == 128 + signal.SIGILL else ""
-    where = _fill("{rank:?, rank *}{host:? on *}", v)
-    return _fill("{kernel} {exit_code!x}", v) + where + built + _fill("{last:?: *}", v)
+    return _fill("{kernel} {exit_code!x}{rank:?, rank *}{host:? on *}" + built + "{last:?: *}", v)
 
 
 SEAT = "rank {rank} on {host}{thread:? thread *}"
@@ -286,8 +284,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     "there are {cores}",
     Code.NOT_ENDED: "the job did not run to its end{last:?: *}",
     Code.KERNEL_EXIT: _kernel_exit,
-    Code.MPI_INIT: "MPI_Init failed: the launcher and this MPI library do not know each other"
-    "{said:?: *}",
+    Code.MPI_INIT: "MPI_Init failed: launcher and MPI library do not know each other{said:?: *}",
     Code.EXIT_CONTRADICTS: "{kernel} {exit_code!x}, but its result has verified: {verified}, "
     "wrong: {wrong!j:?*|none}",
     Code.KERNELS_KEPT: "as built {built!t}",
@@ -296,8 +293,8 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.BASELINE_WRONG: "the baseline {method} gave a wrong answer",
     Code.MISPLACED: "INVALID placement{layout:? (layout *)}: {seats!N}{fault!n:?; *}",
     Code.RANKS_RAN: "{ranks!R} ran, not {asked}",
-    Code.WORLDS_RAN: "{worlds} worlds of {ranks!R} ran, not one of {asked}: the launcher and this "
-    "MPI library do not know each other",
+    Code.WORLDS_RAN: "{worlds} worlds of {ranks!R} ran, not one of {asked}: launcher and MPI "
+    "library do not know each other",
     Code.HOSTS_RAN: "ranks ran on {hosts!h}, not on {asked}",
     Code.RANKS_ON_HOST: "{ranks} ranks ran on host {host}, not {asked}",
     Code.THREADS_RAN: "rank {rank} on {host} ran {threads} threads, not {asked}",
@@ -442,61 +439,3 @@ AFTER_CHANGE = (
     *(Code.CORES_MOVED_TOO, Code.TAIL_PREEMPTED, Code.TAIL_OF_ONE_SESSION, Code.BASELINE_MOVED),
     Code.MOVES_BY_ITSELF,
 )
-
-
-# ---- changes ----
-
-
-def change(row: Row | Mapping[str, Any]) -> str:
-    """A ratio with its confidence interval: 14% [11%, 17%] slower; 3.1 [2.9, 3.3] times as fast.
-
-    Args:
-        row: a row, or the `change` of one.
-    """
-    if not isinstance(row, Row):
-        row = _row_of(row)
-    if row.ratio is None:
-        return ""
-    bounds = (row.low, row.high) if row.low is not None and math.isfinite(row.high) else ()
-    if not row.absolute and row.unit != "GHz":
-        return ratio_words((row.ratio, *bounds), "more", "less", "times as much")
-    if row.slowdown < 1:
-        values = row.speedup if bounds else row.speedup[:1]
-        return ratio_words(values, "faster", "slower", "times as fast")
-    values = (row.slowdown, *(row.slowdown_interval if bounds else ()))
-    return ratio_words(values, "slower", "faster", "times slower")
-
-
-def _row_of(values: Mapping[str, Any]) -> Row:
-    numbers = {
-        n: None if values.get(n) is None else float(values[n]) for n in ("ratio", "low", "high")
-    }
-    names = (values["metric"], values["unit"], values["better"])
-    return Row(*[""] * 7, *names, False, None, None, **numbers)
-
-
-def ratio_words(values: Sequence[float], more: str, less: str, times: str) -> str:
-    """Words a ratio and its bounds.
-
-    Args:
-        values: the ratio, which says the word, and the two ends of its interval if they are known.
-        more: the word for a ratio above one.
-        less: the word for a ratio below one.
-        times: the words for a ratio of two and more.
-
-    Returns:
-        A percentage or a factor: 14% [11%, 17%] slower.
-    """
-    if values[0] >= 2:
-        texts = [f"{value:.3g}" for value in values]
-        word = times
-    else:
-        word = more if values[0] >= 1 else less
-        sign = 1 if values[0] >= 1 else -1
-        values = values if sign > 0 else (values[0], *values[:0:-1])
-        texts = [_percent(sign * (value - 1)) for value in values]
-    return f"{texts[0]} [{', '.join(texts[1:])}] {word}" if texts[1:] else f"{texts[0]} {word}"
-
-
-def _percent(part: float) -> str:
-    return f"{part:.1%}" if abs(part) < 0.0995 else f"{part:.0%}"

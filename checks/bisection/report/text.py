@@ -12,7 +12,8 @@ from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Scope, Verdict
 from bisection.report import words
-from bisection.report.clauses import change, clause
+from bisection.report.clauses import clause
+from bisection.report.ratios import change
 from bisection.report.tables import columns
 
 MOST = 30  # rows of a verdict that are listed one by one

@@ -11,7 +11,8 @@ from bisection.core.format import duration, finite, number, plural, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Scope, Verdict
-from bisection.report.clauses import AFTER_CHANGE, change, clause, ratio_words
+from bisection.report.clauses import AFTER_CHANGE, clause
+from bisection.report.ratios import change, ratio_words
 from bisection.sites.site import Defect
 
 

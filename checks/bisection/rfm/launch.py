@@ -26,7 +26,8 @@ from bisection.core.reasons import OUTER_FAULTS, Code, Reason
 from bisection.kernels import layouts, results, sources
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import KernelExit, ResultError
-from bisection.rfm import internals, queue, rank_faults, rotation, scheduler_faults
+from bisection.rfm import causes, internals, queue, rank_faults, rotation, scheduler_faults
+from bisection.rfm.causes import Ended
 from bisection.rfm.scheduler_faults import SLURM
 
 internals.start_scripts_below_blanks()
@@ -379,52 +380,27 @@ class Launch(rfm.RunOnlyRegressionTest):
             self.exit_code = int(Path(self.stagedir, "exit_code").read_text())
         except (OSError, ValueError):
             self.exit_code = None
-        errors = self._read(self.job.stderr)
-        fault = self._fault(errors, errors + self._read(self.job.stdout))
+        self.exit_code, fault = causes.of_launch(
+            self.job,
+            Ended(
+                kernel=self.kernel,
+                folder=self.stagedir,
+                scheduler=self._scheduler,
+                launcher=self.current_partition.launcher_type.registered_name,
+                exit_code=self.exit_code,
+                errors=self._read(self.job.stderr),
+                output=self._read(self.job.stdout),
+                hosts=(self.job.nodelist or []) if self.is_local() else [],
+            ),
+        )
         if fault and fault.code == Code.BLOCKED:
             fail(self, queue.late() or fault)
         queue.advance()
+        fault = fault and (self._full_disk() or fault)
         if fault:
             self._fail_for_placement(fault)
             fail(self, fault)
         internals.accept_exit(self.job)
-
-    def _fault(self, errors: str, said: str) -> Reason | None:
-        """What stopped the launch, or how the kernel ended other than with an answer.
-
-        Args:
-            errors: the job's error output.
-            said: that and its output.
-        """
-        launcher = self.current_partition.launcher_type.registered_name
-        death = rank_faults.first_death(said, self.stagedir, launcher)
-        if death and self.exit_code:
-            self.exit_code = death.exit_code  # the launcher's may be that of a rank it ended
-        fault = scheduler_faults.of_hang(errors, self.exit_code, self.stagedir)
-        ended = self.exit_code is not None
-        fault = fault or scheduler_faults.of_job(self.job, self._scheduler, errors, ended)
-        if self.exit_code == KernelExit.VERIFIED or (fault and fault.code != Code.TIMEOUT):
-            return fault
-        here = self.job.nodelist if self.is_local() else []
-        cause = rank_faults.of_worlds(errors) or rank_faults.of_unseen(errors)
-        refused = self.exit_code in (KernelExit.USAGE, KernelExit.RESOURCES)
-        if not (cause or refused):
-            cause = rank_faults.of_abort(errors, self.stagedir, here)
-        crashed = death and death.exit_code in rank_faults.CRASHES
-        if cause or (fault and not crashed):
-            return cause or fault
-        last = rank_faults.last_line(errors, self.kernel)
-        if crashed or self.exit_code not in (None, *KernelExit):
-            exit_code = death.exit_code if death else self.exit_code
-            where = {"rank": death.rank, "host": death.host} if death else {}
-            return Reason.of(
-                Code.KERNEL_EXIT, kernel=self.kernel, exit_code=exit_code, last=last, **where
-            )
-        if not ended:
-            return Reason.of(Code.NOT_ENDED, last=last)
-        if self.exit_code == KernelExit.WRONG_ANSWER:
-            return None
-        return Reason.of(Code.KERNEL_EXIT, kernel=self.kernel, exit_code=self.exit_code, last=last)
 
     def _fail_for_placement(self, fault: Reason) -> None:
         """Fails if ranks were misplaced, which explains a launch that did not end as it should."""
@@ -442,7 +418,7 @@ class Launch(rfm.RunOnlyRegressionTest):
             path = os.path.join(self.stagedir, "result.json")
             self.result = result = results.load(path, self.kernel, self.case)
         except ResultError as error:
-            fail(self, error.reason)
+            fail(self, self._full_disk() or error.reason)
         build = result["build"]
         self.built_with = "; ".join(
             [build["compiler"], build["mpi"]]
@@ -470,6 +446,11 @@ class Launch(rfm.RunOnlyRegressionTest):
     def _misplaced(self, layout: dict[str, Any]) -> list[Reason]:
         topology = self.current_partition.processor.topology or {}  # a site file need not give it
         return layouts.misplaced(layout, self.shape, topology.get("cores"))
+
+    def _full_disk(self) -> Reason | None:
+        """The fault if nothing can be written to the stage folder, else None."""
+        said = paths.unwritable(self.stagedir)
+        return Reason.of(Code.INFRASTRUCTURE, said=said) if said else None
 
     @property
     def _scheduler(self) -> str:

@@ -50,7 +50,7 @@ def _rank(folder: str, host: str) -> int | None:
 # What launchers and MPI libraries print of themselves.
 REMARKS = re.compile(
     r"^-{60,}\n(?s:.*?)^-{60,}$|^.*ORTE_ERROR_LOG.*$"  # Open MPI
-    r"|^\[\S+:\d+\] (?:\*\*\* |Signal|Failing|\[ ?\d+\]).*$"  # its backtrace
+    r"|^\[\S+:\d+\] (?:\*\*\* |Signal|Failing|\[ ?\d+\]|\d+ more|Set MCA).*$"  # it too
     r"|^\[\S+:\d+ *:\d+:\d+\] Caught signal.*$|^ *\d+ +\S+\(.*\) \[0x.*$|^==.*$"  # UCX's
     r"|^(?:srun|salloc|slurmstepd\S*): .*$|^cpu-bind=.*$"
     r"|^\[(?:proxy:\S+|mpiexec@\S+)\] .*$",  # MPICH
@@ -58,19 +58,20 @@ REMARKS = re.compile(
 )
 
 
-def last_line(errors: str, kernel: str = "") -> str | None:
+def last_line(errors: str, kernel: str = "", *, any_line: bool = False) -> str | None:
     """What a program printed last on standard error.
 
     Args:
         errors: the error output.
         kernel: the kernel whose own last line goes before those of libraries.
+        any_line: whether a launcher's line will do where the program printed none.
 
     Returns:
-        The last line that no launcher printed of itself; if there is none, the last line of all.
+        The line; None if there is none.
     """
     own = [line.strip() for line in REMARKS.sub("", errors).splitlines() if line.strip(" -*")]
     named = [line for line in own if kernel and line.startswith(f"bisection-{kernel}:")]
-    every = [line.strip() for line in errors.splitlines() if line.strip(" -*=")]
+    every = [line.strip() for line in errors.splitlines() if any_line and line.strip(" -*=")]
     return next((lines[-1] for lines in (named, own, every) if lines), None)
 
 
@@ -98,8 +99,7 @@ def of_abort(errors: str, folder: str, hosts: Sequence[str] | None = ()) -> Reas
     rank, code = int(abort["rank"]), int(abort["code"])
     host = _host(folder, rank) or _host_of_task(errors, rank)
     host = host or (hosts[0] if len(hosts or ()) == 1 else None)
-    own = REMARKS.sub("", errors[: abort.start()])
-    last = last_line(own) if own.strip(" -*\n") else None
+    last = last_line(errors[: abort.start()])
     return Reason.of(Code.MPI_ABORT, rank=rank, host=host, exit_code=code, last=last)
 
 

@@ -17,7 +17,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TextIO
 
 from bisection.core import paths
 from bisection.core.identity import TestId
@@ -210,32 +210,47 @@ def watch(
     Returns:
         Its exit code, and its output.
     """
-    log_file = folder / "reframe.log"
+    log = Log(folder / "reframe.log")
     progress = Progress(sys.stdout, folder / "stage", warn)
     until = time.monotonic() + limit if limit else math.inf
     storing = {} if store else {"RFM_ENABLE_RESULTS_STORAGE": "0"}
-    with open(log_file, "wb") as log:
-        try:
-            process = subprocess.Popen(
-                request.command,
-                cwd=paths.ROOT,
-                env={**environment(request), **storing},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                preexec_fn=end_with_parent,
-            )
-            stop = functools.partial(interrupt, process, request.job_name)
-            signal.signal(signal.SIGTERM, lambda number, _: stop(number))
-        except OSError as error:
-            program = request.command[0]
-            log.write(f"ERROR: cannot start {program}: {error.strerror}\n".encode())
-            process = None
-        if process is not None:
-            with process.stdout, selectors.DefaultSelector() as ready:
-                ready.register(process.stdout, selectors.EVENT_READ)
-                follow(process, ready, log, progress, stop, until)
+    try:
+        process = subprocess.Popen(
+            request.command,
+            cwd=paths.ROOT,
+            env={**environment(request), **storing},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            preexec_fn=end_with_parent,
+        )
+    except OSError as error:
+        log.write(f"ERROR: cannot start {request.command[0]}: {error.strerror}\n".encode())
+        return 1, log.text
+    stop = functools.partial(interrupt, process, request.job_name)
+    signal.signal(signal.SIGTERM, lambda number, _: stop(number))
+    with process.stdout, selectors.DefaultSelector() as ready:
+        ready.register(process.stdout, selectors.EVENT_READ)
+        follow(process, ready, log, progress, stop, until)
     progress.clear()
-    return (process.wait() if process else 1), log_file.read_text(errors="replace")
+    return process.wait(), log.text
+
+
+class Log:
+    """ReFrame's output: whole here, and in a file as far as the disk has room."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._whole = path, b""
+
+    def write(self, chunk: bytes) -> None:
+        """Adds output."""
+        self._whole += chunk
+        with contextlib.suppress(OSError), open(self.path, "ab") as file:
+            file.write(chunk)
+
+    @property
+    def text(self) -> str:
+        """All output."""
+        return self._whole.decode(errors="replace")
 
 
 def interrupt(process: subprocess.Popen[bytes], job_name: str, number: int) -> None:
@@ -271,7 +286,7 @@ def listing(line: Sequence[str]) -> str:
 def follow(
     process: subprocess.Popen[bytes],
     ready: selectors.BaseSelector,
-    log: BinaryIO,
+    log: "Log",
     progress: "Progress",
     stop: Callable[[int], None],
     until: float = math.inf,
@@ -292,7 +307,6 @@ def follow(
             return
         if chunk:
             log.write(chunk)
-            log.flush()
             *lines, rest = (rest + chunk).split(b"\n")
             for text in lines:
                 progress.read(text.decode(errors="replace"))

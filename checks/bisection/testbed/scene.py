@@ -41,7 +41,7 @@ class Ran:
     """A run that was disturbed."""
 
     exit_code: int
-    seconds: float
+    after: float  # s, from the fault to its end; from its start where the fault was there before
     output: str
     reasons: list[Reason] = field(default_factory=list)  # of tests, and of the run as a whole
     causes: list[str] = field(default_factory=list)  # the same in the words of the verdict
@@ -108,6 +108,7 @@ class Scene:
         try:
             if during:
                 self._await_kernel(process, output)
+                began = time.monotonic()
                 during()
             code = process.wait(timeout=LIMIT)
         except subprocess.TimeoutExpired:
@@ -209,10 +210,10 @@ class Scene:
                 cluster.shape(name, None)
             for daemon in ("slurmctld", *(("slurmdbd",) if self.accounting else ())):
                 cluster.resume(daemon)
-            for node in cluster.hosts.values():
-                for process in (p for n in cluster.hosts for p in self.kernels_on(n)):
+            for name, host in cluster.hosts.items():
+                for process in self.kernels_on(name):
                     process.send(signal.SIGKILL)
-                self._unmount(node)
+                self._unmount(host)
             cluster.output("scancel", "--full", "-u", "root")
             everywhere = f"nodename={','.join(cluster.blueprint.names())}"
             cluster.output("scontrol", "update", everywhere, "state=resume")
@@ -223,9 +224,12 @@ class Scene:
     def _unmount(self, host: Process) -> None:
         mounts = Path(f"/proc/{host.pid}/mounts").read_text().splitlines()
         for target in (line.split()[1] for line in mounts if line.startswith("bisection ")):
-            subprocess.run(
-                [*entered(host, ("mount",)), "umount", "-l", target], capture_output=True
-            )
+            # umount looks into /proc, which is that of the host's processes
+            spaces = ("mount", "pid") if host != self.cluster.hosts[HEAD] else ("mount",)
+            line = [*entered(host, spaces), "umount", "--lazy", target]
+            done = subprocess.run(line, capture_output=True, text=True)
+            if done.returncode:
+                raise TestbedError(done.stderr.strip())
 
 
 def _read_verdict(ran: Ran, folder: Path) -> None:

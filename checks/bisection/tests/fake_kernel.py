@@ -265,6 +265,11 @@ def hang(result, **_):
     return 4
 
 
+def hang_on_one_core(result, **_):
+    shared_core(result)
+    return hang(result)
+
+
 def leave(code):
     return lambda result, **_: code
 
@@ -277,6 +282,7 @@ FAULTS = {
     "exit-2": leave(2),
     "exit-3": leave(3),
     "hang": hang,
+    "hang-on-one-core": hang_on_one_core,
     "segv-after": leave(-signal.SIGSEGV),
     "slow": set_metric(2.5),
     "slow-style": set_metric(9.0, "ratio_packed"),

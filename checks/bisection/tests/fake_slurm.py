@@ -31,6 +31,7 @@ FAULTS = {
     "node-fail": "RUNNING None: NODE_FAIL NodeDown",
     "oom": "RUNNING None: OUT_OF_MEMORY OutOfMemory",
     "scancel": "RUNNING None: CANCELLED None",
+    "unseen": "RUNNING None: FAILED JobLaunchFailure",
 }
 ALIVE = ("PENDING", "RUNNING")
 # What slurmstepd writes to the job's error output.
@@ -89,6 +90,8 @@ def load(jobid):
         if then[0] in EPITAPHS:
             words = f"*** JOB {jobid} ON n1 CANCELLED AT {EPITAPHS[then[0]]}"
             Path(job["stderr"]).write_text(f"slurmstepd-n1: error: {words}\n")
+        if then[1] == "JobLaunchFailure":
+            job["signal"] = 53
         store(job)
     if job["state"] == "PENDING" and time.time() > job["latest"]:
         job.update(state="DEADLINE", end=time.time())
@@ -170,6 +173,7 @@ def sbatch():
         "latest": time.mktime(time.strptime(end, "%Y-%m-%dT%H:%M:%S")) - limit if end else 1e12,
         "end": None,
         "exit": 0,
+        "signal": 0,
         "stdout": str(script.with_name(options["output"])),
         "stderr": str(script.with_name(options["error"])),
         "limit": options["time"],
@@ -194,7 +198,7 @@ def sacct():
     print("JobID|State|ExitCode|End|NodeList")
     for job in filter(None, asked_for()):
         state = job["state"] + (" by 0" if job["state"] == "CANCELLED" else "")
-        rest = f"{job['exit']}:0|{int(job['end']) if job['end'] else 'Unknown'}"
+        rest = f"{job['exit']}:{job['signal']}|{int(job['end']) if job['end'] else 'Unknown'}"
         print(f"{job['id']}|{state}|{rest}|{nodes(job) or 'None assigned'}")
         if nodes(job):
             print(f"{job['id']}.batch|{job['state']}|{rest}|n1")
@@ -218,7 +222,8 @@ def scontrol():
         leave(INVALID)
     return print(
         f"JobId={job['id']} JobName=rfm UserId=root(0) GroupId=root(0) JobState={job['state']} "
-        f"Reason={job['reason']} Dependency=(null) Requeue=0 ExitCode={job['exit']}:0 "
+        f"Reason={job['reason']} Dependency=(null) Requeue=0 "
+        f"ExitCode={job['exit']}:{job['signal']} BatchHost=n1 WorkDir=/home/lab/bisection "
         f"TimeLimit={job['limit']} SubmitTime={int(job['submit'])} "
         f"EndTime={int(job['end'] or 0) or 'Unknown'} ReqNodeList=(null) ExcNodeList=(null) "
         f"NodeList={nodes(job)} NumNodes=2 StdErr={job['stderr']} StdIn=/dev/null Power= "
@@ -235,7 +240,7 @@ def scancel():
 def sinfo():
     if sys.argv[-1] == "%N|%t|%P|%f":
         return print("n1|idle|all*|(null)\nn2|alloc|all*|(null)\nn3|idle|all*|(null)")
-    print("n1|idle|none\nn2|down*|Not responding")
+    return print("n1|idle|none\nn2|down*|Not responding")
 
 
 def main():

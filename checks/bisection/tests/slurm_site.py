@@ -25,7 +25,12 @@ site_configuration = common.configuration(
                         "max_sacct_failures": 6,
                         "slurm_pending_job_reason_poll_freq": 1,  # at every poll
                     },
-                    "processor": common.this_machine(),
+                    # A site file need not give the topology.
+                    "processor": {
+                        name: value
+                        for name, value in common.this_machine().items()
+                        if name != "topology" or scheduler == "slurm"
+                    },
                     "env_vars": AS_ROOT if os.geteuid() == 0 else [],
                     "extras": {"nodes": 1, "binding": ["--oversubscribe"], "references": []},
                 }

@@ -1,8 +1,7 @@
 """checks/md.py on real ReFrame with a fake kernel."""
 
-import pytest
-
 CU3AU = ("-n", "^md.*launch.case=cu3au", "-n", "^md_layout.*launch.case=cu3au")
+HYBRIDS = ("-n", "^md_layout.*launch.case=(cu3au|fe)")
 
 
 class TestChecks:
@@ -23,33 +22,25 @@ class TestChecks:
         assert "layout node2 is mpi here: 2x1" in run.said
         assert cases["md", "domain", "fe", "packed"] == "not applicable"
 
-    @pytest.mark.parametrize(
-        ("method", "fault", "words"),
-        [
-            ("dlpoly3", "slow-style", "ratio_packed is 9"),
-            ("packed", "slow-memory", "ratio_cached is 9"),
-            ("recompute", "wrong", "wrong answer of recompute"),
-        ],
-    )
-    def test_a_slow_or_wrong_style_fails(self, bisection, method, fault, words):
-        run = bisection(selected=CU3AU, faults={method: fault})
+    def test_a_slow_or_wrong_style_fails(self, bisection):
+        faults = {"dlpoly3": "slow-style", "packed": "slow-memory", "recompute": "wrong"}
+        run = bisection(selected=CU3AU, faults=faults)
         assert run.code == 1, run.text
-        case = run.case(method, case="cu3au", check="md")
-        assert case["verdict"] == "FAIL"
-        assert words in case["cause"]
+        words = ("ratio_packed is 9", "ratio_cached is 9", "wrong answer of recompute")
+        for method, cause in zip(faults, words, strict=True):
+            for layout in ("mpi", "node"):
+                case = run.case(method, layout, case="cu3au", check="md")
+                assert case["verdict"] == "FAIL"
+                assert cause in case["cause"]
 
-    @pytest.mark.parametrize(
-        ("fault", "words"),
-        [
-            ("slow-node", "ratio_mpi is 2.00"),
-            ("more-bytes", "1 ranks send 1e+06 bytes a step, 2 send 1000"),
-        ],
-    )
-    def test_a_hybrid_that_is_slow_or_sends_more_fails(self, bisection, fault, words):
-        run = bisection(selected=CU3AU, faults={"node/cu3au": fault})
-        case = run.case("packed", "node", "cu3au", check="md_layout")
-        assert case["verdict"] == "FAIL"
-        assert words in case["cause"]
+    def test_a_hybrid_that_is_slow_or_sends_more_fails(self, bisection):
+        faults = {"node/cu3au": "slow-node", "node/fe": "more-bytes"}
+        run = bisection(selected=HYBRIDS, faults=faults)
+        words = {"cu3au": "ratio_mpi is 2.00", "fe": "1 ranks send 1e+06 bytes a step, 2 send 1000"}
+        for name, cause in words.items():
+            case = run.case("packed", "node", name, check="md_layout")
+            assert case["verdict"] == "FAIL"
+            assert cause in case["cause"]
 
     def test_a_hybrid_that_wins_is_noted(self, bisection):
         run = bisection(selected=CU3AU, faults={"node/cu3au": "fast-node"})

@@ -90,29 +90,32 @@ class TestUsage:
             (["-S", "transpose.asserted=time"], "is refused: it changes what is judged"),
         ],
     )
-    def test_is_refused(self, bisection, arguments, says):
-        run = bisection(*arguments)
-        assert run.code == 2
-        assert says in run.said
-        assert not run.folder.exists()
+    def test_is_refused(self, command_line, tmp_path, monkeypatch, arguments, says):
+        monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+        code, _, errors = command_line("run", *arguments)
+        assert code == 2
+        assert says in errors
+        assert not (tmp_path / "results").exists()
 
 
 class TestSelection:
     """Zero tests, files that do not load and skipped tests are PASSED to ReFrame, with exit 0."""
 
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "import reframe as rfm\nimport no_such_module\n@rfm.simple_test\nclass t(rfm.X): pass",
-            "import reframe as rfm\n@rfm.simple_test\nclass t(rfm.RunOnlyRegressionTest):\n"
-            "    @run_after('init')\n    def fail(self):\n        self.no_such_thing()\n",
-        ],
+    BROKEN = (
+        "import reframe as rfm\nimport no_such_module\n@rfm.simple_test\nclass t(rfm.X): pass",
+        "import reframe as rfm\n@rfm.simple_test\nclass u(rfm.RunOnlyRegressionTest):\n"
+        "    @run_after('init')\n    def fail(self):\n        self.no_such_thing()\n",
     )
-    def test_file_that_does_not_load(self, bisection, tmp_path, text):
-        (tmp_path / "broken.py").write_text(text)
-        run = bisection("-c", str(tmp_path / "broken.py"))
+
+    def test_files_that_do_not_load(self, bisection, tmp_path):
+        files = [tmp_path / f"broken{number}.py" for number in range(len(self.BROKEN))]
+        for file, text in zip(files, self.BROKEN, strict=True):
+            file.write_text(text)
+        run = bisection(*(word for file in files for word in ("-c", str(file))))
         assert run.code == 3, run.text
-        assert "does not load: " in run.said
+        assert run.said.count("does not load: ") == len(files)
+        assert "no_such_module" in run.said
+        assert "no_such_thing" in run.said
         assert "1 of 1 checks passed" in run.said
 
     @pytest.mark.parametrize(
@@ -171,17 +174,22 @@ class TestRecord:
         assert code == 1
         assert "rate is 1.00 x, allowed is 1.80..2.20" in text
 
-    @pytest.mark.parametrize("content", [b"this is no database" * 100, b"SQLite format 3\0" * 9])
-    @pytest.mark.parametrize("name", ["reframe/results.db", "store.db"])
-    def test_database_is_garbage(self, bisection, tmp_path, name, content):
+    GARBAGE = (b"this is no database" * 100, b"SQLite format 3\0" * 9)
+
+    @pytest.mark.parametrize("contents", [GARBAGE, GARBAGE[::-1], (*GARBAGE[:1], None)])
+    def test_databases_are_garbage(self, bisection, tmp_path, contents):
         (tmp_path / "reframe").mkdir()
-        (tmp_path / name).write_bytes(content)
+        names = ("reframe/results.db", "store.db")
+        damaged = [pair for pair in zip(names, contents, strict=True) if pair[1]]
+        for name, content in damaged:
+            (tmp_path / name).write_bytes(content)
         run = bisection()
         assert run.code == 3, run.text
-        assert f"{Path(name).name} was damaged" in run.said
         assert "NOT MEASURED: 1 of 1 checks passed" in run.said
-        (aside,) = (tmp_path / name).parent.glob("*.broken-*")
-        assert aside.read_bytes() == content
+        for name, content in damaged:
+            assert f"{Path(name).name} was damaged" in run.said
+            (aside,) = (tmp_path / name).parent.glob("*.broken-*")
+            assert aside.read_bytes() == content
         with sync.opened(tmp_path) as stored:
             assert [session.uuid for session in stored.sessions()] == [run.verdict["session"]]
         assert list(sync.recorded(paths.results_db(tmp_path)))

@@ -52,14 +52,24 @@ class TestLaunch:
         assert says in launch_run.said
         assert launch_run.case("p2p", layout, case)["verdict"] == "not measured"
 
+    def test_that_did_not_end_is_judged_by_its_placement_first(self, bisection):
+        run = bisection(faults={"mpi/cnt40": "hang-on-one-core"})
+        assert run.code == 1
+        cause = run.case("")["cause"]
+        assert cause.startswith("INVALID placement: rank 1 on ")
+        assert "shares a core with rank 0" in cause
+        assert "; HANG: nothing finished for 5 min" in cause
+
     def test_methods_without_a_check_are_no_pass(self, bisection):
         run = bisection(faults={"mpi/cnt40": "unchecked"})
         assert run.code == 1
         assert "its result has verified: True, wrong: p2p" in run.said
 
-    @pytest.mark.parametrize("fault", ["exit-3", "exit-2"])
-    def test_not_measured_alone_is_3(self, bisection, fault):
-        assert bisection(faults={"mpi/cnt40": fault}).code == 3
+    def test_not_measured_alone_is_3(self, bisection):
+        selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case=cnt40")
+        run = bisection(faults={"mpi/cnt40": "exit-3", "node/cnt40": "exit-2"}, selected=selected)
+        assert run.code == 3
+        assert "NOT MEASURED: 0 of 2 checks passed, 2 not measured" in run.said
 
     def test_shared_core_names_rank_and_cpus(self, bisection):
         run = bisection(

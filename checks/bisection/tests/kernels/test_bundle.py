@@ -7,7 +7,6 @@ import subprocess
 import tarfile
 
 import pytest
-from kernels.test_spack import why_no_spack
 from running import ONE
 
 from bisection.core import paths
@@ -141,9 +140,7 @@ def test_a_part_that_cannot_be_had_leaves_no_archive(clone, tmp_path, monkeypatc
 
 
 @pytest.mark.spack
-def test_spack_builds_from_a_bundle_without_a_network(lonely, tmp_path):
-    if why := why_no_spack():
-        pytest.skip(f"no Spack can be had: {why}")
+def test_spack_builds_from_a_bundle_without_a_network(spack_at_hand, debian, lonely, tmp_path):
     archive, sizes = pack(spack=True, sources="debian12")
     folder = unpack(archive, tmp_path)
     archive.unlink()

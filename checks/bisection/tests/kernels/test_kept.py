@@ -82,6 +82,9 @@ UNCHANGED = {
     "a test": lambda house, built, patch: (house / "src" / "tests" / "t.py").write_text("1"),
     "text": lambda house, built, patch: (house / "src" / "README.md").write_text("1"),
     "jobs": lambda house, built, patch: edit(house / "rfm_build.sh", "-j 2", "-j 16"),
+    "the job's name": lambda house, built, patch: edit(
+        house / "rfm_build.sh", "#!/bin/bash\n", "#!/bin/bash\n#SBATCH --job-name=other\n"
+    ),
     "MPI at run time": lambda house, built, patch: patch.setenv("OMPI_MCA_btl", "tcp,self"),
     "make": lambda house, built, patch: patch.setenv("MAKEFLAGS", "-s"),
     "a folder on PATH": lambda house, built, patch: patch.setenv(

@@ -3,6 +3,8 @@ import pytest
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.layouts import (
+    LAYOUTS,
+    TOPOLOGY_LAYOUTS,
     DoesNotFit,
     bindings,
     core_of,
@@ -50,6 +52,20 @@ def test_equal_geometries_are_measured_once(layout, cores, other, shape):
         geometry(layout, cores, nodes=3)
     twin = {"layout": layout, "other": other, "geometry": shape}
     assert error.value.reason == Reason.of(Code.LAYOUT_IS_TWIN, **twin)
+
+
+@pytest.mark.parametrize("cores", range(1, 9))
+def test_every_geometry_is_measured_and_mpi_keeps_its_own(cores):
+    """Whatever the cores: what other layouts repeat is measured under an earlier name."""
+    kept, repeated = {}, []
+    for layout in [*LAYOUTS, *TOPOLOGY_LAYOUTS]:
+        try:
+            kept[layout] = str(geometry(layout, cores, topology=NUMA))
+        except DoesNotFit as error:
+            repeated.append(error.reason["geometry"])
+    assert "mpi" in kept
+    assert len(set(kept.values())) == len(kept)
+    assert set(repeated) - {None} <= set(kept.values())
 
 
 NUMA = {"numa_nodes": ["0x0f", "0xf0", "0xf00", "0xf000"]}

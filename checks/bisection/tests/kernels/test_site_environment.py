@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from kernels.test_spack import why_no_spack
 
 from bisection.core import paths
 from bisection.kernels.spack import externals, site_environment
@@ -20,14 +19,6 @@ def packages(text):
     content = yaml.safe_load(text)["spack"]["packages"]
     names = [name for name in content if name != "all"]
     return {n: (content[n].get("externals") or [{"spec": None}])[0]["spec"] for n in names}
-
-
-@pytest.fixture
-def debian():
-    survey = externals.survey_externals(externals.environment_file("debian12"))
-    if survey.missing:
-        pytest.skip("not the system packages of debian12")
-    return survey.installed
 
 
 @pytest.fixture
@@ -102,9 +93,7 @@ def test_what_cannot_be_named_is_refused(mpi, tmp_path, monkeypatch):
 
 
 @pytest.mark.spack
-def test_spack_concretises_it(debian, tmp_path, monkeypatch):
-    if why := why_no_spack():
-        pytest.skip(f"no Spack can be had: {why}")
+def test_spack_concretises_it(spack_at_hand, debian, tmp_path, monkeypatch):
     home = paths.home()
     for name in ("spack-env", "src"):
         shutil.copytree(paths.ROOT / name, tmp_path / name)
@@ -125,12 +114,9 @@ def test_spack_concretises_it(debian, tmp_path, monkeypatch):
 
 
 @pytest.mark.spack
-def test_other_compilers_are_named_by_spack(monkeypatch):
-    if why := why_no_spack():
-        pytest.skip(f"no Spack can be had: {why}")
-    folder = str(next(iter(Path("/usr/bin").glob("clang")), ""))
-    if not folder:
-        pytest.skip("needs clang, a second compiler")
-    name, external = site_environment._by_spack(["llvm"], ["/usr/bin"], print)
+@pytest.mark.skipif(not shutil.which("clang"), reason="needs clang, a second compiler")
+def test_other_compilers_are_named_by_spack(spack_at_hand):
+    folder = str(Path(shutil.which("clang")).parent)
+    name, external = site_environment._by_spack(["llvm"], [folder], print)
     assert name == "llvm"
     assert external["extra_attributes"]["compilers"]["c"].startswith("/usr/")

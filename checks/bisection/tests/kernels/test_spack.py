@@ -476,26 +476,10 @@ def test_command_line(place, capsys):
 # ---- for real ------------------------------------------------------------------------------------
 
 
-def why_no_spack():
-    """Why Spack and its recipes cannot be had here, None if they can."""
-    pins = [spack.PACKAGES] if spack.find_spack() else [spack.SPACK, spack.PACKAGES]
-    for pin in pins:
-        cloned = paths.home() / "spack" / f"{pin.name}-{pin.release}"
-        if not cloned.exists() and (why := spack.unreachable(pin, timeout=10)):
-            return f"{pin.url}: {why}"
-    return None
-
-
 @pytest.mark.spack
-def test_debian12_builds_and_runs(tmp_path, monkeypatch):
-    if why := why_no_spack():
-        pytest.skip(f"no Spack can be had: {why}")
-    survey = externals.survey_externals(externals.environment_file("debian12"))
-    if survey.missing:
-        pytest.skip(f"not the system packages of debian12: {', '.join(survey.missing)} missing")
-
+def test_debian12_builds_and_runs(spack_at_hand, debian, tmp_path, monkeypatch):
     built = installing.install("debian12")
-    assert built.mpi == f"openmpi@{survey.installed['openmpi']}"
+    assert built.mpi == f"openmpi@{debian['openmpi']}"
     assert installing.install("debian12", say=pytest.fail) == built
 
     # Open MPI wants to be told that root, in a container or a test machine, means it.

@@ -4,7 +4,8 @@ import pytest
 
 from bisection.analysis import model
 from bisection.core.reasons import Code, Reason
-from bisection.report.clauses import CLAUSES, FAULTS, change, clause
+from bisection.report.clauses import CLAUSES, FAULTS, clause
+from bisection.report.ratios import change
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ Primary job  terminated normally, but 1 process returned
 a non-zero exit code. Per user-direction, the job has been aborted.
 --------------------------------------------------------------------------
 --------------------------------------------------------------------------
-mpirun noticed that process rank 1 with PID 2301 on node node2 exited on signal 11 (Segmentation fault).
+mpirun noticed that process rank 1 with PID 2301 on node node2 exited on signal 11 (Segm. fault).
 --------------------------------------------------------------------------
 """
 # Of hydra's own processes, which Slurm started: not one of our ranks.
@@ -91,7 +91,7 @@ PROXIES = """[proxy:0:3@node4] main (pm/pmiserv/pmip.c:169): demux engine error 
 srun: error: node4: task 3: Exited with exit code 7
 [mpiexec@head] main (ui/mpich/mpiexec.c:325): process manager error waiting for completion
 """
-HYDRA = f"""[node2:2789 :0:2789] Caught signal 11 (Segmentation fault: tkill(2) or tgkill(2) at 0xae5)
+HYDRA = f"""[node2:2789 :0:2789] Caught signal 11 (Segmentation fault: tkill(2) at 0xae5)
 ==== backtrace (tid:   2789) ====
  0  /lib/x86_64-linux-gnu/libucs.so.0(ucs_handle_error+0x2dc) [0x7f8f2a080e9c]
 =================================
@@ -154,7 +154,8 @@ def test_first_death(tmp_path, said, launcher, death):
 @pytest.mark.parametrize(
     ("said", "last"),
     [
-        (SRUN, "srun: Force Terminated StepId=7.0"),  # nothing else was printed
+        (SRUN, None),
+        ('[node1:34] Set MCA parameter "orte_base_help_aggregate" to 0\n', None),
         (f"md: out of bounds\n{SRUN}", "md: out of bounds"),
         (f"{MPIRUN}md: out of bounds\n", "md: out of bounds"),
         (f"{HYDRA}md: out of bounds\n{PROXIES}", "md: out of bounds"),
@@ -164,6 +165,9 @@ def test_first_death(tmp_path, said, launcher, death):
 )
 def test_last_line_is_the_programs(said, last):
     assert rank_faults.last_line(said, "md") == last
+    assert rank_faults.last_line(said, "md", any_line=True) == (
+        last or (said.splitlines() or [None])[-1]
+    )
 
 
 def test_remarks_of_srun_are_not_the_last_word_of_an_abort(tmp_path):
@@ -218,8 +222,8 @@ def test_node_that_does_not_see_a_folder_is_named(tmp_path, launcher):
     [
         (
             4,
-            "INVALID placement: 4 worlds of 1 rank ran, not one of 4: the launcher and this MPI "
-            "library do not know each other",
+            "INVALID placement: 4 worlds of 1 rank ran, not one of 4: launcher and MPI library do "
+            "not know each other",
         ),
         (1, "INVALID placement: 1 rank ran, not 4"),
     ],
@@ -236,10 +240,10 @@ def test_library_that_the_launcher_does_not_know():
         "several options for building PMI support under\n"
     )
     line = "-" * 74
-    words = f"{line}\n{page}{line}\n*** An error occurred in MPI_Init\n*** on a NULL communicator\n"
-    assert clause(rank_faults.of_worlds(words)) == (
-        "MPI_Init failed: the launcher and this MPI library do not know each other: The application "
-        'appears to have been direct launched using "srun", but OMPI was not built with SLURM\'s '
-        "PMI support and therefore cannot execute"
+    words = f"{line}\n{page}{line}\n*** An error occurred in MPI_Init\n*** on a NULL\n"
+    says = clause(rank_faults.of_worlds(words))
+    assert says.startswith(
+        "MPI_Init failed: launcher and MPI library do not know each other: The application"
     )
+    assert says.endswith("OMPI was not built with SLURM's PMI support and therefore cannot execute")
     assert rank_faults.of_worlds("") is None

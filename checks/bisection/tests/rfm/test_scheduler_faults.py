@@ -75,6 +75,11 @@ ON_SLURM = {
         "BLOCKED: the scheduler refused the job: sbatch: Batch job submission failed: Requested "
         "node configuration is not available",
     ),
+    "node/tin-8k": (
+        "unseen",
+        "not measured",
+        "INFRASTRUCTURE: n1 does not see /home/lab/bisection, which all nodes must share",
+    ),
 }
 # Each launch takes two seconds more there, and a refusal or a reason are the same.
 ON_SQUEUE = {where: ON_SLURM[where] for where in ON_SLURM if re.match("mpi/[^t]", where)}
@@ -231,6 +236,20 @@ NOT_KNOWN = ({}, "scontrol: slurm_load_jobs error: Invalid job id specified")
             False,
             "INFRASTRUCTURE: the scheduler did not list job 7, which is RUNNING; left in the "
             "queue: 7; cancel with scancel 7",
+        ),
+        (
+            job("DEADLINE"),
+            ({"JobState": "DEADLINE", "Reason": "DeadLine", "NodeList": "(null)"}, ""),
+            "",
+            False,
+            "BLOCKED: job 7 was not started in 90 s; the scheduler's reason: DeadLine",
+        ),
+        (
+            job("DEADLINE"),
+            ({"JobState": "DEADLINE", "NodeList": "n1"}, ""),
+            "",
+            False,
+            "TIMEOUT: job 7 ran to its time limit of 15 min on n1",
         ),
         (job("PREEMPTED"), NOT_KNOWN, "", False, "CANCELLED: job 7 was preempted, not by this run"),
     ],

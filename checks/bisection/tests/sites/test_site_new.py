@@ -460,3 +460,15 @@ def test_help_names_the_options(capsys):
     said = capsys.readouterr().out
     for option in ("--queue", "--account", "--nodes", "--dry-run", "--refresh"):
         assert option in said
+
+
+def test_measured_facts_may_differ_a_little():
+    def site(latency, cores=2, boot=1, written="a"):
+        duo = {"latency": latency, "cores": cores, "boot": {"n1": boot}}
+        return {"written": written, "partitions": {"duo": duo}}
+
+    assert facts.compare(site(2e-5), site(2.4e-5, boot=2, written="b")) == []
+    (moved,) = facts.compare(site(2e-5), site(4e-5))
+    assert (moved.name, moved.before, moved.after) == ("partitions.duo.latency", 2e-5, 4e-5)
+    (moved,) = facts.compare(site(2e-5), site(2e-5, cores=1))
+    assert moved.name == "partitions.duo.cores"

@@ -1,6 +1,6 @@
 """The quick checks on virtual clusters, by each launcher on 1, 2 and 4 nodes: `make testbed`.
 
-A launch of each kernel stands for its tier; `make testbed ARGS=--full` runs all of it.
+One launch of each partition stands for the tier; `make testbed ARGS=--full` runs all of it.
 """
 
 import json
@@ -37,8 +37,11 @@ BEDS = {
     "spare": (Blueprint((Node(2, 1),) * 4, QUAD), [SRUN], "build"),
     "mpich": (Blueprint(partitions=QUAD, shared_memory=True), MPICH, "build-portable"),
 }
-# One launch of each of two kernels; on two cores those of two threads too.
-SOME = ["-n", "^network", "-n", "^transpose.*packed.*cnt40"]
+# One launch of a partition.
+SOME = [
+    *("-n", "^transpose%method=p2p%launch.layout=mpi%launch.case=cnt40"),
+    *("-S", "TransposeLaunch.usual_sampling=--repeats 3 --block 1 --warmup 0"),
+]
 
 
 @pytest.mark.parametrize("name", BEDS)

@@ -1,0 +1,63 @@
+"""Why a launch did not end with an answer: the first cause of all that its job's output shows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bisection.core.reasons import Code, Reason
+from bisection.kernels.results import KernelExit
+from bisection.rfm import rank_faults, scheduler_faults
+
+REFUSALS = (KernelExit.USAGE, KernelExit.RESOURCES)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a launch left behind."""
+
+    kernel: str
+    folder: str  # where its result.json is, if it has written one
+    scheduler: str  # ReFrame's names
+    launcher: str
+    exit_code: int | None  # of the launcher; None if the job did not come so far
+    errors: str  # the job's error output
+    output: str  # its standard output
+    hosts: Sequence[str] = ()  # as far as they are known
+
+
+def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
+    """The kernel's own exit code and the cause.
+
+    Args:
+        job: ReFrame's job, which it takes for finished.
+        ended: what the launch left behind.
+
+    Returns:
+        The exit code of the first rank that ended badly, as that of the launcher may be of a rank
+        which it then ended; None if the job did not come so far. And the cause, None if the kernel
+        ended with an answer.
+    """
+    errors, exit_code = ended.errors, ended.exit_code
+    death = rank_faults.first_death(errors + ended.output, ended.folder, ended.launcher)
+    if death and exit_code:
+        exit_code = death.exit_code
+    came_to_its_end = exit_code is not None
+    fault = scheduler_faults.of_hang(errors, exit_code, ended.folder)
+    fault = fault or scheduler_faults.of_job(job, ended.scheduler, errors, came_to_its_end)
+    if exit_code == KernelExit.VERIFIED or (fault and fault.code != Code.TIMEOUT):
+        return exit_code, fault
+    cause = rank_faults.of_worlds(errors) or rank_faults.of_unseen(errors)
+    if not cause and exit_code not in REFUSALS:
+        cause = rank_faults.of_abort(errors, ended.folder, ended.hosts)
+    crashed = death is not None and death.exit_code in rank_faults.CRASHES
+    if cause or (fault and not crashed):
+        return exit_code, cause or fault
+    if exit_code == KernelExit.WRONG_ANSWER:
+        return exit_code, None
+    last = rank_faults.last_line(errors, ended.kernel, any_line=not death)
+    if not came_to_its_end and not crashed:
+        return None, Reason.of(Code.NOT_ENDED, last=last)
+    ended_with = {"exit_code": death.exit_code if death else exit_code, "last": last}
+    if death and exit_code not in REFUSALS:  # these are of all ranks
+        ended_with |= {"rank": death.rank, "host": death.host}
+    return exit_code, Reason.of(Code.KERNEL_EXIT, kernel=ended.kernel, **ended_with)
