@@ -86,11 +86,16 @@ test-sanitized: setup-dev
 
 test-python: setup-dev
 	@echo "== the suite's Python: pytest"
-	@time "$(BIN)/python" -m pytest -q --numprocesses 2 --dist loadscope
+	@time "$(BIN)/python" -m pytest -q --numprocesses 2 --dist loadscope -m "not testbed"
 
 test-quick: setup-dev
 	@echo "== the quick checks, on this machine"
 	@time $(BISECTION) run --tier quick --system $(SYSTEM) $(ARGS)
+
+testbed: setup-dev ## launches and faults on virtual Slurm clusters; ARGS=--full: all of them
+	@echo "== launches and faults, on virtual Slurm clusters"
+	@time "$(BIN)/python" -m pytest -q -m testbed checks/bisection/tests/testbed \
+	    $(if $(filter testbed,$(MAKECMDGOALS)),$(ARGS))
 
 lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
 	@echo "== lint"
