@@ -146,7 +146,11 @@ def act(options: argparse.Namespace) -> Exit:
     if schedulers == {"local"}:
         wait_for_quiet(options.wait)
     elif outdated := age.outdated(site, schedulers):
-        warn(outdated, f"; `bisection site check {site.stem}` reports what changed")
+        warn(
+            outdated,
+            f"; `bisection site check {site.stem}` reports what changed, and "
+            f"`bisection site new {site.stem} --refresh` records it",
+        )
     results = folder.new_folder()
     if schedulers <= set(SLURM):
         request.job_name = queue.job_name(results)

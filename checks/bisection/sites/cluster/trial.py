@@ -216,9 +216,10 @@ def _read_facts(trial: Trial, folder: Path) -> None:
             trial.nodes.append(json.loads((folder / f"{answer['host']}.json").read_text()))
         except (OSError, ValueError) as error:
             trial.unseen[answer["host"]] = answer.get("error", str(error))
-    wrote = {node["host"].partition(".")[0] for node in trial.nodes} | trial.unseen.keys()
+    wrote = {*trial.unseen, *(name for n in trial.nodes for name in (n["host"], n.get("node", "")))}
+    wrote = {name.partition(".")[0] for name in wrote}
     for host in trial.hosts:
-        if host not in wrote:
+        if host.partition(".")[0] not in wrote:
             trial.unseen[host] = telling(ended.text)
     trial.nodes.sort(key=lambda node: node["host"])
 
