@@ -127,8 +127,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sweep-nodes",
         action="store_true",
-        help="repeat the launches on other idle nodes of their partition, until each node is told "
-        "from the others; without it, a run asks for one set of nodes, other ones each time",
+        help="repeat the launches on other idle nodes of their partition, until each node is in "
+        "enough launches and absent from enough; without it, each run asks for another set of nodes",
     )
     parser.add_argument(
         "--verbose", action="store_true", help="print every test with its metrics and bounds"

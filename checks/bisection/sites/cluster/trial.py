@@ -23,12 +23,11 @@ from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
 from bisection.sites.cluster.jobs import Ended, Finished, Local, Queue, Scheduler, Slurm, Step, run
+from bisection.sites.cluster.software import COMPILERS
 
 __all__ = ["Launcher", "Outcome", "Queue", "Trial", "try_queue"]
 
 PROBE = paths.ROOT / "src" / "probe" / "probe.c"
-# Compilers that find MPI by themselves; cc is Cray's.
-COMPILERS = ("mpicc", "cc")
 # What a line has that says why a launcher failed, of the page that some print.
 TELLING = re.compile(r"not built|unable|cannot|can't|could not|invalid|denied|error|fail", re.I)
 
