@@ -5,7 +5,6 @@ The first line of a fault's docstring is its description.
 
 import re
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -140,20 +139,6 @@ def cable_cut(scene: Scene) -> Ran:
     return scene.run("srun-2", *LONG, during=lambda: scene.cluster.cut("node2"))
 
 
-def slow_core(scene: Scene) -> Ran:
-    """The core of a node has half its clock: a real-time process takes every second 50 us."""
-    code = (
-        "import os, time\n"
-        "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))\n"
-        "while True:\n"
-        "    until = time.perf_counter() + 5e-5\n"
-        "    while time.perf_counter() < until: pass\n"
-        "    time.sleep(4e-5)\n"
-    )
-    with scene.beside(sys.executable, "-I", "-S", "-c", code, host="node2"):
-        return scene.run("srun-2", *SHORT)
-
-
 # ---- ranks ----
 
 
@@ -161,7 +146,7 @@ def stopped_rank(scene: Scene) -> Ran:
     """A rank does not go on (SIGSTOP)."""
     patience = "TransposeLaunch.options=--progress-timeout=8"
     stop = lambda: scene.signal_rank(signal.SIGSTOP)  # noqa: E731
-    return scene.run("mpirun", *LONG, "-S", patience, during=stop)
+    return scene.run("mpirun-2", *LONG, "-S", patience, during=stop)
 
 
 def stopped_rank_srun(scene: Scene) -> Ran:
@@ -178,7 +163,7 @@ def segv_srun(scene: Scene) -> Ran:
 
 def segv_mpirun(scene: Scene) -> Ran:
     """A rank dies of SIGSEGV under mpirun."""
-    return scene.run("mpirun", *LONG, during=lambda: scene.signal_rank(signal.SIGSEGV))
+    return scene.run("mpirun-2", *LONG, during=lambda: scene.signal_rank(signal.SIGSEGV))
 
 
 ABORT = """
@@ -219,12 +204,14 @@ def mpi_abort(scene: Scene) -> Ran:
 
 
 def time_limit(scene: Scene) -> Ran:
-    """A launch reaches its time limit."""
+    """A launch reaches its time limit: a rank stands still, and the watchdog is off."""
 
     def shorten() -> None:
+        scene.signal_rank(signal.SIGSTOP)
         scene.slurm("scontrol", "update", f"jobid={scene.job()}", "timelimit=1")
 
-    return scene.run("srun-2", *LONG, during=shorten)
+    unwatched = "TransposeLaunch.options=--progress-timeout=0"
+    return scene.run("srun-2", *LONG, "-S", unwatched, during=shorten)
 
 
 def cancelled(scene: Scene) -> Ran:
@@ -234,7 +221,7 @@ def cancelled(scene: Scene) -> Ran:
 
 def impossible(scene: Scene) -> Ran:
     """A launch asks for 8 of 4 nodes."""
-    return scene.run("srun-8", *SHORT)
+    return scene.run("all-8", *SHORT)
 
 
 def no_such_feature(scene: Scene) -> Ran:
@@ -246,19 +233,19 @@ def drained(scene: Scene) -> Ran:
     """A node is drained, and a launch needs it."""
     state = ("nodename=node2", "state=drain", "reason=fan")
     scene.slurm("scontrol", "update", *state)
-    return scene.run("srun-4", *SHORT)
+    return scene.run("all-4", *SHORT)
 
 
 def down(scene: Scene) -> Ran:
     """A node is down, and a launch needs it."""
     state = ("nodename=node2", "state=down", "reason=dimm")
     scene.slurm("scontrol", "update", *state)
-    return scene.run("srun-4", *SHORT)
+    return scene.run("all-4", *SHORT)
 
 
 def busy(scene: Scene) -> Ran:
     """Another job has the nodes for longer than the run may last (--deadline)."""
-    with scene.beside("srun", "-p", "quad", "-N4", "--mpi=none", "sleep", "600"):
+    with scene.beside("srun", "-p", "duo", "-N2", "--mpi=none", "sleep", "600"):
         time.sleep(1)
         return scene.run("srun-2", *SHORT, "--deadline", "20s")
 
@@ -335,7 +322,6 @@ def _of_other_sources(kernel: Path) -> bytes:
 FAULTS = [
     Fault(node_lost, Code.NODE_FAIL, ("node2",), quick=True),
     Fault(cable_cut, Code.NODE_FAIL, ("node2",)),
-    Fault(slow_core, Code.SLOW_CLOCK, ("node2",), exit_code=Exit.OK),
     Fault(stopped_rank, Code.HANG, ("1", "node2"), within=60),
     Fault(stopped_rank_srun, Code.HANG, ("1", "node2"), within=60, quick=True),
     Fault(segv_srun, Code.KERNEL_EXIT, ("SIGSEGV", "1", "node2"), within=30, quick=True),

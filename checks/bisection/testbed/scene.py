@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.core.reasons import Reason
+from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Reason
 from bisection.testbed.blueprint import HEAD, Blueprint, Node, Partition
 from bisection.testbed.cluster import Cluster
 from bisection.testbed.hosts import Process, TestbedError, entered, until
@@ -21,10 +22,15 @@ from bisection.testbed.site import Launching, installed, write_site
 
 # Four nodes of one core, and one of two, where ranks can share a core.
 NODES = (Node(), Node(), Node(), Node(), Node(2))
-QUEUES = (Partition("quad", 1, 4, whole=True), Partition("pair", 5, 5, whole=True))
+QUEUES = (
+    Partition("duo", 1, 2, whole=True),  # where a launch on two nodes has node2
+    Partition("quad", 1, 4, whole=True),
+    Partition("pair", 5, 5, whole=True),
+)
 LAUNCHINGS = (
-    Launching("srun", nodes=(2, 4, 8)),
-    Launching("mpirun", "mpirun"),
+    Launching("srun", queue="duo"),
+    Launching("mpirun", "mpirun", queue="duo"),
+    Launching("all", nodes=(4, 8)),
     # Both ranks of the node on its first core.
     Launching("shared", nodes=(1,), queue="pair", choices={"binding": ["--cpu-bind=map_cpu:0"]}),
     Launching("nowhere", choices={"constraint": "unheard"}),
@@ -120,8 +126,10 @@ class Scene:
                     process.wait(timeout=30)
                 process.kill()
         ran = Ran(code, time.monotonic() - began, output.read_text(errors="replace"))
-        with contextlib.suppress(OSError, ValueError):
+        try:
             _read_verdict(ran, home / "results" / "latest")
+        except (OSError, ValueError):  # nothing could be written: what was printed is left
+            _read_output(ran)
         return ran
 
     def kernels_on(self, node: str) -> list[Process]:
@@ -244,6 +252,15 @@ def _read_verdict(ran: Ran, folder: Path) -> None:
         ran.causes += kept[name]
     with contextlib.suppress(OSError):
         ran.named = (folder / "nodecheck.txt").read_text()
+
+
+def _read_output(ran: Ran) -> None:
+    first = re.search(r"^(PASS|FAIL|NOT MEASURED|SLOWER THAN BEFORE): .*", ran.output, re.M)
+    ran.verdict = first[0] if first else ""
+    for code in MACHINE_FAULTS | OUTER_FAULTS:
+        if cause := re.search(rf"\b{code}: .*(\n {{8}}.*)*", ran.output):
+            ran.reasons.append(Reason.of(code))
+            ran.causes.append(" ".join(cause[0].split()))
 
 
 def shim(source: str, folder: Path) -> Path:

@@ -80,6 +80,9 @@ def load(jobid):
         job = json.loads((FOLDER / f"{jobid}.json").read_text())
     except FileNotFoundError:
         return None
+    if job["state"] == "PENDING" and time.time() > job["latest"]:
+        job.update(state="DEADLINE", end=time.time())
+        store(job)
     if job["reason"] == "Dependency" and job["state"] == "PENDING":
         before = [load(other) for other in range(1, int(jobid))]
         if not any(other["name"] == job["name"] and other["state"] in ALIVE for other in before):
@@ -92,9 +95,6 @@ def load(jobid):
             Path(job["stderr"]).write_text(f"slurmstepd-n1: error: {words}\n")
         if then[1] == "JobLaunchFailure":
             job["signal"] = 53
-        store(job)
-    if job["state"] == "PENDING" and time.time() > job["latest"]:
-        job.update(state="DEADLINE", end=time.time())
         store(job)
     return job
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
@@ -246,8 +246,12 @@ def one_world(subject: Subject) -> Finding:
     return ok(Code.ONE_WORLD, launcher=first.launcher.name, library=first.library, **values)
 
 
-def _of_layout(outcome: Outcome, layout: str) -> Any:
-    return type(outcome.fault)(outcome.fault.code, {**outcome.fault.values, "layout": layout})
+def _of_layout(outcome: Outcome, layout: str) -> Reason:
+    """The fault of a layout; two ranks say enough of where all are."""
+    values = {**outcome.fault.values, "layout": layout}
+    if "seats" in values:
+        values["seats"] = values["seats"][:2]
+    return Reason(outcome.fault.code, values)
 
 
 def cores_of_their_own(subject: Subject) -> Finding:

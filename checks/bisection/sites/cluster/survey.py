@@ -121,8 +121,8 @@ def ask(*command: str, patience: float = PATIENCE) -> Answer:
             timeout=patience,
             env={**os.environ, "LC_ALL": "C"},
         )
-    except subprocess.TimeoutExpired:
-        return Answer(124, "", f"no answer in {patience:g} s")
+    except subprocess.TimeoutExpired as error:
+        return Answer(124, "", str(error))
     except OSError as error:
         return Answer(127, "", str(error))
     return Answer(done.returncode, done.stdout, done.stderr)

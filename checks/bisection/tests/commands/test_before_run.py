@@ -17,8 +17,8 @@ class Started(Exception):
 def house(tmp_path, monkeypatch):
     """A small house; ReFrame's command line is kept in place of being run."""
 
-    def watch(line, *_):
-        raise Started(line)
+    def watch(request, *_):
+        raise Started(request.command)
 
     monkeypatch.setattr(command, "watch", watch)
     monkeypatch.setattr(quiet, "wait", lambda *_: None)

@@ -13,14 +13,17 @@ ALLOWED = {
     "analysis/propose.py",
     "core/format.py",
     "core/lock.py",
+    "core/paths.py",
     "core/thresholds.py",
     "core/verdicts.py",
     "kernels/kept.py",
     "kernels/layouts.py",
     "kernels/spack/__main__.py",
+    "kernels/spack/bundle.py",
     "kernels/spack/externals.py",
     "kernels/spack/install.py",
     "kernels/spack/program.py",
+    "kernels/spack/site_environment.py",
     "peers/lammps.py",
     "peers/potentials.py",
     "runs/command.py",
@@ -29,8 +32,11 @@ ALLOWED = {
     "store/sources.py",
 }
 WORDS = re.compile(r"[a-z]+( [a-z{}]+){2}")
-# What other programs write, as a pattern; Python and shell.
-NO_SENTENCE = re.compile(r"[\\^*|>]|^from \w|run session stopped|not a report|no site file")
+# What other programs write and are asked, as a pattern; Python and shell.
+NO_SENTENCE = re.compile(
+    r"[\\^*|>]|^from \w|run session stopped|not a report|no site file|^(flux|scontrol) \w"
+    r"|^Could not establish"
+)
 
 
 def sentences(text):
