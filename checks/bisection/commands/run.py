@@ -128,7 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sweep-nodes",
         action="store_true",
         help="repeat the launches on other idle nodes of their partition, until each node is in "
-        "enough launches and absent from enough; without it, each run asks for another set of nodes",
+        "enough launches and absent from enough; without it, each run asks for another set",
     )
     parser.add_argument(
         "--verbose", action="store_true", help="print every test with its metrics and bounds"
