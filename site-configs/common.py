@@ -62,7 +62,7 @@ STORAGE = {
 SCHED_OPTIONS = {
     # In polls, half a second or more each: a night survives a restart of the accounting database.
     "max_sacct_failures": 600,
-    # Slurm's reasons that no waiting removes: such a job is cancelled at once, and told as BLOCKED.
+    # Slurm's reasons that no waiting removes: such a job is cancelled at once, and BLOCKED.
     "slurm_job_cancel_reasons": [
         "AccountNotAllowed",
         "AssocMaxNodePerJobLimit",

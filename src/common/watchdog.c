@@ -159,7 +159,8 @@ static void print_ranks(FILE *file, const int *ranks, int count)
     }
 }
 
-/* One line for the ranks of the host that are in the same place, and the stack of the first. */
+/* One line for the ranks of the host that are in the same place, and the stack of the first.  Each
+ * line names the host: a launcher mixes the lines of hosts that report at the same time. */
 static void report(double seconds)
 {
     int size = watchdog.size, *ranks = calloc((size_t)size, sizeof *ranks);
@@ -185,7 +186,7 @@ static void report(double seconds)
         }
         fprintf(file, count > 1 ? "  ranks " : "  rank ");
         print_ranks(file, ranks, count);
-        fprintf(file, ": %s\n%s", place,
+        fprintf(file, " on %s: %s\n%s", watchdog.host, place,
                 place == watchdog.boards[i].place ? watchdog.boards[i].stack : "");
     }
     fclose(file);

@@ -171,9 +171,11 @@ class Limits(unittest.TestCase):
             _, errors = process.communicate(timeout=TIMEOUT)
             self.assertNotEqual(process.returncode, 0)
             self.assertRegex(errors, r"nothing finished for 3 s on host \S+; its ranks:\n")
-            self.assertRegex(errors, r"\n  rank 1: no answer")
-            self.assertRegex(errors, r"\n  rank 0: in .*, timing .*\n    \S+ \(\S+\+0x[0-9a-f]+\)")
-            stack = errors.partition("  rank 0: ")[2].partition("  rank 1")[0]
+            self.assertRegex(errors, r"\n  rank 1 on \S+: no answer")
+            self.assertRegex(
+                errors, r"\n  rank 0 on \S+: in .*, timing .*\n    \S+ \(\S+\+0x[0-9a-f]+\)"
+            )
+            stack = errors.partition("  rank 0 on ")[2].partition("  rank 1")[0]
             self.assertRegex(stack, r"    bx_measure_all \(bisection-transpose\+")
             self.assertFalse(members(process.pid))
         finally:

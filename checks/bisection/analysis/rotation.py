@@ -83,7 +83,7 @@ def _nodes(access: Sequence[str]) -> dict[str, str]:
     if asked.reservation or asked.nodelist or asked.exclude or not plain:
         return {}
     where = ["-p", asked.partition] if asked.partition else []
-    text, _ = ask("sinfo", "-h", "-N", *where, "-o", "%N|%t|%P|%f")
+    text, _ = ask("sinfo", "-h", "-N", "--all", *where, "-o", "%N|%t|%P|%f")
     rows = [line.split("|") for line in text.splitlines() if line.count("|") == 3]
     if not asked.partition:  # Slurm's default one has a star
         rows = [row for row in rows if row[2].endswith("*")]
@@ -111,19 +111,21 @@ def next_set(nodes: Sequence[str], wanted: int, used: Mapping[NodeSet, int]) -> 
         wanted: how many.
         used: set of nodes -> how often it was used; hosts may have their domain.
     """
+    known = set(nodes)
     alone: Counter[str] = Counter()
     together: Counter[tuple[str, str]] = Counter()
     for hosts, count in used.items():
-        names = sorted(host if host in nodes else host.partition(".")[0] for host in hosts)
+        names = sorted(host if host in known else host.partition(".")[0] for host in hosts)
         alone.update(dict.fromkeys(names, count))
         together.update(dict.fromkeys(combinations(names, 2), count))
     chosen: list[str] = []
+    with_chosen = dict.fromkeys(nodes, 0)  # free node -> how often it was used with those chosen
     while len(chosen) < wanted:
-        free = [node for node in nodes if node not in chosen]
-        pairs = {node: [tuple(sorted((node, other))) for other in chosen] for node in free}
-        chosen.append(
-            min(free, key=lambda node: (alone[node], sum(together[p] for p in pairs[node]), node))
-        )
+        best = min(with_chosen, key=lambda node: (alone[node], with_chosen[node], node))
+        chosen.append(best)
+        del with_chosen[best]
+        for node in with_chosen:
+            with_chosen[node] += together[min(node, best), max(node, best)]
     return tuple(sorted(chosen))
 
 

@@ -127,8 +127,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sweep-nodes",
         action="store_true",
-        help="repeat the launches on other idle nodes of their partition, until each node is told "
-        "from the others; without it, a run asks for one set of nodes, other ones each time",
+        help="repeat the launches on other idle nodes of their partition, until each node is in "
+        "enough launches and absent from enough; without it, each run asks for another set",
     )
     parser.add_argument(
         "--verbose", action="store_true", help="print every test with its metrics and bounds"
@@ -146,7 +146,11 @@ def act(options: argparse.Namespace) -> Exit:
     if schedulers == {"local"}:
         wait_for_quiet(options.wait)
     elif outdated := age.outdated(site, schedulers):
-        warn(outdated, f"; `bisection site check {site.stem}` reports what changed")
+        warn(
+            outdated,
+            f"; `bisection site check {site.stem}` reports what changed, and "
+            f"`bisection site new {site.stem} --refresh` records it",
+        )
     results = folder.new_folder()
     if schedulers <= set(SLURM):
         request.job_name = queue.job_name(results)

@@ -6,14 +6,21 @@ bisection site check NAME   checks whether the file is true, by one job of secon
 
 import argparse
 import importlib
+import signal
 
-from bisection.core.verdicts import Exit
+from bisection.core.verdicts import BisectionError, Exit
 
 # Each module has `add_arguments(parser)` and `act(options)`, as those of other commands.
 SUBCOMMANDS = {
     "new": ("site_new", "write the site file of this machine"),
     "check": ("site_check", "check whether a site file is true"),
 }
+
+
+class Interrupted(BisectionError):
+    """Somebody ended the command."""
+
+    exit_code = Exit.NOT_MEASURED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,5 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def act(options: argparse.Namespace) -> Exit:
-    """Runs the subcommand; returns its exit code."""
-    return options.act_on_site(options)
+    """Runs the subcommand; returns its exit code.
+
+    Raises:
+        Interrupted: by a person, by SIGTERM or by the end of the terminal.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, signal.default_int_handler)
+    try:
+        return options.act_on_site(options)
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted: its jobs are cancelled, nothing is written") from None

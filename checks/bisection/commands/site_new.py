@@ -28,12 +28,6 @@ from bisection.sites.cluster.new import Draft, Part
 from bisection.sites.cluster.survey import SchedulerError
 
 
-class Interrupted(BisectionError):
-    """Somebody ended the command."""
-
-    exit_code = Exit.NOT_MEASURED
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     parser.add_argument("name", metavar="NAME", help="of the system: letters, digits, - and _")
@@ -64,8 +58,6 @@ def act(options: argparse.Namespace) -> Exit:
     except SchedulerError as error:
         print(f"site new: {clause(error.reason)}")
         return Exit.NOT_MEASURED
-    except KeyboardInterrupt:
-        raise Interrupted("interrupted: its jobs are cancelled, nothing is written") from None
     except OSError as error:
         raise BisectionError(str(error)) from None
 

@@ -117,7 +117,7 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
     "j": lambda items: ", ".join(map(str, items)),
     "m": lambda items: some(items, 3),
     "a": lambda items: " and ".join(map(str, items)),
-    "p": _each("{} ({})"),
+    "p": lambda pairs: some((f"{name} ({text})" for name, text in pairs), 4) if pairs else "",
     "P": _each("{}: {}", "; "),
     "h": lambda hosts: f"{len(hosts)} hosts ({', '.join(hosts)})",
     "x": lambda code: _exit(code),  # an exit code of a kernel

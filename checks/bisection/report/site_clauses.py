@@ -170,7 +170,10 @@ SITE: dict[Code, str | Callable[[Values], str]] = {
     ),
     Code.CORES_OWN: _layouts,
     Code.RANK_EXIT: "its launch ended in {seconds:.1f} s with exit {exit_code}",
-    Code.RANK_EXIT_HANGS: "its launch did not end in 10 s{seconds:?, but in * s}",
+    Code.RANK_EXIT_HANGS: lambda v: (
+        "its launch did not end in 10 s"
+        + (f", but in {v['seconds']:.1f} s" if v["seconds"] else "")
+    ),
     Code.RANK_EXIT_LOST: "a rank exited with {left}, and {launcher} with 0",
     Code.CARRIED: lambda v: f"{_carried(v)} of the bytes" if v["carried"] else "",
     Code.BYTES_UNCOUNTED: lambda v: f"no device counted them: {_carried(v)}",

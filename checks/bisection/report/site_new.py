@@ -52,7 +52,7 @@ def site_file(site: Draft) -> str:
         "",
         *textwrap.wrap(
             f"What the machine said of itself is in {name}.json; `bisection site check {name}` "
-            "tells what of it has changed.",
+            "reports what has changed.",
             WIDTH,
         ),
         '"""',

@@ -140,7 +140,8 @@ class Build(rfm.RegressionTest):
             return
         internals.build_on_node(self, queue.until_deadline(self.max_pending_time))
         self.build_time_limit = within_queue(self.build_time_limit, partition)
-        self.build_job.num_cpus_per_task = partition.processor.num_cpus
+        # Cores: Slurm may count one CPU per core where the hardware has two threads of each.
+        self.build_job.num_cpus_per_task = partition.processor.num_cores
         if partition.scheduler.registered_name in SLURM:
             options = queue.deadline_options(self.build_time_limit)
             self.build_job.options += ["--no-requeue", *options]

@@ -12,7 +12,7 @@ from typing import Any
 from reframe.core.exceptions import ReframeError, SpawnedProcessError
 
 from bisection.core.reasons import Code, Reason
-from bisection.rfm.scheduler_faults import DEADLINE, ask, last_error
+from bisection.rfm.scheduler_faults import DEADLINE, last_error, reasons_of_nodes
 
 # ---- a place ----
 
@@ -23,6 +23,8 @@ NAMES = re.compile(r"--(job-name|output|error)\b")
 # Slurm's words where the user has as many jobs in the queue as are allowed.
 QUEUE_FULL = re.compile(r"SubmitJobs?(Per\w+)?Limit")
 QUEUE_FULL_PAUSE = 5  # s
+# States of nodes that take no jobs, as sinfo begins their words.
+UNAVAILABLE = ("down", "drain", "fail", "error", "inval", "maint", "reboot", "unknown")
 refusals: dict[tuple[str, ...], str] = {}  # a job's options -> Slurm's words, "" if it has a place
 
 
@@ -57,7 +59,7 @@ def _refusal(job: Any, access: Sequence[str]) -> str:
     return ""
 
 
-def unavailable(options: Sequence[str]) -> list[list[str]]:
+def unavailable(options: Sequence[str]) -> list[tuple[str, str]]:
     """The nodes of a job's partition that are down or drained, each with Slurm's reason.
 
     Args:
@@ -67,11 +69,7 @@ def unavailable(options: Sequence[str]) -> list[list[str]]:
     parser.add_argument("-p", "--partition")
     words = [word for option in options for word in option.split()]
     partition = parser.parse_known_args(words)[0].partition
-    where = ["-p", partition] if partition else []
-    text, _ = ask("sinfo", "-h", "-N", *where, "-o", "%N|%T|%E")
-    rows = [line.split("|", 2) for line in text.splitlines() if line.count("|") >= 2]
-    bad = ("down", "drain", "fail", "error", "maint", "unknown")
-    return [[name, why] for name, state, why in rows if state.startswith(bad)]
+    return reasons_of_nodes(UNAVAILABLE, *(["-p", partition] if partition else []))
 
 
 def submit(own: Callable[[Any], None], job: Any) -> None:
@@ -148,4 +146,5 @@ def _bound(place: int, since: float) -> None:
     job, patience = line[place]
     before = sum(other.time_limit or 0 for other, _ in line[:place])
     end = min(since + before + patience, deadline())
-    job.max_pending_time = None if end == math.inf else max(end - job.submit_time, 0)
+    # at least 1: ReFrame takes 0 for no limit
+    job.max_pending_time = None if end == math.inf else max(end - job.submit_time, 1)

@@ -71,7 +71,7 @@ def of_job(job: Any, scheduler: str, errors: str, ended: bool) -> Reason | None:
 
 def _stopped(code: Code, state: str, job: Any, record: dict[str, str]) -> Reason:
     """The reason of a job that Slurm stopped, in the end state `state`."""
-    nodes = record.get("NodeList", "").replace("(null)", "")
+    nodes = record.get("NodeList", "")
     job_on = {"job": str(job.jobid), "nodes": nodes or None}
     if state == "DEADLINE" and not nodes:
         why = record.get("Reason", "DeadLine")
@@ -98,16 +98,32 @@ def _waited(job: Any, record: dict[str, str]) -> float | None:
 
 def _down(nodes: str) -> list[tuple[str, str]]:
     """Those of a job's nodes that are down, each with the reason that Slurm gives."""
-    text, _ = ask("sinfo", "-h", "-N", "-n", nodes, "-o", "%N|%T|%E") if nodes else ("", "")
+    return reasons_of_nodes(("down", "fail", "error"), "-n", nodes) if nodes else []
+
+
+def reasons_of_nodes(states: tuple[str, ...], *where: str) -> list[tuple[str, str]]:
+    """The nodes whose state begins with one of `states`, each once, with the reason that Slurm has.
+
+    Args:
+        states: sinfo's words, in lower case.
+        where: sinfo's options that select nodes.
+    """
+    text, _ = ask("sinfo", "-h", "-N", "--all", *where, "-o", "%N|%T|%E")
     rows = [line.split("|", 2) for line in text.splitlines() if line.count("|") >= 2]
-    down = {name: why for name, state, why in rows if state.startswith(("down", "fail", "error"))}
-    return list(down.items())
+    # a node has a line per partition
+    return list({name: why for name, state, why in rows if state.startswith(states)}.items())
 
 
 def slurm_record(jobid: str) -> tuple[dict[str, str], str]:
     """What Slurm's controller knows of a job, by key; and its error if it does not answer."""
     text, error = ask("scontrol", "show", "job", "-o", str(jobid))
-    return dict(re.findall(r"(?:^|\s)([\w:/]+)=(\S*)", text)), error
+    return record_of(text), error
+
+
+def record_of(line: str) -> dict[str, str]:
+    """A line of `scontrol show ... -o`; values may contain blanks, as WorkDir and Reason do."""
+    words = re.findall(r"(?:^|\s)([A-Z][\w/:]*)=(.*?)(?=\s+[A-Z][\w/:]*=|\s*$)", line)
+    return {name: "" if value in ("(null)", "N/A") else value for name, value in words}
 
 
 def ask(*command: str) -> tuple[str, str]:
@@ -131,9 +147,9 @@ def last_error(command: str, stderr: str) -> str:
 # ---- the kernels' watchdog ----
 
 # src/common/watchdog.c: a line per host, below it a line for its ranks that are in one place, and
-# below that a line for each routine in which the first of them is.
+# below that a line for each routine in which the first of them is. A launcher mixes lines of hosts.
 HANG = r"bisection-\S+: nothing finished for (\S+) s on host (\S+); its ranks:"
-PLACE = r"  ranks? ([\d,-]+): (.+)"
+PLACE = r"  ranks? ([\d,-]+) on (\S+): (.+)"
 ROUTINE = r"    (\w+) \(bisection-\S+\)"  # of the kernel, not of the libraries that it waits in
 SILENT = "no answer"
 ROUTINES = 8  # of a stack
@@ -149,16 +165,16 @@ def of_hang(errors: str, exit_code: int | None, folder: str) -> Reason | None:
         folder: where the launch's result.json is, if it has written one: it has the ranks of hosts
             that gave no report.
     """
-    host, limit, ranks = "", None, ""
+    limit, ranks = None, ""
     hosts: dict[str, list[str]] = {}  # where -> hosts
     at: dict[str, list[str]] = {}  # where -> ranks
     silent: list[tuple[str, str]] = []
     stacks: dict[str, list[str]] = {}  # ranks -> routines
     for line in errors.splitlines():
         if match := re.fullmatch(HANG, line):
-            limit, host = limit or float(match[1]), match[2]
-        elif (match := re.fullmatch(PLACE, line)) and host:
-            ranks, where = match[1], match[2]
+            limit = limit or float(match[1])
+        elif match := re.fullmatch(PLACE, line):
+            ranks, host, where = match.groups()
             if where.startswith(SILENT):
                 silent.append((ranks, host))
             else:
@@ -172,9 +188,11 @@ def of_hang(errors: str, exit_code: int | None, folder: str) -> Reason | None:
     if limit is None:
         return Reason.of(Code.HANG)
     reported = {h for listed in hosts.values() for h in listed} | {h for _, h in silent}
-    unheard = [seat for seat in seats(folder) if seat["host"] not in reported]
-    for name in dict.fromkeys(seat["host"] for seat in unheard):
-        silent.append((",".join(str(s["rank"]) for s in unheard if s["host"] == name), name))
+    unheard: dict[str, list[str]] = {}
+    for seat in seats(folder):
+        if seat["host"] not in reported:
+            unheard.setdefault(seat["host"], []).append(str(seat["rank"]))
+    silent += [(",".join(numbers), name) for name, numbers in unheard.items()]
     waiting = [(",".join(at[where]), hosts[where], where) for where in at]
     stack = next(((ranks, names[:ROUTINES]) for ranks, names in stacks.items()), None)
     return Reason.of(Code.HANG, limit=limit, silent=silent, waiting=waiting, stack=stack)

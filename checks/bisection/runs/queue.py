@@ -40,7 +40,7 @@ def cancel(name: str, once: bool = False) -> list[str] | None:
     left: list[str] | None = None
     for pause in (0, *PAUSES):
         time.sleep(pause)
-        text, error = ask("squeue", "-h", "-n", name, "-o", "%i %T")
+        text, error = ask("squeue", "-h", "--all", "-n", name, "-o", "%i %T")
         rows = [line.split() for line in text.splitlines()]
         left = None if error else [job for job, state in rows if state != "COMPLETING"]
         if left:

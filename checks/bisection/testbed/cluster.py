@@ -120,8 +120,9 @@ class Cluster:
             rows = dict(line.split() for line in text.splitlines() if line.count(" ") == 1)
             if len(rows) == len(self.blueprint.nodes) and set(rows.values()) <= set(states):
                 return
-        told = ", ".join(text.splitlines()) or "slurmctld does not answer"
-        raise TestbedError(f"not ready after {seconds:.0f} s: {told}; logs: {self.folder}/log")
+        states_now = ", ".join(text.splitlines()) or "slurmctld does not answer"
+        text = f"not ready after {seconds:.0f} s: {states_now}; logs: {self.folder}/log"
+        raise TestbedError(text)
 
     def _write_files(self) -> None:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20

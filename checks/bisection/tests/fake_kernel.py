@@ -256,9 +256,9 @@ def hang(result, **_):
     """What src/common/watchdog.c prints, and its exit code."""
     print(
         f"bisection-{result['kernel']}: nothing finished for 300 s on host here; its ranks:\n"
-        "  ranks 0,2: in MPI_Alltoallv, timing p2p, round 3\n"
+        "  ranks 0,2 on here: in MPI_Alltoallv, timing p2p, round 3\n"
         f"    MPI_Alltoallv (bisection-{result['kernel']}+0x13224)\n"
-        "  rank 1: no answer: stopped, or still advancing",
+        "  rank 1 on here: no answer: stopped, or still advancing",
         file=sys.stderr,
     )
     result["status"] = "running"

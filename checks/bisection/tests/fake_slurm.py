@@ -231,7 +231,7 @@ def scontrol():
 
 
 def scancel():
-    for job in map(load, sys.argv[1:]):
+    for job in [*map(load, sys.argv[1:])]:  # all at once: none starts in between
         if job and job["state"] in ALIVE:
             job.update(state="CANCELLED", end=time.time())
             store(job)

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
-from bisection.rfm.scheduler_faults import SLURM, ask
-from bisection.sites.cluster import facts, slurm
+from bisection.rfm.scheduler_faults import SLURM, ask, record_of
+from bisection.sites.cluster import facts
 
 
 def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
-    """Why the facts of a site may no longer hold: a node booted, or Slurm's configuration changed.
+    """Why the facts of a site may no longer hold: one of the nodes that they are of
+    booted, or Slurm's configuration changed.
 
     Args:
         site: the site file.
@@ -28,22 +29,23 @@ def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
         written = datetime.fromisoformat(known["written"].replace("Z", "+00:00")).timestamp()
     except (BisectionError, KeyError, ValueError):  # which the site file itself reports
         return None
-    queues = {partition.get("queue") for partition in known["partitions"].values()}
-    for what, since in (("boot", last_boot(queues)), ("configuration", last_change())):
+    partitions = known["partitions"].values()
+    hosts = sorted({host for partition in partitions for host in partition.get("boot", {})})
+    for what, since in (("boot", last_boot(hosts)), ("configuration", last_change())):
         if since > written:
             return Reason.of(Code.FACTS_OLD, system=site.stem, what=what, since=since)
     return None
 
 
-def last_boot(queues: Collection[str | None]) -> float:
-    """When the last node of some queues booted, Unix time; 0 if that is not known."""
-    text, _ = ask("scontrol", "show", "node", "-o")  # which prints Unix times
-    boots = [0.0]
-    for record in map(slurm.record, text.splitlines()):
-        boot = record.get("BootTime", "")
-        if boot.isdigit() and queues & set(record.get("Partitions", "").split(",")):
-            boots.append(float(boot))
-    return max(boots)
+def last_boot(hosts: Collection[str]) -> float:
+    """When the last of some hosts booted, Unix time; 0 if that is not known.
+
+    Of a large machine some node boots every day: only those count that the facts are of.
+    """
+    names = ",".join(host.partition(".")[0] for host in hosts)
+    text = ask("scontrol", "show", "node", "--all", "-o", names)[0] if hosts else ""  # Unix times
+    boots = (record_of(line).get("BootTime", "") for line in text.splitlines())
+    return max((float(boot) for boot in boots if boot.isdigit()), default=0.0)
 
 
 def last_change() -> float:

@@ -20,7 +20,8 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.rfm.scheduler_faults import ALIVE, SLURM_STATES, last_error, slurm_record
 
-POLL = 0.5  # seconds between looks at a job
+POLL = 0.5  # seconds between looks at a job, at first
+RARELY = 5.0  # likewise, later: a controller has other work
 LATE = 20  # seconds that a shared file system may need to show a file of another host
 
 
@@ -164,8 +165,7 @@ class Slurm:
             return State("", alive=True, error=error)
         word = record.get("JobState", "")
         alive = word in ALIVE or word == "COMPLETING"
-        hosts = record.get("NodeList", "").replace("(null)", "")
-        return State(word, alive, record.get("Reason", ""), hosts)
+        return State(word, alive, record.get("Reason", ""), record.get("NodeList", ""))
 
     def cancel(self, job: str) -> None:
         """Cancels a job."""
@@ -245,13 +245,13 @@ def _run(command: Sequence[str], environ: Mapping[str, str] | None = None) -> st
 # ---- the script ----
 
 # A step prints its beginning and its end, so that a job that is stopped has left the steps before.
-# `head` bounds what a launcher in a loop prints.
+# `head` bounds what a launcher in a loop prints: some 30 B per rank of 100,000 ranks are more.
 PRELUDE = """\
 begin() { echo "@begin $1"; started=$(date +%s.%N); }
 end() { echo; echo "@end $1 $started $(date +%s.%N)"; }
 step() {
     begin "$1"
-    timeout --kill-after=5 "$2" "${@:3}" 2>&1 </dev/null | head -c 200000
+    timeout --kill-after=5 "$2" "${@:3}" 2>&1 </dev/null | head -c 8000000
     end "${PIPESTATUS[0]}"
 }
 """
@@ -338,14 +338,15 @@ def run(
 
 def _wait(scheduler: Scheduler, finished: Finished, patience: float, minutes: int) -> State:
     """Waits for the end of a job, or sets its fault."""
-    begin = time.monotonic()
+    begin, pause = time.monotonic(), POLL
     while True:
         state = scheduler.state(finished.job)
         if not state.alive:
             return state
         if (waited := time.monotonic() - begin) > patience:
             break
-        time.sleep(min(POLL, patience))
+        time.sleep(min(pause, patience))
+        pause = min(1.1 * pause, RARELY)
     job = {"job": finished.job}
     if state.error:
         finished.fault = Reason.of(Code.INFRASTRUCTURE, said=state.error)
@@ -372,13 +373,13 @@ def _fault(
 ) -> Reason:
     """Why a job that is over has not run to its end."""
     nodes = state.hosts or None
-    if text is None:
-        return Reason.of(Code.OUTPUT_UNSEEN, job=finished.job, path=str(output), nodes=nodes)
     code = SLURM_STATES.get(state.word)
     limit = 60.0 * minutes if code == Code.TIMEOUT else None
-    if code:
+    if code:  # also of a job that never ran, and so has no output
         values = {"job": finished.job, "nodes": nodes, "limit": limit}
         return Reason.of(code, **values, state=state.word)
+    if text is None:
+        return Reason.of(Code.OUTPUT_UNSEEN, job=finished.job, path=str(output), nodes=nodes)
     lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] != "@"]
     return Reason.of(Code.NOT_ENDED, last=(lines or [""])[-1] or None)
 

@@ -162,6 +162,7 @@ def facts(paths: list) -> dict:
     release = re.search(r'^PRETTY_NAME="?(.*?)"?$', read("/etc/os-release"), re.M)
     return {
         "host": socket.gethostname(),
+        "node": os.environ.get("SLURMD_NODENAME", ""),  # Slurm's name of it, which may differ
         "processor": processor(),
         "memory": memory(),  # B
         "networks": networks(),

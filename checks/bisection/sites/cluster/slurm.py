@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 
 from bisection.core.reasons import Code, Reason
+from bisection.rfm.scheduler_faults import record_of
 from bisection.sites.cluster.survey import (
     Answer,
     Node,
@@ -51,7 +52,7 @@ def read(account: str = "") -> Survey:
     """
     config = ask("scontrol", "show", "config")
     partitions = ask("scontrol", "show", "partition", "--all", "-o")
-    nodes = ask("scontrol", "show", "node", "-o")
+    nodes = ask("scontrol", "show", "node", "--all", "-o")
     for answer, what in ((config, "config"), (partitions, "partition"), (nodes, "node")):
         if not answer:
             command = f"scontrol show {what}"
@@ -86,12 +87,6 @@ def read(account: str = "") -> Survey:
 def configuration(text: str) -> dict[str, str]:
     """`scontrol show config` as a dictionary."""
     return dict(re.findall(r"^(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
-
-
-def record(line: str) -> dict[str, str]:
-    """A line of `scontrol show ... -o`; values may contain blanks, as Reason does."""
-    fields = re.findall(r"(?:^|\s)([A-Z][\w/:]*)=(.*?)(?=\s+[A-Z][\w/:]*=|\s*$)", line)
-    return {name: "" if value in ("(null)", "N/A") else value for name, value in fields}
 
 
 def node(fields: Mapping[str, str]) -> Node:
@@ -133,12 +128,12 @@ def queues(partitions: str, nodes: str, account: str, groups: Iterable[str]) -> 
     """
     members: dict[str, list[Node]] = {}
     for line in nodes.splitlines():
-        fields = record(line)
+        fields = record_of(line)
         if "NodeName" in fields:
             for name in filter(None, fields.get("Partitions", "").split(",")):
                 members.setdefault(name, []).append(node(fields))
     read = []
-    for fields in map(record, partitions.splitlines()):
+    for fields in map(record_of, partitions.splitlines()):
         if name := fields.get("PartitionName"):
             sharing = fields.get("OverSubscribe") or fields.get("Shared") or ""
             info = QueueInfo(

@@ -23,12 +23,11 @@ from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
 from bisection.sites.cluster.jobs import Ended, Finished, Local, Queue, Scheduler, Slurm, Step, run
+from bisection.sites.cluster.software import COMPILERS
 
 __all__ = ["Launcher", "Outcome", "Queue", "Trial", "try_queue"]
 
 PROBE = paths.ROOT / "src" / "probe" / "probe.c"
-# Compilers that find MPI by themselves; cc is Cray's.
-COMPILERS = ("mpicc", "cc")
 # What a line has that says why a launcher failed, of the page that some print.
 TELLING = re.compile(r"not built|unable|cannot|can't|could not|invalid|denied|error|fail", re.I)
 
@@ -216,9 +215,10 @@ def _read_facts(trial: Trial, folder: Path) -> None:
             trial.nodes.append(json.loads((folder / f"{answer['host']}.json").read_text()))
         except (OSError, ValueError) as error:
             trial.unseen[answer["host"]] = answer.get("error", str(error))
-    wrote = {node["host"].partition(".")[0] for node in trial.nodes} | trial.unseen.keys()
+    wrote = {*trial.unseen, *(name for n in trial.nodes for name in (n["host"], n.get("node", "")))}
+    wrote = {name.partition(".")[0] for name in wrote}
     for host in trial.hosts:
-        if host not in wrote:
+        if host.partition(".")[0] not in wrote:
             trial.unseen[host] = telling(ended.text)
     trial.nodes.sort(key=lambda node: node["host"])
 

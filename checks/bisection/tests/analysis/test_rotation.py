@@ -120,6 +120,13 @@ def test_all_pairs_of_four_nodes_come_before_one_returns():
     assert len(used) == 6
 
 
+def test_nodes_of_a_large_machine_are_chosen_at_once():
+    nodes = [f"n{number:04}" for number in range(2000)]
+    first = next_set(nodes, 1000, {})
+    assert first == tuple(nodes[:1000])
+    assert next_set(nodes, 1000, {first: 1}) == tuple(nodes[1000:])
+
+
 def test_hosts_may_have_their_domain():
     assert next_set(FOUR, 2, {("n1.lab.org", "n2.lab.org"): 1}) == ("n3", "n4")
 
@@ -128,7 +135,7 @@ def test_idle_nodes_of_the_jobs_own_queue(slurm):
     asked = slurm("n1|idle|quad|ib", "n2|alloc|quad|ib", "n3|idle|quad|ib", "n4|idle|quad|eth")
     where = {**QUAD, "access": ["--partition=quad", "--constraint=ib"]}
     assert choose([where], [], None)["lab:cpu"] == ([("n1", "n3")], 2, 3)
-    assert asked[0] == ("sinfo", "-h", "-N", "-p", "quad", "-o", "%N|%t|%P|%f")
+    assert asked[0] == ("sinfo", "-h", "-N", "--all", "-p", "quad", "-o", "%N|%t|%P|%f")
     slurm(
         "n1|idle|batch*|(null)", "n1|idle|debug|(null)", "n2|idle|batch*|(null)", "n3|idle|batch*|x"
     )

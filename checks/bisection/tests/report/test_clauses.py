@@ -28,6 +28,17 @@ def test_change_in_clause(ratio, low, high, better, unit, says):
     assert change(made) == says
 
 
+def test_many_nodes_that_are_down_are_not_all_listed():
+    down = [[f"n{number}", "bad"] for number in range(200)]
+    words = clause(Reason.of(Code.BLOCKED, refused="no place", down=down))
+    assert words.endswith("n2 (bad), n3 (bad) and 196 more")
+
+
+def test_seconds_until_a_launch_ended_are_rounded():
+    words = clause(Reason.of(Code.RANK_EXIT_HANGS, seconds=12.003456))
+    assert words == "its launch did not end in 10 s, but in 12.0 s"
+
+
 @pytest.mark.parametrize("code", Code)
 def test_every_code_has_a_clause(code):
     assert code in CLAUSES

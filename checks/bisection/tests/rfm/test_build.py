@@ -11,7 +11,7 @@ import sys
 import pytest
 import reframe
 from reframe.core import warnings
-from running import HERE, ONE, Run, fake_program, start
+from running import HERE, ONE, Run, fake_program, load_site, start
 
 from bisection.kernels import sources
 from bisection.rfm import internals
@@ -83,6 +83,10 @@ def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, m
     common = 'import_module_from_file(str(ROOT / "site-configs" / "common.py"))'
     text = (HERE / "slurm_site.py").read_text().replace(common, '__import__("common")')
     assert '"extras": {' in text
+    # Two threads per core, as /sys has it; Slurm may count one CPU of each.
+    cpus = 'name: 2 * value if name.startswith("num_cpus") else value'
+    text = text.replace("name: value\n", f"{cpus}\n").replace("name: value ", f"{cpus} ")
+    assert cpus in text
     named = '"max_time": 600, ' + (f'"march": "{march}", ' if march else "")
     site.write_text(text.replace('"extras": {', f'"extras": {{{named}'))
     command = [sys.executable, "-m", "bisection", "run", "--tier", "quick", *ONE]
@@ -98,7 +102,9 @@ def test_kernels_are_for_the_processor_of_the_partition(fake, tools, tmp_path, m
         assert f"-DBX_MARCH={march}" in script.read_text()
     else:
         assert [job["state"] for job in built_there] == ["COMPLETED"]
-        assert "#SBATCH --cpus-per-task=" in script.read_text()
+        machine = load_site("common").this_machine()
+        cores = machine["num_cpus"] // machine["num_cpus_per_core"]
+        assert f"#SBATCH --cpus-per-task={cores}\n" in script.read_text()
         assert "BX_MARCH" not in script.read_text()
 
 

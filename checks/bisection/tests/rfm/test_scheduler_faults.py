@@ -16,6 +16,7 @@ from running import HERE, run_in
 from bisection.core.reasons import Code, Reason
 from bisection.report.clauses import clause
 from bisection.rfm import scheduler_faults
+from bisection.rfm.scheduler_faults import record_of
 from bisection.runs import reframe_log
 from bisection.runs.judge import judge
 from bisection.store import sample_file
@@ -239,7 +240,10 @@ NOT_KNOWN = ({}, "scontrol: slurm_load_jobs error: Invalid job id specified")
         ),
         (
             job("DEADLINE"),
-            ({"JobState": "DEADLINE", "Reason": "DeadLine", "NodeList": "(null)"}, ""),
+            (
+                record_of("JobState=DEADLINE Reason=DeadLine NodeList=(null) WorkDir=/a b"),
+                "",
+            ),
             "",
             False,
             "BLOCKED: job 7 was not started in 90 s; the scheduler's reason: DeadLine",
@@ -262,17 +266,17 @@ def test_faults_are_found_in_the_record_of_a_job(monkeypatch, end, record, words
 
 HANG = """\
 bisection-md: nothing finished for 90 s on host n2; its ranks:
-  ranks 0-1,3: in MPI_Waitall, timing packed, round 2
+  ranks 0-1,3 on n2: in MPI_Waitall, timing packed, round 2
     __sched_yield (libc.so.6+0xee017)
     PMPI_Waitall (libmpi.so.40+0x9681f)
     mpi_waitall_f08_ (bisection-md+0x1cb00)
     ? (bisection-md+0x38aec)
     bx_harness_run (bisection-md+0x22e39)
-  rank 2: no answer: stopped, or still advancing
+  rank 2 on n2: no answer: stopped, or still advancing
 --------------------------------------------------------------------------
     stray (bisection-md+0x1)
 bisection-md: nothing finished for 90 s on host n1; its ranks:
-  ranks 4-5: in the kernel's own code, verifying packed
+  ranks 4-5 on n1: in the kernel's own code, verifying packed
     __md_domain_MOD_exchange (bisection-md+0x3e8f5)
 """
 
@@ -288,6 +292,14 @@ def test_hang_is_reported_with_what_its_ranks_did(exit_code, tmp_path):
         "kernel's own code, verifying packed; stack of rank 0: mpi_waitall_f08_ < bx_harness_run"
     )
     assert Reason.read(reason.dumps()) == reason
+
+
+def test_hang_is_read_where_a_launcher_mixes_the_lines_of_hosts():
+    first, second = HANG.partition("-----")[0].splitlines(), HANG.splitlines()[-3:]
+    mixed = [line for pair in zip(second, first, strict=False) for line in pair] + first[3:]
+    reason = scheduler_faults.of_hang("\n".join(mixed), 4, "")
+    assert reason["silent"] == [["2", "n2"]]
+    assert [row[:2] for row in reason["waiting"]] == [["4-5", ["n1"]], ["0-1,3", ["n2"]]]
 
 
 def test_hang_of_an_earlier_version_is_read():

@@ -23,12 +23,17 @@ def site(tmp_path, monkeypatch):
         os.utime(conf, (WRITTEN + changed, WRITTEN + changed))
         nodes = (
             f"NodeName=n1 OS=Linux 6.1 Partitions=standard,all BootTime={WRITTEN + boot:.0f} X=1\n"
-            f"NodeName=n2 Partitions=other BootTime={WRITTEN + 9e6:.0f} X=1\n"
             "NodeName=n3 Partitions=standard BootTime=None X=1\n"
         )
         answers = {"node": nodes, "config": f"SLURM_CONF              = {conf}\n"}
-        monkeypatch.setattr(age, "ask", lambda *command: (answers[command[2]], ""))
-        facts = {"version": 1, "partitions": {"standard": {"queue": "standard"}}}
+
+        def ask(*command):
+            assert command[2] != "node" or command[-1] == "n1,n3"  # not all of the machine's
+            return answers[command[2]], ""
+
+        monkeypatch.setattr(age, "ask", ask)
+        seen = {"queue": "standard", "boot": {"n1.lab.org": 1, "n3": 2}}
+        facts = {"version": 1, "partitions": {"standard": seen}}
         (tmp_path / "lab.json").write_text(json.dumps({**facts, "written": written}))
         return tmp_path / "lab.py"
 

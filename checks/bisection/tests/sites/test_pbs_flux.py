@@ -5,6 +5,7 @@ The fakes run a submitted script at once and print what a finished job prints.
 
 import json
 import shutil
+import signal
 import time
 
 import pytest
@@ -228,8 +229,19 @@ def test_the_file_of_a_pbs_site(pbs_here, commands, house, capsys):
     assert {part["scheduler"] for part in loaded.partitions} == {"pbs"}
 
 
+@pytest.fixture
+def handlers():
+    """Signals are handled after the test as before it."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers", "pbs_here")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_site_new_cancels_its_jobs(
-    pbs_here, commands, house, capsys, monkeypatch, tmp_path
+    commands, house, capsys, monkeypatch, tmp_path, number
 ):
     job = {"Jobs": {"7": {"job_state": "Q", "comment": "Not enough free nodes"}}}
     (tmp_path / "job").write_text(json.dumps(job))
@@ -238,7 +250,7 @@ def test_an_interrupted_site_new_cancels_its_jobs(
     def interrupt(futures):
         while not (tmp_path / "asked").exists():  # the job is looked at
             time.sleep(0.1)
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
 
     monkeypatch.setattr(new.concurrent.futures, "as_completed", interrupt)
     assert cli.main(["site", "new", "it", "--queue", "qexp"]) == 3

@@ -45,8 +45,7 @@ PROCESSOR = {**CORES, "topology": {"cores": ["0x1", "0x2"], "numa_nodes": ["0x3"
 CONTRACT = '''\
 """vc: Slurm 22.05.8, cluster vcluster. Written by `bisection site new vc` on DAY.
 
-What the machine said of itself is in vc.json; `bisection site check vc` tells what of it has
-changed.
+What the machine said of itself is in vc.json; `bisection site check vc` reports what has changed.
 """
 
 from pathlib import Path

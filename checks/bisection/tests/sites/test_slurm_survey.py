@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bisection.core.reasons import Code
+from bisection.rfm.scheduler_faults import record_of
 from bisection.sites.cluster import slurm, survey
 from bisection.sites.cluster.survey import Answer
 
@@ -83,7 +84,7 @@ def test_members_of_a_group_and_accounts(monkeypatch):
 
 def test_values_with_blanks_and_equals_signs():
     lines = (OUTPUTS / "22.05-unlike.txt").read_text().splitlines()
-    fields = slurm.record(lines[-1])
+    fields = record_of(lines[-1])
     assert fields["Reason"] == "bad DIMM, ticket=4711 [root@2026-11-22T08:11:41]"
     assert fields["OS"] == "Linux 6.18.44-fc-v657 #1 SMP PREEMPT_DYNAMIC @0"
     assert (fields["AllocTRES"], fields["Gres"], fields["State"]) == ("", "", "IDLE+DRAIN")

@@ -84,6 +84,13 @@ def test_steps_before_a_stop_are_read():
     assert read_steps(text) == {"a": Ended(3, 1.5, "one\ntwo")}
 
 
+def test_placement_of_many_ranks_is_not_cut(tmp_path):
+    rank = '["nid001234", "0-127"], '
+    steps = [Step("launch", ["python3", "-c", f"print({rank!r} * 50_000)"])]
+    finished = outcome_of(Local(), tmp_path, patience=60, steps=steps)
+    assert len(finished.steps["launch"].text) == 50_000 * len(rank)
+
+
 def test_step_that_hangs_ends_at_its_limit(tmp_path):
     steps = [Step("hang", ["sleep", "60"], limit=0.5), Step("next", ["echo", "on"])]
     finished = outcome_of(Local(), tmp_path, patience=60, steps=steps)
@@ -113,6 +120,7 @@ def test_step_that_hangs_ends_at_its_limit(tmp_path):
             Code.NODE_FAIL,
             "job 7 lost a node",
         ),
+        (Scripted(State("CANCELLED", alive=False)), Code.CANCELLED, "job 7 was cancelled"),
         (Scripted(OVER, output="@begin a\nbash: bad\n"), Code.NOT_ENDED, "bash: bad"),
     ],
 )
@@ -173,6 +181,22 @@ def test_facts_of_this_node(tmp_path):
     assert facts["memory"] > 1e8
     assert facts["boot"] > 1e9
     assert all(device["kind"] for device in facts["networks"])
+
+
+def test_node_that_slurm_calls_by_another_name_than_its_host_is_known(tmp_path):
+    facts = tmp_path / "duo.facts"
+    facts.mkdir()
+    seen = {"host": "ip-10-0-0-1.lab", "node": "n1", **node("", "0x1")}
+    text = '@begin facts\nFACTS {"host": "ip-10-0-0-1.lab"}\n\n@end 0 1 2\n@done\n'
+
+    class OtherName(Scripted):
+        def submit(self, script):
+            (facts / "ip-10-0-0-1.lab.json").write_text(json.dumps({**seen, "host": seen["host"]}))
+            return super().submit(script)
+
+    how = {"scheduler": OtherName(OVER, output=text), "build_here": False}
+    trial = try_queue(QUEUE, [], tmp_path, 1, **how)
+    assert list(trial.unseen) == ["n2"]
 
 
 def test_node_without_the_folder_says_so(tmp_path):
