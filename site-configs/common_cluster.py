@@ -130,7 +130,9 @@ def system(
     for choices in partitions:
         name, nodes = choices["name"], choices["nodes"]
         if (known := facts["partitions"].get(name)) is None:
-            text = f"partition '{name}' has no facts in {path.stem}.json: {_refresh(path.stem)}"
+            there = ", ".join(facts["partitions"]) or "none"
+            text = f"partition '{name}' has no facts in {path.stem}.json, only {there}"
+            text = f"{text}: mend the name, or {_refresh(path.stem)}"
             raise SiteError(text, path, choices["line"])
         if words := [word for word in WORDS if choices.get(word) and word not in known_words]:
             text = f"partition '{name}': {scheduler} has no {words[0]}; access=[...] has any option"

@@ -47,12 +47,13 @@ def act(options: argparse.Namespace) -> Exit:
             subjects = check.subjects(site, partitions, folder, options.patience)
             results = print_results(check.run(check.PROBES, subjects), site.name, sys.stdout)
             states = {result.finding.state for result in results}
-            if State.WRONG not in states:
+            kept = State.WRONG in states and any(folder.iterdir())
+            if not kept:
                 shutil.rmtree(folder)
     except OSError as error:
         raise BisectionError(f"site check {options.name}: {error}") from None
-    kept = paths.shown(folder) if State.WRONG in states else ""
-    print(summary(results, site.name, time.monotonic() - begin, kept))
+    place = paths.shown(folder) if kept else ""
+    print(summary(results, site.name, time.monotonic() - begin, place))
     if State.WRONG in states:
         return Exit.FAILED
     return Exit.NOT_MEASURED if State.NOT_TRIED in states else Exit.OK

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--nodes",
         type=positive,
         metavar="N",
-        help="nodes per launch (default: 1, 2 and 4, as far as a queue has them)",
+        help="nodes per launch (default: 1, 2 and 4; 1, 2 and 3 of a queue of 3; both of 2)",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="print the file; submit and write nothing"

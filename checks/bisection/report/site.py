@@ -33,7 +33,7 @@ WIDTH = max(map(len, TITLES.values()))
 
 # What to do, by the code of what is wrong. {name} is the site, {partition} the partition.
 REMEDIES = {
-    Code.SITE_DEFECTS: "Mend the site file; `bisection doctor --system {name}` lists all defects.",
+    Code.SITE_DEFECTS: "Mend what it names; `bisection doctor --system {name}` lists all defects.",
     Code.SCHEDULER_SILENT: "`scontrol ping` shows whether the controller runs; SLURM_CONF names "
     "its configuration.",
     Code.NO_ACCOUNTING: 'Write scheduler="squeue" in the site file, or start slurmdbd.',
@@ -41,8 +41,8 @@ REMEDIES = {
     Code.ACCOUNT_UNKNOWN: "Write one of these in the site file, or ask for this one "
     "(sacctmgr show assoc).",
     Code.QUEUE_UNKNOWN: "Write one of these in the site file; `sinfo` lists them.",
-    Code.NODES_UP: "Resume them with `scontrol update nodename=... state=resume`, or use fewer "
-    "nodes in the site file.",
+    Code.NODES_UP: "Resume those that are sound, `scontrol update nodename=... state=resume`, or "
+    "use fewer nodes in the site file.",
     Code.NOT_PLACED: "Ask for nodes that the queue has: nodes, cores and options of {partition} in "
     "the site file.",
     Code.BLOCKED: "Look at the queue with `squeue`; --patience lets the job wait longer.",

@@ -136,7 +136,9 @@ def node_lost(scene: Scene) -> Ran:
 
 def cable_cut(scene: Scene) -> Ran:
     """The cable of a node is pulled while a kernel runs on it."""
-    return scene.run("srun-2", *LONG, during=lambda: scene.cluster.cut("node2"))
+    ran = scene.run("srun-2", *LONG, during=lambda: scene.cluster.cut("node2"))
+    scene.cluster.mend("node2")  # nobody ends what runs on a node that cannot be reached
+    return ran
 
 
 # ---- ranks ----

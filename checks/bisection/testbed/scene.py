@@ -200,13 +200,13 @@ class Scene:
     def left(self) -> list[str]:
         """Jobs and kernels that are still there half a minute after a run, for which it waits."""
         names = self.cluster.blueprint.names()
-        found: list[str] = []
+        left: list[str] = []
         for _ in until(30, 0.5):
             jobs = [f"job {line}" for line in self.cluster.jobs()]
-            found = jobs + [f"{p.command()[0]} on {n}" for n in names for p in self.kernels_on(n)]
-            if not found:
+            left = jobs + [f"{p.command()[0]} on {n}" for n in names for p in self.kernels_on(n)]
+            if not left:
                 break
-        return found
+        return left
 
     def mend(self) -> None:
         """Makes the cluster as it was; a new one if that does not help."""

@@ -177,7 +177,7 @@ REFRESH = "`bisection site new vc --refresh` writes it"
 @pytest.mark.parametrize(
     ("old", "new", "where", "words"),
     [
-        ('"quad"', '"quat"', "vc.py:13", f"partition 'quat' has no facts in vc.json: {REFRESH}"),
+        ('"quad"', '"quat"', "vc.py:13", "'quat' has no facts in vc.json, only duo, quad: "),
         ("exclusive=True", "exclusife=True", "vc.py:12", "'exclusife' was unexpected"),
         ("[1, 2, 4]", "[1, 0]", "vc.py:13", "vc:quad-0: extras.nodes is 0: "),
         ("exclusive=True", 'options=["-n {cores}"]', "vc.py:12", "extras.binding has {cores} in"),
