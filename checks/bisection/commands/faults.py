@@ -3,7 +3,7 @@
 Each fault disturbs a real launch. As wanted: the cause, what it names, exit code and time; nothing
 is left in the queue or on a node. It needs root, Slurm, and kernels in .bisection/build and
 .bisection/build-portable (`make test-kernels test-portable`).
-Exit code: 0 all as wanted, 1 a fault had another outcome, 2 usage, 3 no cluster can be built here.
+Exit code: 0 all as wanted, 1 a fault was judged otherwise, 2 usage, 3 no cluster can be built here.
 """
 
 import argparse
