@@ -81,7 +81,8 @@ def partition(name: str, nodes: int | Sequence[int], launcher: str, **choices: A
         choices: any of these words. Any other word is ReFrame's key of a partition.
             queue: the scheduler's name of it; NAME.json has it where this does not.
             account, qos, reservation, constraint: what jobs ask the scheduler for.
-            exclusive: True asks for whole nodes and their memory.
+            exclusive: True asks for whole nodes and their memory; by default where the queue gives
+                whole nodes alone.
             options: further options of the launcher, such as ["--mpi=pmi2"].
             binding: the launcher's options for cores, in place of those of BINDINGS.
             modules: loaded for this partition, after those of the site.
@@ -166,7 +167,9 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
     """
     given = {word: value for word, value in choices.items() if word != "line"}
     launcher, extras = given["launcher"], given.pop("extras", {})
-    asked = {"queue": facts.get("queue", ""), **_taken(given, WORDS)}
+    # A queue of whole nodes, too, gives a job only as much memory as it asks for.
+    known = {"queue": facts.get("queue", ""), "exclusive": facts.get("whole_nodes")}
+    asked = {**known, **_taken(given, WORDS)}
     asked = {word: value for word, value in asked.items() if value}
     access = [line.format(asked[word]) for word in asked for line in ACCESS[scheduler][word]]
     binding = BINDINGS.get(launcher, [])

@@ -137,6 +137,15 @@ def test_own_binding_account_of_the_site_and_root(partitions, monkeypatch):
     assert "--account=own" in parts["duo"]["access"]
 
 
+def test_a_queue_of_whole_nodes_is_asked_for_their_memory(partitions):
+    quad = {**FACTS["partitions"]["quad"], "whole_nodes": True}
+    known = {**FACTS["partitions"], "quad": quad}
+    whole = ["--partition=all", "--exclusive", "--mem=0"]
+    assert partitions(partitions=known)["quad-2"]["access"] == whole
+    parts = partitions("nodes=[1, 2, 4],", "nodes=2, exclusive=False,", partitions=known)
+    assert parts["quad"]["access"] == whole[:1]
+
+
 def test_modules_bring_their_system(cluster):
     cluster("__file__,", '__file__, modules=["gcc", "openmpi"],')
     assert site.load_site("vc").defects == []
