@@ -37,7 +37,7 @@ LAUNCHINGS = (
 )
 # One launch of a small kernel: a short one, and one that lasts until something ends it.
 SHORT = ("-n", "^transpose%method=p2p%launch.layout=mpi%launch.case=cnt40")
-SAMPLING = "TransposeLaunch.usual_sampling=--repeats {} --block 2 --warmup 0"
+SAMPLING = "TransposeLaunch.sampling=cnt40:--repeats {} --block 2 --warmup 0 --limit 1000000"
 LONG = (*SHORT, "-S", SAMPLING.format(1000000))
 LIMIT = 300.0  # s, for one run
 

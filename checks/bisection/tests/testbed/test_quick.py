@@ -40,7 +40,7 @@ BEDS = {
 # One launch of a partition.
 SOME = [
     *("-n", "^transpose%method=p2p%launch.layout=mpi%launch.case=cnt40"),
-    *("-S", "TransposeLaunch.usual_sampling=--repeats 3 --block 1 --warmup 0"),
+    *("-S", "TransposeLaunch.sampling=cnt40:--repeats 3 --block 1 --warmup 0"),
 ]
 
 
@@ -66,10 +66,17 @@ def test_quick_checks_pass_and_leave_nothing(name, tmp_path_factory, request):
 def run(cluster, site, arguments):
     """`bisection run` on the login node: (exit code, output)."""
     words = [sys.executable, "-m", "bisection", "run", "--tier", "quick", "--system", str(site)]
-    home = {"BISECTION_HOME": str(cluster.folder / "home"), "PYTHONPATH": str(CHECKS)}
+    programs = cluster.folder / "bin"
+    programs.mkdir()
+    (programs / "mpiexec").symlink_to("/usr/bin/mpiexec.hydra")  # not Open MPI's
+    variables = {
+        "BISECTION_HOME": str(cluster.folder / "home"),
+        "PYTHONPATH": str(CHECKS),
+        "PATH": f"{programs}:{os.environ['PATH']}",
+    }
     done = subprocess.run(
         cluster.command([*words, *arguments]),
-        env={**cluster.environment(), **home},
+        env={**cluster.environment(), **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
