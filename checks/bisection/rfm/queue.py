@@ -12,6 +12,7 @@ from typing import Any
 from reframe.core.exceptions import ReframeError, SpawnedProcessError
 
 from bisection.core.reasons import Code, Reason
+from bisection.rfm import rotation
 from bisection.rfm.scheduler_faults import DEADLINE, last_error, reasons_of_nodes
 
 # ---- a place ----
@@ -30,7 +31,8 @@ refusals: dict[tuple[str, ...], str] = {}  # a job's options -> Slurm's words, "
 
 def require_place(job: Any) -> None:
     """Asks Slurm whether it can place a job, by `sbatch --test-only` of the job's own script; once
-    for all jobs with the same options.
+    for all jobs with the same options. Nodes that were chosen before the run, and are not there
+    any more, are taken out of the script: Slurm then chooses.
 
     Args:
         job: ReFrame's job; its script is in the current folder.
@@ -38,15 +40,23 @@ def require_place(job: Any) -> None:
     Raises:
         ReframeError: Slurm cannot; the text is the Reason as JSON.
     """
+    place, refused = _asked(job)
+    if refused and rotation.remove_nodelist(Path(job.script_filename)):
+        place, refused = _asked(job)
+    if refused:
+        down = unavailable(place) or None
+        raise ReframeError(Reason.of(Code.BLOCKED, refused=refused, down=down).dumps())
+
+
+def _asked(job: Any) -> tuple[tuple[str, ...], str]:
+    """A job's options that say where it runs, and Slurm's words if it cannot place it, else ""."""
     lines = Path(job.script_filename).read_text().splitlines()
     options = [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH ")]
     access = job.sched_access if job.scheduler.get_option("sched_access_in_submit") else []
     place = (*access, *(option for option in options if not NAMES.match(option)))
     if place not in refusals:
         refusals[place] = _refusal(job, access)
-    if refusals[place]:
-        down = unavailable(place) or None
-        raise ReframeError(Reason.of(Code.BLOCKED, refused=refusals[place], down=down).dumps())
+    return place, refusals[place]
 
 
 def _refusal(job: Any, access: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections import Counter
+from pathlib import Path
 
 NODES = "BISECTION_NODES"  # JSON: a partition's full name -> lists of nodes, used in turn
 _turns: Counter[tuple[str, str]] = Counter()
@@ -24,3 +25,13 @@ def nodelist(partition: str, launch: str) -> list[str]:
     turn = _turns[partition, launch]
     _turns[partition, launch] += 1
     return [f"--nodelist={','.join(sets[turn % len(sets)])}"]
+
+
+def remove_nodelist(script: Path) -> bool:
+    """Removes the nodes that were chosen before the run from a job script; whether it had any."""
+    lines = script.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith("#SBATCH --nodelist=")]
+    if not os.environ.get(NODES) or kept == lines:
+        return False
+    script.write_text("".join(kept))
+    return True

@@ -5,8 +5,8 @@ Installed as sbatch, squeue, sacct, scancel, scontrol and sinfo. Jobs are files 
 FAKE_SLURM. The variable FAKE_SLURM_FAULTS, a JSON object, says what goes wrong where: "mpi/cnt40"
 is a launch, by layout and case, and "build" a build, with one of FAULTS; "sacct" is a command, with
 the number of calls that fail because its daemon does not answer; "MaxSubmitJobs" is how many jobs
-may be in the queue. A job starts at once, with `--dependency=singleton` when it is looked at and no
-earlier one of its name is alive.
+may be in the queue; "nodes": "gone" refuses nodes that are named. A job starts at once, with
+`--dependency=singleton` when it is looked at and no earlier one of its name is alive.
 """
 
 import contextlib
@@ -147,7 +147,7 @@ def sbatch():
     if "--test-only" in sys.argv:
         with open(FOLDER / "asked", "a") as file:
             file.write(f"{options['ntasks']}\n")
-        if fault == "no-place":
+        if fault == "no-place" or (WRONG.get("nodes") == "gone" and "nodelist" in options):
             leave(NO_PLACE)
         return sys.stderr.write("sbatch: Job 1 to start at 2026-11-22T07:48:24 using 4 CPUs\n")
     if fault == "refused":

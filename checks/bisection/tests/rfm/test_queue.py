@@ -52,7 +52,8 @@ class TestPlace:
                 "node configuration is not available; down or drained: n2 (Not responding)"
             )
         asked = (tmp_path / "jobs" / "asked").read_text().split()
-        assert len(asked) == len(set(asked)) == 2  # once a geometry
+        # Once a geometry; what has no place is asked for again, without the run's nodes.
+        assert sorted(asked) in (["1", "2"], ["1", "2", "2"])
 
 
 class TestTurn:

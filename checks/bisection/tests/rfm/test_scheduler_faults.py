@@ -143,6 +143,14 @@ def test_a_run_asks_for_an_idle_node_and_is_of_the_usual_kind(slurm, tmp_path):
     assert "nodelist" not in session["tags"]["arguments"]
 
 
+def test_a_launch_whose_chosen_node_is_gone_runs_on_another(slurm, tmp_path):
+    run = slurm("slurm", {"nodes": "gone"}, selected=P2P)
+    assert run.code == 0, run.text
+    assert "nodes of slurm_site:slurm: n1, of 2 idle ones in 3" in run.said
+    jobs = [json.loads(file.read_text()) for file in (tmp_path / "jobs").glob("*.json")]
+    assert [job["nodelist"] for job in jobs] == [None]
+
+
 class TestOutage:
     """The scheduler does not answer: ReFrame alone says PASSED of no case, and leaves the job."""
 
