@@ -101,11 +101,14 @@ static int launch(bx_run *run, int argc, char **argv)
 
     cJSON *root = describe(run, argc, argv);
     bool write = root && run->common.output;
-    /* Where the ranks are: some are so misplaced that they do not come to a first sample. */
-    if (write) write_unfinished(&(unfinished){run, root, NULL, 0});
+    /* Where the ranks are: some are so misplaced that they do not come to a first sample.  A launch
+     * that is refused below leaves no result, and an earlier one as it is. */
+    bool early = write && access(run->common.output, F_OK) != 0;
+    if (early) write_unfinished(&(unfinished){run, root, NULL, 0});
     size_t count;
     bx_result *results = bx_results_create(run, &count);
     if (bx_results_verify(run, results, count) != BX_OK) {
+        if (early) unlink(run->common.output);
         cJSON_Delete(root);
         bx_results_free(results, count);
         if (kernel->teardown) kernel->teardown(run->state);
