@@ -108,7 +108,8 @@ def reasons_of_nodes(states: tuple[str, ...], *where: str) -> list[tuple[str, st
         states: sinfo's words, in lower case.
         where: sinfo's options that select nodes.
     """
-    text, _ = ask("sinfo", "-h", "-N", "--all", *where, "-o", "%N|%T|%E")
+    hidden = [] if "-p" in where else ["--all"]  # sinfo does not take both
+    text, _ = ask("sinfo", "-h", "-N", *hidden, *where, "-o", "%N|%T|%E")
     rows = [line.split("|", 2) for line in text.splitlines() if line.count("|") >= 2]
     # a node has a line per partition
     return list({name: why for name, state, why in rows if state.startswith(states)}.items())

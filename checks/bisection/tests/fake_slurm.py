@@ -238,6 +238,8 @@ def scancel():
 
 
 def sinfo():
+    if "--all" in sys.argv and "-p" in sys.argv:
+        leave("sinfo: error: Conflicting options, -a and -p, specified.\n")
     if sys.argv[-1] == "%N|%t|%P|%f":
         return print("n1|idle|all*|(null)\nn2|alloc|all*|(null)\nn3|idle|all*|(null)")
     return print("n1|idle|none\nn2|down*|Not responding")

@@ -103,9 +103,9 @@ class TestDeadline:
     SAYS = "BLOCKED: not started before the deadline of "
 
     def test_passes_in_the_queue(self, slurm, jobs):
-        run = slurm("squeue", {"mpi/cnt40": "waits"}, "--deadline", "15s", selected=BOTH)
+        run = slurm("squeue", {"mpi/cnt40": "waits"}, "--deadline", "30s", selected=BOTH)
         assert run.code == 3, run.text
-        assert run.said.count(self.SAYS + "15 s") == 1  # once for all launches
+        assert run.said.count(self.SAYS + "30 s") == 1, run.text  # once for all launches
         assert not any(each["started"] for each in jobs())
 
     def test_passes_before_anything_starts(self, bisection):

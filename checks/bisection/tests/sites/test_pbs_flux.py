@@ -232,7 +232,8 @@ def test_the_file_of_a_pbs_site(pbs_here, commands, house, capsys):
 @pytest.fixture
 def handlers():
     """Signals are handled after the test as before it."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -252,6 +253,7 @@ def test_an_interrupted_site_new_cancels_its_jobs(
             time.sleep(0.1)
         signal.raise_signal(number)
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which workers of pytest ignore
     monkeypatch.setattr(new.concurrent.futures, "as_completed", interrupt)
     assert cli.main(["site", "new", "it", "--queue", "qexp"]) == 3
     assert "interrupted: its jobs are cancelled, nothing is written" in capsys.readouterr().err
