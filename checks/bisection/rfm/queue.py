@@ -139,7 +139,8 @@ def deadline_options(time_limit: float | None) -> list[str]:
     if deadline() == math.inf:
         return []
     minutes = math.ceil((time_limit or 0) / 60)  # as Slurm counts them
-    end = time.localtime(deadline() + 60 * minutes)
+    # in whole seconds, and never before the run's own deadline, which is the reason given
+    end = time.localtime(math.ceil(deadline()) + 60 * minutes)
     return [time.strftime("--deadline=%Y-%m-%dT%H:%M:%S", end)]
 
 

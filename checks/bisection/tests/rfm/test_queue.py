@@ -126,6 +126,8 @@ class TestDeadline:
         assert queue.deadline_options(90) == ["--deadline=1970-01-01T00:20:20"]
         assert queue.until_deadline(60.0) == 60.0
         assert queue.until_deadline(None) == queue.until_deadline(3600.0) == 100.0
+        monkeypatch.setenv(queue.DEADLINE, "1099.1 21600.0")
+        assert queue.deadline_options(90) == ["--deadline=1970-01-01T00:20:20"]
         monkeypatch.setenv(queue.DEADLINE, "1000.0 21600.0")
         assert clause(queue.late()) == self.SAYS + "6 h"
 
