@@ -228,11 +228,9 @@ def as_reframe(site: Draft, part: Part, way: Way, nodes: int) -> dict[str, Any]:
     shared = import_module_from_file(str(paths.ROOT / "site-configs" / "common_cluster.py"))
     account = {"account": site.account} if site.account else {}
     choices = {**part.choices, "launcher": way.launcher, "options": list(way.options)}
-    queue = part.queue.name if part.queue.named else ""
-    known = {"queue": queue, "max_time": part.queue.max_time}
     mpi = {"kind": site.software.kind}
     given = {"name": part.name, **account, **choices, "nodes": nodes}
-    return shared.as_reframe(given, known, site.survey.reframe, mpi)
+    return shared.as_reframe(given, part.facts, site.survey.reframe, mpi)
 
 
 def try_out(

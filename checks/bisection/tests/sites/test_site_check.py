@@ -96,7 +96,7 @@ WRONG = {
     ),
     "a silent controller": (
         lambda m: setattr(m, "silent", True),
-        ("scheduler", "scontrol show config", "scontrol ping"),
+        ("scheduler", "does not answer. scontrol: refused", "scontrol ping"),
     ),
     "no accounting database": (
         lambda m: m.survey_is(accounting=False),

@@ -164,6 +164,7 @@ def test_the_whole_file(new_site, machine, house):
     assert [launcher.name for launcher in launchers] == ["srun", "srun", "mpirun"]
     assert launchers[1].options[0] == "--mpi=pmi2"
     assert more["variables"] == {}
+    asked = {job[0].name: list(job[0].access) for job in machine.jobs}
     known = json.loads((house / "site-configs" / "vc.json").read_text())
     assert known["version"] == facts.VERSION == site_version()
     assert known["partitions"]["duo"]["processor"]["num_cpus"] == 1  # Slurm's, not the node's
@@ -172,7 +173,9 @@ def test_the_whole_file(new_site, machine, house):
     )
     loaded = site.load_site("vc")
     assert [*loaded.defects, *rules.site_defects(loaded)] == []
-    assert [part["name"] for part in loaded.partitions] == ["duo", "quad-1", "quad-2", "quad-4"]
+    parts = {part["name"]: part["access"] for part in loaded.partitions}
+    assert list(parts) == ["duo", "quad-1", "quad-2", "quad-4"]
+    assert asked == {"duo": parts["duo"], "quad": parts["quad-4"]}  # as launches will
 
 
 def site_version():
