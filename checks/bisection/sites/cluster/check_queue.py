@@ -6,7 +6,7 @@ from bisection.rfm import queue
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster import jobs
 from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
-from bisection.sites.cluster.schedulers import READERS
+from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import SchedulerError, Survey
 from bisection.sites.rules import site_defects
 
@@ -26,7 +26,7 @@ def loads(subject: Subject) -> Finding:
 
 def scheduler_answers(subject: Subject) -> Finding:
     """The scheduler answers."""
-    unread = subject.schedulers - {"local", *READERS}
+    unread = subject.schedulers - SCHEDULERS.keys()
     if unread:
         return not_tried(Code.SCHEDULER_UNASKED, scheduler=min(unread))
     if subject.schedulers == {"local"}:
@@ -44,7 +44,7 @@ def _survey(subject: Subject) -> Survey:
     none."""
     scheduler, account = subject.partition["scheduler"], subject.account
     if account not in subject.surveys:
-        subject.surveys[account] = READERS[scheduler](account)
+        subject.surveys[account] = SCHEDULERS[scheduler].survey(account)
     return subject.surveys[account]
 
 

@@ -13,8 +13,8 @@ from reframe.utility import import_module_from_file
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
-from bisection.sites.cluster import choices, facts, flux, pbs, slurm, software
-from bisection.sites.cluster.jobs import Queue, Scheduler, State
+from bisection.sites.cluster import choices, facts, software
+from bisection.sites.cluster.jobs import Local, Queue
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.software import Software
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, grouped
@@ -131,17 +131,14 @@ def survey(account: str = "") -> Survey:
     Raises:
         SchedulerError: a scheduler is installed and does not answer.
     """
-    if slurm.is_here():
-        return slurm.read(account)
-    if shutil.which("flux"):
-        return flux.read()
-    if shutil.which("pbsnodes") and shutil.which("qsub"):
-        return pbs.read()
+    for scheduler in dict.fromkeys(SCHEDULERS.values()):
+        if scheduler.commands and scheduler.is_here():
+            return scheduler.survey(account)
     for reframe, kind, command in UNREAD:
         if shutil.which(command):
             reason = Reason.of(Code.SCHEDULER_UNREAD, scheduler=kind)
             return Survey(kind=kind, reframe=reframe, decisions=[reason])
-    return Survey(kind="", reframe="local")
+    return Local.survey(account)
 
 
 def draft(
@@ -252,18 +249,6 @@ def try_out(
     wanted = [_job(site, part) for part in site.parts if part.group.up]
     stop = threading.Event()
 
-    def back_end() -> Scheduler:
-        scheduler = SCHEDULERS[site.survey.reframe]()
-        look = scheduler.state
-
-        def state(job: str) -> State:
-            if stop.is_set():
-                raise _Stopped
-            return look(job)
-
-        scheduler.state = state
-        return scheduler
-
     def run(job: _Job) -> Part:
         job.part.trial = try_queue(
             job.queue,
@@ -271,7 +256,7 @@ def try_out(
             folder,
             patience,
             site.software.modules,
-            scheduler=back_end(),
+            scheduler=SCHEDULERS[site.survey.reframe](stop),
             variables=job.variables,
         )
         settle(job.part, job.tried)
@@ -283,12 +268,8 @@ def try_out(
             for future in concurrent.futures.as_completed(running):
                 done(future.result())
         except BaseException:
-            stop.set()  # a job whose state cannot be asked is cancelled
+            stop.set()
             raise
-
-
-class _Stopped(Exception):
-    """The caller was interrupted."""
 
 
 @dataclass(frozen=True)

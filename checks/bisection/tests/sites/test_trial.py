@@ -20,7 +20,6 @@ from bisection.sites.cluster.jobs import (
     Local,
     Queue,
     Refused,
-    Slurm,
     State,
     Step,
     hosts_of,
@@ -28,6 +27,7 @@ from bisection.sites.cluster.jobs import (
     run,
     script,
 )
+from bisection.sites.cluster.slurm import Slurm
 from bisection.sites.cluster.trial import Launcher, misplaced, telling, try_queue
 
 PROGRAM = Path(node_facts.__file__)
