@@ -254,7 +254,7 @@ def _outcome(
         parts: dict[str, float] = {}
         for name, count in world["sent"]:  # a device may have several ports
             parts[name] = parts.get(name, 0.0) + count / world["messages"]
-        outcome.carried = {name: part for name, part in parts.items() if part >= 0.02}
+        outcome.carried = {name: min(part, 1.0) for name, part in parts.items() if part >= 0.02}
     if seats := misplaced(outcome.ranks, shape, nodes):
         outcome.fault = Reason.of(Code.MISPLACED, seats=seats)
     elif ended.code:

@@ -236,6 +236,15 @@ def test_ranks_on_too_few_hosts():
     assert seat.code == Code.HOSTS_RAN
 
 
+def test_headers_of_messages_do_not_count_as_messages(tmp_path):
+    world = {"size": 8, "library": "", "ranks": [["n1", "0"]] * 8, "links": [["n1", "n2", 1, 1]]}
+    sent = {"messages": 100, "sent": [["eth0", 101], ["lo", 1]]}
+    text = f"@begin launch/0\nPROBE {json.dumps({**world, **sent})}\n\n@end 0 1 2\n@done\n"
+    scheduler = Scripted(OVER, output=text)
+    (outcome,) = try_queue(QUEUE, [Launcher("srun")], tmp_path, 1, scheduler=scheduler).outcomes
+    assert outcome.carried == {"eth0": 1.0}
+
+
 def test_telling_line_of_a_page():
     page = "-----\nThe application appears to have been direct launched\nOMPI was not built\nbye\n"
     assert telling(page) == "OMPI was not built"
