@@ -19,7 +19,7 @@ def _nodes_unlike(v: Values) -> str:
     nodes = f"{plural(v['nodes'], 'node')} of {plural(v['cores'], 'core')}{gres}"
     return (
         f"queue {v['queue']} has other nodes beside {nodes}, and no feature that only these have: "
-        "they are left out (a feature in slurm.conf would tell them apart)"
+        "they are left out (a feature in slurm.conf would make them a partition)"
     )
 
 

@@ -14,6 +14,7 @@ from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
 from bisection.sites.cluster import choices, facts, software
+from bisection.sites.cluster.facts import FAST, UP
 from bisection.sites.cluster.jobs import Local, Queue
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.software import Software
@@ -26,8 +27,6 @@ USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 # Schedulers whose queues are not read yet: ReFrame's name, name, command.
 UNREAD = (("lsf", "LSF", "bsub"), ("oar", "OAR", "oarsub"), ("sge", "Grid Engine", "qconf"))
-FAST = ("infiniband", "roce", "omni-path", "slingshot", "efa")  # kinds of network
-UP = ("active", "up", "unknown")  # states of a device
 
 
 @dataclass(frozen=True)
@@ -180,7 +179,7 @@ def draft(
 
 
 def _parts(site: Draft, queue: QueueInfo, most: int, asked: bool) -> Iterator[Part]:
-    """The partitions of a queue; groups that nothing tells from the others are left out."""
+    """The partitions of a queue; a group without a feature of its own is left out."""
     for group in queue.groups:
         cores = {"queue": queue.name, "nodes": len(group.nodes), "cores": group.known.cores}
         if not group.alone and not group.constraint:
@@ -285,14 +284,14 @@ def _job(site: Draft, part: Part) -> _Job:
     """The trial job of a partition, on as many of its nodes as are up."""
     nodes = min(part.largest, part.group.up)
     tried = [part.way] if part.given else ways(site)
-    made = [as_reframe(site, part, way, nodes) for way in tried]
+    partitions = [as_reframe(site, part, way, nodes) for way in tried]
     longest = min(LONGEST, part.queue.max_time or LONGEST)
     return _Job(
         part,
         tried,
-        Queue(part.name, made[0]["access"], nodes, part.group.known.cores, longest),
-        [Launcher(each["launcher"], each["extras"]["binding"]) for each in made],
-        dict(made[0]["env_vars"]),
+        Queue(part.name, partitions[0]["access"], nodes, part.group.known.cores, longest),
+        [Launcher(each["launcher"], each["extras"]["binding"]) for each in partitions],
+        dict(partitions[0]["env_vars"]),
     )
 
 

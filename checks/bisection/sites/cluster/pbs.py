@@ -47,25 +47,25 @@ def read(_account: str = "") -> Survey:
 
 
 def queues(
-    found: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
+    known: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
 ) -> list[QueueInfo]:
     """The queues, of PBS's own mappings of queues and nodes."""
     read = []
-    for name, fields in found.items():
+    for name, fields in known.items():
         ways = [name]
         if fields.get("queue_type") == "Route":
             ways = str(fields.get("route_destinations", "")).split(",")
         members = {
-            host: known
-            for host, known in nodes.items()
-            if any(_serves(known, way, found.get(way, {})) for way in ways)
+            host: node
+            for host, node in nodes.items()
+            if any(_serves(node, way, known.get(way, {})) for way in ways)
         }
         limits = fields.get("resources_max", {})
         most = str(limits.get("nodect", ""))
-        sharing = {known.get("sharing", "") for known in members.values()}
+        sharing = {node.get("sharing", "") for node in members.values()}
         info = QueueInfo(
             name=name,
-            groups=grouped(_node(host, known) for host, known in members.items()),
+            groups=grouped(_node(host, node) for host, node in members.items()),
             max_time=seconds_of(str(limits.get("walltime", ""))),
             max_nodes=int(most) if most.isdecimal() else None,
             whole_nodes=bool(sharing) and sharing <= WHOLE,

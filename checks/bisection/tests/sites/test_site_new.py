@@ -261,6 +261,9 @@ def test_a_fast_network_that_carries_nothing(new_site, machine):
     code, _, text = new_site("--queue", "duo")
     assert code == 1
     assert "# DECIDE: duo: messages went through eth0, though mlx5_0 is up" in text
+    machine.networks = [ETHERNET, {**INFINIBAND, "kind": "roce"}]  # a card that may do RoCE
+    assert new_site("--queue", "duo", name="vb")[0] == 0
+    machine.networks = [ETHERNET, INFINIBAND]
     machine.carried = {"mlx5_0": 0.98}
     code, _, text = new_site("--queue", "duo", name="vd")
     assert code == 0
