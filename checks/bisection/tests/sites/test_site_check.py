@@ -275,8 +275,8 @@ WRONG = {
         ("limits", "gives a job 5 min, a launch asks for 15 min", "max_time"),
     ),
     "little memory": (
-        lambda m: [n.update(memory=GIB // 2) for n in m.trial.nodes] + [m.known.pop("memory")],
-        ("limits", "0.5 GiB on n1, the largest launch needs 1.09 GiB", "--mem=0"),
+        lambda m: spoil_nodes(m, granted=GIB // 2),
+        ("limits", "0.5 GiB on n2, the largest launch needs 1.09 GiB", "--mem=0"),
     ),
 }
 

@@ -183,6 +183,20 @@ def test_facts_of_this_node(tmp_path):
     assert all(device["kind"] for device in facts["networks"])
 
 
+@pytest.mark.parametrize(
+    ("allocation", "size"),
+    [
+        ({"SLURM_MEM_PER_NODE": "64"}, 64 << 20),
+        ({"SLURM_MEM_PER_CPU": "10", "SLURM_JOB_CPUS_PER_NODE": "4,2(x3)"}, 20 << 20),
+        ({"SLURM_MEM_PER_NODE": "0"}, None),  # all of it
+        ({"SLURM_MEM_PER_NODE": "99999999"}, None),
+    ],
+)
+def test_memory_of_a_job_is_what_slurm_gave_it(allocation, size):
+    whole = node_facts.granted(node_facts.memory(), {})
+    assert node_facts.granted(whole, allocation) == (size or whole)
+
+
 def test_node_that_slurm_calls_by_another_name_than_its_host_is_known(tmp_path):
     facts = tmp_path / "duo.facts"
     facts.mkdir()
