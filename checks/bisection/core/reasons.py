@@ -56,6 +56,7 @@ class Code(str, Enum):
     # A trial job of a site
     OUTPUT_UNSEEN = "OUTPUT_UNSEEN"  # job, path, nodes
     PROBE_NOT_BUILT = "PROBE_NOT_BUILT"  # last
+    SRUN_UNBOUND = "SRUN_UNBOUND"  # plugin
     NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s)
     WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks
 

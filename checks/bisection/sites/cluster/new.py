@@ -258,7 +258,7 @@ def try_out(
             scheduler=SCHEDULERS[site.survey.reframe](stop),
             variables=job.variables,
         )
-        settle(job.part, job.tried)
+        settle(job.part, job.tried, site.survey)
         return job.part
 
     with concurrent.futures.ThreadPoolExecutor(max(1, len(wanted))) as pool:
@@ -295,12 +295,13 @@ def _job(site: Draft, part: Part) -> _Job:
     )
 
 
-def settle(part: Part, tried: Sequence[Way]) -> None:
+def settle(part: Part, tried: Sequence[Way], known: Survey) -> None:
     """Takes the first launcher that was right; what was wrong is for a person to decide.
 
     Args:
         part: the partition, with its trial.
         tried: the launchers of the trial, in its order.
+        known: what the scheduler says.
     """
     trial = part.trial
     outcomes = list(zip(tried, trial.outcomes, strict=False))
@@ -308,7 +309,7 @@ def settle(part: Part, tried: Sequence[Way]) -> None:
     if right:
         part.way, part.outcome = right[0]
     others = [(way, outcome) for way, outcome in outcomes if not right or way != part.way]
-    part.others = [(way, _named(way, outcome.fault)) for way, outcome in others]
+    part.others = [(way, _named(way, outcome.fault, known)) for way, outcome in others]
     at = {"partition": part.name}
     if fault := trial.fault or trial.build:
         part.decisions.append(Reason.of(Code.TRIAL_FAILED, **at, fault=fault))
@@ -359,10 +360,11 @@ def _members(queue: QueueInfo, constraint: str) -> Group:
     return replace(grouped(chosen)[0], constraint=constraint)
 
 
-def _named(way: Way, fault: Reason | None) -> Reason | None:
+def _named(way: Way, fault: Reason | None, known: Survey) -> Reason | None:
     """A fault that names the launcher with its options."""
     if fault is None:
         return None
+    fault = known.explained(way.launcher, fault)
     if fault["launcher"]:
         return Reason(fault.code, {**fault.values, "launcher": str(way)})
     return Reason.of(Code.LAUNCHER_WRONG, launcher=str(way), fault=fault)

@@ -71,6 +71,7 @@ def read(account: str = "") -> Survey:
         account_needed=needed,
         accounts=accounts,
         mpi_types=mpi_types(ask("srun", "--mpi=list"), known.get("MpiDefault", "none")),
+        task_plugin=known.get("TaskPlugin", "").replace("(null)", "task/none"),
         decisions=decisions,
     )
 

@@ -266,6 +266,13 @@ WRONG = {
         lambda m: spoil_steps(m, leave=(124, 30.0, "")),
         ("exit", "did not end in 10 s", "another launcher"),
     ),
+    "a Slurm that binds nothing": (
+        lambda m: (
+            m.survey_is(task_plugin="task/none"),
+            spoil_outcome(m, 1, fault=Reason.of(Code.MISPLACED, seats=[SHARED])),
+        ),
+        ("cores", "slurm.conf has TaskPlugin=task/none", "TaskPlugin=task/affinity"),
+    ),
     "an exit code that is lost": (
         lambda m: spoil_steps(m, leave=(0, 0.5, "")),
         ("exit", "a rank exited with 3, and srun with 0", "passes for success"),

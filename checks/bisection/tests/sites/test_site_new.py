@@ -23,6 +23,7 @@ Configuration data as of 2026-11-22T08:00:00
 AccountingStorageEnforce = {enforce}
 ClusterName             = vcluster
 MpiDefault              = pmix
+TaskPlugin              = {plugin}
 SLURM_VERSION           = 22.05.8
 
 Slurmctld(primary) at head is UP
@@ -94,8 +95,8 @@ class Machine:
         file.write_text(f"#!/bin/sh\n{body}\n")
         file.chmod(0o755)
 
-    def cluster(self, text, enforce="none"):
-        (self.folder / "config").write_text(CONFIG.format(enforce=enforce))
+    def cluster(self, text, enforce="none", plugin="task/affinity"):
+        (self.folder / "config").write_text(CONFIG.format(enforce=enforce, plugin=plugin))
         (self.folder / "cluster").write_text(text)
         both = f"cat {self.folder}/cluster"
         self.command(
@@ -243,6 +244,19 @@ def test_the_first_launcher_that_is_right(new_site, machine):
     words = " ".join(text.replace("#", "").split())
     assert "of 2; srun --mpi=pmi2 started 2" in words, words
     assert "decide: duo: no launcher is right." in said
+
+
+@pytest.mark.parametrize("plugin", ["task/none", "(null)"])
+def test_a_slurm_that_binds_nothing(new_site, machine, plugin):
+    shared = Reason.of(Code.CORE_SHARED, rank=1, host="n", thread=None, cpus="0", other=[0, 0, "0"])
+    fault = Reason.of(Code.MISPLACED, seats=[shared])
+    machine.wrong = {"srun": fault, "srun --mpi=pmi2": fault}
+    machine.cluster(CLUSTER, plugin=plugin)
+    code, _, text = new_site("--queue", "duo")
+    words = " ".join(text.replace("#", "").split())
+    assert code == 0
+    assert 'launcher="mpirun"' in text
+    assert "srun: Slurm binds no rank to a core: slurm.conf has TaskPlugin=task/none" in words
 
 
 def test_a_job_that_did_not_run(new_site, machine, house):
