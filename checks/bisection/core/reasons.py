@@ -143,7 +143,7 @@ class Code(str, Enum):
     QUEUE_ROOT_ONLY = "QUEUE_ROOT_ONLY"  # queue
     QUEUE_NOT_ROOT = "QUEUE_NOT_ROOT"  # queue
     QUEUE_GROUPS = "QUEUE_GROUPS"  # queue, groups
-    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account
+    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account, others: accounts that can
     QUEUE_RESERVED = "QUEUE_RESERVED"  # queue
     QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
     QUEUE_SHARED = "QUEUE_SHARED"  # partition

@@ -40,6 +40,7 @@ REMEDIES = {
     Code.ACCOUNT_OPEN: "Write account=... in the site file.",
     Code.ACCOUNT_UNKNOWN: "Write one of these in the site file, or ask for this one "
     "(sacctmgr show assoc).",
+    Code.QUEUE_ACCOUNTS: "Write an account that can in the site file, or another queue.",
     Code.QUEUE_UNKNOWN: "Write one of these in the site file; `sinfo` lists them.",
     Code.NODES_UP: "Resume those that are sound, `scontrol update nodename=... state=resume`, or "
     "use fewer nodes in the site file.",
