@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -214,6 +215,7 @@ def test_dry_run_submits_and_writes_nothing(new_site, machine, house):
         ([], "common", "'common' is no name"),
         (["--refresh"], "vc", "--refresh: there is no site-configs/vc.py"),
         (["--refresh", "--account", "a"], "vc", "--refresh takes no --account"),
+        (["--refresh", "--qos", "q"], "vc", "--refresh takes no --qos"),
     ],
 )
 def test_wrong_arguments(new_site, capsys, arguments, name, words):
@@ -312,6 +314,40 @@ def test_accounts(new_site, machine):
     assert code == 0
     assert '    account="a2",\n' in text
     assert "--account=a2" in machine.jobs[-1][0].access
+
+
+def test_qos(new_site, machine):
+    code, _, text = new_site("--queue", "duo", "--qos", "debug")
+    assert code == 0
+    assert '    qos="debug",\n' in text
+    (duo,) = site.load_site("vc").partitions
+    assert duo["access"] == machine.jobs[-1][0].access
+    assert "--qos=debug" in duo["access"]
+    assert new_site("--refresh")[0] == 0
+    assert duo["access"] == machine.jobs[-1][0].access
+
+
+def test_few_trial_jobs_at_once(new_site, machine, monkeypatch):
+    partition, *rest = CLUSTER.splitlines()
+    names = [f"q{number}" for number in range(9)]
+    partitions = [partition.replace("duo", name) for name in names]
+    rest = [line.replace("Partitions=duo,", f"Partitions={','.join(names)},") for line in rest]
+    machine.cluster("\n".join(partitions + rest))
+    running, most = [], []
+
+    def try_queue(*arguments, **more):
+        running.append(1)
+        time.sleep(0.05)
+        most.append(len(running))
+        running.pop()
+        return machine.try_queue(*arguments, **more)
+
+    monkeypatch.setattr(new, "try_queue", try_queue)
+    code, said, _ = new_site()
+    assert code == 0
+    assert "10 jobs of seconds, 4 at a time: each may wait 10 min in its queue" in said
+    assert len(most) == 10
+    assert max(most) <= new.AT_ONCE
 
 
 def test_modules_that_are_loaded(new_site, machine, monkeypatch):

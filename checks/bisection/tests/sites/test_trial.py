@@ -133,6 +133,24 @@ def test_job_that_does_not_end_says_why(tmp_path, monkeypatch, scheduler, code, 
     assert scheduler.cancelled == (["7"] if alive else [])
 
 
+def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
+    monkeypatch.setattr("bisection.sites.cluster.jobs.RARELY", 0.01)
+
+    class Full(Scripted):
+        jobs = 2  # of others, in the queue
+
+        def submit(self, script):
+            self.jobs -= 1
+            if self.jobs >= 0:
+                words = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Job violates\n"
+                raise Refused("sbatch: Job violates", words)
+            return super().submit(script)
+
+    assert outcome_of(Full(OVER, output="@done\n"), tmp_path, patience=60).fault is None
+    fault = outcome_of(Full(OVER, output="@done\n"), tmp_path, patience=0).fault
+    assert clause(fault).endswith("sbatch: Job violates")
+
+
 def test_interrupted_job_is_cancelled(tmp_path):
     class Interrupted(Scripted):
         def state(self, job):
