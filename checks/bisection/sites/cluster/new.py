@@ -306,6 +306,27 @@ def _job(site: Draft, part: Part) -> _Job:
     )
 
 
+def unlike(part: Part, before: facts.Facts) -> bool:
+    """Whether the trial of a partition measured other than the site's facts of before, or failed
+    where an earlier one did not: once may be a bad moment."""
+    old = before.get("partitions", {}).get(part.name, {})
+    known = {name: old[name] for name in facts.MEASURED if name in old}
+    measured = {name: part.facts.get(name) for name in known}
+    return bool(known) and (part.outcome is None or bool(facts.compare(known, measured)))
+
+
+def take_better(site: Draft, second: Draft) -> None:
+    """Takes the second trials of partitions in place of their first, unless a second one failed;
+    of two that were right, the better latency and the better bandwidth."""
+    later = {part.name: part for part in second.parts if part.outcome}
+    for part in site.parts:
+        if (outcome := part.outcome) and outcome.latency and part.name in later:
+            other = later[part.name].outcome
+            other.latency = min(outcome.latency, other.latency or outcome.latency)
+            other.bandwidth = max(outcome.bandwidth, other.bandwidth or outcome.bandwidth)
+    site.parts = [later.get(part.name, part) for part in site.parts]
+
+
 def settle(part: Part, tried: Sequence[Way], known: Survey) -> None:
     """Takes the first launcher that was right; what was wrong is for a person to decide.
 
