@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
+from bisection.core.commands import ask, option_value
 from bisection.core.thresholds import LIMITS
-from bisection.rfm.scheduler_faults import ask
 from bisection.store.database import Store
 
 NodeSet = tuple[str, ...]
@@ -72,20 +72,16 @@ def _job_options(arguments: Sequence[str]) -> list[str]:
 def _nodes(access: Sequence[str]) -> dict[str, str]:
     """The nodes that a partition's jobs may get, each with Slurm's short state ("idle"; "idle~" is
     one that sleeps); none if it is not known which they are."""
-    parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("-p", "--partition")
-    parser.add_argument("-C", "--constraint", default="")
-    for names in (("--reservation",), ("-w", "--nodelist"), ("-x", "--exclude")):
-        parser.add_argument(*names)
-    asked = parser.parse_known_args([word for option in access for word in option.split()])[0]
-    wanted = set(filter(None, asked.constraint.split("&")))
+    wanted = set(filter(None, option_value(access, "-C", "--constraint").split("&")))
     plain = all(re.fullmatch(r"[\w.:-]+", feature) for feature in wanted)
-    if asked.reservation or asked.nodelist or asked.exclude or not plain:
+    others = (("--reservation",), ("-w", "--nodelist"), ("-x", "--exclude"))
+    if any(option_value(access, *names) for names in others) or not plain:
         return {}
-    where = ["-p", asked.partition] if asked.partition else []
-    text, _ = ask("sinfo", "-h", "-N", "--all", *where, "-o", "%N|%t|%P|%f")
-    rows = [line.split("|") for line in text.splitlines() if line.count("|") == 3]
-    if not asked.partition:  # Slurm's default one has a star
+    partition = option_value(access, "-p", "--partition")
+    where = ["-p", partition] if partition else ["--all"]  # sinfo does not take both
+    answer = ask("sinfo", "-h", "-N", *where, "-o", "%N|%t|%P|%f")
+    rows = [line.split("|") for line in answer.text.splitlines() if line.count("|") == 3]
+    if not partition:  # Slurm's default one has a star
         rows = [row for row in rows if row[2].endswith("*")]
     return {row[0]: row[1] for row in rows if wanted <= set(row[3].split(","))}
 

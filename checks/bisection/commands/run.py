@@ -3,8 +3,9 @@
 Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
 What is outside its bounds, or slower than in all earlier sessions, is measured again at once; what
 was outside its bounds has failed all the same, and its second value stands beside the first.
-Exit code: 0 every selected check ran and passed, 1 a check failed, 2 usage, 3 not everything was
-measured, 4 everything passed, and some of it is slower than before, in the retest too.
+Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
+the site cannot be used, 3 not everything was measured, 4 everything passed, and some of it is
+slower than before, in the retest too.
 """
 
 import argparse
@@ -63,9 +64,7 @@ JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 
 
 class NotUsable(BisectionError):
-    """Nothing could be launched or judged, because of these defects."""
-
-    exit_code = Exit.NOT_MEASURED
+    """Nothing could be launched or judged, because of these defects of files."""
 
     def __init__(self, defects: Iterable[Defect]) -> None:
         super().__init__("\n".join(map(defect_line, defects)))

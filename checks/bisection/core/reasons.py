@@ -131,7 +131,7 @@ class Code(str, Enum):
     COUNTS_CONTRADICT = "COUNTS_CONTRADICT"  # counts: [[ranks, sent, ranks, sent, unit, each]]
 
     # A new site
-    SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, command, error
+    SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, error
     SCHEDULER_UNREAD = "SCHEDULER_UNREAD"  # scheduler
     FLUX_OF_REFRAME = "FLUX_OF_REFRAME"
     ACCOUNT_OPEN = "ACCOUNT_OPEN"  # user, accounts

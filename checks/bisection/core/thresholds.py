@@ -39,6 +39,11 @@ class Thresholds:
     node_memory: float = _limit(
         1.0, "GiB", "per node of a launch, beside the buffers of the all-to-all sweep"
     )
+    sweep_memory: float = _limit(
+        0.5,
+        "GiB",
+        "per rank for the all-to-all sweep, whose blocks are smaller for many ranks",
+    )
     node_memory_change: float = _limit(
         0.02, "of the memory", "nodes of one kind differ by less; a lost module is more"
     )

@@ -3,11 +3,10 @@
 Those words are all there is: a job that Slurm ended leaves no other trace.
 """
 
-import os
 import re
-import subprocess
 from typing import Any
 
+from bisection.core.commands import ask
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.rfm.rank_faults import seats
@@ -109,40 +108,22 @@ def reasons_of_nodes(states: tuple[str, ...], *where: str) -> list[tuple[str, st
         where: sinfo's options that select nodes.
     """
     hidden = [] if "-p" in where else ["--all"]  # sinfo does not take both
-    text, _ = ask("sinfo", "-h", "-N", *hidden, *where, "-o", "%N|%T|%E")
-    rows = [line.split("|", 2) for line in text.splitlines() if line.count("|") >= 2]
+    answer = ask("sinfo", "-h", "-N", *hidden, *where, "-o", "%N|%T|%E")
+    rows = [line.split("|", 2) for line in answer.text.splitlines() if line.count("|") >= 2]
     # a node has a line per partition
     return list({name: why for name, state, why in rows if state.startswith(states)}.items())
 
 
 def slurm_record(jobid: str) -> tuple[dict[str, str], str]:
     """What Slurm's controller knows of a job, by key; and its error if it does not answer."""
-    text, error = ask("scontrol", "show", "job", "-o", str(jobid))
-    return record_of(text), error
+    answer = ask("scontrol", "show", "job", "-o", str(jobid))
+    return record_of(answer.text), answer.error
 
 
 def record_of(line: str) -> dict[str, str]:
     """A line of `scontrol show ... -o`; values may contain blanks, as WorkDir and Reason do."""
     words = re.findall(r"(?:^|\s)([A-Z][\w/:]*)=(.*?)(?=\s+[A-Z][\w/:]*=|\s*$)", line)
     return {name: "" if value in ("(null)", "N/A") else value for name, value in words}
-
-
-def ask(*command: str) -> tuple[str, str]:
-    """(output, error) of a scheduler's command; one of the two is empty."""
-    environ = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return "", f"{command[0]}: {error}"
-    if done.returncode == 0:
-        return done.stdout, ""
-    return "", last_error(command[0], done.stderr) or f"{command[0]}: exit {done.returncode}"
-
-
-def last_error(command: str, stderr: str) -> str:
-    """The last line of a command's error output, with its name before it; "" if it has none."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return f"{command}: {re.sub(rf'^{command}: (error: )?', '', lines[-1])}" if lines else ""
 
 
 # ---- the kernels' watchdog ----

@@ -2,6 +2,7 @@
 
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
+from bisection.kernels import layouts
 from bisection.rfm import queue
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster import jobs
@@ -119,13 +120,11 @@ def launch_limit(subject: Subject) -> int:
 
 
 def memory_needed(subject: Subject) -> float:
-    """Bytes per node of the largest launch of the nightly tier.
-
-    The all-to-all sweep has three buffers per rank of a block of 1 MiB per rank
-    (src/network/alltoall_sweep.c); what other kernels need hardly depends on the machine.
-    """
+    """Bytes per node of the largest launch of the nightly tier, the all-to-all sweep; what other
+    kernels need hardly depends on the machine."""
     ranks = subject.nodes * subject.partition["cores"]
-    return LIMITS.node_memory * 2**30 + 3 * 2**20 * ranks * subject.partition["cores"]
+    buffers = 3 * layouts.largest_block(ranks) * ranks
+    return LIMITS.node_memory * 2**30 + buffers * subject.partition["cores"]
 
 
 def limits(subject: Subject) -> Finding | None:

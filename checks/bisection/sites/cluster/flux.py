@@ -7,15 +7,15 @@ and flux-jobs(1) of Flux 0.60.
 import re
 from pathlib import Path
 
+from bisection.core.commands import ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.sites.cluster.jobs import Queue, Refused, State
+from bisection.sites.cluster.jobs import Queue, State, submitted
 from bisection.sites.cluster.survey import (
     Node,
     QueueInfo,
     SchedulerError,
     Survey,
-    ask,
     grouped,
 )
 
@@ -26,11 +26,9 @@ UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def read() -> Survey:
     """What the Flux of this host says; SchedulerError if its broker does not answer."""
-    command = ("flux", "resource", "list", "-n", "-s", STATES, "-o", FIELDS)
-    answer = ask(*command)
+    answer = ask("flux", "resource", "list", "-n", "-s", STATES, "-o", FIELDS)
     if not answer:
-        reason = {"scheduler": "Flux", "command": "flux resource list", "error": answer.error}
-        raise SchedulerError(Reason.of(Code.SCHEDULER_SILENT, **reason))
+        raise SchedulerError("Flux", answer.error)
     version = re.search(r"flux-core:\s+(\S+)", ask("flux", "version").text)
     return Survey(
         kind="Flux",
@@ -109,9 +107,7 @@ class Flux:
 
     def submit(self, script: Path) -> str:
         """Submits a script; returns the job's number, or raises Refused."""
-        if answer := ask("flux", "batch", str(script)):
-            return answer.text.strip()
-        raise Refused(answer.error or f"flux batch: exit {answer.code}")
+        return submitted("flux", "batch", str(script)).strip()
 
     def refusal(self, script: Path) -> str:
         """Nothing: it does not say beforehand whether it could place a job."""

@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bisection.core.commands import ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.rfm.scheduler_faults import ALIVE, SLURM_STATES, last_error, slurm_record
+from bisection.rfm.scheduler_faults import ALIVE, SLURM_STATES, slurm_record
 
 POLL = 0.5  # seconds between looks at a job, at first
 RARELY = 5.0  # likewise, later: a controller has other work
@@ -153,8 +154,7 @@ class Slurm:
         return ""
 
     def _sbatch(self, *arguments: str) -> str:
-        environ = {name: text for name, text in os.environ.items() if name[:7] != "SBATCH_"}
-        return _run(["sbatch", *arguments], environ)
+        return submitted("sbatch", *arguments)
 
     def state(self, job: str) -> State:
         """Where a job is; it is over if Slurm has forgotten it."""
@@ -169,8 +169,7 @@ class Slurm:
 
     def cancel(self, job: str) -> None:
         """Cancels a job."""
-        with contextlib.suppress(Refused):
-            _run(["scancel", job])
+        ask("scancel", job)
 
 
 class Local:
@@ -230,16 +229,15 @@ Scheduler = Slurm | Local
 SCHEDULERS: dict[str, type[Scheduler]] = {"slurm": Slurm, "squeue": Slurm, "local": Local}
 
 
-def _run(command: Sequence[str], environ: Mapping[str, str] | None = None) -> str:
-    """The output of a scheduler's command; Refused if it fails, with its last line."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Refused(f"{command[0]}: {error}") from None
-    if done.returncode:
-        words = last_error(command[0], done.stderr) or f"{command[0]}: exit {done.returncode}"
-        raise Refused(words)
-    return done.stdout
+def submitted(*command: str) -> str:
+    """What a command printed that submits a job; Refused with its last line if it fails.
+
+    As ReFrame does, it leaves out the user's SBATCH_ variables.
+    """
+    environ = {name: text for name, text in os.environ.items() if name[:7] != "SBATCH_"}
+    if answer := ask(*command, environ=environ):
+        return answer.text
+    raise Refused(answer.error)
 
 
 # ---- the script ----

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bisection.core.commands import ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.sites.cluster.jobs import Queue, Refused, State
+from bisection.sites.cluster.jobs import Queue, State, submitted
 from bisection.sites.cluster.survey import (
     Node,
     QueueInfo,
     SchedulerError,
     Survey,
-    ask,
     grouped,
     groups_of_user,
     seconds_of,
@@ -77,16 +77,10 @@ def queues(
 
 def _json(*command: str) -> dict[str, Any]:
     answer = ask(*command)
-    error = answer.error
-    if answer:
-        try:
-            return json.loads(answer.text)
-        except ValueError as why:
-            error = str(why)
-    words = " ".join(command)
-    raise SchedulerError(
-        Reason.of(Code.SCHEDULER_SILENT, scheduler="PBS", command=words, error=error)
-    )
+    try:
+        return json.loads(answer.text)
+    except ValueError as error:
+        raise SchedulerError("PBS", answer.error or f"{command[0]}: {error}") from None
 
 
 def _serves(node: Mapping[str, Any], queue: str, fields: Mapping[str, Any]) -> bool:
@@ -158,7 +152,7 @@ class Pbs:
 
     def submit(self, script: Path) -> str:
         """Submits a script; returns the job's number, or raises Refused."""
-        return _asked("qsub", str(script)).strip()
+        return submitted("qsub", str(script)).strip()
 
     def refusal(self, script: Path) -> str:
         """Nothing: it does not say beforehand whether it could place a job."""
@@ -181,10 +175,3 @@ class Pbs:
     def cancel(self, job: str) -> None:
         """Cancels a job."""
         ask("qdel", job)
-
-
-def _asked(*command: str) -> str:
-    """What a command printed; Refused with its last words if it fails."""
-    if answer := ask(*command):
-        return answer.text
-    raise Refused(answer.error or f"{command[0]}: exit {answer.code}")

@@ -10,15 +10,14 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 
+from bisection.core.commands import Answer, ask
 from bisection.core.reasons import Code, Reason
 from bisection.rfm.scheduler_faults import record_of
 from bisection.sites.cluster.survey import (
-    Answer,
     Node,
     QueueInfo,
     SchedulerError,
     Survey,
-    ask,
     grouped,
     groups_of_user,
     seconds_of,
@@ -53,14 +52,9 @@ def read(account: str = "") -> Survey:
     config = ask("scontrol", "show", "config")
     partitions = ask("scontrol", "show", "partition", "--all", "-o")
     nodes = ask("scontrol", "show", "node", "--all", "-o")
-    for answer, what in ((config, "config"), (partitions, "partition"), (nodes, "node")):
+    for answer in (config, partitions, nodes):
         if not answer:
-            command = f"scontrol show {what}"
-            raise SchedulerError(
-                Reason.of(
-                    Code.SCHEDULER_SILENT, scheduler="Slurm", command=command, error=answer.error
-                )
-            )
+            raise SchedulerError("Slurm", answer.error)
     known = configuration(config.text)
     user = pwd.getpwuid(os.geteuid()).pw_name
     accounts, default = _accounts(user)

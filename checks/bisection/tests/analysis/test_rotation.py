@@ -10,6 +10,7 @@ from running import SITES
 from bisection.analysis import rotation
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.rotation import choose, next_set, sweep_of, usage
+from bisection.core.commands import Answer
 from bisection.rfm.rotation import nodelist
 from bisection.runs import command
 from bisection.runs.model import Request
@@ -27,7 +28,7 @@ def slurm(monkeypatch):
     def print_nodes(*lines):
         def ask(*command):
             asked.append(command)
-            return "\n".join(lines), ""
+            return Answer("sinfo", 0, "\n".join(lines), "")
 
         monkeypatch.setattr(rotation, "ask", ask)
         return asked
@@ -135,7 +136,7 @@ def test_idle_nodes_of_the_jobs_own_queue(slurm):
     asked = slurm("n1|idle|quad|ib", "n2|alloc|quad|ib", "n3|idle|quad|ib", "n4|idle|quad|eth")
     where = {**QUAD, "access": ["--partition=quad", "--constraint=ib"]}
     assert choose([where], [], None)["lab:cpu"] == ([("n1", "n3")], 2, 3)
-    assert asked[0] == ("sinfo", "-h", "-N", "--all", "-p", "quad", "-o", "%N|%t|%P|%f")
+    assert asked[0] == ("sinfo", "-h", "-N", "-p", "quad", "-o", "%N|%t|%P|%f")
     slurm(
         "n1|idle|batch*|(null)", "n1|idle|debug|(null)", "n2|idle|batch*|(null)", "n3|idle|batch*|x"
     )

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from bisection.core.commands import Answer
 from bisection.core.reasons import Code
 from bisection.rfm.scheduler_faults import record_of
 from bisection.sites.cluster import slurm, survey
-from bisection.sites.cluster.survey import Answer
 
 OUTPUTS = Path(__file__).with_name("slurm")
 
@@ -130,7 +130,7 @@ OLD = "srun: MPI types are...\nsrun: cray_shasta\nsrun: none\nsrun: pmi2\n"
     ],
 )
 def test_types_of_srun(text, error, default, types):
-    assert slurm.mpi_types(Answer(0, text, error), default) == types
+    assert slurm.mpi_types(Answer("srun", 0, text, error), default) == types
 
 
 @pytest.mark.parametrize(
