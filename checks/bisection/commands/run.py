@@ -24,7 +24,7 @@ from bisection.analysis.outlying import slower
 from bisection.analysis.retest import Plan, plan, rule
 from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
-from bisection.core.format import duration, lasting, plural, seconds_of
+from bisection.core.format import duration, lasting, plural, seconds_of, some
 from bisection.core.lock import Busy, measure_alone
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
@@ -220,10 +220,13 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
     request.nodes = {name: choice.sets for name, choice in choices.items()}
     request.reruns = max((len(sets) - 1 for sets in request.nodes.values()), default=0)
     for name, choice in choices.items():
-        sets = ", ".join(choice.sets[0])
+        where = some(choice.sets[0], 8)
         if sweep:
-            sets = f"{len(choice.sets)} sets of {len(choice.sets[0])}"
-        print(f"nodes of {name}: {sets}, of {choice.idle} idle ones in {choice.nodes}", flush=True)
+            nodes = len({node for nodes in choice.sets for node in nodes})
+            sets = plural(len(choice.sets), "set")
+            where = f"{nodes} nodes in turn, {sets} of {len(choice.sets[0])}"
+        idle = f"{choice.idle} of {choice.nodes} nodes are idle"
+        print(f"{name}: runs on {where}; {idle}", flush=True)
 
 
 def wait_for_quiet(budget: float | None) -> None:

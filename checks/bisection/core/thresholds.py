@@ -102,6 +102,9 @@ class Thresholds:
     idle_nodes: float = _limit(
         0.5, "of a partition", "idle: a run asks for nodes by name, of fewer Slurm chooses"
     )
+    sweep_sets: int = _limit(
+        100, "sets of nodes", "of one run with --sweep-nodes; of more nodes, the least used"
+    )
     node_sessions: int = _limit(20, "sessions", "of one kind, by which a run blames nodes")
     node_chance: float = _limit(0.01, "", "p-value, times the nodes, that names a slow node")
     path_residual: float = _limit(
