@@ -256,7 +256,11 @@ def cores_of_their_own(subject: Subject) -> Finding:
     """Each rank has cores of its own, for every layout."""
     for layout, outcome in subject.outcomes().items():
         if outcome.fault:
-            return Finding(State.WRONG, _of_layout(outcome, layout))
+            fault = _of_layout(outcome, layout)
+            known = subject.survey
+            return Finding(
+                State.WRONG, known.explained(outcome.launcher.name, fault) if known else fault
+            )
     shapes = [[name, str(outcome.shape)] for name, outcome in subject.outcomes().items()]
     return ok(Code.CORES_OWN, layouts=shapes)
 
