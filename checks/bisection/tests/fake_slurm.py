@@ -211,6 +211,7 @@ def squeue():
             leave(INVALID)
         if job["state"] in ALIVE:
             fields = {"%i": job["id"], "%T": job["state"], "%N": nodes(job), "%r": job["reason"]}
+            fields |= {"%P": "all", "%n": job["nodelist"] or "", "%S": "1795345888"}
             print(re.sub("%.", lambda field, of=fields: of[field[0]], layout))
 
 
