@@ -9,10 +9,11 @@ from typing import NamedTuple
 from bisection.core.commands import ask
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.rfm import rotation
 from bisection.sites.cluster.jobs import hosts_of
 
 PAUSES = (0.5, 1, 2, 4, 8)  # s, before each further look
-SOON, RARELY = 5.0, 30.0  # s, between looks at the queue, at first and later
+SOON, RARELY = 5.0, 15.0  # s, between looks at the queue, at first and later
 NOT_INSTALLED = 127  # a shell's exit code
 
 
@@ -136,11 +137,6 @@ class Watch:
             self.say(Reason.of(Code.JOB_WAITS, **where, reason=job.reason, start=start))
         if waited >= LIMITS.nodes_taken and frozenset(hosts_of(job.nodes)) in self.chosen:
             same = [other.id for other in jobs if other.nodes == job.nodes]
-            freed = [number for number in same if _free(number)]
+            freed = [number for number in same if rotation.free(number)]
             if job.id in freed:
                 self.say(Reason.of(Code.NODES_TAKEN, nodes=hosts_of(job.nodes), jobs=freed))
-
-
-def _free(job: str) -> bool:
-    """Has a job in the queue ask for no nodes by name; whether Slurm took it."""
-    return bool(ask("scontrol", "update", f"JobId={job}", "ReqNodeList="))

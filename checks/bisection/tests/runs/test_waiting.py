@@ -5,6 +5,7 @@ import pytest
 from bisection.core.commands import Answer
 from bisection.core.thresholds import LIMITS
 from bisection.report.clauses import clause
+from bisection.rfm import rotation
 from bisection.runs import queue
 
 PAIR = "6|PENDING|quad|node[1-2]|{}|{}\n7|PENDING|quad|node[1-2]|N/A|Dependency\n"
@@ -18,6 +19,7 @@ class Slurm:
     def __init__(self, monkeypatch):
         self.now, self.code, self.text, self.asked = 0.0, 0, "", []
         monkeypatch.setattr(queue, "ask", self.ask)
+        monkeypatch.setattr(rotation, "ask", self.ask)
         monkeypatch.setattr(queue.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(queue.time, "sleep", self.sleep)
 
@@ -59,7 +61,7 @@ def test_it_says_once_why_and_again_when_the_reason_changes(slurm, watch, said):
     slurm.watched(watch, 600)
     first = "waiting: job 6 in queue quad; Slurm's reason: Resources"
     assert said == [f"{first}; expected start 2026-11-22 11:11 UTC"]
-    assert 600 / queue.RARELY <= len(slurm.asked) < 30
+    assert 600 / queue.RARELY <= len(slurm.asked) < 50
     slurm.text = PAIR.format("N/A", "Priority")
     slurm.watched(watch, 60)
     slurm.text = PAIR.format("N/A", "Resources")
