@@ -214,6 +214,8 @@ class Code(str, Enum):
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
     # A host in these launches; of the worst: rank, cpus, ghz, median (of the launch's ranks)
     SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median, launches, of
+    JOB_WAITS = "JOB_WAITS"  # job, queue, reason: Slurm's, start: expected, Unix time
+    NODES_TAKEN = "NODES_TAKEN"  # nodes, jobs: that asked for them
     LAUNCHES_PREEMPTED = "LAUNCHES_PREEMPTED"  # launches
 
     # Pairs of nodes
