@@ -113,6 +113,10 @@ typedef struct bx_kernel {
     /* Verifies what a step has left behind, where later steps of the block overwrite it; untimed,
      * after each step, with the same checks in the same order on every rank.  NULL: none. */
     void (*inspect)(void *state, size_t method, size_t point, bx_verification *verification);
+    /* Returns whether a point is one of the method's; the same on every rank.  NULL: every is. */
+    bool (*measured)(void *state, size_t method, size_t point);
+    /* Returns whether `ratios` compare a method with another.  NULL: all methods. */
+    bool (*comparable)(size_t method, size_t other);
 } bx_kernel;
 
 /* Returns the kernel, which lives as long as the program.  Each executable defines this function;

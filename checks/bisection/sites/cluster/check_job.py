@@ -14,7 +14,7 @@ from bisection.sites.cluster.jobs import Ended, Step
 from bisection.sites.cluster.trial import Outcome, program, telling, try_queue
 
 SOURCES = paths.ROOT / "src"
-KERNEL = "bisection-alltoall-sweep"  # the one that is built soonest
+KERNEL = "bisection-patterns"  # the one that is built soonest
 EXIT = 3  # what a rank leaves with
 # Devices that are there for messages; an Ethernet card that could do RoCE need not be.
 FAST = ("infiniband", "omni-path", "slingshot", "efa")

@@ -10,6 +10,7 @@ from bisection.sites.cluster.schedulers import READERS
 from bisection.sites.cluster.survey import SchedulerError, Survey
 from bisection.sites.rules import site_defects
 
+PATTERNS_MEMORY = 64 * 2**20  # bytes per rank: --memory of src/network/patterns.c
 LONGEST_LAUNCH = 15 * 60  # s, Launch.time_limit (bisection/rfm/launch.py)
 
 
@@ -121,11 +122,12 @@ def launch_limit(subject: Subject) -> int:
 def memory_needed(subject: Subject) -> float:
     """Bytes per node of the largest launch of the nightly tier.
 
-    The all-to-all sweep has three buffers per rank of a block of 1 MiB per rank
-    (src/network/alltoall_sweep.c); what other kernels need hardly depends on the machine.
+    The patterns have two buffers per rank of a block of 1 MiB per rank, bounded by the option
+    --memory (src/network/patterns.c); what other kernels need hardly depends on the machine.
     """
-    ranks = subject.nodes * subject.partition["cores"]
-    return LIMITS.node_memory * 2**30 + 3 * 2**20 * ranks * subject.partition["cores"]
+    cores = subject.partition["cores"]
+    buffers = min(2 * 2**20 * subject.nodes * cores, PATTERNS_MEMORY)
+    return LIMITS.node_memory * 2**30 + buffers * cores
 
 
 def limits(subject: Subject) -> Finding | None:
