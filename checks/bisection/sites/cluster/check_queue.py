@@ -2,7 +2,6 @@
 
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
-from bisection.kernels import layouts
 from bisection.rfm import queue
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster import jobs
