@@ -75,8 +75,7 @@ def unavailable(options: Sequence[str]) -> list[tuple[str, str]]:
     Args:
         options: the job's, for sbatch.
     """
-    partition = option_value(options, "-p", "--partition")
-    return reasons_of_nodes(UNAVAILABLE, *(["-p", partition] if partition else []))
+    return reasons_of_nodes(UNAVAILABLE, option_value(options, "-p", "--partition"))
 
 
 def submit(own: Callable[[Any], None], job: Any) -> None:

@@ -97,21 +97,36 @@ def _waited(job: Any, record: dict[str, str]) -> float | None:
 
 def _down(nodes: str) -> list[tuple[str, str]]:
     """Those of a job's nodes that are down, each with the reason that Slurm gives."""
-    return reasons_of_nodes(("down", "fail", "error"), "-n", nodes) if nodes else []
+    return reasons_of_nodes(("down", "fail", "error"), names=nodes) if nodes else []
 
 
-def reasons_of_nodes(states: tuple[str, ...], *where: str) -> list[tuple[str, str]]:
+def reasons_of_nodes(
+    states: tuple[str, ...], partition: str = "", names: str = ""
+) -> list[tuple[str, str]]:
     """The nodes whose state begins with one of `states`, each once, with the reason that Slurm has.
 
     Args:
         states: sinfo's words, in lower case.
-        where: sinfo's options that select nodes.
+        partition: Slurm's; "" for all.
+        names: of the nodes, in Slurm's compressed form; "" for all.
     """
-    hidden = [] if "-p" in where else ["--all"]  # sinfo does not take both
-    answer = ask("sinfo", "-h", "-N", *hidden, *where, "-o", "%N|%T|%E")
-    rows = [line.split("|", 2) for line in answer.text.splitlines() if line.count("|") >= 2]
-    # a node has a line per partition
+    rows = node_rows("%N|%T|%E", partition, names)
     return list({name: why for name, state, why in rows if state.startswith(states)}.items())
+
+
+def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[str]]:
+    """What Slurm has of nodes: a row per node and partition.
+
+    Args:
+        fields: sinfo's, with bars between them; the last one may contain bars.
+        partition: Slurm's; "" for all, hidden ones too.
+        names: of the nodes, in Slurm's compressed form; "" for all.
+    """
+    where = ["-p", partition] if partition else ["--all"]  # sinfo does not take both
+    where += ["-n", names] if names else []
+    lines = ask("sinfo", "-h", "-N", *where, "-o", fields).text.splitlines()
+    bars = fields.count("|")
+    return [line.split("|", bars) for line in lines if line.count("|") >= bars]
 
 
 def slurm_record(jobid: str) -> tuple[dict[str, str], str]:
