@@ -24,6 +24,7 @@ NAMES = re.compile(r"--(job-name|output|error)\b")
 # Slurm's words where the user has as many jobs in the queue as are allowed.
 QUEUE_FULL = re.compile(r"SubmitJobs?(Per\w+)?Limit")
 QUEUE_FULL_PAUSE = 5  # s
+_allowed = [math.inf]  # jobs that the user may have in the queue, as far as it is known
 # States of nodes that take no jobs, as sinfo begins their words.
 UNAVAILABLE = ("down", "drain", "fail", "error", "inval", "maint", "reboot", "unknown")
 refusals: dict[tuple[str, ...], str] = {}  # a job's options -> Slurm's words, "" if it has a place
@@ -78,9 +79,15 @@ def unavailable(options: Sequence[str]) -> list[tuple[str, str]]:
     return reasons_of_nodes(UNAVAILABLE, option_value(options, "-p", "--partition"))
 
 
+def allowed() -> float:
+    """How many jobs of the run may be in the queue."""
+    return _allowed[0]
+
+
 def submit(own: Callable[[Any], None], job: Any) -> None:
     """Submits a job that Slurm can place, and puts it in line; where the user may not queue more
-    jobs, once another one is gone.
+    jobs, once another one is gone. ReFrame watches no launch until then, and submits no more than
+    this number of jobs from then on.
 
     Args:
         own: ReFrame's own way to submit a job, to be called in the job's folder.
@@ -98,6 +105,7 @@ def submit(own: Callable[[Any], None], job: Any) -> None:
         except SpawnedProcessError as error:
             if not QUEUE_FULL.search(error.stderr or "") or time.time() > until:
                 raise
+            _allowed[:] = [max(sum(not other.completion_time for other, _ in line), 1)]
             time.sleep(QUEUE_FULL_PAUSE)
     line.append((job, patience))
     _bound(len(line) - 1, job.submit_time)
