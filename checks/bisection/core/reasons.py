@@ -56,6 +56,7 @@ class Code(str, Enum):
     # A trial job of a site
     OUTPUT_UNSEEN = "OUTPUT_UNSEEN"  # job, path, nodes
     PROBE_NOT_BUILT = "PROBE_NOT_BUILT"  # last
+    SRUN_UNBOUND = "SRUN_UNBOUND"  # plugin
     NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s)
     WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks
 
@@ -142,7 +143,7 @@ class Code(str, Enum):
     QUEUE_ROOT_ONLY = "QUEUE_ROOT_ONLY"  # queue
     QUEUE_NOT_ROOT = "QUEUE_NOT_ROOT"  # queue
     QUEUE_GROUPS = "QUEUE_GROUPS"  # queue, groups
-    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account
+    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account, others: accounts that can
     QUEUE_RESERVED = "QUEUE_RESERVED"  # queue
     QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
     QUEUE_SHARED = "QUEUE_SHARED"  # partition
