@@ -32,6 +32,17 @@ class Thresholds:
     slow_clock: float = _limit(
         0.9, "of the launch's median clock", "a host with a rank whose clock is below is named"
     )
+    # ---- the adapters of a launch ----
+    payload: float = _limit(
+        4.0, "MiB per node", "between nodes: less is not told from other traffic of an adapter"
+    )
+    idle_rail: float = _limit(
+        0.2, "of an equal share", "a claimed adapter that sent less did not take part"
+    )
+    adapter_errors: float = _limit(
+        10.0, "times the other nodes' median", "an adapter with more errors is named"
+    )
+    retransmitted: float = _limit(1e-3, "of TCP's segments", "a node that repeats more is named")
     # ---- a site ----
     fact_noise: float = _limit(
         0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"
@@ -114,10 +125,23 @@ class Thresholds:
     )
     node_sessions: int = _limit(20, "sessions", "of one kind, by which a run blames nodes")
     node_chance: float = _limit(0.01, "", "p-value, times the nodes, that names a slow node")
-    path_residual: float = _limit(
-        0.1, "of the logarithm", "a path that deviates more from its nodes is named"
+    # ---- pairs of nodes ----
+    pair_chance: float = _limit(
+        0.001, "", "that noise looks like a bad component, over all of a kind (Bonferroni)"
     )
-    path_nodes: int = _limit(4, "nodes", "fewer do not tell a node from a path")
+    pair_effect: float = _limit(
+        0.05, "of the value", "an effect must exceed; that of a path, twice"
+    )
+    pair_share: float = _limit(0.75, "of its pairs", "must be slow: a few slow pairs are no node")
+    pair_retests: int = _limit(3, "pairs", "measured again confirm a node, a switch or a route")
+    pair_noise: float = _limit(0.25, "of the value", "between pairs: more, and nothing is blamed")
+    pair_resolution: float = _limit(0.01, "of the value", "no pair is measured more precisely")
+    pair_nodes: int = _limit(3, "nodes", "fewer do not tell a node from noise")
+    pair_far: float = _limit(
+        1.3, "of the latency", "between switches that latency alone tells apart, by simulation"
+    )
+    pair_switch: int = _limit(16, "nodes", "of each such switch, by simulation")
+    pair_nights: int = _limit(3, "nights", "earlier ones, at least, that a component is worse than")
     # ---- histories ----
     level: int = _limit(4, "sessions", "that a level of a history lasts at least")
     penalty: float = _limit(6.0, "log(sessions)", "of a change point (PELT), by simulation")
