@@ -13,7 +13,7 @@ from reframe.core.exceptions import ReframeError, SpawnedProcessError
 from bisection.core.commands import last_error, option_value
 from bisection.core.reasons import Code, Reason
 from bisection.rfm import rotation
-from bisection.rfm.scheduler_faults import DEADLINE, reasons_of_nodes
+from bisection.rfm.scheduler_faults import DEADLINE, node_rows, reasons_of_nodes
 
 # ---- a place ----
 
@@ -45,7 +45,7 @@ def require_place(job: Any) -> None:
     if refused and rotation.remove_nodelist(Path(job.script_filename)):
         place, refused = _asked(job)
     if refused:
-        down = unavailable(place) or None
+        down = missing(place) or None
         raise ReframeError(Reason.of(Code.BLOCKED, refused=refused, down=down).dumps())
 
 
@@ -76,7 +76,28 @@ def unavailable(options: Sequence[str]) -> list[tuple[str, str]]:
     Args:
         options: the job's, for sbatch.
     """
-    return reasons_of_nodes(UNAVAILABLE, option_value(options, "-p", "--partition"))
+    names = option_value(options, "-w", "--nodelist")
+    return reasons_of_nodes(UNAVAILABLE, option_value(options, "-p", "--partition"), names)
+
+
+def missing(options: Sequence[str]) -> list[tuple[str, str]]:
+    """The nodes that are down or drained, each with Slurm's reason, if they are why a job has no
+    place: enough nodes would take it with them, and do not without them.
+
+    Args:
+        options: the job's, for sbatch.
+    """
+    partition = option_value(options, "-p", "--partition")
+    rows = node_rows("%N|%P", partition, option_value(options, "-w", "--nodelist"))
+    # Slurm's usual partition has a star
+    nodes = {name for name, queue in rows if partition or queue.endswith("*")}
+    down = [(name, why) for name, why in unavailable(options) if name in nodes]
+    ranks, per_node = (
+        int(option_value(options, *option) or 1)
+        for option in (("-n", "--ntasks"), ("--ntasks-per-node",))
+    )
+    needed = math.ceil(ranks / per_node)
+    return down if len(nodes) - len(down) < needed <= len(nodes) else []
 
 
 def allowed() -> float:
