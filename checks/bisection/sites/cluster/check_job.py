@@ -16,7 +16,7 @@ from bisection.sites.cluster.jobs import Ended, Step
 from bisection.sites.cluster.trial import Outcome, program, telling, try_queue
 
 SOURCES = paths.ROOT / "src"
-KERNEL = "bisection-alltoall-sweep"  # the one that is built soonest
+KERNEL = "bisection-patterns"  # the one that is built soonest
 EXIT = 3  # what a rank leaves with
 # What alike nodes have alike, of their facts.
 ALIKE = ("governor", "smt", "microcode", "kernel")
