@@ -2,7 +2,8 @@
  *
  *     probe             who is where, then a ping-pong between the first rank and each other node
  *     probe seats       who is where
- *     probe leave CODE  the last rank exits with CODE, the others wait for it in a barrier
+ *     probe leave CODE  the last rank exits with CODE, the others wait for it in a barrier; the
+ *                       first rank prints LEFT and the Unix time before
  *
  * It needs an MPI library and nothing else, so that a bare `mpicc` builds it. The line is
  *
@@ -24,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { TEXT = 512 };
@@ -67,6 +69,15 @@ static void wait_for_all(void)
     MPI_Request request;
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
     sleep_until(&request);
+}
+
+/* Prints when a rank leaves: how long its launch outlives it is told from the start-up. */
+static void print_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    printf("LEFT %lld.%03ld\n", (long long)now.tv_sec, now.tv_nsec / 1000000);
+    fflush(stdout);
 }
 
 /* ---- messages ---- */
@@ -194,6 +205,7 @@ int main(int argc, char **argv)
     }
     if (leaves) {
         wait_for_all();
+        if (rank == 0) print_time(); /* its clock times the launch */
         if (rank == size - 1) _exit(atoi(argv[2])); /* as a crash would, without MPI_Finalize */
         wait_for_all();
     }

@@ -308,7 +308,8 @@ def test_unlike_nodes_spare_cores_and_nodes_that_are_down(new_site, machine, hou
 
 def test_accounts(new_site, machine):
     machine.cluster(CLUSTER, enforce="associations,limits")
-    machine.command("sacctmgr", 'case $3 in assoc) printf "a1\\na2\\n" ;; *) echo ;; esac')
+    elsewhere = '*onlydefaults*) ;; *cluster=vcluster*) printf "a1\\na2\\n" ;; *) echo a9 ;;'
+    machine.command("sacctmgr", f'case "$*" in {elsewhere} esac')
     code, _, text = new_site("--queue", "duo")
     assert code == 1
     assert "no default one: account= one of a1, a2" in text
