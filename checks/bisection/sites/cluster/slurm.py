@@ -252,15 +252,7 @@ class Slurm(Scheduler):
     def per_node(self, nodes: int) -> list[str]:
         """What precedes a command so that it runs once per node, without MPI, on all cores."""
         shape = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
-        unset = [
-            "env",
-            "-u",
-            "SLURM_HINT",
-            "-u",
-            "SLURM_CPUS_PER_TASK",
-            "-u",
-            "SLURM_KILL_BAD_EXIT",
-        ]
+        unset = "env -u SLURM_HINT -u SLURM_CPUS_PER_TASK -u SLURM_KILL_BAD_EXIT".split()
         return [*unset, "srun", "--mpi=none", "--cpu-bind=none", *shape]
 
     def submit(self, script: Path) -> str:
