@@ -205,7 +205,7 @@ int main(int argc, char **argv)
     }
     if (leaves) {
         wait_for_all();
-        if (rank == 0) print_time(); /* its clock times the launch */
+        if (rank == 0) print_time();                /* its clock times the launch */
         if (rank == size - 1) _exit(atoi(argv[2])); /* as a crash would, without MPI_Finalize */
         wait_for_all();
     }
