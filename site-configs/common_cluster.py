@@ -140,13 +140,9 @@ def system(
             raise SiteError(text, path, choices["line"])
         several = isinstance(nodes, (list, tuple))
         for count in nodes if several else [nodes]:
-            one = {
-                **used,
-                **choices,
-                "name": f"{name}-{count}" if several else name,
-                "nodes": count,
-            }
-            parts.append(as_reframe(one, known, scheduler, software.get("mpi", {})))
+            given = {**used, **choices, "name": f"{name}-{count}" if several else name}
+            given["nodes"] = count
+            parts.append(as_reframe(given, known, scheduler, software.get("mpi", {})))
     if modules:
         keys["modules"] = [*modules]
     if any("modules" in part for part in [keys, *parts, *environments]):

@@ -23,14 +23,14 @@ typedef struct {
     int units;
     int *unit_first;    /* [units + 1] places */
     int *order, *place; /* [size] the rank at a place, unit by unit; the place of a rank */
-    uint64_t deal;       /* number of the block of steps: seeds random patterns */
-    int words;           /* of a block */
-    int count;           /* exchanges in a step */
-    uint64_t *sent;      /* [count][sent_blocks][words] */
-    uint64_t *received;  /* [count][received_blocks][words] */
-    size_t capacity;     /* bytes of each of these buffers */
+    uint64_t deal;      /* number of the block of steps: seeds random patterns */
+    int words;          /* of a block */
+    int count;          /* exchanges in a step */
+    uint64_t *sent;     /* [count][sent_blocks][words] */
+    uint64_t *received; /* [count][received_blocks][words] */
+    size_t capacity;    /* bytes of each of these buffers */
     int sent_blocks, received_blocks;
-    int *to, *from;      /* [blocks] the rank that a block goes to, comes from; see bx_pattern */
+    int *to, *from;        /* [blocks] the rank that a block goes to, comes from; see bx_pattern */
     int *counts, *offsets; /* [size] words, for vector forms */
     MPI_Request *requests;
     MPI_Win sent_window, received_window; /* of the buffers; only for one-sided patterns */
@@ -44,11 +44,11 @@ typedef struct bx_pattern {
     /* A block is known by its source, its destination and its slot.  With slots, block b of a
      * sender is block b of the receiver; without, there is one block from each rank to each. */
     bool slots;
-    bool to_everyone;      /* a block goes to all ranks alike: of to[], only the number counts */
-    bool reduced;          /* what arrives is the sum over all ranks */
-    bool one_sided;        /* needs the windows */
-    bool single;           /* an exchange does not hold its ranks together: one in a step */
-    int items;             /* messages one after the other in an exchange; 0: 1 */
+    bool to_everyone; /* a block goes to all ranks alike: of to[], only the number counts */
+    bool reduced;     /* what arrives is the sum over all ranks */
+    bool one_sided;   /* needs the windows */
+    bool single;      /* an exchange does not hold its ranks together: one in a step */
+    int items;        /* messages one after the other in an exchange; 0: 1 */
     /* Returns whether it can run here; if not, writes the reason.  NULL: always. */
     bool (*applicable)(const bx_patterns *s, char *why, size_t why_size);
     /* Sets sent_blocks, received_blocks, to and from of this rank.  Local.  The numbers of blocks

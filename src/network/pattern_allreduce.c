@@ -1,5 +1,5 @@
-/* MPI_Allreduce of integers: every bit of every contribution counts in the sum, and the sum does not
- * depend on the order. */
+/* MPI_Allreduce of integers: every bit of every contribution counts in the sum, and the sum does
+ * not depend on the order. */
 #include "pattern.h"
 
 static void route(bx_patterns *s)

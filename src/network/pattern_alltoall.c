@@ -10,7 +10,8 @@ static void exchange(const bx_patterns *s, int number)
 
 const bx_pattern bx_pattern_alltoall = {
     .summary = "MPI_Alltoall: all blocks of one size",
-    .wins = "MPI may forward short blocks in log2(ranks) steps; wins for small blocks on many ranks",
+    .wins =
+        "MPI may forward short blocks in log2(ranks) steps; wins for small blocks on many ranks",
     .route = bx_pattern_route_to_each,
     .exchange = exchange,
     .volume = bx_pattern_volume_alltoall,

@@ -13,7 +13,8 @@ static void route(bx_patterns *s)
 }
 
 const bx_pattern bx_pattern_message_rate = {
-    .summary = "64 messages in flight from each rank of a node to the node opposite; time per message",
+    .summary =
+        "64 messages in flight from each rank of a node to the node opposite; time per message",
     .wins = "the gap between short messages of a rank while all ranks of its node send",
     .slots = true,
     .items = BX_WINDOW,

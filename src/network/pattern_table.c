@@ -1,7 +1,7 @@
 #include "pattern.h"
 
 const bx_pattern_entry bx_pattern_table[] = {
-#define BX_METHOD(name, smallest, largest, factor) \
+#define BX_METHOD(name, smallest, largest, factor)                                                 \
     {#name, &bx_pattern_##name, smallest, largest, factor},
 #include "patterns.def"
 #undef BX_METHOD

@@ -14,8 +14,8 @@ static int64_t memory = 64;                     /* MiB */
 static double adapter_rate;                     /* Gbit/s; 0: unknown */
 
 static bx_choice *methods;
-static int *most_blocks;         /* [method] of any rank, to be sent or to be received */
-static uint64_t generation;      /* of the input: each step has its own */
+static int *most_blocks;    /* [method] of any rank, to be sent or to be received */
+static uint64_t generation; /* of the input: each step has its own */
 
 static const bx_pattern *pattern_of(size_t method) { return bx_pattern_table[method].pattern; }
 
@@ -310,8 +310,8 @@ static double find_sizes(bx_patterns *s, bool *one_sided)
         *one_sided = *one_sided || pattern->one_sided;
         for (size_t p = 0; p < point_count(s); p++)
             if (measured(s, m, p))
-                bytes = fmax(bytes, (double)most_blocks[m] * (double)point_bytes(p) *
-                                        exchanges(m, p));
+                bytes =
+                    fmax(bytes, (double)most_blocks[m] * (double)point_bytes(p) * exchanges(m, p));
     }
     return bytes;
 }

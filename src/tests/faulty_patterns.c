@@ -57,11 +57,11 @@ static void broken(const bx_pattern *sound, int *calls, const bx_patterns *s, in
     if (now) spoil(s, number);
 }
 
-#define BX_METHOD(name, ...)                                    \
-    static void exchange_##name(const bx_patterns *s, int number) \
-    {                                                           \
-        static int calls;                                       \
-        broken(&bx_pattern_##name, &calls, s, number);          \
+#define BX_METHOD(name, ...)                                                                       \
+    static void exchange_##name(const bx_patterns *s, int number)                                  \
+    {                                                                                              \
+        static int calls;                                                                          \
+        broken(&bx_pattern_##name, &calls, s, number);                                             \
     }
 #include "../network/patterns.def"
 #undef BX_METHOD
@@ -81,7 +81,7 @@ static void (*const exchange[])(const bx_patterns *s, int number) = {
 static bx_pattern copies[sizeof sound / sizeof *sound];
 
 const bx_pattern_entry bx_pattern_table[] = {
-#define BX_METHOD(name, smallest, largest, factor) \
+#define BX_METHOD(name, smallest, largest, factor)                                                 \
     {#name, &copies[METHOD_##name], smallest, largest, factor},
 #include "../network/patterns.def"
 #undef BX_METHOD

@@ -131,7 +131,7 @@ class Code(str, Enum):
     COUNTS_CONTRADICT = "COUNTS_CONTRADICT"  # counts: [[ranks, sent, ranks, sent, unit, each]]
 
     # A new site
-    SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, command, error
+    SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, error
     SCHEDULER_UNREAD = "SCHEDULER_UNREAD"  # scheduler
     FLUX_OF_REFRAME = "FLUX_OF_REFRAME"
     ACCOUNT_OPEN = "ACCOUNT_OPEN"  # user, accounts
@@ -214,6 +214,20 @@ class Code(str, Enum):
     # A host in these launches; of the worst: rank, cpus, ghz, median (of the launch's ranks)
     SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median, launches, of
     LAUNCHES_PREEMPTED = "LAUNCHES_PREEMPTED"  # launches
+
+    # Pairs of nodes
+    PAIRS_FOREIGN = "PAIRS_FOREIGN"  # path, key
+    PAIRS_TRUNCATED = "PAIRS_TRUNCATED"  # path, size (B), record (B) | wanted: records
+    PAIRS_CORRUPT = "PAIRS_CORRUPT"  # path, record, of, content, nodes
+    PAIRS_CLUSTERED = "PAIRS_CLUSTERED"  # switches
+    PAIRS_NO_SWITCHES = "PAIRS_NO_SWITCHES"
+    PAIRS_CONCURRENT = "PAIRS_CONCURRENT"
+    PAIRS_FEW_NODES = "PAIRS_FEW_NODES"  # nodes, needed
+    PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit
+    PAIRS_CLEARED = "PAIRS_CLEARED"  # suspects
+    PAIRS_NOT_RETESTED = "PAIRS_NOT_RETESTED"  # suspects
+    # part, names, serves, beyond, symptoms: of bisection.analysis.blame.BadComponent, as mappings
+    BAD_COMPONENT = "BAD_COMPONENT"
 
     # A metric of a comparison
     ABSENT = "ABSENT"  # sessions

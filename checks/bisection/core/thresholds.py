@@ -39,6 +39,9 @@ class Thresholds:
     node_memory: float = _limit(
         1.0, "GiB", "per node of a launch, beside the buffers of the all-to-all sweep"
     )
+    patterns_memory: float = _limit(
+        64, "MiB", "per rank for the buffers of the kernel patterns; larger blocks are left out"
+    )
     node_memory_change: float = _limit(
         0.02, "of the memory", "nodes of one kind differ by less; a lost module is more"
     )
@@ -97,12 +100,30 @@ class Thresholds:
     idle_nodes: float = _limit(
         0.5, "of a partition", "idle: a run asks for nodes by name, of fewer Slurm chooses"
     )
+    sweep_sets: int = _limit(
+        100, "sets of nodes", "of one run with --sweep-nodes; of more nodes, the least used"
+    )
     node_sessions: int = _limit(20, "sessions", "of one kind, by which a run blames nodes")
     node_chance: float = _limit(0.01, "", "p-value, times the nodes, that names a slow node")
-    path_residual: float = _limit(
-        0.1, "of the logarithm", "a path that deviates more from its nodes is named"
+    # ---- pairs of nodes ----
+    pair_chance: float = _limit(
+        0.001, "", "that noise looks like a bad component, over all of a kind (Bonferroni)"
     )
-    path_nodes: int = _limit(4, "nodes", "fewer do not tell a node from a path")
+    pair_effect: float = _limit(
+        0.05,
+        "of the value",
+        "a smaller effect of a component is not worth a visit; of a path, twice",
+    )
+    pair_share: float = _limit(0.75, "of its pairs", "must be slow: a few slow pairs are no node")
+    pair_retests: int = _limit(3, "pairs", "measured again confirm a node, a switch or a route")
+    pair_noise: float = _limit(0.25, "of the value", "between pairs: more, and nothing is blamed")
+    pair_resolution: float = _limit(0.01, "of the value", "no pair is measured more precisely")
+    pair_nodes: int = _limit(6, "nodes", "fewer do not tell a node from noise")
+    pair_far: float = _limit(
+        1.3, "of the latency", "between switches that latency alone tells apart, by simulation"
+    )
+    pair_switch: int = _limit(16, "nodes", "of each such switch, by simulation")
+    pair_nights: int = _limit(3, "nights", "earlier ones, at least, that a component is worse than")
     # ---- histories ----
     level: int = _limit(4, "sessions", "that a level of a history lasts at least")
     penalty: float = _limit(6.0, "log(sessions)", "of a change point (PELT), by simulation")

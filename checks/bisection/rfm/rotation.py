@@ -1,11 +1,14 @@
 """The nodes that launches ask Slurm for, chosen before the run (bisection.analysis.rotation)."""
 
+import functools
 import json
 import os
 from collections import Counter
 from pathlib import Path
 
-NODES = "BISECTION_NODES"  # JSON: a partition's full name -> lists of nodes, used in turn
+# A file's path; its JSON: a partition's full name -> lists of nodes, used in turn. They may be too
+# many for the environment.
+NODES = "BISECTION_NODES"
 _turns: Counter[tuple[str, str]] = Counter()
 
 
@@ -19,12 +22,18 @@ def nodelist(partition: str, launch: str) -> list[str]:
     Returns:
         One option; none where Slurm is to choose.
     """
-    sets = json.loads(os.environ.get(NODES) or "{}").get(partition)
+    file = os.environ.get(NODES)
+    sets = _chosen(file).get(partition) if file else None
     if not sets:
         return []
     turn = _turns[partition, launch]
     _turns[partition, launch] += 1
     return [f"--nodelist={','.join(sets[turn % len(sets)])}"]
+
+
+@functools.cache
+def _chosen(file: str) -> dict[str, list[list[str]]]:
+    return json.loads(Path(file).read_text())
 
 
 def remove_nodelist(script: Path) -> bool:

@@ -186,9 +186,20 @@ def environment(request: Request | None = None) -> dict[str, str]:
     ours = {"BISECTION_HOME": str(paths.home()), "PYTHONPATH": ":".join(filter(None, python))}
     if request and request.deadline:
         ours[DEADLINE] = f"{request.until} {request.deadline}"
-    if request and request.nodes:
-        ours[NODES] = json.dumps(request.nodes)
     return {**os.environ, **ours}
+
+
+def _keep_nodes(request: Request, folder: Path) -> dict[str, str]:
+    """The variable by which launches find the nodes that they ask for, in a file of the results
+    folder. Without one, as on a full disk, Slurm chooses."""
+    if not request.nodes:
+        return {}
+    file = folder / "nodes.json"
+    try:
+        paths.write_whole(file, json.dumps(request.nodes))
+    except OSError:
+        return {}
+    return {NODES: str(file)}
 
 
 def watch(
@@ -218,7 +229,7 @@ def watch(
         process = subprocess.Popen(
             request.command,
             cwd=paths.ROOT,
-            env={**environment(request), **storing},
+            env={**environment(request), **_keep_nodes(request, folder), **storing},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             preexec_fn=end_with_parent,

@@ -4,7 +4,7 @@ import secrets
 import time
 from pathlib import Path
 
-from bisection.rfm.scheduler_faults import ask
+from bisection.core.commands import ask
 
 PAUSES = (0.5, 1, 2, 4, 8)  # s, before each further look
 
@@ -40,11 +40,11 @@ def cancel(name: str, once: bool = False) -> list[str] | None:
     left: list[str] | None = None
     for pause in (0, *PAUSES):
         time.sleep(pause)
-        text, error = ask("squeue", "-h", "--all", "-n", name, "-o", "%i %T")
-        rows = [line.split() for line in text.splitlines()]
-        left = None if error else [job for job, state in rows if state != "COMPLETING"]
+        answer = ask("squeue", "-h", "--all", "-n", name, "-o", "%i %T")
+        rows = [line.split() for line in answer.text.splitlines()]
+        left = [job for job, state in rows if state != "COMPLETING"] if answer else None
         if left:
             ask("scancel", *left)
-        if once or not (rows or error):
+        if once or (answer and not rows):
             break
     return left

@@ -240,8 +240,9 @@ def scancel():
 def sinfo():
     if "--all" in sys.argv and "-p" in sys.argv:
         leave("sinfo: error: Conflicting options, -a and -p, specified.\n")
-    if sys.argv[-1] == "%N|%t|%P|%f":
-        return print("n1|idle|all*|(null)\nn2|alloc|all*|(null)\nn3|idle|all*|(null)")
+    if sys.argv[-1] == "%N|%n|%t|%P|%f":
+        states = {"n1": "idle", "n2": "alloc", "n3": "idle"}
+        return print("\n".join(f"{n}|{n}|{state}|all*|(null)" for n, state in states.items()))
     return print("n1|idle|none\nn2|down*|Not responding")
 
 

@@ -10,15 +10,13 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
+from bisection.sites.cluster.facts import FAST, UP
 from bisection.sites.cluster.jobs import Ended, Step
 from bisection.sites.cluster.trial import Outcome, program, telling, try_queue
 
 SOURCES = paths.ROOT / "src"
 KERNEL = "bisection-patterns"  # the one that is built soonest
 EXIT = 3  # what a rank leaves with
-# Devices that are there for messages; an Ethernet card that could do RoCE need not be.
-FAST = ("infiniband", "omni-path", "slingshot", "efa")
-UP = ("active", "up", "unknown")
 # What alike nodes have alike, of their facts.
 ALIKE = ("governor", "smt", "microcode", "kernel")
 SHAPE = ("model", "num_cpus", "num_cpus_per_core", "num_sockets")

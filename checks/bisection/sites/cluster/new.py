@@ -13,8 +13,9 @@ from reframe.utility import import_module_from_file
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
-from bisection.sites.cluster import choices, facts, flux, pbs, slurm, software
-from bisection.sites.cluster.jobs import Queue, Scheduler, State
+from bisection.sites.cluster import choices, facts, software
+from bisection.sites.cluster.facts import FAST, UP
+from bisection.sites.cluster.jobs import Local, Queue
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.software import Software
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, grouped
@@ -26,8 +27,6 @@ USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 # Schedulers whose queues are not read yet: ReFrame's name, name, command.
 UNREAD = (("lsf", "LSF", "bsub"), ("oar", "OAR", "oarsub"), ("sge", "Grid Engine", "qconf"))
-FAST = ("infiniband", "roce", "omni-path", "slingshot", "efa")  # kinds of network
-UP = ("active", "up", "unknown")  # states of a device
 
 
 @dataclass(frozen=True)
@@ -131,17 +130,14 @@ def survey(account: str = "") -> Survey:
     Raises:
         SchedulerError: a scheduler is installed and does not answer.
     """
-    if slurm.is_here():
-        return slurm.read(account)
-    if shutil.which("flux"):
-        return flux.read()
-    if shutil.which("pbsnodes") and shutil.which("qsub"):
-        return pbs.read()
+    for scheduler in dict.fromkeys(SCHEDULERS.values()):
+        if scheduler.commands and scheduler.is_here():
+            return scheduler.survey(account)
     for reframe, kind, command in UNREAD:
         if shutil.which(command):
             reason = Reason.of(Code.SCHEDULER_UNREAD, scheduler=kind)
             return Survey(kind=kind, reframe=reframe, decisions=[reason])
-    return Survey(kind="", reframe="local")
+    return Local.survey(account)
 
 
 def draft(
@@ -183,7 +179,7 @@ def draft(
 
 
 def _parts(site: Draft, queue: QueueInfo, most: int, asked: bool) -> Iterator[Part]:
-    """The partitions of a queue; groups that nothing tells from the others are left out."""
+    """The partitions of a queue; a group without a feature of its own is left out."""
     for group in queue.groups:
         cores = {"queue": queue.name, "nodes": len(group.nodes), "cores": group.known.cores}
         if not group.alone and not group.constraint:
@@ -228,11 +224,9 @@ def as_reframe(site: Draft, part: Part, way: Way, nodes: int) -> dict[str, Any]:
     shared = import_module_from_file(str(paths.ROOT / "site-configs" / "common_cluster.py"))
     account = {"account": site.account} if site.account else {}
     choices = {**part.choices, "launcher": way.launcher, "options": list(way.options)}
-    queue = part.queue.name if part.queue.named else ""
-    known = {"queue": queue, "max_time": part.queue.max_time}
     mpi = {"kind": site.software.kind}
     given = {"name": part.name, **account, **choices, "nodes": nodes}
-    return shared.as_reframe(given, known, site.survey.reframe, mpi)
+    return shared.as_reframe(given, part.facts, site.survey.reframe, mpi)
 
 
 def try_out(
@@ -254,18 +248,6 @@ def try_out(
     wanted = [_job(site, part) for part in site.parts if part.group.up]
     stop = threading.Event()
 
-    def back_end() -> Scheduler:
-        scheduler = SCHEDULERS[site.survey.reframe]()
-        look = scheduler.state
-
-        def state(job: str) -> State:
-            if stop.is_set():
-                raise _Stopped
-            return look(job)
-
-        scheduler.state = state
-        return scheduler
-
     def run(job: _Job) -> Part:
         job.part.trial = try_queue(
             job.queue,
@@ -273,7 +255,7 @@ def try_out(
             folder,
             patience,
             site.software.modules,
-            scheduler=back_end(),
+            scheduler=SCHEDULERS[site.survey.reframe](stop),
             variables=job.variables,
         )
         settle(job.part, job.tried)
@@ -285,12 +267,8 @@ def try_out(
             for future in concurrent.futures.as_completed(running):
                 done(future.result())
         except BaseException:
-            stop.set()  # a job whose state cannot be asked is cancelled
+            stop.set()
             raise
-
-
-class _Stopped(Exception):
-    """The caller was interrupted."""
 
 
 @dataclass(frozen=True)
@@ -306,14 +284,14 @@ def _job(site: Draft, part: Part) -> _Job:
     """The trial job of a partition, on as many of its nodes as are up."""
     nodes = min(part.largest, part.group.up)
     tried = [part.way] if part.given else ways(site)
-    made = [as_reframe(site, part, way, nodes) for way in tried]
+    partitions = [as_reframe(site, part, way, nodes) for way in tried]
     longest = min(LONGEST, part.queue.max_time or LONGEST)
     return _Job(
         part,
         tried,
-        Queue(part.name, made[0]["access"], nodes, part.group.known.cores, longest),
-        [Launcher(each["launcher"], each["extras"]["binding"]) for each in made],
-        dict(made[0]["env_vars"]),
+        Queue(part.name, partitions[0]["access"], nodes, part.group.known.cores, longest),
+        [Launcher(each["launcher"], each["extras"]["binding"]) for each in partitions],
+        dict(partitions[0]["env_vars"]),
     )
 
 

@@ -4,7 +4,6 @@ import copy
 import dataclasses
 
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
 from bisection.sites.cluster.jobs import Ended
 from bisection.sites.cluster.survey import Group, Node, QueueInfo, SchedulerError, Survey
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial
@@ -119,6 +118,5 @@ class Machine:
 
     def read(self, account):
         if self.silent:
-            values = {"scheduler": "Slurm", "command": "scontrol show config"}
-            raise SchedulerError(Reason.of(Code.SCHEDULER_SILENT, **values, error="refused"))
+            raise SchedulerError("Slurm", "scontrol: refused")
         return self.survey

@@ -164,6 +164,7 @@ def test_the_whole_file(new_site, machine, house):
     assert [launcher.name for launcher in launchers] == ["srun", "srun", "mpirun"]
     assert launchers[1].options[0] == "--mpi=pmi2"
     assert more["variables"] == {}
+    asked = {job[0].name: list(job[0].access) for job in machine.jobs}
     known = json.loads((house / "site-configs" / "vc.json").read_text())
     assert known["version"] == facts.VERSION == site_version()
     assert known["partitions"]["duo"]["processor"]["num_cpus"] == 1  # Slurm's, not the node's
@@ -172,7 +173,9 @@ def test_the_whole_file(new_site, machine, house):
     )
     loaded = site.load_site("vc")
     assert [*loaded.defects, *rules.site_defects(loaded)] == []
-    assert [part["name"] for part in loaded.partitions] == ["duo", "quad-1", "quad-2", "quad-4"]
+    parts = {part["name"]: part["access"] for part in loaded.partitions}
+    assert list(parts) == ["duo", "quad-1", "quad-2", "quad-4"]
+    assert asked == {"duo": parts["duo"], "quad": parts["quad-4"]}  # as launches will
 
 
 def site_version():
@@ -258,6 +261,9 @@ def test_a_fast_network_that_carries_nothing(new_site, machine):
     code, _, text = new_site("--queue", "duo")
     assert code == 1
     assert "# DECIDE: duo: messages went through eth0, though mlx5_0 is up" in text
+    machine.networks = [ETHERNET, {**INFINIBAND, "kind": "roce"}]  # a card that may do RoCE
+    assert new_site("--queue", "duo", name="vb")[0] == 0
+    machine.networks = [ETHERNET, INFINIBAND]
     machine.carried = {"mlx5_0": 0.98}
     code, _, text = new_site("--queue", "duo", name="vd")
     assert code == 0
@@ -319,7 +325,7 @@ def test_a_controller_that_does_not_answer(new_site, machine):
     machine.command("scontrol", "echo 'slurm_load_ctl_conf error: Connection refused' >&2; exit 1")
     code, said, text = new_site()
     assert (code, text) == (3, "")
-    assert "Slurm is installed and does not answer `scontrol show config`: slurm_load" in said
+    assert "Slurm is installed and does not answer. scontrol: slurm_load" in said
 
 
 def test_refresh_keeps_choices_and_prints_what_changed(new_site, machine, house):

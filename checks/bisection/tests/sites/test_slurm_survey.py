@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from bisection.core.commands import Answer
 from bisection.core.reasons import Code
 from bisection.rfm.scheduler_faults import record_of
 from bisection.sites.cluster import slurm, survey
-from bisection.sites.cluster.survey import Answer
 
 OUTPUTS = Path(__file__).with_name("slurm")
 
@@ -130,7 +130,7 @@ OLD = "srun: MPI types are...\nsrun: cray_shasta\nsrun: none\nsrun: pmi2\n"
     ],
 )
 def test_types_of_srun(text, error, default, types):
-    assert slurm.mpi_types(Answer(0, text, error), default) == types
+    assert slurm.mpi_types(Answer("srun", 0, text, error), default) == types
 
 
 @pytest.mark.parametrize(
@@ -152,3 +152,22 @@ def test_a_group_without_a_feature_of_its_own_has_no_constraint():
     assert [(group.constraint, group.alone) for group in mix.groups] == [("", False)] * 2
     (normal,) = queues("25.05-grace")["normal"].groups
     assert normal.alone
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (
+            "allocation failure: Requested node configuration is not available",
+            "Requested node configuration is not available",
+        ),
+        ("allocation failure: Unable to contact slurm controller (connect failure)", ""),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", ""),
+    ],
+)
+def test_only_what_has_no_place_cannot_be_placed(tmp_path, monkeypatch, words, refusal):
+    (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho '{words}' >&2; exit 1\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert slurm.Slurm().refusal(tmp_path / "script").endswith(refusal)
+    assert bool(slurm.Slurm().refusal(tmp_path / "script")) == bool(refusal)

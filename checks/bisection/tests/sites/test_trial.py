@@ -20,7 +20,6 @@ from bisection.sites.cluster.jobs import (
     Local,
     Queue,
     Refused,
-    Slurm,
     State,
     Step,
     hosts_of,
@@ -28,6 +27,7 @@ from bisection.sites.cluster.jobs import (
     run,
     script,
 )
+from bisection.sites.cluster.slurm import Slurm
 from bisection.sites.cluster.trial import Launcher, misplaced, telling, try_queue
 
 PROGRAM = Path(node_facts.__file__)
@@ -234,6 +234,15 @@ def test_threads_need_a_core_each():
 def test_ranks_on_too_few_hosts():
     (seat,) = misplaced([("a", "0"), ("a", "1")], Geometry(2, 1, 1), [node("a", "0x1", "0x2")])
     assert seat.code == Code.HOSTS_RAN
+
+
+def test_headers_of_messages_do_not_count_as_messages(tmp_path):
+    world = {"size": 8, "library": "", "ranks": [["n1", "0"]] * 8, "links": [["n1", "n2", 1, 1]]}
+    sent = {"messages": 100, "sent": [["eth0", 101], ["lo", 1]]}
+    text = f"@begin launch/0\nPROBE {json.dumps({**world, **sent})}\n\n@end 0 1 2\n@done\n"
+    scheduler = Scripted(OVER, output=text)
+    (outcome,) = try_queue(QUEUE, [Launcher("srun")], tmp_path, 1, scheduler=scheduler).outcomes
+    assert outcome.carried == {"eth0": 1.0}
 
 
 def test_telling_line_of_a_page():
