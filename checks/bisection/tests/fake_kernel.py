@@ -170,7 +170,9 @@ def result_of(options, kernel):
         ],
         "communication": traffic(),
         "details": {
-            "domains_a": ranks, "domains_b": 1, "domains_c": 1,
+            "domains_a": ranks,
+            "domains_b": 1,
+            "domains_c": 1,
             "points": {m: [(p or {}).get("bytes", 0) for p in ps] for m, ps in points.items()},
         },
         "harness": {"measure_s": 0.1, "step_s": 0.1, "input_s": 0.0, "overhead_s": 0.0},
