@@ -96,6 +96,13 @@ class Thresholds:
     no_network: float = _limit(
         0.005, "of time", "communicating: less cannot be explained by a network"
     )
+    explained_least: float = _limit(
+        0.25, "of a slow-down", "the network explains less: nothing of it is named"
+    )
+    explained_low: float = _limit(0.7, "of the prediction", "a pattern below takes fewer messages")
+    explained_high: float = _limit(
+        1.5, "of the prediction", "a pattern above: contention, or another algorithm"
+    )
     # ---- nodes ----
     idle_nodes: float = _limit(
         0.5, "of a partition", "idle: a run asks for nodes by name, of fewer Slurm chooses"

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core.format import some
+from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import fits
 
+SENT = ("calls", "B/message", "messages/call")
 SCHEMA, VERSION = "bisection-result", 3
 
 Result = dict[str, Any]  # a result file
@@ -318,12 +320,20 @@ def _sent(entry: Entry) -> dict[str, Metric]:
         share = min(1.0, traffic["seconds"]["mean"] / statistics.median(seconds))
         values = {
             f"{name}_share": (share, "share"),
-            f"{name}_size": (traffic["bytes"]["max"] / messages, "B per message"),
-            f"{name}_peers": (messages / max(1, traffic["calls"]["max"]), "messages per call"),
+            f"{name}_size": (traffic["bytes"]["max"] / messages, "B/message"),
+            f"{name}_peers": (messages / max(1, traffic["calls"]["max"]), "messages/call"),
+            f"{name}_calls": (traffic["calls"]["max"] / _items(entry), "calls"),
         }
         for key, (value, unit) in values.items():
             sent[key] = {"value": value, "unit": unit, "better": "lower"}
     return sent
+
+
+def _items(entry: Entry) -> float:
+    """The work items of a step: its time over that of an item."""
+    step = min(entry["samples"]["seconds"])
+    shortest = (entry["metrics"].get("time_min") or {}).get("value")
+    return max(1.0, float(round(step / shortest))) if shortest else 1.0
 
 
 def unusable(metric: Metric) -> Reason | None:
@@ -335,7 +345,7 @@ def unusable(metric: Metric) -> Reason | None:
         return Reason.of(Code.NOT_FINITE, value=value)
     if unit == "share":
         return None if 0 <= value <= 1 else Reason.of(Code.NO_FRACTION, value=value)
-    if unit in ("B", "messages", "B per message", "messages per call"):  # one rank sends none
+    if unit in COUNTED or unit in SENT:  # one rank sends none
         return None if value >= 0 else Reason.of(Code.BELOW_ZERO, value=value)
     return None if value > 0 else Reason.of(Code.NOT_ABOVE_ZERO, value=value)
 

@@ -183,6 +183,7 @@ def points_table(points: Sequence[ChangePoint]) -> Table:
         ("new / old level", "num", lambda point: times(point.ratio)),
         ("sessions", "num", lambda point: f"{point.before} before, {point.after} since"),
         ("changed then", "small", changed),
+        ("the network explains", "small", lambda point: clause(point.cause)),
     )
     return listing(sorted(points, key=order), columns, POINTS, "change points")
 
