@@ -1,4 +1,4 @@
-/* One message to and fro between the first rank and its counterpart in the second half. */
+/* One message there and back between the first rank and its counterpart in the second half. */
 #include "pattern.h"
 
 static int partner(const bx_patterns *s)
@@ -31,7 +31,7 @@ static double volume(const bx_patterns *s)
 }
 
 const bx_pattern bx_pattern_pingpong = {
-    .summary = "half of the way to and fro between two ranks, of two nodes if there are two",
+    .summary = "half of the way there and back between two ranks, of two nodes if there are two",
     .wins = "latency and bandwidth of one message",
     .slots = true,
     .items = 2,

@@ -32,6 +32,17 @@ class Thresholds:
     slow_clock: float = _limit(
         0.9, "of the launch's median clock", "a host with a rank whose clock is below is named"
     )
+    # ---- the adapters of a launch ----
+    payload: float = _limit(
+        4.0, "MiB per node", "between nodes: less is not told from other traffic of an adapter"
+    )
+    idle_rail: float = _limit(
+        0.2, "of an equal share", "a claimed adapter that sent less did not take part"
+    )
+    adapter_errors: float = _limit(
+        10.0, "times the other nodes' median", "an adapter with more errors is named"
+    )
+    retransmitted: float = _limit(1e-3, "of TCP's segments", "a node that repeats more is named")
     # ---- a site ----
     fact_noise: float = _limit(
         0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"
@@ -90,6 +101,13 @@ class Thresholds:
     busy_launches: int = _limit(
         3, "launches", "preempted one after the other: a line says so during the run"
     )
+    # ---- a queue ----
+    controller_silent: float = _limit(
+        60.0, "s", "that a run waits for Slurm's controller to answer"
+    )
+    nodes_taken: float = _limit(
+        30.0, "s", "that a job waits for nodes that the run chose, before Slurm chooses others"
+    )
     # ---- communication ----
     network_bound: float = _limit(0.3, "of time", "communicating: a check bound by the network")
     mixed: float = _limit(0.05, "of time", "communicating: less is a check bound by the cores")
@@ -117,15 +135,13 @@ class Thresholds:
         0.001, "", "that noise looks like a bad component, over all of a kind (Bonferroni)"
     )
     pair_effect: float = _limit(
-        0.05,
-        "of the value",
-        "a smaller effect of a component is not worth a visit; of a path, twice",
+        0.05, "of the value", "an effect must exceed; that of a path, twice"
     )
     pair_share: float = _limit(0.75, "of its pairs", "must be slow: a few slow pairs are no node")
     pair_retests: int = _limit(3, "pairs", "measured again confirm a node, a switch or a route")
     pair_noise: float = _limit(0.25, "of the value", "between pairs: more, and nothing is blamed")
     pair_resolution: float = _limit(0.01, "of the value", "no pair is measured more precisely")
-    pair_nodes: int = _limit(6, "nodes", "fewer do not tell a node from noise")
+    pair_nodes: int = _limit(3, "nodes", "fewer do not tell a node from noise")
     pair_far: float = _limit(
         1.3, "of the latency", "between switches that latency alone tells apart, by simulation"
     )

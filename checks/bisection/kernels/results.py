@@ -12,7 +12,7 @@ from bisection.core.format import some
 from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
-from bisection.kernels import fits
+from bisection.kernels import adapters, fits
 
 SENT = ("calls", "B/message", "messages/call")
 SCHEMA, VERSION = "bisection-result", 3
@@ -173,6 +173,7 @@ def facts(result: Result) -> dict[str, str]:
         "CPU": _of_hosts(result, "cpu"),
         "operating system's kernel": _of_hosts(result, "kernel"),
         "firmware": _of_hosts(result, "firmware"),
+        "network": ", ".join(sorted(name for name, _ in adapters.carriers(result))),
         "compiler": build["compiler"],
         "flags": build["flags"],
         "MPI": build["mpi"],

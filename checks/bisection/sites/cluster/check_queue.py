@@ -133,9 +133,9 @@ def limits(subject: Subject) -> Finding | None:
         return wrong(Code.TIME_SHORT, limit=longest, asked=asked)
     if not (trial and trial.nodes):
         return None
-    node = min(trial.nodes, key=lambda node: node["memory"])
+    node = min(trial.nodes, key=lambda node: node["granted"])
     needed = memory_needed(subject)
-    values = {"memory": node["memory"], "needed": needed, "host": node["host"]}
-    if node["memory"] < needed:
+    values = {"memory": node["granted"], "needed": needed, "host": node["host"]}
+    if node["granted"] < needed:
         return wrong(Code.MEMORY_SHORT, **values)
     return ok(Code.LIMITS_SUFFICE, **values, limit=longest)

