@@ -11,6 +11,7 @@ from bisection.analysis.history import changes_of, histories, series_of
 from bisection.analysis.model import Comparison, changes
 from bisection.analysis.nodes import pairs, recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES, faster
+from bisection.analysis.predict import predictions
 from bisection.analysis.retest import reason_of
 from bisection.core import paths
 from bisection.core.format import some
@@ -77,6 +78,7 @@ def gather(
         history=points,
         series=series,
         pairs=pairs(store, sessions),
+        predictions=predictions(store, sessions),
         run=run,
         of_run=of_run,
     )
