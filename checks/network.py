@@ -2,6 +2,7 @@
 
 import reframe as rfm
 
+from bisection.core.thresholds import LIMITS
 from bisection.kernels import results, tables
 from bisection.kernels.layouts import LAYOUTS
 from bisection.rfm import KernelCheck, Launch
@@ -16,6 +17,7 @@ class PatternsLaunch(Launch):
     kernel = "patterns"
     case = parameter(["sweep"])
     sampling = {"sweep": "--repeats 30"}
+    options = [f"--memory {LIMITS.patterns_memory:.0f}"]
 
 
 @rfm.simple_test

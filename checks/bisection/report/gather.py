@@ -6,10 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bisection.analysis.compare import compare
+from bisection.analysis.explain import explain_points
 from bisection.analysis.history import changes_of, histories, series_of
 from bisection.analysis.model import Comparison, changes
 from bisection.analysis.nodes import pairs, recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES, faster
+from bisection.analysis.predict import predictions
 from bisection.analysis.retest import reason_of
 from bisection.core import paths
 from bisection.core.format import some
@@ -55,6 +57,7 @@ def gather(
     past = past[-PAST:]
     past_series = histories(store, past)
     points, series = changes_of(past_series, past)
+    explain_points(points, past, store)
     if of_run:
         measured = {case.identity for case in run.cases}
         points = [p for p in points if p.identity in measured and p.base not in FEW_SAMPLES]
@@ -75,6 +78,7 @@ def gather(
         history=points,
         series=series,
         pairs=pairs(store, sessions),
+        predictions=predictions(store, sessions),
         run=run,
         of_run=of_run,
     )
