@@ -68,6 +68,7 @@ module bx_interface
     type(c_funptr) :: arrange = c_null_funptr
     type(c_funptr) :: metrics = c_null_funptr
     type(c_funptr) :: inspect = c_null_funptr
+    type(c_ptr) :: sampling = c_null_ptr
   end type bx_kernel_t
 
   interface
