@@ -63,6 +63,14 @@ class Matrix:
         """The name of a switch, by its level and its number."""
         return self.names[level][number] if self.names else f"switch {number}"
 
+    def switch_names(self, level: int) -> dict[str, str]:
+        """The switch of each node, by its name; empty where they are not known."""
+        numbers = [] if self.switches is None else self.switches[level]
+        return {
+            node: self.switch_name(level, number)
+            for node, number in zip(self.nodes, numbers, strict=False)
+        }
+
     def placed(self, switches: Switches) -> "Matrix":
         """The same with the switches of a topology (bisection.core.topology); unchanged where the
         topology lacks a node."""

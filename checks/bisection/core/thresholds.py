@@ -112,13 +112,13 @@ class Thresholds:
         0.001, "", "that noise looks like a bad component, over all of a kind (Bonferroni)"
     )
     pair_effect: float = _limit(
-        0.05, "of the value", "a smaller effect of a component is not worth a visit; of a path, twice"
+        0.05, "of the value", "an effect must exceed; that of a path, twice"
     )
     pair_share: float = _limit(0.75, "of its pairs", "must be slow: a few slow pairs are no node")
     pair_retests: int = _limit(3, "pairs", "measured again confirm a node, a switch or a route")
     pair_noise: float = _limit(0.25, "of the value", "between pairs: more, and nothing is blamed")
     pair_resolution: float = _limit(0.01, "of the value", "no pair is measured more precisely")
-    pair_nodes: int = _limit(6, "nodes", "fewer do not tell a node from noise")
+    pair_nodes: int = _limit(3, "nodes", "fewer do not tell a node from noise")
     pair_far: float = _limit(
         1.3, "of the latency", "between switches that latency alone tells apart, by simulation"
     )

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bisection.analysis.effects import fit, observations
 from bisection.analysis.pairs import KINDS, RECORD, Matrix
 
 NEAR = {"latency": 1.2e-6, "out": 2.4e10, "back": 2.4e10, "both": 4.4e10}
@@ -24,8 +25,8 @@ def tournament(nodes, rounds, rng):
 
 
 class World:
-    """Nodes on leaf switches under static routes: by destination modulo the uplinks, of which a leaf
-    has one per node.
+    """Nodes on leaf switches under static routes: by destination modulo the uplinks: a leaf
+    has as many as nodes.
 
     Args:
         nodes, leaf: how many there are, and on each switch.
@@ -109,34 +110,20 @@ class World:
 
 
 def suspected_pairs(records, nodes, switch, rng):
-    """The pairs that the second stage measures."""
-    worst, paths, path_ends = np.zeros(nodes), np.zeros(len(records)), []
-    far = (
-        np.zeros(len(records), int)
-        if switch is None
-        else 1 * (switch[records["a"]] != switch[records["b"]])
-    )
+    """The pairs that the second stage measures, by the rule of the kernel: effects by medians in
+    turn, the worst nodes below -0.04, the worst paths below -0.1 and 4 sigma."""
+    placed = None if switch is None else switch[None]
+    matrix = Matrix([str(node) for node in range(nodes)], records, switches=placed)
+    worst, paths = np.zeros(nodes), {}
     for kind in KINDS:
-        directed, sign = len(kind.fields) > 1, 1 if kind.better == "higher" else -1
-        ends = [("a", "b"), ("b", "a")][: len(kind.fields)]
-        p = np.concatenate([records[s] for s, _ in ends])
-        q = np.concatenate([records[r] for _, r in ends]) + nodes * directed
-        y = sign * np.log(np.concatenate([records[name] for name in kind.fields]))
-        classes = np.tile(far, len(ends))
-        for number in np.unique(classes):
-            y[classes == number] -= np.median(y[classes == number])
-        both, twice = np.concatenate((p, q)), np.concatenate((y, y))
-        order = np.argsort(both, kind="stable")
-        parts = np.split(twice[order], np.cumsum(np.bincount(both, minlength=q.max() + 1))[:-1])
-        effect = np.array([np.median(part) if len(part) else 0 for part in parts])
-        effect = np.append(effect, np.zeros(nodes * (1 + directed) - len(effect)))
-        sigma = 1.4826 * np.median(np.abs(y - effect[p] - effect[q]))
-        rest = y - np.minimum(effect[p], 0) - np.minimum(effect[q], 0)
-        rest[rest >= -max(0.1, 4 * sigma)] = 0
-        for part in np.split(rest, len(ends)):
-            paths = np.minimum(paths, part)
-        for part in np.split(effect, 1 + directed):
-            worst = np.minimum(worst, part)
+        values = observations(matrix, kind, 0)
+        fitted = fit(values)
+        worst = np.minimum(worst, fitted.effects.reshape(-1, nodes).min(axis=0))
+        bad = np.minimum(fitted.effects, 0)
+        rest = values.y - fitted.levels[values.hops] - bad[values.s] - bad[values.q]
+        for k in np.flatnonzero(rest < -max(0.1, 4 * fitted.sigma)):
+            ends = tuple(sorted((int(values.s[k]), int(values.r[k]))))
+            paths[ends] = min(rest[k], paths.get(ends, 0))
     order = np.argsort(worst, kind="stable")
     suspects = [int(k) for k in order[: 8 + nodes // 32] if worst[k] < -0.04]
     pairs = set()
@@ -153,13 +140,11 @@ def suspected_pairs(records, nodes, switch, rng):
                     chosen.append(k)
                     seen.add(None if switch is None else int(switch[k]))
         pairs |= {(min(node, k), max(node, k)) for k in near + chosen}
-    order = [k for k in np.argsort(paths, kind="stable") if paths[k] < 0][: 32 + nodes // 16]
-    for rank, k in enumerate(order):
-        a, b = int(records["a"][k]), int(records["b"][k])
-        pairs.add((min(a, b), max(a, b)))
-        if switch is not None and rank < 16 and switch[a] != switch[b]:
-            for one, other in ((a, b), (b, a)):
-                alike = [int(n) for n in rng.permutation(nodes) if switch[n] == switch[one]]
-                more = [n for n in alike if n != one][:3]
-                pairs |= {(min(n, other), max(n, other)) for n in more}
+    slowest = sorted(paths, key=paths.get)[: 32 + nodes // 16]
+    pairs.update(slowest)
+    for a, b in slowest[:16] if switch is not None else ():
+        for one, other in ((a, b), (b, a)) if switch[a] != switch[b] else ():
+            alike = [int(node) for node in rng.permutation(nodes) if switch[node] == switch[one]]
+            more = [node for node in alike if node != one][:3]
+            pairs |= {(min(node, other), max(node, other)) for node in more}
     return sorted(pairs)
