@@ -110,6 +110,29 @@ def per_rank(ranks, threads):
     return seats
 
 
+def adapters(payload=0, errors=None, hosts=()):
+    """An idle InfiniBand adapter, and Ethernet that carries the payload."""
+    usual = {"rate": 25, "firmware": "", "received": 0, "error_counters": 5}
+    return [
+        {
+            "host": host,
+            "seconds": 1.0,
+            "payload": payload,
+            "segments": 1000,
+            "retransmitted": 0,
+            "list": [
+                {**usual, "name": name, "kind": kind, "state": state, "sent": sent}
+                | {"share": 1.0 if sent else None, "errors": (errors or {}) if sent == 0 else {}}
+                for name, kind, state, sent in (
+                    ("mlx5_0:1", "infiniband", "active", 0),
+                    ("eth0", "ethernet", "up", payload),
+                )
+            ],
+        }
+        for host in hosts or [socket.gethostname()]
+    ]
+
+
 def result_of(options, kernel):
     methods, baselines = tables.methods(kernel), BASELINES.get(kernel, [])
     points = [{"bytes": 1 << power} for power in range(3, 21)]
@@ -158,6 +181,7 @@ def result_of(options, kernel):
                 "names": [socket.gethostname()],
             }
         ],
+        "adapters": adapters(),
         "best": {"npar": f"npar-{groups[-1]}"} if groups else {},
         "results": [
             entry(method, method in baselines, point)
@@ -252,6 +276,14 @@ def slow_clock(result, **_):
     result["layout"]["per_rank"][-1]["ghz"] = [3.0, 2.6]
 
 
+def errors(result, **_):
+    result["adapters"] = adapters(errors={"symbol_error": 12})
+
+
+def tcp(result, **_):
+    result["adapters"] = adapters(1e9, hosts=("n1", "n2"))
+
+
 def hang(result, **_):
     """What src/common/watchdog.c prints, and its exit code."""
     print(
@@ -311,6 +343,8 @@ FAULTS = {
     "shared-core": shared_core,
     "two-hosts": two_hosts,
     "slow-clock": slow_clock,
+    "errors": errors,
+    "tcp": tcp,
 }
 
 
