@@ -1,9 +1,43 @@
-"""Small to large all-to-all exchanges: Alltoall against Alltoallv (figure 2 of the paper)."""
+"""The network: pairs of nodes, then all-to-all exchanges (figure 2 of the paper).
+
+Tests run in the order in which they stand here.
+"""
 
 import reframe as rfm
 
 from bisection.kernels import layouts, results, tables
-from bisection.rfm import KernelCheck, Launch
+from bisection.rfm import KernelCheck, Launch, switches
+
+
+class PairsLaunch(Launch):
+    """Nodes in pairs: latency and bandwidth, and the suspects again, each pair alone."""
+
+    kernel = "pairs"
+    least_nodes = 2
+    case = parameter(["sampled", "all"])
+    layout = parameter(["mpi"])  # all ranks of a node share its adapters
+    usual_sampling = ""
+    sampling = {"all": "--repeats 3"}
+    keep_files = ["result.json", "result.pairs"]
+
+    @run_after("setup")
+    def find_switches(self) -> None:
+        """Gives the kernel the switches of the nodes, where Slurm knows them."""
+        self.options = [*self.options, *switches.options(self.current_partition, self.stagedir)]
+
+
+@rfm.simple_test
+class pairs(KernelCheck):
+    """Does each pair of nodes get its messages, and is no node, cable or switch slow?"""
+
+    launch = fixture(PairsLaunch, scope="environment")
+    method = parameter(tables.methods("pairs"))
+    metrics = ["latency", "bandwidth", "bandwidth_both"]
+    asserted = []  # the components are judged after the run (bisection.analysis.interconnect)
+    tiers = {
+        "triage": {"case": ["sampled"]},
+        "interconnect": {"case": ["all"]},
+    }
 
 
 class SweepLaunch(Launch):
@@ -27,7 +61,7 @@ class network(KernelCheck):
     method = parameter(tables.methods("alltoall-sweep"))
     metrics = ["time_min", "time_p99"]
     asserted = ["time", "ratio_alltoall", "ratio_alltoallv"]
-    tiers = {"quick": {}, "nightly": {}, "interconnect": {}}
+    tiers = {"quick": {}, "nightly": {}, "triage": {"layout": ["mpi"]}, "interconnect": {}}
 
     @run_after("setup")
     def set_points(self) -> None:

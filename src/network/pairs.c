@@ -11,7 +11,7 @@
 _Static_assert(sizeof(bx_pairs_record) == 28, "the matrix file has no padding");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the matrix file is little-endian");
 
-enum { WORD = sizeof(uint64_t), PAGE = 4096, REPEATS = 5, MOST_NAMED = 10 };
+enum { WORD = sizeof(uint64_t), PAGE = 4096, REPEATS = 5, MOST_NAMED = 10, SAMPLED_ROUNDS = 16 };
 enum { STAGE_TOURNAMENT, STAGE_AGAIN };
 enum { MEETINGS_AGAIN = BX_PAIRS_SUSPECTS * 2 * BX_PAIRS_PARTNERS + BX_PAIRS_PATHS };
 
@@ -55,7 +55,7 @@ typedef struct {
     } wrong;
 } pairs;
 
-static int64_t node_bytes = 32 << 20, round_limit = 16, samples = 5;
+static int64_t node_bytes = 32 << 20, round_limit, samples = 5;
 static const char *mode_name = "thin", *switches_path;
 
 static const bx_choice methods[] = {
@@ -160,7 +160,9 @@ static int setup(bx_run *run, void **state)
     if (code != BX_OK) return code;
 
     int most = p->nodes + p->nodes % 2 - 1; /* rounds of all pairs */
-    p->rounds = round_limit == 0 || round_limit > most ? most : (int)round_limit;
+    bool sampled = strcmp(bx_run_case(run), "sampled") == 0;
+    int64_t wanted = round_limit > 0 ? round_limit : sampled ? SAMPLED_ROUNDS : most;
+    p->rounds = wanted > most ? most : (int)wanted;
     size_t records = (size_t)p->rounds * (size_t)(p->nodes / 2) + REPEATS * MEETINGS_AGAIN;
     size_t bytes = p->line.words * WORD;
     double needed = p->line.local < p->line.talker_count ? 2 * (double)bytes : 0;
@@ -415,14 +417,14 @@ static void teardown(void *state)
 const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
-        {"pairs", "nodes in pairs: latency, bandwidth each way and both ways at once", NULL, false,
-         NULL},
+        {"sampled", "16 rounds: each node against 16 others", NULL, false, NULL},
+        {"all", "all rounds: every pair of nodes", NULL, false, NULL},
     };
     static const bx_option options[] = {
         {"mode", "NAME", "what is measured at once: thin, serial or concurrent (see --list)",
          BX_TEXT, 0, 0, &mode_name},
-        {"rounds", "N", "rounds of the tournament; 0: all, so that each pair meets once",
-         BX_INTEGER, 0, SHRT_MAX, &round_limit},
+        {"rounds", "N", "rounds of the tournament at most; default: those of the case", BX_INTEGER,
+         1, SHRT_MAX, &round_limit},
         {"switches", "FILE", "lines SWITCH HOST HOST ...: who shares a switch", BX_TEXT, 0, 0,
          &switches_path},
         {"bytes", "BYTES", "message of a node, shared by its ranks", BX_INTEGER, WORD, 1 << 30,

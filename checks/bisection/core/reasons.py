@@ -37,6 +37,7 @@ class Code(str, Enum):
     KERNELS_KEPT = "KERNELS_KEPT"  # built: Unix time
     KERNELS_STALE = "KERNELS_STALE"  # kernel: path, built, checkout: hashes of sources, accepted
     NO_CORES = "NO_CORES"  # partition
+    NODES_NEEDED = "NODES_NEEDED"  # needed, nodes
     LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores
     NOT_ENDED = "NOT_ENDED"  # last
@@ -232,7 +233,16 @@ class Code(str, Enum):
     PAIRS_CLEARED = "PAIRS_CLEARED"  # suspects
     PAIRS_NOT_RETESTED = "PAIRS_NOT_RETESTED"  # suspects
     # part, names, serves, beyond, symptoms: of bisection.analysis.blame.BadComponent, as mappings
-    BAD_COMPONENT = "BAD_COMPONENT"
+    BAD_COMPONENT = "BAD_COMPONENT"  # and confirmed
+    BAD_COMPONENTS = "BAD_COMPONENTS"  # components: values of BAD_COMPONENT
+    COMPONENT_DEGRADED = "COMPONENT_DEGRADED"  # component: likewise
+
+    # The verdict on a network
+    LAUNCH_BAD = "LAUNCH_BAD"  # launch, reason
+    LEVEL_WORSE = "LEVEL_WORSE"  # change: of a row
+    BELOW_ADAPTER = "BELOW_ADAPTER"  # bandwidth, rate (B/s), share
+    PART_UNMEASURED = "PART_UNMEASURED"  # check, part, why: reason
+    KIND_WITHHELD = "KIND_WITHHELD"  # launch, kind, why: reason
 
     # A metric of a comparison
     ABSENT = "ABSENT"  # sessions

@@ -43,6 +43,9 @@ class Thresholds:
         10.0, "times the other nodes' median", "an adapter with more errors is named"
     )
     retransmitted: float = _limit(1e-3, "of TCP's segments", "a node that repeats more is named")
+    adapter_share: float = _limit(
+        0.5, "of the rate of its adapters", "a pair of nodes that gets less is to be looked at"
+    )
     # ---- a site ----
     fact_noise: float = _limit(
         0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"

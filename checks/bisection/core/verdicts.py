@@ -18,6 +18,7 @@ TIERS = {
     "quick": Tier("does everything work: each kernel on its small cases", 126, 2),
     "nightly": Tier("is the machine as it was: large cases too, one of each kind", 226, 15),
     "upgrade": Tier("what did new software change: every case, layout and method", 362, 30),
+    "triage": Tier("is a new network good: who is slow, what it carries, in minutes", 0, 3),
     "interconnect": Tier("what does the network carry: what communicates, and most of it", 179, 5),
 }
 

@@ -306,7 +306,7 @@ def unusable(metric: Metric) -> Reason | None:
         return Reason.of(Code.NOT_FINITE, value=value)
     if unit == "share":
         return None if 0 <= value <= 1 else Reason.of(Code.NO_FRACTION, value=value)
-    if unit in ("B", "messages"):  # one rank sends none
+    if unit in ("B", "messages", "nodes", "pairs"):  # there may be none
         return None if value >= 0 else Reason.of(Code.BELOW_ZERO, value=value)
     return None if value > 0 else Reason.of(Code.NOT_ABOVE_ZERO, value=value)
 

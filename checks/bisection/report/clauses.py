@@ -11,6 +11,7 @@ from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.network_clauses import NETWORK
 from bisection.report.node_clauses import NODES
 from bisection.report.ratios import change
 from bisection.report.site_clauses import SITE
@@ -353,6 +354,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.RUN_ENDED: "the run ended before it",
     Code.TEXT: "{text:?*|no reason is given}",
     **NODES,
+    **NETWORK,
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",
     Code.BEST_MOVED: _best_moved,

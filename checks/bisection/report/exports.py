@@ -16,8 +16,8 @@ from bisection.core.reasons import MACHINE_FAULTS, Code
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
-from bisection.report.node_clauses import FAULTS_OF_HOSTS
 from bisection.report.model import STATES, Report, exit_code, worst_first
+from bisection.report.node_clauses import FAULTS_OF_HOSTS
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult

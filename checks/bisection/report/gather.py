@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bisection.analysis.compare import compare
 from bisection.analysis.history import changes_of, histories, series_of
+from bisection.analysis.interconnect import Blames, accuse, judge
 from bisection.analysis.model import Comparison, changes
 from bisection.analysis.nodes import pairs, recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES, faster
@@ -37,6 +38,7 @@ def gather(
     comparison: Comparison | None,
     run: RunVerdict | None,
     of_run: bool = False,
+    blames: Blames | None = None,
 ) -> Report:
     """The report on stored sessions.
 
@@ -46,7 +48,10 @@ def gather(
         comparison: of these with others.
         run: the verdict on the newest of them, if it is known.
         of_run: whether the report is part of that run.
+        blames: for slow pairs of nodes in that run; None: to be found in its files.
     """
+    if blames is None:
+        blames = accuse(run, paths.home()) if run else []
     chosen, last = {session.uuid for session in sessions}, sessions[-1]
     past = [s for s in store.sessions() if s.start <= last.start]
     past = [session for session in past if not session.excluded or session.uuid in chosen]
@@ -75,6 +80,7 @@ def gather(
         history=points,
         series=series,
         pairs=pairs(store, sessions),
+        interconnect=judge(run, blames, comparison) if run else None,
         run=run,
         of_run=of_run,
     )
@@ -109,19 +115,22 @@ def compare_run(store: Store, run: RunVerdict) -> Comparison | None:
     return comparison
 
 
-def report_on_run(store: Store, run: RunVerdict, comparison: Comparison | None) -> Report:
+def report_on_run(
+    store: Store, run: RunVerdict, comparison: Comparison | None, blames: Blames
+) -> Report:
     """The report on a run that is stored.
 
     Args:
         store: where it is stored.
         run: the verdict on it.
         comparison: of the run with earlier sessions of its kind; None if there are none.
+        blames: for slow pairs of nodes in it.
 
     Raises:
         SelectionError: the run is not stored.
         StoreError: the store cannot be read.
     """
-    return gather(store, select(run.session, store), comparison, run, of_run=True)
+    return gather(store, select(run.session, store), comparison, run, True, blames)
 
 
 def write(report: Report, folder: Path | str) -> dict[str, Path]:

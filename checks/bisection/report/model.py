@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.analysis.history import recent
+from bisection.analysis.interconnect import Interconnect
 from bisection.analysis.model import ChangePoint, Comparison, Pairs, Row, Series
 from bisection.core.format import finite, plural, utc
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
@@ -23,6 +24,7 @@ class Report:
     history: list[ChangePoint] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
     pairs: list[Pairs] = field(default_factory=list)
+    interconnect: Interconnect | None = None
     run: RunVerdict | None = None  # on the newest session, if it is known
     of_run: bool = False  # whether the report is part of that run, and has its exit code
     about: str = ""  # the sessions and the software

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from bisection.core import paths
 from bisection.core.format import finite, plural, short
 from bisection.core.verdicts import Against, Verdict
-from bisection.report import words
+from bisection.report import interconnect, words
 from bisection.report.clauses import clause
 from bisection.report.model import Report, headline
 from bisection.report.run import (
@@ -79,9 +79,14 @@ class Opening(NamedTuple):
 def opening(report: Report) -> Opening:
     """The verdict and what to do about it."""
     comparison, run = report.comparison, report.run
+    state, words_of_it = headline(report)
+    if network := report.interconnect:
+        state = interconnect.STATES[network.grade] if network.findings else state
+        words_of_it = f"{interconnect.headline(network)}. {words_of_it}"
     sentences = [f"Against earlier sessions: {words.sentence(comparison)}"] if comparison else []
     return Opening(
-        *headline(report),
+        state,
+        words_of_it,
         ([f"The run: {sentence(run)}"] if run else []) + sentences,
         words.unsafe(comparison) if comparison else "",
         list(map(clause, comparison.advice)) if comparison else [],
@@ -93,6 +98,15 @@ def sections(report: Report) -> list[Section]:
     """All sections in order: what is worse, what failed, what was measured, then what explains it.
     Sections of figures alone are empty here."""
     return [build(report) for build in ORDER]
+
+
+def _interconnect(report: Report) -> Section:
+    network, title = report.interconnect, "The network"
+    if network is None:
+        return Section("interconnect", title)
+    tables = interconnect.tables(network, report.run.remarks if report.run else [])
+    lead = interconnect.lead(report)
+    return Section("interconnect", title, lead, tables, interconnect.notes(network))
 
 
 def _worse(report: Report) -> Section:
@@ -193,6 +207,7 @@ def _drawn(name: str, title: str, lead: str) -> Callable[[Report], Section]:
 
 
 ORDER: tuple[Callable[[Report], Section], ...] = (
+    _interconnect,
     _worse,
     _failures,
     _checks,

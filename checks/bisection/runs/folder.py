@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
+from bisection.rfm.switches import TOPOLOGY
 from bisection.runs import reframe_log
 from bisection.runs.model import RunVerdict
 
 # ReFrame's files of a launch or a build -> what they are kept as.
 KEPT = {
     "result.json": "json",
+    "result.pairs": "pairs",
+    TOPOLOGY: "topology",
     "rfm_job.sh": "sh",
     "rfm_job.out": "out",
     "rfm_job.err": "err",
