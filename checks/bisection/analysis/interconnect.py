@@ -25,7 +25,7 @@ TIERS = ("triage", "interconnect")  # whose question is the network
 CHECKS = {
     "noise": "interruptions and memory bandwidth of each core",
     "pairs": "each node, cable and switch",
-    "patterns": "communication patterns",
+    "network": "communication patterns",
     "congestion": "the impact of other jobs",
     "transpose": "the best transpose method",
 }

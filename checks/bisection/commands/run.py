@@ -141,12 +141,14 @@ def act(options: argparse.Namespace) -> Exit:
     began = time.time()
     request, site, partitions = prepare(options)
     schedulers = {partition["scheduler"] for partition in partitions}
+    if schedulers & set(SLURM):
+        wait_for_slurm()
     if options.deadline is not None:
         request.deadline, request.until = options.deadline, began + options.deadline
     if schedulers == {"local"}:
         wait_for_quiet(options.wait)
     elif outdated := age.outdated(site, schedulers):
-        warn(
+        tell(
             outdated,
             f"; `bisection site check {site.stem}` reports what changed, and "
             f"`bisection site new {site.stem} --refresh` records it",
@@ -245,12 +247,27 @@ def wait_for_quiet(budget: float | None) -> None:
     if reason and budget:
         raise Busy(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
     if reason:
-        warn(reason, "; times that they disturb are not judged; --wait 30m waits for quiet")
+        tell(reason, "; times that they disturb are not judged; --wait 30m waits for quiet")
 
 
-def warn(reason: Reason, advice: str = "") -> None:
+def wait_for_slurm() -> None:
+    """Waits until Slurm answers, and prints in one line that it waits.
+
+    Raises:
+        Busy: Slurm still does not answer.
+    """
+
+    def say(error: str, seconds: float) -> None:
+        print(f"waiting for up to {lasting(seconds)} for Slurm: {error}", flush=True)
+
+    if error := queue.silence(say):
+        raise Busy(f"Slurm does not answer, nothing was run: {error}")
+
+
+def tell(reason: Reason, advice: str = "") -> None:
     """Prints what a person should know before the run ends."""
-    print("\n".join(run_report.wrapped(f"warning: {clause(reason)}{advice}")), flush=True)
+    kind = "" if reason.code in (Code.JOB_WAITS, Code.NODES_TAKEN) else "warning: "
+    print("\n".join(run_report.wrapped(f"{kind}{clause(reason)}{advice}")), flush=True)
 
 
 def measure(
@@ -268,7 +285,7 @@ def measure(
         BisectionError: ReFrame does not take the command line.
     """
     began = time.monotonic()
-    code, log = command.watch(request, results, warn, limit, store)
+    code, log = command.watch(request, results, tell, limit, store)
     left = queue.cancel(request.job_name) if request.job_name else None
     if error := reframe_log.usage_error(log):
         folder.discard(results)

@@ -59,6 +59,7 @@ class Code(str, Enum):
     # A trial job of a site
     OUTPUT_UNSEEN = "OUTPUT_UNSEEN"  # job, path, nodes
     PROBE_NOT_BUILT = "PROBE_NOT_BUILT"  # last
+    SRUN_UNBOUND = "SRUN_UNBOUND"  # plugin
     NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s)
     WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks
 
@@ -145,7 +146,7 @@ class Code(str, Enum):
     QUEUE_ROOT_ONLY = "QUEUE_ROOT_ONLY"  # queue
     QUEUE_NOT_ROOT = "QUEUE_NOT_ROOT"  # queue
     QUEUE_GROUPS = "QUEUE_GROUPS"  # queue, groups
-    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account
+    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account, others: accounts that can
     QUEUE_RESERVED = "QUEUE_RESERVED"  # queue
     QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
     QUEUE_SHARED = "QUEUE_SHARED"  # partition
@@ -214,6 +215,8 @@ class Code(str, Enum):
     SLOW_NODE = "SLOW_NODE"  # node, ratio, jobs, where: system:partition
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
+    JOB_WAITS = "JOB_WAITS"  # job, queue, reason: Slurm's, start: expected, Unix time
+    NODES_TAKEN = "NODES_TAKEN"  # nodes, jobs: that asked for them
     # A host in these launches (launches, of: those that it was in); the values are of the worst.
     SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median (of the launch's ranks)
     ADAPTER_ERRORS = "ADAPTER_ERRORS"  # host, adapter, errors: [[counter, count]]

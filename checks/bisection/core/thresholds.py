@@ -106,6 +106,13 @@ class Thresholds:
     busy_launches: int = _limit(
         3, "launches", "preempted one after the other: a line says so during the run"
     )
+    # ---- a queue ----
+    controller_silent: float = _limit(
+        60.0, "s", "that a run waits for Slurm's controller to answer"
+    )
+    nodes_taken: float = _limit(
+        30.0, "s", "that a job waits for nodes that the run chose, before Slurm chooses others"
+    )
     # ---- communication ----
     network_bound: float = _limit(0.3, "of time", "communicating: a check bound by the network")
     mixed: float = _limit(0.05, "of time", "communicating: less is a check bound by the cores")

@@ -12,7 +12,7 @@ SEEN = ", in {launches} of {of} launches"  # of a run
 
 
 def carried(devices: list[tuple[str, float]]) -> str:
-    """The devices that sent messages, each with the bytes that it sent over those of the messages."""
+    """The devices that sent messages, each with its bytes over the bytes of the messages."""
     return ", ".join(f"{device} {part:.0%}" for device, part in devices) or "no device"
 
 

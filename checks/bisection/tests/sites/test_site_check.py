@@ -266,6 +266,13 @@ WRONG = {
         lambda m: spoil_steps(m, leave=(124, 30.0, "")),
         ("exit", "did not end in 10 s", "another launcher"),
     ),
+    "a Slurm that binds nothing": (
+        lambda m: (
+            m.survey_is(task_plugin="task/none"),
+            spoil_outcome(m, 1, fault=Reason.of(Code.MISPLACED, seats=[SHARED])),
+        ),
+        ("cores", "slurm.conf has TaskPlugin=task/none", "TaskPlugin=task/affinity"),
+    ),
     "an exit code that is lost": (
         lambda m: spoil_steps(m, leave=(0, 0.5, "")),
         ("exit", "a rank exited with 3, and srun with 0", "passes for success"),
@@ -275,8 +282,8 @@ WRONG = {
         ("limits", "gives a job 5 min, a launch asks for 15 min", "max_time"),
     ),
     "little memory": (
-        lambda m: [n.update(memory=GIB // 2) for n in m.trial.nodes] + [m.known.pop("memory")],
-        ("limits", "0.5 GiB on n1, the largest launch needs 1.09 GiB", "--mem=0"),
+        lambda m: spoil_nodes(m, granted=GIB // 2),
+        ("limits", "0.5 GiB on n2, the largest launch needs 1.09 GiB", "--mem=0"),
     ),
 }
 
