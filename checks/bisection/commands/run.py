@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bisection.analysis import rotation
+from bisection.analysis import network, rotation
 from bisection.analysis.model import Comparison
 from bisection.analysis.outlying import slower
 from bisection.analysis.retest import Plan, plan, rule
@@ -162,6 +162,7 @@ def act(options: argparse.Namespace) -> Exit:
     verdict.troubles += damaged
     with as_trouble(verdict):
         folder.keep(verdict, results)
+    network.note(verdict)
     with contextlib.ExitStack() as stack:
         store, comparison = open_store(verdict, stack), None
         if store and report is not None:

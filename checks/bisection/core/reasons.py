@@ -226,7 +226,7 @@ class Code(str, Enum):
     PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit
     PAIRS_CLEARED = "PAIRS_CLEARED"  # suspects
     PAIRS_NOT_RETESTED = "PAIRS_NOT_RETESTED"  # suspects
-    # part, names, serves, beyond, symptoms: of bisection.analysis.blame.BadComponent, as mappings
+    # part, names, serves, beyond, symptoms: of analysis.blame.BadComponent; drift: worse than before
     BAD_COMPONENT = "BAD_COMPONENT"
 
     # A metric of a comparison

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from bisection.analysis.blame import Blame
 from bisection.analysis.compare import compare
 from bisection.analysis.history import changes_of, histories, series_of
 from bisection.analysis.model import Comparison, changes
-from bisection.analysis.nodes import pairs, recent, suspects
+from bisection.analysis.network import blames, launches
+from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES, faster
 from bisection.analysis.retest import reason_of
 from bisection.core import paths
@@ -17,6 +19,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.report import exports, page
 from bisection.report.model import Report
 from bisection.report.words import group
+from bisection.runs.folder import kept_verdicts
 from bisection.runs.model import RunVerdict
 from bisection.store.database import Session, Store
 from bisection.store.selection import EARLIER, SelectionError, select
@@ -74,10 +77,19 @@ def gather(
         comparison=comparison,
         history=points,
         series=series,
-        pairs=pairs(store, sessions),
+        pairs=_pairs(store, last, run) if run else [],
         run=run,
         of_run=of_run,
     )
+
+
+def _pairs(store: Store, session: Session, run: RunVerdict) -> list[Blame]:
+    """What a run measured between nodes, beside the newest sessions of its kind before it."""
+    if not any(launches(run)):
+        return []
+    uuids = [s.uuid for s in recent(store, session) if s.uuid != session.uuid]
+    earlier = kept_verdicts(uuids)
+    return blames(run, [earlier[uuid] for uuid in uuids if uuid in earlier])[0]
 
 
 def compare_run(store: Store, run: RunVerdict) -> Comparison | None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from bisection.core import paths
 from bisection.core.format import finite, plural, short
 from bisection.core.verdicts import Against, Verdict
-from bisection.report import words
+from bisection.report import pairs, words
 from bisection.report.clauses import clause
 from bisection.report.model import Report, headline
 from bisection.report.run import (
@@ -162,12 +162,19 @@ def _changes(report: Report) -> Section:
 def _nodes(report: Report) -> Section:
     suspects = report.comparison.suspects if report.comparison else []
     tables = [suspects_table(suspects)] if suspects else []
-    notes = [
-        f"{pairs.title}: {words.named(odd)}" for pairs in report.pairs for odd in pairs.suspects
-    ]
-    lead = "A node is suspected where jobs on it differ from the others'; a pair, where its value "
-    lead += "differs from what its two nodes do elsewhere."
-    return Section("nodes", "Nodes", lead, tables, notes[:POINTS])
+    lead = "A node is suspected where jobs on it take longer than the others."
+    return Section("nodes", "Nodes", lead, tables)
+
+
+def _network(report: Report) -> Section:
+    lead = "What was measured between pairs of nodes. A component is named if it explains its "
+    lead += "pairs, beyond chance, and if it was slow again when they were measured alone."
+    tables, notes = [], []
+    for blame in report.pairs:
+        place = f"{short(blame.place, 80)}: " if len(report.pairs) > 1 else ""
+        tables += pairs.tables(blame)
+        notes += [place + note for note in pairs.notes(blame)]
+    return Section("network", "Network", lead if tables else "", tables, notes[:POINTS])
 
 
 def _history(report: Report) -> Section:
@@ -210,6 +217,7 @@ ORDER: tuple[Callable[[Report], Section], ...] = (
         "the network or to noise, one that rises to a better network.",
     ),
     _nodes,
+    _network,
     _history,
     _drawn("methods", "Methods", "The ways to communicate, in the newest session."),
     _drawn("npar", "NPAR", "Time against the number of groups that share the bands."),
