@@ -1,7 +1,7 @@
 """Who is to blame in a matrix of pairs of nodes: components, by all kinds of values together."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -183,39 +183,43 @@ def _with_cables(matrix: Matrix, parts: list[BadComponent]) -> list[BadComponent
     """Slow paths of one switch are one cable, unless they are few; and a cable explains the ways of
     nodes on its switch, and the paths between that switch and the nodes that it serves."""
     switch_of = matrix.switch_names(0)
+    cables = [part for part in parts if part.part == Part.CABLE]
+    parts = [part for part in parts if part.part != Part.CABLE]
+    new = list(cables)
     while True:
-        ends = defaultdict(list)
-        for part in parts:
-            if part.part == Part.PATH and len({switch_of.get(name) for name in part.names}) == 2:
-                for name in part.names:
-                    ends[switch_of[name]].append(part)
-        most = max(ends, key=lambda name: len(ends[name]), default="")
-        known = {part.names[0] for part in parts if part.part == Part.CABLE}
-        joined = ends.get(most, [])
-        ways = sum(p.part == Part.WAY and switch_of.get(p.names[0]) == most for p in parts)
-        if most in known or not joined or len(joined) + 2 * ways < LIMITS.pair_retests:
-            break
-        symptoms = sorted(
-            (symptom for part in joined for symptom in part.symptoms), key=lambda s: -s.z
-        )
-        kinds = {symptom.kind: symptom for symptom in reversed(symptoms)}
-        serves = {name for part in joined for name in part.names if switch_of[name] != most}
-        confirmed = all(part.confirmed for part in joined)
-        cable = BadComponent(
-            Part.CABLE, [most], [*kinds.values()], serves=sorted(serves), confirmed=confirmed
-        )
-        parts = [part for part in parts if part not in joined] + [cable]
-    for cable in (part for part in parts if part.part == Part.CABLE):
-        explained = [part for part in parts if _explains(cable, part, switch_of)]
-        serves = {
-            name
-            for part in explained
-            for name in part.names
-            if part.part == Part.WAY or switch_of[name] != cable.names[0]
-        }
-        cable.serves = sorted(serves.union(cable.serves))
-        parts = [part for part in parts if part not in explained]
-    return parts
+        for cable in new:
+            explained = [part for part in parts if _explains(cable, part, switch_of)]
+            served = {
+                name
+                for part in explained
+                for name in part.names
+                if part.part == Part.WAY or switch_of[name] != cable.names[0]
+            }
+            cable.serves = sorted(served.union(cable.serves))
+            parts = [part for part in parts if part not in explained]
+        new = _joined(parts, switch_of)
+        if not new:
+            order = list(Part)
+            return sorted(parts + cables, key=lambda part: order.index(part.part))
+        cables += new
+
+
+def _joined(parts: Sequence[BadComponent], switch_of: Mapping[str, str]) -> list[BadComponent]:
+    """The cable that explains the most paths, and ways, if any explains enough."""
+    ends = defaultdict(list)
+    for part in parts:
+        if part.part == Part.PATH and len({switch_of.get(name) for name in part.names}) == 2:
+            for name in part.names:
+                ends[switch_of[name]].append(part)
+    ways = Counter(switch_of.get(part.names[0]) for part in parts if part.part == Part.WAY)
+    weight = {name: len(paths) + 2 * ways[name] for name, paths in ends.items()}
+    most = max(weight, key=weight.__getitem__, default="")
+    if weight.get(most, 0) < LIMITS.pair_retests:
+        return []
+    symptoms = [symptom for part in ends[most] for symptom in part.symptoms]
+    surest = {symptom.kind: symptom for symptom in sorted(symptoms, key=lambda s: s.z)}
+    confirmed = all(part.confirmed for part in ends[most])
+    return [BadComponent(Part.CABLE, [most], [*surest.values()], confirmed=confirmed)]
 
 
 def _explains(cable: BadComponent, part: BadComponent, switch_of: Mapping[str, str]) -> bool:

@@ -45,6 +45,8 @@ class Code(str, Enum):
     EXIT_CONTRADICTS = "EXIT_CONTRADICTS"  # kernel, exit_code, verified, wrong: methods
     BASELINE_WRONG = "BASELINE_WRONG"  # method
     MISPLACED = "MISPLACED"  # seats: reasons, fault: reason, of a launch that did not end well
+    NETWORK_BYPASSED = "NETWORK_BYPASSED"  # carried: [[device, fraction]], expected: devices
+    RAILS_IDLE = "RAILS_IDLE"  # idle: [[device, hosts]], expected: devices
     WORLDS_RAN = "WORLDS_RAN"  # worlds, ranks: of each, asked: ranks of one world
     RANKS_RAN = "RANKS_RAN"  # ranks, asked
     HOSTS_RAN = "HOSTS_RAN"  # hosts, asked
@@ -56,6 +58,7 @@ class Code(str, Enum):
     # A trial job of a site
     OUTPUT_UNSEEN = "OUTPUT_UNSEEN"  # job, path, nodes
     PROBE_NOT_BUILT = "PROBE_NOT_BUILT"  # last
+    SRUN_UNBOUND = "SRUN_UNBOUND"  # plugin
     NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s)
     WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks
 
@@ -131,7 +134,7 @@ class Code(str, Enum):
     COUNTS_CONTRADICT = "COUNTS_CONTRADICT"  # counts: [[ranks, sent, ranks, sent, unit, each]]
 
     # A new site
-    SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, command, error
+    SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, error
     SCHEDULER_UNREAD = "SCHEDULER_UNREAD"  # scheduler
     FLUX_OF_REFRAME = "FLUX_OF_REFRAME"
     ACCOUNT_OPEN = "ACCOUNT_OPEN"  # user, accounts
@@ -142,7 +145,7 @@ class Code(str, Enum):
     QUEUE_ROOT_ONLY = "QUEUE_ROOT_ONLY"  # queue
     QUEUE_NOT_ROOT = "QUEUE_NOT_ROOT"  # queue
     QUEUE_GROUPS = "QUEUE_GROUPS"  # queue, groups
-    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account
+    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account, others: accounts that can
     QUEUE_RESERVED = "QUEUE_RESERVED"  # queue
     QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
     QUEUE_SHARED = "QUEUE_SHARED"  # partition
@@ -211,8 +214,13 @@ class Code(str, Enum):
     SLOW_NODE = "SLOW_NODE"  # node, ratio, jobs, where: system:partition
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
-    # A host in these launches; of the worst: rank, cpus, ghz, median (of the launch's ranks)
-    SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median, launches, of
+    JOB_WAITS = "JOB_WAITS"  # job, queue, reason: Slurm's, start: expected, Unix time
+    NODES_TAKEN = "NODES_TAKEN"  # nodes, jobs: that asked for them
+    # A host in these launches (launches, of: those that it was in); the values are of the worst.
+    SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median (of the launch's ranks)
+    ADAPTER_ERRORS = "ADAPTER_ERRORS"  # host, adapter, errors: [[counter, count]]
+    ADAPTER_DIFFERS = "ADAPTER_DIFFERS"  # host, adapter, fact (state, rate, firmware), value, usual
+    TCP_LOSSES = "TCP_LOSSES"  # host, fraction: of the segments
     LAUNCHES_PREEMPTED = "LAUNCHES_PREEMPTED"  # launches
 
     # Pairs of nodes
@@ -226,7 +234,7 @@ class Code(str, Enum):
     PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit
     PAIRS_CLEARED = "PAIRS_CLEARED"  # suspects
     PAIRS_NOT_RETESTED = "PAIRS_NOT_RETESTED"  # suspects
-    # part, names, serves, beyond, symptoms: of analysis.blame.BadComponent; drift: worse than before
+    # part, names, serves, beyond, symptoms: of analysis.blame.BadComponent; drift: by its past
     BAD_COMPONENT = "BAD_COMPONENT"
 
     # A metric of a comparison

@@ -32,12 +32,28 @@ class Thresholds:
     slow_clock: float = _limit(
         0.9, "of the launch's median clock", "a host with a rank whose clock is below is named"
     )
+    # ---- the adapters of a launch ----
+    payload: float = _limit(
+        4.0, "MiB per node", "between nodes: less is not told from other traffic of an adapter"
+    )
+    idle_rail: float = _limit(
+        0.2, "of an equal share", "a claimed adapter that sent less did not take part"
+    )
+    adapter_errors: float = _limit(
+        10.0, "times the other nodes' median", "an adapter with more errors is named"
+    )
+    retransmitted: float = _limit(1e-3, "of TCP's segments", "a node that repeats more is named")
     # ---- a site ----
     fact_noise: float = _limit(
         0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"
     )
     node_memory: float = _limit(
         1.0, "GiB", "per node of a launch, beside the buffers of the all-to-all sweep"
+    )
+    sweep_memory: float = _limit(
+        0.5,
+        "GiB",
+        "per rank for the all-to-all sweep, whose blocks are smaller for many ranks",
     )
     node_memory_change: float = _limit(
         0.02, "of the memory", "nodes of one kind differ by less; a lost module is more"
@@ -87,6 +103,13 @@ class Thresholds:
     busy_launches: int = _limit(
         3, "launches", "preempted one after the other: a line says so during the run"
     )
+    # ---- a queue ----
+    controller_silent: float = _limit(
+        60.0, "s", "that a run waits for Slurm's controller to answer"
+    )
+    nodes_taken: float = _limit(
+        30.0, "s", "that a job waits for nodes that the run chose, before Slurm chooses others"
+    )
     # ---- communication ----
     network_bound: float = _limit(0.3, "of time", "communicating: a check bound by the network")
     mixed: float = _limit(0.05, "of time", "communicating: less is a check bound by the cores")
@@ -96,6 +119,9 @@ class Thresholds:
     # ---- nodes ----
     idle_nodes: float = _limit(
         0.5, "of a partition", "idle: a run asks for nodes by name, of fewer Slurm chooses"
+    )
+    sweep_sets: int = _limit(
+        100, "sets of nodes", "of one run with --sweep-nodes; of more nodes, the least used"
     )
     node_sessions: int = _limit(20, "sessions", "of one kind, by which a run blames nodes")
     node_chance: float = _limit(0.01, "", "p-value, times the nodes, that names a slow node")

@@ -11,6 +11,7 @@ from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.node_clauses import NODES
 from bisection.report.pairs_clauses import PAIRS
 from bisection.report.ratios import change
 from bisection.report.site_clauses import SITE
@@ -116,6 +117,7 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
     "w": str.lower,
     "R": lambda ranks: plural(ranks, "rank"),
     "j": lambda items: ", ".join(map(str, items)),
+    "J": lambda jobs: plural(len(jobs), "job"),
     "m": lambda items: some(items, 3),
     "a": lambda items: " and ".join(map(str, items)),
     "p": lambda pairs: some((f"{name} ({text})" for name, text in pairs), 4) if pairs else "",
@@ -352,8 +354,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NOT_RUN: "ReFrame's result is {result:?*|none}",
     Code.RUN_ENDED: "the run ended before it",
     Code.TEXT: "{text:?*|no reason is given}",
-    Code.SLOW_CLOCK: "{host} is slow: the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz, "
-    "the launch's median {median:.2f} GHz, in {launches} of {of} launches",
+    **NODES,
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",
     Code.BEST_MOVED: _best_moved,
@@ -369,6 +370,9 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     "partition",
     Code.NO_TEST: "no check was selected",
     Code.TESTS_ABSENT: "{absent} of {selected} selected test cases did not run",
+    Code.JOB_WAITS: "waiting: job {job} in queue {queue}; Slurm's reason: {reason}"
+    "{start!t:?; expected start *}",
+    Code.NODES_TAKEN: "not waiting for {nodes!m}: Slurm chooses the nodes of {jobs!J}",
     Code.JOBS_LEFT: _jobs_left,
     Code.TESTS_GONE: lambda v: (
         f"{len(v['tests'])} tests of the last session are gone: {some(v['tests'], 3)}"

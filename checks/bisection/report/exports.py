@@ -19,6 +19,7 @@ from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
 from bisection.report.model import STATES, Report, exit_code, worst_first
+from bisection.report.node_clauses import FAULTS_OF_HOSTS
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
@@ -374,7 +375,7 @@ def _suspected(report: Report) -> Iterator[tuple[str, str]]:
         if component.part == Part.NODE:  # of all else, no single node is accused
             yield component.names[0], clause(reason_of(component))
     for reason in report.run.remarks if report.run else []:
-        if reason.code == Code.SLOW_CLOCK:
+        if reason.code in FAULTS_OF_HOSTS:
             yield reason["host"], clause(reason)
         elif reason.code == Code.SLOW_NODE:
             yield reason["node"], clause(reason)

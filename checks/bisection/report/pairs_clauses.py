@@ -78,8 +78,8 @@ PAIRS: dict[Code, str | Callable[[Values], str]] = {
     Code.BAD_COMPONENT: _bad,
     Code.PAIRS_FOREIGN: "{path} is no result of pairs: {key} is missing or wrong",
     Code.PAIRS_TRUNCATED: _truncated,
-    Code.PAIRS_CORRUPT: "{path} is damaged: record {record} of {of} is {content}, with {nodes} nodes",
-    Code.PAIRS_CLUSTERED: "no topology is known: latency shows {switches} switches, which are used",
+    Code.PAIRS_CORRUPT: "{path} is damaged: record {record} of {of}, {nodes} nodes: {content}",
+    Code.PAIRS_CLUSTERED: "no topology is known: latency shows the {switches} switches used here",
     Code.PAIRS_NO_SWITCHES: "no topology is known, and latency does not show one: all pairs are "
     "judged alike, and no switch, way or cable can be named",
     Code.PAIRS_CONCURRENT: "pairs were measured at the same time: they slow each other down, and "

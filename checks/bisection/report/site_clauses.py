@@ -5,6 +5,7 @@ from typing import Any
 
 from bisection.core.format import amount, lasting, plural, some
 from bisection.core.reasons import Code
+from bisection.report.node_clauses import carried
 
 Values = Mapping[str, Any]
 
@@ -92,8 +93,7 @@ def _changed(v: Values) -> str:
 
 
 def _carried(v: Values) -> str:
-    parts = (f"{device} {part:.0%}" for device, part in v["carried"])
-    return ", ".join(parts) or "no device"
+    return carried(v["carried"])
 
 
 def _unused(v: Values) -> str:
@@ -124,6 +124,7 @@ SITE: dict[Code, str | Callable[[Values], str]] = {
     Code.OUTPUT_UNSEEN: "job {job} left no output in {path}{nodes:?, it ran on *}",
     Code.PROBE_NOT_BUILT: "no MPI program could be built{last:?: *}",
     Code.NO_WORLD: _no_world,
+    Code.SRUN_UNBOUND: "Slurm binds no rank to a core: slurm.conf has TaskPlugin={plugin}",
     Code.WORLDS: _worlds,
     # a check of a site
     Code.RESTS_ON: "it rests on {probe}",
