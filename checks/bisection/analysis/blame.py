@@ -176,7 +176,8 @@ def _named(matrix: Matrix, guilty: Iterable[tuple[Kind, Suspicion]]) -> list[Bad
         if part == Part.PATH and way and names != component.names:
             way = "receives"
         component.symptoms.append(_symptom(kind, suspicion, way))
-    return _with_cables(matrix, list(parts.values()))
+    confirmed = all(part.confirmed for part in parts.values())
+    return _with_cables(matrix, list(parts.values())) if confirmed else list(parts.values())
 
 
 def _with_cables(matrix: Matrix, parts: list[BadComponent]) -> list[BadComponent]:
@@ -218,8 +219,7 @@ def _joined(parts: Sequence[BadComponent], switch_of: Mapping[str, str]) -> list
         return []
     symptoms = [symptom for part in ends[most] for symptom in part.symptoms]
     surest = {symptom.kind: symptom for symptom in sorted(symptoms, key=lambda s: s.z)}
-    confirmed = all(part.confirmed for part in ends[most])
-    return [BadComponent(Part.CABLE, [most], [*surest.values()], confirmed=confirmed)]
+    return [BadComponent(Part.CABLE, [most], [*surest.values()])]
 
 
 def _explains(cable: BadComponent, part: BadComponent, switch_of: Mapping[str, str]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level
 from bisection.analysis.network import reason
 from bisection.analysis.suspicions import Part
-from bisection.core.format import amount, finite, number, plural, short
+from bisection.core.format import amount, finite, number, plural, short, some
 from bisection.report.clauses import clause
 from bisection.report.pairs_clauses import component, look, message, retests, symptom
 from bisection.report.tables import Table, listing
@@ -35,7 +35,7 @@ def _components(title: str, parts: Sequence[BadComponent]) -> Table:
         ("component", "text", lambda part: short(component(asdict(part)), 200)),
         ("slow", "lines", lambda part: "\n".join(map(symptom, map(asdict, part.symptoms)))),
         ("z", "lines", lambda part: "\n".join(f"{s.z:.0f}" for s in part.symptoms)),
-        ("measured again", "text", lambda part: retests(asdict(part)["symptoms"])),
+        ("measured again", "text", lambda part: retests(asdict(part))),
         ("where to look", "text", lambda part: look(asdict(part))),
     )
     table = listing(parts, columns, COMPONENTS, "components")
@@ -59,9 +59,10 @@ def _levels(blame: Blame) -> Table:
     )
     table = listing(rows, columns)
     matrix = blame.matrix
+    rounds = plural(matrix.rounds, "round") if matrix.rounds else "all rounds"
     table.title = "Levels" if rows else ""
     table.note = (
-        f"{plural(len(matrix.nodes), 'node')}, {matrix.mode}, {plural(matrix.rounds, 'round')}"
+        f"{plural(len(matrix.nodes), 'node')}, {matrix.mode}, {rounds}"
         f"{message(matrix.bytes)}. Noise is what a pair differs by without a cause."
     )
     return table
@@ -75,7 +76,8 @@ def notes(blame: Blame) -> list[str]:
     withheld = [f"{j.kind.name}: {clause(j.withheld)}" for j in blame.kinds if j.withheld]
     judged = [j.kind.name for j in blame.kinds if not j.withheld]
     if blame.bad:
-        verdict = [plural(len(blame.bad), "bad component")]
+        parts = some([worst(part) for part in blame.bad], 6)
+        verdict = [f"{plural(len(blame.bad), 'bad component')}: {parts}"]
     elif judged:
         verdict = [f"No bad component: {', '.join(judged)} judged"]
     else:

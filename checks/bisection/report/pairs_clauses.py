@@ -1,6 +1,6 @@
 """Clauses of what was measured between pairs of nodes, and of bad components."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bisection.core.format import number, plural, size_of, some
@@ -51,19 +51,20 @@ def look(v: Values) -> str:
     return LOOK[part]
 
 
-def retests(symptoms: Sequence[Values]) -> str:
-    """What the second stage measured: x0.80 in 8 pairs."""
-    tried = [part for part in symptoms if part["again"]]
+def retests(v: Values) -> str:
+    """What the second stage measured of a component: x0.80 in 8 pairs."""
+    tried = [part for part in v["symptoms"] if part["again"]]
     if not tried:
         return "not measured again"
-    worst = max(tried, key=lambda part: part["retests"])
-    return f"x{number(worst['again'])} in {plural(worst['retests'], 'pair')}"
+    sure = max(tried, key=lambda part: part["z"])
+    counted = "node" if v["part"] == "switch" else "pair"
+    return f"x{number(sure['again'])} in {plural(sure['retests'], counted)}"
 
 
 def _bad(v: Values) -> str:
     parts = ", ".join(map(symptom, v["symptoms"]))
     since = " of what it was in earlier sessions" if v["drift"] else ""
-    again = f"again {retests(v['symptoms'])}" if not v["drift"] else "in two sessions"
+    again = f"measured again {retests(v)}" if not v["drift"] else "in two sessions"
     return f"{component(v)}: {parts}{since}, {again}; look at {look(v)}"
 
 

@@ -167,13 +167,13 @@ def _nodes(report: Report) -> Section:
 
 
 def _network(report: Report) -> Section:
-    lead = "What was measured between pairs of nodes. A component is named if it explains its "
-    lead += "pairs, beyond chance, and if it was slow again when they were measured alone."
     tables, notes = [], []
     for blame in report.pairs:
         place = f"{short(blame.place, 80)}: " if len(report.pairs) > 1 else ""
         tables += pairs.tables(blame)
         notes += [place + note for note in pairs.notes(blame)]
+    lead = "What was measured between pairs of nodes. A component is named if it explains its "
+    lead += "pairs, beyond chance, and if it was slow again when they were measured alone."
     return Section("network", "Network", lead if tables else "", tables, notes[:POINTS])
 
 

@@ -1,5 +1,6 @@
 """Maps of what was measured between pairs of nodes, ordered by switch: a pixel per pair."""
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -17,6 +18,7 @@ from bisection.report.tables import Table
 
 ZOOMS = 3  # components of which a part of the map is shown enlarged
 AROUND = 8  # nodes beside one where the switches are not known
+SPARSE = 0.5  # a map of which less was measured would be empty: several pairs are one pixel
 PIXELS = 512  # of a side: of more nodes, each pixel shows the worst of several pairs
 
 
@@ -29,7 +31,7 @@ def _of(blame: Blame) -> Iterator[Group]:
     kinds = {judged.kind.name: judged.kind for judged in blame.kinds}
     shown = {symptom.kind for part in blame.bad for symptom in part.symptoms}
     shown |= {"bandwidth"} if "bandwidth" in kinds else set(list(kinds)[:1])
-    for name in kinds:
+    for name in sorted(kinds, key=lambda name: name != "bandwidth"):
         if name in shown and (name != "both ways" or "bandwidth" not in shown):
             yield _group(blame, kinds[name])
 
@@ -37,21 +39,32 @@ def _of(blame: Blame) -> Iterator[Group]:
 def _group(blame: Blame, kind: Kind) -> Group:
     order = _order(blame)
     speeds, levels = _matrix(blame, kind)
-    whole = _map(blame, speeds, order, order)
-    zooms = [(part, _near(blame, part, order)) for part in _worst_first(blame, kind)[:ZOOMS]]
-    title = f"{kind.name}, {plural(len(order), 'node')}"
-    rows = "rows send, columns receive" if len(kind.fields) > 1 else "both halves are the same"
+    title, filled = f"{kind.name}, {plural(len(order), 'node')}", np.isfinite(speeds).mean()
     text = "; ".join(worst(part) for part in blame.bad[:6]) or "no bad component"
-    panels = [Panel(title, f"{title} by switch: {text}", partial(map_svg, whole))]
-    for part, rows_of in zooms:
-        near = _map(blame, speeds, rows_of, order)
-        panels.append(
-            Panel(short(worst(part), 90), f"Enlarged: {worst(part)}", partial(map_svg, near))
-        )
-    note = f"A pixel per pair, {rows}; nodes in the order of their switches."
-    if whole.pooled > 1:
-        note = f"A pixel per {whole.pooled} x {whole.pooled} pairs shows the worst; {rows}."
-    note += " The scale is speed over the median of pairs as far apart; empty: not measured."
+    seen = "The scale is speed over the median of pairs as far apart; empty: not measured."
+    directed = len(kind.fields) > 1
+    if filled < SPARSE:
+        pool = whole = (1, math.ceil(2 / filled))
+        views = {"sends": speeds, "receives": speeds.T} if directed else {"": speeds}
+        note = f"A row per node; a pixel is the slowest of its pairs with {pool[1]} others. {seen}"
+    else:
+        pool, whole, views = (1, 1), (-(-len(order) // PIXELS),) * 2, {"": speeds}
+        each = "pair" if whole == pool else f"{whole[0]} x {whole[1]} pairs, the slowest"
+        ends = "rows send, columns receive" if directed else "both halves are the same"
+        note = f"A pixel per {each}; {ends}; nodes in the order of their switches. {seen}"
+    drawn = {
+        f"{title} {way}".strip(): _map(blame, view, order, order, whole)
+        for way, view in views.items()
+    }
+    for part in _worst_first(blame, kind)[:ZOOMS]:
+        receives = {symptom.way for symptom in part.symptoms} - {""} == {"receives"}
+        view = speeds.T if directed and receives else speeds
+        name = f"{worst(part)}{', rows receive' * (view is not speeds)}"
+        drawn[name] = _map(blame, view, _near(blame, part, order), order, pool)
+    panels = [
+        Panel(short(name, 90), f"{name}, by switch: {text}", partial(map_svg, part))
+        for name, part in drawn.items()
+    ]
     return Group(short(blame.place, 80), panels, _table(blame, kind, speeds, levels), note=note)
 
 
@@ -78,28 +91,25 @@ def _matrix(blame: Blame, kind: Kind) -> tuple[np.ndarray, np.ndarray]:
     return speeds, levels
 
 
-def _map(blame: Blame, speeds: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> Map:
-    pool = -(-len(columns) // PIXELS) if len(rows) == len(columns) else 1
-    part, leaf = speeds[np.ix_(rows, columns)], blame.matrix.switch_names(0)
-    named = {name for bad in blame.bad for name in bad.names}
-    nodes = blame.matrix.nodes
+def _map(
+    blame: Blame, speeds: np.ndarray, rows: np.ndarray, columns: np.ndarray, pool: tuple[int, int]
+) -> Map:
+    leaf, nodes = blame.matrix.switch_names(0), blame.matrix.nodes
     return Map(
-        _pooled(part, pool),
+        _pooled(speeds[np.ix_(rows, columns)], pool),
         *([nodes[k] for k in side] for side in (rows, columns)),
         *([leaf.get(nodes[k], "") for k in side] for side in (rows, columns)),
-        named,
-        pool,
+        {name for bad in blame.bad for name in bad.names},
     )
 
 
-def _pooled(values: np.ndarray, size: int) -> np.ndarray:
-    """The worst of every `size` x `size` values."""
-    if size == 1:
-        return values
-    short_of = [-side % size for side in values.shape]
-    padded = np.pad(values, [(0, more) for more in short_of], constant_values=np.nan)
-    rows, columns = (side // size for side in padded.shape)
-    return np.fmin.reduce(np.fmin.reduce(padded.reshape(rows, size, columns, size), 3), 1)
+def _pooled(values: np.ndarray, pool: tuple[int, int]) -> np.ndarray:
+    """The slowest of every pool[0] x pool[1] values."""
+    more = [(0, -side % size) for side, size in zip(values.shape, pool, strict=True)]
+    padded = np.pad(values, more, constant_values=np.nan)
+    rows, columns = (side // size for side, size in zip(padded.shape, pool, strict=True))
+    blocks = padded.reshape(rows, pool[0], columns, pool[1])
+    return np.fmin.reduce(np.fmin.reduce(blocks, 3), 1)
 
 
 def _worst_first(blame: Blame, kind: Kind) -> list[BadComponent]:

@@ -13,34 +13,35 @@ from matplotlib.figure import Figure
 from bisection.core.format import short
 from bisection.report.svg.figure import FONT, INK, drawn, plot
 
-STEPS = np.arange(0.4, 1.151, 0.05)  # of the scale: finer ones would show noise, and cost bytes
+STEPS = np.arange(0.35, 1.16, 0.1)  # of the scale: finer ones would show noise, and cost bytes
 SIDE = 560  # of a map, in pixels, at most
-LABELS = 16  # of a side, at most
+LABELS, BESIDE = 16, 13  # of a side, at most; pixels between two
 
 
 @dataclass
 class Map:
     """What is drawn."""
 
-    values: np.ndarray  # [rows, columns] speed over what is usual; NaN: not measured
+    values: np.ndarray  # speed over what is usual, a pixel each; NaN: not measured
     rows: list[str]
     columns: list[str]
     row_switches: list[str]  # "" where they are not known
     column_switches: list[str]
     named: set[str]  # nodes and switches of bad components
-    pooled: int = 1  # nodes per pixel of a side
 
 
 @drawn
 def map_svg(part: Map, width: int) -> Figure:
     """A map in cividis, slow pairs dark."""
-    row_ticks = _ticks(part.rows, part.row_switches, part.named)
-    column_ticks = _ticks(part.columns, part.column_switches, part.named)
-    left = 16 + 6.4 * max((len(label) for label in row_ticks.values()), default=0)
-    top = 16 + 6.4 * max((len(label) for label in column_ticks.values()), default=0)
+    letters = [
+        max(len(short(name, 18)) for name in [*side, ""]) for side in (part.rows, part.columns)
+    ]
+    left, top = (16 + 6.4 * (count + 2) for count in letters)
     across = min(width - left - 70, SIDE)
     down = across * len(part.rows) / len(part.columns)
-    down = max(down, min(12.0 * len(part.rows), 0.6 * across))
+    down = min(max(down, min(12.0 * len(part.rows), 0.6 * across)), SIDE)
+    row_ticks = _ticks(part.rows, part.row_switches, part.named, down)
+    column_ticks = _ticks(part.columns, part.column_switches, part.named, across)
     figure, axes = plot(left + across + 70, down + top + 12, left, 12, 70, top)
     colours = matplotlib.colormaps["cividis"].copy()
     edges = (0, len(part.columns), len(part.rows), 0)
@@ -67,27 +68,28 @@ def map_svg(part: Map, width: int) -> Figure:
     return figure
 
 
-def _ticks(names: Sequence[str], switches: Sequence[str], named: set[str]) -> dict[float, str]:
-    """Place -> label: nodes that are named, else the middle of each switch, else some nodes."""
-    ticks = {float(k): f"{short(name, 18)} *" for k, name in enumerate(names) if name in named}
-    ticks = dict(list(ticks.items())[:4])
+def _ticks(
+    names: Sequence[str], switches: Sequence[str], named: set[str], pixels: float
+) -> dict[float, str]:
+    """Place -> label, with room for each: nodes that are named, the middle of each switch, or some
+    nodes."""
+    wanted = [(k, f"{short(name, 18)} *") for k, name in enumerate(names) if name in named]
     groups, start = [], 0
     for switch, members in groupby(switches):
         count = len(list(members))
-        groups.append((start + count / 2 - 0.5, switch, count))
+        mark = " *" if switch in named else ""
+        groups.append((start + count / 2 - 0.5, short(switch, 18) + mark))
         start += count
     step = max(1, -(-len(names) // LABELS))
-    if 1 < len(groups) <= LABELS and groups[0][1]:
-        more = {
-            place: short(switch, 18) + (" *" if switch in named else "")
-            for place, switch, _ in groups
-        }
-    else:
-        more = {float(k): short(names[k], 18) for k in range(0, len(names), step)}
-    room = len(names) / (2 * LABELS)
-    return ticks | {
-        place: label for place, label in more.items() if all(abs(place - k) > room for k in ticks)
-    }
+    by_switch = 1 < len(groups) <= 2 * LABELS and groups[0][1]
+    wanted += (
+        groups if by_switch else [(k, short(names[k], 18)) for k in range(0, len(names), step)]
+    )
+    room, ticks = BESIDE * len(names) / pixels, {}
+    for place, label in wanted:
+        if all(abs(place - other) >= room for other in ticks):
+            ticks[place] = label
+    return ticks
 
 
 def _borders(axes: Axes, part: Map) -> None:

@@ -108,7 +108,7 @@ class World:
 # ---- the kernel's rule of suspects: src/network/pairs_suspects.c ----
 
 NODE_EFFECT, NODE_SPREADS, PATH_EFFECT, PATH_SPREADS = 0.03, 2, 0.08, 3
-SUSPECTS, PATHS, PARTNERS, TURNS = 16, 64, 4, 20
+SUSPECTS, PATHS, PARTNERS, TURNS = 16, 64, 4, 40
 
 
 def spread(values):
