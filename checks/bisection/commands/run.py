@@ -18,8 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bisection.analysis import rotation
-from bisection.analysis.interconnect import Blames, accuse
+from bisection.analysis import network, rotation
 from bisection.analysis.model import Comparison
 from bisection.analysis.outlying import slower
 from bisection.analysis.retest import Plan, plan, rule
@@ -42,7 +41,7 @@ from bisection.sites import before_run
 from bisection.sites.cluster import age
 from bisection.sites.site import Defect, load_site, require_site
 from bisection.store import sync
-from bisection.store.database import KIND, Session, Store
+from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
 from bisection.store.selection import SLOWER, SelectionError
 
@@ -164,9 +163,9 @@ def act(options: argparse.Namespace) -> Exit:
     verdict.troubles += damaged
     with as_trouble(verdict):
         folder.keep(verdict, results)
+    network.note(verdict)
     with contextlib.ExitStack() as stack:
         store, comparison = open_store(verdict, stack), None
-        blames = accuse(verdict, paths.home(), earlier(store, verdict))
         if store and report is not None:
             verdict.troubles += sync.keep(store, paths.home(), verdict, results)
             verdict.troubles += sync.tests_gone(store, verdict)
@@ -183,7 +182,7 @@ def act(options: argparse.Namespace) -> Exit:
             write(verdict, results)
         lines = [*run_report.text(verdict, options.verbose), f"results: {paths.shown(results)}"]
         if verdict.judged:
-            lines += beside_and_report(store, verdict, comparison, blames, results)
+            lines += beside_and_report(store, verdict, comparison, results)
     print("\n".join(lines))
     return verdict.exit_code
 
@@ -362,13 +361,6 @@ def write(verdict: RunVerdict, results: Path) -> None:
     paths.write_whole(results / "junit.xml", exports.junit_of_run(verdict))
 
 
-def earlier(store: Store | None, verdict: RunVerdict) -> list[Session]:
-    """The sessions of the run's kind that are stored, oldest first."""
-    tags = dict(word.split("=", 1) for word in command.kind(verdict.request))
-    sessions = store.sessions() if store else []
-    return [session for session in sessions if session.kind == tuple(map(tags.get, KIND))][-20:]
-
-
 def compare(store: Store, verdict: RunVerdict) -> Comparison | None:
     """The run beside the earlier sessions of its kind; None, and a trouble of the run if that is
     why, if there are none or they cannot be compared."""
@@ -408,17 +400,13 @@ def retest(agenda: Plan, verdict: RunVerdict, site: Path, results: Path) -> None
 
 
 def beside_and_report(
-    store: Store | None,
-    verdict: RunVerdict,
-    comparison: Comparison | None,
-    blames: Blames,
-    results: Path,
+    store: Store | None, verdict: RunVerdict, comparison: Comparison | None, results: Path
 ) -> list[str]:
     """Writes the report; returns lines on it and on the comparison."""
     if store is None or not verdict.session:
         return ["no report: the run is not stored"]
     try:
-        report = gather.report_on_run(store, verdict, comparison, blames)
+        report = gather.report_on_run(store, verdict, comparison)
         files = gather.write(report, results)
     except (StoreError, SelectionError, OSError) as error:
         return [f"no report: {error}"]

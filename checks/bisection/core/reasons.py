@@ -235,17 +235,17 @@ class Code(str, Enum):
     PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit
     PAIRS_CLEARED = "PAIRS_CLEARED"  # suspects
     PAIRS_NOT_RETESTED = "PAIRS_NOT_RETESTED"  # suspects
-    # part, names, serves, beyond, symptoms: of bisection.analysis.blame.BadComponent, as mappings
-    BAD_COMPONENT = "BAD_COMPONENT"  # and confirmed
-    BAD_COMPONENTS = "BAD_COMPONENTS"  # components: values of BAD_COMPONENT
-    COMPONENT_DEGRADED = "COMPONENT_DEGRADED"  # component: likewise
+    # part, names, serves, beyond, symptoms: of analysis.blame.BadComponent; drift: by its past
+    BAD_COMPONENT = "BAD_COMPONENT"
 
     # The verdict on a network
+    COMPONENT_SUSPECTED = "COMPONENT_SUSPECTED"  # component: reason
     LAUNCH_BAD = "LAUNCH_BAD"  # launch, reason
-    LEVEL_WORSE = "LEVEL_WORSE"  # change: of a row
+    LEVEL_WORSE = "LEVEL_WORSE"  # test, metric, unit, better, ratio, low, high: of a row
     BELOW_ADAPTER = "BELOW_ADAPTER"  # bandwidth, rate (B/s), share
     PART_UNMEASURED = "PART_UNMEASURED"  # check, part, why: reason
-    KIND_WITHHELD = "KIND_WITHHELD"  # launch, kind, why: reason
+    KIND_WITHHELD = "KIND_WITHHELD"  # place, kind, why: reason
+    NOTHING_BLAMED = "NOTHING_BLAMED"  # place: no bandwidth of pairs could be judged
 
     # A metric of a comparison
     ABSENT = "ABSENT"  # sessions

@@ -139,9 +139,9 @@ class Thresholds:
     pair_retests: int = _limit(3, "pairs", "measured again confirm a node, a switch or a route")
     pair_noise: float = _limit(0.25, "of the value", "between pairs: more, and nothing is blamed")
     pair_resolution: float = _limit(0.01, "of the value", "no pair is measured more precisely")
-    pair_nodes: int = _limit(3, "nodes", "fewer do not tell a node from noise")
+    pair_nodes: int = _limit(6, "nodes", "fewer do not tell a node from noise")
     pair_far: float = _limit(
-        1.3, "of the latency", "between switches that latency alone tells apart, by simulation"
+        1.2, "of the latency", "between switches that latency tells apart; exact, by simulation"
     )
     pair_switch: int = _limit(16, "nodes", "of each such switch, by simulation")
     pair_nights: int = _limit(3, "nights", "earlier ones, at least, that a component is worse than")

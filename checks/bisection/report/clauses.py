@@ -13,6 +13,7 @@ from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
 from bisection.report.network_clauses import NETWORK
 from bisection.report.node_clauses import NODES
+from bisection.report.pairs_clauses import PAIRS
 from bisection.report.ratios import change
 from bisection.report.site_clauses import SITE
 from bisection.report.site_new_clauses import NEW
@@ -382,6 +383,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NOT_KEPT: "{error}",
     Code.NOT_STORED: "not stored: {error}; `bisection import` stores it later",
     # a run beside earlier sessions
+    **PAIRS,
     **SLOWER,
     Code.RETEST_FAILED: lambda v: f"in the retest, {v['test']}: {_nested(v['cause'])}",
     # a metric of a comparison

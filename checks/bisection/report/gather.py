@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from bisection.analysis.blame import Blame
 from bisection.analysis.compare import compare
 from bisection.analysis.history import changes_of, histories, series_of
-from bisection.analysis.interconnect import Blames, accuse, judge
+from bisection.analysis.interconnect import judge
 from bisection.analysis.model import Comparison, changes
-from bisection.analysis.nodes import pairs, recent, suspects
+from bisection.analysis.network import blames, launches
+from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES, faster
 from bisection.analysis.retest import reason_of
 from bisection.core import paths
@@ -18,6 +20,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.report import exports, page
 from bisection.report.model import Report
 from bisection.report.words import group
+from bisection.runs.folder import kept_verdicts
 from bisection.runs.model import RunVerdict
 from bisection.store.database import Session, Store
 from bisection.store.selection import EARLIER, SelectionError, select
@@ -38,7 +41,6 @@ def gather(
     comparison: Comparison | None,
     run: RunVerdict | None,
     of_run: bool = False,
-    blames: Blames | None = None,
 ) -> Report:
     """The report on stored sessions.
 
@@ -48,10 +50,7 @@ def gather(
         comparison: of these with others.
         run: the verdict on the newest of them, if it is known.
         of_run: whether the report is part of that run.
-        blames: for slow pairs of nodes in that run; None: to be found in its files.
     """
-    if blames is None:
-        blames = accuse(run, paths.home()) if run else []
     chosen, last = {session.uuid for session in sessions}, sessions[-1]
     past = [s for s in store.sessions() if s.start <= last.start]
     past = [session for session in past if not session.excluded or session.uuid in chosen]
@@ -71,6 +70,7 @@ def gather(
     ]
     named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
     software = [last.facts.get(name) for name in ("compiler", "MPI", "libraries")]
+    between = _pairs(store, last, run) if run else []
     nodes = some((last.facts.get("nodes") or "").split(", "), 3)
     return Report(
         title=(last.tags.get("system") or "Bisection") + (f" on {nodes}" if nodes else ""),
@@ -79,11 +79,20 @@ def gather(
         comparison=comparison,
         history=points,
         series=series,
-        pairs=pairs(store, sessions),
-        interconnect=judge(run, blames, comparison) if run else None,
+        pairs=between,
+        interconnect=judge(run, between, comparison) if run else None,
         run=run,
         of_run=of_run,
     )
+
+
+def _pairs(store: Store, session: Session, run: RunVerdict) -> list[Blame]:
+    """What a run measured between nodes, beside the newest sessions of its kind before it."""
+    if not any(launches(run)):
+        return []
+    uuids = [s.uuid for s in recent(store, session) if s.uuid != session.uuid]
+    earlier = kept_verdicts(uuids)
+    return blames(run, [earlier[uuid] for uuid in uuids if uuid in earlier])[0]
 
 
 def compare_run(store: Store, run: RunVerdict) -> Comparison | None:
@@ -115,22 +124,19 @@ def compare_run(store: Store, run: RunVerdict) -> Comparison | None:
     return comparison
 
 
-def report_on_run(
-    store: Store, run: RunVerdict, comparison: Comparison | None, blames: Blames
-) -> Report:
+def report_on_run(store: Store, run: RunVerdict, comparison: Comparison | None) -> Report:
     """The report on a run that is stored.
 
     Args:
         store: where it is stored.
         run: the verdict on it.
         comparison: of the run with earlier sessions of its kind; None if there are none.
-        blames: for slow pairs of nodes in it.
 
     Raises:
         SelectionError: the run is not stored.
         StoreError: the store cannot be read.
     """
-    return gather(store, select(run.session, store), comparison, run, True, blames)
+    return gather(store, select(run.session, store), comparison, run, of_run=True)
 
 
 def write(report: Report, folder: Path | str) -> dict[str, Path]:
