@@ -2,7 +2,7 @@
 
 import reframe as rfm
 
-from bisection.kernels import tables
+from bisection.kernels import layouts, results, tables
 from bisection.rfm import KernelCheck, Launch
 
 
@@ -13,6 +13,11 @@ class SweepLaunch(Launch):
     case = parameter(["sweep"])
     sampling = {"sweep": "--repeats 60"}
 
+    @run_after("setup")
+    def fit(self) -> None:
+        """Sends smaller blocks where ranks are so many that the largest would not fit."""
+        self.options = [*self.options, f"--largest {layouts.largest_block(self.num_tasks)}"]
+
 
 @rfm.simple_test
 class network(KernelCheck):
@@ -22,9 +27,11 @@ class network(KernelCheck):
     method = parameter(tables.methods("alltoall-sweep"))
     metrics = ["time_min", "time_p99"]
     asserted = ["time", "ratio_alltoall", "ratio_alltoallv"]
-    points = [
-        *(f"{1 << power}B" for power in range(3, 10)),
-        *(f"{1 << power}KiB" for power in range(10)),
-        "1MiB",
-    ]
     tiers = {"quick": {}, "nightly": {}, "interconnect": {}}
+
+    @run_after("setup")
+    def set_points(self) -> None:
+        """The sizes of blocks that the launch sends."""
+        largest = layouts.largest_block(self.launch.num_tasks)
+        sizes = (1 << power for power in range(3, largest.bit_length()))
+        self.points = [results.point_label({"bytes": size}) for size in sizes]

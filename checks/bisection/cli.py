@@ -1,10 +1,13 @@
 """The command line: `bisection COMMAND`, a module of bisection.commands each."""
 
 import argparse
+import contextlib
 import errno
 import importlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
 
 from bisection import __version__
 from bisection.core import paths
@@ -58,6 +61,35 @@ def parser(chosen: str | None = None) -> argparse.ArgumentParser:
     return main
 
 
+class Output:
+    """Standard output. Once nobody reads it any more, as after `| head`, it goes nowhere: a command
+    runs to its end, and its exit code is its own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Writes text; returns its length."""
+        with self._unread():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Hands on what is kept back."""
+        with self._unread():
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def _unread(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command.
 
@@ -75,17 +107,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if rest and options.command != "run":
         options.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     options.rest = rest
+    output = Output(sys.stdout)
     try:
-        return options.act(options)
+        with contextlib.redirect_stdout(output):
+            return options.act(options)
     except BisectionError as error:
         print(f"bisection {options.command}: error: {error}", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:  # `| head`
-        sys.stderr.close()
-        return Exit.OK
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = error.filename2 or error.filename or paths.home()
         print(f"bisection {options.command}: error: {where}: {error.strerror}", file=sys.stderr)
         return Exit.NOT_MEASURED
+    finally:
+        output.flush()  # not at the interpreter's end, whose exit code for it is 120

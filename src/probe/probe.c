@@ -17,7 +17,8 @@
  *
  * Exit code: 0, or 2 for an unknown argument. */
 #define _GNU_SOURCE
-#include <glob.h>
+#include "../common/adapters.c" /* one file to be compiled */
+
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT = 512, DEVICES = 64 };
+enum { TEXT = 512 };
 enum { ROUNDS = 5, TURNS = 4, SHORT = 8, LONG = 1 << 20 }; /* 5 x 4 x 1 MiB = 20 MiB */
 enum { SHORT_TURNS = 100 };
 
@@ -62,69 +63,6 @@ static void wait_for_all(void)
     }
 }
 
-/* ---- bytes sent by device ---- */
-
-typedef struct {
-    char name[64];
-    double sent; /* B */
-} device;
-
-/* Appends the devices whose counter files match, in units of `unit` bytes; returns how many there
- * are now. The name is what follows `folder`. */
-static int read_counters(device devices[DEVICES], int count, const char *folder, const char *file,
-                         double unit)
-{
-    char pattern[256];
-    glob_t paths;
-    snprintf(pattern, sizeof pattern, "%s*%s", folder, file);
-    if (glob(pattern, 0, NULL, &paths) != 0) return count;
-    for (size_t i = 0; i < paths.gl_pathc && count < DEVICES; i++) {
-        double value = 0;
-        FILE *counter = fopen(paths.gl_pathv[i], "r");
-        if (!counter) continue;
-        if (fscanf(counter, "%lf", &value) == 1) {
-            const char *name = paths.gl_pathv[i] + strlen(folder);
-            snprintf(devices[count].name, sizeof devices->name, "%.*s", (int)strcspn(name, "/"),
-                     name);
-            devices[count++].sent = value * unit;
-        }
-        fclose(counter);
-    }
-    globfree(&paths);
-    return count;
-}
-
-/* What each network device of this node has sent since it came up; returns how many there are. */
-static int read_devices(device devices[DEVICES])
-{
-    int count = 0;
-    char line[512];
-    FILE *file = fopen("/proc/net/dev", "r");
-    while (file && count < DEVICES && fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        double sent;
-        if (!colon ||
-            sscanf(colon + 1, "%*f %*f %*f %*f %*f %*f %*f %*f %lf", &sent) != 1) /* 9th: tx */
-            continue;
-        *colon = '\0';
-        snprintf(devices[count].name, sizeof devices->name, "%.63s", line + strspn(line, " "));
-        devices[count++].sent = sent;
-    }
-    if (file) fclose(file);
-    static const struct {
-        const char *folder, *file;
-        double unit; /* B */
-    } counters[] = {
-        {"/sys/class/infiniband/", "/ports/*/counters/port_xmit_data", 4}, /* words of 4 B */
-        {"/sys/class/infiniband/", "/ports/*/hw_counters/tx_bytes", 1},    /* EFA */
-        {"/sys/class/cxi/", "/device/telemetry/hni_sts_tx_ok_octets", 1},  /* Slingshot 11 */
-    };
-    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
-        count =
-            read_counters(devices, count, counters[i].folder, counters[i].file, counters[i].unit);
-    return count;
-}
-
 /* ---- messages ---- */
 
 /* Seconds per message, of messages between the first rank and `other`, both of which call it. */
@@ -148,13 +86,12 @@ static double ping_pong(int rank, int other, char *buffer, int bytes, int turns)
  * node's devices have sent meanwhile. */
 static void print_links(int rank, int size, const seat *seats)
 {
-    device before[DEVICES], after[DEVICES];
+    static bx_adapters before, after;
     char *buffer = calloc(1, LONG);
     double messages = 0;
-    int count = 0;
     if (!buffer) MPI_Abort(MPI_COMM_WORLD, 1);
     if (rank == 0) {
-        count = read_devices(before);
+        bx_adapters_read(&before);
         printf(", \"links\": [");
     }
     const char *comma = "";
@@ -179,11 +116,16 @@ static void print_links(int rank, int size, const seat *seats)
     }
     wait_for_all();
     if (rank == 0) {
-        read_devices(after);
+        bx_adapters_read(&after);
         printf("], \"messages\": %.0f, \"sent\": [", messages);
-        for (int i = 0; i < count; i++)
-            printf("%s[\"%s\", %.0f]", i ? ", " : "", before[i].name,
-                   after[i].sent - before[i].sent);
+        comma = "";
+        for (int i = 0; i < before.count && i < after.count; i++) {
+            const char *name = before.adapters[i].name; /* of RDMA with its port, mlx5_0:1 */
+            double sent = after.adapters[i].sent - before.adapters[i].sent;
+            if (isnan(sent)) continue;
+            printf("%s[\"%.*s\", %.0f]", comma, (int)strcspn(name, ":"), name, sent);
+            comma = ", ";
+        }
         printf("]");
     }
     free(buffer);

@@ -9,14 +9,24 @@ import re
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from bisection.core.commands import option_value
 from bisection.core.thresholds import LIMITS
-from bisection.rfm.scheduler_faults import ask
+from bisection.rfm.scheduler_faults import node_rows
 from bisection.store.database import Store
 
 NodeSet = tuple[str, ...]
+
+
+class Node(NamedTuple):
+    """A node as Slurm knows it."""
+
+    name: str
+    host: str  # its own name, by which results have it
+    state: str  # Slurm's short word; "idle~" is one that sleeps
 
 
 class Choice(NamedTuple):
@@ -52,12 +62,13 @@ def choose(
     for partition in partitions:
         wanted = partition["extras"].get("nodes", 1)
         nodes = _nodes(partition["access"])
-        idle = [name for name, state in nodes.items() if state == "idle"]
+        idle = [node.name for node in nodes if node.state == "idle"]
         least = max(wanted + sweep, LIMITS.idle_nodes * len(nodes))
         if wanted >= len(nodes) or len(idle) < least:
             continue
-        used = usage(store, partition["fullname"]) if store else Counter()
-        sets = sweep_of(idle, wanted) if sweep else [next_set(idle, wanted, used)]
+        names = {node.host: node.name for node in nodes}
+        used = usage(store, partition["fullname"], names) if store else Counter()
+        sets = sweep_of(idle, wanted, used) if sweep else [next_set(idle, wanted, used)]
         choices[partition["fullname"]] = Choice(sets, len(idle), len(nodes))
     return choices
 
@@ -69,36 +80,37 @@ def _job_options(arguments: Sequence[str]) -> list[str]:
     return parser.parse_known_args(list(arguments))[0].job_option
 
 
-def _nodes(access: Sequence[str]) -> dict[str, str]:
-    """The nodes that a partition's jobs may get, each with Slurm's short state ("idle"; "idle~" is
-    one that sleeps); none if it is not known which they are."""
-    parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("-p", "--partition")
-    parser.add_argument("-C", "--constraint", default="")
-    for names in (("--reservation",), ("-w", "--nodelist"), ("-x", "--exclude")):
-        parser.add_argument(*names)
-    asked = parser.parse_known_args([word for option in access for word in option.split()])[0]
-    wanted = set(filter(None, asked.constraint.split("&")))
+def _nodes(access: Sequence[str]) -> list[Node]:
+    """The nodes that a partition's jobs may get; none if it is not known which they are."""
+    wanted = set(filter(None, option_value(access, "-C", "--constraint").split("&")))
     plain = all(re.fullmatch(r"[\w.:-]+", feature) for feature in wanted)
-    if asked.reservation or asked.nodelist or asked.exclude or not plain:
-        return {}
-    where = ["-p", asked.partition] if asked.partition else []
-    text, _ = ask("sinfo", "-h", "-N", "--all", *where, "-o", "%N|%t|%P|%f")
-    rows = [line.split("|") for line in text.splitlines() if line.count("|") == 3]
-    if not asked.partition:  # Slurm's default one has a star
-        rows = [row for row in rows if row[2].endswith("*")]
-    return {row[0]: row[1] for row in rows if wanted <= set(row[3].split(","))}
+    others = (("--reservation",), ("-w", "--nodelist"), ("-x", "--exclude"))
+    if any(option_value(access, *names) for names in others) or not plain:
+        return []
+    partition = option_value(access, "-p", "--partition")
+    rows = node_rows("%N|%n|%t|%P|%f", partition)
+    if not partition:  # Slurm's default one has a star
+        rows = [row for row in rows if row[3].endswith("*")]
+    nodes = [Node(*row[:3]) for row in rows if wanted <= set(row[4].split(","))]
+    return list(dict.fromkeys(nodes))  # a node has a row per partition
 
 
-def usage(store: Store, partition: str) -> Counter[NodeSet]:
-    """How many of the newest sessions on a partition, by its full name, used each set of nodes."""
+def usage(store: Store, partition: str, names: Mapping[str, str]) -> Counter[NodeSet]:
+    """How many of the newest sessions used each set of nodes.
+
+    Args:
+        store: has the hosts of sessions, with or without their domain.
+        partition: its full name.
+        names: host without its domain -> Slurm's name of the node.
+    """
     system, _, name = partition.partition(":")
     tests = store.tests().items()
     here = {n for n, test in tests if (test.system, test.partition) == (system, name)}
     used: dict[int, set[NodeSet]] = {}
     for outcome in store.outcomes(store.sessions()):
         if outcome.test in here and outcome.hosts:  # what never ran has none
-            used.setdefault(outcome.session, set()).add(tuple(sorted(outcome.hosts)))
+            hosts = (names.get(h) or names.get(h.partition(".")[0], h) for h in outcome.hosts)
+            used.setdefault(outcome.session, set()).add(tuple(sorted(hosts)))
     newest = [used[s.id] for s in store.sessions() if s.id in used][-int(LIMITS.node_sessions) :]
     return Counter(hosts for sets in newest for hosts in sets)
 
@@ -109,31 +121,36 @@ def next_set(nodes: Sequence[str], wanted: int, used: Mapping[NodeSet, int]) -> 
     Args:
         nodes: those to choose from.
         wanted: how many.
-        used: set of nodes -> how often it was used; hosts may have their domain.
+        used: set of nodes -> how often it was used.
     """
-    known = set(nodes)
-    alone: Counter[str] = Counter()
-    together: Counter[tuple[str, str]] = Counter()
-    for hosts, count in used.items():
-        names = sorted(host if host in known else host.partition(".")[0] for host in hosts)
-        alone.update(dict.fromkeys(names, count))
-        together.update(dict.fromkeys(combinations(names, 2), count))
+    names = sorted(nodes)
+    counts = np.array([*used.values()], float)
+    members = np.array([np.isin(names, hosts) for hosts in used], float)
+    members = members.reshape(len(counts), len(names))
+    together = np.zeros(len(names))  # how often each was used with those chosen
+    alone = counts @ members * (1 + wanted * counts.sum())  # outweighs `together`
     chosen: list[str] = []
-    with_chosen = dict.fromkeys(nodes, 0)  # free node -> how often it was used with those chosen
     while len(chosen) < wanted:
-        best = min(with_chosen, key=lambda node: (alone[node], with_chosen[node], node))
-        chosen.append(best)
-        del with_chosen[best]
-        for node in with_chosen:
-            with_chosen[node] += together[min(node, best), max(node, best)]
+        best = int(np.argmin(alone + together))
+        chosen.append(names[best])
+        alone[best] = np.inf
+        together += (counts * members[:, best]) @ members
     return tuple(sorted(chosen))
 
 
-def sweep_of(nodes: Sequence[str], wanted: int) -> list[NodeSet]:
-    """Sets of nodes by which each is told from the others: enough with it, and enough without."""
+def sweep_of(nodes: Sequence[str], wanted: int, used: Mapping[NodeSet, int]) -> list[NodeSet]:
+    """Sets of nodes by which each is told from the others: enough with it, and enough without.
+
+    Args:
+        nodes: those to choose from; where they would need too many sets, the least used of them.
+        wanted: how many are in a set.
+        used: set of nodes -> how often it was used before.
+    """
+    most = max(wanted + 1, LIMITS.sweep_sets * wanted // LIMITS.fewest)
+    nodes = next_set(nodes, min(most, len(nodes)), used)
     sets: list[NodeSet] = []
-    used: Counter[str] = Counter()
-    while any(min(used[node], len(sets) - used[node]) < LIMITS.fewest for node in nodes):
+    alone: Counter[str] = Counter()
+    while any(min(alone[node], len(sets) - alone[node]) < LIMITS.fewest for node in nodes):
         sets.append(next_set(nodes, wanted, Counter(sets)))
-        used.update(sets[-1])
+        alone.update(sets[-1])
     return sets

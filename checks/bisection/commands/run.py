@@ -3,8 +3,9 @@
 Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
 What is outside its bounds, or slower than in all earlier sessions, is measured again at once; what
 was outside its bounds has failed all the same, and its second value stands beside the first.
-Exit code: 0 every selected check ran and passed, 1 a check failed, 2 usage, 3 not everything was
-measured, 4 everything passed, and some of it is slower than before, in the retest too.
+Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
+the site cannot be used, 3 not everything was measured, 4 everything passed, and some of it is
+slower than before, in the retest too.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from bisection.analysis.outlying import slower
 from bisection.analysis.retest import Plan, plan, rule
 from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
-from bisection.core.format import duration, lasting, plural, seconds_of
+from bisection.core.format import duration, lasting, plural, seconds_of, some
 from bisection.core.lock import Busy, measure_alone
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
@@ -63,9 +64,7 @@ JUDGING = re.compile(r"(^|[.=])(asserted|metrics|points|strict_check)=")
 
 
 class NotUsable(BisectionError):
-    """Nothing could be launched or judged, because of these defects."""
-
-    exit_code = Exit.NOT_MEASURED
+    """Nothing could be launched or judged, because of these defects of files."""
 
     def __init__(self, defects: Iterable[Defect]) -> None:
         super().__init__("\n".join(map(defect_line, defects)))
@@ -141,12 +140,14 @@ def act(options: argparse.Namespace) -> Exit:
     began = time.time()
     request, site, partitions = prepare(options)
     schedulers = {partition["scheduler"] for partition in partitions}
+    if schedulers & set(SLURM):
+        wait_for_slurm()
     if options.deadline is not None:
         request.deadline, request.until = options.deadline, began + options.deadline
     if schedulers == {"local"}:
         wait_for_quiet(options.wait)
     elif outdated := age.outdated(site, schedulers):
-        warn(
+        tell(
             outdated,
             f"; `bisection site check {site.stem}` reports what changed, and "
             f"`bisection site new {site.stem} --refresh` records it",
@@ -221,10 +222,13 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
     request.nodes = {name: choice.sets for name, choice in choices.items()}
     request.reruns = max((len(sets) - 1 for sets in request.nodes.values()), default=0)
     for name, choice in choices.items():
-        sets = ", ".join(choice.sets[0])
+        where = some(choice.sets[0], 8)
         if sweep:
-            sets = f"{len(choice.sets)} sets of {len(choice.sets[0])}"
-        print(f"nodes of {name}: {sets}, of {choice.idle} idle ones in {choice.nodes}", flush=True)
+            nodes = len({node for nodes in choice.sets for node in nodes})
+            sets = plural(len(choice.sets), "set")
+            where = f"{nodes} nodes in turn, {sets} of {len(choice.sets[0])}"
+        idle = f"{choice.idle} of {choice.nodes} nodes are idle"
+        print(f"{name}: runs on {where}; {idle}", flush=True)
 
 
 def wait_for_quiet(budget: float | None) -> None:
@@ -241,12 +245,27 @@ def wait_for_quiet(budget: float | None) -> None:
     if reason and budget:
         raise Busy(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
     if reason:
-        warn(reason, "; times that they disturb are not judged; --wait 30m waits for quiet")
+        tell(reason, "; times that they disturb are not judged; --wait 30m waits for quiet")
 
 
-def warn(reason: Reason, advice: str = "") -> None:
+def wait_for_slurm() -> None:
+    """Waits until Slurm answers, and prints in one line that it waits.
+
+    Raises:
+        Busy: Slurm still does not answer.
+    """
+
+    def say(error: str, seconds: float) -> None:
+        print(f"waiting for up to {lasting(seconds)} for Slurm: {error}", flush=True)
+
+    if error := queue.silence(say):
+        raise Busy(f"Slurm does not answer, nothing was run: {error}")
+
+
+def tell(reason: Reason, advice: str = "") -> None:
     """Prints what a person should know before the run ends."""
-    print("\n".join(run_report.wrapped(f"warning: {clause(reason)}{advice}")), flush=True)
+    kind = "" if reason.code in (Code.JOB_WAITS, Code.NODES_TAKEN) else "warning: "
+    print("\n".join(run_report.wrapped(f"{kind}{clause(reason)}{advice}")), flush=True)
 
 
 def measure(
@@ -264,7 +283,7 @@ def measure(
         BisectionError: ReFrame does not take the command line.
     """
     began = time.monotonic()
-    code, log = command.watch(request, results, warn, limit, store)
+    code, log = command.watch(request, results, tell, limit, store)
     left = queue.cancel(request.job_name) if request.job_name else None
     if error := reframe_log.usage_error(log):
         folder.discard(results)

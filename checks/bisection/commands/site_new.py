@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--queue", action="append", default=[], metavar="Q", help="only this queue; may be repeated"
     )
     parser.add_argument("--account", default="", metavar="A", help="the account that jobs use")
+    parser.add_argument("--qos", default="", metavar="Q", help="the Slurm QOS that jobs ask for")
     parser.add_argument(
         "--nodes",
         type=positive,
@@ -69,7 +70,7 @@ def checked(options: argparse.Namespace) -> Path:
             f"{options.name!r} is no name: letters, digits, - and _ are allowed, and no 'common...'"
         )
     file = paths.ROOT / "site-configs" / f"{options.name}.py"
-    given = [name for name in ("queue", "account", "nodes") if getattr(options, name)]
+    given = [name for name in ("queue", "account", "qos", "nodes") if getattr(options, name)]
     if options.refresh and given:
         raise BisectionError(f"--refresh takes no --{given[0]}: NAME.py holds the choices")
     if options.refresh and not file.exists():
@@ -85,7 +86,9 @@ def checked(options: argparse.Namespace) -> Path:
 def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
     """Writes NAME.py and NAME.json, or prints NAME.py."""
     begin = time.monotonic()
-    site = new.draft(options.name, known, options.queue, options.account, options.nodes)
+    site = new.draft(
+        options.name, known, options.queue, options.account, options.nodes, options.qos
+    )
     if options.dry_run:
         if site.parts:
             site.decisions.append(Reason.of(Code.NOT_TRIED))

@@ -56,6 +56,7 @@ class Code(str, Enum):
     # A trial job of a site
     OUTPUT_UNSEEN = "OUTPUT_UNSEEN"  # job, path, nodes
     PROBE_NOT_BUILT = "PROBE_NOT_BUILT"  # last
+    SRUN_UNBOUND = "SRUN_UNBOUND"  # plugin
     NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s)
     WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks
 
@@ -131,7 +132,7 @@ class Code(str, Enum):
     COUNTS_CONTRADICT = "COUNTS_CONTRADICT"  # counts: [[ranks, sent, ranks, sent, unit, each]]
 
     # A new site
-    SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, command, error
+    SCHEDULER_SILENT = "SCHEDULER_SILENT"  # scheduler, error
     SCHEDULER_UNREAD = "SCHEDULER_UNREAD"  # scheduler
     FLUX_OF_REFRAME = "FLUX_OF_REFRAME"
     ACCOUNT_OPEN = "ACCOUNT_OPEN"  # user, accounts
@@ -142,7 +143,7 @@ class Code(str, Enum):
     QUEUE_ROOT_ONLY = "QUEUE_ROOT_ONLY"  # queue
     QUEUE_NOT_ROOT = "QUEUE_NOT_ROOT"  # queue
     QUEUE_GROUPS = "QUEUE_GROUPS"  # queue, groups
-    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account
+    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account, others: accounts that can
     QUEUE_RESERVED = "QUEUE_RESERVED"  # queue
     QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
     QUEUE_SHARED = "QUEUE_SHARED"  # partition
@@ -213,7 +214,23 @@ class Code(str, Enum):
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
     # A host in these launches; of the worst: rank, cpus, ghz, median (of the launch's ranks)
     SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median, launches, of
+    JOB_WAITS = "JOB_WAITS"  # job, queue, reason: Slurm's, start: expected, Unix time
+    NODES_TAKEN = "NODES_TAKEN"  # nodes, jobs: that asked for them
     LAUNCHES_PREEMPTED = "LAUNCHES_PREEMPTED"  # launches
+
+    # Pairs of nodes
+    PAIRS_FOREIGN = "PAIRS_FOREIGN"  # path, key
+    PAIRS_TRUNCATED = "PAIRS_TRUNCATED"  # path, size (B), record (B) | wanted: records
+    PAIRS_CORRUPT = "PAIRS_CORRUPT"  # path, record, of, content, nodes
+    PAIRS_CLUSTERED = "PAIRS_CLUSTERED"  # switches
+    PAIRS_NO_SWITCHES = "PAIRS_NO_SWITCHES"
+    PAIRS_CONCURRENT = "PAIRS_CONCURRENT"
+    PAIRS_FEW_NODES = "PAIRS_FEW_NODES"  # nodes, needed
+    PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit
+    PAIRS_CLEARED = "PAIRS_CLEARED"  # suspects
+    PAIRS_NOT_RETESTED = "PAIRS_NOT_RETESTED"  # suspects
+    # part, names, serves, beyond, symptoms: of bisection.analysis.blame.BadComponent, as mappings
+    BAD_COMPONENT = "BAD_COMPONENT"
 
     # A metric of a comparison
     ABSENT = "ABSENT"  # sessions

@@ -39,6 +39,11 @@ class Thresholds:
     node_memory: float = _limit(
         1.0, "GiB", "per node of a launch, beside the buffers of the all-to-all sweep"
     )
+    sweep_memory: float = _limit(
+        0.5,
+        "GiB",
+        "per rank for the all-to-all sweep, whose blocks are smaller for many ranks",
+    )
     node_memory_change: float = _limit(
         0.02, "of the memory", "nodes of one kind differ by less; a lost module is more"
     )
@@ -87,6 +92,13 @@ class Thresholds:
     busy_launches: int = _limit(
         3, "launches", "preempted one after the other: a line says so during the run"
     )
+    # ---- a queue ----
+    controller_silent: float = _limit(
+        60.0, "s", "that a run waits for Slurm's controller to answer"
+    )
+    nodes_taken: float = _limit(
+        30.0, "s", "that a job waits for nodes that the run chose, before Slurm chooses others"
+    )
     # ---- communication ----
     network_bound: float = _limit(0.3, "of time", "communicating: a check bound by the network")
     mixed: float = _limit(0.05, "of time", "communicating: less is a check bound by the cores")
@@ -97,12 +109,28 @@ class Thresholds:
     idle_nodes: float = _limit(
         0.5, "of a partition", "idle: a run asks for nodes by name, of fewer Slurm chooses"
     )
+    sweep_sets: int = _limit(
+        100, "sets of nodes", "of one run with --sweep-nodes; of more nodes, the least used"
+    )
     node_sessions: int = _limit(20, "sessions", "of one kind, by which a run blames nodes")
     node_chance: float = _limit(0.01, "", "p-value, times the nodes, that names a slow node")
-    path_residual: float = _limit(
-        0.1, "of the logarithm", "a path that deviates more from its nodes is named"
+    # ---- pairs of nodes ----
+    pair_chance: float = _limit(
+        0.001, "", "that noise looks like a bad component, over all of a kind (Bonferroni)"
     )
-    path_nodes: int = _limit(4, "nodes", "fewer do not tell a node from a path")
+    pair_effect: float = _limit(
+        0.05, "of the value", "an effect must exceed; that of a path, twice"
+    )
+    pair_share: float = _limit(0.75, "of its pairs", "must be slow: a few slow pairs are no node")
+    pair_retests: int = _limit(3, "pairs", "measured again confirm a node, a switch or a route")
+    pair_noise: float = _limit(0.25, "of the value", "between pairs: more, and nothing is blamed")
+    pair_resolution: float = _limit(0.01, "of the value", "no pair is measured more precisely")
+    pair_nodes: int = _limit(3, "nodes", "fewer do not tell a node from noise")
+    pair_far: float = _limit(
+        1.3, "of the latency", "between switches that latency alone tells apart, by simulation"
+    )
+    pair_switch: int = _limit(16, "nodes", "of each such switch, by simulation")
+    pair_nights: int = _limit(3, "nights", "earlier ones, at least, that a component is worse than")
     # ---- histories ----
     level: int = _limit(4, "sessions", "that a level of a history lasts at least")
     penalty: float = _limit(6.0, "log(sessions)", "of a change point (PELT), by simulation")

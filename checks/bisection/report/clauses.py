@@ -115,6 +115,7 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
     "w": str.lower,
     "R": lambda ranks: plural(ranks, "rank"),
     "j": lambda items: ", ".join(map(str, items)),
+    "J": lambda jobs: plural(len(jobs), "job"),
     "m": lambda items: some(items, 3),
     "a": lambda items: " and ".join(map(str, items)),
     "p": lambda pairs: some((f"{name} ({text})" for name, text in pairs), 4) if pairs else "",
@@ -368,6 +369,9 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     "partition",
     Code.NO_TEST: "no check was selected",
     Code.TESTS_ABSENT: "{absent} of {selected} selected test cases did not run",
+    Code.JOB_WAITS: "waiting: job {job} in queue {queue}; Slurm's reason: {reason}"
+    "{start!t:?; expected start *}",
+    Code.NODES_TAKEN: "not waiting for {nodes!m}: Slurm chooses the nodes of {jobs!J}",
     Code.JOBS_LEFT: _jobs_left,
     Code.TESTS_GONE: lambda v: (
         f"{len(v['tests'])} tests of the last session are gone: {some(v['tests'], 3)}"

@@ -124,6 +124,7 @@ SITE: dict[Code, str | Callable[[Values], str]] = {
     Code.OUTPUT_UNSEEN: "job {job} left no output in {path}{nodes:?, it ran on *}",
     Code.PROBE_NOT_BUILT: "no MPI program could be built{last:?: *}",
     Code.NO_WORLD: _no_world,
+    Code.SRUN_UNBOUND: "Slurm binds no rank to a core: slurm.conf has TaskPlugin={plugin}",
     Code.WORLDS: _worlds,
     # a check of a site
     Code.RESTS_ON: "it rests on {probe}",

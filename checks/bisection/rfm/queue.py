@@ -4,16 +4,16 @@ import math
 import os
 import re
 import time
-from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from reframe.core.exceptions import ReframeError, SpawnedProcessError
 
+from bisection.core.commands import last_error, option_value
 from bisection.core.reasons import Code, Reason
 from bisection.rfm import rotation
-from bisection.rfm.scheduler_faults import DEADLINE, last_error, reasons_of_nodes
+from bisection.rfm.scheduler_faults import DEADLINE, reasons_of_nodes
 
 # ---- a place ----
 
@@ -75,11 +75,7 @@ def unavailable(options: Sequence[str]) -> list[tuple[str, str]]:
     Args:
         options: the job's, for sbatch.
     """
-    parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("-p", "--partition")
-    words = [word for option in options for word in option.split()]
-    partition = parser.parse_known_args(words)[0].partition
-    return reasons_of_nodes(UNAVAILABLE, *(["-p", partition] if partition else []))
+    return reasons_of_nodes(UNAVAILABLE, option_value(options, "-p", "--partition"))
 
 
 def submit(own: Callable[[Any], None], job: Any) -> None:

@@ -3,11 +3,10 @@
 Those words are all there is: a job that Slurm ended leaves no other trace.
 """
 
-import os
 import re
-import subprocess
 from typing import Any
 
+from bisection.core.commands import ask
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.rfm.rank_faults import seats
@@ -98,51 +97,48 @@ def _waited(job: Any, record: dict[str, str]) -> float | None:
 
 def _down(nodes: str) -> list[tuple[str, str]]:
     """Those of a job's nodes that are down, each with the reason that Slurm gives."""
-    return reasons_of_nodes(("down", "fail", "error"), "-n", nodes) if nodes else []
+    return reasons_of_nodes(("down", "fail", "error"), names=nodes) if nodes else []
 
 
-def reasons_of_nodes(states: tuple[str, ...], *where: str) -> list[tuple[str, str]]:
+def reasons_of_nodes(
+    states: tuple[str, ...], partition: str = "", names: str = ""
+) -> list[tuple[str, str]]:
     """The nodes whose state begins with one of `states`, each once, with the reason that Slurm has.
 
     Args:
         states: sinfo's words, in lower case.
-        where: sinfo's options that select nodes.
+        partition: Slurm's; "" for all.
+        names: of the nodes, in Slurm's compressed form; "" for all.
     """
-    hidden = [] if "-p" in where else ["--all"]  # sinfo does not take both
-    text, _ = ask("sinfo", "-h", "-N", *hidden, *where, "-o", "%N|%T|%E")
-    rows = [line.split("|", 2) for line in text.splitlines() if line.count("|") >= 2]
-    # a node has a line per partition
+    rows = node_rows("%N|%T|%E", partition, names)
     return list({name: why for name, state, why in rows if state.startswith(states)}.items())
+
+
+def node_rows(fields: str, partition: str = "", names: str = "") -> list[list[str]]:
+    """What Slurm has of nodes: a row per node and partition.
+
+    Args:
+        fields: sinfo's, with bars between them; the last one may contain bars.
+        partition: Slurm's; "" for all, hidden ones too.
+        names: of the nodes, in Slurm's compressed form; "" for all.
+    """
+    where = ["-p", partition] if partition else ["--all"]  # sinfo does not take both
+    where += ["-n", names] if names else []
+    lines = ask("sinfo", "-h", "-N", *where, "-o", fields).text.splitlines()
+    bars = fields.count("|")
+    return [line.split("|", bars) for line in lines if line.count("|") >= bars]
 
 
 def slurm_record(jobid: str) -> tuple[dict[str, str], str]:
     """What Slurm's controller knows of a job, by key; and its error if it does not answer."""
-    text, error = ask("scontrol", "show", "job", "-o", str(jobid))
-    return record_of(text), error
+    answer = ask("scontrol", "show", "job", "-o", str(jobid))
+    return record_of(answer.text), answer.error
 
 
 def record_of(line: str) -> dict[str, str]:
     """A line of `scontrol show ... -o`; values may contain blanks, as WorkDir and Reason do."""
     words = re.findall(r"(?:^|\s)([A-Z][\w/:]*)=(.*?)(?=\s+[A-Z][\w/:]*=|\s*$)", line)
     return {name: "" if value in ("(null)", "N/A") else value for name, value in words}
-
-
-def ask(*command: str) -> tuple[str, str]:
-    """(output, error) of a scheduler's command; one of the two is empty."""
-    environ = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environ)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return "", f"{command[0]}: {error}"
-    if done.returncode == 0:
-        return done.stdout, ""
-    return "", last_error(command[0], done.stderr) or f"{command[0]}: exit {done.returncode}"
-
-
-def last_error(command: str, stderr: str) -> str:
-    """The last line of a command's error output, with its name before it; "" if it has none."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return f"{command}: {re.sub(rf'^{command}: (error: )?', '', lines[-1])}" if lines else ""
 
 
 # ---- the kernels' watchdog ----

@@ -186,15 +186,26 @@ def environment(request: Request | None = None) -> dict[str, str]:
     ours = {"BISECTION_HOME": str(paths.home()), "PYTHONPATH": ":".join(filter(None, python))}
     if request and request.deadline:
         ours[DEADLINE] = f"{request.until} {request.deadline}"
-    if request and request.nodes:
-        ours[NODES] = json.dumps(request.nodes)
     return {**os.environ, **ours}
+
+
+def _keep_nodes(request: Request, folder: Path) -> dict[str, str]:
+    """The variable by which launches find the nodes that they ask for, in a file of the results
+    folder. Without one, as on a full disk, Slurm chooses."""
+    if not request.nodes:
+        return {}
+    file = folder / "nodes.json"
+    try:
+        paths.write_whole(file, json.dumps(request.nodes))
+    except OSError:
+        return {}
+    return {NODES: str(file)}
 
 
 def watch(
     request: Request,
     folder: Path,
-    warn: Callable[[Reason], None],
+    say: Callable[[Reason], None],
     limit: float | None = None,
     store: bool = True,
 ) -> tuple[int, str]:
@@ -203,7 +214,7 @@ def watch(
     Args:
         request: what is asked for, with the command line.
         folder: the results folder, which is there.
-        warn: is called with what a person should know before the run ends.
+        say: is called with what a person should know before the run ends.
         limit: s after which ReFrame is stopped, with its jobs.
         store: whether ReFrame stores the run in its database.
 
@@ -211,14 +222,16 @@ def watch(
         Its exit code, and its output.
     """
     log = Log(folder / "reframe.log")
-    progress = Progress(sys.stdout, folder / "stage", warn)
+    progress = Progress(sys.stdout, folder / "stage", say)
+    chosen = (nodes for sets in request.nodes.values() for nodes in sets)
+    waiting = queue.Watch(request.job_name, chosen, progress.say)
     until = time.monotonic() + limit if limit else math.inf
     storing = {} if store else {"RFM_ENABLE_RESULTS_STORAGE": "0"}
     try:
         process = subprocess.Popen(
             request.command,
             cwd=paths.ROOT,
-            env={**environment(request), **storing},
+            env={**environment(request), **_keep_nodes(request, folder), **storing},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             preexec_fn=end_with_parent,
@@ -230,7 +243,7 @@ def watch(
     signal.signal(signal.SIGTERM, lambda number, _: stop(number))
     with process.stdout, selectors.DefaultSelector() as ready:
         ready.register(process.stdout, selectors.EVENT_READ)
-        follow(process, ready, log, progress, stop, until)
+        follow(process, ready, log, progress, stop, until, waiting.look)
     progress.clear()
     return process.wait(), log.text
 
@@ -290,9 +303,11 @@ def follow(
     progress: "Progress",
     stop: Callable[[int], None],
     until: float = math.inf,
+    idle: Callable[[], None] = lambda: None,
 ) -> None:
     """Copies output to `log`, line by line to `progress`, until the process closes it; at the time
-    `until` (of the monotonic clock) it is stopped, as by a person's interrupt."""
+    `until` (of the monotonic clock) it is stopped, as by a person's interrupt. While there is no
+    output, `idle` is called."""
     rest = b""
     while True:
         if time.monotonic() > until:
@@ -300,6 +315,8 @@ def follow(
             stop(signal.SIGINT)
         try:
             chunk = os.read(process.stdout.fileno(), 1 << 16) if ready.select(timeout=1) else None
+            if chunk is None:
+                idle()
         except KeyboardInterrupt:
             stop(0 if sys.stdin.isatty() else signal.SIGINT)  # a terminal sends it to both
             continue
@@ -327,10 +344,10 @@ class Progress:
         self,
         stream: TextIO,
         stage: Path | None = None,
-        warn: Callable[[Reason], None] = lambda _: None,
+        say: Callable[[Reason], None] = lambda _: None,
     ) -> None:
         self.stream, self.live = stream, stream.isatty()
-        self.stage, self.warn = stage, warn
+        self.stage, self._say = stage, say
         self.began = self.shown = time.monotonic()
         self.done, self.total, self.failed, self.now = 0, "", 0, "loading checks"
         self.begun: dict[str, str] = {}  # test that has not ended -> its words; the oldest first
@@ -366,8 +383,12 @@ class Progress:
                     self.launches[path] = fraction > LIMITS.preempted_launch
                     row = list(self.launches.values())
                     if len(row) == LIMITS.busy_launches and all(row):
-                        self.clear()
-                        self.warn(Reason.of(Code.LAUNCHES_PREEMPTED, launches=len(row)))
+                        self.say(Reason.of(Code.LAUNCHES_PREEMPTED, launches=len(row)))
+
+    def say(self, reason: Reason) -> None:
+        """Has a person told of a reason, above the line."""
+        self.clear()
+        self._say(reason)
 
     def show(self) -> None:
         """Prints the line; elsewhere than on a terminal once a minute at most."""

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bisection.core.commands import last_error
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
 from bisection.core.verdicts import Verdict
-from bisection.rfm.scheduler_faults import UNREACHABLE, last_error
+from bisection.rfm.scheduler_faults import UNREACHABLE
 from bisection.runs.model import TestResult
 
 Entry = Mapping[str, Any]  # a test case in ReFrame's report

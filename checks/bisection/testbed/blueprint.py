@@ -132,7 +132,7 @@ class Blueprint:
             "SelectType": "select/cons_tres",
             "SelectTypeParameters": "CR_Core",
             "SlurmdParameters": "config_overrides",  # nodes have fewer cores than this machine
-            "ReturnToService": 2,
+            "ReturnToService": 1,  # as most sites: an administrator's DOWN lasts
             "SlurmdTimeout": 20,
             "KillWait": 3,
             "UnkillableStepTimeout": 10,

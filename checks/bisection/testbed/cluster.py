@@ -250,6 +250,27 @@ class Cluster:
             if done.returncode and "handle of zero" not in done.stderr:
                 raise TestbedError(f"tc: {done.stderr.strip()}")
 
+    def lose(self, name: str, fraction: float) -> None:
+        """Has a node's link drop packets at random, in both directions.
+
+        Args:
+            name: of the node.
+            fraction: of the packets; 0 for none.
+        """
+        number = self._number(name)
+        # Classic BPF on what arrives: a random number of 32 bit, at least the threshold: pass (0);
+        # else drop (2).
+        threshold = min(round(fraction * 2**32), 2**32 - 1)
+        code = f"4,32 0 0 4294963256,53 0 1 {threshold},6 0 0 0,6 0 0 2"
+        rule = ["filter", "add", "dev", "", "ingress", "bpf", "direct-action", "bytecode", code]
+        for host, device in ((self.hosts[name], "eth0"), (self.hosts[HEAD], f"port{number}")):
+            rule[3] = device
+            tc = [*hosts.entered(host, ("net",)), "tc"]
+            _run([*tc, "qdisc", "del", "dev", device, "ingress"], check=False)
+            if fraction:
+                _run([*tc, "qdisc", "add", "dev", device, "ingress"])
+                _run([*tc, *rule])
+
     def processes(self, name: str) -> list[Process]:
         """What runs on a host now; empty if it is dead."""
         return hosts.processes(self.hosts[name]) if name in self.hosts else []

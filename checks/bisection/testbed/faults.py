@@ -3,6 +3,7 @@
 The first line of a fault's docstring is its description.
 """
 
+import contextlib
 import re
 import signal
 import time
@@ -14,7 +15,8 @@ from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit
 from bisection.testbed.blueprint import HEAD
 from bisection.testbed.hosts import TestbedError
-from bisection.testbed.scene import LONG, SAMPLING, SHORT, Ran, Scene, shim
+from bisection.testbed.interrupts import interrupted
+from bisection.testbed.scene import LIMIT, LONG, SAMPLING, SHORT, Ran, Scene, shim
 
 Make = Callable[[Scene], Ran]
 
@@ -139,6 +141,35 @@ def cable_cut(scene: Scene) -> Ran:
     ran = scene.run("srun-2", *LONG, during=lambda: scene.cluster.cut("node2"))
     scene.cluster.mend("node2")  # nobody ends what runs on a node that cannot be reached
     return ran
+
+
+def slow_link(scene: Scene) -> Ran:
+    """A node's link has a hundredth of its bandwidth: two of four nodes are used at a time."""
+    scene.cluster.shape("node3", "100mbit")
+    return _swept(scene, "slow-link")
+
+
+def lossy_link(scene: Scene) -> Ran:
+    """A node's link loses 1 packet of 100."""
+    scene.cluster.lose("node3", 0.01)
+    return _swept(scene, "lossy-link")
+
+
+def _swept(scene: Scene, name: str) -> Ran:
+    """Launches on several sets of nodes; no earlier session has another fault's nodes."""
+    home = scene.cluster.folder / name
+    return scene.run("all-2", *SHORT, "--sweep-nodes", home=home)
+
+
+def slow_core(scene: Scene) -> Ran:
+    """Interrupts take most of the time of a node's core."""
+    with contextlib.ExitStack() as stack:
+
+        def interrupt() -> None:
+            for process in scene.kernels_on("node2"):
+                stack.enter_context(interrupted(process.pid))
+
+        return scene.run("srun-2", *SHORT, "-S", SAMPLING.format(400), during=interrupt)
 
 
 # ---- ranks ----
@@ -324,6 +355,9 @@ def _of_other_sources(kernel: Path) -> bytes:
 FAULTS = [
     Fault(node_lost, Code.NODE_FAIL, ("node2",), quick=True),
     Fault(cable_cut, Code.NODE_FAIL, ("node2",)),
+    Fault(slow_link, Code.SLOW_NODE, ("node3",), Exit.OK, within=LIMIT),
+    Fault(lossy_link, Code.SLOW_NODE, ("node3",), Exit.OK, within=LIMIT),
+    Fault(slow_core, Code.SLOW_CLOCK, ("node2",), Exit.OK),
     Fault(stopped_rank, Code.HANG, ("1", "node2"), within=60),
     Fault(stopped_rank_srun, Code.HANG, ("1", "node2"), within=60, quick=True),
     Fault(segv_srun, Code.KERNEL_EXIT, ("SIGSEGV", "1", "node2"), within=30, quick=True),

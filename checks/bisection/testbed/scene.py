@@ -30,7 +30,7 @@ QUEUES = (
 LAUNCHINGS = (
     Launching("srun", queue="duo"),
     Launching("mpirun", "mpirun", queue="duo"),
-    Launching("all", nodes=(4, 8)),
+    Launching("all", nodes=(2, 4, 8)),
     # Both ranks of the node on its first core.
     Launching("shared", nodes=(1,), queue="pair", choices={"binding": ["--cpu-bind=map_cpu:0"]}),
     Launching("nowhere", choices={"constraint": "unheard"}),
@@ -216,6 +216,7 @@ class Scene:
                 cluster.start_node(name)
                 cluster.mend(name)
                 cluster.shape(name, None)
+                cluster.lose(name, 0)
             for daemon in ("slurmctld", *(("slurmdbd",) if self.accounting else ())):
                 cluster.resume(daemon)
             for name, host in cluster.hosts.items():

@@ -5,9 +5,10 @@ from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 
+from bisection.core.commands import ask
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
-from bisection.rfm.scheduler_faults import SLURM, ask, record_of
+from bisection.rfm.scheduler_faults import SLURM, record_of
 from bisection.sites.cluster import facts
 
 
@@ -31,9 +32,9 @@ def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
         return None
     partitions = known["partitions"].values()
     hosts = sorted({host for partition in partitions for host in partition.get("boot", {})})
-    for what, since in (("boot", last_boot(hosts)), ("configuration", last_change())):
+    for event, since in (("boot", last_boot(hosts)), ("configuration", last_change())):
         if since > written:
-            return Reason.of(Code.FACTS_OLD, system=site.stem, what=what, since=since)
+            return Reason.of(Code.FACTS_OLD, system=site.stem, what=event, since=since)
     return None
 
 
@@ -43,15 +44,15 @@ def last_boot(hosts: Collection[str]) -> float:
     Of a large machine some node boots every day: only those count that the facts are of.
     """
     names = ",".join(host.partition(".")[0] for host in hosts)
-    text = ask("scontrol", "show", "node", "--all", "-o", names)[0] if hosts else ""  # Unix times
+    text = ask("scontrol", "show", "node", "--all", "-o", names).text if hosts else ""
     boots = (record_of(line).get("BootTime", "") for line in text.splitlines())
     return max((float(boot) for boot in boots if boot.isdigit()), default=0.0)
 
 
 def last_change() -> float:
     """When Slurm's configuration was changed, Unix time; 0 if its file cannot be seen."""
-    text, _ = ask("scontrol", "show", "config")
-    file = re.search(r"^SLURM_CONF\s*= (\S+)", text, re.M)
+    config = ask("scontrol", "show", "config").text
+    file = re.search(r"^SLURM_CONF\s*= (\S+)", config, re.M)
     try:
         return Path(file[1]).stat().st_mtime if file else 0.0
     except OSError:

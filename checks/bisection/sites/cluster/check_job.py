@@ -10,15 +10,13 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
+from bisection.sites.cluster.facts import FAST, UP
 from bisection.sites.cluster.jobs import Ended, Step
 from bisection.sites.cluster.trial import Outcome, program, telling, try_queue
 
 SOURCES = paths.ROOT / "src"
 KERNEL = "bisection-alltoall-sweep"  # the one that is built soonest
 EXIT = 3  # what a rank leaves with
-# Devices that are there for messages; an Ethernet card that could do RoCE need not be.
-FAST = ("infiniband", "omni-path", "slingshot", "efa")
-UP = ("active", "up", "unknown")
 # What alike nodes have alike, of their facts.
 ALIKE = ("governor", "smt", "microcode", "kernel")
 SHAPE = ("model", "num_cpus", "num_cpus_per_core", "num_sockets")
@@ -258,7 +256,11 @@ def cores_of_their_own(subject: Subject) -> Finding:
     """Each rank has cores of its own, for every layout."""
     for layout, outcome in subject.outcomes().items():
         if outcome.fault:
-            return Finding(State.WRONG, _of_layout(outcome, layout))
+            fault = _of_layout(outcome, layout)
+            known = subject.survey
+            return Finding(
+                State.WRONG, known.explained(outcome.launcher.name, fault) if known else fault
+            )
     shapes = [[name, str(outcome.shape)] for name, outcome in subject.outcomes().items()]
     return ok(Code.CORES_OWN, layouts=shapes)
 

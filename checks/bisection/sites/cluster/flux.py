@@ -7,15 +7,15 @@ and flux-jobs(1) of Flux 0.60.
 import re
 from pathlib import Path
 
+from bisection.core.commands import ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.sites.cluster.jobs import Queue, Refused, State
+from bisection.sites.cluster.jobs import Queue, Scheduler, State, submitted
 from bisection.sites.cluster.survey import (
     Node,
     QueueInfo,
     SchedulerError,
     Survey,
-    ask,
     grouped,
 )
 
@@ -24,13 +24,11 @@ FIELDS = "{state}|{queue}|{properties}|{nnodes}|{ncores}|{ngpus}|{nodelist}"
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def read() -> Survey:
+def read(_account: str = "") -> Survey:
     """What the Flux of this host says; SchedulerError if its broker does not answer."""
-    command = ("flux", "resource", "list", "-n", "-s", STATES, "-o", FIELDS)
-    answer = ask(*command)
+    answer = ask("flux", "resource", "list", "-n", "-s", STATES, "-o", FIELDS)
     if not answer:
-        reason = {"scheduler": "Flux", "command": "flux resource list", "error": answer.error}
-        raise SchedulerError(Reason.of(Code.SCHEDULER_SILENT, **reason))
+        raise SchedulerError("Flux", answer.error)
     version = re.search(r"flux-core:\s+(\S+)", ask("flux", "version").text)
     return Survey(
         kind="Flux",
@@ -81,8 +79,13 @@ def _limit(queue: str) -> int | None:
     return int(float(match[1]) * UNITS[match[2]]) or None if match else None
 
 
-class Flux:
-    """How a trial job is submitted to Flux (bisection.sites.cluster.jobs)."""
+class Flux(Scheduler):
+    """How a trial job is submitted to Flux."""
+
+    commands = ("flux",)
+    queue_options = ("-q", "--queue")
+    account_options = ("-B", "--bank")
+    survey = staticmethod(read)
 
     def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes."""
@@ -98,25 +101,13 @@ class Flux:
         ]
         return [f"#flux: {option}" for option in options]
 
-    def shaped(self, shape: Geometry) -> list[str]:
-        """A launcher has its geometry by its own options alone."""
-        del shape
-        return []
-
     def per_node(self, nodes: int) -> list[str]:
         """What precedes a command so that it runs once per node."""
         return ["flux", "run", f"--nodes={nodes}", f"--ntasks={nodes}"]
 
     def submit(self, script: Path) -> str:
         """Submits a script; returns the job's number, or raises Refused."""
-        if answer := ask("flux", "batch", str(script)):
-            return answer.text.strip()
-        raise Refused(answer.error or f"flux batch: exit {answer.code}")
-
-    def refusal(self, script: Path) -> str:
-        """Nothing: it does not say beforehand whether it could place a job."""
-        del script
-        return ""
+        return submitted("flux", "batch", str(script)).strip()
 
     def state(self, job: str) -> State:
         """Where a job is."""

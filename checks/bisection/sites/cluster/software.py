@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bisection.sites.cluster.survey import ask
+from bisection.core.commands import ask
 
 # What the kernels are linked with, as pkg-config names it.
 LIBRARIES = {

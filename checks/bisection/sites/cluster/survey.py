@@ -3,13 +3,10 @@
 import grp
 import os
 import re
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bisection.core.reasons import Reason
-
-PATIENCE = 60  # seconds for a scheduler's command to answer
+from bisection.core.reasons import Code, Reason
 
 
 @dataclass(frozen=True)
@@ -76,61 +73,24 @@ class Survey:
     account_needed: bool = False
     accounts: Sequence[str] = ()
     mpi_types: Sequence[str] = ()  # of srun --mpi, the usual one first
+    task_plugin: str = ""  # of Slurm: by which it binds ranks to cores
     decisions: Sequence[Reason] = ()  # what a person must decide
+
+    def explained(self, launcher: str, fault: Reason) -> Reason:
+        """A launcher's fault; its cause, where the scheduler's configuration is that."""
+        binds = "task/affinity" in self.task_plugin or not self.task_plugin
+        codes = {seat["code"] for seat in fault["seats"] or ()}
+        if launcher == "srun" and codes & {Code.CORE_SHARED, Code.CORE_UNBOUND} and not binds:
+            return Reason.of(Code.SRUN_UNBOUND, plugin=self.task_plugin)
+        return fault
 
 
 class SchedulerError(Exception):
-    """A scheduler is installed and cannot be asked."""
+    """A scheduler is installed and does not answer."""
 
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a command printed, and how it ended; a command that is not there ended with 127."""
-
-    code: int
-    text: str
-    stderr: str
-
-    @property
-    def error(self) -> str:
-        """Its last words on standard error."""
-        return last_line(self.stderr)
-
-    def __bool__(self) -> bool:
-        return self.code == 0
-
-
-def ask(*command: str, patience: float = PATIENCE) -> Answer:
-    """Runs a command that only prints.
-
-    Args:
-        command: its words.
-        patience: seconds until it counts as failed.
-    """
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=patience,
-            env={**os.environ, "LC_ALL": "C"},
-        )
-    except subprocess.TimeoutExpired as error:
-        return Answer(124, "", str(error))
-    except OSError as error:
-        return Answer(127, "", str(error))
-    return Answer(done.returncode, done.stdout, done.stderr)
-
-
-def last_line(text: str) -> str:
-    """The last line that is not blank; "" if there is none."""
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+    def __init__(self, scheduler: str, error: str) -> None:
+        super().__init__(f"{scheduler}: {error}")
+        self.reason = Reason.of(Code.SCHEDULER_SILENT, scheduler=scheduler, error=error)
 
 
 def grouped(nodes: Iterable[Node]) -> list[Group]:

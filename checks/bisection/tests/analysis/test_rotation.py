@@ -1,5 +1,6 @@
 """Other nodes each night, and the slow node that this names."""
 
+import re
 from collections import Counter
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 from made_up import case, session, store
 from running import SITES
 
-from bisection.analysis import rotation
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.rotation import choose, next_set, sweep_of, usage
+from bisection.core.commands import Answer
+from bisection.core.thresholds import LIMITS
+from bisection.rfm import scheduler_faults
 from bisection.rfm.rotation import nodelist
 from bisection.runs import command
 from bisection.runs.model import Request
@@ -21,15 +24,22 @@ METHODS = ["alltoallv", "p2p", "padded", "shm"]
 
 @pytest.fixture
 def slurm(monkeypatch):
-    """slurm(*lines): what sinfo prints; by default four idle nodes."""
+    """slurm(*lines): what sinfo prints; by default four idle nodes. A line without the host has the
+    node's own name for it."""
     asked = []
 
     def print_nodes(*lines):
+        lines = [
+            line if line.count("|") == 4 else re.sub(r"^(\w+)", r"\1|\1", line) for line in lines
+        ]
+
         def ask(*command):
             asked.append(command)
-            return "\n".join(lines), ""
+            if "-p" in command and "--all" in command:
+                return Answer("sinfo", 1, "", "sinfo: error: Conflicting options, -a and -p")
+            return Answer("sinfo", 0, "\n".join(lines), "")
 
-        monkeypatch.setattr(rotation, "ask", ask)
+        monkeypatch.setattr(scheduler_faults, "ask", ask)
         return asked
 
     print_nodes(*(f"{node}|idle|quad|fast,ib" for node in FOUR))
@@ -69,7 +79,7 @@ def accused(made):
 def test_ten_nights_name_the_slow_one_of_four_nodes(rng, slurm, tmp_path):
     made = nights(tmp_path / "store.db", rng, rotate=True)
     assert set(
-        Counter(node for pair in usage(made, "lab:cpu").elements() for node in pair).values()
+        Counter(node for pair in usage(made, "lab:cpu", {}).elements() for node in pair).values()
     ) == {5}
     assert accused(made) == ["n2"]
     (suspect,) = suspects(made, made.sessions())
@@ -88,16 +98,28 @@ def test_ten_nights_without_a_slow_node_name_none(slurm, tmp_path):
 
 
 def test_a_sweep_names_it_in_one_run(rng, tmp_path):
-    sets = sweep_of(FOUR, 2)
+    sets = sweep_of(FOUR, 2, {})
     assert len(sets) == 10
     made = store(tmp_path / "store.db", [night(rng, 0, sets, "n3")])
     assert accused(made) == ["n3"]
 
 
-def test_repeated_launches_ask_for_the_sets_in_turn(monkeypatch):
+def test_a_sweep_of_a_large_machine_is_of_the_least_used_nodes():
+    nodes = [f"n{number:04}" for number in range(2000)]
+    sets = sweep_of(nodes, 2, {tuple(nodes[:100]): 1})
+    assert len(sets) <= 1.2 * LIMITS.sweep_sets
+    swept = Counter(node for pair in sets for node in pair)
+    assert sorted(swept) == nodes[100 : 100 + LIMITS.sweep_sets * 2 // LIMITS.fewest]
+    assert min(swept.values()) >= LIMITS.fewest
+
+
+def test_repeated_launches_ask_for_the_sets_in_turn(monkeypatch, tmp_path):
     request = Request(nodes={"lab:cpu": [("n1", "n2"), ("n3", "n4")]}, reruns=1)
     assert "--reruns=1" in command.command(request, SITES / "localhost.py", SITES)
-    monkeypatch.setenv("BISECTION_NODES", command.environment(request)["BISECTION_NODES"])
+    request.command = ["sh", "-c", "echo $BISECTION_NODES"]
+    code, text = command.watch(request, tmp_path, print)
+    assert code == 0
+    monkeypatch.setenv("BISECTION_NODES", text.strip())
     for launch in ("a", "b"):
         asked = [nodelist("lab:cpu", launch) for _ in range(3)]
         assert asked == [["--nodelist=n1,n2"], ["--nodelist=n3,n4"], ["--nodelist=n1,n2"]]
@@ -120,22 +142,29 @@ def test_all_pairs_of_four_nodes_come_before_one_returns():
     assert len(used) == 6
 
 
-def test_nodes_of_a_large_machine_are_chosen_at_once():
+def test_nodes_of_a_large_machine_are_chosen_at_once(tmp_path):
     nodes = [f"n{number:04}" for number in range(2000)]
     first = next_set(nodes, 1000, {})
     assert first == tuple(nodes[:1000])
     assert next_set(nodes, 1000, {first: 1}) == tuple(nodes[1000:])
+    sets = {"lab:cpu": [first] * 50}  # longer than a variable of the environment may be
+    request = Request(command=["true"], nodes=sets)
+    assert command.watch(request, tmp_path, print) == (0, "")
 
 
-def test_hosts_may_have_their_domain():
-    assert next_set(FOUR, 2, {("n1.lab.org", "n2.lab.org"): 1}) == ("n3", "n4")
+@pytest.mark.parametrize("hosts", [["h1.lab.org", "h2.lab.org"], ["h1", "h2"]])
+def test_hosts_have_other_names_than_nodes_or_their_domain(slurm, tmp_path, hosts):
+    slurm(*(f"n{number}|h{number}|idle|quad|ib" for number in range(1, 5)))
+    night_before = (session(0), [case("p2p", {"time": 1.0}, hosts=hosts)])
+    made = store(tmp_path / "store.db", [night_before])
+    assert choose([QUAD], [], made)["lab:cpu"].sets == [("n3", "n4")]
 
 
 def test_idle_nodes_of_the_jobs_own_queue(slurm):
     asked = slurm("n1|idle|quad|ib", "n2|alloc|quad|ib", "n3|idle|quad|ib", "n4|idle|quad|eth")
     where = {**QUAD, "access": ["--partition=quad", "--constraint=ib"]}
     assert choose([where], [], None)["lab:cpu"] == ([("n1", "n3")], 2, 3)
-    assert asked[0] == ("sinfo", "-h", "-N", "--all", "-p", "quad", "-o", "%N|%t|%P|%f")
+    assert asked[0] == ("sinfo", "-h", "-N", "-p", "quad", "-o", "%N|%n|%t|%P|%f")
     slurm(
         "n1|idle|batch*|(null)", "n1|idle|debug|(null)", "n2|idle|batch*|(null)", "n3|idle|batch*|x"
     )

@@ -1,5 +1,10 @@
 """What `bisection run` refuses before anything is built or measured."""
 
+import contextlib
+import os
+import sys
+from types import SimpleNamespace
+
 import pytest
 from houses import CHECK, make_house
 
@@ -71,13 +76,33 @@ def broken_checks(house):
 
 
 @pytest.mark.parametrize("spoil", [broken_site, placeless_site, broken_references, broken_checks])
-def test_files_that_do_not_load_are_not_measured(house, capsys, spoil):
+def test_files_that_cannot_be_used_are_usage(house, capsys, spoil):
     says = spoil(house)
-    assert cli.main(["run", "--tier", "quick"]) == 3
+    assert cli.main(["run", "--tier", "quick"]) == 2
     text = capsys.readouterr().err
     assert says in text
     assert text.count("\n") == 1
     assert not (house / "home" / "results").exists()
+
+
+def test_the_exit_code_does_not_depend_on_a_reader(monkeypatch):
+    """`bisection run | head -1`: the run goes on, and ends with its own exit code."""
+    ended = []
+
+    def act(_):
+        for _ in range(3):
+            print("line\n" * 10000, flush=True)
+        ended.append(True)
+        return 3
+
+    module = SimpleNamespace(__doc__="", add_arguments=lambda _: None, act=act)
+    monkeypatch.setitem(sys.modules, "bisection.commands.history", module)
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as stream, contextlib.redirect_stdout(stream):
+        assert cli.main(["history"]) == 3
+        print("more", flush=True)
+    assert ended
 
 
 def test_latest_stays_with_the_last_night_where_nothing_is_left(house, capsys, monkeypatch):

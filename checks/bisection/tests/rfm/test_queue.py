@@ -103,10 +103,11 @@ class TestDeadline:
     SAYS = "BLOCKED: not started before the deadline of "
 
     def test_passes_in_the_queue(self, slurm, jobs):
-        run = slurm("squeue", {"mpi/cnt40": "waits"}, "--deadline", "30s", selected=BOTH)
+        run = slurm("squeue", {"mpi/cnt40": "waits"}, "--deadline", "40s", selected=BOTH)
         assert run.code == 3, run.text
-        assert run.said.count(self.SAYS + "30 s") == 1, run.text  # once for all launches
+        assert run.said.count(self.SAYS + "40 s") == 1, run.text  # once for all launches
         assert not any(each["started"] for each in jobs())
+        assert "in queue all; Slurm's reason: Resources; expected start 2026-" in run.said
 
     def test_passes_before_anything_starts(self, bisection):
         run = bisection("--deadline", "1s")

@@ -136,7 +136,7 @@ class TestLaunches:
 def test_a_run_asks_for_an_idle_node_and_is_of_the_usual_kind(slurm, tmp_path):
     run = slurm("slurm", {}, selected=P2P)
     assert run.code == 0, run.text
-    assert "nodes of slurm_site:slurm: n1, of 2 idle ones in 3" in run.said
+    assert "slurm_site:slurm: runs on n1; 2 of 3 nodes are idle" in run.said
     jobs = [json.loads(file.read_text()) for file in (tmp_path / "jobs").glob("*.json")]
     assert [job["nodelist"] for job in jobs] == ["n1"]
     session, _ = next(sample_file.read_samples(run.folder / sample_file.SPOOLED))
@@ -146,7 +146,16 @@ def test_a_run_asks_for_an_idle_node_and_is_of_the_usual_kind(slurm, tmp_path):
 def test_a_launch_whose_chosen_node_is_gone_runs_on_another(slurm, tmp_path):
     run = slurm("slurm", {"nodes": "gone"}, selected=P2P)
     assert run.code == 0, run.text
-    assert "nodes of slurm_site:slurm: n1, of 2 idle ones in 3" in run.said
+    assert "slurm_site:slurm: runs on n1; 2 of 3 nodes are idle" in run.said
+    jobs = [json.loads(file.read_text()) for file in (tmp_path / "jobs").glob("*.json")]
+    assert [job["nodelist"] for job in jobs] == [None]
+
+
+@pytest.mark.parametrize("back_end", BACK_ENDS)
+def test_a_launch_whose_chosen_node_is_drained_meanwhile_runs_on_another(slurm, tmp_path, back_end):
+    run = slurm(back_end, {"nodes": "drained"}, selected=P2P)
+    assert run.code == 0, run.text
+    assert f"slurm_site:{back_end}: runs on n1; 2 of 3 nodes are idle" in run.said
     jobs = [json.loads(file.read_text()) for file in (tmp_path / "jobs").glob("*.json")]
     assert [job["nodelist"] for job in jobs] == [None]
 

@@ -4,7 +4,6 @@ import copy
 import dataclasses
 
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code, Reason
 from bisection.sites.cluster.jobs import Ended
 from bisection.sites.cluster.survey import Group, Node, QueueInfo, SchedulerError, Survey
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial
@@ -26,6 +25,7 @@ def node(host):
             "topology": {"cores": ["0x1", "0x2", "0x4", "0x8"]},
         },
         "memory": 16 * GIB,
+        "granted": 16 * GIB,
         "networks": [
             {"name": "mlx5_0", "kind": "infiniband", "rate": 200.0, "state": "active"},
             {"name": "eth0", "kind": "ethernet", "rate": 1.0, "state": "up"},
@@ -119,6 +119,5 @@ class Machine:
 
     def read(self, account):
         if self.silent:
-            values = {"scheduler": "Slurm", "command": "scontrol show config"}
-            raise SchedulerError(Reason.of(Code.SCHEDULER_SILENT, **values, error="refused"))
+            raise SchedulerError("Slurm", "scontrol: refused")
         return self.survey

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from bisection.commands import run
+from bisection.core.commands import Answer
 from bisection.report.clauses import clause
 from bisection.sites.cluster import age
 
@@ -29,7 +30,7 @@ def site(tmp_path, monkeypatch):
 
         def ask(*command):
             assert command[2] != "node" or command[-1] == "n1,n3"  # not all of the machine's
-            return answers[command[2]], ""
+            return Answer(command[0], 0, answers[command[2]], "")
 
         monkeypatch.setattr(age, "ask", ask)
         seen = {"queue": "standard", "boot": {"n1.lab.org": 1, "n3": 2}}

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ Configuration data as of 2026-11-22T08:00:00
 AccountingStorageEnforce = {enforce}
 ClusterName             = vcluster
 MpiDefault              = pmix
+TaskPlugin              = {plugin}
 SLURM_VERSION           = 22.05.8
 
 Slurmctld(primary) at head is UP
@@ -94,8 +96,8 @@ class Machine:
         file.write_text(f"#!/bin/sh\n{body}\n")
         file.chmod(0o755)
 
-    def cluster(self, text, enforce="none"):
-        (self.folder / "config").write_text(CONFIG.format(enforce=enforce))
+    def cluster(self, text, enforce="none", plugin="task/affinity"):
+        (self.folder / "config").write_text(CONFIG.format(enforce=enforce, plugin=plugin))
         (self.folder / "cluster").write_text(text)
         both = f"cat {self.folder}/cluster"
         self.command(
@@ -164,6 +166,7 @@ def test_the_whole_file(new_site, machine, house):
     assert [launcher.name for launcher in launchers] == ["srun", "srun", "mpirun"]
     assert launchers[1].options[0] == "--mpi=pmi2"
     assert more["variables"] == {}
+    asked = {job[0].name: list(job[0].access) for job in machine.jobs}
     known = json.loads((house / "site-configs" / "vc.json").read_text())
     assert known["version"] == facts.VERSION == site_version()
     assert known["partitions"]["duo"]["processor"]["num_cpus"] == 1  # Slurm's, not the node's
@@ -172,7 +175,9 @@ def test_the_whole_file(new_site, machine, house):
     )
     loaded = site.load_site("vc")
     assert [*loaded.defects, *rules.site_defects(loaded)] == []
-    assert [part["name"] for part in loaded.partitions] == ["duo", "quad-1", "quad-2", "quad-4"]
+    parts = {part["name"]: part["access"] for part in loaded.partitions}
+    assert list(parts) == ["duo", "quad-1", "quad-2", "quad-4"]
+    assert asked == {"duo": parts["duo"], "quad": parts["quad-4"]}  # as launches will
 
 
 def site_version():
@@ -210,6 +215,7 @@ def test_dry_run_submits_and_writes_nothing(new_site, machine, house):
         ([], "common", "'common' is no name"),
         (["--refresh"], "vc", "--refresh: there is no site-configs/vc.py"),
         (["--refresh", "--account", "a"], "vc", "--refresh takes no --account"),
+        (["--refresh", "--qos", "q"], "vc", "--refresh takes no --qos"),
     ],
 )
 def test_wrong_arguments(new_site, capsys, arguments, name, words):
@@ -242,6 +248,19 @@ def test_the_first_launcher_that_is_right(new_site, machine):
     assert "decide: duo: no launcher is right." in said
 
 
+@pytest.mark.parametrize("plugin", ["task/none", "(null)"])
+def test_a_slurm_that_binds_nothing(new_site, machine, plugin):
+    shared = Reason.of(Code.CORE_SHARED, rank=1, host="n", thread=None, cpus="0", other=[0, 0, "0"])
+    fault = Reason.of(Code.MISPLACED, seats=[shared])
+    machine.wrong = {"srun": fault, "srun --mpi=pmi2": fault}
+    machine.cluster(CLUSTER, plugin=plugin)
+    code, _, text = new_site("--queue", "duo")
+    words = " ".join(text.replace("#", "").split())
+    assert code == 0
+    assert 'launcher="mpirun"' in text
+    assert "srun: Slurm binds no rank to a core: slurm.conf has TaskPlugin=task/none" in words
+
+
 def test_a_job_that_did_not_run(new_site, machine, house):
     machine.fault = Reason.of(Code.BLOCKED, job="1", waited=600.0, reason="Priority")
     code, _, text = new_site("--queue", "duo")
@@ -258,6 +277,9 @@ def test_a_fast_network_that_carries_nothing(new_site, machine):
     code, _, text = new_site("--queue", "duo")
     assert code == 1
     assert "# DECIDE: duo: messages went through eth0, though mlx5_0 is up" in text
+    machine.networks = [ETHERNET, {**INFINIBAND, "kind": "roce"}]  # a card that may do RoCE
+    assert new_site("--queue", "duo", name="vb")[0] == 0
+    machine.networks = [ETHERNET, INFINIBAND]
     machine.carried = {"mlx5_0": 0.98}
     code, _, text = new_site("--queue", "duo", name="vd")
     assert code == 0
@@ -294,6 +316,40 @@ def test_accounts(new_site, machine):
     assert "--account=a2" in machine.jobs[-1][0].access
 
 
+def test_qos(new_site, machine):
+    code, _, text = new_site("--queue", "duo", "--qos", "debug")
+    assert code == 0
+    assert '    qos="debug",\n' in text
+    (duo,) = site.load_site("vc").partitions
+    assert duo["access"] == machine.jobs[-1][0].access
+    assert "--qos=debug" in duo["access"]
+    assert new_site("--refresh")[0] == 0
+    assert duo["access"] == machine.jobs[-1][0].access
+
+
+def test_few_trial_jobs_at_once(new_site, machine, monkeypatch):
+    partition, *rest = CLUSTER.splitlines()
+    names = [f"q{number}" for number in range(9)]
+    partitions = [partition.replace("duo", name) for name in names]
+    rest = [line.replace("Partitions=duo,", f"Partitions={','.join(names)},") for line in rest]
+    machine.cluster("\n".join(partitions + rest))
+    running, most = [], []
+
+    def try_queue(*arguments, **more):
+        running.append(1)
+        time.sleep(0.05)
+        most.append(len(running))
+        running.pop()
+        return machine.try_queue(*arguments, **more)
+
+    monkeypatch.setattr(new, "try_queue", try_queue)
+    code, said, _ = new_site()
+    assert code == 0
+    assert "10 jobs of seconds, 4 at a time: each may wait 10 min in its queue" in said
+    assert len(most) == 10
+    assert max(most) <= new.AT_ONCE
+
+
 def test_modules_that_are_loaded(new_site, machine, monkeypatch):
     monkeypatch.setenv("LMOD_CMD", "/opt/lmod/libexec/lmod")
     monkeypatch.setenv("LOADEDMODULES", "gcc/13.2:openmpi/5.0")
@@ -319,7 +375,7 @@ def test_a_controller_that_does_not_answer(new_site, machine):
     machine.command("scontrol", "echo 'slurm_load_ctl_conf error: Connection refused' >&2; exit 1")
     code, said, text = new_site()
     assert (code, text) == (3, "")
-    assert "Slurm is installed and does not answer `scontrol show config`: slurm_load" in said
+    assert "Slurm is installed and does not answer. scontrol: slurm_load" in said
 
 
 def test_refresh_keeps_choices_and_prints_what_changed(new_site, machine, house):

@@ -1,0 +1,77 @@
+"""Runs a scheduler's commands, and reads options of theirs."""
+
+import os
+import re
+import shlex
+import subprocess
+from argparse import ArgumentParser
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+PATIENCE = 60  # s for a command to answer
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed, and how it ended."""
+
+    command: str  # its first word
+    code: int  # 124: no answer in time, 127: it is not installed
+    text: str
+    stderr: str
+
+    def __bool__(self) -> bool:
+        return self.code == 0
+
+    @property
+    def error(self) -> str:
+        """Why it failed, in one line that names it; "" if it did not."""
+        if self:
+            return ""
+        return last_error(self.command, self.stderr) or f"{self.command}: exit {self.code}"
+
+
+def ask(*command: str, environ: Mapping[str, str] | None = None) -> Answer:
+    """Runs a command that prints and ends.
+
+    Args:
+        command: its words.
+        environ: its environment; by default this one, with times of Slurm in Unix seconds.
+    """
+    if environ is None:
+        environ = {**os.environ, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+            env=environ,
+        )
+    except subprocess.TimeoutExpired as error:
+        return Answer(command[0], 124, "", str(error))
+    except OSError as error:
+        return Answer(command[0], 127, "", str(error))
+    return Answer(command[0], done.returncode, done.stdout, done.stderr)
+
+
+def last_error(command: str, stderr: str) -> str:
+    """The last line of a command's error output, with its name before it; "" if it has none."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    return f"{command}: {re.sub(rf'^{command}: (error: )?', '', lines[-1])}" if lines else ""
+
+
+def option_value(options: Iterable[str], *names: str) -> str:
+    """The last value of an option among those of a scheduler; "" without it.
+
+    Args:
+        options: each with its value, "--partition=duo" or "-p duo".
+        names: of the option, "-p" and "--partition".
+    """
+    if not names:
+        return ""
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument(*names, dest="value", nargs="?", default="", const="")
+    return parser.parse_known_args(shlex.split(" ".join(options)))[0].value

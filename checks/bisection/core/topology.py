@@ -1,0 +1,90 @@
+"""The switches of a cluster, from Slurm's topology.conf or what `scontrol show topology` prints."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from ClusterShell.NodeSet import NodeSet, NodeSetParseError
+
+Switches = Mapping[str, tuple[str, ...]]  # node -> its switches, from the leaf up
+
+
+class TopologyError(ValueError):
+    """The text is no topology, or contradicts itself."""
+
+
+def expanded(names: str) -> list[str]:
+    """The names of a list of Slurm's: n[1-2,07] is n1, n2, n07.
+
+    Raises:
+        TopologyError: it is no such list.
+    """
+    try:
+        return list(NodeSet(names))
+    except NodeSetParseError as error:
+        raise TopologyError(f"{names!r} is no list of names: {error}") from None
+
+
+def parse(text: str) -> Switches:
+    """Reads topology.conf (topology/tree or topology/block) or `scontrol show topology`.
+
+    Args:
+        text: lines with SwitchName=, or BlockName=, and Nodes= or Switches=.
+
+    Returns:
+        Node -> names of its switches or its block, from the leaf up.
+
+    Raises:
+        TopologyError: no line names a switch, or a node or switch has two parents.
+    """
+    parents: dict[str, str] = {}  # a node's leaf, a switch's next switch
+    leaves: dict[str, list[str]] = {}
+    for line in re.sub(r"\\\n", " ", text).splitlines():
+        words = re.findall(r"(\w+)=(\S+)", line.partition("#")[0])
+        values = {name.lower(): value for name, value in words}
+        name = values.get("switchname") or values.get("blockname")
+        if not name:
+            continue
+        if below := values.get("switches"):  # scontrol lists the nodes of upper switches, too
+            for switch in expanded(below):
+                _adopt(parents, f"switch {switch}", name)
+        else:
+            leaves[name] = expanded(values.get("nodes", ""))
+            for node in leaves[name]:
+                _adopt(parents, f"node {node}", name)
+    if not parents:
+        raise TopologyError("no line has SwitchName= or BlockName= with Nodes= or Switches=")
+    return {node: tuple(_upwards(parents, leaf)) for leaf in leaves for node in leaves[leaf]}
+
+
+def _adopt(parents: dict[str, str], child: str, parent: str) -> None:
+    if parents.setdefault(child, parent) != parent:
+        raise TopologyError(f"{child} is below two switches: {parents[child]} and {parent}")
+
+
+def _upwards(parents: Mapping[str, str], switch: str) -> list[str]:
+    line = [switch]
+    while (above := parents.get(f"switch {line[-1]}")) is not None:
+        if above in line:
+            raise TopologyError(f"switch {above} is below itself")
+        line.append(above)
+    return line
+
+
+def levels(switches: Switches, hosts: Iterable[str]) -> tuple[list[list[str]], list[str]]:
+    """The switches of hosts, level by level.
+
+    Args:
+        switches: as `parse` returns them.
+        hosts: names, with or without their domain.
+
+    Returns:
+        [levels][hosts] names, from the leaf up; where a host has fewer levels, its uppermost switch
+        again. And the hosts that the topology lacks: if there are any, the levels are empty.
+    """
+    hosts = list(hosts)
+    lines = [switches.get(host) or switches.get(host.partition(".")[0]) for host in hosts]
+    if missing := [host for host, line in zip(hosts, lines, strict=True) if not line]:
+        return [], missing
+    depth = max(map(len, lines), default=0)
+    padded = [[*line, *[line[-1]] * (depth - len(line))] for line in lines]
+    return [list(level) for level in zip(*padded, strict=True)], []

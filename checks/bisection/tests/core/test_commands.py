@@ -1,0 +1,54 @@
+"""Commands of a scheduler: what they printed, why they failed, which options they have."""
+
+import pytest
+
+from bisection.core.commands import ask, option_value
+
+
+def test_a_command_that_ends_well_has_no_error():
+    answer = ask("sh", "-c", "echo out; echo remark >&2")
+    assert answer
+    assert (answer.text, answer.error) == ("out\n", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "error"),
+    [
+        (("sh", "-c", "echo 'sh: error: no such job' >&2; exit 3"), 3, "sh: no such job"),
+        (("false",), 1, "false: exit 1"),
+        (("no-such-command",), 127, "no-such-command: [Errno 2] No such file or directory"),
+    ],
+)
+def test_a_failure_is_one_line_that_names_the_command(command, code, error):
+    answer = ask(*command)
+    assert answer.code == code
+    assert answer.error.startswith(error)
+
+
+def test_a_command_that_does_not_end_is_given_up(monkeypatch):
+    monkeypatch.setattr("bisection.core.commands.PATIENCE", 0.2)
+    answer = ask("sleep", "60")
+    assert answer.code == 124
+    assert answer.error.startswith("sleep: ")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--partition=duo", "--exclusive", "--mem=0"],
+        ["-p", "long", "-p duo"],
+        ["-pduo -N 2"],
+        ["-A a --partition duo"],
+    ],
+)
+def test_the_last_value_of_an_option_counts(options):
+    assert option_value(options, "-p", "--partition") == "duo"
+
+
+@pytest.mark.parametrize("options", [[], ["--part=duo"], ["-N 2 -p"], ["-p --exclusive"]])
+def test_an_option_without_value_is_empty(options):
+    assert option_value(options, "-p", "--partition") == ""
+
+
+def test_no_option_has_no_value():
+    assert option_value(["-q big"]) == ""
