@@ -2,8 +2,11 @@
  * tournament of which a few rounds are enough, and the suspects again in the same launch. */
 #include "pairs.h"
 
+#include "statistics.h"
+
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +15,8 @@ _Static_assert(sizeof(bx_pairs_record) == 28, "the matrix file has no padding");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the matrix file is little-endian");
 
 enum { WORD = sizeof(uint64_t), PAGE = 4096, REPEATS = 5, MOST_NAMED = 10, SAMPLED_ROUNDS = 16 };
+enum { TRIAL_BYTES = 256 << 10 };    /* of a node, in a message that shows the network's rate */
+static const double TRANSFER = 0.02; /* s that a message takes at most, if not smaller than that */
 enum { STAGE_TOURNAMENT, STAGE_AGAIN };
 enum { MEETINGS_AGAIN = BX_PAIRS_SUSPECTS * 2 * BX_PAIRS_PARTNERS + BX_PAIRS_PATHS };
 
@@ -348,6 +353,28 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
         bx_verification_check(verification, p->wrong.name, p->wrong.bytes, 0, "bytes");
 }
 
+/* Fewer bytes than --bytes where these take longer than TRANSFER seconds, by a round of small
+ * messages between the median pair: a slow network would need hours. */
+static void size_messages(pairs *p, const bx_pairs_schedule *schedule)
+{
+    uint64_t most = p->line.words, word_bytes = (uint64_t)p->line.talker_count * WORD;
+    uint64_t least = (TRIAL_BYTES + word_bytes - 1) / word_bytes, words = most;
+    if (most <= least) return;
+    p->line.words = (size_t)least;
+    int count = bx_pairs_schedule_round(schedule, 0, p->meetings);
+    play(p, -1, 0, p->meetings, count);
+    if (p->rank == 0) {
+        double *rates = bx_memory_alloc((size_t)count, sizeof *rates);
+        for (int i = 0; i < count; i++) rates[i] = p->accounts[p->meetings[i].a].values.out;
+        double rate = bx_statistics_quantile(rates, (size_t)count, 0.5);
+        double wanted = ceil(TRANSFER * rate / (double)word_bytes);
+        words = wanted < (double)least ? least : wanted < (double)most ? (uint64_t)wanted : most;
+        free(rates);
+    }
+    MPI_Bcast(&words, 1, MPI_UINT64_T, 0, p->world);
+    p->line.words = (size_t)words;
+}
+
 /* One round, of which nothing is kept: it connects nodes, and shows that content arrives. */
 static void verify(void *state, size_t method, size_t point, bx_verification *verification)
 {
@@ -355,6 +382,7 @@ static void verify(void *state, size_t method, size_t point, bx_verification *ve
     bx_pairs_schedule schedule;
     create_schedule(p, &schedule);
     bx_run_await(p->run, -1, NULL);
+    size_messages(p, &schedule);
     int count = bx_pairs_schedule_round(&schedule, 0, p->meetings);
     play(p, -1, 0, p->meetings, count);
     share_wrong(p);
@@ -427,8 +455,9 @@ const bx_kernel *bx_kernel_get(void)
          1, SHRT_MAX, &round_limit},
         {"switches", "FILE", "lines SWITCH HOST HOST ...: who shares a switch", BX_TEXT, 0, 0,
          &switches_path},
-        {"bytes", "BYTES", "message of a node, shared by its ranks", BX_INTEGER, WORD, 1 << 30,
-         &node_bytes},
+        {"bytes", "BYTES",
+         "message of a node at most, shared by its ranks; 20 ms on a slow network", BX_INTEGER,
+         WORD, 1 << 30, &node_bytes},
         {"samples", "N", "samples of each value of a pair, whose median counts", BX_INTEGER, 1,
          1000, &samples},
     };

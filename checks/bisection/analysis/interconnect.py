@@ -78,7 +78,7 @@ def judge(
         sorted(findings, key=lambda finding: finding.grade != Grade.NO_GO),
         [row for row in rows if row.check == "pairs" and row.unit != "ratio"],
         _carriers(run),
-        list(_unmeasured(run, blames)),
+        list(_unmeasured(run)),
     )
 
 
@@ -142,16 +142,11 @@ def _carriers(run: RunVerdict) -> dict[str, str]:
     return {case.place: case.facts["network"] for case in run.cases if case.facts.get("network")}
 
 
-def _unmeasured(run: RunVerdict, blames: Sequence[Blame]) -> Iterator[Reason]:
-    """What of the network was not measured, or measured and not judged, and why."""
+def _unmeasured(run: RunVerdict) -> Iterator[Reason]:
+    """What of the network was not measured, and why."""
     for check, part in CHECKS.items():
         cases = [case for case in run.judged if case.check == check]
         if any(run.outcome(case) in (Verdict.PASS, Verdict.FAIL) for case in cases):
             continue
         why = next((case.reason for case in cases if case.reason), None)
         yield Reason.of(Code.PART_UNMEASURED, check=check, part=part, why=why)
-    for blame in blames:
-        for kind in blame.kinds:
-            if kind.withheld:
-                values = {"place": blame.place, "kind": kind.kind.name, "why": kind.withheld}
-                yield Reason.of(Code.KIND_WITHHELD, **values)

@@ -244,7 +244,6 @@ class Code(str, Enum):
     LEVEL_WORSE = "LEVEL_WORSE"  # test, metric, unit, better, ratio, low, high: of a row
     BELOW_ADAPTER = "BELOW_ADAPTER"  # bandwidth, rate (B/s), share
     PART_UNMEASURED = "PART_UNMEASURED"  # check, part, why: reason
-    KIND_WITHHELD = "KIND_WITHHELD"  # place, kind, why: reason
     NOTHING_BLAMED = "NOTHING_BLAMED"  # place: no bandwidth of pairs could be judged
 
     # A metric of a comparison

@@ -57,7 +57,7 @@ def beside(network: Interconnect) -> list[Table]:
     part = ("what, and why not", "text", clause)
     unmeasured = listing(network.unmeasured, (part,), MOST)
     tables = _titled("Beside the sessions before", levels)
-    return tables + _titled("Not measured, or not judged", unmeasured)
+    return tables + _titled("Not measured", unmeasured)
 
 
 def _titled(title: str, table: Table) -> list[Table]:

@@ -22,6 +22,5 @@ NETWORK: dict[Code, str | Callable[[Values], str]] = {
     Code.LEVEL_WORSE: lambda v: f"{v['test']}, {v['metric']}: {change(v)}",
     Code.BELOW_ADAPTER: _below,
     Code.PART_UNMEASURED: "{check} ({part}): {why!n:?*|not in this run}",
-    Code.KIND_WITHHELD: "{place}, {kind} of pairs: {why!n}",
     Code.NOTHING_BLAMED: "{place}: no bandwidth of pairs could be judged",
 }

@@ -58,6 +58,7 @@ class Section:
     notes: list[str] = field(default_factory=list)
     groups: list["Group"] = field(default_factory=list)
     sparks: list[dict[str, Any]] = field(default_factory=list)
+    words_first: bool = False  # notes and tables stand above the figures
 
     @property
     def shown(self) -> bool:
@@ -185,7 +186,7 @@ def _network(report: Report) -> Section:
         lead = f"{interconnect.MEANING[network.grade]} {lead}"
         tables = interconnect.findings(network) + tables + interconnect.beside(network)
         notes += interconnect.notes(network)
-    return Section("network", "Network", lead, tables, notes[:POINTS])
+    return Section("network", "Network", lead, tables, notes[:POINTS], words_first=True)
 
 
 def _history(report: Report) -> Section:
