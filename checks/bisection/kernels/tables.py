@@ -29,16 +29,13 @@ CASES = {
 def methods(kernel: str) -> list[str]:
     """The methods of a kernel without its baselines, as its command line names them.
 
-        The numbers of band groups of the kernel npar, npar-N, follow from the ranks and are not listed.
+    The numbers of band groups of the kernel npar, npar-N, follow from the ranks and are not listed.
 
-        Args:
-            kernel: transpose, pairs, patterns, npar or md.
-    =======
-            kernel: transpose, alltoall-sweep, pairs, npar or md.
-    >>>>>>> pairs
+    Args:
+        kernel: transpose, pairs, patterns, npar or md.
 
-        Raises:
-            OSError, ValueError: the file cannot be read, or lists nothing.
+    Raises:
+        OSError, ValueError: the file cannot be read, or lists nothing.
     """
     return list(_names(*METHODS[kernel]))
 
