@@ -1,4 +1,4 @@
-"""Small to large all-to-all exchanges: Alltoall against Alltoallv (figure 2 of the paper)."""
+"""What the network carries, and what its nodes do alone."""
 
 import reframe as rfm
 
@@ -35,3 +35,22 @@ class network(KernelCheck):
         largest = layouts.largest_block(self.launch.num_tasks)
         sizes = (1 << power for power in range(3, largest.bit_length()))
         self.points = [results.point_label({"bytes": size}) for size in sizes]
+
+
+class NoiseLaunch(Launch):
+    """Every core of every node, alone."""
+
+    kernel = "noise"
+    case = parameter(["nodes"])
+    layout = parameter(["mpi"], loggable=True)
+    sampling = {"nodes": "--repeats 10"}
+
+
+@rfm.simple_test
+class network_noise(KernelCheck):
+    """Are cores interrupted, and does every node's memory give what it should?"""
+
+    launch = fixture(NoiseLaunch, scope="environment")
+    method = parameter(tables.methods("noise"))
+    asserted = ["time"]
+    tiers = {"nightly": {}, "interconnect": {}}

@@ -215,6 +215,8 @@ class Code(str, Enum):
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
     # A host in these launches (launches, of: those that it was in); the values are of the worst.
     SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median (of the launch's ranks)
+    SLOW_CORES = "SLOW_CORES"  # host, seconds, median: of the same work
+    SLOW_MEMORY = "SLOW_MEMORY"  # host, rate (B/s), median, cores: that copy at once
     ADAPTER_ERRORS = "ADAPTER_ERRORS"  # host, adapter, errors: [[counter, count]]
     ADAPTER_DIFFERS = "ADAPTER_DIFFERS"  # host, adapter, fact (state, rate, firmware), value, usual
     TCP_LOSSES = "TCP_LOSSES"  # host, fraction: of the segments
