@@ -1,4 +1,4 @@
-"""The network: pairs of nodes, then the patterns of communication that codes are made of.
+"""The network: what its nodes do alone, pairs of nodes, then the patterns of codes.
 
 Tests run in the order in which they stand here.
 """
@@ -8,6 +8,25 @@ import reframe as rfm
 from bisection.kernels import results, tables
 from bisection.kernels.layouts import LAYOUTS
 from bisection.rfm import KernelCheck, Launch, switches
+
+
+class NoiseLaunch(Launch):
+    """Every core of every node, alone."""
+
+    kernel = "noise"
+    case = parameter(["nodes"])
+    layout = parameter(["mpi"])
+    sampling = {"nodes": "--repeats 10"}
+
+
+@rfm.simple_test
+class network_noise(KernelCheck):
+    """Are cores interrupted, and does every node's memory give what it should?"""
+
+    launch = fixture(NoiseLaunch, scope="environment")
+    method = parameter(tables.methods("noise"))
+    asserted = ["time"]
+    tiers = {"nightly": {}, "triage": {}, "interconnect": {}}
 
 
 class PairsLaunch(Launch):

@@ -7,7 +7,7 @@ from enum import Enum
 from bisection.analysis import network
 from bisection.analysis.blame import Blame
 from bisection.analysis.model import Comparison, Row
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import FAULTS_OF_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.kernels import adapters, results
@@ -16,14 +16,12 @@ from bisection.runs.model import RunVerdict
 TIERS = ("triage", "interconnect")  # whose question is the network
 # The checks that measure the network, and what of it.
 CHECKS = {
-    "noise": "interruptions and memory bandwidth of the cores",
+    "network_noise": "interruptions and memory bandwidth of the cores",
     "pairs": "nodes, cables and switches",
     "network": "communication patterns",
     "congestion": "the impact of other jobs",
     "transpose": "the transposes of a plane-wave code",
 }
-# Faults of hosts that a run notes, and that the verdict on a network must not pass over.
-OF_HOSTS = (Code.ADAPTER_ERRORS, Code.ADAPTER_DIFFERS, Code.TCP_LOSSES, Code.SLOW_CLOCK)
 
 
 class Grade(str, Enum):
@@ -108,7 +106,7 @@ def _of_run(run: RunVerdict) -> Iterator[Finding]:
         if failure.code != Code.BAD_COMPONENT:
             yield Finding(Grade.NO_GO, failure)
     for remark in run.remarks:
-        if remark.code in OF_HOSTS:
+        if remark.code in FAULTS_OF_HOSTS:
             yield Finding(Grade.LOOK, remark)
 
 

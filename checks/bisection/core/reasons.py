@@ -219,6 +219,8 @@ class Code(str, Enum):
     NODES_TAKEN = "NODES_TAKEN"  # nodes, jobs: that asked for them
     # A host in these launches (launches, of: those that it was in); the values are of the worst.
     SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median (of the launch's ranks)
+    SLOW_CORES = "SLOW_CORES"  # host, seconds, median: of the same work
+    SLOW_MEMORY = "SLOW_MEMORY"  # host, rate (B/s), median, cores: that copy at once
     ADAPTER_ERRORS = "ADAPTER_ERRORS"  # host, adapter, errors: [[counter, count]]
     ADAPTER_DIFFERS = "ADAPTER_DIFFERS"  # host, adapter, fact (state, rate, firmware), value, usual
     TCP_LOSSES = "TCP_LOSSES"  # host, fraction: of the segments
@@ -359,6 +361,17 @@ MACHINE_FAULTS = frozenset(
 )
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS = frozenset({Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE})
+# What a run notes of a host: it is slow, or its adapters are faulty.
+FAULTS_OF_HOSTS = frozenset(
+    {
+        Code.SLOW_CLOCK,
+        Code.SLOW_CORES,
+        Code.SLOW_MEMORY,
+        Code.ADAPTER_ERRORS,
+        Code.ADAPTER_DIFFERS,
+        Code.TCP_LOSSES,
+    }
+)
 RENAMED = {"STALLED": Code.HANG}  # names of earlier versions
 # What the doctor finds and is no defect.
 NOTES = frozenset({Code.METHOD_NOT_JUDGED, Code.SPACK_NOT_BUILT, Code.SPACK_TARGET_OPEN})

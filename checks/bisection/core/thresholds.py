@@ -30,7 +30,7 @@ class Thresholds:
     )
     layout_gain: float = _limit(0.02, "of time", "a hybrid layout faster by more is mentioned")
     slow_clock: float = _limit(
-        0.9, "of the launch's median clock", "a host with a rank whose clock is below is named"
+        0.9, "of the launch's median", "a host whose clock, work or memory is below is named"
     )
     # ---- the adapters of a launch ----
     payload: float = _limit(

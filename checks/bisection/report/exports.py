@@ -14,12 +14,11 @@ from bisection.analysis.network import reason as reason_of
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import MACHINE_FAULTS, Code
+from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, Code
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
 from bisection.report.model import STATES, Report, exit_code, worst_first
-from bisection.report.node_clauses import FAULTS_OF_HOSTS
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult

@@ -438,7 +438,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         self.controls = results.controls(result)
         self.slowest = results.slowest_host(result)
         claimed = self.current_partition.extras.get("network", [])
-        faults = [*results.slow_clocks(result), *adapters.faults(result, claimed)]
+        faults = [*results.slow_hosts(result), *adapters.faults(result, claimed)]
         self.host_faults = [reason.dumps() for reason in faults]
         self.wrong = results.wrong_methods(result)
         wrong_exit = self.exit_code == KernelExit.WRONG_ANSWER
