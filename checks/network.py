@@ -5,6 +5,7 @@ Tests run in the order in which they stand here.
 
 import reframe as rfm
 
+from bisection.core.thresholds import LIMITS
 from bisection.kernels import results, tables
 from bisection.kernels.layouts import LAYOUTS
 from bisection.rfm import KernelCheck, Launch, switches
@@ -70,6 +71,7 @@ class PatternsLaunch(Launch):
     kernel = "patterns"
     case = parameter(["sweep"])
     sampling = {"sweep": "--repeats 30"}
+    options = [f"--memory {LIMITS.patterns_memory:.0f}"]
 
 
 @rfm.simple_test

@@ -290,6 +290,9 @@ class Code(str, Enum):
     NOT_THE_NETWORK_ALONE = "NOT_THE_NETWORK_ALONE"  # fraction, most
     NETWORK_FASTER = "NETWORK_FASTER"  # fraction, factor
     NETWORK_SLOWER = "NETWORK_SLOWER"  # fraction, factor
+    # What of the network explains that a code got slower; points, low, high, of: fractions of time
+    NETWORK_EXPLAINS = "NETWORK_EXPLAINS"  # cause, change, method, size, points, low, high, of
+    NETWORK_EXPLAINS_NOTHING = "NETWORK_EXPLAINS_NOTHING"  # patterns, fraction, points, of
 
     # What the doctor finds; file and line stand beside the reason
     NOT_LOADING = "NOT_LOADING"  # error, test

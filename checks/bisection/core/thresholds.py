@@ -53,10 +53,8 @@ class Thresholds:
     node_memory: float = _limit(
         1.0, "GiB", "per node of a launch, beside the buffers of the all-to-all sweep"
     )
-    sweep_memory: float = _limit(
-        0.5,
-        "GiB",
-        "per rank for the all-to-all sweep, whose blocks are smaller for many ranks",
+    patterns_memory: float = _limit(
+        64, "MiB", "per rank for the buffers of the kernel patterns; larger blocks are left out"
     )
     node_memory_change: float = _limit(
         0.02, "of the memory", "nodes of one kind differ by less; a lost module is more"
@@ -118,6 +116,13 @@ class Thresholds:
     mixed: float = _limit(0.05, "of time", "communicating: less is a check bound by the cores")
     no_network: float = _limit(
         0.005, "of time", "communicating: less cannot be explained by a network"
+    )
+    explained_least: float = _limit(
+        0.25, "of a slow-down", "the network explains less: nothing of it is named"
+    )
+    explained_low: float = _limit(0.7, "of the prediction", "a pattern below takes fewer messages")
+    explained_high: float = _limit(
+        1.5, "of the prediction", "a pattern above: contention, or another algorithm"
     )
     # ---- nodes ----
     idle_nodes: float = _limit(

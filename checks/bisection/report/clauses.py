@@ -11,6 +11,7 @@ from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.explain_clauses import EXPLAIN
 from bisection.report.network_clauses import NETWORK
 from bisection.report.node_clauses import NODES
 from bisection.report.pairs_clauses import PAIRS
@@ -385,6 +386,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     # a run beside earlier sessions
     **PAIRS,
     **SLOWER,
+    **EXPLAIN,
     Code.RETEST_FAILED: lambda v: f"in the retest, {v['test']}: {_nested(v['cause'])}",
     # a metric of a comparison
     Code.ABSENT: "in none of the {sessions} sessions after",

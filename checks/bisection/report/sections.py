@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from bisection.core import paths
 from bisection.core.format import finite, plural, short
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
 from bisection.report import interconnect, pairs, words
 from bisection.report.clauses import clause
@@ -29,6 +30,7 @@ from bisection.report.tables import (
     listing,
     nodes_of,
     points_table,
+    predictions_table,
     rows_table,
     sessions_table,
     suspects_table,
@@ -189,6 +191,16 @@ def _network(report: Report) -> Section:
     return Section("network", "Network", lead, tables, notes[:POINTS], words_first=True)
 
 
+def _predicted(report: Report) -> Section:
+    lead = "Collectives, halos and transposes beside what single messages, nodes and the bisection "
+    lead += (
+        f"allow. {LIMITS.explained_low:g} to {LIMITS.explained_high:g} is explained. Contention: "
+    )
+    lead += "random pairs of nodes are as slow. Algorithm: they are not; look at the MPI library."
+    tables = [predictions_table(report.predictions)] if report.predictions else []
+    return Section("predicted", "What the network explains", lead, tables)
+
+
 def _history(report: Report) -> Section:
     tables = [points_table(report.history)] if report.history else []
     return Section("history", "History", "Each line is a metric over its sessions.", tables)
@@ -239,6 +251,7 @@ ORDER: tuple[Callable[[Report], Section], ...] = (
         "Ranks against threads on the same cores, each layout with its fastest method.",
     ),
     _drawn("shares", "Communication", "The fraction of the time spent communicating, by kind."),
+    _predicted,
     _drawn("sweeps", "Message sizes", "Time of one exchange against the size of its messages."),
     _compared,
     _rows,
