@@ -2,8 +2,11 @@
  * tournament of which a few rounds are enough, and the suspects again in the same launch. */
 #include "pairs.h"
 
+#include "statistics.h"
+
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +14,9 @@
 _Static_assert(sizeof(bx_pairs_record) == 28, "the matrix file has no padding");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the matrix file is little-endian");
 
-enum { WORD = sizeof(uint64_t), PAGE = 4096, REPEATS = 5, MOST_NAMED = 10 };
+enum { WORD = sizeof(uint64_t), PAGE = 4096, REPEATS = 5, MOST_NAMED = 10, SAMPLED_ROUNDS = 16 };
+enum { TRIAL_BYTES = 256 << 10 };    /* of a node, in a message that shows the network's rate */
+static const double TRANSFER = 0.02; /* s that a message takes at most, if not smaller than that */
 enum { STAGE_TOURNAMENT, STAGE_AGAIN };
 enum { MEETINGS_AGAIN = BX_PAIRS_SUSPECTS * 2 * BX_PAIRS_PARTNERS + BX_PAIRS_PATHS };
 
@@ -55,7 +60,7 @@ typedef struct {
     } wrong;
 } pairs;
 
-static int64_t node_bytes = 32 << 20, round_limit = 16, samples = 5;
+static int64_t node_bytes = 32 << 20, round_limit, samples = 5;
 static const char *mode_name = "thin", *switches_path;
 
 static const bx_choice methods[] = {
@@ -160,7 +165,9 @@ static int setup(bx_run *run, void **state)
     if (code != BX_OK) return code;
 
     int most = p->nodes + p->nodes % 2 - 1; /* rounds of all pairs */
-    p->rounds = round_limit == 0 || round_limit > most ? most : (int)round_limit;
+    bool sampled = strcmp(bx_run_case(run), "sampled") == 0;
+    int64_t wanted = round_limit > 0 ? round_limit : sampled ? SAMPLED_ROUNDS : most;
+    p->rounds = wanted > most ? most : (int)wanted;
     size_t records = (size_t)p->rounds * (size_t)(p->nodes / 2) + REPEATS * MEETINGS_AGAIN;
     size_t bytes = p->line.words * WORD;
     double needed = p->line.local < p->line.talker_count ? 2 * (double)bytes : 0;
@@ -346,6 +353,28 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
         bx_verification_check(verification, p->wrong.name, p->wrong.bytes, 0, "bytes");
 }
 
+/* Fewer bytes than --bytes where these take longer than TRANSFER seconds, by a round of small
+ * messages between the median pair: a slow network would need hours. */
+static void size_messages(pairs *p, const bx_pairs_schedule *schedule)
+{
+    uint64_t most = p->line.words, word_bytes = (uint64_t)p->line.talker_count * WORD;
+    uint64_t least = (TRIAL_BYTES + word_bytes - 1) / word_bytes, words = most;
+    if (most <= least) return;
+    p->line.words = (size_t)least;
+    int count = bx_pairs_schedule_round(schedule, 0, p->meetings);
+    play(p, -1, 0, p->meetings, count);
+    if (p->rank == 0) {
+        double *rates = bx_memory_alloc((size_t)count, sizeof *rates);
+        for (int i = 0; i < count; i++) rates[i] = p->accounts[p->meetings[i].a].values.out;
+        double rate = bx_statistics_quantile(rates, (size_t)count, 0.5);
+        double wanted = ceil(TRANSFER * rate / (double)word_bytes);
+        words = wanted < (double)least ? least : wanted < (double)most ? (uint64_t)wanted : most;
+        free(rates);
+    }
+    MPI_Bcast(&words, 1, MPI_UINT64_T, 0, p->world);
+    p->line.words = (size_t)words;
+}
+
 /* One round, of which nothing is kept: it connects nodes, and shows that content arrives. */
 static void verify(void *state, size_t method, size_t point, bx_verification *verification)
 {
@@ -353,6 +382,7 @@ static void verify(void *state, size_t method, size_t point, bx_verification *ve
     bx_pairs_schedule schedule;
     create_schedule(p, &schedule);
     bx_run_await(p->run, -1, NULL);
+    size_messages(p, &schedule);
     int count = bx_pairs_schedule_round(&schedule, 0, p->meetings);
     play(p, -1, 0, p->meetings, count);
     share_wrong(p);
@@ -415,18 +445,19 @@ static void teardown(void *state)
 const bx_kernel *bx_kernel_get(void)
 {
     static const bx_choice cases[] = {
-        {"pairs", "nodes in pairs: latency, bandwidth each way and both ways at once", NULL, false,
-         NULL},
+        {"sampled", "16 rounds: each node against 16 others", NULL, false, NULL},
+        {"all", "all rounds: every pair of nodes", NULL, false, NULL},
     };
     static const bx_option options[] = {
         {"mode", "NAME", "what is measured at once: thin, serial or concurrent (see --list)",
          BX_TEXT, 0, 0, &mode_name},
-        {"rounds", "N", "rounds of the tournament; 0: all, so that each pair meets once",
-         BX_INTEGER, 0, SHRT_MAX, &round_limit},
+        {"rounds", "N", "rounds of the tournament at most; default: those of the case", BX_INTEGER,
+         1, SHRT_MAX, &round_limit},
         {"switches", "FILE", "lines SWITCH HOST HOST ...: who shares a switch", BX_TEXT, 0, 0,
          &switches_path},
-        {"bytes", "BYTES", "message of a node, shared by its ranks", BX_INTEGER, WORD, 1 << 30,
-         &node_bytes},
+        {"bytes", "BYTES",
+         "message of a node at most, shared by its ranks; 20 ms on a slow network", BX_INTEGER,
+         WORD, 1 << 30, &node_bytes},
         {"samples", "N", "samples of each value of a pair, whose median counts", BX_INTEGER, 1,
          1000, &samples},
     };

@@ -111,22 +111,6 @@ class Suspect:
 
 
 @dataclass
-class OddNode:
-    """A node whose pairs are all worse than those of the others."""
-
-    node: str
-    fraction: float  # of what the others give
-
-
-@dataclass
-class OddPath:
-    """A pair of nodes that is worse than both nodes are elsewhere."""
-
-    nodes: tuple[str, str]
-    fraction: float  # of what its nodes give elsewhere
-
-
-@dataclass
 class Change:
     """A fact that is not the same on both sides, or was not before a change point."""
 
@@ -156,17 +140,6 @@ class Series(MetricId):
     times: list[float]  # Unix time of each session
     values: list[float]
     points: list[int] = field(default_factory=list)  # indices where a new level begins
-
-
-@dataclass
-class Pairs:
-    """A matrix of what was measured between pairs of nodes."""
-
-    nodes: list[str]
-    values: list[list[float | None]]  # [sender][receiver]
-    unit: str
-    title: str
-    suspects: list[OddNode | OddPath] = field(default_factory=list)
 
 
 @dataclass

@@ -30,7 +30,7 @@ class Thresholds:
     )
     layout_gain: float = _limit(0.02, "of time", "a hybrid layout faster by more is mentioned")
     slow_clock: float = _limit(
-        0.9, "of the launch's median clock", "a host with a rank whose clock is below is named"
+        0.9, "of the launch's median", "a host whose clock, work or memory is below is named"
     )
     # ---- the adapters of a launch ----
     payload: float = _limit(
@@ -43,6 +43,9 @@ class Thresholds:
         10.0, "times the other nodes' median", "an adapter with more errors is named"
     )
     retransmitted: float = _limit(1e-3, "of TCP's segments", "a node that repeats more is named")
+    adapter_share: float = _limit(
+        0.5, "of the rate of its adapters", "a pair of nodes that gets less is to be looked at"
+    )
     # ---- a site ----
     fact_noise: float = _limit(
         0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"
@@ -141,9 +144,9 @@ class Thresholds:
     pair_retests: int = _limit(3, "pairs", "measured again confirm a node, a switch or a route")
     pair_noise: float = _limit(0.25, "of the value", "between pairs: more, and nothing is blamed")
     pair_resolution: float = _limit(0.01, "of the value", "no pair is measured more precisely")
-    pair_nodes: int = _limit(3, "nodes", "fewer do not tell a node from noise")
+    pair_nodes: int = _limit(6, "nodes", "fewer do not tell a node from noise")
     pair_far: float = _limit(
-        1.3, "of the latency", "between switches that latency alone tells apart, by simulation"
+        1.2, "of the latency", "between switches that latency tells apart; exact, by simulation"
     )
     pair_switch: int = _limit(16, "nodes", "of each such switch, by simulation")
     pair_nights: int = _limit(3, "nights", "earlier ones, at least, that a component is worse than")

@@ -3,7 +3,7 @@
 import json
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import adapters, fits
 
+SUSPECTED = ("nodes", "pairs")  # that the kernel `pairs` measured again
 SENT = ("calls", "B/message", "messages/call")
 SCHEMA, VERSION = "bisection-result", 3
 
@@ -207,30 +208,58 @@ def slowest_host(result: Result) -> str:
     return rank["host"]
 
 
+def slow_hosts(result: Result) -> list[Reason]:
+    """The hosts with a slow clock, and those that the kernel noise found slow.
+
+    Returns:
+        Reasons of code SLOW_CLOCK, SLOW_CORES (a core needs long for the work that all do) and
+        SLOW_MEMORY (of one core, or of all at once); none of a launch that was preempted.
+    """
+    if preempted(result) > LIMITS.preempted_launch:
+        return []
+    reasons = slow_clocks(result)
+    nodes = result.get("details", {}).get("noise") or []
+    # Cores share the memory: nodes with as many at work can be compared.
+    cores = statistics.multimode(node["cores"] for node in nodes)
+    nodes = [node for node in nodes if node["cores"] == cores[0]]
+    speeds = {n["host"]: 1 / n["quantum"] for n in nodes if n["quantum"]}
+    for host, speed, median in _slow(speeds):
+        values = {"seconds": 1 / speed, "median": 1 / median}
+        reasons.append(Reason.of(Code.SLOW_CORES, host=host, **values))
+    for name, at_once in (("copy_core", 1), ("copy_node", cores[0] if cores else 0)):
+        rates = {node["host"]: node[name] for node in nodes if node[name]}
+        for host, rate, median in _slow(rates):
+            values = {"rate": rate, "median": median, "cores": at_once}
+            reasons.append(Reason.of(Code.SLOW_MEMORY, host=host, **values))
+    return reasons
+
+
+def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
+    """What is far below the median, slowest first: name, speed, median. Of two equal halves the
+    faster is the median."""
+    if not speeds:
+        return []
+    median = statistics.median_high(speeds.values())
+    slowest = sorted(speeds.items(), key=lambda item: item[1])
+    return [(name, v, median) for name, v in slowest if v < LIMITS.slow_clock * median]
+
+
 def slow_clocks(result: Result) -> list[Reason]:
     """The hosts on which a rank's clock is far below the launch's median clock.
 
-    Of two equal halves the faster is the median. A launch that other processes preempted names
-    none. A limit on the processor time of a host's processes (a control group's quota) is not seen
-    by the clock: src/common/host.h.
+    A launch that other processes preempted names none. A limit on the processor time of a host's
+    processes (a control group's quota) is not seen by the clock: src/common/host.h.
 
     Returns:
         A reason of code SLOW_CLOCK for the slowest rank of each such host.
     """
-    clocks = _clocks(result)
-    if not clocks or preempted(result) > LIMITS.preempted_launch:
-        return []
-    median = statistics.median_high(ghz for ghz, _ in clocks)
-    slow: dict[str, tuple[float, Any]] = {}
-    for ghz, rank in sorted(clocks, key=lambda clock: clock[0]):
-        if ghz < LIMITS.slow_clock * median:
-            slow.setdefault(rank["host"], (ghz, rank))
-    return [
-        Reason.of(
-            Code.SLOW_CLOCK, host=h, rank=rank["rank"], cpus=rank["cpus"], ghz=ghz, median=median
-        )
-        for h, (ghz, rank) in slow.items()
-    ]
+    ranks = {rank["rank"]: rank for _, rank in _clocks(result)}
+    slow: dict[str, Reason] = {}
+    if preempted(result) <= LIMITS.preempted_launch:
+        for number, ghz, median in _slow({rank["rank"]: ghz for ghz, rank in _clocks(result)}):
+            at = {name: ranks[number][name] for name in ("host", "rank", "cpus")}
+            slow.setdefault(at["host"], Reason.of(Code.SLOW_CLOCK, **at, ghz=ghz, median=median))
+    return [*slow.values()]
 
 
 def controls(result: Result) -> dict[str, float]:
@@ -346,7 +375,7 @@ def unusable(metric: Metric) -> Reason | None:
         return Reason.of(Code.NOT_FINITE, value=value)
     if unit == "share":
         return None if 0 <= value <= 1 else Reason.of(Code.NO_FRACTION, value=value)
-    if unit in COUNTED or unit in SENT:  # one rank sends none
+    if unit in (*COUNTED, *SENT, *SUSPECTED):  # there may be none
         return None if value >= 0 else Reason.of(Code.BELOW_ZERO, value=value)
     return None if value > 0 else Reason.of(Code.NOT_ABOVE_ZERO, value=value)
 
