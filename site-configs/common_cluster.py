@@ -88,6 +88,7 @@ def partition(name: str, nodes: int | Sequence[int], launcher: str, **choices: A
             modules: loaded for this partition, after those of the site.
             environs: names of environments; by default system and spack.
             references: kinds that must exist: "ratio", "time".
+            network: adapters that must carry the messages between nodes: ["mlx5_0", "mlx5_1"].
 
     Returns:
         The choices, for `system`.
@@ -140,6 +141,10 @@ def system(
         if words := [word for word in WORDS if asked.get(word) and word not in known_words]:
             text = f"partition '{name}': {scheduler} has no {words[0]}; access=[...] has any option"
             raise SiteError(text, path, choices["line"])
+        adapters = [device["name"] for device in known.get("networks", [])]
+        if adapters and (other := [a for a in choices.get("network", []) if a not in adapters]):
+            text = f"partition '{name}': network '{other[0]}' is none of {', '.join(adapters)}"
+            raise SiteError(text, path, choices["line"])
         several = isinstance(nodes, (list, tuple))
         for count in nodes if several else [nodes]:
             given = {**asked, "name": f"{name}-{count}" if several else name}
@@ -173,7 +178,7 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
     binding = BINDINGS.get(launcher, [])
     binding = HYDRA if binding is OPEN_MPI and mpi.get("kind") in HYDRAS else binding
     options = [*given.pop("options", []), *given.pop("binding", binding)]
-    references = given.pop("references", [])
+    references, network = given.pop("references", []), given.pop("network", [])
     limit = {"max_time": facts["max_time"]} if facts.get("max_time") else {}
     nodes = given.pop("nodes")
     return {
@@ -192,6 +197,7 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
             "nodes": nodes,
             "binding": options,
             "references": references,
+            **({"network": network} if network else {}),
             **limit,
             **extras,
         },

@@ -116,6 +116,10 @@ typedef struct bx_kernel {
     void (*inspect)(void *state, size_t method, size_t point, bx_verification *verification);
     /* [3] defaults of --repeats, --block and --warmup; NULL: 10, 5, 1. */
     const int64_t *sampling;
+    /* Returns whether a point is one of the method's; the same on every rank.  NULL: every is. */
+    bool (*measured)(void *state, size_t method, size_t point);
+    /* Returns whether `ratios` compare a method with another.  NULL: all methods. */
+    bool (*comparable)(size_t method, size_t other);
 } bx_kernel;
 
 /* Returns the kernel, which lives as long as the program.  Each executable defines this function;

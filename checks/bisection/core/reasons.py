@@ -45,6 +45,8 @@ class Code(str, Enum):
     EXIT_CONTRADICTS = "EXIT_CONTRADICTS"  # kernel, exit_code, verified, wrong: methods
     BASELINE_WRONG = "BASELINE_WRONG"  # method
     MISPLACED = "MISPLACED"  # seats: reasons, fault: reason, of a launch that did not end well
+    NETWORK_BYPASSED = "NETWORK_BYPASSED"  # carried: [[device, fraction]], expected: devices
+    RAILS_IDLE = "RAILS_IDLE"  # idle: [[device, hosts]], expected: devices
     WORLDS_RAN = "WORLDS_RAN"  # worlds, ranks: of each, asked: ranks of one world
     RANKS_RAN = "RANKS_RAN"  # ranks, asked
     HOSTS_RAN = "HOSTS_RAN"  # hosts, asked
@@ -212,10 +214,13 @@ class Code(str, Enum):
     SLOW_NODE = "SLOW_NODE"  # node, ratio, jobs, where: system:partition
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
-    # A host in these launches; of the worst: rank, cpus, ghz, median (of the launch's ranks)
-    SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median, launches, of
     JOB_WAITS = "JOB_WAITS"  # job, queue, reason: Slurm's, start: expected, Unix time
     NODES_TAKEN = "NODES_TAKEN"  # nodes, jobs: that asked for them
+    # A host in these launches (launches, of: those that it was in); the values are of the worst.
+    SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median (of the launch's ranks)
+    ADAPTER_ERRORS = "ADAPTER_ERRORS"  # host, adapter, errors: [[counter, count]]
+    ADAPTER_DIFFERS = "ADAPTER_DIFFERS"  # host, adapter, fact (state, rate, firmware), value, usual
+    TCP_LOSSES = "TCP_LOSSES"  # host, fraction: of the segments
     LAUNCHES_PREEMPTED = "LAUNCHES_PREEMPTED"  # launches
 
     # Pairs of nodes

@@ -32,6 +32,17 @@ class Thresholds:
     slow_clock: float = _limit(
         0.9, "of the launch's median clock", "a host with a rank whose clock is below is named"
     )
+    # ---- the adapters of a launch ----
+    payload: float = _limit(
+        4.0, "MiB per node", "between nodes: less is not told from other traffic of an adapter"
+    )
+    idle_rail: float = _limit(
+        0.2, "of an equal share", "a claimed adapter that sent less did not take part"
+    )
+    adapter_errors: float = _limit(
+        10.0, "times the other nodes' median", "an adapter with more errors is named"
+    )
+    retransmitted: float = _limit(1e-3, "of TCP's segments", "a node that repeats more is named")
     # ---- a site ----
     fact_noise: float = _limit(
         0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"

@@ -11,6 +11,7 @@ from typing import Any
 from bisection.core.format import some
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.kernels import adapters
 
 SCHEMA, VERSION = "bisection-result", 3
 
@@ -170,6 +171,7 @@ def facts(result: Result) -> dict[str, str]:
         "CPU": _of_hosts(result, "cpu"),
         "operating system's kernel": _of_hosts(result, "kernel"),
         "firmware": _of_hosts(result, "firmware"),
+        "network": ", ".join(sorted(name for name, _ in adapters.carriers(result))),
         "compiler": build["compiler"],
         "flags": build["flags"],
         "MPI": build["mpi"],

@@ -14,7 +14,7 @@ from bisection.core import paths
 
 METHODS = {
     "transpose": ("transpose/transpose.def", "BX_METHOD"),
-    "alltoall-sweep": ("network/alltoall_sweep.def", "BX_METHOD"),
+    "patterns": ("network/patterns.def", "BX_METHOD"),
     "pairs": ("network/pairs.def", "BX_METHOD"),
     "npar": ("npar/npar_launch.f90", "method_t"),
     "md": ("md/md_launch.f90", "method_t"),
@@ -32,7 +32,7 @@ def methods(kernel: str) -> list[str]:
     The numbers of band groups of the kernel npar, npar-N, follow from the ranks and are not listed.
 
     Args:
-        kernel: transpose, alltoall-sweep, pairs, npar or md.
+        kernel: transpose, patterns, pairs, npar or md.
 
     Raises:
         OSError, ValueError: the file cannot be read, or lists nothing.

@@ -11,6 +11,7 @@ from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.node_clauses import NODES
 from bisection.report.ratios import change
 from bisection.report.site_clauses import SITE
 from bisection.report.site_new_clauses import NEW
@@ -352,8 +353,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NOT_RUN: "ReFrame's result is {result:?*|none}",
     Code.RUN_ENDED: "the run ended before it",
     Code.TEXT: "{text:?*|no reason is given}",
-    Code.SLOW_CLOCK: "{host} is slow: the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz, "
-    "the launch's median {median:.2f} GHz, in {launches} of {of} launches",
+    **NODES,
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",
     Code.BEST_MOVED: _best_moved,

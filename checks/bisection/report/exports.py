@@ -17,6 +17,7 @@ from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
 from bisection.report.model import STATES, Report, exit_code, worst_first
+from bisection.report.node_clauses import FAULTS_OF_HOSTS
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
@@ -373,7 +374,7 @@ def _suspected(report: Report) -> Iterator[tuple[str, str]]:
             if isinstance(odd, OddNode):  # of a path, no single node is accused
                 yield odd.node, f"{pairs.title}: {words.suspected(odd)}"
     for reason in report.run.remarks if report.run else []:
-        if reason.code == Code.SLOW_CLOCK:
+        if reason.code in FAULTS_OF_HOSTS:
             yield reason["host"], clause(reason)
         elif reason.code == Code.SLOW_NODE:
             yield reason["node"], clause(reason)

@@ -5,6 +5,7 @@ from typing import Any
 
 from bisection.core.format import amount, lasting, plural, some
 from bisection.core.reasons import Code
+from bisection.report.node_clauses import carried
 
 Values = Mapping[str, Any]
 
@@ -92,8 +93,7 @@ def _changed(v: Values) -> str:
 
 
 def _carried(v: Values) -> str:
-    parts = (f"{device} {part:.0%}" for device, part in v["carried"])
-    return ", ".join(parts) or "no device"
+    return carried(v["carried"])
 
 
 def _unused(v: Values) -> str:

@@ -191,8 +191,8 @@ def waiting(site: Draft, patience: float) -> list[str]:
     """What is waited for."""
     count = sum(part.group.up > 0 for part in site.parts)
     at_once = f", {AT_ONCE} at a time" if count > AT_ONCE else ""
-    jobs = f"{plural(count, 'job')} of seconds{at_once}: each may wait {lasting(patience)} in its queue"
-    return [jobs] if count else []
+    jobs = f"{plural(count, 'job')} of seconds{at_once}"
+    return [f"{jobs}: each may wait {lasting(patience)} in its queue"] if count else []
 
 
 def tried(part: Part) -> str:

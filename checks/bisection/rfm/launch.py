@@ -23,7 +23,7 @@ from reframe.core.runtime import runtime
 
 from bisection.core import paths
 from bisection.core.reasons import OUTER_FAULTS, Code, Reason
-from bisection.kernels import layouts, results, sources
+from bisection.kernels import adapters, layouts, results, sources
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import KernelExit, ResultError
 from bisection.rfm import causes, internals, queue, rank_faults, rotation, scheduler_faults
@@ -288,7 +288,8 @@ class Launch(rfm.RunOnlyRegressionTest):
     hosts = variable(typ.List[str], value=[], loggable=True)
     controls = variable(typ.Dict[str, float], value={}, loggable=True)
     slowest = variable(str, value="", loggable=True)  # the host that the clock is of
-    slow_clocks = variable(typ.List[str], value=[], loggable=True)  # reasons, as JSON
+    # Reasons, as JSON: the hosts that are slow, or whose adapters are faulty.
+    host_faults = variable(typ.List[str], value=[], loggable=True)
 
     @run_after("init")
     def describe(self) -> None:
@@ -431,7 +432,9 @@ class Launch(rfm.RunOnlyRegressionTest):
         self.hosts = results.hosts(result)
         self.controls = results.controls(result)
         self.slowest = results.slowest_host(result)
-        self.slow_clocks = [reason.dumps() for reason in results.slow_clocks(result)]
+        claimed = self.current_partition.extras.get("network", [])
+        faults = [*results.slow_clocks(result), *adapters.faults(result, claimed)]
+        self.host_faults = [reason.dumps() for reason in faults]
         self.wrong = results.wrong_methods(result)
         wrong_exit = self.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(self.wrong) or result["verified"] is bool(self.wrong):
@@ -443,6 +446,8 @@ class Launch(rfm.RunOnlyRegressionTest):
                 fail(self, Reason.of(Code.BASELINE_WRONG, method=name))
         if seats := self._misplaced(result["layout"]):
             fail(self, Reason.of(Code.MISPLACED, seats=seats))
+        if unused := adapters.unused(result, claimed):
+            fail(self, unused)
         return True
 
     def _misplaced(self, layout: dict[str, Any]) -> list[Reason]:

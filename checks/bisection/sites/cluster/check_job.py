@@ -15,7 +15,7 @@ from bisection.sites.cluster.jobs import Ended, Step
 from bisection.sites.cluster.trial import Outcome, program, telling, try_queue
 
 SOURCES = paths.ROOT / "src"
-KERNEL = "bisection-alltoall-sweep"  # the one that is built soonest
+KERNEL = "bisection-patterns"  # the one that is built soonest
 EXIT = 3  # what a rank leaves with
 # What alike nodes have alike, of their facts.
 ALIKE = ("governor", "smt", "microcode", "kernel")
@@ -287,6 +287,7 @@ def network_used(subject: Subject) -> Finding | None:
     first = subject.trial.nodes[0]
     fast = {d["name"]: d for d in first["networks"] if d["kind"] in FAST and d["state"] in UP}
     expected = {*fast, *(name for name, part in known.items() if part > 0.5)}
+    expected = {*subject.partition["extras"].get("network", [])} or expected
     part = sum(carried.get(name, 0.0) for name in expected) if expected else sum(carried.values())
     parts = sorted(carried.items(), key=lambda item: -item[1])
     if part >= LIMITS.carried:

@@ -2,7 +2,6 @@
 
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
-from bisection.kernels import layouts
 from bisection.rfm import queue
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster import jobs
@@ -11,6 +10,7 @@ from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import SchedulerError, Survey
 from bisection.sites.rules import site_defects
 
+PATTERNS_MEMORY = 64 * 2**20  # bytes per rank: --memory of src/network/patterns.c
 LONGEST_LAUNCH = 15 * 60  # s, Launch.time_limit (bisection/rfm/launch.py)
 
 
@@ -120,11 +120,14 @@ def launch_limit(subject: Subject) -> int:
 
 
 def memory_needed(subject: Subject) -> float:
-    """Bytes per node of the largest launch of the nightly tier, the all-to-all sweep; what other
-    kernels need hardly depends on the machine."""
-    ranks = subject.nodes * subject.partition["cores"]
-    buffers = 3 * layouts.largest_block(ranks) * ranks
-    return LIMITS.node_memory * 2**30 + buffers * subject.partition["cores"]
+    """Bytes per node of the largest launch of the nightly tier.
+
+    The patterns have two buffers per rank of a block of 1 MiB per rank, bounded by the option
+    --memory (src/network/patterns.c); what other kernels need hardly depends on the machine.
+    """
+    cores = subject.partition["cores"]
+    buffers = min(2 * 2**20 * subject.nodes * cores, PATTERNS_MEMORY)
+    return LIMITS.node_memory * 2**30 + buffers * cores
 
 
 def limits(subject: Subject) -> Finding | None:
