@@ -19,7 +19,7 @@ class FatTree(unittest.TestCase):
     def sweep(self, tree: Tree, cables: str = "") -> "dict[int, float]":
         """Seconds of MPI_Alltoallv by bytes, 8 B and 64 KiB."""
         out = simulate(
-            FOLDER, "alltoall-sweep", tree, "--method", "alltoallv", "--repeats", "1",
+            FOLDER, "patterns", tree, "--method", "alltoallv", "--repeats", "1",
             "--block", "1", "--largest", "65536", cables=cables,
         )  # fmt: skip
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
@@ -46,7 +46,7 @@ class FatTree(unittest.TestCase):
 
     def test_unknown_cables_are_refused(self):
         for cables in ("node 16 both 0.5 0", "uplink 0 4 out 1 0", "node 1 up 1 0", "spine 1"):
-            out = simulate(FOLDER, "alltoall-sweep", Tree(4, 4, 4), cables=cables)
+            out = simulate(FOLDER, "patterns", Tree(4, 4, 4), cables=cables)
             self.assertNotEqual(out.code, 0)
             self.assertIn("is not understood", out.stderr)
 
