@@ -233,8 +233,8 @@ def cluster():
         compared,
         history,
         histories,
-        [pairs(8, slow=5)],
-        run,
+        pairs=[pairs(8, slow=5)],
+        run=run,
         of_run=True,
     )
 
