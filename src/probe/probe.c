@@ -71,7 +71,7 @@ static void wait_for_all(void)
     sleep_until(&request);
 }
 
-/* Prints when a rank leaves: how long its launch outlives it is told from the start-up. */
+/* Prints when a rank leaves, on the first host, whose clock times the launch. */
 static void print_time(void)
 {
     struct timespec now;
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
     }
     if (leaves) {
         wait_for_all();
-        if (rank == 0) print_time();                /* its clock times the launch */
+        if (rank == 0) print_time();
         if (rank == size - 1) _exit(atoi(argv[2])); /* as a crash would, without MPI_Finalize */
         wait_for_all();
     }

@@ -1,7 +1,8 @@
 """Who is to blame in a matrix of pairs of nodes: components, by all kinds of values together."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -68,6 +69,7 @@ class Blame:
     """What a matrix says of the components of its network."""
 
     matrix: Matrix  # with the switches that were used
+    place: str = ""  # where it was measured, for people
     kinds: list[Judged] = field(default_factory=list)
     bad: list[BadComponent] = field(default_factory=list)
     suspects: list[BadComponent] = field(default_factory=list)  # not confirmed, or not retested
@@ -174,23 +176,57 @@ def _named(matrix: Matrix, guilty: Iterable[tuple[Kind, Suspicion]]) -> list[Bad
         if part == Part.PATH and way and names != component.names:
             way = "receives"
         component.symptoms.append(_symptom(kind, suspicion, way))
-    return [part for part in parts.values() if not _carried(matrix, part, parts.values())]
+    confirmed = all(part.confirmed for part in parts.values())
+    return _with_cables(matrix, list(parts.values())) if confirmed else list(parts.values())
 
 
-def _carried(matrix: Matrix, part: BadComponent, parts: Iterable[BadComponent]) -> bool:
-    """Whether a cable that is named explains a way or a path: a way of a node on its switch, a path
-    between that switch and a node that the cable serves."""
-    if part.part not in (Part.WAY, Part.PATH):
-        return False
-    for cable in (other for other in parts if other.part == Part.CABLE):
-        names = matrix.switch_names(0)
-        there = [name for name in part.names if names[name] == cable.names[0]]
-        beyond = {*part.names} - {*there}
-        alike = abs(math.log(part.factor / cable.factor)) < abs(math.log(cable.factor)) / 2
-        if there and (part.part == Part.WAY or beyond & {*cable.serves} or (beyond and alike)):
-            cable.serves = sorted({*cable.serves, *(beyond or there)})
-            return True
-    return False
+def _with_cables(matrix: Matrix, parts: list[BadComponent]) -> list[BadComponent]:
+    """Slow paths of one switch are one cable, unless they are few; and a cable explains the ways of
+    nodes on its switch, and the paths between that switch and the nodes that it serves."""
+    switch_of = matrix.switch_names(0)
+    cables = [part for part in parts if part.part == Part.CABLE]
+    parts = [part for part in parts if part.part != Part.CABLE]
+    new = list(cables)
+    while True:
+        for cable in new:
+            explained = [part for part in parts if _explains(cable, part, switch_of)]
+            served = {
+                name
+                for part in explained
+                for name in part.names
+                if part.part == Part.WAY or switch_of[name] != cable.names[0]
+            }
+            cable.serves = sorted(served.union(cable.serves))
+            parts = [part for part in parts if part not in explained]
+        new = _joined(parts, switch_of)
+        if not new:
+            order = list(Part)
+            return sorted(parts + cables, key=lambda part: order.index(part.part))
+        cables += new
+
+
+def _joined(parts: Sequence[BadComponent], switch_of: Mapping[str, str]) -> list[BadComponent]:
+    """The cable that explains the most paths, and ways, if any explains enough."""
+    ends = defaultdict(list)
+    for part in parts:
+        if part.part == Part.PATH and len({switch_of.get(name) for name in part.names}) == 2:
+            for name in part.names:
+                ends[switch_of[name]].append(part)
+    ways = Counter(switch_of.get(part.names[0]) for part in parts if part.part == Part.WAY)
+    weight = {name: len(paths) + 2 * ways[name] for name, paths in ends.items()}
+    most = max(weight, key=weight.__getitem__, default="")
+    if weight.get(most, 0) < LIMITS.pair_retests:
+        return []
+    symptoms = [symptom for part in ends[most] for symptom in part.symptoms]
+    surest = {symptom.kind: symptom for symptom in sorted(symptoms, key=lambda s: s.z)}
+    return [BadComponent(Part.CABLE, [most], [*surest.values()])]
+
+
+def _explains(cable: BadComponent, part: BadComponent, switch_of: Mapping[str, str]) -> bool:
+    on_it = [name for name in part.names if switch_of.get(name) == cable.names[0]]
+    if part.part == Part.WAY:
+        return bool(on_it)
+    return part.part == Part.PATH and len(on_it) == 1
 
 
 def _names_of(matrix: Matrix, suspicion: Suspicion) -> list[str]:

@@ -65,6 +65,7 @@ class Court:
         self.least = least  # effect on the logarithm
         self.ways = [("sends", 0), ("receives", values.nodes)] if values.directed else [("", 0)]
         self.taken = np.zeros(values.effects, bool)  # explained by what is named
+        self.known = np.zeros((2, values.effects))  # by its switch: of near pairs, of far ones
         # Of every effect what its pairs fall short of, in the tournament and again.
         self.ends, self.own, self.far = self._by_effect(values)
         self.ends_again, self.own_again, self.far_again = self._by_effect(again)
@@ -99,7 +100,11 @@ class Court:
     def _take(self, suspicions: Iterable[Suspicion]) -> Iterator[Suspicion]:
         for suspicion in suspicions:
             if suspicion.confirmed:
-                self.taken[self._effects_of(suspicion)] = True
+                explained = self._effects_of(suspicion)
+                self.taken[explained] = True
+                if suspicion.part == Part.SWITCH:
+                    self.known[:, explained] = [[0 if suspicion.beyond else 1], [1]]
+                    self.known[:, explained] *= suspicion.effect
             yield suspicion
 
     def _effects_of(self, suspicion: Suspicion) -> np.ndarray:
@@ -142,22 +147,25 @@ class Court:
         near = values.y[inside] - self.fit.levels[values.hops[inside]]
         beyond = bool(inside.any()) and float(np.median(near)) > effect / 2
         confirmed = bool(slow) and self._again(each, 0)
+        effect = float(np.median(self.own[np.isin(self.ends, members) & self.far]))
         return Suspicion(Part.SWITCH, who, way, effect, z, each, confirmed, enough, beyond)
 
     def _nodes(self) -> Iterator[Suspicion]:
-        effects = self.fit.effects
+        effects = self.fit.effects - self.known[1]
+        own = self.own - self.known[self.far * 1, self.ends]
+        own_again = self.own_again - self.known[self.far_again * 1, self.ends_again]
         share = np.zeros(len(effects))
         for counted in (self.far | True, self.far):  # a way is slow to other switches alone
-            ends, slow = self.ends[counted], self.own[counted] < -self.least / 2
+            ends, slow = self.ends[counted], own[counted] < -self.least / 2
             count = np.bincount(ends, minlength=len(effects))
             part = np.bincount(ends, slow, len(effects)) / np.maximum(count, 1)
             share = np.maximum(share, np.where(count >= LIMITS.pair_retests, part, 0))
         z = -effects / self.fit.spread
         bad = (effects < -self.least) & (z > _bar(len(effects))) & (share >= LIMITS.pair_share)
-        for k in np.flatnonzero(bad & ~self.taken):
+        for k in np.flatnonzero(bad):
             way = next(way for way, offset in reversed(self.ways) if k >= offset)
             mine = self.ends_again == k
-            near, far = (self.own_again[mine & (self.far_again == far)] for far in (False, True))
+            near, far = (own_again[mine & (self.far_again == far)] for far in (False, True))
             apart = far if len(far) else near
             enough = len(apart) >= LIMITS.pair_retests
             confirmed = enough and self._again(apart, 0)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bisection.analysis import rotation
+from bisection.analysis import network, rotation
 from bisection.analysis.model import Comparison
 from bisection.analysis.outlying import slower
 from bisection.analysis.retest import Plan, plan, rule
@@ -28,7 +28,7 @@ from bisection.core.format import duration, lasting, plural, seconds_of, some
 from bisection.core.lock import Busy, measure_alone
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
-from bisection.report import exports, gather
+from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
 from bisection.report.clauses import clause
 from bisection.report.text import beside, recent_text
@@ -163,6 +163,7 @@ def act(options: argparse.Namespace) -> Exit:
     verdict.troubles += damaged
     with as_trouble(verdict):
         folder.keep(verdict, results)
+    network.note(verdict)
     with contextlib.ExitStack() as stack:
         store, comparison = open_store(verdict, stack), None
         if store and report is not None:
@@ -414,5 +415,6 @@ def beside_and_report(
         return [f"no report: {error}"]
     lines = beside(comparison) if comparison else []
     lines += recent_text(report.history)
+    lines += interconnect.text(report.interconnect) if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")
     return [part for line in lines for part in run_report.wrapped(line)]

@@ -37,6 +37,7 @@ class Code(str, Enum):
     KERNELS_KEPT = "KERNELS_KEPT"  # built: Unix time
     KERNELS_STALE = "KERNELS_STALE"  # kernel: path, built, checkout: hashes of sources, accepted
     NO_CORES = "NO_CORES"  # partition
+    NODES_NEEDED = "NODES_NEEDED"  # needed, nodes
     LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores
     NOT_ENDED = "NOT_ENDED"  # last
@@ -216,6 +217,8 @@ class Code(str, Enum):
     NODES_TAKEN = "NODES_TAKEN"  # nodes, jobs: that asked for them
     # A host in these launches (launches, of: those that it was in); the values are of the worst.
     SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median (of the launch's ranks)
+    SLOW_CORES = "SLOW_CORES"  # host, seconds, median: of the same work
+    SLOW_MEMORY = "SLOW_MEMORY"  # host, rate (B/s), median, cores: that copy at once
     ADAPTER_ERRORS = "ADAPTER_ERRORS"  # host, adapter, errors: [[counter, count]]
     ADAPTER_DIFFERS = "ADAPTER_DIFFERS"  # host, adapter, fact (state, rate, firmware), value, usual
     TCP_LOSSES = "TCP_LOSSES"  # host, fraction: of the segments
@@ -232,8 +235,16 @@ class Code(str, Enum):
     PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit
     PAIRS_CLEARED = "PAIRS_CLEARED"  # suspects
     PAIRS_NOT_RETESTED = "PAIRS_NOT_RETESTED"  # suspects
-    # part, names, serves, beyond, symptoms: of bisection.analysis.blame.BadComponent, as mappings
+    # part, names, serves, beyond, symptoms: of analysis.blame.BadComponent; drift: by its past
     BAD_COMPONENT = "BAD_COMPONENT"
+
+    # The verdict on a network
+    COMPONENT_SUSPECTED = "COMPONENT_SUSPECTED"  # component: reason
+    LAUNCH_BAD = "LAUNCH_BAD"  # launch, reason
+    LEVEL_WORSE = "LEVEL_WORSE"  # test, metric, unit, better, ratio, low, high: of a row
+    BELOW_ADAPTER = "BELOW_ADAPTER"  # bandwidth, rate (B/s), share
+    PART_UNMEASURED = "PART_UNMEASURED"  # check, part, why: reason
+    NOTHING_BLAMED = "NOTHING_BLAMED"  # place: no bandwidth of pairs could be judged
 
     # A metric of a comparison
     ABSENT = "ABSENT"  # sessions
@@ -277,6 +288,9 @@ class Code(str, Enum):
     NOT_THE_NETWORK_ALONE = "NOT_THE_NETWORK_ALONE"  # fraction, most
     NETWORK_FASTER = "NETWORK_FASTER"  # fraction, factor
     NETWORK_SLOWER = "NETWORK_SLOWER"  # fraction, factor
+    # What of the network explains that a code got slower; points, low, high, of: fractions of time
+    NETWORK_EXPLAINS = "NETWORK_EXPLAINS"  # cause, change, method, size, points, low, high, of
+    NETWORK_EXPLAINS_NOTHING = "NETWORK_EXPLAINS_NOTHING"  # patterns, fraction, points, of
 
     # What the doctor finds; file and line stand beside the reason
     NOT_LOADING = "NOT_LOADING"  # error, test
@@ -348,6 +362,17 @@ MACHINE_FAULTS = frozenset(
 )
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS = frozenset({Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE})
+# What a run notes of a host: it is slow, or its adapters are faulty.
+FAULTS_OF_HOSTS = frozenset(
+    {
+        Code.SLOW_CLOCK,
+        Code.SLOW_CORES,
+        Code.SLOW_MEMORY,
+        Code.ADAPTER_ERRORS,
+        Code.ADAPTER_DIFFERS,
+        Code.TCP_LOSSES,
+    }
+)
 RENAMED = {"STALLED": Code.HANG}  # names of earlier versions
 # What the doctor finds and is no defect.
 NOTES = frozenset({Code.METHOD_NOT_JUDGED, Code.SPACK_NOT_BUILT, Code.SPACK_TARGET_OPEN})

@@ -11,7 +11,10 @@ from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.explain_clauses import EXPLAIN
+from bisection.report.network_clauses import NETWORK
 from bisection.report.node_clauses import NODES
+from bisection.report.pairs_clauses import PAIRS
 from bisection.report.ratios import change
 from bisection.report.site_clauses import SITE
 from bisection.report.site_new_clauses import NEW
@@ -351,6 +354,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.RUN_ENDED: "the run ended before it",
     Code.TEXT: "{text:?*|no reason is given}",
     **NODES,
+    **NETWORK,
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",
     Code.BEST_MOVED: _best_moved,
@@ -377,7 +381,9 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NOT_KEPT: "{error}",
     Code.NOT_STORED: "not stored: {error}; `bisection import` stores it later",
     # a run beside earlier sessions
+    **PAIRS,
     **SLOWER,
+    **EXPLAIN,
     Code.RETEST_FAILED: lambda v: f"in the retest, {v['test']}: {_nested(v['cause'])}",
     # a metric of a comparison
     Code.ABSENT: "in none of the {sessions} sessions after",

@@ -45,7 +45,8 @@ def command(
         folder: the results folder; None for a command line to list or to run dry, by hand.
         tags: NAME=VALUE, kept with the session.
     """
-    line = [reframe(), "-C", paths.from_root(site), "-c", paths.from_root(paths.ROOT / "checks")]
+    line = [reframe(), "-C", paths.from_root(site)]
+    line += [word for file in check_files() for word in ("-c", paths.from_root(file))]
     line += ["--system", request.system, "-p", request.environ, "-t", request.tier]
     if folder is None:
         return line
@@ -62,6 +63,12 @@ def command(
         *([f"--reruns={request.reruns}"] if request.reruns else []),
         "-r",
     ]
+
+
+def check_files() -> list[Path]:
+    """The files of checks in the order in which they run: those of the network first."""
+    files = (paths.ROOT / "checks").glob("*.py")
+    return sorted(files, key=lambda file: (file.stem != "network", file.name))
 
 
 def kind(request: Request) -> list[str]:

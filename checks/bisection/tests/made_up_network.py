@@ -1,9 +1,11 @@
 """Made-up networks: what the kernel `pairs` would measure on them, in both of its stages."""
 
+import json
+
 import numpy as np
 
-from bisection.analysis.effects import fit, observations
-from bisection.analysis.pairs import KINDS, RECORD, Matrix
+from bisection.analysis.pairs import RECORD, Matrix
+from bisection.kernels.results import SCHEMA, VERSION
 
 NEAR = {"latency": 1.2e-6, "out": 2.4e10, "back": 2.4e10, "both": 4.4e10}
 FAR_LATENCY = 1.3
@@ -97,7 +99,7 @@ class World:
         a, b, number = tournament(self.nodes, rounds, self.rng)
         records = self.measured(a, b, number, 0)
         if retest:
-            pairs = suspected_pairs(records, self.nodes, self.switch if known else None, self.rng)
+            pairs = second_stage(records, self.nodes, self.switch if known else None, self.rng)
             a, b = (np.array(end, int) for end in zip(*pairs, strict=True)) if pairs else ([], [])
             again = [self.measured(a, b, turn, 1) for turn in range(5)] if pairs else []
             records = np.concatenate([records, *again])
@@ -106,45 +108,91 @@ class World:
         return Matrix(names, records, "thin", rounds, switches)
 
 
-# ---- the kernel's rule of suspects, as src/network/pairs states it ----
+def write(matrix, folder, name="result", **head):
+    """Writes a matrix as the kernel does; returns the path of result.json. `head` changes what
+    details.pairs says."""
+    details = {
+        "nodes": matrix.nodes,
+        "mode": matrix.mode,
+        "rounds": matrix.rounds,
+        "switches": None if matrix.switches is None else matrix.switches[0].tolist(),
+        "switch_names": None,
+        "bytes": 1 << 22,
+        "ranks_per_node": 4,
+        "file": f"{name}.pairs",
+        **head,
+    }
+    result = {"schema": SCHEMA, "version": VERSION, "kernel": "pairs", "case": "nodes"}
+    result |= {"status": "complete", "results": [], "details": {"pairs": details}}
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(result))
+    path.with_suffix(".pairs").write_bytes(matrix.records.tobytes())
+    return path
 
 
-def suspected_pairs(records, nodes, switch, rng):
-    """The pairs that the second stage measures, by the rule of the kernel: effects by medians in
-    turn, the worst nodes below -0.04, the worst paths below -0.1 and 4 sigma."""
-    placed = None if switch is None else switch[None]
-    matrix = Matrix([str(node) for node in range(nodes)], records, switches=placed)
-    worst, paths = np.zeros(nodes), {}
-    for kind in KINDS:
-        values = observations(matrix, kind, 0)
-        fitted = fit(values)
-        worst = np.minimum(worst, fitted.effects.reshape(-1, nodes).min(axis=0))
-        bad = np.minimum(fitted.effects, 0)
-        rest = values.y - fitted.levels[values.hops] - bad[values.s] - bad[values.q]
-        for k in np.flatnonzero(rest < -max(0.1, 4 * fitted.sigma)):
-            ends = tuple(sorted((int(values.s[k]), int(values.r[k]))))
-            paths[ends] = min(rest[k], paths.get(ends, 0))
-    order = np.argsort(worst, kind="stable")
-    suspects = [int(k) for k in order[: 8 + nodes // 32] if worst[k] < -0.04]
-    pairs = set()
-    for node in suspects:
-        others = [int(k) for k in rng.permutation(nodes) if k != node]
-        others.sort(key=lambda k: k in suspects)
-        near = [k for k in others if switch is not None and switch[k] == switch[node]][:4]
-        chosen, seen = [], set()
-        apart = [k for k in others if switch is None or switch[k] != switch[node]]
-        for again in (False, True):
-            for k in apart:
-                new = switch is None or again or switch[k] not in seen
-                if len(chosen) < (8 if switch is None else 4) and k not in chosen and new:
-                    chosen.append(k)
-                    seen.add(None if switch is None else int(switch[k]))
-        pairs |= {(min(node, k), max(node, k)) for k in near + chosen}
-    slowest = sorted(paths, key=paths.get)[: 32 + nodes // 16]
-    pairs.update(slowest)
-    for a, b in slowest[:16] if switch is not None else ():
-        for one, other in ((a, b), (b, a)) if switch[a] != switch[b] else ():
-            alike = [int(node) for node in rng.permutation(nodes) if switch[node] == switch[one]]
-            more = [node for node in alike if node != one][:3]
-            pairs |= {(min(node, other), max(node, other)) for node in more}
-    return sorted(pairs)
+# ---- the kernel's rule of suspects: src/network/pairs_suspects.c ----
+
+NODE_EFFECT, NODE_SPREADS, PATH_EFFECT, PATH_SPREADS = 0.03, 2, 0.08, 3
+SUSPECTS, PATHS, PARTNERS, TURNS = 16, 64, 4, 40
+
+
+def spread(values):
+    return 1.4826 * np.median(np.abs(values - np.median(values)))
+
+
+def suspects_of(records, nodes, switch):
+    """Nodes and paths to measure again, the worst first: bx_pairs_summarise."""
+    a, b = records["a"].astype(int), records["b"].astype(int)
+    apart = np.zeros(len(a), bool) if switch is None else switch[a] != switch[b]
+    worst, paths = {}, {}
+    for parts in (
+        [(a, b, np.log(records["latency"]))],
+        [(a, b, -np.log(records["both"]))],
+        [(a, b + nodes, -np.log(records["out"])), (b, a + nodes, -np.log(records["back"]))],
+    ):
+        first, second, rest = (np.concatenate(column) for column in zip(*parts, strict=True))
+        far, groups = np.tile(apart, len(parts)), nodes * len(parts)
+        both = np.concatenate((first, second))
+        order, ends = np.argsort(both, kind="stable"), np.bincount(both, minlength=groups)
+        effects, level = np.zeros(groups), np.zeros(len(rest))
+        for _ in range(TURNS):
+            for part in (far, ~far):
+                left = (rest - effects[first] - effects[second])[part]
+                level[part] = np.median(left) if part.any() else 0
+            twice = np.tile(rest - level - effects[first] - effects[second], 2)[order]
+            parted = np.split(twice, np.cumsum(ends)[:-1])
+            effects += [np.median(part) / 2 if len(part) else 0 for part in parted]
+            for way in np.split(effects, len(parts)):
+                way -= np.median(way)
+        rest -= level
+        width = spread(effects)
+        for g in np.flatnonzero(effects > max(NODE_EFFECT, NODE_SPREADS * width)):
+            score = effects[g] / max(NODE_EFFECT, width)
+            worst[g % nodes] = max(score, worst.get(g % nodes, 0))
+        rest -= np.maximum(0, effects[first]) + np.maximum(0, effects[second])
+        width = spread(rest)
+        for k in np.flatnonzero(rest > max(PATH_EFFECT, PATH_SPREADS * width)):
+            pair = (int(a[k % len(a)]), int(b[k % len(a)]))
+            paths[pair] = max(rest[k] / max(PATH_EFFECT, width), paths.get(pair, 0))
+    listed = [sorted(part, key=part.get, reverse=True) for part in (worst, paths)]
+    return listed[0][:SUSPECTS], listed[1][:PATHS]
+
+
+def second_stage(records, nodes, switch, rng):
+    """The pairs that are measured again: bx_pairs_second_stage."""
+    suspects, paths = suspects_of(records, nodes, switch)
+    pairs = []
+    for node in map(int, suspects):
+        near = far = 0
+        for other in map(int, rng.permutation(nodes)):
+            if other == node or other in suspects:
+                continue
+            if switch is not None and switch[node] == switch[other]:
+                near += 1
+                taken = near <= PARTNERS
+            else:
+                far += 1
+                taken = far <= PARTNERS * (2 if switch is None else 1)
+            if taken:
+                pairs.append((node, other))
+    return pairs + paths
