@@ -131,7 +131,9 @@ def test_a_node_whose_jobs_are_all_preempted_is_named(rng, tmp_path):
 def test_preempted_jobs_do_not_count_where_others_are_enough(rng, tmp_path):
     sets = sweep_of(FOUR, 2, {}) * 5
     night_, cases = night(rng, 0, sets, None)
-    slowed = [{**line, "disturbed": 0.9, "metrics": {"time": [9.0, "s", "lower"]}} for line in cases]
+    slowed = [
+        {**line, "disturbed": 0.9, "metrics": {"time": [9.0, "s", "lower"]}} for line in cases
+    ]
     both = [
         later if line["run"] >= 10 and "n3" in line["hosts"] else line
         for line, later in zip(cases, slowed, strict=True)
