@@ -220,7 +220,7 @@ def this_machine() -> Facts:
 
     ReFrame's own detection does not run for a local scheduler with a parallel launcher. Counted
     are the cores of the affinity mask, no more than the control group's quota; cpus that share a
-    core, a socket or a NUMA node are told apart by /sys.
+    core, a socket or a NUMA node are distinguished by /sys.
     """
     allowed = os.sched_getaffinity(0)
     cores, sockets, nodes = {}, {}, {}

@@ -88,6 +88,7 @@ def partition(name: str, nodes: int | Sequence[int], launcher: str, **choices: A
             modules: loaded for this partition, after those of the site.
             environs: names of environments; by default system and spack.
             references: kinds that must exist: "ratio", "time".
+            network: adapters that must carry the messages between nodes: ["mlx5_0", "mlx5_1"].
 
     Returns:
         The choices, for `system`.
@@ -102,6 +103,7 @@ def system(
     scheduler: str,
     partitions: Sequence[Facts],
     account: str = "",
+    qos: str = "",
     modules: Sequence[str] = (),
     environments: Sequence[Facts] = (),
     **keys: Any,
@@ -112,7 +114,7 @@ def system(
         file: the site file, __file__. The facts are in the .json file of its name.
         scheduler: ReFrame's name of it.
         partitions: each made by `partition`.
-        account: of all partitions that name none.
+        account, qos: of all partitions that name none.
         modules: loaded before building and running.
         environments: the site's own, as ReFrame has them.
         keys: other keys of a system in ReFrame's configuration.
@@ -123,7 +125,7 @@ def system(
     path = Path(file)
     facts = site_facts(path)
     software = facts.get("software", {})
-    used = {"account": account} if account else {}
+    used = {word: value for word, value in (("account", account), ("qos", qos)) if value}
     if scheduler not in ACCESS:
         raise SiteError(f"scheduler '{scheduler}': there are {', '.join(ACCESS)}", path)
     known_words = ACCESS[scheduler]
@@ -135,18 +137,19 @@ def system(
             text = f"partition '{name}' has no facts in {path.stem}.json, only {there}"
             text = f"{text}: mend the name, or {_refresh(path.stem)}"
             raise SiteError(text, path, choices["line"])
-        if words := [word for word in WORDS if choices.get(word) and word not in known_words]:
+        asked = {**used, **choices}
+        if words := [word for word in WORDS if asked.get(word) and word not in known_words]:
             text = f"partition '{name}': {scheduler} has no {words[0]}; access=[...] has any option"
+            raise SiteError(text, path, choices["line"])
+        adapters = [device["name"] for device in known.get("networks", [])]
+        if adapters and (other := [a for a in choices.get("network", []) if a not in adapters]):
+            text = f"partition '{name}': network '{other[0]}' is none of {', '.join(adapters)}"
             raise SiteError(text, path, choices["line"])
         several = isinstance(nodes, (list, tuple))
         for count in nodes if several else [nodes]:
-            one = {
-                **used,
-                **choices,
-                "name": f"{name}-{count}" if several else name,
-                "nodes": count,
-            }
-            parts.append(as_reframe(one, known, scheduler, software.get("mpi", {})))
+            given = {**asked, "name": f"{name}-{count}" if several else name}
+            given["nodes"] = count
+            parts.append(as_reframe(given, known, scheduler, software.get("mpi", {})))
     if modules:
         keys["modules"] = [*modules]
     if any("modules" in part for part in [keys, *parts, *environments]):
@@ -175,7 +178,7 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
     binding = BINDINGS.get(launcher, [])
     binding = HYDRA if binding is OPEN_MPI and mpi.get("kind") in HYDRAS else binding
     options = [*given.pop("options", []), *given.pop("binding", binding)]
-    references = given.pop("references", [])
+    references, network = given.pop("references", []), given.pop("network", [])
     limit = {"max_time": facts["max_time"]} if facts.get("max_time") else {}
     nodes = given.pop("nodes")
     return {
@@ -194,6 +197,7 @@ def as_reframe(choices: Facts, facts: Facts, scheduler: str, mpi: Facts) -> Fact
             "nodes": nodes,
             "binding": options,
             "references": references,
+            **({"network": network} if network else {}),
             **limit,
             **extras,
         },

@@ -1,6 +1,7 @@
 /* A launch from start to end. */
 #include "harness.h"
 
+#include "carried.h"
 #include "layout.h"
 #include "metrics.h"
 #include "options.h"
@@ -119,8 +120,10 @@ static int launch(bx_run *run, int argc, char **argv)
     unfinished so_far = {run, root, results, count};
     if (write) write_unfinished(&so_far);
 
+    bx_carried *begun = bx_carried_begin(run);
     bx_cost cost = bx_measure_all(run, results, count, write ? write_unfinished : NULL, &so_far);
     bx_watchdog_tick("ending", NULL, 0);
+    cJSON *adapters = bx_carried_end(run, begun);
     bx_layout_add_clock(run, root ? cJSON_GetObjectItem(root, "layout") : NULL);
 
     cJSON **traffic = bx_memory_alloc(count, sizeof *traffic),
@@ -142,6 +145,7 @@ static int launch(bx_run *run, int argc, char **argv)
             if (parts[i]) cJSON_AddItemToObject(entry, "profile", parts[i]);
         }
         cJSON_AddItemToObject(root, "communication", regions);
+        cJSON_AddItemToObject(root, "adapters", adapters);
         cJSON *harness = cJSON_AddObjectToObject(root, "harness");
         cJSON_AddNumberToObject(harness, "measure_s", cost.wall);
         cJSON_AddNumberToObject(harness, "step_s", cost.step);

@@ -16,6 +16,7 @@ EXTRAS = {
     "which is the processor of the host that builds",
     "binding": "a list of launcher options is allowed",
     "references": "a list is allowed, of ratio, time",
+    "network": "a list is allowed, of adapters such as mlx5_0",
 }
 QUOTE_IT = "quote it"
 SPACK_AGAIN = "`bisection run -p spack` makes it again"

@@ -23,7 +23,7 @@ from reframe.core.runtime import runtime
 
 from bisection.core import paths
 from bisection.core.reasons import OUTER_FAULTS, Code, Reason
-from bisection.kernels import layouts, results, sources
+from bisection.kernels import adapters, layouts, results, sources
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
 from bisection.kernels.results import KernelExit, ResultError
 from bisection.rfm import causes, internals, queue, rank_faults, rotation, scheduler_faults
@@ -33,6 +33,8 @@ from bisection.rfm.scheduler_faults import SLURM
 internals.start_scripts_below_blanks()
 internals.hasten_deprecations()
 internals.submit_by(queue.submit)
+internals.submit_within(queue.allowed)
+internals.spare_blocked(rotation.free_blocked)
 internals.forget_cancelled_jobs()
 if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued
     internals.queue_at_once(1000)
@@ -265,6 +267,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     case = parameter(loggable=True)
 
     kernel = variable(str)  # bisection-<kernel> is run
+    least_nodes = variable(int, value=1)  # fewer have nothing to measure
     # Options beside --case, --method, --output and --label, per case: what is computed, which the
     # store keeps with every number, as other work is another test; how often it is sampled.
     work = variable(typ.Dict[str, str], value={}, loggable=True)
@@ -287,7 +290,8 @@ class Launch(rfm.RunOnlyRegressionTest):
     hosts = variable(typ.List[str], value=[], loggable=True)
     controls = variable(typ.Dict[str, float], value={}, loggable=True)
     slowest = variable(str, value="", loggable=True)  # the host that the clock is of
-    slow_clocks = variable(typ.List[str], value=[], loggable=True)  # reasons, as JSON
+    # Reasons, as JSON: the hosts that are slow, or whose adapters are faulty.
+    host_faults = variable(typ.List[str], value=[], loggable=True)
 
     @run_after("init")
     def describe(self) -> None:
@@ -311,6 +315,10 @@ class Launch(rfm.RunOnlyRegressionTest):
         except DoesNotFit as error:
             self.not_applicable = error.reason.dumps()
             self.skip(str(error))
+        if shape.nodes < self.least_nodes:
+            reason = Reason.of(Code.NODES_NEEDED, needed=self.least_nodes, nodes=shape.nodes)
+            self.not_applicable = reason.dumps()
+            self.skip(str(reason))
         self.time_limit = within_queue(self.time_limit, self.current_partition)
         self.shape, self.geometry = shape, str(shape)
         self.num_tasks = shape.ranks
@@ -430,7 +438,9 @@ class Launch(rfm.RunOnlyRegressionTest):
         self.hosts = results.hosts(result)
         self.controls = results.controls(result)
         self.slowest = results.slowest_host(result)
-        self.slow_clocks = [reason.dumps() for reason in results.slow_clocks(result)]
+        claimed = self.current_partition.extras.get("network", [])
+        faults = [*results.slow_hosts(result), *adapters.faults(result, claimed)]
+        self.host_faults = [reason.dumps() for reason in faults]
         self.wrong = results.wrong_methods(result)
         wrong_exit = self.exit_code == KernelExit.WRONG_ANSWER
         if wrong_exit != bool(self.wrong) or result["verified"] is bool(self.wrong):
@@ -442,6 +452,8 @@ class Launch(rfm.RunOnlyRegressionTest):
                 fail(self, Reason.of(Code.BASELINE_WRONG, method=name))
         if seats := self._misplaced(result["layout"]):
             fail(self, Reason.of(Code.MISPLACED, seats=seats))
+        if unused := adapters.unused(result, claimed):
+            fail(self, unused)
         return True
 
     def _misplaced(self, layout: dict[str, Any]) -> list[Reason]:

@@ -79,7 +79,7 @@ def judge(
         cases=cases,
         troubles=troubles,
         failures=failures,
-        remarks=slow_hosts(cases),
+        remarks=faulty_hosts(cases),
         seconds=session["time_elapsed"],
         session=session["uuid"],
         started=session.get("time_start_unix", 0.0),
@@ -87,18 +87,35 @@ def judge(
     )
 
 
-def slow_hosts(cases: Sequence[TestResult]) -> list[Reason]:
-    """The hosts whose clock was slow in a launch: of each the worst, and in how many launches."""
+# How bad a fault of a host is, to name the worst of several launches; else the last is named.
+SEVERITY: dict[Code, Callable[[Reason], float]] = {
+    Code.SLOW_CLOCK: lambda reason: reason["median"] / reason["ghz"],
+    Code.SLOW_CORES: lambda reason: reason["seconds"] / reason["median"],
+    Code.SLOW_MEMORY: lambda reason: reason["median"] / reason["rate"],
+    Code.ADAPTER_ERRORS: lambda reason: sum(count for _, count in reason["errors"]),
+    Code.TCP_LOSSES: lambda reason: reason["fraction"],
+}
+
+
+def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
+    """The hosts that were slow in a launch, or whose adapters were faulty: of each fault the worst,
+    and in how many launches."""
     launches = [case for case in cases if case.fixture and case.controls.get("clock")]
-    slow: dict[str, list[Reason]] = {}
-    for reason in (reason for case in launches for reason in case.slow_clocks):
-        slow.setdefault(reason["host"], []).append(reason)
+    known: dict[tuple[Any, ...], list[Reason]] = {}
+    for reason in (reason for case in launches for reason in case.host_faults):
+        name = (
+            reason["host"],
+            reason.code,
+            reason["adapter"] or "",
+            reason["fact"] or "",
+            reason["cores"] or 0,
+        )
+        known.setdefault(name, []).append(reason)
     remarks = []
-    for host, reasons in sorted(slow.items()):
-        worst = min(reasons, key=lambda reason: reason["ghz"] / reason["median"])
+    for (host, code, *_), reasons in sorted(known.items()):
+        worst = max(reversed(reasons), key=SEVERITY.get(Code(code), lambda _: 0.0))
         of = sum(host in case.hosts for case in launches)
-        values = {**worst.values, "launches": len(reasons), "of": of}
-        remarks.append(Reason(Code.SLOW_CLOCK, values))
+        remarks.append(Reason(worst.code, {**worst.values, "launches": len(reasons), "of": of}))
     return remarks
 
 
@@ -175,7 +192,7 @@ def _case(
         facts=facts,
         controls=entry.get("controls") or {},
         slowest=entry.get("slowest") or "",
-        slow_clocks=[Reason.read(reason) for reason in entry.get("slow_clocks") or []],
+        host_faults=[Reason.read(reason) for reason in entry.get("host_faults") or []],
         seconds=entry.get("time_run") or 0.0,
         work=entry["work"].get(entry["case"], "") if "work" in entry else None,
         **text,

@@ -77,7 +77,7 @@ class TestResult(TestId):
     facts: dict[str, str] = field(default_factory=dict)
     controls: dict[str, float] = field(default_factory=dict)
     slowest: str = ""  # the host that the clock among the controls is of
-    slow_clocks: list[Reason] = field(default_factory=list)
+    host_faults: list[Reason] = field(default_factory=list)
 
     @property
     def launch(self) -> tuple[str | int, ...]:

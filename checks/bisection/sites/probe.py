@@ -242,7 +242,7 @@ def test_facts(test: Any) -> Facts:
 
 
 def scalar(value: Any) -> Any:
-    """A value that can be a key; what is none is told as text."""
+    """A value as a key; as text where it cannot be one."""
     return value if value is None or isinstance(value, (str, int, float)) else str(value)
 
 

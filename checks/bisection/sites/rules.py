@@ -13,7 +13,7 @@ from bisection.rfm import references
 from bisection.rfm.references import KIND_OF_UNIT, of_family
 from bisection.sites.site import Defect, Site, line_of
 
-EXTRAS = ("nodes", "binding", "march", "max_time", "references")
+EXTRAS = ("nodes", "binding", "march", "max_time", "references", "network")
 FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
 
 Facts = Mapping[str, Any]  # of a partition, a check or a test, as the probe reports them
@@ -78,6 +78,10 @@ def partition_faults(partition: Facts) -> Placed:
     if not is_count(limit := extras.get("max_time", 1)):
         wrong = {"name": "max_time", "value": repr(limit)}
         yield "max_time", Reason.of(Code.EXTRA_VALUE, partition=name, **wrong)
+    network = extras.get("network", [])
+    if not isinstance(network, list) or not all(isinstance(part, str) for part in network):
+        wrong = {"name": "network", "value": repr(network)}
+        yield "network", Reason.of(Code.EXTRA_VALUE, partition=name, **wrong)
     for reason in binding_faults(name, extras.get("binding", [])):
         yield "binding", reason
     for extra in extras:

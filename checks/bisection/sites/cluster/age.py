@@ -32,9 +32,9 @@ def outdated(site: Path, schedulers: Collection[str]) -> Reason | None:
         return None
     partitions = known["partitions"].values()
     hosts = sorted({host for partition in partitions for host in partition.get("boot", {})})
-    for what, since in (("boot", last_boot(hosts)), ("configuration", last_change())):
+    for event, since in (("boot", last_boot(hosts)), ("configuration", last_change())):
         if since > written:
-            return Reason.of(Code.FACTS_OLD, system=site.stem, what=what, since=since)
+            return Reason.of(Code.FACTS_OLD, system=site.stem, what=event, since=since)
     return None
 
 

@@ -1,19 +1,19 @@
 """What `site check` knows of a partition, and what one of its probes comes to."""
 
 import contextlib
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bisection.core.commands import option_value
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Word
 from bisection.kernels import layouts
 from bisection.kernels.layouts import LAYOUTS, TOPOLOGY_LAYOUTS, DoesNotFit
-from bisection.sites.cluster.jobs import Queue, Scheduler
-from bisection.sites.cluster.schedulers import ACCOUNT, QUEUE, SCHEDULERS
+from bisection.sites.cluster.jobs import Local, Queue, Scheduler
+from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import QueueInfo, Survey
 from bisection.sites.cluster.trial import Launcher, Outcome, Trial
 from bisection.sites.site import Site
@@ -82,12 +82,12 @@ class Subject:
     @property
     def account(self) -> str:
         """That jobs use; "" for the user's own."""
-        return self.option(*ACCOUNT.get(self.partition["scheduler"], ()))
+        return self.option(*self.scheduler.account_options)
 
     @property
     def queue_name(self) -> str:
         """The queue that jobs ask for, the first of several; "" for the usual one."""
-        return self.option(*QUEUE.get(self.partition["scheduler"], ())).partition(",")[0]
+        return self.option(*self.scheduler.queue_options).partition(",")[0]
 
     @property
     def survey(self) -> Survey | None:
@@ -96,8 +96,8 @@ class Subject:
 
     @property
     def scheduler(self) -> Scheduler:
-        """To submit to."""
-        return SCHEDULERS[self.partition["scheduler"]]()
+        """To submit to; Local for one that is not read."""
+        return SCHEDULERS.get(self.partition["scheduler"], Local)()
 
     @property
     def launcher(self) -> Launcher:
@@ -137,15 +137,7 @@ class Subject:
 
     def option(self, *names: str) -> str:
         """The last value of an option among those of the scheduler; "" without it."""
-        words = shlex.split(" ".join(self.partition["access"]))
-        value = ""
-        for word, following in zip(words, [*words[1:], ""], strict=False):
-            name, equal, given = word.partition("=")
-            if name in names:
-                value = given if equal else following
-            elif word[:2] in names and word[1:2] != "-" and len(word) > 2:  # -pduo
-                value = word[2:]
-        return value
+        return option_value(self.partition["access"], *names)
 
     @property
     def known(self) -> Facts | None:

@@ -37,6 +37,9 @@ VERSION = 1  # also FACTS_VERSION of site-configs/common_cluster.py
 Facts = dict[str, Any]
 # Of a node, as node_facts.py names them.
 OF_NODES = ("networks", "governor", "smt", "microcode", "kernel", "system")
+# Kinds of device that are there for messages. An Ethernet card that could do RoCE need not be.
+FAST = ("infiniband", "omni-path", "slingshot", "efa")
+UP = ("active", "up", "unknown")  # states of a device
 MEASURED = ("latency", "bandwidth", "carried")  # differ a little each time
 PASSING = ("written", "boot")  # differ each time, or after each boot
 

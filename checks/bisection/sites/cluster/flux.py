@@ -10,7 +10,7 @@ from pathlib import Path
 from bisection.core.commands import ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.sites.cluster.jobs import Queue, State, submitted
+from bisection.sites.cluster.jobs import Queue, Scheduler, State, submitted
 from bisection.sites.cluster.survey import (
     Node,
     QueueInfo,
@@ -24,7 +24,7 @@ FIELDS = "{state}|{queue}|{properties}|{nnodes}|{ncores}|{ngpus}|{nodelist}"
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def read() -> Survey:
+def read(_account: str = "") -> Survey:
     """What the Flux of this host says; SchedulerError if its broker does not answer."""
     answer = ask("flux", "resource", "list", "-n", "-s", STATES, "-o", FIELDS)
     if not answer:
@@ -79,8 +79,13 @@ def _limit(queue: str) -> int | None:
     return int(float(match[1]) * UNITS[match[2]]) or None if match else None
 
 
-class Flux:
-    """How a trial job is submitted to Flux (bisection.sites.cluster.jobs)."""
+class Flux(Scheduler):
+    """How a trial job is submitted to Flux."""
+
+    commands = ("flux",)
+    queue_options = ("-q", "--queue")
+    account_options = ("-B", "--bank")
+    survey = staticmethod(read)
 
     def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes."""
@@ -96,11 +101,6 @@ class Flux:
         ]
         return [f"#flux: {option}" for option in options]
 
-    def shaped(self, shape: Geometry) -> list[str]:
-        """A launcher has its geometry by its own options alone."""
-        del shape
-        return []
-
     def per_node(self, nodes: int) -> list[str]:
         """What precedes a command so that it runs once per node."""
         return ["flux", "run", f"--nodes={nodes}", f"--ntasks={nodes}"]
@@ -108,11 +108,6 @@ class Flux:
     def submit(self, script: Path) -> str:
         """Submits a script; returns the job's number, or raises Refused."""
         return submitted("flux", "batch", str(script)).strip()
-
-    def refusal(self, script: Path) -> str:
-        """Nothing: it does not say beforehand whether it could place a job."""
-        del script
-        return ""
 
     def state(self, job: str) -> State:
         """Where a job is."""

@@ -1,7 +1,7 @@
 """One job of a few steps: its script, its submission to a scheduler, and what each step printed.
 
-A scheduler is a class of SCHEDULERS, by ReFrame's name: how a script asks it for nodes, how a
-command runs once per node, and the commands to submit, look and cancel.
+A Scheduler knows how a script asks for nodes, how a command runs once per node, and the commands to
+submit, look and cancel (schedulers.py has them by ReFrame's name).
 """
 
 import contextlib
@@ -9,9 +9,12 @@ import math
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
+import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +22,9 @@ from pathlib import Path
 from bisection.core.commands import ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.rfm.scheduler_faults import ALIVE, SLURM_STATES, slurm_record
+from bisection.rfm.queue import QUEUE_FULL
+from bisection.rfm.scheduler_faults import SLURM_STATES
+from bisection.sites.cluster.survey import Survey
 
 POLL = 0.5  # seconds between looks at a job, at first
 RARELY = 5.0  # likewise, later: a controller has other work
@@ -58,6 +63,7 @@ class Ended:
     code: int  # 124: it ran to its limit
     seconds: float
     text: str  # standard output and standard error
+    end: float = 0.0  # Unix time of the job's first host
 
 
 @dataclass
@@ -71,7 +77,15 @@ class Finished:
 
 
 class Refused(Exception):
-    """The scheduler did not take a job, in its own words."""
+    """The scheduler did not take a job, in its last words; `output` has all of them."""
+
+    def __init__(self, words: str, output: str = "") -> None:
+        super().__init__(words)
+        self.output = output
+
+
+class Stopped(Exception):
+    """A job was cancelled, as the caller was interrupted."""
 
 
 @dataclass
@@ -85,97 +99,71 @@ class State:
     error: str = ""  # the scheduler did not answer
 
 
-class Slurm:
-    """Slurm, with or without an accounting database."""
+class Scheduler(ABC):
+    """How jobs are submitted; a command or an option that a scheduler lacks does nothing."""
 
+    commands: Sequence[str] = ()  # that it is known by
+    queue_options: Sequence[str] = ()  # by which a job names its queue
+    account_options: Sequence[str] = ()
+
+    def __init__(self, stop: threading.Event | None = None) -> None:
+        self.stop = stop or threading.Event()  # once set, its jobs are cancelled
+
+    @classmethod
+    def is_here(cls) -> bool:
+        """Whether this host has its commands."""
+        return all(map(shutil.which, cls.commands))
+
+    @staticmethod
+    def survey(account: str) -> Survey:
+        """What it reports of itself.
+
+        Args:
+            account: the one that jobs will use, "" for the user's own.
+
+        Raises:
+            SchedulerError: it does not answer.
+        """
+        del account
+        return Survey(kind="", reframe="local")
+
+    @abstractmethod
     def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
-        options = [
-            "--job-name=bisection-site",
-            f"--nodes={shape.nodes}",
-            f"--ntasks={shape.ranks}",
-            f"--ntasks-per-node={shape.ranks_per_node}",
-            f"--cpus-per-task={shape.threads}",
-            "--hint=nomultithread",
-            f"--time={minutes}",
-            f"--output={output}",
-            f"--error={output}",
-            f"--chdir={output.parent}",
-            "--no-requeue",
-            *queue.access,
-        ]
-        return [f"#SBATCH {option}" for option in options]
 
     def shaped(self, shape: Geometry) -> list[str]:
         """What precedes a launcher so that it takes the job for one of another geometry."""
-        variables = {
-            "SLURM_NTASKS": shape.ranks,
-            "SLURM_NPROCS": shape.ranks,
-            "SLURM_NTASKS_PER_NODE": shape.ranks_per_node,
-            "SLURM_TASKS_PER_NODE": f"{shape.ranks_per_node}(x{shape.nodes})",
-            "SLURM_CPUS_PER_TASK": shape.threads,
-        }
-        return ["env", *(f"{name}={value}" for name, value in variables.items())]
+        del shape
+        return []
 
     def per_node(self, nodes: int) -> list[str]:
         """What precedes a command so that it runs once per node, without MPI, on all cores."""
-        shape = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
-        unset = [
-            "env",
-            "-u",
-            "SLURM_HINT",
-            "-u",
-            "SLURM_CPUS_PER_TASK",
-            "-u",
-            "SLURM_KILL_BAD_EXIT",
-        ]
-        return [*unset, "srun", "--mpi=none", "--cpu-bind=none", *shape]
+        del nodes
+        return []
 
+    @abstractmethod
     def submit(self, script: Path) -> str:
-        """Submits a script, as ReFrame does without the user's SBATCH_ variables.
-
-        Returns:
-            The job's number.
-
-        Raises:
-            Refused: Slurm did not take it.
-        """
-        answer = self._sbatch(str(script))
-        if match := re.search(r"(?:job |^)(\d+)", answer):
-            return match[1]
-        raise Refused(answer or "sbatch printed no job number")
+        """Submits a script; returns the job's number, or raises Refused."""
 
     def refusal(self, script: Path) -> str:
-        """Slurm's words why it could never run a script, which is not submitted; "" if it could."""
-        try:
-            self._sbatch("--test-only", str(script))
-        except Refused as error:
-            return str(error)
+        """Its words why it could never place a script, which is not submitted; "" if it could."""
+        del script
         return ""
 
-    def _sbatch(self, *arguments: str) -> str:
-        return submitted("sbatch", *arguments)
-
+    @abstractmethod
     def state(self, job: str) -> State:
-        """Where a job is; it is over if Slurm has forgotten it."""
-        record, error = slurm_record(job)
-        if re.search(r"invalid job id\b", error, re.I):
-            return State("", alive=False)
-        if not record:
-            return State("", alive=True, error=error)
-        word = record.get("JobState", "")
-        alive = word in ALIVE or word == "COMPLETING"
-        return State(word, alive, record.get("Reason", ""), record.get("NodeList", ""))
+        """Where a job is; it is over if the scheduler has forgotten it."""
 
+    @abstractmethod
     def cancel(self, job: str) -> None:
         """Cancels a job."""
-        ask("scancel", job)
 
 
-class Local:
+class Local(Scheduler):
     """No scheduler: the script runs on this host."""
 
-    def __init__(self) -> None:
+    def __init__(self, stop: threading.Event | None = None) -> None:
+        super().__init__(stop)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.output = Path(os.devnull)
 
@@ -183,16 +171,6 @@ class Local:
         """Nothing is asked for; the file is kept for the output."""
         del queue, shape, minutes
         self.output = output
-        return []
-
-    def shaped(self, shape: Geometry) -> list[str]:
-        """A launcher has its geometry by its own options alone."""
-        del shape
-        return []
-
-    def per_node(self, nodes: int) -> list[str]:
-        """This host is the only node."""
-        del nodes
         return []
 
     def submit(self, script: Path) -> str:
@@ -209,11 +187,6 @@ class Local:
         self.processes[str(process.pid)] = process
         return str(process.pid)
 
-    def refusal(self, script: Path) -> str:
-        """Every script can run."""
-        del script
-        return ""
-
     def state(self, job: str) -> State:
         """Whether the script runs."""
         alive = self.processes[job].poll() is None
@@ -225,10 +198,6 @@ class Local:
             os.killpg(int(job), signal.SIGTERM)
 
 
-Scheduler = Slurm | Local
-SCHEDULERS: dict[str, type[Scheduler]] = {"slurm": Slurm, "squeue": Slurm, "local": Local}
-
-
 def submitted(*command: str) -> str:
     """What a command printed that submits a job; Refused with its last line if it fails.
 
@@ -237,7 +206,7 @@ def submitted(*command: str) -> str:
     environ = {name: text for name, text in os.environ.items() if name[:7] != "SBATCH_"}
     if answer := ask(*command, environ=environ):
         return answer.text
-    raise Refused(answer.error)
+    raise Refused(answer.error, answer.stderr)
 
 
 # ---- the script ----
@@ -276,7 +245,7 @@ STEP = re.compile(r"^@begin (\S+)\n(.*?)\n?\n@end (\d+) (\S+) (\S+)$", re.M | re
 def read_steps(text: str) -> dict[str, Ended]:
     """The steps that ended, from the output of a job."""
     return {
-        name: Ended(int(code), float(last) - float(first), words)
+        name: Ended(int(code), float(last) - float(first), words, float(last))
         for name, words, code, first, last in STEP.findall(text)
     }
 
@@ -316,7 +285,7 @@ def run(
     path.write_text(script(header, steps, variables))
     finished = Finished()
     try:
-        finished.job = scheduler.submit(path)
+        finished.job = _submit(scheduler, path, patience)
     except Refused as error:
         finished.fault = Reason.of(Code.BLOCKED, refused=str(error))
         return finished
@@ -334,6 +303,19 @@ def run(
     return finished
 
 
+def _submit(scheduler: Scheduler, path: Path, patience: float) -> str:
+    """Submits a script; where the user may not queue more jobs, once another one is gone."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return scheduler.submit(path)
+        except Refused as error:
+            if not QUEUE_FULL.search(error.output) or time.monotonic() > until:
+                raise
+        if scheduler.stop.wait(RARELY):
+            raise Stopped
+
+
 def _wait(scheduler: Scheduler, finished: Finished, patience: float, minutes: int) -> State:
     """Waits for the end of a job, or sets its fault."""
     begin, pause = time.monotonic(), POLL
@@ -343,7 +325,8 @@ def _wait(scheduler: Scheduler, finished: Finished, patience: float, minutes: in
             return state
         if (waited := time.monotonic() - begin) > patience:
             break
-        time.sleep(min(pause, patience))
+        if scheduler.stop.wait(min(pause, patience)):
+            raise Stopped
         pause = min(1.1 * pause, RARELY)
     job = {"job": finished.job}
     if state.error:

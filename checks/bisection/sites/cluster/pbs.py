@@ -14,7 +14,7 @@ from typing import Any
 from bisection.core.commands import ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.sites.cluster.jobs import Queue, State, submitted
+from bisection.sites.cluster.jobs import Queue, Scheduler, State, submitted
 from bisection.sites.cluster.survey import (
     Node,
     QueueInfo,
@@ -34,7 +34,7 @@ FREE = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}  # now or
 WHOLE = {"default_excl", "default_exclhost", "force_excl", "force_exclhost"}
 
 
-def read() -> Survey:
+def read(_account: str = "") -> Survey:
     """What the PBS of this host says; SchedulerError if its server does not answer."""
     queue, node = _json("qstat", "-Q", "-f", "-F", "json"), _json("pbsnodes", "-a", "-F", "json")
     return Survey(
@@ -47,25 +47,25 @@ def read() -> Survey:
 
 
 def queues(
-    found: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
+    known: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]
 ) -> list[QueueInfo]:
     """The queues, of PBS's own mappings of queues and nodes."""
     read = []
-    for name, fields in found.items():
+    for name, fields in known.items():
         ways = [name]
         if fields.get("queue_type") == "Route":
             ways = str(fields.get("route_destinations", "")).split(",")
         members = {
-            host: known
-            for host, known in nodes.items()
-            if any(_serves(known, way, found.get(way, {})) for way in ways)
+            host: node
+            for host, node in nodes.items()
+            if any(_serves(node, way, known.get(way, {})) for way in ways)
         }
         limits = fields.get("resources_max", {})
         most = str(limits.get("nodect", ""))
-        sharing = {known.get("sharing", "") for known in members.values()}
+        sharing = {node.get("sharing", "") for node in members.values()}
         info = QueueInfo(
             name=name,
-            groups=grouped(_node(host, known) for host, known in members.items()),
+            groups=grouped(_node(host, node) for host, node in members.items()),
             max_time=seconds_of(str(limits.get("walltime", ""))),
             max_nodes=int(most) if most.isdecimal() else None,
             whole_nodes=bool(sharing) and sharing <= WHOLE,
@@ -120,8 +120,13 @@ def _closed(name: str, fields: Mapping[str, Any], nodes: bool) -> Reason | None:
     return None if nodes else Reason.of(Code.QUEUE_EMPTY, queue=name)
 
 
-class Pbs:
-    """How a trial job is submitted to PBS (bisection.sites.cluster.jobs)."""
+class Pbs(Scheduler):
+    """How a trial job is submitted to PBS."""
+
+    commands = ("pbsnodes", "qsub")
+    queue_options = ("-q",)
+    account_options = ("-A",)
+    survey = staticmethod(read)
 
     def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
@@ -140,11 +145,6 @@ class Pbs:
         ]
         return [*(f"#PBS {option}" for option in options), f"cd '{output.parent}'"]
 
-    def shaped(self, shape: Geometry) -> list[str]:
-        """A launcher has its geometry by its own options alone."""
-        del shape
-        return []
-
     def per_node(self, nodes: int) -> list[str]:
         """What precedes a command so that it runs on each node."""
         del nodes
@@ -153,11 +153,6 @@ class Pbs:
     def submit(self, script: Path) -> str:
         """Submits a script; returns the job's number, or raises Refused."""
         return submitted("qsub", str(script)).strip()
-
-    def refusal(self, script: Path) -> str:
-        """Nothing: it does not say beforehand whether it could place a job."""
-        del script
-        return ""
 
     def state(self, job: str) -> State:
         """Where a job is; it is over if PBS has forgotten it."""

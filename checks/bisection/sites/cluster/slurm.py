@@ -7,12 +7,15 @@ later versions change the names in it. Source of the fields: scontrol(1), slurm.
 import os
 import pwd
 import re
-import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from bisection.core.commands import Answer, ask
+from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.rfm.scheduler_faults import record_of
+from bisection.rfm.queue import NO_PLACE
+from bisection.rfm.scheduler_faults import ALIVE, record_of, slurm_record
+from bisection.sites.cluster.jobs import Queue, Refused, Scheduler, State, submitted
 from bisection.sites.cluster.survey import (
     Node,
     QueueInfo,
@@ -30,14 +33,8 @@ TAKES_NONE = {
     *("INVALID_REG", "MAINT", "NO_RESPOND", "NOT_RESPONDING", "PERFCTRS", "REBOOT_ISSUED"),
     *("REBOOT_REQUESTED", "UNKNOWN", "BLOCKED", "UNDRAIN"),
 }
+NO_CONFIGURATION = "Could not establish a configuration source"
 MPI_TYPES = ("pmix", "cray_shasta", "pmi2")  # the order in which they are tried
-
-
-def is_here() -> bool:
-    """Whether this host belongs to a Slurm; its commands may be there without any."""
-    if not shutil.which("scontrol") or not shutil.which("sbatch"):
-        return False
-    return "Could not establish a configuration source" not in ask("scontrol", "ping").stderr
 
 
 def read(account: str = "") -> Survey:
@@ -57,7 +54,7 @@ def read(account: str = "") -> Survey:
             raise SchedulerError("Slurm", answer.error)
     known = configuration(config.text)
     user = pwd.getpwuid(os.geteuid()).pw_name
-    accounts, default = _accounts(user)
+    accounts, default = _accounts(user, known.get("ClusterName", ""))
     needed = "associations" in known.get("AccountingStorageEnforce", "")
     decisions = []
     if needed and not account and not default:
@@ -69,11 +66,12 @@ def read(account: str = "") -> Survey:
         reframe="slurm" if accounting else "squeue",
         version=known.get("SLURM_VERSION", ""),
         cluster=known.get("ClusterName", ""),
-        queues=queues(partitions.text, nodes.text, account or default, groups_of_user()),
+        queues=queues(partitions.text, nodes.text, account or default, groups_of_user(), accounts),
         accounting=accounting,
         account_needed=needed,
         accounts=accounts,
         mpi_types=mpi_types(ask("srun", "--mpi=list"), known.get("MpiDefault", "none")),
+        task_plugin=known.get("TaskPlugin", "").replace("(null)", "task/none"),
         decisions=decisions,
     )
 
@@ -111,7 +109,13 @@ def takes_jobs(state: str) -> bool:
     return "*" not in state and bool(words & TAKES_JOBS) and not words & TAKES_NONE
 
 
-def queues(partitions: str, nodes: str, account: str, groups: Iterable[str]) -> list[QueueInfo]:
+def queues(
+    partitions: str,
+    nodes: str,
+    account: str,
+    groups: Iterable[str],
+    accounts: Sequence[str] = (),
+) -> list[QueueInfo]:
     """The queues, of the one-line records of partitions and nodes.
 
     Args:
@@ -119,6 +123,7 @@ def queues(partitions: str, nodes: str, account: str, groups: Iterable[str]) -> 
         nodes: what `scontrol show node -o` printed.
         account: that jobs will use, "" if it is not known.
         groups: of the user.
+        accounts: likewise; empty if they are not known.
     """
     members: dict[str, list[Node]] = {}
     for line in nodes.splitlines():
@@ -137,7 +142,7 @@ def queues(partitions: str, nodes: str, account: str, groups: Iterable[str]) -> 
                 max_nodes=_number(fields.get("MaxNodes"), None),
                 whole_nodes=sharing == "EXCLUSIVE",
                 shared=sharing.startswith("FORCE"),
-                closed=_closed(fields, bool(members.get(name)), account, set(groups)),
+                closed=_closed(fields, bool(members.get(name)), account, set(groups), accounts),
             )
             read.append(info)
     return read
@@ -157,7 +162,11 @@ def mpi_types(listed: Answer, default: str) -> list[str]:
 
 
 def _closed(
-    fields: Mapping[str, str], nodes: bool, account: str, groups: set[str]
+    fields: Mapping[str, str],
+    nodes: bool,
+    account: str,
+    groups: set[str],
+    accounts: Sequence[str],
 ) -> Reason | None:
     """Why this user cannot use a queue; None if nothing is known that forbids it."""
     name, root = fields["PartitionName"], os.geteuid() == 0
@@ -170,23 +179,116 @@ def _closed(
     allowed = fields.get("AllowGroups", "ALL")
     if allowed != "ALL" and not root and not groups & set(allowed.split(",")):
         return Reason.of(Code.QUEUE_GROUPS, queue=name, groups=allowed.split(","))
-    allowed, denied = fields.get("AllowAccounts", "ALL"), fields.get("DenyAccounts", "")
-    if account and allowed != "ALL" and account not in allowed.split(","):
-        return Reason.of(Code.QUEUE_ACCOUNTS, queue=name, account=account)
-    if account and account in denied.split(","):
-        return Reason.of(Code.QUEUE_ACCOUNTS, queue=name, account=account)
+    allowed = fields.get("AllowAccounts", "ALL").split(",")
+    denied = fields.get("DenyAccounts", "").split(",")
+    known = accounts or [other for other in allowed if other != "ALL"]
+    takes = [a for a in [account, *known] if (a in allowed or "ALL" in allowed) and a not in denied]
+    if account and account not in takes:
+        return Reason.of(Code.QUEUE_ACCOUNTS, queue=name, account=account, others=takes or None)
     if fields.get("ReqResv") == "YES":
         return Reason.of(Code.QUEUE_RESERVED, queue=name)
     return None if nodes else Reason.of(Code.QUEUE_EMPTY, queue=name)
 
 
-def _accounts(user: str) -> tuple[list[str], str]:
-    """The accounts of a user, and the default one; nothing without a database."""
-    listed = ask("sacctmgr", "-nP", "show", "assoc", f"user={user}", "format=account")
-    default = ask("sacctmgr", "-nP", "show", "user", user, "format=defaultaccount")
-    names = {line.strip() for line in listed.text.splitlines()} if listed else set()
-    return sorted(names - {""}), default.text.strip() if default else ""
+def _accounts(user: str, cluster: str) -> tuple[list[str], str]:
+    """The accounts of a user on a cluster, and the default one; nothing without a database, which
+    may be that of several clusters."""
+    where = [f"user={user}", *([f"cluster={cluster}"] if cluster else []), "format=account"]
+    listed = ask("sacctmgr", "-nP", "show", "assoc", *where)
+    default = ask("sacctmgr", "-nP", "show", "assoc", "onlydefaults", *where)
+    names, defaults = (
+        sorted({*answer.text.split()}) if answer else [] for answer in (listed, default)
+    )
+    return names, (defaults or [""])[0]
 
 
 def _number(text: str | None, default: int | None) -> int | None:
     return int(text) if text and text.isdecimal() else default
+
+
+class Slurm(Scheduler):
+    """How a trial job is submitted to Slurm, with or without an accounting database."""
+
+    commands = ("scontrol", "sbatch")
+    queue_options = ("-p", "--partition")
+    account_options = ("-A", "--account")
+    survey = staticmethod(read)
+
+    @classmethod
+    def is_here(cls) -> bool:
+        """Whether this host belongs to a Slurm; its commands may be there without any."""
+        ping = ask("scontrol", "ping").stderr if super().is_here() else NO_CONFIGURATION
+        return NO_CONFIGURATION not in ping
+
+    def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
+        """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
+        options = [
+            "--job-name=bisection-site",
+            f"--nodes={shape.nodes}",
+            f"--ntasks={shape.ranks}",
+            f"--ntasks-per-node={shape.ranks_per_node}",
+            f"--cpus-per-task={shape.threads}",
+            "--hint=nomultithread",
+            f"--time={minutes}",
+            f"--output={output}",
+            f"--error={output}",
+            f"--chdir={output.parent}",
+            "--no-requeue",
+            *queue.access,
+        ]
+        return [f"#SBATCH {option}" for option in options]
+
+    def shaped(self, shape: Geometry) -> list[str]:
+        """What precedes a launcher so that it takes the job for one of another geometry."""
+        variables = {
+            "SLURM_NTASKS": shape.ranks,
+            "SLURM_NPROCS": shape.ranks,
+            "SLURM_NTASKS_PER_NODE": shape.ranks_per_node,
+            "SLURM_TASKS_PER_NODE": f"{shape.ranks_per_node}(x{shape.nodes})",
+            "SLURM_CPUS_PER_TASK": shape.threads,
+        }
+        return ["env", *(f"{name}={value}" for name, value in variables.items())]
+
+    def per_node(self, nodes: int) -> list[str]:
+        """What precedes a command so that it runs once per node, without MPI, on all cores."""
+        shape = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+        unset = "env -u SLURM_HINT -u SLURM_CPUS_PER_TASK -u SLURM_KILL_BAD_EXIT".split()
+        return [*unset, "srun", "--mpi=none", "--cpu-bind=none", *shape]
+
+    def submit(self, script: Path) -> str:
+        """Submits a script, as ReFrame does without the user's SBATCH_ variables.
+
+        Returns:
+            The job's number.
+
+        Raises:
+            Refused: Slurm did not take it.
+        """
+        answer = submitted("sbatch", str(script))
+        if match := re.search(r"(?:job |^)(\d+)", answer):
+            return match[1]
+        raise Refused(answer or "sbatch printed no job number")
+
+    def refusal(self, script: Path) -> str:
+        """Its words why it could never place a script, which is not submitted; "" if it could, and
+        where sbatch fails for another reason, which a job will show."""
+        try:
+            submitted("sbatch", "--test-only", str(script))
+        except Refused as error:
+            return str(error) if NO_PLACE in str(error) else ""
+        return ""
+
+    def state(self, job: str) -> State:
+        """Where a job is; it is over if Slurm has forgotten it."""
+        record, error = slurm_record(job)
+        if re.search(r"invalid job id\b", error, re.I):
+            return State("", alive=False)
+        if not record:
+            return State("", alive=True, error=error)
+        word = record.get("JobState", "")
+        alive = word in ALIVE or word == "COMPLETING"
+        return State(word, alive, record.get("Reason", ""), record.get("NodeList", ""))
+
+    def cancel(self, job: str) -> None:
+        """Cancels a job."""
+        ask("scancel", job)

@@ -22,7 +22,7 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
-from bisection.sites.cluster.jobs import Ended, Finished, Local, Queue, Scheduler, Slurm, Step, run
+from bisection.sites.cluster.jobs import Ended, Finished, Local, Queue, Scheduler, Step, run
 from bisection.sites.cluster.software import COMPILERS
 
 __all__ = ["Launcher", "Outcome", "Queue", "Trial", "try_queue"]
@@ -101,7 +101,7 @@ def try_queue(
     patience: float,
     modules: Sequence[str] = (),
     *,
-    scheduler: Scheduler | None = None,
+    scheduler: Scheduler,
     shapes: Sequence[Geometry] = (),
     variables: Mapping[str, str] | None = None,
     sees: Sequence[Path] = (),
@@ -117,7 +117,7 @@ def try_queue(
         folder: for what the job needs and leaves; it is made, and all nodes must see it.
         patience: seconds from the submission to the end, after which the job is cancelled.
         modules: loaded before anything else.
-        scheduler: Slurm if None.
+        scheduler: where it is submitted.
         shapes: the geometries; a rank per core alone if empty. Messages are sent in the first.
         variables: of the environment, as a partition's env_vars.
         sees: files that every node should see, beside the folder and our Python.
@@ -129,7 +129,6 @@ def try_queue(
         OSError: the folder cannot be written.
         KeyError, IndexError, ValueError: launcher options are no templates.
     """
-    scheduler = scheduler or Slurm()
     shapes = shapes or [queue.shape]
     facts = folder / f"{queue.name}.facts"
     facts.mkdir(parents=True, exist_ok=True)
@@ -236,7 +235,7 @@ def _outcome(
     outcome = Outcome(launcher, shape)
     worlds = [json.loads(line) for line in re.findall(r"PROBE (\{.*\})", ended.text)]
     if not worlds:
-        limit = 45 if ended.code == 124 else None
+        limit = Step.limit if ended.code == 124 else None
         values = {"exit_code": ended.code, "last": telling(ended.text) or None, "limit": limit}
         outcome.fault = Reason.of(Code.NO_WORLD, launcher=launcher.name, **values)
         return outcome
@@ -255,7 +254,7 @@ def _outcome(
         parts: dict[str, float] = {}
         for name, count in world["sent"]:  # a device may have several ports
             parts[name] = parts.get(name, 0.0) + count / world["messages"]
-        outcome.carried = {name: part for name, part in parts.items() if part >= 0.02}
+        outcome.carried = {name: min(part, 1.0) for name, part in parts.items() if part >= 0.02}
     if seats := misplaced(outcome.ranks, shape, nodes):
         outcome.fault = Reason.of(Code.MISPLACED, seats=seats)
     elif ended.code:

@@ -1,6 +1,7 @@
 """`bisection run`, whole: real ReFrame, real checks, real mpirun, a fake kernel."""
 
 import json
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -308,10 +309,22 @@ class TestByHand:
         assert code == 1
         assert 'METRICS_MISSING method="p2p" metrics=["no_such"]' in text
 
+    def test_launch_that_bypassed_the_network_that_its_partition_claims(self, tmp_path, fake):
+        shutil.copytree(CHECKS.parent / "site-configs", tmp_path / "sites")
+        site = tmp_path / "sites" / "localhost.py"
+        site.write_text(site.read_text().replace('"nodes": 1', '"nodes": 1, "network": ["mlx5_0"]'))
+        command = ["reframe", "-C", str(site), "-c", "checks", "-r", "-p", "system"]
+        command += ["-S", f"Build.kernels={fake}", f"--prefix={tmp_path}", "-t", "quick", *ONE]
+        code, text = start(command, tmp_path, faults={"mpi/cnt40": "tcp"})
+        assert code == 1
+        assert 'NETWORK_BYPASSED carried=[["eth0", 1.0]] expected=["mlx5_0"]' in text
+        code, text = start(command, tmp_path)
+        assert code == 0, text
+
 
 def test_fake_kernel_keeps_the_contract(fake, tmp_path):
     schema = CHECKS.parent / "src" / "common" / "result.schema.json"
-    for name, case in (("transpose", "cnt40"), ("alltoall-sweep", "sweep")):
+    for name, case in (("transpose", "cnt40"), ("patterns", "sweep")):
         output = tmp_path / f"{name}.json"
         command = [fake / "bin" / f"bisection-{name}", "--case", case, "--output", output]
         subprocess.run(command, check=True)

@@ -125,6 +125,13 @@ class TestMethod:
         assert host == socket.gethostname()
         assert says.replace("'", "") in reason
 
+    def test_host_with_an_adapter_that_counted_errors_is_named(self, bisection):
+        run = bisection(faults={"mpi/cnt40": "errors"})
+        says = "errors of adapter mlx5_0:1 grew: symbol_error by 12, in 1 of 1 launches"
+        assert run.code == 0  # a remark: the answers are right and the times in bounds
+        assert says in run.said
+        assert says in (run.folder / "nodecheck.txt").read_text()
+
     def test_wrong_answer_that_nobody_judges(self, bisection):
         run = bisection(faults={"shm": "wrong"})
         assert run.code == 1

@@ -113,6 +113,17 @@ def test_words_of_a_partition(partitions):
     assert (duo["modules"], duo["environs"], duo["time_limit"]) == (["gcc"], ["system"], "5m")
 
 
+def test_network_that_is_claimed(partitions, cluster):
+    networks = [{"name": "eth0"}, {"name": "mlx5_0"}]
+    duo = {**FACTS["partitions"]["duo"], "networks": networks}
+    facts = {"partitions": {**FACTS["partitions"], "duo": duo}}
+    parts = partitions("exclusive=True", 'network=["mlx5_0"]', **facts)
+    assert parts["duo"]["extras"]["network"] == ["mlx5_0"]
+    assert "network" not in parts["quad-1"]["extras"]
+    with pytest.raises(SystemExit, match=r"'duo': network 'mlx5_1' is none of eth0, mlx5_0$"):
+        partitions("exclusive=True", 'network=["mlx5_1"]', **facts)
+
+
 @pytest.mark.parametrize(
     ("kind", "launcher", "first"),
     [

@@ -121,6 +121,7 @@ def test_site_that_hangs(house, monkeypatch):
         ({"binding": ["-c {}"]}, "extras.binding has {} in '-c {}'"),
         ({"binding": ["-c {threads"]}, "extras.binding has '-c {threads': expected '}'"),
         ({"binding": [4]}, "extras.binding has 4: "),
+        ({"network": "mlx5_0"}, "extras.network is 'mlx5_0': a list is allowed, of adapters"),
         ({"march": "native"}, "extras.march is 'native': a processor is allowed, as the compilers"),
         ({"march": "a b"}, "extras.march is 'a b': a processor is allowed"),
         ({"reference": ["ratio"]}, "extras.reference is not known, and would not be read: is it"),

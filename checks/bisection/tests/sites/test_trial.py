@@ -20,7 +20,6 @@ from bisection.sites.cluster.jobs import (
     Local,
     Queue,
     Refused,
-    Slurm,
     State,
     Step,
     hosts_of,
@@ -28,6 +27,7 @@ from bisection.sites.cluster.jobs import (
     run,
     script,
 )
+from bisection.sites.cluster.slurm import Slurm
 from bisection.sites.cluster.trial import Launcher, misplaced, telling, try_queue
 
 PROGRAM = Path(node_facts.__file__)
@@ -81,7 +81,7 @@ def test_script_has_what_reframe_asks_for_and_the_steps(tmp_path):
 
 def test_steps_before_a_stop_are_read():
     text = "@begin a\none\ntwo\n\n@end 3 10.5 12.0\n@begin b\nslurmstepd: error: CANCELLED\n"
-    assert read_steps(text) == {"a": Ended(3, 1.5, "one\ntwo")}
+    assert read_steps(text) == {"a": Ended(3, 1.5, "one\ntwo", 12.0)}
 
 
 def test_placement_of_many_ranks_is_not_cut(tmp_path):
@@ -133,6 +133,24 @@ def test_job_that_does_not_end_says_why(tmp_path, monkeypatch, scheduler, code, 
     assert scheduler.cancelled == (["7"] if alive else [])
 
 
+def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
+    monkeypatch.setattr("bisection.sites.cluster.jobs.RARELY", 0.01)
+
+    class Full(Scripted):
+        jobs = 2  # of others, in the queue
+
+        def submit(self, script):
+            self.jobs -= 1
+            if self.jobs >= 0:
+                words = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Job violates\n"
+                raise Refused("sbatch: Job violates", words)
+            return super().submit(script)
+
+    assert outcome_of(Full(OVER, output="@done\n"), tmp_path, patience=60).fault is None
+    fault = outcome_of(Full(OVER, output="@done\n"), tmp_path, patience=0).fault
+    assert clause(fault).endswith("sbatch: Job violates")
+
+
 def test_interrupted_job_is_cancelled(tmp_path):
     class Interrupted(Scripted):
         def state(self, job):
@@ -181,6 +199,20 @@ def test_facts_of_this_node(tmp_path):
     assert facts["memory"] > 1e8
     assert facts["boot"] > 1e9
     assert all(device["kind"] for device in facts["networks"])
+
+
+@pytest.mark.parametrize(
+    ("allocation", "size"),
+    [
+        ({"SLURM_MEM_PER_NODE": "64"}, 64 << 20),
+        ({"SLURM_MEM_PER_CPU": "10", "SLURM_JOB_CPUS_PER_NODE": "4,2(x3)"}, 20 << 20),
+        ({"SLURM_MEM_PER_NODE": "0"}, None),  # all of it
+        ({"SLURM_MEM_PER_NODE": "99999999"}, None),
+    ],
+)
+def test_memory_of_a_job_is_what_slurm_gave_it(allocation, size):
+    whole = node_facts.granted(node_facts.memory(), {})
+    assert node_facts.granted(whole, allocation) == (size or whole)
 
 
 def test_node_that_slurm_calls_by_another_name_than_its_host_is_known(tmp_path):
@@ -234,6 +266,15 @@ def test_threads_need_a_core_each():
 def test_ranks_on_too_few_hosts():
     (seat,) = misplaced([("a", "0"), ("a", "1")], Geometry(2, 1, 1), [node("a", "0x1", "0x2")])
     assert seat.code == Code.HOSTS_RAN
+
+
+def test_headers_of_messages_do_not_count_as_messages(tmp_path):
+    world = {"size": 8, "library": "", "ranks": [["n1", "0"]] * 8, "links": [["n1", "n2", 1, 1]]}
+    sent = {"messages": 100, "sent": [["eth0", 101], ["lo", 1]]}
+    text = f"@begin launch/0\nPROBE {json.dumps({**world, **sent})}\n\n@end 0 1 2\n@done\n"
+    scheduler = Scripted(OVER, output=text)
+    (outcome,) = try_queue(QUEUE, [Launcher("srun")], tmp_path, 1, scheduler=scheduler).outcomes
+    assert outcome.carried == {"eth0": 1.0}
 
 
 def test_telling_line_of_a_page():

@@ -1,0 +1,302 @@
+"""Who is to blame in a matrix of pairs of nodes: components, by all kinds of values together."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bisection.analysis.effects import Observations, fit, medians, observations
+from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT, Kind, Matrix
+from bisection.analysis.suspicions import Court, Part, Suspicion
+from bisection.analysis.switches import by_latency
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+
+
+@dataclass
+class Symptom:
+    """What shows that a component is bad."""
+
+    kind: str  # of KINDS
+    way: str  # sends | receives, as the component does; "" for both
+    factor: float  # of the value that its pairs have otherwise
+    z: float  # standard deviations
+    retests: int = 0  # pairs that were measured again; of a switch, nodes
+    again: float | None = None  # their factor
+
+
+@dataclass
+class BadComponent:
+    """A component whose pairs are slow."""
+
+    part: Part
+    names: list[str]  # a switch | a node | two nodes
+    symptoms: list[Symptom] = field(default_factory=list)
+    beyond: bool = False  # of a switch: pairs on it are fine, its links to others are slow
+    serves: list[str] = field(default_factory=list)  # of a cable: the nodes at its far end
+    confirmed: bool = True  # False: a suspect
+
+    @property
+    def factor(self) -> float:
+        """That of its worst symptom, of a bandwidth where there is one."""
+        factors = [symptom.factor for symptom in self.symptoms]
+        return min(factors) if min(factors) < 1 else max(factors)
+
+
+@dataclass
+class Level:
+    """The median of a hop class."""
+
+    hops: int  # switch levels between the nodes: 0 on one switch
+    value: float
+    pairs: int
+
+
+@dataclass
+class Judged:
+    """One kind of value of a matrix."""
+
+    kind: Kind
+    noise: float = math.nan  # standard deviation of the logarithm of a pair
+    levels: list[Level] = field(default_factory=list)
+    withheld: Reason | None = None  # why nothing is blamed by it
+
+
+@dataclass
+class Blame:
+    """What a matrix says of the components of its network."""
+
+    matrix: Matrix  # with the switches that were used
+    place: str = ""  # where it was measured, for people
+    kinds: list[Judged] = field(default_factory=list)
+    bad: list[BadComponent] = field(default_factory=list)
+    suspects: list[BadComponent] = field(default_factory=list)  # not confirmed, or not retested
+    worse: list[BadComponent] = field(default_factory=list)  # worse than in earlier matrices
+    notes: list[Reason] = field(default_factory=list)
+
+
+# ---- a matrix ----
+
+
+def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
+    """Judges what was measured between nodes.
+
+    Args:
+        matrix: the newest.
+        before: earlier ones of the same place, oldest first: what is worse than in all of them but
+            the last, and was in the last one already, is worse.
+    """
+    matrix, notes = _placed(matrix)
+    blame = Blame(matrix, notes=notes)
+    guilty: list[tuple[Kind, Suspicion]] = []
+    worse: list[tuple[Kind, Suspicion]] = []
+    for kind in KINDS:
+        values = observations(matrix, kind, TOURNAMENT)
+        if not len(values.y):
+            continue
+        again = observations(matrix, kind, RETEST)
+        court = Court(values, again, matrix.switches, _least(kind))
+        blame.kinds.append(_judged(kind, matrix, values, court))
+        if blame.kinds[-1].withheld:
+            continue
+        guilty += [(kind, suspicion) for suspicion in court.suspicions()]
+        if len(before) > LIMITS.pair_nights:
+            worse += [(kind, part) for part in _drift(matrix, before, kind) if part.confirmed]
+    blame.bad = _named(matrix, ((k, s) for k, s in guilty if s.confirmed))
+    untried = ((k, s) for k, s in guilty if not s.confirmed and not s.tried)
+    named = {(part.part, *part.names) for part in blame.bad}
+    blame.suspects = [p for p in _named(matrix, untried) if (p.part, *p.names) not in named]
+    blame.worse = [p for p in _named(matrix, worse) if (p.part, *p.names) not in named]
+    cleared = sum(s.tried and not s.confirmed for _, s in guilty)
+    if cleared:
+        blame.notes.append(Reason.of(Code.PAIRS_CLEARED, suspects=cleared))
+    if len(matrix.stage(RETEST)) == 0 and any(not j.withheld for j in blame.kinds):
+        blame.notes.append(Reason.of(Code.PAIRS_NOT_RETESTED, suspects=len(blame.suspects)))
+    return blame
+
+
+def _least(kind: Kind) -> float:
+    """The least effect that is named, of the logarithm."""
+    part = LIMITS.pair_effect
+    return -math.log1p(-part) if kind.better == "higher" else math.log1p(part)
+
+
+def _placed(matrix: Matrix) -> tuple[Matrix, list[Reason]]:
+    """The matrix with switches that latency shows where no topology is known."""
+    if matrix.switches is not None:
+        return matrix, []
+    values = observations(matrix, KINDS[0], TOURNAMENT)
+    if len(values.y):
+        numbers = by_latency(values.s, values.r, -fit(values).rest, values.nodes)
+        if numbers is not None:
+            count = int(numbers.max()) + 1
+            note = Reason.of(Code.PAIRS_CLUSTERED, switches=count)
+            return replace(matrix, switches=numbers[None]), [note]
+    return matrix, [Reason.of(Code.PAIRS_NO_SWITCHES)]
+
+
+def _judged(kind: Kind, matrix: Matrix, values: Observations, court: Court) -> Judged:
+    sign = 1 if kind.better == "higher" else -1
+    counts = np.bincount(values.hops, minlength=values.classes)
+    levels = [
+        Level(hops, math.exp(sign * level), int(count))
+        for hops, (level, count) in enumerate(zip(court.fit.levels, counts, strict=True))
+        if count
+    ]
+    judged = Judged(kind, court.fit.sigma, levels)
+    seen = len(np.unique(np.concatenate((values.s, values.r))))
+    if matrix.mode == "concurrent":
+        judged.withheld = Reason.of(Code.PAIRS_CONCURRENT)
+    elif seen < LIMITS.pair_nodes:
+        judged.withheld = Reason.of(Code.PAIRS_FEW_NODES, nodes=seen, needed=LIMITS.pair_nodes)
+    elif judged.noise > LIMITS.pair_noise:
+        noise = {"noise": judged.noise, "limit": LIMITS.pair_noise}
+        judged.withheld = Reason.of(Code.PAIRS_NOISE, **noise)
+    return judged
+
+
+def _named(matrix: Matrix, guilty: Iterable[tuple[Kind, Suspicion]]) -> list[BadComponent]:
+    """Components with all that shows them, the largest explanations first."""
+    order = {part: rank for rank, part in enumerate(Part)}
+    parts: dict[tuple[Part, frozenset[str]], BadComponent] = {}
+    for kind, suspicion in sorted(guilty, key=lambda item: order[item[1].part]):
+        part, names = suspicion.part, _names_of(matrix, suspicion)
+        if part == Part.WAY and (Part.NODE, frozenset(names)) in parts:
+            part = Part.NODE
+        component = parts.setdefault(
+            (part, frozenset(names)),
+            BadComponent(part, names, [], suspicion.beyond, confirmed=suspicion.confirmed),
+        )
+        component.beyond &= suspicion.beyond
+        serves = {matrix.nodes[node] for node in suspicion.serves}
+        component.serves = sorted(serves.union(component.serves))
+        way = suspicion.way
+        if part == Part.PATH and way and names != component.names:
+            way = "receives"
+        component.symptoms.append(_symptom(kind, suspicion, way))
+    confirmed = all(part.confirmed for part in parts.values())
+    return _with_cables(matrix, list(parts.values())) if confirmed else list(parts.values())
+
+
+def _with_cables(matrix: Matrix, parts: list[BadComponent]) -> list[BadComponent]:
+    """Slow paths of one switch are one cable, unless they are few; and a cable explains the ways of
+    nodes on its switch, and the paths between that switch and the nodes that it serves."""
+    switch_of = matrix.switch_names(0)
+    cables = [part for part in parts if part.part == Part.CABLE]
+    parts = [part for part in parts if part.part != Part.CABLE]
+    new = list(cables)
+    while True:
+        for cable in new:
+            explained = [part for part in parts if _explains(cable, part, switch_of)]
+            served = {
+                name
+                for part in explained
+                for name in part.names
+                if part.part == Part.WAY or switch_of[name] != cable.names[0]
+            }
+            cable.serves = sorted(served.union(cable.serves))
+            parts = [part for part in parts if part not in explained]
+        new = _joined(parts, switch_of)
+        if not new:
+            order = list(Part)
+            return sorted(parts + cables, key=lambda part: order.index(part.part))
+        cables += new
+
+
+def _joined(parts: Sequence[BadComponent], switch_of: Mapping[str, str]) -> list[BadComponent]:
+    """The cable that explains the most paths, and ways, if any explains enough."""
+    ends = defaultdict(list)
+    for part in parts:
+        if part.part == Part.PATH and len({switch_of.get(name) for name in part.names}) == 2:
+            for name in part.names:
+                ends[switch_of[name]].append(part)
+    ways = Counter(switch_of.get(part.names[0]) for part in parts if part.part == Part.WAY)
+    weight = {name: len(paths) + 2 * ways[name] for name, paths in ends.items()}
+    most = max(weight, key=weight.__getitem__, default="")
+    if weight.get(most, 0) < LIMITS.pair_retests:
+        return []
+    symptoms = [symptom for part in ends[most] for symptom in part.symptoms]
+    surest = {symptom.kind: symptom for symptom in sorted(symptoms, key=lambda s: s.z)}
+    return [BadComponent(Part.CABLE, [most], [*surest.values()])]
+
+
+def _explains(cable: BadComponent, part: BadComponent, switch_of: Mapping[str, str]) -> bool:
+    on_it = [name for name in part.names if switch_of.get(name) == cable.names[0]]
+    if part.part == Part.WAY:
+        return bool(on_it)
+    return part.part == Part.PATH and len(on_it) == 1
+
+
+def _names_of(matrix: Matrix, suspicion: Suspicion) -> list[str]:
+    if suspicion.part in (Part.SWITCH, Part.CABLE):
+        return [matrix.switch_name(*suspicion.who)]
+    return [matrix.nodes[node] for node in suspicion.who]
+
+
+def _symptom(kind: Kind, suspicion: Suspicion, way: str) -> Symptom:
+    sign = 1 if kind.better == "higher" else -1
+    again = suspicion.again
+    return Symptom(
+        *(kind.name, way, math.exp(sign * suspicion.effect), float(suspicion.z), len(again)),
+        again=math.exp(sign * float(np.median(again))) if len(again) else None,
+    )
+
+
+# ---- nights ----
+
+
+def _drift(matrix: Matrix, before: Sequence[Matrix], kind: Kind) -> Iterator[Suspicion]:
+    """What is worse than in the earlier matrices: the same rule, on what their effects leave. The
+    last of them is the second stage: a drift shows in two nights."""
+    earlier = [_renumbered(part, matrix) for part in before[:-1]]
+    usual = _usual(earlier, kind)
+    values, again = (
+        _without(usual, observations(part, kind, TOURNAMENT))
+        for part in (matrix, _renumbered(before[-1], matrix))
+    )
+    court = Court(values, again, matrix.switches, _least(kind))
+    if court.fit.sigma <= LIMITS.pair_noise and len(again.y):
+        again.y -= np.median(court.fit.left(again))  # the level of that night
+        yield from court.suspicions()
+
+
+def _renumbered(earlier: Matrix, matrix: Matrix) -> Matrix:
+    """An earlier matrix with the node numbers of another, without nodes that this one lacks."""
+    numbers = {node: number for number, node in enumerate(matrix.nodes)}
+    order = np.array([numbers.get(node, -1) for node in earlier.nodes])
+    records = earlier.records.copy()
+    for end in ("a", "b"):
+        records[end] = order[records[end]]
+    records = records[(records["a"] >= 0) & (records["b"] >= 0)]
+    return replace(earlier, nodes=matrix.nodes, records=records, switches=matrix.switches)
+
+
+def _usual(earlier: Sequence[Matrix], kind: Kind) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Effects over earlier matrices, and what they leave of pairs that were measured often enough:
+    the pairs' keys, sorted, and the logarithms."""
+    parts = [observations(part, kind, TOURNAMENT) for part in earlier]
+    first = parts[0]
+    columns = [np.concatenate([getattr(part, name) for part in parts]) for name in ("s", "r", "y")]
+    classes = first.classes * len(parts)  # each night has its levels
+    hops = [part.hops + first.classes * night for night, part in enumerate(parts)]
+    pooled = Observations(
+        *columns, np.concatenate(hops), classes, first.nodes, directed=first.directed
+    )
+    fitted = fit(pooled)
+    keys, group = np.unique(pooled.key, return_inverse=True)
+    often = np.bincount(group) >= LIMITS.pair_retests
+    return fitted.effects, keys[often], medians(group, fitted.rest, len(keys))[often]
+
+
+def _without(
+    usual: tuple[np.ndarray, np.ndarray, np.ndarray], values: Observations
+) -> Observations:
+    """Values without what is usual for their nodes and pairs."""
+    effects, keys, rest = usual
+    y = values.y - effects[values.s] - effects[values.q]
+    if len(keys):
+        at = np.minimum(np.searchsorted(keys, values.key), len(keys) - 1)
+        y -= np.where(keys[at] == values.key, rest[at], 0)
+    return replace(values, y=y)

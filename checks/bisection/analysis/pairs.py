@@ -1,0 +1,156 @@
+"""What the kernel `pairs` measured between nodes: its matrix, from result.json and its sidecar."""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bisection.core.reasons import Code, Reason
+from bisection.core.topology import Switches, levels
+from bisection.kernels import results
+from bisection.kernels.results import ResultError
+
+KERNEL = "pairs"
+# A record of the sidecar, little-endian without padding: a, b node numbers; latency (s, half of a
+# round trip of 8 B); bandwidths (B/s of all local ranks): a to b, b to a, both at once (sum); NaN
+# where not measured.
+VALUES = ("latency", "out", "back", "both")
+RECORD = np.dtype(
+    [("stage", "<i2"), ("round", "<i2"), ("a", "<i4"), ("b", "<i4")]
+    + [(name, "<f4") for name in VALUES]
+)
+TOURNAMENT, RETEST = 0, 1  # stages
+
+
+class Kind(NamedTuple):
+    """A value of a pair that is judged by itself."""
+
+    name: str
+    unit: str
+    better: str  # lower | higher
+    fields: tuple[str, ...]  # of a record; two: each way
+
+
+KINDS = (
+    Kind("latency", "s", "lower", ("latency",)),
+    Kind("bandwidth", "B/s", "higher", ("out", "back")),
+    Kind("both ways", "B/s", "higher", ("both",)),
+)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What was measured between the nodes of one launch."""
+
+    nodes: list[str]
+    records: np.ndarray  # [records] of RECORD
+    mode: str = "thin"  # serial | thin | concurrent
+    rounds: int = 0
+    # [levels, nodes] number of each node's switch, from the leaf up; None: not known.
+    switches: np.ndarray | None = None
+    names: list[list[str]] | None = None  # [levels][switches]; None: they have numbers alone
+    bytes: float = math.nan  # B per rank and message
+    ranks_per_node: int = 0
+
+    def stage(self, number: int) -> np.ndarray:
+        """The records of a stage: TOURNAMENT or RETEST."""
+        return self.records[self.records["stage"] == number]
+
+    def switch_name(self, level: int, number: int) -> str:
+        """The name of a switch, by its level and its number."""
+        return self.names[level][number] if self.names else f"switch {number}"
+
+    def switch_names(self, level: int) -> dict[str, str]:
+        """The switch of each node, by its name; empty where they are not known."""
+        numbers = [] if self.switches is None else self.switches[level]
+        return {
+            node: self.switch_name(level, number)
+            for node, number in zip(self.nodes, numbers, strict=False)
+        }
+
+    def placed(self, switches: Switches) -> "Matrix":
+        """The same with the switches of a topology (bisection.core.topology); unchanged where the
+        topology lacks a node."""
+        names, missing = levels(switches, self.nodes)
+        if missing or not names:
+            return self
+        unique = [sorted(set(level)) for level in names]
+        numbers = [
+            [order.index(name) for name in level]
+            for order, level in zip(unique, names, strict=True)
+        ]
+        return replace(self, switches=np.array(numbers), names=unique)
+
+
+def read(path: Path | str, sidecar: Path | str | None = None) -> Matrix:
+    """Reads the matrix of a launch of the kernel `pairs`.
+
+    Args:
+        path: its result.json.
+        sidecar: its matrix; None: the file that result.json names, beside it.
+
+    Raises:
+        ResultError: either is missing, truncated, or of something else.
+    """
+    result = results.load(path, KERNEL)
+    head = (result.get("details") or {}).get("pairs")
+    if not isinstance(head, dict) or not _names(head.get("nodes")):
+        raise ResultError(Reason.of(Code.PAIRS_FOREIGN, path=str(path), key="details.pairs"))
+    nodes = head["nodes"]
+    file = Path(sidecar or Path(path).parent / Path(str(head.get("file"))).name)
+    records = _records(file, len(nodes))
+    wanted = head.get("records", len(records))
+    if wanted != len(records):
+        size = {"path": str(file), "size": records.nbytes, "record": RECORD.itemsize}
+        raise ResultError(Reason.of(Code.PAIRS_TRUNCATED, **size, wanted=wanted))
+    switches = head.get("switches")
+    if switches is not None:
+        switches = np.atleast_2d(np.asarray(switches))
+        if switches.dtype.kind != "i" or switches.shape[1:] != (len(nodes),):
+            wrong = Reason.of(Code.PAIRS_FOREIGN, path=str(path), key="details.pairs.switches")
+            raise ResultError(wrong)
+    names = head.get("switch_names")
+    if switches is not None and names is not None:
+        names = [names] if all(isinstance(name, str) for name in names) else names
+        wanted = [int(level.max()) for level in switches]
+        if switches.min() < 0 or any(len(n) <= most for n, most in zip(names, wanted, strict=True)):
+            wrong = Reason.of(Code.PAIRS_FOREIGN, path=str(path), key="details.pairs.switch_names")
+            raise ResultError(wrong)
+    return Matrix(
+        *(nodes, records, str(head.get("mode")), int(head.get("rounds") or 0), switches, names),
+        bytes=head.get("bytes") or math.nan,
+        ranks_per_node=int(head.get("ranks_per_node") or 0),
+    )
+
+
+def _names(nodes: Any) -> bool:
+    """Whether it is a list of different names, of two nodes at least."""
+    if not isinstance(nodes, list) or not all(isinstance(node, str) and node for node in nodes):
+        return False
+    return len(set(nodes)) == len(nodes) > 1
+
+
+def _records(file: Path, nodes: int) -> np.ndarray:
+    """The records of a sidecar between so many nodes."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        reason = Reason.of(Code.RESULT_UNREADABLE, path=str(file), error=str(error.strerror))
+        raise ResultError(reason) from None
+    whole, rest = divmod(len(data), RECORD.itemsize)
+    if rest or not whole:
+        size = {"path": str(file), "size": len(data), "record": RECORD.itemsize}
+        raise ResultError(Reason.of(Code.PAIRS_TRUNCATED, **size))
+    records = np.frombuffer(data, RECORD)
+    ends = np.stack((records["a"], records["b"]))
+    values = np.stack([records[name] for name in VALUES])
+    wrong = ((ends < 0) | (ends >= nodes)).any(axis=0) | (ends[0] == ends[1])
+    wrong |= (values <= 0).any(axis=0) | np.isinf(values).any(axis=0)
+    wrong |= ~np.isin(records["stage"], (TOURNAMENT, RETEST))
+    if wrong.any():
+        first = int(np.flatnonzero(wrong)[0])
+        what = {"record": first, "of": whole, "content": str(records[first]), "nodes": nodes}
+        raise ResultError(Reason.of(Code.PAIRS_CORRUPT, path=str(file), **what))
+    return records

@@ -1,0 +1,191 @@
+"""What the network adapters of a launch's hosts did: which carried the messages, which is faulty.
+
+A result's "adapters" holds, of each host, the counters of its adapters over the measurement, and
+what its ranks handed to MPI for other hosts (src/common/carried.c): it shows the transport without
+asking the MPI library.
+"""
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+
+RDMA = ("infiniband", "roce", "omni-path", "efa", "rdma", "slingshot")
+STACKED = ("ipoib", "slingshot-ip")  # TCP over a fast adapter, which counts their bytes too
+IP = ("ethernet", *STACKED)
+
+Host = Mapping[str, Any]  # an element of a result's "adapters"
+Adapter = Mapping[str, Any]  # an element of a host's "list"
+
+
+def device(adapter: Adapter) -> str:
+    """The name without the port: mlx5_0 of mlx5_0:1."""
+    return adapter["name"].partition(":")[0]
+
+
+def carriers(result: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """The devices that carried the messages between hosts.
+
+    A device that sent far less than the busiest did something else.
+
+    Returns:
+        Of each its name and the bytes that it sent over the payload. Empty for a launch on one
+        host, on emulated nodes, or with few messages.
+    """
+    hosts = _hosts(result)
+    if not (payload := _payload(hosts)):
+        return []
+    sent = _sent(hosts)
+    least = LIMITS.idle_rail * max(sent.values(), default=0.0)
+    return [(name, count / payload) for name, count in sent.items() if 0 < count >= least]
+
+
+def unused(result: Mapping[str, Any], claimed: Sequence[str]) -> Reason | None:
+    """Whether the messages went another way than the partition claims.
+
+    Args:
+        result: of a launch.
+        claimed: the devices that must carry messages between nodes, as the site file has them.
+
+    Returns:
+        NETWORK_BYPASSED where TCP carried the messages; RAILS_IDLE where a claimed device did not
+        take part, of launches with a rank per device; None if all is well, or cannot be seen.
+    """
+    hosts = _hosts(result)
+    if not claimed or not (payload := _payload(hosts)):
+        return None
+    expected = list(claimed)
+    by_tcp = sum(_sent(hosts, IP).values())
+    fast = sum(count for name, count in _sent(hosts).items() if name in claimed)
+    fast -= sum(_sent(hosts, STACKED).values())
+    claims_tcp = set(claimed) & _sent(hosts, IP).keys()
+    if fast < LIMITS.carried * payload <= by_tcp and not claims_tcp:
+        return Reason.of(Code.NETWORK_BYPASSED, carried=carriers(result), expected=expected)
+    if len(claimed) < 2 or result["layout"]["ranks_per_node"] < len(claimed):
+        return None
+    idle: dict[str, list[str]] = {}
+    for host in hosts:
+        for name in _idle(host, claimed):
+            idle.setdefault(name, []).append(host["host"])
+    rails = [[name, names] for name, names in idle.items()]
+    return Reason.of(Code.RAILS_IDLE, idle=rails, expected=expected) if rails else None
+
+
+def _idle(host: Host, claimed: Sequence[str]) -> list[str]:
+    """The claimed devices of a host that sent far less than an equal share; one that is not there
+    sent nothing, of one without a counter nothing is known."""
+    sent = _sent([host])
+    uncounted = {device(adapter) for adapter in host["list"]} - sent.keys()
+    equal = sum(sent.get(name, 0.0) for name in claimed) / len(claimed)
+    if (host["payload"] or 0.0) < LIMITS.payload * 2**20 or uncounted & set(claimed):
+        return []
+    return [name for name in claimed if sent.get(name, 0.0) < LIMITS.idle_rail * equal]
+
+
+def faults(result: Mapping[str, Any], claimed: Sequence[str] = ()) -> list[Reason]:
+    """The adapters whose error counters grew, and those that are unlike their peers.
+
+    Peers are the adapters of one name on the hosts of the launch. Looked at are those that the
+    partition claims, else those of RDMA, else those that carried messages.
+
+    Args:
+        result: of a launch.
+        claimed: as in `unused`.
+
+    Returns:
+        Reasons of code ADAPTER_ERRORS, ADAPTER_DIFFERS and TCP_LOSSES.
+    """
+    hosts = _hosts(result)
+    of_rdma = {device(a) for host in hosts for a in host["list"] if a["kind"] in RDMA}
+    wanted = set(claimed) or of_rdma or {name for name, _ in carriers(result)}
+    names = dict.fromkeys(a["name"] for host in hosts for a in host["list"] if device(a) in wanted)
+    reasons = [*_tcp_losses(hosts)] if _payload(hosts) else []
+    for name in names:
+        peers = {
+            host["host"]: next((a for a in host["list"] if a["name"] == name), None)
+            for host in hosts
+        }
+        reasons += [*_errors(name, peers), *_odd(name, peers)]
+    return reasons
+
+
+def _hosts(result: Mapping[str, Any]) -> Sequence[Host]:
+    return result.get("adapters") or []  # none in results of earlier kernels
+
+
+def _sent(hosts: Iterable[Host], kinds: Sequence[str] = (*RDMA, *IP)) -> dict[str, float]:
+    """Bytes that each device of these kinds sent on these hosts, as far as they are counted."""
+    sent: dict[str, float] = defaultdict(float)
+    for host in hosts:
+        for adapter in host["list"]:
+            if adapter["kind"] in kinds and adapter["sent"] is not None:
+                sent[device(adapter)] += adapter["sent"]
+    return sent
+
+
+def _payload(hosts: Sequence[Host]) -> float:
+    """Bytes between hosts; 0 where they are unknown, or too few to be told from others' traffic."""
+    total = float(sum(host["payload"] or 0.0 for host in hosts))
+    return total if len(hosts) > 1 and total >= LIMITS.payload * 2**20 * len(hosts) else 0.0
+
+
+def _errors(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
+    """The adapters with more errors than their peers usually have."""
+    counts = {host: adapter["errors"] for host, adapter in peers.items() if adapter}
+    for host, errors in counts.items():
+        others = [counts[other] for other in counts if other != host]
+        grown = [
+            [error, count]
+            for error, count in errors.items()
+            if count > _usual([other.get(error, 0.0) for other in others])
+        ]
+        if grown:
+            yield Reason.of(Code.ADAPTER_ERRORS, host=host, adapter=name, errors=grown)
+
+
+def _usual(others: Sequence[float]) -> float:
+    """What a value may be beside those of the other hosts; 0 where these are too few."""
+    return LIMITS.adapter_errors * statistics.median(others) if len(others) > 2 else 0.0
+
+
+def _tcp_losses(hosts: Sequence[Host]) -> Iterator[Reason]:
+    """The hosts that sent far more segments again than the others."""
+    parts = {
+        host["host"]: host["retransmitted"] / host["segments"]
+        for host in hosts
+        if host["segments"] and host["retransmitted"] is not None
+    }
+    for host, part in parts.items():
+        usual = _usual([parts[other] for other in parts if other != host])
+        if part > max(LIMITS.retransmitted, usual):
+            yield Reason.of(Code.TCP_LOSSES, host=host, fraction=part)
+
+
+def _odd(name: str, peers: Mapping[str, Adapter | None]) -> Iterator[Reason]:
+    """The adapters whose state, rate or firmware is not that of most."""
+    for fact in ("state", "rate", "firmware"):
+        values = {
+            host: adapter[fact] if adapter else "missing"
+            for host, adapter in peers.items()
+            if adapter or fact == "state"
+        }
+        usual = _of_most(fact, [*values.values()])
+        for host, value in values.items():
+            if usual is not None and value != usual:
+                differs = {"fact": fact, "value": value, "usual": usual}
+                yield Reason.of(Code.ADAPTER_DIFFERS, host=host, adapter=name, **differs)
+
+
+def _of_most(fact: str, values: Sequence[Any]) -> Any:
+    """The value of most; of two as frequent the better one, None where neither is better."""
+    ranked = Counter(values).most_common()
+    first = [value for value, count in ranked if count == ranked[0][1]]
+    if len(first) == 1:
+        return first[0]
+    if fact == "rate":
+        return max(first)
+    good = [value for value in first if value in ("active", "up")]
+    return good[0] if fact == "state" and good else None

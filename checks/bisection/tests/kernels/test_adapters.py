@@ -1,0 +1,158 @@
+"""Which adapters carried a launch's messages, and which of them are faulty."""
+
+import pytest
+
+from bisection.core.reasons import Code
+from bisection.kernels import adapters
+from bisection.report.clauses import clause
+
+PAYLOAD = 1e9  # B of a host
+
+
+def adapter(name, sent=0.0, kind="infiniband", **facts):
+    """One adapter as a result has it, of which `sent` are bytes over the payload of its host."""
+    usual = {"state": "active", "rate": 200, "firmware": "28.39", "received": 0, "errors": {}}
+    made = {"name": name, "kind": kind, "sent": None if sent is None else sent * PAYLOAD}
+    return {**usual, **made, "share": sent, "error_counters": 9, **facts}
+
+
+def launch(*hosts, ranks_per_node=8, payload=PAYLOAD, losses=()):
+    """A launch on n1, n2 ..., of which each has a list of adapters."""
+    return {
+        "layout": {"ranks_per_node": ranks_per_node},
+        "adapters": [
+            {
+                "host": f"n{number}",
+                "seconds": 1.0,
+                "payload": payload,
+                "segments": 1e6,
+                "retransmitted": losses[number - 1] if losses else 0,
+                "list": [*of_host],
+            }
+            for number, of_host in enumerate(hosts, 1)
+        ],
+    }
+
+
+def eth(sent):
+    return adapter("eth0", sent, "ethernet", state="up", rate=25)
+
+
+MLX = [adapter("mlx5_0:1", 1.02), eth(0.001)]
+TCP = [adapter("mlx5_0:1"), eth(1.05)]
+IPOIB = [adapter("mlx5_0:1", 1.05), adapter("ib0", 1.04, "ipoib"), eth(0.001)]
+HSN = [adapter("cxi0", 1.05, "slingshot"), adapter("hsn0", 1.04, "slingshot-ip")]
+BUSY = [adapter("mlx5_0:1", 1.02), eth(3.0)]  # files of others go by Ethernet
+RAILS = [adapter("mlx5_0:1", 0.5), adapter("mlx5_1:1", 0.5)]
+ONE_RAIL = [adapter("mlx5_0:1", 1.0), adapter("mlx5_1:1", 0.01)]
+
+
+@pytest.mark.parametrize(
+    ("claimed", "host", "says"),
+    [
+        (["mlx5_0"], MLX, None),
+        (["mlx5_0"], BUSY, None),
+        ([], TCP, None),  # nothing is claimed
+        (["eth0"], TCP, None),  # TCP itself is claimed
+        (["mlx5_0"], TCP, "eth0 105% of the bytes"),
+        (["mlx5_0"], IPOIB, "mlx5_0 105%, ib0 104% of the bytes"),
+        (["cxi0"], HSN, "cxi0 105%, hsn0 104% of the bytes"),
+        (["mlx5_0", "mlx5_1"], RAILS, None),
+        (["mlx5_0", "mlx5_1"], ONE_RAIL, "mlx5_1 carried nothing on n1, n2"),
+        (["mlx5_0", "mlx5_1"], MLX, "mlx5_1 carried nothing on n1, n2"),  # is not there
+        (["mlx5_0", "mlx5_1"], [RAILS[0], adapter("mlx5_1:1", None)], None),  # is not counted
+    ],
+)
+def test_a_claimed_network_that_was_not_used(claimed, host, says):
+    reason = adapters.unused(launch(host, host), claimed)
+    assert (reason is None) == (says is None)
+    assert says is None or says in clause(reason)
+
+
+def test_rails_of_a_launch_with_fewer_ranks_than_rails_are_not_judged():
+    claimed = ["mlx5_0", "mlx5_1"]
+    assert adapters.unused(launch(ONE_RAIL, ONE_RAIL, ranks_per_node=1), claimed) is None
+    reason = adapters.unused(launch(RAILS, ONE_RAIL, ranks_per_node=2), claimed)
+    assert reason["idle"] == [["mlx5_1", ["n2"]]]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        launch(TCP),  # one node
+        launch(TCP, TCP, payload=None),  # emulated nodes
+        launch(TCP, TCP, payload=1e5),  # less than what else a node sends
+        {"layout": {"ranks_per_node": 8}},  # of an earlier kernel
+    ],
+)
+def test_what_cannot_be_seen_is_not_judged(result):
+    assert adapters.unused(result, ["mlx5_0"]) is None
+    assert adapters.carriers(result) == []
+
+
+def test_carriers_are_those_that_took_part():
+    assert adapters.carriers(launch(MLX, MLX)) == [("mlx5_0", 1.02)]
+    assert [name for name, _ in adapters.carriers(launch(RAILS, RAILS))] == ["mlx5_0", "mlx5_1"]
+
+
+def faults(*hosts, **how):
+    return [clause(reason) for reason in adapters.faults(launch(*hosts, **how))]
+
+
+def with_errors(**errors):
+    return [adapter("mlx5_0:1", 1.0, errors=errors)]
+
+
+def test_adapters_with_errors_are_named():
+    (says,) = faults(MLX, MLX, MLX, with_errors(symbol_error=12, link_downed=1))
+    assert says.startswith(
+        "n4: errors of adapter mlx5_0:1 grew: symbol_error by 12, link_downed by 1"
+    )
+    # both ends of a cable; and on two nodes none is the measure of the other
+    both = with_errors(symbol_error=5)
+    assert len(faults(MLX, MLX, MLX, both, both)) == 2
+    assert len(faults(both, both)) == 2
+
+
+def test_errors_that_all_nodes_have_are_usual():
+    usual = [with_errors(hni_pcs_uncorrected_cw=count) for count in (90, 110, 80, 300)]
+    assert faults(*usual) == []
+    assert faults(*usual, with_errors(hni_pcs_uncorrected_cw=9000))[0].startswith("n5: ")
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"rate": 100}, "adapter mlx5_0:1 has 100 Gb/s, that of most other nodes has 200 Gb/s"),
+        ({"firmware": "28.35"}, "has firmware 28.35, that of most other nodes has firmware 28.39"),
+        ({"state": "down"}, "adapter mlx5_0:1 is down, that of most other nodes is active"),
+    ],
+)
+def test_the_odd_adapter_is_named(facts, says):
+    odd = [adapter("mlx5_0:1", 1.0, **facts)]
+    (told,) = faults(MLX, odd, MLX)
+    assert told.startswith("n2: ")
+    assert says in told
+    assert len(faults(MLX, odd)) == ("firmware" not in facts)  # of two nodes, the worse is odd
+
+
+def test_an_adapter_that_is_gone_is_odd():
+    (says,) = faults(RAILS, RAILS, ONE_RAIL[:1])
+    assert says.startswith("n3: adapter mlx5_1:1 is missing")
+
+
+def test_idle_ethernet_beside_a_fast_network_is_not_looked_at():
+    down = [*MLX, adapter("eth1", 0.0, "ethernet", state="down", errors={"rx_errors": 5})]
+    assert faults(MLX, MLX, down) == []
+
+
+def test_tcp_that_repeats_segments_on_one_node_is_named():
+    (says,) = faults([eth(1.0)], [eth(1.0)], [eth(1.0)], losses=(0, 20, 30000))
+    assert says.startswith("n3: TCP sent 3.00% of its segments again")
+    assert faults([eth(1.0)], [eth(1.0)], losses=(0, 20)) == []
+    assert faults([eth(1.0)], [eth(1.0)], losses=(0, 3e4), payload=1e5) == []
+
+
+def test_codes():
+    reasons = adapters.faults(launch(MLX, with_errors(link_downed=1), losses=(0, 0)))
+    assert [reason.code for reason in reasons] == [Code.ADAPTER_ERRORS]

@@ -1,0 +1,198 @@
+"""Made-up networks: what the kernel `pairs` would measure on them, in both of its stages."""
+
+import json
+
+import numpy as np
+
+from bisection.analysis.pairs import RECORD, Matrix
+from bisection.kernels.results import SCHEMA, VERSION
+
+NEAR = {"latency": 1.2e-6, "out": 2.4e10, "back": 2.4e10, "both": 4.4e10}
+FAR_LATENCY = 1.3
+
+
+def tournament(nodes, rounds, rng):
+    """Pairs (a, b) and rounds of the first rounds of a relabelled round robin by the circle method;
+    0 rounds are all. With an odd number of nodes one rests in each."""
+    even = nodes + nodes % 2
+    label, order = rng.permutation(even), rng.permutation(even - 1)
+    order = order[: rounds or even - 1][:, None]
+    step = np.arange(1, even // 2)
+    a = np.concatenate((np.full_like(order, even - 1), (order + step) % (even - 1)), 1)
+    b = np.concatenate((order, (order - step) % (even - 1)), 1)
+    a, b = label[a].ravel(), label[b].ravel()
+    number = np.repeat(np.arange(len(order)), even // 2)
+    there = (a < nodes) & (b < nodes)
+    return a[there], b[there], number[there]
+
+
+class World:
+    """Nodes on leaf switches under static routes: by destination modulo the uplinks: a leaf
+    has as many as nodes.
+
+    Args:
+        nodes, leaf: how many there are, and on each switch.
+        seed: of the noise.
+        noise: of a pair, of the logarithm; `healthy`: of healthy nodes; `tails`: the fraction of
+            values that something else makes worse by up to 0.5 of the logarithm.
+    """
+
+    def __init__(self, nodes, leaf, seed, noise=0.05, healthy=0.01, tails=0.01, far=FAR_LATENCY):
+        self.nodes, self.leaf, self.noise, self.tails, self.far = nodes, leaf, noise, tails, far
+        self.switch = np.arange(nodes) // leaf
+        self.rng = np.random.default_rng(seed)
+        self.healthy = self.rng.normal(0, healthy, (4, nodes))  # latency, out, in, both
+        self.faults = []  # (kind, who, factor)
+
+    def _loss(self, s, r, latency):
+        """The logarithm of what faults cost: s sends to r."""
+        loss = np.zeros(len(s))
+        for kind, who, factor in self.faults:
+            if (kind == "latency") != latency:
+                continue
+            apart = self.switch[s] != self.switch[r]
+            if kind in ("node", "latency"):
+                hit = (s == who) | (r == who)
+            elif kind == "sends":
+                hit = s == who
+            elif kind == "receives":
+                hit = r == who
+            elif kind == "pair":
+                hit = (np.minimum(s, r) == min(who)) & (np.maximum(s, r) == max(who))
+            elif kind == "switch":
+                hit = ((self.switch[s] == who) | (self.switch[r] == who)) & apart
+            else:  # cable: (switch, uplink)
+                up = (self.switch[s] == who[0]) & (r % self.leaf == who[1])
+                down = (self.switch[r] == who[0]) & (r % self.leaf == who[1])
+                hit = (up | down) & apart
+            loss += hit * abs(np.log(factor))
+        return loss
+
+    def measured(self, a, b, number, stage):
+        """Records of these pairs."""
+        records = np.zeros(len(a), RECORD)
+        records["stage"], records["round"] = stage, number
+        records["a"], records["b"] = a, b
+        for name, s, r, send, receive in (
+            ("latency", a, b, 0, 0),
+            ("out", a, b, 1, 2),
+            ("back", b, a, 1, 2),
+            ("both", a, b, 3, 3),
+        ):
+            worse = self.healthy[send][s] + self.healthy[receive][r]
+            if name == "both":  # the slower way takes longer
+                worse = worse + np.maximum(self._loss(s, r, False), self._loss(r, s, False))
+            else:
+                worse = worse + self._loss(s, r, name == "latency")
+            worse = worse + self.rng.normal(0, self.noise, len(s))
+            hit = self.rng.random(len(s)) < self.tails
+            worse = worse + hit * self.rng.uniform(0.05, 0.5, len(s))
+            apart = self.switch[s] != self.switch[r]
+            sign = -1
+            if name == "latency":
+                worse, sign = worse + apart * np.log(self.far), 1
+            records[name] = NEAR[name] * np.exp(sign * worse)
+        return records
+
+    def matrix(self, rounds=0, known=True, retest=True):
+        """A launch of the kernel: tournament, rule of suspects, second stage."""
+        a, b, number = tournament(self.nodes, rounds, self.rng)
+        records = self.measured(a, b, number, 0)
+        if retest:
+            pairs = second_stage(records, self.nodes, self.switch if known else None, self.rng)
+            a, b = (np.array(end, int) for end in zip(*pairs, strict=True)) if pairs else ([], [])
+            again = [self.measured(a, b, turn, 1) for turn in range(5)] if pairs else []
+            records = np.concatenate([records, *again])
+        names = [f"cn{node:04d}" for node in range(self.nodes)]
+        switches = self.switch[None] if known else None
+        return Matrix(names, records, "thin", rounds, switches)
+
+
+def write(matrix, folder, name="result", **head):
+    """Writes a matrix as the kernel does; returns the path of result.json. `head` changes what
+    details.pairs says."""
+    details = {
+        "nodes": matrix.nodes,
+        "mode": matrix.mode,
+        "rounds": matrix.rounds,
+        "switches": None if matrix.switches is None else matrix.switches[0].tolist(),
+        "switch_names": None,
+        "bytes": 1 << 22,
+        "ranks_per_node": 4,
+        "file": f"{name}.pairs",
+        **head,
+    }
+    result = {"schema": SCHEMA, "version": VERSION, "kernel": "pairs", "case": "nodes"}
+    result |= {"status": "complete", "results": [], "details": {"pairs": details}}
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(result))
+    path.with_suffix(".pairs").write_bytes(matrix.records.tobytes())
+    return path
+
+
+# ---- the kernel's rule of suspects: src/network/pairs_suspects.c ----
+
+NODE_EFFECT, NODE_SPREADS, PATH_EFFECT, PATH_SPREADS = 0.03, 2, 0.08, 3
+SUSPECTS, PATHS, PARTNERS, TURNS = 16, 64, 4, 40
+
+
+def spread(values):
+    return 1.4826 * np.median(np.abs(values - np.median(values)))
+
+
+def suspects_of(records, nodes, switch):
+    """Nodes and paths to measure again, the worst first: bx_pairs_summarise."""
+    a, b = records["a"].astype(int), records["b"].astype(int)
+    apart = np.zeros(len(a), bool) if switch is None else switch[a] != switch[b]
+    worst, paths = {}, {}
+    for parts in (
+        [(a, b, np.log(records["latency"]))],
+        [(a, b, -np.log(records["both"]))],
+        [(a, b + nodes, -np.log(records["out"])), (b, a + nodes, -np.log(records["back"]))],
+    ):
+        first, second, rest = (np.concatenate(column) for column in zip(*parts, strict=True))
+        far, groups = np.tile(apart, len(parts)), nodes * len(parts)
+        both = np.concatenate((first, second))
+        order, ends = np.argsort(both, kind="stable"), np.bincount(both, minlength=groups)
+        effects, level = np.zeros(groups), np.zeros(len(rest))
+        for _ in range(TURNS):
+            for part in (far, ~far):
+                left = (rest - effects[first] - effects[second])[part]
+                level[part] = np.median(left) if part.any() else 0
+            twice = np.tile(rest - level - effects[first] - effects[second], 2)[order]
+            parted = np.split(twice, np.cumsum(ends)[:-1])
+            effects += [np.median(part) / 2 if len(part) else 0 for part in parted]
+            for way in np.split(effects, len(parts)):
+                way -= np.median(way)
+        rest -= level
+        width = spread(effects)
+        for g in np.flatnonzero(effects > max(NODE_EFFECT, NODE_SPREADS * width)):
+            score = effects[g] / max(NODE_EFFECT, width)
+            worst[g % nodes] = max(score, worst.get(g % nodes, 0))
+        rest -= np.maximum(0, effects[first]) + np.maximum(0, effects[second])
+        width = spread(rest)
+        for k in np.flatnonzero(rest > max(PATH_EFFECT, PATH_SPREADS * width)):
+            pair = (int(a[k % len(a)]), int(b[k % len(a)]))
+            paths[pair] = max(rest[k] / max(PATH_EFFECT, width), paths.get(pair, 0))
+    listed = [sorted(part, key=part.get, reverse=True) for part in (worst, paths)]
+    return listed[0][:SUSPECTS], listed[1][:PATHS]
+
+
+def second_stage(records, nodes, switch, rng):
+    """The pairs that are measured again: bx_pairs_second_stage."""
+    suspects, paths = suspects_of(records, nodes, switch)
+    pairs = []
+    for node in map(int, suspects):
+        near = far = 0
+        for other in map(int, rng.permutation(nodes)):
+            if other == node or other in suspects:
+                continue
+            if switch is not None and switch[node] == switch[other]:
+                near += 1
+                taken = near <= PARTNERS
+            else:
+                far += 1
+                taken = far <= PARTNERS * (2 if switch is None else 1)
+            if taken:
+                pairs.append((node, other))
+    return pairs + paths

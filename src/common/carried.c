@@ -1,0 +1,115 @@
+#include "carried.h"
+
+#include "adapters.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct bx_carried {
+    bool reads;            /* the first rank of its host */
+    double off_node, time; /* B that this rank has handed to MPI for other nodes; s */
+    bx_adapters before;
+};
+
+static double off_node_bytes(void)
+{
+    bx_traffic traffic[BX_CLASS_COUNT];
+    double bytes = 0;
+    bx_profile_read(traffic);
+    for (int c = 0; c < BX_CLASS_COUNT; c++) bytes += traffic[c].off_node_bytes;
+    return bytes;
+}
+
+bx_carried *bx_carried_begin(const bx_run *run)
+{
+    bx_carried *begun = bx_memory_alloc(1, sizeof *begun);
+    int rank_on_host;
+    PMPI_Comm_rank(run->host, &rank_on_host);
+    begun->reads = rank_on_host == 0;
+    begun->off_node = off_node_bytes();
+    begun->time = MPI_Wtime();
+    if (begun->reads) bx_adapters_read(&begun->before);
+    return begun;
+}
+
+/* NaN, which the file has as null, where the counter began anew. */
+static double growth(double before, double after) { return after < before ? NAN : after - before; }
+
+static cJSON *adapter_json(const bx_adapter *before, const bx_adapter *after, double payload)
+{
+    cJSON *json = cJSON_CreateObject();
+    double sent = growth(before->sent, after->sent);
+    int counted = 0;
+    cJSON_AddStringToObject(json, "name", after->name);
+    cJSON_AddStringToObject(json, "kind", after->kind);
+    cJSON_AddStringToObject(json, "state", after->state);
+    cJSON_AddNumberToObject(json, "rate", after->rate);
+    cJSON_AddStringToObject(json, "firmware", after->firmware);
+    cJSON_AddNumberToObject(json, "sent", sent);
+    cJSON_AddNumberToObject(json, "received", growth(before->received, after->received));
+    cJSON_AddNumberToObject(json, "share", payload > 0 ? sent / payload : NAN);
+    cJSON *errors = cJSON_AddObjectToObject(json, "errors");
+    for (int i = 0; i < BX_ADAPTER_ERRORS; i++) {
+        double grown = growth(before->errors[i], after->errors[i]);
+        counted += !isnan(grown);
+        if (grown > 0) cJSON_AddNumberToObject(errors, bx_adapter_errors[i], grown);
+    }
+    cJSON_AddNumberToObject(json, "error_counters", counted);
+    return json;
+}
+
+/* Of this host; `payload`: B that its ranks handed to MPI for other hosts, NaN if unknown. */
+static char *host_text(const bx_carried *begun, double payload, double seconds)
+{
+    static bx_adapters after;
+    char host[64] = "";
+    gethostname(host, sizeof host - 1);
+    bx_adapters_read(&after);
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "host", host);
+    cJSON_AddNumberToObject(json, "seconds", seconds);
+    cJSON_AddNumberToObject(json, "payload", payload);
+    cJSON_AddNumberToObject(json, "segments", growth(begun->before.segments, after.segments));
+    cJSON_AddNumberToObject(json, "retransmitted",
+                            growth(begun->before.retransmitted, after.retransmitted));
+    cJSON *list = cJSON_AddArrayToObject(json, "list");
+    for (int i = 0; i < after.count; i++)
+        for (int k = 0; k < begun->before.count; k++)
+            if (strcmp(begun->before.adapters[k].name, after.adapters[i].name) == 0)
+                cJSON_AddItemToArray(
+                    list, adapter_json(&begun->before.adapters[k], &after.adapters[i], payload));
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    return text;
+}
+
+cJSON *bx_carried_end(const bx_run *run, bx_carried *begun)
+{
+    double sent = off_node_bytes() - begun->off_node, payload = 0;
+    PMPI_Reduce(&sent, &payload, 1, MPI_DOUBLE, MPI_SUM, 0, run->host);
+    if (run->common.ranks_per_node > 0) payload = NAN; /* between emulated nodes, on one host */
+    char *text = begun->reads ? host_text(begun, payload, MPI_Wtime() - begun->time) : NULL;
+    int length = text ? (int)strlen(text) + 1 : 0, *lengths = NULL, *at = NULL;
+    char *all = NULL;
+    free(begun);
+    if (run->rank == 0) {
+        lengths = bx_memory_alloc((size_t)run->size, sizeof *lengths);
+        at = bx_memory_alloc((size_t)run->size + 1, sizeof *at);
+    }
+    PMPI_Gather(&length, 1, MPI_INT, lengths, 1, MPI_INT, 0, run->world);
+    if (run->rank == 0) {
+        for (int r = 0; r < run->size; r++) at[r + 1] = at[r] + lengths[r];
+        all = bx_memory_alloc((size_t)at[run->size], 1);
+    }
+    PMPI_Gatherv(text, length, MPI_CHAR, all, lengths, at, MPI_CHAR, 0, run->world);
+    free(text);
+    if (run->rank != 0) return NULL;
+    cJSON *list = cJSON_CreateArray();
+    for (int r = 0; r < run->size; r++)
+        if (lengths[r] > 0) cJSON_AddItemToArray(list, cJSON_Parse(all + at[r]));
+    free(lengths);
+    free(at);
+    free(all);
+    return list;
+}

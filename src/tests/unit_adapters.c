@@ -1,0 +1,193 @@
+/* Adapters in a made tree of /sys and /proc: what is read, and what grew between two readings. */
+#include "adapters.h"
+#include "carried.h"
+#include "profile.h"
+
+#include "unit.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char root[] = "/tmp/bx_adaptersXXXXXX";
+
+/* Writes a file of the tree (printf's format), and the folders above it. */
+static void put(const char *file, const char *format, ...)
+{
+    char path[512];
+    va_list values;
+    snprintf(path, sizeof path, "%s%s", root, file);
+    for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    FILE *out = fopen(path, "w");
+    if (!out) abort();
+    va_start(values, format);
+    vfprintf(out, format, values);
+    va_end(values);
+    fclose(out);
+}
+
+/* A node with all kinds; `grown` bytes more than at first, and errors where there are some. */
+static void make_tree(double grown, int errors)
+{
+    put("/proc/net/dev",
+        "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop ...\n"
+        "    lo: 5 1 0 0 0 0 0 0 5 1 0 0 0 0 0 0\n"
+        "  eth0: 1000 9 %d 77 0 0 0 0 %.0f 9 0 %d 0 0 0 0\n"
+        "  bond0: 1000 9 0 0 0 0 0 0 %.0f 9 0 0 0 0 0 0\n"
+        "   ib0:2000 9 0 0 0 0 0 0 400 9 0 0 0 0 0 0\n"
+        "  hsn0: 2000 9 0 0 0 0 0 0 400 9 0 0 0 0 0 0\n"
+        "  sit0: 2000 9 0 0 0 0 0 0 400 9 0 0 0 0 0 0\n",
+        errors, 1e4 + grown, 2 * errors, 1e4 + grown);
+    put("/sys/class/net/eth0/type", "1\n");
+    put("/sys/class/net/eth0/speed", "25000\n");
+    put("/sys/class/net/eth0/operstate", "up\n");
+    put("/sys/class/net/bond0/type", "1\n");
+    put("/sys/class/net/bond0/lower_eth0/type", "1\n");
+    put("/sys/class/net/ib0/type", "32\n");
+    put("/sys/class/net/hsn0/type", "1\n");
+    put("/sys/class/net/hsn0/device/cxi/cxi0/x", "\n");
+    put("/sys/class/net/sit0/type", "776\n");
+    put("/proc/net/snmp",
+        "Ip: Forwarding\nIp: 1\nTcp: RtoAlgorithm MaxConn OutSegs RetransSegs InErrs\n"
+        "Tcp: 1 -1 %d %d 0\n",
+        1000 + 500 * errors, 7 + errors);
+    put("/sys/class/infiniband/mlx5_0/fw_ver", "28.39.1002\n");
+    const char port[] = "/sys/class/infiniband/mlx5_0/ports/1";
+    struct {
+        const char *name;
+        double value;
+    } counters[] = {{"counters/port_xmit_data", 1e6 + grown / 4},
+                    {"counters/port_rcv_data", 4294967295.0},
+                    {"counters/symbol_error", 3 + errors},
+                    {"counters/link_downed", 1},
+                    {"hw_counters/out_of_sequence", errors}};
+    char file[256];
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+        snprintf(file, sizeof file, "%s/%s", port, counters[i].name);
+        put(file, "%.0f\n", counters[i].value);
+    }
+    put("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n");
+    put("/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+    put("/sys/class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n");
+    put("/sys/class/infiniband/efa_0/ports/1/hw_counters/tx_bytes", "%.0f\n", 50 - grown);
+    put("/sys/class/infiniband/efa_0/ports/1/hw_counters/rx_bytes", "60\n");
+    put("/sys/class/cxi/cxi0/device/telemetry/hni_sts_tx_ok_octets", "%.0f@16.5\n", 300 + grown);
+    put("/sys/class/cxi/cxi0/device/telemetry/hni_pcs_uncorrected_cw", "%d@16.5\n", 90 + errors);
+    put("/sys/class/cxi/cxi0/device/port/speed", "BS_200G\n");
+    put("/sys/class/cxi/cxi0/device/port/link", "up\n");
+    put("/sys/class/cxi/cxi0/device/uc/qspi_blob_version", "1.5.49\n");
+}
+
+static const bx_adapter *find(const bx_adapters *all, const char *name)
+{
+    static const bx_adapter none;
+    for (int i = 0; i < all->count; i++)
+        if (strcmp(all->adapters[i].name, name) == 0) return &all->adapters[i];
+    return &none;
+}
+
+static void test_reading(void)
+{
+    static bx_adapters all;
+    make_tree(0, 0);
+    bx_adapters_read(&all);
+    CHECK(all.count == 6); /* without lo, the bond above eth0, and the tunnel */
+    const bx_adapter *eth0 = find(&all, "eth0"), *mlx5 = find(&all, "mlx5_0:1");
+    const bx_adapter *cxi0 = find(&all, "cxi0"), *efa = find(&all, "efa_0:1");
+    CHECK(strcmp(eth0->kind, "ethernet") == 0 && strcmp(eth0->state, "up") == 0);
+    CHECK(eth0->rate == 25 && eth0->received == 1000 && eth0->sent == 1e4);
+    CHECK(strcmp(find(&all, "ib0")->kind, "ipoib") == 0);
+    CHECK(strcmp(find(&all, "hsn0")->kind, "slingshot-ip") == 0);
+    CHECK(strcmp(mlx5->kind, "infiniband") == 0 && strcmp(mlx5->state, "active") == 0);
+    CHECK(mlx5->rate == 200 && strcmp(mlx5->firmware, "28.39.1002") == 0);
+    CHECK(mlx5->sent == 4e6 && isnan(mlx5->received)); /* words of 4 B; a counter at its end */
+    CHECK(efa->sent == 50 && efa->received == 60);
+    CHECK(strcmp(cxi0->kind, "slingshot") == 0 && strcmp(cxi0->state, "up") == 0);
+    CHECK(cxi0->rate == 200 && cxi0->sent == 300 && strcmp(cxi0->firmware, "1.5.49") == 0);
+    CHECK(all.segments == 1000 && all.retransmitted == 7);
+}
+
+static cJSON *named(cJSON *list, const char *key, const char *name)
+{
+    cJSON *entry;
+    cJSON_ArrayForEach(entry, list)
+    {
+        if (strcmp(cJSON_GetObjectItem(entry, key)->valuestring, name) == 0) return entry;
+    }
+    return NULL;
+}
+
+static double value(cJSON *adapter, const char *group, const char *name)
+{
+    cJSON *item = cJSON_GetObjectItem(group ? cJSON_GetObjectItem(adapter, group) : adapter, name);
+    return item && cJSON_IsNumber(item) ? item->valuedouble : -1;
+}
+
+/* Each rank but the last sends 1000 B to the next, all on nodes of their own. */
+static void test_growth(bx_run *run, double ranks_per_node)
+{
+    char message[1000] = "";
+    run->common.ranks_per_node = (int64_t)ranks_per_node;
+    if (run->rank == 0) make_tree(0, 0);
+    MPI_Barrier(run->world);
+    bx_carried *begun = bx_carried_begin(run);
+    MPI_Barrier(run->world);
+    if (run->rank > 0)
+        MPI_Recv(message, 1000, MPI_CHAR, run->rank - 1, 0, run->world, MPI_STATUS_IGNORE);
+    if (run->rank + 1 < run->size) MPI_Send(message, 1000, MPI_CHAR, run->rank + 1, 0, run->world);
+    if (run->rank == 0) make_tree(4000, 2);
+    MPI_Barrier(run->world);
+    cJSON *hosts = bx_carried_end(run, begun);
+    CHECK((hosts != NULL) == (run->rank == 0));
+    if (!hosts) return;
+    CHECK(cJSON_GetArraySize(hosts) == 1);
+    cJSON *host = cJSON_GetArrayItem(hosts, 0), *list = cJSON_GetObjectItem(host, "list");
+    double payload = 1000.0 * (run->size - 1);
+    bool known = ranks_per_node == 0;
+    CHECK(value(host, NULL, "payload") == (known ? payload : -1));
+    CHECK(value(host, NULL, "segments") == 1000 && value(host, NULL, "retransmitted") == 2);
+    cJSON *eth0 = named(list, "name", "eth0"), *mlx5 = named(list, "name", "mlx5_0:1");
+    cJSON *cxi0 = named(list, "name", "cxi0"), *efa = named(list, "name", "efa_0:1");
+    CHECK(value(eth0, NULL, "sent") == 4000 && value(eth0, NULL, "received") == 0);
+    double share = known && payload > 0 ? 4000 / payload : -1; /* -1: null */
+    CHECK(fabs(value(eth0, NULL, "share") - share) < 1e-12);
+    CHECK(value(eth0, "errors", "rx_errors") == 2 && value(eth0, "errors", "tx_dropped") == 4);
+    CHECK(value(eth0, NULL, "error_counters") == 5);
+    CHECK(value(mlx5, NULL, "sent") == 4000 && value(mlx5, NULL, "received") == -1);
+    CHECK(value(mlx5, "errors", "symbol_error") == 2);
+    CHECK(value(mlx5, "errors", "out_of_sequence") == 2);
+    CHECK(value(mlx5, "errors", "link_downed") == -1); /* did not grow */
+    CHECK(value(cxi0, "errors", "hni_pcs_uncorrected_cw") == 2);
+    CHECK(value(efa, NULL, "sent") == -1); /* began anew */
+    cJSON_Delete(hosts);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    bx_run run = {.world = MPI_COMM_WORLD, .host = MPI_COMM_WORLD};
+    MPI_Comm_rank(run.world, &run.rank);
+    MPI_Comm_size(run.world, &run.size);
+    if (run.rank == 0 && !mkdtemp(root)) abort();
+    MPI_Bcast(root, sizeof root, MPI_CHAR, 0, run.world);
+    setenv("BX_SYS_ROOT", root, 1);
+    if (run.rank == 0) test_reading();
+    run.node_of = bx_memory_alloc((size_t)run.size, sizeof *run.node_of);
+    for (int r = 0; r < run.size; r++) run.node_of[r] = r;
+    bx_profile_start(run.world, run.node_of, false);
+    test_growth(&run, 0);
+    test_growth(&run, 1);
+    bx_profile_stop();
+    free(run.node_of);
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", root);
+    if (run.rank == 0 && system(command) != 0) unit_failures++;
+    MPI_Finalize();
+    return unit_failures > 0;
+}
