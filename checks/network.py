@@ -1,10 +1,65 @@
-"""The patterns of communication that codes are made of, from small to large messages."""
+"""The network: what its nodes do alone, pairs of nodes, then the patterns of codes.
+
+Tests run in the order in which they stand here.
+"""
 
 import reframe as rfm
 
+from bisection.core.thresholds import LIMITS
 from bisection.kernels import results, tables
 from bisection.kernels.layouts import LAYOUTS
-from bisection.rfm import KernelCheck, Launch
+from bisection.rfm import KernelCheck, Launch, switches
+
+
+class NoiseLaunch(Launch):
+    """Every core of every node, alone."""
+
+    kernel = "noise"
+    case = parameter(["nodes"])
+    layout = parameter(["mpi"])
+    sampling = {"nodes": "--repeats 10"}
+
+
+@rfm.simple_test
+class network_noise(KernelCheck):
+    """Are cores interrupted, and does every node's memory give what it should?"""
+
+    launch = fixture(NoiseLaunch, scope="environment")
+    method = parameter(tables.methods("noise"))
+    asserted = ["time"]
+    tiers = {"nightly": {}, "triage": {}, "interconnect": {}}
+
+
+class PairsLaunch(Launch):
+    """Nodes in pairs: latency and bandwidth, and the suspects again, each pair alone."""
+
+    kernel = "pairs"
+    least_nodes = 2
+    case = parameter(["sampled", "all"])
+    layout = parameter(["mpi"])  # all ranks of a node share its adapters
+    usual_sampling = ""
+    sampling = {"all": "--repeats 3"}
+    keep_files = ["result.json", "result.pairs"]
+
+    @run_after("setup")
+    def find_switches(self) -> None:
+        """Gives the kernel the switches of the nodes, where Slurm knows them."""
+        self.options = [*self.options, *switches.options(self.current_partition, self.stagedir)]
+
+
+@rfm.simple_test
+class pairs(KernelCheck):
+    """Does each pair of nodes get its messages, and is no node, cable or switch slow?"""
+
+    launch = fixture(PairsLaunch, scope="environment")
+    method = parameter(tables.methods("pairs"))
+    metrics = ["latency", "bandwidth", "bandwidth_both"]
+    asserted = []  # the components are judged after the run (bisection.analysis.interconnect)
+    tiers = {
+        "triage": {"case": ["sampled"]},
+        "interconnect": {"case": ["all"]},
+    }
+
 
 # Figure 2 of the paper: what blocks cost that may differ, and so what padding them can win.
 ALL_TO_ALL = ["alltoall", "alltoallv"]
@@ -16,6 +71,7 @@ class PatternsLaunch(Launch):
     kernel = "patterns"
     case = parameter(["sweep"])
     sampling = {"sweep": "--repeats 30"}
+    options = [f"--memory {LIMITS.patterns_memory:.0f}"]
 
 
 @rfm.simple_test
@@ -28,6 +84,7 @@ class network(KernelCheck):
     tiers = {
         "quick": {"method": [*ALL_TO_ALL, "pingpong", "halo"]},
         "nightly": {},
+        "triage": {"layout": ["mpi"]},
         "interconnect": {},
     }
     inapplicable = {"node-to-node": list(LAYOUTS)}  # on one node

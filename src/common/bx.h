@@ -98,7 +98,8 @@ typedef struct bx_kernel {
      * item.  NULL: 1. */
     double (*items)(void *state, size_t method, size_t point);
     /* Adds the kernel's entries to the result's "details" object, and lines by bx_run_note.  Runs
-     * on every rank before the measurement; `details` is NULL on all but rank 0.  NULL: none. */
+     * on every rank before the measurement; `details` is NULL on all but rank 0, where the kernel
+     * may add to it until the end of the last block.  NULL: none. */
     void (*report)(void *state, bx_run *run, cJSON *details);
     /* Frees the state.  NULL: nothing to free. */
     void (*teardown)(void *state);

@@ -2,7 +2,10 @@
 #ifndef BX_HOST_H
 #define BX_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+enum { BX_CHAIN_LINKS = 16 }; /* dependent operations in a turn of the chain */
 
 /* What a host is: processor, release of the operating system's kernel, architecture; the versions
  * of microcode, BIOS and network adapters, as far as they are readable. */
@@ -12,6 +15,9 @@ typedef struct {
 
 /* Fills all bytes of `host`. */
 void bx_host_describe(bx_host *host);
+/* Returns the seconds that `turns` turns of a chain of dependent operations take, and in `right`,
+ * unless it is NULL, whether their outcome is what it must be. */
+double bx_host_run_chain(int turns, bool *right);
 /* Returns the rate, in GHz, at which the cores of this rank's `threads` threads run now, that of
  * the slowest: each carries out a chain of dependent operations for a few milliseconds.
  *

@@ -54,6 +54,7 @@ class Row(MetricId):
     communication: float | None = None  # fraction of the time spent communicating, before
     explained: Reason | None = None  # whether a network explains `against`
     rises: bool | None = None  # whether the speed-up rises with the ranks
+    cause: Reason | None = None  # what of the network explains that a code got slower
     rulings: list[Ruling] = field(default_factory=list)  # all of them; the last one counts
 
     def rule(self, verdict: Verdict, reason: Reason | None = None) -> None:
@@ -129,6 +130,7 @@ class ChangePoint(MetricId):
     after: int
     changes: list[Change] = field(default_factory=list)
     verdict: Verdict = Verdict.REGRESSED  # or improved
+    cause: Reason | None = None  # what of the network explains that a code got slower
 
 
 @dataclass

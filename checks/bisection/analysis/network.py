@@ -9,6 +9,7 @@ from bisection.analysis.blame import BadComponent, Blame, judge
 from bisection.analysis.pairs import KERNEL, Matrix, read
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
+from bisection.core.topology import TopologyError, parse
 from bisection.kernels.results import ResultError
 from bisection.runs.model import RunVerdict, TestResult
 
@@ -29,12 +30,16 @@ def file_of(case: TestResult, suffix: str) -> Path:
 
 
 def matrix_of(case: TestResult) -> Matrix:
-    """What a launch measured.
+    """What a launch measured, with the switches that Slurm knew then.
 
     Raises:
         ResultError: a file of it is missing, truncated or of something else.
     """
-    return read(file_of(case, "json"), file_of(case, "pairs"))
+    matrix = read(file_of(case, "json"), file_of(case, "pairs"))
+    try:
+        return matrix.placed(parse(file_of(case, "topology").read_text()))
+    except (OSError, TopologyError):  # the scheduler knows no switches
+        return matrix
 
 
 def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Blame], list[Reason]]:

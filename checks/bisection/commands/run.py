@@ -28,7 +28,7 @@ from bisection.core.format import duration, lasting, plural, seconds_of, some
 from bisection.core.lock import Busy, measure_alone
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
-from bisection.report import exports, gather
+from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
 from bisection.report.clauses import clause
 from bisection.report.text import beside, recent_text
@@ -215,7 +215,10 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
     """
     slurm = [partition for partition in partitions if partition["scheduler"] in SLURM]
     with contextlib.ExitStack() as stack:
-        store = open_store(RunVerdict(), stack) if slurm else None
+        store = None
+        if slurm:  # and closed again: runs take long
+            with contextlib.suppress(StoreError):  # as the run's end says
+                store = stack.enter_context(Store(paths.store_db(paths.home())))
         choices = rotation.choose(slurm, request.arguments, store, sweep)
     if sweep and not choices:
         why = "no partition has more idle nodes than a launch uses"
@@ -412,5 +415,6 @@ def beside_and_report(
         return [f"no report: {error}"]
     lines = beside(comparison) if comparison else []
     lines += recent_text(report.history)
+    lines += interconnect.text(report.interconnect) if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")
     return [part for line in lines for part in run_report.wrapped(line)]

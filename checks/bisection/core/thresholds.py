@@ -30,7 +30,7 @@ class Thresholds:
     )
     layout_gain: float = _limit(0.02, "of time", "a hybrid layout faster by more is mentioned")
     slow_clock: float = _limit(
-        0.9, "of the launch's median clock", "a host with a rank whose clock is below is named"
+        0.9, "of the launch's median", "a host whose clock, work or memory is below is named"
     )
     # ---- the adapters of a launch ----
     payload: float = _limit(
@@ -43,6 +43,9 @@ class Thresholds:
         10.0, "times the other nodes' median", "an adapter with more errors is named"
     )
     retransmitted: float = _limit(1e-3, "of TCP's segments", "a node that repeats more is named")
+    adapter_share: float = _limit(
+        0.5, "of the rate of its adapters", "a pair of nodes that gets less is to be looked at"
+    )
     # ---- a site ----
     fact_noise: float = _limit(
         0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"
@@ -50,10 +53,8 @@ class Thresholds:
     node_memory: float = _limit(
         1.0, "GiB", "per node of a launch, beside the buffers of the all-to-all sweep"
     )
-    sweep_memory: float = _limit(
-        0.5,
-        "GiB",
-        "per rank for the all-to-all sweep, whose blocks are smaller for many ranks",
+    patterns_memory: float = _limit(
+        64, "MiB", "per rank for the buffers of the kernel patterns; larger blocks are left out"
     )
     node_memory_change: float = _limit(
         0.02, "of the memory", "nodes of one kind differ by less; a lost module is more"
@@ -115,6 +116,13 @@ class Thresholds:
     mixed: float = _limit(0.05, "of time", "communicating: less is a check bound by the cores")
     no_network: float = _limit(
         0.005, "of time", "communicating: less cannot be explained by a network"
+    )
+    explained_least: float = _limit(
+        0.25, "of a slow-down", "the network explains less: nothing of it is named"
+    )
+    explained_low: float = _limit(0.7, "of the prediction", "a pattern below takes fewer messages")
+    explained_high: float = _limit(
+        1.5, "of the prediction", "a pattern above: contention, or another algorithm"
     )
     # ---- nodes ----
     idle_nodes: float = _limit(

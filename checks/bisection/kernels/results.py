@@ -3,16 +3,19 @@
 import json
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 from bisection.core.format import some
+from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
-from bisection.kernels import adapters
+from bisection.kernels import adapters, fits
 
+SUSPECTED = ("nodes", "pairs")  # that the kernel `pairs` measured again
+SENT = ("calls", "B/message", "messages/call")
 SCHEMA, VERSION = "bisection-result", 3
 
 Result = dict[str, Any]  # a result file
@@ -205,30 +208,58 @@ def slowest_host(result: Result) -> str:
     return rank["host"]
 
 
+def slow_hosts(result: Result) -> list[Reason]:
+    """The hosts with a slow clock, and those that the kernel noise found slow.
+
+    Returns:
+        Reasons of code SLOW_CLOCK, SLOW_CORES (a core needs long for the work that all do) and
+        SLOW_MEMORY (of one core, or of all at once); none of a launch that was preempted.
+    """
+    if preempted(result) > LIMITS.preempted_launch:
+        return []
+    reasons = slow_clocks(result)
+    nodes = result.get("details", {}).get("noise") or []
+    # Cores share the memory: nodes with as many at work can be compared.
+    cores = statistics.multimode(node["cores"] for node in nodes)
+    nodes = [node for node in nodes if node["cores"] == cores[0]]
+    speeds = {n["host"]: 1 / n["quantum"] for n in nodes if n["quantum"]}
+    for host, speed, median in _slow(speeds):
+        values = {"seconds": 1 / speed, "median": 1 / median}
+        reasons.append(Reason.of(Code.SLOW_CORES, host=host, **values))
+    for name, at_once in (("copy_core", 1), ("copy_node", cores[0] if cores else 0)):
+        rates = {node["host"]: node[name] for node in nodes if node[name]}
+        for host, rate, median in _slow(rates):
+            values = {"rate": rate, "median": median, "cores": at_once}
+            reasons.append(Reason.of(Code.SLOW_MEMORY, host=host, **values))
+    return reasons
+
+
+def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
+    """What is far below the median, slowest first: name, speed, median. Of two equal halves the
+    faster is the median."""
+    if not speeds:
+        return []
+    median = statistics.median_high(speeds.values())
+    slowest = sorted(speeds.items(), key=lambda item: item[1])
+    return [(name, v, median) for name, v in slowest if v < LIMITS.slow_clock * median]
+
+
 def slow_clocks(result: Result) -> list[Reason]:
     """The hosts on which a rank's clock is far below the launch's median clock.
 
-    Of two equal halves the faster is the median. A launch that other processes preempted names
-    none. A limit on the processor time of a host's processes (a control group's quota) is not seen
-    by the clock: src/common/host.h.
+    A launch that other processes preempted names none. A limit on the processor time of a host's
+    processes (a control group's quota) is not seen by the clock: src/common/host.h.
 
     Returns:
         A reason of code SLOW_CLOCK for the slowest rank of each such host.
     """
-    clocks = _clocks(result)
-    if not clocks or preempted(result) > LIMITS.preempted_launch:
-        return []
-    median = statistics.median_high(ghz for ghz, _ in clocks)
-    slow: dict[str, tuple[float, Any]] = {}
-    for ghz, rank in sorted(clocks, key=lambda clock: clock[0]):
-        if ghz < LIMITS.slow_clock * median:
-            slow.setdefault(rank["host"], (ghz, rank))
-    return [
-        Reason.of(
-            Code.SLOW_CLOCK, host=h, rank=rank["rank"], cpus=rank["cpus"], ghz=ghz, median=median
-        )
-        for h, (ghz, rank) in slow.items()
-    ]
+    ranks = {rank["rank"]: rank for _, rank in _clocks(result)}
+    slow: dict[str, Reason] = {}
+    if preempted(result) <= LIMITS.preempted_launch:
+        for number, ghz, median in _slow({rank["rank"]: ghz for ghz, rank in _clocks(result)}):
+            at = {name: ranks[number][name] for name in ("host", "rank", "cpus")}
+            slow.setdefault(at["host"], Reason.of(Code.SLOW_CLOCK, **at, ghz=ghz, median=median))
+    return [*slow.values()]
 
 
 def controls(result: Result) -> dict[str, float]:
@@ -277,14 +308,24 @@ def point_label(point: dict[str, float] | None) -> str:
 
 
 def metrics(entries: Iterable[Entry]) -> dict[str, Metric]:
-    """All metrics of one method's entries, by name; those of a sweep carry their point: time_8B."""
-    flat = {}
+    """All metrics of one method's entries, by name; those of a sweep carry their point: time_8B.
+
+    What explains the times is among them, in units that are not judged (core/identity.py, CONTEXT):
+    shares of the time inside MPI, and what is sent by the classes of calls. A sweep of sizes also
+    has its fit.
+    """
+    flat, times = {}, {}
     for entry in entries:
         label = point_label(entry.get("point"))
         own = entry.get("metrics") or {}
         for name, metric in {**own, **_mpi_share(entry)}.items():
             flat[f"{name}_{label}" if label else name] = metric
-    return flat
+        size, time = (entry.get("point") or {}).get("bytes"), own.get("time")
+        if not entry.get("point"):
+            flat.update(_sent(entry))
+        elif size and time and unusable(time) is None:
+            times[size] = time["value"]
+    return {**flat, **fits.metrics(times)}
 
 
 def _mpi_share(entry: Entry) -> dict[str, Metric]:
@@ -297,6 +338,34 @@ def _mpi_share(entry: Entry) -> dict[str, Metric]:
     return {"mpi_share": {"value": share, "unit": "share", "better": "lower"}}
 
 
+def _sent(entry: Entry) -> dict[str, Metric]:
+    """Of each class of MPI calls that a step makes: the fraction of the time inside, the mean size
+    of its messages and the peers of a call, of the rank that sends most."""
+    seconds, sent = entry["samples"].get("seconds"), {}
+    for name in ("p2p", "collective") if seconds else ():
+        traffic = (entry.get("communication") or {}).get(name)
+        if not traffic or not traffic["messages"]["max"]:
+            continue
+        messages = traffic["messages"]["max"]
+        share = min(1.0, traffic["seconds"]["mean"] / statistics.median(seconds))
+        values = {
+            f"{name}_share": (share, "share"),
+            f"{name}_size": (traffic["bytes"]["max"] / messages, "B/message"),
+            f"{name}_peers": (messages / max(1, traffic["calls"]["max"]), "messages/call"),
+            f"{name}_calls": (traffic["calls"]["max"] / _items(entry), "calls"),
+        }
+        for key, (value, unit) in values.items():
+            sent[key] = {"value": value, "unit": unit, "better": "lower"}
+    return sent
+
+
+def _items(entry: Entry) -> float:
+    """The work items of a step: its time over that of an item."""
+    step = min(entry["samples"]["seconds"])
+    shortest = (entry["metrics"].get("time_min") or {}).get("value")
+    return max(1.0, float(round(step / shortest))) if shortest else 1.0
+
+
 def unusable(metric: Metric) -> Reason | None:
     """Why a metric's value cannot be judged; None if it can."""
     value, unit = metric.get("value"), metric.get("unit")
@@ -306,7 +375,7 @@ def unusable(metric: Metric) -> Reason | None:
         return Reason.of(Code.NOT_FINITE, value=value)
     if unit == "share":
         return None if 0 <= value <= 1 else Reason.of(Code.NO_FRACTION, value=value)
-    if unit in ("B", "messages"):  # one rank sends none
+    if unit in (*COUNTED, *SENT, *SUSPECTED):  # there may be none
         return None if value >= 0 else Reason.of(Code.BELOW_ZERO, value=value)
     return None if value > 0 else Reason.of(Code.NOT_ABOVE_ZERO, value=value)
 

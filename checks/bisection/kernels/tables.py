@@ -14,7 +14,9 @@ from bisection.core import paths
 
 METHODS = {
     "transpose": ("transpose/transpose.def", "BX_METHOD"),
+    "pairs": ("network/pairs.def", "BX_METHOD"),
     "patterns": ("network/patterns.def", "BX_METHOD"),
+    "noise": ("network/noise.def", "BX_METHOD"),
     "npar": ("npar/npar_launch.f90", "method_t"),
     "md": ("md/md_launch.f90", "method_t"),
 }
@@ -31,7 +33,7 @@ def methods(kernel: str) -> list[str]:
     The numbers of band groups of the kernel npar, npar-N, follow from the ranks and are not listed.
 
     Args:
-        kernel: transpose, patterns, npar or md.
+        kernel: one of METHODS.
 
     Raises:
         OSError, ValueError: the file cannot be read, or lists nothing.

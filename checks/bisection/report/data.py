@@ -39,7 +39,7 @@ def _head(comparison: Comparison) -> dict[str, Any]:
 def _row(row: Row) -> dict[str, Any]:
     fields = {name: value for name, value in vars(row).items() if name != "rulings"}
     sides = {"before": asdict(row.before), "after": asdict(row.after)}
-    reasons = {name: _reason(getattr(row, name)) for name in ("reason", "explained")}
+    reasons = {name: _reason(getattr(row, name)) for name in ("reason", "explained", "cause")}
     rulings = [[verdict, _reason(reason)] for verdict, reason in row.rulings]
     return {**fields, **sides, **reasons, "rulings": rulings, "why": words.why(row)}
 

@@ -7,11 +7,14 @@ from pathlib import Path
 
 from bisection.analysis.blame import Blame
 from bisection.analysis.compare import compare
+from bisection.analysis.explain import explain_points
 from bisection.analysis.history import changes_of, histories, series_of
+from bisection.analysis.interconnect import judge
 from bisection.analysis.model import Comparison, changes
 from bisection.analysis.network import blames, launches
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES, faster
+from bisection.analysis.predict import predictions
 from bisection.analysis.retest import reason_of
 from bisection.core import paths
 from bisection.core.format import some
@@ -58,6 +61,7 @@ def gather(
     past = past[-PAST:]
     past_series = histories(store, past)
     points, series = changes_of(past_series, past)
+    explain_points(points, past, store)
     if of_run:
         measured = {case.identity for case in run.cases}
         points = [p for p in points if p.identity in measured and p.base not in FEW_SAMPLES]
@@ -69,6 +73,7 @@ def gather(
     ]
     named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
     software = [last.facts.get(name) for name in ("compiler", "MPI", "libraries")]
+    between = _pairs(store, last, run) if run else []
     nodes = some((last.facts.get("nodes") or "").split(", "), 3)
     return Report(
         title=(last.tags.get("system") or "Bisection") + (f" on {nodes}" if nodes else ""),
@@ -77,7 +82,9 @@ def gather(
         comparison=comparison,
         history=points,
         series=series,
-        pairs=_pairs(store, last, run) if run else [],
+        pairs=between,
+        interconnect=judge(run, between, comparison) if run else None,
+        predictions=predictions(store, sessions),
         run=run,
         of_run=of_run,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bisection.core.format import some
+from bisection.core.format import amount, duration, some
 from bisection.core.reasons import Code
 
 Values = Mapping[str, Any]
@@ -14,6 +14,10 @@ SEEN = ", in {launches} of {of} launches"  # of a run
 def carried(devices: list[tuple[str, float]]) -> str:
     """The devices that sent messages, each with its bytes over the bytes of the messages."""
     return ", ".join(f"{device} {part:.0%}" for device, part in devices) or "no device"
+
+
+def _cores(count: int) -> str:
+    return "1 core copied" if count == 1 else f"{count} cores together copied"
 
 
 def _fact(fact: str, value: Any) -> str:
@@ -33,6 +37,14 @@ def _differs(v: Values) -> str:
 NODES: dict[Code, str | Callable[[Values], str]] = {
     Code.SLOW_CLOCK: "{host} is slow: the clock of rank {rank} (cpus {cpus}) was {ghz:.2f} GHz, "
     "the launch's median {median:.2f} GHz" + SEEN,
+    Code.SLOW_CORES: lambda v: (
+        f"{v['host']} is slow: a core took {duration(v['seconds'])} for work that takes "
+        f"{duration(v['median'])} on the median node" + SEEN.format_map(v)
+    ),
+    Code.SLOW_MEMORY: lambda v: (
+        f"{v['host']} is slow: {_cores(v['cores'])} {amount(v['rate'], 'B/s')} of memory, "
+        f"{amount(v['median'], 'B/s')} on the median node" + SEEN.format_map(v)
+    ),
     Code.ADAPTER_ERRORS: lambda v: (
         f"{v['host']}: errors of adapter {v['adapter']} grew: "
         + some([f"{name} by {count:g}" for name, count in v["errors"]], 3)
@@ -49,6 +61,3 @@ NODES: dict[Code, str | Callable[[Values], str]] = {
         + "; ".join(f"{device} carried nothing on {some(hosts, 3)}" for device, hosts in v["idle"])
     ),
 }
-FAULTS_OF_HOSTS = frozenset(
-    {Code.SLOW_CLOCK, Code.ADAPTER_ERRORS, Code.ADAPTER_DIFFERS, Code.TCP_LOSSES}
-)

@@ -32,7 +32,7 @@ def why(row: Row) -> str:
         text = f"{change(row)}, {text}"
     if row.suspect:
         text += f"; but outside of what {row.before.sessions} earlier ones showed"
-    return text
+    return "; ".join(filter(None, (text, clause(row.cause))))
 
 
 def explained(row: Row) -> str:

@@ -45,7 +45,8 @@ def command(
         folder: the results folder; None for a command line to list or to run dry, by hand.
         tags: NAME=VALUE, kept with the session.
     """
-    line = [reframe(), "-C", paths.from_root(site), "-c", paths.from_root(paths.ROOT / "checks")]
+    line = [reframe(), "-C", paths.from_root(site)]
+    line += [word for file in check_files() for word in ("-c", paths.from_root(file))]
     line += ["--system", request.system, "-p", request.environ, "-t", request.tier]
     if folder is None:
         return line
@@ -62,6 +63,12 @@ def command(
         *([f"--reruns={request.reruns}"] if request.reruns else []),
         "-r",
     ]
+
+
+def check_files() -> list[Path]:
+    """The files of checks in the order in which they run: those of the network first."""
+    files = (paths.ROOT / "checks").glob("*.py")
+    return sorted(files, key=lambda file: (file.stem != "network", file.name))
 
 
 def kind(request: Request) -> list[str]:
@@ -252,18 +259,19 @@ class Log:
     """ReFrame's output: whole here, and in a file as far as the disk has room."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._whole = path, b""
+        self.path = path
+        self._chunks: list[bytes] = []
 
     def write(self, chunk: bytes) -> None:
         """Adds output."""
-        self._whole += chunk
+        self._chunks.append(chunk)
         with contextlib.suppress(OSError), open(self.path, "ab") as file:
             file.write(chunk)
 
     @property
     def text(self) -> str:
         """All output."""
-        return self._whole.decode(errors="replace")
+        return b"".join(self._chunks).decode(errors="replace")
 
 
 def interrupt(process: subprocess.Popen[bytes], job_name: str, number: int) -> None:

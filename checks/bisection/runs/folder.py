@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
+from bisection.rfm.switches import TOPOLOGY
 from bisection.runs import reframe_log
 from bisection.runs.model import RunVerdict
 
@@ -17,6 +18,7 @@ from bisection.runs.model import RunVerdict
 KEPT = {
     "result.json": "json",
     "*.pairs": "pairs",
+    TOPOLOGY: "topology",
     "rfm_job.sh": "sh",
     "rfm_job.out": "out",
     "rfm_job.err": "err",

@@ -90,6 +90,8 @@ def judge(
 # How bad a fault of a host is, to name the worst of several launches; else the last is named.
 SEVERITY: dict[Code, Callable[[Reason], float]] = {
     Code.SLOW_CLOCK: lambda reason: reason["median"] / reason["ghz"],
+    Code.SLOW_CORES: lambda reason: reason["seconds"] / reason["median"],
+    Code.SLOW_MEMORY: lambda reason: reason["median"] / reason["rate"],
     Code.ADAPTER_ERRORS: lambda reason: sum(count for _, count in reason["errors"]),
     Code.TCP_LOSSES: lambda reason: reason["fraction"],
 }
@@ -99,9 +101,15 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
     """The hosts that were slow in a launch, or whose adapters were faulty: of each fault the worst,
     and in how many launches."""
     launches = [case for case in cases if case.fixture and case.controls.get("clock")]
-    known: dict[tuple[str, ...], list[Reason]] = {}
+    known: dict[tuple[Any, ...], list[Reason]] = {}
     for reason in (reason for case in launches for reason in case.host_faults):
-        name = (reason["host"], reason.code, reason["adapter"] or "", reason["fact"] or "")
+        name = (
+            reason["host"],
+            reason.code,
+            reason["adapter"] or "",
+            reason["fact"] or "",
+            reason["cores"] or 0,
+        )
         known.setdefault(name, []).append(reason)
     remarks = []
     for (host, code, *_), reasons in sorted(known.items()):

@@ -10,7 +10,6 @@ from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.survey import SchedulerError, Survey
 from bisection.sites.rules import site_defects
 
-PATTERNS_MEMORY = 64 * 2**20  # bytes per rank: --memory of src/network/patterns.c
 LONGEST_LAUNCH = 15 * 60  # s, Launch.time_limit (bisection/rfm/launch.py)
 
 
@@ -120,14 +119,10 @@ def launch_limit(subject: Subject) -> int:
 
 
 def memory_needed(subject: Subject) -> float:
-    """Bytes per node of the largest launch of the nightly tier.
-
-    The patterns have two buffers per rank of a block of 1 MiB per rank, bounded by the option
-    --memory (src/network/patterns.c); what other kernels need hardly depends on the machine.
-    """
-    cores = subject.partition["cores"]
-    buffers = min(2 * 2**20 * subject.nodes * cores, PATTERNS_MEMORY)
-    return LIMITS.node_memory * 2**30 + buffers * cores
+    """Bytes per node of the largest launch of the nightly tier, the patterns; what other kernels
+    need hardly depends on the machine."""
+    buffers = LIMITS.patterns_memory * 2**20 * subject.partition["cores"]
+    return LIMITS.node_memory * 2**30 + buffers
 
 
 def limits(subject: Subject) -> Finding | None:

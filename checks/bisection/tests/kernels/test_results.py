@@ -105,6 +105,42 @@ def test_hosts_with_a_slow_clock(clocks, slow):
     assert results.slow_clocks({**result, "results": [{"samples": samples}]}) == []
 
 
+def noise(**nodes):
+    """A result of the kernel noise: of each node quantum (s), copy_core and copy_node (B/s)."""
+    names = ("quantum", "copy_core", "copy_node", "cores")
+    entries = [
+        {"host": host, **dict(zip(names, (*values, 8)[:4], strict=True))}
+        for host, values in nodes.items()
+    ]
+    return {**on_hosts(n1=[3.0]), "details": {"noise": entries}}
+
+
+SOUND = (40e-6, 12e9, 180e9)
+
+
+@pytest.mark.parametrize(
+    ("node", "says"),
+    [
+        (SOUND, []),
+        ((44e-6, 11e9, 163e9), []),  # within 10%
+        ((50e-6, 12e9, 180e9), ["a core took 50 us for work that takes 40 us on the median node"]),
+        ((40e-6, 12e9, 120e9), ["8 cores together copied 120 GB/s of memory, 180 GB/s on"]),
+        ((40e-6, 6e9, 90e9), ["1 core copied 6 GB/s of memory", "8 cores together copied 90"]),
+        ((40e-6, 24e9, 90e9, 4), []),  # with fewer cores at work
+        ((None, None, 180e9), []),  # not measured
+    ],
+)
+def test_slow_nodes_are_told_by_what_is_slow(node, says):
+    result = noise(n1=SOUND, n2=SOUND, n3=node, n4=SOUND)
+    told = [clause(reason) for reason in results.slow_hosts(result)]
+    assert len(told) == len(says)
+    for words, part in zip(told, says, strict=True):
+        assert words.startswith("n3 is slow: ")
+        assert part in words
+    samples = {"seconds": [1, 1], "preempted": [1, 1]}
+    assert results.slow_hosts({**result, "results": [{"samples": samples}]}) == []
+
+
 def test_facts_that_differ_between_hosts_are_listed_with_hosts():
     like = {"kernel": "6.1", "firmware": "", "cpu": "EPYC 7763"}
     hosts = [{**like, "names": ["n1"]}, {**like, "cpu": "EPYC 7742", "names": ["n4"]},

@@ -1,0 +1,283 @@
+/* What a node does alone: the same work on every core, and copies of memory.  A slow node is so
+ * told from a slow link. */
+#include "noise.h"
+
+#include "statistics.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { QUANTUM, COPY_CORE, COPY_NODE, METHODS };
+enum { NAME = 64, PAGE = 4096 };
+
+/* What rank 0 knows of each rank. */
+typedef struct {
+    char host[NAME];
+    bx_noise_quanta quanta; /* of its slowest core; sums and the longest of all */
+    double rate[METHODS]; /* B/s of all its cores, the median of its copies; 0: it does not copy */
+} account;
+
+typedef struct {
+    bx_run *run;
+    MPI_Comm comm;
+    int rank, size, threads;
+    bool first; /* rank of its node */
+    bx_noise_memory memory;
+    bx_noise_quanta *quanta;  /* [threads] since the measurement began */
+    double *seconds[METHODS]; /* [count] of the copies */
+    size_t count[METHODS];
+    double wrong;            /* quanta, of the last step */
+    account mine, *accounts; /* [size] on rank 0 */
+    cJSON *details;
+} noise;
+
+static int64_t quanta_per_step = 500, bytes_per_core = 32 << 20;
+
+static char names[METHODS][16] = {
+#define BX_METHOD(name, summary, wins) #name,
+#include "noise.def"
+#undef BX_METHOD
+};
+static bx_choice methods[METHODS] = {
+#define BX_METHOD(name, summary, wins) {NULL, summary, wins, false, NULL},
+#include "noise.def"
+#undef BX_METHOD
+};
+
+/* Cores of this rank that copy. */
+static int copying(const noise *n, size_t method)
+{
+    return method == COPY_NODE ? n->threads : n->first ? 1 : 0;
+}
+
+static int setup(bx_run *run, void **state)
+{
+    static noise the_noise;
+    noise *n = &the_noise;
+    int local;
+    *state = n;
+    n->run = run;
+    n->comm = bx_run_comm(run);
+    n->threads = bx_run_threads(run);
+    MPI_Comm_rank(n->comm, &n->rank);
+    MPI_Comm_size(n->comm, &n->size);
+    MPI_Comm_rank(bx_run_node_comm(run), &local);
+    n->first = local == 0;
+    size_t bytes = (size_t)(bytes_per_core / PAGE * PAGE) * (size_t)n->threads;
+    int code = bx_resources_claim_memory(run, 2 * (double)bytes, "--bytes: two buffers per core");
+    if (code != BX_OK) return code;
+    n->memory = (bx_noise_memory){aligned_alloc(PAGE, bytes),
+                                  aligned_alloc(PAGE, bytes),
+                                  bytes / (size_t)n->threads / sizeof(uint64_t),
+                                  n->threads,
+                                  bx_run_seed(run) + ((uint64_t)n->rank << 32),
+                                  0};
+    if (!n->memory.from || !n->memory.to)
+        return bx_run_refuse(run, BX_RESOURCES, "--bytes %lld: out of memory",
+                             (long long)bytes_per_core);
+    bx_noise_fill(&n->memory);
+    n->quanta = bx_memory_alloc((size_t)n->threads, sizeof *n->quanta);
+    if (n->rank == 0) n->accounts = bx_memory_alloc((size_t)n->size, sizeof *n->accounts);
+    gethostname(n->mine.host, NAME - 1);
+    return BX_OK;
+}
+
+static void prepare(void *state, size_t method, size_t point)
+{
+    (void)point;
+    noise *n = state;
+    if (method != QUANTUM) bx_noise_renew(&n->memory);
+}
+
+static void step(void *state, size_t method, size_t point)
+{
+    (void)point;
+    noise *n = state;
+    if (method == QUANTUM) {
+        bx_noise_measure_quanta(n->quanta, n->threads, quanta_per_step);
+        return;
+    }
+    double start = MPI_Wtime();
+    bx_noise_copy(&n->memory, copying(n, method));
+    double seconds = MPI_Wtime() - start;
+    n->seconds[method] = bx_memory_grow(n->seconds[method], n->count[method] + 1, sizeof(double));
+    n->seconds[method][n->count[method]++] = seconds;
+}
+
+static void inspect(void *state, size_t method, size_t point, bx_verification *verification)
+{
+    (void)point;
+    noise *n = state;
+    double wrong = 0;
+    if (method != QUANTUM) {
+        wrong = bx_noise_wrong_bytes(&n->memory, copying(n, method));
+        bx_verification_check(verification, "content", wrong, 0, "bytes");
+        return;
+    }
+    for (int t = 0; t < n->threads; t++) wrong += n->quanta[t].wrong;
+    bx_verification_check(verification, "work", wrong, 0, "quanta");
+}
+
+static void verify(void *state, size_t method, size_t point, bx_verification *verification)
+{
+    noise *n = state;
+    prepare(state, method, point);
+    step(state, method, point);
+    inspect(state, method, point, verification);
+    memset(n->quanta, 0, (size_t)n->threads * sizeof *n->quanta); /* the first step is a warm-up */
+    n->count[method] = 0;
+}
+
+/* The cores of this rank as one: the slowest core's quantum, the longest interruption, all sums. */
+static bx_noise_quanta join_cores(const bx_noise_quanta *quanta, int threads)
+{
+    bx_noise_quanta all = {0};
+    for (int t = 0; t < threads; t++) {
+        const bx_noise_quanta *core = &quanta[t];
+        all.least = fmax(all.least, core->least);
+        all.most = fmax(all.most, core->most - core->least);
+        all.sum += core->sum - core->least * core->count; /* what was lost */
+        all.count += core->sum;
+    }
+    return all;
+}
+
+static void add_node(noise *n, cJSON *list, int node)
+{
+    double quantum = 0, longest = 0, lost = 0, all = 0, rate[METHODS] = {0};
+    char host[NAME + 16] = "";
+    bool emulated = false;
+    int cores = 0;
+    for (int r = 0; r < n->size; r++) {
+        const account *a = &n->accounts[r];
+        if (bx_run_node_of(n->run)[r] != node) continue;
+        if (!*host) strcpy(host, a->host);
+        cores += n->threads;
+        quantum = fmax(quantum, a->quanta.least);
+        longest = fmax(longest, a->quanta.most);
+        lost += a->quanta.sum;
+        all += a->quanta.count;
+        for (int m = COPY_CORE; m < METHODS; m++) rate[m] += a->rate[m];
+    }
+    for (int r = 0; r < n->size; r++)
+        emulated |= bx_run_node_of(n->run)[r] != node && strcmp(n->accounts[r].host, host) == 0;
+    if (emulated) snprintf(host + strlen(host), 16, "/%d", node); /* several on one host */
+    cJSON *json = cJSON_CreateObject();
+    cJSON_AddStringToObject(json, "host", host);
+    cJSON_AddNumberToObject(json, "cores", cores);
+    cJSON_AddNumberToObject(json, "quantum", quantum > 0 ? quantum : NAN);
+    cJSON_AddNumberToObject(json, "longest", all > 0 ? longest : NAN);
+    cJSON_AddNumberToObject(json, "lost", lost / all);
+    cJSON_AddNumberToObject(json, "copy_core", rate[COPY_CORE] > 0 ? rate[COPY_CORE] : NAN);
+    cJSON_AddNumberToObject(json, "copy_node", rate[COPY_NODE] > 0 ? rate[COPY_NODE] : NAN);
+    cJSON_AddItemToArray(list, json);
+}
+
+/* A list of the nodes in details.noise: host, cores that work, quantum (s, of the slowest core),
+ * longest (s), lost (share of the time), copy_core and copy_node (B/s); null where not measured. */
+static void describe_nodes(noise *n)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(n->details, "noise");
+    cJSON *list = cJSON_AddArrayToObject(n->details, "noise");
+    for (int node = 0; node < bx_run_node_count(n->run); node++) add_node(n, list, node);
+}
+
+static void end(void *state, size_t method, size_t point, int64_t steps,
+                bx_verification *verification)
+{
+    (void)point, (void)steps, (void)verification;
+    noise *n = state;
+    if (method == QUANTUM)
+        n->mine.quanta = join_cores(n->quanta, n->threads);
+    else {
+        double bytes = (double)(n->memory.words * sizeof(uint64_t)) * copying(n, method);
+        n->mine.rate[method] =
+            bytes / bx_statistics_quantile(n->seconds[method], n->count[method], 0.5);
+    }
+    MPI_Gather(&n->mine, sizeof n->mine, MPI_BYTE, n->accounts, sizeof n->mine, MPI_BYTE, 0,
+               n->comm);
+    if (n->details) describe_nodes(n);
+}
+
+static double items(void *state, size_t method, size_t point)
+{
+    (void)state, (void)point;
+    return method == QUANTUM ? (double)quanta_per_step : 1;
+}
+
+static void report(void *state, bx_run *run, cJSON *details)
+{
+    (void)run;
+    noise *n = state;
+    n->details = details;
+}
+
+/* Of the worst node: the launch as a whole waits for it. */
+static void metrics(void *state, size_t method, size_t point, bx_metrics *metrics)
+{
+    (void)point;
+    noise *n = state;
+    const char *rate = method == COPY_CORE ? "copy_core" : "copy_node";
+    double worst[2] = {NAN, NAN}, slowest = NAN;
+    cJSON *node;
+    cJSON_ArrayForEach(node, cJSON_GetObjectItem(n->details, "noise"))
+    {
+        worst[0] = fmax(worst[0], cJSON_GetObjectItem(node, "lost")->valuedouble);
+        worst[1] = fmax(worst[1], cJSON_GetObjectItem(node, "longest")->valuedouble);
+        slowest = fmin(slowest, cJSON_GetObjectItem(node, rate)->valuedouble);
+    }
+    if (method == QUANTUM) {
+        bx_metrics_add(metrics, "lost_share", worst[0], "share", "lower");
+        bx_metrics_add(metrics, "longest", worst[1], "s", "lower");
+    } else {
+        bx_metrics_add(metrics, "rate", slowest, "B/s", "higher");
+    }
+}
+
+static void teardown(void *state)
+{
+    noise *n = state;
+    free(n->memory.from);
+    free(n->memory.to);
+    free(n->quanta);
+    free(n->accounts);
+    for (int m = 0; m < METHODS; m++) free(n->seconds[m]);
+}
+
+const bx_kernel *bx_kernel_get(void)
+{
+    static const bx_choice cases[] = {
+        {"nodes", "each node alone, all at the same time", NULL, false, NULL},
+    };
+    static const bx_option options[] = {
+        {"quanta", "N", "quanta of about 50 us in a step", BX_INTEGER, 1, 1e6, &quanta_per_step},
+        {"bytes", "BYTES", "memory that each core copies", BX_INTEGER, PAGE, 1e12, &bytes_per_core},
+    };
+    static const bx_kernel kernel = {
+        .name = "noise",
+        .summary = "what a node does alone: interruptions of its cores, copies of its memory",
+        .cases = cases,
+        .case_count = sizeof cases / sizeof *cases,
+        .methods = methods,
+        .method_count = METHODS,
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .setup = setup,
+        .verify = verify,
+        .prepare = prepare,
+        .inspect = inspect,
+        .end = end,
+        .step = step,
+        .items = items,
+        .report = report,
+        .metrics = metrics,
+        .teardown = teardown,
+    };
+    for (int m = 0; m < METHODS; m++) {
+        for (char *c = names[m]; *c; c++)
+            if (*c == '_') *c = '-'; /* as the command line has it */
+        methods[m].name = names[m];
+    }
+    return &kernel;
+}

@@ -1,0 +1,33 @@
+/* The parts of bisection-noise (all local). */
+#ifndef NOISE_H
+#define NOISE_H
+
+#include "bx.h"
+
+/* What the quanta of one core took. */
+typedef struct {
+    double least, most, sum; /* s */
+    double count, wrong;     /* quanta; those whose work came out wrong */
+} bx_noise_quanta;
+
+/* Measures `count` quanta on each of `threads` cores and adds them to quanta[threads]. */
+void bx_noise_measure_quanta(bx_noise_quanta *quanta, int threads, int64_t count);
+
+/* Memory that the cores of a rank copy, a part for each. */
+typedef struct {
+    uint64_t *from, *to; /* [threads][words] */
+    size_t words;        /* of a core */
+    int threads;
+    uint64_t seed, generation; /* of the content: each copy has its own */
+} bx_noise_memory;
+
+/* Fills `from`, each part on the core that copies it.  The memory is the caller's. */
+void bx_noise_fill(bx_noise_memory *memory);
+/* Gives the next copy a content of its own, and clears where that must arrive. */
+void bx_noise_renew(bx_noise_memory *memory);
+/* Copies the parts of the first `threads` cores. */
+void bx_noise_copy(bx_noise_memory *memory, int threads);
+/* Returns how many bytes of the first `threads` parts are wrong. */
+double bx_noise_wrong_bytes(const bx_noise_memory *memory, int threads);
+
+#endif

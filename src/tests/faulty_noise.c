@@ -1,0 +1,26 @@
+/* Memory and cores that are wrong as BX_FAULT says: "copy", "core". */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool faulty(const char *what)
+{
+    const char *fault = getenv("BX_FAULT");
+    return fault && strcmp(fault, what) == 0;
+}
+
+void *bx_faulty_copy(void *to, const void *from, size_t bytes)
+{
+    memmove(to, from, bytes);
+    if (faulty("copy")) ((unsigned char *)to)[bytes / 2] ^= 1;
+    return to;
+}
+
+double bx_host_run_chain(int turns, bool *right);
+
+double bx_faulty_chain(int turns, bool *right)
+{
+    double seconds = bx_host_run_chain(turns, right);
+    *right = *right && !faulty("core");
+    return seconds;
+}
