@@ -1,40 +1,14 @@
-"""What the network carries, and what its nodes do alone."""
+"""The network: what its nodes do alone, pairs of nodes, then the patterns of codes.
+
+Tests run in the order in which they stand here.
+"""
 
 import reframe as rfm
 
-from bisection.kernels import layouts, results, tables
-from bisection.rfm import KernelCheck, Launch
-
-
-class SweepLaunch(Launch):
-    """The all-to-all sweep over message sizes."""
-
-    kernel = "alltoall-sweep"
-    case = parameter(["sweep"])
-    sampling = {"sweep": "--repeats 60"}
-
-    @run_after("setup")
-    def fit(self) -> None:
-        """Sends smaller blocks where ranks are so many that the largest would not fit."""
-        self.options = [*self.options, f"--largest {layouts.largest_block(self.num_tasks)}"]
-
-
-@rfm.simple_test
-class network(KernelCheck):
-    """Is each message size carried, and does neither collective fall behind the other?"""
-
-    launch = fixture(SweepLaunch, scope="environment")
-    method = parameter(tables.methods("alltoall-sweep"))
-    metrics = ["time_min", "time_p99"]
-    asserted = ["time", "ratio_alltoall", "ratio_alltoallv"]
-    tiers = {"quick": {}, "nightly": {}, "interconnect": {}}
-
-    @run_after("setup")
-    def set_points(self) -> None:
-        """The sizes of blocks that the launch sends."""
-        largest = layouts.largest_block(self.launch.num_tasks)
-        sizes = (1 << power for power in range(3, largest.bit_length()))
-        self.points = [results.point_label({"bytes": size}) for size in sizes]
+from bisection.core.thresholds import LIMITS
+from bisection.kernels import results, tables
+from bisection.kernels.layouts import LAYOUTS
+from bisection.rfm import KernelCheck, Launch, switches
 
 
 class NoiseLaunch(Launch):
@@ -42,7 +16,7 @@ class NoiseLaunch(Launch):
 
     kernel = "noise"
     case = parameter(["nodes"])
-    layout = parameter(["mpi"], loggable=True)
+    layout = parameter(["mpi"])
     sampling = {"nodes": "--repeats 10"}
 
 
@@ -53,4 +27,76 @@ class network_noise(KernelCheck):
     launch = fixture(NoiseLaunch, scope="environment")
     method = parameter(tables.methods("noise"))
     asserted = ["time"]
-    tiers = {"nightly": {}, "interconnect": {}}
+    tiers = {"nightly": {}, "triage": {}, "interconnect": {}}
+
+
+class PairsLaunch(Launch):
+    """Nodes in pairs: latency and bandwidth, and the suspects again, each pair alone."""
+
+    kernel = "pairs"
+    least_nodes = 2
+    case = parameter(["sampled", "all"])
+    layout = parameter(["mpi"])  # all ranks of a node share its adapters
+    usual_sampling = ""
+    sampling = {"all": "--repeats 3"}
+    keep_files = ["result.json", "result.pairs"]
+
+    @run_after("setup")
+    def find_switches(self) -> None:
+        """Gives the kernel the switches of the nodes, where Slurm knows them."""
+        self.options = [*self.options, *switches.options(self.current_partition, self.stagedir)]
+
+
+@rfm.simple_test
+class pairs(KernelCheck):
+    """Does each pair of nodes get its messages, and is no node, cable or switch slow?"""
+
+    launch = fixture(PairsLaunch, scope="environment")
+    method = parameter(tables.methods("pairs"))
+    metrics = ["latency", "bandwidth", "bandwidth_both"]
+    asserted = []  # the components are judged after the run (bisection.analysis.interconnect)
+    tiers = {
+        "triage": {"case": ["sampled"]},
+        "interconnect": {"case": ["all"]},
+    }
+
+
+# Figure 2 of the paper: what blocks cost that may differ, and so what padding them can win.
+ALL_TO_ALL = ["alltoall", "alltoallv"]
+
+
+class PatternsLaunch(Launch):
+    """All patterns over message sizes, in turn."""
+
+    kernel = "patterns"
+    case = parameter(["sweep"])
+    sampling = {"sweep": "--repeats 30"}
+    options = [f"--memory {LIMITS.patterns_memory:.0f}"]
+
+
+@rfm.simple_test
+class network(KernelCheck):
+    """Is each message size carried, and does neither all-to-all fall behind the other?"""
+
+    launch = fixture(PatternsLaunch, scope="environment")
+    method = parameter(tables.methods("patterns"))
+    metrics = ["time_min", "time_p99"]
+    tiers = {
+        "quick": {"method": [*ALL_TO_ALL, "pingpong", "halo"]},
+        "nightly": {},
+        "triage": {"layout": ["mpi"]},
+        "interconnect": {},
+    }
+    inapplicable = {"node-to-node": list(LAYOUTS)}  # on one node
+
+    @run_after("init")
+    def choose_asserted(self) -> None:
+        """Ratios are of the two forms of all-to-all."""
+        ratios = [f"ratio_{method}" for method in ALL_TO_ALL]
+        self.asserted = ["time", *(ratios if self.method in ALL_TO_ALL else [])]
+
+    @run_before("sanity")
+    def choose_points(self) -> None:
+        """The sizes that the kernel planned for this method, as memory bounds them."""
+        sizes = self.launch.result["details"]["points"].get(self.method, [])
+        self.points = [results.point_label({"bytes": size}) for size in sizes if size]

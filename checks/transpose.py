@@ -32,5 +32,6 @@ class transpose(KernelCheck):
     tiers = {
         "quick": {"case": ["cnt40"]},
         "nightly": {"case": ["cnt40", "silicon", "tin-8k"]},
+        "triage": {"case": ["silicon"], "layout": ["mpi", "node"]},
         "interconnect": {},
     }

@@ -103,6 +103,7 @@ def system(
     scheduler: str,
     partitions: Sequence[Facts],
     account: str = "",
+    qos: str = "",
     modules: Sequence[str] = (),
     environments: Sequence[Facts] = (),
     **keys: Any,
@@ -113,7 +114,7 @@ def system(
         file: the site file, __file__. The facts are in the .json file of its name.
         scheduler: ReFrame's name of it.
         partitions: each made by `partition`.
-        account: of all partitions that name none.
+        account, qos: of all partitions that name none.
         modules: loaded before building and running.
         environments: the site's own, as ReFrame has them.
         keys: other keys of a system in ReFrame's configuration.
@@ -124,7 +125,7 @@ def system(
     path = Path(file)
     facts = site_facts(path)
     software = facts.get("software", {})
-    used = {"account": account} if account else {}
+    used = {word: value for word, value in (("account", account), ("qos", qos)) if value}
     if scheduler not in ACCESS:
         raise SiteError(f"scheduler '{scheduler}': there are {', '.join(ACCESS)}", path)
     known_words = ACCESS[scheduler]
@@ -136,7 +137,8 @@ def system(
             text = f"partition '{name}' has no facts in {path.stem}.json, only {there}"
             text = f"{text}: mend the name, or {_refresh(path.stem)}"
             raise SiteError(text, path, choices["line"])
-        if words := [word for word in WORDS if choices.get(word) and word not in known_words]:
+        asked = {**used, **choices}
+        if words := [word for word in WORDS if asked.get(word) and word not in known_words]:
             text = f"partition '{name}': {scheduler} has no {words[0]}; access=[...] has any option"
             raise SiteError(text, path, choices["line"])
         adapters = [device["name"] for device in known.get("networks", [])]
@@ -145,7 +147,7 @@ def system(
             raise SiteError(text, path, choices["line"])
         several = isinstance(nodes, (list, tuple))
         for count in nodes if several else [nodes]:
-            given = {**used, **choices, "name": f"{name}-{count}" if several else name}
+            given = {**asked, "name": f"{name}-{count}" if several else name}
             given["nodes"] = count
             parts.append(as_reframe(given, known, scheduler, software.get("mpi", {})))
     if modules:

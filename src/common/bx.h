@@ -114,6 +114,12 @@ typedef struct bx_kernel {
     /* Verifies what a step has left behind, where later steps of the block overwrite it; untimed,
      * after each step, with the same checks in the same order on every rank.  NULL: none. */
     void (*inspect)(void *state, size_t method, size_t point, bx_verification *verification);
+    /* [3] defaults of --repeats, --block and --warmup; NULL: 10, 5, 1. */
+    const int64_t *sampling;
+    /* Returns whether a point is one of the method's; the same on every rank.  NULL: every is. */
+    bool (*measured)(void *state, size_t method, size_t point);
+    /* Returns whether `ratios` compare a method with another.  NULL: all methods. */
+    bool (*comparable)(size_t method, size_t other);
 } bx_kernel;
 
 /* Returns the kernel, which lives as long as the program.  Each executable defines this function;
@@ -142,6 +148,10 @@ bool bx_run_case_is_given(const bx_run *run);
 void bx_run_set_case(bx_run *run, const char *name);
 /* Whether --method or --baseline names `method`. */
 bool bx_run_is_selected(const bx_run *run, const char *method);
+/* The value of --output; NULL: none.  Owned by the run. */
+const char *bx_run_output(const bx_run *run);
+/* Whether nodes are those of --ranks-per-node, not the machine's. */
+bool bx_run_is_emulated(const bx_run *run);
 /* Steps of a block, warm-up included. */
 int64_t bx_run_block_steps(const bx_run *run);
 
@@ -160,6 +170,15 @@ int bx_run_agree(bx_run *run);
 /* Adds the time since the last lap, or since the step's start, to a phase: an index into
  * bx_kernel.phases. */
 void bx_run_lap(bx_run *run, size_t phase);
+
+/* ---- inside verify and step: progress, for steps longer than --progress-timeout ---- */
+
+/* Notes that a part of a step has finished, and the number of the next, from 1.  Local. */
+void bx_run_progress(bx_run *run, int64_t part);
+/* Notes whom this rank now waits for, which is named if the launch makes no progress: a rank of the
+ * world, and its host, a text that must live as long as the run.  -1, NULL: no other rank alone.
+ * Local. */
+void bx_run_await(bx_run *run, int rank, const char *host);
 
 /* ---- inside verify, end and inspect ---- */
 

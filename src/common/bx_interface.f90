@@ -68,6 +68,8 @@ module bx_interface
     type(c_funptr) :: arrange = c_null_funptr
     type(c_funptr) :: metrics = c_null_funptr
     type(c_funptr) :: inspect = c_null_funptr
+    type(c_ptr) :: sampling = c_null_ptr
+    type(c_funptr) :: measured = c_null_funptr, comparable = c_null_funptr
   end type bx_kernel_t
 
   interface

@@ -151,11 +151,14 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
     for (size_t p = 0; p < points; p++)
         for (size_t m = 0; m < kernel->method_count; m++) {
             if (!run->selected[m]) continue;
-            bx_result *result = &results[(*count)++];
-            result->method = m;
-            result->point = p;
+            bx_result *result = &results[*count];
             result->applicable = !kernel->applicable ||
                                  kernel->applicable(run->state, m, result->why, sizeof result->why);
+            bool measured = !kernel->measured || kernel->measured(run->state, m, p);
+            if (result->applicable ? !measured : p > 0) continue; /* a method says once why not */
+            (*count)++;
+            result->method = m;
+            result->point = p;
             result->recording = bx_recording_create();
             if (run->rank != 0) continue;
             result->seconds = bx_memory_alloc(samples, sizeof(double));

@@ -209,7 +209,9 @@ cJSON *bx_metrics_json(const bx_run *run, const bx_result *results, size_t count
         char alias[64];
         const char *name = bx_metrics_ratio_method(run->kernel->ratios[r], alias);
         const bx_result *base = find(run, results, count, name, result->point);
-        if (base) add_ratio(run, metrics, result, base, alias);
+        bool (*comparable)(size_t, size_t) = run->kernel->comparable;
+        if (base && (!comparable || comparable(result->method, base->method)))
+            add_ratio(run, metrics, result, base, alias);
     }
     if (method->family)
         add_ratio(run, metrics, result, fastest(run, results, count, method->family, result->point),

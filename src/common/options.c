@@ -234,12 +234,14 @@ int bx_options_parse(bx_run *run, int argc, char **argv)
     for (int i = 0; i < argc; i++)
         if (!is_utf8(argv[i]))
             return bx_run_refuse(run, BX_USAGE, "argument %d is not UTF-8 text", i);
+    static const int64_t usual[] = {10, 5, 1};
+    const int64_t *sampling = kernel->sampling ? kernel->sampling : usual;
     run->common = (bx_common){.case_name = kernel->cases[0].name,
                               .methods = "all",
                               .baselines = kernel->baselines ? kernel->baselines : "none",
-                              .repeats = 10,
-                              .block = 5,
-                              .warmup = 1,
+                              .repeats = sampling[0],
+                              .block = sampling[1],
+                              .warmup = sampling[2],
                               .limit = 600,
                               .progress_timeout = -1, /* by the rounds */
                               .seed = 1};

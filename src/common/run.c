@@ -1,5 +1,6 @@
 /* The functions that kernels call: facts of the run, refusals, laps, notes, memory. */
 #include "profile.h"
+#include "watchdog.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@ int bx_run_node_count(const bx_run *run) { return run->node_count; }
 int bx_run_threads(const bx_run *run) { return run->threads; }
 uint64_t bx_run_seed(const bx_run *run) { return (uint64_t)run->common.seed; }
 const char *bx_run_case(const bx_run *run) { return run->common.case_name; }
+const char *bx_run_output(const bx_run *run) { return run->common.output; }
+bool bx_run_is_emulated(const bx_run *run) { return run->common.ranks_per_node > 0; }
 int64_t bx_run_block_steps(const bx_run *run) { return run->common.warmup + run->common.block; }
 void bx_run_set_case(bx_run *run, const char *name) { run->common.case_name = name; }
 
@@ -58,6 +61,18 @@ void bx_run_lap(bx_run *run, size_t phase)
     run->phase_mpi[phase] += mpi - run->lap_mpi;
     run->lap_start = now;
     run->lap_mpi = mpi;
+}
+
+void bx_run_progress(bx_run *run, int64_t part)
+{
+    (void)run;
+    bx_watchdog_part(part);
+}
+
+void bx_run_await(bx_run *run, int rank, const char *host)
+{
+    (void)run;
+    bx_watchdog_await(rank, host);
 }
 
 void bx_run_note(bx_run *run, const char *format, ...)

@@ -27,7 +27,7 @@
 #endif
 #endif
 
-enum { PLACE = 120, STACK = 2048, FRAMES = 32, CHECKS_PER_TIMEOUT = 20 };
+enum { PLACE = 240, STACK = 2048, FRAMES = 32, CHECKS_PER_TIMEOUT = 20 };
 
 /* Patience without --progress-timeout, s: between rounds so many of the longest round seen and at
  * least LEAST; where no round has ended yet, to go by, and after the last one, UNKNOWN. */
@@ -56,19 +56,42 @@ static struct {
     /* written by the rank, read by its thread */
     atomic_ulong finished;
     _Atomic(const char *) stage, method;
-    atomic_long round;
-    _Atomic double longest; /* round, s */
+    atomic_long round, part;
+    _Atomic double longest, longest_part; /* s; of the rounds; of the parts of steps */
+    double part_began;                    /* s; the rank's own */
+    atomic_int awaited;                   /* rank, -1: no single one; -2: this kernel never says */
+    _Atomic(const char *) awaited_host;
     /* written by the main thread in the signal's handler */
     void *frames[FRAMES];
     atomic_int frame_count;
-} watchdog = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} watchdog = {.mutex = PTHREAD_MUTEX_INITIALIZER, .awaited = -2};
 
 void bx_watchdog_tick(const char *stage, const char *method, int64_t round)
 {
     atomic_store_explicit(&watchdog.stage, stage, memory_order_relaxed);
     atomic_store_explicit(&watchdog.method, method, memory_order_relaxed);
     atomic_store_explicit(&watchdog.round, (long)round, memory_order_relaxed);
+    atomic_store_explicit(&watchdog.part, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&watchdog.finished, 1, memory_order_relaxed);
+}
+
+void bx_watchdog_part(int64_t part)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    if (atomic_load(&watchdog.part) > 0)
+        atomic_store(&watchdog.longest_part,
+                     fmax(atomic_load(&watchdog.longest_part), seconds - watchdog.part_began));
+    watchdog.part_began = seconds;
+    atomic_store_explicit(&watchdog.part, (long)part, memory_order_relaxed);
+    atomic_fetch_add_explicit(&watchdog.finished, 1, memory_order_relaxed);
+}
+
+void bx_watchdog_await(int rank, const char *host)
+{
+    atomic_store_explicit(&watchdog.awaited_host, host, memory_order_relaxed);
+    atomic_store_explicit(&watchdog.awaited, rank, memory_order_relaxed);
 }
 
 void bx_watchdog_round(const bx_run *run, double seconds)
@@ -80,10 +103,11 @@ void bx_watchdog_round(const bx_run *run, double seconds)
 
 static double patience(void)
 {
-    double longest = atomic_load(&watchdog.longest);
     if (watchdog.timeout > 0) return watchdog.timeout;
-    return longest > 0 && atomic_load(&watchdog.round) > 0 ? fmax(LEAST, ROUNDS * longest)
-                                                           : UNKNOWN;
+    double longest = atomic_load(&watchdog.part) > 0    ? atomic_load(&watchdog.longest_part)
+                     : atomic_load(&watchdog.round) > 0 ? atomic_load(&watchdog.longest)
+                                                        : 0;
+    return longest > 0 ? fmax(LEAST, ROUNDS * longest) : UNKNOWN;
 }
 
 /* False once the launch has ended. */
@@ -106,12 +130,17 @@ static bool wait_for(double seconds)
 static void describe_place(char place[PLACE])
 {
     const char *method = atomic_load(&watchdog.method);
-    long round = atomic_load(&watchdog.round);
+    long round = atomic_load(&watchdog.round), part = atomic_load(&watchdog.part);
+    int awaited = atomic_load(&watchdog.awaited);
     char within[48];
     bx_profile_place(within, sizeof within);
     int used = snprintf(place, PLACE, "%s, %s", within, atomic_load(&watchdog.stage));
     if (method) used += snprintf(place + used, PLACE - (size_t)used, " %.40s", method);
-    if (round > 0) snprintf(place + used, PLACE - (size_t)used, ", round %ld", round);
+    if (round > 0) used += snprintf(place + used, PLACE - (size_t)used, ", round %ld", round);
+    if (part > 0) used += snprintf(place + used, PLACE - (size_t)used, ", part %ld", part);
+    if (awaited >= 0)
+        snprintf(place + used, PLACE - (size_t)used, ", waits for rank %d on %.64s", awaited,
+                 atomic_load(&watchdog.awaited_host));
 }
 
 #ifdef HAS_BACKTRACE
@@ -213,6 +242,16 @@ static void give_up(double seconds, double check)
     _exit(BX_HANG); /* the launcher ends the other ranks, stopped ones too */
 }
 
+/* Whether another rank of the host gives up. */
+static bool any_placed(void)
+{
+    for (int i = 0; i < watchdog.size; i++)
+        if (atomic_load(&watchdog.boards[i].placed)) return true;
+    return false;
+}
+
+/* Where some ranks know whom they wait for, the others, of whom there may be thousands, wait until
+ * those have reported and ended the launch. */
 static void *watch(void *unused)
 {
     (void)unused;
@@ -222,7 +261,9 @@ static void *watch(void *unused)
         unsigned long now = atomic_load(&watchdog.finished);
         still = now == seen ? still + check : 0; /* a launch that is suspended adds one check */
         seen = now;
-        if (still >= patience()) give_up(patience(), check);
+        bool yields = atomic_load(&watchdog.awaited) == -1 && !any_placed();
+        if (still >= patience() + (yields ? fmax(2 * check, 2) + 3 * fmax(check, 1) : 0))
+            give_up(patience(), check);
     }
     return NULL;
 }
@@ -245,6 +286,7 @@ void bx_watchdog_start(const bx_run *run)
     watchdog.stop = false;
     watchdog.main = pthread_self();
     atomic_store(&watchdog.longest, 0);
+    atomic_store(&watchdog.longest_part, 0);
 #ifdef HAS_BACKTRACE
     backtrace(watchdog.frames, FRAMES); /* loads its library here, where that may allocate */
 #endif

@@ -25,14 +25,16 @@ ENVIRONMENT = {
 
 
 class Outcome:
-    """Exit code, what the kernel printed, and its result (None if it wrote none)."""
+    """Exit code, what was printed, the result (None if there is none), bytes of other files."""
 
     def __init__(self, process: subprocess.CompletedProcess, output: Path):
         self.code = process.returncode
         self.stdout = process.stdout
         self.stderr = process.stderr
         self.result = json.loads(output.read_text()) if output.exists() else None
-        self.leftovers = sorted(p.name for p in output.parent.iterdir() if p != output)
+        others = [path for path in output.parent.iterdir() if path != output]
+        self.files = {path.name: path.read_bytes() for path in others if path.is_file()}
+        self.leftovers = sorted(path.name for path in others)
 
 
 def run(

@@ -4,6 +4,7 @@ Usage: test_simulated.py FOLDER [unittest arguments]
 FOLDER is what src/tests/simgrid was built to. Exit code 77: nothing can be simulated here.
 """
 
+import struct
 import sys
 import unittest
 from pathlib import Path
@@ -18,7 +19,7 @@ class FatTree(unittest.TestCase):
     def sweep(self, tree: Tree, cables: str = "") -> "dict[int, float]":
         """Seconds of MPI_Alltoallv by bytes, 8 B and 64 KiB."""
         out = simulate(
-            FOLDER, "alltoall-sweep", tree, "--method", "alltoallv", "--repeats", "1",
+            FOLDER, "patterns", tree, "--method", "alltoallv", "--repeats", "1",
             "--block", "1", "--largest", "65536", cables=cables,
         )  # fmt: skip
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
@@ -45,9 +46,64 @@ class FatTree(unittest.TestCase):
 
     def test_unknown_cables_are_refused(self):
         for cables in ("node 16 both 0.5 0", "uplink 0 4 out 1 0", "node 1 up 1 0", "spine 1"):
-            out = simulate(FOLDER, "alltoall-sweep", Tree(4, 4, 4), cables=cables)
+            out = simulate(FOLDER, "patterns", Tree(4, 4, 4), cables=cables)
             self.assertNotEqual(out.code, 0)
             self.assertIn("is not understood", out.stderr)
+
+
+class Pairs(unittest.TestCase):
+    """The matrix of bisection-pairs against what the tree is made of. The judgement is not here."""
+
+    TREE = Tree(4, 4, 4)
+
+    def matrix(self, *arguments: str, cables: str = "", tree: Tree = TREE):
+        """(latency, bandwidth) of each way from node to node, and the nodes measured again."""
+        out = simulate(
+            FOLDER, "pairs", tree, "--switches", "{switches}", "--case", "all", "--samples", "1",
+            "--bytes", "1000000", *arguments, cables=cables,
+        )  # fmt: skip
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        self.assertEqual(out.result["details"]["pairs"]["nodes"], tree.names())
+        ways, again = {}, set()
+        for stage, _, a, b, latency, there, back, _ in struct.iter_unpack(
+            "<hhiiffff", out.files["result.pairs"]
+        ):
+            if stage == 1:
+                again |= {(a, b), (b, a)}
+            else:
+                ways[a, b], ways[b, a] = (latency, there), (latency, back)
+        self.assertEqual(len(ways), 16 * 15)
+        return ways, again
+
+    def slow(self, ways) -> "set[tuple[int, int]]":
+        return {way for way, (_, bandwidth) in ways.items() if bandwidth < 0.75 * 10.2e9}
+
+    def test_sound_trees_have_no_slow_pair_unless_all_meet_at_once(self):
+        for spines, mode in ((4, "thin"), (1, "thin"), (1, "serial")):
+            ways, again = self.matrix("--mode", mode, tree=Tree(4, 4, spines))
+            self.assertEqual((self.slow(ways), again), (set(), set()))
+        crowded, _ = self.matrix("--mode", "concurrent", tree=Tree(4, 4, 1))
+        self.assertGreater(len(self.slow(crowded)), 60)
+
+    def test_ways_are_told_apart(self):
+        for way, expected in (
+            ("out", {(5, k) for k in range(16) if k != 5}),
+            ("in", {(k, 5) for k in range(16) if k != 5}),
+        ):
+            ways, again = self.matrix(cables=f"node 5 {way} 0.5 0")
+            self.assertEqual(self.slow(ways), expected)
+            self.assertEqual(len({pair for pair in again if pair[0] == 5}), 3 + 4)
+
+    def test_an_uplink_is_slow_for_what_it_carries(self):
+        ways, again = self.matrix(cables="uplink 1 2 out 0.5 0")
+        carried = {(a, b) for a in range(4, 8) for b in (2, 10, 14)}
+        self.assertEqual(self.slow(ways), carried)
+        self.assertLessEqual(carried, again)
+
+    def test_latency(self):
+        ways, _ = self.matrix(cables="node 5 both 1 1e-6")
+        late = {way for way, (latency, _) in ways.items() if latency > 3e-6}
+        self.assertEqual(late, {way for way in ways if 5 in way})
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from typing import Any
 
 from bisection.analysis import controls, nodes
 from bisection.analysis.controls import CHANGED, Context
+from bisection.analysis.explain import explain_rows
 from bisection.analysis.judging import judge_rows, set_against
 from bisection.analysis.model import Comparison, Row, changes
 from bisection.analysis.observations import Observations, rows_of
@@ -65,6 +66,7 @@ def compare(
         controls.lost_jobs(row, sides[1])
     if expected is not None:
         set_against(rows, expected)
+    explain_rows(rows, sides[0])
     rows.sort(key=_order)
     result = Comparison(
         before=[_facts(session) for session in before],

@@ -54,6 +54,7 @@ class Row(MetricId):
     communication: float | None = None  # fraction of the time spent communicating, before
     explained: Reason | None = None  # whether a network explains `against`
     rises: bool | None = None  # whether the speed-up rises with the ranks
+    cause: Reason | None = None  # what of the network explains that a code got slower
     rulings: list[Ruling] = field(default_factory=list)  # all of them; the last one counts
 
     def rule(self, verdict: Verdict, reason: Reason | None = None) -> None:
@@ -110,22 +111,6 @@ class Suspect:
 
 
 @dataclass
-class OddNode:
-    """A node whose pairs are all worse than those of the others."""
-
-    node: str
-    fraction: float  # of what the others give
-
-
-@dataclass
-class OddPath:
-    """A pair of nodes that is worse than both nodes are elsewhere."""
-
-    nodes: tuple[str, str]
-    fraction: float  # of what its nodes give elsewhere
-
-
-@dataclass
 class Change:
     """A fact that is not the same on both sides, or was not before a change point."""
 
@@ -145,6 +130,7 @@ class ChangePoint(MetricId):
     after: int
     changes: list[Change] = field(default_factory=list)
     verdict: Verdict = Verdict.REGRESSED  # or improved
+    cause: Reason | None = None  # what of the network explains that a code got slower
 
 
 @dataclass
@@ -154,17 +140,6 @@ class Series(MetricId):
     times: list[float]  # Unix time of each session
     values: list[float]
     points: list[int] = field(default_factory=list)  # indices where a new level begins
-
-
-@dataclass
-class Pairs:
-    """A matrix of what was measured between pairs of nodes."""
-
-    nodes: list[str]
-    values: list[list[float | None]]  # [sender][receiver]
-    unit: str
-    title: str
-    suspects: list[OddNode | OddPath] = field(default_factory=list)
 
 
 @dataclass

@@ -1,15 +1,16 @@
-"""Nodes that stand out: by the jobs that ran on them, and by pairs where pairs were measured."""
+"""Nodes that stand out by the jobs that ran on them. By pairs: blame.py."""
 
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import ttest_ind
 
-from bisection.analysis.model import OddNode, OddPath, Pairs, Row, Suspect
+from bisection.analysis.model import Row, Suspect
 from bisection.core.thresholds import LIMITS
-from bisection.store.database import Metric, Session, Store
+from bisection.store.database import Session, Store
 
 
 def suspects(
@@ -24,63 +25,95 @@ def suspects(
     """
     tests, metrics = store.tests(), store.metrics()
     names = None if rows is None else {row.key for row in rows}
-    outcomes = [o for o in store.outcomes(sessions) if not o.unusable]
-    hosts = {(o.session, o.test, o.run): tuple(sorted(o.hosts)) for o in outcomes}
+    ran = {
+        (o.session, o.test, o.run): (tuple(sorted(o.hosts)), o.preempted)
+        for o in store.outcomes(sessions)
+        if o.hosts and (o.preempted or not o.unusable)
+    }
     values = defaultdict(list)
     for session, test, metric, run, value in store.samples(sessions).tolist():
         key = (*tests[test].key, metrics[metric].name)
         time = key[-1].startswith("time") and (names is None or key in names)
-        if time and value > 0 and hosts.get((session, test, run)):
-            values[key].append((session, run, hosts[session, test, run], math.log(value)))
-    # A partition, session, run and its nodes -> what each of its metrics cost over their medians.
+        if time and value > 0 and (session, test, run) in ran:
+            values[key].append((session, run, *ran[session, test, run], math.log(value)))
+    # A partition, session, run and its nodes -> of each metric the cost over its median, and the
+    # fraction of preempted samples.
     costs = defaultdict(list)
     for key, jobs in values.items():
         median = float(np.median([cost for *_, cost in jobs]))
-        for session, run, nodes, cost in jobs:
-            costs[key[:2], session, run, nodes].append(cost - median)
+        for session, run, nodes, preempted, cost in jobs:
+            costs[key[:2], session, run, nodes].append((cost - median, preempted))
+    # Alone: a baseline has the host of its slowest rank, beside launches on several.
     by_place = defaultdict(lambda: defaultdict(list))
     for (place, session, run, nodes), excess in costs.items():
-        by_place[place][session].append((run, nodes, excess))
-    return [
-        suspect
-        for place, of_sessions in by_place.items()
-        for suspect in _of_place(":".join(place), of_sessions)
-    ]
+        by_place[":".join(place), len(nodes)][session].append((run, nodes, excess))
+    strongest: dict[tuple[str, str], Suspect] = {}
+    for (place, _), of_sessions in by_place.items():
+        for suspect in _of_place(place, of_sessions):
+            known = strongest.setdefault((place, suspect.node), suspect)
+            if suspect.ratio > known.ratio:
+                strongest[place, suspect.node] = suspect
+    return list(strongest.values())
+
+
+class _Jobs(NamedTuple):
+    """The jobs of a session on the same nodes."""
+
+    nodes: tuple[str, ...]
+    cost: float  # logarithm of their time over the median of all
+    preempted: float  # fraction of samples
+    count: int
 
 
 def _of_place(
-    place: str, sessions: Mapping[int, Sequence[tuple[int, tuple[str, ...], list[float]]]]
+    place: str,
+    sessions: Mapping[int, Sequence[tuple[int, tuple[str, ...], list[tuple[float, float]]]]],
 ) -> list[Suspect]:
-    """The slow nodes of a partition, by its sessions: [(run, nodes, costs)] each.
+    """The slow nodes of a partition, by its sessions: [(run, nodes, [(cost, preempted)])] each, all
+    of them on as many nodes.
 
     Jobs of one session on the same nodes are one value: they share its noise. Repeated runs count
-    each where they were on other nodes each time.
+    each where they were on other nodes each time. Preempted jobs count for nodes that have too few
+    others: what takes the cores of one node is that node's fault.
     """
-    values: list[tuple[tuple[str, ...], float, int]] = []
+    jobs = []
     for runs in sessions.values():
         sets = {nodes for _, nodes, _ in runs}
         swept = len({run for run, *_ in runs}) >= len(sets) > 1
         groups = defaultdict(list)
-        for run, nodes, costs in runs:
-            groups[run if swept else 0, nodes].append(costs)
+        for run, nodes, values in runs:
+            groups[run if swept else 0, nodes].append(values)
         for (_, nodes), several in groups.items():
-            costs = [cost for each in several for cost in each]
-            values.append((nodes, float(np.median(costs)), len(several)))
-    nodes = {node for names, *_ in values for node in names}
+            cost, preempted = np.median([pair for values in several for pair in values], axis=0)
+            jobs.append(_Jobs(nodes, float(cost), float(preempted), len(several)))
+    quiet = [each for each in jobs if each.preempted <= LIMITS.preempted_launch]
+    names = sorted({node for each in jobs for node in each.nodes})
     suspects = []
-    for node in sorted(nodes):
-        with_it = [cost for names, cost, _ in values if node in names]
-        without = [cost for names, cost, _ in values if node not in names]
-        if min(len(with_it), len(without)) < LIMITS.fewest:
+    for node in names:
+        sides = next(filter(_enough, (_sides(node, quiet), _sides(node, jobs))), None)
+        if sides is None:
             continue
+        with_it, without = ([each.cost for each in side] for side in sides)
         effect = float(np.median(with_it) - np.median(without))
         # By ranks, five against five have no chance below 1%, times the nodes.
         test = {"alternative": "greater", "equal_var": False, "trim": LIMITS.trimmed}
-        p = ttest_ind(with_it, without, **test).pvalue * len(nodes)
+        p = ttest_ind(with_it, without, **test).pvalue * len(names)
         if effect > math.log1p(LIMITS.margin) and p < LIMITS.node_chance:
-            jobs = sum(count for names, _, count in values if node in names)
-            suspects.append(Suspect(node, math.exp(effect), jobs, place))
+            count = sum(each.count for each in sides[0])
+            suspects.append(Suspect(node, math.exp(effect), count, place))
     return suspects
+
+
+def _sides(node: str, jobs: Sequence[_Jobs]) -> tuple[list[_Jobs], list[_Jobs]]:
+    """The jobs on a node, and the others."""
+    return (
+        [each for each in jobs if node in each.nodes],
+        [each for each in jobs if node not in each.nodes],
+    )
+
+
+def _enough(sides: tuple[list[_Jobs], list[_Jobs]]) -> bool:
+    return min(map(len, sides)) >= LIMITS.fewest
 
 
 def recent(store: Store, session: Session) -> list[Session]:
@@ -92,81 +125,3 @@ def recent(store: Store, session: Session) -> list[Session]:
         if other.kind == session.kind and other.start <= session.start and not other.excluded
     ]
     return alike[-int(LIMITS.node_sessions) :]
-
-
-# ---- pairs ----
-
-
-def pairs(store: Store, sessions: Sequence[Session]) -> list[Pairs]:
-    """Matrices of what was measured between pairs of nodes, with what stands out in each."""
-    tests, metrics = store.tests(), store.metrics()
-    tests = {number: test for number, test in tests.items() if test.pair.count(" ") == 1}
-    if not tests:
-        return []
-    cells = defaultdict(lambda: defaultdict(list))
-    for _, number, metric, _, value in store.samples(sessions).tolist():
-        if number in tests and value > 0:
-            test = tests[number]
-            cells[test.identity[:6], metrics[metric]][tuple(test.pair.split())].append(value)
-    return [_matrix(place, metric, values) for (place, metric), values in cells.items()]
-
-
-def _matrix(
-    place: tuple[str, ...], metric: Metric, cells: Mapping[tuple[str, str], list[float]]
-) -> Pairs:
-    nodes = sorted({node for pair in cells for node in pair})
-    where = {node: index for index, node in enumerate(nodes)}
-    values = np.full((len(nodes), len(nodes)), np.nan)
-    for (sender, receiver), amounts in cells.items():
-        values[where[sender], where[receiver]] = np.median(amounts)
-    return Pairs(
-        nodes=nodes,
-        values=[[None if np.isnan(v) else float(v) for v in row] for row in values],
-        unit=metric.unit,
-        title=" ".join(filter(None, (*place[3:], metric.name))),
-        suspects=odd_ones(nodes, values, metric.better),
-    )
-
-
-def median_polish(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Splits a matrix between nodes into the effects of its nodes and the rest (Tukey 1977).
-
-    Args:
-        values: positive, [nodes, nodes]; NaN where nothing was measured.
-
-    Returns:
-        Effects [nodes] and residuals [nodes, nodes] of the logarithm.
-    """
-    logs = np.log(values)
-    both = np.where(np.isnan(logs), logs.T, logs)  # measured one way stands for both
-    effects = np.zeros(len(logs))
-    residuals = both - np.nanmedian(both)
-    for _ in range(20):
-        step = np.nanmedian(residuals, axis=1) / 2
-        effects += step
-        residuals = residuals - step[:, None] - step[None, :]
-    return effects - np.median(effects), residuals
-
-
-def odd_ones(nodes: Sequence[str], values: np.ndarray, better: str) -> list[OddNode | OddPath]:
-    """Nodes that are worse than the others by their effect on all their pairs, then paths that are
-    worse than the effects of their nodes.
-
-    Args:
-        nodes: names.
-        values: positive, [nodes, nodes]; NaN where nothing was measured.
-        better: lower | higher.
-    """
-    if len(nodes) < LIMITS.path_nodes:
-        return []
-    effects, residuals = median_polish(values)
-    worse = -1 if better == "higher" else 1
-    odd: list[OddNode | OddPath] = [
-        OddNode(node, math.exp(effect))
-        for node, effect in zip(nodes, effects, strict=True)
-        if worse * effect > LIMITS.path_residual
-    ]
-    for i, j in zip(*np.triu_indices(len(nodes), 1), strict=True):
-        if worse * residuals[i, j] > LIMITS.path_residual:
-            odd.append(OddPath((nodes[i], nodes[j]), math.exp(residuals[i, j])))
-    return odd

@@ -53,7 +53,6 @@ class Matrix:
     names: list[list[str]] | None = None  # [levels][switches]; None: they have numbers alone
     bytes: float = math.nan  # B per rank and message
     ranks_per_node: int = 0
-    start: float = math.nan  # Unix time
 
     def stage(self, number: int) -> np.ndarray:
         """The records of a stage: TOURNAMENT or RETEST."""
@@ -62,6 +61,14 @@ class Matrix:
     def switch_name(self, level: int, number: int) -> str:
         """The name of a switch, by its level and its number."""
         return self.names[level][number] if self.names else f"switch {number}"
+
+    def switch_names(self, level: int) -> dict[str, str]:
+        """The switch of each node, by its name; empty where they are not known."""
+        numbers = [] if self.switches is None else self.switches[level]
+        return {
+            node: self.switch_name(level, number)
+            for node, number in zip(self.nodes, numbers, strict=False)
+        }
 
     def placed(self, switches: Switches) -> "Matrix":
         """The same with the switches of a topology (bisection.core.topology); unchanged where the
@@ -104,9 +111,15 @@ def read(path: Path | str, sidecar: Path | str | None = None) -> Matrix:
         if switches.dtype.kind != "i" or switches.shape[1:] != (len(nodes),):
             wrong = Reason.of(Code.PAIRS_FOREIGN, path=str(path), key="details.pairs.switches")
             raise ResultError(wrong)
-        switches = np.array([np.unique(level, return_inverse=True)[1] for level in switches])
+    names = head.get("switch_names")
+    if switches is not None and names is not None:
+        names = [names] if all(isinstance(name, str) for name in names) else names
+        wanted = [int(level.max()) for level in switches]
+        if switches.min() < 0 or any(len(n) <= most for n, most in zip(names, wanted, strict=True)):
+            wrong = Reason.of(Code.PAIRS_FOREIGN, path=str(path), key="details.pairs.switch_names")
+            raise ResultError(wrong)
     return Matrix(
-        *(nodes, records, str(head.get("mode")), int(head.get("rounds") or 0), switches),
+        *(nodes, records, str(head.get("mode")), int(head.get("rounds") or 0), switches, names),
         bytes=head.get("bytes") or math.nan,
         ranks_per_node=int(head.get("ranks_per_node") or 0),
     )

@@ -6,6 +6,7 @@ Exit code: 0 nothing is worse than it was, 1 something is, 2 usage, 3 too few se
 
 import argparse
 
+from bisection.analysis.explain import explain_points
 from bisection.analysis.history import changes_of, histories
 from bisection.core import paths
 from bisection.core.format import regex
@@ -30,7 +31,8 @@ def act(options: argparse.Namespace) -> Exit:
     with opened(paths.home()) as store:
         sessions = select(options.sessions, store)
         series = histories(store, sessions, options.name)
-    points, _ = changes_of(series, sessions)
+        points, _ = changes_of(series, sessions)
+        explain_points(points, sessions, store)
     print("\n".join(history_text(points, series, len(sessions))))
     if excluded := left_out(sessions):
         print(f"note: {clause(excluded)}")

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bisection.analysis import rotation
+from bisection.analysis import network, rotation
 from bisection.analysis.model import Comparison
 from bisection.analysis.outlying import slower
 from bisection.analysis.retest import Plan, plan, rule
@@ -28,7 +28,7 @@ from bisection.core.format import duration, lasting, plural, seconds_of, some
 from bisection.core.lock import Busy, measure_alone
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS, BisectionError, Exit
-from bisection.report import exports, gather
+from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
 from bisection.report.clauses import clause
 from bisection.report.text import beside, recent_text
@@ -140,12 +140,14 @@ def act(options: argparse.Namespace) -> Exit:
     began = time.time()
     request, site, partitions = prepare(options)
     schedulers = {partition["scheduler"] for partition in partitions}
+    if schedulers & set(SLURM):
+        wait_for_slurm()
     if options.deadline is not None:
         request.deadline, request.until = options.deadline, began + options.deadline
     if schedulers == {"local"}:
         wait_for_quiet(options.wait)
     elif outdated := age.outdated(site, schedulers):
-        warn(
+        tell(
             outdated,
             f"; `bisection site check {site.stem}` reports what changed, and "
             f"`bisection site new {site.stem} --refresh` records it",
@@ -161,6 +163,7 @@ def act(options: argparse.Namespace) -> Exit:
     verdict.troubles += damaged
     with as_trouble(verdict):
         folder.keep(verdict, results)
+    network.note(verdict)
     with contextlib.ExitStack() as stack:
         store, comparison = open_store(verdict, stack), None
         if store and report is not None:
@@ -212,7 +215,10 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
     """
     slurm = [partition for partition in partitions if partition["scheduler"] in SLURM]
     with contextlib.ExitStack() as stack:
-        store = open_store(RunVerdict(), stack) if slurm else None
+        store = None
+        if slurm:  # and closed again: runs take long
+            with contextlib.suppress(StoreError):  # as the run's end says
+                store = stack.enter_context(Store(paths.store_db(paths.home())))
         choices = rotation.choose(slurm, request.arguments, store, sweep)
     if sweep and not choices:
         why = "no partition has more idle nodes than a launch uses"
@@ -243,12 +249,27 @@ def wait_for_quiet(budget: float | None) -> None:
     if reason and budget:
         raise Busy(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
     if reason:
-        warn(reason, "; times that they disturb are not judged; --wait 30m waits for quiet")
+        tell(reason, "; times that they disturb are not judged; --wait 30m waits for quiet")
 
 
-def warn(reason: Reason, advice: str = "") -> None:
+def wait_for_slurm() -> None:
+    """Waits until Slurm answers, and prints in one line that it waits.
+
+    Raises:
+        Busy: Slurm still does not answer.
+    """
+
+    def say(error: str, seconds: float) -> None:
+        print(f"waiting for up to {lasting(seconds)} for Slurm: {error}", flush=True)
+
+    if error := queue.silence(say):
+        raise Busy(f"Slurm does not answer, nothing was run: {error}")
+
+
+def tell(reason: Reason, advice: str = "") -> None:
     """Prints what a person should know before the run ends."""
-    print("\n".join(run_report.wrapped(f"warning: {clause(reason)}{advice}")), flush=True)
+    kind = "" if reason.code in (Code.JOB_WAITS, Code.NODES_TAKEN) else "warning: "
+    print("\n".join(run_report.wrapped(f"{kind}{clause(reason)}{advice}")), flush=True)
 
 
 def measure(
@@ -266,7 +287,7 @@ def measure(
         BisectionError: ReFrame does not take the command line.
     """
     began = time.monotonic()
-    code, log = command.watch(request, results, warn, limit, store)
+    code, log = command.watch(request, results, tell, limit, store)
     left = queue.cancel(request.job_name) if request.job_name else None
     if error := reframe_log.usage_error(log):
         folder.discard(results)
@@ -394,5 +415,6 @@ def beside_and_report(
         return [f"no report: {error}"]
     lines = beside(comparison) if comparison else []
     lines += recent_text(report.history)
+    lines += interconnect.text(report.interconnect) if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")
     return [part for line in lines for part in run_report.wrapped(line)]

@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--queue", action="append", default=[], metavar="Q", help="only this queue; may be repeated"
     )
     parser.add_argument("--account", default="", metavar="A", help="the account that jobs use")
+    parser.add_argument("--qos", default="", metavar="Q", help="the Slurm QOS that jobs ask for")
     parser.add_argument(
         "--nodes",
         type=positive,
@@ -69,15 +70,16 @@ def checked(options: argparse.Namespace) -> Path:
             f"{options.name!r} is no name: letters, digits, - and _ are allowed, and no 'common...'"
         )
     file = paths.ROOT / "site-configs" / f"{options.name}.py"
-    given = [name for name in ("queue", "account", "nodes") if getattr(options, name)]
+    given = [name for name in ("queue", "account", "qos", "nodes") if getattr(options, name)]
     if options.refresh and given:
         raise BisectionError(f"--refresh takes no --{given[0]}: NAME.py holds the choices")
     if options.refresh and not file.exists():
         raise BisectionError(f"--refresh: there is no {paths.shown(file)}")
     if file.exists() and not (options.refresh or options.dry_run):
         raise BisectionError(
-            f"{paths.shown(file)} is there and is not overwritten: --refresh writes "
-            f"{options.name}.json anew, --dry-run prints what would be written"
+            f"{paths.shown(file)} exists and is not overwritten. To add a queue: copy its "
+            "partition from what --dry-run --queue Q prints into the file, then --refresh writes "
+            f"{options.name}.json anew"
         )
     return file
 
@@ -85,7 +87,9 @@ def checked(options: argparse.Namespace) -> Path:
 def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
     """Writes NAME.py and NAME.json, or prints NAME.py."""
     begin = time.monotonic()
-    site = new.draft(options.name, known, options.queue, options.account, options.nodes)
+    site = new.draft(
+        options.name, known, options.queue, options.account, options.nodes, options.qos
+    )
     if options.dry_run:
         if site.parts:
             site.decisions.append(Reason.of(Code.NOT_TRIED))
@@ -126,6 +130,12 @@ def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
             print(f"{part.name}: {words.described(part)}")
         return Exit.OK
     try_out(site)
+    if odd := [part.name for part in site.parts if new.unlike(part, before)]:
+        print(f"not as recorded, tried again: {', '.join(odd)}", flush=True)
+        second = new.again(file, known)
+        second.parts = [part for part in second.parts if part.name in odd]
+        new.try_out(second, folder_of(site), print_trial)
+        new.take_better(site, second)
     after = site.facts
     facts.write(target, after)
     changes = facts.compare(before, after) if before else []
@@ -138,11 +148,17 @@ def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
 def try_out(site: Draft) -> None:
     """Runs the trial jobs of a draft, and prints what they show."""
     print("\n".join([*words.about(site), *words.waiting(site, new.PATIENCE)]), flush=True)
+    new.try_out(site, folder_of(site), print_trial)
 
-    def done(part: Part) -> None:
-        print(words.tried(part), flush=True)
 
-    new.try_out(site, paths.home() / "site" / site.name, done)
+def folder_of(site: Draft) -> Path:
+    """The folder of the trial jobs of a draft."""
+    return paths.home() / "site" / site.name
+
+
+def print_trial(part: Part) -> None:
+    """Prints what the trial job of a partition showed."""
+    print(words.tried(part), flush=True)
 
 
 def ended(site: Draft) -> Exit:

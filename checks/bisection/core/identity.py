@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass, fields
 
 COUNTED = ("B", "messages")  # units of what is the same in every run: any change counts
-CONTEXT = ("share", "groups")  # units of what explains a time, and is not better or worse itself
+# Units of what explains a time, and is not better or worse itself.
+CONTEXT = ("share", "groups", "calls", "B/message", "messages/call")
 
 
 @dataclass(frozen=True)

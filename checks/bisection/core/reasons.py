@@ -37,17 +37,18 @@ class Code(str, Enum):
     KERNELS_KEPT = "KERNELS_KEPT"  # built: Unix time
     KERNELS_STALE = "KERNELS_STALE"  # kernel: path, built, checkout: hashes of sources, accepted
     NO_CORES = "NO_CORES"  # partition
+    NODES_NEEDED = "NODES_NEEDED"  # needed, nodes
     LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores
     NOT_ENDED = "NOT_ENDED"  # last
     KERNEL_EXIT = "KERNEL_EXIT"  # kernel, exit_code, last; of the first rank that died: rank, host
-    MPI_INIT = "MPI_INIT"  # said: the MPI library's words
     EXIT_CONTRADICTS = "EXIT_CONTRADICTS"  # kernel, exit_code, verified, wrong: methods
     BASELINE_WRONG = "BASELINE_WRONG"  # method
+    NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s), layout
+    WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks, layout
     MISPLACED = "MISPLACED"  # seats: reasons, fault: reason, of a launch that did not end well
     NETWORK_BYPASSED = "NETWORK_BYPASSED"  # carried: [[device, fraction]], expected: devices
     RAILS_IDLE = "RAILS_IDLE"  # idle: [[device, hosts]], expected: devices
-    WORLDS_RAN = "WORLDS_RAN"  # worlds, ranks: of each, asked: ranks of one world
     RANKS_RAN = "RANKS_RAN"  # ranks, asked
     HOSTS_RAN = "HOSTS_RAN"  # hosts, asked
     RANKS_ON_HOST = "RANKS_ON_HOST"  # host, ranks, asked
@@ -58,8 +59,7 @@ class Code(str, Enum):
     # A trial job of a site
     OUTPUT_UNSEEN = "OUTPUT_UNSEEN"  # job, path, nodes
     PROBE_NOT_BUILT = "PROBE_NOT_BUILT"  # last
-    NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s)
-    WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks
+    SRUN_UNBOUND = "SRUN_UNBOUND"  # plugin
 
     # A check of a site, by its probes
     RESTS_ON = "RESTS_ON"  # probe: that is wrong
@@ -144,7 +144,7 @@ class Code(str, Enum):
     QUEUE_ROOT_ONLY = "QUEUE_ROOT_ONLY"  # queue
     QUEUE_NOT_ROOT = "QUEUE_NOT_ROOT"  # queue
     QUEUE_GROUPS = "QUEUE_GROUPS"  # queue, groups
-    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account
+    QUEUE_ACCOUNTS = "QUEUE_ACCOUNTS"  # queue, account, others: accounts that can
     QUEUE_RESERVED = "QUEUE_RESERVED"  # queue
     QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
     QUEUE_SHARED = "QUEUE_SHARED"  # partition
@@ -213,6 +213,8 @@ class Code(str, Enum):
     SLOW_NODE = "SLOW_NODE"  # node, ratio, jobs, where: system:partition
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
+    JOB_WAITS = "JOB_WAITS"  # job, queue, reason: Slurm's, start: expected, Unix time
+    NODES_TAKEN = "NODES_TAKEN"  # nodes, jobs: that asked for them
     # A host in these launches (launches, of: those that it was in); the values are of the worst.
     SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median (of the launch's ranks)
     SLOW_CORES = "SLOW_CORES"  # host, seconds, median: of the same work
@@ -233,8 +235,16 @@ class Code(str, Enum):
     PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit
     PAIRS_CLEARED = "PAIRS_CLEARED"  # suspects
     PAIRS_NOT_RETESTED = "PAIRS_NOT_RETESTED"  # suspects
-    # part, names, serves, beyond, symptoms: of bisection.analysis.blame.BadComponent, as mappings
+    # part, names, serves, beyond, symptoms: of analysis.blame.BadComponent; drift: by its past
     BAD_COMPONENT = "BAD_COMPONENT"
+
+    # The verdict on a network
+    COMPONENT_SUSPECTED = "COMPONENT_SUSPECTED"  # component: reason
+    LAUNCH_BAD = "LAUNCH_BAD"  # launch, reason
+    LEVEL_WORSE = "LEVEL_WORSE"  # test, metric, unit, better, ratio, low, high: of a row
+    BELOW_ADAPTER = "BELOW_ADAPTER"  # bandwidth, rate (B/s), share
+    PART_UNMEASURED = "PART_UNMEASURED"  # check, part, why: reason
+    NOTHING_BLAMED = "NOTHING_BLAMED"  # place: no bandwidth of pairs could be judged
 
     # A metric of a comparison
     ABSENT = "ABSENT"  # sessions
@@ -278,6 +288,9 @@ class Code(str, Enum):
     NOT_THE_NETWORK_ALONE = "NOT_THE_NETWORK_ALONE"  # fraction, most
     NETWORK_FASTER = "NETWORK_FASTER"  # fraction, factor
     NETWORK_SLOWER = "NETWORK_SLOWER"  # fraction, factor
+    # What of the network explains that a code got slower; points, low, high, of: fractions of time
+    NETWORK_EXPLAINS = "NETWORK_EXPLAINS"  # cause, change, method, size, points, low, high, of
+    NETWORK_EXPLAINS_NOTHING = "NETWORK_EXPLAINS_NOTHING"  # patterns, fraction, points, of
 
     # What the doctor finds; file and line stand beside the reason
     NOT_LOADING = "NOT_LOADING"  # error, test
@@ -349,6 +362,17 @@ MACHINE_FAULTS = frozenset(
 )
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS = frozenset({Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE})
+# What a run notes of a host: it is slow, or its adapters are faulty.
+FAULTS_OF_HOSTS = frozenset(
+    {
+        Code.SLOW_CLOCK,
+        Code.SLOW_CORES,
+        Code.SLOW_MEMORY,
+        Code.ADAPTER_ERRORS,
+        Code.ADAPTER_DIFFERS,
+        Code.TCP_LOSSES,
+    }
+)
 RENAMED = {"STALLED": Code.HANG}  # names of earlier versions
 # What the doctor finds and is no defect.
 NOTES = frozenset({Code.METHOD_NOT_JUDGED, Code.SPACK_NOT_BUILT, Code.SPACK_TARGET_OPEN})

@@ -43,6 +43,9 @@ class Thresholds:
         10.0, "times the other nodes' median", "an adapter with more errors is named"
     )
     retransmitted: float = _limit(1e-3, "of TCP's segments", "a node that repeats more is named")
+    adapter_share: float = _limit(
+        0.5, "of the rate of its adapters", "a pair of nodes that gets less is to be looked at"
+    )
     # ---- a site ----
     fact_noise: float = _limit(
         0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"
@@ -50,10 +53,8 @@ class Thresholds:
     node_memory: float = _limit(
         1.0, "GiB", "per node of a launch, beside the buffers of the all-to-all sweep"
     )
-    sweep_memory: float = _limit(
-        0.5,
-        "GiB",
-        "per rank for the all-to-all sweep, whose blocks are smaller for many ranks",
+    patterns_memory: float = _limit(
+        64, "MiB", "per rank for the buffers of the kernel patterns; larger blocks are left out"
     )
     node_memory_change: float = _limit(
         0.02, "of the memory", "nodes of one kind differ by less; a lost module is more"
@@ -103,11 +104,25 @@ class Thresholds:
     busy_launches: int = _limit(
         3, "launches", "preempted one after the other: a line says so during the run"
     )
+    # ---- a queue ----
+    controller_silent: float = _limit(
+        60.0, "s", "that a run waits for Slurm's controller to answer"
+    )
+    nodes_taken: float = _limit(
+        30.0, "s", "that a job waits for nodes that the run chose, before Slurm chooses others"
+    )
     # ---- communication ----
     network_bound: float = _limit(0.3, "of time", "communicating: a check bound by the network")
     mixed: float = _limit(0.05, "of time", "communicating: less is a check bound by the cores")
     no_network: float = _limit(
         0.005, "of time", "communicating: less cannot be explained by a network"
+    )
+    explained_least: float = _limit(
+        0.25, "of a slow-down", "the network explains less: nothing of it is named"
+    )
+    explained_low: float = _limit(0.7, "of the prediction", "a pattern below takes fewer messages")
+    explained_high: float = _limit(
+        1.5, "of the prediction", "a pattern above: contention, or another algorithm"
     )
     # ---- nodes ----
     idle_nodes: float = _limit(
@@ -123,7 +138,7 @@ class Thresholds:
         0.001, "", "that noise looks like a bad component, over all of a kind (Bonferroni)"
     )
     pair_effect: float = _limit(
-        0.05, "of the value", "a smaller effect of a component is not worth a visit; of a path, twice"
+        0.05, "of the value", "an effect must exceed; that of a path, twice"
     )
     pair_share: float = _limit(0.75, "of its pairs", "must be slow: a few slow pairs are no node")
     pair_retests: int = _limit(3, "pairs", "measured again confirm a node, a switch or a route")
@@ -131,7 +146,7 @@ class Thresholds:
     pair_resolution: float = _limit(0.01, "of the value", "no pair is measured more precisely")
     pair_nodes: int = _limit(6, "nodes", "fewer do not tell a node from noise")
     pair_far: float = _limit(
-        1.3, "of the latency", "between switches that latency alone tells apart, by simulation"
+        1.2, "of the latency", "between switches that latency tells apart; exact, by simulation"
     )
     pair_switch: int = _limit(16, "nodes", "of each such switch, by simulation")
     pair_nights: int = _limit(3, "nights", "earlier ones, at least, that a component is worse than")

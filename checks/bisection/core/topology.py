@@ -79,7 +79,7 @@ def levels(switches: Switches, hosts: Iterable[str]) -> tuple[list[list[str]], l
 
     Returns:
         [levels][hosts] names, from the leaf up; where a host has fewer levels, its uppermost switch
-        again. And the hosts that the topology does not have: if there are any, the levels are empty.
+        again. And the hosts that the topology lacks: if there are any, the levels are empty.
     """
     hosts = list(hosts)
     lines = [switches.get(host) or switches.get(host.partition(".")[0]) for host in hosts]

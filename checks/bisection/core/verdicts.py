@@ -15,10 +15,11 @@ class Tier:
 
 # `quick` was measured whole (22 November 2026), the others are estimated from samples of launches.
 TIERS = {
-    "quick": Tier("does everything work: each kernel on its small cases", 126, 2),
-    "nightly": Tier("is the machine as it was: large cases too, one of each kind", 226, 15),
-    "upgrade": Tier("what did new software change: every case, layout and method", 362, 30),
-    "interconnect": Tier("what does the network carry: what communicates, and most of it", 179, 5),
+    "quick": Tier("does everything work: each kernel on its small cases", 132, 2),
+    "nightly": Tier("is the machine as it was: large cases too, one of each kind", 274, 15),
+    "upgrade": Tier("what did new software change: every case, layout and method", 412, 30),
+    "triage": Tier("is a new network good: who is slow, and what it carries, in minutes", 41, 3),
+    "interconnect": Tier("what does the network carry: what communicates, and most of it", 228, 5),
 }
 
 

@@ -1,7 +1,7 @@
 """What the network adapters of a launch's hosts did: which carried the messages, which is faulty.
 
 A result's "adapters" holds, of each host, the counters of its adapters over the measurement, and
-what its ranks handed to MPI for other hosts (src/common/carried.c). The transport is so seen without
+what its ranks handed to MPI for other hosts (src/common/carried.c): it shows the transport without
 asking the MPI library.
 """
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.core.thresholds import LIMITS
 
 LAYOUTS = {
     "mpi": "one rank per core",
@@ -89,18 +88,6 @@ def bindings(templates: Iterable[str], shape: Geometry) -> list[str]:
         "threads": shape.threads,
     }
     return [template.format(**fields) for template in templates]
-
-
-BLOCK = 1 << 20  # B, the largest of the all-to-all sweep where there are few ranks
-
-
-def largest_block(ranks: int) -> int:
-    """The largest block of the all-to-all sweep (B), a power of two.
-
-    Each rank has three buffers of a block per rank (src/network/alltoall_sweep.c).
-    """
-    most = int(LIMITS.sweep_memory * 2**30) // (3 * ranks)
-    return min(BLOCK, 1 << (most.bit_length() - 1))
 
 
 def cpulist(text: str) -> set[int]:

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core.format import some
+from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
-from bisection.kernels import adapters
+from bisection.kernels import adapters, fits
 
+SUSPECTED = ("nodes", "pairs")  # that the kernel `pairs` measured again
+SENT = ("calls", "B/message", "messages/call")
 SCHEMA, VERSION = "bisection-result", 3
 
 Result = dict[str, Any]  # a result file
@@ -244,8 +247,8 @@ def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
 def slow_clocks(result: Result) -> list[Reason]:
     """The hosts on which a rank's clock is far below the launch's median clock.
 
-    A launch that other processes preempted names none. A limit on the processor time of a host's processes (a control group's quota) is not seen
-    by the clock: src/common/host.h.
+    A launch that other processes preempted names none. A limit on the processor time of a host's
+    processes (a control group's quota) is not seen by the clock: src/common/host.h.
 
     Returns:
         A reason of code SLOW_CLOCK for the slowest rank of each such host.
@@ -305,14 +308,24 @@ def point_label(point: dict[str, float] | None) -> str:
 
 
 def metrics(entries: Iterable[Entry]) -> dict[str, Metric]:
-    """All metrics of one method's entries, by name; those of a sweep carry their point: time_8B."""
-    flat = {}
+    """All metrics of one method's entries, by name; those of a sweep carry their point: time_8B.
+
+    What explains the times is among them, in units that are not judged (core/identity.py, CONTEXT):
+    shares of the time inside MPI, and what is sent by the classes of calls. A sweep of sizes also
+    has its fit.
+    """
+    flat, times = {}, {}
     for entry in entries:
         label = point_label(entry.get("point"))
         own = entry.get("metrics") or {}
         for name, metric in {**own, **_mpi_share(entry)}.items():
             flat[f"{name}_{label}" if label else name] = metric
-    return flat
+        size, time = (entry.get("point") or {}).get("bytes"), own.get("time")
+        if not entry.get("point"):
+            flat.update(_sent(entry))
+        elif size and time and unusable(time) is None:
+            times[size] = time["value"]
+    return {**flat, **fits.metrics(times)}
 
 
 def _mpi_share(entry: Entry) -> dict[str, Metric]:
@@ -325,6 +338,34 @@ def _mpi_share(entry: Entry) -> dict[str, Metric]:
     return {"mpi_share": {"value": share, "unit": "share", "better": "lower"}}
 
 
+def _sent(entry: Entry) -> dict[str, Metric]:
+    """Of each class of MPI calls that a step makes: the fraction of the time inside, the mean size
+    of its messages and the peers of a call, of the rank that sends most."""
+    seconds, sent = entry["samples"].get("seconds"), {}
+    for name in ("p2p", "collective") if seconds else ():
+        traffic = (entry.get("communication") or {}).get(name)
+        if not traffic or not traffic["messages"]["max"]:
+            continue
+        messages = traffic["messages"]["max"]
+        share = min(1.0, traffic["seconds"]["mean"] / statistics.median(seconds))
+        values = {
+            f"{name}_share": (share, "share"),
+            f"{name}_size": (traffic["bytes"]["max"] / messages, "B/message"),
+            f"{name}_peers": (messages / max(1, traffic["calls"]["max"]), "messages/call"),
+            f"{name}_calls": (traffic["calls"]["max"] / _items(entry), "calls"),
+        }
+        for key, (value, unit) in values.items():
+            sent[key] = {"value": value, "unit": unit, "better": "lower"}
+    return sent
+
+
+def _items(entry: Entry) -> float:
+    """The work items of a step: its time over that of an item."""
+    step = min(entry["samples"]["seconds"])
+    shortest = (entry["metrics"].get("time_min") or {}).get("value")
+    return max(1.0, float(round(step / shortest))) if shortest else 1.0
+
+
 def unusable(metric: Metric) -> Reason | None:
     """Why a metric's value cannot be judged; None if it can."""
     value, unit = metric.get("value"), metric.get("unit")
@@ -334,7 +375,7 @@ def unusable(metric: Metric) -> Reason | None:
         return Reason.of(Code.NOT_FINITE, value=value)
     if unit == "share":
         return None if 0 <= value <= 1 else Reason.of(Code.NO_FRACTION, value=value)
-    if unit in ("B", "messages"):  # one rank sends none
+    if unit in (*COUNTED, *SENT, *SUSPECTED):  # there may be none
         return None if value >= 0 else Reason.of(Code.BELOW_ZERO, value=value)
     return None if value > 0 else Reason.of(Code.NOT_ABOVE_ZERO, value=value)
 

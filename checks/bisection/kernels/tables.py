@@ -14,7 +14,8 @@ from bisection.core import paths
 
 METHODS = {
     "transpose": ("transpose/transpose.def", "BX_METHOD"),
-    "alltoall-sweep": ("network/alltoall_sweep.def", "BX_METHOD"),
+    "pairs": ("network/pairs.def", "BX_METHOD"),
+    "patterns": ("network/patterns.def", "BX_METHOD"),
     "noise": ("network/noise.def", "BX_METHOD"),
     "npar": ("npar/npar_launch.f90", "method_t"),
     "md": ("md/md_launch.f90", "method_t"),

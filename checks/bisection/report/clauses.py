@@ -11,7 +11,10 @@ from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
 from bisection.report.defects import DEFECTS
+from bisection.report.explain_clauses import EXPLAIN
+from bisection.report.network_clauses import NETWORK
 from bisection.report.node_clauses import NODES
+from bisection.report.pairs_clauses import PAIRS
 from bisection.report.ratios import change
 from bisection.report.site_clauses import SITE
 from bisection.report.site_new_clauses import NEW
@@ -116,6 +119,7 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
     "w": str.lower,
     "R": lambda ranks: plural(ranks, "rank"),
     "j": lambda items: ", ".join(map(str, items)),
+    "J": lambda jobs: plural(len(jobs), "job"),
     "m": lambda items: some(items, 3),
     "a": lambda items: " and ".join(map(str, items)),
     "p": lambda pairs: some((f"{name} ({text})" for name, text in pairs), 4) if pairs else "",
@@ -285,7 +289,6 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     "there are {cores}",
     Code.NOT_ENDED: "the job did not run to its end{last:?: *}",
     Code.KERNEL_EXIT: _kernel_exit,
-    Code.MPI_INIT: "MPI_Init failed: launcher and MPI library do not know each other{said:?: *}",
     Code.EXIT_CONTRADICTS: "{kernel} {exit_code!x}, but its result has verified: {verified}, "
     "wrong: {wrong!j:?*|none}",
     Code.KERNELS_KEPT: "as built {built!t}",
@@ -294,8 +297,6 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.BASELINE_WRONG: "the baseline {method} gave a wrong answer",
     Code.MISPLACED: "INVALID placement{layout:? (layout *)}: {seats!N}{fault!n:?; *}",
     Code.RANKS_RAN: "{ranks!R} ran, not {asked}",
-    Code.WORLDS_RAN: "{worlds} worlds of {ranks!R} ran, not one of {asked}: launcher and MPI "
-    "library do not know each other",
     Code.HOSTS_RAN: "ranks ran on {hosts!h}, not on {asked}",
     Code.RANKS_ON_HOST: "{ranks} ranks ran on host {host}, not {asked}",
     Code.THREADS_RAN: "rank {rank} on {host} ran {threads} threads, not {asked}",
@@ -353,6 +354,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.RUN_ENDED: "the run ended before it",
     Code.TEXT: "{text:?*|no reason is given}",
     **NODES,
+    **NETWORK,
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",
     Code.BEST_MOVED: _best_moved,
@@ -368,6 +370,9 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     "partition",
     Code.NO_TEST: "no check was selected",
     Code.TESTS_ABSENT: "{absent} of {selected} selected test cases did not run",
+    Code.JOB_WAITS: "waiting: job {job} in queue {queue}; Slurm's reason: {reason}"
+    "{start!t:?; expected start *}",
+    Code.NODES_TAKEN: "not waiting for {nodes!m}: Slurm chooses the nodes of {jobs!J}",
     Code.JOBS_LEFT: _jobs_left,
     Code.TESTS_GONE: lambda v: (
         f"{len(v['tests'])} tests of the last session are gone: {some(v['tests'], 3)}"
@@ -376,7 +381,9 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NOT_KEPT: "{error}",
     Code.NOT_STORED: "not stored: {error}; `bisection import` stores it later",
     # a run beside earlier sessions
+    **PAIRS,
     **SLOWER,
+    **EXPLAIN,
     Code.RETEST_FAILED: lambda v: f"in the retest, {v['test']}: {_nested(v['cause'])}",
     # a metric of a comparison
     Code.ABSENT: "in none of the {sessions} sessions after",

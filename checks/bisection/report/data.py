@@ -10,7 +10,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from bisection.analysis.model import Comparison, Row, Series
 from bisection.core.format import finite, short
 from bisection.core.reasons import Reason
-from bisection.report import words
+from bisection.report import pairs, words
 from bisection.report.clauses import clause
 from bisection.report.model import Report, worst_first
 from bisection.report.run import sentence
@@ -39,7 +39,7 @@ def _head(comparison: Comparison) -> dict[str, Any]:
 def _row(row: Row) -> dict[str, Any]:
     fields = {name: value for name, value in vars(row).items() if name != "rulings"}
     sides = {"before": asdict(row.before), "after": asdict(row.after)}
-    reasons = {name: _reason(getattr(row, name)) for name in ("reason", "explained")}
+    reasons = {name: _reason(getattr(row, name)) for name in ("reason", "explained", "cause")}
     rulings = [[verdict, _reason(reason)] for verdict, reason in row.rulings]
     return {**fields, **sides, **reasons, "rulings": rulings, "why": words.why(row)}
 
@@ -68,7 +68,7 @@ def embedded(report: Report, budget: int) -> tuple[str, str]:
     lists: dict[str, tuple[int, Iterable[Any]]] = {
         "rows": (len(rows), map(_row, rows)),
         "history": (len(report.history), map(asdict, report.history)),
-        "pairs": (len(report.pairs), map(asdict, report.pairs)),
+        "pairs": (len(report.pairs), map(pairs.as_data, report.pairs)),
         "latest": (len(cases), map(_measured, cases)),
         "series": (len(report.series), map(_rounded, report.series)),
     }

@@ -5,11 +5,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from bisection.analysis.blame import Blame
 from bisection.analysis.compare import compare
+from bisection.analysis.explain import explain_points
 from bisection.analysis.history import changes_of, histories, series_of
+from bisection.analysis.interconnect import judge
 from bisection.analysis.model import Comparison, changes
-from bisection.analysis.nodes import pairs, recent, suspects
+from bisection.analysis.network import blames, launches
+from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES, faster
+from bisection.analysis.predict import predictions
 from bisection.analysis.retest import reason_of
 from bisection.core import paths
 from bisection.core.format import some
@@ -17,6 +22,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.report import exports, page
 from bisection.report.model import Report
 from bisection.report.words import group
+from bisection.runs.folder import kept_verdicts
 from bisection.runs.model import RunVerdict
 from bisection.store.database import Session, Store
 from bisection.store.selection import EARLIER, SelectionError, select
@@ -55,6 +61,7 @@ def gather(
     past = past[-PAST:]
     past_series = histories(store, past)
     points, series = changes_of(past_series, past)
+    explain_points(points, past, store)
     if of_run:
         measured = {case.identity for case in run.cases}
         points = [p for p in points if p.identity in measured and p.base not in FEW_SAMPLES]
@@ -66,6 +73,7 @@ def gather(
     ]
     named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
     software = [last.facts.get(name) for name in ("compiler", "MPI", "libraries")]
+    between = _pairs(store, last, run) if run else []
     nodes = some((last.facts.get("nodes") or "").split(", "), 3)
     return Report(
         title=(last.tags.get("system") or "Bisection") + (f" on {nodes}" if nodes else ""),
@@ -74,10 +82,21 @@ def gather(
         comparison=comparison,
         history=points,
         series=series,
-        pairs=pairs(store, sessions),
+        pairs=between,
+        interconnect=judge(run, between, comparison) if run else None,
+        predictions=predictions(store, sessions),
         run=run,
         of_run=of_run,
     )
+
+
+def _pairs(store: Store, session: Session, run: RunVerdict) -> list[Blame]:
+    """What a run measured between nodes, beside the newest sessions of its kind before it."""
+    if not any(launches(run)):
+        return []
+    uuids = [s.uuid for s in recent(store, session) if s.uuid != session.uuid]
+    earlier = kept_verdicts(uuids)
+    return blames(run, [earlier[uuid] for uuid in uuids if uuid in earlier])[0]
 
 
 def compare_run(store: Store, run: RunVerdict) -> Comparison | None:

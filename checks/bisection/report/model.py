@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bisection.analysis.blame import Blame
 from bisection.analysis.history import recent
-from bisection.analysis.model import ChangePoint, Comparison, Pairs, Row, Series
+from bisection.analysis.interconnect import Interconnect
+from bisection.analysis.model import ChangePoint, Comparison, Row, Series
+from bisection.analysis.predict import Prediction
 from bisection.core.format import finite, plural, utc
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
 from bisection.runs.model import RunVerdict, TestResult
@@ -22,7 +25,9 @@ class Report:
     comparison: Comparison | None = None
     history: list[ChangePoint] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
-    pairs: list[Pairs] = field(default_factory=list)
+    pairs: list[Blame] = field(default_factory=list)
+    interconnect: Interconnect | None = None
+    predictions: list[Prediction] = field(default_factory=list)
     run: RunVerdict | None = None  # on the newest session, if it is known
     of_run: bool = False  # whether the report is part of that run, and has its exit code
     about: str = ""  # the sessions and the software

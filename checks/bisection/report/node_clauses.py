@@ -12,7 +12,7 @@ SEEN = ", in {launches} of {of} launches"  # of a run
 
 
 def carried(devices: list[tuple[str, float]]) -> str:
-    """The devices that sent messages, each with the bytes that it sent over those of the messages."""
+    """The devices that sent messages, each with its bytes over the bytes of the messages."""
     return ", ".join(f"{device} {part:.0%}" for device, part in devices) or "no device"
 
 
@@ -61,6 +61,3 @@ NODES: dict[Code, str | Callable[[Values], str]] = {
         + "; ".join(f"{device} carried nothing on {some(hosts, 3)}" for device, hosts in v["idle"])
     ),
 }
-FAULTS_OF_HOSTS = frozenset(
-    {Code.SLOW_CLOCK, Code.SLOW_CORES, Code.SLOW_MEMORY, Code.ADAPTER_ERRORS, Code.ADAPTER_DIFFERS, Code.TCP_LOSSES}
-)

@@ -15,7 +15,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report.data import embedded
 from bisection.report.figures import comparison as comparisons
-from bisection.report.figures import hybrid, sessions
+from bisection.report.figures import hybrid, maps, sessions
 from bisection.report.figures.common import Group, draw, measured, timed
 from bisection.report.model import MARKS, STATES, Report
 from bisection.report.sections import PURPOSE, Section, opening
@@ -103,7 +103,7 @@ def figures(report: Report) -> dict[str, list[Group]]:
     return {
         "speedups": comparisons.speedups(rows, expected),
         "scaling": comparisons.scaling(rows, expected, styles),
-        "nodes": hybrid.heat_maps(report.pairs[:6]),
+        "network": maps.maps(report.pairs[:4]),
         "methods": sessions.crossovers(with_time, styles),
         "npar": sessions.npar_curves(with_time),
         "layouts": hybrid.hybrids(with_time, styles),

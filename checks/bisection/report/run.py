@@ -71,6 +71,8 @@ def counted(verdict: RunVerdict) -> str:
     ]
     parts = [f"{verdict.count(Verdict.PASS)} of {len(verdict.judged)} checks passed"]
     parts += [f"{number} {name}" for number, name in numbers if number]
+    slow = sum(failure.code == Code.BAD_COMPONENT for failure in verdict.failures)
+    parts += [f"{plural(slow, 'bad component')} of the network"] if slow else []
     if not verdict.judged:
         parts = ["no check ran"]
     parts += slower_counts(verdict)

@@ -9,8 +9,9 @@ from urllib.parse import quote
 
 from bisection.core import paths
 from bisection.core.format import finite, plural, short
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
-from bisection.report import words
+from bisection.report import interconnect, pairs, words
 from bisection.report.clauses import clause
 from bisection.report.model import Report, headline
 from bisection.report.run import (
@@ -29,6 +30,7 @@ from bisection.report.tables import (
     listing,
     nodes_of,
     points_table,
+    predictions_table,
     rows_table,
     sessions_table,
     suspects_table,
@@ -58,6 +60,7 @@ class Section:
     notes: list[str] = field(default_factory=list)
     groups: list["Group"] = field(default_factory=list)
     sparks: list[dict[str, Any]] = field(default_factory=list)
+    words_first: bool = False  # notes and tables stand above the figures
 
     @property
     def shown(self) -> bool:
@@ -79,9 +82,14 @@ class Opening(NamedTuple):
 def opening(report: Report) -> Opening:
     """The verdict and what to do about it."""
     comparison, run = report.comparison, report.run
+    state, title = headline(report)
+    if network := report.interconnect:
+        state = interconnect.STATES[network.grade] if network.findings else state
+        title = interconnect.headline(network) + (f". {title}" if not network.findings else "")
     sentences = [f"Against earlier sessions: {words.sentence(comparison)}"] if comparison else []
     return Opening(
-        *headline(report),
+        state,
+        title,
         ([f"The run: {sentence(run)}"] if run else []) + sentences,
         words.unsafe(comparison) if comparison else "",
         list(map(clause, comparison.advice)) if comparison else [],
@@ -92,7 +100,8 @@ def opening(report: Report) -> Opening:
 def sections(report: Report) -> list[Section]:
     """All sections in order: what is worse, what failed, what was measured, then what explains it.
     Sections of figures alone are empty here."""
-    return [build(report) for build in ORDER]
+    first = [_network] if report.interconnect else []
+    return [build(report) for build in dict.fromkeys([*first, *ORDER])]
 
 
 def _worse(report: Report) -> Section:
@@ -162,12 +171,34 @@ def _changes(report: Report) -> Section:
 def _nodes(report: Report) -> Section:
     suspects = report.comparison.suspects if report.comparison else []
     tables = [suspects_table(suspects)] if suspects else []
-    notes = [
-        f"{pairs.title}: {words.named(odd)}" for pairs in report.pairs for odd in pairs.suspects
-    ]
-    lead = "A node is suspected where jobs on it differ from the others'; a pair, where its value "
-    lead += "differs from what its two nodes do elsewhere."
-    return Section("nodes", "Nodes", lead, tables, notes[:POINTS])
+    lead = "A node is suspected where jobs on it take longer than the others."
+    return Section("nodes", "Nodes", lead, tables)
+
+
+def _network(report: Report) -> Section:
+    tables, notes = [], []
+    for blame in report.pairs:
+        place = f"{short(blame.place, 80)}: " if len(report.pairs) > 1 else ""
+        tables += pairs.tables(blame)
+        notes += [place + note for note in pairs.notes(blame)]
+    lead = "What was measured between pairs of nodes. A component is named if it explains its "
+    lead += "pairs, beyond chance, and if it was slow again when they were measured alone."
+    lead = lead if tables else ""
+    if network := report.interconnect:
+        lead = f"{interconnect.MEANING[network.grade]} {lead}"
+        tables = interconnect.findings(network) + tables + interconnect.beside(network)
+        notes += interconnect.notes(network)
+    return Section("network", "Network", lead, tables, notes[:POINTS], words_first=True)
+
+
+def _predicted(report: Report) -> Section:
+    lead = "Collectives, halos and transposes beside what single messages, nodes and the bisection "
+    lead += (
+        f"allow. {LIMITS.explained_low:g} to {LIMITS.explained_high:g} is explained. Contention: "
+    )
+    lead += "random pairs of nodes are as slow. Algorithm: they are not; look at the MPI library."
+    tables = [predictions_table(report.predictions)] if report.predictions else []
+    return Section("predicted", "What the network explains", lead, tables)
 
 
 def _history(report: Report) -> Section:
@@ -210,6 +241,7 @@ ORDER: tuple[Callable[[Report], Section], ...] = (
         "the network or to noise, one that rises to a better network.",
     ),
     _nodes,
+    _network,
     _history,
     _drawn("methods", "Methods", "The ways to communicate, in the newest session."),
     _drawn("npar", "NPAR", "Time against the number of groups that share the bands."),
@@ -219,6 +251,7 @@ ORDER: tuple[Callable[[Report], Section], ...] = (
         "Ranks against threads on the same cores, each layout with its fastest method.",
     ),
     _drawn("shares", "Communication", "The fraction of the time spent communicating, by kind."),
+    _predicted,
     _drawn("sweeps", "Message sizes", "Time of one exchange against the size of its messages."),
     _compared,
     _rows,

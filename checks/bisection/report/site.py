@@ -40,6 +40,7 @@ REMEDIES = {
     Code.ACCOUNT_OPEN: "Write account=... in the site file.",
     Code.ACCOUNT_UNKNOWN: "Write one of these in the site file, or ask for this one "
     "(sacctmgr show assoc).",
+    Code.QUEUE_ACCOUNTS: "Write an account that can in the site file, or another queue.",
     Code.QUEUE_UNKNOWN: "Write one of these in the site file; `sinfo` lists them.",
     Code.NODES_UP: "Resume those that are sound, `scontrol update nodename=... state=resume`, or "
     "use fewer nodes in the site file.",
@@ -69,6 +70,8 @@ REMEDIES = {
     Code.WORLDS: 'Launcher and MPI library do not know each other: try options=["--mpi=pmi2"], '
     "or another launcher.",
     Code.MISPLACED: "Correct the launcher's options for cores: `binding` in the site file.",
+    Code.SRUN_UNBOUND: 'Write TaskPlugin=task/affinity in slurm.conf, or launcher="mpirun" in the '
+    "site file.",
     Code.NETWORK_UNUSED_BY: "Look at UCX_TLS, UCX_NET_DEVICES, OMPI_MCA_pml and FI_PROVIDER, and "
     "at the MPI library's build.",
     Code.LINK_SLOW: "Look at the cable and the counters of these nodes; if this was meant, "

@@ -11,7 +11,7 @@ from bisection.core.format import amount, duration, lasting, one_line, plural, s
 from bisection.core.reasons import Reason
 from bisection.report.clauses import clause
 from bisection.sites.cluster.facts import Moved
-from bisection.sites.cluster.new import Draft, Part
+from bisection.sites.cluster.new import AT_ONCE, Draft, Part
 
 WIDTH = 100
 
@@ -66,8 +66,9 @@ def site_file(site: Draft) -> str:
         lines.append(f'    scheduler="{survey.reframe}",  # no accounting database')
     elif survey.kind != "Slurm":
         lines.append(f'    scheduler="{survey.reframe}",')
-    if site.account:
-        lines.append(f'    account="{site.account}",')
+    for word in ("account", "qos"):
+        if value := getattr(site, word):
+            lines.append(f'    {word}="{value}",')
     if site.software.modules:
         names = ", ".join(f'"{module}"' for module in site.software.modules)
         lines.append(f"    modules=[{names}],  # that were loaded")
@@ -189,8 +190,9 @@ def about(site: Draft) -> list[str]:
 def waiting(site: Draft, patience: float) -> list[str]:
     """What is waited for."""
     count = sum(part.group.up > 0 for part in site.parts)
-    jobs = f"{plural(count, 'job')} of seconds: each may wait {lasting(patience)} in its queue"
-    return [jobs] if count else []
+    at_once = f", {AT_ONCE} at a time" if count > AT_ONCE else ""
+    jobs = f"{plural(count, 'job')} of seconds{at_once}"
+    return [f"{jobs}: each may wait {lasting(patience)} in its queue"] if count else []
 
 
 def tried(part: Part) -> str:

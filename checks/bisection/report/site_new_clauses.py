@@ -49,7 +49,8 @@ NEW: dict[Code, str | Callable[[Values], str]] = {
     Code.QUEUE_ROOT_ONLY: "queue {queue}: only root can use it",
     Code.QUEUE_NOT_ROOT: "queue {queue}: root cannot use it",
     Code.QUEUE_GROUPS: "queue {queue}: only members of {groups!j} can use it",
-    Code.QUEUE_ACCOUNTS: "queue {queue}: account {account} cannot use it",
+    Code.QUEUE_ACCOUNTS: "queue {queue}: account {account} cannot use it"
+    "{others!j:?; --account can be *}",
     Code.QUEUE_RESERVED: "queue {queue}: it takes only jobs of a reservation",
     Code.QUEUE_EMPTY: "queue {queue}: it has no nodes",
     Code.QUEUE_SHARED: "{partition}: the queue puts several jobs on one core whatever they ask "

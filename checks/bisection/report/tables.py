@@ -8,6 +8,7 @@ from typing import Any
 from tabulate import tabulate
 
 from bisection.analysis.model import Change, ChangePoint, Comparison, Row, Suspect
+from bisection.analysis.predict import Prediction
 from bisection.core.format import (
     NONE,
     amount,
@@ -16,11 +17,13 @@ from bisection.core.format import (
     interval,
     plural,
     short,
+    size_of,
     times,
     utc,
 )
 from bisection.core.verdicts import Verdict
 from bisection.report import words
+from bisection.report.clauses import clause
 from bisection.report.model import worst_first
 from bisection.runs.model import TestResult
 
@@ -183,8 +186,33 @@ def points_table(points: Sequence[ChangePoint]) -> Table:
         ("new / old level", "num", lambda point: times(point.ratio)),
         ("sessions", "num", lambda point: f"{point.before} before, {point.after} since"),
         ("changed then", "small", changed),
+        ("the network explains", "small", lambda point: clause(point.cause)),
     )
     return listing(sorted(points, key=order), columns, POINTS, "change points")
+
+
+def predictions_table(rows: Sequence[Prediction]) -> Table:
+    """Patterns and transposes beside what the primitives say: a line per test and finding."""
+    groups: dict[tuple[str, str, str], list[Prediction]] = {}
+    for row in rows:
+        groups.setdefault((row.test, row.finding, row.bound), []).append(row)
+
+    def sizes(group: list[Prediction]) -> str:
+        ends = dict.fromkeys(size_of(round(f(row.size for row in group))) for f in (min, max))
+        return " to ".join(ends)
+
+    def ratios(group: list[Prediction]) -> str:
+        return " to ".join(dict.fromkeys(times(f(row.ratio for row in group)) for f in (min, max)))
+
+    columns = (
+        ("test", "text", lambda group: short(group[0].test, 120)),
+        ("sizes", "num", sizes),
+        ("measured / predicted", "num", ratios),
+        ("sessions", "num", lambda g: interval(min(r.low for r in g), max(r.high for r in g))),
+        ("turns on", "text", lambda group: group[0].bound),
+        ("finding", "text", lambda group: group[0].finding),
+    )
+    return listing(list(groups.values()), columns, POINTS, "predictions")
 
 
 def suspects_table(suspects: Sequence[Suspect]) -> Table:

@@ -214,6 +214,7 @@ def _of_session(points: Sequence[ChangePoint]) -> list[str]:
             f"x{group[0].ratio:.3g}",
             "worse" if verdict == Verdict.REGRESSED else "better",
             f"{plural(group[0].before, 'session')} before, {group[0].after} since",
+            next((clause(point.cause) for point in group if point.cause), ""),
         ]
         for (test, verdict), group in list(tests.items())[:MOST]
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bisection.analysis.model import Comparison, OddNode, OddPath, Row, Suspect
+from bisection.analysis.model import Comparison, Row, Suspect
 from bisection.core.format import duration, finite, number, plural, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
@@ -32,7 +32,7 @@ def why(row: Row) -> str:
         text = f"{change(row)}, {text}"
     if row.suspect:
         text += f"; but outside of what {row.before.sessions} earlier ones showed"
-    return text
+    return "; ".join(filter(None, (text, clause(row.cause))))
 
 
 def explained(row: Row) -> str:
@@ -44,21 +44,10 @@ def explained(row: Row) -> str:
 # ---- nodes ----
 
 
-def suspected(suspect: Suspect | OddNode | OddPath) -> str:
-    """What is wrong with a node or a path, in one clause."""
-    if isinstance(suspect, Suspect):
-        longer = f"{suspect.ratio - 1:.0%} longer" if finite(suspect.ratio) else "longer"
-        return f"{plural(suspect.jobs, 'job')} on it took {longer} than the others"
-    if isinstance(suspect, OddNode):
-        return f"its pairs are at {suspect.fraction:.0%} of the others; retest it"
-    return f"{suspect.fraction:.0%} of what its nodes give; retest"
-
-
-def named(suspect: OddNode | OddPath) -> str:
-    """The same with the node's or the path's name before it."""
-    if isinstance(suspect, OddNode):
-        return f"node {suspect.node}: {suspected(suspect)}"
-    return f"path {' - '.join(suspect.nodes)}: {suspected(suspect)}"
+def suspected(suspect: Suspect) -> str:
+    """What is wrong with a node, in one clause."""
+    longer = f"{suspect.ratio - 1:.0%} longer" if finite(suspect.ratio) else "longer"
+    return f"{plural(suspect.jobs, 'job')} on it took {longer} than the others"
 
 
 # ---- comparisons ----

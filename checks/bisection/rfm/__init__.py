@@ -6,7 +6,7 @@ import.
 
 from typing import Any
 
-__all__ = ["Build", "KernelCheck", "Launch", "fail", "references"]
+__all__ = ["Build", "KernelCheck", "Launch", "fail", "references", "switches"]
 
 
 def __getattr__(name: str) -> Any:

@@ -49,6 +49,24 @@ def forget_cancelled_jobs() -> None:
     SlurmJobScheduler.wait = lambda self, job: job.is_cancelling or wait(self, job)
 
 
+def spare_blocked(spared: Callable[[Any, Any], list[Any]]) -> None:
+    """Does not cancel some of the jobs that it otherwise would for Slurm's reason of waiting.
+
+    Args:
+        spared: those of the jobs in its first argument; the second one has Slurm's reasons by job
+            number, None where ReFrame has yet to ask.
+    """
+    from reframe.core.schedulers.slurm import SlurmJobScheduler
+
+    own = SlurmJobScheduler._cancel_if_blocked
+
+    def cancel(self: Any, jobs: Any, reasons: Any = None) -> None:
+        spare = spared(jobs, reasons)
+        own(self, [job for job in jobs if job not in spare], reasons)
+
+    SlurmJobScheduler._cancel_if_blocked = cancel
+
+
 def queue_at_once(jobs: int) -> None:
     """Lets ReFrame queue at least so many jobs of a Slurm partition at once, whatever its site
     file says."""
@@ -57,6 +75,21 @@ def queue_at_once(jobs: int) -> None:
     for partition in runtime().system.partitions:
         if partition.scheduler.registered_name in SLURM:
             partition._max_jobs = max(partition._max_jobs, jobs)
+
+
+def submit_within(allowed: Callable[[], float]) -> None:
+    """Has ReFrame go on with other tests while `allowed()` jobs are in queues, in place of
+    submitting more."""
+    from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
+
+    own = Policy._advance_ready_run
+
+    def advance(self: Any, task: Any) -> int:
+        tasks = self._partition_tasks.items()
+        queued = sum(len(those) for name, those in tasks if name != "_rfm_local")
+        return own(self, task) if task.check.local or queued < allowed() else 0
+
+    Policy._advance_ready_run = advance
 
 
 def build_on_node(test: Any, pending: Any) -> None:

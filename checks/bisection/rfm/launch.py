@@ -33,6 +33,8 @@ from bisection.rfm.scheduler_faults import SLURM
 internals.start_scripts_below_blanks()
 internals.hasten_deprecations()
 internals.submit_by(queue.submit)
+internals.submit_within(queue.allowed)
+internals.spare_blocked(rotation.free_blocked)
 internals.forget_cancelled_jobs()
 if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued
     internals.queue_at_once(1000)
@@ -265,6 +267,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     case = parameter(loggable=True)
 
     kernel = variable(str)  # bisection-<kernel> is run
+    least_nodes = variable(int, value=1)  # fewer have nothing to measure
     # Options beside --case, --method, --output and --label, per case: what is computed, which the
     # store keeps with every number, as other work is another test; how often it is sampled.
     work = variable(typ.Dict[str, str], value={}, loggable=True)
@@ -312,6 +315,10 @@ class Launch(rfm.RunOnlyRegressionTest):
         except DoesNotFit as error:
             self.not_applicable = error.reason.dumps()
             self.skip(str(error))
+        if shape.nodes < self.least_nodes:
+            reason = Reason.of(Code.NODES_NEEDED, needed=self.least_nodes, nodes=shape.nodes)
+            self.not_applicable = reason.dumps()
+            self.skip(str(reason))
         self.time_limit = within_queue(self.time_limit, self.current_partition)
         self.shape, self.geometry = shape, str(shape)
         self.num_tasks = shape.ranks

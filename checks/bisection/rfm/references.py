@@ -16,7 +16,13 @@ from bisection.core.reasons import Code, Reason
 
 Case = Mapping[str, Any]  # the values by which references of a test on a partition are found
 # The kind of reference that a metric of this unit needs; partitions claim kinds.
-KIND_OF_UNIT = {"ratio": "ratio", "share": "ratio", "s": "time", "atom-steps/s": "time", "B/s": "time"}
+KIND_OF_UNIT = {
+    "ratio": "ratio",
+    "share": "ratio",
+    "s": "time",
+    "atom-steps/s": "time",
+    "B/s": "time",
+}
 
 
 def path(system: str) -> Path:

@@ -4,7 +4,11 @@ import functools
 import json
 import os
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from bisection.core.commands import ask
 
 # A file's path; its JSON: a partition's full name -> lists of nodes, used in turn. They may be too
 # many for the environment.
@@ -34,6 +38,40 @@ def nodelist(partition: str, launch: str) -> list[str]:
 @functools.cache
 def _chosen(file: str) -> dict[str, list[list[str]]]:
     return json.loads(Path(file).read_text())
+
+
+def free(job: str) -> bool:
+    """Has a job in the queue, by its number, ask for no nodes by name; whether Slurm took it."""
+    return bool(ask("scontrol", "update", f"JobId={job}", "ReqNodeList="))
+
+
+def free_blocked(jobs: Sequence[Any], reasons: Mapping[str, Sequence[str]] | None) -> list[Any]:
+    """Has jobs no longer ask for the nodes that were chosen before the run, if these are not there
+    any more.
+
+    Args:
+        jobs: ReFrame's.
+        reasons: Slurm's reasons by job number; None if they are not known.
+
+    Returns:
+        Those jobs, which are to run on other nodes.
+    """
+    freed = []
+    asking = [job for job in jobs if _nodelists(job)] if os.environ.get(NODES) else []
+    if asking and reasons is None:
+        numbers = ",".join(job.jobid for job in asking)
+        lines = ask("squeue", "-h", "-j", numbers, "-o", "%i|%r").text.splitlines()
+        reasons = {number: [why] for number, _, why in (line.partition("|") for line in lines)}
+    for job in asking:
+        if any(why.startswith("ReqNodeNotAvail") for why in reasons.get(job.jobid, ())):
+            free(job.jobid)
+            job.options = [option for option in job.options if option not in _nodelists(job)]
+            freed.append(job)
+    return freed
+
+
+def _nodelists(job: Any) -> list[str]:
+    return [option for option in job.options if option.startswith("--nodelist=")]
 
 
 def remove_nodelist(script: Path) -> bool:

@@ -45,7 +45,8 @@ def command(
         folder: the results folder; None for a command line to list or to run dry, by hand.
         tags: NAME=VALUE, kept with the session.
     """
-    line = [reframe(), "-C", paths.from_root(site), "-c", paths.from_root(paths.ROOT / "checks")]
+    line = [reframe(), "-C", paths.from_root(site)]
+    line += [word for file in check_files() for word in ("-c", paths.from_root(file))]
     line += ["--system", request.system, "-p", request.environ, "-t", request.tier]
     if folder is None:
         return line
@@ -62,6 +63,12 @@ def command(
         *([f"--reruns={request.reruns}"] if request.reruns else []),
         "-r",
     ]
+
+
+def check_files() -> list[Path]:
+    """The files of checks in the order in which they run: those of the network first."""
+    files = (paths.ROOT / "checks").glob("*.py")
+    return sorted(files, key=lambda file: (file.stem != "network", file.name))
 
 
 def kind(request: Request) -> list[str]:
@@ -205,7 +212,7 @@ def _keep_nodes(request: Request, folder: Path) -> dict[str, str]:
 def watch(
     request: Request,
     folder: Path,
-    warn: Callable[[Reason], None],
+    say: Callable[[Reason], None],
     limit: float | None = None,
     store: bool = True,
 ) -> tuple[int, str]:
@@ -214,7 +221,7 @@ def watch(
     Args:
         request: what is asked for, with the command line.
         folder: the results folder, which is there.
-        warn: is called with what a person should know before the run ends.
+        say: is called with what a person should know before the run ends.
         limit: s after which ReFrame is stopped, with its jobs.
         store: whether ReFrame stores the run in its database.
 
@@ -222,7 +229,9 @@ def watch(
         Its exit code, and its output.
     """
     log = Log(folder / "reframe.log")
-    progress = Progress(sys.stdout, folder / "stage", warn)
+    progress = Progress(sys.stdout, folder / "stage", say)
+    chosen = (nodes for sets in request.nodes.values() for nodes in sets)
+    waiting = queue.Watch(request.job_name, chosen, progress.say)
     until = time.monotonic() + limit if limit else math.inf
     storing = {} if store else {"RFM_ENABLE_RESULTS_STORAGE": "0"}
     try:
@@ -241,7 +250,7 @@ def watch(
     signal.signal(signal.SIGTERM, lambda number, _: stop(number))
     with process.stdout, selectors.DefaultSelector() as ready:
         ready.register(process.stdout, selectors.EVENT_READ)
-        follow(process, ready, log, progress, stop, until)
+        follow(process, ready, log, progress, stop, until, waiting.look)
     progress.clear()
     return process.wait(), log.text
 
@@ -250,18 +259,19 @@ class Log:
     """ReFrame's output: whole here, and in a file as far as the disk has room."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._whole = path, b""
+        self.path = path
+        self._chunks: list[bytes] = []
 
     def write(self, chunk: bytes) -> None:
         """Adds output."""
-        self._whole += chunk
+        self._chunks.append(chunk)
         with contextlib.suppress(OSError), open(self.path, "ab") as file:
             file.write(chunk)
 
     @property
     def text(self) -> str:
         """All output."""
-        return self._whole.decode(errors="replace")
+        return b"".join(self._chunks).decode(errors="replace")
 
 
 def interrupt(process: subprocess.Popen[bytes], job_name: str, number: int) -> None:
@@ -301,9 +311,11 @@ def follow(
     progress: "Progress",
     stop: Callable[[int], None],
     until: float = math.inf,
+    idle: Callable[[], None] = lambda: None,
 ) -> None:
     """Copies output to `log`, line by line to `progress`, until the process closes it; at the time
-    `until` (of the monotonic clock) it is stopped, as by a person's interrupt."""
+    `until` (of the monotonic clock) it is stopped, as by a person's interrupt. While there is no
+    output, `idle` is called."""
     rest = b""
     while True:
         if time.monotonic() > until:
@@ -311,6 +323,8 @@ def follow(
             stop(signal.SIGINT)
         try:
             chunk = os.read(process.stdout.fileno(), 1 << 16) if ready.select(timeout=1) else None
+            if chunk is None:
+                idle()
         except KeyboardInterrupt:
             stop(0 if sys.stdin.isatty() else signal.SIGINT)  # a terminal sends it to both
             continue
@@ -338,10 +352,10 @@ class Progress:
         self,
         stream: TextIO,
         stage: Path | None = None,
-        warn: Callable[[Reason], None] = lambda _: None,
+        say: Callable[[Reason], None] = lambda _: None,
     ) -> None:
         self.stream, self.live = stream, stream.isatty()
-        self.stage, self.warn = stage, warn
+        self.stage, self._say = stage, say
         self.began = self.shown = time.monotonic()
         self.done, self.total, self.failed, self.now = 0, "", 0, "loading checks"
         self.begun: dict[str, str] = {}  # test that has not ended -> its words; the oldest first
@@ -377,8 +391,12 @@ class Progress:
                     self.launches[path] = fraction > LIMITS.preempted_launch
                     row = list(self.launches.values())
                     if len(row) == LIMITS.busy_launches and all(row):
-                        self.clear()
-                        self.warn(Reason.of(Code.LAUNCHES_PREEMPTED, launches=len(row)))
+                        self.say(Reason.of(Code.LAUNCHES_PREEMPTED, launches=len(row)))
+
+    def say(self, reason: Reason) -> None:
+        """Has a person told of a reason, above the line."""
+        self.clear()
+        self._say(reason)
 
     def show(self) -> None:
         """Prints the line; elsewhere than on a terminal once a minute at most."""

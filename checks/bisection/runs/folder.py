@@ -4,17 +4,21 @@ import contextlib
 import json
 import os
 import shutil
+from collections.abc import Collection
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from bisection.core import paths
+from bisection.rfm.switches import TOPOLOGY
 from bisection.runs import reframe_log
 from bisection.runs.model import RunVerdict
 
-# ReFrame's files of a launch or a build -> what they are kept as.
+# ReFrame's files of a launch or a build, as patterns -> what they are kept as.
 KEPT = {
     "result.json": "json",
+    "*.pairs": "pairs",
+    TOPOLOGY: "topology",
     "rfm_job.sh": "sh",
     "rfm_job.out": "out",
     "rfm_job.err": "err",
@@ -81,7 +85,7 @@ def keep(verdict: RunVerdict, folder: Path) -> None:
         name += f"-run{case.run}" if case.run else ""
         case.files = f"{paths.from_root(kept / name)}.*"
         for source, suffix in KEPT.items() if case.fixture else ():
-            files = [Path(left, source) for left in case.folders]
+            files = [file for left in case.folders for file in sorted(Path(left).glob(source))]
             for file in [file for file in files if file.is_file() and file.stat().st_size][:1]:
                 shutil.copy2(file, kept / f"{name}.{suffix}")
 
@@ -95,9 +99,17 @@ def clear(verdict: RunVerdict, folder: Path) -> None:
 
 def kept_verdict(session: str) -> RunVerdict | None:
     """The verdict on a session, from the results folder that still has it; else None."""
+    return kept_verdicts([session]).get(session)
+
+
+def kept_verdicts(sessions: Collection[str]) -> dict[str, RunVerdict]:
+    """The verdicts on sessions that results folders still have, by session."""
+    verdicts: dict[str, RunVerdict] = {}
     for path in sorted((paths.home() / "results").glob("*/verdict.json"), reverse=True):
         with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
             kept = json.loads(path.read_text())
-            if kept.get("session") == session:
-                return RunVerdict.from_dict(kept)
-    return None
+            if kept.get("session") in sessions:
+                verdicts.setdefault(kept["session"], RunVerdict.from_dict(kept))
+        if len(verdicts) == len(sessions):
+            break
+    return verdicts

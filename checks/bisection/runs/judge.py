@@ -103,7 +103,13 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
     launches = [case for case in cases if case.fixture and case.controls.get("clock")]
     known: dict[tuple[Any, ...], list[Reason]] = {}
     for reason in (reason for case in launches for reason in case.host_faults):
-        name = (reason["host"], reason.code, reason["adapter"] or "", reason["fact"] or "", reason["cores"] or 0)
+        name = (
+            reason["host"],
+            reason.code,
+            reason["adapter"] or "",
+            reason["fact"] or "",
+            reason["cores"] or 0,
+        )
         known.setdefault(name, []).append(reason)
     remarks = []
     for (host, code, *_), reasons in sorted(known.items()):

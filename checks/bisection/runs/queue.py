@@ -2,11 +2,40 @@
 
 import secrets
 import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from bisection.core.commands import ask
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.rfm import rotation
+from bisection.sites.cluster.jobs import hosts_of
 
 PAUSES = (0.5, 1, 2, 4, 8)  # s, before each further look
+SOON, RARELY = 5.0, 15.0  # s, between looks at the queue, at first and later
+NOT_INSTALLED = 127  # a shell's exit code
+
+
+def silence(say: Callable[[str, float], None]) -> str:
+    """Waits until Slurm's controller answers.
+
+    Args:
+        say: is called once with Slurm's error and the longest wait (s), if it does not answer at
+            once.
+
+    Returns:
+        Slurm's last error; "" once it answers.
+    """
+    until, said = time.monotonic() + LIMITS.controller_silent, False
+    while not (answer := ask("sinfo", "-h", "-o", "%P")):
+        if time.monotonic() > until or answer.code == NOT_INSTALLED:
+            return answer.error
+        if not said:
+            say(answer.error, LIMITS.controller_silent)
+            said = True
+        time.sleep(PAUSES[2])
+    return ""
 
 
 def job_name(folder: Path) -> str:
@@ -48,3 +77,66 @@ def cancel(name: str, once: bool = False) -> list[str] | None:
         if once or (answer and not rows):
             break
     return left
+
+
+# ---- a run that waits ----
+
+
+class Job(NamedTuple):
+    """A job as squeue has it."""
+
+    id: str
+    state: str
+    queue: str
+    nodes: str  # that it asks for, in Slurm's compressed form
+    start: str  # expected, Unix time; or N/A
+    reason: str  # of waiting
+
+
+class Watch:
+    """Looks now and then at the jobs of a run while none of them runs.
+
+    It says why the next one waits, once for each of Slurm's reasons. Where others have taken the
+    nodes that were chosen before the run, its jobs no longer ask for these: Slurm then chooses.
+    """
+
+    def __init__(
+        self, name: str, chosen: Iterable[Sequence[str]], say: Callable[[Reason], None]
+    ) -> None:
+        self.name, self.say = name, say
+        self.chosen = {frozenset(nodes) for nodes in chosen}
+        self.pause = SOON
+        self.next = time.monotonic() + SOON
+        self.since: dict[str, float] = {}  # job -> when it was first seen waiting
+        self.said: set[tuple[str, str]] = set()  # job, reason
+
+    def look(self) -> None:
+        """Asks Slurm if it is time to."""
+        if not self.name or time.monotonic() < self.next:
+            return
+        answer = ask("squeue", "-h", "--all", "-n", self.name, "-o", "%i|%T|%P|%n|%S|%r")
+        rows = [line.split("|", 5) for line in answer.text.splitlines()]
+        jobs = [Job(*row) for row in rows if len(row) == len(Job._fields)]
+        now = time.monotonic()
+        waiting = [job for job in jobs if job.state == "PENDING"]
+        # the others wait for this one
+        first = next((job for job in waiting if job.reason != "Dependency"), None)
+        alone = first and len(waiting) == len(jobs)
+        new = alone and first.id not in self.since
+        self.pause = SOON if new else min(1.5 * self.pause, RARELY)
+        self.next = now + self.pause
+        if alone:
+            self._waits(first, waiting, now)
+
+    def _waits(self, job: Job, jobs: Sequence[Job], now: float) -> None:
+        waited = now - self.since.setdefault(job.id, now)
+        if waited >= SOON and (job.id, job.reason) not in self.said:
+            self.said.add((job.id, job.reason))
+            start = float(job.start) if job.start.isdecimal() else None
+            where = {"job": job.id, "queue": job.queue}
+            self.say(Reason.of(Code.JOB_WAITS, **where, reason=job.reason, start=start))
+        if waited >= LIMITS.nodes_taken and frozenset(hosts_of(job.nodes)) in self.chosen:
+            same = [other.id for other in jobs if other.nodes == job.nodes]
+            freed = [number for number in same if rotation.free(number)]
+            if job.id in freed:
+                self.say(Reason.of(Code.NODES_TAKEN, nodes=hosts_of(job.nodes), jobs=freed))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stands in for a kernel: writes a result file that keeps the contract, or breaks it on demand.
 
-Installed as bisection-transpose and bisection-alltoall-sweep and started by a real mpirun. The
+Installed as bisection-transpose and bisection-patterns and started by a real mpirun. The
 variable FAKE_FAULTS, a JSON object, says what goes wrong where: "p2p" is a method of any launch,
 "mpi/cnt40" a launch, by layout and case; what can go wrong is in FAULTS.
 """
@@ -54,7 +54,7 @@ def of_md(method):
 
 
 def entry(method, baseline, point):
-    seconds = BASE_SECONDS * (1 + (point or {"bytes": 0})["bytes"] / 1e5)
+    seconds = BASE_SECONDS * (1 + (point or {}).get("bytes", 0) / 1e5)
     metrics = {"time": metric(seconds, "s"), "ratio_alltoallv": metric(1.0, "ratio")}
     metrics["ratio_best" if method.startswith("npar-") else "ratio_base"] = metric(1.0, "ratio")
     metrics["idle_share"] = metric(0.0, "share")
@@ -135,7 +135,11 @@ def adapters(payload=0, errors=None, hosts=()):
 
 def result_of(options, kernel):
     methods, baselines = tables.methods(kernel), BASELINES.get(kernel, [])
-    points = [{"bytes": 1 << power} for power in range(3, 21)]
+    points = {method: [None] for method in methods + baselines}
+    if kernel == "patterns":
+        sizes = {"alltoall": range(3, 21), "alltoallv": range(3, 21), "pingpong": range(3, 23)}
+        points = {m: [{"bytes": 1 << n} for n in sizes.get(m, (3, 16))] for m in methods}
+        points["barrier"] = [{}]
     ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
     groups = [n for n in range(1, ranks + 1) if ranks % n == 0] if kernel == "npar" else []
     if options.case == "mini2":
@@ -185,11 +189,16 @@ def result_of(options, kernel):
         "best": {"npar": f"npar-{groups[-1]}"} if groups else {},
         "results": [
             entry(method, method in baselines, point)
-            for point in (points if kernel == "alltoall-sweep" else [None])
             for method in methods + baselines
+            for point in points.get(method, [None])
         ],
         "communication": traffic(),
-        "details": {"domains_a": ranks, "domains_b": 1, "domains_c": 1},
+        "details": {
+            "domains_a": ranks,
+            "domains_b": 1,
+            "domains_c": 1,
+            "points": {m: [(p or {}).get("bytes", 0) for p in ps] for m, ps in points.items()},
+        },
         "harness": {"measure_s": 0.1, "step_s": 0.1, "input_s": 0.0, "overhead_s": 0.0},
     }
 
@@ -363,7 +372,7 @@ def main():
         if where == launch and name == "nothing":
             return 0
         has = any(entry["method"] == where for entry in result["results"])
-        if where == launch or ("/" not in where and has and result["kernel"] != "alltoall-sweep"):
+        if where == launch or ("/" not in where and has and result["kernel"] != "patterns"):
             method = "p2p" if where == launch else where
             code = FAULTS[name](result, method=method) or code
     with open(options.output, "w", encoding="utf-8") as file:

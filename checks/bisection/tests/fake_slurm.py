@@ -5,8 +5,9 @@ Installed as sbatch, squeue, sacct, scancel, scontrol and sinfo. Jobs are files 
 FAKE_SLURM. The variable FAKE_SLURM_FAULTS, a JSON object, says what goes wrong where: "mpi/cnt40"
 is a launch, by layout and case, and "build" a build, with one of FAULTS; "sacct" is a command, with
 the number of calls that fail because its daemon does not answer; "MaxSubmitJobs" is how many jobs
-may be in the queue; "nodes": "gone" refuses nodes that are named. A job starts at once, with
-`--dependency=singleton` when it is looked at and no earlier one of its name is alive.
+may be in the queue; "nodes": "gone" refuses nodes that are named, "drained" lets jobs wait for
+them. A job starts at once, with `--dependency=singleton` when it is looked at and no earlier one of
+its name is alive.
 """
 
 import contextlib
@@ -101,6 +102,10 @@ def load(jobid):
 
 def begin(job):
     """A job's turn has come."""
+    if WRONG.get("nodes") == "drained" and job["nodelist"]:
+        job["reason"] = f"ReqNodeNotAvail, UnavailableNodes:{job['nodelist']}"
+        store(job)
+        return
     now, _, then = FAULTS.get(job["fault"], FAULTS["runs"]).partition(":")
     state, reason = now.split()
     job.update(state=state, reason=reason, then=then, started=state == "RUNNING", start=time.time())
@@ -211,12 +216,17 @@ def squeue():
             leave(INVALID)
         if job["state"] in ALIVE:
             fields = {"%i": job["id"], "%T": job["state"], "%N": nodes(job), "%r": job["reason"]}
+            fields |= {"%P": "all", "%n": job["nodelist"] or "", "%S": "1795345888"}
             print(re.sub("%.", lambda field, of=fields: of[field[0]], layout))
 
 
 def scontrol():
     if sys.argv[1:3] == ["show", "hostname"]:
         return print("n1\nn2")
+    if sys.argv[1] == "update" and sys.argv[3] == "ReqNodeList=":
+        job = load(sys.argv[2].removeprefix("JobId="))
+        job["nodelist"] = None
+        return begin(job)
     (job,) = asked_for()
     if job is None:
         leave(INVALID)
@@ -243,6 +253,8 @@ def sinfo():
     if sys.argv[-1] == "%N|%n|%t|%P|%f":
         states = {"n1": "idle", "n2": "alloc", "n3": "idle"}
         return print("\n".join(f"{n}|{n}|{state}|all*|(null)" for n, state in states.items()))
+    if sys.argv[-1] == "%N|%P":
+        return print("n1|all*\nn2|all*")
     return print("n1|idle|none\nn2|down*|Not responding")
 
 

@@ -40,7 +40,7 @@ extern "C" void load_platform(const sg4::Engine &engine)
                              sg4::Link::SharingPolicy::SPLITDUPLEX)
         ->seal();
 
-    /* links are link_from_LOWER_UPPER_NUMBER_{UP,DOWN}, in SimGrid's own numbers of switches */
+    /* links are link_from_LOWER_UPPER_NUMBER_{UP,DOWN}, numbered from the last spine on */
     std::map<std::string, std::vector<sg4::Link *>> cables; /* up, down */
     std::map<unsigned, unsigned> leaf_of;                   /* by SimGrid's number */
     std::map<unsigned, std::map<unsigned, std::string>> upper;
@@ -68,7 +68,7 @@ extern "C" void load_platform(const sg4::Engine &engine)
         if (kind == "node" && a < leaves * hosts) name = upper[a].begin()->second;
         for (auto [number, leaf] : leaf_of)
             if (kind == "uplink" && leaf == a && b < spines)
-                name = std::next(upper[number].begin(), b)->second;
+                name = std::next(upper[number].rbegin(), b)->second;
         if (name.empty()) refuse("BX_CABLES", item);
         for (int down = 0; down < 2; down++) {
             if (way == (down ? "out" : "in")) continue;

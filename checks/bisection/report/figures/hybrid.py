@@ -1,18 +1,15 @@
-"""Figures of one session: layouts, fractions of communication, pairs of nodes."""
+"""Figures of one session: layouts and fractions of communication."""
 
-import statistics
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from bisection.analysis.model import OddNode, Pairs
-from bisection.core.format import NONE, amount, better_high, duration, finite, plural, short, times
-from bisection.report import words
+from bisection.core.format import NONE, amount, duration, finite, plural
 from bisection.report.figures import common
 from bisection.report.figures.common import Group, MeasuredCase, Panel
 from bisection.report.figures.sessions import speedup_curves
-from bisection.report.svg.plots import curves_svg, dots_svg, heat_svg, stacks_svg
+from bisection.report.svg.plots import curves_svg, dots_svg, stacks_svg
 from bisection.report.svg.style import IDEAL, Style, Styles, legend_of, swatch, symbol
-from bisection.report.tables import Table, cells_table
+from bisection.report.tables import cells_table
 
 
 def hybrids(cases: Sequence[MeasuredCase], styles: Styles) -> list[Group]:
@@ -145,63 +142,3 @@ def _share_group(check: str, title: str, stacks: list[MeasuredCase], parts: list
     left = len(stacks) - len(shown)
     note = f"{plural(left, 'more case')} not drawn." if left > 0 else ""
     return Group(title, [panel], table, legend, note)
-
-
-MATRIX = 16  # nodes of which a table shows every pair
-
-
-def heat_maps(pairs: Sequence[Pairs]) -> list[Group]:
-    """A map of each matrix of pairs."""
-    groups = []
-    for matrix in pairs:
-        values = _square(matrix)
-        if not any(finite(value) for row in values for value in row):
-            continue
-        suspect = set()
-        for odd in matrix.suspects:
-            suspect |= {odd.node} if isinstance(odd, OddNode) else set(odd.nodes)
-        named = [node for node in matrix.nodes if node in suspect]
-        worst = "; ".join(map(words.named, matrix.suspects)) or "no pair is suspected"
-        describe = f"{matrix.unit} between {plural(len(matrix.nodes), 'node')}, {short(worst)}"
-        draw = partial(heat_svg, matrix, values, named)
-        crossed = any(v is None for i, row in enumerate(values) for v in row[:i] + row[i + 1 :])
-        note = "Rows send, columns receive."
-        note += " A cross is a pair that was not measured." if crossed else ""
-        note += " An asterisk is a suspect." if named else ""
-        panel = Panel(short(matrix.title, 120), describe, draw)
-        groups.append(Group("", [panel], _pair_table(matrix, values), note=note))
-    return groups
-
-
-def _square(matrix: Pairs) -> list[list[float | None]]:
-    """The values as a full matrix, None where something lacks."""
-    size = len(matrix.nodes)
-    rows = [list(row[:size]) + [None] * (size - len(row)) for row in matrix.values[:size]]
-    rows += [[None] * size] * (size - len(rows))
-    return [[v if finite(v) else None for v in row] for row in rows]
-
-
-def _pair_table(matrix: Pairs, values: list[list[float | None]]) -> Table:
-    size = len(matrix.nodes)
-    if size <= MATRIX:
-        cells = [
-            [short(node, 40), *(NONE if v is None else amount(v, matrix.unit) for v in row)]
-            for node, row in zip(matrix.nodes, values, strict=True)
-        ]
-        return Table(["from \\ to", *matrix.nodes], ["text", *["num"] * size], cells)
-    listed = [
-        (value, matrix.nodes[i], matrix.nodes[j])
-        for i, row in enumerate(values)
-        for j, value in enumerate(row)
-        if value is not None and i != j
-    ]
-    listed.sort(reverse=not better_high(matrix.unit))
-    middle = statistics.median(value for value, _, _ in listed) if listed else 1.0
-    cells = [
-        [sender, receiver, amount(value, matrix.unit), times(value / middle) if middle else NONE]
-        for value, sender, receiver in listed[:24]
-    ]
-    note = f"The worst {len(cells)} of {len(listed):,} pairs."
-    return Table(
-        ["from", "to", matrix.unit, "over the median"], ["text", "text", "num", "num"], cells, note
-    )

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from bisection.analysis.model import Pairs
-from bisection.core.format import duration, finite, interval, scaled, short, size_of, times
+from bisection.core.format import duration, finite, interval, short, size_of, times
 from bisection.report.svg.figure import (
     EXPECTED,
     FONT,
@@ -275,51 +273,3 @@ def stacks_svg(labels: Sequence[str], values: Sequence[Sequence[float]], width: 
     most = max(sum(p for p in parts if finite(p)) for parts in values)
     axes.set_xlim(0, max(1.0, min(100.0, 100 * most * 1.05)))
     return figure
-
-
-@drawn
-def heat_svg(
-    pairs: Pairs, values: Sequence[Sequence[float | None]], named: Sequence[str], width: int
-) -> Figure:
-    """A map in cividis; pairs without a value are crossed out."""
-    size = len(pairs.nodes)
-    labels = [short(node, 14) + (" *" if node in named else "") for node in pairs.nodes]
-    margin = 16 + 6.2 * max(len(label) for label in labels)
-    side = min(width - margin - 76, max(200, 26 * size), 480)
-    figure, axes = plot(width, side + margin + 12, margin, 12, 76, margin)
-    factor, unit = scaled(max(v for row in values for v in row if v is not None), pairs.unit)
-    scaled_up = [[np.nan if v is None else v * factor for v in row] for row in values]
-    edges, look = np.arange(size + 1) - 0.5, {"cmap": "cividis", "rasterized": size > 40}
-    image = axes.pcolormesh(edges, edges, np.array(scaled_up, float), **look)
-    axes.invert_yaxis()
-    _heat_cells(axes, scaled_up, image)
-    shown = _labelled(size, [pairs.nodes.index(node) for node in named[:4]])
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    axes.set_xticks(shown, labels=[labels[i] for i in shown], rotation=90)
-    axes.set_yticks(shown, labels=[labels[i] for i in shown])
-    axes.spines[:].set_visible(False)
-    box = axes.get_position()
-    bar = figure.add_axes((box.x1 + 14 / width, box.y0, 12 / width, box.height))
-    figure.colorbar(image, cax=bar)
-    bar.set_title(short(unit, 10), size=FONT - 1, pad=6)
-    bar.tick_params(labelsize=FONT - 1)
-    return figure
-
-
-def _labelled(size: int, always: Sequence[int]) -> list[int]:
-    """Which of many labels to write: about 24, and those of `always` with room around them."""
-    step = -(-size // 24)
-    free = [i for i in range(0, size, step) if all(abs(i - k) >= step for k in always)]
-    return sorted({*free, *always})
-
-
-def _heat_cells(axes: Axes, values: Sequence[Sequence[float]], image: Any) -> None:
-    """Numbers in the cells of a small map; a cross where there is none."""
-    for (i, j), value in np.ndenumerate(values) if len(values) <= 40 else ():
-        middle = {"ha": "center", "va": "center"}
-        if np.isnan(value) and i != j:
-            axes.text(j, i, "\N{MULTIPLICATION SIGN}", color=MUTED, **middle)
-        elif not np.isnan(value) and len(values) <= 10:
-            colour = "#ffffff" if image.norm(value) < 0.55 else "#111111"
-            axes.text(j, i, f"{value:.3g}", color=colour, size=FONT - 1, **middle)

@@ -2,7 +2,6 @@
 
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
-from bisection.kernels import layouts
 from bisection.rfm import queue
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster import jobs
@@ -120,11 +119,10 @@ def launch_limit(subject: Subject) -> int:
 
 
 def memory_needed(subject: Subject) -> float:
-    """Bytes per node of the largest launch of the nightly tier, the all-to-all sweep; what other
-    kernels need hardly depends on the machine."""
-    ranks = subject.nodes * subject.partition["cores"]
-    buffers = 3 * layouts.largest_block(ranks) * ranks
-    return LIMITS.node_memory * 2**30 + buffers * subject.partition["cores"]
+    """Bytes per node of the largest launch of the nightly tier, the patterns; what other kernels
+    need hardly depends on the machine."""
+    buffers = LIMITS.patterns_memory * 2**20 * subject.partition["cores"]
+    return LIMITS.node_memory * 2**30 + buffers
 
 
 def limits(subject: Subject) -> Finding | None:
@@ -135,9 +133,9 @@ def limits(subject: Subject) -> Finding | None:
         return wrong(Code.TIME_SHORT, limit=longest, asked=asked)
     if not (trial and trial.nodes):
         return None
-    node = min(trial.nodes, key=lambda node: node["memory"])
+    node = min(trial.nodes, key=lambda node: node["granted"])
     needed = memory_needed(subject)
-    values = {"memory": node["memory"], "needed": needed, "host": node["host"]}
-    if node["memory"] < needed:
+    values = {"memory": node["granted"], "needed": needed, "host": node["host"]}
+    if node["granted"] < needed:
         return wrong(Code.MEMORY_SHORT, **values)
     return ok(Code.LIMITS_SUFFICE, **values, limit=longest)

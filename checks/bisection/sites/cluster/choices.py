@@ -23,6 +23,7 @@ class Choices:
     scheduler: str  # ReFrame's name
     partitions: Sequence[dict[str, Any]]  # as common.partition makes them
     account: str = ""
+    qos: str = ""
 
 
 def read(file: Path) -> Choices:
@@ -52,7 +53,8 @@ def read(file: Path) -> Choices:
         raise BisectionError(
             f"{paths.shown(file)} has no facts: it is not made by common.slurm or common.cluster"
         )
-    return Choices(given["scheduler"], given["partitions"], given.get("account", ""))
+    words = {word: given[word] for word in ("account", "qos") if word in given}
+    return Choices(given["scheduler"], given["partitions"], **words)
 
 
 def main() -> None:

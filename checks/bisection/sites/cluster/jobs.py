@@ -22,6 +22,7 @@ from pathlib import Path
 from bisection.core.commands import ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
+from bisection.rfm.queue import QUEUE_FULL
 from bisection.rfm.scheduler_faults import SLURM_STATES
 from bisection.sites.cluster.survey import Survey
 
@@ -62,6 +63,7 @@ class Ended:
     code: int  # 124: it ran to its limit
     seconds: float
     text: str  # standard output and standard error
+    end: float = 0.0  # Unix time of the job's first host
 
 
 @dataclass
@@ -75,7 +77,11 @@ class Finished:
 
 
 class Refused(Exception):
-    """The scheduler did not take a job, in its own words."""
+    """The scheduler did not take a job, in its last words; `output` has all of them."""
+
+    def __init__(self, words: str, output: str = "") -> None:
+        super().__init__(words)
+        self.output = output
 
 
 class Stopped(Exception):
@@ -200,7 +206,7 @@ def submitted(*command: str) -> str:
     environ = {name: text for name, text in os.environ.items() if name[:7] != "SBATCH_"}
     if answer := ask(*command, environ=environ):
         return answer.text
-    raise Refused(answer.error)
+    raise Refused(answer.error, answer.stderr)
 
 
 # ---- the script ----
@@ -239,7 +245,7 @@ STEP = re.compile(r"^@begin (\S+)\n(.*?)\n?\n@end (\d+) (\S+) (\S+)$", re.M | re
 def read_steps(text: str) -> dict[str, Ended]:
     """The steps that ended, from the output of a job."""
     return {
-        name: Ended(int(code), float(last) - float(first), words)
+        name: Ended(int(code), float(last) - float(first), words, float(last))
         for name, words, code, first, last in STEP.findall(text)
     }
 
@@ -279,7 +285,7 @@ def run(
     path.write_text(script(header, steps, variables))
     finished = Finished()
     try:
-        finished.job = scheduler.submit(path)
+        finished.job = _submit(scheduler, path, patience)
     except Refused as error:
         finished.fault = Reason.of(Code.BLOCKED, refused=str(error))
         return finished
@@ -295,6 +301,19 @@ def run(
     if not finished.fault and "@done" not in (text or ""):
         finished.fault = _fault(finished, state, output, text, minutes)
     return finished
+
+
+def _submit(scheduler: Scheduler, path: Path, patience: float) -> str:
+    """Submits a script; where the user may not queue more jobs, once another one is gone."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return scheduler.submit(path)
+        except Refused as error:
+            if not QUEUE_FULL.search(error.output) or time.monotonic() > until:
+                raise
+        if scheduler.stop.wait(RARELY):
+            raise Stopped
 
 
 def _wait(scheduler: Scheduler, finished: Finished, patience: float, minutes: int) -> State:

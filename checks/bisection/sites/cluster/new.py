@@ -23,6 +23,7 @@ from bisection.sites.cluster.trial import Launcher, Outcome, Trial, try_queue
 
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
 LONGEST = 600  # seconds that a trial job asks for, where its queue gives as much
+AT_ONCE = 4  # trial jobs: more would be in the way of other users
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 # Schedulers whose queues are not read yet: ReFrame's name, name, command.
@@ -106,6 +107,7 @@ class Draft:
     survey: Survey
     software: Software
     account: str = ""
+    qos: str = ""
     parts: list[Part] = field(default_factory=list)
     closed: list[Reason] = field(default_factory=list)  # queues that this user cannot use
     decisions: list[Reason] = field(default_factory=list)  # of the site as a whole
@@ -141,7 +143,12 @@ def survey(account: str = "") -> Survey:
 
 
 def draft(
-    name: str, known: Survey, queues: Sequence[str] = (), account: str = "", most: int | None = None
+    name: str,
+    known: Survey,
+    queues: Sequence[str] = (),
+    account: str = "",
+    most: int | None = None,
+    qos: str = "",
 ) -> Draft:
     """The draft of a site before any job ran.
 
@@ -151,12 +158,15 @@ def draft(
         queues: those that are wanted; all that this user can use if empty.
         account: that jobs shall use, "" for the user's own.
         most: the nodes of the largest launch.
+        qos: the quality of service that jobs shall ask for, "" for the user's own.
 
     Raises:
-        BisectionError: a queue is wanted that there is not.
+        BisectionError: a queue is wanted that there is not, or a `qos` without Slurm.
     """
     there = software.read()
-    site = Draft(name, known, there, account, decisions=list(known.decisions))
+    site = Draft(name, known, there, account, qos, decisions=list(known.decisions))
+    if qos and known.kind != "Slurm":
+        raise BisectionError(f"--qos {qos}: only Slurm has it, and it is not on this host")
     names = [queue.name for queue in known.queues]
     if unknown := [queue for queue in queues if queue not in names]:
         raise BisectionError(f"--queue {unknown[0]}: unknown; there are {', '.join(names)}")
@@ -222,17 +232,17 @@ def ways(site: Draft) -> list[Way]:
 def as_reframe(site: Draft, part: Part, way: Way, nodes: int) -> dict[str, Any]:
     """A partition of the draft as site-configs/common_cluster.py makes it for ReFrame."""
     shared = import_module_from_file(str(paths.ROOT / "site-configs" / "common_cluster.py"))
-    account = {"account": site.account} if site.account else {}
+    own = {"account": site.account, "qos": site.qos}
     choices = {**part.choices, "launcher": way.launcher, "options": list(way.options)}
     mpi = {"kind": site.software.kind}
-    given = {"name": part.name, **account, **choices, "nodes": nodes}
+    given = {"name": part.name, **own, **choices, "nodes": nodes}
     return shared.as_reframe(given, part.facts, site.survey.reframe, mpi)
 
 
 def try_out(
     site: Draft, folder: Path, done: Callable[[Part], None], patience: float = PATIENCE
 ) -> None:
-    """Runs a trial job in each partition of a draft, all at once, and settles their launchers.
+    """Runs a trial job in each partition of a draft, AT_ONCE at a time, and settles its launcher.
 
     Args:
         site: the draft, which is filled in.
@@ -245,70 +255,78 @@ def try_out(
         KeyboardInterrupt: the caller was interrupted; the jobs are cancelled.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = [_job(site, part) for part in site.parts if part.group.up]
     stop = threading.Event()
 
-    def run(job: _Job) -> Part:
-        job.part.trial = try_queue(
-            job.queue,
-            job.launchers,
+    def run(part: Part, nodes: int, partitions: Sequence[Mapping[str, Any]]) -> Part:
+        longest = min(LONGEST, part.queue.max_time or LONGEST)
+        part.trial = try_queue(
+            Queue(part.name, partitions[0]["access"], nodes, part.group.known.cores, longest),
+            [Launcher(each["launcher"], each["extras"]["binding"]) for each in partitions],
             folder,
             patience,
             site.software.modules,
             scheduler=SCHEDULERS[site.survey.reframe](stop),
-            variables=job.variables,
+            variables=dict(partitions[0]["env_vars"]),
         )
-        settle(job.part, job.tried)
-        return job.part
+        settle(site, part)
+        return part
 
-    with concurrent.futures.ThreadPoolExecutor(max(1, len(wanted))) as pool:
-        running = [pool.submit(run, job) for job in wanted]
+    jobs = []
+    for part in site.parts:
+        if nodes := min(part.largest, part.group.up):
+            partitions = [as_reframe(site, part, way, nodes) for way in tried(site, part)]
+            jobs.append((part, nodes, partitions))
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        running = [pool.submit(run, *job) for job in jobs]
         try:
             for future in concurrent.futures.as_completed(running):
                 done(future.result())
         except BaseException:
             stop.set()
+            pool.shutdown(cancel_futures=True)
             raise
 
 
-@dataclass(frozen=True)
-class _Job:
-    part: Part
-    tried: Sequence[Way]
-    queue: Queue
-    launchers: Sequence[Launcher]
-    variables: Mapping[str, str]
+def tried(site: Draft, part: Part) -> list[Way]:
+    """The launchers of a partition's trial, in its order; that of a site file alone."""
+    return [part.way] if part.given else ways(site)
 
 
-def _job(site: Draft, part: Part) -> _Job:
-    """The trial job of a partition, on as many of its nodes as are up."""
-    nodes = min(part.largest, part.group.up)
-    tried = [part.way] if part.given else ways(site)
-    partitions = [as_reframe(site, part, way, nodes) for way in tried]
-    longest = min(LONGEST, part.queue.max_time or LONGEST)
-    return _Job(
-        part,
-        tried,
-        Queue(part.name, partitions[0]["access"], nodes, part.group.known.cores, longest),
-        [Launcher(each["launcher"], each["extras"]["binding"]) for each in partitions],
-        dict(partitions[0]["env_vars"]),
-    )
+def unlike(part: Part, before: facts.Facts) -> bool:
+    """Whether the trial of a partition measured other than the site's facts of before, or failed
+    where an earlier one did not: once may be a bad moment."""
+    old = before.get("partitions", {}).get(part.name, {})
+    known = {name: old[name] for name in facts.MEASURED if name in old}
+    measured = {name: part.facts.get(name) for name in known}
+    return bool(known) and (part.outcome is None or bool(facts.compare(known, measured)))
 
 
-def settle(part: Part, tried: Sequence[Way]) -> None:
+def take_better(site: Draft, second: Draft) -> None:
+    """Takes the second trials of partitions in place of their first, unless a second one failed;
+    of two that were right, the better latency and the better bandwidth."""
+    later = {part.name: part for part in second.parts if part.outcome}
+    for part in site.parts:
+        if (outcome := part.outcome) and outcome.latency and part.name in later:
+            other = later[part.name].outcome
+            other.latency = min(outcome.latency, other.latency or outcome.latency)
+            other.bandwidth = max(outcome.bandwidth, other.bandwidth or outcome.bandwidth)
+    site.parts = [later.get(part.name, part) for part in site.parts]
+
+
+def settle(site: Draft, part: Part) -> None:
     """Takes the first launcher that was right; what was wrong is for a person to decide.
 
     Args:
-        part: the partition, with its trial.
-        tried: the launchers of the trial, in its order.
+        site: the draft.
+        part: its partition, with its trial.
     """
     trial = part.trial
-    outcomes = list(zip(tried, trial.outcomes, strict=False))
+    outcomes = list(zip(tried(site, part), trial.outcomes, strict=False))
     right = [(way, outcome) for way, outcome in outcomes if outcome.fault is None]
     if right:
         part.way, part.outcome = right[0]
     others = [(way, outcome) for way, outcome in outcomes if not right or way != part.way]
-    part.others = [(way, _named(way, outcome.fault)) for way, outcome in others]
+    part.others = [(way, _named(way, outcome.fault, site.survey)) for way, outcome in others]
     at = {"partition": part.name}
     if fault := trial.fault or trial.build:
         part.decisions.append(Reason.of(Code.TRIAL_FAILED, **at, fault=fault))
@@ -334,7 +352,7 @@ def again(site_file: Path, known: Survey) -> Draft:
         BisectionError: the file does not load, or names a queue that there is not.
     """
     chosen = choices.read(site_file)
-    site = Draft(site_file.stem, known, software.read(), chosen.account)
+    site = Draft(site_file.stem, known, software.read(), chosen.account, chosen.qos)
     there = {queue.name: queue for queue in known.queues}
     old = facts.old(facts.file_of(site_file)).get("partitions", {})
     for given in chosen.partitions:
@@ -359,10 +377,11 @@ def _members(queue: QueueInfo, constraint: str) -> Group:
     return replace(grouped(chosen)[0], constraint=constraint)
 
 
-def _named(way: Way, fault: Reason | None) -> Reason | None:
+def _named(way: Way, fault: Reason | None, known: Survey) -> Reason | None:
     """A fault that names the launcher with its options."""
     if fault is None:
         return None
+    fault = known.explained(way.launcher, fault)
     if fault["launcher"]:
         return Reason(fault.code, {**fault.values, "launcher": str(way)})
     return Reason.of(Code.LAUNCHER_WRONG, launcher=str(way), fault=fault)

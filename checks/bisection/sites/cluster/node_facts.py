@@ -100,8 +100,19 @@ def cpuinfo(*keys: str) -> str:
 
 
 def memory() -> int:
-    """Bytes that this process may use: of the node, or of its control group if that is less."""
-    limits = [int(re.sub(r"\D", "", line)) * 1024 for line in matching("MemTotal", "/proc/meminfo")]
+    """Bytes of this node."""
+    lines = matching("MemTotal", "/proc/meminfo")
+    return int(re.sub(r"\D", "", lines[0])) * 1024 if lines else 0
+
+
+def granted(whole: int, environ: dict) -> int:
+    """Bytes that this process's job may use on this node: the least of its control groups, Slurm's
+    allocation and the node's memory.
+
+    Args:
+        whole: bytes of the node.
+        environ: the environment. Slurm gives MiB; SLURM_MEM_PER_NODE=0 is all of the node.
+    """
     files = ["/sys/fs/cgroup/memory.max"]
     for line in read("/proc/self/cgroup").splitlines():
         path = line.split(":", 2)[2]
@@ -109,8 +120,12 @@ def memory() -> int:
             files.append(f"/sys/fs/cgroup{path}/memory.max")
             files.append(f"/sys/fs/cgroup/memory{path}/memory.limit_in_bytes")
             path = os.path.dirname(path)
-    limits += [int(text) for text in map(read, files) if text.isdigit()]
-    return min(limits) if limits else 0
+    limits = [int(text) for text in map(read, files) if text.isdigit()]
+    # "4,2(x3)" of unlike nodes
+    cpus = map(int, re.findall(r"(?:^|,)(\d+)", environ.get("SLURM_JOB_CPUS_PER_NODE", "")))
+    limits.append(int(environ.get("SLURM_MEM_PER_NODE", 0)) << 20)
+    limits.append((int(environ.get("SLURM_MEM_PER_CPU", 0)) << 20) * min(cpus, default=0))
+    return min([whole, *filter(None, limits)])
 
 
 def matching(start: str, path: str) -> list:
@@ -158,13 +173,15 @@ def governors() -> str:
 
 def facts(paths: list) -> dict:
     """All facts of this node."""
+    whole = memory()
     boot = [line.split()[1] for line in matching("btime", "/proc/stat")]
     release = re.search(r'^PRETTY_NAME="?(.*?)"?$', read("/etc/os-release"), re.M)
     return {
         "host": socket.gethostname(),
         "node": os.environ.get("SLURMD_NODENAME", ""),  # Slurm's name of it, which may differ
         "processor": processor(),
-        "memory": memory(),  # B
+        "memory": whole,  # B
+        "granted": granted(whole, dict(os.environ)),  # B of it, to the job
         "networks": networks(),
         "governor": governors(),
         "smt": {"1": "on", "0": "off"}.get(read("/sys/devices/system/cpu/smt/active"), ""),

@@ -7,7 +7,7 @@ later versions change the names in it. Source of the fields: scontrol(1), slurm.
 import os
 import pwd
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bisection.core.commands import Answer, ask
@@ -54,7 +54,7 @@ def read(account: str = "") -> Survey:
             raise SchedulerError("Slurm", answer.error)
     known = configuration(config.text)
     user = pwd.getpwuid(os.geteuid()).pw_name
-    accounts, default = _accounts(user)
+    accounts, default = _accounts(user, known.get("ClusterName", ""))
     needed = "associations" in known.get("AccountingStorageEnforce", "")
     decisions = []
     if needed and not account and not default:
@@ -66,11 +66,12 @@ def read(account: str = "") -> Survey:
         reframe="slurm" if accounting else "squeue",
         version=known.get("SLURM_VERSION", ""),
         cluster=known.get("ClusterName", ""),
-        queues=queues(partitions.text, nodes.text, account or default, groups_of_user()),
+        queues=queues(partitions.text, nodes.text, account or default, groups_of_user(), accounts),
         accounting=accounting,
         account_needed=needed,
         accounts=accounts,
         mpi_types=mpi_types(ask("srun", "--mpi=list"), known.get("MpiDefault", "none")),
+        task_plugin=known.get("TaskPlugin", "").replace("(null)", "task/none"),
         decisions=decisions,
     )
 
@@ -108,7 +109,13 @@ def takes_jobs(state: str) -> bool:
     return "*" not in state and bool(words & TAKES_JOBS) and not words & TAKES_NONE
 
 
-def queues(partitions: str, nodes: str, account: str, groups: Iterable[str]) -> list[QueueInfo]:
+def queues(
+    partitions: str,
+    nodes: str,
+    account: str,
+    groups: Iterable[str],
+    accounts: Sequence[str] = (),
+) -> list[QueueInfo]:
     """The queues, of the one-line records of partitions and nodes.
 
     Args:
@@ -116,6 +123,7 @@ def queues(partitions: str, nodes: str, account: str, groups: Iterable[str]) -> 
         nodes: what `scontrol show node -o` printed.
         account: that jobs will use, "" if it is not known.
         groups: of the user.
+        accounts: likewise; empty if they are not known.
     """
     members: dict[str, list[Node]] = {}
     for line in nodes.splitlines():
@@ -134,7 +142,7 @@ def queues(partitions: str, nodes: str, account: str, groups: Iterable[str]) -> 
                 max_nodes=_number(fields.get("MaxNodes"), None),
                 whole_nodes=sharing == "EXCLUSIVE",
                 shared=sharing.startswith("FORCE"),
-                closed=_closed(fields, bool(members.get(name)), account, set(groups)),
+                closed=_closed(fields, bool(members.get(name)), account, set(groups), accounts),
             )
             read.append(info)
     return read
@@ -154,7 +162,11 @@ def mpi_types(listed: Answer, default: str) -> list[str]:
 
 
 def _closed(
-    fields: Mapping[str, str], nodes: bool, account: str, groups: set[str]
+    fields: Mapping[str, str],
+    nodes: bool,
+    account: str,
+    groups: set[str],
+    accounts: Sequence[str],
 ) -> Reason | None:
     """Why this user cannot use a queue; None if nothing is known that forbids it."""
     name, root = fields["PartitionName"], os.geteuid() == 0
@@ -167,22 +179,27 @@ def _closed(
     allowed = fields.get("AllowGroups", "ALL")
     if allowed != "ALL" and not root and not groups & set(allowed.split(",")):
         return Reason.of(Code.QUEUE_GROUPS, queue=name, groups=allowed.split(","))
-    allowed, denied = fields.get("AllowAccounts", "ALL"), fields.get("DenyAccounts", "")
-    if account and allowed != "ALL" and account not in allowed.split(","):
-        return Reason.of(Code.QUEUE_ACCOUNTS, queue=name, account=account)
-    if account and account in denied.split(","):
-        return Reason.of(Code.QUEUE_ACCOUNTS, queue=name, account=account)
+    allowed = fields.get("AllowAccounts", "ALL").split(",")
+    denied = fields.get("DenyAccounts", "").split(",")
+    known = accounts or [other for other in allowed if other != "ALL"]
+    takes = [a for a in [account, *known] if (a in allowed or "ALL" in allowed) and a not in denied]
+    if account and account not in takes:
+        return Reason.of(Code.QUEUE_ACCOUNTS, queue=name, account=account, others=takes or None)
     if fields.get("ReqResv") == "YES":
         return Reason.of(Code.QUEUE_RESERVED, queue=name)
     return None if nodes else Reason.of(Code.QUEUE_EMPTY, queue=name)
 
 
-def _accounts(user: str) -> tuple[list[str], str]:
-    """The accounts of a user, and the default one; nothing without a database."""
-    listed = ask("sacctmgr", "-nP", "show", "assoc", f"user={user}", "format=account")
-    default = ask("sacctmgr", "-nP", "show", "user", user, "format=defaultaccount")
-    names = {line.strip() for line in listed.text.splitlines()} if listed else set()
-    return sorted(names - {""}), default.text.strip() if default else ""
+def _accounts(user: str, cluster: str) -> tuple[list[str], str]:
+    """The accounts of a user on a cluster, and the default one; nothing without a database, which
+    may be that of several clusters."""
+    where = [f"user={user}", *([f"cluster={cluster}"] if cluster else []), "format=account"]
+    listed = ask("sacctmgr", "-nP", "show", "assoc", *where)
+    default = ask("sacctmgr", "-nP", "show", "assoc", "onlydefaults", *where)
+    names, defaults = (
+        sorted({*answer.text.split()}) if answer else [] for answer in (listed, default)
+    )
+    return names, (defaults or [""])[0]
 
 
 def _number(text: str | None, default: int | None) -> int | None:
@@ -235,15 +252,7 @@ class Slurm(Scheduler):
     def per_node(self, nodes: int) -> list[str]:
         """What precedes a command so that it runs once per node, without MPI, on all cores."""
         shape = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
-        unset = [
-            "env",
-            "-u",
-            "SLURM_HINT",
-            "-u",
-            "SLURM_CPUS_PER_TASK",
-            "-u",
-            "SLURM_KILL_BAD_EXIT",
-        ]
+        unset = "env -u SLURM_HINT -u SLURM_CPUS_PER_TASK -u SLURM_KILL_BAD_EXIT".split()
         return [*unset, "srun", "--mpi=none", "--cpu-bind=none", *shape]
 
     def submit(self, script: Path) -> str:

@@ -73,7 +73,16 @@ class Survey:
     account_needed: bool = False
     accounts: Sequence[str] = ()
     mpi_types: Sequence[str] = ()  # of srun --mpi, the usual one first
+    task_plugin: str = ""  # of Slurm: by which it binds ranks to cores
     decisions: Sequence[Reason] = ()  # what a person must decide
+
+    def explained(self, launcher: str, fault: Reason) -> Reason:
+        """A launcher's fault; its cause, where the scheduler's configuration is that."""
+        binds = "task/affinity" in self.task_plugin or not self.task_plugin
+        codes = {seat["code"] for seat in fault["seats"] or ()}
+        if launcher == "srun" and codes & {Code.CORE_SHARED, Code.CORE_UNBOUND} and not binds:
+            return Reason.of(Code.SRUN_UNBOUND, plugin=self.task_plugin)
+        return fault
 
 
 class SchedulerError(Exception):

@@ -130,8 +130,8 @@ def test_what_reframe_is_asked_for():
 def test_a_control_is_measured_again_by_the_tests_of_its_launch():
     verdict = run(TIMES)
     for case in verdict.cases:
-        case.kernel = "alltoall-sweep"
-    agenda = plan([row("a", 9e-3, "serial", "alltoall-sweep")], verdict, 900)
+        case.kernel = "patterns"
+    agenda = plan([row("a", 9e-3, "serial", "patterns")], verdict, 900)
     assert request(agenda, verdict).arguments == ["--name=^transpose%.*layout=mpi%launch.case=a$"]
 
 

@@ -324,7 +324,7 @@ class TestByHand:
 
 def test_fake_kernel_keeps_the_contract(fake, tmp_path):
     schema = CHECKS.parent / "src" / "common" / "result.schema.json"
-    for name, case in (("transpose", "cnt40"), ("alltoall-sweep", "sweep")):
+    for name, case in (("transpose", "cnt40"), ("patterns", "sweep")):
         output = tmp_path / f"{name}.json"
         command = [fake / "bin" / f"bisection-{name}", "--case", case, "--output", output]
         subprocess.run(command, check=True)

@@ -2,7 +2,6 @@ import pytest
 
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.core.thresholds import LIMITS
 from bisection.kernels.layouts import (
     LAYOUTS,
     TOPOLOGY_LAYOUTS,
@@ -12,7 +11,6 @@ from bisection.kernels.layouts import (
     cpulist,
     domains,
     geometry,
-    largest_block,
     misplaced,
 )
 from bisection.report.clauses import clause
@@ -156,11 +154,3 @@ def test_ranks_off_their_cores_are_misplaced(reported, asked, says):
     wrong = [clause(reason) for reason in misplaced(reported, asked, SMT)]
     assert bool(wrong) == bool(says), wrong
     assert says is None or says in "; ".join(wrong)
-
-
-@pytest.mark.parametrize(
-    ("ranks", "block"), [(1, 1 << 20), (170, 1 << 20), (171, 1 << 19), (128_000, 1 << 10)]
-)
-def test_the_sweep_fits_into_the_memory_of_its_ranks(ranks, block):
-    assert largest_block(ranks) == block
-    assert 3 * block * ranks <= LIMITS.sweep_memory * 2**30

@@ -43,7 +43,7 @@ def nightly():
                             ),
                             name=name,
                             hash=f"{len(cases):08x}",
-                            kernel="alltoall-sweep" if kernel == "network" else kernel,
+                            kernel="patterns" if kernel == "network" else kernel,
                             geometry=geometry,
                             built_with=BUILT,
                             verdict=Verdict.PASS,

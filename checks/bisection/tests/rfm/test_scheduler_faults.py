@@ -151,6 +151,15 @@ def test_a_launch_whose_chosen_node_is_gone_runs_on_another(slurm, tmp_path):
     assert [job["nodelist"] for job in jobs] == [None]
 
 
+@pytest.mark.parametrize("back_end", BACK_ENDS)
+def test_a_launch_whose_chosen_node_is_drained_meanwhile_runs_on_another(slurm, tmp_path, back_end):
+    run = slurm(back_end, {"nodes": "drained"}, selected=P2P)
+    assert run.code == 0, run.text
+    assert f"slurm_site:{back_end}: runs on n1; 2 of 3 nodes are idle" in run.said
+    jobs = [json.loads(file.read_text()) for file in (tmp_path / "jobs").glob("*.json")]
+    assert [job["nodelist"] for job in jobs] == [None]
+
+
 class TestOutage:
     """The scheduler does not answer: ReFrame alone says PASSED of no case, and leaves the job."""
 

@@ -25,6 +25,7 @@ def node(host):
             "topology": {"cores": ["0x1", "0x2", "0x4", "0x8"]},
         },
         "memory": 16 * GIB,
+        "granted": 16 * GIB,
         "networks": [
             {"name": "mlx5_0", "kind": "infiniband", "rate": 200.0, "state": "active"},
             {"name": "eth0", "kind": "ethernet", "rate": 1.0, "state": "up"},

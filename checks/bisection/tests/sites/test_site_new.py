@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ Configuration data as of 2026-11-22T08:00:00
 AccountingStorageEnforce = {enforce}
 ClusterName             = vcluster
 MpiDefault              = pmix
+TaskPlugin              = {plugin}
 SLURM_VERSION           = 22.05.8
 
 Slurmctld(primary) at head is UP
@@ -76,6 +78,7 @@ class Machine:
         self.fault = None
         self.networks = [ETHERNET]
         self.carried = {"eth0": 1.0}
+        self.slow = 0  # further trials in a bad moment
         for name in ("sbatch", "srun", "sacct", "sacctmgr", "mpicc"):
             self.command(name, "exit 1")
         self.command("srun", "printf 'MPI plugin types are...\\n\\tpmix\\n\\tpmi2\\n'")
@@ -94,8 +97,8 @@ class Machine:
         file.write_text(f"#!/bin/sh\n{body}\n")
         file.chmod(0o755)
 
-    def cluster(self, text, enforce="none"):
-        (self.folder / "config").write_text(CONFIG.format(enforce=enforce))
+    def cluster(self, text, enforce="none", plugin="task/affinity"):
+        (self.folder / "config").write_text(CONFIG.format(enforce=enforce, plugin=plugin))
         (self.folder / "cluster").write_text(text)
         both = f"cat {self.folder}/cluster"
         self.command(
@@ -120,12 +123,13 @@ class Machine:
         for launcher in launchers if not self.fault else ():
             outcome = Outcome(launcher, Geometry(queue.nodes, 1, 1), 1, [(n, "0") for n in names])
             outcome.library, outcome.carried = "Open MPI v4.1.4", self.carried
-            outcome.latency, outcome.bandwidth = 2e-5, 1e9
+            outcome.latency, outcome.bandwidth = (1e-3, 1e8) if self.slow > 0 else (2e-5, 1e9)
             key = " ".join([launcher.name, *(o for o in launcher.options if "--mpi" in o)])
             outcome.fault = self.wrong.get(key)
             trial.outcomes.append(outcome)
         if self.fault:
             trial.nodes = []
+        self.slow -= 1
         return trial
 
 
@@ -190,7 +194,7 @@ def test_it_never_overwrites(new_site, house):
     file.write_text(file.read_text() + "# mine\n")
     code, said, text = new_site()
     assert code == 2
-    assert "site-configs/vc.py is there and is not overwritten: --refresh" in said
+    assert "site-configs/vc.py exists and is not overwritten. To add a queue: copy" in said
     assert text.endswith("# mine\n")
 
 
@@ -213,6 +217,7 @@ def test_dry_run_submits_and_writes_nothing(new_site, machine, house):
         ([], "common", "'common' is no name"),
         (["--refresh"], "vc", "--refresh: there is no site-configs/vc.py"),
         (["--refresh", "--account", "a"], "vc", "--refresh takes no --account"),
+        (["--refresh", "--qos", "q"], "vc", "--refresh takes no --qos"),
     ],
 )
 def test_wrong_arguments(new_site, capsys, arguments, name, words):
@@ -243,6 +248,19 @@ def test_the_first_launcher_that_is_right(new_site, machine):
     words = " ".join(text.replace("#", "").split())
     assert "of 2; srun --mpi=pmi2 started 2" in words, words
     assert "decide: duo: no launcher is right." in said
+
+
+@pytest.mark.parametrize("plugin", ["task/none", "(null)"])
+def test_a_slurm_that_binds_nothing(new_site, machine, plugin):
+    shared = Reason.of(Code.CORE_SHARED, rank=1, host="n", thread=None, cpus="0", other=[0, 0, "0"])
+    fault = Reason.of(Code.MISPLACED, seats=[shared])
+    machine.wrong = {"srun": fault, "srun --mpi=pmi2": fault}
+    machine.cluster(CLUSTER, plugin=plugin)
+    code, _, text = new_site("--queue", "duo")
+    words = " ".join(text.replace("#", "").split())
+    assert code == 0
+    assert 'launcher="mpirun"' in text
+    assert "srun: Slurm binds no rank to a core: slurm.conf has TaskPlugin=task/none" in words
 
 
 def test_a_job_that_did_not_run(new_site, machine, house):
@@ -290,7 +308,8 @@ def test_unlike_nodes_spare_cores_and_nodes_that_are_down(new_site, machine, hou
 
 def test_accounts(new_site, machine):
     machine.cluster(CLUSTER, enforce="associations,limits")
-    machine.command("sacctmgr", 'case $3 in assoc) printf "a1\\na2\\n" ;; *) echo ;; esac')
+    elsewhere = '*onlydefaults*) ;; *cluster=vcluster*) printf "a1\\na2\\n" ;; *) echo a9 ;;'
+    machine.command("sacctmgr", f'case "$*" in {elsewhere} esac')
     code, _, text = new_site("--queue", "duo")
     assert code == 1
     assert "no default one: account= one of a1, a2" in text
@@ -298,6 +317,40 @@ def test_accounts(new_site, machine):
     assert code == 0
     assert '    account="a2",\n' in text
     assert "--account=a2" in machine.jobs[-1][0].access
+
+
+def test_qos(new_site, machine):
+    code, _, text = new_site("--queue", "duo", "--qos", "debug")
+    assert code == 0
+    assert '    qos="debug",\n' in text
+    (duo,) = site.load_site("vc").partitions
+    assert duo["access"] == machine.jobs[-1][0].access
+    assert "--qos=debug" in duo["access"]
+    assert new_site("--refresh")[0] == 0
+    assert duo["access"] == machine.jobs[-1][0].access
+
+
+def test_few_trial_jobs_at_once(new_site, machine, monkeypatch):
+    partition, *rest = CLUSTER.splitlines()
+    names = [f"q{number}" for number in range(9)]
+    partitions = [partition.replace("duo", name) for name in names]
+    rest = [line.replace("Partitions=duo,", f"Partitions={','.join(names)},") for line in rest]
+    machine.cluster("\n".join(partitions + rest))
+    running, most = [], []
+
+    def try_queue(*arguments, **more):
+        running.append(1)
+        time.sleep(0.05)
+        most.append(len(running))
+        running.pop()
+        return machine.try_queue(*arguments, **more)
+
+    monkeypatch.setattr(new, "try_queue", try_queue)
+    code, said, _ = new_site()
+    assert code == 0
+    assert "10 jobs of seconds, 4 at a time: each may wait 10 min in its queue" in said
+    assert len(most) == 10
+    assert max(most) <= new.AT_ONCE
 
 
 def test_modules_that_are_loaded(new_site, machine, monkeypatch):
@@ -339,7 +392,7 @@ def test_refresh_keeps_choices_and_prints_what_changed(new_site, machine, house)
     code, said, text = new_site("--refresh")
     assert code == 0
     assert text == mine.replace("exclusive=True", 'qos="high"')
-    assert sorted(job[0].name for job in machine.jobs) == ["big", "duo"]
+    assert {job[0].name for job in machine.jobs} == {"big", "duo"}
     duo = next(job for job in machine.jobs if job[0].name == "duo")
     assert duo[0].access == ["--partition=duo", "--qos=high"]
     assert [launcher.name for launcher in duo[1]] == ["srun"]
@@ -348,6 +401,47 @@ def test_refresh_keeps_choices_and_prints_what_changed(new_site, machine, house)
     assert "written" not in said
     assert "latency" not in said.replace("partitions.quad.latency", "").replace("big.latency", "")
     assert site.load_site("vc").defects == []
+
+
+@pytest.mark.parametrize(("trials", "latency"), [(1, 2e-5), (2, 1e-3)])
+def test_refresh_does_not_record_a_bad_moment(new_site, machine, house, trials, latency):
+    new_site("--queue", "duo")
+    machine.slow = trials
+    code, said, _ = new_site("--refresh")
+    assert code == 0
+    assert "not as recorded, tried again: duo\nduo: job 3: srun starts one world" in said
+    known = facts.read(house / "site-configs" / "vc.json")["partitions"]["duo"]
+    assert known["latency"] == latency
+    assert ("0 facts changed" in said) == (trials == 1)
+
+
+def test_refresh_tries_again_what_failed(new_site, machine, house):
+    new_site("--queue", "duo")
+    before = facts.read(house / "site-configs" / "vc.json")["partitions"]
+    machine.fault = Reason.of(Code.BLOCKED, job="1", waited=600.0, reason="Priority")
+    try_queue = machine.try_queue
+
+    def recover(*arguments, **more):
+        trial = try_queue(*arguments, **more)
+        machine.fault = None
+        return trial
+
+    new.try_queue = recover  # the fixture restores it
+    code, _, _ = new_site("--refresh")
+    assert (code, facts.read(house / "site-configs" / "vc.json")["partitions"]) == (0, before)
+
+
+def test_a_queue_is_added_to_a_file_by_hand(new_site, machine, house):
+    _, _, text = new_site("--queue", "duo")
+    code, said, _ = new_site("--dry-run", "--queue", "quad")
+    assert code == 1
+    file = house / "site-configs" / "vc.py"
+    (line,) = [line for line in said.splitlines() if "common.partition(" in line]
+    file.write_text(text.replace("    partitions=[\n", f"    partitions=[\n{line}\n"))
+    assert new_site("--refresh")[0] == 0
+    loaded = site.load_site("vc")
+    assert [*loaded.defects, *rules.site_defects(loaded)] == []
+    assert len(loaded.partitions) == 4
 
 
 def test_refresh_mends_broken_facts(new_site, house):

@@ -6,6 +6,7 @@ import pytest
 
 from bisection.core.commands import Answer
 from bisection.core.reasons import Code
+from bisection.report.clauses import clause
 from bisection.rfm.scheduler_faults import record_of
 from bisection.sites.cluster import slurm, survey
 
@@ -17,9 +18,9 @@ def user(monkeypatch):
     monkeypatch.setattr(slurm.os, "geteuid", lambda: 1000)
 
 
-def queues(name, account="", groups=()):
+def queues(name, account="", groups=(), accounts=()):
     text = (OUTPUTS / f"{name}.txt").read_text()
-    return {queue.name: queue for queue in slurm.queues(text, text, account, groups)}
+    return {queue.name: queue for queue in slurm.queues(text, text, account, groups, accounts)}
 
 
 def groups(queue):
@@ -76,7 +77,12 @@ def test_queues_that_a_user_cannot_use(version, queue, code):
 def test_members_of_a_group_and_accounts(monkeypatch):
     assert queues("20.11-threads", groups=["wheel"])["long"].closed is None
     assert queues("20.11-threads", account="a2")["project"].closed is None
-    assert queues("24.05-spared", account="a1")["shared"].closed.code == Code.QUEUE_ACCOUNTS
+    closed = queues("24.05-spared", account="a1", accounts=["a1", "a7"])["shared"].closed
+    assert clause(closed) == "queue shared: account a1 cannot use it; --account can be a7"
+    closed = queues("20.11-threads", account="a9")["project"].closed
+    assert clause(closed) == "queue project: account a9 cannot use it; --account can be a1, a2"
+    closed = queues("20.11-threads", account="a9", accounts=["a9"])["project"].closed
+    assert clause(closed) == "queue project: account a9 cannot use it"
     monkeypatch.setattr(slurm.os, "geteuid", lambda: 0)
     assert queues("24.05-spared")["admin"].closed is None
     assert queues("24.05-spared")["g"].closed.code == Code.QUEUE_NOT_ROOT

@@ -81,7 +81,7 @@ def test_script_has_what_reframe_asks_for_and_the_steps(tmp_path):
 
 def test_steps_before_a_stop_are_read():
     text = "@begin a\none\ntwo\n\n@end 3 10.5 12.0\n@begin b\nslurmstepd: error: CANCELLED\n"
-    assert read_steps(text) == {"a": Ended(3, 1.5, "one\ntwo")}
+    assert read_steps(text) == {"a": Ended(3, 1.5, "one\ntwo", 12.0)}
 
 
 def test_placement_of_many_ranks_is_not_cut(tmp_path):
@@ -133,6 +133,24 @@ def test_job_that_does_not_end_says_why(tmp_path, monkeypatch, scheduler, code, 
     assert scheduler.cancelled == (["7"] if alive else [])
 
 
+def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
+    monkeypatch.setattr("bisection.sites.cluster.jobs.RARELY", 0.01)
+
+    class Full(Scripted):
+        jobs = 2  # of others, in the queue
+
+        def submit(self, script):
+            self.jobs -= 1
+            if self.jobs >= 0:
+                words = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Job violates\n"
+                raise Refused("sbatch: Job violates", words)
+            return super().submit(script)
+
+    assert outcome_of(Full(OVER, output="@done\n"), tmp_path, patience=60).fault is None
+    fault = outcome_of(Full(OVER, output="@done\n"), tmp_path, patience=0).fault
+    assert clause(fault).endswith("sbatch: Job violates")
+
+
 def test_interrupted_job_is_cancelled(tmp_path):
     class Interrupted(Scripted):
         def state(self, job):
@@ -181,6 +199,20 @@ def test_facts_of_this_node(tmp_path):
     assert facts["memory"] > 1e8
     assert facts["boot"] > 1e9
     assert all(device["kind"] for device in facts["networks"])
+
+
+@pytest.mark.parametrize(
+    ("allocation", "size"),
+    [
+        ({"SLURM_MEM_PER_NODE": "64"}, 64 << 20),
+        ({"SLURM_MEM_PER_CPU": "10", "SLURM_JOB_CPUS_PER_NODE": "4,2(x3)"}, 20 << 20),
+        ({"SLURM_MEM_PER_NODE": "0"}, None),  # all of it
+        ({"SLURM_MEM_PER_NODE": "99999999"}, None),
+    ],
+)
+def test_memory_of_a_job_is_what_slurm_gave_it(allocation, size):
+    whole = node_facts.granted(node_facts.memory(), {})
+    assert node_facts.granted(whole, allocation) == (size or whole)
 
 
 def test_node_that_slurm_calls_by_another_name_than_its_host_is_known(tmp_path):

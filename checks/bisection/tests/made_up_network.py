@@ -1,8 +1,11 @@
 """Made-up networks: what the kernel `pairs` would measure on them, in both of its stages."""
 
+import json
+
 import numpy as np
 
-from bisection.analysis.pairs import KINDS, RECORD, Matrix
+from bisection.analysis.pairs import RECORD, Matrix
+from bisection.kernels.results import SCHEMA, VERSION
 
 NEAR = {"latency": 1.2e-6, "out": 2.4e10, "back": 2.4e10, "both": 4.4e10}
 FAR_LATENCY = 1.3
@@ -24,8 +27,8 @@ def tournament(nodes, rounds, rng):
 
 
 class World:
-    """Nodes on leaf switches under static routes: by destination modulo the uplinks, of which a leaf
-    has one per node.
+    """Nodes on leaf switches under static routes: by destination modulo the uplinks: a leaf
+    has as many as nodes.
 
     Args:
         nodes, leaf: how many there are, and on each switch.
@@ -96,7 +99,7 @@ class World:
         a, b, number = tournament(self.nodes, rounds, self.rng)
         records = self.measured(a, b, number, 0)
         if retest:
-            pairs = suspected_pairs(records, self.nodes, self.switch if known else None, self.rng)
+            pairs = second_stage(records, self.nodes, self.switch if known else None, self.rng)
             a, b = (np.array(end, int) for end in zip(*pairs, strict=True)) if pairs else ([], [])
             again = [self.measured(a, b, turn, 1) for turn in range(5)] if pairs else []
             records = np.concatenate([records, *again])
@@ -105,61 +108,91 @@ class World:
         return Matrix(names, records, "thin", rounds, switches)
 
 
-# ---- the kernel's rule of suspects, as src/network/pairs states it ----
+def write(matrix, folder, name="result", **head):
+    """Writes a matrix as the kernel does; returns the path of result.json. `head` changes what
+    details.pairs says."""
+    details = {
+        "nodes": matrix.nodes,
+        "mode": matrix.mode,
+        "rounds": matrix.rounds,
+        "switches": None if matrix.switches is None else matrix.switches[0].tolist(),
+        "switch_names": None,
+        "bytes": 1 << 22,
+        "ranks_per_node": 4,
+        "file": f"{name}.pairs",
+        **head,
+    }
+    result = {"schema": SCHEMA, "version": VERSION, "kernel": "pairs", "case": "nodes"}
+    result |= {"status": "complete", "results": [], "details": {"pairs": details}}
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(result))
+    path.with_suffix(".pairs").write_bytes(matrix.records.tobytes())
+    return path
 
 
-def suspected_pairs(records, nodes, switch, rng):
-    """The pairs that the second stage measures."""
-    worst, paths, path_ends = np.zeros(nodes), np.zeros(len(records)), []
-    far = (
-        np.zeros(len(records), int)
-        if switch is None
-        else 1 * (switch[records["a"]] != switch[records["b"]])
-    )
-    for kind in KINDS:
-        directed, sign = len(kind.fields) > 1, 1 if kind.better == "higher" else -1
-        ends = [("a", "b"), ("b", "a")][: len(kind.fields)]
-        p = np.concatenate([records[s] for s, _ in ends])
-        q = np.concatenate([records[r] for _, r in ends]) + nodes * directed
-        y = sign * np.log(np.concatenate([records[name] for name in kind.fields]))
-        classes = np.tile(far, len(ends))
-        for number in np.unique(classes):
-            y[classes == number] -= np.median(y[classes == number])
-        both, twice = np.concatenate((p, q)), np.concatenate((y, y))
-        order = np.argsort(both, kind="stable")
-        parts = np.split(twice[order], np.cumsum(np.bincount(both, minlength=q.max() + 1))[:-1])
-        effect = np.array([np.median(part) if len(part) else 0 for part in parts])
-        effect = np.append(effect, np.zeros(nodes * (1 + directed) - len(effect)))
-        sigma = 1.4826 * np.median(np.abs(y - effect[p] - effect[q]))
-        rest = y - np.minimum(effect[p], 0) - np.minimum(effect[q], 0)
-        rest[rest >= -max(0.1, 4 * sigma)] = 0
-        for part in np.split(rest, len(ends)):
-            paths = np.minimum(paths, part)
-        for part in np.split(effect, 1 + directed):
-            worst = np.minimum(worst, part)
-    order = np.argsort(worst, kind="stable")
-    suspects = [int(k) for k in order[: 8 + nodes // 32] if worst[k] < -0.04]
-    pairs = set()
-    for node in suspects:
-        others = [int(k) for k in rng.permutation(nodes) if k != node]
-        others.sort(key=lambda k: k in suspects)
-        near = [k for k in others if switch is not None and switch[k] == switch[node]][:4]
-        chosen, seen = [], set()
-        apart = [k for k in others if switch is None or switch[k] != switch[node]]
-        for again in (False, True):
-            for k in apart:
-                new = switch is None or again or switch[k] not in seen
-                if len(chosen) < (8 if switch is None else 4) and k not in chosen and new:
-                    chosen.append(k)
-                    seen.add(None if switch is None else int(switch[k]))
-        pairs |= {(min(node, k), max(node, k)) for k in near + chosen}
-    order = [k for k in np.argsort(paths, kind="stable") if paths[k] < 0][: 32 + nodes // 16]
-    for rank, k in enumerate(order):
-        a, b = int(records["a"][k]), int(records["b"][k])
-        pairs.add((min(a, b), max(a, b)))
-        if switch is not None and rank < 16 and switch[a] != switch[b]:
-            for one, other in ((a, b), (b, a)):
-                alike = [int(n) for n in rng.permutation(nodes) if switch[n] == switch[one]]
-                more = [n for n in alike if n != one][:3]
-                pairs |= {(min(n, other), max(n, other)) for n in more}
-    return sorted(pairs)
+# ---- the kernel's rule of suspects: src/network/pairs_suspects.c ----
+
+NODE_EFFECT, NODE_SPREADS, PATH_EFFECT, PATH_SPREADS = 0.03, 2, 0.08, 3
+SUSPECTS, PATHS, PARTNERS, TURNS = 16, 64, 4, 40
+
+
+def spread(values):
+    return 1.4826 * np.median(np.abs(values - np.median(values)))
+
+
+def suspects_of(records, nodes, switch):
+    """Nodes and paths to measure again, the worst first: bx_pairs_summarise."""
+    a, b = records["a"].astype(int), records["b"].astype(int)
+    apart = np.zeros(len(a), bool) if switch is None else switch[a] != switch[b]
+    worst, paths = {}, {}
+    for parts in (
+        [(a, b, np.log(records["latency"]))],
+        [(a, b, -np.log(records["both"]))],
+        [(a, b + nodes, -np.log(records["out"])), (b, a + nodes, -np.log(records["back"]))],
+    ):
+        first, second, rest = (np.concatenate(column) for column in zip(*parts, strict=True))
+        far, groups = np.tile(apart, len(parts)), nodes * len(parts)
+        both = np.concatenate((first, second))
+        order, ends = np.argsort(both, kind="stable"), np.bincount(both, minlength=groups)
+        effects, level = np.zeros(groups), np.zeros(len(rest))
+        for _ in range(TURNS):
+            for part in (far, ~far):
+                left = (rest - effects[first] - effects[second])[part]
+                level[part] = np.median(left) if part.any() else 0
+            twice = np.tile(rest - level - effects[first] - effects[second], 2)[order]
+            parted = np.split(twice, np.cumsum(ends)[:-1])
+            effects += [np.median(part) / 2 if len(part) else 0 for part in parted]
+            for way in np.split(effects, len(parts)):
+                way -= np.median(way)
+        rest -= level
+        width = spread(effects)
+        for g in np.flatnonzero(effects > max(NODE_EFFECT, NODE_SPREADS * width)):
+            score = effects[g] / max(NODE_EFFECT, width)
+            worst[g % nodes] = max(score, worst.get(g % nodes, 0))
+        rest -= np.maximum(0, effects[first]) + np.maximum(0, effects[second])
+        width = spread(rest)
+        for k in np.flatnonzero(rest > max(PATH_EFFECT, PATH_SPREADS * width)):
+            pair = (int(a[k % len(a)]), int(b[k % len(a)]))
+            paths[pair] = max(rest[k] / max(PATH_EFFECT, width), paths.get(pair, 0))
+    listed = [sorted(part, key=part.get, reverse=True) for part in (worst, paths)]
+    return listed[0][:SUSPECTS], listed[1][:PATHS]
+
+
+def second_stage(records, nodes, switch, rng):
+    """The pairs that are measured again: bx_pairs_second_stage."""
+    suspects, paths = suspects_of(records, nodes, switch)
+    pairs = []
+    for node in map(int, suspects):
+        near = far = 0
+        for other in map(int, rng.permutation(nodes)):
+            if other == node or other in suspects:
+                continue
+            if switch is not None and switch[node] == switch[other]:
+                near += 1
+                taken = near <= PARTNERS
+            else:
+                far += 1
+                taken = far <= PARTNERS * (2 if switch is None else 1)
+            if taken:
+                pairs.append((node, other))
+    return pairs + paths

@@ -1,0 +1,157 @@
+"""The effects of nodes and hop classes on what was measured between pairs of nodes.
+
+    log value(i to j) = level of the pair's hop class + out_i + in_j + e
+
+Latency and the bandwidth of both ways at once have one effect per node: u_i + u_j. The effects are
+medians, taken in turn (Tukey 1977, chapter 11).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bisection.analysis.pairs import Kind, Matrix
+from bisection.core.thresholds import LIMITS
+
+MEDIAN = 1.2533  # standard error of a median over that of a mean, of normal values: sqrt(pi / 2)
+MAD = 1.4826  # standard deviation over the median absolute deviation, of normal values
+TURNS = 40  # of the medians, at most
+
+
+@dataclass
+class Observations:
+    """Values of one kind: s to r, or between s and r."""
+
+    s: np.ndarray  # [observations] node numbers
+    r: np.ndarray
+    y: np.ndarray  # logarithm; worse is lower, whatever the kind
+    hops: np.ndarray  # hop class, 0 the nearest
+    classes: int
+    nodes: int
+    directed: bool
+    repeats: float = 1  # of an observation, which is their median
+
+    @property
+    def q(self) -> np.ndarray:
+        """The effect of the second end: of `nodes` (one each), or 2 `nodes` (out, then in)."""
+        return self.r + self.nodes * self.directed
+
+    @property
+    def effects(self) -> int:
+        """How many effects there are."""
+        return self.nodes * (1 + self.directed)
+
+    @property
+    def key(self) -> np.ndarray:
+        """A number per pair, the same for both of its directions where there are none."""
+        if self.directed:
+            return self.s * self.nodes + self.r
+        return np.minimum(self.s, self.r) * self.nodes + np.maximum(self.s, self.r)
+
+
+def observations(matrix: Matrix, kind: Kind, stage: int) -> Observations:
+    """What a stage measured of one kind; of pairs that were measured repeatedly the medians."""
+    records = matrix.stage(stage)
+    ends = [(records["a"], records["b"]), (records["b"], records["a"])]
+    parts = [(*end, records[name]) for end, name in zip(ends, kind.fields, strict=False)]
+    s, r, y = (np.concatenate(column) for column in zip(*parts, strict=True))
+    known = np.isfinite(y)
+    s, r, y = s[known].astype(np.int64), r[known].astype(np.int64), y[known].astype(float)
+    y = np.log(y) if kind.better == "higher" else -np.log(y)
+    classes = 1 if matrix.switches is None else 1 + len(matrix.switches)
+    values = Observations(s, r, y, s * 0, classes, len(matrix.nodes), len(kind.fields) > 1)
+    keys, first, group = np.unique(values.key, return_index=True, return_inverse=True)
+    y = medians(group, y, len(keys))
+    repeats, s, r = len(group) / max(len(keys), 1), s[first], r[first]
+    hops = _hops(matrix.switches, s, r)
+    return replace(values, s=s, r=r, y=y, hops=hops, repeats=repeats)
+
+
+def _hops(switches: np.ndarray | None, s: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """Switch levels that a pair has to climb; 0 for all where the switches are not known."""
+    hops = np.zeros(len(s), np.int64)
+    for level in switches if switches is not None else ():
+        hops += level[s] != level[r]
+    return hops
+
+
+def medians(group: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
+    """The median of `values` by `group` (0 to count - 1); NaN where a group is empty."""
+    order = np.lexsort((values, group))
+    ranked, sizes = values[order], np.bincount(group, minlength=count)
+    middle = np.full(count, np.nan)
+    if len(values):
+        start = np.cumsum(sizes) - sizes
+        low, high = (np.minimum(start + part, len(ranked) - 1) for part in halves(sizes))
+        middle[sizes > 0] = ((ranked[low] + ranked[high]) / 2)[sizes > 0]
+    return middle
+
+
+def halves(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The two ranks in the middle of so many values."""
+    return np.maximum(sizes - 1, 0) // 2, sizes // 2
+
+
+@dataclass
+class Fit:
+    """The effects of nodes and hop classes."""
+
+    effects: np.ndarray  # [effects] of the logarithm, below 0 is worse
+    rest: np.ndarray  # [observations] what they leave
+    levels: np.ndarray  # [hop classes]
+    sigma: float  # of an observation
+    spread: np.ndarray  # [effects] what a healthy node's effect may be off by
+
+    def short(self, values: Observations, end: int) -> np.ndarray:
+        """What values fall short of, without what the other end explains.
+
+        Args:
+            values: of the same nodes and classes.
+            end: 0 the first end's own, 1 the second one's.
+        """
+        other = values.q if end == 0 else values.s
+        return values.y - self.levels[values.hops] - np.minimum(self.effects[other], 0)
+
+    def left(self, values: Observations) -> np.ndarray:
+        """What the effects of both ends leave of values."""
+        ends = self.effects[values.s] + self.effects[values.q]
+        return values.y - self.levels[values.hops] - ends
+
+
+def fit(values: Observations) -> Fit:
+    """Splits the logarithms into levels, effects and the rest by medians in turn."""
+    ends = np.concatenate((values.s, values.q))
+    sizes = np.bincount(ends, minlength=values.effects)
+    rows = np.full((values.effects, max(sizes.max(), 1)), len(values.y))
+    order, start = np.argsort(ends, kind="stable"), np.cumsum(sizes) - sizes
+    rows[ends[order], np.arange(len(ends)) - start[ends[order]]] = order % len(values.y)
+    low, high = (part[:, None] for part in halves(sizes))
+    sides = (
+        [slice(None)] if not values.directed else [slice(values.nodes), slice(values.nodes, None)]
+    )
+    effects = np.zeros(values.effects)
+
+    def levels() -> np.ndarray:
+        both = values.y - effects[values.s] - effects[values.q]
+        return medians(values.hops, both, values.classes)
+
+    level = levels()
+    for turn in range(TURNS):
+        rest = values.y - level[values.hops] - effects[values.s] - effects[values.q]
+        ranked = np.sort(np.append(rest, np.inf)[rows], axis=1)
+        middle = [np.take_along_axis(ranked, part, 1)[:, 0] for part in (low, high)]
+        step = np.where(sizes > 0, (middle[0] + middle[1]) / 2, 0)
+        effects += step * (0.5 if turn < 3 else 0.8)  # both ends take the same step
+        for side in sides:
+            effects[side] -= np.median(effects[side])
+        level = levels()
+        if np.abs(step).max() < 1e-4:
+            break
+    rest = values.y - level[values.hops] - effects[values.s] - effects[values.q]
+    taken = min(values.effects - len(sides) + values.classes, len(rest) - 1)
+    away = np.sort(np.abs(rest))[taken:]  # medians leave so many at 0
+    sigma = max(MAD * float(np.median(away)), LIMITS.pair_resolution)
+    spread = MEDIAN * sigma / np.sqrt(np.maximum(sizes, 1))
+    for side in sides:
+        spread[side] = np.maximum(spread[side], MAD * np.median(np.abs(effects[side])))
+    return Fit(effects, rest, level, sigma, spread)

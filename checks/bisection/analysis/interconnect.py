@@ -1,0 +1,150 @@
+"""The verdict on a network: go, look or no-go, and what speaks against it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from bisection.analysis import network
+from bisection.analysis.blame import Blame
+from bisection.analysis.model import Comparison, Row
+from bisection.core.reasons import FAULTS_OF_HOSTS, Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Verdict
+from bisection.kernels import adapters, results
+from bisection.runs.model import RunVerdict
+
+TIERS = ("triage", "interconnect")  # whose question is the network
+# The checks that measure the network, and what of it.
+CHECKS = {
+    "network_noise": "interruptions and memory bandwidth of the cores",
+    "pairs": "nodes, cables and switches",
+    "network": "communication patterns",
+    "congestion": "the impact of other jobs",
+    "transpose": "the transposes of a plane-wave code",
+}
+
+
+class Grade(str, Enum):
+    """Whether users may have the network."""
+
+    GO = "go"
+    LOOK = "look"  # a person must look at something first
+    NO_GO = "no-go"
+
+    __str__ = str.__str__
+    __format__ = str.__format__
+
+
+@dataclass
+class Finding:
+    """What speaks against a network."""
+
+    grade: Grade
+    reason: Reason
+
+
+@dataclass
+class Interconnect:
+    """The verdict of a run on its network."""
+
+    findings: list[Finding] = field(default_factory=list)  # the worst first
+    levels: list[Row] = field(default_factory=list)  # beside the sessions before
+    carriers: dict[str, str] = field(default_factory=dict)  # partition -> adapters
+    unmeasured: list[Reason] = field(default_factory=list)
+
+    @property
+    def grade(self) -> Grade:
+        """That of the worst finding."""
+        return self.findings[0].grade if self.findings else Grade.GO
+
+
+def judge(
+    run: RunVerdict, blames: Sequence[Blame], comparison: Comparison | None
+) -> Interconnect | None:
+    """The verdict on the network of a run; None if the run asked another question.
+
+    Args:
+        run: the run, judged.
+        blames: what its pairs of nodes say.
+        comparison: of the run with sessions on the network before; None if there are none.
+    """
+    if run.request.tier not in TIERS:
+        return None
+    rows = [row for row in comparison.rows if row.check in CHECKS] if comparison else []
+    findings = [*_of_pairs(blames), *_of_run(run), *_of_rates(run, blames), *_of_levels(rows)]
+    return Interconnect(
+        sorted(findings, key=lambda finding: finding.grade != Grade.NO_GO),
+        [row for row in rows if row.check == "pairs" and row.unit != "ratio"],
+        _carriers(run),
+        list(_unmeasured(run)),
+    )
+
+
+def _of_pairs(blames: Sequence[Blame]) -> Iterator[Finding]:
+    for blame in blames:
+        yield from (Finding(Grade.NO_GO, network.reason(part)) for part in blame.bad)
+        for part in blame.worse:
+            yield Finding(Grade.LOOK, network.reason(part, drift=True))
+        for part in blame.suspects:
+            suspected = Reason.of(Code.COMPONENT_SUSPECTED, component=network.reason(part))
+            yield Finding(Grade.LOOK, suspected)
+        if all(kind.withheld for kind in blame.kinds if kind.kind.unit == "B/s"):
+            yield Finding(Grade.LOOK, Reason.of(Code.NOTHING_BLAMED, place=blame.place))
+
+
+def _of_run(run: RunVerdict) -> Iterator[Finding]:
+    """What failed or is missing, and faulty hosts."""
+    launches: dict[Reason, list[str]] = {}
+    for case in run.bad:
+        if not case.follows:
+            key = Reason.of(Code.LAUNCH_BAD, failed=case.verdict == Verdict.FAIL, why=case.reason)
+            launches.setdefault(key, []).append(case.group)
+    for key, groups in launches.items():
+        grade = Grade.NO_GO if key["failed"] else Grade.LOOK
+        yield Finding(grade, Reason.of(Code.LAUNCH_BAD, launch=groups[0], reason=key["why"]))
+    for failure in run.failures:
+        if failure.code != Code.BAD_COMPONENT:
+            yield Finding(Grade.NO_GO, failure)
+    for remark in run.remarks:
+        if remark.code in FAULTS_OF_HOSTS:
+            yield Finding(Grade.LOOK, remark)
+
+
+def _of_levels(rows: Sequence[Row]) -> Iterator[Finding]:
+    for row in rows:
+        if row.verdict == Verdict.REGRESSED:
+            yield Finding(Grade.NO_GO, Reason.of(Code.LEVEL_WORSE, **row.change))
+
+
+def _of_rates(run: RunVerdict, blames: Sequence[Blame]) -> Iterator[Finding]:
+    """Bandwidths of pairs that are far below the rate of the adapters that carried them."""
+    rates = [
+        _rate(results.load(network.file_of(c, "json"), "pairs")) for c in network.launches(run)
+    ]
+    for blame, rate in zip(blames, rates, strict=False):
+        levels = [kind.levels[0].value for kind in blame.kinds if kind.kind.name == "bandwidth"]
+        if rate and levels and levels[0] < LIMITS.adapter_share * rate:
+            values = {"bandwidth": levels[0], "rate": rate, "share": levels[0] / rate}
+            yield Finding(Grade.LOOK, Reason.of(Code.BELOW_ADAPTER, **values))
+
+
+def _rate(result: results.Result) -> float:
+    """The rate of a node's adapters that carried messages, B/s; 0 where it is unknown."""
+    carried = {name for name, _ in adapters.carriers(result)}
+    first = next(iter(result.get("adapters") or []), {"list": []})
+    rates = [a["rate"] for a in first["list"] if adapters.device(a) in carried]
+    return sum(rates) * 1e9 / 8 if rates and all(rates) else 0.0
+
+
+def _carriers(run: RunVerdict) -> dict[str, str]:
+    return {case.place: case.facts["network"] for case in run.cases if case.facts.get("network")}
+
+
+def _unmeasured(run: RunVerdict) -> Iterator[Reason]:
+    """What of the network was not measured, and why."""
+    for check, part in CHECKS.items():
+        cases = [case for case in run.judged if case.check == check]
+        if any(run.outcome(case) in (Verdict.PASS, Verdict.FAIL) for case in cases):
+            continue
+        why = next((case.reason for case in cases if case.reason), None)
+        yield Reason.of(Code.PART_UNMEASURED, check=check, part=part, why=why)

@@ -1,0 +1,83 @@
+"""What a run's launches of the kernel `pairs` say of its network."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from bisection.analysis.blame import BadComponent, Blame, judge
+from bisection.analysis.pairs import KERNEL, Matrix, read
+from bisection.core import paths
+from bisection.core.reasons import Code, Reason
+from bisection.core.topology import TopologyError, parse
+from bisection.kernels.results import ResultError
+from bisection.runs.model import RunVerdict, TestResult
+
+Launch = tuple[str | int, ...]
+
+
+def launches(run: RunVerdict) -> Iterator[TestResult]:
+    """The launches of the kernel in a run that ended well and whose files were kept."""
+    for case in run.cases:
+        ran = case.fixture and case.kernel == KERNEL and case not in run.bad
+        if ran and case.files.endswith(".*") and file_of(case, "json").is_file():
+            yield case
+
+
+def file_of(case: TestResult, suffix: str) -> Path:
+    """A kept file of a launch."""
+    return Path(paths.ROOT, case.files[:-1] + suffix)
+
+
+def matrix_of(case: TestResult) -> Matrix:
+    """What a launch measured, with the switches that Slurm knew then.
+
+    Raises:
+        ResultError: a file of it is missing, truncated or of something else.
+    """
+    matrix = read(file_of(case, "json"), file_of(case, "pairs"))
+    try:
+        return matrix.placed(parse(file_of(case, "topology").read_text()))
+    except (OSError, TopologyError):  # the scheduler knows no switches
+        return matrix
+
+
+def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Blame], list[Reason]]:
+    """Judges all that a run measured between nodes.
+
+    Args:
+        run: the run.
+        earlier: runs before it, oldest first; what they measured by the same launches is the past.
+
+    Returns:
+        A judgement per launch; why matrices could not be read.
+    """
+    found, faults = [], []
+    now = list(launches(run))
+    past: dict[Launch, list[Matrix]] = defaultdict(list)
+    for case in (case for before in earlier if now for case in launches(before)):
+        try:
+            past[case.launch[:-1]].append(matrix_of(case))
+        except ResultError:
+            continue  # its own run said so
+    for case in now:
+        try:
+            blame = judge(matrix_of(case), past[case.launch[:-1]])
+        except ResultError as error:
+            faults.append(error.reason)
+            continue
+        blame.place = case.place + (f" run {case.run}" if case.run else "")
+        found.append(blame)
+    return found, faults
+
+
+def reason(component: BadComponent, drift: bool = False) -> Reason:
+    """A bad component as a reason; `drift`: it is worse than it was, and named for that alone."""
+    return Reason.of(Code.BAD_COMPONENT, **asdict(component), drift=drift or None)
+
+
+def note(run: RunVerdict) -> None:
+    """Makes a run that measured a bad component a failure, and an unreadable matrix a trouble."""
+    found, faults = blames(run)
+    run.troubles += faults
+    run.failures += [reason(component) for blame in found for component in blame.bad]

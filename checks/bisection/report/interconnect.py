@@ -1,0 +1,70 @@
+"""The verdict on a network in words, for the page and for the terminal."""
+
+from bisection.analysis.interconnect import Grade, Interconnect
+from bisection.core.format import plural, short, some
+from bisection.core.reasons import Code, Reason
+from bisection.report.clauses import clause
+from bisection.report.model import BAD, GOOD, UNCERTAIN
+from bisection.report.pairs_clauses import component
+from bisection.report.tables import Table, listing, rows_table
+
+STATES = {Grade.GO: GOOD, Grade.LOOK: UNCERTAIN, Grade.NO_GO: BAD}
+MOST, LINES = 40, 8  # findings of a table, of a terminal
+MEANING = {
+    Grade.GO: "Nothing that was measured speaks against this network.",
+    Grade.LOOK: "Look at each finding before users get this network.",
+    Grade.NO_GO: "Repair what is listed, and run again, before users get this network.",
+}
+
+
+def headline(network: Interconnect) -> str:
+    """The verdict in a few words, with the bad components by name."""
+    bad = [f.reason for f in network.findings if _is_component(f.reason)]
+    names = some([component(reason.values) for reason in bad], 3)
+    others = len(network.findings) - len(bad)
+    parts = [f"{names} slow"] if bad else []
+    parts += [plural(others, "other finding" if bad else "finding")] if others else []
+    return f"Network: {network.grade}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _is_component(reason: Reason) -> bool:
+    return reason.code == Code.BAD_COMPONENT and not reason["drift"]
+
+
+def text(network: Interconnect) -> list[str]:
+    """Lines of a terminal: the verdict, the findings, what was not measured."""
+    lines = [f"  {f.grade}: {clause(f.reason)}" for f in network.findings[:LINES]]
+    left = len(network.findings) - len(lines)
+    lines += [f"  {plural(left, 'more finding')} in the report"] if left else []
+    missing = [reason["check"] for reason in network.unmeasured if reason["check"]]
+    lines += [f"  not measured: {', '.join(missing)}"] if missing else []
+    return [headline(network), *lines]
+
+
+def findings(network: Interconnect) -> list[Table]:
+    """A table of the findings that are no components, which have a table of their own."""
+    columns = (
+        ("", "text", lambda finding: str(finding.grade)),
+        ("finding", "text", lambda finding: short(clause(finding.reason), 400)),
+    )
+    others = [f for f in network.findings if not _is_component(f.reason)]
+    return _titled("Findings", listing(others, columns, MOST, "findings"))
+
+
+def beside(network: Interconnect) -> list[Table]:
+    """Tables of the levels beside the sessions before, and of what was not measured."""
+    levels = rows_table(network.levels, MOST) if network.levels else listing([], ())
+    part = ("what, and why not", "text", clause)
+    unmeasured = listing(network.unmeasured, (part,), MOST)
+    tables = _titled("Beside the sessions before", levels)
+    return tables + _titled("Not measured", unmeasured)
+
+
+def _titled(title: str, table: Table) -> list[Table]:
+    table.title = title
+    return [table] if table.rows else []
+
+
+def notes(network: Interconnect) -> list[str]:
+    """What carried the messages."""
+    return [f"{place}: messages went through {names}." for place, names in network.carriers.items()]

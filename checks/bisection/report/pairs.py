@@ -1,0 +1,112 @@
+"""Pairs of nodes in a report: bad components, levels and notes, for the page and Markdown alike."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from bisection.analysis.blame import BadComponent, Blame, Judged, Level
+from bisection.analysis.network import reason
+from bisection.analysis.suspicions import Part
+from bisection.core.format import amount, finite, number, plural, short, some
+from bisection.report.clauses import clause
+from bisection.report.pairs_clauses import component, look, message, retests, symptom
+from bisection.report.tables import Table, listing
+
+COMPONENTS = 40  # of a table
+
+
+def tables(blame: Blame) -> list[Table]:
+    """Bad components, suspects, and the levels of the network."""
+    parts = [
+        _components("Bad components", blame.bad),
+        _components("Worse than in earlier sessions", blame.worse),
+        _components("Suspects that were not measured again", shown_suspects(blame)),
+    ]
+    return [part for part in (*parts, _levels(blame)) if part.rows]
+
+
+def shown_suspects(blame: Blame) -> list[BadComponent]:
+    """Suspects without paths, which noise makes by the dozen."""
+    return [part for part in blame.suspects if part.part != Part.PATH]
+
+
+def _components(title: str, parts: Sequence[BadComponent]) -> Table:
+    columns = (
+        ("component", "text", lambda part: short(component(asdict(part)), 200)),
+        ("slow", "lines", lambda part: "\n".join(map(symptom, map(asdict, part.symptoms)))),
+        ("z", "lines", lambda part: "\n".join(f"{s.z:.0f}" for s in part.symptoms)),
+        ("measured again", "text", lambda part: retests(asdict(part))),
+        ("where to look", "text", lambda part: look(asdict(part))),
+    )
+    table = listing(parts, columns, COMPONENTS, "components")
+    table.title = title
+    return table
+
+
+def _levels(blame: Blame) -> Table:
+    several = any(len(judged.levels) > 1 for judged in blame.kinds)
+    rows = [(judged, level) for judged in blame.kinds for level in judged.levels]
+
+    def between(row: tuple[Judged, Level]) -> str:
+        return HOPS.get(row[1].hops, f"{row[1].hops} levels up") if several else "all pairs"
+
+    columns = (
+        ("value", "text", lambda row: row[0].kind.name),
+        ("between nodes", "text", between),
+        ("median", "num", lambda row: amount(row[1].value, row[0].kind.unit)),
+        ("pairs", "num", lambda row: f"{row[1].pairs:,}"),
+        ("noise", "num", lambda row: amount(row[0].noise, "share")),
+    )
+    table = listing(rows, columns)
+    matrix = blame.matrix
+    rounds = plural(matrix.rounds, "round") if matrix.rounds else "all rounds"
+    table.title = "Levels" if rows else ""
+    table.note = (
+        f"{plural(len(matrix.nodes), 'node')}, {matrix.mode}, {rounds}"
+        f"{message(matrix.bytes)}. Noise is what a pair differs by without a cause."
+    )
+    return table
+
+
+HOPS = {0: "of one switch", 1: "of different switches"}
+
+
+def notes(blame: Blame) -> list[str]:
+    """The verdict in a sentence, what was withheld and why."""
+    withheld = [f"{j.kind.name}: {clause(j.withheld)}" for j in blame.kinds if j.withheld]
+    judged = [j.kind.name for j in blame.kinds if not j.withheld]
+    if blame.bad:
+        parts = some([worst(part) for part in blame.bad], 6)
+        verdict = [f"{plural(len(blame.bad), 'bad component')}: {parts}"]
+    elif judged:
+        verdict = [f"No bad component: {', '.join(judged)} judged"]
+    else:
+        verdict = []
+    paths = len(blame.suspects) - len(shown_suspects(blame))
+    left = [f"{plural(paths, 'slow path')} not measured again and not named"] if paths else []
+    return [*verdict, *withheld, *map(clause, blame.notes), *left]
+
+
+def as_data(blame: Blame) -> dict[str, Any]:
+    """A judgement as JSON has it, without the matrix."""
+    return {
+        "place": blame.place,
+        "nodes": len(blame.matrix.nodes),
+        "mode": blame.matrix.mode,
+        "rounds": blame.matrix.rounds,
+        "bad": [reason(part).as_dict() for part in blame.bad],
+        "worse": [reason(part, drift=True).as_dict() for part in blame.worse],
+        "suspects": [reason(part).as_dict() for part in shown_suspects(blame)],
+        "levels": {
+            judged.kind.name: [[level.hops, level.value, level.pairs] for level in judged.levels]
+            for judged in blame.kinds
+        },
+        "noise": {j.kind.name: j.noise if finite(j.noise) else None for j in blame.kinds},
+        "withheld": {j.kind.name: j.withheld.as_dict() for j in blame.kinds if j.withheld},
+        "notes": [note.as_dict() for note in blame.notes],
+    }
+
+
+def worst(part: BadComponent) -> str:
+    """A component and its worst factor, in a caption."""
+    return f"{component(asdict(part))} x{number(part.factor)}"

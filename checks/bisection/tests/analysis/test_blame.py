@@ -1,0 +1,255 @@
+"""Which component is named in matrices of made-up networks, how often, and how often wrongly.
+
+BISECTION_SETS=100 prints the whole table: seeded matrices per line, otherwise fewer.
+"""
+
+import copy
+import os
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_network import World, tournament
+
+from bisection.analysis.blame import judge
+from bisection.analysis.suspicions import Part
+from bisection.core.reasons import Code
+
+SETS = int(os.environ.get("BISECTION_SETS", "0"))
+DESIGNS = [(64, 16, 0, 8), (64, 16, 16, 8), (512, 32, 16, 3)]  # nodes, per switch, rounds, sets
+FAULTS = {
+    "clean": ("", 1),
+    "node x0.8": ("node", 0.8),
+    "latency +20%": ("latency", 1.2),
+    "pair x0.5": ("pair", 0.5),
+    "switch x0.8": ("switch", 0.8),
+    "sends x0.5": ("sends", 0.5),
+    "receives x0.8": ("receives", 0.8),
+    "cable x0.5": ("cable", 0.5),
+}
+
+
+def placed(world, kind, factor, rounds, seed):
+    """Puts a fault into a network; what is to be named: [(part, names)], any one of them."""
+    rng = np.random.default_rng([seed, 7])
+    node, leaf = int(rng.integers(world.nodes)), world.leaf
+    name, switch = f"cn{node:04d}", f"switch {node // leaf}"
+    who, names = node, [(Part.NODE, {name})]
+    if not kind:
+        return []
+    if kind == "pair":  # one that is measured
+        a, b, _ = tournament(world.nodes, rounds, copy.deepcopy(world.rng))
+        who = tuple(int(end[rng.integers(1) + node]) for end in (a, b))
+        names = [(Part.PATH, {f"cn{end:04d}" for end in who})]
+    elif kind == "switch":
+        who, names = node // leaf, [(Part.SWITCH, {switch})]
+    elif kind == "cable":  # one node is behind it: a way; of others routes were measured: a cable
+        who, names = (node // leaf, node % leaf), [(Part.CABLE, {switch}), (Part.WAY, {name})]
+    world.faults = [(kind, who, factor)]
+    return names
+
+
+def named(blame):
+    return [(component.part, set(component.names)) for component in blame.bad]
+
+
+@pytest.mark.parametrize(("nodes", "leaf", "rounds", "sets"), DESIGNS)
+def test_faults_are_named_and_nothing_else(nodes, leaf, rounds, sets):
+    sets = SETS or sets
+    print(f"\n{nodes} nodes, {rounds or nodes - 1} rounds, {sets} sets: found %, other names %")
+    for title, (kind, factor) in FAULTS.items():
+        right = wrong = 0
+        for seed in range(sets):
+            world = World(nodes, leaf, [seed, nodes, rounds])
+            truth = placed(world, kind, factor, rounds, seed)
+            names = named(judge(world.matrix(rounds)))
+            right += any(name in truth for name in names) or not truth
+            wrong += any(name not in truth for name in names)
+        print(f"{title:14s} {100 * right / sets:5.0f} {100 * wrong / sets:5.0f}")
+        assert right >= 0.99 * sets, title
+        assert wrong == 0, title
+
+
+@pytest.mark.parametrize("size", [6, 7, 8, 13])
+def test_a_slow_node_among_few_without_switches(size):
+    names = []
+    for seed in range(20):
+        world = World(size, size, [seed, size])
+        assert named(judge(world.matrix(known=False))) == []
+        world.faults = [("node", seed % size, 0.6)]
+        names += [named(judge(world.matrix(known=False)))]
+    right = [[(Part.NODE, {f"cn{seed % size:04d}"})] for seed in range(20)]
+    assert sum(a == b for a, b in zip(names, right, strict=True)) >= 19
+
+
+@pytest.mark.parametrize("harder", [{"noise": 0.1}, {"healthy": 0.03}, {"tails": 0.05}])
+def test_noisier_networks_have_no_false_names(harder):
+    sets = SETS or 15
+    wrong = sum(bool(judge(World(64, 16, [s], **harder).matrix(16)).bad) for s in range(sets))
+    assert wrong <= max(1, sets / 50)
+
+
+def test_without_noise_a_quarter_of_the_network_is_still_a_switch():
+    for seed in range(6):
+        world = World(64, 16, seed, noise=1e-3, healthy=0, tails=0)
+        world.faults = [("switch", 1, 0.8)]
+        assert named(judge(world.matrix(16))) == [(Part.SWITCH, {"switch 1"})]
+
+
+def test_what_was_not_measured_again_is_suspected_and_not_named():
+    world = World(64, 16, 1)
+    world.faults = [("node", 5, 0.5)]
+    blame = judge(world.matrix(16, retest=False))
+    assert blame.bad == []
+    assert blame.suspects[0].names == ["cn0005"]
+    assert not blame.suspects[0].confirmed
+    assert Code.PAIRS_NOT_RETESTED in [note.code for note in blame.notes]
+
+
+def test_a_fault_that_is_gone_in_the_second_stage_is_not_named():
+    world = World(64, 16, 1)
+    world.faults = [("node", 5, 0.5)]
+    slow = world.matrix(16)
+    again = slow.stage(1)
+    a, b = (again[again["round"] == 0][end].astype(int) for end in "ab")
+    world.faults = []
+    fine = np.concatenate([world.measured(a, b, turn, 1) for turn in range(5)])
+    blame = judge(replace(slow, records=np.concatenate((slow.stage(0), fine))))
+    assert blame.bad == []
+    assert all(suspect.part == Part.PATH for suspect in blame.suspects)
+    assert Code.PAIRS_CLEARED in [note.code for note in blame.notes]
+
+
+def test_directions_and_kinds_of_one_node_are_one_component():
+    world = World(64, 16, 3)
+    world.faults = [("node", 9, 0.8), ("latency", 9, 1.2)]
+    (component,) = judge(world.matrix()).bad
+    ways = [(symptom.kind, symptom.way) for symptom in component.symptoms]
+    assert ways == [
+        *(("latency", ""), ("bandwidth", "sends"), ("bandwidth", "receives"), ("both ways", "")),
+    ]
+    assert component.symptoms[0].factor == pytest.approx(1.2, abs=0.06)
+    assert all(s.again == pytest.approx(0.8, abs=0.05) for s in component.symptoms[1:])
+    assert component.factor == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_cable_serves_a_node_of_its_switch_and_those_behind_it():
+    world = World(64, 16, 1)
+    world.faults = [("cable", (1, 3), 0.5)]
+    (component,) = judge(world.matrix()).bad
+    assert (component.part, component.names) == (Part.CABLE, ["switch 1"])
+    assert component.serves == ["cn0003", "cn0019", "cn0035", "cn0051"]
+
+
+def test_links_of_a_switch_are_told_from_the_switch_itself():
+    world = World(64, 16, 1)
+    world.faults = [("switch", 1, 0.8)]
+    assert judge(world.matrix()).bad[0].beyond
+    world.faults = [("node", node, 0.8) for node in range(16, 32)]
+    (component,) = judge(world.matrix()).bad
+    assert component.names == ["switch 1"]
+    assert not component.beyond
+
+
+def test_noise_above_the_limit_withholds_and_says_so():
+    world = World(64, 16, 1, noise=0.3)
+    world.faults = [("node", 5, 0.5)]
+    blame = judge(world.matrix(16))
+    assert blame.bad == blame.suspects == []
+    assert {judged.withheld.code for judged in blame.kinds} == {Code.PAIRS_NOISE}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [({"mode": "concurrent"}, Code.PAIRS_CONCURRENT), ({}, Code.PAIRS_FEW_NODES)],
+)
+def test_what_cannot_be_judged_is_withheld(change, code):
+    world = World(64 if change else 4, 16, 1)
+    blame = judge(replace(world.matrix(known=False), **change))
+    assert blame.bad == []
+    assert {judged.withheld.code for judged in blame.kinds} == {code}
+
+
+# ---- switches ----
+
+
+def test_latency_shows_switches_only_where_it_is_exact():
+    world = World(64, 16, 1)
+    order = world.rng.permutation(64)
+    world.switch = world.switch[order]
+    blame = judge(world.matrix(known=False))
+    assert blame.notes[0].code == Code.PAIRS_CLUSTERED
+    groups = blame.matrix.switches[0]
+    assert len({*zip(groups, world.switch, strict=True)}) == 4
+    for leaf, far in ((16, 1.1), (8, 1.3)):
+        near = World(64, leaf, 1, far=far)
+        blame = judge(near.matrix(known=False))
+        assert blame.matrix.switches is None
+        assert blame.notes[0].code == Code.PAIRS_NO_SWITCHES
+
+
+def test_levels_are_medians_of_hop_classes():
+    matrix = World(64, 16, 1).matrix()
+    upper = np.arange(64) // 32
+    latency = judge(replace(matrix, switches=np.array([matrix.switches[0], upper]))).kinds[0]
+    assert [level.hops for level in latency.levels] == [0, 1, 2]
+    assert latency.levels[0].value == pytest.approx(1.2e-6, rel=0.02)
+    assert latency.levels[2].value == pytest.approx(1.56e-6, rel=0.02)
+    assert sum(level.pairs for level in latency.levels) == 64 * 63 / 2
+
+
+def test_values_that_were_not_measured_are_left_out():
+    world = World(16, 16, 1)
+    world.faults = [("node", 5, 0.5)]
+    matrix = world.matrix()
+    matrix.records["latency"] = np.nan
+    matrix.records["both"][::2] = np.nan
+    blame = judge(matrix)
+    assert [judged.kind.name for judged in blame.kinds] == ["bandwidth", "both ways"]
+    assert named(blame) == [(Part.NODE, {"cn0005"})]
+
+
+# ---- nights ----
+
+
+def test_a_link_that_degrades_is_seen_beside_its_own_past():
+    """A node that was always 6% better than the others and is now as they are."""
+    nights, drift = [], [0, 0, 0, 0, 0, 0, 0.13, 0.13]
+    for night, extra in enumerate(drift):
+        world = World(64, 16, [night, 5], healthy=0)
+        world.healthy[:] = np.random.default_rng(3).normal(0, 0.03, (4, 64))
+        world.healthy[:, 5] = -0.1 + extra  # now 3% worse than others: no fault by itself
+        nights.append(world.matrix(16))
+    assert judge(nights[-1]).bad == []
+    assert judge(nights[-1], nights[:2]).worse == []  # too few
+    assert judge(nights[5], nights[:5]).worse == []
+    assert judge(nights[6], nights[:6]).worse == []  # one night alone
+    (component,) = judge(nights[7], nights[:7]).worse
+    assert (component.part, component.names) == (Part.NODE, ["cn0005"])
+    assert component.factor == pytest.approx(np.exp(-0.13), abs=0.04)
+
+
+def test_nights_may_have_other_nodes():
+    nights = [World(64, 16, [night, 6]).matrix(16) for night in range(6)]
+    for night, matrix in enumerate(nights[:-1]):
+        matrix.nodes[night] = f"away{night}"
+    blame = judge(nights[-1], nights[:-1])
+    assert blame.worse == blame.bad == []
+
+
+# ---- memory ----
+
+
+def test_4096_nodes_in_bounded_memory():
+    world = World(4096, 32, 1)
+    world.faults = [("node", 77, 0.8)]
+    matrix = world.matrix(16)
+    tracemalloc.start()
+    names = named(judge(matrix))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    sizes = [size / 2**20 for size in (peak, matrix.records.nbytes)]
+    print("\n4096 nodes, 16 rounds: {:.0f} MiB for a sidecar of {:.1f} MiB".format(*sizes))
+    assert names == [(Part.NODE, {"cn0077"})]
+    assert peak < 128 << 20

@@ -1,0 +1,145 @@
+"""What of the network explains a slower code: made-up machines on which one primitive got worse."""
+
+import numpy as np
+import pytest
+from made_up import case, row, sessions, store
+
+from bisection.analysis.explain import explain_points
+from bisection.analysis.history import changes_of, histories
+from bisection.core.identity import Geometry
+from bisection.core.reasons import Code
+from bisection.core.verdicts import Verdict
+from bisection.kernels import fits
+from bisection.report.clauses import clause
+from bisection.report.text import comparison_text, history_text
+
+GEOMETRY = Geometry(8, 16, 1)
+SIZES = [8 << power for power in range(18)]
+# Codes: check, method, what stands for its calls, fraction of the time, bytes per message, peers.
+CODES = {
+    "short": ("transpose", "collective", 0.5, 512, 127),
+    "long": ("transpose", "collective", 0.5, 262144, 127),
+    "alone": ("transpose", "collective", 0.01, 512, 127),
+    "halo": ("md", "p2p", 0.4, 4096, 1),
+    "sums": ("npar", "collective", 0.3, 64, 1),
+}
+
+
+class Network:
+    """Latency (s) and bandwidth (B/s) of a message, and a factor of each collective."""
+
+    def __init__(self, latency=2e-6, bandwidth=10e9, slow=()):
+        self.latency, self.bandwidth, self.slow = latency, bandwidth, dict(slow)
+
+    def seconds(self, method, size):
+        steps = {"pingpong": 1, "alltoallv": 127, "halo": 6, "allreduce": 7}[method]
+        return self.slow.get(method, 1) * steps * (self.latency + size / self.bandwidth)
+
+
+def label(size):
+    for unit, scale in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= scale:
+            return f"{size // scale}{unit}"
+    return f"{size}B"
+
+
+def night(rng, network, first, cores=1.0):
+    """The tests of a session: patterns, and codes that were calibrated on the network `first`."""
+
+    def noisy(value, sigma=0.02):
+        return float(value * np.exp(rng.normal(0, sigma)))
+
+    cases = []
+    for method in ("pingpong", "alltoallv", "halo", "allreduce"):
+        times = {s: noisy(network.seconds(method, s)) for s in SIZES}
+        metrics = {f"time_{label(s)}": t for s, t in times.items()}
+        fitted = fits.metrics(times)
+        metrics |= {n: [m["value"], m["unit"], m["better"]] for n, m in fitted.items()}
+        cases.append(case(method, metrics, check="network", case="sweep", geometry=str(GEOMETRY)))
+    for name, (check, calls, share, size, peers) in CODES.items():
+        method = {"md": "halo", "npar": "allreduce"}.get(check, "alltoallv")
+        network_part = share * network.seconds(method, size) / first.seconds(method, size)
+        time = noisy(1e-2 * ((1 - share) * cores + network_part), 0.01)
+        metrics = {
+            "time": time,
+            f"{calls}_share": [share, "share", "lower"],
+            f"{calls}_size": [size, "B/message", "lower"],
+            f"{calls}_peers": [peers, "messages/call", "lower"],
+        }
+        cases.append(case(name, metrics, check=check, case="silicon", geometry=str(GEOMETRY)))
+    return cases
+
+
+def pair(rng, after, cores=1.0, count=12):
+    old = Network()
+    return [
+        sessions(number, (night(rng, network, old, speed) for _ in range(count)))
+        for number, network, speed in ((0, old, 1.0), (100, after, cores))
+    ]
+
+
+def causes(result):
+    return {r.method: r.cause for r in result.rows if r.check != "network" and r.cause}
+
+
+def test_latency_explains_the_codes_of_short_messages(rng, compared):
+    result = compared(*pair(rng, Network(latency=2e-6 * 2.8)))
+    found = causes(result)
+    for name, share in (("short", 0.5), ("halo", 0.4), ("sums", 0.3)):
+        cause = found[name]
+        assert cause.code == Code.NETWORK_EXPLAINS
+        assert cause["cause"] == "latency"
+        assert cause["change"] == pytest.approx(1.8, rel=0.1)
+        measured = row(result, name).slowdown - 1
+        assert cause["points"] == pytest.approx(measured, rel=0.2), name
+        assert cause["points"] <= share * 1.8 * 1.1
+    assert found["long"]["points"] < 0.1  # 28 us per block: latency is a fourteenth of that
+    assert row(result, "alone").verdict != Verdict.REGRESSED
+    text = "\n".join(comparison_text(result))
+    assert "latency +1" in text
+    assert clause(found["short"]).startswith("latency +1")
+    assert " points" in clause(found["short"])
+
+
+def test_bandwidth_explains_the_codes_of_long_messages(rng, compared):
+    result = compared(*pair(rng, Network(bandwidth=7e9)))
+    cause = causes(result)["long"]
+    assert (cause.code, cause["cause"]) == (Code.NETWORK_EXPLAINS, "bandwidth")
+    assert cause["change"] == pytest.approx(-0.3, abs=0.05)
+    assert cause["points"] == pytest.approx(row(result, "long").slowdown - 1, rel=0.2)
+
+
+def test_a_collective_that_alone_is_slower_is_named(rng, compared):
+    result = compared(*pair(rng, Network(slow={"alltoallv": 1.6})))
+    cause = causes(result)["short"]
+    assert (cause["cause"], cause["method"], cause["size"]) == ("pattern", "alltoallv", 512)
+    assert clause(cause).startswith("alltoallv at 512 B +")
+    assert "sums" not in causes(result)
+
+
+def test_slower_cores_are_not_explained_by_the_network(rng, compared):
+    result = compared(*pair(rng, Network(), cores=1.4))
+    cause = causes(result)["short"]
+    assert cause.code == Code.NETWORK_EXPLAINS_NOTHING
+    says = clause(cause)
+    assert says.startswith("the network does not explain it: alltoallv at 512 B, 50% of the time")
+    assert "0 of 20 points" in says or "0 of 19 points" in says or "0 of 21 points" in says
+
+
+def test_without_patterns_nothing_is_said(rng, compared):
+    before, after = pair(rng, Network(), cores=1.4)
+    for _, cases in (*before, *after):
+        cases[:] = [c for c in cases if c["check"] != "network"]
+    assert causes(compared(before, after)) == {}
+
+
+def test_history_sets_a_step_against_the_network(rng, tmp_path):
+    before, after = pair(rng, Network(latency=2e-6 * 2.8), count=20)
+    with store(tmp_path / "store.db", before, after) as filled:
+        chosen = filled.sessions()
+        measured = histories(filled, chosen)
+        points, _ = changes_of(measured, chosen)
+        explain_points(points, chosen, filled)
+    named = {p.method: p.cause for p in points if p.check != "network"}
+    assert named["short"]["cause"] == "latency"
+    assert "latency +1" in "\n".join(history_text(points, measured, len(chosen)))

@@ -1,0 +1,80 @@
+/* Who meets whom: a tournament by the circle method, its rounds cut into turns. */
+#include "pairs.h"
+
+#include <stdlib.h>
+
+enum { NODES_PER_PAIR = 128 }; /* in thin mode, where switches are unknown */
+
+static int *shuffled(int count, uint64_t seed)
+{
+    int *numbers = bx_memory_alloc((size_t)count, sizeof *numbers);
+    for (int i = 0; i < count; i++) numbers[i] = i;
+    for (int i = count - 1; i > 0; i--) {
+        int other = (int)(bx_random_hash(seed, (uint64_t)i) % (uint64_t)(i + 1));
+        int kept = numbers[i];
+        numbers[i] = numbers[other];
+        numbers[other] = kept;
+    }
+    return numbers;
+}
+
+void bx_pairs_schedule_create(bx_pairs_schedule *schedule, int nodes, bx_pairs_mode mode,
+                              const int *switch_of, int switches, uint64_t seed)
+{
+    int seats = nodes + nodes % 2;
+    *schedule = (bx_pairs_schedule){.nodes = nodes,
+                                    .seats = seats,
+                                    .rounds = seats - 1,
+                                    .node_at = shuffled(seats, bx_random_hash(seed, 0)),
+                                    .order = shuffled(seats - 1, bx_random_hash(seed, 1)),
+                                    .mode = mode,
+                                    .switch_of = switch_of,
+                                    .switches = switches};
+    if (switch_of) schedule->seen = bx_memory_alloc((size_t)switches, sizeof *schedule->seen);
+}
+
+void bx_pairs_schedule_free(bx_pairs_schedule *schedule)
+{
+    free(schedule->node_at);
+    free(schedule->order);
+    free(schedule->seen);
+}
+
+/* Turns by first fit: each takes, in order, the pairs whose switches it does not have yet. */
+static void take_turns(const bx_pairs_schedule *schedule, bx_pairs_meeting *meetings, int count)
+{
+    for (int s = 0; s < schedule->switches; s++) schedule->seen[s] = -1;
+    for (int turn = 0, taken = 0; taken < count; turn++)
+        for (int i = taken; i < count; i++) {
+            bx_pairs_meeting meeting = meetings[i];
+            int *a = &schedule->seen[schedule->switch_of[meeting.a]],
+                *b = &schedule->seen[schedule->switch_of[meeting.b]];
+            if (*a == turn || *b == turn) continue;
+            *a = *b = meeting.turn = turn;
+            meetings[i] = meetings[taken];
+            meetings[taken++] = meeting;
+        }
+}
+
+int bx_pairs_schedule_round(const bx_pairs_schedule *schedule, int round,
+                            bx_pairs_meeting *meetings)
+{
+    int circle = schedule->seats - 1, centre = schedule->order[round], count = 0;
+    const int *node_at = schedule->node_at;
+    for (int distance = 0; distance < schedule->seats / 2; distance++) {
+        /* the last seat, outside of the circle, meets the centre */
+        int left = distance == 0 ? circle : (centre + distance) % circle,
+            right = distance == 0 ? centre : (centre - distance + circle) % circle;
+        bx_pairs_meeting meeting = {node_at[left], node_at[right], 0};
+        if (meeting.a < schedule->nodes && meeting.b < schedule->nodes) meetings[count++] = meeting;
+    }
+    int at_once = schedule->mode == BX_PAIRS_concurrent  ? count
+                  : schedule->mode == BX_PAIRS_serial    ? 1
+                  : schedule->nodes / NODES_PER_PAIR > 1 ? schedule->nodes / NODES_PER_PAIR
+                                                         : 1;
+    if (schedule->mode == BX_PAIRS_thin && schedule->switch_of)
+        take_turns(schedule, meetings, count);
+    else
+        for (int i = 0; i < count; i++) meetings[i].turn = i / at_once;
+    return count;
+}

@@ -1,0 +1,22 @@
+/* MPI_Get and a flush, by each rank of one half from one of the other. */
+#include "pattern.h"
+
+static void exchange(const bx_patterns *s, int number)
+{
+    if (s->received_blocks == 0) return;
+    MPI_Aint offset = (MPI_Aint)number * s->words;
+    MPI_Get(bx_pattern_received(s, number), s->words, MPI_UINT64_T, s->from[0], offset, s->words,
+            MPI_UINT64_T, s->sent_window);
+    MPI_Win_flush(s->from[0], s->sent_window);
+}
+
+const bx_pattern bx_pattern_get = {
+    .summary = "MPI_Get by one half of the nodes from the other, with a flush",
+    .wins = "one-sided codes; a way and back for each",
+    .slots = true,
+    .one_sided = true,
+    .applicable = bx_pattern_needs_two_ranks,
+    .route = bx_pattern_route_across,
+    .exchange = exchange,
+    .volume = bx_pattern_volume_ranks,
+};

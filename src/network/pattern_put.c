@@ -1,0 +1,22 @@
+/* MPI_Put and a flush, from each rank of one half to one of the other. */
+#include "pattern.h"
+
+static void exchange(const bx_patterns *s, int number)
+{
+    if (s->sent_blocks == 0) return;
+    MPI_Aint offset = (MPI_Aint)number * s->words;
+    MPI_Put(bx_pattern_sent(s, number), s->words, MPI_UINT64_T, s->to[0], offset, s->words,
+            MPI_UINT64_T, s->received_window);
+    MPI_Win_flush(s->to[0], s->received_window);
+}
+
+const bx_pattern bx_pattern_put = {
+    .summary = "MPI_Put from one half of the nodes into the other, with a flush",
+    .wins = "one-sided codes; the target takes no part where the network has RDMA",
+    .slots = true,
+    .one_sided = true,
+    .applicable = bx_pattern_needs_two_ranks,
+    .route = bx_pattern_route_across,
+    .exchange = exchange,
+    .volume = bx_pattern_volume_ranks,
+};

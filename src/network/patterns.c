@@ -1,0 +1,497 @@
+/* The patterns of communication that codes are made of, over the size of a block. */
+#include "pattern.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 4096 };
+enum { STEP_BYTES = 65536, MOST_EXCHANGES = 64 }; /* see exchanges() */
+enum { BANDWIDTH_FROM = 32768 };                  /* B; the time of shorter blocks is latency */
+
+static int64_t smallest = 8, largest = 4 << 20; /* B */
+static int64_t memory = 64;                     /* MiB */
+static double adapter_rate;                     /* Gbit/s; 0: unknown */
+
+static bx_choice *methods;
+static int *most_blocks;    /* [method] of any rank, to be sent or to be received */
+static uint64_t generation; /* of the input: each step has its own */
+
+static const bx_pattern *pattern_of(size_t method) { return bx_pattern_table[method].pattern; }
+
+/* ---- points: the first has no size, the others are powers of two ---- */
+
+static size_t point_count(void *state)
+{
+    (void)state;
+    size_t count = 2;
+    for (int64_t bytes = smallest; bytes < largest; bytes *= 2) count++;
+    return count;
+}
+
+static int64_t point_bytes(size_t point) { return point == 0 ? 0 : smallest << (point - 1); }
+
+static void describe(void *state, size_t point, cJSON *description)
+{
+    (void)state;
+    if (point > 0) cJSON_AddNumberToObject(description, "bytes", (double)point_bytes(point));
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Whether a size is one of the method's, regardless of memory. */
+static bool is_size_of(size_t method, int64_t bytes)
+{
+    const bx_pattern_entry *entry = &bx_pattern_table[method];
+    if (entry->factor == 0 || bytes == 0) return (entry->factor == 0) == (bytes == 0);
+    int64_t size = larger(smallest, entry->smallest);
+    while (size < bytes) size *= entry->factor;
+    return size == bytes && bytes <= entry->largest;
+}
+
+static double most_bytes(void) { return (double)memory * 0x1p20 / 2; } /* of a buffer */
+
+static bool fits(size_t method, int64_t bytes)
+{
+    return (double)bytes * most_blocks[method] <= most_bytes();
+}
+
+static bool measured(void *state, size_t method, size_t point)
+{
+    (void)state;
+    return is_size_of(method, point_bytes(point)) && fits(method, point_bytes(point));
+}
+
+/* Exchanges in a step: one of a few bytes is too short for the clock, and for the ranks to stay in
+ * step after the barrier. */
+static int exchanges(size_t method, size_t point)
+{
+    const bx_pattern *pattern = pattern_of(method);
+    int items = pattern->items ? pattern->items : 1, blocks = most_blocks[method];
+    int64_t bytes = point_bytes(point);
+    if (pattern->single) return 1;
+    if (bytes == 0) return MOST_EXCHANGES;
+    double room = blocks > 0 ? most_bytes() / ((double)blocks * (double)bytes) : 1;
+    double count = fmin(room, (double)(STEP_BYTES / (bytes * items)));
+    return count < 1 ? 1 : count > MOST_EXCHANGES ? MOST_EXCHANGES : (int)count;
+}
+
+/* ---- content: every word says between whom, in which exchange of a step and where; the first and
+ * the last word of a block also say in which step, which is cheap to renew ---- */
+
+static uint64_t block_key(const bx_patterns *s, int source, int destination, int slot, int number)
+{
+    uint64_t key = bx_random_hash(bx_run_seed(s->run), (uint64_t)(uint32_t)source);
+    key = bx_random_hash(key, (uint64_t)(uint32_t)destination);
+    key = bx_random_hash(key, s->pattern->slots ? (uint64_t)slot : 0);
+    return bx_random_hash(key, (uint64_t)number << 32 | (uint64_t)(uint32_t)s->words);
+}
+
+/* A word before it is stamped.  Of what is added up, each rank has its own multiple of an odd
+ * number: no contribution can be left out, or counted twice, unseen. */
+static uint64_t word_sent(const bx_patterns *s, uint64_t key, int word)
+{
+    uint64_t value = bx_random_hash(key, (uint64_t)word);
+    if (!s->pattern->reduced) return value;
+    return value + (uint64_t)s->rank * (bx_random_hash(~key, (uint64_t)word) | 1);
+}
+
+static uint64_t word_expected(const bx_patterns *s, uint64_t key, int word, uint64_t stamp)
+{
+    uint64_t value = bx_random_hash(key, (uint64_t)word), ranks = (uint64_t)s->size;
+    if (word == 0 || word == s->words - 1) value += stamp;
+    if (!s->pattern->reduced) return value;
+    return ranks * value + ranks * (ranks - 1) / 2 * (bx_random_hash(~key, (uint64_t)word) | 1);
+}
+
+static uint64_t stamp_of(const bx_patterns *s)
+{
+    return bx_random_hash(~bx_run_seed(s->run), generation);
+}
+
+static uint64_t key_sent(const bx_patterns *s, int block, int number)
+{
+    int source = s->pattern->reduced ? BX_EVERYONE : s->rank;
+    int destination = s->pattern->to_everyone ? BX_EVERYONE : s->to[block];
+    return block_key(s, source, destination, block, number);
+}
+
+static uint64_t key_received(const bx_patterns *s, int block, int number)
+{
+    int destination = s->pattern->to_everyone ? BX_EVERYONE : s->rank;
+    return block_key(s, s->from[block], destination, block, number);
+}
+
+static double wrong_bytes(uint64_t a, uint64_t b)
+{
+    int wrong = 0;
+    for (uint64_t d = a ^ b; d != 0; d >>= 8) wrong += (d & 0xff) != 0;
+    return wrong;
+}
+
+/* ---- the kernel ---- */
+
+static void lay_route(bx_patterns *s, size_t method)
+{
+    s->pattern = pattern_of(method);
+    s->sent_blocks = s->received_blocks = 0;
+    s->pattern->route(s);
+}
+
+static void begin(void *state, size_t method, size_t point)
+{
+    bx_patterns *s = state;
+    s->deal++;
+    s->words = (int)(point_bytes(point) / BX_WORD);
+    s->count = exchanges(method, point);
+    lay_route(s, method);
+    for (int rank = 0; rank < s->size; rank++) {
+        s->counts[rank] = s->words;
+        s->offsets[rank] = rank * s->words;
+    }
+    for (int number = 0; number < s->count; number++)
+        for (int b = 0; b < s->sent_blocks; b++) {
+            uint64_t key = key_sent(s, b, number);
+            uint64_t *block = bx_pattern_sent(s, number) + (size_t)b * (size_t)s->words;
+            for (int w = 0; w < s->words; w++) block[w] = word_sent(s, key, w);
+        }
+}
+
+/* Lets one-sided accesses and this rank see what the other side has written, before it goes on. */
+static void sync_windows(const bx_patterns *s)
+{
+    if (!s->pattern->one_sided) return;
+    MPI_Win_sync(s->sent_window);
+    MPI_Win_sync(s->received_window);
+    MPI_Barrier(s->comm);
+    MPI_Win_sync(s->sent_window);
+    MPI_Win_sync(s->received_window);
+}
+
+/* New stamps, and nothing where a block is to arrive. */
+static void prepare(void *state, size_t method, size_t point)
+{
+    (void)method, (void)point;
+    bx_patterns *s = state;
+    generation++;
+    uint64_t stamp = stamp_of(s);
+    int last = s->words - 1;
+    for (int number = 0; number < s->count; number++)
+        for (int b = 0; b < s->sent_blocks; b++) {
+            uint64_t key = key_sent(s, b, number);
+            uint64_t *block = bx_pattern_sent(s, number) + (size_t)b * (size_t)s->words;
+            block[0] = word_sent(s, key, 0) + stamp;
+            block[last] = word_sent(s, key, last) + stamp;
+        }
+    size_t blocks = (size_t)s->count * (size_t)s->received_blocks;
+    memset(s->received, 0xa5, blocks * (size_t)s->words * BX_WORD);
+    sync_windows(s);
+}
+
+static void step(void *state, size_t method, size_t point)
+{
+    (void)method, (void)point;
+    bx_patterns *s = state;
+    for (int number = 0; number < s->count; number++) s->pattern->exchange(s, number);
+}
+
+/* Every byte of every exchange, after every step. */
+static void inspect(void *state, size_t method, size_t point, bx_verification *verification)
+{
+    (void)method, (void)point;
+    bx_patterns *s = state;
+    sync_windows(s);
+    uint64_t stamp = stamp_of(s);
+    double wrong = 0;
+    for (int number = 0; number < s->count; number++)
+        for (int b = 0; b < s->received_blocks; b++) {
+            uint64_t key = key_received(s, b, number);
+            const uint64_t *block = bx_pattern_received(s, number) + (size_t)b * (size_t)s->words;
+            for (int w = 0; w < s->words; w++) {
+                uint64_t expected = word_expected(s, key, w, stamp);
+                if (block[w] != expected) wrong += wrong_bytes(block[w], expected);
+            }
+        }
+    if (s->pattern->inspect)
+        bx_verification_check(verification, "left early", s->pattern->inspect(s), 0, "ranks");
+    else
+        bx_verification_check(verification, "content", wrong, 0, "bytes");
+}
+
+static void verify(void *state, size_t method, size_t point, bx_verification *verification)
+{
+    begin(state, method, point);
+    prepare(state, method, point);
+    step(state, method, point);
+    inspect(state, method, point, verification);
+}
+
+static double items(void *state, size_t method, size_t point)
+{
+    (void)state;
+    int each = pattern_of(method)->items;
+    return (double)exchanges(method, point) * (each ? each : 1);
+}
+
+static bool applicable(void *state, size_t method, char *why, size_t why_size)
+{
+    const bx_pattern *pattern = pattern_of(method);
+    if (pattern->applicable && !pattern->applicable(state, why, why_size)) return false;
+    const bx_pattern_entry *entry = &bx_pattern_table[method];
+    int64_t first = entry->factor ? larger(smallest, entry->smallest) : 0;
+    if (entry->factor && (first > entry->largest || first > largest))
+        snprintf(why, why_size, "has sizes from %lld to %lld B", (long long)entry->smallest,
+                 (long long)entry->largest);
+    else if (!fits(method, first))
+        snprintf(why, why_size, "%lld B for each of %d blocks exceed half of --memory %lld MiB",
+                 (long long)first, most_blocks[method], (long long)memory);
+    else
+        return true;
+    return false;
+}
+
+/* Ratios are of collectives that do the same: allgather to allgatherv, alltoall to alltoallv. */
+static bool comparable(size_t method, size_t other)
+{
+    const char *name = methods[method].name, *base = methods[other].name;
+    size_t length = strlen(name) < strlen(base) ? strlen(name) : strlen(base);
+    return strncmp(name, base, length) == 0;
+}
+
+static void metrics(void *state, size_t method, size_t point, bx_metrics *metrics_of_point)
+{
+    const bx_patterns *s = state;
+    const bx_pattern *pattern = pattern_of(method);
+    double blocks = pattern->volume ? pattern->volume(s) : 0;
+    if (point_bytes(point) < BANDWIDTH_FROM || blocks <= 0) return;
+    double rate = blocks * (double)point_bytes(point) / bx_metrics_value(metrics_of_point, "time");
+    bx_metrics_add(metrics_of_point, "bandwidth", rate, "B/s", "higher");
+    if (adapter_rate > 0)
+        bx_metrics_add(metrics_of_point, "of_adapter", rate / (adapter_rate * 1e9 / 8), "ratio",
+                       "higher");
+}
+
+/* ---- set-up ---- */
+
+static void find_units(bx_patterns *s)
+{
+    int nodes = bx_run_node_count(s->run), place = 0;
+    const int *node_of = bx_run_node_of(s->run);
+    s->units = nodes > 1 ? nodes : s->size;
+    s->unit_first = bx_memory_alloc((size_t)s->units + 1, sizeof(int));
+    s->order = bx_memory_alloc((size_t)s->size, sizeof(int));
+    s->place = bx_memory_alloc((size_t)s->size, sizeof(int));
+    for (int rank = 0; rank < s->size; rank++)
+        s->unit_first[nodes > 1 ? node_of[rank] + 1 : rank + 1]++;
+    for (int unit = 0; unit < s->units; unit++) s->unit_first[unit + 1] += s->unit_first[unit];
+    int *next = bx_memory_alloc((size_t)s->units, sizeof(int));
+    memcpy(next, s->unit_first, (size_t)s->units * sizeof(int));
+    for (int rank = 0; rank < s->size; rank++) {
+        place = next[nodes > 1 ? node_of[rank] : rank]++;
+        s->order[place] = rank;
+        s->place[rank] = place;
+    }
+    free(next);
+}
+
+/* Counts blocks; returns the bytes of a buffer. */
+static double find_sizes(bx_patterns *s, bool *one_sided)
+{
+    double bytes = PAGE;
+    for (size_t m = 0; m < bx_pattern_count; m++) {
+        char why[160];
+        const bx_pattern *pattern = pattern_of(m);
+        if (!bx_run_is_selected(s->run, methods[m].name)) continue;
+        if (pattern->applicable && !pattern->applicable(s, why, sizeof why)) continue;
+        lay_route(s, m);
+        int blocks = s->sent_blocks > s->received_blocks ? s->sent_blocks : s->received_blocks;
+        MPI_Allreduce(&blocks, &most_blocks[m], 1, MPI_INT, MPI_MAX, s->comm);
+        if (!applicable(s, m, why, sizeof why)) continue;
+        *one_sided = *one_sided || pattern->one_sided;
+        for (size_t p = 0; p < point_count(s); p++)
+            if (measured(s, m, p))
+                bytes =
+                    fmax(bytes, (double)most_blocks[m] * (double)point_bytes(p) * exchanges(m, p));
+    }
+    return bytes;
+}
+
+static void open_window(const bx_patterns *s, uint64_t *buffer, MPI_Win *window)
+{
+    MPI_Win_create(buffer, (MPI_Aint)s->capacity, BX_WORD, MPI_INFO_NULL, s->comm, window);
+    MPI_Win_lock_all(0, *window);
+}
+
+static void close_window(MPI_Win *window)
+{
+    if (*window == MPI_WIN_NULL) return;
+    MPI_Win_unlock_all(*window);
+    MPI_Win_free(window);
+}
+
+static int setup(bx_run *run, void **state)
+{
+    static bx_patterns the_patterns = {.sent_window = MPI_WIN_NULL,
+                                       .received_window = MPI_WIN_NULL};
+    bx_patterns *s = &the_patterns;
+    *state = s;
+    s->run = run;
+    s->comm = bx_run_comm(run);
+    MPI_Comm_rank(s->comm, &s->rank);
+    MPI_Comm_size(s->comm, &s->size);
+
+    if (smallest & (smallest - 1))
+        return bx_run_refuse(run, BX_USAGE, "--smallest %lld: not a power of two",
+                             (long long)smallest);
+    if (largest & (largest - 1))
+        return bx_run_refuse(run, BX_USAGE, "--largest %lld: not a power of two",
+                             (long long)largest);
+    if (smallest > largest)
+        return bx_run_refuse(run, BX_USAGE, "--smallest %lld: more than --largest %lld",
+                             (long long)smallest, (long long)largest);
+
+    find_units(s);
+    size_t slots = (size_t)(s->size > BX_WINDOW ? s->size : BX_WINDOW);
+    s->to = bx_memory_alloc(slots, sizeof *s->to);
+    s->from = bx_memory_alloc(slots, sizeof *s->from);
+    s->counts = bx_memory_alloc((size_t)s->size, sizeof *s->counts);
+    s->offsets = bx_memory_alloc((size_t)s->size, sizeof *s->offsets);
+    s->requests = bx_memory_alloc(2 * (size_t)BX_WINDOW, sizeof *s->requests);
+    bool one_sided = false;
+    double bytes = find_sizes(s, &one_sided);
+    int code = bx_resources_claim_memory(run, 2 * bytes, "--memory: two buffers for each rank");
+    if (code != BX_OK) return code;
+    s->capacity = ((size_t)bytes + PAGE - 1) / PAGE * PAGE;
+    s->sent = aligned_alloc(PAGE, s->capacity);
+    s->received = aligned_alloc(PAGE, s->capacity);
+    if (!s->sent || !s->received)
+        bx_run_refuse(run, BX_RESOURCES, "--memory %lld: out of memory", (long long)memory);
+    code = bx_run_agree(run);
+    if (code != BX_OK) return code;
+    memset(s->sent, 0, s->capacity); /* the pages are there before anything is timed */
+    memset(s->received, 0, s->capacity);
+    if (one_sided) {
+        open_window(s, s->sent, &s->sent_window);
+        open_window(s, s->received, &s->received_window);
+    }
+    return BX_OK;
+}
+
+/* "64 KiB" */
+static void size_text(char *text, size_t size, int64_t bytes)
+{
+    const char *unit = bytes >= 1 << 20 ? "MiB" : bytes >= 1 << 10 ? "KiB" : "B";
+    int64_t scale = bytes >= 1 << 20 ? 1 << 20 : bytes >= 1 << 10 ? 1 << 10 : 1;
+    snprintf(text, size, "%lld %s", (long long)(bytes / scale), unit);
+}
+
+/* Lists the sizes of each method, and those that memory leaves out. */
+static void report(void *state, bx_run *run, cJSON *details)
+{
+    const bx_patterns *s = state;
+    if (!details) return;
+    cJSON *points = cJSON_AddObjectToObject(details, "points"),
+          *left_out = cJSON_AddObjectToObject(details, "left_out");
+    for (size_t m = 0; m < bx_pattern_count; m++) {
+        char why[160], size[32];
+        if (!bx_run_is_selected(run, methods[m].name)) continue;
+        if (!applicable(state, m, why, sizeof why)) continue;
+        cJSON *sizes = cJSON_AddArrayToObject(points, methods[m].name), *without = NULL;
+        for (size_t p = 0; p < point_count(state); p++) {
+            int64_t bytes = point_bytes(p);
+            if (!is_size_of(m, bytes)) continue;
+            if (!fits(m, bytes) && !without) {
+                without = cJSON_AddArrayToObject(left_out, methods[m].name);
+                size_text(size, sizeof size, bytes);
+                bx_run_note(run, "%s: blocks from %s on are left out: --memory %lld MiB",
+                            methods[m].name, size, (long long)memory);
+            }
+            cJSON_AddItemToArray(fits(m, bytes) ? sizes : without,
+                                 cJSON_CreateNumber((double)bytes));
+        }
+    }
+    cJSON_AddStringToObject(details, "unit", bx_run_node_count(run) > 1 ? "node" : "rank");
+    cJSON_AddNumberToObject(details, "units", s->units);
+    if (adapter_rate > 0)
+        cJSON_AddNumberToObject(details, "adapter_rate", adapter_rate * 1e9 / 8); /* B/s */
+    bx_run_note(run, "bandwidth, from blocks of %d KiB on, per %s: in result.json",
+                BANDWIDTH_FROM >> 10, bx_run_node_count(run) > 1 ? "node" : "rank");
+}
+
+static void teardown(void *state)
+{
+    bx_patterns *s = state;
+    close_window(&s->sent_window);
+    close_window(&s->received_window);
+    free(s->sent);
+    free(s->received);
+    free(s->unit_first);
+    free(s->order);
+    free(s->place);
+    free(s->to);
+    free(s->from);
+    free(s->counts);
+    free(s->offsets);
+    free(s->requests);
+}
+
+static void list_methods(void)
+{
+    methods = bx_memory_alloc(bx_pattern_count, sizeof *methods);
+    most_blocks = bx_memory_alloc(bx_pattern_count, sizeof *most_blocks);
+    for (size_t m = 0; m < bx_pattern_count; m++) {
+        char *name = bx_memory_copy_text(bx_pattern_table[m].name);
+        for (char *c = name; *c; c++)
+            if (*c == '_') *c = '-';
+        methods[m] = (bx_choice){name, pattern_of(m)->summary, pattern_of(m)->wins, false, NULL};
+    }
+}
+
+const bx_kernel *bx_kernel_get(void)
+{
+    static const bx_choice cases[] = {
+        {"sweep", "blocks of --smallest to --largest bytes, in powers of two", NULL, false, NULL},
+    };
+    static const bx_option options[] = {
+        {"smallest", "BYTES", "first block size, a power of two", BX_INTEGER, BX_WORD, 1 << 30,
+         &smallest},
+        {"largest", "BYTES", "last block size, a power of two", BX_INTEGER, BX_WORD, 1 << 30,
+         &largest},
+        {"memory", "MIB", "buffers of a rank at most; larger blocks are left out", BX_INTEGER, 1,
+         16384, &memory},
+        {"adapter-rate", "GBIT/S", "what the adapters of a node carry one way; 0: unknown", BX_REAL,
+         0, 1e6, &adapter_rate},
+    };
+    static const char *const ratios[] = {"alltoall", "alltoallv", "allgather", "allgatherv"};
+    static bx_kernel kernel = {
+        .name = "patterns",
+        .summary = "latency and bandwidth of the patterns that codes communicate in",
+        .cases = cases,
+        .case_count = sizeof cases / sizeof *cases,
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .ratios = ratios,
+        .ratio_count = sizeof ratios / sizeof *ratios,
+        .setup = setup,
+        .point_count = point_count,
+        .point = describe,
+        .measured = measured,
+        .comparable = comparable,
+        .applicable = applicable,
+        .verify = verify,
+        .begin = begin,
+        .prepare = prepare,
+        .inspect = inspect,
+        .step = step,
+        .items = items,
+        .metrics = metrics,
+        .report = report,
+        .teardown = teardown,
+    };
+    if (!methods) {
+        list_methods();
+        kernel.methods = methods;
+        kernel.method_count = bx_pattern_count;
+    }
+    return &kernel;
+}

@@ -1,0 +1,70 @@
+/* The pairs on messages broken on purpose, those from rank 0 to the last rank, as BX_FAULT says:
+ * `byte` (the last one is another), `swap` (two words change places), `stale` (what the buffer held
+ * before is left), `latency` (a word of a round trip), `hang` (the last rank stops in its meeting
+ * with rank 0).  BX_FAULT_FROM: so many messages are sound.  One rank per node. */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    uint64_t *buffer, *before;
+    int words, calls;
+} faulty;
+
+static bool has(const char *fault, int source, MPI_Comm comm)
+{
+    const char *wanted = getenv("BX_FAULT"), *from = getenv("BX_FAULT_FROM");
+    int rank, size;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    if (!wanted || strcmp(wanted, fault) != 0 || source != 0 || rank != size - 1) return false;
+    return faulty.calls++ >= (from ? atoi(from) : 0);
+}
+
+static int faulty_recv(void *buffer, int count, MPI_Datatype type, int source, int tag,
+                       MPI_Comm comm, MPI_Status *status)
+{
+    if (has("hang", source, comm))
+        for (;;) pause();
+    int code = MPI_Recv(buffer, count, type, source, tag, comm, status);
+    if (has("latency", source, comm)) *(uint64_t *)buffer ^= 1;
+    return code;
+}
+
+static int faulty_irecv(void *buffer, int count, MPI_Datatype type, int source, int tag,
+                        MPI_Comm comm, MPI_Request *request)
+{
+    size_t bytes = (size_t)count * sizeof(uint64_t);
+    bool broken =
+        has("byte", source, comm) || has("swap", source, comm) || has("stale", source, comm);
+    faulty.buffer = broken ? buffer : NULL;
+    if (broken) faulty.before = memcpy(malloc(bytes), buffer, bytes);
+    faulty.words = count;
+    return MPI_Irecv(buffer, count, type, source, tag, comm, request);
+}
+
+static int faulty_waitall(int count, MPI_Request *requests, MPI_Status *statuses)
+{
+    int code = MPI_Waitall(count, requests, statuses);
+    if (!faulty.buffer) return code;
+    uint64_t *last = &faulty.buffer[faulty.words - 1], kept = *last;
+    const char *fault = getenv("BX_FAULT");
+    if (strcmp(fault, "byte") == 0) *last ^= UINT64_C(0x5a) << 56;
+    if (strcmp(fault, "swap") == 0) {
+        *last = faulty.buffer[0];
+        faulty.buffer[0] = kept;
+    }
+    if (strcmp(fault, "stale") == 0)
+        memcpy(faulty.buffer, faulty.before, (size_t)faulty.words * sizeof *last);
+    free(faulty.before);
+    faulty.buffer = NULL;
+    return code;
+}
+
+#define MPI_Recv faulty_recv
+#define MPI_Irecv faulty_irecv
+#define MPI_Waitall faulty_waitall
+#include "../network/pairs_measure.c"

@@ -1,0 +1,99 @@
+/* The patterns with exchanges broken on purpose, from exchange BX_FAULT_FROM of each method on
+ * (BX_FAULT_ONCE: in that one alone), as BX_FAULT says:
+ *
+ *   sent    a byte of what each rank sends is another
+ *   byte    the last rank gets one byte wrong
+ *   swap    two words of the last rank's block change places
+ *   blocks  the last rank's first two blocks do, or those of two exchanges
+ *   skip    no rank takes part: nothing arrives
+ *
+ * The verification is under test. */
+#include "../network/pattern.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+#define BX_METHOD(name, ...) METHOD_##name,
+#include "../network/patterns.def"
+#undef BX_METHOD
+};
+
+static void swap(uint64_t *a, uint64_t *b)
+{
+    uint64_t kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+static bool fault_is(const char *name)
+{
+    const char *fault = getenv("BX_FAULT");
+    return fault && strcmp(fault, name) == 0;
+}
+
+static void spoil(const bx_patterns *s, int number)
+{
+    size_t words = (size_t)s->words, count = words * (size_t)s->received_blocks;
+    uint64_t *received = bx_pattern_received(s, number);
+    if (s->rank != s->size - 1 || count == 0) return;
+    if (fault_is("byte")) received[count - 1] ^= 0x5a00;
+    if (fault_is("swap") && words > 1) swap(&received[0], &received[words / 2]);
+    if (fault_is("blocks") && s->received_blocks > 1) swap(&received[0], &received[words]);
+    if (fault_is("blocks") && s->received_blocks == 1 && number > 0)
+        swap(&received[0], bx_pattern_received(s, number - 1));
+}
+
+static void broken(const bx_pattern *sound, int *calls, const bx_patterns *s, int number)
+{
+    int call = (*calls)++, first = getenv("BX_FAULT_FROM") ? atoi(getenv("BX_FAULT_FROM")) : 0;
+    bool now = getenv("BX_FAULT_ONCE") ? call == first : call >= first;
+    if (now && fault_is("skip")) return;
+    uint64_t *sent = bx_pattern_sent(s, number);
+    bool other = now && fault_is("sent") && s->sent_blocks > 0 && s->words > 0;
+    if (other) sent[0] ^= 0x5a00;
+    sound->exchange(s, number);
+    if (other) sent[0] ^= 0x5a00;
+    if (now) spoil(s, number);
+}
+
+#define BX_METHOD(name, ...)                                                                       \
+    static void exchange_##name(const bx_patterns *s, int number)                                  \
+    {                                                                                              \
+        static int calls;                                                                          \
+        broken(&bx_pattern_##name, &calls, s, number);                                             \
+    }
+#include "../network/patterns.def"
+#undef BX_METHOD
+
+static const bx_pattern *const sound[] = {
+#define BX_METHOD(name, ...) &bx_pattern_##name,
+#include "../network/patterns.def"
+#undef BX_METHOD
+};
+
+static void (*const exchange[])(const bx_patterns *s, int number) = {
+#define BX_METHOD(name, ...) exchange_##name,
+#include "../network/patterns.def"
+#undef BX_METHOD
+};
+
+static bx_pattern copies[sizeof sound / sizeof *sound];
+
+const bx_pattern_entry bx_pattern_table[] = {
+#define BX_METHOD(name, smallest, largest, factor)                                                 \
+    {#name, &copies[METHOD_##name], smallest, largest, factor},
+#include "../network/patterns.def"
+#undef BX_METHOD
+};
+
+const size_t bx_pattern_count = sizeof sound / sizeof *sound;
+
+/* Before main: the kernel reads the table as soon as it starts. */
+__attribute__((constructor)) static void copy_patterns(void)
+{
+    for (size_t m = 0; m < bx_pattern_count; m++) {
+        copies[m] = *sound[m];
+        copies[m].exchange = exchange[m];
+    }
+}
