@@ -5,12 +5,12 @@ import statistics
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from tabulate import tabulate
 
 from bisection.analysis.model import Comparison, Row
-from bisection.analysis.network import reason as reason_of
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.identity import IDENTITY
@@ -19,6 +19,7 @@ from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
 from bisection.report.model import STATES, Report, exit_code, worst_first
+from bisection.report.pairs_clauses import slowness
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
@@ -372,7 +373,7 @@ def _suspected(report: Report) -> Iterator[tuple[str, str]]:
         yield suspect.node, f"{words.suspected(suspect)}, in {suspect.where}"
     for component in (component for blame in report.pairs for component in blame.bad):
         if component.part == Part.NODE:  # of all else, no single node is accused
-            yield component.names[0], clause(reason_of(component))
+            yield component.names[0], slowness(asdict(component))
     for reason in report.run.remarks if report.run else []:
         if reason.code in FAULTS_OF_HOSTS:
             yield reason["host"], clause(reason)
