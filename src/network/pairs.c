@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,9 +14,9 @@ _Static_assert(sizeof(bx_pairs_record) == 28, "the matrix file has no padding");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the matrix file is little-endian");
 
 enum { WORD = sizeof(uint64_t), PAGE = 4096, REPEATS = 5, MOST_NAMED = 10, SAMPLED_ROUNDS = 16 };
-enum { TRIAL_BYTES = 256 << 10 };    /* of a node, in a message that shows the network's rate */
-static const double TRANSFER = 0.02; /* s that a message takes at most, if not smaller than that */
-enum { STAGE_TOURNAMENT, STAGE_AGAIN };
+enum { PROBE_BYTES = 65536, PROBE_GROWTH = 8 }; /* of a node, in the rounds that verify */
+static const double LONGEST = 0.02;             /* s that a message may take */
+enum { STAGE_TOURNAMENT, STAGE_AGAIN, STAGE_VERIFYING };
 enum { MEETINGS_AGAIN = BX_PAIRS_SUSPECTS * 2 * BX_PAIRS_PARTNERS + BX_PAIRS_PATHS };
 
 /* What is known of a node: its first rank, and the host's name. */
@@ -45,6 +44,7 @@ typedef struct {
     int64_t tournaments, parts; /* played; since the start: each meeting has its own content */
     bx_pairs_summary summary;   /* on rank 0 */
     /* on rank 0 */
+    cJSON *details;    /* of the result */
     account *accounts; /* [nodes] */
     bx_pairs_record *records;
     size_t record_count, record_room;
@@ -86,6 +86,12 @@ static int choose_mode(pairs *p)
                          "--mode %.60s: unknown; choose from thin, serial, concurrent", mode_name);
 }
 
+/* Message of a rank: its share of a node's, in whole words. */
+static void set_bytes(pairs *p, double of_node)
+{
+    p->line.words = (size_t)ceil(of_node / p->line.talker_count / WORD);
+}
+
 /* The lines to other nodes: as many ranks of each node talk as the emptiest one has. */
 static void draw_lines(pairs *p)
 {
@@ -98,8 +104,7 @@ static void draw_lines(pairs *p)
     p->line.talker_count = fewest;
     p->line.seed = bx_run_seed(p->run);
     p->line.samples = (int)samples;
-    p->line.words =
-        (size_t)(node_bytes + (int64_t)fewest * WORD - 1) / ((size_t)fewest * (size_t)WORD);
+    set_bytes(p, (double)node_bytes);
     MPI_Comm_split(p->world, talks ? p->line.local : MPI_UNDEFINED, p->node, &p->line.column);
     MPI_Comm_split(node, talks ? 0 : MPI_UNDEFINED, p->line.local, &p->line.talkers);
 }
@@ -199,10 +204,13 @@ static bool applicable(void *state, size_t method, char *why, size_t why_size)
 
 static void report(void *state, bx_run *run, cJSON *details)
 {
-    (void)run;
-    const pairs *p = state;
+    pairs *p = state;
     if (!details) return;
-    cJSON *json = cJSON_AddObjectToObject(details, "pairs");
+    double bytes = (double)p->line.words * WORD * p->line.talker_count;
+    if (bytes < (double)node_bytes)
+        bx_run_note(run, "messages of %.0f bytes per node, not %lld, which take more than %g s",
+                    bytes, (long long)node_bytes, LONGEST);
+    cJSON *json = p->details = cJSON_AddObjectToObject(details, "pairs");
     cJSON *names = cJSON_AddArrayToObject(json, "nodes");
     for (int i = 0; i < p->nodes; i++)
         cJSON_AddItemToArray(names, cJSON_CreateString(p->seats[i].host));
@@ -286,7 +294,7 @@ static void play(pairs *p, int stage, int round, const bx_pairs_meeting *meeting
     if (p->rank != 0) return;
     for (int i = 0; i < count; i++) {
         int a = meetings[i].a, b = meetings[i].b;
-        if (stage >= 0)
+        if (stage != STAGE_VERIFYING)
             keep(p, (bx_pairs_record){(int16_t)stage, (int16_t)round, a, b, p->accounts[a].values});
         note_wrong(p, b, a, p->accounts[a].wrong);
         note_wrong(p, a, b, p->accounts[b].wrong);
@@ -353,38 +361,39 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
         bx_verification_check(verification, p->wrong.name, p->wrong.bytes, 0, "bytes");
 }
 
-/* Fewer bytes than --bytes where these take longer than TRANSFER seconds, by a round of small
- * messages between the median pair: a slow network would need hours. */
-static void size_messages(pairs *p, const bx_pairs_schedule *schedule)
+/* The seconds of a message between two nodes, one way, of the median pair of those that met. */
+static double typical_seconds(pairs *p, const bx_pairs_meeting *meetings, int count)
 {
-    uint64_t most = p->line.words, word_bytes = (uint64_t)p->line.talker_count * WORD;
-    uint64_t least = (TRIAL_BYTES + word_bytes - 1) / word_bytes, words = most;
-    if (most <= least) return;
-    p->line.words = (size_t)least;
-    int count = bx_pairs_schedule_round(schedule, 0, p->meetings);
-    play(p, -1, 0, p->meetings, count);
+    double bytes = (double)p->line.words * WORD * p->line.talker_count, seconds = 0;
     if (p->rank == 0) {
-        double *rates = bx_memory_alloc((size_t)count, sizeof *rates);
-        for (int i = 0; i < count; i++) rates[i] = p->accounts[p->meetings[i].a].values.out;
-        double rate = bx_statistics_quantile(rates, (size_t)count, 0.5);
-        double wanted = ceil(TRANSFER * rate / (double)word_bytes);
-        words = wanted < (double)least ? least : wanted < (double)most ? (uint64_t)wanted : most;
-        free(rates);
+        double *all = bx_memory_alloc((size_t)count, sizeof *all);
+        for (int i = 0; i < count; i++) all[i] = bytes / p->accounts[meetings[i].a].values.out;
+        seconds = bx_statistics_quantile(all, (size_t)count, 0.5);
+        free(all);
     }
-    MPI_Bcast(&words, 1, MPI_UINT64_T, 0, p->world);
-    p->line.words = (size_t)words;
+    MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, p->world);
+    return seconds;
 }
 
-/* One round, of which nothing is kept: it connects nodes, and shows that content arrives. */
+/* Shows that content arrives, by the first round, and finds what a message may hold on this network
+ * if it is to take LONGEST at most: on a slow one --bytes would take hours. */
 static void verify(void *state, size_t method, size_t point, bx_verification *verification)
 {
     pairs *p = state;
     bx_pairs_schedule schedule;
     create_schedule(p, &schedule);
     bx_run_await(p->run, -1, NULL);
-    size_messages(p, &schedule);
     int count = bx_pairs_schedule_round(&schedule, 0, p->meetings);
-    play(p, -1, 0, p->meetings, count);
+    double most = (double)node_bytes, bytes = fmin(most, PROBE_BYTES), seconds;
+    p->line.samples = 1;
+    for (;; bytes = fmin(most, bytes * PROBE_GROWTH)) {
+        set_bytes(p, bytes);
+        play(p, STAGE_VERIFYING, 0, p->meetings, count);
+        seconds = typical_seconds(p, p->meetings, count);
+        if (bytes >= most || seconds * PROBE_GROWTH > LONGEST) break;
+    }
+    p->line.samples = (int)samples;
+    set_bytes(p, fmin(most, fmax(PROBE_BYTES, bytes * LONGEST / seconds)));
     share_wrong(p);
     bx_pairs_schedule_free(&schedule);
     inspect(state, method, point, verification);
@@ -401,6 +410,8 @@ static void end(void *state, size_t method, size_t point, int64_t steps,
         fprintf(stderr, "bisection-pairs: %s: %s\n", p->matrix_path, strerror(p->matrix_error));
     bx_verification_check(verification, "matrix file written", p->matrix_error, 0, "errno");
     if (p->rank != 0) return;
+    cJSON_DeleteItemFromObject(p->details, "records");
+    cJSON_AddNumberToObject(p->details, "records", (double)p->record_count);
     const bx_pairs_summary *s = &p->summary;
     bx_run_note(p->run, "latency %.3g us, bandwidth %.4g GB/s one way, %.4g GB/s both ways",
                 1e6 * s->latency, 1e-9 * s->bandwidth, 1e-9 * s->both);
@@ -456,8 +467,9 @@ const bx_kernel *bx_kernel_get(void)
         {"switches", "FILE", "lines SWITCH HOST HOST ...: who shares a switch", BX_TEXT, 0, 0,
          &switches_path},
         {"bytes", "BYTES",
-         "message of a node at most, shared by its ranks; 20 ms on a slow network", BX_INTEGER,
-         WORD, 1 << 30, &node_bytes},
+         "message of a node, shared by its ranks, at most; shorter where it would take more than "
+         "20 ms",
+         BX_INTEGER, WORD, 1 << 30, &node_bytes},
         {"samples", "N", "samples of each value of a pair, whose median counts", BX_INTEGER, 1,
          1000, &samples},
     };

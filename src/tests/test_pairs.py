@@ -33,7 +33,7 @@ class Tournament(unittest.TestCase):
     def test_all_pairs_meet_once(self):
         for nodes, mode in itertools.product((2, 3, 4, 5, 7), ("thin", "serial", "concurrent")):
             with self.subTest(nodes=nodes, mode=mode):
-                out, matrix = play(nodes, "--rounds", "0", "--mode", mode)
+                out, matrix = play(nodes, "--case", "all", "--mode", mode)
                 self.assertEqual(out.code, 0, out.stdout + out.stderr)
                 first = [record for record in matrix if record[0] == 0]
                 met = sorted(tuple(sorted(record[2:4])) for record in first)
@@ -67,7 +67,7 @@ class Tournament(unittest.TestCase):
         self.assertEqual(len(entry["samples"]["seconds"]), 1)
         self.assertEqual(len(set(pairs["nodes"])), 5)
         expected = {"mode": "thin", "rounds": 2, "switches": None, "bytes": 65536}
-        expected |= {"ranks_per_node": 1, "file": "result.pairs"}
+        expected |= {"ranks_per_node": 1, "file": "result.pairs", "records": len(matrix)}
         self.assertEqual({name: pairs[name] for name in expected}, expected)
         first = [record for record in matrix if record[0] == 0]
         self.assertEqual([record[1] for record in first], [0, 0, 1, 1])
@@ -123,10 +123,18 @@ class Tournament(unittest.TestCase):
         self.assertIsNone(out.result)
         self.assertIsNone(matrix)
 
+    def test_messages_are_shortened_on_a_slow_network(self):
+        """256 MiB take longer than 20 ms from core to core."""
+        out, _ = play(2, "--bytes", str(1 << 28), "--samples", "1")
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        size = out.result["details"]["pairs"]["bytes"]
+        self.assertTrue(65536 <= size < 1 << 28, size)
+        self.assertIn(f"messages of {size} bytes per node, not {1 << 28}", out.stdout)
+
     def test_refusals(self):
         for arguments, code, named in (
             (("--mode", "fast"), 2, "--mode fast: unknown; choose from thin, serial, concurrent"),
-            (("--rounds", "-1"), 2, "--rounds -1: not a whole number from 0"),
+            (("--rounds", "0"), 2, "--rounds 0: not a whole number from 1"),
             (("--bytes", "4"), 2, "--bytes 4: not a whole number from 8"),
             (("--samples", "0"), 2, "--samples 0: not a whole number from 1"),
         ):

@@ -59,7 +59,7 @@ class Pairs(unittest.TestCase):
     def matrix(self, *arguments: str, cables: str = "", tree: Tree = TREE):
         """(latency, bandwidth) of each way from node to node, and the nodes measured again."""
         out = simulate(
-            FOLDER, "pairs", tree, "--switches", "{switches}", "--rounds", "0", "--samples", "1",
+            FOLDER, "pairs", tree, "--switches", "{switches}", "--case", "all", "--samples", "1",
             "--bytes", "1000000", *arguments, cables=cables,
         )  # fmt: skip
         self.assertEqual(out.code, 0, out.stdout + out.stderr)

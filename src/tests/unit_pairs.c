@@ -104,6 +104,7 @@ typedef struct {
     int node;                    /* -1: none */
     double latency, sends, both; /* factors */
     int path_a, path_b;          /* -1: none */
+    int slow_switch;             /* to others, 0.8; -1: none */
 } fault;
 
 static void measure(const bx_pairs_schedule *s, int rounds, fault f, bx_pairs_summary *summary)
@@ -117,7 +118,9 @@ static void measure(const bx_pairs_schedule *s, int rounds, fault f, bx_pairs_su
             int a = meetings[i].a, b = meetings[i].b;
             bool near = s->switch_of[a] == s->switch_of[b], hit = a == f.node || b == f.node;
             bool path = (a == f.path_a && b == f.path_b) || (a == f.path_b && b == f.path_a);
-            double slow = path ? 0.5 : hit ? f.both : 1;
+            bool crosses =
+                !near && (s->switch_of[a] == f.slow_switch || s->switch_of[b] == f.slow_switch);
+            double slow = path ? 0.5 : crosses ? 0.8 : hit ? f.both : 1;
             uint64_t at = 4 * (uint64_t)count;
             records[count++] = (bx_pairs_record){
                 .a = a,
@@ -143,17 +146,24 @@ static void check_second_stage(int nodes)
     bx_pairs_meeting first[MOST];
     bx_pairs_schedule_round(&s, 0, first);
     const fault faults[] = {
-        {-1, 1, 1, 1, -1, -1},
-        {21, 1, 1, 0.8, -1, -1},
-        {21, 1.2, 1, 1, -1, -1},
-        {21, 1, 0.5, 1, -1, -1},
-        {-1, 1, 1, 1, first[3].a, first[3].b},
+        {-1, 1, 1, 1, -1, -1, -1},
+        {21, 1, 1, 0.8, -1, -1, -1},
+        {21, 1.2, 1, 1, -1, -1, -1},
+        {21, 1, 0.5, 1, -1, -1, -1},
+        {-1, 1, 1, 1, first[3].a, first[3].b, -1},
+        {-1, 1, 1, 1, -1, -1, 2},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         bx_pairs_summary summary;
         fault f = faults[i];
         measure(&s, 16, f, &summary);
-        CHECK(fabs(log(summary.bandwidth / 1e10)) < 0.02 && fabs(log(summary.both / 2e10)) < 0.02);
+        double near = f.slow_switch < 0 ? 0.02 : 0.25; /* a slow switch is in half of all pairs */
+        CHECK(fabs(log(summary.bandwidth / 1e10)) < near);
+        CHECK(fabs(log(summary.both / 2e10)) < near);
+        int on_slow_switch = 0;
+        for (int k = 0; k < summary.suspect_count; k++)
+            on_slow_switch += switch_of[summary.suspects[k]] == f.slow_switch;
+        if (f.slow_switch >= 0) CHECK(on_slow_switch >= 15);
         CHECK(summary.suspect_count <= BX_PAIRS_SUSPECTS && summary.path_count <= BX_PAIRS_PATHS);
         if (f.node >= 0) CHECK(summary.suspect_count > 0 && summary.suspects[0] == f.node);
         if (f.both < 1) CHECK(fabs(log(summary.worst_bandwidth / f.both)) < 0.1);
@@ -161,16 +171,16 @@ static void check_second_stage(int nodes)
         if (f.path_a >= 0)
             CHECK(summary.path_count > 0 && summary.paths[0].a == f.path_a &&
                   summary.paths[0].b == f.path_b);
-        int count = bx_pairs_second_stage(&s, &summary, again), near = 0, far = 0;
+        int count = bx_pairs_second_stage(&s, &summary, again), own = 0, others = 0;
         CHECK(count <= (int)(sizeof again / sizeof *again));
         for (int k = 0; k < count; k++) {
             CHECK(again[k].a != again[k].b && again[k].turn == k);
             if (again[k].a != f.node || k >= count - summary.path_count) continue;
             bool same = switch_of[again[k].a] == switch_of[again[k].b];
-            near += same;
-            far += !same;
+            own += same;
+            others += !same;
         }
-        if (f.node >= 0) CHECK(near == BX_PAIRS_PARTNERS && far == BX_PAIRS_PARTNERS);
+        if (f.node >= 0) CHECK(own == BX_PAIRS_PARTNERS && others == BX_PAIRS_PARTNERS);
     }
     bx_pairs_schedule_free(&s);
 }
