@@ -10,7 +10,6 @@ from running import CHECKS, start
 from bisection.core.verdicts import TIERS
 from bisection.runs.command import check_files
 
-
 LOCAL = {"transpose", "npar", "md", "network"}  # what one host has a use for
 KERNELS = {
     **dict.fromkeys(("quick", "nightly"), LOCAL),
