@@ -12,8 +12,10 @@ from bisection.runs.command import check_files
 
 LOCAL = {"transpose", "npar", "md", "network"}  # what one host has a use for
 KERNELS = {
-    **dict.fromkeys(("quick", "nightly"), LOCAL),
-    **dict.fromkeys(("upgrade", "interconnect"), {*LOCAL, "pairs"}),
+    "quick": LOCAL,
+    "nightly": LOCAL,
+    "upgrade": {*LOCAL, "pairs"},
+    "interconnect": {*LOCAL, "pairs"},
     "triage": {"transpose", "network", "pairs"},
 }
 
