@@ -23,6 +23,7 @@ from bisection.report.pairs_clauses import slowness
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
+from bisection.sites.cluster.jobs import hosts_of
 
 # ---- Markdown ----
 
@@ -394,10 +395,16 @@ def _accused(case: TestResult) -> list[str]:
     reason = case.reason
     if reason is None or reason.code not in (*MACHINE_FAULTS, Code.MISPLACED):
         return []
-    named = {reason["host"], reason["nodes"], *(node for node, _ in reason["down"] or ())}
+    named = {reason["host"]}
     named |= {host for _, host in reason["silent"] or ()}  # ranks that did not answer
     named |= {seat.get("host") for seat in reason["seats"] or ()}
-    return [host for host in case.hosts if host in named]
+    # By Slurm's names; of several nodes it is not known which one ran out of time or memory.
+    nodes = [node for node, _ in reason["down"] or ()] or hosts_of(reason["nodes"] or "")
+    if len(nodes) > 1 and reason.code != Code.NODE_FAIL:
+        nodes = []
+    hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.hosts}
+    accused = [host for host, node in hosts.items() if host in named or node in nodes]
+    return accused + [node for node in nodes if node not in hosts.values()]
 
 
 def _for_shell(text: str) -> str:

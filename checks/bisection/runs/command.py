@@ -261,18 +261,19 @@ class Log:
     """ReFrame's output: whole here, and in a file as far as the disk has room."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._whole = path, b""
+        self.path = path
+        self._chunks: list[bytes] = []
 
     def write(self, chunk: bytes) -> None:
         """Adds output."""
-        self._whole += chunk
+        self._chunks.append(chunk)
         with contextlib.suppress(OSError), open(self.path, "ab") as file:
             file.write(chunk)
 
     @property
     def text(self) -> str:
         """All output."""
-        return self._whole.decode(errors="replace")
+        return b"".join(self._chunks).decode(errors="replace")
 
 
 def interrupt(process: subprocess.Popen[bytes], job_name: str, number: int) -> None:

@@ -375,6 +375,6 @@ FAULTS = [
     Fault(no_common_folder, Code.INFRASTRUCTURE, (), Exit.NOT_MEASURED),
     Fault(disk_full, Code.INFRASTRUCTURE, (), Exit.NOT_MEASURED),
     Fault(shared_core, Code.MISPLACED, ("node5",)),
-    Fault(strangers, Code.MISPLACED, ("2 worlds",), quick=True),
+    Fault(strangers, Code.MISPLACED, ("2 MPI worlds",), quick=True),
     Fault(stale_kernels, Code.KERNELS_STALE, exit_code=Exit.NOT_MEASURED),
 ]

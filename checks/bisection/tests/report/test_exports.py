@@ -213,6 +213,22 @@ def test_nodes_that_blocked_a_job_are_listed_with_the_reason_of_slurm():
     )
 
 
+@pytest.mark.parametrize(
+    ("code", "values", "named"),
+    [
+        (Code.NODE_FAIL, {"nodes": "cn[1-2]"}, ["cn1.lab.org", "cn2"]),
+        (Code.NODE_FAIL, {"nodes": "cn[1-2]", "down": [["cn2", "dead"]]}, ["cn2"]),
+        (Code.OUT_OF_MEMORY, {"nodes": "cn1"}, ["cn1.lab.org"]),
+        (Code.OUT_OF_MEMORY, {"nodes": "cn[1-2]"}, []),  # either
+    ],
+)
+def test_nodes_that_slurm_names_of_a_launch_that_failed(code, values, named):
+    """Also those that wrote no result."""
+    lost = failure(Verdict.FAIL, Reason.of(code, job="7", **values), hosts=["cn1.lab.org"])
+    lines = exports.nodecheck(only(run=ran(lost))).splitlines()
+    assert [line.split()[0] for line in lines] == named
+
+
 @pytest.mark.parametrize("part", Part)
 def test_of_bad_components_only_a_node_is_accused(part):
     names = ["cn1", "cn2"] if part == Part.PATH else ["cn1"]
