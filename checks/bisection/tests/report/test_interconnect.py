@@ -30,7 +30,9 @@ def blame(*faults, **more):
 
 def run(*blames, tier="triage", checks=CHECKS):
     """A run in which every check passed, and what its pairs say."""
-    cases = [TestResult(*PLACE, check, "case", "mpi", verdict=Verdict.PASS) for check in checks]
+    cases = [
+        TestResult(*PLACE, check, "case", "mpi", "method", verdict=Verdict.PASS) for check in checks
+    ]
     made = RunVerdict(cases, request=Request(tier=tier))
     made.failures += [network.reason(part) for judged in blames for part in judged.bad]
     return made
@@ -69,7 +71,7 @@ def test_what_was_not_measured_is_listed_with_its_reason():
     partial = run(blame(), checks=["pairs", "transpose"])
     partial.cases += [
         TestResult(
-            *(*PLACE, "network_noise", "nodes", "mpi"),
+            *(*PLACE, "network_noise", "nodes", "mpi", "quantum"),
             verdict=Verdict.NOT_APPLICABLE,
             reason=Reason.of(Code.NODES_NEEDED, needed=2, nodes=1),
         )
