@@ -30,6 +30,14 @@ class Word(str, Enum):
     __format__ = str.__format__
 
 
+class Grade(Word):
+    """Whether users may have a network."""
+
+    GO = "go"
+    LOOK = "look"  # a person must look at something first
+    NO_GO = "no-go"
+
+
 class Verdict(Word):
     """On a test of one run, or on a metric of two groups of sessions."""
 
