@@ -337,7 +337,7 @@ def large(metrics=2000, nights=60):
     ]
     compared = comparison(rows, exit_code=Exit.FAILED)
     run = ran(*failures, *cases)
-    return Report("Large", MADE, compared, [], histories, [pairs(200, 7)], run)
+    return Report("Large", MADE, compared, [], histories, pairs=[pairs(200, 7)], run=run)
 
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
