@@ -1,4 +1,4 @@
-"""The network: what its nodes do alone, pairs of nodes, then the patterns of codes.
+"""The network: what its nodes do alone, pairs of nodes, the patterns of codes, then other traffic.
 
 Tests run in the order in which they stand here.
 """
@@ -100,3 +100,28 @@ class network(KernelCheck):
         """The sizes that the kernel planned for this method, as memory bounds them."""
         sizes = self.launch.result["details"]["points"].get(self.method, [])
         self.points = [results.point_label({"bytes": size}) for size in sizes if size]
+
+
+class CongestionLaunch(Launch):
+    """Victims, quiet and under aggressors, on nodes that each cycle deals anew."""
+
+    kernel = "congestion"
+    case = parameter(["apart", "beside"])
+    layout = parameter(["mpi"])
+    usual_sampling = "--repeats 10 --block 1 --warmup 0"
+
+    @run_after("init")
+    def need_nodes(self) -> None:
+        """Two nodes for the victims and two for the aggressors, or two that they share."""
+        self.least_nodes, self.least_ranks = (4, 1) if self.case == "apart" else (2, 2)
+
+
+@rfm.simple_test
+class congestion(KernelCheck):
+    """What do other traffic's messages cost small messages, transposes and halos?"""
+
+    launch = fixture(CongestionLaunch, scope="environment")
+    method = parameter(tables.methods("congestion"))
+    metrics = ["impact_incast", "impact_alltoall", "impact_broadcast"]
+    asserted = []  # impacts are judged after the run (bisection.analysis.impact)
+    tiers = {"triage": {"case": ["apart"]}, "interconnect": {}}

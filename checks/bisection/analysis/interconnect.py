@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
-from bisection.analysis import network
+from bisection.analysis import impact, network
 from bisection.analysis.blame import Blame
+from bisection.analysis.impact import Impact
 from bisection.analysis.model import Comparison, Row
 from bisection.core.reasons import FAULTS_OF_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Verdict
+from bisection.core.verdicts import Grade, Verdict
 from bisection.kernels import adapters, results
 from bisection.runs.model import RunVerdict
 
@@ -22,17 +22,6 @@ CHECKS = {
     "congestion": "the impact of other jobs",
     "transpose": "the transposes of a plane-wave code",
 }
-
-
-class Grade(str, Enum):
-    """Whether users may have the network."""
-
-    GO = "go"
-    LOOK = "look"  # a person must look at something first
-    NO_GO = "no-go"
-
-    __str__ = str.__str__
-    __format__ = str.__format__
 
 
 @dataclass
@@ -49,6 +38,7 @@ class Interconnect:
 
     findings: list[Finding] = field(default_factory=list)  # the worst first
     levels: list[Row] = field(default_factory=list)  # beside the sessions before
+    impacts: list[Impact] = field(default_factory=list)
     carriers: dict[str, str] = field(default_factory=dict)  # partition -> adapters
     unmeasured: list[Reason] = field(default_factory=list)
 
@@ -71,10 +61,17 @@ def judge(
     if run.request.tier not in TIERS:
         return None
     rows = [row for row in comparison.rows if row.check in CHECKS] if comparison else []
+    impacts = [
+        part
+        for case in network.launches(run, impact.KERNEL)
+        for part in impact.judge(results.load(network.file_of(case, "json"), impact.KERNEL))
+    ]
     findings = [*_of_pairs(blames), *_of_run(run), *_of_rates(run, blames), *_of_levels(rows)]
+    findings += [Finding(i.grade or Grade.LOOK, i.reason) for i in impacts if i.reason]
     return Interconnect(
         sorted(findings, key=lambda finding: finding.grade != Grade.NO_GO),
         [row for row in rows if row.check == "pairs" and row.unit != "ratio"],
+        impacts,
         _carriers(run),
         list(_unmeasured(run)),
     )

@@ -16,10 +16,10 @@ from bisection.runs.model import RunVerdict, TestResult
 Launch = tuple[str | int, ...]
 
 
-def launches(run: RunVerdict) -> Iterator[TestResult]:
-    """The launches of the kernel in a run that ended well and whose files were kept."""
+def launches(run: RunVerdict, kernel: str = KERNEL) -> Iterator[TestResult]:
+    """The launches of a kernel in a run that ended well and whose files were kept."""
     for case in run.cases:
-        ran = case.fixture and case.kernel == KERNEL and case not in run.bad
+        ran = case.fixture and case.kernel == kernel and case not in run.bad
         if ran and case.files.endswith(".*") and file_of(case, "json").is_file():
             yield case
 

@@ -17,6 +17,7 @@ METHODS = {
     "pairs": ("network/pairs.def", "BX_METHOD"),
     "patterns": ("network/patterns.def", "BX_METHOD"),
     "noise": ("network/noise.def", "BX_METHOD"),
+    "congestion": ("network/congestion.def", "BX_METHOD"),
     "npar": ("npar/npar_launch.f90", "method_t"),
     "md": ("md/md_launch.f90", "method_t"),
 }
