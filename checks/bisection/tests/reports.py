@@ -233,8 +233,8 @@ def cluster():
         compared,
         history,
         histories,
-        [pairs(8, slow=5)],
-        run,
+        pairs=[pairs(8, slow=5)],
+        run=run,
         of_run=True,
     )
 
@@ -337,7 +337,7 @@ def large(metrics=2000, nights=60):
     ]
     compared = comparison(rows, exit_code=Exit.FAILED)
     run = ran(*failures, *cases)
-    return Report("Large", MADE, compared, [], histories, [pairs(200, 7)], run)
+    return Report("Large", MADE, compared, [], histories, pairs=[pairs(200, 7)], run=run)
 
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}

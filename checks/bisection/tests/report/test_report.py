@@ -292,8 +292,8 @@ def hostile():
         compared,
         [change_point(changes=[change], **names)],
         [series([1.0, 2.0, 3.0], [1], **names)],
-        [odd],
-        ran(bad, *cases, troubles=[said(HOSTILE)]),
+        pairs=[odd],
+        run=ran(bad, *cases, troubles=[said(HOSTILE)]),
     )
 
 
@@ -341,8 +341,7 @@ def test_numbers_that_are_none_break_nothing(value):
         compared,
         [change_point(value, at=value)],
         [series([1.0, value, 2.0, value]), series([value, value])],
-        [],
-        ran(strange, case(method="a"), case(method="b"), case(geometry="")),
+        run=ran(strange, case(method="a"), case(method="b"), case(geometry="")),
     )
     page(made)
     exports.markdown(made)
