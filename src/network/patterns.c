@@ -483,8 +483,9 @@ const bx_kernel *bx_kernel_get(void)
          &largest},
         {"memory", "MIB", "buffers of a rank at most; larger blocks are left out", BX_INTEGER, 1,
          16384, &memory},
-        {"adapter-rate", "GBIT/S", "what the adapters of a node carry one way; 0: as the operating system names it", BX_REAL,
-         0, 1e6, &adapter_rate},
+        {"adapter-rate", "GBIT/S",
+         "one way, of all adapters of a node; 0: as the operating system names it", BX_REAL, 0, 1e6,
+         &adapter_rate},
     };
     static const char *const ratios[] = {"alltoall", "alltoallv", "allgather", "allgatherv"};
     static bx_kernel kernel = {
