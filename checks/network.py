@@ -91,12 +91,17 @@ class network(KernelCheck):
 
     @run_after("init")
     def choose_asserted(self) -> None:
-        """Ratios are of the two forms of all-to-all."""
+        """Each size of the method; ratios are of the two forms of all-to-all."""
         ratios = [f"ratio_{method}" for method in ALL_TO_ALL]
         self.asserted = ["time", *(ratios if self.method in ALL_TO_ALL else [])]
+        self.points = labels(tables.sizes(self.method))
 
     @run_before("sanity")
-    def choose_points(self) -> None:
-        """The sizes that the kernel planned for this method, as memory bounds them."""
-        sizes = self.launch.result["details"]["points"].get(self.method, [])
-        self.points = [results.point_label({"bytes": size}) for size in sizes if size]
+    def leave_out_points(self) -> None:
+        """Only the sizes that the kernel planned: memory bounds them where ranks are many."""
+        self.points = labels(self.launch.result["details"]["points"].get(self.method, []))
+
+
+def labels(sizes: list[int]) -> list[str]:
+    """Sizes (B) as metrics name them; without 0, of a method that has none."""
+    return [results.point_label({"bytes": size}) for size in sizes if size]
