@@ -23,6 +23,7 @@ from bisection.core import paths
 from bisection.core.identity import TestId
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import TIERS
 from bisection.kernels.results import preempted
 from bisection.rfm.rotation import NODES
 from bisection.rfm.scheduler_faults import DEADLINE
@@ -48,6 +49,7 @@ def command(
     line = [reframe(), "-C", paths.from_root(site)]
     line += [word for file in check_files() for word in ("-c", paths.from_root(file))]
     line += ["--system", request.system, "-p", request.environ, "-t", request.tier]
+    line += [word for setting in TIERS[request.tier].settings for word in ("-S", setting)]
     if folder is None:
         return line
     extras = [*kind(request), *tags]
