@@ -358,7 +358,7 @@ FAULTS = {
 
 
 def faulty(kernel, fault):
-    """Methods of the transpose and of the patterns have the same names: metrics are of the first."""
+    """Patterns and transposes share names of methods; faults of metrics are of the transposes."""
     return kernel != "patterns" or fault in ("wrong", "inapplicable")
 
 
