@@ -278,7 +278,8 @@ def _usual(earlier: Sequence[Matrix], kind: Kind) -> tuple[np.ndarray, np.ndarra
     the pairs' keys, sorted, and the logarithms."""
     parts = [observations(part, kind, TOURNAMENT) for part in earlier]
     first = parts[0]
-    columns = [np.concatenate([getattr(part, name) for part in parts]) for name in ("s", "r", "y")]
+    names = ("s", "r", "y", "best")
+    columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
     classes = first.classes * len(parts)  # each night has its levels
     hops = [part.hops + first.classes * night for night, part in enumerate(parts)]
     pooled = Observations(
@@ -299,4 +300,4 @@ def _without(
     if len(keys):
         at = np.minimum(np.searchsorted(keys, values.key), len(keys) - 1)
         y -= np.where(keys[at] == values.key, rest[at], 0)
-    return replace(values, y=y)
+    return replace(values, y=y, best=y)
