@@ -33,7 +33,7 @@ def bed(tmp_path_factory):
         cluster.up(BED)
         write_site(cluster, "vc", SITE)
         for name in BED.names():
-            cluster.shape(name, "200mbit")
+            cluster.shape(name, "150mbit")
         yield cluster
     finally:
         cluster.down()
@@ -49,7 +49,7 @@ def triage(cluster):
 
 
 def test_the_node_with_a_slow_link_is_named_and_nothing_else(bed):
-    bed.shape(SLOW, "80mbit")
+    bed.shape(SLOW, "50mbit")
     code, text, verdict, suspects = triage(bed)
     bad = [r for r in verdict["reasons"]["failures"] if r["code"] == Code.BAD_COMPONENT]
     assert [(part["part"], part["names"]) for part in bad] == [("node", [SLOW])], text
