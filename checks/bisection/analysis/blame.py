@@ -258,10 +258,10 @@ def _drift(matrix: Matrix, before: Sequence[Matrix], kind: Kind) -> Iterator[Sus
         _without(usual, observations(part, kind, TOURNAMENT))
         for part in (matrix, _renumbered(before[-1], matrix))
     )
-    court = Court(values, again, matrix.switches, _least(kind))
-    if court.fit.sigma <= LIMITS.pair_noise and len(again.y):
-        again.y -= np.median(court.fit.left(again))  # the level of that night
-        yield from court.suspicions()
+    fitted = fit(values)
+    if fitted.sigma <= LIMITS.pair_noise and len(again.y):
+        again = replace(again, y=again.y - np.median(fitted.left(again)))  # that night's level
+        yield from Court(values, again, matrix.switches, _least(kind)).suspicions()
 
 
 def _renumbered(earlier: Matrix, matrix: Matrix) -> Matrix:
