@@ -48,19 +48,20 @@ def test_sound_trees_have_no_bad_component(tree, tmp_path):
 
 @pytest.mark.parametrize("tree", [SMALL, LARGE], ids=["16", "64"])
 @pytest.mark.parametrize(
-    ("cables", "kinds", "way"),
+    ("cables", "kind", "ways", "factor"),
     [
-        ("node 5 both 0.5 0", {"bandwidth", "both ways"}, ""),
-        ("node 5 out 0.5 0", {"bandwidth", "both ways"}, "sends"),
-        ("node 5 both 1 1e-6", {"latency"}, ""),
+        ("node 5 both 0.5 0", "bandwidth", {"sends", "receives"}, 0.5),
+        ("node 5 out 0.5 0", "bandwidth", {"sends"}, 0.5),
+        ("node 5 both 1 1e-6", "latency", {""}, 1.5),
     ],
     ids=["slow node", "one way", "latency"],
 )
-def test_a_node_is_named(tree, cables, kinds, way, tmp_path):
+def test_a_node_is_named(tree, cables, kind, ways, factor, tmp_path):
     bad, verdict = judged(tmp_path, tree, cables)
     assert [(part, names) for part, names, _ in bad] == [("node", ["n5"])], bad
-    assert kinds >= {kind for kind, _, _ in bad[0][2]} >= kinds - {"both ways"}
-    assert {w for kind, w, _ in bad[0][2] if kind == "bandwidth"} <= {way}
+    symptoms = [symptom for symptom in bad[0][2] if symptom[0] == kind]
+    assert {way for _, way, _ in symptoms} == ways
+    assert all(seen == pytest.approx(factor, rel=0.1) for _, _, seen in symptoms), symptoms
     assert verdict.suspects == []
 
 
