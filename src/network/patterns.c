@@ -1,7 +1,7 @@
 /* The patterns of communication that codes are made of, over the size of a block. */
+#include "adapters.h"
 #include "pattern.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ enum { BANDWIDTH_FROM = 32768 };                  /* B; the time of shorter bloc
 
 static int64_t smallest = 8, largest = 4 << 20; /* B */
 static int64_t memory = 64;                     /* MiB */
-static double adapter_rate;                     /* Gbit/s; 0: unknown */
+static double adapter_rate;                     /* Gbit/s of a node; 0: unknown */
 
 static bx_choice *methods;
 static int *most_blocks;    /* [method] of any rank, to be sent or to be received */
@@ -294,6 +294,29 @@ static void find_units(bx_patterns *s)
     free(next);
 }
 
+/* What the fastest adapters of this host carry together, Gbit/s; 0: unknown, or all ranks are on
+ * this host and use none. */
+static double find_rate(const bx_patterns *s)
+{
+    static bx_adapters all;
+    MPI_Comm host;
+    int ranks;
+    MPI_Comm_split_type(s->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_size(host, &ranks);
+    MPI_Comm_free(&host);
+    if (ranks == s->size) return 0;
+    bx_adapters_read(&all);
+    double fastest = 0, sum = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < all.count; i++) {
+            const bx_adapter *adapter = &all.adapters[i];
+            bool up = strcmp(adapter->state, "up") == 0 || strcmp(adapter->state, "active") == 0;
+            if (up && pass == 0) fastest = fmax(fastest, adapter->rate);
+            if (up && pass == 1 && adapter->rate == fastest) sum += adapter->rate;
+        }
+    return fastest > 0 ? sum : 0;
+}
+
 /* Counts blocks; returns the bytes of a buffer. */
 static double find_sizes(bx_patterns *s, bool *one_sided)
 {
@@ -351,6 +374,7 @@ static int setup(bx_run *run, void **state)
                              (long long)smallest, (long long)largest);
 
     find_units(s);
+    if (adapter_rate == 0) adapter_rate = find_rate(s);
     size_t slots = (size_t)(s->size > BX_WINDOW ? s->size : BX_WINDOW);
     s->to = bx_memory_alloc(slots, sizeof *s->to);
     s->from = bx_memory_alloc(slots, sizeof *s->from);
@@ -459,7 +483,7 @@ const bx_kernel *bx_kernel_get(void)
          &largest},
         {"memory", "MIB", "buffers of a rank at most; larger blocks are left out", BX_INTEGER, 1,
          16384, &memory},
-        {"adapter-rate", "GBIT/S", "what the adapters of a node carry one way; 0: unknown", BX_REAL,
+        {"adapter-rate", "GBIT/S", "what the adapters of a node carry one way; 0: as the operating system names it", BX_REAL,
          0, 1e6, &adapter_rate},
     };
     static const char *const ratios[] = {"alltoall", "alltoallv", "allgather", "allgatherv"};

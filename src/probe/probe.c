@@ -2,7 +2,8 @@
  *
  *     probe             who is where, then a ping-pong between the first rank and each other node
  *     probe seats       who is where
- *     probe leave CODE  the last rank exits with CODE, the others wait for it in a barrier
+ *     probe leave CODE  the last rank exits with CODE, the others wait for it in a barrier; the
+ *                       first rank prints LEFT and the Unix time before
  *
  * It needs an MPI library and nothing else, so that a bare `mpicc` builds it. The line is
  *
@@ -24,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { TEXT = 512 };
@@ -51,16 +53,31 @@ static void read_cpus(char text[TEXT])
     }
 }
 
-/* A barrier that sleeps: waiting ranks leave their cores to those that measure. */
+/* Waits asleep: the ranks that measure have the cores. */
+static void sleep_until(MPI_Request *request)
+{
+    int done = 0;
+    while (!done) {
+        MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        if (!done) usleep(300);
+    }
+}
+
+/* A barrier in which ranks sleep. */
 static void wait_for_all(void)
 {
     MPI_Request request;
-    int done = 0;
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
-    while (!done) {
-        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-        if (!done) usleep(300);
-    }
+    sleep_until(&request);
+}
+
+/* Prints when a rank leaves, on the first host, whose clock times the launch. */
+static void print_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    printf("LEFT %lld.%03ld\n", (long long)now.tv_sec, now.tv_nsec / 1000000);
+    fflush(stdout);
 }
 
 /* ---- messages ---- */
@@ -82,53 +99,93 @@ static double ping_pong(int rank, int other, char *buffer, int bytes, int turns)
     return (MPI_Wtime() - start) / turns / 2;
 }
 
-/* The first rank prints latency and bandwidth to each other node, the best of ROUNDS, and what its
- * node's devices have sent meanwhile. */
-static void print_links(int rank, int size, const seat *seats)
+static const seat *sorted_seats; /* for by_host */
+
+static int by_host(const void *a, const void *b)
+{
+    const int first = *(const int *)a, second = *(const int *)b;
+    int order = strcmp(sorted_seats[first].host, sorted_seats[second].host);
+    return order ? order : (first > second) - (first < second);
+}
+
+/* leads[rank]: 1 for the first rank of each node but that of rank 0, else 0. */
+static void choose_leaders(const seat *seats, int size, int *leads)
+{
+    int *ranks = malloc((size_t)size * sizeof *ranks);
+    if (!ranks) MPI_Abort(MPI_COMM_WORLD, 1);
+    for (int r = 0; r < size; r++) ranks[r] = r;
+    sorted_seats = seats;
+    qsort(ranks, (size_t)size, sizeof *ranks, by_host);
+    for (int i = 0; i < size; i++)
+        leads[ranks[i]] =
+            ranks[i] != 0 && (i == 0 || strcmp(seats[ranks[i]].host, seats[ranks[i - 1]].host));
+    free(ranks);
+}
+
+/* Latency in s and bandwidth in B/s between the first rank and `other`, the best of ROUNDS. */
+static void measure_link(int rank, int other, char *buffer, double *latency, double *bandwidth)
+{
+    double transfer = 0;
+    for (int round = -1; round < ROUNDS; round++) { /* the first connects */
+        double brief = ping_pong(rank, other, buffer, SHORT, round < 0 ? 10 : SHORT_TURNS);
+        double lengthy = ping_pong(rank, other, buffer, LONG, round < 0 ? 1 : TURNS);
+        if (round <= 0 || brief < *latency) *latency = brief;
+        if (round <= 0 || lengthy < transfer) transfer = lengthy;
+    }
+    *bandwidth = LONG / transfer;
+}
+
+/* The first rank measures the link to a rank of each other node, one after the other, and prints
+ * them and what its node's devices have sent meanwhile. `seats` and `leads` are of rank 0. */
+static void print_links(int size, const seat *seats, const int *leads, char *buffer)
 {
     static bx_adapters before, after;
-    char *buffer = calloc(1, LONG);
     double messages = 0;
-    if (!buffer) MPI_Abort(MPI_COMM_WORLD, 1);
-    if (rank == 0) {
-        bx_adapters_read(&before);
-        printf(", \"links\": [");
-    }
     const char *comma = "";
+    bx_adapters_read(&before);
+    printf(", \"links\": [");
     for (int other = 1; other < size; other++) {
-        int first = 0; /* of its node */
-        while (strcmp(seats[first].host, seats[other].host) != 0) first++;
-        if (first != other || strcmp(seats[0].host, seats[other].host) == 0) continue;
-        wait_for_all();
-        if (rank != 0 && rank != other) continue;
-        double latency = 0, transfer = 0;
-        for (int round = -1; round < ROUNDS; round++) { /* the first connects */
-            double brief = ping_pong(rank, other, buffer, SHORT, round < 0 ? 10 : SHORT_TURNS);
-            double lengthy = ping_pong(rank, other, buffer, LONG, round < 0 ? 1 : TURNS);
-            if (round <= 0 || brief < latency) latency = brief;
-            if (round <= 0 || lengthy < transfer) transfer = lengthy;
-        }
+        double latency = 0, bandwidth = 0;
+        if (!leads[other]) continue;
+        MPI_Send(NULL, 0, MPI_CHAR, other, 0, MPI_COMM_WORLD); /* its turn */
+        measure_link(0, other, buffer, &latency, &bandwidth);
         messages += (1.0 + ROUNDS * TURNS) * LONG;
-        if (rank == 0)
-            printf("%s[\"%s\", \"%s\", %.4g, %.5g]", comma, seats[0].host, seats[other].host,
-                   latency, LONG / transfer);
+        printf("%s[\"%s\", \"%s\", %.4g, %.5g]", comma, seats[0].host, seats[other].host, latency,
+               bandwidth);
         comma = ", ";
     }
-    wait_for_all();
-    if (rank == 0) {
-        bx_adapters_read(&after);
-        printf("], \"messages\": %.0f, \"sent\": [", messages);
-        comma = "";
-        for (int i = 0; i < before.count && i < after.count; i++) {
-            const char *name = before.adapters[i].name; /* of RDMA with its port, mlx5_0:1 */
-            double sent = after.adapters[i].sent - before.adapters[i].sent;
-            if (isnan(sent)) continue;
-            printf("%s[\"%.*s\", %.0f]", comma, (int)strcspn(name, ":"), name, sent);
-            comma = ", ";
-        }
-        printf("]");
+    bx_adapters_read(&after);
+    printf("], \"messages\": %.0f, \"sent\": [", messages);
+    comma = "";
+    for (int i = 0; i < before.count && i < after.count; i++) {
+        const char *name = before.adapters[i].name; /* of RDMA with its port, mlx5_0:1 */
+        double sent = after.adapters[i].sent - before.adapters[i].sent;
+        if (isnan(sent)) continue;
+        printf("%s[\"%.*s\", %.0f]", comma, (int)strcspn(name, ":"), name, sent);
+        comma = ", ";
     }
+    printf("]");
+}
+
+/* Measures the links between nodes; all ranks call it. Those that do not measure sleep. */
+static void measure_links(int rank, int size, const seat *seats)
+{
+    int leads = 0, *all = rank == 0 ? malloc((size_t)size * sizeof *all) : NULL;
+    char *buffer = calloc(1, LONG);
+    if (!buffer || (rank == 0 && !all)) MPI_Abort(MPI_COMM_WORLD, 1);
+    if (rank == 0) choose_leaders(seats, size, all);
+    MPI_Scatter(all, 1, MPI_INT, &leads, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (rank == 0) print_links(size, seats, all, buffer);
+    if (leads) {
+        double latency, bandwidth;
+        MPI_Request turn;
+        MPI_Irecv(NULL, 0, MPI_CHAR, 0, 0, MPI_COMM_WORLD, &turn);
+        sleep_until(&turn);
+        measure_link(rank, rank, buffer, &latency, &bandwidth);
+    }
+    wait_for_all();
     free(buffer);
+    free(all);
 }
 
 int main(int argc, char **argv)
@@ -148,14 +205,15 @@ int main(int argc, char **argv)
     }
     if (leaves) {
         wait_for_all();
+        if (rank == 0) print_time();
         if (rank == size - 1) _exit(atoi(argv[2])); /* as a crash would, without MPI_Finalize */
         wait_for_all();
     }
     gethostname(own.host, sizeof own.host - 1);
     read_cpus(own.cpus);
-    seat *seats = malloc((size_t)size * sizeof own);
-    if (!seats) MPI_Abort(MPI_COMM_WORLD, 1);
-    MPI_Allgather(&own, sizeof own, MPI_CHAR, seats, sizeof own, MPI_CHAR, MPI_COMM_WORLD);
+    seat *seats = rank == 0 ? malloc((size_t)size * sizeof own) : NULL;
+    if (rank == 0 && !seats) MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Gather(&own, sizeof own, MPI_CHAR, seats, sizeof own, MPI_CHAR, 0, MPI_COMM_WORLD);
     MPI_Get_library_version(library, &length);
     library[strcspn(library, ",\n\"\\\t")] = '\0';
     if (rank == 0) {
@@ -164,7 +222,7 @@ int main(int argc, char **argv)
             printf("%s[\"%s\", \"%s\"]", r ? ", " : "", seats[r].host, seats[r].cpus);
         printf("]");
     }
-    if (strcmp(task, "links") == 0) print_links(rank, size, seats);
+    if (strcmp(task, "links") == 0) measure_links(rank, size, seats);
     if (rank == 0) printf("}\n");
     free(seats);
     MPI_Finalize();

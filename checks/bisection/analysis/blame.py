@@ -225,7 +225,7 @@ def _joined(parts: Sequence[BadComponent], switch_of: Mapping[str, str]) -> list
 def _explains(cable: BadComponent, part: BadComponent, switch_of: Mapping[str, str]) -> bool:
     on_it = [name for name in part.names if switch_of.get(name) == cable.names[0]]
     if part.part == Part.WAY:
-        return bool(on_it)
+        return bool(on_it) or part.names[0] in cable.serves
     return part.part == Part.PATH and len(on_it) == 1
 
 

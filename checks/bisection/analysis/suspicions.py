@@ -70,20 +70,32 @@ class Court:
         self.ends, self.own, self.far = self._by_effect(values)
         self.ends_again, self.own_again, self.far_again = self._by_effect(again)
 
-    def _again(self, short: np.ndarray, common: int, candidates: int = 1) -> bool:
-        """Whether pairs that were measured again are slow once more: by more than the margin, and
-        by more than chance.
+    def _again(
+        self,
+        short: np.ndarray,
+        common: int,
+        candidates: int = 1,
+        beyond: np.ndarray | None = None,
+    ) -> bool:
+        """Whether pairs that were measured again are slow once more: most of them, by more than
+        the margin and by more than chance.
 
         Args:
             short: what they fall short of.
             common: ends that all of them have in common, whose effect the tournament has.
             candidates: of which this is one.
+            beyond: the switch at the other end of each pair: a few slow routes are no slow node.
         """
         effect, own = float(np.median(short)), float(np.median(self.fit.spread))
         pair = self.fit.sigma * (MEDIAN if self.again.repeats > 2 else 1)
         of_pair = math.hypot(pair / math.sqrt(self.again.repeats), own * math.sqrt(2 - common))
         error = math.hypot(MEDIAN * of_pair / math.sqrt(len(short)), own * math.sqrt(common))
-        return -effect > max(self.least, _bar(candidates) * error)
+        each = short
+        if beyond is not None:
+            group = np.unique(beyond, return_inverse=True)[1]
+            each = medians(group, short, int(group.max()) + 1)
+        slow = (each < -self.least / 2).mean() >= LIMITS.pair_share
+        return bool(slow) and -effect > max(self.least, _bar(candidates) * error)
 
     def _by_effect(self, values: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         ends = np.concatenate((values.s, values.q))
@@ -141,12 +153,11 @@ class Court:
         each = [self.own_again[mine & (self.ends_again == member)] for member in members]
         each = np.array([np.median(own) for own in each if len(own)])
         enough = len(each) >= LIMITS.pair_retests
-        slow = enough and (each < -self.least / 2).mean() >= LIMITS.pair_share
         values = self.values
         inside = (number[values.s] == who[1]) & (number[values.r] == who[1])
         near = values.y[inside] - self.fit.levels[values.hops[inside]]
         beyond = bool(inside.any()) and float(np.median(near)) > effect / 2
-        confirmed = bool(slow) and self._again(each, 0)
+        confirmed = enough and self._again(each, 0)
         effect = float(np.median(self.own[np.isin(self.ends, members) & self.far]))
         return Suspicion(Part.SWITCH, who, way, effect, z, each, confirmed, enough, beyond)
 
@@ -161,18 +172,21 @@ class Court:
             part = np.bincount(ends, slow, len(effects)) / np.maximum(count, 1)
             share = np.maximum(share, np.where(count >= LIMITS.pair_retests, part, 0))
         z = -effects / self.fit.spread
+        other = np.concatenate((self.again.r, self.again.s))
         bad = (effects < -self.least) & (z > _bar(len(effects))) & (share >= LIMITS.pair_share)
         for k in np.flatnonzero(bad):
             way = next(way for way, offset in reversed(self.ways) if k >= offset)
             mine = self.ends_again == k
-            near, far = (own_again[mine & (self.far_again == far)] for far in (False, True))
-            apart = far if len(far) else near
-            enough = len(apart) >= LIMITS.pair_retests
-            confirmed = enough and self._again(apart, 0)
-            fine = len(far) and len(near) > 1 and float(np.median(near)) > effects[k] / 2
+            near, far = mine & ~self.far_again, mine & self.far_again
+            apart = far if far.any() else near
+            short, enough = own_again[apart], apart.sum() >= LIMITS.pair_retests
+            beyond = None if self.switches is None else self.switches[0][other[apart]]
+            confirmed = bool(enough) and self._again(short, 0, beyond=beyond)
+            near = own_again[near]
+            fine = far.any() and len(near) > 1 and float(np.median(near)) > effects[k] / 2
             part = Part.WAY if fine else Part.NODE
             who = (int(k) % self.values.nodes,)
-            yield Suspicion(part, who, way, effects[k], z[k], apart, confirmed, enough)
+            yield Suspicion(part, who, way, effects[k], z[k], short, confirmed, bool(enough))
 
     # ---- routes and paths: what the ends leave ----
 
@@ -224,10 +238,12 @@ class Court:
             tried = np.flatnonzero(sure)
             for k in tried:
                 again = left_again[key_again == keys[k]]
-                if len(again) < LIMITS.pair_retests or np.median(again) > -2 * self.least:
-                    continue
-                alike = (again < -self.least).mean() >= LIMITS.pair_share
-                if alike and self._again(again, 1, len(tried)):
+                enough = len(again) >= LIMITS.pair_retests
+                if (
+                    enough
+                    and np.median(again) < -2 * self.least
+                    and self._again(again, 1, len(tried))
+                ):
                     switch, node = divmod(int(keys[k]), values.nodes)
                     who, effect = (switch, node), float(np.median(again))
                     yield Suspicion(Part.CABLE, who, side.way, effect, z[k], again, True)

@@ -1,4 +1,4 @@
-"""Makes faults on a virtual Slurm cluster on this machine, and shows what a run says of each.
+"""Makes faults on a virtual Slurm cluster on this machine, and shows what a run reports.
 
 Each fault disturbs a real launch. As wanted: the cause, what it names, exit code and time; nothing
 is left in the queue or on a node. It needs root, Slurm, and kernels in .bisection/build and
@@ -7,6 +7,8 @@ Exit code: 0 all as wanted, 1 a fault was judged otherwise, 2 usage, 3 no cluste
 """
 
 import argparse
+import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -43,6 +45,7 @@ def act(options: argparse.Namespace) -> Exit:
     if options.list:
         print("\n".join(listing(chosen)))
         return Exit.OK
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # clusters end too
     began = time.monotonic()
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="bisection-") as temporary:

@@ -11,6 +11,7 @@ from bisection.analysis.model import Comparison
 from bisection.commands.compare import add_options, compared
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
+from bisection.report import interconnect
 from bisection.report.gather import gather, write
 from bisection.report.words import sentence
 from bisection.runs.folder import kept_verdict
@@ -48,6 +49,8 @@ def act(options: argparse.Namespace) -> Exit:
     except OSError as error:
         raise BisectionError(f"{folder}: {error.strerror}") from None
     print(sentence(comparison) if comparison else "no earlier sessions of its kind to compare with")
+    if report.interconnect:
+        print("\n".join(interconnect.text(report.interconnect)))
     print("\n".join(f"{name}: {paths.shown(path)}" for name, path in files.items()))
     if comparison:
         return comparison.exit_code

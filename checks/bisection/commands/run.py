@@ -215,7 +215,10 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
     """
     slurm = [partition for partition in partitions if partition["scheduler"] in SLURM]
     with contextlib.ExitStack() as stack:
-        store = open_store(RunVerdict(), stack) if slurm else None
+        store = None
+        if slurm:  # and closed again: runs take long
+            with contextlib.suppress(StoreError):  # as the run's end says
+                store = stack.enter_context(Store(paths.store_db(paths.home())))
         choices = rotation.choose(slurm, request.arguments, store, sweep)
     if sweep and not choices:
         why = "no partition has more idle nodes than a launch uses"

@@ -77,8 +77,9 @@ def checked(options: argparse.Namespace) -> Path:
         raise BisectionError(f"--refresh: there is no {paths.shown(file)}")
     if file.exists() and not (options.refresh or options.dry_run):
         raise BisectionError(
-            f"{paths.shown(file)} is there and is not overwritten: --refresh writes "
-            f"{options.name}.json anew, --dry-run prints what would be written"
+            f"{paths.shown(file)} exists and is not overwritten. To add a queue: copy its "
+            "partition from what --dry-run --queue Q prints into the file, then --refresh writes "
+            f"{options.name}.json anew"
         )
     return file
 
@@ -129,6 +130,12 @@ def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
             print(f"{part.name}: {words.described(part)}")
         return Exit.OK
     try_out(site)
+    if odd := [part.name for part in site.parts if new.unlike(part, before)]:
+        print(f"not as recorded, tried again: {', '.join(odd)}", flush=True)
+        second = new.again(file, known)
+        second.parts = [part for part in second.parts if part.name in odd]
+        new.try_out(second, folder_of(site), print_trial)
+        new.take_better(site, second)
     after = site.facts
     facts.write(target, after)
     changes = facts.compare(before, after) if before else []
@@ -141,11 +148,17 @@ def refresh(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
 def try_out(site: Draft) -> None:
     """Runs the trial jobs of a draft, and prints what they show."""
     print("\n".join([*words.about(site), *words.waiting(site, new.PATIENCE)]), flush=True)
+    new.try_out(site, folder_of(site), print_trial)
 
-    def done(part: Part) -> None:
-        print(words.tried(part), flush=True)
 
-    new.try_out(site, paths.home() / "site" / site.name, done)
+def folder_of(site: Draft) -> Path:
+    """The folder of the trial jobs of a draft."""
+    return paths.home() / "site" / site.name
+
+
+def print_trial(part: Part) -> None:
+    """Prints what the trial job of a partition showed."""
+    print(words.tried(part), flush=True)
 
 
 def ended(site: Draft) -> Exit:

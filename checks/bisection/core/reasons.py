@@ -42,13 +42,13 @@ class Code(str, Enum):
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores
     NOT_ENDED = "NOT_ENDED"  # last
     KERNEL_EXIT = "KERNEL_EXIT"  # kernel, exit_code, last; of the first rank that died: rank, host
-    MPI_INIT = "MPI_INIT"  # said: the MPI library's words
     EXIT_CONTRADICTS = "EXIT_CONTRADICTS"  # kernel, exit_code, verified, wrong: methods
     BASELINE_WRONG = "BASELINE_WRONG"  # method
+    NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s), layout
+    WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks, layout
     MISPLACED = "MISPLACED"  # seats: reasons, fault: reason, of a launch that did not end well
     NETWORK_BYPASSED = "NETWORK_BYPASSED"  # carried: [[device, fraction]], expected: devices
     RAILS_IDLE = "RAILS_IDLE"  # idle: [[device, hosts]], expected: devices
-    WORLDS_RAN = "WORLDS_RAN"  # worlds, ranks: of each, asked: ranks of one world
     RANKS_RAN = "RANKS_RAN"  # ranks, asked
     HOSTS_RAN = "HOSTS_RAN"  # hosts, asked
     RANKS_ON_HOST = "RANKS_ON_HOST"  # host, ranks, asked
@@ -60,8 +60,6 @@ class Code(str, Enum):
     OUTPUT_UNSEEN = "OUTPUT_UNSEEN"  # job, path, nodes
     PROBE_NOT_BUILT = "PROBE_NOT_BUILT"  # last
     SRUN_UNBOUND = "SRUN_UNBOUND"  # plugin
-    NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s)
-    WORLDS = "WORLDS"  # launcher, worlds, size: ranks of each, asked: ranks
 
     # A check of a site, by its probes
     RESTS_ON = "RESTS_ON"  # probe: that is wrong

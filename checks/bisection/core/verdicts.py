@@ -11,6 +11,7 @@ class Tier:
     purpose: str
     checks: int  # of a system with two cores
     minutes: int  # there, at most, where nothing else runs and the kernels are built
+    settings: tuple[str, ...] = ()  # of launches, as ReFrame's -S takes them
 
 
 # `quick` was measured whole (22 November 2026), the others are estimated from samples of launches.
@@ -18,7 +19,10 @@ TIERS = {
     "quick": Tier("does everything work: each kernel on its small cases", 132, 2),
     "nightly": Tier("is the machine as it was: large cases too, one of each kind", 274, 15),
     "upgrade": Tier("what did new software change: every case, layout and method", 412, 30),
-    "triage": Tier("is a new network good: who is slow, and what it carries, in minutes", 41, 3),
+    "triage": Tier(
+        *("is a new network good: who is slow, and what it carries, in minutes", 41, 3),
+        ("PatternsLaunch.sampling=sweep:--repeats 5",),
+    ),
     "interconnect": Tier("what does the network carry: what communicates, and most of it", 228, 5),
 }
 

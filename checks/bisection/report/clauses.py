@@ -289,7 +289,6 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     "there are {cores}",
     Code.NOT_ENDED: "the job did not run to its end{last:?: *}",
     Code.KERNEL_EXIT: _kernel_exit,
-    Code.MPI_INIT: "MPI_Init failed: launcher and MPI library do not know each other{said:?: *}",
     Code.EXIT_CONTRADICTS: "{kernel} {exit_code!x}, but its result has verified: {verified}, "
     "wrong: {wrong!j:?*|none}",
     Code.KERNELS_KEPT: "as built {built!t}",
@@ -298,8 +297,6 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.BASELINE_WRONG: "the baseline {method} gave a wrong answer",
     Code.MISPLACED: "INVALID placement{layout:? (layout *)}: {seats!N}{fault!n:?; *}",
     Code.RANKS_RAN: "{ranks!R} ran, not {asked}",
-    Code.WORLDS_RAN: "{worlds} worlds of {ranks!R} ran, not one of {asked}: launcher and MPI "
-    "library do not know each other",
     Code.HOSTS_RAN: "ranks ran on {hosts!h}, not on {asked}",
     Code.RANKS_ON_HOST: "{ranks} ranks ran on host {host}, not {asked}",
     Code.THREADS_RAN: "rank {rank} on {host} ran {threads} threads, not {asked}",

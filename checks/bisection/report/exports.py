@@ -5,12 +5,12 @@ import statistics
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from tabulate import tabulate
 
 from bisection.analysis.model import Comparison, Row
-from bisection.analysis.network import reason as reason_of
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.identity import IDENTITY
@@ -19,9 +19,11 @@ from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
 from bisection.report.model import STATES, Report, exit_code, worst_first
+from bisection.report.pairs_clauses import slowness
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
+from bisection.sites.cluster.jobs import hosts_of
 
 # ---- Markdown ----
 
@@ -372,7 +374,7 @@ def _suspected(report: Report) -> Iterator[tuple[str, str]]:
         yield suspect.node, f"{words.suspected(suspect)}, in {suspect.where}"
     for component in (component for blame in report.pairs for component in blame.bad):
         if component.part == Part.NODE:  # of all else, no single node is accused
-            yield component.names[0], clause(reason_of(component))
+            yield component.names[0], slowness(asdict(component))
     for reason in report.run.remarks if report.run else []:
         if reason.code in FAULTS_OF_HOSTS:
             yield reason["host"], clause(reason)
@@ -393,10 +395,16 @@ def _accused(case: TestResult) -> list[str]:
     reason = case.reason
     if reason is None or reason.code not in (*MACHINE_FAULTS, Code.MISPLACED):
         return []
-    named = {reason["host"], reason["nodes"], *(node for node, _ in reason["down"] or ())}
+    named = {reason["host"]}
     named |= {host for _, host in reason["silent"] or ()}  # ranks that did not answer
     named |= {seat.get("host") for seat in reason["seats"] or ()}
-    return [host for host in case.hosts if host in named]
+    # By Slurm's names; of several nodes it is not known which one ran out of time or memory.
+    nodes = [node for node, _ in reason["down"] or ()] or hosts_of(reason["nodes"] or "")
+    if len(nodes) > 1 and reason.code != Code.NODE_FAIL:
+        nodes = []
+    hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.hosts}
+    accused = [host for host, node in hosts.items() if host in named or node in nodes]
+    return accused + [node for node in nodes if node not in hosts.values()]
 
 
 def _for_shell(text: str) -> str:

@@ -17,7 +17,7 @@ def wanted(fault: Fault) -> str:
     if fault.code is None:
         return "survived" if fault.exit_code == Exit.OK else f"exit {fault.exit_code:d}"
     code = WORDS.get(fault.code, fault.code.value)
-    return " ".join([code, *(word for word in fault.says if len(word) > 1)])
+    return " ".join([code, *(word for word in fault.names if len(word) > 1)])
 
 
 def listing(faults: Sequence[Fault]) -> list[str]:
@@ -28,7 +28,7 @@ def listing(faults: Sequence[Fault]) -> list[str]:
 
 def heading(faults: Sequence[Fault]) -> str:
     """The names of the columns."""
-    return f"       {'fault':{_width(faults)}}  back-end     time  what the run says"
+    return f"       {'fault':{_width(faults)}}  back-end     time  what the run reports"
 
 
 def as_line(outcome: Outcome, faults: Sequence[Fault]) -> list[str]:

@@ -100,7 +100,7 @@ def opening(report: Report) -> Opening:
 def sections(report: Report) -> list[Section]:
     """All sections in order: what is worse, what failed, what was measured, then what explains it.
     Sections of figures alone are empty here."""
-    first = [_network] if report.interconnect else []
+    first = [_network, _predicted] if report.interconnect else []
     return [build(report) for build in dict.fromkeys([*first, *ORDER])]
 
 

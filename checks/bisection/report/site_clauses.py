@@ -28,7 +28,11 @@ def _memory(size: float) -> str:
 
 def _worlds(v: Values) -> str:
     worlds = f"{plural(v['worlds'], 'MPI world')} of {plural(v['size'], 'rank')}"
-    return f"{v['launcher']} started {worlds} instead of one of {v['asked']}{_layout(v)}"
+    return f"{_launcher(v)} started {worlds} instead of one of {v['asked']}{_layout(v)}"
+
+
+def _launcher(v: Values) -> str:
+    return v["launcher"] or "the launcher"
 
 
 def _layout(v: Values) -> str:
@@ -38,7 +42,7 @@ def _layout(v: Values) -> str:
 def _no_world(v: Values) -> str:
     limit = f" within {lasting(v['limit'])}" if v["limit"] else ""
     last = f": {v['last']}" if v["last"] else ""
-    return f"{v['launcher']} started no MPI program{limit}{_layout(v)}{last}"
+    return f"{_launcher(v)} started no MPI world{limit}{_layout(v)}{last}"
 
 
 def _nodes_up(v: Values) -> str:

@@ -77,6 +77,21 @@ def queue_at_once(jobs: int) -> None:
             partition._max_jobs = max(partition._max_jobs, jobs)
 
 
+def submit_within(allowed: Callable[[], float]) -> None:
+    """Has ReFrame go on with other tests while `allowed()` jobs are in queues, in place of
+    submitting more."""
+    from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
+
+    own = Policy._advance_ready_run
+
+    def advance(self: Any, task: Any) -> int:
+        tasks = self._partition_tasks.items()
+        queued = sum(len(those) for name, those in tasks if name != "_rfm_local")
+        return own(self, task) if task.check.local or queued < allowed() else 0
+
+    Policy._advance_ready_run = advance
+
+
 def build_on_node(test: Any, pending: Any) -> None:
     """Makes a test's build a job of its partition; its run stays local, where `local` is set again
     after the build.

@@ -33,6 +33,7 @@ from bisection.rfm.scheduler_faults import SLURM
 internals.start_scripts_below_blanks()
 internals.hasten_deprecations()
 internals.submit_by(queue.submit)
+internals.submit_within(queue.allowed)
 internals.spare_blocked(rotation.free_blocked)
 internals.forget_cancelled_jobs()
 if "dependency=singleton" in sys.argv:  # launches run one at a time, however many are queued

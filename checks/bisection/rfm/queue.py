@@ -13,7 +13,7 @@ from reframe.core.exceptions import ReframeError, SpawnedProcessError
 from bisection.core.commands import last_error, option_value
 from bisection.core.reasons import Code, Reason
 from bisection.rfm import rotation
-from bisection.rfm.scheduler_faults import DEADLINE, reasons_of_nodes
+from bisection.rfm.scheduler_faults import DEADLINE, node_rows, reasons_of_nodes
 
 # ---- a place ----
 
@@ -24,6 +24,7 @@ NAMES = re.compile(r"--(job-name|output|error)\b")
 # Slurm's words where the user has as many jobs in the queue as are allowed.
 QUEUE_FULL = re.compile(r"SubmitJobs?(Per\w+)?Limit")
 QUEUE_FULL_PAUSE = 5  # s
+_allowed = [math.inf]  # jobs that the user may have in the queue, as far as it is known
 # States of nodes that take no jobs, as sinfo begins their words.
 UNAVAILABLE = ("down", "drain", "fail", "error", "inval", "maint", "reboot", "unknown")
 refusals: dict[tuple[str, ...], str] = {}  # a job's options -> Slurm's words, "" if it has a place
@@ -44,7 +45,7 @@ def require_place(job: Any) -> None:
     if refused and rotation.remove_nodelist(Path(job.script_filename)):
         place, refused = _asked(job)
     if refused:
-        down = unavailable(place) or None
+        down = missing(place) or None
         raise ReframeError(Reason.of(Code.BLOCKED, refused=refused, down=down).dumps())
 
 
@@ -75,12 +76,39 @@ def unavailable(options: Sequence[str]) -> list[tuple[str, str]]:
     Args:
         options: the job's, for sbatch.
     """
-    return reasons_of_nodes(UNAVAILABLE, option_value(options, "-p", "--partition"))
+    names = option_value(options, "-w", "--nodelist")
+    return reasons_of_nodes(UNAVAILABLE, option_value(options, "-p", "--partition"), names)
+
+
+def missing(options: Sequence[str]) -> list[tuple[str, str]]:
+    """The nodes that are down or drained, each with Slurm's reason, if they are why a job has no
+    place: enough nodes would take it with them, and do not without them.
+
+    Args:
+        options: the job's, for sbatch.
+    """
+    partition = option_value(options, "-p", "--partition")
+    rows = node_rows("%N|%P", partition, option_value(options, "-w", "--nodelist"))
+    # Slurm's usual partition has a star
+    nodes = {name for name, queue in rows if partition or queue.endswith("*")}
+    down = [(name, why) for name, why in unavailable(options) if name in nodes]
+    ranks, per_node = (
+        int(option_value(options, *option) or 1)
+        for option in (("-n", "--ntasks"), ("--ntasks-per-node",))
+    )
+    needed = math.ceil(ranks / per_node)
+    return down if len(nodes) - len(down) < needed <= len(nodes) else []
+
+
+def allowed() -> float:
+    """How many jobs of the run may be in the queue."""
+    return _allowed[0]
 
 
 def submit(own: Callable[[Any], None], job: Any) -> None:
     """Submits a job that Slurm can place, and puts it in line; where the user may not queue more
-    jobs, once another one is gone.
+    jobs, once another one is gone. ReFrame watches no launch until then, and submits no more than
+    this number of jobs from then on.
 
     Args:
         own: ReFrame's own way to submit a job, to be called in the job's folder.
@@ -98,6 +126,7 @@ def submit(own: Callable[[Any], None], job: Any) -> None:
         except SpawnedProcessError as error:
             if not QUEUE_FULL.search(error.stderr or "") or time.time() > until:
                 raise
+            _allowed[:] = [max(sum(not other.completion_time for other, _ in line), 1)]
             time.sleep(QUEUE_FULL_PAUSE)
     line.append((job, patience))
     _bound(len(line) - 1, job.submit_time)

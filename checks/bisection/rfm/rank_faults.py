@@ -222,9 +222,9 @@ def of_worlds(errors: str) -> Reason | None:
         if len(worlds) == 1:
             seat = Reason.of(Code.RANKS_RAN, ranks=ranks, asked=asked)
         else:
-            seat = Reason.of(Code.WORLDS_RAN, worlds=len(worlds), ranks=ranks, asked=asked)
+            seat = Reason.of(Code.WORLDS, worlds=len(worlds), size=ranks, asked=asked)
         return Reason.of(Code.MISPLACED, seats=[seat])
     if not re.search(NO_WORLD, errors, re.M):
         return None
     page = re.search(r"^-{60,}\n(.*?)(?:\n\n|\.\s|\n-{60,}$)", errors, re.M | re.S)
-    return Reason.of(Code.MPI_INIT, said=" ".join(page[1].split()) if page else None)
+    return Reason.of(Code.NO_WORLD, last=" ".join(page[1].split()) if page else None)

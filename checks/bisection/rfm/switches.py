@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bisection.core import topology
-from bisection.core.commands import ask
+from bisection.core.commands import ask, option_value
 from bisection.core.topology import TopologyError
 from bisection.rfm.scheduler_faults import SLURM
 
@@ -20,7 +20,7 @@ def options(partition: Any, folder: str) -> list[str]:
         folder: the launch's.
 
     Returns:
-        One option; none where Slurm knows no switches.
+        One option; none where Slurm does not know the switches of all nodes of the queue.
     """
     if partition.scheduler.registered_name not in SLURM:
         return []
@@ -29,10 +29,15 @@ def options(partition: Any, folder: str) -> list[str]:
         switches = topology.parse(answer.text)
     except TopologyError:
         return []
-    hosts: dict[str, list[str]] = {}
-    for host, (leaf, *_) in switches.items():
-        hosts.setdefault(leaf, []).append(host)
+    queue = option_value(partition.access, "-p", "--partition")
+    of_queue = ["-p", queue] if queue else []
+    nodes = ask("sinfo", "-h", "-N", *of_queue, "-o", "%N %n").text.splitlines()
+    leaves: dict[str, dict[str, None]] = {}
+    for node, host in map(str.split, nodes):  # a node of several queues has several lines
+        if node not in switches:
+            return []
+        leaves.setdefault(switches[node][0], {})[host] = None
     Path(folder, TOPOLOGY).write_text(answer.text)
-    lines = [" ".join([leaf, *names]) + "\n" for leaf, names in hosts.items()]
+    lines = [" ".join([leaf, *hosts]) + "\n" for leaf, hosts in leaves.items()]
     Path(folder, LEAVES).write_text("".join(lines))
-    return [f"--switches {LEAVES}"]
+    return [f"--switches {LEAVES}"] if leaves else []

@@ -23,6 +23,7 @@ from bisection.core import paths
 from bisection.core.identity import TestId
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import TIERS
 from bisection.kernels.results import preempted
 from bisection.rfm.rotation import NODES
 from bisection.rfm.scheduler_faults import DEADLINE
@@ -48,6 +49,7 @@ def command(
     line = [reframe(), "-C", paths.from_root(site)]
     line += [word for file in check_files() for word in ("-c", paths.from_root(file))]
     line += ["--system", request.system, "-p", request.environ, "-t", request.tier]
+    line += [word for setting in TIERS[request.tier].settings for word in ("-S", setting)]
     if folder is None:
         return line
     extras = [*kind(request), *tags]
@@ -259,18 +261,19 @@ class Log:
     """ReFrame's output: whole here, and in a file as far as the disk has room."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._whole = path, b""
+        self.path = path
+        self._chunks: list[bytes] = []
 
     def write(self, chunk: bytes) -> None:
         """Adds output."""
-        self._whole += chunk
+        self._chunks.append(chunk)
         with contextlib.suppress(OSError), open(self.path, "ab") as file:
             file.write(chunk)
 
     @property
     def text(self) -> str:
         """All output."""
-        return self._whole.decode(errors="replace")
+        return b"".join(self._chunks).decode(errors="replace")
 
 
 def interrupt(process: subprocess.Popen[bytes], job_name: str, number: int) -> None:

@@ -80,6 +80,9 @@ def parser() -> argparse.ArgumentParser:
     shape.add_argument(
         "rate", metavar="RATE", help="as tc takes it, such as 100mbit; none: no limit"
     )
+    lose = add("lose", "have a node's link lose packets at random")
+    lose.add_argument("node", metavar="NODE")
+    lose.add_argument("percent", type=_typed(_percent), metavar="PERCENT", help="0: none")
     for name, text in (
         ("pause", "stop a daemon of the login node: it answers nobody"),
         ("resume", "let a paused daemon go on"),
@@ -98,6 +101,13 @@ def _typed(parsed: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
+
+
+def _percent(text: str) -> float:
+    percent = float(text.removesuffix("%"))
+    if not 0 <= percent <= 100:
+        raise ValueError(f"{text!r} is not a percentage from 0 to 100")
+    return percent
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -126,6 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.execvpe(line[0], line, cluster.environment())
         elif options.command == "shape":
             cluster.shape(options.node, None if options.rate == "none" else options.rate)
+        elif options.command == "lose":
+            cluster.lose(options.node, options.percent / 100)
         elif options.command in NODE_COMMANDS:
             getattr(cluster, NODE_COMMANDS[options.command][0])(options.node)
         else:

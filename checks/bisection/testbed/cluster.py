@@ -101,7 +101,7 @@ class Cluster:
             hosts.end(host)
         self.hosts = {}
         (self.folder / "cluster.json").unlink(missing_ok=True)
-        hosts.remove_cpusets(self.prefix)
+        hosts.end_cpusets(self.prefix)
 
     @property
     def running(self) -> bool:
@@ -411,6 +411,6 @@ def _run(
     )
     if check and done.returncode:
         words = [word for word in line if not word.startswith("-")]
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise TestbedError(f"{' '.join(words[:6])}: {said[-1] if said else done.returncode}")
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise TestbedError(f"{' '.join(words[:6])}: {lines[-1] if lines else done.returncode}")
     return done

@@ -1,4 +1,4 @@
-"""Faults of a cluster: how each is made, and what a run must say of it.
+"""Faults of a cluster: how each is made, and what a run must report.
 
 The first line of a fault's docstring is its description.
 """
@@ -27,7 +27,7 @@ class Fault:
 
     make: Make
     code: Code | None = None  # of a reason that the verdict has; None: the run passes
-    says: tuple[str, ...] = ()  # what that reason names: nodes, ranks, signals
+    names: tuple[str, ...] = ()  # what that reason names: nodes, ranks, signals
     exit_code: Exit = Exit.FAILED
     within: float = 120.0  # s, from the fault to the run's end, on a machine with loud neighbours
     accounting: bool = False  # needs the accounting database
@@ -116,9 +116,11 @@ def judge(outcome: Outcome, ran: Ran) -> None:
         outcome.wrong.append(f"{', '.join(codes)}, not {fault.code}")
         return
     outcome.cause = pairs[0][1]
-    for word in fault.says:
+    for word in fault.names:
         if not any(re.search(rf"\b{re.escape(word)}\b", text) for _, text in pairs):
             outcome.wrong.append(f"{word} is not named")
+        elif fault.exit_code == Exit.OK and not re.search(rf"^{re.escape(word)} ", ran.named, re.M):
+            outcome.wrong.append(f"{word} is not in nodecheck.txt")
 
 
 def _accepted(fault: Fault, ran: Ran) -> tuple[int, ...]:
@@ -144,21 +146,22 @@ def cable_cut(scene: Scene) -> Ran:
 
 
 def slow_link(scene: Scene) -> Ran:
-    """A node's link has a hundredth of its bandwidth: two of four nodes are used at a time."""
-    scene.cluster.shape("node3", "100mbit")
+    """A node's link has 50 Mbit/s; launches use two of four nodes in turn."""
+    scene.cluster.shape("node3", "50mbit")
     return _swept(scene, "slow-link")
 
 
 def lossy_link(scene: Scene) -> Ran:
-    """A node's link loses 1 packet of 100."""
-    scene.cluster.lose("node3", 0.01)
+    """A node's link loses one packet of 20, both ways."""
+    scene.cluster.lose("node3", 0.05)
     return _swept(scene, "lossy-link")
 
 
 def _swept(scene: Scene, name: str) -> Ran:
     """Launches on several sets of nodes; no earlier session has another fault's nodes."""
     home = scene.cluster.folder / name
-    return scene.run("all-2", *SHORT, "--sweep-nodes", home=home)
+    few = ("-S", SAMPLING.format(6))
+    return scene.run("all-2", *SHORT, *few, "--sweep-nodes", home=home)
 
 
 def slow_core(scene: Scene) -> Ran:
@@ -375,6 +378,6 @@ FAULTS = [
     Fault(no_common_folder, Code.INFRASTRUCTURE, (), Exit.NOT_MEASURED),
     Fault(disk_full, Code.INFRASTRUCTURE, (), Exit.NOT_MEASURED),
     Fault(shared_core, Code.MISPLACED, ("node5",)),
-    Fault(strangers, Code.MISPLACED, ("2 worlds",), quick=True),
+    Fault(strangers, Code.MISPLACED, ("2 MPI worlds",), quick=True),
     Fault(stale_kernels, Code.KERNELS_STALE, exit_code=Exit.NOT_MEASURED),
 ]

@@ -23,7 +23,7 @@ PATIENCE = 20.0  # s for any one command that sets a host up
 
 
 class TestbedError(BisectionError):
-    """The virtual cluster cannot be used; the text says why."""
+    """The virtual cluster cannot be used; the text is the reason."""
 
     __test__ = False  # pytest would take the class for a test
     exit_code = Exit.NOT_MEASURED
@@ -205,10 +205,16 @@ def make_cpuset(name: str, cpus: Sequence[int]) -> Path:
     return group
 
 
-def remove_cpusets(prefix: str) -> None:
-    """Removes the control groups whose names begin so, and that hold no process."""
+def end_cpusets(prefix: str) -> None:
+    """Ends what still runs in the control groups whose names begin so, and removes them.
+
+    Without a namespace of their own (shared memory), a node's processes outlive its first one.
+    """
     with contextlib.suppress(TestbedError):
         for group in cpuset_root().glob(f"{prefix}*"):
+            for pid in map(int, _words(group / "cgroup.procs")):
+                if pid != os.getpid() and (process := Process.of(pid)):
+                    process.send(signal.SIGKILL)
             for _ in until(2):  # the kernel still counts those that have just ended
                 with contextlib.suppress(OSError):
                     group.rmdir()

@@ -51,7 +51,7 @@ class Ran:
     output: str
     reasons: list[Reason] = field(default_factory=list)  # of tests, and of the run as a whole
     causes: list[str] = field(default_factory=list)  # the same in the words of the verdict
-    named: str = ""  # what nodecheck.txt says
+    named: str = ""  # nodecheck.txt
     verdict: str = ""  # its first line; "" if there is none
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,12 +96,11 @@ def installed(build: Path, folder: Path) -> Path | None:
 
     Args:
         build: the build's folder.
-        folder: is made, with bin/ in it.
+        folder: is made, with bin/ in it; an earlier bin/ is replaced.
     """
     kernels = [path for path in build.glob("*/bisection-*") if path.is_file()]
-    (folder / "bin").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / "bin", ignore_errors=True)  # of an earlier cluster of the folder
+    (folder / "bin").mkdir(parents=True)
     for kernel in kernels:
-        link = folder / "bin" / kernel.name
-        link.unlink(missing_ok=True)
-        link.symlink_to(kernel.resolve())
+        (folder / "bin" / kernel.name).symlink_to(kernel.resolve())
     return folder if kernels else None

@@ -253,6 +253,8 @@ def sinfo():
     if sys.argv[-1] == "%N|%n|%t|%P|%f":
         states = {"n1": "idle", "n2": "alloc", "n3": "idle"}
         return print("\n".join(f"{n}|{n}|{state}|all*|(null)" for n, state in states.items()))
+    if sys.argv[-1] == "%N|%P":
+        return print("n1|all*\nn2|all*")
     return print("n1|idle|none\nn2|down*|Not responding")
 
 

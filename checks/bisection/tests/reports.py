@@ -7,12 +7,13 @@ import random
 import re
 from html.parser import HTMLParser
 
+from made_up_network import World
+
+from bisection.analysis.blame import judge
 from bisection.analysis.model import (
     Change,
     ChangePoint,
     Comparison,
-    OddNode,
-    Pairs,
     Row,
     Series,
     Side,
@@ -232,23 +233,22 @@ def cluster():
         compared,
         history,
         histories,
-        [pairs(8, slow=5)],
-        run,
+        pairs=[pairs(8, slow=5)],
+        run=run,
         of_run=True,
     )
 
 
-def pairs(size, slow=None):
-    nodes = [f"cn{n + 12:03d}" for n in range(size)]
-    values = [
-        [
-            None if i == j else (7.2e9 if slow in (i, j) else 11.8e9) * wobble(i * size + j)
-            for j in range(size)
-        ]
-        for i in range(size)
-    ]
-    found = [] if slow is None else [OddNode(nodes[slow], 0.61)]
-    return Pairs(nodes, values, "B/s", "Bandwidth between pairs of nodes", found)
+def pairs(nodes, slow=None):
+    """The judgement of a made-up network with a node at 60%."""
+    world = World(nodes, nodes, 1)
+    world.faults = [] if slow is None else [("node", slow, 0.6)]
+    judged = judge(world.matrix(known=False))
+    judged.matrix.nodes[:] = [f"cn{number + 12:03d}" for number in range(nodes)]
+    for part in (*judged.bad, *judged.suspects):
+        part.names = [f"cn{int(name[2:]) + 12:03d}" for name in part.names]
+    judged.place = "cluster:cpu system"
+    return judged
 
 
 def published():
@@ -337,7 +337,7 @@ def large(metrics=2000, nights=60):
     ]
     compared = comparison(rows, exit_code=Exit.FAILED)
     run = ran(*failures, *cases)
-    return Report("Large", MADE, compared, [], histories, [pairs(200, 7)], run)
+    return Report("Large", MADE, compared, [], histories, pairs=[pairs(200, 7)], run=run)
 
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}

@@ -1,5 +1,6 @@
 """Probes of a site by its job: modules, builds, what nodes see and are, launches, messages."""
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ def job_runs(subject: Subject) -> Finding:
     if subject.partition["scheduler"] in SLURM:  # as launches have it
         variables |= {"SLURM_KILL_BAD_EXIT": "1"}
     leave = [*subject.launcher.command(shapes[0]), str(program(queue, subject.folder))]
-    further = [Step("leave", [*leave, "leave", str(EXIT)], limit=LIMITS.rank_exit + 2)]
+    further = [Step("leave", [*leave, "leave", str(EXIT)])]
     builds = []
     if _kernel_key(subject) not in subject.built and not _by_spack(subject):
         builds = _builds(subject)
@@ -268,11 +269,15 @@ def cores_of_their_own(subject: Subject) -> Finding:
 def rank_exit(subject: Subject) -> Finding:
     """A rank that exits with an error ends its launch soon, and the launcher says so."""
     ended = subject.trial.steps.get("leave")
-    if ended is None or ended.seconds > LIMITS.rank_exit:
-        return wrong(Code.RANK_EXIT_HANGS, seconds=ended.seconds if ended else None)
+    if ended is None:
+        return wrong(Code.RANK_EXIT_HANGS)
+    left = re.search(r"^LEFT (\S+)$", ended.text, re.M)  # its start-up may take long
+    seconds = ended.end - float(left[1]) if left else ended.seconds
+    if seconds > LIMITS.rank_exit:
+        return wrong(Code.RANK_EXIT_HANGS, seconds=seconds)
     if ended.code == 0:
         return wrong(Code.RANK_EXIT_LOST, launcher=subject.launcher.name, left=EXIT)
-    return ok(Code.RANK_EXIT, seconds=ended.seconds, exit_code=ended.code, left=EXIT)
+    return ok(Code.RANK_EXIT, seconds=seconds, exit_code=ended.code, left=EXIT)
 
 
 # ---- messages ----

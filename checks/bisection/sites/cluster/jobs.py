@@ -63,6 +63,7 @@ class Ended:
     code: int  # 124: it ran to its limit
     seconds: float
     text: str  # standard output and standard error
+    end: float = 0.0  # Unix time of the job's first host
 
 
 @dataclass
@@ -244,7 +245,7 @@ STEP = re.compile(r"^@begin (\S+)\n(.*?)\n?\n@end (\d+) (\S+) (\S+)$", re.M | re
 def read_steps(text: str) -> dict[str, Ended]:
     """The steps that ended, from the output of a job."""
     return {
-        name: Ended(int(code), float(last) - float(first), words)
+        name: Ended(int(code), float(last) - float(first), words, float(last))
         for name, words, code, first, last in STEP.findall(text)
     }
 

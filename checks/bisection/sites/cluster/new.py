@@ -255,24 +255,29 @@ def try_out(
         KeyboardInterrupt: the caller was interrupted; the jobs are cancelled.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = [_job(site, part) for part in site.parts if part.group.up]
     stop = threading.Event()
 
-    def run(job: _Job) -> Part:
-        job.part.trial = try_queue(
-            job.queue,
-            job.launchers,
+    def run(part: Part, nodes: int, partitions: Sequence[Mapping[str, Any]]) -> Part:
+        longest = min(LONGEST, part.queue.max_time or LONGEST)
+        part.trial = try_queue(
+            Queue(part.name, partitions[0]["access"], nodes, part.group.known.cores, longest),
+            [Launcher(each["launcher"], each["extras"]["binding"]) for each in partitions],
             folder,
             patience,
             site.software.modules,
             scheduler=SCHEDULERS[site.survey.reframe](stop),
-            variables=job.variables,
+            variables=dict(partitions[0]["env_vars"]),
         )
-        settle(job.part, job.tried, site.survey)
-        return job.part
+        settle(site, part)
+        return part
 
+    jobs = []
+    for part in site.parts:
+        if nodes := min(part.largest, part.group.up):
+            partitions = [as_reframe(site, part, way, nodes) for way in tried(site, part)]
+            jobs.append((part, nodes, partitions))
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        running = [pool.submit(run, job) for job in wanted]
+        running = [pool.submit(run, *job) for job in jobs]
         try:
             for future in concurrent.futures.as_completed(running):
                 done(future.result())
@@ -282,45 +287,46 @@ def try_out(
             raise
 
 
-@dataclass(frozen=True)
-class _Job:
-    part: Part
-    tried: Sequence[Way]
-    queue: Queue
-    launchers: Sequence[Launcher]
-    variables: Mapping[str, str]
+def tried(site: Draft, part: Part) -> list[Way]:
+    """The launchers of a partition's trial, in its order; that of a site file alone."""
+    return [part.way] if part.given else ways(site)
 
 
-def _job(site: Draft, part: Part) -> _Job:
-    """The trial job of a partition, on as many of its nodes as are up."""
-    nodes = min(part.largest, part.group.up)
-    tried = [part.way] if part.given else ways(site)
-    partitions = [as_reframe(site, part, way, nodes) for way in tried]
-    longest = min(LONGEST, part.queue.max_time or LONGEST)
-    return _Job(
-        part,
-        tried,
-        Queue(part.name, partitions[0]["access"], nodes, part.group.known.cores, longest),
-        [Launcher(each["launcher"], each["extras"]["binding"]) for each in partitions],
-        dict(partitions[0]["env_vars"]),
-    )
+def unlike(part: Part, before: facts.Facts) -> bool:
+    """Whether the trial of a partition measured other than the site's facts of before, or failed
+    where an earlier one did not: once may be a bad moment."""
+    old = before.get("partitions", {}).get(part.name, {})
+    known = {name: old[name] for name in facts.MEASURED if name in old}
+    measured = {name: part.facts.get(name) for name in known}
+    return bool(known) and (part.outcome is None or bool(facts.compare(known, measured)))
 
 
-def settle(part: Part, tried: Sequence[Way], known: Survey) -> None:
+def take_better(site: Draft, second: Draft) -> None:
+    """Takes the second trials of partitions in place of their first, unless a second one failed;
+    of two that were right, the better latency and the better bandwidth."""
+    later = {part.name: part for part in second.parts if part.outcome}
+    for part in site.parts:
+        if (outcome := part.outcome) and outcome.latency and part.name in later:
+            other = later[part.name].outcome
+            other.latency = min(outcome.latency, other.latency or outcome.latency)
+            other.bandwidth = max(outcome.bandwidth, other.bandwidth or outcome.bandwidth)
+    site.parts = [later.get(part.name, part) for part in site.parts]
+
+
+def settle(site: Draft, part: Part) -> None:
     """Takes the first launcher that was right; what was wrong is for a person to decide.
 
     Args:
-        part: the partition, with its trial.
-        tried: the launchers of the trial, in its order.
-        known: what the scheduler says.
+        site: the draft.
+        part: its partition, with its trial.
     """
     trial = part.trial
-    outcomes = list(zip(tried, trial.outcomes, strict=False))
+    outcomes = list(zip(tried(site, part), trial.outcomes, strict=False))
     right = [(way, outcome) for way, outcome in outcomes if outcome.fault is None]
     if right:
         part.way, part.outcome = right[0]
     others = [(way, outcome) for way, outcome in outcomes if not right or way != part.way]
-    part.others = [(way, _named(way, outcome.fault, known)) for way, outcome in others]
+    part.others = [(way, _named(way, outcome.fault, site.survey)) for way, outcome in others]
     at = {"partition": part.name}
     if fault := trial.fault or trial.build:
         part.decisions.append(Reason.of(Code.TRIAL_FAILED, **at, fault=fault))

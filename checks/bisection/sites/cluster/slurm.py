@@ -54,7 +54,7 @@ def read(account: str = "") -> Survey:
             raise SchedulerError("Slurm", answer.error)
     known = configuration(config.text)
     user = pwd.getpwuid(os.geteuid()).pw_name
-    accounts, default = _accounts(user)
+    accounts, default = _accounts(user, known.get("ClusterName", ""))
     needed = "associations" in known.get("AccountingStorageEnforce", "")
     decisions = []
     if needed and not account and not default:
@@ -190,12 +190,16 @@ def _closed(
     return None if nodes else Reason.of(Code.QUEUE_EMPTY, queue=name)
 
 
-def _accounts(user: str) -> tuple[list[str], str]:
-    """The accounts of a user, and the default one; nothing without a database."""
-    listed = ask("sacctmgr", "-nP", "show", "assoc", f"user={user}", "format=account")
-    default = ask("sacctmgr", "-nP", "show", "user", user, "format=defaultaccount")
-    names = {line.strip() for line in listed.text.splitlines()} if listed else set()
-    return sorted(names - {""}), default.text.strip() if default else ""
+def _accounts(user: str, cluster: str) -> tuple[list[str], str]:
+    """The accounts of a user on a cluster, and the default one; nothing without a database, which
+    may be that of several clusters."""
+    where = [f"user={user}", *([f"cluster={cluster}"] if cluster else []), "format=account"]
+    listed = ask("sacctmgr", "-nP", "show", "assoc", *where)
+    default = ask("sacctmgr", "-nP", "show", "assoc", "onlydefaults", *where)
+    names, defaults = (
+        sorted({*answer.text.split()}) if answer else [] for answer in (listed, default)
+    )
+    return names, (defaults or [""])[0]
 
 
 def _number(text: str | None, default: int | None) -> int | None:
@@ -248,15 +252,7 @@ class Slurm(Scheduler):
     def per_node(self, nodes: int) -> list[str]:
         """What precedes a command so that it runs once per node, without MPI, on all cores."""
         shape = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
-        unset = [
-            "env",
-            "-u",
-            "SLURM_HINT",
-            "-u",
-            "SLURM_CPUS_PER_TASK",
-            "-u",
-            "SLURM_KILL_BAD_EXIT",
-        ]
+        unset = "env -u SLURM_HINT -u SLURM_CPUS_PER_TASK -u SLURM_KILL_BAD_EXIT".split()
         return [*unset, "srun", "--mpi=none", "--cpu-bind=none", *shape]
 
     def submit(self, script: Path) -> str:

@@ -235,7 +235,7 @@ def _outcome(
     outcome = Outcome(launcher, shape)
     worlds = [json.loads(line) for line in re.findall(r"PROBE (\{.*\})", ended.text)]
     if not worlds:
-        limit = 45 if ended.code == 124 else None
+        limit = Step.limit if ended.code == 124 else None
         values = {"exit_code": ended.code, "last": telling(ended.text) or None, "limit": limit}
         outcome.fault = Reason.of(Code.NO_WORLD, launcher=launcher.name, **values)
         return outcome

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from world import World, tournament
+from made_up_network import World, tournament
 
 from bisection.analysis.blame import judge
 from bisection.analysis.suspicions import Part

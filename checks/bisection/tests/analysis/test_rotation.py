@@ -46,8 +46,9 @@ def slurm(monkeypatch):
     return print_nodes
 
 
-def night(rng, number, sets, slow, sigma=0.03):
-    """A session with a launch on each set of nodes; those with `slow` take 1.5 times as long."""
+def night(rng, number, sets, slow, sigma=0.03, preempted=lambda nodes: 0.0):
+    """A session with a launch on each set of nodes; those with `slow` take 1.5 times as long.
+    `preempted`: the fraction of samples, by a launch's nodes."""
     cases = []
     level = rng.normal(0, sigma)
     for run, nodes in enumerate(sets):
@@ -55,7 +56,13 @@ def night(rng, number, sets, slow, sigma=0.03):
             1.5 if slow in nodes else 1
         )
         cases += [
-            case(method, {"time": 1e-3 * time}, hosts=list(nodes), run=run)
+            case(
+                method,
+                {"time": 1e-3 * time},
+                hosts=list(nodes),
+                run=run,
+                disturbed=preempted(nodes),
+            )
             for method, time in zip(METHODS, cost, strict=True)
         ]
     # A night that was slower than all before has this tag, and is none that others are set beside.
@@ -102,6 +109,36 @@ def test_a_sweep_names_it_in_one_run(rng, tmp_path):
     assert len(sets) == 10
     made = store(tmp_path / "store.db", [night(rng, 0, sets, "n3")])
     assert accused(made) == ["n3"]
+
+
+def test_baselines_of_the_slowest_rank_alone_hide_no_slow_link(rng, tmp_path):
+    night_, cases = night(rng, 0, sweep_of(FOUR, 2, {}), "n3")
+    serial = {"method": "serial", "metrics": {"time": [1e-3, "s", "lower"]}}
+    cases += [{**line, **serial, "hosts": line["hosts"][:1]} for line in cases[:: len(METHODS)]]
+    assert accused(store(tmp_path / "store.db", [(night_, cases)])) == ["n3"]
+
+
+def test_a_node_whose_jobs_are_all_preempted_is_named(rng, tmp_path):
+    """What takes the cores of one node is that node's fault."""
+    for name, preempted in (
+        ("on-n3", lambda nodes: 0.9 if "n3" in nodes else 0.0),
+        ("everywhere", lambda nodes: 0.9),
+    ):
+        cases = night(rng, 0, sweep_of(FOUR, 2, {}), "n3", preempted=preempted)
+        assert accused(store(tmp_path / f"{name}.db", [cases])) == ["n3"]
+
+
+def test_preempted_jobs_do_not_count_where_others_are_enough(rng, tmp_path):
+    sets = sweep_of(FOUR, 2, {}) * 5
+    night_, cases = night(rng, 0, sets, None)
+    slowed = [
+        {**line, "disturbed": 0.9, "metrics": {"time": [9.0, "s", "lower"]}} for line in cases
+    ]
+    both = [
+        later if line["run"] >= 10 and "n3" in line["hosts"] else line
+        for line, later in zip(cases, slowed, strict=True)
+    ]
+    assert accused(store(tmp_path / "store.db", [(night_, both)])) == []
 
 
 def test_a_sweep_of_a_large_machine_is_of_the_least_used_nodes():

@@ -8,12 +8,21 @@ import pytest
 from running import CHECKS, start
 
 from bisection.core.verdicts import TIERS
+from bisection.runs.command import check_files
+
+LOCAL = {"transpose", "npar", "md", "network"}  # what one host has a use for
+KERNELS = {
+    "quick": LOCAL,
+    "nightly": LOCAL,
+    "upgrade": {*LOCAL, "pairs"},
+    "interconnect": {*LOCAL, "pairs"},
+    "triage": {"transpose", "network", "pairs"},
+}
 
 
 def reframe(home, *arguments):
-    code, text = start(
-        ["reframe", "-C", "site-configs/localhost.py", "-c", "checks", *arguments], home
-    )
+    files = [word for file in check_files() for word in ("-c", str(file))]
+    code, text = start(["reframe", "-C", "site-configs/localhost.py", *files, *arguments], home)
     assert code == 0, text
     return text
 
@@ -43,6 +52,7 @@ def test_tiers_differ(tests):
     assert names["quick"] < names["nightly"] < names["upgrade"]
     assert names["interconnect"] < names["upgrade"]
     assert names["interconnect"] - names["nightly"]
+    assert names["triage"] < names["upgrade"]
     assert names["nightly"] - names["interconnect"]
 
 
@@ -50,9 +60,12 @@ def test_tiers_serve_their_purpose(tests):
     assert of_tier(tests, "upgrade").keys() == {test["name"] for test in tests}
     for tier in TIERS:
         kernels = {re.split("[ _]", name)[0] for name in of_tier(tests, tier)}
-        assert kernels == {"transpose", "npar", "md", "network"}
+        assert kernels == KERNELS[tier]
     of_network = of_tier(tests, "interconnect").values()
     assert {t["layout"] for t in of_network if t["name"].startswith(("npar", "md"))} == {"mpi"}
+    of_triage = list(of_tier(tests, "triage"))
+    order = list(dict.fromkeys(name.partition(" ")[0] for name in of_triage))
+    assert order == ["network_noise", "pairs", "network", "transpose"]  # the suspects first
     transposes = [test for test in tests if test["name"].startswith("transpose")]
     assert all("interconnect" in test["tags"] for test in transposes)
     assert TIERS["quick"].minutes <= 2

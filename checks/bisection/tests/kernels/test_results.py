@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from bisection.core.identity import CONTEXT
 from bisection.kernels import results
 from bisection.report.clauses import clause
 
@@ -150,3 +151,34 @@ def test_facts_that_differ_between_hosts_are_listed_with_hosts():
     assert facts["CPU"] == "EPYC 7763 | EPYC 7742 (n4)"
     assert facts["operating system's kernel"] == "6.1"
     assert facts["firmware"] == "? | BIOS 2 (n2, n3)"
+
+
+def test_what_a_code_sends_is_kept_with_its_time():
+    """Of the rank that sends most, by class of calls, per message and per work item."""
+    nothing = {"calls": {"max": 0}, "messages": {"max": 0}, "bytes": {"max": 0}}
+    sent = {
+        "calls": {"max": 8.0},
+        "messages": {"max": 24.0},
+        "bytes": {"max": 96000.0},
+        "seconds": {"mean": 0.004},
+    }
+    entry = {
+        "point": None,
+        "metrics": {"time_min": {"value": 0.0025, "unit": "s", "better": "lower"}},
+        "samples": {"seconds": [0.010, 0.012, 0.010]},
+        "communication": {
+            "p2p": {**nothing, "seconds": {"mean": 0.001}},
+            "collective": sent,
+            "barrier": {**nothing, "seconds": {"mean": 0.0}},
+        },
+    }
+    metrics = results.metrics([entry])
+    values = {name: metric["value"] for name, metric in metrics.items() if "collective" in name}
+    assert values == {
+        "collective_share": 0.4,
+        "collective_size": 4000.0,
+        "collective_peers": 3.0,
+        "collective_calls": 2.0,
+    }
+    assert not any(name.startswith("p2p") for name in metrics)
+    assert all(metrics[name]["unit"] in CONTEXT for name in values)

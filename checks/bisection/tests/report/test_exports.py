@@ -15,15 +15,13 @@ from reports import (
     hpcx,
     only,
     page,
+    pairs,
     ran,
 )
 
-from bisection.analysis.model import (
-    OddNode,
-    OddPath,
-    Pairs,
-    Suspect,
-)
+from bisection.analysis.blame import BadComponent, Symptom
+from bisection.analysis.model import Suspect
+from bisection.analysis.suspicions import Part
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import exports, model
@@ -200,7 +198,7 @@ def test_nodes_for_a_health_check():
     assert reason.startswith(
         "bisection: 12 jobs on it took 44% longer than the others, in cluster:cpu"
     )
-    assert "its pairs are at 61% of the others" in reason
+    assert "bandwidth sends x0." in reason
     assert "MPI_ABORT: rank 3 on cn017 aborted" in reason
     assert exports.nodecheck(only()) == ""
 
@@ -215,12 +213,33 @@ def test_nodes_that_blocked_a_job_are_listed_with_the_reason_of_slurm():
     )
 
 
-def test_a_path_between_two_nodes_accuses_neither():
-    between = Pairs(["cn1", "cn2", "cn12"], [], "B/s", "Pairs", [OddPath(("cn1", "cn2"), 0.7)])
-    assert exports.nodecheck(only(pairs=[between])) == ""
-    one = replace(between, suspects=[OddNode("cn12", 0.6)])
-    assert exports.nodecheck(only(pairs=[one])) == (
-        "cn12 bisection: Pairs: its pairs are at 60% of the others; retest it\n"
+@pytest.mark.parametrize(
+    ("code", "values", "named"),
+    [
+        (Code.NODE_FAIL, {"nodes": "cn[1-2]"}, ["cn1.lab.org", "cn2"]),
+        (Code.NODE_FAIL, {"nodes": "cn[1-2]", "down": [["cn2", "dead"]]}, ["cn2"]),
+        (Code.OUT_OF_MEMORY, {"nodes": "cn1"}, ["cn1.lab.org"]),
+        (Code.OUT_OF_MEMORY, {"nodes": "cn[1-2]"}, []),  # either
+    ],
+)
+def test_nodes_that_slurm_names_of_a_launch_that_failed(code, values, named):
+    """Also those that wrote no result."""
+    lost = failure(Verdict.FAIL, Reason.of(code, job="7", **values), hosts=["cn1.lab.org"])
+    lines = exports.nodecheck(only(run=ran(lost))).splitlines()
+    assert [line.split()[0] for line in lines] == named
+
+
+@pytest.mark.parametrize("part", Part)
+def test_of_bad_components_only_a_node_is_accused(part):
+    names = ["cn1", "cn2"] if part == Part.PATH else ["cn1"]
+    symptoms = [Symptom("bandwidth", "sends", 0.6, 20.0, 8, 0.61)]
+    judged = pairs(8)
+    judged.bad = [BadComponent(part, names, symptoms)]
+    judged.suspects = [BadComponent(Part.NODE, ["cn7"], symptoms, confirmed=False)]
+    assert exports.nodecheck(only(pairs=[judged])) == (
+        "cn1 bisection: bandwidth sends x0.60, measured again x0.61 in 8 pairs\n"
+        if part == Part.NODE
+        else ""
     )
 
 

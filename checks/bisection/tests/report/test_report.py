@@ -22,6 +22,7 @@ from reports import (
     large,
     only,
     page,
+    pairs,
     ran,
     row,
     rows_of,
@@ -31,9 +32,6 @@ from reports import (
 
 from bisection.analysis.model import (
     Change,
-    OddNode,
-    OddPath,
-    Pairs,
     Side,
     Suspect,
 )
@@ -68,6 +66,7 @@ def test_page_has_its_sections_in_order_and_leaves_out_what_has_no_data():
         "What changed",
         "Speed-up",
         "Nodes",
+        "Network",
         "History",
         "Methods",
         "NPAR",
@@ -285,15 +284,16 @@ def hostile():
         for n in (1, 2)
         for m in ("a", "b")
     ]
-    odd = [OddNode(HOSTILE, 0.5), OddPath((HOSTILE, "b"), 0.5)]
+    odd = pairs(8, slow=2)
+    odd.matrix.nodes[2] = odd.bad[0].names[0] = odd.place = HOSTILE
     return Report(
         HOSTILE,
         MADE,
         compared,
         [change_point(changes=[change], **names)],
         [series([1.0, 2.0, 3.0], [1], **names)],
-        [Pairs([HOSTILE, "b"], [[None, 1.0], [2.0, None]], HOSTILE, HOSTILE, odd)],
-        ran(bad, *cases, troubles=[said(HOSTILE)]),
+        pairs=[odd],
+        run=ran(bad, *cases, troubles=[said(HOSTILE)]),
     )
 
 
@@ -341,8 +341,7 @@ def test_numbers_that_are_none_break_nothing(value):
         compared,
         [change_point(value, at=value)],
         [series([1.0, value, 2.0, value]), series([value, value])],
-        [Pairs(["a", "b"], [[value, 1.0], [value]], "B/s", "t"), Pairs(["a"], [[value]], "s", "t")],
-        ran(strange, case(method="a"), case(method="b"), case(geometry="")),
+        run=ran(strange, case(method="a"), case(method="b"), case(geometry="")),
     )
     page(made)
     exports.markdown(made)

@@ -10,11 +10,13 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from reframe.core.exceptions import SpawnedProcessError
+from reframe.frontend.executors.policies import AsynchronousExecutionPolicy as Policy
 from running import CHECKS
 from test_scheduler_faults import COMMANDS, HERE, SITE, on_slurm
 
 from bisection.report.clauses import clause
-from bisection.rfm import queue
+from bisection.rfm import internals, queue, scheduler_faults
 
 MPI_AND_NODE = "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case="
 BOTH = ("-n", MPI_AND_NODE + "cnt40$")
@@ -49,11 +51,37 @@ class TestPlace:
             assert run.case("p2p", "node", case)["verdict"] == "pass"
             assert run.case("", "mpi", case)["cause"] == (
                 "BLOCKED: the scheduler refused the job: sbatch: allocation failure: Requested "
-                "node configuration is not available; down or drained: n2 (Not responding)"
+                "node configuration is not available"
             )
         asked = (tmp_path / "jobs" / "asked").read_text().split()
         # Once a geometry; what has no place is asked for again, without the run's nodes.
         assert sorted(asked) in (["1", "2"], ["1", "2", "2"])
+
+    @pytest.mark.parametrize(
+        ("ranks", "access", "named"),
+        [
+            (4, "-p quad", False),  # two nodes remain
+            (6, "-p quad", True),
+            (8, "-p quad", True),
+            (10, "-p quad", False),  # there never were five
+            (8, "", False),  # the usual partition has none of them
+        ],
+    )
+    def test_names_the_nodes_that_a_launch_would_need(self, monkeypatch, ranks, access, named):
+        down = [("n3", "down", "dimm"), ("n4", "drained", "fan")]
+        rows = {
+            "%N|%P": [(f"n{n}", "quad") for n in range(1, 5)],
+            "%N|%T|%E": [("n1", "idle", "none"), ("n2", "alloc", "none"), *down],
+        }
+
+        def node_rows(fields, partition="", _=""):
+            others = [] if partition or "%P" not in fields else [("n9", "all*")]
+            return rows[fields] + others
+
+        for module in (queue, scheduler_faults):
+            monkeypatch.setattr(module, "node_rows", node_rows)
+        options = [access, f"--ntasks={ranks}", "--ntasks-per-node=2"]
+        assert queue.missing(options) == ([("n3", "dimm"), ("n4", "fan")] if named else [])
 
 
 class TestTurn:
@@ -76,6 +104,32 @@ class TestTurn:
         run = slurm("slurm", {"sbatch": 1, "MaxSubmitJobs": 1}, selected=BOTH)
         assert run.code == 0, run.text
         assert len(jobs()) == 2
+
+    def test_of_a_full_queue_is_waited_for_while_launches_are_watched(self, monkeypatch):
+        """Once it is known how many jobs a user may queue, ReFrame holds the others back."""
+        monkeypatch.delenv(queue.DEADLINE, raising=False)
+        monkeypatch.setattr(queue, "require_place", lambda _: None)
+        monkeypatch.setattr(queue.time, "sleep", lambda _: setattr(waiting, "jobid", "4"))
+        monkeypatch.setattr(queue, "_allowed", [math.inf])
+        monkeypatch.setattr(queue, "line", [(job(1.0), 60.0) for _ in range(3)])
+        queue.line[0][0].completion_time = 2.0
+        waiting = SimpleNamespace(**vars(job(3.0)), jobid=None, max_pending_time=None)
+
+        def full(_):
+            raise SpawnedProcessError("sbatch", "", "sbatch: error: QOSMaxSubmitJobPerUserLimit", 1)
+
+        queue.submit(full, waiting)
+        assert queue.allowed() == 2
+        submitted = []
+        monkeypatch.setattr(Policy, "_advance_ready_run", lambda _, task: submitted.append(task))
+        internals.submit_within(queue.allowed)
+        policy = SimpleNamespace(_partition_tasks={"_rfm_local": [1, 2, 3], "lab:cpu": [1]})
+        launch, judge = (SimpleNamespace(check=SimpleNamespace(local=is_)) for is_ in (False, True))
+        for running in (1, 2):
+            policy._partition_tasks["lab:gpu"] = [1] * (running - 1)
+            for task in (launch, judge):
+                Policy._advance_ready_run(policy, task)
+        assert submitted == [launch, judge, judge]
 
     def test_patience_counts_from_the_launch_before(self, monkeypatch):
         monkeypatch.delenv(queue.DEADLINE, raising=False)

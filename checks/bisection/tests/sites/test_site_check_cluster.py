@@ -38,7 +38,7 @@ FAULTS = {
     'partition("loose", binding=["--cpu-bind=none"])': {
         "cores": "INVALID placement (layout mpi): rank 0 on node1 is not bound to one core"
     },
-    'partition("strange", binding=["--mpi=none"])': {"world": "srun started no MPI program"},
+    'partition("strange", binding=["--mpi=none"])': {"world": "srun started no MPI world"},
     'partition("odd", nodes=3)': {"nodes": "2 of 2 up, 3 needed"},
     'partition("lost", "nowhere")': {"account": "queue nowhere does not exist"},
 }

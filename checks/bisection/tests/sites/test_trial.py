@@ -81,7 +81,7 @@ def test_script_has_what_reframe_asks_for_and_the_steps(tmp_path):
 
 def test_steps_before_a_stop_are_read():
     text = "@begin a\none\ntwo\n\n@end 3 10.5 12.0\n@begin b\nslurmstepd: error: CANCELLED\n"
-    assert read_steps(text) == {"a": Ended(3, 1.5, "one\ntwo")}
+    assert read_steps(text) == {"a": Ended(3, 1.5, "one\ntwo", 12.0)}
 
 
 def test_placement_of_many_ranks_is_not_cut(tmp_path):

@@ -91,6 +91,8 @@ def test_a_cluster_runs_jobs_loses_a_node_and_leaves_nothing(cluster, tmp_path):
 
     again.shape("node2", "1mbit")
     again.shape("node2", None)
+    again.lose("node2", 1)
+    again.lose("node2", 0)
     again.cut("node2")
     code = "import socket; socket.create_connection(('node2', 6818), timeout=1)"
     reach = again.command([sys.executable, "-c", code])
@@ -129,6 +131,26 @@ def test_what_a_crash_left_is_removed_before_the_next_cluster(cluster, tmp_path)
     later.up(PAIR)
     assert not first.alive
     assert later.running
+
+
+@pytest.mark.parametrize("lifetime", [True, False], ids=["lifetime", "crash"])
+def test_nodes_that_share_memory_leave_no_slurmd_behind(lifetime, cluster):
+    cluster.up(dataclasses.replace(PAIR, shared_memory=True))
+    first, running = cluster.hosts["node1"], cluster.processes("node1")
+    if lifetime:
+        (cluster.folder / "cluster.json").unlink()  # as its lifetime does, this ends the host
+    else:
+        first.send(signal.SIGKILL)
+    for _ in until(10):
+        if not first.alive:
+            break
+    if not lifetime:
+        cluster.down()
+    for _ in until(10):
+        if not any(process.alive for process in running):
+            break
+    assert len(running) > 1
+    assert not [process.command() for process in running if process.alive]
 
 
 def test_a_process_is_known_by_its_start_too():

@@ -32,9 +32,9 @@ def wrong(fault=FAN, **changed):
     return outcome.wrong
 
 
-def test_a_fault_told_as_wanted_is_ok():
+def test_a_fault_reported_as_wanted_is_ok():
     assert wrong() == []
-    survived = dataclasses.replace(FAN, code=None, says=(), exit_code=Exit.OK)
+    survived = dataclasses.replace(FAN, code=None, names=(), exit_code=Exit.OK)
     assert wrong(survived, exit_code=0, reasons=[], causes=[]) == []
 
 
@@ -52,6 +52,15 @@ def test_a_fault_told_as_wanted_is_ok():
 )
 def test_what_differs_from_what_is_wanted_is_wrong(changed, text):
     assert wrong(**changed) == [text]
+
+
+def test_a_node_that_a_passing_run_names_must_be_in_nodecheck():
+    slow = dataclasses.replace(FAN, code=Code.SLOW_NODE, exit_code=Exit.OK)
+    passed = {"exit_code": 0, "reasons": [Reason.of(Code.SLOW_NODE)]}
+    assert wrong(slow, **passed, named="node2 bisection: slow\n") == []
+    assert wrong(slow, **passed, named="node1 bisection: slow\n") == [
+        "node2 is not in nodecheck.txt"
+    ]
 
 
 def test_faults_are_chosen_by_name():
@@ -76,7 +85,7 @@ def test_the_table_shows_the_words_of_the_run_and_what_is_wrong():
 
 
 @pytest.mark.testbed
-def test_faults_are_told_by_name(request):
+def test_faults_are_reported_as_wanted(request):
     full = request.config.getoption("--full", default=False)
     if why := unavailable(accounting=full):
         pytest.skip(why)

@@ -1,8 +1,11 @@
 """Made-up networks: what the kernel `pairs` would measure on them, in both of its stages."""
 
+import json
+
 import numpy as np
 
 from bisection.analysis.pairs import RECORD, Matrix
+from bisection.kernels.results import SCHEMA, VERSION
 
 NEAR = {"latency": 1.2e-6, "out": 2.4e10, "back": 2.4e10, "both": 4.4e10}
 FAR_LATENCY = 1.3
@@ -103,6 +106,28 @@ class World:
         names = [f"cn{node:04d}" for node in range(self.nodes)]
         switches = self.switch[None] if known else None
         return Matrix(names, records, "thin", rounds, switches)
+
+
+def write(matrix, folder, name="result", **head):
+    """Writes a matrix as the kernel does; returns the path of result.json. `head` changes what
+    details.pairs says."""
+    details = {
+        "nodes": matrix.nodes,
+        "mode": matrix.mode,
+        "rounds": matrix.rounds,
+        "switches": None if matrix.switches is None else matrix.switches[0].tolist(),
+        "switch_names": None,
+        "bytes": 1 << 22,
+        "ranks_per_node": 4,
+        "file": f"{name}.pairs",
+        **head,
+    }
+    result = {"schema": SCHEMA, "version": VERSION, "kernel": "pairs", "case": "nodes"}
+    result |= {"status": "complete", "results": [], "details": {"pairs": details}}
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(result))
+    path.with_suffix(".pairs").write_bytes(matrix.records.tobytes())
+    return path
 
 
 # ---- the kernel's rule of suspects: src/network/pairs_suspects.c ----

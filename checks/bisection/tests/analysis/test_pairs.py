@@ -1,0 +1,170 @@
+"""The matrix of the kernel `pairs`, read from its files."""
+
+import json
+
+import numpy as np
+import pytest
+from made_up_network import World, write
+
+from bisection.analysis.network import blames, note, reason
+from bisection.analysis.pairs import RECORD, read
+from bisection.core.format import finite
+from bisection.core.reasons import Code
+from bisection.core.topology import parse
+from bisection.core.verdicts import Exit, Verdict
+from bisection.kernels.results import ResultError
+from bisection.runs.model import RunVerdict, TestResult
+
+
+@pytest.fixture
+def matrix():
+    return World(32, 16, 1).matrix(4)
+
+
+def refused(path, **more):
+    with pytest.raises(ResultError) as error:
+        read(path, **more)
+    return error.value.args[0]
+
+
+def test_what_was_written_is_read(matrix, tmp_path):
+    again = read(
+        write(matrix, tmp_path, switch_names=["leaf1", "leaf2"], records=len(matrix.records))
+    )
+    assert again.nodes == matrix.nodes
+    assert (again.records == matrix.records).all()
+    assert again.switch_names(0)["cn0016"] == "leaf2"
+    assert (again.mode, again.rounds, again.bytes, again.ranks_per_node) == ("thin", 4, 1 << 22, 4)
+
+
+def test_a_record_is_28_bytes_little_endian():
+    """The contract with src/network/pairs.h: bx_pairs_record."""
+    assert RECORD.itemsize == 28
+    record = np.frombuffer(bytes(range(28)), RECORD)[0]
+    assert (record["stage"], record["round"]) == (0x0100, 0x0302)
+    assert (record["a"], record["b"]) == (0x07060504, 0x0B0A0908)
+
+
+def test_nodes_without_known_switches(matrix, tmp_path):
+    again = read(write(matrix, tmp_path, switches=None))
+    assert again.switches is None
+    assert again.switch_names(0) == {}
+
+
+def test_switches_of_a_topology_take_the_place_of_numbers(matrix):
+    text = (
+        "SwitchName=a Nodes=cn00[00-15]\nSwitchName=b Nodes=cn00[16-31]\nSwitchName=c Switches=a,b"
+    )
+    placed = matrix.placed(parse(text))
+    assert placed.switch_names(0)["cn0020"] == "b"
+    assert placed.switch_names(1)["cn0020"] == "c"
+    assert matrix.placed(parse("SwitchName=a Nodes=cn0001")) is matrix
+
+
+@pytest.mark.parametrize("left", [0, 27, 100])
+def test_a_truncated_sidecar_is_refused(matrix, tmp_path, left):
+    path = write(matrix, tmp_path)
+    sidecar = path.with_suffix(".pairs")
+    sidecar.write_bytes(sidecar.read_bytes()[:left])
+    assert refused(path).startswith(f'PAIRS_TRUNCATED path="{sidecar}" size={left} record=28')
+
+
+def test_a_sidecar_that_lacks_whole_records_is_refused(matrix, tmp_path):
+    path = write(matrix, tmp_path, records=len(matrix.records) + 1)
+    assert "PAIRS_TRUNCATED" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("a", 32), ("b", -1), ("stage", 7), ("latency", 0), ("out", -1.0), ("both", np.inf)],
+)
+def test_a_damaged_record_is_named(matrix, tmp_path, name, value):
+    matrix.records[name][5] = value
+    assert "PAIRS_CORRUPT" in refused(write(matrix, tmp_path))
+    assert "record=5" in refused(write(matrix, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("nodes", []),
+        ("nodes", ["a"]),
+        ("nodes", ["a", "a"]),
+        ("switches", [0, 1]),
+        ("switches", ["a"] * 32),
+        ("switch_names", ["leaf1"]),
+        ("file", None),
+    ],
+)
+def test_a_foreign_head_is_refused(matrix, tmp_path, key, value):
+    words = refused(write(matrix, tmp_path, **{key: value}))
+    assert words.startswith(("PAIRS_FOREIGN", "RESULT_UNREADABLE"))
+
+
+def test_other_results_are_refused(matrix, tmp_path):
+    path = write(matrix, tmp_path)
+    other = json.loads(path.read_text())
+    path.write_text(json.dumps({**other, "details": {}}))
+    assert "PAIRS_FOREIGN" in refused(path)
+    path.write_text(json.dumps({**other, "kernel": "md"}))
+    assert "RESULT_OTHER" in refused(path)
+    path.write_text(json.dumps(other))
+    assert "RESULT_UNREADABLE" in refused(path, sidecar=tmp_path / "none.pairs")
+
+
+# ---- of runs ----
+
+
+def run_of(matrix, folder, **head):
+    folder.mkdir()
+    write(matrix, folder, "pairs", **head)
+    place = ("cluster", "cpu", "system", "pairs", "nodes", "mpi", "")
+    launch = TestResult(*place, kernel="pairs", fixture=True, files=f"{folder}/pairs.*")
+    launch.verdict = Verdict.PASS
+    test = TestResult(*place[:-1], "thin", verdict=Verdict.PASS)
+    return RunVerdict(cases=[launch, test])
+
+
+def slow(night, factor):
+    world = World(32, 16, [night, 3])
+    world.faults = [("node", 5, factor)]
+    return world.matrix(16)
+
+
+def test_a_bad_component_fails_its_run(matrix, tmp_path):
+    clean, bad = run_of(matrix, tmp_path / "clean"), run_of(slow(0, 0.7), tmp_path / "bad")
+    for run in (clean, bad):
+        note(run)
+    assert (clean.exit_code, clean.failures, clean.troubles) == (Exit.OK, [], [])
+    assert bad.exit_code == Exit.FAILED
+    (failure,) = bad.failures
+    assert (failure.code, failure["part"], failure["names"]) == (
+        Code.BAD_COMPONENT,
+        "node",
+        ["cn0005"],
+    )
+    assert all(finite(symptom["factor"]) for symptom in failure["symptoms"])
+
+
+def test_a_damaged_matrix_leaves_its_run_unmeasured(matrix, tmp_path):
+    run = run_of(matrix, tmp_path / "run", records=1)
+    note(run)
+    assert [trouble.code for trouble in run.troubles] == [Code.PAIRS_TRUNCATED]
+    assert run.exit_code == Exit.NOT_MEASURED
+
+
+def test_a_launch_that_failed_is_not_judged(matrix, tmp_path):
+    run = run_of(matrix, tmp_path / "run", records=1)
+    run.cases[0].verdict = Verdict.FAIL
+    assert blames(run) == ([], [])
+
+
+def test_nights_before_are_the_past(tmp_path):
+    factors = [1, 1, 1, 1, 1, 0.88, 0.88]
+    runs = [run_of(slow(n, factor), tmp_path / f"{n}") for n, factor in enumerate(factors)]
+    (last,) = blames(runs[-1], runs[:-1])[0]
+    assert last.place == "cluster:cpu system"
+    parts = last.bad + last.worse
+    assert [part.names for part in parts] == [["cn0005"]]
+    assert reason(parts[0], drift=True)["drift"]
+    assert blames(runs[4], runs[:4])[0][0].worse == []

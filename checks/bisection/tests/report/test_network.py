@@ -1,0 +1,89 @@
+"""The report's section on pairs of nodes."""
+
+import base64
+import re
+
+import pytest
+from made_up_network import World
+from reports import only, page, pairs
+
+from bisection.analysis.blame import judge
+from bisection.core.reasons import Code, Reason
+from bisection.report import exports
+from bisection.report import page as pages
+from bisection.report.clauses import clause
+
+
+def judged(nodes=64, leaf=16, rounds=0, faults=(), **more):
+    world = World(nodes, leaf, 5)
+    world.faults = list(faults)
+    return judge(world.matrix(rounds, **more))
+
+
+def images(text):
+    """(width, height) of each PNG of a page."""
+    found = [base64.b64decode(part) for part in re.findall(r"data:image/png;base64,([^\"]+)", text)]
+    return [tuple(int.from_bytes(p[at : at + 4], "big") for at in (16, 20)) for p in found]
+
+
+def test_bad_components_with_where_to_look():
+    made = only(
+        pairs=[judged(faults=[("node", 5, 0.5), ("switch", 2, 0.8), ("pair", (1, 60), 0.4)])]
+    )
+    found = page(made)
+    assert "Network" in found.headings
+    for words in ("links of switch 2 to others", "node cn0005", "path cn0001 - cn0060"):
+        assert words in found.said
+    assert "transceivers" in found.said
+    assert "3 bad components" in exports.markdown(made)
+    assert exports.nodecheck(made).startswith("cn0005 bisection: bandwidth sends x0.")
+
+
+def test_a_pixel_per_pair_and_the_switch_of_a_component_enlarged():
+    text = pages.html(only(pairs=[judged(faults=[("node", 5, 0.5)])]))
+    assert {(64, 64), (64, 16)} <= set(images(text))
+
+
+def test_few_rounds_are_a_row_per_node():
+    blame = judged(rounds=8, faults=[("node", 5, 0.5)])
+    text = pages.html(only(pairs=[blame]))
+    assert (4, 64) in images(text)
+    assert "A row per node" in text
+
+
+def test_a_clean_network_is_said_to_be_so():
+    made = only(pairs=[judged(known=False, leaf=64)])
+    assert "No bad component: latency, bandwidth, both ways judged" in page(made).said
+    assert "no topology is known" in page(made).said
+    assert exports.nodecheck(made) == ""
+
+
+def test_what_was_withheld_is_said_with_its_reason():
+    found = page(only(pairs=[pairs(4)]))
+    assert "4 nodes do not tell a bad node from noise" in found.said
+
+
+def test_the_data_of_a_page_has_the_components_and_not_the_matrix():
+    data = page(only(pairs=[judged(faults=[("node", 5, 0.5)])])).data["pairs"][0]
+    assert data["bad"][0]["names"] == ["cn0005"]
+    assert data["levels"]["latency"][0][0] == 0
+    assert "records" not in str(data)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"size": 27, "record": 28}, "27 B are not a whole number of records of 28 B"),
+        ({"size": 28, "record": 28, "wanted": 2}, "28 B are not 2 records of 28 B"),
+    ],
+)
+def test_a_truncated_matrix_in_words(values, words):
+    assert clause(Reason.of(Code.PAIRS_TRUNCATED, path="x", **values)) == f"x is truncated: {words}"
+
+
+def test_4096_nodes_stay_within_a_page():
+    world = World(4096, 32, 1)
+    world.faults = [("node", 77, 0.5)]
+    text = pages.html(only(pairs=[judge(world.matrix(16))]))
+    assert len(text) < pages.LIMIT
+    assert "node cn0077" in text

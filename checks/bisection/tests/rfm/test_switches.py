@@ -1,0 +1,51 @@
+"""The switches that a launch gives the kernel `pairs`."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from bisection.rfm import switches
+
+
+def partition(scheduler):
+    return SimpleNamespace(
+        scheduler=SimpleNamespace(registered_name=scheduler), access=["--partition=all"]
+    )
+
+
+TOPOLOGY = """SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=cn[1-2]
+SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=cn3
+SwitchName=spine Level=1 LinkSpeed=1 Nodes=cn[1-3] Switches=leaf[1-2]
+"""
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """A scontrol and a sinfo that print these texts."""
+
+    def install(topology, nodes):
+        for program, text in (("scontrol", topology), ("sinfo", nodes)):
+            (tmp_path / f"{program}.txt").write_text(text)
+            (tmp_path / program).write_text(f"#!/bin/sh\ncat '{tmp_path}/{program}.txt'\n")
+            (tmp_path / program).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        return switches.options(partition("squeue"), str(tmp_path))
+
+    return install
+
+
+def test_the_leaves_are_a_file_of_hosts_for_the_kernel(slurm, tmp_path):
+    nodes = "cn1 cn1.lab\ncn2 cn2.lab\ncn3 cn3.lab\ncn3 cn3.lab\n"
+    assert slurm(TOPOLOGY, nodes) == ["--switches switches.txt"]
+    assert (tmp_path / "switches.txt").read_text() == "leaf1 cn1.lab cn2.lab\nleaf2 cn3.lab\n"
+    assert (tmp_path / "topology.txt").read_text() == TOPOLOGY
+
+
+@pytest.mark.parametrize(("topology", "nodes"), [("", "cn1 cn1\n"), (TOPOLOGY, "cn9 cn9\n")])
+def test_without_the_switches_of_all_nodes_there_is_no_file(slurm, tmp_path, topology, nodes):
+    assert slurm(topology, nodes) == []
+    assert not (tmp_path / "switches.txt").exists()
+
+
+def test_other_schedulers_know_no_switches(tmp_path):
+    assert switches.options(partition("local"), str(tmp_path)) == []

@@ -1,0 +1,416 @@
+/* What other traffic does to the exchanges of users' codes: victims on some ranks, quiet and under
+ * aggressors on others (after GPCNeT: S. Chunduri et al., SC 2019).  A step is a cycle: it deals
+ * the nodes anew, and measures one victim in windows, quiet, quiet again and under each aggressor,
+ * in random order.  The second quiet window is the control. */
+#include "congestion.h"
+
+#include "statistics.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+#define BX_METHOD(name, summary, wins) VICTIM_##name,
+#define BX_AGGRESSOR(name)
+#include "congestion.def"
+#undef BX_METHOD
+#undef BX_AGGRESSOR
+    VICTIMS,
+    ALONE = VICTIMS, /* the aggressors without a victim */
+    METHODS
+};
+enum {
+#define BX_METHOD(name, summary, wins)
+#define BX_AGGRESSOR(name) AGGRESSOR_##name,
+#include "congestion.def"
+#undef BX_METHOD
+#undef BX_AGGRESSOR
+    AGGRESSORS,
+    QUIET = AGGRESSORS,
+    AGAIN,
+    WINDOWS
+};
+enum { BATCH = 8, ROUNDS = 4, DIRECTIONS = 6 }; /* exchanges, rounds of load between two looks */
+
+static const bx_choice methods[METHODS] = {
+#define BX_METHOD(name, summary, wins) {#name, summary, wins, false, NULL},
+#define BX_AGGRESSOR(name)
+#include "congestion.def"
+#undef BX_METHOD
+#undef BX_AGGRESSOR
+    {"alone", "the aggressors without a victim", "what they move when nothing is in their way",
+     true, NULL},
+};
+static const char *const window_names[WINDOWS] = {
+#define BX_METHOD(name, summary, wins)
+#define BX_AGGRESSOR(name) #name,
+#include "congestion.def"
+#undef BX_METHOD
+#undef BX_AGGRESSOR
+    "quiet", "again"};
+static const bx_victim *const victims[VICTIMS] = {
+#define BX_METHOD(name, summary, wins) &bx_victim_##name,
+#define BX_AGGRESSOR(name)
+#include "congestion.def"
+#undef BX_METHOD
+#undef BX_AGGRESSOR
+};
+static const bx_aggressor *const aggressors[AGGRESSORS] = {
+#define BX_METHOD(name, summary, wins)
+#define BX_AGGRESSOR(name) &bx_aggressor_##name,
+#include "congestion.def"
+#undef BX_METHOD
+#undef BX_AGGRESSOR
+};
+
+/* One window as rank 0 keeps it. */
+typedef struct {
+    double mean, p99, count; /* s per exchange of the slowest rank; exchanges */
+    double load;             /* B/s of the aggressor */
+} window;
+
+typedef struct {
+    bx_run *run;
+    MPI_Comm world;
+    int rank, size, node, local, nodes;
+    bool beside, aggresses; /* whether the roles share nodes; this rank's role in this cycle */
+    bx_party party;
+    uint64_t *memory;          /* of both buffers */
+    double *seconds, *slowest; /* [room] of the exchanges of a window */
+    size_t room;
+    int64_t cycles[METHODS];                                   /* so far */
+    double wrong_victim[WINDOWS], wrong_aggressor[AGGRESSORS]; /* bytes, in the last step */
+    window *kept[METHODS];                                     /* [cycles][WINDOWS] on rank 0 */
+    cJSON *list; /* details.congestion.windows on rank 0 */
+} congestion;
+
+static double window_seconds = 0.1;
+
+/* ---- setup ---- */
+
+static int setup(bx_run *run, void **state)
+{
+    static congestion the_congestion;
+    congestion *c = &the_congestion;
+    *state = c;
+    c->run = run;
+    c->world = bx_run_comm(run);
+    c->nodes = bx_run_node_count(run);
+    c->beside = strcmp(bx_run_case(run), "beside") == 0;
+    MPI_Comm_rank(c->world, &c->rank);
+    MPI_Comm_size(c->world, &c->size);
+    MPI_Comm_rank(bx_run_node_comm(run), &c->local);
+    c->node = bx_run_node_of(run)[c->rank];
+    size_t words[2] = {bx_victims_words(c->size), bx_aggressors_words(c->size)};
+    c->party.words = words[words[1] > words[0]];
+    double bytes = 2.0 * (double)c->party.words * sizeof(uint64_t);
+    int code = bx_resources_claim_memory(run, bytes, "the buffers");
+    double windows = VICTIMS * WINDOWS + AGGRESSORS;
+    if (code == BX_OK)
+        code = bx_resources_claim_time(run, 0, windows * 1.5 * window_seconds, "--window");
+    if (code != BX_OK) return code;
+    c->memory = bx_memory_alloc(2 * c->party.words, sizeof *c->memory);
+    size_t peers = (size_t)(c->size > DIRECTIONS ? c->size : DIRECTIONS);
+    c->party.counts = bx_memory_alloc(peers, sizeof(int));
+    c->party.offsets = bx_memory_alloc(peers, sizeof(int));
+    c->party.requests = bx_memory_alloc(BX_CONGESTION_SLOTS, sizeof(MPI_Request));
+    c->party.sent = c->memory;
+    c->party.received = c->memory + c->party.words;
+    return BX_OK;
+}
+
+static bool applicable(void *state, size_t method, char *why, size_t why_size)
+{
+    (void)method;
+    const congestion *c = state;
+    int *on_node = bx_memory_alloc((size_t)c->nodes, sizeof *on_node), fewest = c->size;
+    for (int r = 0; r < c->size; r++) on_node[bx_run_node_of(c->run)[r]]++;
+    for (int i = 0; i < c->nodes; i++)
+        if (on_node[i] < fewest) fewest = on_node[i];
+    free(on_node);
+    if (c->beside)
+        snprintf(why, why_size, "needs 2 nodes with 2 ranks each; there are %d, one with %d",
+                 c->nodes, fewest);
+    else
+        snprintf(why, why_size, "needs 4 nodes, 2 for victims and 2 for aggressors; there %s %d",
+                 c->nodes == 1 ? "is" : "are", c->nodes);
+    return c->beside ? c->nodes >= 2 && fewest >= 2 : c->nodes >= 4;
+}
+
+/* ---- a cycle ---- */
+
+static void shuffle(int *items, int count, uint64_t seed)
+{
+    for (int i = count - 1; i > 0; i--) {
+        int k = (int)(bx_random_hash(seed, (uint64_t)i) % (uint64_t)(i + 1)), item = items[i];
+        items[i] = items[k];
+        items[k] = item;
+    }
+}
+
+/* Deals the nodes of a cycle, the same for all methods: the first half has the victims.  Beside
+ * each other, every other rank of a node is an aggressor. */
+static void deal(congestion *c, int64_t cycle)
+{
+    int *order = bx_memory_alloc((size_t)c->nodes, sizeof *order), place = 0;
+    uint64_t seed = bx_random_hash(bx_run_seed(c->run), (uint64_t)cycle);
+    for (int i = 0; i < c->nodes; i++) order[i] = i;
+    shuffle(order, c->nodes, seed);
+    while (order[place] != c->node) place++;
+    free(order);
+    c->aggresses = c->beside ? c->local % 2 : place >= (c->nodes + 1) / 2;
+    MPI_Comm_split(c->world, c->aggresses, place * c->size + c->local, &c->party.comm);
+    MPI_Comm_rank(c->party.comm, &c->party.rank);
+    MPI_Comm_size(c->party.comm, &c->party.size);
+    c->party.seed = seed;
+}
+
+/* Loads the network until the victims are in the barrier `end`; returns bytes sent by this rank and
+ * the seconds.  Aggressors agree to stop one look late, so that no look interrupts the load. */
+static void load(congestion *c, const bx_aggressor *aggressor, MPI_Request *end, double *bytes,
+                 double *seconds)
+{
+    int seen = 0, all = 0, looking = 0, mine = 0, agreed = 0;
+    MPI_Request agreement = MPI_REQUEST_NULL;
+    double start = MPI_Wtime();
+    while (!all) {
+        for (int i = 0; i < ROUNDS; i++) *bytes += aggressor->load(&c->party);
+        if (looking) {
+            MPI_Wait(&agreement, MPI_STATUS_IGNORE);
+            all = agreed;
+        }
+        if (all) break;
+        if (!seen) MPI_Test(end, &seen, MPI_STATUS_IGNORE);
+        mine = seen;
+        MPI_Iallreduce(&mine, &agreed, 1, MPI_INT, MPI_MIN, c->party.comm, &agreement);
+        looking = 1;
+    }
+    *seconds = MPI_Wtime() - start;
+}
+
+/* Repeats a victim's exchange for `seconds`, after a quarter of them to warm up; returns how many
+ * are in c->seconds. */
+static size_t suffer(congestion *c, const bx_victim *victim, double seconds, double *wrong)
+{
+    size_t count = 0;
+    double until = MPI_Wtime() + 0.25 * seconds;
+    for (bool warm = false;;) {
+        if (count + BATCH > c->room) {
+            c->room = 2 * c->room + BATCH;
+            c->seconds = bx_memory_grow(c->seconds, c->room, sizeof *c->seconds);
+            c->slowest = bx_memory_grow(c->slowest, c->room, sizeof *c->slowest);
+        }
+        for (int i = 0; i < BATCH; i++) {
+            c->party.generation++;
+            victim->prepare(&c->party);
+            double start = MPI_Wtime();
+            victim->exchange(&c->party);
+            c->seconds[count + (size_t)i] = MPI_Wtime() - start;
+            *wrong += victim->wrong(&c->party);
+        }
+        if (warm) count += BATCH;
+        int over = MPI_Wtime() > until;
+        MPI_Bcast(&over, 1, MPI_INT, 0, c->party.comm);
+        if (over && warm) return count;
+        if (over) until = MPI_Wtime() + seconds;
+        if (over) warm = true;
+    }
+}
+
+/* Sleeps in place of a victim. */
+static void rest(double seconds)
+{
+    double until = MPI_Wtime() + seconds;
+    do usleep(1000);
+    while (MPI_Wtime() < until);
+}
+
+/* One window; its numbers on rank 0. */
+static window measure(congestion *c, size_t method, int kind, double seconds)
+{
+    double mine[4] = {0}, sums[4], busy = 0, longest; /* mean, p99, count, bytes */
+    MPI_Request end;
+    c->party.generation = (uint64_t)kind << 40;
+    if (c->aggresses && kind < AGGRESSORS) aggressors[kind]->prepare(&c->party);
+    MPI_Barrier(c->world);
+    if (c->aggresses) {
+        MPI_Ibarrier(c->world, &end);
+        if (kind < AGGRESSORS) load(c, aggressors[kind], &end, &mine[3], &busy);
+        MPI_Wait(&end, MPI_STATUS_IGNORE);
+        if (kind < AGGRESSORS) c->wrong_aggressor[kind] += aggressors[kind]->wrong(&c->party);
+    } else {
+        size_t count = 0;
+        if (method == ALONE)
+            rest(seconds);
+        else
+            count = suffer(c, victims[method], seconds, &c->wrong_victim[kind]);
+        MPI_Ibarrier(c->world, &end);
+        MPI_Wait(&end, MPI_STATUS_IGNORE);
+        if (count > 0)
+            MPI_Reduce(c->seconds, c->slowest, (int)count, MPI_DOUBLE, MPI_MAX, 0, c->party.comm);
+        if (count > 0 && c->party.rank == 0) {
+            for (size_t i = 0; i < count; i++) mine[0] += c->slowest[i] / (double)count;
+            mine[1] = bx_statistics_quantile(c->slowest, count, 0.99);
+            mine[2] = (double)count;
+        }
+    }
+    MPI_Reduce(mine, sums, 4, MPI_DOUBLE, MPI_SUM, 0, c->world);
+    MPI_Reduce(&busy, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, c->world);
+    return c->rank == 0 ? (window){sums[0], sums[1], sums[2], longest > 0 ? sums[3] / longest : NAN}
+                        : (window){0};
+}
+
+/* Runs one cycle; measured[WINDOWS] on rank 0, zero where there is no window. */
+static void run_cycle(congestion *c, size_t method, int64_t cycle, double seconds, window *measured)
+{
+    int order[WINDOWS];
+    for (int kind = 0; kind < WINDOWS; kind++) order[kind] = kind;
+    memset(c->wrong_victim, 0, sizeof c->wrong_victim);
+    memset(c->wrong_aggressor, 0, sizeof c->wrong_aggressor);
+    deal(c, cycle);
+    shuffle(order, WINDOWS,
+            bx_random_hash(~bx_run_seed(c->run), (uint64_t)cycle * METHODS + method));
+    for (int i = 0; i < WINDOWS; i++)
+        if (method != ALONE || order[i] < AGGRESSORS)
+            measured[order[i]] = measure(c, method, order[i], seconds);
+    MPI_Comm_free(&c->party.comm);
+}
+
+static void step(void *state, size_t method, size_t point)
+{
+    (void)point;
+    congestion *c = state;
+    window measured[WINDOWS] = {0};
+    int64_t cycle = c->cycles[method]++;
+    run_cycle(c, method, cycle, window_seconds, measured);
+    if (c->rank != 0) return;
+    size_t cycles = (size_t)c->cycles[method];
+    c->kept[method] = bx_memory_grow(c->kept[method], cycles * WINDOWS, sizeof(window));
+    memcpy(&c->kept[method][(cycles - 1) * WINDOWS], measured, sizeof measured);
+    for (int kind = 0; kind < WINDOWS && c->list; kind++) {
+        if (method == ALONE && kind >= AGGRESSORS) continue;
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddNumberToObject(entry, "cycle", (double)cycle);
+        cJSON_AddStringToObject(entry, "victim", methods[method].name);
+        cJSON_AddStringToObject(entry, "window", window_names[kind]);
+        cJSON_AddNumberToObject(entry, "count", measured[kind].count);
+        cJSON_AddNumberToObject(entry, "mean",
+                                measured[kind].count > 0 ? measured[kind].mean : NAN);
+        cJSON_AddNumberToObject(entry, "p99", measured[kind].count > 0 ? measured[kind].p99 : NAN);
+        cJSON_AddNumberToObject(entry, "load", measured[kind].load);
+        cJSON_AddItemToArray(c->list, entry);
+    }
+}
+
+static void inspect(void *state, size_t method, size_t point, bx_verification *verification)
+{
+    (void)point;
+    congestion *c = state;
+    char name[64];
+    for (int kind = 0; kind < WINDOWS; kind++) {
+        bool loaded = kind < AGGRESSORS;
+        snprintf(name, sizeof name, loaded ? "content under %s" : "content, %s",
+                 window_names[kind]);
+        if (method != ALONE)
+            bx_verification_check(verification, name, c->wrong_victim[kind], 0, "bytes");
+        snprintf(name, sizeof name, "content of %s", window_names[kind]);
+        if (loaded) bx_verification_check(verification, name, c->wrong_aggressor[kind], 0, "bytes");
+    }
+}
+
+/* A cycle of the shortest windows. */
+static void verify(void *state, size_t method, size_t point, bx_verification *verification)
+{
+    window unused[WINDOWS];
+    run_cycle(state, method, 0, 0, unused);
+    inspect(state, method, point, verification);
+}
+
+/* ---- what is reported ---- */
+
+static void report(void *state, bx_run *run, cJSON *details)
+{
+    congestion *c = state;
+    if (!details) return;
+    cJSON *json = cJSON_AddObjectToObject(details, "congestion");
+    cJSON_AddStringToObject(json, "place", bx_run_case(run));
+    cJSON_AddNumberToObject(json, "window", window_seconds);
+    c->list = cJSON_AddArrayToObject(json, "windows");
+}
+
+/* The median over the cycles of a number of one window over that of another; NaN without cycles. */
+static double median_ratio(const congestion *c, size_t method, int over, int under, size_t member)
+{
+    size_t cycles = (size_t)c->cycles[method];
+    double *ratios = bx_memory_alloc(cycles + 1, sizeof *ratios), sides[2];
+    for (size_t i = 0; i < cycles; i++) {
+        memcpy(&sides[0], (char *)&c->kept[method][i * WINDOWS + (size_t)over] + member, 8);
+        memcpy(&sides[1], (char *)&c->kept[method][i * WINDOWS + (size_t)under] + member, 8);
+        ratios[i] = sides[0] / sides[1];
+    }
+    double median = bx_statistics_quantile(ratios, cycles, 0.5);
+    free(ratios);
+    return median;
+}
+
+static void metrics(void *state, size_t method, size_t point, bx_metrics *metrics)
+{
+    (void)point;
+    const congestion *c = state;
+    char name[64];
+    for (int kind = 0; kind < WINDOWS && method != ALONE; kind++) {
+        if (kind == QUIET) continue;
+        snprintf(name, sizeof name, "impact_%s", window_names[kind]);
+        bx_metrics_add(metrics, name, median_ratio(c, method, kind, QUIET, offsetof(window, mean)),
+                       "ratio", "lower");
+        snprintf(name, sizeof name, "impact_%s_p99", window_names[kind]);
+        bx_metrics_add(metrics, name, median_ratio(c, method, kind, QUIET, offsetof(window, p99)),
+                       "ratio", "lower");
+    }
+}
+
+static void teardown(void *state)
+{
+    congestion *c = state;
+    free(c->memory);
+    free(c->party.counts);
+    free(c->party.offsets);
+    free(c->party.requests);
+    free(c->seconds);
+    free(c->slowest);
+    for (int m = 0; m < METHODS; m++) free(c->kept[m]);
+}
+
+const bx_kernel *bx_kernel_get(void)
+{
+    static const bx_choice cases[] = {
+        {"apart", "victims and aggressors on nodes of their own: they share the network", NULL,
+         false, NULL},
+        {"beside", "both on every node: they share its adapters too", NULL, false, NULL},
+    };
+    static const bx_option options[] = {
+        {"window", "SECONDS", "length of a window of a cycle", BX_REAL, 1e-6, 3600,
+         &window_seconds},
+    };
+    static const bx_kernel kernel = {
+        .name = "congestion",
+        .summary = "what other traffic does to small messages, transposes and halos",
+        .cases = cases,
+        .case_count = sizeof cases / sizeof *cases,
+        .methods = methods,
+        .method_count = METHODS,
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .baselines = "alone",
+        .setup = setup,
+        .applicable = applicable,
+        .verify = verify,
+        .step = step,
+        .inspect = inspect,
+        .report = report,
+        .metrics = metrics,
+        .teardown = teardown,
+    };
+    return &kernel;
+}

@@ -1,0 +1,116 @@
+#include "congestion.h"
+
+#include <string.h>
+
+enum { ROUND = 524288 }; /* words that a rank sends in a round of alltoall at most: 4 MiB */
+
+static int block_words(int size)
+{
+    int words = ROUND / size;
+    return words < 1 ? 1 : words > BX_CONGESTION_FACE ? BX_CONGESTION_FACE : words;
+}
+
+size_t bx_aggressors_words(int size)
+{
+    size_t alltoall = (size_t)size * (size_t)block_words(size),
+           incast = BX_CONGESTION_SLOTS * (size_t)BX_CONGESTION_FACE;
+    return alltoall > incast ? alltoall : incast;
+}
+
+static void clear(bx_party *party)
+{
+    memset(party->received, 0xa5, party->words * sizeof *party->received);
+}
+
+/* ---- incast: all send to the first, which receives as many as it has slots for at a time ---- */
+
+static int slots_from(const bx_party *party, int first)
+{
+    return party->size - first < BX_CONGESTION_SLOTS ? party->size - first : BX_CONGESTION_SLOTS;
+}
+
+static void prepare_one(bx_party *party)
+{
+    bx_congestion_write(party, party->sent, party->rank, -1, BX_CONGESTION_FACE);
+    clear(party);
+}
+
+static double load_incast(bx_party *party)
+{
+    if (party->rank > 0) {
+        MPI_Send(party->sent, BX_CONGESTION_FACE, MPI_UINT64_T, 0, 0, party->comm);
+        return BX_CONGESTION_FACE * sizeof(uint64_t);
+    }
+    for (int first = 1; first < party->size; first += BX_CONGESTION_SLOTS) {
+        int count = slots_from(party, first);
+        for (int i = 0; i < count; i++)
+            MPI_Irecv(&party->received[(size_t)i * BX_CONGESTION_FACE], BX_CONGESTION_FACE,
+                      MPI_UINT64_T, first + i, 0, party->comm, &party->requests[i]);
+        MPI_Waitall(count, party->requests, MPI_STATUSES_IGNORE);
+    }
+    return 0;
+}
+
+/* The last ones are still in their slots. */
+static double wrong_incast(const bx_party *party)
+{
+    double wrong = 0;
+    int first = 1 + (party->size - 2) / BX_CONGESTION_SLOTS * BX_CONGESTION_SLOTS;
+    for (int i = 0; party->rank == 0 && i < slots_from(party, first); i++)
+        wrong += bx_congestion_differ(party, &party->received[(size_t)i * BX_CONGESTION_FACE],
+                                      first + i, -1, BX_CONGESTION_FACE);
+    return wrong;
+}
+
+const bx_aggressor bx_aggressor_incast = {prepare_one, load_incast, wrong_incast};
+
+/* ---- alltoall ---- */
+
+static void prepare_alltoall(bx_party *party)
+{
+    size_t words = (size_t)block_words(party->size);
+    for (int other = 0; other < party->size; other++)
+        bx_congestion_write(party, &party->sent[(size_t)other * words], party->rank, other, words);
+    clear(party);
+}
+
+static double load_alltoall(bx_party *party)
+{
+    int words = block_words(party->size);
+    MPI_Alltoall(party->sent, words, MPI_UINT64_T, party->received, words, MPI_UINT64_T,
+                 party->comm);
+    return (double)(party->size - 1) * words * sizeof(uint64_t);
+}
+
+static double wrong_alltoall(const bx_party *party)
+{
+    double wrong = 0;
+    size_t words = (size_t)block_words(party->size);
+    for (int other = 0; other < party->size; other++)
+        wrong += bx_congestion_differ(party, &party->received[(size_t)other * words], other,
+                                      party->rank, words);
+    return wrong;
+}
+
+const bx_aggressor bx_aggressor_alltoall = {prepare_alltoall, load_alltoall, wrong_alltoall};
+
+/* ---- broadcast: of the first, in the same memory on all ranks ---- */
+
+static void prepare_broadcast(bx_party *party)
+{
+    clear(party);
+    if (party->rank == 0) bx_congestion_write(party, party->received, 0, -1, BX_CONGESTION_FACE);
+}
+
+static double load_broadcast(bx_party *party)
+{
+    MPI_Bcast(party->received, BX_CONGESTION_FACE, MPI_UINT64_T, 0, party->comm);
+    return party->rank == 0 ? (double)(party->size - 1) * BX_CONGESTION_FACE * sizeof(uint64_t) : 0;
+}
+
+static double wrong_broadcast(const bx_party *party)
+{
+    return bx_congestion_differ(party, party->received, 0, -1, BX_CONGESTION_FACE);
+}
+
+const bx_aggressor bx_aggressor_broadcast = {prepare_broadcast, load_broadcast, wrong_broadcast};

@@ -1,0 +1,147 @@
+#include "congestion.h"
+
+#include <string.h>
+
+enum { TRANSPOSE = 32768, DIRECTIONS = 6 }; /* TRANSPOSE: words of a rank, 256 KiB */
+
+void bx_congestion_write(const bx_party *party, uint64_t *words, int from, int to, size_t count)
+{
+    for (size_t w = 0; w < count; w++) words[w] = bx_congestion_word(party, from, to, w);
+}
+
+double bx_congestion_differ(const bx_party *party, const uint64_t *words, int from, int to,
+                            size_t count)
+{
+    double wrong = 0;
+    for (size_t w = 0; w < count; w++)
+        for (uint64_t d = words[w] ^ bx_congestion_word(party, from, to, w); d; d >>= 8)
+            wrong += (d & 0xff) != 0;
+    return wrong;
+}
+
+/* Blocks of a transpose may differ: every other pair exchanges a word more. */
+static int block_words(const bx_party *party, int other)
+{
+    int words = TRANSPOSE / party->size;
+    return (words > 0 ? words : 1) + (party->rank + other) % 2;
+}
+
+size_t bx_victims_words(int size)
+{
+    size_t transpose = TRANSPOSE + 2 * (size_t)size, halo = DIRECTIONS * (size_t)BX_CONGESTION_FACE;
+    return transpose > halo ? transpose : halo;
+}
+
+/* ---- allreduce ---- */
+
+static double value_of(const bx_party *party, int rank)
+{
+    return (double)(rank + (int)(party->generation % 4096)); /* sums are exact */
+}
+
+static void prepare_allreduce(bx_party *party)
+{
+    double value = value_of(party, party->rank);
+    memcpy(party->sent, &value, sizeof value);
+    memset(party->received, 0xa5, sizeof value);
+}
+
+static void exchange_allreduce(bx_party *party)
+{
+    MPI_Allreduce(party->sent, party->received, 1, MPI_DOUBLE, MPI_SUM, party->comm);
+}
+
+static double wrong_allreduce(const bx_party *party)
+{
+    double sum, n = party->size;
+    memcpy(&sum, party->received, sizeof sum);
+    return sum == n * value_of(party, 0) + n * (n - 1) / 2 ? 0 : sizeof sum;
+}
+
+const bx_victim bx_victim_allreduce = {prepare_allreduce, exchange_allreduce, wrong_allreduce};
+
+/* ---- alltoallv ---- */
+
+static void prepare_alltoallv(bx_party *party)
+{
+    int at = 0;
+    for (int other = 0; other < party->size; other++) {
+        party->counts[other] = block_words(party, other);
+        party->offsets[other] = at;
+        bx_congestion_write(party, &party->sent[at], party->rank, other,
+                            (size_t)party->counts[other]);
+        at += party->counts[other];
+    }
+    memset(party->received, 0xa5, (size_t)at * sizeof *party->received);
+}
+
+static void exchange_alltoallv(bx_party *party)
+{
+    MPI_Alltoallv(party->sent, party->counts, party->offsets, MPI_UINT64_T, party->received,
+                  party->counts, party->offsets, MPI_UINT64_T, party->comm);
+}
+
+static double wrong_alltoallv(const bx_party *party)
+{
+    double wrong = 0;
+    for (int other = 0; other < party->size; other++)
+        wrong += bx_congestion_differ(party, &party->received[party->offsets[other]], other,
+                                      party->rank, (size_t)party->counts[other]);
+    return wrong;
+}
+
+const bx_victim bx_victim_alltoallv = {prepare_alltoallv, exchange_alltoallv, wrong_alltoallv};
+
+/* ---- halo: directions 2 d and 2 d + 1 are down and up in dimension d of a periodic grid ---- */
+
+static int neighbour(const bx_party *party, int direction)
+{
+    int dims[3] = {0, 0, 0}, at[3], d = direction / 2;
+    MPI_Dims_create(party->size, 3, dims);
+    at[0] = party->rank / (dims[1] * dims[2]);
+    at[1] = party->rank / dims[2] % dims[1];
+    at[2] = party->rank % dims[2];
+    at[d] = (at[d] + (direction % 2 ? 1 : dims[d] - 1)) % dims[d];
+    return (at[0] * dims[1] + at[1]) * dims[2] + at[2];
+}
+
+static uint64_t *face(uint64_t *words, int direction)
+{
+    return &words[(size_t)direction * BX_CONGESTION_FACE];
+}
+
+static void prepare_halo(bx_party *party)
+{
+    for (int d = 0; d < DIRECTIONS; d++) {
+        party->counts[d] = neighbour(party, d);
+        bx_congestion_write(party, face(party->sent, d), party->rank, d, BX_CONGESTION_FACE);
+    }
+    memset(party->received, 0xa5, DIRECTIONS * BX_CONGESTION_FACE * sizeof *party->received);
+}
+
+/* A message has the direction in which it leaves for its tag. */
+static void exchange_halo(bx_party *party)
+{
+    int count = 0;
+    for (int d = 0; d < DIRECTIONS; d++)
+        if (party->counts[d] != party->rank)
+            MPI_Irecv(face(party->received, d), BX_CONGESTION_FACE, MPI_UINT64_T, party->counts[d],
+                      d ^ 1, party->comm, &party->requests[count++]);
+    for (int d = 0; d < DIRECTIONS; d++)
+        if (party->counts[d] != party->rank)
+            MPI_Isend(face(party->sent, d), BX_CONGESTION_FACE, MPI_UINT64_T, party->counts[d], d,
+                      party->comm, &party->requests[count++]);
+    MPI_Waitall(count, party->requests, MPI_STATUSES_IGNORE);
+}
+
+static double wrong_halo(const bx_party *party)
+{
+    double wrong = 0;
+    for (int d = 0; d < DIRECTIONS; d++)
+        if (party->counts[d] != party->rank)
+            wrong += bx_congestion_differ(party, face(party->received, d), party->counts[d], d ^ 1,
+                                          BX_CONGESTION_FACE);
+    return wrong;
+}
+
+const bx_victim bx_victim_halo = {prepare_halo, exchange_halo, wrong_halo};

@@ -1,0 +1,135 @@
+"""bisection-congestion as a user runs it: windows, placement, faults; and on simulated trees.
+
+Usage: test_congestion.py CONGESTION FAULTY_CONGESTION SIMULATED [unittest arguments]
+SIMULATED is the folder that src/tests/simgrid was built to.
+"""
+
+import sys
+import unittest
+from pathlib import Path
+
+import simulated
+from kernel_run import listed, run
+from simulated import Tree, simulate
+
+CONGESTION = FAULTY = ""
+FOLDER = Path()
+ONE = ("--repeats", "1", "--block", "1", "--warmup", "0")
+QUICK = (*ONE, "--window", "0.001")
+VICTIMS = ["allreduce", "alltoallv", "halo"]
+AGGRESSORS = ["incast", "alltoall", "broadcast"]
+
+
+class Windows(unittest.TestCase):
+    def test_each_cycle_has_all_windows(self):
+        quick = ("--repeats", "2", "--block", "1", "--warmup", "0", "--window", "0.001")
+        out = run(CONGESTION, 4, *quick, "--ranks-per-node", "1")
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        self.assertEqual(listed(CONGESTION, "methods"), VICTIMS)
+        details = out.result["details"]["congestion"]
+        self.assertEqual(details["place"], "apart")
+        windows = {(w["victim"], w["cycle"], w["window"]): w for w in details["windows"]}
+        self.assertEqual(len(windows), len(details["windows"]))
+        wanted = {
+            (v, c, w) for v in VICTIMS for c in (0, 1) for w in (*AGGRESSORS, "quiet", "again")
+        }
+        wanted |= {("alone", c, w) for c in (0, 1) for w in AGGRESSORS}
+        self.assertEqual(windows.keys(), wanted)
+        for (victim, _, name), window in windows.items():
+            self.assertEqual(window["load"] is not None, name in AGGRESSORS)
+            if name in AGGRESSORS:
+                self.assertGreater(window["load"], 1e5)
+            if victim == "alone":
+                self.assertIsNone(window["mean"])
+                continue
+            self.assertGreaterEqual(window["count"], 8)
+            self.assertGreater(window["mean"], 0)
+            self.assertGreater(window["p99"], 0)
+        for entry in out.result["results"]:
+            for name in () if entry["baseline"] else ("again", *AGGRESSORS):
+                ratios = [
+                    windows[entry["method"], c, name]["mean"]
+                    / windows[entry["method"], c, "quiet"]["mean"]
+                    for c in (0, 1)
+                ]
+                metric = entry["metrics"][f"impact_{name}"]
+                self.assertAlmostEqual(metric["value"], sum(ratios) / 2)
+
+    def test_too_few_nodes(self):
+        for ranks, case, says in (
+            (1, "apart", "needs 4 nodes, 2 for victims and 2 for aggressors; there is 1"),
+            (3, "apart", "there are 3"),
+            (3, "beside", "needs 2 nodes with 2 ranks each; there are 3, one with 1"),
+        ):
+            out = run(CONGESTION, ranks, *QUICK, "--case", case, "--ranks-per-node", "1")
+            self.assertIn(says, out.stdout)
+            self.assertTrue(all(not entry["applicable"] for entry in out.result["results"]))
+
+    def test_refusals(self):
+        for value in ("0", "-1", "nan", "soon"):
+            out = run(CONGESTION, 2, "--window", value)
+            self.assertEqual(out.code, 2)
+            self.assertIn(f"--window {value}", out.stderr)
+        out = run(CONGESTION, 4, "--window", "60", "--ranks-per-node", "1")
+        self.assertEqual(out.code, 3)
+        self.assertIn("--window", out.stderr)
+
+
+class Faults(unittest.TestCase):
+    def wrong(self, fault: str, first: str, **more: str) -> "dict[str, list[str]]":
+        """The names of the checks that did not pass, by method."""
+        out = run(FAULTY, 5, *QUICK, "--ranks-per-node", "1", BX_FAULT=fault, BX_FAULT_FROM=first,
+                  **more)  # fmt: skip
+        self.assertEqual(out.code, 1, out.stdout + out.stderr)
+        return {
+            entry["method"]: [c["name"] for c in entry["verification"]["checks"] if not c["passed"]]
+            for entry in out.result["results"]
+        }
+
+    def test_victim_that_receives_a_wrong_bit_is_named(self):
+        for victim in VICTIMS:
+            for first in ("0", "29", "90"):  # at once; during verification; in a window
+                with self.subTest(victim=victim, first=first):
+                    wrong = self.wrong(victim, first, BX_FAULT_ONCE="1")
+                    self.assertTrue(wrong.pop(victim))
+                    self.assertFalse(any(wrong.values()), wrong)
+
+    def test_aggressor_that_receives_a_wrong_bit_is_named(self):
+        for aggressor in AGGRESSORS:
+            with self.subTest(aggressor=aggressor):
+                for checks in self.wrong(aggressor, "20").values():
+                    self.assertEqual(checks, [f"content of {aggressor}"])
+
+
+class Simulated(unittest.TestCase):
+    def setUp(self):
+        reason = simulated.missing(FOLDER)
+        if reason:
+            self.skipTest(reason)
+
+    def impacts(self, tree: Tree) -> "dict[tuple[str, str], float]":
+        out = simulate(FOLDER, "congestion", tree, "--window", "0.002", "--repeats", "3",
+                       "--block", "1", "--warmup", "0")  # fmt: skip
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        return {
+            (entry["method"], name): entry["metrics"][f"impact_{name}"]["value"]
+            for entry in out.result["results"]
+            for name in (() if entry["baseline"] else ("again", *AGGRESSORS))
+        }
+
+    def test_full_tree_keeps_victims_from_aggressors(self):
+        for pair, impact in self.impacts(Tree(4, 4, 4)).items():
+            self.assertTrue(0.97 < impact <= 1.1, (pair, impact))
+
+    def test_narrow_trunk_is_felt_by_what_crosses_it(self):
+        impacts = self.impacts(Tree(4, 4, 1))
+        self.assertGreater(impacts["alltoallv", "alltoall"], 1.25)
+        self.assertGreater(impacts["halo", "alltoall"], 1.3)
+        self.assertLess(impacts["allreduce", "alltoall"], 1.1)  # the simulation has no queues
+        for victim in VICTIMS:
+            self.assertAlmostEqual(impacts[victim, "again"], 1, delta=0.02)
+
+
+if __name__ == "__main__":
+    CONGESTION, FAULTY, FOLDER = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
