@@ -1,4 +1,4 @@
-"""The network: what its nodes do alone, pairs of nodes, then the patterns of codes.
+"""The network: what its nodes do alone, pairs of nodes, the patterns of codes, then other traffic.
 
 Tests run in the order in which they stand here.
 """
@@ -87,16 +87,47 @@ class network(KernelCheck):
         "triage": {"layout": ["mpi"]},
         "interconnect": {},
     }
-    inapplicable = {"node-to-node": list(LAYOUTS)}  # on one node
+    # On one node; where the MPI library has no windows on the network.
+    inapplicable = {name: list(LAYOUTS) for name in ("node-to-node", "put", "get")}
 
     @run_after("init")
     def choose_asserted(self) -> None:
-        """Ratios are of the two forms of all-to-all."""
+        """Each size of the method; ratios are of the two forms of all-to-all."""
         ratios = [f"ratio_{method}" for method in ALL_TO_ALL]
         self.asserted = ["time", *(ratios if self.method in ALL_TO_ALL else [])]
+        self.points = labels(tables.sizes(self.method))
 
     @run_before("sanity")
-    def choose_points(self) -> None:
-        """The sizes that the kernel planned for this method, as memory bounds them."""
-        sizes = self.launch.result["details"]["points"].get(self.method, [])
-        self.points = [results.point_label({"bytes": size}) for size in sizes if size]
+    def leave_out_points(self) -> None:
+        """Only the sizes that the kernel planned: memory bounds them where ranks are many."""
+        self.points = labels(self.launch.result["details"]["points"].get(self.method, []))
+
+
+class CongestionLaunch(Launch):
+    """Victims, quiet and under aggressors, on nodes that each cycle deals anew."""
+
+    kernel = "congestion"
+    case = parameter(["apart", "beside"])
+    layout = parameter(["mpi"])
+    usual_sampling = "--repeats 10 --block 1 --warmup 0"
+
+    @run_after("init")
+    def need_nodes(self) -> None:
+        """Two nodes for the victims and two for the aggressors, or two that they share."""
+        self.least_nodes, self.least_ranks = (4, 1) if self.case == "apart" else (2, 2)
+
+
+@rfm.simple_test
+class congestion(KernelCheck):
+    """What do other traffic's messages cost small messages, transposes and halos?"""
+
+    launch = fixture(CongestionLaunch, scope="environment")
+    method = parameter(tables.methods("congestion"))
+    metrics = ["impact_incast", "impact_alltoall", "impact_broadcast"]
+    asserted = []  # impacts are judged after the run (bisection.analysis.impact)
+    tiers = {"triage": {"case": ["apart"]}, "interconnect": {}}
+
+
+def labels(sizes: list[int]) -> list[str]:
+    """Sizes (B) as metrics name them; without 0, of a method that has none."""
+    return [results.point_label({"bytes": size}) for size in sizes if size]

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
-from bisection.analysis import network
+from bisection.analysis import impact, network
 from bisection.analysis.blame import Blame
+from bisection.analysis.impact import Impact
 from bisection.analysis.model import Comparison, Row
+from bisection.analysis.pairs import KERNEL
 from bisection.core.reasons import FAULTS_OF_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Verdict
-from bisection.kernels import adapters, results
+from bisection.core.verdicts import Grade, Verdict
+from bisection.kernels import adapters
+from bisection.kernels.results import Result
 from bisection.runs.model import RunVerdict
 
 TIERS = ("triage", "interconnect")  # whose question is the network
@@ -22,17 +24,6 @@ CHECKS = {
     "congestion": "the impact of other jobs",
     "transpose": "the transposes of a plane-wave code",
 }
-
-
-class Grade(str, Enum):
-    """Whether users may have the network."""
-
-    GO = "go"
-    LOOK = "look"  # a person must look at something first
-    NO_GO = "no-go"
-
-    __str__ = str.__str__
-    __format__ = str.__format__
 
 
 @dataclass
@@ -49,6 +40,7 @@ class Interconnect:
 
     findings: list[Finding] = field(default_factory=list)  # the worst first
     levels: list[Row] = field(default_factory=list)  # beside the sessions before
+    impacts: list[Impact] = field(default_factory=list)
     carriers: dict[str, str] = field(default_factory=dict)  # partition -> adapters
     unmeasured: list[Reason] = field(default_factory=list)
 
@@ -71,10 +63,17 @@ def judge(
     if run.request.tier not in TIERS:
         return None
     rows = [row for row in comparison.rows if row.check in CHECKS] if comparison else []
+    impacts = [
+        part
+        for _, result in network.results_of(run, impact.KERNEL)
+        for part in impact.judge(result)
+    ]
     findings = [*_of_pairs(blames), *_of_run(run), *_of_rates(run, blames), *_of_levels(rows)]
+    findings += [Finding(i.grade or Grade.LOOK, i.reason) for i in impacts if i.reason]
     return Interconnect(
         sorted(findings, key=lambda finding: finding.grade != Grade.NO_GO),
         [row for row in rows if row.check == "pairs" and row.unit != "ratio"],
+        impacts,
         _carriers(run),
         list(_unmeasured(run)),
     )
@@ -118,17 +117,17 @@ def _of_levels(rows: Sequence[Row]) -> Iterator[Finding]:
 
 def _of_rates(run: RunVerdict, blames: Sequence[Blame]) -> Iterator[Finding]:
     """Bandwidths of pairs that are far below the rate of the adapters that carried them."""
-    rates = [
-        _rate(results.load(network.file_of(c, "json"), "pairs")) for c in network.launches(run)
-    ]
-    for blame, rate in zip(blames, rates, strict=False):
+    measured = network.results_of(run, KERNEL)
+    rates = {network.place_of(case): _rate(result) for case, result in measured}
+    for blame in blames:
+        rate = rates.get(blame.place)
         levels = [kind.levels[0].value for kind in blame.kinds if kind.kind.name == "bandwidth"]
         if rate and levels and levels[0] < LIMITS.adapter_share * rate:
             values = {"bandwidth": levels[0], "rate": rate, "share": levels[0] / rate}
             yield Finding(Grade.LOOK, Reason.of(Code.BELOW_ADAPTER, **values))
 
 
-def _rate(result: results.Result) -> float:
+def _rate(result: Result) -> float:
     """The rate of a node's adapters that carried messages, B/s; 0 where it is unknown."""
     carried = {name for name, _ in adapters.carriers(result)}
     first = next(iter(result.get("adapters") or []), {"list": []})

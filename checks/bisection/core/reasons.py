@@ -38,6 +38,7 @@ class Code(str, Enum):
     KERNELS_STALE = "KERNELS_STALE"  # kernel: path, built, checkout: hashes of sources, accepted
     NO_CORES = "NO_CORES"  # partition
     NODES_NEEDED = "NODES_NEEDED"  # needed, nodes
+    RANKS_NEEDED = "RANKS_NEEDED"  # needed, ranks: of a node
     LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores
     NOT_ENDED = "NOT_ENDED"  # last
@@ -234,6 +235,7 @@ class Code(str, Enum):
     PAIRS_FEW_NODES = "PAIRS_FEW_NODES"  # nodes, needed
     PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit
     PAIRS_CLEARED = "PAIRS_CLEARED"  # suspects
+    PAIRS_PATHS_LEFT = "PAIRS_PATHS_LEFT"  # suspects
     PAIRS_NOT_RETESTED = "PAIRS_NOT_RETESTED"  # suspects
     # part, names, serves, beyond, symptoms: of analysis.blame.BadComponent; drift: by its past
     BAD_COMPONENT = "BAD_COMPONENT"
@@ -291,6 +293,13 @@ class Code(str, Enum):
     # What of the network explains that a code got slower; points, low, high, of: fractions of time
     NETWORK_EXPLAINS = "NETWORK_EXPLAINS"  # cause, change, method, size, points, low, high, of
     NETWORK_EXPLAINS_NOTHING = "NETWORK_EXPLAINS_NOTHING"  # patterns, fraction, points, of
+
+    # What other traffic costs, by place (apart, beside), victim and aggressor
+    CONGESTED = "CONGESTED"  # mean, p99: [loaded over quiet, low, high]
+    IMPACT_WITHHELD = "IMPACT_WITHHELD"  # why: reason
+    FEW_CYCLES = "FEW_CYCLES"  # cycles, needed
+    NOT_QUIET = "NOT_QUIET"  # ratio: of the second quiet window to the first
+    NOT_LOADED_ENOUGH = "NOT_LOADED_ENOUGH"  # load: of the aggressor, over that alone
 
     # What the doctor finds; file and line stand beside the reason
     NOT_LOADING = "NOT_LOADING"  # error, test

@@ -133,6 +133,17 @@ class Thresholds:
     )
     node_sessions: int = _limit(20, "sessions", "of one kind, by which a run blames nodes")
     node_chance: float = _limit(0.01, "", "p-value, times the nodes, that names a slow node")
+    # ---- other traffic ----
+    impact: float = _limit(1.2, "of the quiet mean", "under other traffic: more, and look")
+    impact_p99: float = _limit(1.5, "of the quiet p99", "under other traffic: more, and look")
+    impact_look: float = _limit(2.0, "of the quiet value", "more is no-go")
+    impact_quiet: float = _limit(
+        0.1, "of the quiet mean", "a second quiet window may differ; more, and nothing is judged"
+    )
+    impact_load: float = _limit(
+        0.5, "of its bytes alone", "an aggressor that moved less beside a victim proves nothing"
+    )
+    impact_cycles: int = _limit(5, "cycles", "with fewer deals of nodes nothing is judged")
     # ---- pairs of nodes ----
     pair_chance: float = _limit(
         0.001, "", "that noise looks like a bad component, over all of a kind (Bonferroni)"

@@ -18,12 +18,12 @@ class Tier:
 TIERS = {
     "quick": Tier("does everything work: each kernel on its small cases", 132, 2),
     "nightly": Tier("is the machine as it was: large cases too, one of each kind", 274, 15),
-    "upgrade": Tier("what did new software change: every case, layout and method", 412, 30),
+    "upgrade": Tier("what did new software change: every case, layout and method", 418, 30),
     "triage": Tier(
-        *("is a new network good: who is slow, and what it carries, in minutes", 41, 3),
+        *("is a new network good: who is slow, and what it carries, in minutes", 44, 3),
         ("PatternsLaunch.sampling=sweep:--repeats 5",),
     ),
-    "interconnect": Tier("what does the network carry: what communicates, and most of it", 228, 5),
+    "interconnect": Tier("what does the network carry: what communicates, and most of it", 234, 5),
 }
 
 
@@ -32,6 +32,14 @@ class Word(str, Enum):
 
     __str__ = str.__str__
     __format__ = str.__format__
+
+
+class Grade(Word):
+    """Whether users may have a network."""
+
+    GO = "go"
+    LOOK = "look"  # a person must look at something first
+    NO_GO = "no-go"
 
 
 class Verdict(Word):

@@ -17,6 +17,7 @@ METHODS = {
     "pairs": ("network/pairs.def", "BX_METHOD"),
     "patterns": ("network/patterns.def", "BX_METHOD"),
     "noise": ("network/noise.def", "BX_METHOD"),
+    "congestion": ("network/congestion.def", "BX_METHOD"),
     "npar": ("npar/npar_launch.f90", "method_t"),
     "md": ("md/md_launch.f90", "method_t"),
 }
@@ -44,6 +45,22 @@ def methods(kernel: str) -> list[str]:
 def cases(kernel: str) -> list[str]:
     """The cases of the kernel transpose, npar or md; arguments and errors as of methods()."""
     return list(_names(*CASES[kernel]))
+
+
+def sizes(method: str) -> list[int]:
+    """The bytes of the messages that a method of the kernel patterns is measured with; empty for a
+    method without messages. Errors as of methods()."""
+    path = paths.ROOT / "src" / METHODS["patterns"][0]
+    name = method.replace("-", "_")
+    line = re.search(rf"^BX_METHOD\({name}, (\d+), (\d+), (\d+)\)", path.read_text("utf-8"), re.M)
+    if not line:
+        raise ValueError(f"{paths.shown(path)} has no sizes of {method}")
+    size, last, factor = map(int, line.groups())
+    listed = []
+    while factor and size <= last:
+        listed.append(size)
+        size *= factor
+    return listed
 
 
 @functools.cache

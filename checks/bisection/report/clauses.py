@@ -10,6 +10,7 @@ from typing import Any
 from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.kernels.results import KernelExit
+from bisection.report.congestion_clauses import CONGESTION
 from bisection.report.defects import DEFECTS
 from bisection.report.explain_clauses import EXPLAIN
 from bisection.report.network_clauses import NETWORK
@@ -354,6 +355,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.RUN_ENDED: "the run ended before it",
     Code.TEXT: "{text:?*|no reason is given}",
     **NODES,
+    **CONGESTION,
     **NETWORK,
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",

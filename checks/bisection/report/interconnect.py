@@ -1,15 +1,24 @@
 """The verdict on a network in words, for the page and for the terminal."""
 
 from bisection.analysis.interconnect import Grade, Interconnect
-from bisection.core.format import plural, short, some
+from bisection.core.format import plural, short, some, times
 from bisection.core.reasons import Code, Reason
 from bisection.report.clauses import clause
+from bisection.report.congestion_clauses import factor
 from bisection.report.model import BAD, GOOD, UNCERTAIN
 from bisection.report.pairs_clauses import component
 from bisection.report.tables import Table, listing, rows_table
 
 STATES = {Grade.GO: GOOD, Grade.LOOK: UNCERTAIN, Grade.NO_GO: BAD}
 MOST, LINES = 40, 8  # findings of a table, of a terminal
+IMPACTS = (
+    ("", "text", lambda i: str(i.grade or "not judged")),
+    ("victim", "text", lambda i: i.victim),
+    ("under", "text", lambda i: f"{i.aggressor} ({i.place})"),
+    ("mean, times quiet", "num", lambda i: factor([i.mean.value, i.mean.low, i.mean.high])),
+    ("p99, times quiet", "num", lambda i: factor([i.p99.value, i.p99.low, i.p99.high])),
+    ("aggressor's load, of it alone", "num", lambda i: times(i.load)),
+)
 MEANING = {
     Grade.GO: "Nothing that was measured speaks against this network.",
     Grade.LOOK: "Look at each finding before users get this network.",
@@ -52,11 +61,14 @@ def findings(network: Interconnect) -> list[Table]:
 
 
 def beside(network: Interconnect) -> list[Table]:
-    """Tables of the levels beside the sessions before, and of what was not measured."""
+    """Tables of what other traffic costs, of the levels beside the sessions before, and of what was
+    not measured."""
+    impacts = listing(network.impacts, IMPACTS, MOST, "pairs of victim and aggressor")
     levels = rows_table(network.levels, MOST) if network.levels else listing([], ())
     part = ("what, and why not", "text", clause)
     unmeasured = listing(network.unmeasured, (part,), MOST)
     tables = _titled("Beside the sessions before", levels)
+    tables = _titled("Under other traffic", impacts) + tables
     return tables + _titled("Not measured", unmeasured)
 
 

@@ -268,6 +268,7 @@ class Launch(rfm.RunOnlyRegressionTest):
 
     kernel = variable(str)  # bisection-<kernel> is run
     least_nodes = variable(int, value=1)  # fewer have nothing to measure
+    least_ranks = variable(int, value=1)  # per node, likewise
     # Options beside --case, --method, --output and --label, per case: what is computed, which the
     # store keeps with every number, as other work is another test; how often it is sampled.
     work = variable(typ.Dict[str, str], value={}, loggable=True)
@@ -313,12 +314,13 @@ class Launch(rfm.RunOnlyRegressionTest):
                 processor.topology,
             )
         except DoesNotFit as error:
-            self.not_applicable = error.reason.dumps()
-            self.skip(str(error))
+            self._leave_out(error.reason)
         if shape.nodes < self.least_nodes:
-            reason = Reason.of(Code.NODES_NEEDED, needed=self.least_nodes, nodes=shape.nodes)
-            self.not_applicable = reason.dumps()
-            self.skip(str(reason))
+            self._leave_out(
+                Reason.of(Code.NODES_NEEDED, needed=self.least_nodes, nodes=shape.nodes)
+            )
+        if (ranks := shape.ranks_per_node) < self.least_ranks:
+            self._leave_out(Reason.of(Code.RANKS_NEEDED, needed=self.least_ranks, ranks=ranks))
         self.time_limit = within_queue(self.time_limit, self.current_partition)
         self.shape, self.geometry = shape, str(shape)
         self.num_tasks = shape.ranks
@@ -455,6 +457,11 @@ class Launch(rfm.RunOnlyRegressionTest):
         if unused := adapters.unused(result, claimed):
             fail(self, unused)
         return True
+
+    def _leave_out(self, reason: Reason) -> None:
+        """Reports the launch as not applicable."""
+        self.not_applicable = reason.dumps()
+        self.skip(str(reason))
 
     def _misplaced(self, layout: dict[str, Any]) -> list[Reason]:
         topology = self.current_partition.processor.topology or {}  # a site file need not give it

@@ -14,9 +14,9 @@ LOCAL = {"transpose", "npar", "md", "network"}  # what one host has a use for
 KERNELS = {
     "quick": LOCAL,
     "nightly": LOCAL,
-    "upgrade": {*LOCAL, "pairs"},
-    "interconnect": {*LOCAL, "pairs"},
-    "triage": {"transpose", "network", "pairs"},
+    "upgrade": {*LOCAL, "pairs", "congestion"},
+    "interconnect": {*LOCAL, "pairs", "congestion"},
+    "triage": {"transpose", "network", "pairs", "congestion"},
 }
 
 
@@ -65,7 +65,13 @@ def test_tiers_serve_their_purpose(tests):
     assert {t["layout"] for t in of_network if t["name"].startswith(("npar", "md"))} == {"mpi"}
     of_triage = list(of_tier(tests, "triage"))
     order = list(dict.fromkeys(name.partition(" ")[0] for name in of_triage))
-    assert order == ["network_noise", "pairs", "network", "transpose"]  # the suspects first
+    assert order == [
+        "network_noise",
+        "pairs",
+        "network",
+        "congestion",
+        "transpose",
+    ]  # the suspects first
     transposes = [test for test in tests if test["name"].startswith("transpose")]
     assert all("interconnect" in test["tags"] for test in transposes)
     assert TIERS["quick"].minutes <= 2

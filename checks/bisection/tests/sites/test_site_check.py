@@ -287,11 +287,7 @@ WRONG = {
     ),
     "little memory": (
         lambda m: spoil_nodes(m, granted=GIB // 2),
-<<<<<<< HEAD
-        ("limits", "0.5 GiB on n2, the largest launch needs 1.06 GiB", "--mem=0"),
-=======
         ("limits", "0.5 GiB on n2, the largest launch needs 1.25 GiB", "--mem=0"),
->>>>>>> main
     ),
 }
 

@@ -1,0 +1,127 @@
+"""What other traffic costs users' codes: the impact that the kernel congestion measured.
+
+The impact is the time of an exchange under an aggressor over its time quiet. A cycle, with its own
+deal of nodes, is the sample: intervals come from a bootstrap over cycles. The measure is that of
+S. Chunduri et al., SC 2019.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Grade
+
+KERNEL = "congestion"
+QUIET, AGAIN, ALONE = "quiet", "again", "alone"  # windows; the victim that there is none of
+RESAMPLES = 2000
+
+Windows = Mapping[str, Mapping[int, Mapping[str, Any]]]  # window -> cycle -> its numbers
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The median over cycles of loaded over quiet, with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Impact:
+    """What one victim suffers under one aggressor."""
+
+    place: str  # apart | beside
+    victim: str
+    aggressor: str
+    cycles: int
+    mean: Ratio
+    p99: Ratio
+    load: float | None  # of the aggressor: with the victim over alone; None: not measured alone
+    withheld: Reason | None  # why it is not judged
+
+    @property
+    def grade(self) -> Grade | None:
+        """None if withheld. What is above the limit of `look` is no-go only if its whole interval
+        is above that of `go`."""
+        if self.withheld:
+            return None
+        limits = ((self.mean, LIMITS.impact), (self.p99, LIMITS.impact_p99))
+        if any(r.value > LIMITS.impact_look and r.low > limit for r, limit in limits):
+            return Grade.NO_GO
+        return Grade.LOOK if any(r.value > limit for r, limit in limits) else Grade.GO
+
+    @property
+    def reason(self) -> Reason | None:
+        """What speaks against the network; None of one that is good."""
+        at = {"place": self.place, "victim": self.victim, "aggressor": self.aggressor}
+        if self.withheld:
+            return Reason.of(Code.IMPACT_WITHHELD, **at, why=self.withheld)
+        if self.grade == Grade.GO:
+            return None
+        ratios = {"mean": self.mean, "p99": self.p99}
+        values = {name: [r.value, r.low, r.high] for name, r in ratios.items()}
+        return Reason.of(Code.CONGESTED, **at, **values)
+
+
+def judge(result: Mapping[str, Any]) -> list[Impact]:
+    """The impacts of a launch.
+
+    Args:
+        result: of the kernel congestion (kernels.results.load).
+
+    Returns:
+        One per victim and aggressor, in the order of the kernel; none where nothing was measured.
+    """
+    details = (result.get("details") or {}).get(KERNEL) or {}
+    victims: dict[str, dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
+    for window in details.get("windows") or []:
+        victims[window["victim"]][window["window"]][window["cycle"]] = window
+    alone = victims.pop(ALONE, {})
+    return [
+        _impact(details["place"], victim, aggressor, windows, alone)
+        for victim, windows in victims.items()
+        for aggressor in windows
+        if aggressor not in (QUIET, AGAIN)
+    ]
+
+
+def _impact(place: str, victim: str, aggressor: str, windows: Windows, alone: Windows) -> Impact:
+    mean, p99 = (_ratio(windows, aggressor, name) for name in ("mean", "p99"))
+    loaded, free = windows[aggressor], alone.get(aggressor, {})
+    loads = [loaded[c]["load"] / free[c]["load"] for c in loaded if c in free and free[c]["load"]]
+    load = float(np.median(loads)) if loads else None
+    cycles = len([*_pairs(windows, aggressor, "mean")])
+    again = _ratio(windows, AGAIN, "mean").value
+    withheld = None
+    if cycles < LIMITS.impact_cycles:
+        withheld = Reason.of(Code.FEW_CYCLES, cycles=cycles, needed=LIMITS.impact_cycles)
+    elif not 1 - LIMITS.impact_quiet <= again <= 1 + LIMITS.impact_quiet:
+        withheld = Reason.of(Code.NOT_QUIET, ratio=again)
+    elif load is None or load < LIMITS.impact_load:
+        withheld = Reason.of(Code.NOT_LOADED_ENOUGH, load=load)
+    return Impact(place, victim, aggressor, cycles, mean, p99, load, withheld)
+
+
+def _pairs(windows: Windows, loaded: str, name: str) -> Iterator[float]:
+    """Loaded over quiet of the cycles that have both."""
+    quiet = windows.get(QUIET, {})
+    for cycle, window in windows.get(loaded, {}).items():
+        before = quiet.get(cycle, {}).get(name)
+        if before and window[name]:
+            yield window[name] / before
+
+
+def _ratio(windows: Windows, loaded: str, name: str) -> Ratio:
+    ratios = np.array([*_pairs(windows, loaded, name)])
+    if not len(ratios):
+        return Ratio(math.nan, math.nan, math.nan)
+    drawn = np.random.default_rng(1).integers(len(ratios), size=(RESAMPLES, len(ratios)))
+    low, high = np.quantile(np.median(ratios[drawn], axis=1), (0.025, 0.975))
+    return Ratio(float(np.median(ratios)), float(low), float(high))

@@ -1,0 +1,81 @@
+"""The impact of other traffic: medians and intervals over cycles, grades, what is withheld."""
+
+import dataclasses
+
+import pytest
+from made_up_traffic import launch
+
+from bisection.analysis import impact
+from bisection.core.reasons import Code
+from bisection.core.verdicts import Grade
+from bisection.report.clauses import clause
+
+
+def judged(**how):
+    (found,) = impact.judge(launch(**how))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("how", "grade"),
+    [
+        ({}, Grade.GO),
+        ({"mean": 1.15}, Grade.GO),
+        ({"mean": 1.3}, Grade.LOOK),
+        ({"mean": 1.1, "p99": 1.4}, Grade.GO),
+        ({"mean": 1.1, "p99": 1.7}, Grade.LOOK),
+        ({"mean": 2.4}, Grade.NO_GO),
+        ({"mean": 1.1, "p99": 3.0}, Grade.NO_GO),
+    ],
+)
+def test_grades(how, grade):
+    found = judged(**how)
+    assert found.grade == grade
+    assert (found.reason is None) == (grade == Grade.GO)
+
+
+def test_no_go_takes_an_interval_above_what_is_good():
+    sure, unsure = impact.Ratio(2.4, 1.3, 3.0), impact.Ratio(2.4, 1.1, 3.0)
+    assert dataclasses.replace(judged(), mean=sure).grade == Grade.NO_GO
+    assert dataclasses.replace(judged(), mean=unsure).grade == Grade.LOOK
+
+
+def test_median_and_interval_over_cycles():
+    found = judged(mean=1.5)
+    assert found.mean.value == pytest.approx(1.5, rel=0.02)
+    assert found.mean.low < found.mean.value < found.mean.high
+    assert found.mean.high - found.mean.low < 0.15  # the levels of the deals do not count
+    assert found.load == pytest.approx(0.9)
+    assert judged(mean=1.5) == found  # seeded
+    words = clause(found.reason)
+    assert words.startswith("alltoallv under incast (apart) takes 1.48 [1.47, 1.51] times as long")
+
+
+def test_intervals_hold_the_truth():
+    """Of 95% intervals of the median of 10, made by resampling, at least 85% do."""
+    held = [judged(mean=1.5, noise=0.1, seed=seed).mean for seed in range(200)]
+    assert sum(part.low <= 1.5 <= part.high for part in held) >= 170
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "says"),
+    [
+        ({"again": 1.2}, Code.NOT_QUIET, "quiet twice, the second took 1."),
+        ({"again": 0.8}, Code.NOT_QUIET, "quiet twice, the second took 0."),
+        ({"load": 0.4}, Code.NOT_LOADED_ENOUGH, "the aggressor moved 40% of its bytes alone"),
+        ({"alone": False}, Code.NOT_LOADED_ENOUGH, "the aggressor was not measured alone"),
+        ({"cycles": 4}, Code.FEW_CYCLES, "4 cycles were measured; 5 are needed"),
+    ],
+)
+def test_what_is_not_judged(how, code, says):
+    found = judged(mean=3.0, **how)
+    assert found.grade is None
+    assert found.withheld.code == code
+    words = clause(found.reason)
+    assert words.startswith("alltoallv under incast (apart) is not judged: ")
+    assert says in words
+
+
+def test_a_launch_without_windows_has_no_impacts():
+    assert impact.judge({"details": {}}) == []
+    assert impact.judge({}) == []
