@@ -64,15 +64,19 @@ class Pairs(unittest.TestCase):
         )  # fmt: skip
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
         self.assertEqual(out.result["details"]["pairs"]["nodes"], tree.names())
-        ways, again = {}, set()
-        for stage, _, a, b, latency, there, back, _ in struct.iter_unpack(
+        ways, again, repeats = {}, set(), []
+        for stage, number, a, b, latency, there, back, _ in struct.iter_unpack(
             "<hhiiffff", out.files["result.pairs"]
         ):
             if stage == 1:
                 again |= {(a, b), (b, a)}
+                repeats.append((number, a, b))
             else:
                 ways[a, b], ways[b, a] = (latency, there), (latency, back)
         self.assertEqual(len(ways), 16 * 15)
+        rounds = [[pair[1:] for pair in repeats if pair[0] == number] for number in range(5)]
+        self.assertEqual(sum(map(len, rounds)), len(repeats))
+        self.assertEqual(rounds, [rounds[0]] * 5)
         return ways, again
 
     def slow(self, ways) -> "set[tuple[int, int]]":
