@@ -87,19 +87,20 @@ class network(KernelCheck):
         "triage": {"layout": ["mpi"]},
         "interconnect": {},
     }
-    inapplicable = {"node-to-node": list(LAYOUTS)}  # on one node
+    # On one node; where the MPI library has no windows on the network.
+    inapplicable = {name: list(LAYOUTS) for name in ("node-to-node", "put", "get")}
 
     @run_after("init")
     def choose_asserted(self) -> None:
-        """Ratios are of the two forms of all-to-all."""
+        """Each size of the method; ratios are of the two forms of all-to-all."""
         ratios = [f"ratio_{method}" for method in ALL_TO_ALL]
         self.asserted = ["time", *(ratios if self.method in ALL_TO_ALL else [])]
+        self.points = labels(tables.sizes(self.method))
 
     @run_before("sanity")
-    def choose_points(self) -> None:
-        """The sizes that the kernel planned for this method, as memory bounds them."""
-        sizes = self.launch.result["details"]["points"].get(self.method, [])
-        self.points = [results.point_label({"bytes": size}) for size in sizes if size]
+    def leave_out_points(self) -> None:
+        """Only the sizes that the kernel planned: memory bounds them where ranks are many."""
+        self.points = labels(self.launch.result["details"]["points"].get(self.method, []))
 
 
 class CongestionLaunch(Launch):
@@ -125,3 +126,8 @@ class congestion(KernelCheck):
     metrics = ["impact_incast", "impact_alltoall", "impact_broadcast"]
     asserted = []  # impacts are judged after the run (bisection.analysis.impact)
     tiers = {"triage": {"case": ["apart"]}, "interconnect": {}}
+
+
+def labels(sizes: list[int]) -> list[str]:
+    """Sizes (B) as metrics name them; without 0, of a method that has none."""
+    return [results.point_label({"bytes": size}) for size in sizes if size]

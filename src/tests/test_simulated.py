@@ -132,6 +132,31 @@ class Congestion(unittest.TestCase):
             self.assertAlmostEqual(impacts[victim, "again"], 1, delta=0.02)
 
 
+class Patterns(unittest.TestCase):
+    METHODS = ("node-to-node", "bisecting", "random-matching", "alltoall", "put", "get")
+
+    def bandwidths(self, tree: Tree) -> "dict[str, float]":
+        """Bytes/s per node, by method, of blocks of 512 KiB."""
+        out = simulate(
+            FOLDER, "patterns", tree, "--method", ",".join(self.METHODS), "--smallest", "524288",
+            "--largest", "524288", "--repeats", "4", "--block", "1", "--warmup", "0",
+        )  # fmt: skip
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        entries = out.result["results"]
+        return {e["method"]: e["metrics"]["bandwidth"]["value"] for e in entries}
+
+    def test_a_narrow_trunk_shows_in_what_crosses_it(self):
+        """A 4:1 tree: one uplink for the four hosts of a leaf switch."""
+        full, narrow = self.bandwidths(Tree(4, 4, 4)), self.bandwidths(Tree(4, 4, 1))
+        self.assertTrue(0.75 < full["node-to-node"] / 12.5e9 < 1.01, full)
+        part = {method: narrow[method] / full[method] for method in full}
+        self.assertTrue(0.95 < part["node-to-node"] < 1.05, part)
+        self.assertTrue(0.2 < part["bisecting"] < 0.35, part)
+        self.assertTrue(part["bisecting"] <= part["random-matching"] < 0.8, part)
+        self.assertTrue(0.2 < part["alltoall"] < 0.6, part)
+        self.assertLess(full["random-matching"], 0.98 * full["bisecting"])  # routes collide
+
+
 if __name__ == "__main__":
     FOLDER = Path(sys.argv[1])
     reason = simulated.missing(FOLDER)

@@ -16,6 +16,7 @@ from bisection.core.thresholds import LIMITS
 MEDIAN = 1.2533  # standard error of a median over that of a mean, of normal values: sqrt(pi / 2)
 MAD = 1.4826  # standard deviation over the median absolute deviation, of normal values
 TURNS = 40  # of the medians, at most
+GOOD = 0.75  # of five repeats, all but one are as slow or slower
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Observations:
     s: np.ndarray  # [observations] node numbers
     r: np.ndarray
     y: np.ndarray  # logarithm; worse is lower, whatever the kind
+    best: np.ndarray  # of repeats the upper quartile: of five the second fastest
     hops: np.ndarray  # hop class, 0 the nearest
     classes: int
     nodes: int
@@ -59,12 +61,12 @@ def observations(matrix: Matrix, kind: Kind, stage: int) -> Observations:
     s, r, y = s[known].astype(np.int64), r[known].astype(np.int64), y[known].astype(float)
     y = np.log(y) if kind.better == "higher" else -np.log(y)
     classes = 1 if matrix.switches is None else 1 + len(matrix.switches)
-    values = Observations(s, r, y, s * 0, classes, len(matrix.nodes), len(kind.fields) > 1)
+    values = Observations(s, r, y, y, s * 0, classes, len(matrix.nodes), len(kind.fields) > 1)
     keys, first, group = np.unique(values.key, return_index=True, return_inverse=True)
-    y = medians(group, y, len(keys))
+    best, y = quantiles(group, y, len(keys), GOOD), medians(group, y, len(keys))
     repeats, s, r = len(group) / max(len(keys), 1), s[first], r[first]
     hops = _hops(matrix.switches, s, r)
-    return replace(values, s=s, r=r, y=y, hops=hops, repeats=repeats)
+    return replace(values, s=s, r=r, y=y, best=best, hops=hops, repeats=repeats)
 
 
 def _hops(switches: np.ndarray | None, s: np.ndarray, r: np.ndarray) -> np.ndarray:
@@ -73,6 +75,14 @@ def _hops(switches: np.ndarray | None, s: np.ndarray, r: np.ndarray) -> np.ndarr
     for level in switches if switches is not None else ():
         hops += level[s] != level[r]
     return hops
+
+
+def quantiles(group: np.ndarray, values: np.ndarray, count: int, part: float) -> np.ndarray:
+    """The value at `part` (0 to 1) of the order of `values` in each group (0 to count - 1, none
+    empty)."""
+    ranked = values[np.lexsort((values, group))]
+    sizes = np.bincount(group, minlength=count)
+    return ranked[np.cumsum(sizes) - sizes + (part * (sizes - 1)).astype(int)]
 
 
 def medians(group: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:

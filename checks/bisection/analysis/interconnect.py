@@ -7,10 +7,12 @@ from bisection.analysis import impact, network
 from bisection.analysis.blame import Blame
 from bisection.analysis.impact import Impact
 from bisection.analysis.model import Comparison, Row
+from bisection.analysis.pairs import KERNEL
 from bisection.core.reasons import FAULTS_OF_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Grade, Verdict
-from bisection.kernels import adapters, results
+from bisection.kernels import adapters
+from bisection.kernels.results import Result
 from bisection.runs.model import RunVerdict
 
 TIERS = ("triage", "interconnect")  # whose question is the network
@@ -63,8 +65,8 @@ def judge(
     rows = [row for row in comparison.rows if row.check in CHECKS] if comparison else []
     impacts = [
         part
-        for case in network.launches(run, impact.KERNEL)
-        for part in impact.judge(results.load(network.file_of(case, "json"), impact.KERNEL))
+        for _, result in network.results_of(run, impact.KERNEL)
+        for part in impact.judge(result)
     ]
     findings = [*_of_pairs(blames), *_of_run(run), *_of_rates(run, blames), *_of_levels(rows)]
     findings += [Finding(i.grade or Grade.LOOK, i.reason) for i in impacts if i.reason]
@@ -115,17 +117,17 @@ def _of_levels(rows: Sequence[Row]) -> Iterator[Finding]:
 
 def _of_rates(run: RunVerdict, blames: Sequence[Blame]) -> Iterator[Finding]:
     """Bandwidths of pairs that are far below the rate of the adapters that carried them."""
-    rates = [
-        _rate(results.load(network.file_of(c, "json"), "pairs")) for c in network.launches(run)
-    ]
-    for blame, rate in zip(blames, rates, strict=False):
+    measured = network.results_of(run, KERNEL)
+    rates = {network.place_of(case): _rate(result) for case, result in measured}
+    for blame in blames:
+        rate = rates.get(blame.place)
         levels = [kind.levels[0].value for kind in blame.kinds if kind.kind.name == "bandwidth"]
         if rate and levels and levels[0] < LIMITS.adapter_share * rate:
             values = {"bandwidth": levels[0], "rate": rate, "share": levels[0] / rate}
             yield Finding(Grade.LOOK, Reason.of(Code.BELOW_ADAPTER, **values))
 
 
-def _rate(result: results.Result) -> float:
+def _rate(result: Result) -> float:
     """The rate of a node's adapters that carried messages, B/s; 0 where it is unknown."""
     carried = {name for name, _ in adapters.carriers(result)}
     first = next(iter(result.get("adapters") or []), {"list": []})

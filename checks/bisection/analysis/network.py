@@ -1,5 +1,6 @@
 """What a run's launches of the kernel `pairs` say of its network."""
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -10,7 +11,7 @@ from bisection.analysis.pairs import KERNEL, Matrix, read
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.topology import TopologyError, parse
-from bisection.kernels.results import ResultError
+from bisection.kernels.results import Result, ResultError, load
 from bisection.runs.model import RunVerdict, TestResult
 
 Launch = tuple[str | int, ...]
@@ -27,6 +28,18 @@ def launches(run: RunVerdict, kernel: str = KERNEL) -> Iterator[TestResult]:
 def file_of(case: TestResult, suffix: str) -> Path:
     """A kept file of a launch."""
     return Path(paths.ROOT, case.files[:-1] + suffix)
+
+
+def results_of(run: RunVerdict, kernel: str) -> Iterator[tuple[TestResult, Result]]:
+    """The launches of a kernel with their results, as far as these can be read."""
+    for case in launches(run, kernel):
+        with contextlib.suppress(ResultError):
+            yield case, load(file_of(case, "json"), kernel)
+
+
+def place_of(case: TestResult) -> str:
+    """System, partition and environment of a launch, with its run where it was repeated."""
+    return case.place + (f" run {case.run}" if case.run else "")
 
 
 def matrix_of(case: TestResult) -> Matrix:
@@ -66,7 +79,7 @@ def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Bl
         except ResultError as error:
             faults.append(error.reason)
             continue
-        blame.place = case.place + (f" run {case.run}" if case.run else "")
+        blame.place = place_of(case)
         found.append(blame)
     return found, faults
 

@@ -151,7 +151,9 @@ def primitives(side: Observations, layout: Key, shape: Geometry) -> Primitives |
     half = shape.ranks // per_unit // 2
 
     def rate(times: dict[float, float]) -> float:
-        return per_unit * max(times) / times[max(times)]
+        """Bytes/s of a unit, without the latency that many messages in flight hide."""
+        fit = fits.segmented(times)
+        return per_unit * (fit.bandwidth if fit else max(times) / times[max(times)])
 
     return Primitives(
         *(shape.ranks, per_unit, one, gap),

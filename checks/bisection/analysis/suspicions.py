@@ -212,8 +212,10 @@ class Court:
                     slow &= ~(from_switch & (side.far == route.who[1]))
         suspects = np.flatnonzero(slow)
         for k in suspects:
-            again = left_again[self.again.key == values.key[k]]
-            confirmed = bool(len(again)) and again[0] < min(rest[k] / 2, -2 * self.least)
+            mine = self.again.key == values.key[k]
+            again = left_again[mine]
+            best = again + (self.again.best - self.again.y)[mine]
+            confirmed = bool(len(best)) and best[0] < min(rest[k] / 2, -2 * self.least)
             confirmed = confirmed and self._again(again, 0, len(suspects))
             who = (int(values.s[k]), int(values.r[k]))
             way = "sends" if values.directed else ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 COUNTED = ("B", "messages")  # units of what is the same in every run: any change counts
 # Units of what explains a time, and is not better or worse itself.
-CONTEXT = ("share", "groups", "calls", "B/message", "messages/call")
+CONTEXT = ("share", "fraction", "groups", "calls", "B/message", "messages/call")
 
 
 @dataclass(frozen=True)

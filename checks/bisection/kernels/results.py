@@ -15,7 +15,8 @@ from bisection.core.thresholds import LIMITS
 from bisection.kernels import adapters, fits
 
 SUSPECTED = ("nodes", "pairs")  # that the kernel `pairs` measured again
-SENT = ("calls", "B/message", "messages/call")
+# Units of what explains a time and may be zero; no references are proposed for them.
+SENT = ("fraction", "calls", "B/message", "messages/call")
 SCHEMA, VERSION = "bisection-result", 3
 
 Result = dict[str, Any]  # a result file
@@ -349,7 +350,7 @@ def _sent(entry: Entry) -> dict[str, Metric]:
         messages = traffic["messages"]["max"]
         share = min(1.0, traffic["seconds"]["mean"] / statistics.median(seconds))
         values = {
-            f"{name}_share": (share, "share"),
+            f"{name}_share": (share, "fraction"),
             f"{name}_size": (traffic["bytes"]["max"] / messages, "B/message"),
             f"{name}_peers": (messages / max(1, traffic["calls"]["max"]), "messages/call"),
             f"{name}_calls": (traffic["calls"]["max"] / _items(entry), "calls"),

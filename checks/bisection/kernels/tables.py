@@ -47,6 +47,22 @@ def cases(kernel: str) -> list[str]:
     return list(_names(*CASES[kernel]))
 
 
+def sizes(method: str) -> list[int]:
+    """The bytes of the messages that a method of the kernel patterns is measured with; empty for a
+    method without messages. Errors as of methods()."""
+    path = paths.ROOT / "src" / METHODS["patterns"][0]
+    name = method.replace("-", "_")
+    line = re.search(rf"^BX_METHOD\({name}, (\d+), (\d+), (\d+)\)", path.read_text("utf-8"), re.M)
+    if not line:
+        raise ValueError(f"{paths.shown(path)} has no sizes of {method}")
+    size, last, factor = map(int, line.groups())
+    listed = []
+    while factor and size <= last:
+        listed.append(size)
+        size *= factor
+    return listed
+
+
 @functools.cache
 def _names(file: str, entry: str) -> tuple[str, ...]:
     path = paths.ROOT / "src" / file

@@ -15,9 +15,9 @@ IMPACTS = (
     ("", "text", lambda i: str(i.grade or "not judged")),
     ("victim", "text", lambda i: i.victim),
     ("under", "text", lambda i: f"{i.aggressor} ({i.place})"),
-    ("mean, times quiet", "number", lambda i: factor([i.mean.value, i.mean.low, i.mean.high])),
-    ("p99, times quiet", "number", lambda i: factor([i.p99.value, i.p99.low, i.p99.high])),
-    ("aggressor's load, of it alone", "number", lambda i: times(i.load)),
+    ("mean, times quiet", "num", lambda i: factor([i.mean.value, i.mean.low, i.mean.high])),
+    ("p99, times quiet", "num", lambda i: factor([i.p99.value, i.p99.low, i.p99.high])),
+    ("aggressor's load, of it alone", "num", lambda i: times(i.load)),
 )
 MEANING = {
     Grade.GO: "Nothing that was measured speaks against this network.",

@@ -357,6 +357,11 @@ FAULTS = {
 }
 
 
+def faulty(kernel, fault):
+    """Patterns and transposes share names of methods; faults of metrics are of the transposes."""
+    return kernel != "patterns" or fault in ("wrong", "inapplicable")
+
+
 def main():
     parser = argparse.ArgumentParser()
     for option in ("--case", "--output"):
@@ -372,7 +377,7 @@ def main():
         if where == launch and name == "nothing":
             return 0
         has = any(entry["method"] == where for entry in result["results"])
-        if where == launch or ("/" not in where and has and result["kernel"] != "patterns"):
+        if where == launch or ("/" not in where and has and faulty(result["kernel"], name)):
             method = "p2p" if where == launch else where
             code = FAULTS[name](result, method=method) or code
     with open(options.output, "w", encoding="utf-8") as file:

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from bisection.analysis.effects import medians
 from bisection.analysis.pairs import RECORD, Matrix
 from bisection.kernels.results import SCHEMA, VERSION
 
@@ -133,7 +134,7 @@ def write(matrix, folder, name="result", **head):
 # ---- the kernel's rule of suspects: src/network/pairs_suspects.c ----
 
 NODE_EFFECT, NODE_SPREADS, PATH_EFFECT, PATH_SPREADS = 0.03, 2, 0.08, 3
-SUSPECTS, PATHS, PARTNERS, TURNS = 16, 64, 4, 40
+SUSPECTS, PATHS, PARTNERS, TURNS, LAST_STEP = 16, 64, 4, 40, 1e-3
 
 
 def spread(values):
@@ -153,17 +154,17 @@ def suspects_of(records, nodes, switch):
         first, second, rest = (np.concatenate(column) for column in zip(*parts, strict=True))
         far, groups = np.tile(apart, len(parts)), nodes * len(parts)
         both = np.concatenate((first, second))
-        order, ends = np.argsort(both, kind="stable"), np.bincount(both, minlength=groups)
         effects, level = np.zeros(groups), np.zeros(len(rest))
         for _ in range(TURNS):
+            left = rest - effects[first] - effects[second]
             for part in (far, ~far):
-                left = (rest - effects[first] - effects[second])[part]
-                level[part] = np.median(left) if part.any() else 0
-            twice = np.tile(rest - level - effects[first] - effects[second], 2)[order]
-            parted = np.split(twice, np.cumsum(ends)[:-1])
-            effects += [np.median(part) / 2 if len(part) else 0 for part in parted]
+                level[part] = np.median(left[part]) if part.any() else 0
+            steps = np.nan_to_num(medians(both, np.tile(left - level, 2), groups))
+            effects += steps / 2
             for way in np.split(effects, len(parts)):
                 way -= np.median(way)
+            if np.abs(steps).max() < LAST_STEP:
+                break
         rest -= level
         width = spread(effects)
         for g in np.flatnonzero(effects > max(NODE_EFFECT, NODE_SPREADS * width)):

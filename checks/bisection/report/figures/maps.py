@@ -60,7 +60,9 @@ def _group(blame: Blame, kind: Kind) -> Group:
         receives = {symptom.way for symptom in part.symptoms} - {""} == {"receives"}
         view = speeds.T if directed and receives else speeds
         name = f"{worst(part)}{', rows receive' * (view is not speeds)}"
-        drawn[name] = _map(blame, view, _near(blame, part, order), order, pool)
+        rows = _near(blame, part, order)
+        if 2 * len(rows) <= len(order):  # of a few nodes the whole map is large enough
+            drawn[name] = _map(blame, view, rows, order, pool)
     panels = [
         Panel(short(name, 90), f"{name}, by switch: {text}", partial(map_svg, part))
         for name, part in drawn.items()

@@ -62,7 +62,7 @@ def night(rng, network, first, cores=1.0):
         time = noisy(1e-2 * ((1 - share) * cores + network_part), 0.01)
         metrics = {
             "time": time,
-            f"{calls}_share": [share, "share", "lower"],
+            f"{calls}_share": [share, "fraction", "lower"],
             f"{calls}_size": [size, "B/message", "lower"],
             f"{calls}_peers": [peers, "messages/call", "lower"],
         }

@@ -54,7 +54,7 @@ def night(rng, bisection=NODE, random=NODE, **factors):
         cases.append(case(method, metrics, check="network", case="sweep", geometry=str(SHAPE)))
     sent = {
         "time": 2e-3,
-        "collective_share": [0.5, "share", "lower"],
+        "collective_share": [0.5, "fraction", "lower"],
         "collective_size": [512, "B/message", "lower"],
         "collective_calls": [2, "calls", "lower"],
     }
