@@ -110,6 +110,32 @@ class Pairs(unittest.TestCase):
         self.assertEqual(late, {way for way in ways if 5 in way})
 
 
+class Congestion(unittest.TestCase):
+    """What aggressors cost victims on a full tree, and where nodes share a narrow trunk."""
+
+    def impacts(self, tree: Tree) -> "dict[tuple[str, str], float]":
+        out = simulate(FOLDER, "congestion", tree, "--window", "0.002", "--repeats", "3",
+                       "--block", "1", "--warmup", "0")  # fmt: skip
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        return {
+            (entry["method"], name): entry["metrics"][f"impact_{name}"]["value"]
+            for entry in out.result["results"]
+            for name in (() if entry["baseline"] else ("again", "incast", "alltoall", "broadcast"))
+        }
+
+    def test_full_tree_keeps_victims_from_aggressors(self):
+        for pair, impact in self.impacts(Tree(4, 4, 4)).items():
+            self.assertTrue(0.97 < impact <= 1.1, (pair, impact))
+
+    def test_narrow_trunk_is_felt_by_what_crosses_it(self):
+        impacts = self.impacts(Tree(4, 4, 1))
+        self.assertGreater(impacts["alltoallv", "alltoall"], 1.25)
+        self.assertGreater(impacts["halo", "alltoall"], 1.3)
+        self.assertLess(impacts["allreduce", "alltoall"], 1.1)  # the simulation has no queues
+        for victim in ("allreduce", "alltoallv", "halo"):
+            self.assertAlmostEqual(impacts[victim, "again"], 1, delta=0.02)
+
+
 class Patterns(unittest.TestCase):
     METHODS = ("node-to-node", "bisecting", "random-matching", "alltoall", "put", "get")
 
