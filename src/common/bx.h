@@ -199,6 +199,14 @@ static inline double bx_verification_worse(double largest, double error)
     return isnan(error) ? INFINITY : error;
 }
 
+/* Returns how many bytes of two words differ.  Local. */
+static inline double bx_verification_wrong_bytes(uint64_t got, uint64_t expected)
+{
+    int wrong = 0;
+    for (uint64_t d = got ^ expected; d != 0; d >>= 8) wrong += (d & 0xff) != 0;
+    return wrong;
+}
+
 /* ---- inside metrics (local) ---- */
 
 /* Adds one metric; `better` is "lower" or "higher".  A value that is not finite becomes null in the

@@ -14,8 +14,7 @@ double bx_congestion_differ(const bx_party *party, const uint64_t *words, int fr
 {
     double wrong = 0;
     for (size_t w = 0; w < count; w++)
-        for (uint64_t d = words[w] ^ bx_congestion_word(party, from, to, w); d; d >>= 8)
-            wrong += (d & 0xff) != 0;
+        wrong += bx_verification_wrong_bytes(words[w], bx_congestion_word(party, from, to, w));
     return wrong;
 }
 

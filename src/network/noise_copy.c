@@ -57,7 +57,7 @@ double bx_noise_wrong_bytes(const bx_noise_memory *m, int threads)
     for (int t = 0; t < threads; t++) {
         const uint64_t *to = &m->to[(size_t)t * m->words];
         for (size_t w = 0; w < m->words; w++)
-            for (uint64_t d = to[w] ^ content(m, t, w); d != 0; d >>= 8) wrong += (d & 0xff) != 0;
+            wrong += bx_verification_wrong_bytes(to[w], content(m, t, w));
     }
     return wrong;
 }

@@ -25,7 +25,7 @@ typedef struct {
     char host[BX_PAIRS_NAME];
 } seat;
 
-/* What the first rank of a node tells rank 0 after its meeting. */
+/* What the first rank of a node sends to rank 0 after a round. */
 typedef struct {
     bx_pairs_values values;
     double wrong; /* bytes that arrived wrong */

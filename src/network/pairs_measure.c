@@ -23,13 +23,6 @@ typedef struct {
 
 static uint64_t word(uint64_t key, size_t index) { return key + (index + 1) * ODD; }
 
-static double wrong_bytes(uint64_t got, uint64_t expected)
-{
-    int wrong = 0;
-    for (uint64_t d = got ^ expected; d != 0; d >>= 8) wrong += (d & 0xff) != 0;
-    return wrong;
-}
-
 /* Both ranks are here. */
 static void meet(const talk *t, int tag)
 {
@@ -48,7 +41,7 @@ static double sample_latency(talk *t)
         if (t->first) MPI_Send(&content, 1, MPI_UINT64_T, t->peer, TAG_CONTENT, t->line->column);
         MPI_Recv(&got, 1, MPI_UINT64_T, t->peer, TAG_CONTENT, t->line->column, MPI_STATUS_IGNORE);
         if (!t->first) MPI_Send(&content, 1, MPI_UINT64_T, t->peer, TAG_CONTENT, t->line->column);
-        t->wrong += wrong_bytes(got, word(t->theirs, i));
+        t->wrong += bx_verification_wrong_bytes(got, word(t->theirs, i));
     }
     return (MPI_Wtime() - start) / (2 * TRIPS);
 }
@@ -77,7 +70,7 @@ static double sample_transfer(talk *t, int kind)
     double seconds = MPI_Wtime() - start;
     for (size_t w = 0; receives && w < line->words; w++)
         if (line->received[w] != word(t->theirs, w))
-            t->wrong += wrong_bytes(line->received[w], word(t->theirs, w));
+            t->wrong += bx_verification_wrong_bytes(line->received[w], word(t->theirs, w));
     return seconds;
 }
 

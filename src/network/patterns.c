@@ -122,13 +122,6 @@ static uint64_t key_received(const bx_patterns *s, int block, int number)
     return block_key(s, s->from[block], destination, block, number);
 }
 
-static double wrong_bytes(uint64_t a, uint64_t b)
-{
-    int wrong = 0;
-    for (uint64_t d = a ^ b; d != 0; d >>= 8) wrong += (d & 0xff) != 0;
-    return wrong;
-}
-
 /* ---- the kernel ---- */
 
 static void lay_route(bx_patterns *s, size_t method)
@@ -209,7 +202,7 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
             const uint64_t *block = bx_pattern_received(s, number) + (size_t)b * (size_t)s->words;
             for (int w = 0; w < s->words; w++) {
                 uint64_t expected = word_expected(s, key, w, stamp);
-                if (block[w] != expected) wrong += wrong_bytes(block[w], expected);
+                if (block[w] != expected) wrong += bx_verification_wrong_bytes(block[w], expected);
             }
         }
     if (s->pattern->inspect)

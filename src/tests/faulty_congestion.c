@@ -44,8 +44,9 @@ int bx_faulty_alltoall(const void *sent, int count, MPI_Datatype type, void *rec
 
 int bx_faulty_broadcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
-    int code = MPI_Bcast(buffer, count, type, root, comm);
-    arrived("broadcast", buffer);
+    int rank, code = MPI_Bcast(buffer, count, type, root, comm);
+    MPI_Comm_rank(comm, &rank);
+    if (rank != root) arrived("broadcast", buffer);
     return code;
 }
 

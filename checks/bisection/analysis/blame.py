@@ -72,7 +72,7 @@ class Blame:
     place: str = ""  # where it was measured, for people
     kinds: list[Judged] = field(default_factory=list)
     bad: list[BadComponent] = field(default_factory=list)
-    suspects: list[BadComponent] = field(default_factory=list)  # not confirmed, or not retested
+    suspects: list[BadComponent] = field(default_factory=list)  # not measured again; no paths
     worse: list[BadComponent] = field(default_factory=list)  # worse than in earlier matrices
     notes: list[Reason] = field(default_factory=list)
 
@@ -105,14 +105,16 @@ def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
         if len(before) > LIMITS.pair_nights:
             worse += [(kind, part) for part in _drift(matrix, before, kind) if part.confirmed]
     blame.bad = _named(matrix, ((k, s) for k, s in guilty if s.confirmed))
-    untried = ((k, s) for k, s in guilty if not s.confirmed and not s.tried)
+    untried = [(k, s) for k, s in guilty if not s.confirmed and not s.tried]
     named = {(part.part, *part.names) for part in blame.bad}
-    blame.suspects = [p for p in _named(matrix, untried) if (p.part, *p.names) not in named]
+    suspects = _named(matrix, [(k, s) for k, s in untried if s.part != Part.PATH])
+    blame.suspects = [p for p in suspects if (p.part, *p.names) not in named]
     blame.worse = [p for p in _named(matrix, worse) if (p.part, *p.names) not in named]
+    paths = {frozenset(s.who) for _, s in untried if s.part == Part.PATH}
     cleared = sum(s.tried and not s.confirmed for _, s in guilty)
-    if cleared:
-        blame.notes.append(Reason.of(Code.PAIRS_CLEARED, suspects=cleared))
-    if len(matrix.stage(RETEST)) == 0 and any(not j.withheld for j in blame.kinds):
+    for code, count in ((Code.PAIRS_CLEARED, cleared), (Code.PAIRS_PATHS_LEFT, len(paths))):
+        blame.notes += [Reason.of(code, suspects=count)] if count else []
+    if blame.suspects and not len(matrix.stage(RETEST)):
         blame.notes.append(Reason.of(Code.PAIRS_NOT_RETESTED, suspects=len(blame.suspects)))
     return blame
 
@@ -256,10 +258,10 @@ def _drift(matrix: Matrix, before: Sequence[Matrix], kind: Kind) -> Iterator[Sus
         _without(usual, observations(part, kind, TOURNAMENT))
         for part in (matrix, _renumbered(before[-1], matrix))
     )
-    court = Court(values, again, matrix.switches, _least(kind))
-    if court.fit.sigma <= LIMITS.pair_noise and len(again.y):
-        again.y -= np.median(court.fit.left(again))  # the level of that night
-        yield from court.suspicions()
+    fitted = fit(values)
+    if fitted.sigma <= LIMITS.pair_noise and len(again.y):
+        again = replace(again, y=again.y - np.median(fitted.left(again)))  # that night's level
+        yield from Court(values, again, matrix.switches, _least(kind)).suspicions()
 
 
 def _renumbered(earlier: Matrix, matrix: Matrix) -> Matrix:

@@ -235,6 +235,7 @@ class Code(str, Enum):
     PAIRS_FEW_NODES = "PAIRS_FEW_NODES"  # nodes, needed
     PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit
     PAIRS_CLEARED = "PAIRS_CLEARED"  # suspects
+    PAIRS_PATHS_LEFT = "PAIRS_PATHS_LEFT"  # suspects
     PAIRS_NOT_RETESTED = "PAIRS_NOT_RETESTED"  # suspects
     # part, names, serves, beyond, symptoms: of analysis.blame.BadComponent; drift: by its past
     BAD_COMPONENT = "BAD_COMPONENT"

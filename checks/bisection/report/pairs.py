@@ -6,7 +6,6 @@ from typing import Any
 
 from bisection.analysis.blame import BadComponent, Blame, Judged, Level
 from bisection.analysis.network import reason
-from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, number, plural, short, some
 from bisection.report.clauses import clause
 from bisection.report.pairs_clauses import component, look, message, retests, symptom
@@ -20,14 +19,9 @@ def tables(blame: Blame) -> list[Table]:
     parts = [
         _components("Bad components", blame.bad),
         _components("Worse than in earlier sessions", blame.worse),
-        _components("Suspects that were not measured again", shown_suspects(blame)),
+        _components("Suspects that were not measured again", blame.suspects),
     ]
     return [part for part in (*parts, _levels(blame)) if part.rows]
-
-
-def shown_suspects(blame: Blame) -> list[BadComponent]:
-    """Suspects without paths, which noise makes by the dozen."""
-    return [part for part in blame.suspects if part.part != Part.PATH]
 
 
 def _components(title: str, parts: Sequence[BadComponent]) -> Table:
@@ -82,9 +76,7 @@ def notes(blame: Blame) -> list[str]:
         verdict = [f"No bad component: {', '.join(judged)} judged"]
     else:
         verdict = []
-    paths = len(blame.suspects) - len(shown_suspects(blame))
-    left = [f"{plural(paths, 'slow path')} not measured again and not named"] if paths else []
-    return [*verdict, *withheld, *map(clause, blame.notes), *left]
+    return [*verdict, *withheld, *map(clause, blame.notes)]
 
 
 def as_data(blame: Blame) -> dict[str, Any]:
@@ -96,7 +88,7 @@ def as_data(blame: Blame) -> dict[str, Any]:
         "rounds": blame.matrix.rounds,
         "bad": [reason(part).as_dict() for part in blame.bad],
         "worse": [reason(part, drift=True).as_dict() for part in blame.worse],
-        "suspects": [reason(part).as_dict() for part in shown_suspects(blame)],
+        "suspects": [reason(part).as_dict() for part in blame.suspects],
         "levels": {
             judged.kind.name: [[level.hops, level.value, level.pairs] for level in judged.levels]
             for judged in blame.kinds

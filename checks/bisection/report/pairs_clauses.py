@@ -100,6 +100,10 @@ PAIRS: dict[Code, str | Callable[[Values], str]] = {
         if v["suspects"] == 1
         else f"{v['suspects']:,} suspects of the first stage, measured again, were as the others"
     ),
+    Code.PAIRS_PATHS_LEFT: lambda v: (
+        f"{plural(v['suspects'], 'slow path')}, not among the slowest, not measured again and not "
+        "blamed"
+    ),
     Code.PAIRS_NOT_RETESTED: lambda v: (
         f"nothing was measured again: {plural(v['suspects'], 'suspect')}, and nothing is blamed"
     ),

@@ -2,35 +2,13 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
+from made_up_traffic import launch
 
 from bisection.analysis import impact
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Grade
 from bisection.report.clauses import clause
-
-
-def launch(mean=1.0, p99=None, again=1.0, load=0.9, cycles=10, noise=0.02, seed=1, alone=True):
-    """A result of the kernel: alltoallv under incast takes `mean` and `p99` times as long."""
-    rng = np.random.default_rng(seed)
-    windows = []
-    for cycle in range(cycles):
-        quiet = 100e-6 * rng.lognormal(0, 0.3)  # each deal of nodes has its own level
-        for window, factor, tail in (
-            ("quiet", 1.0, 1.0),
-            ("again", again, again),
-            ("incast", mean, mean if p99 is None else p99),
-        ):
-            loaded = window == "incast"
-            own = {"mean": quiet * factor * rng.lognormal(0, noise)}
-            own["p99"] = 2 * quiet * tail * rng.lognormal(0, noise)
-            own["load"] = load * 10e9 if loaded else None
-            windows.append({"cycle": cycle, "victim": "alltoallv", "window": window, **own})
-        if alone:
-            own = {"mean": None, "p99": None, "load": 10e9}
-            windows.append({"cycle": cycle, "victim": "alone", "window": "incast", **own})
-    return {"details": {"congestion": {"place": "apart", "window": 0.1, "windows": windows}}}
 
 
 def judged(**how):

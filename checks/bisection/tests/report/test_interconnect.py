@@ -1,9 +1,11 @@
 """The verdict on a network: go, look or no-go, in words."""
 
 import dataclasses
+import json
 
 import pytest
 from made_up_network import World
+from made_up_traffic import launch
 from reports import only, page, row
 
 from bisection.analysis import network
@@ -121,3 +123,32 @@ def test_the_page_begins_with_the_network_and_its_bad_component():
     assert found.headings[0] == "Network"
     assert "Network: no-go (node cn0005 slow)" in found.said
     assert "Repair what is listed" in found.said
+
+
+@pytest.mark.parametrize(
+    ("how", "grade", "says"),
+    [
+        ({}, Grade.GO, ""),
+        ({"mean": 1.5}, Grade.LOOK, "alltoallv under incast (apart) takes 1.4"),
+        ({"mean": 2.5}, Grade.NO_GO, "alltoallv under incast (apart) takes 2.4"),
+        ({"again": 1.3}, Grade.LOOK, "is not judged: quiet twice, the second took 1."),
+    ],
+)
+def test_impacts_of_other_traffic(tmp_path, how, grade, says):
+    loaded = run(blame())
+    files = tmp_path / "congestion-apart-mpi.json"
+    files.write_text(json.dumps(launch(**how)))
+    of_launch = {"kernel": "congestion", "fixture": True, "verdict": Verdict.PASS}
+    loaded.cases.append(
+        TestResult(
+            *(*PLACE, "CongestionLaunch", "apart", "mpi", ""),
+            **of_launch,
+            files=f"{files.with_suffix('')}.*",
+        )
+    )
+    judged = verdict_on(loaded, [blame()], None)
+    assert judged.grade == grade
+    assert [says in line for line in text(judged)[1:2]] == [True] * (grade != Grade.GO)
+    found = page(only(run=loaded, interconnect=judged))
+    assert "Under other traffic" in found.said
+    assert "incast (apart)" in found.said
