@@ -27,7 +27,7 @@ FAULTS = {
     "latency +20%": ("latency", 1.2),
     "pair x0.5": ("pair", 0.5),
     "switch x0.8": ("switch", 0.8),
-    "sends x0.5": ("sends", 0.5),
+    "sends x0.8": ("sends", 0.8),
     "receives x0.8": ("receives", 0.8),
     "cable x0.5": ("cable", 0.5),
 }
