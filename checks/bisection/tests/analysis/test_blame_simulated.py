@@ -52,7 +52,7 @@ ALL_UPLINKS = "; ".join(f"uplink 1 {spine} both 0.5 0" for spine in range(4))
         (16, 4, "", []),
         (16, 16, "node 5 both 0.5 0", [("node", ["n5"], BOTH)]),
         (16, 16, "node 5 out 0.5 0", [("node", ["n5"], {"", "sends"})]),
-        (16, 16, "node 5 both 1 1e-6", [("node", ["n5"], {""})]),
+        (16, 16, "node 5 both 1 1e-6", [("node", ["n5"], BOTH)]),
         (16, 16, "uplink 1 2 out 0.5 0", [("cable", ["leaf1"], {"", "sends"})]),
     ],
 )
