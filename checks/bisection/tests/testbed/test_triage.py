@@ -22,8 +22,10 @@ SLOW = "node5"
 
 
 @pytest.fixture(scope="module")
-def bed(tmp_path_factory):
+def bed(tmp_path_factory, request):
     """A cluster whose links are slower than its processors."""
+    if not request.config.getoption("--full", default=False):
+        pytest.skip("minutes: `make testbed ARGS=--full` runs it")
     if why := unavailable() or "; ".join(BED.faults(os.cpu_count())):
         pytest.skip(why)
     cluster = Cluster(tmp_path_factory.mktemp("triage"))
