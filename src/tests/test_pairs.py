@@ -173,7 +173,8 @@ class Faults(unittest.TestCase):
                 errors = process.communicate(timeout=TIMEOUT)[1]
             finally:
                 kill(process)
-            self.assertEqual(process.returncode, 4, errors)
+            # hydra ends with the signal of a rank that it killed
+            self.assertIn(process.returncode, (4, 9), errors)
             kept = Path(folder, "result.pairs.partial").read_bytes()
             self.assertTrue(list(RECORD.iter_unpack(kept)))
             self.assertRegex(errors, r"rank 4 on \S+: .*, waits for rank 0 on \S+/0\n")
