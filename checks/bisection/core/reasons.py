@@ -245,7 +245,7 @@ class Code(str, Enum):
     LAUNCH_BAD = "LAUNCH_BAD"  # launch, reason
     LEVEL_WORSE = "LEVEL_WORSE"  # test, metric, unit, better, ratio, low, high: of a row
     BELOW_ADAPTER = "BELOW_ADAPTER"  # bandwidth, rate (B/s), share
-    PART_UNMEASURED = "PART_UNMEASURED"  # check, part, why: reason
+    PART_UNMEASURED = "PART_UNMEASURED"  # check, why: reason
     NOTHING_BLAMED = "NOTHING_BLAMED"  # place: no bandwidth of pairs could be judged
 
     # A metric of a comparison

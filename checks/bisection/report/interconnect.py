@@ -11,6 +11,18 @@ from bisection.report.tables import Table, listing, rows_table
 
 STATES = {Grade.GO: GOOD, Grade.LOOK: UNCERTAIN, Grade.NO_GO: BAD}
 MOST, LINES = 40, 8  # findings of a table, of a terminal
+# What the checks of a network measure of it.
+PARTS = {
+    "network_noise": "interruptions and memory bandwidth of the cores",
+    "pairs": "nodes, cables and switches",
+    "network": "communication patterns",
+    "congestion": "the impact of other jobs",
+    "transpose": "the transposes of a plane-wave code",
+}
+UNMEASURED = (
+    ("what", "text", lambda reason: PARTS[reason["check"]]),
+    ("check, and why not", "text", clause),
+)
 IMPACTS = (
     ("", "text", lambda i: str(i.grade or "not judged")),
     ("victim", "text", lambda i: i.victim),
@@ -65,8 +77,7 @@ def beside(network: Interconnect) -> list[Table]:
     not measured."""
     impacts = listing(network.impacts, IMPACTS, MOST, "pairs of victim and aggressor")
     levels = rows_table(network.levels, MOST) if network.levels else listing([], ())
-    part = ("what, and why not", "text", clause)
-    unmeasured = listing(network.unmeasured, (part,), MOST)
+    unmeasured = listing(network.unmeasured, UNMEASURED, MOST)
     tables = _titled("Beside the sessions before", levels)
     tables = _titled("Under other traffic", impacts) + tables
     return tables + _titled("Not measured", unmeasured)

@@ -21,6 +21,6 @@ NETWORK: dict[Code, str | Callable[[Values], str]] = {
     Code.LAUNCH_BAD: "{launch}: {reason!n}",
     Code.LEVEL_WORSE: lambda v: f"{v['test']}, {v['metric']}: {change(v)}",
     Code.BELOW_ADAPTER: _below,
-    Code.PART_UNMEASURED: "{check} ({part}): {why!n:?*|not in this run}",
+    Code.PART_UNMEASURED: "{check}: {why!n:?*|not in this run}",
     Code.NOTHING_BLAMED: "{place}: no bandwidth of pairs could be judged",
 }

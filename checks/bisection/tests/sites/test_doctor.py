@@ -150,7 +150,12 @@ CHECK_DEFECTS = {
     "init": ("@sanity_function", '@run_after("init")', 13, "test 'init' does not load: "),
     "nowhere": ('["*"]', '["nowhere"]', 5, "no partition and environment of any site can run"),
     "featureless": ('"+kernels"', '"+kernel"', 5, "valid_prog_environs ['+kernel']"),
-    "untagged": ('{"quick"}', '{"fast"}', 5, "no tier (quick, nightly, upgrade, interconnect)"),
+    "untagged": (
+        '{"quick"}',
+        '{"fast"}',
+        5,
+        "no tier (quick, nightly, upgrade, triage, interconnect)",
+    ),
     "testless": ("@rfm.simple_test", "", 1, "ReFrame finds no test in it"),
 }
 

@@ -70,6 +70,7 @@ def test_facts_without_a_time_are_left_to_the_site_file(site):
 def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
     file = site(boot=60, changed=-60)
     monkeypatch.setattr(run, "measure_alone", lambda: None)
+    monkeypatch.setattr(run, "wait_for_slurm", lambda: None)
     monkeypatch.setattr(run, "prepare", lambda options: (None, file, [{"scheduler": "slurm"}]))
 
     class Stop(Exception):

@@ -254,6 +254,7 @@ def test_an_interrupted_site_new_cancels_its_jobs(
         signal.raise_signal(number)
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which workers of pytest ignore
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores
     monkeypatch.setattr(new.concurrent.futures, "as_completed", interrupt)
     assert cli.main(["site", "new", "it", "--queue", "qexp"]) == 3
     assert "interrupted: its jobs are cancelled, nothing is written" in capsys.readouterr().err

@@ -83,7 +83,7 @@ def test_comparisons_of_an_earlier_version_come_out_the_same(store, expected):
 def test_what_stopped_a_job_in_an_earlier_version_is_still_known(store):
     timed_out = select("a4fe4d5e", store)
     reasons = {o.reason for o in store.outcomes(timed_out) if o.verdict == "not measured"}
-    assert [(r.code, r["test"].split()[0]) for r in reasons] == [(Code.FOLLOWS, "PatternsLaunch")]
+    assert [(r.code, r["test"].split()[0]) for r in reasons] == [(Code.FOLLOWS, "SweepLaunch")]
 
 
 def test_archive_names_no_machine_of_the_developers(unpacked):
