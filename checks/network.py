@@ -102,6 +102,12 @@ class network(KernelCheck):
         """Only the sizes that the kernel planned: memory bounds them where ranks are many."""
         self.points = labels(self.launch.result["details"]["points"].get(self.method, []))
 
+    @run_before("sanity")
+    def leave_out_methods(self) -> None:
+        """One rank alone has none to exchange messages with."""
+        if self.launch.num_tasks == 1:
+            self.inapplicable = {self.method: list(LAYOUTS)}
+
 
 class CongestionLaunch(Launch):
     """Victims, quiet and under aggressors, on nodes that each cycle deals anew."""

@@ -24,3 +24,11 @@ def test_a_pattern_that_is_wrong_or_cannot_run(bisection):
     assert verdicts["allreduce"] == verdicts["halo"] == "FAIL"
     assert "wrong answer of halo" in run.said
     assert verdicts["alltoall"] == "pass"
+
+
+def test_one_rank_alone_has_no_pattern_between_two(bisection):
+    selected = ("-n", "^network%method=(pingpong|alltoall)%.*layout=node%")
+    run = bisection(selected=selected, tier="nightly", faults={"pingpong": "inapplicable"})
+    assert run.code == 0, run.text
+    assert run.case("pingpong", "node", "sweep")["verdict"] == "not applicable"
+    assert run.case("alltoall", "node", "sweep")["verdict"] == "pass"
