@@ -27,6 +27,8 @@ CASES = {
     "md": ("md/md_lattice.f90", "crystal_t"),
 }
 
+ALTERNATIVES = ("transpose", "npar", "md")  # kernels whose methods give the same result
+
 
 def methods(kernel: str) -> list[str]:
     """The methods of a kernel without its baselines, as its command line names them.

@@ -13,6 +13,7 @@ from bisection.core.format import duration, finite, number, plural, short, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
+from bisection.kernels import tables
 from bisection.report.clauses import clause, span
 from bisection.report.slower import counts as slower_counts
 from bisection.report.slower import slower_lines, times_judged
@@ -205,8 +206,8 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     passed = f"{counts[Verdict.PASS]}/{applicable}" if applicable else "-"
     timed = [(metric.value, index) for index, c in enumerate(cases) if (metric := _longest(c))]
     fastest = "-"
-    if timed:
-        case = cases[min(timed)[1]]
+    case = cases[min(timed)[1]] if timed else None
+    if case and case.kernel in tables.ALTERNATIVES:
         fastest = short(f"{case.method} {case.layout}".strip(), 22)
     metrics = [metric for case in cases for metric in case.metrics if metric.asserted]
     if not metrics:
