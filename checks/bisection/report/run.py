@@ -207,7 +207,7 @@ def _cells(verdict: RunVerdict, cases: Sequence[TestResult]) -> list[str]:
     timed = [(metric.value, index) for index, c in enumerate(cases) if (metric := _longest(c))]
     fastest = "-"
     case = cases[min(timed)[1]] if timed else None
-    if case and case.kernel in tables.ALTERNATIVES:
+    if case and (case.kernel or case.check) in tables.ALTERNATIVES:
         fastest = short(f"{case.method} {case.layout}".strip(), 22)
     metrics = [metric for case in cases for metric in case.metrics if metric.asserted]
     if not metrics:

@@ -82,7 +82,7 @@ def test_what_was_not_measured_is_listed_with_its_reason():
     assert text(judged)[-1] == "  not measured: network_noise, network, congestion"
     found = page(only(run=partial, interconnect=judged))
     assert "needs 2 nodes, a launch here has 1" in found.said
-    assert "congestion (the impact of other jobs): not in this run" in found.said
+    assert "the impact of other jobs congestion: not in this run" in found.said
 
 
 def test_a_failed_launch_is_no_go_and_a_missing_one_is_looked_at():
