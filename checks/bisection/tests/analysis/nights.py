@@ -1,7 +1,7 @@
 """Made-up nights with every kind of noise that machines have: arrays, for simulations.
 
-All are logarithms of costs, [metrics, nights], of level 0: exp() of them are factors. Metrics belong
-to kernels, in equal parts of neighbours. Add a change with `changed`.
+All are logarithms of costs, [metrics, nights], of level 0; exp() of them are factors. Metrics
+belong to kernels, in equal parts of neighbours. Add a change with `changed`.
 """
 
 from collections.abc import Callable
