@@ -162,10 +162,28 @@ class Thresholds:
     pair_switch: int = _limit(16, "nodes", "of each such switch, by simulation")
     pair_nights: int = _limit(3, "nights", "earlier ones, at least, that a component is worse than")
     # ---- histories ----
+    false_alarms: float = _limit(
+        1.0, "a year", "of a nightly history without a change: of all its metrics together"
+    )
+    alarm_nights: float = _limit(
+        3.65, "nights", "that a false alarm lasts, on average, by simulation"
+    )
     level: int = _limit(4, "sessions", "that a level of a history lasts at least")
-    penalty: float = _limit(6.0, "log(sessions)", "of a change point (PELT), by simulation")
-    outlier_window: int = _limit(5, "sessions on either side", "of the Hampel filter")
-    outlier_sigma: float = _limit(3.0, "standard deviations", "of the Hampel filter")
+    step: float = _limit(0.02, "of the value", "a smaller change of level is of no interest")
+    rank_chance: float = _limit(
+        1e-4, "", "p-value of Mann and Whitney's test that a change of level must have, too"
+    )
+    night_chance: float = _limit(
+        0.95, "", "that a change of level began in the nights that are named"
+    )
+    cause_chance: float = _limit(
+        0.97, "", "that it began in this night: what changed then is named as what differs"
+    )
+    cause_nights: int = _limit(
+        7, "sessions", "before and after, in which what is named must have been the same"
+    )
+    kernel_metrics: int = _limit(8, "metrics", "of fewer no kernel's factor of a night is estimated")
+    table: int = _limit(30, "metrics", "of fewer none learns from the others how nights vary")
     recent: int = _limit(14, "sessions", "a level that began no longer ago is reported first")
     # ---- references ----
     reference_sessions: int = _limit(10, "sessions", "that a proposed reference is made from")
