@@ -182,7 +182,7 @@ class Thresholds:
     cause_nights: int = _limit(
         7, "sessions", "before and after, in which what is named must have been the same"
     )
-    kernel_metrics: int = _limit(8, "metrics", "of fewer no kernel's factor of a night is estimated")
+    kernel_metrics: int = _limit(8, "metrics", "of fewer no factor of a kernel is estimated")
     table: int = _limit(30, "metrics", "of fewer none learns from the others how nights vary")
     recent: int = _limit(14, "sessions", "a level that began no longer ago is reported first")
     # ---- references ----
