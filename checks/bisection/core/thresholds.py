@@ -188,9 +188,22 @@ class Thresholds:
     # ---- references ----
     reference_sessions: int = _limit(10, "sessions", "that a proposed reference is made from")
     reference_chance: float = _limit(
-        1e-4, "", "that a session without fault is outside a proposed bound"
+        3e-5, "", "that a launch without fault is beyond one proposed bound by its own noise"
     )
-    reference_widest: float = _limit(0.5, "of the value", "a wider reference would say nothing")
+    reference_tail: float = _limit(
+        1e-3, "of values", "of the table beyond the others of their metric, beyond a bound, too"
+    )
+    lasting_chance: float = _limit(
+        1e-6, "", "in place of both, where noise lasts a night: a retest has the same"
+    )
+    factor_chance: float = _limit(
+        1e-3, "", "that what metrics of a night have in common is beyond what bounds allow for it"
+    )
+    persistence: float = _limit(
+        0.2, "correlation", "of noise from night to night: more, and it lasts the night"
+    )
+    two_states: float = _limit(0.05, "of metrics", "with two states: more, and a state may last")
+    reference_widest: float = _limit(1.0, "of the value", "a wider reference would say nothing")
     measured_part: float = _limit(
         0.5, "of jobs", "a session that measured fewer makes no reference"
     )
