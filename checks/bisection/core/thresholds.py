@@ -182,15 +182,28 @@ class Thresholds:
     cause_nights: int = _limit(
         7, "sessions", "before and after, in which what is named must have been the same"
     )
-    kernel_metrics: int = _limit(8, "metrics", "of fewer no kernel's factor of a night is estimated")
+    kernel_metrics: int = _limit(8, "metrics", "of fewer no factor of a kernel is estimated")
     table: int = _limit(30, "metrics", "of fewer none learns from the others how nights vary")
     recent: int = _limit(14, "sessions", "a level that began no longer ago is reported first")
     # ---- references ----
     reference_sessions: int = _limit(10, "sessions", "that a proposed reference is made from")
     reference_chance: float = _limit(
-        1e-4, "", "that a session without fault is outside a proposed bound"
+        3e-5, "", "that a launch without fault is beyond one proposed bound by its own noise"
     )
-    reference_widest: float = _limit(0.5, "of the value", "a wider reference would say nothing")
+    reference_tail: float = _limit(
+        1e-3, "of values", "of the table beyond the others of their metric, beyond a bound, too"
+    )
+    lasting_chance: float = _limit(
+        1e-6, "", "in place of both, where noise lasts a night: a retest has the same"
+    )
+    factor_chance: float = _limit(
+        1e-3, "", "that what metrics of a night have in common is beyond what bounds allow for it"
+    )
+    persistence: float = _limit(
+        0.2, "correlation", "of noise from night to night: more, and it lasts the night"
+    )
+    two_states: float = _limit(0.05, "of metrics", "with two states: more, and a state may last")
+    reference_widest: float = _limit(1.0, "of the value", "a wider reference would say nothing")
     measured_part: float = _limit(
         0.5, "of jobs", "a session that measured fewer makes no reference"
     )
