@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bisection.analysis.nodes import votes_needed
 from bisection.core.commands import option_value
 from bisection.core.thresholds import LIMITS
 from bisection.rfm.scheduler_faults import SLURM, node_rows
@@ -176,11 +177,16 @@ def sweep_of(nodes: Sequence[str], wanted: int, used: Mapping[NodeSet, int]) -> 
         wanted: how many are in a set.
         used: set of nodes -> how often it was used before.
     """
-    most = max(wanted + 1, LIMITS.sweep_sets * wanted // LIMITS.fewest)
-    nodes = next_set(nodes, min(most, len(nodes)), used)
+    most = max(wanted + 1, int(LIMITS.sweep_sets * wanted // LIMITS.node_votes))
+    count = min(most, len(nodes))
+    # Until the sweep of so many nodes is within its limit: fewer nodes need more launches each.
+    while count > wanted + 1 and votes_needed(count, wanted) * count > LIMITS.sweep_sets * wanted:
+        count -= 1
+    least = votes_needed(count, wanted)
+    nodes = next_set(nodes, count, used)
     sets: list[NodeSet] = []
     alone: Counter[str] = Counter()
-    while any(min(alone[node], len(sets) - alone[node]) < LIMITS.fewest for node in nodes):
+    while any(min(alone[node], len(sets) - alone[node]) < least for node in nodes):
         sets.append(next_set(nodes, wanted, Counter(sets)))
         alone.update(sets[-1])
     return sets

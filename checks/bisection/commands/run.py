@@ -1,11 +1,12 @@
 """Runs a tier of checks with ReFrame and ends with a verdict on this machine.
 
 Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
-What is outside its bounds, or slower than in all earlier sessions, is measured again at once; what
-was outside its bounds has failed all the same, and its second value stands beside the first.
+What is outside its bounds, or slower than in all earlier sessions, is measured again at once, and
+so is a node that looks slow; what was outside its bounds has failed all the same, and its second
+value stands beside the first.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
 the site cannot be used, 3 not everything was measured, 4 everything passed, and some of it is
-slower than before, in the retest too.
+slower than before, or a node slower than the others, in the retest too.
 """
 
 import argparse
@@ -411,6 +412,7 @@ def retest(agenda: Plan, verdict: RunVerdict, site: Path, results: Path) -> None
         write(verdict, results)  # what is on disk never passes while the retest runs
     launches = plural(len(agenda.chosen), "launch", "launches")
     whys = ["outside its bounds"] if agenda.failed else []
+    whys += ["with a node that looks slow"] if agenda.nodes else []
     whys += ["slower than in all earlier sessions"] if agenda.suspects else []
     takes = duration(agenda.seconds)
     print(f"retest: {launches}, {' or '.join(whys)}, in about {takes}", flush=True)
