@@ -231,8 +231,8 @@ class Code(str, Enum):
     PAIRS_FOREIGN = "PAIRS_FOREIGN"  # path, key
     PAIRS_TRUNCATED = "PAIRS_TRUNCATED"  # path, size (B), record (B) | wanted: records
     PAIRS_CORRUPT = "PAIRS_CORRUPT"  # path, record, of, content, nodes
-    PAIRS_CLUSTERED = "PAIRS_CLUSTERED"  # switches
-    PAIRS_NO_SWITCHES = "PAIRS_NO_SWITCHES"
+    PAIRS_CLUSTERED = "PAIRS_CLUSTERED"  # switches, missing
+    PAIRS_NO_SWITCHES = "PAIRS_NO_SWITCHES"  # missing: nodes that the topology lacks
     PAIRS_CONCURRENT = "PAIRS_CONCURRENT"
     PAIRS_FEW_NODES = "PAIRS_FEW_NODES"  # nodes, needed
     PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit

@@ -20,7 +20,8 @@ def options(partition: Any, folder: str) -> list[str]:
         folder: the launch's.
 
     Returns:
-        One option; none where Slurm does not know the switches of all nodes of the queue.
+        One option; none where Slurm does not know the switches of all nodes of the queue. What it
+        does know is kept, so that the report names the nodes without a switch.
     """
     if partition.scheduler.registered_name not in SLURM:
         return []
@@ -32,12 +33,12 @@ def options(partition: Any, folder: str) -> list[str]:
     queue = option_value(partition.access, "-p", "--partition")
     of_queue = ["-p", queue] if queue else []
     nodes = ask("sinfo", "-h", "-N", *of_queue, "-o", "%N %n").text.splitlines()
+    Path(folder, TOPOLOGY).write_text(answer.text)
     leaves: dict[str, dict[str, None]] = {}
     for node, host in map(str.split, nodes):  # a node of several queues has several lines
         if node not in switches:
             return []
         leaves.setdefault(switches[node][0], {})[host] = None
-    Path(folder, TOPOLOGY).write_text(answer.text)
     lines = [" ".join([leaf, *hosts]) + "\n" for leaf, hosts in leaves.items()]
     Path(folder, LEAVES).write_text("".join(lines))
     return [f"--switches {LEAVES}"] if leaves else []
