@@ -102,12 +102,14 @@ class Row(MetricId):
 
 @dataclass
 class Suspect:
-    """A node whose jobs take longer than those of the others."""
+    """A node whose launches take longer than those of the others; or several that the launches do
+    not tell apart, of which one is slow."""
 
-    node: str
+    nodes: list[str]
     ratio: float  # time on it over that elsewhere
     jobs: int
     where: str  # system:partition
+    always: bool = True  # several nodes: in all launches together, not only in most
 
 
 @dataclass

@@ -15,11 +15,12 @@ from typing import Any
 from bisection.analysis.model import Row
 from bisection.analysis.outlying import FEW_SAMPLES
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import FAULTS_OF_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
 from bisection.rfm.references import KIND_OF_UNIT
 from bisection.runs.command import launch_pattern, once
+from bisection.runs.judge import faulty_hosts
 from bisection.runs.model import Request, RunVerdict, TestResult
 from bisection.runs.reframe_log import end_of_run
 from bisection.store.sources import lines_of
@@ -37,6 +38,8 @@ class Plan:
     suspects: dict[Launch, list[Row]]  # launch -> its rows, the worst first
     budget: float  # s
     failed: list[TestResult] = field(default_factory=list)  # by their bounds
+    # In which a node looks slow, and no other launch shows whether it is.
+    nodes: list[Launch] = field(default_factory=list)
     cost: dict[Launch, float] = field(default_factory=dict)  # s that each launch took
     chosen: list[Launch] = field(default_factory=list)
     control: Launch | None = None  # did not look changed; the cheapest of its partition
@@ -51,7 +54,8 @@ class Plan:
 
 def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
     """Chooses launches to measure again until the budget is spent: those with a metric outside its
-    bounds, then those that are slower than before, the worst first.
+    bounds, those with a node that looks slow, then those that are slower than before, the worst
+    first.
 
     Args:
         rows: the rows that are slower than before, the worst first.
@@ -67,9 +71,10 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
         suspects.setdefault(launch, []).append(row)
     failed = _outside_bounds(verdict)
     seconds = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
-    launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *suspects])
+    nodes = _with_suspect_nodes(verdict)
+    launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *nodes, *suspects])
     cost = {launch: seconds.get(launch, 0.0) for launch in launches}
-    agenda = Plan(suspects, budget, failed, cost)
+    agenda = Plan(suspects, budget, failed, nodes, cost)
     if (verdict.exit_code == Exit.FAILED and not failed) or end_of_run(verdict.troubles):
         agenda.why = "failed"
     elif not budget:
@@ -104,6 +109,17 @@ def _choose_control(
         agenda.cost[agenda.control] = seconds[agenda.control]
 
 
+def _with_suspect_nodes(verdict: RunVerdict) -> list[Launch]:
+    """The launches by which a node looks slow, and no other launch shows whether it is."""
+    suspected = {(reason.code, reason["host"]) for reason in verdict.suspect_nodes}
+    launches = [
+        case.launch[:-1]
+        for case in verdict.cases
+        if any((fault.code, fault["host"]) in suspected for fault in case.host_faults)
+    ]
+    return list(dict.fromkeys(launches))
+
+
 def _outside_bounds(verdict: RunVerdict) -> list[TestResult]:
     """The tests that failed by their bounds; none if anything else is wrong."""
     failed = [case for case in verdict.cases if case.verdict == Verdict.FAIL]
@@ -121,8 +137,8 @@ def request(
         verdict: on the run.
         others: a partition's full name -> other nodes than the run had, for the second turn.
     """
-    suspects = [launch for launch in agenda.chosen if launch in agenda.suspects]
-    tests = [test for launch in suspects for test in _tests(agenda, launch, verdict)]
+    looked_at = [launch for launch in agenda.chosen if launch in (*agenda.nodes, *agenda.suspects)]
+    tests = [test for launch in looked_at for test in _tests(agenda, launch, verdict)]
     tests += [test for test in verdict.judged if test.launch[:-1] == agenda.control]
     # Those that failed are judged again, not what else is of their launches.
     failed = [f"/{case.hash}" for case in agenda.failed if case.launch[:-1] in agenda.chosen]
@@ -140,7 +156,7 @@ def _tests(agenda: Plan, launch: Launch, verdict: RunVerdict) -> list[TestResult
     """The tests of the checks by which a launch is suspected; those of all its checks if only what
     measures its cores alone is."""
     tests = [case for case in verdict.judged if case.launch[:-1] == launch]
-    checks = {row.check for row in agenda.suspects[launch]}
+    checks = {row.check for row in agenda.suspects.get(launch, ())}
     return [test for test in tests if test.check in checks] or tests
 
 
@@ -183,6 +199,8 @@ def rule(verdict: RunVerdict, agenda: Plan, again: RunVerdict | None = None) -> 
     if drift > 1 + LIMITS.margin:
         control = " ".join(filter(None, agenda.control[:3]))
         verdict.remarks.append(Reason.of(Code.RETEST_SLOWER, control=control, factor=drift))
+    remarks = [remark for remark in verdict.remarks if remark.code not in FAULTS_OF_HOSTS]
+    verdict.remarks = remarks + faulty_hosts([*verdict.cases, *again.cases])
     lost = {case.identity for case in again.judged if case.lost_to_others}
     for case in agenda.failed:
         if case.launch[:-1] in agenda.chosen:
@@ -271,7 +289,7 @@ def _rule_on_bounds(
     """
     outside = {metric.name: metric for metric in case.metrics if metric.failed}
     again = {
-        name: values[*case.identity, name].by(
+        name: values[(*case.identity, name)].by(
             drift if KIND_OF_UNIT.get(metric.unit) == "time" else 1.0, metric.better
         )
         for name, metric in outside.items()

@@ -37,7 +37,7 @@ def comparison_text(result: Comparison) -> list[str]:
     if result.expected is not None:
         lines += [*_upgrade(result), ""]
     lines += [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
-    lines += [f"node {s.node} ({s.where}): {words.suspected(s)}" for s in result.suspects]
+    lines += map(words.suspected, result.suspects)
     lines += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
     lines += [f"note: {clause(advice)}" for advice in result.advice]
     lines += [f"rerun: {result.rerun}"] if result.rerun else []
