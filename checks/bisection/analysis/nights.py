@@ -15,6 +15,8 @@ from bisection.core.thresholds import LIMITS
 
 def medians(values: np.ndarray, axis: int) -> np.ndarray:
     """Medians without NaN; NaN where there is nothing else."""
+    if not np.isnan(values).any():
+        return np.median(values, axis=axis)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.nanmedian(values, axis=axis)

@@ -157,6 +157,7 @@ def act(options: argparse.Namespace) -> Exit:
     if schedulers <= set(SLURM):
         request.job_name = queue.job_name(results)
     damaged = sync.prepare(paths.home())
+    partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, options.sweep_nodes)
     request.command = command.command(request, site, results, options.tag)
     print(command.pasted(request.command), flush=True)
@@ -206,6 +207,25 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Part
             raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
     request.environ, partitions = examine(options)
     return request, site, partitions
+
+
+def choose_partitions(request: Request, partitions: before_run.Partitions) -> before_run.Partitions:
+    """The partitions that the tier measures; prints which, and what it leaves out."""
+    if not TIERS[request.tier].largest:
+        return partitions
+    chosen = rotation.largest(partitions)
+    for name, wanted, nodes, others in chosen:
+        parts = [f"{name}: {request.tier} launches on {wanted} of {nodes or '?'} nodes"]
+        if others:
+            parts.append(f"left out, with smaller launches on the same nodes: {some(others)}")
+        if wanted < (nodes or 0):
+            parts.append(f"nodes={nodes} in {request.system.partition(':')[0]}.py judges all")
+        if len(parts) > 1:
+            tell_lines("; ".join(parts))
+    names = {part.name for part in chosen}
+    if len(names) < len(partitions):
+        request.partitions = sorted(names)
+    return [part for part in partitions if part["fullname"] in names]
 
 
 def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: bool) -> None:
@@ -270,7 +290,12 @@ def wait_for_slurm() -> None:
 def tell(reason: Reason, advice: str = "") -> None:
     """Prints what a person should know before the run ends."""
     kind = "" if reason.code in (Code.JOB_WAITS, Code.NODES_TAKEN) else "warning: "
-    print("\n".join(run_report.wrapped(f"{kind}{clause(reason)}{advice}")), flush=True)
+    tell_lines(f"{kind}{clause(reason)}{advice}")
+
+
+def tell_lines(text: str) -> None:
+    """Prints a text that may be long."""
+    print("\n".join(run_report.wrapped(text)), flush=True)
 
 
 def measure(

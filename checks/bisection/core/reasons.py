@@ -285,6 +285,11 @@ class Code(str, Enum):
     TIERS_DIFFER = "TIERS_DIFFER"  # before, after
     REPEAT_SUSPECTS = "REPEAT_SUSPECTS"  # metrics
     EXCLUDED = "EXCLUDED"  # sessions
+    OF_OTHER_KINDS = "OF_OTHER_KINDS"  # sessions
+    SAME_NIGHT = "SAME_NIGHT"  # sessions: two
+    AHEAD = "AHEAD"  # sessions
+    SET_BACK = "SET_BACK"  # sessions: [[one, the one that was stored before it]]
+    HISTORY_ENDS = "HISTORY_ENDS"  # at (Unix time), metrics, example, change: of unit or geometry
     AA_LEFT_OUT = "AA_LEFT_OUT"  # by, metrics
     # Whether a network explains a speed-up
     FRACTION_UNKNOWN = "FRACTION_UNKNOWN"

@@ -12,6 +12,7 @@ class Tier:
     checks: int  # of a system with two cores
     minutes: int  # there, at most, where nothing else runs and the kernels are built
     settings: tuple[str, ...] = ()  # of launches, as ReFrame's -S takes them
+    largest: bool = False  # of partitions with the same nodes, only that with the largest launches
 
 
 # `quick` was measured whole (22 November 2026), the others are estimated from samples of launches.
@@ -22,8 +23,11 @@ TIERS = {
     "triage": Tier(
         *("is a new network good: who is slow, and what it carries, in minutes", 44, 3),
         ("PatternsLaunch.sampling=sweep:--repeats 5",),
+        largest=True,
     ),
-    "interconnect": Tier("what does the network carry: what communicates, and most of it", 234, 5),
+    "interconnect": Tier(
+        "what does the network carry: what communicates, and most of it", 234, 5, largest=True
+    ),
 }
 
 

@@ -280,18 +280,21 @@ def _slow(speeds: Mapping[Any, float]) -> list[tuple[Any, float, float]]:
 def slow_clocks(result: Result) -> list[Reason]:
     """The hosts on which a rank's clock is far below the launch's median clock.
 
-    A launch that other processes preempted names none. A limit on the processor time of a host's
-    processes (a control group's quota) is not seen by the clock: src/common/host.h.
+    Of a launch that other processes preempted, a rank's clock must be slow before and after: each
+    reading is the best of many attempts, of which processes spare some. A limit on the processor
+    time of a host's processes (a control group's quota) is not seen by the clock:
+    src/common/host.h.
 
     Returns:
         A reason of code SLOW_CLOCK for the slowest rank of each such host.
     """
-    ranks = {rank["rank"]: rank for _, rank in _clocks(result)}
+    shared = preempted(result) > LIMITS.preempted_launch
+    ranks = {r["rank"]: r for _, r in _clocks(result) if not shared or len(r["ghz"]) > 1}
+    clocks = {number: (max if shared else min)(rank["ghz"]) for number, rank in ranks.items()}
     slow: dict[str, Reason] = {}
-    if preempted(result) <= LIMITS.preempted_launch:
-        for number, ghz, median in _slow({rank["rank"]: ghz for ghz, rank in _clocks(result)}):
-            at = {name: ranks[number][name] for name in ("host", "rank", "cpus")}
-            slow.setdefault(at["host"], Reason.of(Code.SLOW_CLOCK, **at, ghz=ghz, median=median))
+    for number, ghz, median in _slow(clocks):
+        at = {name: ranks[number][name] for name in ("host", "rank", "cpus")}
+        slow.setdefault(at["host"], Reason.of(Code.SLOW_CLOCK, **at, ghz=ghz, median=median))
     return [*slow.values()]
 
 

@@ -170,6 +170,7 @@ class Request:
     until: float = 0.0  # the deadline as Unix time
     # The full name of a partition -> sets of nodes that its launches ask for in turn.
     nodes: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    partitions: list[str] = field(default_factory=list)  # full names; none: all of `system`
     reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
 
 

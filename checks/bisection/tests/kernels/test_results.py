@@ -102,8 +102,18 @@ def test_hosts_with_a_slow_clock(clocks, slow):
     if slow:
         assert results.slowest_host(result) == slow[0][0]
         assert results.controls(result)["clock"] == reasons[0]["ghz"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "slow"),
+    [(1.6, 1.7, ["n2"]), (1.6, 3.0, []), (3.0, 1.6, []), (1.6, None, [])],
+)
+def test_a_clock_between_other_processes_must_be_slow_before_and_after(before, after, slow):
+    readings = [ghz for ghz in (before, after) if ghz]
+    result = on_hosts(n1=[[3.0, 3.1]], n2=[readings], n3=[[3.1, 3.0]])
     samples = {"seconds": [1, 1], "preempted": [1, 0]}
-    assert results.slow_clocks({**result, "results": [{"samples": samples}]}) == []
+    reasons = results.slow_clocks({**result, "results": [{"samples": samples}]})
+    assert [reason["host"] for reason in reasons] == slow
 
 
 def noise(**nodes):
