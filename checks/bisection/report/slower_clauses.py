@@ -18,7 +18,8 @@ def _sides(v: Values) -> str:
 def _slower(v: Values) -> str:
     again = f", {amount(v['again'], v['unit'])} in the retest" if v["again"] else ""
     earlier = plural(v["sessions"], "earlier session")
-    return f"{_sides(v)}{again}; {number(v['factor'])} times slower than in all of {earlier}"
+    nodes = f", on {some(v['nodes'], 3)} and not on others" if v.get("nodes") else ""
+    return f"{_sides(v)}{again}; {number(v['factor'])} times slower than in all of {earlier}{nodes}"
 
 
 def _did_not_repeat(v: Values) -> str:
@@ -52,6 +53,8 @@ SLOWER: dict[Code, str | Callable[[Values], str]] = {
     Code.SLOWER: _slower,
     Code.SUSPECT: _slower,
     Code.DID_NOT_REPEAT: _did_not_repeat,
+    Code.RETEST_SLOWER: "during the retest {control}, which had not looked changed, took "
+    "{factor:.2f} times as long: times of the retest are taken by that",
     Code.SLOW_NODE: _slow_node,
     Code.FASTER: lambda v: (
         f"{plural(v['metrics'], 'metric')} faster than in all earlier sessions, such as {_sides(v)}"

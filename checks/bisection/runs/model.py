@@ -93,12 +93,6 @@ class TestResult(TestId):
         return self.verdict == Verdict.NOT_MEASURED and preempted
 
     @property
-    def unconfirmed(self) -> bool:
-        """Whether it failed by its bounds, and not again in a retest."""
-        retest = self.reason["retest"] if self.reason else None
-        return self.verdict == Verdict.FAIL and retest not in (None, Verdict.FAIL)
-
-    @property
     def group(self) -> str:
         """The launch, or the build, that the test is about, for people."""
         words = [self.check, self.case, self.layout]
