@@ -32,7 +32,8 @@ from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
 from bisection.report.clauses import clause
-from bisection.report.text import beside, recent_text
+from bisection.report.events import alarm_text
+from bisection.report.text import beside
 from bisection.report.words import defect_line
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.runs import command, folder, queue, quiet, reframe_log
@@ -459,7 +460,7 @@ def beside_and_report(
     except (StoreError, SelectionError, OSError) as error:
         return [f"no report: {error}"]
     lines = beside(comparison) if comparison else []
-    lines += recent_text(report.history)
+    lines += alarm_text(report.history)
     lines += interconnect.text(report.interconnect) if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")
     return [part for line in lines for part in run_report.wrapped(line)]

@@ -435,7 +435,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
         f"{plural(len(v['sessions']), 'excluded session')} left out: {some(v['sessions'], 4)}"
     ),
     Code.OF_OTHER_KINDS: lambda v: (
-        f"{plural(len(v['sessions']), 'session')} of another tier or selection of tests, or tagged, "
+        f"{plural(len(v['sessions']), 'session')} of another tier or selection, or tagged, "
         f"left out: {some(v['sessions'], 4)}"
     ),
     Code.SAME_NIGHT: lambda v: (
