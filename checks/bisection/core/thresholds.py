@@ -34,7 +34,7 @@ class Thresholds:
     )
     slow_gross: float = _limit(1.5, "", "a node slower by this is named, however many others are")
     slow_launches: int = _limit(
-        2, "launches", "in which a host is slow, and a third of those that it is in: a slow node"
+        2, "launches", "in which a host is slow, the retest's among them, make it a slow node"
     )
     lost_most: float = _limit(0.1, "of the time", "of cores to other processes: the node is named")
     lost_usual: float = _limit(0.02, "of the time", "if the median node did not lose more")
