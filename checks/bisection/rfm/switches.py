@@ -52,7 +52,7 @@ def file_of(name: str) -> Path:
 
 
 def _hosts(partition: Any) -> Iterator[tuple[str, str]]:
-    """Node and host name of all nodes of a queue of Slurm's, several times where it lists them so."""
+    """Node and host name of all nodes of a queue of Slurm's; some of them several times."""
     queue = option_value(partition.access, "-p", "--partition")
     of_queue = ["-p", queue] if queue else []
     for line in ask("sinfo", "-h", "-N", *of_queue, "-o", "%N %n").text.splitlines():
