@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -25,6 +24,15 @@ host=$1
 shift
 exec unshare --uts sh -c "hostname $host; export BX_SYS_ROOT='{folder}'/$host; $*"
 """
+MPI = {
+    "OMPI_MCA_btl": "tcp,self",
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl_tcp_if_include": "lo",
+    "OMPI_MCA_oob_tcp_if_include": "lo",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+}
+ONE = "--method alltoall --smallest 1048576 --largest 1048576 --repeats 4 --block 4"
+OPTIONS = [*ONE.split(), "--output"]
 TICK, STEP = 0.02, 1 << 30  # s, B
 INFINIBAND, SLINGSHOT = "sys/class/infiniband/{}/ports/1", "sys/class/cxi/{}/device"
 RAILS = ["mlx5_0", "mlx5_1"]
@@ -105,12 +113,8 @@ def launched(folder, busy, down=()):
     growing.start()
     try:
         done = subprocess.run(
-            ["mpirun", "--host", ",".join(f"{name}:2" for name in HOSTS), "-np", "4"]
-            + ["--mca", "plm_rsh_agent", str(agent), "--mca", "btl", "tcp,self", "--mca", "pml"]
-            + ["ob1", "--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo"]
-            + [str(KERNEL), "--method", "alltoall", "--smallest", "1048576", "--largest", "1048576"]
-            + ["--repeats", "4", "--block", "4", "--output", str(output)],
-            env={**os.environ, "OMPI_MCA_rmaps_base_oversubscribe": "1"},
+            ["mpirun", "--host", "nodea:2,nodeb:2", "-np", "4", KERNEL, *OPTIONS, output],
+            env={**os.environ, **MPI, "OMPI_MCA_plm_rsh_agent": str(agent)},
             capture_output=True,
             text=True,
             timeout=120,
