@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 /* Seconds between two writes of the result so far: at least WRITE_INTERVAL, and so many that
  * writing takes at most WRITE_SHARE of the time. */
@@ -15,13 +14,10 @@ static const double WRITE_INTERVAL = 1.0, WRITE_SHARE = 0.01;
 /* Lets the other ranks sleep while rank 0 computes alone: a spinning barrier would compete. */
 static void quiet_barrier(const bx_run *run)
 {
-    const struct timespec pause = {0, 20000};
     MPI_Request request;
-    int done = 0;
     bx_profile_enter_own("the harness's barrier");
     PMPI_Ibarrier(run->world, &request);
-    while (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)
-        nanosleep(&pause, NULL);
+    bx_run_sleep_until(&request);
     bx_profile_enter_own(NULL);
 }
 

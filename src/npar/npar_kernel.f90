@@ -51,7 +51,7 @@ module npar_kernel
       implicit none (type, external)
     end subroutine npar_name_libraries
 
-    subroutine npar_set_blas_threads(threads) bind(C)
+    subroutine npar_set_blas_threads(threads) bind(C, name="bx_blas_set_threads")
       import :: c_int
       implicit none (type, external)
       integer(c_int), value :: threads

@@ -8,9 +8,10 @@ from typing import Any
 from bisection.analysis.model import Row
 from bisection.analysis.outlying import is_confirmed, measured_again
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import FAULTS_OF_HOSTS, Code, Reason
 from bisection.core.verdicts import Exit, Verdict
 from bisection.runs.command import launch_pattern, once
+from bisection.runs.judge import faulty_hosts
 from bisection.runs.model import Request, RunVerdict, TestResult
 from bisection.runs.reframe_log import end_of_run
 
@@ -25,6 +26,8 @@ class Plan:
     suspects: dict[Launch, list[Row]]  # launch -> its rows, the worst first
     budget: float  # s
     failed: list[TestResult] = field(default_factory=list)  # by their bounds
+    # In which a node looks slow, and no other launch shows whether it is.
+    nodes: list[Launch] = field(default_factory=list)
     cost: dict[Launch, float] = field(default_factory=dict)  # s that each launch took
     chosen: list[Launch] = field(default_factory=list)
     why: str = ""  # why nothing is measured again: failed | off
@@ -37,7 +40,8 @@ class Plan:
 
 def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
     """Chooses launches to measure again until the budget is spent: those with a metric outside its
-    bounds, then those that are slower than before, the worst first.
+    bounds, those with a node that looks slow, then those that are slower than before, the worst
+    first.
 
     Args:
         rows: the rows that are slower than before, the worst first.
@@ -53,9 +57,10 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
         suspects.setdefault(launch, []).append(row)
     failed = _outside_bounds(verdict)
     seconds = {case.launch[:-1]: case.seconds for case in verdict.cases if case.fixture}
-    launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *suspects])
+    nodes = _with_suspect_nodes(verdict)
+    launches = dict.fromkeys([*(case.launch[:-1] for case in failed), *nodes, *suspects])
     cost = {launch: seconds.get(launch, 0.0) for launch in launches}
-    agenda = Plan(suspects, budget, failed, cost)
+    agenda = Plan(suspects, budget, failed, nodes, cost)
     if (verdict.exit_code == Exit.FAILED and not failed) or end_of_run(verdict.troubles):
         agenda.why = "failed"
     elif not budget:
@@ -67,6 +72,17 @@ def plan(rows: Sequence[Row], verdict: RunVerdict, budget: float) -> Plan:
     return agenda
 
 
+def _with_suspect_nodes(verdict: RunVerdict) -> list[Launch]:
+    """The launches by which a node looks slow, and no other launch shows whether it is."""
+    suspected = {(reason.code, reason["host"]) for reason in verdict.suspect_nodes}
+    launches = [
+        case.launch[:-1]
+        for case in verdict.cases
+        if any((fault.code, fault["host"]) in suspected for fault in case.host_faults)
+    ]
+    return list(dict.fromkeys(launches))
+
+
 def _outside_bounds(verdict: RunVerdict) -> list[TestResult]:
     """The tests that failed by their bounds; none if anything else is wrong."""
     failed = [case for case in verdict.cases if case.verdict == Verdict.FAIL]
@@ -76,8 +92,8 @@ def _outside_bounds(verdict: RunVerdict) -> list[TestResult]:
 
 def request(agenda: Plan, verdict: RunVerdict) -> Request:
     """What ReFrame is asked for, to run the chosen launches once."""
-    suspects = [launch for launch in agenda.chosen if launch in agenda.suspects]
-    tests = [test for launch in suspects for test in _tests(agenda, launch, verdict)]
+    others = [launch for launch in agenda.chosen if launch in [*agenda.nodes, *agenda.suspects]]
+    tests = [test for launch in others for test in _tests(agenda, launch, verdict)]
     # Those that failed are judged again, not what else is of their launches.
     failed = [f"/{case.hash}" for case in agenda.failed if case.launch[:-1] in agenda.chosen]
     names = dict.fromkeys([*failed, *map(launch_pattern, tests)])
@@ -90,7 +106,7 @@ def _tests(agenda: Plan, launch: Launch, verdict: RunVerdict) -> list[TestResult
     """The tests of the checks by which a launch is suspected; those of all its checks if only what
     measures its cores alone is."""
     tests = [case for case in verdict.judged if case.launch[:-1] == launch]
-    checks = {row.check for row in agenda.suspects[launch]}
+    checks = {row.check for row in agenda.suspects.get(launch, ())}
     return [test for test in tests if test.check in checks] or tests
 
 
@@ -124,6 +140,9 @@ def rule(verdict: RunVerdict, agenda: Plan, again: RunVerdict | None = None) -> 
         counts = {"metrics": sum(map(len, refuted.values())), "factor": worst}
         launches = [" ".join((rows[0].check, *launch[1:3])) for launch, rows in refuted.items()]
         verdict.remarks.append(Reason.of(Code.DID_NOT_REPEAT, launches=launches, **counts))
+    if again:
+        others = [remark for remark in verdict.remarks if remark.code not in FAULTS_OF_HOSTS]
+        verdict.remarks = others + faulty_hosts([*verdict.cases, *again.cases])
     twice = _failed_twice(agenda.failed, again) if again else set()
     for case in again.cases if again else ():
         if case.verdict == Verdict.FAIL and case.name not in twice:

@@ -1,11 +1,12 @@
 """Runs a tier of checks with ReFrame and ends with a verdict on this machine.
 
 Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
-What is outside its bounds, or slower than in all earlier sessions, is measured again at once; what
-was outside its bounds has failed all the same, and its second value stands beside the first.
+What is outside its bounds, or slower than in all earlier sessions, is measured again at once, and
+so is a node that looks slow; what was outside its bounds has failed all the same, and its second
+value stands beside the first.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
 the site cannot be used, 3 not everything was measured, 4 everything passed, and some of it is
-slower than before, in the retest too.
+slower than before, or a node slower than the others, in the retest too.
 """
 
 import argparse
@@ -156,6 +157,7 @@ def act(options: argparse.Namespace) -> Exit:
     if schedulers <= set(SLURM):
         request.job_name = queue.job_name(results)
     damaged = sync.prepare(paths.home())
+    partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, options.sweep_nodes)
     request.command = command.command(request, site, results, options.tag)
     print(command.pasted(request.command), flush=True)
@@ -205,6 +207,25 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Part
             raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
     request.environ, partitions = examine(options)
     return request, site, partitions
+
+
+def choose_partitions(request: Request, partitions: before_run.Partitions) -> before_run.Partitions:
+    """The partitions that the tier measures; prints which, and what it leaves out."""
+    if not TIERS[request.tier].largest:
+        return partitions
+    chosen = rotation.largest(partitions)
+    for name, wanted, nodes, others in chosen:
+        parts = [f"{name}: {request.tier} launches on {wanted} of {nodes or '?'} nodes"]
+        if others:
+            parts.append(f"left out, with smaller launches on the same nodes: {some(others)}")
+        if wanted < (nodes or 0):
+            parts.append(f"nodes={nodes} in {request.system.partition(':')[0]}.py judges all")
+        if len(parts) > 1:
+            tell_lines("; ".join(parts))
+    names = {part.name for part in chosen}
+    if len(names) < len(partitions):
+        request.partitions = sorted(names)
+    return [part for part in partitions if part["fullname"] in names]
 
 
 def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: bool) -> None:
@@ -269,7 +290,12 @@ def wait_for_slurm() -> None:
 def tell(reason: Reason, advice: str = "") -> None:
     """Prints what a person should know before the run ends."""
     kind = "" if reason.code in (Code.JOB_WAITS, Code.NODES_TAKEN) else "warning: "
-    print("\n".join(run_report.wrapped(f"{kind}{clause(reason)}{advice}")), flush=True)
+    tell_lines(f"{kind}{clause(reason)}{advice}")
+
+
+def tell_lines(text: str) -> None:
+    """Prints a text that may be long."""
+    print("\n".join(run_report.wrapped(text)), flush=True)
 
 
 def measure(
@@ -386,6 +412,7 @@ def retest(agenda: Plan, verdict: RunVerdict, site: Path, results: Path) -> None
         write(verdict, results)  # what is on disk never passes while the retest runs
     launches = plural(len(agenda.chosen), "launch", "launches")
     whys = ["outside its bounds"] if agenda.failed else []
+    whys += ["with a node that looks slow"] if agenda.nodes else []
     whys += ["slower than in all earlier sessions"] if agenda.suspects else []
     takes = duration(agenda.seconds)
     print(f"retest: {launches}, {' or '.join(whys)}, in about {takes}", flush=True)

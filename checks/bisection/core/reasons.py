@@ -211,7 +211,8 @@ class Code(str, Enum):
     DID_NOT_REPEAT = "DID_NOT_REPEAT"  # launches, metrics, factor, seconds
     RETEST_FAILED = "RETEST_FAILED"  # test, cause
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
-    SLOW_NODE = "SLOW_NODE"  # node, ratio, jobs, where: system:partition
+    # nodes (of which one is slow), ratio, jobs, where: system:partition, always (together)
+    SLOW_NODE = "SLOW_NODE"
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
     JOB_WAITS = "JOB_WAITS"  # job, queue, reason: Slurm's, start: expected, Unix time
@@ -220,6 +221,7 @@ class Code(str, Enum):
     SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median (of the launch's ranks)
     SLOW_CORES = "SLOW_CORES"  # host, seconds, median: of the same work
     SLOW_MEMORY = "SLOW_MEMORY"  # host, rate (B/s), median, cores: that copy at once
+    BUSY_CORES = "BUSY_CORES"  # host, lost (share of the time to other processes), median
     ADAPTER_ERRORS = "ADAPTER_ERRORS"  # host, adapter, errors: [[counter, count]]
     ADAPTER_DIFFERS = "ADAPTER_DIFFERS"  # host, adapter, fact (state, rate, firmware), value, usual
     TCP_LOSSES = "TCP_LOSSES"  # host, fraction: of the segments
@@ -283,6 +285,11 @@ class Code(str, Enum):
     TIERS_DIFFER = "TIERS_DIFFER"  # before, after
     REPEAT_SUSPECTS = "REPEAT_SUSPECTS"  # metrics
     EXCLUDED = "EXCLUDED"  # sessions
+    OF_OTHER_KINDS = "OF_OTHER_KINDS"  # sessions
+    SAME_NIGHT = "SAME_NIGHT"  # sessions: two
+    AHEAD = "AHEAD"  # sessions
+    SET_BACK = "SET_BACK"  # sessions: [[one, the one that was stored before it]]
+    HISTORY_ENDS = "HISTORY_ENDS"  # at (Unix time), metrics, example, change: of unit or geometry
     AA_LEFT_OUT = "AA_LEFT_OUT"  # by, metrics
     # Whether a network explains a speed-up
     FRACTION_UNKNOWN = "FRACTION_UNKNOWN"
@@ -372,17 +379,10 @@ MACHINE_FAULTS = frozenset(
 )
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS = frozenset({Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE})
-# What a run notes of a host: it is slow, or its adapters are faulty.
-FAULTS_OF_HOSTS = frozenset(
-    {
-        Code.SLOW_CLOCK,
-        Code.SLOW_CORES,
-        Code.SLOW_MEMORY,
-        Code.ADAPTER_ERRORS,
-        Code.ADAPTER_DIFFERS,
-        Code.TCP_LOSSES,
-    }
-)
+# What a launch shows of a host: it is slow ...
+SLOW_HOSTS = frozenset({Code.SLOW_CLOCK, Code.SLOW_CORES, Code.SLOW_MEMORY, Code.BUSY_CORES})
+# ... or its adapters are faulty.
+FAULTS_OF_HOSTS = SLOW_HOSTS | {Code.ADAPTER_ERRORS, Code.ADAPTER_DIFFERS, Code.TCP_LOSSES}
 RENAMED = {"STALLED": Code.HANG}  # names of earlier versions
 # What the doctor finds and is no defect.
 NOTES = frozenset({Code.METHOD_NOT_JUDGED, Code.SPACK_NOT_BUILT, Code.SPACK_TARGET_OPEN})

@@ -431,6 +431,26 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.EXCLUDED: lambda v: (
         f"{plural(len(v['sessions']), 'excluded session')} left out: {some(v['sessions'], 4)}"
     ),
+    Code.OF_OTHER_KINDS: lambda v: (
+        f"{plural(len(v['sessions']), 'session')} of another tier or selection of tests, or tagged, "
+        f"left out: {some(v['sessions'], 4)}"
+    ),
+    Code.SAME_NIGHT: lambda v: (
+        f"session {v['sessions'][1]} has the values of {v['sessions'][0]}, and does not count"
+    ),
+    Code.AHEAD: lambda v: (
+        f"{plural(len(v['sessions']), 'session')} left out, of the future: "
+        f"{some(v['sessions'], 4)}; the clock was ahead"
+    ),
+    Code.SET_BACK: lambda v: (
+        f"session {v['sessions'][0]} was stored after {v['sessions'][1]} and began before it: "
+        "imported late, or the clock was set back"
+    ),
+    Code.HISTORY_ENDS: lambda v: (
+        f"{plural(v['metrics'], 'metric')} not measured since {utc(v['at'])[:10]}, "
+        f"{v['example']}{' and others' if v['metrics'] > 1 else ''}"
+        + (f": {v['change']}" if v["change"] else "")
+    ),
     Code.AA_LEFT_OUT: "{metrics} metrics moved by themselves, and are not judged: {by!b}",
     Code.FRACTION_UNKNOWN: "no communication fraction is known",
     Code.NOT_THE_NETWORK: "not by the network: only {fraction:.1%} of the time was communication",

@@ -114,9 +114,8 @@ def compare_run(store: Store, run: RunVerdict) -> Comparison | None:
         before = []
     run.nights = len(before) + 1
     accused = suspects(store, recent(store, now[0]))
+    run.remarks += [Reason.of(Code.SLOW_NODE, **asdict(suspect)) for suspect in accused]
     if not before:
-        for suspect in accused:
-            run.remarks.append(Reason.of(Code.SLOW_NODE, **asdict(suspect)))
         return None
     comparison = compare(store, before, now)
     comparison.suspects = accused

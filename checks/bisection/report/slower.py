@@ -6,6 +6,7 @@ from bisection.core.format import amount, duration, lasting, number, plural, som
 from bisection.core.reasons import Reason
 from bisection.core.thresholds import LIMITS
 from bisection.report.tables import columns
+from bisection.report.words import slow_nodes
 from bisection.rfm.references import KIND_OF_UNIT
 from bisection.runs.command import rerun
 from bisection.runs.model import RunVerdict, TestResult
@@ -82,7 +83,8 @@ def counts(verdict: RunVerdict) -> list[str]:
         [f"{plural(len(verdict.slower), 'metric')} slower than before"] if verdict.slower else []
     )
     suspects = plural(len(verdict.suspects), "metric")
-    return texts + ([f"{suspects} suspected of being slower"] if verdict.suspects else [])
+    texts += [f"{suspects} suspected of being slower"] if verdict.suspects else []
+    return texts + slow_nodes(None, verdict)
 
 
 def _bare(verdict: RunVerdict) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bisection.core.format import amount, number, plural, some
+from bisection.core.format import amount, finite, number, plural, some
 from bisection.core.reasons import Code
 
 Values = Mapping[str, Any]
@@ -28,6 +28,16 @@ def _did_not_repeat(v: Values) -> str:
     )
 
 
+def _slow_node(v: Values) -> str:
+    nodes, where = v.get("nodes") or [v["node"]], f" ({v['where']})" if v["where"] else ""
+    who, those = f"node {nodes[0]}{where}", "it"
+    if nodes[1:]:
+        apart = "always ran together" if v["always"] else "ran together too often to tell"
+        who, those = f"one of {some(nodes, 16)}{where}, which {apart}", "them"
+    longer = f"{v['ratio'] - 1:.0%} longer" if finite(v["ratio"]) else "longer"
+    return f"{who}: {plural(v['jobs'], 'job')} on {those} took {longer} than the others"
+
+
 def _busy(v: Values) -> str:
     top = f" ({', '.join(f'{name} {used:.1f}' for name, used in v['top'])})" if v["top"] else ""
     return f"other processes use {v['used']:.1f} of {v['cores']} cores{top}"
@@ -37,10 +47,7 @@ SLOWER: dict[Code, str | Callable[[Values], str]] = {
     Code.SLOWER: _slower,
     Code.SUSPECT: _slower,
     Code.DID_NOT_REPEAT: _did_not_repeat,
-    Code.SLOW_NODE: lambda v: (
-        f"node {v['node']} ({v['where']}): {plural(v['jobs'], 'job')} on it took "
-        f"{v['ratio'] - 1:.0%} longer than the others"
-    ),
+    Code.SLOW_NODE: _slow_node,
     Code.FASTER: lambda v: (
         f"{plural(v['metrics'], 'metric')} faster than in all earlier sessions, such as {_sides(v)}"
     ),

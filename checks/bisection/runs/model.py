@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from bisection.core.identity import TestId
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import SLOW_HOSTS, Code, Reason
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
 
 
@@ -169,6 +170,7 @@ class Request:
     until: float = 0.0  # the deadline as Unix time
     # The full name of a partition -> sets of nodes that its launches ask for in turn.
     nodes: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    partitions: list[str] = field(default_factory=list)  # full names; none: all of `system`
     reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
 
 
@@ -214,18 +216,40 @@ class RunVerdict:
         """How many tests have this outcome, fixtures not among them."""
         return sum(self.outcome(case) == verdict for case in self.judged)
 
+    def _slow_hosts(self) -> list[Reason]:
+        """What launches showed of hosts, where there are other hosts beside them."""
+        several = len({host for case in self.cases for host in case.hosts}) > 1
+        return [r for r in self.remarks if several and r.code in SLOW_HOSTS and r["launches"]]
+
+    @property
+    def slow_nodes(self) -> list[Reason]:
+        """The remarks that name a slow node, or nodes of which one is slow: by the times of many
+        launches, or by what it did alone, in several launches."""
+        return [r for r in self.remarks if r.code == Code.SLOW_NODE and r["nodes"]] + [
+            reason
+            for reason in self._slow_hosts()
+            if reason["launches"] >= LIMITS.slow_launches and 3 * reason["launches"] > reason["of"]
+        ]
+
+    @property
+    def suspect_nodes(self) -> list[Reason]:
+        """The remarks that a node was slow in the only launch that can show it."""
+        return [r for r in self._slow_hosts() if r["launches"] < LIMITS.slow_launches > r["of"]]
+
     @property
     def exit_code(self) -> Exit:
         """FAILED if anything is wrong, else NOT_MEASURED if anything is missing, else SLOWER if
-        anything is slower than before, else NOT_MEASURED if anything may be, else OK."""
+        anything is slower than before, or a node slower than the others, else NOT_MEASURED if
+        anything may be, else OK."""
         if self.failures or any(case.verdict == Verdict.FAIL for case in self.cases):
             return Exit.FAILED
         unmeasured = any(case.verdict == Verdict.NOT_MEASURED for case in self.cases)
         measured = self.count(Verdict.PASS) + self.count(Verdict.KNOWN)
         complete = measured and not self.troubles and not unmeasured
-        if complete and self.slower:
+        if complete and (self.slower or self.slow_nodes):
             return Exit.SLOWER
-        return Exit.OK if complete and not self.suspects else Exit.NOT_MEASURED
+        doubts = self.suspects or self.suspect_nodes
+        return Exit.OK if complete and not doubts else Exit.NOT_MEASURED
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "RunVerdict":

@@ -1,0 +1,64 @@
+/* LAPACK's dsyevd and zheevd on one core: what every method is compared with. */
+#include "libraries.h"
+#include "solver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    double *work, *rwork;
+    int *iwork;
+    int lwork, lrwork, liwork;
+} workspace;
+
+static void *create(const bx_problem *p, double *asked)
+{
+    workspace *s = bx_memory_alloc(1, sizeof *s);
+    int n = p->matrix->n, parts = p->matrix->parts;
+    s->lwork = parts == 2 ? 2 * n + n * n : 1 + 6 * n + 2 * n * n;
+    s->lrwork = parts == 2 ? 1 + 5 * n + 2 * n * n : 0;
+    s->liwork = 3 + 5 * n;
+    s->work = bx_solver_workspace(p, (size_t)s->lwork * (size_t)parts);
+    s->rwork = bx_solver_workspace(p, (size_t)s->lrwork);
+    s->iwork = bx_memory_alloc((size_t)s->liwork, sizeof *s->iwork);
+    *asked =
+        sizeof(double) * ((double)s->lwork * parts + s->lrwork) + sizeof(int) * (double)s->liwork;
+    return s;
+}
+
+static int solve(void *self, bx_problem *p)
+{
+    workspace *s = self;
+    int n = p->matrix->n, info = 0;
+    if (p->matrix->parts == 2)
+        zheevd_("V", "U", &n, p->a, &n, p->w, s->work, &s->lwork, s->rwork, &s->lrwork, s->iwork,
+                &s->liwork, &info, 1, 1);
+    else
+        dsyevd_("V", "U", &n, p->a, &n, p->w, s->work, &s->lwork, s->iwork, &s->liwork, &info, 1,
+                1);
+    double *vectors = p->a; /* they take the matrix's place */
+    p->a = p->v;
+    p->v = vectors;
+    return info;
+}
+
+static void destroy(void *self)
+{
+    workspace *s = self;
+    free(s->work);
+    free(s->rwork);
+    free(s->iwork);
+    free(s);
+}
+
+const bx_solver bx_solver_dsyevd = {
+    .about = {.name = "dsyevd",
+              .summary = "LAPACK, divide and conquer on one core of rank 0",
+              .baseline = true},
+    .alone = true,
+    .cost = 1,
+    .orthogonality = 10,
+    .create = create,
+    .solve = solve,
+    .destroy = destroy,
+};

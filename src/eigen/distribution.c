@@ -1,0 +1,81 @@
+#include "distribution.h"
+
+#include "bx.h"
+#include "libraries.h"
+
+#include <stdlib.h>
+
+int bx_distribution_grid_rows(int ranks)
+{
+    int rows = (int)sqrt(ranks);
+    while (ranks % rows != 0) rows--;
+    return rows;
+}
+
+int bx_distribution_deal(int n, int block, int place, int places, int *row)
+{
+    int count = 0;
+    for (int first = place * block; first < n; first += places * block)
+        for (int i = first; i < n && i < first + block; i++) row[count++] = i;
+    return count;
+}
+
+static bx_distribution *create(MPI_Comm team, int n)
+{
+    bx_distribution *d = bx_memory_alloc(1, sizeof *d);
+    d->team = team;
+    MPI_Comm_size(team, &d->ranks);
+    MPI_Comm_rank(team, &d->rank);
+    d->n = n;
+    d->row = bx_memory_alloc((size_t)n, sizeof *d->row);
+    d->column = bx_memory_alloc((size_t)n, sizeof *d->column);
+    d->context = -1;
+    return d;
+}
+
+bx_distribution *bx_distribution_create_blocks(MPI_Comm team, int n, int block, int grid_rows)
+{
+    bx_distribution *d = create(team, n);
+    int info, zero = 0;
+    d->block = block;
+    d->grid_rows = grid_rows;
+    d->grid_columns = d->ranks / grid_rows;
+    d->handle = d->context = Csys2blacs_handle(team);
+    Cblacs_gridinit(&d->context, "C", d->grid_rows, d->grid_columns);
+    Cblacs_gridinfo(d->context, &d->grid_rows, &d->grid_columns, &d->grid_row, &d->grid_column);
+    d->rows = bx_distribution_deal(n, block, d->grid_row, d->grid_rows, d->row);
+    d->columns = bx_distribution_deal(n, block, d->grid_column, d->grid_columns, d->column);
+    int leading = d->rows > 0 ? d->rows : 1;
+    descinit_(d->descriptor, &n, &n, &block, &block, &zero, &zero, &d->context, &leading, &info);
+    MPI_Comm_split(team, d->grid_column, d->grid_row, &d->sharing);
+    return d;
+}
+
+bx_distribution *bx_distribution_create_panels(MPI_Comm team, int n,
+                                               int (*first_column)(int n, int ranks, int rank))
+{
+    bx_distribution *d = create(team, n);
+    d->block = n;
+    d->grid_rows = 1;
+    d->grid_columns = d->ranks;
+    d->grid_column = d->rank;
+    d->rows = bx_distribution_deal(n, n, 0, 1, d->row);
+    int first = first_column(n, d->ranks, d->rank);
+    d->columns = first_column(n, d->ranks, d->rank + 1) - first;
+    for (int j = 0; j < d->columns; j++) d->column[j] = first + j;
+    MPI_Comm_split(team, d->rank, 0, &d->sharing);
+    return d;
+}
+
+void bx_distribution_free(bx_distribution *d)
+{
+    if (!d) return;
+    if (d->context >= 0) {
+        Cblacs_gridexit(d->context);
+        Cfree_blacs_system_handle(d->handle);
+    }
+    MPI_Comm_free(&d->sharing);
+    free(d->row);
+    free(d->column);
+    free(d);
+}

@@ -1,0 +1,90 @@
+#include "elpa_solver.h"
+
+#ifdef BX_HAVE_ELPA
+#include <complex.h>
+#include <elpa/elpa.h>
+
+bool bx_elpa_applicable(const bx_problem *p, char *why, size_t why_size)
+{
+    const bx_distribution *d = p->distribution;
+    int blocks = (d->n + d->block - 1) / d->block;
+    int places = d->grid_rows > d->grid_columns ? d->grid_rows : d->grid_columns;
+    if (blocks >= places) return true;
+    snprintf(why, why_size,
+             "ELPA needs a block in each of the grid's %d rows and %d columns; --block %d gives %d",
+             d->grid_rows, d->grid_columns, d->block, blocks);
+    return false;
+}
+
+static void *create(const bx_problem *p, double *asked, int solver)
+{
+    const bx_distribution *d = p->distribution;
+    int error = elpa_init(20170403);
+    *asked = NAN; /* it allocates by itself, and does not tell how much */
+    elpa_t elpa = error == ELPA_OK ? elpa_allocate(&error) : NULL;
+    if (!elpa) return NULL;
+    elpa_set(elpa, "na", d->n, &error);
+    elpa_set(elpa, "nev", d->n, &error);
+    elpa_set(elpa, "local_nrows", d->rows, &error);
+    elpa_set(elpa, "local_ncols", d->columns, &error);
+    elpa_set(elpa, "nblk", d->block, &error);
+    elpa_set(elpa, "mpi_comm_parent", (int)MPI_Comm_c2f(d->team), &error);
+    elpa_set(elpa, "process_row", d->grid_row, &error);
+    elpa_set(elpa, "process_col", d->grid_column, &error);
+    if (elpa_setup(elpa) == ELPA_OK) elpa_set(elpa, "solver", solver, &error);
+    return elpa;
+}
+
+void *bx_elpa_create_one_stage(const bx_problem *p, double *asked)
+{
+    return create(p, asked, ELPA_SOLVER_1STAGE);
+}
+
+void *bx_elpa_create_two_stage(const bx_problem *p, double *asked)
+{
+    return create(p, asked, ELPA_SOLVER_2STAGE);
+}
+
+int bx_elpa_solve(void *self, bx_problem *p)
+{
+    int error = -1;
+    if (self && p->matrix->parts == 2)
+        elpa_eigenvectors((elpa_t)self, (double complex *)p->a, p->w, (double complex *)p->v,
+                          &error);
+    else if (self)
+        elpa_eigenvectors((elpa_t)self, p->a, p->w, p->v, &error);
+    return error == ELPA_OK ? 0 : error;
+}
+
+void bx_elpa_free(void *self)
+{
+    int error;
+    if (self) elpa_deallocate((elpa_t)self, &error);
+}
+#else
+bool bx_elpa_applicable(const bx_problem *p, char *why, size_t why_size)
+{
+    (void)p;
+    snprintf(why, why_size, "not built with ELPA");
+    return false;
+}
+
+void *bx_elpa_create_one_stage(const bx_problem *p, double *asked)
+{
+    (void)p, (void)asked;
+    return NULL;
+}
+
+void *bx_elpa_create_two_stage(const bx_problem *p, double *asked)
+{
+    return bx_elpa_create_one_stage(p, asked);
+}
+
+int bx_elpa_solve(void *self, bx_problem *p)
+{
+    (void)self, (void)p;
+    return -1;
+}
+
+void bx_elpa_free(void *self) { (void)self; }
+#endif

@@ -1,0 +1,13 @@
+/* ELPA's solvers, where the kernels are built with it. */
+#ifndef BX_EIGEN_ELPA_SOLVER_H
+#define BX_EIGEN_ELPA_SOLVER_H
+
+#include "solver.h"
+
+bool bx_elpa_applicable(const bx_problem *p, char *why, size_t why_size);
+void *bx_elpa_create_one_stage(const bx_problem *p, double *asked);
+void *bx_elpa_create_two_stage(const bx_problem *p, double *asked);
+int bx_elpa_solve(void *self, bx_problem *p);
+void bx_elpa_free(void *self);
+
+#endif

@@ -1,0 +1,606 @@
+/* bisection-eigen: all eigenvalues and vectors of dense matrices, by every parallel solver.
+ *
+ * After M. Ashworth et al., HPCxTR0417 (2004), sections 3.1 (AIMPRO), 3.4 (CRYSTAL), 5.2. */
+#include "blas.h"
+#include "integrals.h"
+#include "products.h"
+#include "resident.h"
+#include "verify.h"
+
+#include <float.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- cases ---- */
+
+typedef struct {
+    bx_choice about;
+    int size;
+    const char *spectrum;
+    int kpoints;
+    const char *work;
+} case_work;
+
+static const case_work CASES[] = {
+#define BX_CASE(id, text, size, spectrum, kpoints, work)                                           \
+    {{.name = #id, .summary = text}, size, #spectrum, kpoints, #work},
+#define BX_METHOD(name)
+#include "eigen.def"
+#undef BX_CASE
+#undef BX_METHOD
+};
+enum { CASE_COUNT = sizeof CASES / sizeof *CASES, DIAGONALISATIONS = 3 };
+
+static struct {
+    int64_t size, block, grid_rows, kpoints, team_ranks;
+    const char *spectrum;
+    bool is_complex;
+    double guess_error;
+} options = {.guess_error = -1};
+
+enum { LARGEST_SIZE = 32000, LARGEST_BLOCK = 64 }; /* larger: LAPACK's sizes leave 32 bits */
+
+static const bx_option OPTION_TABLE[] = {
+    {"size", "N", "rows of the matrix (default: the case's)", BX_INTEGER, 1, LARGEST_SIZE,
+     &options.size},
+    {"spectrum", "NAME", "eigenvalues: uniform, clustered, graded or fock (default: the case's)",
+     BX_TEXT, 0, 0, &options.spectrum},
+    {"complex", NULL, "complex Hermitian matrices (default: real symmetric)", BX_FLAG, 0, 0,
+     &options.is_complex},
+    {"block", "B", "rows and columns of ScaLAPACK's blocks (default: 64, fewer for small matrices)",
+     BX_INTEGER, 1, 1024, &options.block},
+    {"grid-rows", "R", "rows of the grid of a team's ranks (default: up to the root)", BX_INTEGER,
+     1, 1e6, &options.grid_rows},
+    {"kpoints", "K", "matrices in one step (default: the case's, or one per team)", BX_INTEGER, 1,
+     4096, &options.kpoints},
+    {"team-ranks", "R", "ranks that solve one matrix (default: as many teams as divide K)",
+     BX_INTEGER, 1, 1e6, &options.team_ranks},
+    {"guess-error", "X", "method jacobi starts from eigenvectors that are wrong by X", BX_REAL, 0,
+     1, &options.guess_error},
+};
+
+/* ---- setup ---- */
+
+/* A team that solves matrices: this rank's, or rank 0 alone for the baseline. */
+typedef struct {
+    int count;                         /* of its matrices; 0: this rank is in no such team */
+    bx_matrix **matrices;              /* [count] */
+    bx_problem *problems;              /* [count] */
+    bx_products **products;            /* [count], or NULL */
+    bx_matrix **densities, **energies; /* [count] exact ones, of the work of AIMPRO */
+    bx_distribution *blocks, *panels;  /* panels of the solver that has been opened last */
+} team;
+
+typedef struct {
+    bx_run *run;
+    int rank, ranks;
+    int size, parts, kpoints, teams;
+    bool aimpro, crystal; /* the work that surrounds the solver */
+    MPI_Comm comm;
+    team teams_of[2]; /* this rank's team; rank 0 alone */
+    void *self;       /* of the solver that is open */
+    double *integrals;
+    int info;
+    struct {
+        double asked, used, held; /* bytes of the rank that has most */
+        double messages, bytes;   /* in one step, of all ranks */
+        double sweeps;
+    } *found; /* [bx_solver_count] */
+} state;
+
+static const bx_solver *solver_of(size_t method) { return bx_solvers[method]; }
+
+static team *team_of(state *s, size_t method) { return &s->teams_of[solver_of(method)->alone]; }
+
+static int divisor(int a, int b) { return b == 0 ? a : divisor(b, a % b); }
+
+static const case_work *settle_case(state *s, bx_spectrum *spectrum)
+{
+    const case_work *chosen = CASES;
+    for (size_t i = 0; i < CASE_COUNT; i++)
+        if (strcmp(CASES[i].about.name, bx_run_case(s->run)) == 0) chosen = &CASES[i];
+    s->aimpro = strcmp(chosen->work, "aimpro") == 0;
+    s->crystal = strcmp(chosen->work, "crystal") == 0;
+    s->size = options.size > 0 ? (int)options.size : chosen->size;
+    s->parts = options.is_complex ? 2 : 1;
+    const char *name = options.spectrum ? options.spectrum : chosen->spectrum;
+    int i = 0;
+    while (i < BX_SPECTRUM_COUNT && strcmp(bx_matrix_spectra[i], name) != 0) i++;
+    if (i == BX_SPECTRUM_COUNT)
+        bx_run_refuse(s->run, BX_USAGE,
+                      "--spectrum %s: unknown; choose from uniform, clustered, graded, fock", name);
+    *spectrum = (bx_spectrum)i;
+    if (s->size != chosen->size || strcmp(name, chosen->spectrum) != 0 || options.is_complex)
+        bx_run_set_case(s->run, "custom");
+    return chosen;
+}
+
+/* Teams of equal numbers of ranks, each with as many matrices. */
+static int settle_teams(state *s, const case_work *chosen)
+{
+    int team_ranks = (int)options.team_ranks;
+    if (team_ranks > 0 && s->ranks % team_ranks != 0)
+        return bx_run_refuse(s->run, BX_USAGE, "--team-ranks %d: must divide the %d ranks",
+                             team_ranks, s->ranks);
+    s->kpoints = options.kpoints > 0 ? (int)options.kpoints
+                 : team_ranks > 0    ? s->ranks / team_ranks
+                                     : chosen->kpoints;
+    s->teams = team_ranks > 0 ? s->ranks / team_ranks : divisor(s->kpoints, s->ranks);
+    if (s->kpoints % s->teams != 0)
+        return bx_run_refuse(s->run, BX_USAGE,
+                             "--kpoints %d: must be a multiple of the %d teams that --team-ranks "
+                             "%d makes of %d ranks",
+                             s->kpoints, s->teams, team_ranks, s->ranks);
+    int of_team = s->ranks / s->teams;
+    if (options.grid_rows > 0 && of_team % options.grid_rows != 0)
+        return bx_run_refuse(s->run, BX_USAGE, "--grid-rows %d: must divide the %d ranks of a team",
+                             (int)options.grid_rows, of_team);
+    return BX_OK;
+}
+
+/* Bytes that a team's rank needs beside workspace: matrix, vectors, what verification gathers. */
+static double bytes_of(const state *s, int ranks, int problems)
+{
+    double size = s->size, part = size * size / ranks + 4 * size * LARGEST_BLOCK;
+    double products = s->aimpro ? 4 : 0;
+    return sizeof(double) * s->parts * ((2 + products) * problems + 3) * part;
+}
+
+/* Workspace of a solver, by measured sizes: in parts of a rank's matrix. */
+static double workspace_of(const state *s, size_t method, int ranks)
+{
+    double matrix = sizeof(double) * s->parts * (double)s->size * s->size;
+    bool expert = strcmp(solver_of(method)->about.name, "pdsyevx") == 0;
+    return (solver_of(method)->alone ? 3 : 4) * matrix / ranks + (expert ? matrix : 0);
+}
+
+static double solve_seconds(const state *s, size_t method, int ranks)
+{
+    static const double RATE = 5e9; /* n^3 of LAPACK's solver per second of a core */
+    double cube = pow(s->size, 3) * (s->parts == 2 ? 4 : 1);
+    double products = s->aimpro ? BX_PRODUCT_STEPS * BX_PRODUCTS_PER_STEP * 0.3 : 0;
+    double solves = s->aimpro ? DIAGONALISATIONS : 1;
+    double integrals = s->crystal ? 2e-7 * s->size * s->size : 0;
+    return (cube / RATE * (solves * solver_of(method)->cost + products) + integrals) / ranks;
+}
+
+static int claim(state *s, const char *sized_by)
+{
+    int of_team = s->ranks / s->teams, mine = s->kpoints / s->teams;
+    double workspace = 0, alone = 0, round = 0, verification = 0;
+    for (size_t m = 0; m < (size_t)bx_solver_count; m++) {
+        if (!bx_run_is_selected(s->run, solver_of(m)->about.name)) continue;
+        int ranks = solver_of(m)->alone ? 1 : of_team, problems = solver_of(m)->alone ? 1 : mine;
+        double seconds = problems * solve_seconds(s, m, ranks);
+        round += seconds;
+        verification += seconds + problems * pow(s->size, 3) * s->parts * s->parts * 4e-10 / ranks;
+        double need = workspace_of(s, m, ranks);
+        if (solver_of(m)->alone)
+            alone = need + bytes_of(s, 1, 1);
+        else
+            workspace = fmax(workspace, need + bytes_of(s, of_team, mine));
+    }
+    double need = s->rank == 0 ? fmax(workspace, alone) : workspace;
+    if (bx_resources_claim_memory(s->run, need, sized_by) != BX_OK) return BX_RESOURCES;
+    if ((double)s->size * s->size / of_team * s->parts > INT_MAX)
+        bx_run_refuse(s->run, BX_RESOURCES,
+                      "%s: a rank's part is over MPI's count limit of 2^31 - 1 numbers; use more "
+                      "ranks than %d",
+                      sized_by, of_team);
+    if (bx_run_agree(s->run) != BX_OK) return BX_RESOURCES;
+    return bx_resources_claim_time(s->run, verification, round, sized_by);
+}
+
+/* Levels up to the widest gap in the middle half of the spectrum; *gap: its width. */
+static int occupied_of(const bx_matrix *m, double *gap)
+{
+    int occupied = m->n / 2;
+    *gap = 0;
+    for (int j = m->n / 4 + 1; j <= 3 * m->n / 4 && j < m->n; j++)
+        if (m->sorted[j] - m->sorted[j - 1] > *gap) {
+            *gap = m->sorted[j] - m->sorted[j - 1];
+            occupied = j;
+        }
+    return occupied;
+}
+
+static void create_team(state *s, team *t, MPI_Comm comm, bx_spectrum spectrum, int first,
+                        int count, int grid_rows)
+{
+    int ranks, block = (int)options.block;
+    MPI_Comm_size(comm, &ranks);
+    if (grid_rows == 0) grid_rows = bx_distribution_grid_rows(ranks);
+    int columns = ranks / grid_rows, places = columns > grid_rows ? columns : grid_rows;
+    /* small matrices in small blocks: as many ranks as can be have a part */
+    if (block == 0) block = s->size / places < LARGEST_BLOCK ? s->size / places : LARGEST_BLOCK;
+    t->count = count;
+    t->blocks = bx_distribution_create_blocks(comm, s->size, block > 0 ? block : 1, grid_rows);
+    size_t number = (size_t)count;
+    t->matrices = bx_memory_alloc(number, sizeof *t->matrices);
+    t->densities = bx_memory_alloc(number, sizeof *t->densities);
+    t->energies = bx_memory_alloc(number, sizeof *t->energies);
+    t->problems = bx_memory_alloc(number, sizeof *t->problems);
+    t->products = bx_memory_alloc(number, sizeof *t->products);
+    for (int k = 0; k < count; k++) {
+        double gap;
+        t->matrices[k] = bx_matrix_create(s->size, spectrum, s->parts == 2, first + k);
+        if (!s->aimpro) continue;
+        int occupied = occupied_of(t->matrices[k], &gap);
+        t->densities[k] = bx_matrix_create_density(t->matrices[k], occupied, false);
+        t->energies[k] = bx_matrix_create_density(t->matrices[k], occupied, true);
+    }
+}
+
+static int setup(bx_run *run, void **address)
+{
+    state *s = bx_memory_alloc(1, sizeof *s);
+    bx_spectrum spectrum;
+    char sized_by[96];
+    *address = s;
+    s->run = run;
+    s->comm = MPI_COMM_NULL;
+    MPI_Comm_rank(bx_run_comm(run), &s->rank);
+    MPI_Comm_size(bx_run_comm(run), &s->ranks);
+    const case_work *chosen = settle_case(s, &spectrum);
+    settle_teams(s, chosen);
+    if (bx_run_agree(run) != BX_OK) return BX_USAGE;
+    snprintf(sized_by, sizeof sized_by, "--size %d --kpoints %d", s->size, s->kpoints);
+    if (claim(s, sized_by) != BX_OK) return BX_RESOURCES;
+    bx_blas_set_threads(bx_run_threads(run));
+    bx_blas_name_library();
+    int of_team = s->ranks / s->teams, mine = s->kpoints / s->teams, number = s->rank / of_team;
+    MPI_Comm_split(bx_run_comm(run), number, s->rank, &s->comm);
+    create_team(s, &s->teams_of[0], s->comm, spectrum, number * mine, mine, (int)options.grid_rows);
+    if (s->rank == 0) create_team(s, &s->teams_of[1], MPI_COMM_SELF, spectrum, 0, 1, 1);
+    s->integrals = bx_memory_alloc((size_t)s->size, sizeof *s->integrals);
+    s->found = bx_memory_alloc((size_t)bx_solver_count, sizeof *s->found);
+    return BX_OK;
+}
+
+static void free_team(team *t)
+{
+    for (int k = 0; k < t->count; k++) {
+        bx_matrix_free(t->matrices[k]);
+        bx_matrix_free(t->densities[k]);
+        bx_matrix_free(t->energies[k]);
+    }
+    bx_distribution_free(t->blocks);
+    free(t->matrices);
+    free(t->densities);
+    free(t->energies);
+    free(t->problems);
+    free(t->products);
+}
+
+static void teardown(void *address)
+{
+    state *s = address;
+    for (int i = 0; i < 2; i++) free_team(&s->teams_of[i]);
+    if (s->comm != MPI_COMM_NULL) MPI_Comm_free(&s->comm);
+    free(s->integrals);
+    free(s->found);
+    free(s);
+}
+
+/* ---- a method at work ---- */
+
+static bool applicable(void *address, size_t method, char *why, size_t why_size)
+{
+    state *s = address;
+    const bx_solver *solver = solver_of(method);
+    if (solver->first_column && s->aimpro) {
+        snprintf(why, why_size, "it has whole columns; the products of AIMPRO are of blocks");
+        return false;
+    }
+    bx_problem p = {
+        .run = s->run, .matrix = s->teams_of[0].matrices[0], .distribution = s->teams_of[0].blocks};
+    return !solver->applicable || solver->applicable(&p, why, why_size);
+}
+
+/* Allocates what a method needs; *asked, *held: bytes of its workspace, and of the matrices. */
+static void open_solver(state *s, size_t method, bool touch, double *asked, double *held)
+{
+    const bx_solver *solver = solver_of(method);
+    team *t = team_of(s, method);
+    *asked = *held = 0;
+    s->self = NULL;
+    if (t->count == 0) return;
+    t->panels = NULL;
+    if (solver->first_column)
+        t->panels = bx_distribution_create_panels(t->blocks->team, s->size, solver->first_column);
+    for (int k = 0; k < t->count; k++) {
+        bx_problem *p = &t->problems[k];
+        *p = (bx_problem){.run = s->run,
+                          .matrix = t->matrices[k],
+                          .distribution = t->panels ? t->panels : t->blocks,
+                          .guess_error = solver->first_column ? options.guess_error : -1,
+                          .touch = true};
+        const bx_distribution *d = p->distribution;
+        p->capacity = (size_t)d->columns * (size_t)(d->rows * s->parts);
+        if (solver->capacity) p->capacity = solver->capacity(p);
+        p->a = bx_solver_workspace(p, p->capacity);
+        p->v = bx_solver_workspace(p, p->capacity);
+        p->w = bx_memory_alloc((size_t)s->size, sizeof *p->w);
+        p->number = bx_memory_alloc((size_t)d->columns + 1, sizeof *p->number);
+        t->products[k] = s->aimpro ? bx_products_create(p) : NULL;
+        p->touch = touch;
+    }
+    bx_resident_watch();
+    s->self = solver->create(&t->problems[0], asked);
+    *held = 2.0 * sizeof(double) * (double)t->problems[0].capacity * t->count;
+}
+
+static void close_solver(state *s, size_t method)
+{
+    team *t = team_of(s, method);
+    if (t->count == 0) return;
+    solver_of(method)->destroy(s->self);
+    for (int k = 0; k < t->count; k++) {
+        free(t->problems[k].a);
+        free(t->problems[k].v);
+        free(t->problems[k].w);
+        free(t->problems[k].number);
+        bx_products_free(t->products[k]);
+    }
+    bx_distribution_free(t->panels);
+    t->panels = NULL;
+}
+
+/* Makes the matrices, and guesses or NaNs in the place of the solution. */
+static void fill(state *s, size_t method)
+{
+    team *t = team_of(s, method);
+    for (int k = 0; k < t->count; k++) {
+        bx_problem *p = &t->problems[k];
+        const bx_distribution *d = p->distribution;
+        size_t length = (size_t)(d->rows * s->parts);
+        for (int j = 0; j < d->columns; j++) {
+            p->number[j] = d->column[j];
+            bx_matrix_fill(p->matrix, d->rows, d->row, d->column[j], p->a + (size_t)j * length);
+        }
+        for (size_t i = 0; i < p->capacity; i++) p->v[i] = NAN;
+        for (int i = 0; i < s->size; i++) p->w[i] = s->integrals[i] = NAN;
+        for (int j = 0; p->guess_error >= 0 && j < d->columns; j++)
+            bx_matrix_vector(p->matrix, d->column[j], p->guess_error, p->v + (size_t)j * length);
+    }
+}
+
+static void solve_all(state *s, size_t method)
+{
+    const bx_solver *solver = solver_of(method);
+    team *t = team_of(s, method);
+    s->info = 0;
+    for (int k = 0; k < t->count; k++) {
+        bx_problem *p = &t->problems[k];
+        const bx_distribution *d = t->blocks;
+        if (s->crystal) {
+            bx_integrals_run(s->size, d->rank, d->ranks, s->integrals);
+            bx_run_lap(s->run, BX_INTEGRALS);
+        }
+        if (t->products[k]) bx_products_keep(t->products[k], p);
+        for (int i = 0; i < (s->aimpro ? DIAGONALISATIONS : 1); i++) {
+            if (i > 0) bx_products_restore(t->products[k], p);
+            int info = solver->solve(s->self, p);
+            if (info != 0) s->info = info;
+        }
+        bx_run_lap(s->run, BX_SOLVE);
+        if (!t->products[k]) continue;
+        double gap;
+        bx_products_run(t->products[k], p, occupied_of(p->matrix, &gap));
+        bx_run_lap(s->run, BX_PRODUCTS);
+    }
+}
+
+/* Checks that cost little, after every step. */
+static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
+{
+    static const double LARGEST = 10; /* in LAPACK's tests 30 */
+    state *s = address;
+    team *t = team_of(s, method);
+    double error = 0, complete = 0, products = 0, products_limit = LARGEST, integrals = 0;
+    (void)point;
+    for (int k = 0; k < t->count; k++) {
+        bx_problem *p = &t->problems[k];
+        double mine;
+        error = bx_verification_worse(error, bx_verify_probe(p, &mine));
+        complete = bx_verification_worse(complete, mine);
+        if (t->products[k]) {
+            double gap, most = fabs(p->matrix->sorted[0]), last = p->matrix->sorted[s->size - 1];
+            occupied_of(p->matrix, &gap);
+            products = bx_verification_worse(
+                products, bx_products_error(t->products[k], p, t->densities[k], t->energies[k]));
+            products_limit = LARGEST * (1 + fmax(most, fabs(last)) / fmax(gap, DBL_MIN));
+        }
+        if (s->crystal)
+            integrals =
+                bx_integrals_error(s->size, t->blocks->rank, t->blocks->ranks, s->integrals);
+    }
+    bx_verification_check(verification, "info", abs(s->info), 0, "INFO");
+    bx_verification_check(verification, "probe", error, LARGEST, "n |A| eps");
+    bx_verification_check(verification, "completeness", complete, solver_of(method)->orthogonality,
+                          "n eps");
+    if (s->aimpro)
+        bx_verification_check(verification, "products", products, products_limit, "n eps");
+    if (s->crystal) bx_verification_check(verification, "integrals", integrals, 1, "error bounds");
+}
+
+static double sum_traffic(double *messages)
+{
+    bx_traffic traffic[BX_CLASS_COUNT];
+    double bytes = 0;
+    *messages = 0;
+    bx_profile_read(traffic);
+    for (int i = 0; i < BX_CLASS_COUNT; i++) {
+        *messages += traffic[i].messages;
+        bytes += traffic[i].bytes;
+    }
+    return bytes;
+}
+
+static void verify(void *address, size_t method, size_t point, bx_verification *verification)
+{
+    static const double LARGEST = 10;
+    state *s = address;
+    team *t = team_of(s, method);
+    bx_errors worst = {0};
+    double wrong = 0, before[2], after[2], asked, held;
+    open_solver(s, method, false, &asked, &held);
+    fill(s, method);
+    for (int k = 0; k < t->count; k++) wrong += bx_verify_count_not_finite(&t->problems[k]);
+    MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_DOUBLE, MPI_SUM, bx_run_comm(s->run));
+    if (wrong > 0) {
+        bx_run_refuse(s->run, BX_WRONG,
+                      "%.0f numbers of the matrix are not finite; %s is not called", wrong,
+                      solver_of(method)->about.name);
+        close_solver(s, method);
+        return;
+    }
+    before[1] = sum_traffic(&before[0]);
+    solve_all(s, method);
+    after[1] = sum_traffic(&after[0]);
+    double used = bx_resident_peak(), traffic[2] = {after[0] - before[0], after[1] - before[1]};
+    for (int k = 0; k < t->count; k++) {
+        bx_errors e = bx_verify_solution(&t->problems[k]);
+        worst.residual = bx_verification_worse(worst.residual, e.residual);
+        worst.orthogonality = bx_verification_worse(worst.orthogonality, e.orthogonality);
+        worst.spectrum = bx_verification_worse(worst.spectrum, e.spectrum);
+        worst.lapack = bx_verification_worse(worst.lapack, e.lapack);
+    }
+    bx_verification_check(verification, "residual", worst.residual, LARGEST, "n |A| eps");
+    bx_verification_check(verification, "orthogonality", worst.orthogonality,
+                          solver_of(method)->orthogonality, "n eps");
+    bx_verification_check(verification, "eigenvalues", worst.spectrum, LARGEST, "n |A| eps");
+    bx_verification_check(verification, "beside LAPACK", worst.lapack, LARGEST, "n |A| eps");
+    inspect(s, method, point, verification);
+    double most[] = {asked, used, held, t->count > 0 ? t->problems[0].sweeps : 0};
+    MPI_Allreduce(MPI_IN_PLACE, most, 4, MPI_DOUBLE, MPI_MAX, bx_run_comm(s->run));
+    MPI_Allreduce(MPI_IN_PLACE, traffic, 2, MPI_DOUBLE, MPI_SUM, bx_run_comm(s->run));
+    s->found[method].asked = most[0];
+    s->found[method].used = most[1];
+    s->found[method].held = most[2];
+    s->found[method].sweeps = most[3];
+    s->found[method].messages = traffic[0];
+    s->found[method].bytes = traffic[1];
+    close_solver(s, method);
+}
+
+static void begin(void *address, size_t method, size_t point)
+{
+    (void)point;
+    double asked, held;
+    open_solver(address, method, true, &asked, &held);
+}
+
+static void prepare(void *address, size_t method, size_t point)
+{
+    (void)point;
+    fill(address, method);
+}
+
+static void step(void *address, size_t method, size_t point)
+{
+    (void)point;
+    solve_all(address, method);
+}
+
+static void end(void *address, size_t method, size_t point, int64_t steps,
+                bx_verification *verification)
+{
+    (void)point, (void)steps, (void)verification;
+    close_solver(address, method);
+}
+
+/* Matrices in one step. */
+static double items(void *address, size_t method, size_t point)
+{
+    const state *s = address;
+    (void)point;
+    return solver_of(method)->alone ? 1 : s->kpoints;
+}
+
+static void metrics(void *address, size_t method, size_t point, bx_metrics *list)
+{
+    /* of the reduction to a tridiagonal matrix and the vectors back from it */
+    static const double OPERATIONS = 10.0 / 3;
+    const state *s = address;
+    (void)point;
+    double time = bx_metrics_value(list, "time"), ratio = bx_metrics_value(list, "ratio_dsyevd");
+    double cube = pow(s->size, 3) * (s->parts == 2 ? 4 : 1);
+    if (!s->aimpro && !s->crystal)
+        bx_metrics_add(list, "gflops", OPERATIONS * cube / time / 1e9, "Gflop/s", "higher");
+    if (isfinite(s->found[method].asked))
+        bx_metrics_add(list, "workspace_asked", s->found[method].asked, "B", "lower");
+    if (s->found[method].used > 0)
+        bx_metrics_add(list, "workspace_used", s->found[method].used, "B", "lower");
+    bx_metrics_add(list, "matrices", s->found[method].held, "B", "lower");
+    if (solver_of(method)->alone) return;
+    if (isfinite(ratio))
+        bx_metrics_add(list, "efficiency", 1 / (ratio * s->ranks), "share", "higher");
+    bx_metrics_add(list, "messages", s->found[method].messages, "messages", "lower");
+    bx_metrics_add(list, "bytes", s->found[method].bytes, "B", "lower");
+    if (s->found[method].sweeps > 0)
+        bx_metrics_add(list, "sweeps", s->found[method].sweeps, "sweeps", "lower");
+}
+
+static void report(void *address, bx_run *run, cJSON *details)
+{
+    const state *s = address;
+    const bx_distribution *d = s->teams_of[0].blocks;
+    bx_run_note(run, "%d %s of %d rows, %d %s of %d ranks in a grid of %dx%d, blocks of %d",
+                s->kpoints, s->kpoints == 1 ? "matrix" : "matrices", s->size, s->teams,
+                s->teams == 1 ? "team" : "teams", d->ranks, d->grid_rows, d->grid_columns,
+                d->block);
+    if (!details) return;
+    cJSON_AddNumberToObject(details, "size", s->size);
+    cJSON_AddNumberToObject(details, "kpoints", s->kpoints);
+    cJSON_AddNumberToObject(details, "teams", s->teams);
+    cJSON_AddNumberToObject(details, "grid_rows", d->grid_rows);
+    cJSON_AddNumberToObject(details, "grid_columns", d->grid_columns);
+    cJSON_AddNumberToObject(details, "block", d->block);
+    if (s->crystal)
+        cJSON_AddNumberToObject(details, "integrals_imbalance",
+                                bx_integrals_imbalance(s->size, d->ranks));
+}
+
+const bx_kernel *bx_kernel_get(void)
+{
+    static const char *const phases[BX_PHASE_COUNT] = {"integrals", "solve", "ring", "products"};
+    static const char *const groups[BX_PHASE_COUNT] = {"user", "library", "user", "library"};
+    static const char *const ratios[] = {"dsyevd", "pdsyevd"};
+    static const int64_t sampling[] = {5, 1, 0}; /* verification has warmed up */
+    static bx_choice cases[CASE_COUNT], *methods;
+    static bx_kernel kernel = {
+        .name = "eigen",
+        .summary = "all eigenvalues and vectors of dense matrices, by every parallel solver",
+        .cases = cases,
+        .case_count = CASE_COUNT,
+        .options = OPTION_TABLE,
+        .option_count = sizeof OPTION_TABLE / sizeof *OPTION_TABLE,
+        .phases = phases,
+        .phase_count = BX_PHASE_COUNT,
+        .phase_groups = groups,
+        .ratios = ratios,
+        .ratio_count = sizeof ratios / sizeof *ratios,
+        .baselines = "dsyevd",
+        .sampling = sampling,
+        .setup = setup,
+        .applicable = applicable,
+        .verify = verify,
+        .begin = begin,
+        .prepare = prepare,
+        .inspect = inspect,
+        .end = end,
+        .step = step,
+        .items = items,
+        .metrics = metrics,
+        .report = report,
+        .teardown = teardown,
+    };
+    for (size_t i = 0; i < CASE_COUNT; i++) cases[i] = CASES[i].about;
+    methods = bx_memory_grow(methods, (size_t)bx_solver_count, sizeof *methods);
+    for (int m = 0; m < bx_solver_count; m++) methods[m] = bx_solvers[m]->about;
+    kernel.methods = methods;
+    kernel.method_count = (size_t)bx_solver_count;
+    return &kernel;
+}

@@ -1,0 +1,384 @@
+/* One-sided block Jacobi on a ring of ranks, after R. J. Littlefield and K. J. Maschhoff
+ * (Theor. Chim. Acta 84, 1993) and the BFG code of HPCxTR0417 (2004), section 5.2.
+ *
+ * Columns of V and of W = A V lie in blocks, two in each of the pairs of a rank.  For a pair, the
+ * small matrix V'W is diagonalised, and both blocks of V and W are turned by its vectors.  Then the
+ * blocks move on, in the order of a round-robin tournament (R. P. Brent and F. T. Luk, SIAM J. Sci.
+ * Stat. Comput. 6, 1985), to neighbours on the ring; a sweep brings each pair together once.
+ *
+ * Memory: V and W, 2 n^2/ranks numbers, and little else, known beforehand.  W takes the place of
+ * the matrix, unless there is a guess of V: then the matrix is needed until W is computed. */
+#include "libraries.h"
+#include "solver.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST_BLOCK = 192, SMALLEST_BLOCK = 8, ROWS = 128, PIECE = 1 << 16, MOST_SWEEPS = 40 };
+
+/* Widest block, so that the small matrices are within a few percent of V and W. */
+static int widest(int n, int ranks)
+{
+    int width = (int)(0.06 * n / sqrt(ranks));
+    return width < SMALLEST_BLOCK ? SMALLEST_BLOCK : width > LARGEST_BLOCK ? LARGEST_BLOCK : width;
+}
+
+/* Pairs of blocks of each rank. */
+static int pairs_of(int n, int ranks)
+{
+    int pairs = (n + 2 * ranks * widest(n, ranks) - 1) / (2 * ranks * widest(n, ranks));
+    return pairs < 1 ? 1 : pairs;
+}
+
+static int first_of_block(int n, int blocks, int block)
+{
+    return (int)((int64_t)n * block / blocks);
+}
+
+/* The first column of a rank's part of the matrix. */
+static int first_column(int n, int ranks, int rank)
+{
+    int pairs = pairs_of(n, ranks);
+    return first_of_block(n, 2 * pairs * ranks, 2 * pairs * rank);
+}
+
+typedef struct {
+    int n, parts, pairs, blocks, width; /* width: of the widest block */
+    size_t stride;                      /* doubles of a block */
+    int rank, ranks;
+    MPI_Comm ring;
+    double *v, *w, *own_w; /* [2 pairs][stride] */
+    double *notes;         /* [2 pairs][width + 2] eigenvalues, number of the block, known? */
+    int *top, *bottom;     /* [pairs] places of the blocks of each pair */
+    double *small;         /* [2 width][2 width] parts */
+    double *turned;        /* [2 width][ROWS] parts */
+    double *values, *work, *rwork, *panel;
+    int *iwork, lwork, lrwork, liwork;
+    double limit;  /* what is zero */
+    int64_t turns; /* of pairs, in this sweep */
+} jacobi;
+
+static double *note(const jacobi *s, int place)
+{
+    return s->notes + (size_t)place * ((size_t)s->width + 2);
+}
+
+static int number_of(const jacobi *s, int place) { return (int)note(s, place)[s->width]; }
+
+static int width_of(const jacobi *s, int place)
+{
+    int g = number_of(s, place);
+    return first_of_block(s->n, s->blocks, g + 1) - first_of_block(s->n, s->blocks, g);
+}
+
+static void multiply(const jacobi *s, const char *transposed, int m, int n, int k, const double *a,
+                     int lda, const double *b, int ldb, double factor, double *c, int ldc)
+{
+    double one[2] = {1, 0}, beta[2] = {factor, 0};
+    if (m == 0 || n == 0) return;
+    if (s->parts == 2)
+        zgemm_(*transposed == 'T' ? "C" : "N", "N", &m, &n, &k, one, a, &lda, b, &ldb, beta, c,
+               &ldc, 1, 1);
+    else
+        dgemm_(transposed, "N", &m, &n, &k, one, a, &lda, b, &ldb, beta, c, &ldc, 1, 1);
+}
+
+static double *small_at(const jacobi *s, int i, int j)
+{
+    return s->small + ((size_t)j * 2 * (size_t)s->width + (size_t)i) * (size_t)s->parts;
+}
+
+/* Writes the diagonal block of V'W for a block to the small matrix at `first`: eigenvalues alone
+ * where they are known. */
+static void put_diagonal(const jacobi *s, int place, int first)
+{
+    int width = width_of(s, place);
+    size_t at = (size_t)place * s->stride;
+    if (note(s, place)[s->width + 1] > 0)
+        for (int j = 0; j < width; j++) {
+            memset(small_at(s, first, first + j), 0, (size_t)(width * s->parts) * sizeof *s->small);
+            *small_at(s, first + j, first + j) = note(s, place)[j];
+        }
+    else
+        multiply(s, "T", width, width, s->n, s->v + at, s->n, s->w + at, s->n, 0,
+                 small_at(s, first, first), 2 * s->width);
+}
+
+/* The norm of what is off the diagonal in the upper triangle of the small matrix. */
+static double off_diagonal(const jacobi *s, int size)
+{
+    double sum = 0;
+    for (int j = 0; j < size; j++)
+        for (int i = 0; i < j * s->parts; i++) sum += pow(small_at(s, 0, j)[i], 2);
+    return sqrt(sum);
+}
+
+/* Replaces two blocks of V or W by their columns turned by the vectors in `small`. */
+static void turn(const jacobi *s, double *field, int one, int two)
+{
+    int widths[2] = {width_of(s, one), width_of(s, two)}, size = widths[0] + widths[1];
+    double *blocks[2] = {field + (size_t)one * s->stride, field + (size_t)two * s->stride};
+    for (int row = 0; row < s->n; row += ROWS) {
+        int rows = s->n - row < ROWS ? s->n - row : ROWS;
+        size_t shift = (size_t)row * (size_t)s->parts;
+        multiply(s, "N", rows, size, widths[0], blocks[0] + shift, s->n, small_at(s, 0, 0),
+                 2 * s->width, 0, s->turned, ROWS);
+        multiply(s, "N", rows, size, widths[1], blocks[1] + shift, s->n, small_at(s, widths[0], 0),
+                 2 * s->width, 1, s->turned, ROWS);
+        for (int j = 0; j < size; j++) {
+            int side = j >= widths[0], column = j - side * widths[0];
+            memcpy(blocks[side] + shift + (size_t)column * (size_t)(s->n * s->parts),
+                   s->turned + (size_t)j * ROWS * (size_t)s->parts,
+                   (size_t)(rows * s->parts) * sizeof *field);
+        }
+    }
+}
+
+/* Makes two blocks diagonal together, smaller eigenvalues in the block of the smaller number.
+ * Returns INFO. */
+static int join(jacobi *s, int one, int two)
+{
+    if (number_of(s, one) > number_of(s, two)) return join(s, two, one);
+    int widths[2] = {width_of(s, one), width_of(s, two)}, size = widths[0] + widths[1], info = 0;
+    int leading = 2 * s->width;
+    if (size == 0) return 0;
+    put_diagonal(s, one, 0);
+    put_diagonal(s, two, widths[0]);
+    multiply(s, "T", widths[0], widths[1], s->n, s->v + (size_t)one * s->stride, s->n,
+             s->w + (size_t)two * s->stride, s->n, 0, small_at(s, 0, widths[0]), leading);
+    if (off_diagonal(s, size) > s->limit) {
+        if (s->parts == 2)
+            zheevd_("V", "U", &size, s->small, &leading, s->values, s->work, &s->lwork, s->rwork,
+                    &s->lrwork, s->iwork, &s->liwork, &info, 1, 1);
+        else
+            dsyevd_("V", "U", &size, s->small, &leading, s->values, s->work, &s->lwork, s->iwork,
+                    &s->liwork, &info, 1, 1);
+        turn(s, s->v, one, two);
+        turn(s, s->w, one, two);
+        s->turns++;
+    } else {
+        for (int j = 0; j < size; j++) s->values[j] = *small_at(s, j, j);
+    }
+    memcpy(note(s, one), s->values, (size_t)widths[0] * sizeof *s->values);
+    memcpy(note(s, two), s->values + widths[0], (size_t)widths[1] * sizeof *s->values);
+    note(s, one)[s->width + 1] = note(s, two)[s->width + 1] = 1;
+    return info;
+}
+
+/* Sends the block at a place to a neighbour, and takes over the neighbour's. */
+static void exchange(jacobi *s, int place, int neighbour)
+{
+    double *fields[2] = {s->v + (size_t)place * s->stride, s->w + (size_t)place * s->stride};
+    for (int field = 0; field < 2; field++)
+        for (size_t at = 0; at < s->stride; at += PIECE) {
+            size_t rest = s->stride - at;
+            MPI_Sendrecv_replace(fields[field] + at, (int)(rest < PIECE ? rest : PIECE), MPI_DOUBLE,
+                                 neighbour, field, neighbour, field, s->ring, MPI_STATUS_IGNORE);
+        }
+    MPI_Sendrecv_replace(note(s, place), s->width + 2, MPI_DOUBLE, neighbour, 2, neighbour, 2,
+                         s->ring, MPI_STATUS_IGNORE);
+}
+
+/* Moves every block but the first to its place in the next round of the tournament. */
+static void move_on(jacobi *s)
+{
+    bool first = s->rank == 0, last = s->rank == s->ranks - 1;
+    int m = s->pairs, left = s->bottom[0];
+    int right = first && m == 1 ? s->bottom[0] : s->top[m - 1];
+    if (s->blocks == 2) return;
+    for (int turn = 0; turn < 2; turn++) { /* neighbours meet in turns */
+        if ((s->rank + turn) % 2 == 0 && !last) exchange(s, right, s->rank + 1);
+        if ((s->rank + turn) % 2 == 1 && !first) exchange(s, left, s->rank - 1);
+    }
+    int fixed = s->top[0];
+    memmove(s->top + 1, s->top, (size_t)(m - 1) * sizeof *s->top);
+    memmove(s->bottom, s->bottom + 1, (size_t)(m - 1) * sizeof *s->bottom);
+    s->bottom[m - 1] = right; /* the neighbour's, or the one that turns round at the end */
+    s->top[0] = first ? fixed : left;
+    if (first && m > 1) s->top[1] = left;
+}
+
+/* W = A V, where V is a guess: the ranks' parts of the matrix go round in panels. */
+static void apply_matrix(jacobi *s, const bx_problem *p)
+{
+    int columns = 2 * s->pairs;
+    memset(s->w, 0, (size_t)columns * s->stride * sizeof *s->w);
+    for (int owner = 0; owner < s->ranks; owner++) {
+        int first = first_column(s->n, s->ranks, owner);
+        int last = first_column(s->n, s->ranks, owner + 1);
+        for (int column = first; column < last; column += s->width) {
+            int width = last - column < s->width ? last - column : s->width;
+            double *panel = s->panel;
+            size_t count = (size_t)s->n * (size_t)(width * s->parts);
+            if (owner == s->rank)
+                memcpy(panel, p->a + (size_t)(column - first) * (size_t)(s->n * s->parts),
+                       count * sizeof *panel);
+            MPI_Bcast(panel, (int)count, MPI_DOUBLE, owner, s->ring);
+            for (int place = 0; place < columns; place++)
+                multiply(s, "N", s->n, width_of(s, place), width, panel, s->n,
+                         s->v + (size_t)place * s->stride + (size_t)(column * s->parts), s->n, 1,
+                         s->w + (size_t)place * s->stride, s->n);
+        }
+    }
+}
+
+/* Spreads columns that lie one after the other, or an identity, over the blocks; from the last. */
+static void spread(const jacobi *s, double *field, bool identity)
+{
+    size_t length = (size_t)(s->n * s->parts);
+    int first = first_column(s->n, s->ranks, s->rank);
+    for (int place = 2 * s->pairs - 1; place >= 0; place--) {
+        int from = first_of_block(s->n, s->blocks, number_of(s, place));
+        double *block = field + (size_t)place * s->stride;
+        if (identity) {
+            memset(block, 0, s->stride * sizeof *block);
+            for (int j = 0; j < width_of(s, place); j++)
+                block[(size_t)j * length + (size_t)((from + j) * s->parts)] = 1;
+        } else {
+            memmove(block, field + (size_t)(from - first) * length,
+                    (size_t)width_of(s, place) * length * sizeof *block);
+        }
+    }
+}
+
+/* Puts the columns one after the other; eigenvalues are Rayleigh's quotients. */
+static void gather(const jacobi *s, bx_problem *p)
+{
+    size_t length = (size_t)(s->n * s->parts), columns = 0;
+    memset(p->w, 0, (size_t)s->n * sizeof *p->w);
+    for (int place = 0; place < 2 * s->pairs; place++) {
+        int first = first_of_block(s->n, s->blocks, number_of(s, place));
+        for (int j = 0; j < width_of(s, place); j++) {
+            const double *v = s->v + (size_t)place * s->stride + (size_t)j * length;
+            const double *w = s->w + (size_t)place * s->stride + (size_t)j * length;
+            double value = 0;
+            for (size_t i = 0; i < length; i++) value += v[i] * w[i];
+            p->w[first + j] = value;
+            p->number[columns] = first + j;
+            memmove(p->v + columns++ * length, v, length * sizeof *v);
+        }
+    }
+    MPI_Allreduce(MPI_IN_PLACE, p->w, s->n, MPI_DOUBLE, MPI_SUM, s->ring);
+}
+
+/* The limit below which the off-diagonal part of a pair is rounding: that of products of n terms,
+ * for the elements of two blocks. */
+static double zero_limit(const jacobi *s, const bx_problem *p)
+{
+    double squares = 0;
+    size_t count = (size_t)p->distribution->columns * (size_t)(s->n * s->parts);
+    for (size_t i = 0; i < count; i++) squares += p->a[i] * p->a[i];
+    MPI_Allreduce(MPI_IN_PLACE, &squares, 1, MPI_DOUBLE, MPI_SUM, s->ring);
+    return 0x1p-52 * 4 * sqrt(squares);
+}
+
+static int solve(void *self, bx_problem *p)
+{
+    jacobi *s = self;
+    int info = 0;
+    int64_t turns = 1;
+    s->v = p->v;
+    s->w = s->own_w ? s->own_w : p->a;
+    for (int place = 0; place < 2 * s->pairs; place++) {
+        note(s, place)[s->width] = 2 * s->pairs * s->rank + place;
+        note(s, place)[s->width + 1] = 0;
+        (place % 2 ? s->bottom : s->top)[place / 2] = place;
+    }
+    s->limit = zero_limit(s, p);
+    spread(s, s->v, p->guess_error < 0);
+    if (s->own_w)
+        apply_matrix(s, p);
+    else
+        spread(s, s->w, false);
+    for (p->sweeps = 0; turns > 0 && p->sweeps < MOST_SWEEPS; p->sweeps++) {
+        s->turns = 0;
+        for (int round = 0; round < s->blocks - 1; round++) {
+            for (int pair = 0; pair < s->pairs; pair++) {
+                int failed = join(s, s->top[pair], s->bottom[pair]);
+                if (failed) info = failed;
+            }
+            bx_run_lap(p->run, BX_SOLVE);
+            move_on(s);
+            bx_run_lap(p->run, BX_RING);
+        }
+        MPI_Allreduce(&s->turns, &turns, 1, MPI_INT64_T, MPI_SUM, s->ring);
+    }
+    gather(s, p);
+    return info ? info : turns > 0 ? MOST_SWEEPS : 0;
+}
+
+static size_t doubles_of_blocks(const bx_problem *p, int *pairs, int *width)
+{
+    const bx_distribution *d = p->distribution;
+    *pairs = pairs_of(d->n, d->ranks);
+    *width = (d->n + 2 * *pairs * d->ranks - 1) / (2 * *pairs * d->ranks);
+    return (size_t)d->n * (size_t)(*width * p->matrix->parts);
+}
+
+static size_t capacity(const bx_problem *p)
+{
+    int pairs, width;
+    size_t stride = doubles_of_blocks(p, &pairs, &width);
+    return 2 * (size_t)pairs * stride;
+}
+
+static void *create(const bx_problem *p, double *asked)
+{
+    const bx_distribution *d = p->distribution;
+    jacobi *s = bx_memory_alloc(1, sizeof *s);
+    s->n = d->n;
+    s->parts = p->matrix->parts;
+    s->rank = d->rank;
+    s->ranks = d->ranks;
+    s->ring = d->team;
+    s->stride = doubles_of_blocks(p, &s->pairs, &s->width);
+    s->blocks = 2 * s->pairs * s->ranks;
+    int size = 2 * s->width;
+    size_t parts = (size_t)s->parts, places = 2 * (size_t)s->pairs;
+    bool guessed = p->guess_error >= 0;
+    s->lwork = parts == 2 ? 2 * size + size * size : 1 + 6 * size + 2 * size * size;
+    s->lrwork = parts == 2 ? 1 + 5 * size + 2 * size * size : 0;
+    s->liwork = 3 + 5 * size;
+    size_t counts[] = {guessed ? places * s->stride : 0, guessed ? s->stride : 0,
+                       places * ((size_t)s->width + 2),  (size_t)size * (size_t)size * parts,
+                       (size_t)size * ROWS * parts,      (size_t)size,
+                       (size_t)s->lwork * parts,         (size_t)s->lrwork};
+    double **fields[] = {&s->own_w,  &s->panel,  &s->notes, &s->small,
+                         &s->turned, &s->values, &s->work,  &s->rwork};
+    *asked = sizeof(int) * (double)s->liwork;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        *fields[i] = counts[i] > 0 ? bx_solver_workspace(p, counts[i]) : NULL;
+        *asked += sizeof(double) * (double)counts[i];
+    }
+    s->iwork = bx_memory_alloc((size_t)s->liwork, sizeof *s->iwork);
+    s->top = bx_memory_alloc((size_t)s->pairs, sizeof *s->top);
+    s->bottom = bx_memory_alloc((size_t)s->pairs, sizeof *s->bottom);
+    return s;
+}
+
+static void destroy(void *self)
+{
+    jacobi *s = self;
+    double *fields[] = {s->own_w,  s->panel,  s->notes, s->small,
+                        s->turned, s->values, s->work,  s->rwork};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) free(fields[i]);
+    free(s->iwork);
+    free(s->top);
+    free(s->bottom);
+    free(s);
+}
+
+const bx_solver bx_solver_jacobi = {
+    .about = {.name = "jacobi",
+              .summary = "one-sided block Jacobi on a ring, memory 2 n^2/ranks",
+              .wins = "a good guess of the vectors (--guess-error); little memory",
+              .family = "solver"},
+    .cost = 25,
+    .orthogonality = 10,
+    .first_column = first_column,
+    .capacity = capacity,
+    .create = create,
+    .solve = solve,
+    .destroy = destroy,
+};

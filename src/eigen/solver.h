@@ -1,0 +1,64 @@
+/* A method: one file method_NAME.c, and one line in eigen.def. */
+#ifndef BX_EIGEN_SOLVER_H
+#define BX_EIGEN_SOLVER_H
+
+#include "bx.h"
+#include "distribution.h"
+#include "matrix.h"
+
+/* The phases of a step, see bx_kernel. */
+enum { BX_INTEGRALS, BX_SOLVE, BX_RING, BX_PRODUCTS, BX_PHASE_COUNT };
+
+/* One matrix that a team solves, and its solution. */
+typedef struct {
+    bx_run *run;
+    const bx_matrix *matrix;
+    const bx_distribution *distribution;
+    double guess_error; /* of the vectors in v at the start; negative: v holds no guess */
+    size_t capacity;    /* doubles of a and of v */
+    double *a;          /* [columns][rows parts] this rank's part of the matrix; a solver may
+                           overwrite it */
+    double *v;          /* [columns][rows parts] this rank's part of the eigenvectors */
+    double *w;          /* [n] eigenvalues, the same on every rank of the team */
+    int *number;        /* [columns] the eigenvalue that belongs to each column of v */
+    int sweeps;         /* of an iterative solver; 0 for a direct one */
+    bool touch;         /* workspace is to be in memory before a solver is timed */
+} bx_problem;
+
+/* A solver: `self` is what create has returned.  All procedures are collective over the team. */
+typedef struct bx_solver {
+    bx_choice about;
+    /* It wants whole columns: the first that a rank has of n columns.  NULL: it wants blocks. */
+    int (*first_column)(int n, int ranks, int rank);
+    bool alone;           /* one rank solves the problem: the baseline */
+    double cost;          /* its time, about, in times of LAPACK's on one core */
+    double orthogonality; /* largest error that is correct, n eps */
+    /* Writes why it cannot solve problems of this kind to `why`, and returns false.  NULL: it can.
+     */
+    bool (*applicable)(const bx_problem *p, char *why, size_t why_size);
+    /* Returns the least doubles of a and v, where they are more than the rank's part.  NULL. */
+    size_t (*capacity)(const bx_problem *p);
+    /* Allocates the workspace; *asked: its bytes on this rank, NaN where the library does not
+     * tell. */
+    void *(*create)(const bx_problem *p, double *asked);
+    /* Solves; returns 0, or the library's INFO. */
+    int (*solve)(void *self, bx_problem *p);
+    void (*destroy)(void *self);
+} bx_solver;
+
+#define BX_CASE(...)
+#define BX_METHOD(name) extern const bx_solver bx_solver_##name;
+#include "eigen.def"
+#undef BX_CASE
+#undef BX_METHOD
+extern const bx_solver bx_solver_dsyevd;
+
+/* Every method [bx_solver_count], in the order of eigen.def, and the baseline (solvers.c). */
+extern const bx_solver *const bx_solvers[];
+extern const int bx_solver_count;
+
+/* Returns `count` doubles of workspace, in memory where the problem asks for it; the caller frees
+ * them.  Local. */
+double *bx_solver_workspace(const bx_problem *p, size_t count);
+
+#endif

@@ -1,0 +1,27 @@
+/* Whether a solution is right.  Nothing here calls an eigensolver library's parallel code: blocks
+ * are gathered by MPI, products are local. */
+#ifndef BX_EIGEN_VERIFY_H
+#define BX_EIGEN_VERIFY_H
+
+#include "solver.h"
+
+/* Errors of a solution, in the units of LAPACK's tests: |A V - V L|/(n |A| eps) and
+ * |V'V - I|/(n eps), with the largest sum of magnitudes of a column; eigenvalues in n |A| eps. */
+typedef struct {
+    double residual, orthogonality;
+    double spectrum; /* from the prescribed eigenvalues */
+    double lapack;   /* from those of LAPACK's dsyevd, zheevd; 0 for large matrices */
+} bx_errors;
+
+/* Returns the errors of the solution in p; they are of the whole matrix on every rank.  Infinite
+ * where a number is not finite, or a vector is missing.  Collective over the team. */
+bx_errors bx_verify_solution(const bx_problem *p);
+/* Returns the error of A x - V L V'x, in n |A| |x| eps, and writes that of x - V V'x, in n |x| eps,
+ * to *complete, for one vector x: cheap enough for every step.  Collective over the team. */
+double bx_verify_probe(const bx_problem *p, double *complete);
+/* Returns how many of this rank's numbers of the matrix are not finite.  Local. */
+double bx_verify_count_not_finite(const bx_problem *p);
+/* Returns the doubles that bx_verify_solution allocates on this rank.  Local. */
+double bx_verify_memory(const bx_problem *p);
+
+#endif
