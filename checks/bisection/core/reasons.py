@@ -318,6 +318,7 @@ class Code(str, Enum):
     PARTITION_IDLE = "PARTITION_IDLE"  # partition, environs
     EXTRA_VALUE = "EXTRA_VALUE"  # partition, name, value
     EXTRA_UNKNOWN = "EXTRA_UNKNOWN"  # partition, name, near
+    TOPOLOGY_FILE = "TOPOLOGY_FILE"  # partition, file, error
     BINDING_FORMAT = "BINDING_FORMAT"  # partition, template, error
     BINDING_FIELD = "BINDING_FIELD"  # partition, template, field, fields
     CLAIM_UNKNOWN = "CLAIM_UNKNOWN"  # partition, kinds, allowed
