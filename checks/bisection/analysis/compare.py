@@ -22,13 +22,14 @@ from bisection.store.database import Session, Store
 from bisection.store.selection import left_out
 
 # What --fail-on may name -> the exit code.
-SUSPECTS = "suspect"
+SUSPECTS, SLOW_NODES = "suspect", "node"
 EXITS = {
     **dict.fromkeys((*COMPARED, SUSPECTS), Exit.NOT_MEASURED),
+    SLOW_NODES: Exit.SLOWER,
     Verdict.REGRESSED: Exit.FAILED,
     Against.BELOW: Exit.FAILED,
 }
-FAIL_ON = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED)
+FAIL_ON = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, SLOW_NODES)
 
 
 def compare(
@@ -190,6 +191,8 @@ def _exit_code(result: Comparison, fail_on: Collection[str]) -> Exit:
         failing.append(EXITS[Against.BELOW])
     if SUSPECTS in fail_on and any(row.suspect for row in result.rows):
         failing.append(EXITS[SUSPECTS])
+    if SLOW_NODES in fail_on and result.suspects:
+        failing.append(EXITS[SLOW_NODES])
     judged = any(row.verdict in (*CHANGED, Verdict.UNCHANGED) for row in result.rows)
     if fail_on and (result.unsafe or not judged):
         failing.append(Exit.NOT_MEASURED)

@@ -45,6 +45,8 @@ class Evidence:
     covered: np.ndarray  # whether that explains its shift
     sigma: np.ndarray  # standard deviation of its own noise between nights
     rho: np.ndarray  # correlation of that in neighbouring nights
+    common_sigma: np.ndarray  # likewise of its factor
+    common_rho: np.ndarray
     states: States
 
 
@@ -88,7 +90,7 @@ def evidence(
     p = np.where(followed, 2 * stdtr(own.df, -np.abs(estimate) / error), own.p)
     table = Evidence(
         *(estimate, estimate - half, estimate + half, p, own.estimate, followed, covered),
-        *(own.sigma, own.rho, split),
+        *(own.sigma, own.rho, common.sigma[group], common.rho[group], split),
     )
     shared = []
     for number in found:

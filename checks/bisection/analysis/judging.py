@@ -11,6 +11,7 @@ import numpy as np
 
 from bisection.analysis.evidence import ALL, LEAST, Evidence, Shared, evidence
 from bisection.analysis.model import Row
+from bisection.analysis.nights import nights_of
 from bisection.analysis.observations import Jobs
 from bisection.analysis.shifts import Times
 from bisection.analysis.statistics import MAD, adjust_fdr
@@ -47,7 +48,7 @@ def judge_rows(
         samples: of each row, the jobs before and after.
         sides: the sessions before and after.
     """
-    night, times = zip(*map(_nights, sides), strict=True)
+    night, times = zip(*map(nights_of, sides), strict=True)
     by_nights, by_jobs = [], []
     for index, row in enumerate(rows):
         if row.rulings:
@@ -230,18 +231,6 @@ def _judged(tables: Sequence[_Table]) -> Judged:
 
 
 # ---- observations ----
-
-
-def _nights(sessions: Sequence[Session]) -> tuple[dict[int, int], np.ndarray]:
-    """The number of each session's night, by the session's number, and when the nights were, in
-    units of the usual time between them."""
-    night, began = {}, []
-    for session in sorted(sessions, key=lambda session: session.start):
-        if not began or session.start - began[-1] >= 3600 * LIMITS.night:
-            began.append(session.start)
-        night[session.id] = len(began) - 1
-    began = np.array(began)
-    return night, (began - began[:1]) / (np.median(np.diff(began)) if len(began) > 1 else 1)
 
 
 def _by_night(jobs: Jobs, night: Mapping[int, int]) -> dict[int, float]:

@@ -32,6 +32,12 @@ class Thresholds:
     slow_clock: float = _limit(
         0.9, "of the launch's median", "a host whose clock, work or memory is below is named"
     )
+    slow_gross: float = _limit(1.5, "", "a node slower by this is named, however many others are")
+    slow_launches: int = _limit(
+        2, "launches", "in which a host is slow, the retest's among them, make it a slow node"
+    )
+    lost_most: float = _limit(0.1, "of the time", "of cores to other processes: the node is named")
+    lost_usual: float = _limit(0.02, "of the time", "if the median node did not lose more")
     # ---- the adapters of a launch ----
     payload: float = _limit(
         4.0, "MiB per node", "between nodes: less is not told from other traffic of an adapter"
@@ -43,6 +49,9 @@ class Thresholds:
         10.0, "times the other nodes' median", "an adapter with more errors is named"
     )
     retransmitted: float = _limit(1e-3, "of TCP's segments", "a node that repeats more is named")
+    lost_by_host: float = _limit(
+        0.5, "of what all other hosts repeat", "a lossy link's own host repeats as much as they do"
+    )
     adapter_share: float = _limit(
         0.5, "of the rate of its adapters", "a pair of nodes that gets less is to be looked at"
     )
@@ -144,7 +153,16 @@ class Thresholds:
         100, "sets of nodes", "of one run with --sweep-nodes; of more nodes, the least used"
     )
     node_sessions: int = _limit(20, "sessions", "of one kind, by which a run blames nodes")
-    node_chance: float = _limit(0.01, "", "p-value, times the nodes, that names a slow node")
+    node_chance: float = _limit(
+        0.02, "", "that reshuffled launches show any slow node so clearly (Westfall and Young 1993)"
+    )
+    node_votes: int = _limit(
+        3, "sessions or sets", "with a node and without it, at least, for naming it"
+    )
+    node_vote: float = _limit(
+        0.2, "of the time", "a launch that is slower by more counts as slower by this"
+    )
+    node_odds: float = _limit(100.0, "", "against other nodes, for naming one alone")
     # ---- other traffic ----
     impact: float = _limit(1.2, "of the quiet mean", "under other traffic: more, and look")
     impact_p99: float = _limit(1.5, "of the quiet p99", "under other traffic: more, and look")
@@ -178,7 +196,7 @@ class Thresholds:
         1.0, "a year", "of a nightly history without a change: of all its metrics together"
     )
     alarm_nights: float = _limit(
-        3.65, "nights", "that a false alarm lasts, on average, by simulation"
+        4.4, "nights", "that a false alarm lasts, on average, by simulation"
     )
     level: int = _limit(4, "sessions", "that a level of a history lasts at least")
     step: float = _limit(0.02, "of the value", "a smaller change of level is of no interest")
@@ -196,7 +214,6 @@ class Thresholds:
     )
     kernel_metrics: int = _limit(8, "metrics", "of fewer no factor of a kernel is estimated")
     table: int = _limit(30, "metrics", "of fewer none learns from the others how nights vary")
-    recent: int = _limit(14, "sessions", "a level that began no longer ago is reported first")
     # ---- references ----
     reference_sessions: int = _limit(10, "sessions", "that a proposed reference is made from")
     reference_chance: float = _limit(

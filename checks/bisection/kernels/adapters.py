@@ -158,9 +158,11 @@ def _tcp_losses(hosts: Sequence[Host]) -> Iterator[Reason]:
         for host in hosts
         if host["segments"] and host["retransmitted"] is not None
     }
+    # What a lossy link loses of its host's segments, it also loses of those of all other hosts.
+    factor = min(LIMITS.lost_by_host * (len(parts) - 1), LIMITS.adapter_errors)
     for host, part in parts.items():
-        usual = _usual([parts[other] for other in parts if other != host])
-        if part > max(LIMITS.retransmitted, usual):
+        others = [parts[other] for other in parts if other != host]
+        if part > max(LIMITS.retransmitted, factor * statistics.median(others or [0.0])):
             yield Reason.of(Code.TCP_LOSSES, host=host, fraction=part)
 
 

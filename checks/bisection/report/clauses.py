@@ -9,6 +9,7 @@ from typing import Any
 
 from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Verdict
 from bisection.kernels.results import KernelExit
 from bisection.report.congestion_clauses import CONGESTION
 from bisection.report.defects import DEFECTS
@@ -256,8 +257,10 @@ def _out_of_bounds(v: Values) -> str:
         text = f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
         second = f", in the retest {number(again[name])}" if name in again and not preempted else ""
         parts.append(f"{text}, allowed is {span(low, high)}{second}")
-    lost = ["other processes had the cores of the retest"] if preempted else []
-    return "; ".join([*parts, *lost])
+    ends = ["other processes had the cores of the retest"] if preempted else []
+    ends += ["it did not repeat"] if v.get("retest") == Verdict.PASS else []
+    ends += [f"on {some(v['nodes'], 3)}, and not on others"] if v.get("nodes") else []
+    return "; ".join([*parts, *ends])
 
 
 def _best_moved(v: Values) -> str:
@@ -451,6 +454,26 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.REPEAT_SUSPECTS: "{metrics} metrics are unlike all earlier sessions: repeat them",
     Code.EXCLUDED: lambda v: (
         f"{plural(len(v['sessions']), 'excluded session')} left out: {some(v['sessions'], 4)}"
+    ),
+    Code.OF_OTHER_KINDS: lambda v: (
+        f"{plural(len(v['sessions']), 'session')} of another tier or selection, or tagged, "
+        f"left out: {some(v['sessions'], 4)}"
+    ),
+    Code.SAME_NIGHT: lambda v: (
+        f"session {v['sessions'][1]} has the values of {v['sessions'][0]}, and does not count"
+    ),
+    Code.AHEAD: lambda v: (
+        f"{plural(len(v['sessions']), 'session')} left out, of the future: "
+        f"{some(v['sessions'], 4)}; the clock was ahead"
+    ),
+    Code.SET_BACK: lambda v: (
+        f"session {v['sessions'][0]} was stored after {v['sessions'][1]} and began before it: "
+        "imported late, or the clock was set back"
+    ),
+    Code.HISTORY_ENDS: lambda v: (
+        f"{plural(v['metrics'], 'metric')} not measured since {utc(v['at'])[:10]}, "
+        f"{v['example']}{' and others' if v['metrics'] > 1 else ''}"
+        + (f": {v['change']}" if v["change"] else "")
     ),
     Code.NIGHTS_ALIKE: "nights are not independent: each resembles the one before (correlation "
     "{rho:.1f}), {nights} nights count as {worth:.0f}",

@@ -70,6 +70,7 @@ class Session:
     id: int = 0
     work: dict[str, dict[str, str]] = field(hash=False, default_factory=dict)
     excluded: str = ""  # why its numbers are left out; "" if they are not
+    accepted: str = ""  # why what got worse since then is no alarm; "" if it is
 
     @property
     def kind(self) -> tuple[str | None, ...]:
@@ -284,6 +285,16 @@ class Store:
                 if session["session"] not in gone
             )
 
+    def replace(self, session: Line, cases: Iterable[Line]) -> None:
+        """Stores a session in place of what is stored of it; its marks stay.
+
+        Raises:
+            StoreError: the store is as it was.
+        """
+        with self._own_errors(), self.writing():
+            self._remove(session["session"])
+            self._add(session, cases)
+
     def _add(self, session: Line, cases: Iterable[Line]) -> bool:
         run = self.connection.execute
         names = ("tags", "facts", "work")
@@ -353,15 +364,6 @@ class Store:
             run(f"DELETE FROM {table} WHERE session IN ({numbers})", (uuid,))
         run("DELETE FROM sessions WHERE uuid = ?", (uuid,))
 
-    def tag(self, uuid: str, name: str, value: str) -> None:
-        """Adds a tag to a session's marks; an empty value removes it.
-
-        Raises:
-            StoreError: the marks cannot be read or written.
-        """
-        with self.marking() as marks:
-            marks.setdefault(uuid, Mark()).tags[name] = value
-
     def forgotten(self) -> dict[str, str]:
         """The sessions that are not to be stored again: {identifier: day it was forgotten}."""
         marks = read_marks(marks_file(self.path))
@@ -388,7 +390,9 @@ class Store:
                 text = f"{self.path}: a session's tags, facts or work are damaged"
                 raise BrokenStore(text) from None
             tags = {name: value for name, value in {**tags, **mark.tags}.items() if value}
-            session = Session(uuid, float(start), tags, facts, number, work, mark.excluded)
+            session = Session(
+                uuid, float(start), tags, facts, number, work, mark.excluded, mark.accepted
+            )
             sessions += [session] if not mark.forgotten else []
         return sessions
 
