@@ -13,6 +13,7 @@ A series that belongs to no table of many, such as the level of all metrics, is 
 alone, with a correlation that is assumed to be high until it is known.
 """
 
+import itertools
 import math
 from dataclasses import dataclass, field
 
@@ -23,7 +24,7 @@ from bisection.analysis.nights import medians
 from bisection.core.thresholds import LIMITS
 
 ASSUMED = (0.3, 0.3)  # correlation from night to night where no table shows it: mean, deviation
-UPPER = 1.96  # deviations above the expected correlation that a series is taken to have
+UPPER = 2.33  # deviations above the expected correlation that a series is taken to have
 STEPS, PULSES = 0.9, 0.1  # of the chance: for one change of level; for one that was taken back
 ROUNDS = 6  # of changes found in what remains
 
@@ -35,7 +36,7 @@ class Shift:
     start: int  # the first night of the new level
     left: int  # the first night of the level before
     right: int  # the first night after the new level
-    chance: float  # of so much evidence anywhere in the table, in one look, without a change
+    chance: float  # of so much evidence in a table without a change, over the one asked for
 
 
 @dataclass
@@ -87,7 +88,7 @@ def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
                     continue
             starts[row] |= dict.fromkeys(cuts, math.exp(min(0.0, log_chance)))
             ends = [low, *cuts, high]
-            for a, b in zip(ends, ends[1:], strict=False):
+            for a, b in itertools.pairwise(ends):
                 rest[row, a:b] -= np.median(rest[row, a:b])
                 pending.append((row, a, b))
         if not pending:
@@ -124,7 +125,8 @@ class _Noise:
 def _whitened(series: np.ndarray, table: bool) -> _Noise:
     scores, first = _normal(series) if table else (_row_scores(series), 0.0)
     correlation = _correlation(scores, table)
-    fresh = scores[:, 1:] - correlation[:, None] * scores[:, :-1]
+    values = scores if table else series  # ranks by themselves would make all steps alike
+    fresh = values[:, 1:] - correlation[:, None] * values[:, :-1]
     values, second = _normal(fresh) if table else (_row_scores(fresh), 0.0)
     return _Noise(values, correlation, max(first, second), table)
 
@@ -255,7 +257,9 @@ def _scan(
         share = np.broadcast_to(length, (1, part.shape[1])) / size[:, None]
         off = part - share * all_of_it[:, None]
         known = (share > 0) & (share < 1)
-        return np.where(known, off, 0) / np.sqrt(np.where(known, share * (1 - share), 1) * size[:, None])
+        return np.where(known, off, 0) / np.sqrt(
+            np.where(known, share * (1 - share), 1) * size[:, None]
+        )
 
     places = np.arange(level, longest - level + 1)
     steps = np.abs(evidence(sums[:, places], places)) if len(places) else np.zeros((len(pieces), 1))
@@ -263,7 +267,10 @@ def _scan(
     best, ends = np.zeros(len(pieces)), np.zeros((len(pieces), 2), int)
     wider: list[tuple[int, float]] = []
     for length in _lengths(longest):
-        parts = sums[:, level + length : longest - level + 1] - sums[:, level : longest - level + 1 - length]
+        parts = (
+            sums[:, level + length : longest - level + 1]
+            - sums[:, level : longest - level + 1 - length]
+        )
         found = np.abs(evidence(parts, length))
         last = np.arange(level + length, longest - level + 1)
         found[np.broadcast_to(last, found.shape) > widths[:, None] - level] = 0
@@ -337,7 +344,7 @@ def _levels(values: np.ndarray, starts: dict[int, float]) -> list[Shift]:
     cuts = sorted(starts)
     while cuts:
         ends = [0, *cuts, len(values)]
-        levels = [np.median(values[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+        levels = [np.median(values[a:b]) for a, b in itertools.pairwise(ends)]
         sizes = np.abs(np.diff(levels))
         least = int(sizes.argmin())
         if sizes[least] >= math.log1p(LIMITS.step):
@@ -351,14 +358,14 @@ def _levels(values: np.ndarray, starts: dict[int, float]) -> list[Shift]:
 
 
 def _clipped(values: np.ndarray, cuts: list[int]) -> np.ndarray:
-    """Values with those far from the level of their part moved nearer."""
-    clipped = values.copy()
+    """Values with those far from all levels, of parts of the series, moved nearer."""
     ends = [0, *cuts, len(values)]
-    off = np.concatenate(
-        [values[a:b] - np.median(values[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
-    )
+    levels = np.array([np.median(values[a:b]) for a, b in itertools.pairwise(ends)])
+    off = values[:, None] - levels
+    nearest = np.abs(off).argmin(axis=1)
+    off = off[np.arange(len(values)), nearest]
     bound = 3 * max(1.4826 * np.median(np.abs(off)), 1e-12)
-    return clipped - off + np.clip(off, -bound, bound)
+    return levels[nearest] + np.clip(off, -bound, bound)
 
 
 def _slope(values: np.ndarray, cuts: list[int], correlation: float) -> float | None:
@@ -366,7 +373,7 @@ def _slope(values: np.ndarray, cuts: list[int], correlation: float) -> float | N
     nights = len(values)
     time = np.arange(nights)
     ends = [0, *cuts, nights]
-    levels = np.array([[a <= t < b for t in time] for a, b in zip(ends, ends[1:], strict=False)])
+    levels = np.array([[a <= t < b for t in time] for a, b in itertools.pairwise(ends)])
     line = np.stack([np.ones(nights), time])
     costs = []
     for parts in (levels, line):

@@ -128,14 +128,15 @@ def _placed(matrix: Matrix) -> tuple[Matrix, list[Reason]]:
     """The matrix with switches that latency shows where no topology is known."""
     if matrix.switches is not None:
         return matrix, []
+    missing = {"missing": list(matrix.unplaced) or None}
     values = observations(matrix, KINDS[0], TOURNAMENT)
     if len(values.y):
         numbers = by_latency(values.s, values.r, -fit(values).rest, values.nodes)
         if numbers is not None:
             count = int(numbers.max()) + 1
-            note = Reason.of(Code.PAIRS_CLUSTERED, switches=count)
+            note = Reason.of(Code.PAIRS_CLUSTERED, switches=count, **missing)
             return replace(matrix, switches=numbers[None]), [note]
-    return matrix, [Reason.of(Code.PAIRS_NO_SWITCHES)]
+    return matrix, [Reason.of(Code.PAIRS_NO_SWITCHES, **missing)]
 
 
 def _judged(kind: Kind, matrix: Matrix, values: Observations, court: Court) -> Judged:

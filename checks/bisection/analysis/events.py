@@ -24,6 +24,7 @@ from bisection.store.database import Session
 
 SHARED = 0.1  # of the chance of a false alarm: what all metrics, and kernels, share
 ALIKE = 0.5  # of a shared step, that a metric has itself where it is part of it
+TWIN = 10  # metrics that two sessions have in common to be the same night
 YEAR = 365.0  # nights
 
 
@@ -36,6 +37,7 @@ class _Table:
     costs: np.ndarray  # logarithms, [metrics, nights]; NaN: missing
     kernels: np.ndarray  # number of each metric's check
     checks: list[str]
+    false_alarms: float  # a year
 
 
 @dataclass
@@ -77,7 +79,7 @@ def events_of(
     series: list[Series] = []
     notes: list[Reason] = []
     for histories in places.values():
-        table, twins = _table(histories, sessions)
+        table, twins = _table(histories, sessions, false_alarms)
         part = chance * len(histories) / len(measured)
         happened, drawn = _of_table(table, part)
         events += happened
@@ -87,24 +89,27 @@ def events_of(
     return events, series, list(dict.fromkeys(notes))
 
 
-def _table(histories: list[History], sessions: Sequence[Session]) -> tuple[_Table, list[Reason]]:
+def _table(
+    histories: list[History], sessions: Sequence[Session], false_alarms: float
+) -> tuple[_Table, list[Reason]]:
     """The histories of one partition as an array, every night once."""
     costs = np.full((len(histories), len(sessions)), np.nan)
     for row, (_, metric, indices, values) in enumerate(histories):
         costs[row, indices] = np.log(values) if metric.better == "lower" else -np.log(values)
-    nights: dict[bytes, int] = {}
+    nights: dict[object, int] = {}
     twins = []
+    varying = (costs != costs[:, :1]).any(axis=1)
     for night in np.flatnonzero((~np.isnan(costs)).any(axis=0)):
-        first = nights.setdefault(costs[:, night].tobytes(), int(night))
+        values = costs[varying, night]
+        many = (~np.isnan(values)).sum() >= TWIN  # a few may be equal by chance
+        first = nights.setdefault(values.tobytes() if many else int(night), int(night))
         if first != night:
             names = [sessions[first].uuid[:8], sessions[night].uuid[:8]]
             twins.append(Reason.of(Code.SAME_NIGHT, sessions=names))
-    if twins and len(nights) < 2:  # metrics without any noise are all alike
-        twins, nights = [], {b"": n for n in np.flatnonzero((~np.isnan(costs)).any(axis=0))}
     kept = sorted(nights.values())
     checks, kernels = np.unique([test.check for test, *_ in histories], return_inverse=True)
     own = [sessions[night] for night in kept]
-    return _Table(list(histories), own, costs[:, kept], kernels, list(checks)), twins
+    return _Table(list(histories), own, costs[:, kept], kernels, list(checks), false_alarms), twins
 
 
 def _of_table(table: _Table, chance: float) -> tuple[list[Event], list[Series]]:
@@ -216,13 +221,16 @@ def _event(
             points.setdefault(row, _point(table, row, night, float(size[index]), *counts))
     for row in points:
         starts.setdefault(row, []).append(night)
-    event = _made(table, list(points), night, low, high, min(t.chance for t in traces))
+    rate = table.false_alarms * min(trace.chance for trace in traces)
+    event = _made(table, list(points), night, low, high, rate)
     event.points = list(points.values())
     _environment(event, table, chances, low, high)
     return event
 
 
-def _made(table: _Table, rows: Sequence[int], night: int, low: int, high: int, chance: float) -> Event:
+def _made(
+    table: _Table, rows: Sequence[int], night: int, low: int, high: int, rate: float
+) -> Event:
     first = table.histories[0][0]
     there = Counter(table.checks[k] for k in table.kernels)
     changed = Counter(table.checks[table.kernels[row]] for row in rows)
@@ -234,7 +242,7 @@ def _made(table: _Table, rows: Sequence[int], night: int, low: int, high: int, c
         at=at[night],
         first=at[low],
         last=at[high],
-        chance=chance,
+        rate=rate,
         metrics={check: (count, there[check]) for check, count in changed.most_common()},
         accepted=accepted[0] if accepted else "",
     )
@@ -315,7 +323,9 @@ def _ended(table: _Table) -> list[Reason]:
         if end >= count - LIMITS.gone:
             newer[(*test.identity, metric.name)] = (test, metric)
     ends: dict[tuple[int, str], list[str]] = {}
-    for (test, metric, *_), end, nights in zip(table.histories, last, known.sum(axis=1), strict=True):
+    for (test, metric, *_), end, nights in zip(
+        table.histories, last, known.sum(axis=1), strict=True
+    ):
         if end >= count - LIMITS.gone or nights < LIMITS.level:
             continue
         now = newer.get((*test.identity, metric.name))

@@ -155,7 +155,7 @@ class Event:
     at: float  # its start, Unix time
     first: float  # start of the first session in which it may have begun, Unix time
     last: float
-    chance: float  # that there is such an event in one look at the table without a change
+    rate: float  # how many such a year there are by chance
     metrics: dict[str, tuple[int, int]]  # check -> metrics that changed, metrics that there are
     points: list[ChangePoint] = field(default_factory=list)
     drift: float | None = None  # cost per night as a factor, if it is a drift: no points

@@ -7,6 +7,7 @@ Exit code: 0 no alarm, 1 metrics are worse, 2 usage, 3 too few sessions.
 """
 
 import argparse
+import itertools
 import time
 from collections.abc import Sequence
 
@@ -19,7 +20,7 @@ from bisection.core.format import regex
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.report.history import history_text
+from bisection.report.text import history_text
 from bisection.store.database import Session, Store
 from bisection.store.marks import Mark
 from bisection.store.selection import HELP, left_out, select
@@ -94,7 +95,7 @@ def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[Reason]]:
         if group
     ]
     by_storing = sorted(sessions, key=lambda session: session.id)
-    for before, session in zip(by_storing, by_storing[1:], strict=False):
+    for before, session in itertools.pairwise(by_storing):
         if session.kind == before.kind and session.start < before.start - DAY:
             names = [session.uuid[:8], before.uuid[:8]]
             return sessions, [*notes, Reason.of(Code.SET_BACK, sessions=names)]

@@ -2,8 +2,8 @@
 
 Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
 What is outside its bounds, or slower than in all earlier sessions, is measured again at once, and
-so is a node that looks slow; what was outside its bounds has failed all the same, and its second
-value stands beside the first.
+so is a node that looks slow: what is not so again passes, with a note. A wrong answer fails, and is
+not measured again.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
 the site cannot be used, 3 not everything was measured, 4 everything passed, and some of it is
 slower than before, or a node slower than the others, in the retest too.
@@ -15,7 +15,7 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
 from bisection.report.clauses import clause
-from bisection.report.text import beside, recent_text
+from bisection.report.events import alarm_text
+from bisection.report.text import beside
 from bisection.report.words import defect_line
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.runs import command, folder, queue, quiet, reframe_log
@@ -99,12 +100,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a name for the session, to select it by: --tag phase=before",
     )
     parser.add_argument(
-        "--retest-budget",
+        "--retest",
         type=seconds_of,
-        default="5m",
+        default="10m",
         metavar="DURATION",
         help="for measuring again at once what is outside its bounds, or slower than in all "
-        "earlier sessions; 0: never; default: 5m",
+        "earlier sessions; 0: never, and what is outside its bounds fails; default: 10m",
     )
     parser.add_argument(
         "--against",
@@ -179,13 +180,16 @@ def act(options: argparse.Namespace) -> Exit:
             verdict.troubles += sync.keep(store, paths.home(), verdict, results)
             verdict.troubles += sync.tests_gone(store, verdict)
             comparison = compare(store, verdict, against)
-        rows, budget = slower(comparison.rows) if comparison else [], options.retest_budget
+        rows, budget = slower(comparison.rows) if comparison else [], options.retest
         if request.deadline:  # nothing fits into the last second
             budget = min(budget, max(request.until - time.time(), 1.0))
-        retest(plan(rows, verdict, budget), verdict, site, results)
+        agenda = plan(rows, verdict, budget)
+        others = other_nodes(verdict.request, partitions, store) if agenda.chosen else {}
+        retest(agenda, verdict, site, results, others)
         if verdict.slower or verdict.suspects:
             verdict.tags[SLOWER] = "confirmed" if verdict.slower else "suspected"
-            verdict.troubles += sync.tag(store, verdict, results, SLOWER)
+        if store and (agenda.chosen or verdict.suspects):
+            verdict.troubles += sync.revise(store, verdict, results)
         folder.clear(verdict, results)
         with as_trouble(verdict):
             write(verdict, results)
@@ -261,6 +265,15 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
             where = f"{nodes} nodes in turn, {sets} of {len(choice.sets[0])}"
         idle = f"{choice.idle} of {choice.nodes} nodes are idle"
         print(f"{name}: runs on {where}; {idle}", flush=True)
+
+
+def other_nodes(
+    request: Request, partitions: before_run.Partitions, store: Store | None
+) -> dict[str, tuple[str, ...]]:
+    """Nodes for a retest of partitions where the run chose nodes: others, as far as there are."""
+    chosen = [part for part in partitions if part["fullname"] in request.nodes]
+    choices = rotation.choose(chosen, request.arguments, store) if chosen else {}
+    return {name: choice.sets[0] for name, choice in choices.items()}
 
 
 def wait_for_quiet(budget: float | None) -> None:
@@ -421,9 +434,15 @@ def compare(store: Store, verdict: RunVerdict, against: str | None) -> Compariso
         return None
 
 
-def retest(agenda: Plan, verdict: RunVerdict, site: Path, results: Path) -> None:
+def retest(
+    agenda: Plan,
+    verdict: RunVerdict,
+    site: Path,
+    results: Path,
+    others: Mapping[str, tuple[str, ...]],
+) -> None:
     """Measures again what is outside its bounds or slower than in all earlier sessions, and rules
-    on it."""
+    on it; the second time on the `others`, nodes by partition."""
     rule(verdict, agenda)
     if not agenda.chosen:
         return
@@ -435,7 +454,7 @@ def retest(agenda: Plan, verdict: RunVerdict, site: Path, results: Path) -> None
     whys += ["slower than in all earlier sessions"] if agenda.suspects else []
     takes = duration(agenda.seconds)
     print(f"retest: {launches}, {' or '.join(whys)}, in about {takes}", flush=True)
-    again = retest_request(agenda, verdict)
+    again = retest_request(agenda, verdict, others)
     (results / "retest").mkdir()
     again.command = command.command(again, site, results / "retest")
     try:
@@ -460,7 +479,7 @@ def beside_and_report(
     except (StoreError, SelectionError, OSError) as error:
         return [f"no report: {error}"]
     lines = beside(comparison) if comparison else []
-    lines += recent_text(report.history)
+    lines += alarm_text(report.history)
     lines += interconnect.text(report.interconnect) if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")
     return [part for line in lines for part in run_report.wrapped(line)]

@@ -175,7 +175,7 @@ class Code(str, Enum):
 
     # A test of a run
     OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted; retest:
-    # its verdict | preempted, again: name -> value
+    # its verdict | preempted, again: name -> value, nodes: to which it is bound
     UNEXPECTED_PASS = "UNEXPECTED_PASS"
     NOTHING_MEASURED = "NOTHING_MEASURED"
     UNMEASURED = "UNMEASURED"
@@ -205,10 +205,11 @@ class Code(str, Enum):
     NOT_STORED = "NOT_STORED"  # error
 
     # A run beside earlier sessions. Of one metric: a test's identity, metric, unit, before, after;
-    SLOWER = "SLOWER"  # ..., again: in the retest
+    SLOWER = "SLOWER"  # ..., again: in the retest, nodes: to which it is bound
     SUSPECT = "SUSPECT"  # ..., why: failed | off | budget | unmeasured; seconds: of its launch
     # of all:
     DID_NOT_REPEAT = "DID_NOT_REPEAT"  # launches, metrics, factor, seconds
+    RETEST_SLOWER = "RETEST_SLOWER"  # control: a launch, factor
     RETEST_FAILED = "RETEST_FAILED"  # test, cause
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
     # nodes (of which one is slow), ratio, jobs, where: system:partition, always (together)
@@ -231,8 +232,8 @@ class Code(str, Enum):
     PAIRS_FOREIGN = "PAIRS_FOREIGN"  # path, key
     PAIRS_TRUNCATED = "PAIRS_TRUNCATED"  # path, size (B), record (B) | wanted: records
     PAIRS_CORRUPT = "PAIRS_CORRUPT"  # path, record, of, content, nodes
-    PAIRS_CLUSTERED = "PAIRS_CLUSTERED"  # switches
-    PAIRS_NO_SWITCHES = "PAIRS_NO_SWITCHES"
+    PAIRS_CLUSTERED = "PAIRS_CLUSTERED"  # switches, missing
+    PAIRS_NO_SWITCHES = "PAIRS_NO_SWITCHES"  # missing: nodes that the topology lacks
     PAIRS_CONCURRENT = "PAIRS_CONCURRENT"
     PAIRS_FEW_NODES = "PAIRS_FEW_NODES"  # nodes, needed
     PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit

@@ -34,7 +34,7 @@ class Thresholds:
     )
     slow_gross: float = _limit(1.5, "", "a node slower by this is named, however many others are")
     slow_launches: int = _limit(
-        2, "launches", "in which a host is slow, and a third of those that it is in: a slow node"
+        2, "launches", "in which a host is slow, the retest's among them, make it a slow node"
     )
     lost_most: float = _limit(0.1, "of the time", "of cores to other processes: the node is named")
     lost_usual: float = _limit(0.02, "of the time", "if the median node did not lose more")
@@ -184,7 +184,7 @@ class Thresholds:
         1.0, "a year", "of a nightly history without a change: of all its metrics together"
     )
     alarm_nights: float = _limit(
-        3.65, "nights", "that a false alarm lasts, on average, by simulation"
+        4.4, "nights", "that a false alarm lasts, on average, by simulation"
     )
     level: int = _limit(4, "sessions", "that a level of a history lasts at least")
     step: float = _limit(0.02, "of the value", "a smaller change of level is of no interest")
@@ -202,7 +202,6 @@ class Thresholds:
     )
     kernel_metrics: int = _limit(8, "metrics", "of fewer no factor of a kernel is estimated")
     table: int = _limit(30, "metrics", "of fewer none learns from the others how nights vary")
-    recent: int = _limit(14, "sessions", "a level that began no longer ago is reported first")
     # ---- references ----
     reference_sessions: int = _limit(10, "sessions", "that a proposed reference is made from")
     reference_chance: float = _limit(

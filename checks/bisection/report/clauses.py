@@ -9,6 +9,7 @@ from typing import Any
 
 from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Verdict
 from bisection.kernels.results import KernelExit
 from bisection.report.congestion_clauses import CONGESTION
 from bisection.report.defects import DEFECTS
@@ -239,8 +240,10 @@ def _out_of_bounds(v: Values) -> str:
         text = f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
         second = f", in the retest {number(again[name])}" if name in again and not preempted else ""
         parts.append(f"{text}, allowed is {span(low, high)}{second}")
-    lost = ["other processes had the cores of the retest"] if preempted else []
-    return "; ".join([*parts, *lost])
+    ends = ["other processes had the cores of the retest"] if preempted else []
+    ends += ["it did not repeat"] if v.get("retest") == Verdict.PASS else []
+    ends += [f"on {some(v['nodes'], 3)}, and not on others"] if v.get("nodes") else []
+    return "; ".join([*parts, *ends])
 
 
 def _best_moved(v: Values) -> str:
@@ -432,7 +435,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
         f"{plural(len(v['sessions']), 'excluded session')} left out: {some(v['sessions'], 4)}"
     ),
     Code.OF_OTHER_KINDS: lambda v: (
-        f"{plural(len(v['sessions']), 'session')} of another tier or selection of tests, or tagged, "
+        f"{plural(len(v['sessions']), 'session')} of another tier or selection, or tagged, "
         f"left out: {some(v['sessions'], 4)}"
     ),
     Code.SAME_NIGHT: lambda v: (

@@ -7,10 +7,10 @@ from typing import Any
 
 from jinja2.utils import htmlsafe_json_dumps
 
-from bisection.analysis.model import Comparison, Row, Series
+from bisection.analysis.model import Comparison, Event, Row, Series
 from bisection.core.format import finite, short
 from bisection.core.reasons import Reason
-from bisection.report import pairs, words
+from bisection.report import events, pairs, words
 from bisection.report.clauses import clause
 from bisection.report.model import Report, worst_first
 from bisection.report.run import sentence
@@ -67,7 +67,7 @@ def embedded(report: Report, budget: int) -> tuple[str, str]:
     cases = sorted(report.cases, key=lambda case: case.reason is None)
     lists: dict[str, tuple[int, Iterable[Any]]] = {
         "rows": (len(rows), map(_row, rows)),
-        "history": (len(report.history), map(asdict, report.history)),
+        "history": (len(report.history), map(_event, report.history)),
         "pairs": (len(report.pairs), map(pairs.as_data, report.pairs)),
         "latest": (len(cases), map(_measured, cases)),
         "series": (len(report.series), map(_rounded, report.series)),
@@ -84,6 +84,11 @@ def embedded(report: Report, budget: int) -> tuple[str, str]:
             left_out.append(f"{len(kept):,} of {count:,} {name}")
     note = f"To stay small it holds {', '.join(left_out)}." if left_out else ""
     return "".join(parts) + "}", note
+
+
+def _event(event: Event) -> dict[str, Any]:
+    """An event with its worst metrics."""
+    return asdict(replace(event, points=events.worst_first(event)[: events.SHOWN]))
 
 
 def _within(items: Iterable[Any], budget: int) -> tuple[list[str], int]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from bisection.analysis.blame import Blame
 from bisection.analysis.compare import compare
+from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
-from bisection.analysis.history import changes_of, histories, series_of
+from bisection.analysis.history import histories, regular, series_of
 from bisection.analysis.interconnect import judge
 from bisection.analysis.model import Comparison, changes
 from bisection.analysis.network import blames, launches
@@ -18,6 +19,7 @@ from bisection.analysis.predict import predictions
 from bisection.analysis.retest import reason_of
 from bisection.core import paths
 from bisection.core.format import some
+from bisection.core.identity import POINT
 from bisection.core.reasons import Code, Reason
 from bisection.report import exports, page
 from bisection.report.model import Report
@@ -58,13 +60,18 @@ def gather(
     past = [session for session in past if not session.excluded or session.uuid in chosen]
     if of_run:  # no other tier, system or environment
         past = [session for session in past if session.kind[:3] == last.kind[:3]]
-    past = past[-PAST:]
+    usual = regular(past)
+    past = (usual if last in usual else past)[-PAST:]
     past_series = histories(store, past)
-    points, series = changes_of(past_series, past)
-    explain_points(points, past, store)
-    if of_run:
-        measured = {case.identity for case in run.cases}
-        points = [p for p in points if p.identity in measured and p.base not in FEW_SAMPLES]
+    measured = {case.identity for case in run.cases} if of_run else None
+    looked_at = [
+        history
+        for history in past_series
+        if measured is None
+        or (history[0].identity in measured and POINT.sub("", history[1].name) not in FEW_SAMPLES)
+    ]
+    events, series, _ = events_of(looked_at, past)
+    explain_points([point for event in events for point in event.points], past, store)
     drawn = {part.key for part in series}
     series += [
         series_of(test, metric, indices, values, past)
@@ -80,7 +87,7 @@ def gather(
         about="; ".join(filter(None, (f"session {group(named)}", *software))),
         made=time.time(),
         comparison=comparison,
-        history=points,
+        history=events,
         series=series,
         pairs=between,
         interconnect=judge(run, between, comparison) if run else None,

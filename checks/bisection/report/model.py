@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from bisection.analysis.blame import Blame
-from bisection.analysis.history import recent
 from bisection.analysis.interconnect import Interconnect
-from bisection.analysis.model import ChangePoint, Comparison, Row, Series
+from bisection.analysis.model import Comparison, Event, Row, Series
 from bisection.analysis.predict import Prediction
-from bisection.core.format import finite, plural, utc
+from bisection.core.format import finite, plural
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
+from bisection.report.events import banner
 from bisection.report.words import slow_nodes
 from bisection.runs.model import RunVerdict, TestResult
 
@@ -24,7 +24,7 @@ class Report:
     title: str  # the system and its nodes
     made: float  # Unix time
     comparison: Comparison | None = None
-    history: list[ChangePoint] = field(default_factory=list)
+    history: list[Event] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
     pairs: list[Blame] = field(default_factory=list)
     interconnect: Interconnect | None = None
@@ -118,15 +118,15 @@ def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[
         return (GOOD, ["Everything measured passed"]) if passed else (UNMEASURED, ["No verdict"])
     if not counts:
         return UNMEASURED, ["Nothing was compared"]
-    since = recent(report.history)
-    if not counts[Verdict.UNCHANGED] and not counts[Verdict.IMPROVED] and not since:
+    alarms = [event for event in report.history if event.alarm]
+    if not counts[Verdict.UNCHANGED] and not counts[Verdict.IMPROVED] and not alarms:
         kinds = (Verdict.INCONCLUSIVE, Verdict.NEW)
         texts = [f"{counts[v]} {v}" for v in kinds if counts[v]]
         return UNCERTAIN, [f"{'Nothing judged:' if len(texts) > 1 else 'All'} {', '.join(texts)}"]
     kinds = (Verdict.IMPROVED, Verdict.INCONCLUSIVE)
     more = [f"{counts[v]} {v}" for v in kinds if counts[v]]
-    if since:
-        return BAD, [f"{plural(len(since), 'metric')} worse since {utc(since[0].at)[:10]}", *more]
+    if alarms:
+        return BAD, [banner(alarms), *more]
     suspect = sum(row.suspect for row in report.comparison.rows)
     if suspect:
         return UNCERTAIN, [f"{suspect} unlike all earlier sessions", "nothing proven", *more]
@@ -137,7 +137,9 @@ def exit_code(report: Report) -> Exit:
     """The run's exit code if the report is part of a run, else the comparison's, else the one of
     the run that it is about."""
     if not report.of_run and report.comparison is not None:
-        return report.comparison.exit_code
+        outcome = report.comparison.exit_code
+        worse = any(event.alarm for event in report.history)
+        return Exit.FAILED if worse and outcome in (Exit.OK, Exit.NOT_MEASURED) else outcome
     return report.run.exit_code if report.run else Exit.NOT_MEASURED
 
 

@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from bisection.analysis.model import Comparison, Row
+from bisection.analysis.history import History
+from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import slower
 from bisection.core.format import plural
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Scope, Verdict
+from bisection.report import events as happened
 from bisection.report import words
 from bisection.report.clauses import clause
 from bisection.report.ratios import change
@@ -148,3 +150,68 @@ def _upgrade(result: Comparison) -> list[str]:
     text = ", ".join(f"{counts[against]} {against}" for against in Against)
     lines = [f"speed-up, against the expected {result.expected:g} ({text}):"]
     return lines + ["  " + line for line in columns([head, *cells])]
+
+
+# ---- histories ----
+
+EVENT = (happened.state, happened.since, happened.what, happened.size, happened.why)  # a line
+
+
+def history_text(
+    events: Sequence[Event],
+    histories: Sequence[History],
+    count: int,
+    notes: Sequence[Reason] = (),
+    all_metrics: bool = False,
+) -> list[str]:
+    """The events as lines, at most ten.
+
+    Args:
+        events: the alarms first.
+        histories: that they were looked for in.
+        count: how many sessions were looked at.
+        notes: on sessions and metrics that do not count.
+        all_metrics: whether the metrics of each event are listed.
+    """
+    cells = [
+        [
+            event.session[:8],
+            *(words_of(event) for words_of in EVENT),
+            f"accepted: {event.accepted}" if event.accepted else happened.sure(event),
+        ]
+        for event in events[: happened.MOST]
+    ]
+    head = ["event", "", "since", "what", "by", "changed", "sure"]
+    lines = columns([head, *cells]) if cells else []
+    if len(events) > happened.MOST:
+        lines.append(f"and {plural(len(events) - happened.MOST, 'more event')}")
+    if all_metrics:
+        lines += [line for event in events for line in _metrics(event)]
+    lines += [""] if lines else []
+    needed = 2 * LIMITS.level
+    longest = max((len(values) for *_, values in histories), default=0)
+    short = sum(len(values) < needed for *_, values in histories)
+    worse = sum(len(event.worse) for event in events if event.alarm)
+    text = f"{plural(worse, 'metric')} worse" if worse else "no alarm"
+    if longest < needed:
+        text = f"a change of level needs {needed} sessions, the most that a metric has is {longest}"
+    elif short:
+        have = "has" if short == 1 else "have"
+        text += f"; {plural(short, 'metric')} {have} fewer than {needed} sessions: not looked at"
+    lines += [f"note: {clause(note)}" for note in notes]
+    return [*lines, f"{plural(len(histories), 'metric')} in {plural(count, 'session')}: {text}"]
+
+
+def _metrics(event: Event) -> list[str]:
+    """The metrics of an event, a line each."""
+    cells = [
+        [
+            f"{point.test} {point.metric}",
+            f"x{point.ratio:.3g}",
+            "worse" if point.verdict == Verdict.REGRESSED else "better",
+            f"{plural(point.before, 'session')} before, {point.after} since",
+            clause(point.cause) if point.cause else "",
+        ]
+        for point in happened.worst_first(event)
+    ]
+    return ["", f"{event.session[:8]}:", *("  " + line for line in columns(cells))]

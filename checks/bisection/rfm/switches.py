@@ -24,7 +24,8 @@ def options(partition: Any, folder: str) -> list[str]:
         folder: the launch's.
 
     Returns:
-        One option; none where the switches of all nodes of the queue are not known.
+        One option; none where Slurm does not know the switches of all nodes of the queue. What it
+        does know is kept, so that the report names the nodes without a switch.
     """
     slurm = partition.scheduler.registered_name in SLURM
     file = partition.extras.get("topology")
@@ -35,12 +36,12 @@ def options(partition: Any, folder: str) -> list[str]:
         switches = topology.parse(text)
     except TopologyError:
         return []
+    Path(folder, TOPOLOGY).write_text(text)
     leaves: dict[str, dict[str, None]] = {}
     for node, host in _hosts(partition) if slurm else zip(switches, switches, strict=True):
         if node not in switches:
             return []
         leaves.setdefault(switches[node][0], {})[host] = None
-    Path(folder, TOPOLOGY).write_text(text)
     lines = [" ".join([leaf, *hosts]) + "\n" for leaf, hosts in leaves.items()]
     Path(folder, LEAVES).write_text("".join(lines))
     return [f"--switches {LEAVES}"] if leaves else []

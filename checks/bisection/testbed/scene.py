@@ -107,7 +107,7 @@ class Scene:
         """
         home = home or self.cluster.folder / "home"
         line = [sys.executable, "-m", "bisection", "run", "--tier", "quick", *arguments]
-        line += ["--system", f"{self.site}:{partition}", "--retest-budget", "0"]
+        line += ["--system", f"{self.site}:{partition}", "--retest", "0"]
         line += ["-S", f"Build.kernels={kernels or self.kernels}"]
         variables = {"BISECTION_HOME": str(home), "PYTHONPATH": str(paths.ROOT / "checks")}
         output = self.cluster.folder / "output.txt"

@@ -146,9 +146,9 @@ def test_a_slow_node_is_named(rng, compared):
 
     # five jobs a node are the least: two sweeps of the nodes are added
     result = compared(spread_over(False, 0), spread_over(True, 100) + spread_over(True, 200))
-    assert [s.node for s in result.suspects] == ["n3"]
+    assert [s.nodes for s in result.suspects] == [["n3"]]
     assert result.suspects[0].ratio == pytest.approx(1.3, rel=0.08)
-    assert "node n3 stands out" in sentence(result)
+    assert "node n3 (lab:cpu): " in sentence(result)
 
 
 def test_network_bound_checks_are_told_from_compute(rng, compared):

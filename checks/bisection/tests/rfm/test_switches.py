@@ -47,6 +47,7 @@ def test_the_leaves_are_a_file_of_hosts_for_the_kernel(slurm, tmp_path):
 def test_without_the_switches_of_all_nodes_there_is_no_file(slurm, tmp_path, topology, nodes):
     assert slurm(topology, nodes) == []
     assert not (tmp_path / "switches.txt").exists()
+    assert (tmp_path / "topology.txt").exists() == bool(topology)  # the report names the node
 
 
 def test_other_schedulers_know_no_switches(tmp_path):

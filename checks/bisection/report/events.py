@@ -3,17 +3,12 @@
 import statistics
 from collections.abc import Sequence
 
-from bisection.analysis.events import YEAR
-from bisection.analysis.history import History
 from bisection.analysis.model import Change, ChangePoint, Event
 from bisection.core.format import plural, some, times, utc
-from bisection.core.reasons import Reason
-from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
-from bisection.report.clauses import clause
-from bisection.report.tables import columns
 
 MOST = 10  # events that are listed
+SHOWN = 20  # metrics of an event in the data of a page
 WHOLE = 0.8  # of a check's metrics: the check is named instead
 CENTURY = 100  # years: nobody reads more of a chance
 
@@ -75,7 +70,7 @@ def sure(event: Event) -> str:
     """How seldom noise would look like it."""
     if event.drift is not None:
         return ""
-    years = LIMITS.alarm_nights / YEAR / max(event.chance, 1e-12)
+    years = 1 / max(event.rate, 1e-12)
     if years >= CENTURY:
         return f"by chance less than once in {CENTURY} years"
     return f"by chance once in {plural(max(1, round(years)), 'year')}"
@@ -114,60 +109,3 @@ def alarm_text(events: Sequence[Event]) -> list[str]:
         f"{why(event)}"
         for event in [event for event in events if event.alarm][:MOST]
     ]
-
-
-def history_text(
-    events: Sequence[Event],
-    histories: Sequence[History],
-    count: int,
-    notes: Sequence[Reason] = (),
-    all_metrics: bool = False,
-) -> list[str]:
-    """The events as lines, at most ten.
-
-    Args:
-        events: the alarms first.
-        histories: that they were looked for in.
-        count: how many sessions were looked at.
-        notes: on sessions and metrics that do not count.
-        all_metrics: whether the metrics of each event are listed.
-    """
-    cells = [
-        [event.session[:8], state(event), since(event), what(event), size(event), why(event),
-         event.accepted and f"accepted: {event.accepted}" or sure(event)]
-        for event in events[:MOST]
-    ]  # fmt: skip
-    head = ["event", "", "since", "what", "by", "changed", "sure"]
-    lines = columns([head, *cells]) if cells else []
-    if len(events) > MOST:
-        lines.append(f"and {plural(len(events) - MOST, 'more event')}")
-    if all_metrics:
-        lines += [line for event in events for line in _metrics(event)]
-    lines += [""] if lines else []
-    needed = 2 * LIMITS.level
-    longest = max((len(values) for *_, values in histories), default=0)
-    short = sum(len(values) < needed for *_, values in histories)
-    worse = sum(len(event.worse) for event in events if event.alarm)
-    text = f"{plural(worse, 'metric')} worse" if worse else "no alarm"
-    if longest < needed:
-        text = f"a change of level needs {needed} sessions, the most that a metric has is {longest}"
-    elif short:
-        have = "has" if short == 1 else "have"
-        text += f"; {plural(short, 'metric')} {have} fewer than {needed} sessions: not looked at"
-    lines += [f"note: {clause(note)}" for note in notes]
-    return [*lines, f"{plural(len(histories), 'metric')} in {plural(count, 'session')}: {text}"]
-
-
-def _metrics(event: Event) -> list[str]:
-    """The metrics of an event, a line each."""
-    cells = [
-        [
-            f"{point.test} {point.metric}",
-            f"x{point.ratio:.3g}",
-            "worse" if point.verdict == Verdict.REGRESSED else "better",
-            f"{plural(point.before, 'session')} before, {point.after} since",
-            clause(point.cause) if point.cause else "",
-        ]
-        for point in worst_first(event)
-    ]
-    return ["", f"{event.session[:8]}:", *("  " + line for line in columns(cells))]
