@@ -76,12 +76,24 @@ class Thresholds:
     noise_margin: float = _limit(
         1.0, "standard deviations", "nor is a change smaller than the spread between sessions"
     )
+    shared_margin: float = _limit(
+        0.025, "of the value", "a smaller change that a kernel's metrics share is of no interest"
+    )
+    shared_chance: float = _limit(
+        0.003, "", "that a table without a change shows one that metrics share"
+    )
     false_discoveries: float = _limit(
-        0.05, "of verdicts", "false ones in one table (Benjamini and Hochberg 1995)"
+        0.01, "of verdicts", "false ones in one table (Benjamini and Hochberg 1995)"
     )
-    fewest: int = _limit(
-        5, "sessions or jobs per side", "with four, no difference reaches the confidence"
+    fewest: int = _limit(5, "nights or jobs per side", "with fewer nothing is judged")
+    night: float = _limit(12, "hours", "sessions that began within them count as one night")
+    day: float = _limit(
+        24, "hours", "sessions of one such time are compared without how nights differ"
     )
+    unknown_nights: float = _limit(
+        0.5, "of the value", "few nights differ by less themselves: jobs of theirs show no change"
+    )
+    seen: float = _limit(0.95, "", "of changes of some size that a comparison must find to see it")
     trimmed: float = _limit(0.2, "of each tail", "left out by Yuen's test (Yuen 1974)")
     gone: int = _limit(3, "sessions", "a test absent from so many newest sessions is missing")
     preempted_tail: float = _limit(
