@@ -49,9 +49,6 @@ class Thresholds:
         10.0, "times the other nodes' median", "an adapter with more errors is named"
     )
     retransmitted: float = _limit(1e-3, "of TCP's segments", "a node that repeats more is named")
-    lost_by_host: float = _limit(
-        0.5, "of what all other hosts repeat", "a lossy link's own host repeats as much as they do"
-    )
     adapter_share: float = _limit(
         0.5, "of the rate of its adapters", "a pair of nodes that gets less is to be looked at"
     )
