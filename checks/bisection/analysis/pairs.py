@@ -71,6 +71,16 @@ class Matrix:
             for node, number in zip(self.nodes, numbers, strict=False)
         }
 
+    def nodes_of_switches(self) -> dict[str, frozenset[str]]:
+        """The nodes below each switch, from the leaves up; empty where no switches are known."""
+        nodes: dict[str, frozenset[str]] = {}
+        for level, numbers in enumerate([] if self.switches is None else self.switches):
+            for number in np.unique(numbers):
+                below = np.flatnonzero(numbers == number)
+                name = self.switch_name(level, int(number))
+                nodes[name] = frozenset(self.nodes[node] for node in below)
+        return nodes
+
     def placed(self, switches: Switches) -> "Matrix":
         """The same with the switches of a topology (bisection.core.topology), unless it lacks a
         node."""

@@ -175,7 +175,7 @@ class Code(str, Enum):
 
     # A test of a run
     OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted; retest:
-    # its verdict | preempted, again: name -> value
+    # its verdict | preempted, again: name -> value, nodes: to which it is bound
     UNEXPECTED_PASS = "UNEXPECTED_PASS"
     NOTHING_MEASURED = "NOTHING_MEASURED"
     UNMEASURED = "UNMEASURED"
@@ -205,10 +205,11 @@ class Code(str, Enum):
     NOT_STORED = "NOT_STORED"  # error
 
     # A run beside earlier sessions. Of one metric: a test's identity, metric, unit, before, after;
-    SLOWER = "SLOWER"  # ..., again: in the retest
+    SLOWER = "SLOWER"  # ..., again: in the retest, nodes: to which it is bound
     SUSPECT = "SUSPECT"  # ..., why: failed | off | budget | unmeasured; seconds: of its launch
     # of all:
     DID_NOT_REPEAT = "DID_NOT_REPEAT"  # launches, metrics, factor, seconds
+    RETEST_SLOWER = "RETEST_SLOWER"  # control: a launch, factor
     RETEST_FAILED = "RETEST_FAILED"  # test, cause
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
     # nodes (of which one is slow), ratio, jobs, where: system:partition, always (together)
@@ -262,6 +263,10 @@ class Code(str, Enum):
     ONE_JOB = "ONE_JOB"
     FEW_JOBS = "FEW_JOBS"  # before, after, needed
     FEW_SESSIONS = "FEW_SESSIONS"  # before, after, needed
+    NIGHTS_UNKNOWN = "NIGHTS_UNKNOWN"  # margin
+    # place, kernel (all, if there is none), change, metrics, of; controls: moved | still
+    SHARED = "SHARED"
+    TWO_STATES = "TWO_STATES"  # gap: a ratio; before, after: fractions of nights in the slower one
     INTERVAL_WIDE = "INTERVAL_WIDE"
     NOT_SIGNIFICANT = "NOT_SIGNIFICANT"
     UNDER_MARGIN = "UNDER_MARGIN"  # margin
@@ -290,6 +295,9 @@ class Code(str, Enum):
     AHEAD = "AHEAD"  # sessions
     SET_BACK = "SET_BACK"  # sessions: [[one, the one that was stored before it]]
     HISTORY_ENDS = "HISTORY_ENDS"  # at (Unix time), metrics, example, change: of unit or geometry
+    NIGHTS_ALIKE = "NIGHTS_ALIKE"  # rho, nights: per side, worth: independent ones
+    STATES_SEEN = "STATES_SEEN"  # metrics, test, states: a reason
+    POWER = "POWER"  # nights: per side, effect, finer, needed: nights for it
     AA_LEFT_OUT = "AA_LEFT_OUT"  # by, metrics
     # Whether a network explains a speed-up
     FRACTION_UNKNOWN = "FRACTION_UNKNOWN"
@@ -317,6 +325,7 @@ class Code(str, Enum):
     PARTITION_IDLE = "PARTITION_IDLE"  # partition, environs
     EXTRA_VALUE = "EXTRA_VALUE"  # partition, name, value
     EXTRA_UNKNOWN = "EXTRA_UNKNOWN"  # partition, name, near
+    TOPOLOGY_FILE = "TOPOLOGY_FILE"  # partition, file, error
     BINDING_FORMAT = "BINDING_FORMAT"  # partition, template, error
     BINDING_FIELD = "BINDING_FIELD"  # partition, template, field, fields
     CLAIM_UNKNOWN = "CLAIM_UNKNOWN"  # partition, kinds, allowed

@@ -56,10 +56,10 @@ def _why(why: str, group: Sequence[Reason]) -> str:
     if why == "budget":
         longest = duration(max(reason["seconds"] for reason in group))
         budget = lasting(group[0]["budget"])
-        return f"not retested: a launch takes {longest}, the budget is {budget} (--retest-budget)"
+        return f"not retested: a launch takes {longest}, the budget is {budget} (--retest)"
     return {
         "failed": "not retested, as the run failed",
-        "off": "not retested, as --retest-budget is 0",
+        "off": "not retested, as --retest is 0",
         "unmeasured": "the retest did not measure it",
     }[why]
 
