@@ -27,9 +27,8 @@ from bisection.analysis.model import Row, Suspect
 from bisection.core.thresholds import LIMITS
 from bisection.store.database import Session, Store
 
-SHUFFLES = 4999  # fewer where a shuffle takes more than WORK
-WORK = 4e8  # votes times groups times shuffles
-LEAST_SHUFFLES = 499
+SHUFFLES, PIECE = 5000, 500  # of votes, at most; at a time
+SURELY = 0.05  # chance that is above LIMITS.node_chance whatever further shuffles show
 RESOLUTION = 0.01  # of a vote: the logarithm of no time is known better
 
 
@@ -139,18 +138,18 @@ class _Design:
         return self.total * (1 - correlation**2) + self.floor
 
     def chance(self, correlation: float) -> float:
-        """How often reshuffled votes have a group that correlates so well."""
+        """How often reshuffled votes have a group that correlates so well; roughly, where it is far
+        from LIMITS.node_chance."""
         rng = np.random.default_rng(len(self.votes))  # the same data, the same verdict
-        count = max(LEAST_SHUFFLES, min(SHUFFLES, int(WORK / self.columns.size)))
-        as_well = 0
-        pieces = math.ceil(count * sum(self.columns.shape) / 1e7)  # of 80 MB
-        for part in np.array_split(np.arange(count), pieces):
-            costs = np.empty((len(part), len(self.votes)))
+        shuffles = as_well = 0
+        while shuffles < SHUFFLES and (not shuffles or 0 < as_well < SURELY * shuffles):
+            costs = np.empty((PIECE, len(self.votes)))
             for stratum in self.strata:
-                same = np.tile(self.clipped[stratum], (len(part), 1))
+                same = np.tile(self.clipped[stratum], (PIECE, 1))
                 costs[:, stratum] = rng.permuted(same, axis=1)
             as_well += int(((costs @ self.columns).max(1) > correlation - 1e-9).sum())
-        return (1 + as_well) / (1 + count)
+            shuffles += PIECE
+        return (1 + as_well) / (1 + shuffles)
 
 
 def _merged(votes: Sequence[Vote]) -> list[Vote]:

@@ -232,8 +232,8 @@ class Code(str, Enum):
     PAIRS_FOREIGN = "PAIRS_FOREIGN"  # path, key
     PAIRS_TRUNCATED = "PAIRS_TRUNCATED"  # path, size (B), record (B) | wanted: records
     PAIRS_CORRUPT = "PAIRS_CORRUPT"  # path, record, of, content, nodes
-    PAIRS_CLUSTERED = "PAIRS_CLUSTERED"  # switches
-    PAIRS_NO_SWITCHES = "PAIRS_NO_SWITCHES"
+    PAIRS_CLUSTERED = "PAIRS_CLUSTERED"  # switches, missing
+    PAIRS_NO_SWITCHES = "PAIRS_NO_SWITCHES"  # missing: nodes that the topology lacks
     PAIRS_CONCURRENT = "PAIRS_CONCURRENT"
     PAIRS_FEW_NODES = "PAIRS_FEW_NODES"  # nodes, needed
     PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit
@@ -263,6 +263,10 @@ class Code(str, Enum):
     ONE_JOB = "ONE_JOB"
     FEW_JOBS = "FEW_JOBS"  # before, after, needed
     FEW_SESSIONS = "FEW_SESSIONS"  # before, after, needed
+    NIGHTS_UNKNOWN = "NIGHTS_UNKNOWN"  # margin
+    # place, kernel (all, if there is none), change, metrics, of; controls: moved | still
+    SHARED = "SHARED"
+    TWO_STATES = "TWO_STATES"  # gap: a ratio; before, after: fractions of nights in the slower one
     INTERVAL_WIDE = "INTERVAL_WIDE"
     NOT_SIGNIFICANT = "NOT_SIGNIFICANT"
     UNDER_MARGIN = "UNDER_MARGIN"  # margin
@@ -286,6 +290,14 @@ class Code(str, Enum):
     TIERS_DIFFER = "TIERS_DIFFER"  # before, after
     REPEAT_SUSPECTS = "REPEAT_SUSPECTS"  # metrics
     EXCLUDED = "EXCLUDED"  # sessions
+    OF_OTHER_KINDS = "OF_OTHER_KINDS"  # sessions
+    SAME_NIGHT = "SAME_NIGHT"  # sessions: two
+    AHEAD = "AHEAD"  # sessions
+    SET_BACK = "SET_BACK"  # sessions: [[one, the one that was stored before it]]
+    HISTORY_ENDS = "HISTORY_ENDS"  # at (Unix time), metrics, example, change: of unit or geometry
+    NIGHTS_ALIKE = "NIGHTS_ALIKE"  # rho, nights: per side, worth: independent ones
+    STATES_SEEN = "STATES_SEEN"  # metrics, test, states: a reason
+    POWER = "POWER"  # nights: per side, effect, finer, needed: nights for it
     AA_LEFT_OUT = "AA_LEFT_OUT"  # by, metrics
     # Whether a network explains a speed-up
     FRACTION_UNKNOWN = "FRACTION_UNKNOWN"
@@ -313,6 +325,7 @@ class Code(str, Enum):
     PARTITION_IDLE = "PARTITION_IDLE"  # partition, environs
     EXTRA_VALUE = "EXTRA_VALUE"  # partition, name, value
     EXTRA_UNKNOWN = "EXTRA_UNKNOWN"  # partition, name, near
+    TOPOLOGY_FILE = "TOPOLOGY_FILE"  # partition, file, error
     BINDING_FORMAT = "BINDING_FORMAT"  # partition, template, error
     BINDING_FIELD = "BINDING_FIELD"  # partition, template, field, fields
     CLAIM_UNKNOWN = "CLAIM_UNKNOWN"  # partition, kinds, allowed

@@ -34,7 +34,7 @@ class Thresholds:
     )
     slow_gross: float = _limit(1.5, "", "a node slower by this is named, however many others are")
     slow_launches: int = _limit(
-        2, "launches", "in which a host is slow, and a third of those that it is in: a slow node"
+        2, "launches", "in which a host is slow, the retest's among them, make it a slow node"
     )
     lost_most: float = _limit(0.1, "of the time", "of cores to other processes: the node is named")
     lost_usual: float = _limit(0.02, "of the time", "if the median node did not lose more")
@@ -49,9 +49,6 @@ class Thresholds:
         10.0, "times the other nodes' median", "an adapter with more errors is named"
     )
     retransmitted: float = _limit(1e-3, "of TCP's segments", "a node that repeats more is named")
-    lost_by_host: float = _limit(
-        0.5, "of what all other hosts repeat", "a lossy link's own host repeats as much as they do"
-    )
     adapter_share: float = _limit(
         0.5, "of the rate of its adapters", "a pair of nodes that gets less is to be looked at"
     )
@@ -79,12 +76,24 @@ class Thresholds:
     noise_margin: float = _limit(
         1.0, "standard deviations", "nor is a change smaller than the spread between sessions"
     )
+    shared_margin: float = _limit(
+        0.025, "of the value", "a smaller change that a kernel's metrics share is of no interest"
+    )
+    shared_chance: float = _limit(
+        0.003, "", "that a table without a change shows one that metrics share"
+    )
     false_discoveries: float = _limit(
-        0.05, "of verdicts", "false ones in one table (Benjamini and Hochberg 1995)"
+        0.01, "of verdicts", "false ones in one table (Benjamini and Hochberg 1995)"
     )
-    fewest: int = _limit(
-        5, "sessions or jobs per side", "with four, no difference reaches the confidence"
+    fewest: int = _limit(5, "nights or jobs per side", "with fewer nothing is judged")
+    night: float = _limit(12, "hours", "sessions that began within them count as one night")
+    day: float = _limit(
+        24, "hours", "sessions of one such time are compared without how nights differ"
     )
+    unknown_nights: float = _limit(
+        0.5, "of the value", "few nights differ by less themselves: jobs of theirs show no change"
+    )
+    seen: float = _limit(0.95, "", "of changes of some size that a comparison must find to see it")
     trimmed: float = _limit(0.2, "of each tail", "left out by Yuen's test (Yuen 1974)")
     gone: int = _limit(3, "sessions", "a test absent from so many newest sessions is missing")
     preempted_tail: float = _limit(
@@ -184,7 +193,7 @@ class Thresholds:
         1.0, "a year", "of a nightly history without a change: of all its metrics together"
     )
     alarm_nights: float = _limit(
-        3.65, "nights", "that a false alarm lasts, on average, by simulation"
+        4.4, "nights", "that a false alarm lasts, on average, by simulation"
     )
     level: int = _limit(4, "sessions", "that a level of a history lasts at least")
     step: float = _limit(0.02, "of the value", "a smaller change of level is of no interest")
@@ -202,7 +211,6 @@ class Thresholds:
     )
     kernel_metrics: int = _limit(8, "metrics", "of fewer no factor of a kernel is estimated")
     table: int = _limit(30, "metrics", "of fewer none learns from the others how nights vary")
-    recent: int = _limit(14, "sessions", "a level that began no longer ago is reported first")
     # ---- references ----
     reference_sessions: int = _limit(10, "sessions", "that a proposed reference is made from")
     reference_chance: float = _limit(

@@ -23,6 +23,7 @@ from bisection.report.model import STATES, Report, exit_code, headline, worst_fi
 from bisection.report.pairs_clauses import slowness
 from bisection.report.run import counted
 from bisection.report.sections import PURPOSE, opening, sections
+from bisection.report.slower_clauses import longer
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
 from bisection.sites.cluster.jobs import hosts_of
@@ -389,16 +390,16 @@ def _suspected(report: Report) -> Iterator[tuple[str, str]]:
     """(node, why), of nodes that results accuse by name."""
     run, suspects = report.run, report.comparison.suspects if report.comparison else []
     slow = [Reason.of(Code.SLOW_NODE, **asdict(suspect)) for suspect in suspects]
-    for component in (component for blame in report.pairs for component in blame.bad):
-        if component.part == Part.NODE:  # of all else, no single node is accused
-            yield component.names[0], slowness(asdict(component))
     slow += run.slow_nodes if run else []
     others = [r for r in run.remarks if r.code in FAULTS_OF_HOSTS - SLOW_HOSTS] if run else []
     for reason in [*slow, *others]:
         if reason.code != Code.SLOW_NODE:
             yield reason["host"], clause(reason)
         elif len(reason["nodes"]) == 1:
-            yield reason["nodes"][0], clause(reason)
+            yield reason["nodes"][0], f"{longer(reason.values)}, in {reason['where']}"
+    for component in (component for blame in report.pairs for component in blame.bad):
+        if component.part == Part.NODE:  # of all else, no single node is accused
+            yield component.names[0], slowness(asdict(component))
     for case in report.failures:
         if case.reason and case.reason.code == Code.BLOCKED:
             for node, why in case.reason["down"] or ():

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from bisection.analysis.blame import Blame
-from bisection.analysis.history import recent
 from bisection.analysis.interconnect import Interconnect
-from bisection.analysis.model import ChangePoint, Comparison, Row, Series
+from bisection.analysis.model import Comparison, Event, Row, Series
 from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
-from bisection.core.format import finite, plural, utc
+from bisection.core.format import finite, plural
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
+from bisection.report.events import banner
 from bisection.report.words import slow_nodes
 from bisection.runs.model import RunVerdict, TestResult
 
@@ -25,7 +25,7 @@ class Report:
     title: str  # the system and its nodes
     made: float  # Unix time
     comparison: Comparison | None = None
-    history: list[ChangePoint] = field(default_factory=list)
+    history: list[Event] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
     pairs: list[Blame] = field(default_factory=list)
     interconnect: Interconnect | None = None
@@ -123,17 +123,16 @@ def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[
         return (GOOD, ["Everything measured passed"]) if passed else (UNMEASURED, ["No verdict"])
     if not counts:
         return UNMEASURED, ["Nothing was compared"]
-    since = recent(report.history)
+    alarms = [event for event in report.history if event.alarm]
     beside = any(row.limit is not None for row in report.comparison.rows)
-    if not (counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED] or since or beside):
+    if not (counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED] or alarms or beside):
         kinds = (Verdict.INCONCLUSIVE, Verdict.NEW)
         texts = [f"{counts[v]} {v}" for v in kinds if counts[v]]
         return UNCERTAIN, [f"{'Nothing judged:' if len(texts) > 1 else 'All'} {', '.join(texts)}"]
     kinds = (Verdict.IMPROVED, Verdict.INCONCLUSIVE)
     more = [f"{counts[v]} {v}" for v in kinds if counts[v]]
-    if since:
-        worse = f"{plural(len(since), 'metric')} worse since {utc(since[0].at)[:10]}"
-        return UNCERTAIN if report.of_run else BAD, [worse, *more]
+    if alarms:
+        return UNCERTAIN if report.of_run else BAD, [banner(alarms), *more]
     slow = plural(len(slower(report.comparison.rows)), "metric")
     if slower(report.comparison.rows):
         return UNMEASURED, [f"{slow} slower than in all earlier sessions, not retested", *more]
@@ -160,7 +159,7 @@ def exit_code(report: Report) -> Exit:
         return report.comparison.exit_code
     else:
         codes = [report.comparison.exit_code, run]
-    codes += [Exit.FAILED] if recent(report.history) else []
+    codes += [Exit.FAILED] if any(event.alarm for event in report.history) else []
     return min((code for code in codes if code), default=Exit.OK)
 
 

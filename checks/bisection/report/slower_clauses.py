@@ -35,8 +35,13 @@ def _slow_node(v: Values) -> str:
     if nodes[1:]:
         apart = "always ran together" if v["always"] else "ran together too often to tell"
         who, those = f"one of {some(nodes, 16)}{where}, which {apart}", "them"
-    longer = f"{v['ratio'] - 1:.0%} longer" if finite(v["ratio"]) else "longer"
-    return f"{who}: {plural(v['jobs'], 'job')} on {those} took {longer} than the others"
+    return f"{who}: {longer(v, those)}"
+
+
+def longer(v: Values, those: str = "it") -> str:
+    """How much longer jobs on a slow node took, or on several that are not told apart."""
+    more = f"{v['ratio'] - 1:.0%} longer" if finite(v["ratio"]) else "longer"
+    return f"{plural(v['jobs'], 'job')} on {those} took {more} than the others"
 
 
 def _busy(v: Values) -> str:

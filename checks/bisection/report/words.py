@@ -37,6 +37,17 @@ def why(row: Row) -> str:
     return "; ".join(filter(None, (text, clause(row.cause))))
 
 
+def finding(reason: Reason) -> str:
+    """A change that metrics share, as a line."""
+    worse = float(reason["change"]["ratio"]) > 1
+    return f"{Verdict.REGRESSED if worse else Verdict.IMPROVED}: {clause(reason)}"
+
+
+def alone(rows: Sequence[Row]) -> list[Row]:
+    """The rows that have not changed as part of a finding."""
+    return [row for row in rows if row.reason is None or row.reason.code != Code.SHARED]
+
+
 def explained(row: Row) -> str:
     """Whether a network explains a row's speed-up."""
     growth = {True: "; it rises with the ranks", False: "; it does not with ranks"}

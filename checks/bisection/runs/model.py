@@ -218,12 +218,13 @@ class RunVerdict:
     @property
     def slow_nodes(self) -> list[Reason]:
         """The remarks that name a slow node, or nodes of which one is slow: by the times of many
-        launches, or by what it did alone, in several launches."""
-        return [r for r in self.remarks if r.code == Code.SLOW_NODE and r["nodes"]] + [
-            reason
-            for reason in self._slow_hosts()
-            if reason["launches"] >= LIMITS.slow_launches and 3 * reason["launches"] > reason["of"]
-        ]
+        launches, by its clock in a third of its launches, by what it did alone in all of them."""
+        named = [r for r in self.remarks if r.code == Code.SLOW_NODE and r["nodes"]]
+        for reason in self._slow_hosts():
+            share = 1 / 3 if reason.code == Code.SLOW_CLOCK else 1
+            if reason["launches"] >= max(LIMITS.slow_launches, share * reason["of"]):
+                named.append(reason)
+        return named
 
     @property
     def suspect_nodes(self) -> list[Reason]:

@@ -72,6 +72,7 @@ class Session:
     id: int = 0
     work: dict[str, dict[str, str]] = field(hash=False, default_factory=dict)
     excluded: str = ""  # why its numbers are left out; "" if they are not
+    accepted: str = ""  # why what got worse since then is no alarm; "" if it is
 
     @property
     def kind(self) -> tuple[str | None, ...]:
@@ -399,7 +400,9 @@ class Store:
                 text = f"{self.path}: a session's tags, facts or work are damaged"
                 raise BrokenStore(text) from None
             tags = {name: value for name, value in {**tags, **mark.tags}.items() if value}
-            session = Session(uuid, float(start), tags, facts, number, work, mark.excluded)
+            session = Session(
+                uuid, float(start), tags, facts, number, work, mark.excluded, mark.accepted
+            )
             sessions += [session] if not mark.forgotten else []
         return sessions
 

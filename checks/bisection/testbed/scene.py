@@ -44,7 +44,8 @@ SAMPLING = "TransposeLaunch.sampling=cnt40:--repeats {} --block 2 --warmup 0 --l
 LONG = (*SHORT, "-S", SAMPLING.format(1000000))
 # Pairs of nodes; nodes share CPUs, so that times vary: more samples of each pair.
 PAIRS = ("--tier", "triage", "-n", "^pairs", "-S", "PairsLaunch.sampling=sampled:--samples 15")
-NOISE = ("--tier", "triage", "-n", "^network_noise")
+NO_RETEST = ("--retest", "0")
+NOISE = ("--tier", "triage", "-n", "^network_noise", "--retest", "5m")
 LIMIT = 300.0  # s, for one run
 
 

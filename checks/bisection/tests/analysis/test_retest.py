@@ -1,5 +1,7 @@
 """What is measured again, and what follows from it."""
 
+from dataclasses import replace
+
 import pytest
 
 from bisection.analysis.model import Row, Side
@@ -7,7 +9,10 @@ from bisection.analysis.retest import plan, request, rule
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit, Verdict
 from bisection.report.clauses import clause
-from bisection.runs.judge import downgrade_if_preempted
+from bisection.report.exports import nodecheck
+from bisection.report.model import Report, headline
+from bisection.report.run import counted
+from bisection.runs.judge import downgrade_if_preempted, faulty_hosts
 from bisection.runs.model import JudgedMetric, Request, RunVerdict, TestResult
 
 PLACE = ("lab", "cpu", "system")
@@ -158,7 +163,9 @@ def test_a_control_is_measured_between_and_times_are_taken_by_it():
     rule(first, agenda, controlled([1.5e-3, 1.5e-3]))  # everything is slower now: not a as before
     assert (first.slower, first.exit_code) == ([], Exit.OK)
     assert [reason.code for reason in first.remarks] == [Code.DID_NOT_REPEAT, Code.RETEST_SLOWER]
-    assert "transpose c mpi, which had not looked changed, took 1.50 " in clause(first.remarks[1])
+    assert "transpose c mpi, which had not looked changed, took 1.50 times as long" in clause(
+        first.remarks[1]
+    )
     rule(first, agenda, controlled([2.5e-3, 1.5e-3]))
     assert len(first.slower) == 1
 
@@ -239,3 +246,56 @@ def test_a_wrong_answer_of_the_retest_fails():
     again.cases[1].verdict, again.cases[1].reason = Verdict.FAIL, Reason.of(Code.NOT_VERIFIED)
     rule(verdict, plan(ROWS, verdict, 900), again)
     assert verdict.exit_code == Exit.FAILED
+
+
+SLOW = Reason.of(Code.SLOW_MEMORY, host="n2", rate=9e9, median=12e9, cores=1)
+
+
+def noise(*faults, hosts=("n1", "n2")):
+    """A run of the kernel noise with these faults of hosts, between others."""
+    made = run({"a": 1e-3})
+    launch, test = (
+        replace(case, case="nodes", kernel="noise", check=check, controls={"clock": 3.0})
+        for case, check in zip(made.cases, ("NoiseLaunch", "network_noise"), strict=True)
+    )
+    launch.hosts = test.hosts = list(hosts)
+    launch.host_faults = list(faults)
+    verdict = RunVerdict(cases=[*made.cases, launch, test])
+    verdict.remarks = faulty_hosts(verdict.cases)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("again", "code", "says"),
+    [
+        ([noise(SLOW)], Exit.SLOWER, ", 1 slow node"),
+        ([noise(SLOW), noise(SLOW)], Exit.SLOWER, ", 1 slow node"),
+        ([noise(SLOW), noise(hosts=["n1", "n3"])], Exit.SLOWER, ", 1 slow node"),  # other nodes
+        ([noise()], Exit.OK, ""),
+        ([noise(SLOW), noise()], Exit.OK, ""),
+        ([], Exit.NOT_MEASURED, ", 1 node suspected of being slow"),
+    ],
+)
+def test_a_node_is_slow_if_it_is_so_again(again, code, says):
+    verdict = noise(SLOW)
+    agenda = plan([], verdict, 900.0 if again else 0.0)
+    assert [launch[0] for launch in agenda.chosen] == ["noise"] * bool(again)
+    if again:
+        names = [argument for argument in request(agenda, verdict).arguments if "noise" in argument]
+        assert len(names) == 1
+        rule(verdict, agenda, RunVerdict(cases=[case for made in again for case in made.cases]))
+    assert verdict.exit_code == code
+    assert says in counted(verdict)
+    assert ("slow" in counted(verdict)) == bool(says)
+    state, words = headline(Report("lab", 0.0, run=verdict, of_run=True))
+    assert state == {Exit.SLOWER: "bad", Exit.OK: "good"}.get(code, "unmeasured")
+    assert says.strip(", ") in words
+    named = nodecheck(Report("lab", 0.0, run=verdict, of_run=True))
+    assert bool(named) == (code == Exit.SLOWER)
+    assert not named or named.startswith("n2 bisection: n2 is slow: 1 core copied 9 GB/s of memory")
+
+
+def test_a_machine_of_one_node_has_no_slow_one():
+    verdict = noise(SLOW, SLOW, hosts=["n2"])
+    assert (verdict.slow_nodes, verdict.suspect_nodes) == ([], [])
+    assert verdict.exit_code == Exit.OK
