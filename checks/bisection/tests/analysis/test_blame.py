@@ -18,6 +18,7 @@ from bisection.analysis.effects import fit, observations
 from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT
 from bisection.analysis.suspicions import Court, Part
 from bisection.core.reasons import Code
+from bisection.report.clauses import clause
 
 SETS = int(os.environ.get("BISECTION_SETS", "0"))
 # nodes, per switch, per pod (three levels; 0: two), rounds, sets
@@ -222,6 +223,13 @@ def test_latency_shows_switches_only_where_it_is_exact():
         blame = judge(near.matrix(known=False))
         assert blame.matrix.switches is None
         assert blame.notes[0].code == Code.PAIRS_NO_SWITCHES
+
+
+def test_a_topology_that_lacks_a_node_is_named_and_not_used():
+    matrix = World(64, 8, 1).matrix(known=False)
+    blame = judge(matrix.placed({node: ("leaf",) for node in matrix.nodes[1:]}))
+    assert blame.matrix.switches is None
+    assert clause(blame.notes[0]).startswith("the topology lacks cn0000, and latency does not")
 
 
 def test_levels_are_medians_of_hop_classes():
