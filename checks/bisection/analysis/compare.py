@@ -142,7 +142,7 @@ def _advice(result: Comparison, context: Context) -> list[Reason]:
         notes.append(Reason.of(Code.NO_MACHINE_VERDICT, **sides, needed=LIMITS.fewest))
     if min(s["start"] for s in result.before) > max(s["start"] for s in result.after):
         notes.append(Reason.of(Code.SIDES_SWAPPED))
-    if not context.tested:
+    if not context.tested and sides["before"] < 2 * LIMITS.fewest:
         notes.append(Reason.of(Code.NO_AA))
     if not any(row.control and row.ratio for row in result.rows):
         notes.append(Reason.of(Code.NO_CONTROL))

@@ -64,6 +64,17 @@ class Observations:
         since = sum(session.kind == kind for session in self.sessions[last + 1 :])
         return since if since >= LIMITS.gone else 0
 
+    def dropped(self, key: Key) -> int:
+        """In how many of the newest sessions in which its test passed a metric is not, if those are
+        enough to say that it is gone; else 0."""
+        last = max((self.order[session] for session, *_ in self.values.get(key, ())), default=-1)
+        passed = {
+            outcome.session
+            for outcome in self.outcomes[key[:-1]]
+            if outcome.verdict == Verdict.PASS and self.order[outcome.session] > last
+        }
+        return len(passed) if len(passed) >= LIMITS.gone else 0
+
     def inapplicable(self, test: Key) -> bool:
         """Whether the test has nothing to measure here any more."""
         outcomes = self.outcomes.get(test)
@@ -183,6 +194,8 @@ def _without_numbers(
     if not here:
         return Verdict.MISSING, Reason.of(Code.ABSENT, sessions=len(after.sessions))
     if since := after.vanished(row.identity):
+        return Verdict.MISSING, Reason.of(Code.VANISHED, sessions=since)
+    if row.after.median is not None and (since := after.dropped(row.key)):
         return Verdict.MISSING, Reason.of(Code.VANISHED, sessions=since)
     if row.after.median is None:
         causes = [cause for o in here if (cause := o.unusable or o.reason)]
