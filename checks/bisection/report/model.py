@@ -133,9 +133,10 @@ def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[
     more = [f"{counts[v]} {v}" for v in kinds if counts[v]]
     if alarms:
         return UNCERTAIN if report.of_run else BAD, [banner(alarms), *more]
-    slow = plural(len(slower(report.comparison.rows)), "metric")
-    if slower(report.comparison.rows):
-        return UNMEASURED, [f"{slow} slower than in all earlier sessions, not retested", *more]
+    slow = slower(report.comparison.rows)
+    if slow and not report.of_run:  # what its run did not refute
+        text = f"{plural(len(slow), 'metric')} slower than in all earlier sessions, not retested"
+        return UNMEASURED, [text, *more]
     if better := faster(report.comparison.rows):
         fast = plural(len(better), "metric")
         return UNCERTAIN, [f"{fast} faster than in all earlier sessions", *more]
