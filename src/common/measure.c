@@ -174,9 +174,24 @@ void bx_results_free(bx_result *results, size_t count)
     free(results);
 }
 
+/* Refuses a launch on which no method can run. */
+static int require_some(bx_run *run, const bx_result *results, size_t count)
+{
+    const bx_choice *methods = run->kernel->methods;
+    const bx_result *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (methods[results[i].method].baseline) continue;
+        if (results[i].applicable) return BX_OK;
+        if (!first) first = &results[i];
+    }
+    return bx_run_refuse(run, BX_RESOURCES, "no method can run here: %s: %s",
+                         first ? methods[first->method].name : "none", first ? first->why : "");
+}
+
 int bx_results_verify(bx_run *run, bx_result *results, size_t count)
 {
     const bx_kernel *kernel = run->kernel;
+    if (require_some(run, results, count) != BX_OK) return bx_run_agree(run);
     for (size_t i = 0; i < count; i++) {
         bx_result *result = &results[i];
         if (!result->applicable) continue;

@@ -130,12 +130,13 @@ static bool applicable(void *state, size_t method, char *why, size_t why_size)
     for (int i = 0; i < c->nodes; i++)
         if (on_node[i] < fewest) fewest = on_node[i];
     free(on_node);
+    const char *are = c->nodes == 1 ? "is" : "are";
     if (c->beside)
-        snprintf(why, why_size, "needs 2 nodes with 2 ranks each; there are %d, one with %d",
+        snprintf(why, why_size, "needs 2 nodes with 2 ranks each; there %s %d, one with %d", are,
                  c->nodes, fewest);
     else
         snprintf(why, why_size, "needs 4 nodes, 2 for victims and 2 for aggressors; there %s %d",
-                 c->nodes == 1 ? "is" : "are", c->nodes);
+                 are, c->nodes);
     return c->beside ? c->nodes >= 2 && fewest >= 2 : c->nodes >= 4;
 }
 

@@ -232,8 +232,8 @@ class Code(str, Enum):
     PAIRS_FOREIGN = "PAIRS_FOREIGN"  # path, key
     PAIRS_TRUNCATED = "PAIRS_TRUNCATED"  # path, size (B), record (B) | wanted: records
     PAIRS_CORRUPT = "PAIRS_CORRUPT"  # path, record, of, content, nodes
-    PAIRS_CLUSTERED = "PAIRS_CLUSTERED"  # switches
-    PAIRS_NO_SWITCHES = "PAIRS_NO_SWITCHES"
+    PAIRS_CLUSTERED = "PAIRS_CLUSTERED"  # switches, missing
+    PAIRS_NO_SWITCHES = "PAIRS_NO_SWITCHES"  # missing: nodes that the topology lacks
     PAIRS_CONCURRENT = "PAIRS_CONCURRENT"
     PAIRS_FEW_NODES = "PAIRS_FEW_NODES"  # nodes, needed
     PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit
@@ -318,6 +318,7 @@ class Code(str, Enum):
     PARTITION_IDLE = "PARTITION_IDLE"  # partition, environs
     EXTRA_VALUE = "EXTRA_VALUE"  # partition, name, value
     EXTRA_UNKNOWN = "EXTRA_UNKNOWN"  # partition, name, near
+    TOPOLOGY_FILE = "TOPOLOGY_FILE"  # partition, file, error
     BINDING_FORMAT = "BINDING_FORMAT"  # partition, template, error
     BINDING_FIELD = "BINDING_FIELD"  # partition, template, field, fields
     CLAIM_UNKNOWN = "CLAIM_UNKNOWN"  # partition, kinds, allowed
