@@ -120,7 +120,7 @@ def judge(outcome: Outcome, ran: Ran) -> None:
     for word in fault.names:
         if not any(re.search(rf"\b{re.escape(word)}\b", text) for _, text in pairs):
             outcome.wrong.append(f"{word} is not named")
-        elif fault.exit_code in PASSED and not re.search(rf"^{re.escape(word)} ", ran.named, re.M):
+        elif ran.exit_code in PASSED and not re.search(rf"^{re.escape(word)} ", ran.named, re.M):
             outcome.wrong.append(f"{word} is not in nodecheck.txt")
 
 
@@ -173,7 +173,7 @@ def lossy_link(scene: Scene) -> Ran:
 def slow_core(scene: Scene) -> Ran:
     """Interrupts take most of the time of a node's core."""
     with scene.interrupted("node2"):
-        return scene.run("srun-2", *NOISE)
+        return scene.run("srun-2", *NOISE, "--retest", "10m")
 
 
 def same_cores(scene: Scene) -> Ran:
@@ -367,7 +367,7 @@ FAULTS = [
     Fault(slow_link, Code.BAD_COMPONENT, ("node3",), within=LIMIT),
     Fault(same_links, exit_code=Exit.OK, within=LIMIT),
     Fault(lossy_link, Code.TCP_LOSSES, ("node3",), Exit.OK, within=LIMIT),
-    Fault(slow_core, Code.SLOW_CLOCK, ("node2",), Exit.SLOWER),
+    Fault(slow_core, Code.SLOW_CLOCK, ("node2",), Exit.SLOWER, within=LIMIT),
     Fault(same_cores, exit_code=Exit.OK),
     Fault(stopped_rank, Code.HANG, ("1", "node2"), within=60),
     Fault(stopped_rank_srun, Code.HANG, ("1", "node2"), within=60, quick=True),
