@@ -120,7 +120,7 @@ def judge(outcome: Outcome, ran: Ran) -> None:
     for word in fault.names:
         if not any(re.search(rf"\b{re.escape(word)}\b", text) for _, text in pairs):
             outcome.wrong.append(f"{word} is not named")
-        elif ran.exit_code in PASSED and not re.search(rf"^{re.escape(word)} ", ran.named, re.M):
+        elif ran.exit_code == fault.exit_code in PASSED and not re.search(rf"^{re.escape(word)} ", ran.named, re.M):
             outcome.wrong.append(f"{word} is not in nodecheck.txt")
 
 

@@ -106,8 +106,8 @@ class Scene:
             TestbedError: the kernel does not start, or the run does not end in time.
         """
         home = home or self.cluster.folder / "home"
-        line = [sys.executable, "-m", "bisection", "run", "--tier", "quick", *arguments]
-        line += ["--system", f"{self.site}:{partition}", "--retest", "0"]
+        line = [sys.executable, "-m", "bisection", "run", "--tier", "quick", "--retest", "0"]
+        line += [*arguments, "--system", f"{self.site}:{partition}"]
         line += ["-S", f"Build.kernels={kernels or self.kernels}"]
         variables = {"BISECTION_HOME": str(home), "PYTHONPATH": str(paths.ROOT / "checks")}
         output = self.cluster.folder / "output.txt"
