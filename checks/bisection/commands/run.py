@@ -46,7 +46,7 @@ from bisection.sites.site import Defect, load_site, require_site
 from bisection.store import sync
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
-from bisection.store.selection import SLOWER, SelectionError
+from bisection.store.selection import HELP, SLOWER, SelectionError, select
 
 # ReFrame's options that would make a failure pass, or run nothing.
 RUNS_NOTHING = "it runs nothing; use ReFrame itself, with the command line that is printed"
@@ -109,6 +109,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "earlier sessions; 0: never, and what is outside its bounds fails; default: 10m",
     )
     parser.add_argument(
+        "--against",
+        metavar="SESSIONS",
+        help="set the run beside these sessions, for example of the old network: --against "
+        f"network=old; {HELP}; default: the earlier ones of its kind",
+    )
+    parser.add_argument(
         "--wait",
         type=seconds_of,
         metavar="DURATION",
@@ -159,6 +165,7 @@ def act(options: argparse.Namespace) -> Exit:
     if schedulers <= set(SLURM):
         request.job_name = queue.job_name(results)
     damaged = sync.prepare(paths.home())
+    against = named(options.against)
     partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, options.sweep_nodes)
     request.command = command.command(request, site, results, options.tag)
@@ -173,7 +180,7 @@ def act(options: argparse.Namespace) -> Exit:
         if store and report is not None:
             verdict.troubles += sync.keep(store, paths.home(), verdict, results)
             verdict.troubles += sync.tests_gone(store, verdict)
-            comparison = compare(store, verdict)
+            comparison = compare(store, verdict, against)
         rows, budget = slower(comparison.rows) if comparison else [], options.retest
         if request.deadline:  # nothing fits into the last second
             budget = min(budget, max(request.until - time.time(), 1.0))
@@ -405,11 +412,23 @@ def write(verdict: RunVerdict, results: Path) -> None:
     paths.write_whole(results / "junit.xml", exports.junit_of_run(verdict))
 
 
-def compare(store: Store, verdict: RunVerdict) -> Comparison | None:
-    """The run beside the earlier sessions of its kind; None, and a trouble of the run if that is
-    why, if there are none or they cannot be compared."""
+def named(sessions: str | None) -> str | None:
+    """The identifiers of the sessions that a text names now, before the run is one of them.
+
+    Raises:
+        SelectionError: it names none.
+    """
+    if sessions is None:
+        return None
+    with Store(paths.store_db(paths.home())) as store:  # and closed again: runs take long
+        return ",".join(session.uuid for session in select(sessions, store))
+
+
+def compare(store: Store, verdict: RunVerdict, against: str | None) -> Comparison | None:
+    """The run beside other sessions, by default the earlier ones of its kind; None, and a trouble
+    of the run if that is why, if there are none or they cannot be compared."""
     try:
-        return gather.compare_run(store, verdict)
+        return gather.compare_run(store, verdict, against)
     except SelectionError:  # the run is not stored, which is a trouble already
         return None
     except StoreError as error:

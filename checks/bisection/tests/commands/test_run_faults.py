@@ -3,7 +3,6 @@
 Many of these tests reproduce a way in which ReFrame alone would have reported PASSED.
 """
 
-
 import pytest
 from running import run_in
 

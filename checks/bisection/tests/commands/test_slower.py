@@ -114,3 +114,17 @@ def test_a_suspect_that_is_not_measured_again_is_no_pass(night, tmp_path):
     assert "NOT MEASURED: 1 of 1 checks passed, 1 metric suspected of being slower" in run.said
     assert "suspect, slower than in all of 6 earlier sessions; the retest did not" in run.said
     assert stored(tmp_path)[-1] == "suspected"
+
+
+def test_a_new_network_beside_the_sessions_of_the_old_one(fake, six_nights, tmp_path):
+    """They are of another tier, so that they are no earlier sessions of its kind."""
+    shutil.copytree(six_nights, tmp_path, symlinks=True, dirs_exist_ok=True)
+    with sync.opened(tmp_path) as store:
+        for session in store.sessions():
+            store.tag(session.uuid, "network", "old")
+    new = {"tier": "interconnect", "selected": ("-n", SHM.replace("=shm", "=p2p"))}
+    run = run_in(tmp_path, fake, "--against", "network=old", faults={"p2p": "slow-time"}, **new)
+    assert "Network: no-go" in run.said, run.text
+    assert "no-go: transpose cnt40 mpi p2p time" in run.said
+    run = run_in(tmp_path, fake, "--against", "network=older", **new)
+    assert (run.code, run.said) == (2, "")
