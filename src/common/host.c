@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The text after "key ... :" in a file of such lines, or NULL; caller frees. */
@@ -74,31 +73,6 @@ void bx_host_describe(bx_host *host)
     snprintf(host->architecture, sizeof host->architecture, "%s", name.machine);
     firmware(host->firmware, sizeof host->firmware);
     free(model);
-}
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-double bx_host_run_chain(int turns, bool *right)
-{
-    unsigned long x = 1, y = 3;
-    __asm__ volatile("" : "+r"(y));
-    double start = seconds_now();
-    for (int i = 0; i < turns; i++) {
-        /* the empty assembly keeps the compiler from folding the chain */
-#define LINK                                                                                       \
-    x ^= y;                                                                                        \
-    __asm__ volatile("" : "+r"(x), "+r"(y));
-        LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK LINK
-#undef LINK
-    }
-    double seconds = seconds_now() - start;
-    if (right) *right = x == 1 && y == 3; /* an even number of links undo each other */
-    return seconds;
 }
 
 /* A chain of dependent register-to-register operations takes one cycle each on every current core,

@@ -15,8 +15,9 @@ typedef struct {
 
 /* Fills all bytes of `host`. */
 void bx_host_describe(bx_host *host);
-/* Returns the seconds that `turns` turns of a chain of dependent operations take, and in `right`,
- * unless it is NULL, whether their outcome is what it must be. */
+/* Returns the seconds that `turns` (above 0) turns of a chain of dependent operations take, the
+ * same however this was compiled, and in `right`, unless it is NULL, whether their outcome is
+ * right. */
 double bx_host_run_chain(int turns, bool *right);
 /* Returns the rate, in GHz, at which the cores of this rank's `threads` threads run now, that of
  * the slowest: each carries out a chain of dependent operations for a few milliseconds.

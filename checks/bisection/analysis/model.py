@@ -55,6 +55,9 @@ class Row(MetricId):
     explained: Reason | None = None  # whether a network explains `against`
     rises: bool | None = None  # whether the speed-up rises with the ranks
     cause: Reason | None = None  # what of the network explains that a code got slower
+    states: Reason | None = (
+        None  # the two states that it has, and how often it is in the slower one
+    )
     rulings: list[Ruling] = field(default_factory=list)  # all of them; the last one counts
 
     def rule(self, verdict: Verdict, reason: Reason | None = None) -> None:
@@ -102,12 +105,14 @@ class Row(MetricId):
 
 @dataclass
 class Suspect:
-    """A node whose jobs take longer than those of the others."""
+    """A node whose launches take longer than those of the others; or several that the launches do
+    not tell apart, of which one is slow."""
 
-    node: str
+    nodes: list[str]
     ratio: float  # time on it over that elsewhere
     jobs: int
     where: str  # system:partition
+    always: bool = True  # several nodes: in all launches together, not only in most
 
 
 @dataclass
@@ -128,9 +133,49 @@ class ChangePoint(MetricId):
     ratio: float  # new level over old, of values as measured
     before: int  # sessions on the old level
     after: int
-    changes: list[Change] = field(default_factory=list)
     verdict: Verdict = Verdict.REGRESSED  # or improved
     cause: Reason | None = None  # what of the network explains that a code got slower
+    stands: bool = True  # whether the newest level is this one
+
+
+@dataclass
+class Candidate:
+    """A change of the environment in one of the nights in which an event may have begun."""
+
+    change: Change
+    at: float  # start of the session, Unix time
+    odds: float  # that the event began in it
+
+
+@dataclass
+class Event:
+    """Changes of level that began together, or a drift, of metrics of one partition."""
+
+    system: str
+    partition: str
+    environ: str
+    session: str  # in which it most probably began
+    at: float  # its start, Unix time
+    first: float  # start of the first session in which it may have begun, Unix time
+    last: float
+    rate: float  # how many such a year there are by chance
+    metrics: dict[str, tuple[int, int]]  # check -> metrics that changed, metrics that there are
+    points: list[ChangePoint] = field(default_factory=list)
+    drift: float | None = None  # cost per night as a factor, if it is a drift: no points
+    nights: int = 0  # of the drift
+    changes: list[Change] = field(default_factory=list)  # that began with it, exactly
+    candidates: list[Candidate] = field(default_factory=list)  # else: that may have
+    accepted: str = ""  # why it is no alarm any more
+
+    @property
+    def worse(self) -> list[ChangePoint]:
+        """The points for the worse whose level stands."""
+        return [p for p in self.points if p.stands and p.verdict == Verdict.REGRESSED]
+
+    @property
+    def alarm(self) -> bool:
+        """Whether metrics are worse since then, and nobody accepted it."""
+        return bool(self.worse) and not self.accepted
 
 
 @dataclass
@@ -150,10 +195,12 @@ class Comparison:
     after: list[dict[str, Any]]
     rows: list[Row]
     aa: list[dict[str, Any]] = field(default_factory=list)  # sessions of the A/A test
+    findings: list[Reason] = field(default_factory=list)  # changes that many metrics share
     advice: list[Reason] = field(default_factory=list)  # what the verdicts lack
     unsafe: list[Reason] = field(default_factory=list)  # why they cannot be trusted
     changes: list[Change] = field(default_factory=list)
     suspects: list[Suspect] = field(default_factory=list)
+    fail_on: Sequence[str] = (Verdict.REGRESSED,)  # () if a person wants no failure
     expected: float | None = None  # ratio of performance that an upgrade should give
     rerun: str = ""  # command
     exit_code: Exit = Exit.OK

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
+from bisection.analysis.bounds import bounds
 from bisection.analysis.history import histories
 from bisection.analysis.model import changes
-from bisection.analysis.statistics import mad_sigma
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict, Word
-from bisection.rfm.references import KIND_OF_UNIT, Case, lookup, span_of
+from bisection.rfm.references import KIND_OF_UNIT, Case, faults, lookup, span_of
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.reference_edit import Path_ as Place
 from bisection.sites.site import Defect, Site
@@ -30,12 +29,13 @@ SOFTWARE = (
     *("CPU", "operating system's kernel", "firmware", "compiler", "flags", "MPI", "libraries"),
     *("MPI environment", "lock"),
 )
+KEEP = "keep"  # a comment behind an entry that begins so keeps it from being changed
 MADE_BY = "bisection references propose"
 HEADER = """\
 References of the system `{system}`, made by `{made_by}` from stored sessions.
 An entry is [reference, lower, upper]: what passes is reference * (1 + lower) to
-reference * (1 + upper). The reference is the median of the sessions; bounds are as far as one
-night in some thousands goes by chance, by the spread between sessions, and {margin:.0%} at least.
+reference * (1 + upper). The reference is the median of the sessions. Bounds are as far as a night
+without fault goes: at most one such night in 100 has a metric outside, in its retest too.
 Each entry says of how many sessions it is, and up to which day; provenance is of the last change.
 """
 
@@ -126,6 +126,7 @@ class Entry:
     case: Case
     metric: str
     nights: Nights
+    unit: str = "ratio"
     bounds: list[float] | None = None
     sigma: float = 0.0  # standard deviation of the logarithm between sessions
 
@@ -151,6 +152,7 @@ class Proposal:
     few: list[Entry] = field(default_factory=list)  # of too few sessions
     # What amending a file left as it is: (entry, bounds in the file), (place, tests without one).
     wider: list[tuple[Entry, Sequence[Any]]] = field(default_factory=list)
+    kept: list[tuple[Entry, Sequence[Any]]] = field(default_factory=list)  # as a person asks
     shared: list[tuple[Place, list[str]]] = field(default_factory=list)
 
     @property
@@ -192,13 +194,12 @@ def propose(
             unit, nights = samples.pop(key, ("", {}))  # layouts may be twins
             if not nights or KIND_OF_UNIT.get(unit) not in (kinds or claimed[case["$partition"]]):
                 continue
-            entry = Entry(case, metric, nights)
-            if len(nights) < least:
-                proposal.few.append(entry)
-                continue
-            values = [statistics.median(values) for values in nights.values()]
-            entry.bounds, entry.sigma = reference(values, unit)
-            (proposal.entries if entry.bounds else proposal.wide).append(entry)
+            entry = Entry(case, metric, nights, unit)
+            (proposal.few if len(nights) < least else proposal.entries).append(entry)
+    for shares in (True, False):
+        _set_bounds([e for e in proposal.entries if (e.unit == "share") == shares])
+    proposal.wide = [entry for entry in proposal.entries if not entry.bounds]
+    proposal.entries = [entry for entry in proposal.entries if entry.bounds]
     return proposal
 
 
@@ -206,46 +207,48 @@ def _samples(
     store: Store, sessions: Sequence[Session]
 ) -> dict[tuple[str, ...], tuple[str, Nights]]:
     """(check, place of a reference, metric) -> (unit, session -> values); layouts of the same
-    geometry have the same references."""
-    samples: dict[tuple[str, ...], tuple[str, Nights]] = {}
+    geometry have the same references. Of a metric that changed its unit, values in the last one."""
+    samples: dict[tuple[str, ...], dict[str, Nights]] = {}
     for test, metric, indices, values in histories(store, sessions, left_out=("groups",)):
         place = (f"{test.system}:{test.partition}", test.environ, test.geometry)
         key = (test.check, *place, test.case, test.method, metric.name)
-        _, nights = samples.setdefault(key, (metric.unit, {}))
+        nights = samples.setdefault(key, {}).setdefault(metric.unit, {})
         for index, value in zip(indices.tolist(), values.tolist(), strict=True):
             nights.setdefault(sessions[index], []).append(value)
-    return samples
+    return {
+        key: max(units.items(), key=lambda item: max(session.start for session in item[1]))
+        for key, units in samples.items()
+    }
 
 
-def reference(values: Sequence[float], unit: str = "ratio") -> tuple[list[float] | None, float]:
-    """A reference from one value per session.
+def _set_bounds(entries: Sequence[Entry]) -> None:
+    """References for the metrics of a table, from the median of each session.
 
-    The spread is the standard deviation of the logarithm with outliers drawn in, the bounds those
-    of the prediction of one more session. A share, which explains a time and is near zero or far
-    from it, may double or halve, and is never too wide.
-
-    Args:
-        values: positive, in `unit`.
-        unit: the metric's unit.
-
-    Returns:
-        [median, lower fraction, upper fraction], or None if that would say nothing; and the spread
-        between sessions.
+    A share, which explains a time and is near zero or far from it, may double or halve, and is
+    never too wide. Any other reference that is too wide to say anything is None.
     """
-    logs = np.log(values)
-    middle, near = np.median(logs), 3 * float(mad_sigma(logs[None, :])[0])
-    sigma = float(np.std(np.clip(logs, middle - near, middle + near), ddof=1))
-    count = len(values)
-    quantile = float(stats.t.isf(LIMITS.reference_chance, count - 1))
-    reach = sigma * math.sqrt(1 + 1 / count) * quantile
-    if unit == "share":
-        reach = min(max(math.log(2), reach), math.log(1e3))
-        top = max(math.exp(middle), min(math.exp(middle + reach), 0.99))
-        return _rounded(math.exp(middle), math.exp(middle - reach), top), sigma
-    reach = max(math.log1p(LIMITS.margin), reach)
-    if reach > math.log1p(LIMITS.reference_widest):
-        return None, sigma
-    return _rounded(*(math.exp(middle + part) for part in (0, -reach, reach))), sigma
+    if not entries:
+        return
+    nights = {session for entry in entries for session in entry.nights}
+    order = sorted(nights, key=lambda session: (session.start, session.id))
+    logs = np.log(
+        [
+            [statistics.median(entry.nights.get(session, (math.nan,))) for session in order]
+            for entry in entries
+        ]
+    )
+    kernels = [f"{entry.case['check']} {entry.case['$partition']}" for entry in entries]
+    table = bounds(logs, np.unique(kernels, return_inverse=True)[1])
+    for entry, low, high, sigma, row in zip(
+        entries, table.low, table.high, table.sigma, logs, strict=True
+    ):
+        middle, entry.sigma = float(np.nanmedian(row)), float(sigma)
+        if entry.unit == "share":
+            low = max(min(low, middle - math.log(2)), middle - math.log(1e3))
+            high = max(middle, min(max(high, middle + math.log(2)), math.log(0.99)))
+        elif max(high - middle, middle - low) > math.log1p(LIMITS.reference_widest):
+            continue
+        entry.bounds = _rounded(*(math.exp(end) for end in (middle, low, high)))
 
 
 def _rounded(value: float, low: float, high: float) -> list[float]:
@@ -282,7 +285,11 @@ def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool)
             continue
         together = _together(list(entries.values()))
         old = file.get(place)
-        if old is not None and not widen and _is_wider(together.bounds, old):
+        if old is not None and faults(old):  # text, or no bounds: it never passed
+            old = None
+        if old is not None and file.comment(place).startswith(KEEP):
+            proposal.kept.append((together, old))
+        elif old is not None and not widen and _is_wider(together.bounds, old):
             proposal.wider.append((together, old))
         elif old is None or list(old[:3]) != together.bounds:
             file.put(place, together.bounds, together.note)
@@ -303,10 +310,10 @@ def _together(entries: Sequence[Entry]) -> Entry:
         return entries[0]
     spans = [span_of(entry.bounds) for entry in entries]
     middle = statistics.median(entry.bounds[0] for entry in entries)
-    bounds = _rounded(middle, min(low for low, _ in spans), max(high for _, high in spans))
+    together = _rounded(middle, min(low for low, _ in spans), max(high for _, high in spans))
     fewest = min(entries, key=lambda entry: len(entry.nights))
     sigma = max(entry.sigma for entry in entries)
-    return Entry(fewest.case, fewest.metric, fewest.nights, bounds, sigma)
+    return Entry(fewest.case, fewest.metric, fewest.nights, fewest.unit, together, sigma)
 
 
 def _is_wider(new: Sequence[Any], old: Sequence[Any]) -> bool:
@@ -400,11 +407,11 @@ def drifted(
     for case in site.cases:
         keys = [case[k] for k in ("check", "$partition", "$environ", "case", "layout", "method")]
         references = lookup(tree.get(case["check"]), case, site.checks[case["check"]]["settled"])
-        for metric, bounds in (references or {}).items():
+        for metric, reference in (references or {}).items():
             values = samples.get((*keys, metric), ())
-            if len(values) < LIMITS.drift_sessions:
+            if len(values) < LIMITS.drift_sessions or faults(reference):
                 continue
-            middle, low, high = float(np.median(values)), *span_of(bounds)
+            middle, low, high = float(np.median(values)), *span_of(reference)
             if not low <= middle <= high:
                 test = " ".join(map(str, [keys[0], *keys[3:], metric]))
                 seen = {"sessions": len(values), "value": middle, "low": low, "high": high}

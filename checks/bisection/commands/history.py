@@ -1,42 +1,127 @@
-"""Finds changes of level in the history of every metric.
+"""Finds what became slower or faster in the nights that are stored, and since when.
 
-Names the first session of each new level, and what else differed from the session before.
-Exit code: 0 nothing is worse than it was, 1 something is, 2 usage, 3 too few sessions.
+Small changes are found over several nights. Metrics that changed together are one event: its night,
+the nights in which it may have begun, and what of the environment changed then. An event stays an
+alarm until the metrics recover or `--accept EVENT` takes its level for the normal one.
+Exit code: 0 no alarm, 1 metrics are worse, 2 usage, 3 too few sessions.
 """
 
 import argparse
+import itertools
+import time
+from collections.abc import Sequence
 
+from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
-from bisection.analysis.history import changes_of, histories
+from bisection.analysis.history import histories, regular
+from bisection.analysis.model import Event
 from bisection.core import paths
 from bisection.core.format import regex
+from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Exit, Verdict
-from bisection.report.clauses import clause
+from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.text import history_text
+from bisection.store.database import Session, Store
+from bisection.store.marks import Mark
 from bisection.store.selection import HELP, left_out, select
 from bisection.store.sync import opened
+
+DAY = 86400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument("sessions", nargs="?", default="..", help=f"{HELP}; default: all")
+    parser.add_argument(
+        "sessions", nargs="?", help=f"{HELP}; default: the nights of the usual tier, untagged"
+    )
     parser.add_argument(
         "-n", "--name", metavar="REGEX", type=regex, help="only tests in which it is found"
     )
+    parser.add_argument(
+        "--false-alarms-per-year",
+        metavar="N",
+        type=_rate,
+        default=LIMITS.false_alarms,
+        help="how many false alarms a year of nights may raise, all metrics together "
+        "(default: %(default)g); more find small changes earlier",
+    )
+    parser.add_argument("--metrics", action="store_true", help="list the metrics of each event")
+    marking = parser.add_mutually_exclusive_group()
+    marking.add_argument(
+        "--accept", metavar="EVENT", help="take the level since this event for the normal one"
+    )
+    marking.add_argument("--revoke", metavar="EVENT", help="take `--accept` back")
+    parser.add_argument(
+        "-m", "--reason", metavar="TEXT", default="accepted", help="why it is accepted"
+    )
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0.01 <= rate <= 50:
+        raise argparse.ArgumentTypeError(f"{text!r}: not a number from 0.01 to 50")
+    return rate
 
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
-        sessions = select(options.sessions, store)
+        chosen = select(options.sessions or "..", store)
+        sessions, notes = (list(chosen), []) if options.sessions else usual(chosen)
         series = histories(store, sessions, options.name)
-        points, _ = changes_of(series, sessions)
-        explain_points(points, sessions, store)
-    print("\n".join(history_text(points, series, len(sessions))))
-    if excluded := left_out(sessions):
-        print(f"note: {clause(excluded)}")
+        events, _, more = events_of(series, sessions, options.false_alarms_per_year)
+        if options.accept or options.revoke:
+            mark(store, sessions, events, options)
+            return Exit.OK
+        explain_points([p for event in events for p in event.points], sessions, store)
+    notes += [*filter(None, [left_out(chosen)]), *more]
+    print("\n".join(history_text(events, series, len(sessions), notes, options.metrics)))
     if max((len(values) for *_, values in series), default=0) < 2 * LIMITS.level:
         return Exit.NOT_MEASURED
-    last = {point.key: point.verdict for point in sorted(points, key=lambda p: p.at)}
-    return Exit.FAILED if Verdict.REGRESSED in last.values() else Exit.OK
+    return Exit.FAILED if any(event.alarm for event in events) else Exit.OK
+
+
+def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[Reason]]:
+    """The sessions of a history, without experiments and such of the future; notes on those."""
+    ahead = [session for session in chosen if session.start > time.time() + DAY]
+    sessions = regular([session for session in chosen if session not in ahead])
+    others = [s for s in chosen if s not in sessions and s not in ahead]
+    notes = [
+        Reason.of(code, sessions=[session.uuid[:8] for session in group])
+        for code, group in ((Code.AHEAD, ahead), (Code.OF_OTHER_KINDS, others))
+        if group
+    ]
+    by_storing = sorted(sessions, key=lambda session: session.id)
+    for before, session in itertools.pairwise(by_storing):
+        if session.kind == before.kind and session.start < before.start - DAY:
+            names = [session.uuid[:8], before.uuid[:8]]
+            return sessions, [*notes, Reason.of(Code.SET_BACK, sessions=names)]
+    return sessions, notes
+
+
+def mark(
+    store: Store, sessions: Sequence[Session], events: Sequence[Event], options: argparse.Namespace
+) -> None:
+    """Accepts an event, or takes that back.
+
+    Raises:
+        BisectionError: there is no such event.
+    """
+    name = options.accept or options.revoke
+    named = [event for event in events if event.session.startswith(name)]
+    if len(named) != 1:
+        names = ", ".join(event.session[:8] for event in events) or "none"
+        raise BisectionError(f"{name!r}: no event of this name; events: {names}")
+    (event,) = named
+    near = {s.uuid for s in sessions if event.first <= s.start <= event.last} | {event.session}
+    with store.marking() as marks:
+        if options.accept:
+            marks.setdefault(event.session, Mark()).accepted = options.reason
+        else:
+            for uuid in near & marks.keys():
+                marks[uuid].accepted = ""
+    done = "accepted" if options.accept else "an alarm again"
+    print(f"{event.session[:8]}: {done}")

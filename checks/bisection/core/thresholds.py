@@ -32,6 +32,12 @@ class Thresholds:
     slow_clock: float = _limit(
         0.9, "of the launch's median", "a host whose clock, work or memory is below is named"
     )
+    slow_gross: float = _limit(1.5, "", "a node slower by this is named, however many others are")
+    slow_launches: int = _limit(
+        2, "launches", "in which a host is slow, the retest's among them, make it a slow node"
+    )
+    lost_most: float = _limit(0.1, "of the time", "of cores to other processes: the node is named")
+    lost_usual: float = _limit(0.02, "of the time", "if the median node did not lose more")
     # ---- the adapters of a launch ----
     payload: float = _limit(
         4.0, "MiB per node", "between nodes: less is not told from other traffic of an adapter"
@@ -65,18 +71,29 @@ class Thresholds:
         2.0, "", "a link slower by more than in NAME.json is wrong; bisection run judges finely"
     )
     # ---- two groups of sessions ----
-    confidence: float = _limit(0.98, "", "of the Mann-Whitney interval on the ratio")
+    confidence: float = _limit(0.98, "", "of the interval on the ratio")
     margin: float = _limit(0.05, "of the value", "a smaller change is of no interest")
     noise_margin: float = _limit(
         1.0, "standard deviations", "nor is a change smaller than the spread between sessions"
     )
+    shared_margin: float = _limit(
+        0.025, "of the value", "a smaller change that a kernel's metrics share is of no interest"
+    )
+    shared_chance: float = _limit(
+        0.003, "", "that a table without a change shows one that metrics share"
+    )
     false_discoveries: float = _limit(
-        0.05, "of verdicts", "false ones in one table (Benjamini and Hochberg 1995)"
+        0.01, "of verdicts", "false ones in one table (Benjamini and Hochberg 1995)"
     )
-    fewest: int = _limit(
-        5, "sessions or jobs per side", "with four, no difference reaches the confidence"
+    fewest: int = _limit(5, "nights or jobs per side", "with fewer nothing is judged")
+    night: float = _limit(12, "hours", "sessions that began within them count as one night")
+    day: float = _limit(
+        24, "hours", "sessions of one such time are compared without how nights differ"
     )
-    trimmed: float = _limit(0.2, "of each tail", "left out by Yuen's test (Yuen 1974)")
+    unknown_nights: float = _limit(
+        0.5, "of the value", "few nights differ by less themselves: jobs of theirs show no change"
+    )
+    seen: float = _limit(0.95, "", "of changes of some size that a comparison must find to see it")
     gone: int = _limit(3, "sessions", "a test absent from so many newest sessions is missing")
     preempted_tail: float = _limit(
         0.01, "of samples", "preempted more often than this, p99 is the neighbours' doing"
@@ -132,7 +149,16 @@ class Thresholds:
         100, "sets of nodes", "of one run with --sweep-nodes; of more nodes, the least used"
     )
     node_sessions: int = _limit(20, "sessions", "of one kind, by which a run blames nodes")
-    node_chance: float = _limit(0.01, "", "p-value, times the nodes, that names a slow node")
+    node_chance: float = _limit(
+        0.02, "", "that reshuffled launches show any slow node so clearly (Westfall and Young 1993)"
+    )
+    node_votes: int = _limit(
+        3, "sessions or sets", "with a node and without it, at least, for naming it"
+    )
+    node_vote: float = _limit(
+        0.2, "of the time", "a launch that is slower by more counts as slower by this"
+    )
+    node_odds: float = _limit(100.0, "", "against other nodes, for naming one alone")
     # ---- other traffic ----
     impact: float = _limit(1.2, "of the quiet mean", "under other traffic: more, and look")
     impact_p99: float = _limit(1.5, "of the quiet p99", "under other traffic: more, and look")
@@ -162,17 +188,47 @@ class Thresholds:
     pair_switch: int = _limit(16, "nodes", "of each such switch, by simulation")
     pair_nights: int = _limit(3, "nights", "earlier ones, at least, that a component is worse than")
     # ---- histories ----
+    false_alarms: float = _limit(
+        1.0, "a year", "of a nightly history without a change: of all its metrics together"
+    )
+    alarm_nights: float = _limit(
+        4.4, "nights", "that a false alarm lasts, on average, by simulation"
+    )
     level: int = _limit(4, "sessions", "that a level of a history lasts at least")
-    penalty: float = _limit(6.0, "log(sessions)", "of a change point (PELT), by simulation")
-    outlier_window: int = _limit(5, "sessions on either side", "of the Hampel filter")
-    outlier_sigma: float = _limit(3.0, "standard deviations", "of the Hampel filter")
-    recent: int = _limit(14, "sessions", "a level that began no longer ago is reported first")
+    step: float = _limit(0.02, "of the value", "a smaller change of level is of no interest")
+    rank_chance: float = _limit(
+        1e-4, "", "p-value of Mann and Whitney's test that a change of level must have, too"
+    )
+    night_chance: float = _limit(
+        0.95, "", "that a change of level began in the nights that are named"
+    )
+    cause_chance: float = _limit(
+        0.97, "", "that it began in this night: what changed then is named as what differs"
+    )
+    cause_nights: int = _limit(
+        7, "sessions", "before and after, in which what is named must have been the same"
+    )
+    kernel_metrics: int = _limit(8, "metrics", "of fewer no factor of a kernel is estimated")
+    table: int = _limit(30, "metrics", "of fewer none learns from the others how nights vary")
     # ---- references ----
     reference_sessions: int = _limit(10, "sessions", "that a proposed reference is made from")
     reference_chance: float = _limit(
-        1e-4, "", "that a session without fault is outside a proposed bound"
+        3e-5, "", "that a launch without fault is beyond one proposed bound by its own noise"
     )
-    reference_widest: float = _limit(0.5, "of the value", "a wider reference would say nothing")
+    reference_tail: float = _limit(
+        1e-3, "of values", "of the table beyond the others of their metric, beyond a bound, too"
+    )
+    lasting_chance: float = _limit(
+        1e-6, "", "in place of both, where noise lasts a night: a retest has the same"
+    )
+    factor_chance: float = _limit(
+        1e-3, "", "that what metrics of a night have in common is beyond what bounds allow for it"
+    )
+    persistence: float = _limit(
+        0.2, "correlation", "of noise from night to night: more, and it lasts the night"
+    )
+    two_states: float = _limit(0.05, "of metrics", "with two states: more, and a state may last")
+    reference_widest: float = _limit(1.0, "of the value", "a wider reference would say nothing")
     measured_part: float = _limit(
         0.5, "of jobs", "a session that measured fewer makes no reference"
     )

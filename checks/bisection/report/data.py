@@ -7,10 +7,10 @@ from typing import Any
 
 from jinja2.utils import htmlsafe_json_dumps
 
-from bisection.analysis.model import Comparison, Row, Series
+from bisection.analysis.model import Comparison, Event, Row, Series
 from bisection.core.format import finite, short
 from bisection.core.reasons import Reason
-from bisection.report import pairs, words
+from bisection.report import events, pairs, words
 from bisection.report.clauses import clause
 from bisection.report.model import Report, worst_first
 from bisection.report.run import sentence
@@ -26,7 +26,7 @@ def _head(comparison: Comparison) -> dict[str, Any]:
     """A comparison without its rows."""
     fields = asdict(replace(comparison, rows=[]))
     del fields["rows"]
-    reasons = {"advice": comparison.advice, "unsafe": comparison.unsafe}
+    reasons = {name: getattr(comparison, name) for name in ("findings", "advice", "unsafe")}
     return fields | {
         "sentence": words.sentence(comparison),
         "advice": list(map(clause, comparison.advice)),
@@ -39,7 +39,9 @@ def _head(comparison: Comparison) -> dict[str, Any]:
 def _row(row: Row) -> dict[str, Any]:
     fields = {name: value for name, value in vars(row).items() if name != "rulings"}
     sides = {"before": asdict(row.before), "after": asdict(row.after)}
-    reasons = {name: _reason(getattr(row, name)) for name in ("reason", "explained", "cause")}
+    reasons = {
+        name: _reason(getattr(row, name)) for name in ("reason", "explained", "cause", "states")
+    }
     rulings = [[verdict, _reason(reason)] for verdict, reason in row.rulings]
     return {**fields, **sides, **reasons, "rulings": rulings, "why": words.why(row)}
 
@@ -67,7 +69,7 @@ def embedded(report: Report, budget: int) -> tuple[str, str]:
     cases = sorted(report.cases, key=lambda case: case.reason is None)
     lists: dict[str, tuple[int, Iterable[Any]]] = {
         "rows": (len(rows), map(_row, rows)),
-        "history": (len(report.history), map(asdict, report.history)),
+        "history": (len(report.history), map(_event, report.history)),
         "pairs": (len(report.pairs), map(pairs.as_data, report.pairs)),
         "latest": (len(cases), map(_measured, cases)),
         "series": (len(report.series), map(_rounded, report.series)),
@@ -84,6 +86,11 @@ def embedded(report: Report, budget: int) -> tuple[str, str]:
             left_out.append(f"{len(kept):,} of {count:,} {name}")
     note = f"To stay small it holds {', '.join(left_out)}." if left_out else ""
     return "".join(parts) + "}", note
+
+
+def _event(event: Event) -> dict[str, Any]:
+    """An event with its worst metrics."""
+    return asdict(replace(event, points=events.worst_first(event)[: events.SHOWN]))
 
 
 def _within(items: Iterable[Any], budget: int) -> tuple[list[str], int]:

@@ -11,16 +11,19 @@ from typing import Any, NamedTuple
 from tabulate import tabulate
 
 from bisection.analysis.model import Comparison, Row
+from bisection.analysis.outlying import slower
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, Code
-from bisection.core.verdicts import COMPARED, Verdict
+from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, Code, Reason
+from bisection.core.verdicts import COMPARED, Exit, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
-from bisection.report.model import STATES, Report, exit_code, worst_first
+from bisection.report.model import STATES, Report, exit_code, headline, worst_first
 from bisection.report.pairs_clauses import slowness
+from bisection.report.run import counted
 from bisection.report.sections import PURPOSE, opening, sections
+from bisection.report.slower_clauses import longer
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
 from bisection.sites.cluster.jobs import hosts_of
@@ -122,12 +125,21 @@ def junit(report: Report) -> str:
                 f"comparison of {row.check} on {row.place}",
                 f"comparison.{row.place}.{row.check}",
                 row.label,
-                row.verdict,
+                _verdict_of(row),
                 _row_message(row),
             )
             for row in worst_first(report.comparison.rows)
+            if row.verdict != Verdict.INCONCLUSIVE or row.limit is not None or row.low is not None
         ]
-    return _junit(entries)
+    return _junit(entries, exit_code(report), headline(report)[1])
+
+
+def _verdict_of(row: Row) -> Verdict:
+    """A single session that is set beside earlier ones is as they are, or suspected of being
+    slower."""
+    if row.verdict != Verdict.INCONCLUSIVE or row.limit is None:
+        return row.verdict
+    return Verdict.NOT_MEASURED if slower([row]) else Verdict.UNCHANGED
 
 
 def junit_of_run(verdict: RunVerdict) -> str:
@@ -136,7 +148,7 @@ def junit_of_run(verdict: RunVerdict) -> str:
 
     A launch measures several tests: its duration is shared out evenly among them.
     """
-    return _junit(_entries(verdict))
+    return _junit(_entries(verdict), verdict.exit_code, counted(verdict))
 
 
 def _entries(verdict: RunVerdict) -> list[Entry]:
@@ -166,8 +178,11 @@ def _entries(verdict: RunVerdict) -> list[Entry]:
     return entries
 
 
-def _junit(entries: Iterable[Entry]) -> str:
-    entries = list(entries)
+def _junit(entries: list[Entry], code: Exit, words: str) -> str:
+    """JUnit XML, in which something fails whenever the exit code is not 0."""
+    if code and not {"failure", "error"} & {TAGS.get(entry.verdict) for entry in entries}:
+        verdict = Verdict.NOT_MEASURED if code == Exit.NOT_MEASURED else Verdict.FAIL
+        entries = [*entries, Entry("the verdict", "bisection.verdict", words, verdict, words)]
     root = ET.Element("testsuites", name="bisection", **_counts(entries))
     for name in dict.fromkeys(entry.suite for entry in entries):
         members = [entry for entry in entries if entry.suite == name]
@@ -277,8 +292,10 @@ def prometheus(report: Report) -> str:
         _row_gauges(gauges, row, measured=run is None)
     for suspect in comparison.suspects if comparison else []:
         system, _, partition = suspect.where.partition(":")
-        place = {"system": system, "partition": partition, "node": suspect.node}
-        gauges.set("suspect_node", "Time on it over elsewhere", suspect.ratio, "ratio", **place)
+        place = {"system": system, "partition": partition, "of": str(len(suspect.nodes))}
+        text = "Time on a node over elsewhere; `of`: nodes that are not told apart"
+        for node in suspect.nodes:
+            gauges.set("suspect_node", text, suspect.ratio, "ratio", **place, node=node)
     return generate_latest(gauges.registry).decode()
 
 
@@ -352,8 +369,9 @@ def _row_gauges(gauges: Gauges, row: Row, measured: bool) -> None:
 
 
 def nodecheck(report: Report) -> str:
-    """A line per suspect node: its name and why, as health checks and `scontrol update
-    nodename=NODE reason=WHY` take them; empty if there is none."""
+    """A line per bad node: its name and why, as health checks and `scontrol update nodename=NODE
+    reason=WHY` take them; empty if there is none. Only confirmed ones: of several that are not told
+    apart none, and none that looked slow once."""
     reasons: dict[str, list[str]] = {}
     for node, reason in _suspected(report):
         node = node.strip()
@@ -370,16 +388,18 @@ def nodecheck(report: Report) -> str:
 
 def _suspected(report: Report) -> Iterator[tuple[str, str]]:
     """(node, why), of nodes that results accuse by name."""
-    for suspect in report.comparison.suspects if report.comparison else []:
-        yield suspect.node, f"{words.suspected(suspect)}, in {suspect.where}"
+    run, suspects = report.run, report.comparison.suspects if report.comparison else []
+    slow = [Reason.of(Code.SLOW_NODE, **asdict(suspect)) for suspect in suspects]
+    slow += run.slow_nodes if run else []
+    others = [r for r in run.remarks if r.code in FAULTS_OF_HOSTS - SLOW_HOSTS] if run else []
+    for reason in [*slow, *others]:
+        if reason.code != Code.SLOW_NODE:
+            yield reason["host"], clause(reason)
+        elif len(reason["nodes"]) == 1:
+            yield reason["nodes"][0], f"{longer(reason.values)}, in {reason['where']}"
     for component in (component for blame in report.pairs for component in blame.bad):
         if component.part == Part.NODE:  # of all else, no single node is accused
             yield component.names[0], slowness(asdict(component))
-    for reason in report.run.remarks if report.run else []:
-        if reason.code in FAULTS_OF_HOSTS:
-            yield reason["host"], clause(reason)
-        elif reason.code == Code.SLOW_NODE:
-            yield reason["node"], clause(reason)
     for case in report.failures:
         if case.reason and case.reason.code == Code.BLOCKED:
             for node, why in case.reason["down"] or ():

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from bisection.analysis.blame import Blame
 from bisection.analysis.compare import compare
+from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
-from bisection.analysis.history import changes_of, histories, series_of
+from bisection.analysis.history import histories, regular, series_of
 from bisection.analysis.interconnect import judge
 from bisection.analysis.model import Comparison, changes
 from bisection.analysis.network import blames, launches
@@ -18,6 +19,7 @@ from bisection.analysis.predict import predictions
 from bisection.analysis.retest import reason_of
 from bisection.core import paths
 from bisection.core.format import some
+from bisection.core.identity import POINT
 from bisection.core.reasons import Code, Reason
 from bisection.report import exports, page
 from bisection.report.model import Report
@@ -58,13 +60,18 @@ def gather(
     past = [session for session in past if not session.excluded or session.uuid in chosen]
     if of_run:  # no other tier, system or environment
         past = [session for session in past if session.kind[:3] == last.kind[:3]]
-    past = past[-PAST:]
+    usual = regular(past)
+    past = (usual if last in usual else past)[-PAST:]
     past_series = histories(store, past)
-    points, series = changes_of(past_series, past)
-    explain_points(points, past, store)
-    if of_run:
-        measured = {case.identity for case in run.cases}
-        points = [p for p in points if p.identity in measured and p.base not in FEW_SAMPLES]
+    measured = {case.identity for case in run.cases} if of_run else None
+    looked_at = [
+        history
+        for history in past_series
+        if measured is None
+        or (history[0].identity in measured and POINT.sub("", history[1].name) not in FEW_SAMPLES)
+    ]
+    events, series, _ = events_of(looked_at, past)
+    explain_points([point for event in events for point in event.points], past, store)
     drawn = {part.key for part in series}
     series += [
         series_of(test, metric, indices, values, past)
@@ -80,7 +87,7 @@ def gather(
         about="; ".join(filter(None, (f"session {group(named)}", *software))),
         made=time.time(),
         comparison=comparison,
-        history=points,
+        history=events,
         series=series,
         pairs=between,
         interconnect=judge(run, between, comparison) if run else None,
@@ -99,9 +106,14 @@ def _pairs(store: Store, session: Session, run: RunVerdict) -> list[Blame]:
     return blames(run, [earlier[uuid] for uuid in uuids if uuid in earlier])[0]
 
 
-def compare_run(store: Store, run: RunVerdict) -> Comparison | None:
-    """A run that is stored beside the earlier sessions of its kind, None if there are none. Notes
-    with the run how many there are, what changed since the last one, and what became faster.
+def compare_run(store: Store, run: RunVerdict, against: str | None = None) -> Comparison | None:
+    """A run that is stored beside other sessions, None if there are none. Notes with the run how
+    many there are, what changed since the last one, and what became faster.
+
+    Args:
+        store: where it is stored.
+        run: the verdict on it.
+        against: the other sessions; None: the earlier ones of its kind.
 
     Raises:
         SelectionError: the run is not stored.
@@ -109,14 +121,13 @@ def compare_run(store: Store, run: RunVerdict) -> Comparison | None:
     """
     now = select(run.session, store)
     try:
-        before = select(EARLIER, store, now)
+        before = select(against or EARLIER, store, now)
     except SelectionError:
         before = []
     run.nights = len(before) + 1
     accused = suspects(store, recent(store, now[0]))
+    run.remarks += [Reason.of(Code.SLOW_NODE, **asdict(suspect)) for suspect in accused]
     if not before:
-        for suspect in accused:
-            run.remarks.append(Reason.of(Code.SLOW_NODE, **asdict(suspect)))
         return None
     comparison = compare(store, before, now)
     comparison.suspects = accused

@@ -116,7 +116,7 @@ def sparklines(report: Report) -> tuple[list[dict[str, Any]], int]:
     """(what the template draws, how many series it does not): first what changed or failed."""
     rows = report.comparison.rows if report.comparison else []
     verdicts = {row.key: row.verdict for row in rows}
-    points = {point.key for point in report.history}
+    points = {point.key for event in report.history for point in event.points}
     failed = {(c.check, c.case, c.method) for c in report.failures}
     rank = {verdict: index for index, verdict in enumerate(COMPARED)}
 

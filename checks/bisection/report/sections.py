@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from bisection.core import paths
-from bisection.core.format import finite, plural, short
+from bisection.core.format import plural, short
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
 from bisection.report import interconnect, pairs, words
 from bisection.report.clauses import clause
+from bisection.report.events import alarm_text
 from bisection.report.model import Report, headline
 from bisection.report.run import (
     SUMMARY,
@@ -27,6 +28,7 @@ from bisection.report.tables import (
     POINTS,
     Table,
     changes_table,
+    events_table,
     listing,
     nodes_of,
     points_table,
@@ -35,7 +37,6 @@ from bisection.report.tables import (
     sessions_table,
     suspects_table,
 )
-from bisection.report.text import recent_text
 
 if TYPE_CHECKING:  # it loads matplotlib, which Markdown does not need
     from bisection.report.figures.common import Group
@@ -107,16 +108,16 @@ def sections(report: Report) -> list[Section]:
 def _worse(report: Report) -> Section:
     rows = [
         row
-        for row in (report.comparison.rows if report.comparison else [])
+        for row in words.alone(report.comparison.rows if report.comparison else [])
         if row.verdict in (Verdict.REGRESSED, Verdict.MISSING)
         or row.suspect
         or row.against == Against.BELOW
     ]
     tables = [rows_table(rows, WORST)] if rows else []
-    steps = [point for point in report.history if finite(point.ratio) and point.ratio > 0]
     run = report.run
     reasons = [*run.slower[:WORST], *run.suspects[:WORST], *run.remarks] if run else []
-    notes = [*map(clause, reasons), *recent_text(steps)]
+    shared = map(words.finding, report.comparison.findings if report.comparison else ())
+    notes = [*shared, *map(clause, reasons), *alarm_text(report.history)]
     return Section("worse", "Worse than before", "", tables, notes)
 
 
@@ -202,8 +203,13 @@ def _predicted(report: Report) -> Section:
 
 
 def _history(report: Report) -> Section:
-    tables = [points_table(report.history)] if report.history else []
-    return Section("history", "History", "Each line is a metric over its sessions.", tables)
+    events = report.history
+    points = [point for event in events for point in event.points]
+    tables = [events_table(events), points_table(points)] if events else []
+    lead = (
+        "What changed over the nights, and since when. Each line below is a metric over its nights."
+    )
+    return Section("history", "History", lead, tables)
 
 
 def _compared(report: Report) -> Section:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from bisection.analysis.model import Change, ChangePoint, Comparison, Row, Suspect
+from bisection.analysis.model import Change, ChangePoint, Comparison, Event, Row, Suspect
 from bisection.analysis.predict import Prediction
 from bisection.core.format import (
     NONE,
@@ -22,6 +22,7 @@ from bisection.core.format import (
     utc,
 )
 from bisection.core.verdicts import Verdict
+from bisection.report import events as happened
 from bisection.report import words
 from bisection.report.clauses import clause
 from bisection.report.model import worst_first
@@ -166,17 +167,25 @@ def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
     return listing(worst_first(rows), columns, most)
 
 
+def events_table(events: Sequence[Event]) -> Table:
+    """Events, the alarms first."""
+    columns = (
+        ("event", "text", lambda event: short(event.session, 8)),
+        ("is", "text", happened.state),
+        ("since", "date", happened.since),
+        ("metrics", "text", lambda event: short(happened.what(event), 300)),
+        ("by", "small", happened.size),
+        ("changed then", "small", lambda event: short(happened.why(event), 400)),
+        ("how sure", "small", happened.sure),
+    )
+    return listing(events, columns, happened.MOST, "events")
+
+
 def points_table(points: Sequence[ChangePoint]) -> Table:
     """Change points, the largest loss first."""
 
     def order(point: ChangePoint) -> tuple[bool, float]:
-        known = finite(point.ratio) and point.ratio > 0
-        size = max(point.ratio, 1 / point.ratio) if known else 0.0
-        return point.verdict != Verdict.REGRESSED, -size
-
-    def changed(point: ChangePoint) -> str:
-        texts = [f"{c.what}: {c.before or NONE} \u2192 {c.after or NONE}" for c in point.changes]
-        return short("; ".join(texts) or "nothing that is recorded", 400)
+        return point.verdict != Verdict.REGRESSED, -abs(happened.cost(point) - 1)
 
     columns = (
         ("verdict", "verdict", lambda point: point.verdict),
@@ -185,7 +194,6 @@ def points_table(points: Sequence[ChangePoint]) -> Table:
         ("since", "date", lambda point: f"{utc(point.at)} ({short(point.session, 8)})"),
         ("new / old level", "num", lambda point: times(point.ratio)),
         ("sessions", "num", lambda point: f"{point.before} before, {point.after} since"),
-        ("changed then", "small", changed),
         ("the network explains", "small", lambda point: clause(point.cause)),
     )
     return listing(sorted(points, key=order), columns, POINTS, "change points")
@@ -218,7 +226,7 @@ def predictions_table(rows: Sequence[Prediction]) -> Table:
 def suspects_table(suspects: Sequence[Suspect]) -> Table:
     """Nodes that stand out by their jobs."""
     columns = (
-        ("node", "text", lambda suspect: short(suspect.node, 80)),
+        ("node", "text", lambda suspect: short(" or ".join(suspect.nodes), 400)),
         ("partition", "text", lambda suspect: short(suspect.where, 80)),
         ("time on it / elsewhere", "num", lambda suspect: times(suspect.ratio)),
         ("jobs", "num", lambda suspect: str(suspect.jobs)),

@@ -1,16 +1,16 @@
 """Comparisons and histories as text."""
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 
-from bisection.analysis.history import History, recent
-from bisection.analysis.model import ChangePoint, Comparison, Row
+from bisection.analysis.history import History
+from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import slower
-from bisection.core.format import plural, some, utc
-from bisection.core.reasons import Code
+from bisection.core.format import plural
+from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Scope, Verdict
+from bisection.report import events as happened
 from bisection.report import words
 from bisection.report.clauses import clause
 from bisection.report.ratios import change
@@ -26,8 +26,9 @@ LISTED = (
 def comparison_text(result: Comparison) -> list[str]:
     """The comparison as lines of text."""
     lines = [f"before: {words.group(result.before)}", f"after:  {words.group(result.after)}", ""]
+    lines += [*map(words.finding, result.findings), ""] if result.findings else []
     for verdict in LISTED:
-        rows = [row for row in result.rows if row.verdict == verdict]
+        rows = [row for row in words.alone(result.rows) if row.verdict == verdict]
         one_sided = verdict in (Verdict.MISSING, Verdict.NEW)
         if rows:
             lines += [*(_tests if one_sided else _table)(verdict, rows), ""]
@@ -37,7 +38,7 @@ def comparison_text(result: Comparison) -> list[str]:
     if result.expected is not None:
         lines += [*_upgrade(result), ""]
     lines += [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
-    lines += [f"node {s.node} ({s.where}): {words.suspected(s)}" for s in result.suspects]
+    lines += map(words.suspected, result.suspects)
     lines += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
     lines += [f"note: {clause(advice)}" for advice in result.advice]
     lines += [f"rerun: {result.rerun}"] if result.rerun else []
@@ -154,72 +155,64 @@ def _upgrade(result: Comparison) -> list[str]:
 
 # ---- histories ----
 
-
-def recent_text(points: Sequence[ChangePoint]) -> list[str]:
-    """A line per session since when metrics are worse, if that is not long ago, with the metrics
-    that got worse by most."""
-    sessions: dict[tuple[str, float], list[ChangePoint]] = {}
-    for point in recent(points):
-        sessions.setdefault((point.session, point.at), []).append(point)
-    lines = []
-    for (uuid, at), members in sessions.items():
-        members.sort(key=lambda p: -max(p.ratio, 1 / p.ratio))
-        names = [f"{p.test} {p.metric} x{p.ratio:.3g}" for p in members]
-        lines.append(f"worse since {utc(at)}, session {uuid[:8]}: {some(names, 3)}")
-    return lines
+EVENT = (happened.state, happened.since, happened.what, happened.size, happened.why)  # a line
 
 
 def history_text(
-    points: Sequence[ChangePoint], histories: Sequence[History], count: int
+    events: Sequence[Event],
+    histories: Sequence[History],
+    count: int,
+    notes: Sequence[Reason] = (),
+    all_metrics: bool = False,
 ) -> list[str]:
-    """The change points as lines, session by session.
+    """The events as lines, at most ten.
 
     Args:
-        points: change points.
-        histories: the histories that they are of.
+        events: the alarms first.
+        histories: that they were looked for in.
         count: how many sessions were looked at.
+        notes: on sessions and metrics that do not count.
+        all_metrics: whether the metrics of each event are listed.
     """
-    lines = []
-    for session in dict.fromkeys(p.session for p in sorted(points, key=lambda p: p.at)):
-        lines += [*_of_session([point for point in points if point.session == session]), ""]
+    cells = [
+        [
+            event.session[:8],
+            *(words_of(event) for words_of in EVENT),
+            f"accepted: {event.accepted}" if event.accepted else happened.sure(event),
+        ]
+        for event in events[: happened.MOST]
+    ]
+    head = ["event", "", "since", "what", "by", "changed", "sure"]
+    lines = columns([head, *cells]) if cells else []
+    if len(events) > happened.MOST:
+        lines.append(f"and {plural(len(events) - happened.MOST, 'more event')}")
+    if all_metrics:
+        lines += [line for event in events for line in _metrics(event)]
+    lines += [""] if lines else []
     needed = 2 * LIMITS.level
     longest = max((len(values) for *_, values in histories), default=0)
-    worse = sum(point.verdict == Verdict.REGRESSED for point in points)
-    text = f"{worse} got worse, {len(points) - worse} better" if points else "no change of level"
     short = sum(len(values) < needed for *_, values in histories)
+    worse = sum(len(event.worse) for event in events if event.alarm)
+    text = f"{plural(worse, 'metric')} worse" if worse else "no alarm"
     if longest < needed:
         text = f"a change of level needs {needed} sessions, the most that a metric has is {longest}"
     elif short:
         have = "has" if short == 1 else "have"
         text += f"; {plural(short, 'metric')} {have} fewer than {needed} sessions: not looked at"
-    about = f"{plural(len(histories), 'metric')} in {plural(count, 'session')}"
-    return [*lines, f"{about}: {text}"]
+    lines += [f"note: {clause(note)}" for note in notes]
+    return [*lines, f"{plural(len(histories), 'metric')} in {plural(count, 'session')}: {text}"]
 
 
-def _of_session(points: Sequence[ChangePoint]) -> list[str]:
-    """What began in one session: a line per test, with the metric that changed most."""
-    first = points[0]
-    lines = [f"since {utc(first.at)}, session {first.session[:8]}:"]
-    tests: dict[tuple[str, Verdict], list[ChangePoint]] = {}
-
-    def size(point: ChangePoint) -> tuple[bool, float]:
-        return point.verdict != Verdict.REGRESSED, -abs(math.log(point.ratio))
-
-    for point in sorted(points, key=size):
-        tests.setdefault((point.test, point.verdict), []).append(point)
+def _metrics(event: Event) -> list[str]:
+    """The metrics of an event, a line each."""
     cells = [
         [
-            test,
-            group[0].metric + (f" and {len(group) - 1} more" if len(group) > 1 else ""),
-            f"x{group[0].ratio:.3g}",
-            "worse" if verdict == Verdict.REGRESSED else "better",
-            f"{plural(group[0].before, 'session')} before, {group[0].after} since",
-            next((clause(point.cause) for point in group if point.cause), ""),
+            f"{point.test} {point.metric}",
+            f"x{point.ratio:.3g}",
+            "worse" if point.verdict == Verdict.REGRESSED else "better",
+            f"{plural(point.before, 'session')} before, {point.after} since",
+            clause(point.cause) if point.cause else "",
         ]
-        for (test, verdict), group in list(tests.items())[:MOST]
+        for point in happened.worst_first(event)
     ]
-    lines += ["  " + line for line in columns(cells)]
-    if len(tests) > MOST:
-        lines.append(f"  and {len(tests) - MOST} more tests")
-    differs = [f"  differs: {c.what}: {c.before} -> {c.after}" for c in first.changes]
-    return lines + (differs or ["  nothing that is recorded differs from the session before"])
+    return ["", f"{event.session[:8]}:", *("  " + line for line in columns(cells))]

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import json
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from bisection.store.marks import Mark, marks_file, read_marks, write_marks
 from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
 DATABASE_VERSION = 2
+DAY = 86400  # s
 TIMEOUT = 60  # s to wait for another writer
 TABLES = """
 CREATE TABLE sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, start REAL NOT NULL,
@@ -70,11 +72,17 @@ class Session:
     id: int = 0
     work: dict[str, dict[str, str]] = field(hash=False, default_factory=dict)
     excluded: str = ""  # why its numbers are left out; "" if they are not
+    accepted: str = ""  # why what got worse since then is no alarm; "" if it is
 
     @property
     def kind(self) -> tuple[str | None, ...]:
         """What sessions of one kind have in common: tier, system, environment, arguments."""
         return tuple(self.tags.get(name) for name in KIND)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether it begins in the future, by a clock that was wrong."""
+        return self.start > time.time() + DAY
 
     @property
     def own_tags(self) -> dict[str, str]:
@@ -195,8 +203,8 @@ class Store:
         self.connection: sqlite3.Connection | None = None
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
             with self._own_errors():
+                self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
                 self._prepare()
         except OSError as error:
             raise StoreError(f"cannot open {self.path}: {error.strerror}") from None
@@ -225,6 +233,9 @@ class Store:
         """Turns SQLite's errors into ours."""
         try:
             yield
+        except UnicodeEncodeError:
+            text = "half of a surrogate pair: not Unicode text"
+            raise StoreError(f"{self.path}: {text}; nothing was stored") from None
         except sqlite3.Error as error:
             broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(
                 error, (sqlite3.OperationalError, sqlite3.IntegrityError)
@@ -283,6 +294,16 @@ class Store:
                 for session, cases in contents
                 if session["session"] not in gone
             )
+
+    def replace(self, session: Line, cases: Iterable[Line]) -> None:
+        """Stores a session in place of what is stored of it; its marks stay.
+
+        Raises:
+            StoreError: the store is as it was.
+        """
+        with self._own_errors(), self.writing():
+            self._remove(session["session"])
+            self._add(session, cases)
 
     def _add(self, session: Line, cases: Iterable[Line]) -> bool:
         run = self.connection.execute
@@ -353,15 +374,6 @@ class Store:
             run(f"DELETE FROM {table} WHERE session IN ({numbers})", (uuid,))
         run("DELETE FROM sessions WHERE uuid = ?", (uuid,))
 
-    def tag(self, uuid: str, name: str, value: str) -> None:
-        """Adds a tag to a session's marks; an empty value removes it.
-
-        Raises:
-            StoreError: the marks cannot be read or written.
-        """
-        with self.marking() as marks:
-            marks.setdefault(uuid, Mark()).tags[name] = value
-
     def forgotten(self) -> dict[str, str]:
         """The sessions that are not to be stored again: {identifier: day it was forgotten}."""
         marks = read_marks(marks_file(self.path))
@@ -388,7 +400,9 @@ class Store:
                 text = f"{self.path}: a session's tags, facts or work are damaged"
                 raise BrokenStore(text) from None
             tags = {name: value for name, value in {**tags, **mark.tags}.items() if value}
-            session = Session(uuid, float(start), tags, facts, number, work, mark.excluded)
+            session = Session(
+                uuid, float(start), tags, facts, number, work, mark.excluded, mark.accepted
+            )
             sessions += [session] if not mark.forgotten else []
         return sessions
 

@@ -26,6 +26,7 @@ class Mark:
 
     tags: dict[str, str] = field(default_factory=dict)  # added by hand; "" removes a tag
     excluded: str = ""  # why its numbers are left out; "" if they are not
+    accepted: str = ""  # why what got worse since this session is no alarm; "" if it is
     forgotten: str = ""  # the day it was forgotten, YYYY-MM-DD; "" if it was not
 
 
@@ -68,7 +69,8 @@ def excluded_folders(home: Path) -> list[Path]:
 
 def _mark(stored: Mapping[str, Any]) -> Mark:
     tags = {str(name): str(value) for name, value in stored.get("tags", {}).items()}
-    return Mark(tags, str(stored.get("excluded", "")), str(stored.get("forgotten", "")))
+    texts = (str(stored.get(name, "")) for name in ("excluded", "accepted", "forgotten"))
+    return Mark(tags, *texts)
 
 
 def write_marks(path: Path, marks: Mapping[str, Mark]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from bisection.core import paths
+from bisection.core.format import plural, some
 from bisection.core.reasons import Code, Reason
 from bisection.runs.judge import judge
 from bisection.runs.model import RunVerdict
@@ -44,6 +45,9 @@ def opened(home: Path | str) -> Store:
     store = Store(paths.store_db(home))
     try:
         synchronise(store, home)
+        if ahead := [s.uuid[:8] for s in store.sessions() if s.ahead and not s.excluded]:
+            text = f"begin in the future: `latest` leaves them out: {some(ahead, 4)}"
+            print(f"warning: {plural(len(ahead), 'session')} {text}", file=sys.stderr)
     except Unreadable as error:
         print(f"warning: {error}", file=sys.stderr)
     except BaseException:
@@ -236,12 +240,13 @@ def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str
     return troubles
 
 
-def tag(store: Store, verdict: RunVerdict, folder: Path | str, name: str) -> list[Reason]:
-    """Adds a tag of a run to its stored session, and to its sample file, from which the store can
-    be made again. Returns troubles."""
+def revise(store: Store, verdict: RunVerdict, folder: Path | str) -> list[Reason]:
+    """Stores a run in place of what is stored of it, and in its sample file, from which the store
+    can be made again. Returns troubles."""
     try:
-        store.tag(verdict.session, name, verdict.tags[name])
-        write_samples(Path(folder) / SPOOLED, *of_verdict(verdict))
+        session, cases = of_verdict(verdict)
+        store.replace(session, cases)
+        write_samples(Path(folder) / SPOOLED, session, cases)
     except StoreError as error:
         return [Reason.of(Code.NOT_STORED, error=str(error))]
     return []

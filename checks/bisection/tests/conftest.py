@@ -16,6 +16,17 @@ from bisection.report.text import comparison_text
 from bisection.store.selection import select
 
 
+def pytest_addoption(parser):
+    text = "test beds: all quick checks and faults; simulated tables: all of their sets"
+    parser.addoption("--full", action="store_true", help=text)
+
+
+@pytest.fixture(scope="session")
+def full(request):
+    """Whether everything is to be run, which takes long."""
+    return request.config.getoption("--full")
+
+
 @pytest.fixture(scope="session")
 def fake(tmp_path_factory):
     """A folder with bin/bisection-*, all of them the fake."""

@@ -1,0 +1,416 @@
+"""Evidence of changes of level, accumulated over nights, for all series of a table at once.
+
+A step is found by the generalised likelihood ratio: the difference of two parts of a series in
+units of its noise, the largest of all ways to part it. What makes this hold for real nights:
+
+- noise of any shape is made normal, by the distribution of all metrics of the table together;
+- what a night keeps of the night before is removed (prewhitening), by a correlation per metric
+  that is shrunk towards that of the table, at its upper end where metrics differ;
+- how far means of 5, 10, 20 nights scatter over the whole table widens the noise, if it is more;
+- the ranks must agree (Mann and Whitney 1947), which holds for any distribution.
+
+A series that belongs to no table of many, such as the level of all metrics, is judged by its ranks
+alone, with a correlation that is assumed to be high until it is known.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import special, stats
+
+from bisection.analysis.nights import medians
+from bisection.core.thresholds import LIMITS
+
+ASSUMED = (0.3, 0.3)  # correlation from night to night where no table shows it: mean, deviation
+UPPER = 2.33  # deviations above the expected correlation that a series is taken to have
+STEPS, PULSES = 0.9, 0.1  # of the chance: for one change of level; for one that was taken back
+ROUNDS = 6  # of changes found in what remains
+
+
+@dataclass
+class Shift:
+    """Where a series has a new level. Indices are of nights that the series has."""
+
+    start: int  # the first night of the new level
+    left: int  # the first night of the level before
+    right: int  # the first night after the new level
+    chance: float  # of so much evidence in a table without a change, over the one asked for
+
+
+@dataclass
+class Findings:
+    """What one series shows."""
+
+    shifts: list[Shift] = field(default_factory=list)
+    drift: float | None = None  # logarithm per night, where a line explains more than levels
+    correlation: float = 0.0  # from night to night, that was taken
+
+
+def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
+    """Looks for changes of level and for drift in series that belong together.
+
+    Args:
+        series: logarithms, [series, nights]; NaN: missing.
+        chance: that any of the series has a change by chance.
+        table: whether the series are of one table, and show together how nights vary.
+
+    Returns:
+        What each series shows.
+    """
+    findings = [Findings() for _ in series]
+    packed, counts = _packed(series)
+    alive = (counts >= 2 * LIMITS.level) & (np.nanmax(packed, 1, initial=-np.inf)
+                                            > np.nanmin(packed, 1, initial=np.inf))  # fmt: skip
+    rows = np.flatnonzero(alive)
+    if not len(rows):
+        return findings
+    rest, counts = packed[rows], counts[rows]
+    table = table and len(rows) >= LIMITS.table
+    starts: list[dict[int, float]] = [{} for _ in rows]  # of each row: start -> chance
+    drifts: dict[int, float] = {}
+    pending = [(row, 0, count) for row, count in enumerate(counts)]
+    for turn in range(ROUNDS):
+        noise = _whitened(rest, table)
+        hits = _scan(noise, pending, math.log(chance / len(rows)), spread=turn == 0 and table)
+        if turn == 0:
+            first = noise
+        pending = []
+        for (row, low, high), cuts, log_chance in hits:
+            correlation = first.correlation[row]
+            if (row, low, high) == (row, 0, counts[row]) and row not in drifts:
+                slope = _slope(packed[rows[row], :high], cuts, correlation)
+                if slope is not None:
+                    drifts[row] = slope
+                    rest[row, :high] -= slope * np.arange(high)
+                    pending.append((row, low, high))
+                    continue
+            starts[row] |= dict.fromkeys(cuts, math.exp(min(0.0, log_chance)))
+            ends = [low, *cuts, high]
+            for a, b in itertools.pairwise(ends):
+                rest[row, a:b] -= np.median(rest[row, a:b])
+                pending.append((row, a, b))
+        if not pending:
+            break
+    for row, place in enumerate(rows):
+        values = packed[place, : counts[row]] - drifts.get(row, 0.0) * np.arange(counts[row])
+        finding = findings[place]
+        finding.correlation = float(first.correlation[row])
+        finding.drift = drifts.get(row)
+        finding.shifts = _levels(values, starts[row])
+    return findings
+
+
+def _packed(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Series without missing nights, then NaN, and how many nights each has."""
+    known = ~np.isnan(series)
+    order = np.argsort(~known, axis=1, kind="stable")
+    return np.take_along_axis(series, order, axis=1), known.sum(axis=1)
+
+
+# ---- noise ----
+
+
+@dataclass
+class _Noise:
+    """Series as independent normal noise of deviation 1, as far as they have no change."""
+
+    values: np.ndarray  # [series, nights - 1]: what each night has beside the night before
+    correlation: np.ndarray  # [series]
+    uncertain: float  # standard deviation of the logarithm of a series' own scale
+    table: bool
+
+
+def _whitened(series: np.ndarray, table: bool) -> _Noise:
+    scores, first = _normal(series) if table else (_row_scores(series), 0.0)
+    correlation = _correlation(scores, table)
+    values = scores if table else series  # ranks by themselves would make all steps alike
+    fresh = values[:, 1:] - correlation[:, None] * values[:, :-1]
+    values, second = _normal(fresh) if table else (_row_scores(fresh), 0.0)
+    return _Noise(values, correlation, max(first, second), table)
+
+
+def _row_scores(series: np.ndarray) -> np.ndarray:
+    """Normal scores (van der Waerden) of each series by itself."""
+    ranks = stats.rankdata(series, axis=1, nan_policy="omit")
+    return special.ndtri((ranks - 0.5) / (~np.isnan(series)).sum(axis=1, keepdims=True))
+
+
+def _normal(series: np.ndarray) -> tuple[np.ndarray, float]:
+    """Normal scores by the distribution of all values of the table, each series in its own scale;
+    and how uncertain the logarithm of that scale is."""
+
+    def scale(part: np.ndarray) -> np.ndarray:
+        return np.log(np.maximum(_mean(np.abs(np.diff(part, axis=1))), 1e-12))
+
+    scales, uncertain = _shrunk(scale(series), *map(scale, _halves(series)))
+    scaled = (series - medians(series, 1)[:, None]) * np.exp(-scales)[:, None]
+    known = ~np.isnan(scaled)
+    scores = np.full(series.shape, np.nan)
+    count = known.sum()
+    places = np.empty(count)
+    places[np.argsort(scaled[known], kind="stable")] = np.arange(count)
+    scores[known] = special.ndtri((places + 0.5) / count)
+    return scores, uncertain
+
+
+def _correlation(scores: np.ndarray, table: bool) -> np.ndarray:
+    """What each series keeps from night to night: 0 to 0.95. The mean squares of differences over
+    two nights and over one tell it, which levels and drift hardly touch."""
+
+    def squares(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        two = _mean((part[:, 2:] - part[:, :-2]) ** 2)
+        return two, np.maximum(_mean(np.diff(part, axis=1) ** 2), 1e-12)
+
+    def own(part: np.ndarray) -> np.ndarray:
+        two, one = squares(part)
+        return two / one - 1
+
+    alone = own(scores)
+    if table:
+        two, one = squares(scores)
+        expected, deviation = _shrunk(alone, *map(own, _halves(scores)))
+        expected += np.nansum(two) / np.nansum(one) - 1 - np.nanmedian(alone)
+    else:
+        error = 2 / np.maximum((~np.isnan(scores)).sum(axis=1), 4)
+        weight = ASSUMED[1] ** 2 / (ASSUMED[1] ** 2 + error)
+        expected = ASSUMED[0] + weight * (alone - ASSUMED[0])
+        deviation = ASSUMED[1] * np.sqrt(1 - weight)
+    return np.clip(expected + UPPER * deviation, 0.0, 0.95)
+
+
+def _halves(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    middle = series.shape[1] // 2
+    return series[:, :middle], series[:, middle:]
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Means over nights; NaN where there are none."""
+    known = (~np.isnan(values)).sum(axis=1)
+    return np.where(known > 0, np.nansum(values, axis=1) / np.maximum(known, 1), np.nan)
+
+
+def _shrunk(whole: np.ndarray, one: np.ndarray, two: np.ndarray) -> tuple[np.ndarray, float]:
+    """Estimates shrunk towards their median as far as they are noise (empirical Bayes).
+
+    Args:
+        whole: estimates, [series].
+        one, two: the same of each half of the nights: what halves have in common is no noise.
+
+    Returns:
+        The estimates, and the standard deviation of what is left unknown.
+    """
+    usable = np.isfinite(whole) & np.isfinite(one) & np.isfinite(two)
+    middle = np.median(whole[usable]) if usable.any() else 0.0
+    whole = np.where(np.isfinite(whole), whole, middle)
+    if usable.sum() < LIMITS.table:
+        return whole, 0.3
+    one, two = one[usable], two[usable]
+    chance = 1.5 * one.std() * two.std() / math.sqrt(len(one))
+    real = max(0.0, float(np.cov(one, two)[0, 1]) - chance)
+    noise = max(float(whole[usable].var()) - real, 1e-9)
+    weight = real / (real + noise)
+    return middle + weight * (whole - middle), math.sqrt(real * (1 - weight))
+
+
+# ---- scanning ----
+
+_Piece = tuple[int, int, int]  # series, its first night, the night after its last
+
+
+def _lengths(nights: int) -> list[int]:
+    """Nights of the parts that are compared with all others: 5, 6, 7, 8, 9, 11, ..."""
+    lengths, length = [], 5.0
+    while length <= nights - 2 * LIMITS.level:
+        lengths.append(int(length))
+        length = max(length + 1, length * 1.2)
+    return lengths
+
+
+def _scan(
+    noise: _Noise, pieces: list[_Piece], least: float, spread: bool
+) -> list[tuple[_Piece, list[int], float]]:
+    """The pieces of series that have a change.
+
+    Args:
+        noise: the series.
+        pieces: of them, to look at.
+        least: logarithm of the chance of one series that makes it a change.
+        spread: whether the pieces show how far means of several nights scatter.
+
+    Returns:
+        Each with the nights at which a level begins, and the logarithm of its chance over `least`.
+    """
+    level = LIMITS.level
+    widths = np.array([high - low - 1 for _, low, high in pieces])  # the first has no night before
+    longest = int(widths.max(initial=0))
+    sums = np.zeros((len(pieces), longest + 1))
+    for index, (row, low, high) in enumerate(pieces):
+        np.cumsum(noise.values[row, low : high - 1], out=sums[index, 1 : high - low])
+        sums[index, high - low :] = sums[index, high - low - 1]
+    all_of_it = sums[:, -1]
+    size = np.maximum(widths, 1)
+
+    def evidence(part: np.ndarray, length: int | np.ndarray) -> np.ndarray:
+        """In standard deviations, of sums over so many nights, [pieces, parts]."""
+        share = np.broadcast_to(length, (1, part.shape[1])) / size[:, None]
+        off = part - share * all_of_it[:, None]
+        known = (share > 0) & (share < 1)
+        return np.where(known, off, 0) / np.sqrt(
+            np.where(known, share * (1 - share), 1) * size[:, None]
+        )
+
+    places = np.arange(level, longest - level + 1)
+    steps = np.abs(evidence(sums[:, places], places)) if len(places) else np.zeros((len(pieces), 1))
+    steps[np.broadcast_to(places, steps.shape) > widths[:, None] - level] = 0
+    best, ends = np.zeros(len(pieces)), np.zeros((len(pieces), 2), int)
+    wider: list[tuple[int, float]] = []
+    for length in _lengths(longest):
+        parts = (
+            sums[:, level + length : longest - level + 1]
+            - sums[:, level : longest - level + 1 - length]
+        )
+        found = np.abs(evidence(parts, length))
+        last = np.arange(level + length, longest - level + 1)
+        found[np.broadcast_to(last, found.shape) > widths[:, None] - level] = 0
+        if spread:
+            wider.append((length, _wider(found[widths == longest], len(pieces))))
+        found = found / (wider[-1][1] if spread else 1.0)
+        place = found.argmax(axis=1)
+        largest = found[np.arange(len(pieces)), place]
+        more = largest > best
+        best[more] = largest[more]
+        ends[more] = np.stack([place[more] + level, place[more] + level + length], axis=1)
+    if wider:
+        shorter = np.minimum(places, np.abs(longest - places))
+        steps = steps / np.interp(shorter, *zip(*wider, strict=True))
+    place = steps.argmax(axis=1)
+    single = steps[np.arange(len(pieces)), place]
+    log_step = _log_chance(single, noise) + np.log(3 * np.sqrt(size) / STEPS)
+    log_pulse = _log_chance(best, noise) + np.log(5 * size / PULSES)
+    if not noise.table:  # few series: their ranks alone, which few nights can give a small chance
+        worth = np.flatnonzero(np.maximum(single, best) > 2.5)
+    else:
+        worth = np.flatnonzero(np.minimum(log_step, log_pulse) <= least)
+    hits = []
+    for index in worth:
+        row, low, high = pieces[index]
+        pulse = log_pulse[index] < log_step[index]
+        cuts = (ends[index] if pulse else [places[place[index]], widths[index]]) + np.array(low + 1)
+        values = noise.values[row, low : high - 1]
+        first, last = cuts - low - 1
+        inside, before, after = values[first:last], values[:first], values[last:]
+        ranks = _rank_chance(inside, np.concatenate([before, after]))
+        log_chance = min(log_step[index], log_pulse[index])
+        if not noise.table:
+            weight = 5 * size[index] / PULSES if pulse else 3 * math.sqrt(size[index]) / STEPS
+            log_chance = math.log(max(ranks, 1e-300) * weight)
+        elif ranks > LIMITS.rank_chance:
+            continue
+        if log_chance <= least:
+            inner = [int(cut) for cut in cuts if cut < high]
+            hits.append((pieces[index], inner, log_chance - least))
+    return hits
+
+
+def _wider(found: np.ndarray, series: int) -> float:
+    """How much further means of several nights scatter over a table than independent nights
+    would: at least 1."""
+    if not found.size:
+        return 1.0
+    return max(1.0, float(np.median(found)) / special.ndtri(0.75) - 2.3 / math.sqrt(series))
+
+
+def _log_chance(deviations: np.ndarray, noise: _Noise) -> np.ndarray:
+    """The logarithm of the one-sided p-value, as only what is worse is an alarm; of Student's t
+    where the scale is uncertain."""
+    if noise.uncertain < 0.01:
+        return special.log_ndtr(-deviations)
+    return stats.t.logsf(deviations, 1 / (2 * noise.uncertain**2))
+
+
+def _rank_chance(one: np.ndarray, two: np.ndarray) -> float:
+    """The one-sided p-value of Mann and Whitney's test; exact where one side has few nights."""
+    few = min(len(one), len(two)) <= 10
+    return float(stats.mannwhitneyu(one, two, method="exact" if few else "asymptotic").pvalue) / 2
+
+
+# ---- levels, drift, nights ----
+
+
+def _levels(values: np.ndarray, starts: dict[int, float]) -> list[Shift]:
+    """The changes between levels that differ by more than the least step of interest."""
+    cuts = sorted(starts)
+    while cuts:
+        ends = [0, *cuts, len(values)]
+        levels = [np.median(values[a:b]) for a, b in itertools.pairwise(ends)]
+        sizes = np.abs(np.diff(levels))
+        least = int(sizes.argmin())
+        if sizes[least] >= math.log1p(LIMITS.step):
+            break
+        del cuts[least]
+    ends = [0, *cuts, len(values)]
+    return [
+        Shift(middle, left, right, starts[middle])
+        for left, middle, right in zip(ends, ends[1:], ends[2:], strict=False)
+    ]
+
+
+def _clipped(values: np.ndarray, cuts: list[int]) -> np.ndarray:
+    """Values with those far from all levels, of parts of the series, moved nearer."""
+    ends = [0, *cuts, len(values)]
+    levels = np.array([np.median(values[a:b]) for a, b in itertools.pairwise(ends)])
+    off = values[:, None] - levels
+    nearest = np.abs(off).argmin(axis=1)
+    off = off[np.arange(len(values)), nearest]
+    bound = 3 * max(1.4826 * np.median(np.abs(off)), 1e-12)
+    return levels[nearest] + np.clip(off, -bound, bound)
+
+
+def _slope(values: np.ndarray, cuts: list[int], correlation: float) -> float | None:
+    """The drift per night if a line explains a series better than these levels; else None."""
+    nights = len(values)
+    time = np.arange(nights)
+    ends = [0, *cuts, nights]
+    levels = np.array([[a <= t < b for t in time] for a, b in itertools.pairwise(ends)])
+    line = np.stack([np.ones(nights), time])
+    costs = []
+    for parts in (levels, line):
+        clear = values if parts is line else _clipped(values, cuts)
+        target = clear[1:] - correlation * clear[:-1]
+        design = (parts[:, 1:] - correlation * parts[:, :-1]).T
+        weights, *_ = np.linalg.lstsq(design, target, rcond=None)
+        rest = target - design @ weights
+        bound = 3 * max(1.4826 * np.median(np.abs(rest)), 1e-12)
+        costs.append(float((np.clip(rest, -bound, bound) ** 2).sum()))
+    more = 2 * (len(cuts) - 1) * math.log(nights)  # parameters, of a level that was taken back
+    line_cost, level_cost = (nights * math.log(cost + 1e-300) for cost in costs[::-1])
+    return float(weights[1]) if line_cost < level_cost + more else None
+
+
+def odds(values: np.ndarray, shift: Shift, correlation: float) -> np.ndarray:
+    """How probable it is that a level began in each night.
+
+    Args:
+        values: logarithms of one series without missing nights.
+        shift: a change of level in it.
+        correlation: from night to night.
+
+    Returns:
+        The logarithm of the likelihood of each night of `values`; -inf outside of both levels.
+    """
+    logs = np.full(len(values), -np.inf)
+    part = _clipped(values[shift.left : shift.right], [shift.start - shift.left])
+    count = len(part)
+    time = np.arange(count)
+    target = part[1:] - correlation * part[:-1]
+    first = np.arange(2, count - 1)
+    after = (time[None, :] >= first[:, None]).astype(float)  # [starts, nights]
+    step = after[:, 1:] - correlation * after[:, :-1]
+    step -= step.mean(axis=1, keepdims=True)
+    target = target - target.mean()
+    gain = (step @ target) ** 2 / np.maximum((step**2).sum(axis=1), 1e-12)
+    rest = np.maximum((target**2).sum() - gain, 1e-12 * max((target**2).sum(), 1e-30))
+    logs[shift.left + first] = -0.5 * (count - 3) * np.log(rest)
+    return logs - logs.max()

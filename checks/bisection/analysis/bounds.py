@@ -1,0 +1,174 @@
+"""Bounds that a metric stays within in a night without fault, from the nights of a whole table.
+
+The logarithm of a value is its metric's level, plus a factor of the night, plus a factor of the
+kernel in that night, plus noise of its own. Bounds allow for each:
+
+- factors: Student's t prediction of one more night, from the nights' medians;
+- own noise: the standard deviation of each metric without what is far from the others, shrunk
+  towards that of the table (Smyth 2004, limma), times the larger of two quantiles: of Student's t,
+  and of what the table's values show beside all others of their metric, each left out in turn.
+  Heavy tails and rare slow states, which few nights of one metric show, are in the second.
+
+A retest measures a launch anew. It does not change what lasts a night: where nights are not
+independent, or many metrics have two states, the quantiles are those for which no retest is needed.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from bisection.analysis.statistics import FEW, MAD, Pool
+from bisection.core.thresholds import LIMITS
+
+FAR = 3.5  # standard deviations from the median, beyond which a value is of the tail
+TINY = 1e-5  # standard deviation of the logarithm where all values are the same
+STATE = 3  # values close to each other and far from the others: a second state
+
+
+@dataclass
+class Bounds:
+    """Of each metric [metrics], on logarithms."""
+
+    low: np.ndarray
+    high: np.ndarray
+    sigma: np.ndarray  # the standard deviation of its own noise
+
+
+def bounds(logs: np.ndarray, kernels: np.ndarray) -> Bounds:
+    """The bounds of the metrics of a table.
+
+    Args:
+        logs: logarithms of values, [metrics, nights], nights in order; NaN where a night did not
+            measure. Each metric has three values or more.
+        kernels: to which kernel each metric belongs, [metrics].
+    """
+    counts = np.isfinite(logs).sum(axis=1)
+    middle = _median(logs)
+    own, usual, reach = _factors(logs - middle[:, None], kernels)
+    level, variance, near = _core(own)
+    apart = np.where(near, own - level[:, None], 0)
+    persistence = _persistence(apart, counts)
+    lasts = persistence > 0 or _two_states(own, level, variance, near) > LIMITS.two_states
+    # Of nights that resemble their neighbours, a variance is worth fewer.
+    worth = (1 - persistence**2) / (1 + persistence**2)
+    pool = Pool(variance, worth * (near.sum(axis=1) - 1))
+    ahead = _one_more(counts, persistence)
+    seen = _left_out(own, pool, worth) / ahead[:, None]
+    chance = LIMITS.lasting_chance if lasts else LIMITS.reference_chance
+    beyond = stats.t.isf(chance, np.minimum(pool.prior + pool.df, 1e6))
+    low = high = beyond
+    if len(logs) >= FEW:
+        share = 0.0 if lasts else LIMITS.reference_tail
+        low, high = (np.maximum(beyond, np.nanquantile(side * seen, 1 - share)) for side in (-1, 1))
+    sigma = pool.sigma(variance, pool.df)
+    margin, level = math.log1p(LIMITS.margin), middle + usual + level
+    return Bounds(
+        np.minimum(level - np.maximum(low * ahead * sigma, margin) - reach, middle - margin),
+        np.maximum(level + np.maximum(high * ahead * sigma, margin) + reach, middle + margin),
+        sigma,
+    )
+
+
+def _median(values: np.ndarray) -> np.ndarray:
+    """The median of each row; NaN do not count. np.nanmedian takes ten times as long."""
+    values, counts = np.sort(values, axis=1), np.isfinite(values).sum(axis=1)
+    rows = np.arange(len(values))
+    return (values[rows, (counts - 1) // 2] + values[rows, counts // 2]) / 2
+
+
+def _factors(apart: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Takes from values, by their metric's level, the factors of nights and of kernels in nights.
+
+    Returns:
+        What is left, [metrics, nights]; the mean of the factors, and how far those of one more
+        night go, [metrics].
+    """
+    own, usual, reach = apart, np.zeros(len(apart)), np.zeros(len(apart))
+    tables = [np.full(len(apart), True), *(kernels == kernel for kernel in np.unique(kernels))]
+    for number, here in enumerate(tables):
+        if here.sum() < FEW or (number and len(tables) == 2):
+            continue
+        nights = np.isfinite(own[here]).sum(axis=0) >= FEW
+        if nights.sum() < STATE:
+            continue
+        factors = np.where(nights, _median(own[here].T), 0)
+        own = np.where(here[:, None], own - factors, own)
+        factors = factors[nights]
+        # Medians vary by the noise of their metrics alone: that is no factor.
+        noise = math.pi / 2 * np.nanmedian(np.nanvar(own[here], axis=1)) / here.sum()
+        n = len(factors)
+        variance = max(factors.var(ddof=1) - noise, 0) * (1 + 1 / n)
+        chance = LIMITS.factor_chance / (max(len(tables) - 1, 1) if number else 1)
+        usual[here] += factors.mean()
+        reach[here] = np.hypot(reach[here], stats.t.isf(chance, n - 1) * math.sqrt(variance))
+    return own, usual, reach
+
+
+def _core(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and variance of each row without what is far from its median; which values are near. Of
+    few metrics all are: no table shows how far others go."""
+    away = np.abs(values - _median(values)[:, None])
+    near = away <= FAR * MAD * _median(away)[:, None] + TINY
+    near = np.isfinite(values) if len(values) < FEW else near
+    count = near.sum(axis=1)
+    mean = np.where(near, values, 0).sum(axis=1) / count
+    squares = np.where(near, (values - mean[:, None]) ** 2, 0).sum(axis=1)
+    return mean, np.maximum(squares / np.maximum(count - 1, 1), TINY**2), near
+
+
+def _persistence(apart: np.ndarray, counts: np.ndarray) -> float:
+    """The correlation of a metric's own noise from night to night, of the table; 0 if there is
+    none. It is corrected for the level's being of the same nights (Kendall 1954).
+
+    Args:
+        apart: from the level, [metrics, nights]; 0 where there is no value or a far one.
+        counts: values, [metrics].
+    """
+    squares = (apart**2).sum()
+    n = counts.mean()
+    if len(apart) < FEW or n <= 4 or not squares:
+        return 0.0
+    measured = (apart[:, 1:] * apart[:, :-1]).sum() / squares
+    correlation = min((measured + 1 / n) / (1 - 3 / n), 0.9)
+    return correlation if correlation > LIMITS.persistence else 0.0
+
+
+def _two_states(
+    values: np.ndarray, level: np.ndarray, variance: np.ndarray, near: np.ndarray
+) -> float:
+    """The fraction of metrics with a second state: values far from the others on one side, and
+    close to each other."""
+    far = np.where(near, np.nan, values - level[:, None])
+    both = np.zeros(len(values), bool)
+    for side in (-1, 1):
+        here = side * far > 0
+        count = here.sum(axis=1)
+        mean = np.where(here, far, 0).sum(axis=1) / np.maximum(count, 1)
+        squares = np.where(here, (far - mean[:, None]) ** 2, 0).sum(axis=1)
+        both |= (count >= STATE) & (squares < 4 * count * variance)
+    return float(both.mean())
+
+
+def _one_more(counts: np.ndarray, persistence: float) -> np.ndarray:
+    """The standard deviation of one more night beside the mean of `counts`, in those that they
+    show; of nights that resemble their neighbours, fewer count."""
+    factors = []
+    for n in counts.tolist():
+        lags = np.arange(1, n)
+        worth = n / (1 + 2 * ((1 - lags / n) * persistence**lags).sum())
+        factors.append((1 + 1 / worth) / (1 - 1 / worth) * (1 - 1 / n))
+    return np.sqrt(factors)
+
+
+def _left_out(own: np.ndarray, pool: Pool, worth: float) -> np.ndarray:
+    """Each value beside the others of its metric, in their standard deviations, [metrics, nights]:
+    what one more night shows."""
+    seen = np.full(own.shape, np.nan)
+    for night in range(own.shape[1]):
+        rows = np.isfinite(own[:, night])
+        mean, variance, near = _core(np.delete(own[rows], night, axis=1))
+        df = np.maximum(worth * (near.sum(axis=1) - 1), 1.0)
+        seen[rows, night] = (own[rows, night] - mean) / pool.sigma(variance, df)
+    return seen

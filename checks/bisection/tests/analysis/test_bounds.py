@@ -1,0 +1,139 @@
+"""Proposed bounds: how many nights without fault fail by them, and what is found in one night.
+
+A night fails if a metric is outside its bounds, and in the mean of two retests too. A retest draws
+the noise of launches anew; what belongs to the night (factors, wandering levels) it has again.
+`--full` simulates 100 sets of each noise.
+"""
+
+import numpy as np
+import pytest
+from nights import (
+    NOISES,
+    bimodal,
+    common,
+    drifting,
+    kernels_of,
+    lognormal,
+    mixed,
+    student,
+    wandering,
+    with_outliers,
+)
+from scipy.stats import binom
+
+from bisection.analysis.bounds import bounds
+
+METRICS, EARLIER, NEW = 2100, 20, 10
+ONE_IN = 100  # nights, of which one may fail
+SETS = 100  # with --full; else a few
+
+# A noise -> what lasts a night, and what is of one launch.
+PARTS = {
+    "independent 1%": (None, lognormal(0.01)),
+    "independent 3%": (None, lognormal(0.03)),
+    "independent 8%": (None, lognormal(0.08)),
+    "independent, metrics of 1 to 8%": (None, mixed(0.01, 0.08)),
+    "3%, 5% of values 1.1 to 2 times slower": (None, with_outliers(0.03)),
+    "Student t3, standard deviation 3%": (None, student(0.03 / np.sqrt(3))),
+    "Student t3, scale 3%": (None, student(0.03)),
+    "20% of nights 1.3 times slower, per metric": (bimodal(0), lognormal(0.03)),
+    "20% of launches 1.3 times slower, per metric": (None, bimodal(0.03)),
+    "20% of nights 1.3 times slower, all metrics": (bimodal(0, True), lognormal(0.03)),
+    "common factor 2%, own 2%": (common(0.02, 0), lognormal(0.02)),
+    "common factor 7%, own 3%": (common(0.07, 0), lognormal(0.03)),
+    "AR(1) 0.7, 3%, per metric": (wandering(0.03, "metric"), lognormal(0)),
+    "AR(1) 0.7, 3%, per kernel": (wandering(0.03, "kernel", 0), lognormal(0.01)),
+    "AR(1) 0.7, 3%, all metrics": (wandering(0.03, "all", 0), lognormal(0.01)),
+    "drift 0.1% a night, 1%": (drifting(0), lognormal(0.01)),
+    "drift 0.1% a night, 3%": (drifting(0), lognormal(0.03)),
+}
+
+
+def simulated(rng, noise, metrics=METRICS, launches=3):
+    """The launches of nights: logarithms of costs, [launches, metrics, nights]."""
+    lasting, fresh = PARTS[noise]
+    shape = (metrics, EARLIER + NEW)
+    if noise == "independent, metrics of 1 to 8%":  # the same metric in each launch
+        drawn = fresh(rng, (metrics, launches * shape[1]), 4)
+        return drawn.reshape(metrics, launches, shape[1]).swapaxes(0, 1)
+    night = lasting(rng, shape, 4) if lasting else 0
+    return np.array([night + fresh(rng, shape, 4) for _ in range(launches)])
+
+
+def failures(limits, launches):
+    """Of each metric and night, whether it is outside at first; and in the retests too."""
+    low, high = limits.low[:, None], limits.high[:, None]
+    first, again = launches[0], launches[1:].mean(axis=0)
+    outside = (first < low) | (first > high)
+    return outside, outside & ((again < low) | (again > high))
+
+
+@pytest.mark.parametrize("noise", PARTS)
+def test_nights_without_fault_that_fail(noise, told, full):
+    rng = np.random.default_rng(20261122)
+    sets = SETS if full else 3
+    retested = failed = metrics = 0
+    wide, power = [], []
+    for _ in range(sets):
+        launches = simulated(rng, noise)
+        limits = bounds(launches[0][:, :EARLIER], kernels_of(METRICS))
+        first, both = failures(limits, launches[..., EARLIER:])
+        retested += first.any(axis=0).sum()
+        metrics += first.sum()
+        failed += both.any(axis=0).sum()
+        wide.append(np.expm1(np.median(limits.high - np.median(launches[0][:, :EARLIER], axis=1))))
+        slow = launches[..., EARLIER:] + np.log([[[[1.2]]], [[[1.5]]]])
+        power.append([failures(limits, ratio)[1].mean() for ratio in slow])
+    nights = sets * NEW
+    found = np.mean(power, axis=0)
+    told.append(
+        f"| {noise} | +{np.mean(wide):.0%} | {retested / nights:.0%} | {metrics / nights:.1f} "
+        f"| {failed / nights:.1%} | {found[0]:.1%} | {found[1]:.0%} |"
+    )
+    assert failed <= binom.isf(1e-3, nights, 1 / ONE_IN)
+    if noise == "independent 3%":
+        assert found[0] >= 0.95
+
+
+def test_every_noise_is_simulated():
+    assert set(NOISES) <= set(PARTS)
+
+
+def test_noise_of_a_metric_that_lasts_a_night_is_not_removed_by_a_retest(told, full):
+    """Not promised: nights independent of each other, and launches of a night all alike."""
+    rng = np.random.default_rng(7)
+    sets = SETS if full else 3
+    failed = 0
+    for _ in range(sets):
+        night = lognormal(0.03)(rng, (METRICS, EARLIER + NEW), 4)
+        limits = bounds(night[:, :EARLIER], kernels_of(METRICS))
+        failed += failures(limits, np.array([night] * 3)[..., EARLIER:])[1].any(axis=0).sum()
+    told.append(f"3% of each metric that lasts the night: {failed / sets / NEW:.0%} of nights fail")
+    assert failed / sets / NEW < 0.5
+
+
+def test_few_metrics_are_judged_by_their_own_nights():
+    rng = np.random.default_rng(3)
+    outside = 0
+    for _ in range(300):
+        logs = rng.normal(0, 0.03, (2, EARLIER + 1))
+        limits = bounds(logs[:, :-1], np.zeros(2))
+        outside += ((logs[:, -1] < limits.low) | (logs[:, -1] > limits.high)).sum()
+    assert outside == 0
+
+
+def test_nights_that_did_not_measure_a_metric_count_for_the_others():
+    rng = np.random.default_rng(4)
+    logs = rng.normal(0, 0.03, (200, EARLIER))
+    whole = bounds(logs, kernels_of(200))
+    logs[:100, ::2] = np.nan
+    sparse = bounds(logs, kernels_of(200))
+    assert np.isfinite(sparse.high).all()
+    assert sparse.high[:100].mean() == pytest.approx(whole.high[:100].mean(), rel=0.2)
+    assert sparse.high[100:].mean() == pytest.approx(whole.high[100:].mean(), rel=0.05)
+
+
+def test_values_that_are_all_the_same_pass_within_the_margin():
+    limits = bounds(np.zeros((30, 10)), kernels_of(30))
+    assert np.exp(limits.high) == pytest.approx(1.05)
+    assert np.exp(limits.low) == pytest.approx(1 / 1.05)
