@@ -55,7 +55,7 @@ class eigen(KernelCheck):
         "nightly": {"case": SMALL},
         "interconnect": {"case": ["fock-512"], "layout": ["mpi"]},
     }
-    inapplicable = dict.fromkeys(["elpa1", "elpa2"], list(layouts.LAYOUTS))  # where not built
+    inapplicable = {name: list(layouts.LAYOUTS) for name in ("elpa1", "elpa2")}  # not built
 
     @run_after("init")
     def leave_unmeasured(self) -> None:

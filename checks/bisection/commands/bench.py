@@ -1,8 +1,9 @@
 """Measures the kernels beside other codes, and how the store scales.
 
 transpose: ratios to serial FFTW, FFTW-MPI and memcpy. npar: ratios to Quantum ESPRESSO; a missing
-pw.x (Debian: quantum-espresso) is skipped with a note. eigen: ratios to LAPACK's dsyevd. md: ratios to LAMMPS; a missing LAMMPS is
-skipped with a note. All print quartiles, and whether each ratio is within the project's limits.
+pw.x (Debian: quantum-espresso) is skipped with a note. eigen: ratios to LAPACK's dsyevd. md: ratios
+to LAMMPS; a missing LAMMPS is skipped with a note. All print quartiles, and whether each ratio is
+within the project's limits.
 store: times compare, history and report on stores of 10^4 to 10^6 made-up values.
 Exit code: 0 measured, whatever the ratios are; 1 the store is beyond its limits; 2 usage; 3 not
 measured.
@@ -19,7 +20,6 @@ from bisection.kernels.local import BenchError, build
 from bisection.peers import eigen, lammps, md, npar, store_scale, transpose
 from bisection.peers.potentials import SYSTEMS
 from bisection.report import peers as texts
-
 
 EIGEN_PARTS = {
     "solvers": eigen.solvers,

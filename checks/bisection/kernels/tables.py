@@ -47,7 +47,7 @@ def methods(kernel: str) -> list[str]:
 
 
 def cases(kernel: str) -> list[str]:
-    """The cases of the kernel transpose, npar, eigen or md; arguments and errors as of methods()."""
+    """The cases of a kernel, one of CASES; arguments and errors as of methods()."""
     return list(_names(*CASES[kernel]))
 
 

@@ -13,7 +13,6 @@ from bisection.peers import WITHIN, Judged, Limit
 ROUNDS = {2000: 5, 3888: 2}
 FULL = {7194: 1}  # minutes a solution on two cores
 SOLVERS = ("pdsyevd", "pdsyevr", "elpa1")
-OTHERS = ("pdsyevx", "pdsyev", "elpa2")
 # Of rows from 2000 on, by ranks.
 PDSYEVD = {1: Limit(1.20), 2: Limit(0.75)}
 COLD, GUESSED = Limit(20), Limit(7)
@@ -49,9 +48,8 @@ def solvers(kernel: Path, folder: Path, full: bool = False) -> Iterator[Judged]:
     """The parallel solvers over dsyevd, on one rank and on two."""
     for size, rounds in {**ROUNDS, **(FULL if full else {})}.items():
         for ranks, limit in PDSYEVD.items():
-            methods = (*SOLVERS, *(OTHERS if size == min(ROUNDS) else ()))
-            result = solved(kernel, folder, ranks, size, ",".join(methods), rounds=rounds)
-            for method in available(result, methods):
+            result = solved(kernel, folder, ranks, size, ",".join(SOLVERS), rounds=rounds)
+            for method in available(result, SOLVERS):
                 of_method = limit if method == "pdsyevd" else None
                 yield over_dsyevd(result, method, ranks, of_method)
 

@@ -142,7 +142,8 @@ def crossover_table(ratios: Iterable[tuple[int, Estimate]]) -> Iterator[str]:
     """Lines: PDSYEVD on two ranks over dsyevd by rows, and from which size on it pays."""
     yield "PDSYEVD on two ranks over dsyevd, by rows"
     measured = dict(ratios)
-    yield from indented([["rows", "ratio"], *([str(n), spread_text(r)] for n, r in measured.items())])
+    lines = ([str(rows), spread_text(ratio)] for rows, ratio in measured.items())
+    yield from indented([["rows", "ratio"], *lines])
     slower = [size for size, ratio in measured.items() if ratio.value >= 1]
     pays = [size for size in measured if size > max(slower, default=0)]
     yield f"  two ranks pay from {pays[0]} rows on" if pays else "  two ranks do not pay here"
@@ -153,6 +154,7 @@ def eigen_costs(result: Result) -> Iterator[str]:
     where = f"{result['details']['size']:.0f} rows, {plural(result['layout']['ranks'], 'rank')}"
     yield f"What a solution costs in messages, bytes and workspace per rank: {where}"
     names = {
+        "ratio_dsyevd": "over dsyevd",
         "messages": "messages",
         "bytes": "sent",
         "workspace_asked": "workspace asked",
