@@ -38,6 +38,7 @@ class Code(str, Enum):
     KERNELS_STALE = "KERNELS_STALE"  # kernel: path, built, checkout: hashes of sources, accepted
     NO_CORES = "NO_CORES"  # partition
     NODES_NEEDED = "NODES_NEEDED"  # needed, nodes
+    CORES_NEEDED = "CORES_NEEDED"  # needed, cores: of a launch
     RANKS_NEEDED = "RANKS_NEEDED"  # needed, ranks: of a node
     LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores
@@ -263,6 +264,10 @@ class Code(str, Enum):
     ONE_JOB = "ONE_JOB"
     FEW_JOBS = "FEW_JOBS"  # before, after, needed
     FEW_SESSIONS = "FEW_SESSIONS"  # before, after, needed
+    NIGHTS_UNKNOWN = "NIGHTS_UNKNOWN"  # margin
+    # place, kernel (all, if there is none), change, metrics, of; controls: moved | still
+    SHARED = "SHARED"
+    TWO_STATES = "TWO_STATES"  # gap: a ratio; before, after: fractions of nights in the slower one
     INTERVAL_WIDE = "INTERVAL_WIDE"
     NOT_SIGNIFICANT = "NOT_SIGNIFICANT"
     UNDER_MARGIN = "UNDER_MARGIN"  # margin
@@ -291,6 +296,9 @@ class Code(str, Enum):
     AHEAD = "AHEAD"  # sessions
     SET_BACK = "SET_BACK"  # sessions: [[one, the one that was stored before it]]
     HISTORY_ENDS = "HISTORY_ENDS"  # at (Unix time), metrics, example, change: of unit or geometry
+    NIGHTS_ALIKE = "NIGHTS_ALIKE"  # rho, nights: per side, worth: independent ones
+    STATES_SEEN = "STATES_SEEN"  # metrics, test, states: a reason
+    POWER = "POWER"  # nights: per side, effect, finer, needed: nights for it
     AA_LEFT_OUT = "AA_LEFT_OUT"  # by, metrics
     # Whether a network explains a speed-up
     FRACTION_UNKNOWN = "FRACTION_UNKNOWN"

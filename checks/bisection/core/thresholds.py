@@ -49,9 +49,6 @@ class Thresholds:
         10.0, "times the other nodes' median", "an adapter with more errors is named"
     )
     retransmitted: float = _limit(1e-3, "of TCP's segments", "a node that repeats more is named")
-    lost_by_host: float = _limit(
-        0.5, "of what all other hosts repeat", "a lossy link's own host repeats as much as they do"
-    )
     adapter_share: float = _limit(
         0.5, "of the rate of its adapters", "a pair of nodes that gets less is to be looked at"
     )
@@ -74,18 +71,29 @@ class Thresholds:
         2.0, "", "a link slower by more than in NAME.json is wrong; bisection run judges finely"
     )
     # ---- two groups of sessions ----
-    confidence: float = _limit(0.98, "", "of the Mann-Whitney interval on the ratio")
+    confidence: float = _limit(0.98, "", "of the interval on the ratio")
     margin: float = _limit(0.05, "of the value", "a smaller change is of no interest")
     noise_margin: float = _limit(
         1.0, "standard deviations", "nor is a change smaller than the spread between sessions"
     )
+    shared_margin: float = _limit(
+        0.025, "of the value", "a smaller change that a kernel's metrics share is of no interest"
+    )
+    shared_chance: float = _limit(
+        0.003, "", "that a table without a change shows one that metrics share"
+    )
     false_discoveries: float = _limit(
-        0.05, "of verdicts", "false ones in one table (Benjamini and Hochberg 1995)"
+        0.01, "of verdicts", "false ones in one table (Benjamini and Hochberg 1995)"
     )
-    fewest: int = _limit(
-        5, "sessions or jobs per side", "with four, no difference reaches the confidence"
+    fewest: int = _limit(5, "nights or jobs per side", "with fewer nothing is judged")
+    night: float = _limit(12, "hours", "sessions that began within them count as one night")
+    day: float = _limit(
+        24, "hours", "sessions of one such time are compared without how nights differ"
     )
-    trimmed: float = _limit(0.2, "of each tail", "left out by Yuen's test (Yuen 1974)")
+    unknown_nights: float = _limit(
+        0.5, "of the value", "few nights differ by less themselves: jobs of theirs show no change"
+    )
+    seen: float = _limit(0.95, "", "of changes of some size that a comparison must find to see it")
     gone: int = _limit(3, "sessions", "a test absent from so many newest sessions is missing")
     preempted_tail: float = _limit(
         0.01, "of samples", "preempted more often than this, p99 is the neighbours' doing"

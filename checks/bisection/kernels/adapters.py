@@ -5,6 +5,7 @@ what its ranks handed to MPI for other hosts (src/common/carried.c): it shows th
 asking the MPI library.
 """
 
+import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -158,8 +159,9 @@ def _tcp_losses(hosts: Sequence[Host]) -> Iterator[Reason]:
         for host in hosts
         if host["segments"] and host["retransmitted"] is not None
     }
-    # What a lossy link loses of its host's segments, it also loses of those of all other hosts.
-    factor = min(LIMITS.lost_by_host * (len(parts) - 1), LIMITS.adapter_errors)
+    # A lossy link loses as many of its own host's segments as of all others' together: the bar is
+    # halfway (of the logarithm) between that and a network on which all hosts are alike.
+    factor = min(math.sqrt(len(parts) - 1), LIMITS.adapter_errors)
     for host, part in parts.items():
         others = [parts[other] for other in parts if other != host]
         if part > max(LIMITS.retransmitted, factor * statistics.median(others or [0.0])):

@@ -26,8 +26,9 @@ LISTED = (
 def comparison_text(result: Comparison) -> list[str]:
     """The comparison as lines of text."""
     lines = [f"before: {words.group(result.before)}", f"after:  {words.group(result.after)}", ""]
+    lines += [*map(words.finding, result.findings), ""] if result.findings else []
     for verdict in LISTED:
-        rows = [row for row in result.rows if row.verdict == verdict]
+        rows = [row for row in words.alone(result.rows) if row.verdict == verdict]
         one_sided = verdict in (Verdict.MISSING, Verdict.NEW)
         if rows:
             lines += [*(_tests if one_sided else _table)(verdict, rows), ""]

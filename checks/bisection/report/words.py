@@ -37,6 +37,17 @@ def why(row: Row) -> str:
     return "; ".join(filter(None, (text, clause(row.cause))))
 
 
+def finding(reason: Reason) -> str:
+    """A change that metrics share, as a line."""
+    worse = float(reason["change"]["ratio"]) > 1
+    return f"{Verdict.REGRESSED if worse else Verdict.IMPROVED}: {clause(reason)}"
+
+
+def alone(rows: Sequence[Row]) -> list[Row]:
+    """The rows that have not changed as part of a finding."""
+    return [row for row in rows if row.reason is None or row.reason.code != Code.SHARED]
+
+
 def explained(row: Row) -> str:
     """Whether a network explains a row's speed-up."""
     growth = {True: "; it rises with the ranks", False: "; it does not with ranks"}
@@ -76,7 +87,7 @@ def sentence(comparison: Comparison) -> str:
     strange = sum(row.suspect for row in rows)
     counts += [f"{strange} unlike all earlier sessions"] if strange else []
     text = f"{', '.join(counts) or 'nothing to compare'} (of {plural(len(rows), 'metric')})"
-    parts = _by_kind(rows)
+    parts = [*map(clause, comparison.findings), *_by_kind(rows)]
     busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
     parts += [f"{busy} not measured, as other processes had the cores"] if busy else []
     parts += map(suspected, comparison.suspects)

@@ -44,8 +44,9 @@ SAMPLING = "TransposeLaunch.sampling=cnt40:--repeats {} --block 2 --warmup 0 --l
 LONG = (*SHORT, "-S", SAMPLING.format(1000000))
 # Pairs of nodes; nodes share CPUs, so that times vary: more samples of each pair.
 PAIRS = ("--tier", "triage", "-n", "^pairs", "-S", "PairsLaunch.sampling=sampled:--samples 15")
-NOISE = ("--tier", "triage", "-n", "^network_noise")
-LIMIT = 300.0  # s, for one run
+NO_RETEST = ("--retest", "0")
+NOISE = ("--tier", "triage", "-n", "^network_noise", "--retest", "8m")
+LIMIT = 600.0  # s, for one run
 
 
 @dataclass

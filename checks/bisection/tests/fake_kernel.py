@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # started by any Python, anywhere
 from bisection.kernels import tables
 
-BASELINES = {"transpose": ["serial"], "md": ["cached"]}
+BASELINES = {"transpose": ["serial"], "eigen": ["dsyevd"], "md": ["cached"]}
 BASE_SECONDS = 1e-3
 
 
@@ -58,6 +58,8 @@ def entry(method, baseline, point):
     metrics = {"time": metric(seconds, "s"), "ratio_alltoallv": metric(1.0, "ratio")}
     metrics["ratio_best" if method.startswith("npar-") else "ratio_base"] = metric(1.0, "ratio")
     metrics["idle_share"] = metric(0.0, "share")
+    metrics |= {"ratio_dsyevd": metric(1.0, "ratio"), "matrices": metric(1e6, "B")}
+    metrics["sweeps"] = metric(4.0, "sweeps")
     metrics.update(of_md(method))
     if point is None:
         metrics["ratio_serial"] = metric(0.6, "ratio")

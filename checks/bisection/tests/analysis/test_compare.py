@@ -1,13 +1,16 @@
 """`bisection compare`: verdicts on made-up sessions whose truth is known."""
 
+import numpy as np
 import pytest
-from made_up import case, jobs, nights, row, session, sessions, store, times
+from made_up import DAY, EPOCH, case, jobs, nights, row, session, sessions, store, times
+from nights import walk
 
 from bisection.analysis import model
 from bisection.analysis.compare import compare
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Scope, Verdict
 from bisection.report.clauses import clause
+from bisection.report.text import comparison_text
 from bisection.report.words import sentence, why
 
 
@@ -92,15 +95,53 @@ def test_one_job_a_side_gives_no_verdict(rng, compared):
     assert any("give no verdict on the machine" in line for line in map(clause, result.advice))
 
 
-def test_jobs_of_two_sessions_are_judged_as_these_sessions(rng, compared):
-    before, after = jobs(rng, 1, 10, 0, 0.01), jobs(rng, 1, 10, 0, 0.01, ratio=1.2, first=9)
+@pytest.mark.parametrize(
+    ("days", "ratio", "verdict"),
+    [
+        (0, 1.2, Verdict.REGRESSED),
+        (9, 1.2, Verdict.INCONCLUSIVE),
+        (9, 1 / 1.2, Verdict.INCONCLUSIVE),
+        (9, 3, Verdict.REGRESSED),
+    ],
+)
+def test_jobs_of_two_sessions_are_judged_by_what_lies_between(rng, compared, days, ratio, verdict):
+    """Jobs of one night do not show how nights differ: days apart only what is large is told."""
+    before = jobs(rng, 1, 10, 0, 0.01)
+    after = jobs(rng, 1, 10, 0, 0.01, ratio=ratio, first=9, start=EPOCH + days * DAY + 3600)
     result = compared(before, after)
-    assert row(result).verdict == Verdict.REGRESSED
-    assert row(result).scope == Scope.SESSIONS
+    assert (row(result).verdict, row(result).scope) == (verdict, Scope.SESSIONS)
     assert any(
         "these verdicts ignore night-to-night variation" in line
         for line in map(clause, result.advice)
     )
+
+
+def test_nights_vary_more_than_jobs_without_a_false_verdict(rng, compared):
+    def side(first):
+        levels = np.exp(rng.normal(0, 0.03, 50))
+        values = levels * np.exp(rng.normal(0, 0.01, (10, 50)))
+        cases = [
+            case(f"m{i}", {"time": v}, run=r)
+            for r, job in enumerate(values)
+            for i, v in enumerate(job)
+        ]
+        return sessions(first, [cases])
+
+    result = compared(side(0), side(1))
+    assert result.count(Verdict.REGRESSED) + result.count(Verdict.IMPROVED) == 0
+
+
+def test_sessions_of_one_night_are_one_night(rng, compared):
+    def night(first, ratio):
+        level = ratio * np.exp(rng.normal(0, 0.01, 6))
+        starts = (first * DAY + 1800 * number for number in range(6))
+        return [
+            (session(10 * first + n, start=EPOCH + start), [case(metrics={"time": value})])
+            for n, (start, value) in enumerate(zip(starts, level, strict=True))
+        ]
+
+    result = compared(night(1, 1), night(9, 1.2))
+    assert (row(result).verdict, row(result).scope) == (Verdict.INCONCLUSIVE, Scope.SESSIONS)
 
 
 def test_the_session_is_the_sampling_unit(rng, tmp_path):
@@ -183,3 +224,65 @@ def test_what_one_side_did_not_record_or_run_is_no_change(compared):
     facts = {"libraries": "fftw 3.3.10, hdf5 1.10.8, openblas 0.3", "MPI": "4.1", "CPU": "a"}
     fewer = compared(*sides(facts, {"libraries": "fftw 3.3.10", "MPI": "4.1"}))
     assert fewer.changes == []
+
+
+def of_kernels(rng, first, slow=(), ratio=1.0):
+    """Ten nights of three kernels with ten metrics each."""
+
+    def night():
+        return [
+            case(f"m{i}", {"time": t}, check=check)
+            for check in ("transpose", "npar", "md")
+            for i, t in enumerate(times(rng, ratio if check in slow else 1.0, 10))
+        ]
+
+    return sessions(first, (night() for _ in range(10)))
+
+
+@pytest.mark.parametrize(
+    ("slow", "about", "metrics"),
+    [
+        (("md",), "all of md on lab:cpu is", 10),
+        (("transpose", "npar", "md"), "everything on lab:cpu is", 30),
+    ],
+)
+def test_what_metrics_share_is_told_once(rng, compared, slow, about, metrics):
+    result = compared(of_kernels(rng, 0), of_kernels(rng, 50, slow, 1.08))
+    (shared,) = result.findings
+    assert clause(shared).startswith(about)
+    assert (shared["of"], result.exit_code) == (metrics, 1)
+    assert float(shared["change"]["ratio"]) == pytest.approx(1.08, rel=0.02)
+    assert result.count(Verdict.REGRESSED) == shared["metrics"] >= 0.9 * metrics
+    text = "\n".join(comparison_text(result))
+    assert f"regressed: {about}" in text
+    assert "regressed on lab:cpu system:" not in text
+
+
+def test_what_could_have_been_seen_is_told(rng, compared):
+    noisy = ({"p2p": times(rng, count=5, sigma=0.08)} for _ in range(2))
+    result = compared(nights(next(noisy)), nights(next(noisy), 50))
+    (line,) = [text for text in map(clause, result.advice) if "is seen from" in text]
+    assert line.startswith("with 5 and 5 nights, a change of one metric is seen from")
+    assert "nights per side see" in line
+
+
+def test_nights_that_resemble_each_other_are_told(compared):
+    rng = np.random.default_rng(8)
+    level = np.exp(walk(rng, (40, 40), 0.03))
+    sides = [
+        nights({f"m{i}": level[i, at] for i in range(40)}, first)
+        for at, first in ((slice(0, 20), 0), (slice(20, 40), 20))
+    ]
+    result = compared(*sides)
+    assert any(text.startswith("nights are not independent") for text in map(clause, result.advice))
+    assert result.count(Verdict.REGRESSED) + result.count(Verdict.IMPROVED) == 0
+
+
+def test_two_states_are_told(rng, compared):
+    def side(first):
+        values = 1e-3 * np.exp(rng.normal(0, 0.01, 20)) * np.where(rng.random(20) < 0.3, 1.3, 1)
+        return nights({"p2p": values}, first)
+
+    result = compared(side(0), side(50))
+    assert "two states, 1.0 and 1.3" in clause(row(result).states)
+    assert any(text.startswith("1 metrics have two states") for text in map(clause, result.advice))
