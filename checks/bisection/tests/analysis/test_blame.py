@@ -1,11 +1,10 @@
 """Which component is named in matrices of made-up networks, how often, and how often wrongly.
 
-BISECTION_SETS=100 prints the whole table: seeded matrices per line, otherwise fewer.
+With pytest's --full each line of the table is of 100 seeded matrices, otherwise of fewer.
 """
 
 import copy
 import math
-import os
 import tracemalloc
 from dataclasses import replace
 
@@ -19,7 +18,7 @@ from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT
 from bisection.analysis.suspicions import Court, Part
 from bisection.core.reasons import Code
 
-SETS = int(os.environ.get("BISECTION_SETS", "0"))
+SETS = 100  # in full
 # nodes, per switch, per pod (three levels; 0: two), rounds, sets
 DESIGNS = [
     *((64, 16, 0, 0, 8), (64, 16, 0, 16, 8), (512, 32, 0, 16, 3)),
@@ -69,8 +68,8 @@ def named(blame):
 
 
 @pytest.mark.parametrize(("nodes", "leaf", "pod", "rounds", "sets"), DESIGNS)
-def test_faults_are_named_and_nothing_else(nodes, leaf, pod, rounds, sets):
-    sets = SETS or sets
+def test_faults_are_named_and_nothing_else(nodes, leaf, pod, rounds, sets, full):
+    sets = SETS if full else sets
     shape = f"{nodes} nodes, {3 if pod else 2} levels of switches, {rounds or nodes - 1} rounds"
     print(f"\n{shape}, {sets} sets: found %, other names %")
     for title, (kind, factor) in (FAULTS | (UPPER_FAULTS if pod else {})).items():
@@ -99,8 +98,8 @@ def test_a_slow_node_among_few_without_switches(size):
 
 
 @pytest.mark.parametrize("harder", [{"noise": 0.1}, {"healthy": 0.03}, {"tails": 0.05}])
-def test_noisier_networks_have_no_false_names(harder):
-    sets = SETS or 15
+def test_noisier_networks_have_no_false_names(harder, full):
+    sets = SETS if full else 15
     wrong = sum(bool(judge(World(64, 16, [s], **harder).matrix(16)).bad) for s in range(sets))
     assert wrong <= max(1, sets / 50)
 
