@@ -139,8 +139,23 @@ def rows_of(
         of both sides.
     """
     rows, samples = [], []
+    controls = {
+        key[:-1]
+        for side in (before, after)
+        for key, kinds in side.kinds.items()
+        if any(kind[3] for kind in kinds)
+    }
+    launches = {
+        _launch(key[:-1])
+        for side in (before, after)
+        for key in side.kinds
+        if name and key[:-1] not in controls and name.search(" ".join(key[3:7]))
+    }
     for key in dict.fromkeys([*before.kinds, *after.kinds, *_without_metrics(before, after)]):
-        if after.inapplicable(key[:-1]) or (name and not name.search(" ".join(key[3:7]))):
+        chosen = not name or name.search(" ".join(key[3:7]))
+        if key[:-1] in controls and _launch(key[:-1]) in launches:
+            chosen = True  # a control of what is compared
+        if after.inapplicable(key[:-1]) or not chosen:
             continue
         kinds = before.kinds.get(key, set()) | after.kinds.get(key, set())
         units = {kind[1] for kind in kinds}

@@ -155,6 +155,9 @@ class Thresholds:
     node_votes: int = _limit(
         3, "sessions or sets", "with a node and without it, at least, for naming it"
     )
+    node_exceptions: float = _limit(
+        0.05, "of nights on one set of nodes", "slow without the node, or fast with it, at most"
+    )
     node_vote: float = _limit(
         0.2, "of the time", "a launch that is slower by more counts as slower by this"
     )
