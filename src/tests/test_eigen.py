@@ -109,7 +109,7 @@ class Jacobi(unittest.TestCase):
                 self.assertLessEqual(self.sweeps(ranks, *size, "--guess-error", "1e-6"), near)
 
     def test_memory_is_known_beforehand(self):
-        """V and W, 2 n^2/ranks numbers, and at most 5% more."""
+        """V and W, 2 n^2/ranks numbers, and small matrices, whose share falls with the size."""
         for ranks in (1, 2, 4):
             out = run(KERNEL, ranks, "--method", "jacobi", "--size", "700", *QUICK)
             self.assertEqual(out.code, 0, text(out))
