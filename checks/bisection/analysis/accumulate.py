@@ -24,7 +24,7 @@ from bisection.analysis.nights import medians
 from bisection.core.thresholds import LIMITS
 
 ASSUMED = (0.3, 0.3)  # correlation from night to night where no table shows it: mean, deviation
-UPPER = 2.33  # deviations above the expected correlation that a series is taken to have
+UPPER = 1.96  # deviations above the expected correlation that a series is taken to have
 STEPS, PULSES = 0.9, 0.1  # of the chance: for one change of level; for one that was taken back
 ROUNDS = 6  # of changes found in what remains
 
@@ -173,11 +173,31 @@ def _correlation(scores: np.ndarray, table: bool) -> np.ndarray:
         expected, deviation = _shrunk(alone, *map(own, _halves(scores)))
         expected += np.nansum(two) / np.nansum(one) - 1 - np.nanmedian(alone)
     else:
-        error = 2 / np.maximum((~np.isnan(scores)).sum(axis=1), 4)
-        weight = ASSUMED[1] ** 2 / (ASSUMED[1] ** 2 + error)
+        count = np.maximum((~np.isnan(scores)).sum(axis=1), 4)
+        around = _around_levels(scores)
+        near = _mean(around[:, 1:] * around[:, :-1]) / np.maximum(_mean(around**2), 1e-12)
+        alone = (alone + near + (1 + 4 * near) / count) / 2  # Kendall's bias (1954)
+        weight = ASSUMED[1] ** 2 / (ASSUMED[1] ** 2 + 1.5 / count)
         expected = ASSUMED[0] + weight * (alone - ASSUMED[0])
         deviation = ASSUMED[1] * np.sqrt(1 - weight)
     return np.clip(expected + UPPER * deviation, 0.0, 0.95)
+
+
+def _around_levels(series: np.ndarray) -> np.ndarray:
+    """Series less the means before and after the night where these differ most."""
+    series = series - medians(series, 1)[:, None]
+    around = series.copy()
+    for row, values in enumerate(series):
+        part = values[~np.isnan(values)]
+        count = len(part)
+        places = np.arange(LIMITS.level, count - LIMITS.level + 1)
+        left = np.cumsum(part)[places - 1]
+        share = places / count
+        step = np.abs(left - share * part.sum()) / np.sqrt(share * (1 - share))
+        cut = places[step.argmax()]
+        around[row, :cut] -= part[:cut].mean()
+        around[row, cut:] -= part[cut:].mean()
+    return around
 
 
 def _halves(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

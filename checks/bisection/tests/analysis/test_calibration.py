@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from made_up import noise
 
-from bisection.analysis import history, statistics
+from bisection.analysis import statistics
 from bisection.core.verdicts import Verdict
 
 pytestmark = pytest.mark.slow
@@ -83,33 +83,3 @@ def test_one_slow_metric_among_many_is_found(told):
     power = share(names[:, 17], Verdict.REGRESSED)
     told.append(f"noise 3%, one of {TABLE} metrics x1.10: found {power:.1%}")
     assert power >= 0.97
-
-
-@pytest.mark.parametrize(
-    ("step", "power", "false"), [(1.0, 0, 0.01), (1.10, 0.985, 0.03), (1.20, 0.99, 0.03)]
-)
-def test_change_points(step, power, false, told):
-    rng = np.random.default_rng(5)
-    hits = wrong = 0
-    delays = []
-    for _ in range(300):
-        values = noise(rng, 60, 0.03)
-        values[40:] *= step
-        at = history.change_points(values)
-        hits += any(abs(i - 40) <= 3 for i in at)
-        wrong += any(step == 1 or abs(i - 40) > 3 for i in at)
-        if step > 1 and len(delays) < 50:
-            delays.append(nights_until_found(values))
-    told.append(
-        f"60 nights, noise 3%, step x{step:.2f} at 40: found {hits / 300:.1%}, "
-        f"false {wrong / 300:.1%}" + (f", after {np.median(delays):.0f} nights" if delays else "")
-    )
-    assert step == 1 or hits / 300 >= power
-    assert wrong / 300 <= false
-
-
-def nights_until_found(values):
-    for count in range(41, 61):
-        if any(abs(i - 40) <= 3 for i in history.change_points(values[:count])):
-            return count - 40
-    return 99
