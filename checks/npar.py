@@ -3,7 +3,7 @@
 from typing import Any
 
 import reframe as rfm
-from reframe.core.runtime import runtime
+from reframe.core.runtime import runtime, valid_sysenv_comb
 
 from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts, tables
@@ -70,7 +70,7 @@ class npar(NparCheck):
             return
         number = int(self.method.removeprefix("npar-"))
         fitting = []
-        for partition in runtime().system.partitions:
+        for partition in valid_sysenv_comb(self.valid_systems, [], check_environs=False):
             ranks = ranks_of(partition, self.layout) or 1
             exact = self.case in HYBRID
             if number == ranks if exact else ranks % number == 0:

@@ -19,6 +19,7 @@ COMMANDS = {
     "run": ("run", "run a tier of checks and judge this machine"),
     "verdict": ("verdict", "print the verdict of an earlier run"),
     "compare": ("compare", "compare two groups of stored sessions"),
+    "plan": ("plan", "compute how many nights it takes to see a change"),
     "history": ("history", "find the session since when a metric is worse"),
     "report": ("report", "write a report: HTML, Markdown, JUnit, Prometheus"),
     "sessions": ("sessions", "list stored sessions; tag, exclude or forget some"),

@@ -53,6 +53,10 @@ typedef struct {
     void *value;      /* the variable that the option sets; holds the default before */
 } bx_option;
 
+/* A list for a bx_kernel's member, and its length for the member behind: .cases = BX_COUNTED(cases)
+ */
+#define BX_COUNTED(list) list, sizeof(list) / sizeof *(list)
+
 /* A kernel.  Every function takes the `state` that setup has made; `method` is an index into
  * `methods`, `point` one from 0 to point_count() - 1. */
 typedef struct bx_kernel {
@@ -179,6 +183,9 @@ void bx_run_progress(bx_run *run, int64_t part);
  * world, and its host, a text that must live as long as the run.  -1, NULL: no other rank alone.
  * Local. */
 void bx_run_await(bx_run *run, int rank, const char *host);
+/* Completes a request.  Sleeps between looks at it, which become rarer, up to 0.3 ms: who waits
+ * while others are timed leaves them cores, memory and clock.  Local. */
+void bx_run_sleep_until(MPI_Request *request);
 
 /* ---- inside verify, end and inspect ---- */
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 /* Seconds between two writes of the result so far: at least WRITE_INTERVAL, and so many that
  * writing takes at most WRITE_SHARE of the time. */
@@ -15,13 +14,10 @@ static const double WRITE_INTERVAL = 1.0, WRITE_SHARE = 0.01;
 /* Lets the other ranks sleep while rank 0 computes alone: a spinning barrier would compete. */
 static void quiet_barrier(const bx_run *run)
 {
-    const struct timespec pause = {0, 20000};
     MPI_Request request;
-    int done = 0;
     bx_profile_enter_own("the harness's barrier");
     PMPI_Ibarrier(run->world, &request);
-    while (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done)
-        nanosleep(&pause, NULL);
+    bx_run_sleep_until(&request);
     bx_profile_enter_own(NULL);
 }
 
@@ -178,9 +174,24 @@ void bx_results_free(bx_result *results, size_t count)
     free(results);
 }
 
+/* Refuses a launch on which no method can run. */
+static int require_some(bx_run *run, const bx_result *results, size_t count)
+{
+    const bx_choice *methods = run->kernel->methods;
+    const bx_result *first = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (methods[results[i].method].baseline) continue;
+        if (results[i].applicable) return BX_OK;
+        if (!first) first = &results[i];
+    }
+    return bx_run_refuse(run, BX_RESOURCES, "no method can run here: %s: %s",
+                         first ? methods[first->method].name : "none", first ? first->why : "");
+}
+
 int bx_results_verify(bx_run *run, bx_result *results, size_t count)
 {
     const bx_kernel *kernel = run->kernel;
+    if (require_some(run, results, count) != BX_OK) return bx_run_agree(run);
     for (size_t i = 0; i < count; i++) {
         bx_result *result = &results[i];
         if (!result->applicable) continue;

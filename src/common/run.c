@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 MPI_Comm bx_run_comm(const bx_run *run) { return run->world; }
 MPI_Comm bx_run_node_comm(const bx_run *run) { return run->node; }
@@ -73,6 +74,16 @@ void bx_run_await(bx_run *run, int rank, const char *host)
 {
     (void)run;
     bx_watchdog_await(rank, host);
+}
+
+void bx_run_sleep_until(MPI_Request *request)
+{
+    double start = MPI_Wtime();
+    int done = 0;
+    while (PMPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done) {
+        double seconds = fmin(fmax((MPI_Wtime() - start) / 16, 20e-6), 300e-6);
+        nanosleep(&(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
+    }
 }
 
 void bx_run_note(bx_run *run, const char *format, ...)

@@ -115,6 +115,7 @@ bx_matrix *bx_matrix_create(int n, bx_spectrum spectrum, bool is_complex, int kp
         m->sorted[j] = pairs[j].value;
         m->order[j] = pairs[j].vector;
     }
+    for (int j = 1; j < n; j++) m->repeated = m->repeated || m->sorted[j] == m->sorted[j - 1];
     free(pairs);
     for (int i = 0; i < n; i++) {
         double angle = PI * bx_random_uniform((uint64_t)kpoint, (uint64_t)i);

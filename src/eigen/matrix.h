@@ -24,6 +24,7 @@ typedef struct {
     double *cosines; /* [2 n + 3] c(m) */
     double *sines;   /* [2 n + 2] sin(pi m/(n+1)) */
     double *turn;    /* [2 n] D_ii, complex */
+    bool repeated;   /* whether eigenvalues are equal */
     double norm;     /* largest sum of magnitudes of a column */
 } bx_matrix;
 

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST_BLOCK = 192, SMALLEST_BLOCK = 8, ROWS = 128, PIECE = 1 << 16, MOST_SWEEPS = 40 };
+enum { LARGEST_BLOCK = 192, SMALLEST_BLOCK = 32, ROWS = 128, PIECE = 1 << 16, MOST_SWEEPS = 40 };
 
 /* Widest block, so that the small matrices are within a few percent of V and W. */
 static int widest(int n, int ranks)
@@ -262,15 +262,15 @@ static void gather(const jacobi *s, bx_problem *p)
     MPI_Allreduce(MPI_IN_PLACE, p->w, s->n, MPI_DOUBLE, MPI_SUM, s->ring);
 }
 
-/* The limit below which the off-diagonal part of a pair is rounding: that of products of n terms,
- * for the elements of two blocks. */
+/* The limit below which the off-diagonal part of a pair is rounding: that of a block of products.
+ */
 static double zero_limit(const jacobi *s, const bx_problem *p)
 {
     double squares = 0;
     size_t count = (size_t)p->distribution->columns * (size_t)(s->n * s->parts);
     for (size_t i = 0; i < count; i++) squares += p->a[i] * p->a[i];
     MPI_Allreduce(MPI_IN_PLACE, &squares, 1, MPI_DOUBLE, MPI_SUM, s->ring);
-    return 0x1p-52 * 4 * sqrt(squares);
+    return 2 * s->width * 0x1p-53 * sqrt(squares);
 }
 
 static int solve(void *self, bx_problem *p)
@@ -292,6 +292,7 @@ static int solve(void *self, bx_problem *p)
     else
         spread(s, s->w, false);
     for (p->sweeps = 0; turns > 0 && p->sweeps < MOST_SWEEPS; p->sweeps++) {
+        bx_run_progress(p->run, p->sweeps + 1);
         s->turns = 0;
         for (int round = 0; round < s->blocks - 1; round++) {
             for (int pair = 0; pair < s->pairs; pair++) {

@@ -8,6 +8,9 @@
 enum { CHUNK = 64, LAPACK_LARGEST = 512 };
 static const double EPS = 0x1p-53;
 
+/* Of few rows, rounding is not proportional to their number. */
+static double rows_of(const bx_problem *p) { return fmax(p->matrix->n, 10); }
+
 /* Whole columns of the eigenvectors, of which the ranks that share columns each take some. */
 typedef struct {
     int count;
@@ -185,7 +188,7 @@ static double from_lapack(const bx_problem *p)
     int n = m->n, parts = m->parts, info = 0, lwork = 2 * n + n * n + 1, liwork = 1, lrwork = n + 1;
     if (n > LAPACK_LARGEST) return 0;
     size_t size = (size_t)n;
-    double *a = bx_memory_alloc(size * size * (size_t)parts, sizeof *a);
+    double *a = bx_solver_workspace(p, size * size * (size_t)parts);
     double *work = bx_memory_alloc((size_t)(lwork * parts), sizeof *work);
     double *values = bx_memory_alloc(2 * size + 1, sizeof *values), *rwork = values + n;
     int *row = bx_memory_alloc(size, sizeof *row), iwork[1];
@@ -206,7 +209,7 @@ static double from_lapack(const bx_problem *p)
 
 bx_errors bx_verify_solution(const bx_problem *p)
 {
-    double n = p->matrix->n, norm = p->matrix->norm;
+    double n = rows_of(p), norm = p->matrix->norm;
     whole u = gather(p);
     double errors[] = {residual(p, &u) / (n * norm * EPS), overlap(p, &u) / (n * EPS),
                        difference(p, p->matrix->sorted) / (n * norm * EPS),
@@ -272,8 +275,8 @@ double bx_verify_probe(const bx_problem *p, double *complete)
     }
     free(row);
     free(x);
-    *complete /= n * size * EPS;
-    return error / (n * m->norm * size * EPS);
+    *complete /= rows_of(p) * size * EPS;
+    return error / (rows_of(p) * m->norm * size * EPS);
 }
 
 double bx_verify_count_not_finite(const bx_problem *p)

@@ -6,7 +6,8 @@
 #include "solver.h"
 
 /* Errors of a solution, in the units of LAPACK's tests: |A V - V L|/(n |A| eps) and
- * |V'V - I|/(n eps), with the largest sum of magnitudes of a column; eigenvalues in n |A| eps. */
+ * |V'V - I|/(n eps), with the largest sum of magnitudes of a column; eigenvalues in n |A| eps.  n
+ * counts as 10 at least. */
 typedef struct {
     double residual, orthogonality;
     double spectrum; /* from the prescribed eigenvalues */

@@ -4,6 +4,7 @@
  * in random order.  The second quiet window is the control. */
 #include "congestion.h"
 
+#include "grid.h"
 #include "statistics.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ enum {
     AGAIN,
     WINDOWS
 };
-enum { BATCH = 8, ROUNDS = 4, DIRECTIONS = 6 }; /* exchanges, rounds of load between two looks */
+enum { BATCH = 8, ROUNDS = 4 }; /* exchanges, rounds of load between two looks */
 
 static const bx_choice methods[METHODS] = {
 #define BX_METHOD(name, summary, wins) {#name, summary, wins, false, NULL},
@@ -111,7 +112,7 @@ static int setup(bx_run *run, void **state)
         code = bx_resources_claim_time(run, 0, windows * 1.5 * window_seconds, "--window");
     if (code != BX_OK) return code;
     c->memory = bx_memory_alloc(2 * c->party.words, sizeof *c->memory);
-    size_t peers = (size_t)(c->size > DIRECTIONS ? c->size : DIRECTIONS);
+    size_t peers = (size_t)(c->size > BX_GRID_SIDES ? c->size : BX_GRID_SIDES);
     c->party.counts = bx_memory_alloc(peers, sizeof(int));
     c->party.offsets = bx_memory_alloc(peers, sizeof(int));
     c->party.requests = bx_memory_alloc(BX_CONGESTION_SLOTS, sizeof(MPI_Request));
@@ -129,12 +130,13 @@ static bool applicable(void *state, size_t method, char *why, size_t why_size)
     for (int i = 0; i < c->nodes; i++)
         if (on_node[i] < fewest) fewest = on_node[i];
     free(on_node);
+    const char *are = c->nodes == 1 ? "is" : "are";
     if (c->beside)
-        snprintf(why, why_size, "needs 2 nodes with 2 ranks each; there are %d, one with %d",
+        snprintf(why, why_size, "needs 2 nodes with 2 ranks each; there %s %d, one with %d", are,
                  c->nodes, fewest);
     else
         snprintf(why, why_size, "needs 4 nodes, 2 for victims and 2 for aggressors; there %s %d",
-                 c->nodes == 1 ? "is" : "are", c->nodes);
+                 are, c->nodes);
     return c->beside ? c->nodes >= 2 && fewest >= 2 : c->nodes >= 4;
 }
 
@@ -237,7 +239,7 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
     if (c->aggresses) {
         MPI_Ibarrier(c->world, &end);
         if (kind < AGGRESSORS) load(c, aggressors[kind], &end, &mine[3], &busy);
-        MPI_Wait(&end, MPI_STATUS_IGNORE);
+        bx_run_sleep_until(&end);
         if (kind < AGGRESSORS) c->wrong_aggressor[kind] += aggressors[kind]->wrong(&c->party);
     } else {
         size_t count = 0;
@@ -246,7 +248,7 @@ static window measure(congestion *c, size_t method, int kind, double seconds)
         else
             count = suffer(c, victims[method], seconds, &c->wrong_victim[kind]);
         MPI_Ibarrier(c->world, &end);
-        MPI_Wait(&end, MPI_STATUS_IGNORE);
+        bx_run_sleep_until(&end);
         if (count > 0)
             MPI_Reduce(c->seconds, c->slowest, (int)count, MPI_DOUBLE, MPI_MAX, 0, c->party.comm);
         if (count > 0 && c->party.rank == 0) {
@@ -396,12 +398,10 @@ const bx_kernel *bx_kernel_get(void)
     static const bx_kernel kernel = {
         .name = "congestion",
         .summary = "what other traffic does to small messages, transposes and halos",
-        .cases = cases,
-        .case_count = sizeof cases / sizeof *cases,
+        .cases = BX_COUNTED(cases),
         .methods = methods,
         .method_count = METHODS,
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .options = BX_COUNTED(options),
         .baselines = "alone",
         .setup = setup,
         .applicable = applicable,

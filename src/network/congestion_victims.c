@@ -1,8 +1,10 @@
 #include "congestion.h"
 
+#include "grid.h"
+
 #include <string.h>
 
-enum { TRANSPOSE = 32768, DIRECTIONS = 6 }; /* TRANSPOSE: words of a rank, 256 KiB */
+enum { TRANSPOSE = 32768 }; /* TRANSPOSE: words of a rank, 256 KiB */
 
 void bx_congestion_write(const bx_party *party, uint64_t *words, int from, int to, size_t count)
 {
@@ -27,7 +29,8 @@ static int block_words(const bx_party *party, int other)
 
 size_t bx_victims_words(int size)
 {
-    size_t transpose = TRANSPOSE + 2 * (size_t)size, halo = DIRECTIONS * (size_t)BX_CONGESTION_FACE;
+    size_t transpose = TRANSPOSE + 2 * (size_t)size,
+           halo = BX_GRID_SIDES * (size_t)BX_CONGESTION_FACE;
     return transpose > halo ? transpose : halo;
 }
 
@@ -91,43 +94,32 @@ static double wrong_alltoallv(const bx_party *party)
 
 const bx_victim bx_victim_alltoallv = {prepare_alltoallv, exchange_alltoallv, wrong_alltoallv};
 
-/* ---- halo: directions 2 d and 2 d + 1 are down and up in dimension d of a periodic grid ---- */
+/* ---- halo ---- */
 
-static int neighbour(const bx_party *party, int direction)
+static uint64_t *face(uint64_t *words, int side)
 {
-    int dims[3] = {0, 0, 0}, at[3], d = direction / 2;
-    MPI_Dims_create(party->size, 3, dims);
-    at[0] = party->rank / (dims[1] * dims[2]);
-    at[1] = party->rank / dims[2] % dims[1];
-    at[2] = party->rank % dims[2];
-    at[d] = (at[d] + (direction % 2 ? 1 : dims[d] - 1)) % dims[d];
-    return (at[0] * dims[1] + at[1]) * dims[2] + at[2];
-}
-
-static uint64_t *face(uint64_t *words, int direction)
-{
-    return &words[(size_t)direction * BX_CONGESTION_FACE];
+    return &words[(size_t)side * BX_CONGESTION_FACE];
 }
 
 static void prepare_halo(bx_party *party)
 {
-    for (int d = 0; d < DIRECTIONS; d++) {
-        party->counts[d] = neighbour(party, d);
+    for (int d = 0; d < BX_GRID_SIDES; d++) {
+        party->counts[d] = bx_grid_neighbour(party->rank, party->size, d);
         bx_congestion_write(party, face(party->sent, d), party->rank, d, BX_CONGESTION_FACE);
     }
-    memset(party->received, 0xa5, DIRECTIONS * BX_CONGESTION_FACE * sizeof *party->received);
+    memset(party->received, 0xa5, BX_GRID_SIDES * BX_CONGESTION_FACE * sizeof *party->received);
 }
 
-/* A message has the direction in which it leaves for its tag. */
+/* A message has the side on which it leaves as its tag. */
 static void exchange_halo(bx_party *party)
 {
     int count = 0;
-    for (int d = 0; d < DIRECTIONS; d++)
-        if (party->counts[d] != party->rank)
+    for (int d = 0; d < BX_GRID_SIDES; d++)
+        if (party->counts[d] != MPI_PROC_NULL)
             MPI_Irecv(face(party->received, d), BX_CONGESTION_FACE, MPI_UINT64_T, party->counts[d],
                       d ^ 1, party->comm, &party->requests[count++]);
-    for (int d = 0; d < DIRECTIONS; d++)
-        if (party->counts[d] != party->rank)
+    for (int d = 0; d < BX_GRID_SIDES; d++)
+        if (party->counts[d] != MPI_PROC_NULL)
             MPI_Isend(face(party->sent, d), BX_CONGESTION_FACE, MPI_UINT64_T, party->counts[d], d,
                       party->comm, &party->requests[count++]);
     MPI_Waitall(count, party->requests, MPI_STATUSES_IGNORE);
@@ -136,8 +128,8 @@ static void exchange_halo(bx_party *party)
 static double wrong_halo(const bx_party *party)
 {
     double wrong = 0;
-    for (int d = 0; d < DIRECTIONS; d++)
-        if (party->counts[d] != party->rank)
+    for (int d = 0; d < BX_GRID_SIDES; d++)
+        if (party->counts[d] != MPI_PROC_NULL)
             wrong += bx_congestion_differ(party, face(party->received, d), party->counts[d], d ^ 1,
                                           BX_CONGESTION_FACE);
     return wrong;

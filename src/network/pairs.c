@@ -277,8 +277,8 @@ static void play(pairs *p, int stage, int round, const bx_pairs_meeting *meeting
     account mine = {.values = {NAN, NAN, NAN, NAN}};
     bool first_rank = p->line.local == 0;
     for (int next = 0, turn = 0; next < count; turn++) {
+        MPI_Request over;
         bx_run_progress(p->run, ++p->parts);
-        MPI_Barrier(p->world);
         for (; next < count && meetings[next].turn == turn; next++) {
             bx_pairs_meeting meeting = meetings[next];
             if (p->line.local >= p->line.talker_count) continue;
@@ -288,6 +288,8 @@ static void play(pairs *p, int stage, int round, const bx_pairs_meeting *meeting
             bx_pairs_measure(&p->line, meeting, (uint64_t)p->parts, &mine.values, &mine.wrong);
             bx_run_await(p->run, -1, NULL);
         }
+        MPI_Ibarrier(p->world, &over);
+        bx_run_sleep_until(&over);
     }
     if (!first_rank) return;
     MPI_Gather(&mine, sizeof mine, MPI_BYTE, p->accounts, sizeof mine, MPI_BYTE, 0, p->line.column);
@@ -477,12 +479,9 @@ const bx_kernel *bx_kernel_get(void)
     static const bx_kernel kernel = {
         .name = "pairs",
         .summary = "latency and bandwidth between pairs of nodes, and who is slow",
-        .cases = cases,
-        .case_count = sizeof cases / sizeof *cases,
-        .methods = methods,
-        .method_count = sizeof methods / sizeof *methods,
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        .cases = BX_COUNTED(cases),
+        .methods = BX_COUNTED(methods),
+        .options = BX_COUNTED(options),
         .sampling = sampling,
         .setup = setup,
         .applicable = applicable,

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LATENCY, OUT, BACK, BOTH, KINDS };
+/* In the order in which they are measured: the latency last, when cores that slept run at full
+ * clock.
+ */
+enum { OUT, BACK, BOTH, LATENCY, KINDS };
 enum { TRIPS = 10 }; /* there and back, in one sample of the latency */
 enum { TAG_READY = 1, TAG_CONTENT, TAG_RECEIPT, TAG_TIMES };
 
@@ -84,7 +87,7 @@ void bx_pairs_measure(bx_pairs_line *line, bx_pairs_meeting meeting, uint64_t mo
     double *mine = bx_memory_alloc(times + 1, sizeof *mine),
            *node_worst = bx_memory_alloc(times + 1, sizeof *node_worst),
            *peer_worst = bx_memory_alloc(times + 1, sizeof *peer_worst);
-    for (int kind = LATENCY; kind < KINDS; kind++) {
+    for (int kind = OUT; kind < KINDS; kind++) {
         if (kind == LATENCY && line->local != 0) continue;
         /* the first is not timed: MPI may only then connect the two */
         for (size_t i = 0; i <= samples; i++) {

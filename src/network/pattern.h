@@ -63,6 +63,11 @@ typedef struct bx_pattern {
     double (*inspect)(bx_patterns *s);
 } bx_pattern;
 
+/* What one-sided patterns between the two halves have in common. */
+#define BX_PATTERN_ONE_SIDED                                                                       \
+    .slots = true, .one_sided = true, .applicable = bx_pattern_needs_two_ranks,                    \
+    .route = bx_pattern_route_across, .volume = bx_pattern_volume_ranks
+
 /* A line of patterns.def. */
 typedef struct {
     const char *name;

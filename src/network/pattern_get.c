@@ -13,10 +13,6 @@ static void exchange(const bx_patterns *s, int number)
 const bx_pattern bx_pattern_get = {
     .summary = "MPI_Get by one half of the nodes from the other, with a flush",
     .wins = "one-sided codes; a way and back for each",
-    .slots = true,
-    .one_sided = true,
-    .applicable = bx_pattern_needs_two_ranks,
-    .route = bx_pattern_route_across,
+    BX_PATTERN_ONE_SIDED,
     .exchange = exchange,
-    .volume = bx_pattern_volume_ranks,
 };

@@ -13,10 +13,6 @@ static void exchange(const bx_patterns *s, int number)
 const bx_pattern bx_pattern_put = {
     .summary = "MPI_Put from one half of the nodes into the other, with a flush",
     .wins = "one-sided codes; the target takes no part where the network has RDMA",
-    .slots = true,
-    .one_sided = true,
-    .applicable = bx_pattern_needs_two_ranks,
-    .route = bx_pattern_route_across,
+    BX_PATTERN_ONE_SIDED,
     .exchange = exchange,
-    .volume = bx_pattern_volume_ranks,
 };

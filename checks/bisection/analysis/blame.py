@@ -1,7 +1,6 @@
 """Who is to blame in a matrix of pairs of nodes: components, by all kinds of values together."""
 
 import math
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -129,14 +128,15 @@ def _placed(matrix: Matrix) -> tuple[Matrix, list[Reason]]:
     """The matrix with switches that latency shows where no topology is known."""
     if matrix.switches is not None:
         return matrix, []
+    missing = {"missing": list(matrix.unplaced) or None}
     values = observations(matrix, KINDS[0], TOURNAMENT)
     if len(values.y):
         numbers = by_latency(values.s, values.r, -fit(values).rest, values.nodes)
         if numbers is not None:
             count = int(numbers.max()) + 1
-            note = Reason.of(Code.PAIRS_CLUSTERED, switches=count)
+            note = Reason.of(Code.PAIRS_CLUSTERED, switches=count, **missing)
             return replace(matrix, switches=numbers[None]), [note]
-    return matrix, [Reason.of(Code.PAIRS_NO_SWITCHES)]
+    return matrix, [Reason.of(Code.PAIRS_NO_SWITCHES, **missing)]
 
 
 def _judged(kind: Kind, matrix: Matrix, values: Observations, court: Court) -> Judged:
@@ -185,50 +185,83 @@ def _named(matrix: Matrix, guilty: Iterable[tuple[Kind, Suspicion]]) -> list[Bad
 def _with_cables(matrix: Matrix, parts: list[BadComponent]) -> list[BadComponent]:
     """Slow paths of one switch are one cable, unless they are few; and a cable explains the ways of
     nodes on its switch, and the paths between that switch and the nodes that it serves."""
-    switch_of = matrix.switch_names(0)
+    nodes_of = matrix.nodes_of_switches()
     cables = [part for part in parts if part.part == Part.CABLE]
     parts = [part for part in parts if part.part != Part.CABLE]
     new = list(cables)
     while True:
         for cable in new:
-            explained = [part for part in parts if _explains(cable, part, switch_of)]
+            on_it = nodes_of[cable.names[0]]
+            explained = [part for part in parts if _explains(cable, part, on_it)]
             served = {
                 name
                 for part in explained
                 for name in part.names
-                if part.part == Part.WAY or switch_of[name] != cable.names[0]
+                if part.part == Part.WAY or name not in on_it
             }
             cable.serves = sorted(served.union(cable.serves))
             parts = [part for part in parts if part not in explained]
-        new = _joined(parts, switch_of)
+        new = _joined(parts, nodes_of)
         if not new:
             order = list(Part)
-            return sorted(parts + cables, key=lambda part: order.index(part.part))
+            parts += _risen(cables, nodes_of)
+            return sorted(parts, key=lambda part: order.index(part.part))
         cables += new
 
 
-def _joined(parts: Sequence[BadComponent], switch_of: Mapping[str, str]) -> list[BadComponent]:
-    """The cable that explains the most paths, and ways, if any explains enough."""
-    ends = defaultdict(list)
-    for part in parts:
-        if part.part == Part.PATH and len({switch_of.get(name) for name in part.names}) == 2:
-            for name in part.names:
-                ends[switch_of[name]].append(part)
-    ways = Counter(switch_of.get(part.names[0]) for part in parts if part.part == Part.WAY)
-    weight = {name: len(paths) + 2 * ways[name] for name, paths in ends.items()}
-    most = max(weight, key=weight.__getitem__, default="")
-    if weight.get(most, 0) < LIMITS.pair_retests:
+def _risen(
+    cables: Sequence[BadComponent], nodes_of: Mapping[str, frozenset[str]]
+) -> list[BadComponent]:
+    """Slow cables of several switches below one are a cable of that one; a cable that serves only
+    nodes of a switch, of which a cable serves more, is that one, seen from its other end."""
+    cables = list(cables)
+    for name, nodes in nodes_of.items():  # from the leaves up
+        below = [cable for cable in cables if nodes_of[cable.names[0]] < nodes]
+        own = [cable for cable in cables if cable.names == [name]]
+        if len(below) + len(own) > 1 and len(nodes) <= len(set().union(*nodes_of.values())) / 2:
+            upper = own[0] if own else replace(below[0], names=[name], symptoms=[])
+            for cable in below:
+                upper.symptoms = _surest([*upper.symptoms, *cable.symptoms])
+                upper.serves = sorted({*upper.serves, *cable.serves} - nodes)
+            cables = [c for c in cables if c not in below and c not in own] + [upper]
+
+    def seen_from_beyond(cable: BadComponent) -> bool:
+        ends = [c for c in cables if len(c.serves) > len(cable.serves)]
+        return any(nodes_of[c.names[0]].issuperset(cable.serves) for c in ends)
+
+    return [cable for cable in cables if not seen_from_beyond(cable)]
+
+
+def _surest(symptoms: Iterable[Symptom]) -> list[Symptom]:
+    """Of each kind of value the surest."""
+    kinds = {symptom.kind: symptom for symptom in sorted(symptoms, key=lambda s: s.z)}
+    return list(kinds.values())
+
+
+def _joined(
+    parts: Sequence[BadComponent], nodes_of: Mapping[str, frozenset[str]]
+) -> list[BadComponent]:
+    """The cable that explains the most paths, and ways, if any explains enough: of the lowest
+    switch that explains most of what one above it does."""
+    best: tuple[float, str, list[BadComponent]] = (LIMITS.pair_retests, "", [])
+    for name, nodes in nodes_of.items():  # from the leaves up
+        ends = [p for p in parts if p.part == Part.PATH and len(nodes.intersection(p.names)) == 1]
+        ways = sum(part.part == Part.WAY and part.names[0] in nodes for part in parts)
+        weight = len(ends) + 2 * ways
+        above = bool(best[1]) and nodes_of[best[1]] < nodes
+        if ends and weight > (best[0] / LIMITS.pair_share if above else best[0] - (not best[1])):
+            best = (weight, name, ends)
+    if not best[1]:
         return []
-    symptoms = [symptom for part in ends[most] for symptom in part.symptoms]
-    surest = {symptom.kind: symptom for symptom in sorted(symptoms, key=lambda s: s.z)}
-    return [BadComponent(Part.CABLE, [most], [*surest.values()])]
+    symptoms = _surest(symptom for part in best[2] for symptom in part.symptoms)
+    return [BadComponent(Part.CABLE, [best[1]], symptoms)]
 
 
-def _explains(cable: BadComponent, part: BadComponent, switch_of: Mapping[str, str]) -> bool:
-    on_it = [name for name in part.names if switch_of.get(name) == cable.names[0]]
+def _explains(cable: BadComponent, part: BadComponent, on_it: frozenset[str]) -> bool:
+    ends = len(on_it.intersection(part.names))
     if part.part == Part.WAY:
-        return bool(on_it) or part.names[0] in cable.serves
-    return part.part == Part.PATH and len(on_it) == 1
+        return bool(ends) or part.names[0] in cable.serves
+    return part.part == Part.PATH and ends == 1
 
 
 def _names_of(matrix: Matrix, suspicion: Suspicion) -> list[str]:

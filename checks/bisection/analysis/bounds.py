@@ -17,14 +17,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
+from bisection.analysis.statistics import FEW, MAD, Pool
 from bisection.core.thresholds import LIMITS
 
-MAD = 1.4826  # standard deviations per median absolute deviation, of the normal distribution
 FAR = 3.5  # standard deviations from the median, beyond which a value is of the tail
 TINY = 1e-5  # standard deviation of the logarithm where all values are the same
-FEW = 10  # metrics: fewer show neither factors, nor tails, nor how alike their spreads are
 STATE = 3  # values close to each other and far from the others: a second state
 
 
@@ -54,7 +53,7 @@ def bounds(logs: np.ndarray, kernels: np.ndarray) -> Bounds:
     lasts = persistence > 0 or _two_states(own, level, variance, near) > LIMITS.two_states
     # Of nights that resemble their neighbours, a variance is worth fewer.
     worth = (1 - persistence**2) / (1 + persistence**2)
-    pool = _Pool(variance, worth * (near.sum(axis=1) - 1))
+    pool = Pool(variance, worth * (near.sum(axis=1) - 1))
     ahead = _one_more(counts, persistence)
     seen = _left_out(own, pool, worth) / ahead[:, None]
     chance = LIMITS.lasting_chance if lasts else LIMITS.reference_chance
@@ -163,44 +162,7 @@ def _one_more(counts: np.ndarray, persistence: float) -> np.ndarray:
     return np.sqrt(factors)
 
 
-class _Pool:
-    """Variances of a table, by which that of each metric is made surer: the mean of both, weighted
-    by what each is worth. One that chance does not explain stays as it is."""
-
-    def __init__(self, variance: np.ndarray, df: np.ndarray) -> None:
-        self.df = np.maximum(df, 1.0)
-        half = self.df / 2
-        logs = np.log(variance) - special.digamma(half) + np.log(half)
-        middle = np.median(logs)
-        spread = (MAD * np.median(np.abs(logs - middle))) ** 2
-        spread -= np.median(special.polygamma(1, half))
-        self.prior = 2 * _inverse_trigamma(spread) if spread > 0 else math.inf
-        if len(logs) < FEW:
-            self.prior = 0.0
-        self.variance = math.exp(middle)
-        if 0 < self.prior < math.inf:
-            self.variance *= math.exp(special.digamma(self.prior / 2)) / (self.prior / 2)
-
-    def sigma(self, variance: np.ndarray, df: np.ndarray) -> np.ndarray:
-        """The standard deviations, [metrics], for variances of `df` degrees of freedom."""
-        if not self.prior:
-            return np.sqrt(variance)
-        prior = min(self.prior, 1e6)
-        shrunk = (prior * self.variance + df * variance) / (prior + df)
-        unlike = variance > self.variance * stats.f.isf(1e-3, df, prior)
-        return np.sqrt(np.where(unlike, variance, shrunk))
-
-
-def _inverse_trigamma(value: float) -> float:
-    """By Newton's method (Smyth 2004, appendix)."""
-    y = 0.5 + 1 / value
-    for _ in range(50):
-        now = special.polygamma(1, y)
-        y += now * (1 - now / value) / special.polygamma(2, y)
-    return float(y)
-
-
-def _left_out(own: np.ndarray, pool: _Pool, worth: float) -> np.ndarray:
+def _left_out(own: np.ndarray, pool: Pool, worth: float) -> np.ndarray:
     """Each value beside the others of its metric, in their standard deviations, [metrics, nights]:
     what one more night shows."""
     seen = np.full(own.shape, np.nan)

@@ -5,12 +5,14 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from bisection.analysis import controls, nodes
-from bisection.analysis.controls import CHANGED, Context
+from bisection.analysis.controls import Context
 from bisection.analysis.explain import explain_rows
-from bisection.analysis.judging import judge_rows, set_against
+from bisection.analysis.judging import CHANGED, Judged, judge_rows, set_against
 from bisection.analysis.model import Comparison, Row, changes
 from bisection.analysis.observations import Observations, rows_of
 from bisection.analysis.outlying import mark_suspects
+from bisection.analysis.power import STEPS, Power
+from bisection.analysis.shifts import worth
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Against, Exit, Scope, Verdict
@@ -20,13 +22,14 @@ from bisection.store.database import Session, Store
 from bisection.store.selection import left_out
 
 # What --fail-on may name -> the exit code.
-SUSPECTS = "suspect"
+SUSPECTS, SLOW_NODES = "suspect", "node"
 EXITS = {
     **dict.fromkeys((*COMPARED, SUSPECTS), Exit.NOT_MEASURED),
+    SLOW_NODES: Exit.SLOWER,
     Verdict.REGRESSED: Exit.FAILED,
     Against.BELOW: Exit.FAILED,
 }
-FAIL_ON = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED)
+FAIL_ON = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, SLOW_NODES)
 
 
 def compare(
@@ -55,7 +58,7 @@ def compare(
     rows, samples = rows_of(*sides, name)
     for row in rows:
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
-    judge_rows(rows, samples)
+    judged = judge_rows(rows, samples, (before, after))
     mark_suspects(rows, samples, sides[1].lost)
     context = Context(*controls.aa_noise(store, before, aa, name))
     if expected is None:
@@ -75,11 +78,12 @@ def compare(
         aa=[_facts(session) for session in aa],
         unsafe=_unsafe(rows, context),
         changes=changes(before, after),
+        findings=[_with_controls(finding, rows, context) for finding in judged.findings],
         suspects=nodes.suspects(store, after, rows),
         expected=expected,
     )
     result.rerun = _rerun(result)
-    result.advice = _advice(result, context)
+    result.advice = [*_advice(result, context), *_of_nights(rows, judged)]
     if excluded := left_out(before, after, aa):
         result.advice.append(excluded)
     result.exit_code = _exit_code(result, fail_on)
@@ -108,7 +112,7 @@ def _unsafe(rows: Sequence[Row], context: Context) -> list[Reason]:
     ]
     moving = len(context.noise)
     if moving > LIMITS.false_discoveries * len(rows):
-        drifts.append(Reason.of(Code.AA_DIFFERS, by=context.by, metrics=moving))
+        drifts.append(Reason.of(Code.AA_DIFFERS, metrics=moving))
     return drifts
 
 
@@ -134,7 +138,7 @@ def _advice(result: Comparison, context: Context) -> list[Reason]:
         notes.append(Reason.of(Code.NO_MACHINE_VERDICT, **sides, needed=LIMITS.fewest))
     if min(s["start"] for s in result.before) > max(s["start"] for s in result.after):
         notes.append(Reason.of(Code.SIDES_SWAPPED))
-    if not context.by:
+    if not context.tested:
         notes.append(Reason.of(Code.NO_AA))
     if not any(row.control and row.ratio for row in result.rows):
         notes.append(Reason.of(Code.NO_CONTROL))
@@ -146,8 +150,39 @@ def _advice(result: Comparison, context: Context) -> list[Reason]:
     if suspect := sum(row.suspect for row in result.rows):
         notes.append(Reason.of(Code.REPEAT_SUSPECTS, metrics=suspect))
     if context.noise:
-        notes.append(Reason.of(Code.AA_LEFT_OUT, by=context.by, metrics=len(context.noise)))
+        notes.append(Reason.of(Code.AA_LEFT_OUT, metrics=len(context.noise)))
     return notes
+
+
+def _with_controls(finding: Reason, rows: Sequence[Row], context: Context) -> Reason:
+    """A change that metrics share, with whether the cores alone have it too."""
+    seen = [
+        row
+        for row in rows
+        if row.control and row.low is not None and row.place.startswith(finding["place"])
+    ]
+    controls = "moved" if finding["place"] in context.drifted else "still" if seen else None
+    return Reason.of(Code.SHARED, **finding.values, controls=controls)
+
+
+def _of_nights(rows: Sequence[Row], judged: Judged) -> list[Reason]:
+    """How the nights vary, and which change the verdicts could have seen."""
+    notes = []
+    if split := [row for row in rows if row.states]:
+        first = max(split, key=lambda row: float(row.states["gap"]))
+        named = {"test": first.label, "states": first.states}
+        notes.append(Reason.of(Code.STATES_SEEN, metrics=len(split), **named))
+    if not judged.rows:
+        return notes
+    nights = min(judged.nights)
+    if judged.rho > LIMITS.persistence:
+        alike = {"rho": judged.rho, "nights": nights, "worth": worth(nights, judged.rho)}
+        notes.append(Reason.of(Code.NIGHTS_ALIKE, **alike))
+    power = Power(judged.noise, judged.rho, judged.rows)
+    effect = power.visible(*judged.nights)
+    finer = next((step for step in STEPS if step < 0.7 * effect), STEPS[-1])
+    needed = {"finer": finer, "needed": power.needed(finer)}
+    return [*notes, Reason.of(Code.POWER, nights=list(judged.nights), effect=effect, **needed)]
 
 
 def _exit_code(result: Comparison, fail_on: Collection[str]) -> Exit:
@@ -156,6 +191,8 @@ def _exit_code(result: Comparison, fail_on: Collection[str]) -> Exit:
         failing.append(EXITS[Against.BELOW])
     if SUSPECTS in fail_on and any(row.suspect for row in result.rows):
         failing.append(EXITS[SUSPECTS])
+    if SLOW_NODES in fail_on and result.suspects:
+        failing.append(EXITS[SLOW_NODES])
     judged = any(row.verdict in (*CHANGED, Verdict.UNCHANGED) for row in result.rows)
     if fail_on and (result.unsafe or not judged):
         failing.append(Exit.NOT_MEASURED)

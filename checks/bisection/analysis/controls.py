@@ -8,9 +8,8 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-from bisection.analysis.judging import judge_rows
+from bisection.analysis.judging import CHANGED, judge_rows
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Key, Observations, rows_of
 from bisection.core.identity import COUNTED, POINT
@@ -19,7 +18,6 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Scope, Verdict
 from bisection.store.database import Session, Store
 
-CHANGED = (Verdict.REGRESSED, Verdict.IMPROVED)
 Place = tuple[str, ...]  # system and partition, and for one launch the rest of its identity
 
 
@@ -27,8 +25,8 @@ Place = tuple[str, ...]  # system and partition, and for one launch the rest of 
 class Context:
     """What the doubts on a table go by."""
 
-    # The A/A test: what it was made of, and key -> by how much a metric moved by itself at most.
-    by: Literal["aa", "odd-even", ""] = ""
+    # The A/A test: whether there is one, and key -> by how much a metric moved by itself at most.
+    tested: bool = False
     noise: dict[Key, float] = field(default_factory=dict)
     # Controls that moved, by partition and by launch, and where controls were watched.
     moved: dict[Place, Row] = field(default_factory=dict)
@@ -49,30 +47,24 @@ def aa_noise(
     before: Sequence[Session],
     aa: Sequence[Session],
     name: re.Pattern[str] | None = None,
-) -> tuple[Literal["aa", "odd-even", ""], dict[Key, float]]:
+) -> tuple[bool, dict[Key, float]]:
     """What an A/A test calls changed.
 
     Args:
         store: the store.
         before: sessions of one state of the machine.
-        aa: sessions of the same state; without them every other one of `before`, if those are
-            enough.
+        aa: sessions of the same state.
         name: a pattern; only tests in which it is found.
 
     Returns:
-        What the test was made of ("" if it could not be made), and by how much each metric that
-        changed moved at most.
+        Whether there is a test, and by how much each metric that changed moved at most.
     """
-    if aa:
-        by, sides = "aa", (before, aa)
-    elif len(before) >= 2 * LIMITS.fewest:
-        by, sides = "odd-even", (before[::2], before[1::2])
-    else:
-        return "", {}
-    rows, samples = rows_of(*(Observations(store, side) for side in sides), name)
-    judge_rows(rows, samples)
+    if not aa:
+        return False, {}
+    rows, samples = rows_of(*(Observations(store, side) for side in (before, aa)), name)
+    judge_rows(rows, samples, (before, aa))
     moved = [r for r in rows if r.verdict in CHANGED and not noisy_tail(r) and r.slowdown_interval]
-    return by, {r.key: max(r.slowdown_interval[1], 1 / r.slowdown_interval[0]) for r in moved}
+    return True, {r.key: max(r.slowdown_interval[1], 1 / r.slowdown_interval[0]) for r in moved}
 
 
 def controls_moved(
@@ -133,7 +125,7 @@ def moves_by_itself(row: Row, context: Context) -> Reason | None:
         return None
     low, high = row.slowdown_interval or (1, 1)
     within = low <= most if row.verdict == Verdict.REGRESSED else high >= 1 / most
-    return Reason.of(Code.MOVES_BY_ITSELF, by=context.by) if within else None
+    return Reason.of(Code.MOVES_BY_ITSELF) if within else None
 
 
 def core_drift(row: Row, context: Context) -> Reason | None:

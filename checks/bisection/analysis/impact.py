@@ -16,6 +16,7 @@ import numpy as np
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Grade
+from bisection.kernels.results import preempted
 
 KERNEL = "congestion"
 QUIET, AGAIN, ALONE = "quiet", "again", "alone"  # windows; the victim that there is none of
@@ -49,13 +50,14 @@ class Impact:
     @property
     def grade(self) -> Grade | None:
         """None if withheld. What is above the limit of `look` is no-go only if its whole interval
-        is above that of `go`."""
+        is above that of `go`; what may be no impact at all, as its interval holds 1, is go."""
         if self.withheld:
             return None
         limits = ((self.mean, LIMITS.impact), (self.p99, LIMITS.impact_p99))
         if any(r.value > LIMITS.impact_look and r.low > limit for r, limit in limits):
             return Grade.NO_GO
-        return Grade.LOOK if any(r.value > limit for r, limit in limits) else Grade.GO
+        shown = any(r.value > limit and r.low > 1 for r, limit in limits)
+        return Grade.LOOK if shown else Grade.GO
 
     @property
     def reason(self) -> Reason | None:
@@ -79,34 +81,51 @@ def judge(result: Mapping[str, Any]) -> list[Impact]:
     Returns:
         One per victim and aggressor, in the order of the kernel; none where nothing was measured.
     """
-    details = (result.get("details") or {}).get(KERNEL) or {}
+    details = (result.get("details") or {}).get(KERNEL)
+    if not details:
+        return []
     victims: dict[str, dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
-    for window in details.get("windows") or []:
+    for window in details["windows"]:
         victims[window["victim"]][window["window"]][window["cycle"]] = window
     alone = victims.pop(ALONE, {})
+    # Nodes that share cores disturb each other without a network.
+    taken, most = preempted(result), LIMITS.preempted_launch
+    withheld = Reason.of(Code.PREEMPTED, fraction=taken) if taken > most else None
     return [
-        _impact(details["place"], victim, aggressor, windows, alone)
+        _impact(details["place"], victim, aggressor, windows, alone, withheld)
         for victim, windows in victims.items()
         for aggressor in windows
         if aggressor not in (QUIET, AGAIN)
     ]
 
 
-def _impact(place: str, victim: str, aggressor: str, windows: Windows, alone: Windows) -> Impact:
+def _impact(
+    place: str,
+    victim: str,
+    aggressor: str,
+    windows: Windows,
+    alone: Windows,
+    withheld: Reason | None,
+) -> Impact:
     mean, p99 = (_ratio(windows, aggressor, name) for name in ("mean", "p99"))
     loaded, free = windows[aggressor], alone.get(aggressor, {})
     loads = [loaded[c]["load"] / free[c]["load"] for c in loaded if c in free and free[c]["load"]]
     load = float(np.median(loads)) if loads else None
     cycles = len([*_pairs(windows, aggressor, "mean")])
     again = _ratio(windows, AGAIN, "mean").value
-    withheld = None
-    if cycles < LIMITS.impact_cycles:
-        withheld = Reason.of(Code.FEW_CYCLES, cycles=cycles, needed=LIMITS.impact_cycles)
-    elif not 1 - LIMITS.impact_quiet <= again <= 1 + LIMITS.impact_quiet:
-        withheld = Reason.of(Code.NOT_QUIET, ratio=again)
-    elif load is None or load < LIMITS.impact_load:
-        withheld = Reason.of(Code.NOT_LOADED_ENOUGH, load=load)
+    withheld = withheld or _why_not(cycles, again, load)
     return Impact(place, victim, aggressor, cycles, mean, p99, load, withheld)
+
+
+def _why_not(cycles: int, again: float, load: float | None) -> Reason | None:
+    """Why an impact is not judged, None if it is."""
+    if cycles < LIMITS.impact_cycles:
+        return Reason.of(Code.FEW_CYCLES, cycles=cycles, needed=LIMITS.impact_cycles)
+    if not 1 - LIMITS.impact_quiet <= again <= 1 + LIMITS.impact_quiet:
+        return Reason.of(Code.NOT_QUIET, ratio=again)
+    if load is None or load < LIMITS.impact_load:
+        return Reason.of(Code.NOT_LOADED_ENOUGH, load=load)
+    return None
 
 
 def _pairs(windows: Windows, loaded: str, name: str) -> Iterator[float]:

@@ -63,13 +63,13 @@ def judge(
         for part in impact.judge(result)
     ]
     findings = [*_of_pairs(blames), *_of_run(run), *_of_rates(run, blames), *_of_levels(rows)]
-    findings += [Finding(i.grade or Grade.LOOK, i.reason) for i in impacts if i.reason]
+    findings += [Finding(i.grade, i.reason) for i in impacts if i.reason and not i.withheld]
     return Interconnect(
         sorted(findings, key=lambda finding: finding.grade != Grade.NO_GO),
         [row for row in rows if row.check == "pairs" and row.unit != "ratio"],
         impacts,
         _carriers(run),
-        list(_unmeasured(run)),
+        [*_unmeasured(run), *_not_judged(impacts)],
     )
 
 
@@ -141,3 +141,14 @@ def _unmeasured(run: RunVerdict) -> Iterator[Reason]:
             continue
         why = next((case.reason for case in cases if case.reason), None)
         yield Reason.of(Code.PART_UNMEASURED, check=check, why=why)
+
+
+def _not_judged(impacts: Sequence[Impact]) -> Iterator[Reason]:
+    """What other traffic costs, where that is withheld: one reason of all, or each with its own."""
+    whys = {part.withheld for part in impacts}
+    if len(whys) == 1:
+        impacts = impacts[:1]
+    for part in impacts:
+        if part.withheld:
+            why = part.withheld if len(whys) == 1 else part.reason
+            yield Reason.of(Code.PART_UNMEASURED, check=impact.KERNEL, why=why)

@@ -55,6 +55,9 @@ class Row(MetricId):
     explained: Reason | None = None  # whether a network explains `against`
     rises: bool | None = None  # whether the speed-up rises with the ranks
     cause: Reason | None = None  # what of the network explains that a code got slower
+    states: Reason | None = (
+        None  # the two states that it has, and how often it is in the slower one
+    )
     rulings: list[Ruling] = field(default_factory=list)  # all of them; the last one counts
 
     def rule(self, verdict: Verdict, reason: Reason | None = None) -> None:
@@ -102,12 +105,14 @@ class Row(MetricId):
 
 @dataclass
 class Suspect:
-    """A node whose jobs take longer than those of the others."""
+    """A node whose launches take longer than those of the others; or several that the launches do
+    not tell apart, of which one is slow."""
 
-    node: str
+    nodes: list[str]
     ratio: float  # time on it over that elsewhere
     jobs: int
     where: str  # system:partition
+    always: bool = True  # several nodes: in all launches together, not only in most
 
 
 @dataclass
@@ -190,6 +195,7 @@ class Comparison:
     after: list[dict[str, Any]]
     rows: list[Row]
     aa: list[dict[str, Any]] = field(default_factory=list)  # sessions of the A/A test
+    findings: list[Reason] = field(default_factory=list)  # changes that many metrics share
     advice: list[Reason] = field(default_factory=list)  # what the verdicts lack
     unsafe: list[Reason] = field(default_factory=list)  # why they cannot be trusted
     changes: list[Change] = field(default_factory=list)

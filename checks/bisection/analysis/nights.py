@@ -7,10 +7,12 @@ session is the median of kernels and not of metrics: a kernel with most of the m
 """
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
 from bisection.core.thresholds import LIMITS
+from bisection.store.database import Session
 
 
 def medians(values: np.ndarray, axis: int) -> np.ndarray:
@@ -44,3 +46,15 @@ def factors(residuals: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.
     session = medians(kernel[large], axis=0)
     kernel[large] -= session
     return session, kernel
+
+
+def nights_of(sessions: Sequence[Session]) -> tuple[dict[int, int], np.ndarray]:
+    """The number of each session's night, by the session's number, and when the nights were, in
+    units of the usual time between them."""
+    night, began = {}, []
+    for session in sorted(sessions, key=lambda session: session.start):
+        if not began or session.start - began[-1] >= 3600 * LIMITS.night:
+            began.append(session.start)
+        night[session.id] = len(began) - 1
+    began = np.array(began)
+    return night, (began - began[:1]) / (np.median(np.diff(began)) if len(began) > 1 else 1)

@@ -1,119 +1,257 @@
-"""Nodes that stand out by the jobs that ran on them. By pairs: blame.py."""
+"""Nodes that stand out by the times of the launches on them. By pairs: blame.py.
+
+A launch waits for its slowest node, so a slow node is told by the launches with it and those
+without it. Only the design can tell nodes apart: those that always ran together are one group.
+
+- Where a session used several sets of nodes, these are compared within it: its factor drops out.
+- Sessions with one set each are compared with each other, one vote a session.
+- Launches or nights in a row on the same nodes are one vote, as they share what is special then.
+
+A group is named if reshuffled votes seldom show any group so clearly (step-down maxT, Westfall and
+Young 1993), if a t-test is sure of it, and if the effect exceeds the margin. The best explanation
+is named first; votes with its nodes are then left out, and the rest is judged again.
+"""
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import ttest_ind
+from scipy.stats import t as student
 
+from bisection.analysis.effects import MAD
 from bisection.analysis.model import Row, Suspect
 from bisection.core.thresholds import LIMITS
 from bisection.store.database import Session, Store
+
+SHUFFLES, PIECE = 5000, 500  # of votes, at most; at a time
+SURELY = 0.05  # chance that is above LIMITS.node_chance whatever further shuffles show
+RESOLUTION = 0.01  # of a vote: the logarithm of no time is known better
+
+
+class Vote(NamedTuple):
+    """What a session found out about a set of nodes."""
+
+    session: int  # its place in the order of time
+    run: int  # of a session that repeats its launches
+    nodes: tuple[str, ...]
+    cost: float  # logarithm of the launches' time over the usual one
+    launches: int = 1
 
 
 def suspects(
     store: Store, sessions: Sequence[Session], rows: Sequence[Row] | None = None
 ) -> list[Suspect]:
-    """Nodes whose jobs take longer than those of the others, over all times of these sessions.
+    """Nodes whose launches take longer than those of the others, over all times of these sessions.
 
     Args:
         store: where the sessions are stored.
-        sessions: those whose jobs are compared: of one kind, of one state of the machine.
+        sessions: those whose launches are compared: of one kind, of one state of the machine.
         rows: a table; only times that it has are looked at. None: all times.
     """
+    return [
+        suspect
+        for place, votes in _votes(store, sessions, rows).items()
+        for suspect in slow_nodes(votes, place)
+    ]
+
+
+def _votes(
+    store: Store, sessions: Sequence[Session], rows: Sequence[Row] | None
+) -> dict[str, list[Vote]]:
+    """The votes of each partition. Preempted launches count as others do: what takes the cores of
+    one node again and again is a fault of that node."""
     tests, metrics = store.tests(), store.metrics()
     names = None if rows is None else {row.key for row in rows}
-    ran = {
-        (o.session, o.test, o.run): (tuple(sorted(o.hosts)), o.preempted)
-        for o in store.outcomes(sessions)
-        if o.hosts and (o.preempted or not o.unusable)
-    }
+    order = {s.id: at for at, s in enumerate(sorted(sessions, key=lambda s: s.start))}
+    # A control may have the host of its slowest rank alone: the launch has them all.
+    hosts: dict[tuple[object, ...], tuple[str, ...]] = {}
+    launches = {}
+    for o in store.outcomes(sessions):
+        if o.hosts and (o.preempted or not o.unusable):
+            test = tests[o.test]
+            launch = (o.session, o.run, test.system, test.partition, test.case, test.layout)
+            launches[o.session, o.test, o.run] = launch
+            hosts[launch] = max(hosts.get(launch, ()), tuple(sorted(set(o.hosts))), key=len)
     values = defaultdict(list)
     for session, test, metric, run, value in store.samples(sessions).tolist():
         key = (*tests[test].key, metrics[metric].name)
         time = key[-1].startswith("time") and (names is None or key in names)
-        if time and value > 0 and (session, test, run) in ran:
-            values[key].append((session, run, *ran[session, test, run], math.log(value)))
-    # A partition, session, run and its nodes -> of each metric the cost over its median, and the
-    # fraction of preempted samples.
+        if time and value > 0 and (session, test, run) in launches:
+            nodes = hosts[launches[session, test, run]]
+            values[key, len(nodes)].append((session, run, nodes, math.log(value)))
     costs = defaultdict(list)
-    for key, jobs in values.items():
+    jobs_of = defaultdict(set)
+    for (key, _), jobs in values.items():
         median = float(np.median([cost for *_, cost in jobs]))
-        for session, run, nodes, preempted, cost in jobs:
-            costs[key[:2], session, run, nodes].append((cost - median, preempted))
-    # Alone: a baseline has the host of its slowest rank, beside launches on several.
-    by_place = defaultdict(lambda: defaultdict(list))
-    for (place, session, run, nodes), excess in costs.items():
-        by_place[":".join(place), len(nodes)][session].append((run, nodes, excess))
-    strongest: dict[tuple[str, str], Suspect] = {}
-    for (place, _), of_sessions in by_place.items():
-        for suspect in _of_place(place, of_sessions):
-            known = strongest.setdefault((place, suspect.node), suspect)
-            if suspect.ratio > known.ratio:
-                strongest[place, suspect.node] = suspect
-    return list(strongest.values())
+        for session, run, nodes, cost in jobs:
+            vote = (":".join(key[:2]), order[session], run, nodes)
+            costs[vote].append(cost - median)
+            jobs_of[vote].add(key[3:6])
+    votes = defaultdict(list)
+    for vote, all_costs in sorted(costs.items()):
+        cost = float(np.median(all_costs))
+        votes[vote[0]].append(Vote(*vote[1:], cost, len(jobs_of[vote])))
+    return votes
 
 
-class _Jobs(NamedTuple):
-    """The jobs of a session on the same nodes."""
+@dataclass
+class _Design:
+    """Votes, and which groups of nodes they are about."""
 
-    nodes: tuple[str, ...]
-    cost: float  # logarithm of their time over the median of all
-    preempted: float  # fraction of samples
-    count: int
+    votes: list[Vote]
+    cost: np.ndarray  # [votes] over the median of the stratum
+    strata: list[np.ndarray]  # votes that are compared with each other
+    between: bool  # whether the first stratum is of sessions with one set each
+    groups: list[list[str]]  # nodes that were never apart
+    members: np.ndarray  # [votes, groups]
+
+    def __post_init__(self) -> None:
+        within = np.ones(len(self.votes), bool)
+        within[self.strata[0]] = not self.between
+        centred, clipped = self.members.astype(float), np.empty(len(self.votes))
+        limit = LIMITS.node_vote
+        for stratum in self.strata:
+            cost = self.cost[stratum] - np.median(self.cost[stratum])
+            self.cost[stratum] = cost
+            cost = np.clip(cost, -limit, limit)
+            clipped[stratum] = cost - cost.mean()
+            centred[stratum] -= centred[stratum].mean(0)
+        weight = np.ones(len(self.votes))
+        for kind in (within, ~within):  # a session has less noise within than sessions between them
+            if kind.any():
+                spread = MAD * np.median(np.abs(self.cost[kind]))
+                weight[kind] = 1 / max(float(spread), RESOLUTION) ** 2
+        # Each group's column so that its product with the costs is their correlation.
+        self.total = float(weight @ clipped**2)  # weighted squares of the costs
+        length = np.sqrt(np.maximum(weight @ centred**2 * self.total, 1e-30))
+        self.columns = weight[:, None] * centred / length
+        self.clipped = clipped
+        self.floor = float(weight.sum()) * RESOLUTION**2
+        self.freedom = len(self.votes) - len(self.strata) - 1
+
+    def left(self, correlation: np.ndarray) -> np.ndarray:
+        """The weighted squares that a group with this correlation leaves unexplained."""
+        return self.total * (1 - correlation**2) + self.floor
+
+    def chance(self, correlation: float) -> float:
+        """How often reshuffled votes have a group that correlates so well; roughly, where it is far
+        from LIMITS.node_chance."""
+        rng = np.random.default_rng(len(self.votes))  # the same data, the same verdict
+        shuffles = as_well = 0
+        while shuffles < SHUFFLES and (not shuffles or 0 < as_well < SURELY * shuffles):
+            costs = np.empty((PIECE, len(self.votes)))
+            for stratum in self.strata:
+                same = np.tile(self.clipped[stratum], (PIECE, 1))
+                costs[:, stratum] = rng.permuted(same, axis=1)
+            as_well += int(((costs @ self.columns).max(1) > correlation - 1e-9).sum())
+            shuffles += PIECE
+        return (1 + as_well) / (1 + shuffles)
 
 
-def _of_place(
-    place: str,
-    sessions: Mapping[int, Sequence[tuple[int, tuple[str, ...], list[tuple[float, float]]]]],
-) -> list[Suspect]:
-    """The slow nodes of a partition, by its sessions: [(run, nodes, [(cost, preempted)])] each, all
-    of them on as many nodes.
+def _merged(votes: Sequence[Vote]) -> list[Vote]:
+    """Those in a row on the same nodes as one."""
+    merged = []
+    for _, row in groupby(votes, key=lambda vote: vote.nodes):
+        same = list(row)
+        cost, launches = np.median([v.cost for v in same]), sum(v.launches for v in same)
+        merged.append(same[0]._replace(cost=float(cost), launches=launches))
+    return merged
 
-    Jobs of one session on the same nodes are one value: they share its noise. Repeated runs count
-    each where they were on other nodes each time. Preempted jobs count for nodes that have too few
-    others: what takes the cores of one node is that node's fault.
+
+def _design(votes: Sequence[Vote]) -> _Design | None:
+    """The votes that can be compared, in their strata: the first of sessions with one set of nodes,
+    then one for each session and number of nodes of which it used several sets."""
+    between: list[Vote] = []
+    within: list[list[Vote]] = []
+    for _, of_session in groupby(sorted(votes), key=lambda vote: vote.session):
+        sizes = defaultdict(list)
+        for vote in of_session:
+            sizes[len(vote.nodes)].append(vote)
+        sizes = [_merged(part) for part in sizes.values()]
+        several = [part for part in sizes if len(part) > 1]
+        within += several
+        if not several:  # a session has one vote, whatever the numbers of nodes of its launches
+            between.append(max((vote for (vote,) in sizes), key=lambda v: v.launches))
+    merged = _merged(between)
+    strata = [part for part in (merged, *within) if len(part) > 1]
+    flat = [vote for stratum in strata for vote in stratum]
+    if len(flat) < 2 * LIMITS.node_votes:
+        return None
+    ends = np.cumsum([len(stratum) for stratum in strata])
+    parts = [np.arange(end - len(s), end) for s, end in zip(strata, ends, strict=True)]
+    names = sorted({node for vote in flat for node in vote.nodes})
+    number = {node: at for at, node in enumerate(names)}
+    members = np.zeros((len(flat), len(names)), bool)
+    for at, vote in enumerate(flat):
+        members[at, [number[node] for node in vote.nodes]] = True
+    columns, of_name = np.unique(members, axis=1, return_inverse=True)
+    groups: list[list[str]] = [[] for _ in range(columns.shape[1])]
+    for node, group in zip(names, of_name.ravel(), strict=True):
+        groups[group].append(node)
+    cost = np.array([vote.cost for vote in flat])
+    return _Design(flat, cost, parts, len(merged) > 1, groups, columns)
+
+
+def slow_nodes(votes: Sequence[Vote], where: str = "") -> list[Suspect]:
+    """The slow nodes of a partition, the clearest first; nodes that the votes do not tell apart are
+    one suspect.
+
+    Args:
+        votes: a session's launches on the same nodes are one.
+        where: the partition.
     """
-    jobs = []
-    for runs in sessions.values():
-        sets = {nodes for _, nodes, _ in runs}
-        swept = len({run for run, *_ in runs}) >= len(sets) > 1
-        groups = defaultdict(list)
-        for run, nodes, values in runs:
-            groups[run if swept else 0, nodes].append(values)
-        for (_, nodes), several in groups.items():
-            cost, preempted = np.median([pair for values in several for pair in values], axis=0)
-            jobs.append(_Jobs(nodes, float(cost), float(preempted), len(several)))
-    quiet = [each for each in jobs if each.preempted <= LIMITS.preempted_launch]
-    names = sorted({node for each in jobs for node in each.nodes})
-    suspects = []
-    for node in names:
-        sides = next(filter(_enough, (_sides(node, quiet), _sides(node, jobs))), None)
-        if sides is None:
-            continue
-        with_it, without = ([each.cost for each in side] for side in sides)
-        effect = float(np.median(with_it) - np.median(without))
-        # By ranks, five against five have no chance below 1%, times the nodes.
-        test = {"alternative": "greater", "equal_var": False, "trim": LIMITS.trimmed}
-        p = ttest_ind(with_it, without, **test).pvalue * len(names)
-        if effect > math.log1p(LIMITS.margin) and p < LIMITS.node_chance:
-            count = sum(each.count for each in sides[0])
-            suspects.append(Suspect(node, math.exp(effect), count, place))
-    return suspects
+    named: list[Suspect] = []
+    while design := _design(votes):
+        suspect, nodes = _clearest(design, where)
+        if suspect is None:
+            break
+        named.append(suspect)
+        votes = [vote for vote in votes if not nodes.intersection(vote.nodes)]
+    return named
 
 
-def _sides(node: str, jobs: Sequence[_Jobs]) -> tuple[list[_Jobs], list[_Jobs]]:
-    """The jobs on a node, and the others."""
-    return (
-        [each for each in jobs if node in each.nodes],
-        [each for each in jobs if node not in each.nodes],
-    )
+def _clearest(design: _Design, where: str) -> tuple[Suspect | None, set[str]]:
+    """The suspect that explains most, and the nodes that explain it best; None if nobody does."""
+    correlation = design.clipped @ design.columns
+    best = int(np.argmax(correlation))
+    mine, r = design.members[:, best], float(correlation[best])
+    votes = int(min(mine.sum(), (~mine).sum()))
+    if votes < LIMITS.node_votes or r <= 0 or design.freedom < 1:
+        return None, set()
+    effect = float(np.median(design.cost[mine]) - np.median(design.cost[~mine]))
+    left = design.left(correlation)
+    t = r * math.sqrt(design.total * design.freedom / left[best])
+    sure = student.sf(t, design.freedom) * len(design.groups) < LIMITS.pair_chance
+    if effect <= math.log1p(LIMITS.margin) or not sure or design.chance(r) > LIMITS.node_chance:
+        return None, set()
+    # Logarithms of the odds against the other groups, by likelihood.
+    odds = len(design.votes) / 2 * np.log(left / left[best])
+    alike = np.flatnonzero((odds < math.log(LIMITS.node_odds)) & (correlation > 0))
+    nodes = sorted(node for group in alike for node in design.groups[group])
+    jobs = sum(v.launches for v, counted in zip(design.votes, mine, strict=True) if counted)
+    suspect = Suspect(nodes, math.exp(effect), jobs, where, always=len(alike) == 1)
+    return suspect, set(design.groups[best])
 
 
-def _enough(sides: tuple[list[_Jobs], list[_Jobs]]) -> bool:
-    return min(map(len, sides)) >= LIMITS.fewest
+def votes_needed(nodes: int, of_launch: int) -> int:
+    """With how many launches each node must be, and without how many, in a sweep that is to name
+    one: so many that chance has room for launches out of order, a tenth of LIMITS.node_chance if
+    they all are in order.
+
+    Args:
+        nodes: of the sweep.
+        of_launch: nodes of a launch.
+    """
+    count = int(LIMITS.node_votes)
+    share = of_launch / nodes
+    part = min(share, 1 - share)
+    while nodes / math.comb(math.ceil(count / part), count) > LIMITS.node_chance / 10:
+        count += 1
+    return count
 
 
 def recent(store: Store, session: Session) -> list[Session]:

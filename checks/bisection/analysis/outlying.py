@@ -17,12 +17,9 @@ from scipy import stats
 
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs, Key
-from bisection.core.identity import COUNTED, IDENTITY
+from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Verdict
-from bisection.runs.model import RunVerdict
-from bisection.store.sources import lines_of
 
 FEW_SAMPLES = ("time_min", "time_p99")  # metrics of few samples of a launch
 TINY = 1e-9  # standard deviation of the logarithm where all earlier values are the same
@@ -127,24 +124,3 @@ def faster(rows: Sequence[Row]) -> list[Row]:
     """The rows that are faster than in all earlier sessions, the fastest first."""
     rows = [row for row in rows if row.suspect and row.excess < 1]
     return sorted(rows, key=lambda row: row.excess)
-
-
-# ---- the retest ----
-
-
-def measured_again(retest: RunVerdict) -> dict[Key, float]:
-    """What a retest measured: the key of a metric -> the median of its usable jobs."""
-    values: dict[Key, list[float]] = {}
-    for line in lines_of(retest):
-        usable = line["verdict"] != Verdict.NOT_MEASURED
-        if not usable or line["disturbed"] > LIMITS.preempted_launch:
-            continue
-        for metric, (value, _, _) in line["metrics"].items():
-            if value is not None:
-                values.setdefault((*(line[name] for name in IDENTITY), metric), []).append(value)
-    return {key: median(jobs) for key, jobs in values.items()}
-
-
-def is_confirmed(row: Row, value: float) -> bool:
-    """Whether a second value is beyond the same bound in the same direction."""
-    return value > row.limit if row.better == "lower" else value < row.limit

@@ -53,6 +53,7 @@ class Matrix:
     names: list[list[str]] | None = None  # [levels][switches]; None: they have numbers alone
     bytes: float = math.nan  # B per rank and message
     ranks_per_node: int = 0
+    unplaced: tuple[str, ...] = ()  # nodes that the topology lacks, which is therefore not used
 
     def stage(self, number: int) -> np.ndarray:
         """The records of a stage: TOURNAMENT or RETEST."""
@@ -70,12 +71,22 @@ class Matrix:
             for node, number in zip(self.nodes, numbers, strict=False)
         }
 
+    def nodes_of_switches(self) -> dict[str, frozenset[str]]:
+        """The nodes below each switch, from the leaves up; empty where no switches are known."""
+        nodes: dict[str, frozenset[str]] = {}
+        for level, numbers in enumerate([] if self.switches is None else self.switches):
+            for number in np.unique(numbers):
+                below = np.flatnonzero(numbers == number)
+                name = self.switch_name(level, int(number))
+                nodes[name] = frozenset(self.nodes[node] for node in below)
+        return nodes
+
     def placed(self, switches: Switches) -> "Matrix":
-        """The same with the switches of a topology (bisection.core.topology); unchanged where the
-        topology lacks a node."""
+        """The same with the switches of a topology (bisection.core.topology), unless it lacks a
+        node."""
         names, missing = levels(switches, self.nodes)
         if missing or not names:
-            return self
+            return replace(self, unplaced=tuple(missing))
         unique = [sorted(set(level)) for level in names]
         numbers = [
             [order.index(name) for name in level]

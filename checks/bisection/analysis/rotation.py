@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bisection.analysis.nodes import votes_needed
 from bisection.core.commands import option_value
 from bisection.core.thresholds import LIMITS
-from bisection.rfm.scheduler_faults import node_rows
+from bisection.rfm.scheduler_faults import SLURM, node_rows
 from bisection.store.database import Store
 
 NodeSet = tuple[str, ...]
@@ -35,6 +36,15 @@ class Choice(NamedTuple):
     sets: list[NodeSet]  # used in turn; one, but for a sweep
     idle: int  # nodes among which they were chosen
     nodes: int  # of the partition
+
+
+class Largest(NamedTuple):
+    """The partition with the largest launches of those with the same nodes."""
+
+    name: str  # its full name
+    wanted: int  # nodes of a launch
+    nodes: int | None  # of the partition; None: not known
+    others: list[str]  # the partitions that are left out
 
 
 def choose(
@@ -71,6 +81,27 @@ def choose(
         sets = sweep_of(idle, wanted, used) if sweep else [next_set(idle, wanted, used)]
         choices[partition["fullname"]] = Choice(sets, len(idle), len(nodes))
     return choices
+
+
+def largest(partitions: Iterable[Mapping[str, Any]]) -> list[Largest]:
+    """The partitions on which a network is judged: of those with the same nodes, the one whose
+    launches have the most.
+
+    Args:
+        partitions: those of the run, as the probe of the site has them.
+    """
+    alike: dict[Any, list[Mapping[str, Any]]] = {}
+    for partition in partitions:
+        access, slurm = partition["access"], partition["scheduler"] in SLURM
+        nodes = frozenset(node.name for node in _nodes(access)) if slurm else frozenset()
+        alike.setdefault(nodes or tuple(access), []).append(partition)
+    chosen = []
+    for nodes, group in alike.items():
+        best = max(group, key=lambda part: part["extras"].get("nodes", 1))
+        others = [part["name"] for part in group if part is not best]
+        known = len(nodes) if isinstance(nodes, frozenset) else None
+        chosen.append(Largest(best["fullname"], best["extras"].get("nodes", 1), known, others))
+    return chosen
 
 
 def _job_options(arguments: Sequence[str]) -> list[str]:
@@ -146,11 +177,16 @@ def sweep_of(nodes: Sequence[str], wanted: int, used: Mapping[NodeSet, int]) -> 
         wanted: how many are in a set.
         used: set of nodes -> how often it was used before.
     """
-    most = max(wanted + 1, LIMITS.sweep_sets * wanted // LIMITS.fewest)
-    nodes = next_set(nodes, min(most, len(nodes)), used)
+    most = max(wanted + 1, int(LIMITS.sweep_sets * wanted // LIMITS.node_votes))
+    count = min(most, len(nodes))
+    # Until the sweep of so many nodes is within its limit: fewer nodes need more launches each.
+    while count > wanted + 1 and votes_needed(count, wanted) * count > LIMITS.sweep_sets * wanted:
+        count -= 1
+    least = votes_needed(count, wanted)
+    nodes = next_set(nodes, count, used)
     sets: list[NodeSet] = []
     alone: Counter[str] = Counter()
-    while any(min(alone[node], len(sets) - alone[node]) < LIMITS.fewest for node in nodes):
+    while any(min(alone[node], len(sets) - alone[node]) < least for node in nodes):
         sets.append(next_set(nodes, wanted, Counter(sets)))
         alone.update(sets[-1])
     return sets

@@ -65,10 +65,10 @@ class Court:
         self.least = least  # effect on the logarithm
         self.ways = [("sends", 0), ("receives", values.nodes)] if values.directed else [("", 0)]
         self.taken = np.zeros(values.effects, bool)  # explained by what is named
-        self.known = np.zeros((2, values.effects))  # by its switch: of near pairs, of far ones
-        # Of every effect what its pairs fall short of, in the tournament and again.
-        self.ends, self.own, self.far = self._by_effect(values)
-        self.ends_again, self.own_again, self.far_again = self._by_effect(again)
+        self.known = np.zeros((values.classes, values.effects))  # by its switches, of pairs by hops
+        # Of every effect what its pairs fall short of, in the tournament and again, and their hops.
+        self.ends, self.own, self.hops = self._by_effect(values)
+        self.ends_again, self.own_again, self.hops_again = self._by_effect(again)
 
     def _again(
         self,
@@ -100,7 +100,7 @@ class Court:
     def _by_effect(self, values: Observations) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         ends = np.concatenate((values.s, values.q))
         own = np.concatenate((self.fit.short(values, 0), self.fit.short(values, 1)))
-        return ends, own, np.tile(values.hops > 0, 2)
+        return ends, own, np.tile(values.hops, 2)
 
     def suspicions(self) -> Iterator[Suspicion]:
         """All suspicions, the largest explanations first."""
@@ -115,8 +115,8 @@ class Court:
                 explained = self._effects_of(suspicion)
                 self.taken[explained] = True
                 if suspicion.part == Part.SWITCH:
-                    self.known[:, explained] = [[0 if suspicion.beyond else 1], [1]]
-                    self.known[:, explained] *= suspicion.effect
+                    on_it = 1 + suspicion.who[0] if suspicion.beyond else 0  # hops of sound pairs
+                    self.known[on_it:, explained] = suspicion.effect
             yield suspicion
 
     def _effects_of(self, suspicion: Suspicion) -> np.ndarray:
@@ -149,7 +149,7 @@ class Court:
         """A switch: confirmed where most of its nodes that were measured again are slow to others;
         `beyond` where pairs on it are not."""
         number = self.switches[who[0]]
-        mine = np.isin(self.ends_again, members) & self.far_again
+        mine = np.isin(self.ends_again, members) & (self.hops_again > who[0])
         each = [self.own_again[mine & (self.ends_again == member)] for member in members]
         each = np.array([np.median(own) for own in each if len(own)])
         enough = len(each) >= LIMITS.pair_retests
@@ -158,15 +158,15 @@ class Court:
         near = values.y[inside] - self.fit.levels[values.hops[inside]]
         beyond = bool(inside.any()) and float(np.median(near)) > effect / 2
         confirmed = enough and self._again(each, 0)
-        effect = float(np.median(self.own[np.isin(self.ends, members) & self.far]))
+        effect = float(np.median(self.own[np.isin(self.ends, members) & (self.hops > who[0])]))
         return Suspicion(Part.SWITCH, who, way, effect, z, each, confirmed, enough, beyond)
 
     def _nodes(self) -> Iterator[Suspicion]:
-        effects = self.fit.effects - self.known[1]
-        own = self.own - self.known[self.far * 1, self.ends]
-        own_again = self.own_again - self.known[self.far_again * 1, self.ends_again]
+        effects = self.fit.effects - self.known[-1]
+        own = self.own - self.known[self.hops, self.ends]
+        own_again = self.own_again - self.known[self.hops_again, self.ends_again]
         share = np.zeros(len(effects))
-        for counted in (self.far | True, self.far):  # a way is slow to other switches alone
+        for counted in (self.hops >= 0, self.hops > 0):  # a way is slow to other switches alone
             ends, slow = self.ends[counted], own[counted] < -self.least / 2
             count = np.bincount(ends, minlength=len(effects))
             part = np.bincount(ends, slow, len(effects)) / np.maximum(count, 1)
@@ -177,7 +177,7 @@ class Court:
         for k in np.flatnonzero(bad):
             way = next(way for way, offset in reversed(self.ways) if k >= offset)
             mine = self.ends_again == k
-            near, far = mine & ~self.far_again, mine & self.far_again
+            near, far = mine & (self.hops_again == 0), mine & (self.hops_again > 0)
             apart = far if far.any() else near
             short, enough = own_again[apart], apart.sum() >= LIMITS.pair_retests
             beyond = None if self.switches is None else self.switches[0][other[apart]]

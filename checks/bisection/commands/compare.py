@@ -2,7 +2,7 @@
 
 Exit code: 0 nothing that --fail-on names; 1 something regressed, or is below the expected ratio;
 2 usage; 3 something is missing, was not measured, or whatever else --fail-on names, or no metric
-could be judged, or the cores themselves changed.
+could be judged, or the cores themselves changed; 4 nothing of that, but a node is slow.
 """
 
 import argparse

@@ -1,11 +1,12 @@
 """Runs a tier of checks with ReFrame and ends with a verdict on this machine.
 
 Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
-What is outside its bounds, or slower than in all earlier sessions, is measured again at once; what
-was outside its bounds has failed all the same, and its second value stands beside the first.
+What is outside its bounds, or slower than in all earlier sessions, is measured again at once, and
+so is a node that looks slow: what is not so again passes, with a note. A wrong answer fails, and is
+not measured again.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
 the site cannot be used, 3 not everything was measured, 4 everything passed, and some of it is
-slower than before, in the retest too.
+slower than before, or a node slower than the others, in the retest too.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ from bisection.sites.site import Defect, load_site, require_site
 from bisection.store import sync
 from bisection.store.database import Store
 from bisection.store.sample_file import StoreError
-from bisection.store.selection import SLOWER, SelectionError
+from bisection.store.selection import HELP, SLOWER, SelectionError, select
 
 # ReFrame's options that would make a failure pass, or run nothing.
 RUNS_NOTHING = "it runs nothing; use ReFrame itself, with the command line that is printed"
@@ -99,12 +100,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a name for the session, to select it by: --tag phase=before",
     )
     parser.add_argument(
-        "--retest-budget",
+        "--retest",
         type=seconds_of,
-        default="5m",
+        default="10m",
         metavar="DURATION",
         help="for measuring again at once what is outside its bounds, or slower than in all "
-        "earlier sessions; 0: never; default: 5m",
+        "earlier sessions; 0: never, and what is outside its bounds fails; default: 10m",
+    )
+    parser.add_argument(
+        "--against",
+        metavar="SESSIONS",
+        help="set the run beside these sessions, for example of the old network: --against "
+        f"network=old; {HELP}; default: the earlier ones of its kind",
     )
     parser.add_argument(
         "--wait",
@@ -157,6 +164,8 @@ def act(options: argparse.Namespace) -> Exit:
     if schedulers <= set(SLURM):
         request.job_name = queue.job_name(results)
     damaged = sync.prepare(paths.home())
+    against = named(options.against)
+    partitions = choose_partitions(request, partitions)
     choose_nodes(request, partitions, options.sweep_nodes)
     request.command = command.command(request, site, results, options.tag)
     print(command.pasted(request.command), flush=True)
@@ -170,14 +179,17 @@ def act(options: argparse.Namespace) -> Exit:
         if store and report is not None:
             verdict.troubles += sync.keep(store, paths.home(), verdict, results)
             verdict.troubles += sync.tests_gone(store, verdict)
-            comparison = compare(store, verdict)
-        rows, budget = slower(comparison.rows) if comparison else [], options.retest_budget
+            comparison = compare(store, verdict, against)
+        rows, budget = slower(comparison.rows) if comparison else [], options.retest
         if request.deadline:  # nothing fits into the last second
             budget = min(budget, max(request.until - time.time(), 1.0))
-        retest(plan(rows, verdict, budget), verdict, site, results)
+        agenda = plan(rows, verdict, budget)
+        others = other_nodes(verdict.request, partitions, store) if agenda.chosen else {}
+        retest(agenda, verdict, site, results, others)
         if verdict.slower or verdict.suspects:
             verdict.tags[SLOWER] = "confirmed" if verdict.slower else "suspected"
-            verdict.troubles += sync.tag(store, verdict, results, SLOWER)
+        if store and (agenda.chosen or verdict.suspects):
+            verdict.troubles += sync.revise(store, verdict, results)
         folder.clear(verdict, results)
         with as_trouble(verdict):
             write(verdict, results)
@@ -208,6 +220,25 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Part
     return request, site, partitions
 
 
+def choose_partitions(request: Request, partitions: before_run.Partitions) -> before_run.Partitions:
+    """The partitions that the tier measures; prints which, and what it leaves out."""
+    if not TIERS[request.tier].largest:
+        return partitions
+    chosen = rotation.largest(partitions)
+    for name, wanted, nodes, others in chosen:
+        parts = [f"{name}: {request.tier} launches on {wanted} of {nodes or '?'} nodes"]
+        if others:
+            parts.append(f"left out, with smaller launches on the same nodes: {some(others)}")
+        if wanted < (nodes or 0):
+            parts.append(f"nodes={nodes} in {request.system.partition(':')[0]}.py judges all")
+        if len(parts) > 1:
+            tell_lines("; ".join(parts))
+    names = {part.name for part in chosen}
+    if len(names) < len(partitions):
+        request.partitions = sorted(names)
+    return [part for part in partitions if part["fullname"] in names]
+
+
 def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: bool) -> None:
     """Has launches ask for nodes, other ones than earlier runs did, and prints which.
 
@@ -234,6 +265,15 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
             where = f"{nodes} nodes in turn, {sets} of {len(choice.sets[0])}"
         idle = f"{choice.idle} of {choice.nodes} nodes are idle"
         print(f"{name}: runs on {where}; {idle}", flush=True)
+
+
+def other_nodes(
+    request: Request, partitions: before_run.Partitions, store: Store | None
+) -> dict[str, tuple[str, ...]]:
+    """Nodes for a retest of partitions where the run chose nodes: others, as far as there are."""
+    chosen = [part for part in partitions if part["fullname"] in request.nodes]
+    choices = rotation.choose(chosen, request.arguments, store) if chosen else {}
+    return {name: choice.sets[0] for name, choice in choices.items()}
 
 
 def wait_for_quiet(budget: float | None) -> None:
@@ -270,7 +310,12 @@ def wait_for_slurm() -> None:
 def tell(reason: Reason, advice: str = "") -> None:
     """Prints what a person should know before the run ends."""
     kind = "" if reason.code in (Code.JOB_WAITS, Code.NODES_TAKEN) else "warning: "
-    print("\n".join(run_report.wrapped(f"{kind}{clause(reason)}{advice}")), flush=True)
+    tell_lines(f"{kind}{clause(reason)}{advice}")
+
+
+def tell_lines(text: str) -> None:
+    """Prints a text that may be long."""
+    print("\n".join(run_report.wrapped(text)), flush=True)
 
 
 def measure(
@@ -365,11 +410,23 @@ def write(verdict: RunVerdict, results: Path) -> None:
     paths.write_whole(results / "junit.xml", exports.junit_of_run(verdict))
 
 
-def compare(store: Store, verdict: RunVerdict) -> Comparison | None:
-    """The run beside the earlier sessions of its kind; None, and a trouble of the run if that is
-    why, if there are none or they cannot be compared."""
+def named(sessions: str | None) -> str | None:
+    """The identifiers of the sessions that a text names now, before the run is one of them.
+
+    Raises:
+        SelectionError: it names none.
+    """
+    if sessions is None:
+        return None
+    with Store(paths.store_db(paths.home())) as store:  # and closed again: runs take long
+        return ",".join(session.uuid for session in select(sessions, store))
+
+
+def compare(store: Store, verdict: RunVerdict, against: str | None) -> Comparison | None:
+    """The run beside other sessions, by default the earlier ones of its kind; None, and a trouble
+    of the run if that is why, if there are none or they cannot be compared."""
     try:
-        return gather.compare_run(store, verdict)
+        return gather.compare_run(store, verdict, against)
     except SelectionError:  # the run is not stored, which is a trouble already
         return None
     except StoreError as error:
@@ -377,9 +434,15 @@ def compare(store: Store, verdict: RunVerdict) -> Comparison | None:
         return None
 
 
-def retest(agenda: Plan, verdict: RunVerdict, site: Path, results: Path) -> None:
+def retest(
+    agenda: Plan,
+    verdict: RunVerdict,
+    site: Path,
+    results: Path,
+    others: Mapping[str, tuple[str, ...]],
+) -> None:
     """Measures again what is outside its bounds or slower than in all earlier sessions, and rules
-    on it."""
+    on it; the second time on the `others`, nodes by partition."""
     rule(verdict, agenda)
     if not agenda.chosen:
         return
@@ -387,10 +450,11 @@ def retest(agenda: Plan, verdict: RunVerdict, site: Path, results: Path) -> None
         write(verdict, results)  # what is on disk never passes while the retest runs
     launches = plural(len(agenda.chosen), "launch", "launches")
     whys = ["outside its bounds"] if agenda.failed else []
+    whys += ["with a node that looks slow"] if agenda.nodes else []
     whys += ["slower than in all earlier sessions"] if agenda.suspects else []
     takes = duration(agenda.seconds)
     print(f"retest: {launches}, {' or '.join(whys)}, in about {takes}", flush=True)
-    again = retest_request(agenda, verdict)
+    again = retest_request(agenda, verdict, others)
     (results / "retest").mkdir()
     again.command = command.command(again, site, results / "retest")
     try:

@@ -158,6 +158,18 @@ def ratio(text: str) -> float:
     return value
 
 
+def part(text: str) -> float:
+    """A part of a value, above 0 and at most 1: 5% or 0.05."""
+    number = text.strip().removesuffix("%")
+    try:
+        value = float(number) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part such as 5%, at most 100%")
+    return value
+
+
 def regex(text: str) -> re.Pattern[str]:
     """A compiled regular expression."""
     try:

@@ -175,7 +175,7 @@ class Code(str, Enum):
 
     # A test of a run
     OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted; retest:
-    # its verdict | preempted, again: name -> value
+    # its verdict | preempted, again: name -> value, nodes: to which it is bound
     UNEXPECTED_PASS = "UNEXPECTED_PASS"
     NOTHING_MEASURED = "NOTHING_MEASURED"
     UNMEASURED = "UNMEASURED"
@@ -205,13 +205,15 @@ class Code(str, Enum):
     NOT_STORED = "NOT_STORED"  # error
 
     # A run beside earlier sessions. Of one metric: a test's identity, metric, unit, before, after;
-    SLOWER = "SLOWER"  # ..., again: in the retest
+    SLOWER = "SLOWER"  # ..., again: in the retest, nodes: to which it is bound
     SUSPECT = "SUSPECT"  # ..., why: failed | off | budget | unmeasured; seconds: of its launch
     # of all:
     DID_NOT_REPEAT = "DID_NOT_REPEAT"  # launches, metrics, factor, seconds
+    RETEST_SLOWER = "RETEST_SLOWER"  # control: a launch, factor
     RETEST_FAILED = "RETEST_FAILED"  # test, cause
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
-    SLOW_NODE = "SLOW_NODE"  # node, ratio, jobs, where: system:partition
+    # nodes (of which one is slow), ratio, jobs, where: system:partition, always (together)
+    SLOW_NODE = "SLOW_NODE"
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)
     BUSY = "BUSY"  # used, cores, top: [[name, cores]]
     JOB_WAITS = "JOB_WAITS"  # job, queue, reason: Slurm's, start: expected, Unix time
@@ -220,6 +222,7 @@ class Code(str, Enum):
     SLOW_CLOCK = "SLOW_CLOCK"  # host, rank, cpus, ghz, median (of the launch's ranks)
     SLOW_CORES = "SLOW_CORES"  # host, seconds, median: of the same work
     SLOW_MEMORY = "SLOW_MEMORY"  # host, rate (B/s), median, cores: that copy at once
+    BUSY_CORES = "BUSY_CORES"  # host, lost (share of the time to other processes), median
     ADAPTER_ERRORS = "ADAPTER_ERRORS"  # host, adapter, errors: [[counter, count]]
     ADAPTER_DIFFERS = "ADAPTER_DIFFERS"  # host, adapter, fact (state, rate, firmware), value, usual
     TCP_LOSSES = "TCP_LOSSES"  # host, fraction: of the segments
@@ -229,8 +232,8 @@ class Code(str, Enum):
     PAIRS_FOREIGN = "PAIRS_FOREIGN"  # path, key
     PAIRS_TRUNCATED = "PAIRS_TRUNCATED"  # path, size (B), record (B) | wanted: records
     PAIRS_CORRUPT = "PAIRS_CORRUPT"  # path, record, of, content, nodes
-    PAIRS_CLUSTERED = "PAIRS_CLUSTERED"  # switches
-    PAIRS_NO_SWITCHES = "PAIRS_NO_SWITCHES"
+    PAIRS_CLUSTERED = "PAIRS_CLUSTERED"  # switches, missing
+    PAIRS_NO_SWITCHES = "PAIRS_NO_SWITCHES"  # missing: nodes that the topology lacks
     PAIRS_CONCURRENT = "PAIRS_CONCURRENT"
     PAIRS_FEW_NODES = "PAIRS_FEW_NODES"  # nodes, needed
     PAIRS_NOISE = "PAIRS_NOISE"  # noise, limit
@@ -260,6 +263,10 @@ class Code(str, Enum):
     ONE_JOB = "ONE_JOB"
     FEW_JOBS = "FEW_JOBS"  # before, after, needed
     FEW_SESSIONS = "FEW_SESSIONS"  # before, after, needed
+    NIGHTS_UNKNOWN = "NIGHTS_UNKNOWN"  # margin
+    # place, kernel (all, if there is none), change, metrics, of; controls: moved | still
+    SHARED = "SHARED"
+    TWO_STATES = "TWO_STATES"  # gap: a ratio; before, after: fractions of nights in the slower one
     INTERVAL_WIDE = "INTERVAL_WIDE"
     NOT_SIGNIFICANT = "NOT_SIGNIFICANT"
     UNDER_MARGIN = "UNDER_MARGIN"  # margin
@@ -288,6 +295,9 @@ class Code(str, Enum):
     AHEAD = "AHEAD"  # sessions
     SET_BACK = "SET_BACK"  # sessions: [[one, the one that was stored before it]]
     HISTORY_ENDS = "HISTORY_ENDS"  # at (Unix time), metrics, example, change: of unit or geometry
+    NIGHTS_ALIKE = "NIGHTS_ALIKE"  # rho, nights: per side, worth: independent ones
+    STATES_SEEN = "STATES_SEEN"  # metrics, test, states: a reason
+    POWER = "POWER"  # nights: per side, effect, finer, needed: nights for it
     AA_LEFT_OUT = "AA_LEFT_OUT"  # by, metrics
     # Whether a network explains a speed-up
     FRACTION_UNKNOWN = "FRACTION_UNKNOWN"
@@ -315,6 +325,7 @@ class Code(str, Enum):
     PARTITION_IDLE = "PARTITION_IDLE"  # partition, environs
     EXTRA_VALUE = "EXTRA_VALUE"  # partition, name, value
     EXTRA_UNKNOWN = "EXTRA_UNKNOWN"  # partition, name, near
+    TOPOLOGY_FILE = "TOPOLOGY_FILE"  # partition, file, error
     BINDING_FORMAT = "BINDING_FORMAT"  # partition, template, error
     BINDING_FIELD = "BINDING_FIELD"  # partition, template, field, fields
     CLAIM_UNKNOWN = "CLAIM_UNKNOWN"  # partition, kinds, allowed
@@ -376,17 +387,10 @@ MACHINE_FAULTS = frozenset(
 )
 # ... or that of what is around it, which leaves the launch unmeasured.
 OUTER_FAULTS = frozenset({Code.BLOCKED, Code.CANCELLED, Code.INFRASTRUCTURE})
-# What a run notes of a host: it is slow, or its adapters are faulty.
-FAULTS_OF_HOSTS = frozenset(
-    {
-        Code.SLOW_CLOCK,
-        Code.SLOW_CORES,
-        Code.SLOW_MEMORY,
-        Code.ADAPTER_ERRORS,
-        Code.ADAPTER_DIFFERS,
-        Code.TCP_LOSSES,
-    }
-)
+# What a launch shows of a host: it is slow ...
+SLOW_HOSTS = frozenset({Code.SLOW_CLOCK, Code.SLOW_CORES, Code.SLOW_MEMORY, Code.BUSY_CORES})
+# ... or its adapters are faulty.
+FAULTS_OF_HOSTS = SLOW_HOSTS | {Code.ADAPTER_ERRORS, Code.ADAPTER_DIFFERS, Code.TCP_LOSSES}
 RENAMED = {"STALLED": Code.HANG}  # names of earlier versions
 # What the doctor finds and is no defect.
 NOTES = frozenset({Code.METHOD_NOT_JUDGED, Code.SPACK_NOT_BUILT, Code.SPACK_TARGET_OPEN})

@@ -32,6 +32,12 @@ class Thresholds:
     slow_clock: float = _limit(
         0.9, "of the launch's median", "a host whose clock, work or memory is below is named"
     )
+    slow_gross: float = _limit(1.5, "", "a node slower by this is named, however many others are")
+    slow_launches: int = _limit(
+        2, "launches", "in which a host is slow, the retest's among them, make it a slow node"
+    )
+    lost_most: float = _limit(0.1, "of the time", "of cores to other processes: the node is named")
+    lost_usual: float = _limit(0.02, "of the time", "if the median node did not lose more")
     # ---- the adapters of a launch ----
     payload: float = _limit(
         4.0, "MiB per node", "between nodes: less is not told from other traffic of an adapter"
@@ -70,12 +76,24 @@ class Thresholds:
     noise_margin: float = _limit(
         1.0, "standard deviations", "nor is a change smaller than the spread between sessions"
     )
+    shared_margin: float = _limit(
+        0.025, "of the value", "a smaller change that a kernel's metrics share is of no interest"
+    )
+    shared_chance: float = _limit(
+        0.003, "", "that a table without a change shows one that metrics share"
+    )
     false_discoveries: float = _limit(
-        0.05, "of verdicts", "false ones in one table (Benjamini and Hochberg 1995)"
+        0.01, "of verdicts", "false ones in one table (Benjamini and Hochberg 1995)"
     )
-    fewest: int = _limit(
-        5, "sessions or jobs per side", "with four, no difference reaches the confidence"
+    fewest: int = _limit(5, "nights or jobs per side", "with fewer nothing is judged")
+    night: float = _limit(12, "hours", "sessions that began within them count as one night")
+    day: float = _limit(
+        24, "hours", "sessions of one such time are compared without how nights differ"
     )
+    unknown_nights: float = _limit(
+        0.5, "of the value", "few nights differ by less themselves: jobs of theirs show no change"
+    )
+    seen: float = _limit(0.95, "", "of changes of some size that a comparison must find to see it")
     trimmed: float = _limit(0.2, "of each tail", "left out by Yuen's test (Yuen 1974)")
     gone: int = _limit(3, "sessions", "a test absent from so many newest sessions is missing")
     preempted_tail: float = _limit(
@@ -132,7 +150,16 @@ class Thresholds:
         100, "sets of nodes", "of one run with --sweep-nodes; of more nodes, the least used"
     )
     node_sessions: int = _limit(20, "sessions", "of one kind, by which a run blames nodes")
-    node_chance: float = _limit(0.01, "", "p-value, times the nodes, that names a slow node")
+    node_chance: float = _limit(
+        0.02, "", "that reshuffled launches show any slow node so clearly (Westfall and Young 1993)"
+    )
+    node_votes: int = _limit(
+        3, "sessions or sets", "with a node and without it, at least, for naming it"
+    )
+    node_vote: float = _limit(
+        0.2, "of the time", "a launch that is slower by more counts as slower by this"
+    )
+    node_odds: float = _limit(100.0, "", "against other nodes, for naming one alone")
     # ---- other traffic ----
     impact: float = _limit(1.2, "of the quiet mean", "under other traffic: more, and look")
     impact_p99: float = _limit(1.5, "of the quiet p99", "under other traffic: more, and look")

@@ -12,6 +12,7 @@ class Tier:
     checks: int  # of a system with two cores
     minutes: int  # there, at most, where nothing else runs and the kernels are built
     settings: tuple[str, ...] = ()  # of launches, as ReFrame's -S takes them
+    largest: bool = False  # of partitions with the same nodes, only that with the largest launches
 
 
 # `quick` was measured whole (22 November 2026), the others are estimated from samples of launches.
@@ -22,8 +23,11 @@ TIERS = {
     "triage": Tier(
         *("is a new network good: who is slow, and what it carries, in minutes", 44, 3),
         ("PatternsLaunch.sampling=sweep:--repeats 5",),
+        largest=True,
     ),
-    "interconnect": Tier("what does the network carry: what communicates, and most of it", 234, 5),
+    "interconnect": Tier(
+        "what does the network carry: what communicates, and most of it", 234, 5, largest=True
+    ),
 }
 
 
@@ -97,7 +101,7 @@ class Exit(IntEnum):
     FAILED = 1  # wrong, slow, regressed, defective; or a file would change
     USAGE = 2  # the command line or an input file cannot be used (argparse's own code)
     NOT_MEASURED = 3  # not everything could be measured, or there is too little to judge by
-    SLOWER = 4  # everything passed, and is slower than in all earlier sessions, twice
+    SLOWER = 4  # everything passed; something, or a node, is slower than it should be, twice
 
 
 class BisectionError(Exception):

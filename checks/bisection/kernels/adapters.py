@@ -5,6 +5,7 @@ what its ranks handed to MPI for other hosts (src/common/carried.c): it shows th
 asking the MPI library.
 """
 
+import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -158,9 +159,12 @@ def _tcp_losses(hosts: Sequence[Host]) -> Iterator[Reason]:
         for host in hosts
         if host["segments"] and host["retransmitted"] is not None
     }
+    # A lossy link loses as many of its own host's segments as of all others' together: the bar is
+    # halfway (of the logarithm) between that and a network on which all hosts are alike.
+    factor = min(math.sqrt(len(parts) - 1), LIMITS.adapter_errors)
     for host, part in parts.items():
-        usual = _usual([parts[other] for other in parts if other != host])
-        if part > max(LIMITS.retransmitted, usual):
+        others = [parts[other] for other in parts if other != host]
+        if part > max(LIMITS.retransmitted, factor * statistics.median(others or [0.0])):
             yield Reason.of(Code.TCP_LOSSES, host=host, fraction=part)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from bisection.core.format import lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Verdict
 from bisection.kernels.results import KernelExit
 from bisection.report.congestion_clauses import CONGESTION
 from bisection.report.defects import DEFECTS
@@ -129,7 +130,6 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
     "x": lambda code: _exit(code),  # an exit code of a kernel
     "d": lambda row: change(row),
     "c": lambda control: "the clock" if control["metric"] == "clock" else "the control",
-    "b": lambda by: "the A/A run" if by == "aa" else "the sessions before, odd against even",
 }
 
 
@@ -160,6 +160,24 @@ def _jobs_left(v: Values) -> str:
     jobs, cancel = v["jobs"], CANCEL.get(v["scheduler"])
     mend = f"; cancel with {cancel} {' '.join(jobs)}" if cancel else ""
     return f"left in the queue: {', '.join(jobs)}{mend}"
+
+
+def _shared(v: Values) -> str:
+    what = f"all of {v['kernel']}" if v["kernel"] else "everything"
+    cores = {"moved": ", and so are the cores alone", "still": "; the cores alone are as before"}
+    of = "" if v["metrics"] == v["of"] else f" of {v['of']}"
+    metrics = f"{v['metrics']}{of} metrics"
+    return (
+        f"{what} on {v['place']} is {change(v['change'])} ({metrics}){cores.get(v['controls'], '')}"
+    )
+
+
+def _power(v: Values) -> str:
+    before, after = v["nights"]
+    text = f"with {before} and {after} nights, a change of one metric is seen from "
+    text += f"{v['effect']:.0%} on"
+    more = f"{v['needed']} nights per side see {v['finer']:.0%}" if v["needed"] else ""
+    return "; ".join(filter(None, (text, more)))
 
 
 MEANINGS = {
@@ -239,8 +257,10 @@ def _out_of_bounds(v: Values) -> str:
         text = f"{name} is {number(value)} {'' if unit == 'ratio' else unit}".rstrip()
         second = f", in the retest {number(again[name])}" if name in again and not preempted else ""
         parts.append(f"{text}, allowed is {span(low, high)}{second}")
-    lost = ["other processes had the cores of the retest"] if preempted else []
-    return "; ".join([*parts, *lost])
+    ends = ["other processes had the cores of the retest"] if preempted else []
+    ends += ["it did not repeat"] if v.get("retest") == Verdict.PASS else []
+    ends += [f"on {some(v['nodes'], 3)}, and not on others"] if v.get("nodes") else []
+    return "; ".join([*parts, *ends])
 
 
 def _best_moved(v: Values) -> str:
@@ -399,6 +419,10 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.ONE_JOB: "one job per side does not represent the machine",
     Code.FEW_JOBS: "{before} and {after} jobs; {needed} are needed",
     Code.FEW_SESSIONS: "{before} and {after} sessions; {needed} are needed",
+    Code.NIGHTS_UNKNOWN: "not surely beyond the {margin:.0%} by which so few nights may differ",
+    Code.SHARED: _shared,
+    Code.TWO_STATES: "two states, 1.0 and {gap:.2f}: in the slower one {before:.0%} of nights "
+    "before, {after:.0%} after",
     Code.INTERVAL_WIDE: "the confidence interval contains both no change and one that counts",
     Code.NOT_SIGNIFICANT: "not significant among so many metrics",
     Code.UNDER_MARGIN: "a change, but under the {margin:.0%} that counts",
@@ -407,13 +431,13 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.TAIL_PREEMPTED: "but other processes took the cores in {fraction:.0%} of the samples",
     Code.TAIL_OF_ONE_SESSION: "but the slowest percent is judged between sessions only",
     Code.BASELINE_MOVED: "by what it is compared with: the time itself is {own!d}",
-    Code.MOVES_BY_ITSELF: "but it moves by itself: {by!b}",
+    Code.MOVES_BY_ITSELF: "but it moves by itself: the A/A run",
     Code.JOBS_FAILED: "{count} of {of} jobs after failed: {cause!n}",
     Code.JOBS_UNUSABLE: "{count} of {of} jobs after could not be used: {cause!n}",
     # a comparison as a whole
     Code.CORES_DRIFTED: "the cores of {place} are not as they were: {control!c} ({control[test]}), "
     "which does not communicate, is {control!d}{hosts!m:?; the slowest is *}",
-    Code.AA_DIFFERS: "{by!b}: {metrics} metrics differ, though nothing was changed",
+    Code.AA_DIFFERS: "the A/A run: {metrics} metrics differ, though nothing was changed",
     Code.SESSIONS_ONLY: "too few sessions: these verdicts ignore night-to-night variation. For "
     "the machine, compare {needed} sessions per side or more",
     Code.NO_MACHINE_VERDICT: lambda v: (
@@ -451,7 +475,11 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
         f"{v['example']}{' and others' if v['metrics'] > 1 else ''}"
         + (f": {v['change']}" if v["change"] else "")
     ),
-    Code.AA_LEFT_OUT: "{metrics} metrics moved by themselves, and are not judged: {by!b}",
+    Code.NIGHTS_ALIKE: "nights are not independent: each resembles the one before (correlation "
+    "{rho:.1f}), {nights} nights count as {worth:.0f}",
+    Code.STATES_SEEN: "{metrics} metrics have two states, for example {test}: {states!n}",
+    Code.POWER: _power,
+    Code.AA_LEFT_OUT: "{metrics} metrics moved by themselves, and are not judged: the A/A run",
     Code.FRACTION_UNKNOWN: "no communication fraction is known",
     Code.NOT_THE_NETWORK: "not by the network: only {fraction:.1%} of the time was communication",
     Code.NOT_THE_NETWORK_ALONE: lambda v: (

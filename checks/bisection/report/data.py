@@ -26,7 +26,7 @@ def _head(comparison: Comparison) -> dict[str, Any]:
     """A comparison without its rows."""
     fields = asdict(replace(comparison, rows=[]))
     del fields["rows"]
-    reasons = {"advice": comparison.advice, "unsafe": comparison.unsafe}
+    reasons = {name: getattr(comparison, name) for name in ("findings", "advice", "unsafe")}
     return fields | {
         "sentence": words.sentence(comparison),
         "advice": list(map(clause, comparison.advice)),
@@ -39,7 +39,9 @@ def _head(comparison: Comparison) -> dict[str, Any]:
 def _row(row: Row) -> dict[str, Any]:
     fields = {name: value for name, value in vars(row).items() if name != "rulings"}
     sides = {"before": asdict(row.before), "after": asdict(row.after)}
-    reasons = {name: _reason(getattr(row, name)) for name in ("reason", "explained", "cause")}
+    reasons = {
+        name: _reason(getattr(row, name)) for name in ("reason", "explained", "cause", "states")
+    }
     rulings = [[verdict, _reason(reason)] for verdict, reason in row.rulings]
     return {**fields, **sides, **reasons, "rulings": rulings, "why": words.why(row)}
 

@@ -17,6 +17,7 @@ EXTRAS = {
     "binding": "a list of launcher options is allowed",
     "references": "a list is allowed, of ratio, time",
     "network": "a list is allowed, of adapters such as mlx5_0",
+    "topology": "the path of a file is allowed",
 }
 QUOTE_IT = "quote it"
 SPACK_AGAIN = "`bisection run -p spack` makes it again"
@@ -87,6 +88,7 @@ DEFECTS: dict[Code, str | Callable[[Values], str]] = {
     Code.EXTRA_VALUE: _extra_value,
     Code.EXTRA_UNKNOWN: "{partition}: extras.{name} is not known, and would not be read: is it "
     "{near}?",
+    Code.TOPOLOGY_FILE: "{partition}: extras.topology, {file}: {error}",
     Code.BINDING_FORMAT: "{partition}: extras.binding has {template}: {error}",
     Code.BINDING_FIELD: _binding_field,
     Code.CLAIM_UNKNOWN: lambda v: (

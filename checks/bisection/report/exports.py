@@ -14,13 +14,14 @@ from bisection.analysis.model import Comparison, Row
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, Code
+from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, Code, Reason
 from bisection.core.verdicts import COMPARED, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
 from bisection.report.model import STATES, Report, exit_code, worst_first
 from bisection.report.pairs_clauses import slowness
 from bisection.report.sections import PURPOSE, opening, sections
+from bisection.report.slower_clauses import longer
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
 from bisection.sites.cluster.jobs import hosts_of
@@ -277,8 +278,10 @@ def prometheus(report: Report) -> str:
         _row_gauges(gauges, row, measured=run is None)
     for suspect in comparison.suspects if comparison else []:
         system, _, partition = suspect.where.partition(":")
-        place = {"system": system, "partition": partition, "node": suspect.node}
-        gauges.set("suspect_node", "Time on it over elsewhere", suspect.ratio, "ratio", **place)
+        place = {"system": system, "partition": partition, "of": str(len(suspect.nodes))}
+        text = "Time on a node over elsewhere; `of`: nodes that are not told apart"
+        for node in suspect.nodes:
+            gauges.set("suspect_node", text, suspect.ratio, "ratio", **place, node=node)
     return generate_latest(gauges.registry).decode()
 
 
@@ -352,8 +355,9 @@ def _row_gauges(gauges: Gauges, row: Row, measured: bool) -> None:
 
 
 def nodecheck(report: Report) -> str:
-    """A line per suspect node: its name and why, as health checks and `scontrol update
-    nodename=NODE reason=WHY` take them; empty if there is none."""
+    """A line per bad node: its name and why, as health checks and `scontrol update nodename=NODE
+    reason=WHY` take them; empty if there is none. Only confirmed ones: of several that are not told
+    apart none, and none that looked slow once."""
     reasons: dict[str, list[str]] = {}
     for node, reason in _suspected(report):
         node = node.strip()
@@ -370,16 +374,18 @@ def nodecheck(report: Report) -> str:
 
 def _suspected(report: Report) -> Iterator[tuple[str, str]]:
     """(node, why), of nodes that results accuse by name."""
-    for suspect in report.comparison.suspects if report.comparison else []:
-        yield suspect.node, f"{words.suspected(suspect)}, in {suspect.where}"
+    run, suspects = report.run, report.comparison.suspects if report.comparison else []
+    slow = [Reason.of(Code.SLOW_NODE, **asdict(suspect)) for suspect in suspects]
+    slow += run.slow_nodes if run else []
+    others = [r for r in run.remarks if r.code in FAULTS_OF_HOSTS - SLOW_HOSTS] if run else []
+    for reason in [*slow, *others]:
+        if reason.code != Code.SLOW_NODE:
+            yield reason["host"], clause(reason)
+        elif len(reason["nodes"]) == 1:
+            yield reason["nodes"][0], f"{longer(reason.values)}, in {reason['where']}"
     for component in (component for blame in report.pairs for component in blame.bad):
         if component.part == Part.NODE:  # of all else, no single node is accused
             yield component.names[0], slowness(asdict(component))
-    for reason in report.run.remarks if report.run else []:
-        if reason.code in FAULTS_OF_HOSTS:
-            yield reason["host"], clause(reason)
-        elif reason.code == Code.SLOW_NODE:
-            yield reason["node"], clause(reason)
     for case in report.failures:
         if case.reason and case.reason.code == Code.BLOCKED:
             for node, why in case.reason["down"] or ():

@@ -106,9 +106,14 @@ def _pairs(store: Store, session: Session, run: RunVerdict) -> list[Blame]:
     return blames(run, [earlier[uuid] for uuid in uuids if uuid in earlier])[0]
 
 
-def compare_run(store: Store, run: RunVerdict) -> Comparison | None:
-    """A run that is stored beside the earlier sessions of its kind, None if there are none. Notes
-    with the run how many there are, what changed since the last one, and what became faster.
+def compare_run(store: Store, run: RunVerdict, against: str | None = None) -> Comparison | None:
+    """A run that is stored beside other sessions, None if there are none. Notes with the run how
+    many there are, what changed since the last one, and what became faster.
+
+    Args:
+        store: where it is stored.
+        run: the verdict on it.
+        against: the other sessions; None: the earlier ones of its kind.
 
     Raises:
         SelectionError: the run is not stored.
@@ -116,14 +121,13 @@ def compare_run(store: Store, run: RunVerdict) -> Comparison | None:
     """
     now = select(run.session, store)
     try:
-        before = select(EARLIER, store, now)
+        before = select(against or EARLIER, store, now)
     except SelectionError:
         before = []
     run.nights = len(before) + 1
     accused = suspects(store, recent(store, now[0]))
+    run.remarks += [Reason.of(Code.SLOW_NODE, **asdict(suspect)) for suspect in accused]
     if not before:
-        for suspect in accused:
-            run.remarks.append(Reason.of(Code.SLOW_NODE, **asdict(suspect)))
         return None
     comparison = compare(store, before, now)
     comparison.suspects = accused

@@ -45,6 +45,8 @@ def headline(network: Interconnect) -> str:
     others = len(network.findings) - len(bad)
     parts = [f"{names} slow"] if bad else []
     parts += [plural(others, "other finding" if bad else "finding")] if others else []
+    missing = len({reason["check"] for reason in network.unmeasured})
+    parts += [f"{plural(missing, 'part')} not measured"] if missing else []
     return f"Network: {network.grade}" + (f" ({', '.join(parts)})" if parts else "")
 
 
@@ -57,8 +59,12 @@ def text(network: Interconnect) -> list[str]:
     lines = [f"  {f.grade}: {clause(f.reason)}" for f in network.findings[:LINES]]
     left = len(network.findings) - len(lines)
     lines += [f"  {plural(left, 'more finding')} in the report"] if left else []
-    missing = [reason["check"] for reason in network.unmeasured if reason["check"]]
-    lines += [f"  not measured: {', '.join(missing)}"] if missing else []
+    missing: dict[str, list[str]] = {}
+    for reason in network.unmeasured:
+        why = clause(reason).partition(": ")[2]
+        missing.setdefault(why, []).append(reason["check"])
+    whole = "; ".join(f"{', '.join(checks)} ({why})" for why, checks in missing.items())
+    lines += [f"  not measured: {short(whole, 400)}"] if whole else []
     return [headline(network), *lines]
 
 

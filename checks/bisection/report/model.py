@@ -13,6 +13,7 @@ from bisection.analysis.predict import Prediction
 from bisection.core.format import finite, plural
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
 from bisection.report.events import banner
+from bisection.report.words import slow_nodes
 from bisection.runs.model import RunVerdict, TestResult
 
 
@@ -82,6 +83,9 @@ def headline(report: Report) -> tuple[str, str]:
     parts += [f"{unmeasured} not measured"] if unmeasured else []
     below = sum(row.against == Against.BELOW for row in rows)
     parts += [f"{below} below the expected {comparison.expected:g}"] if below else []
+    nodes = slow_nodes(comparison, run)
+    slower += len(run.slow_nodes if run else comparison.suspects if comparison else ())
+    parts += nodes
     state = BAD if failed or slower or counts[Verdict.REGRESSED] or below else UNMEASURED
     if not parts:
         state, parts = _nothing_wrong(report, counts)

@@ -45,6 +45,8 @@ NODES: dict[Code, str | Callable[[Values], str]] = {
         f"{v['host']} is slow: {_cores(v['cores'])} {amount(v['rate'], 'B/s')} of memory, "
         f"{amount(v['median'], 'B/s')} on the median node" + SEEN.format_map(v)
     ),
+    Code.BUSY_CORES: "{host} is slow: other processes had {lost:.0%} of the time of its cores, "
+    "{median:.1%} on the median node" + SEEN,
     Code.ADAPTER_ERRORS: lambda v: (
         f"{v['host']}: errors of adapter {v['adapter']} grew: "
         + some([f"{name} by {count:g}" for name, count in v["errors"]], 3)

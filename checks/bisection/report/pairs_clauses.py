@@ -73,6 +73,11 @@ def _bad(v: Values) -> str:
     return f"{component(v)}: {slowness(v)}; look at {look(v)}"
 
 
+def _unknown(v: Values) -> str:
+    lacks = v.get("missing")
+    return f"the topology lacks {some(lacks, 4)}" if lacks else "no topology is known"
+
+
 def _truncated(v: Values) -> str:
     whole = f"{v['wanted']} records of {v['record']} B" if v["wanted"] else ""
     return f"{v['path']} is truncated: {v['size']} B are not " + (
@@ -85,9 +90,13 @@ PAIRS: dict[Code, str | Callable[[Values], str]] = {
     Code.PAIRS_FOREIGN: "{path} is no result of pairs: {key} is missing or wrong",
     Code.PAIRS_TRUNCATED: _truncated,
     Code.PAIRS_CORRUPT: "{path} is damaged: record {record} of {of}, {nodes} nodes: {content}",
-    Code.PAIRS_CLUSTERED: "no topology is known: latency shows the {switches} switches used here",
-    Code.PAIRS_NO_SWITCHES: "no topology is known, and latency does not show one: all pairs are "
-    "judged alike, and no switch, way or cable can be named",
+    Code.PAIRS_CLUSTERED: lambda v: (
+        f"{_unknown(v)}: latency shows the {v['switches']} switches used here"
+    ),
+    Code.PAIRS_NO_SWITCHES: lambda v: (
+        f"{_unknown(v)}, and latency does not show one: all pairs are judged alike, and no switch, "
+        "way or cable can be named"
+    ),
     Code.PAIRS_CONCURRENT: "pairs were measured at the same time: they slow each other down, and "
     "nothing is blamed",
     Code.PAIRS_FEW_NODES: "{nodes} nodes do not tell a bad node from noise: {needed} do",

@@ -64,7 +64,6 @@ def counted(verdict: RunVerdict) -> str:
     preempted = sum(case.lost_to_others for case in verdict.judged)
     numbers = [
         (verdict.count(Verdict.FAIL), "failed"),
-        (sum(case.unconfirmed for case in verdict.judged), "of them not in the retest"),
         (verdict.count(Verdict.NOT_MEASURED) - preempted, "not measured"),
         (preempted, "preempted by other processes"),
         (verdict.count(Verdict.NOT_APPLICABLE), "not applicable here"),

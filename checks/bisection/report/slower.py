@@ -6,6 +6,7 @@ from bisection.core.format import amount, duration, lasting, number, plural, som
 from bisection.core.reasons import Reason
 from bisection.core.thresholds import LIMITS
 from bisection.report.tables import columns
+from bisection.report.words import slow_nodes
 from bisection.rfm.references import KIND_OF_UNIT
 from bisection.runs.command import rerun
 from bisection.runs.model import RunVerdict, TestResult
@@ -55,10 +56,10 @@ def _why(why: str, group: Sequence[Reason]) -> str:
     if why == "budget":
         longest = duration(max(reason["seconds"] for reason in group))
         budget = lasting(group[0]["budget"])
-        return f"not retested: a launch takes {longest}, the budget is {budget} (--retest-budget)"
+        return f"not retested: a launch takes {longest}, the budget is {budget} (--retest)"
     return {
         "failed": "not retested, as the run failed",
-        "off": "not retested, as --retest-budget is 0",
+        "off": "not retested, as --retest is 0",
         "unmeasured": "the retest did not measure it",
     }[why]
 
@@ -82,7 +83,8 @@ def counts(verdict: RunVerdict) -> list[str]:
         [f"{plural(len(verdict.slower), 'metric')} slower than before"] if verdict.slower else []
     )
     suspects = plural(len(verdict.suspects), "metric")
-    return texts + ([f"{suspects} suspected of being slower"] if verdict.suspects else [])
+    texts += [f"{suspects} suspected of being slower"] if verdict.suspects else []
+    return texts + slow_nodes(None, verdict)
 
 
 def _bare(verdict: RunVerdict) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bisection.core.format import amount, number, plural, some
+from bisection.core.format import amount, finite, number, plural, some
 from bisection.core.reasons import Code
 
 Values = Mapping[str, Any]
@@ -18,7 +18,8 @@ def _sides(v: Values) -> str:
 def _slower(v: Values) -> str:
     again = f", {amount(v['again'], v['unit'])} in the retest" if v["again"] else ""
     earlier = plural(v["sessions"], "earlier session")
-    return f"{_sides(v)}{again}; {number(v['factor'])} times slower than in all of {earlier}"
+    nodes = f", on {some(v['nodes'], 3)} and not on others" if v.get("nodes") else ""
+    return f"{_sides(v)}{again}; {number(v['factor'])} times slower than in all of {earlier}{nodes}"
 
 
 def _did_not_repeat(v: Values) -> str:
@@ -26,6 +27,21 @@ def _did_not_repeat(v: Values) -> str:
         f"retested {some(v['launches'], 3)}: {plural(v['metrics'], 'metric')}, up to "
         f"{number(v['factor'])} times slower than in all earlier sessions, did not repeat"
     )
+
+
+def _slow_node(v: Values) -> str:
+    nodes, where = v.get("nodes") or [v["node"]], f" ({v['where']})" if v["where"] else ""
+    who, those = f"node {nodes[0]}{where}", "it"
+    if nodes[1:]:
+        apart = "always ran together" if v["always"] else "ran together too often to tell"
+        who, those = f"one of {some(nodes, 16)}{where}, which {apart}", "them"
+    return f"{who}: {longer(v, those)}"
+
+
+def longer(v: Values, those: str = "it") -> str:
+    """How much longer jobs on a slow node took, or on several that are not told apart."""
+    more = f"{v['ratio'] - 1:.0%} longer" if finite(v["ratio"]) else "longer"
+    return f"{plural(v['jobs'], 'job')} on {those} took {more} than the others"
 
 
 def _busy(v: Values) -> str:
@@ -37,10 +53,9 @@ SLOWER: dict[Code, str | Callable[[Values], str]] = {
     Code.SLOWER: _slower,
     Code.SUSPECT: _slower,
     Code.DID_NOT_REPEAT: _did_not_repeat,
-    Code.SLOW_NODE: lambda v: (
-        f"node {v['node']} ({v['where']}): {plural(v['jobs'], 'job')} on it took "
-        f"{v['ratio'] - 1:.0%} longer than the others"
-    ),
+    Code.RETEST_SLOWER: "during the retest {control}, which had not looked changed, took "
+    "{factor:.2f} times as long: times of the retest are taken by that",
+    Code.SLOW_NODE: _slow_node,
     Code.FASTER: lambda v: (
         f"{plural(v['metrics'], 'metric')} faster than in all earlier sessions, such as {_sides(v)}"
     ),

@@ -226,7 +226,7 @@ def predictions_table(rows: Sequence[Prediction]) -> Table:
 def suspects_table(suspects: Sequence[Suspect]) -> Table:
     """Nodes that stand out by their jobs."""
     columns = (
-        ("node", "text", lambda suspect: short(suspect.node, 80)),
+        ("node", "text", lambda suspect: short(" or ".join(suspect.nodes), 400)),
         ("partition", "text", lambda suspect: short(suspect.where, 80)),
         ("time on it / elsewhere", "num", lambda suspect: times(suspect.ratio)),
         ("jobs", "num", lambda suspect: str(suspect.jobs)),

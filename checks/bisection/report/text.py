@@ -26,8 +26,9 @@ LISTED = (
 def comparison_text(result: Comparison) -> list[str]:
     """The comparison as lines of text."""
     lines = [f"before: {words.group(result.before)}", f"after:  {words.group(result.after)}", ""]
+    lines += [*map(words.finding, result.findings), ""] if result.findings else []
     for verdict in LISTED:
-        rows = [row for row in result.rows if row.verdict == verdict]
+        rows = [row for row in words.alone(result.rows) if row.verdict == verdict]
         one_sided = verdict in (Verdict.MISSING, Verdict.NEW)
         if rows:
             lines += [*(_tests if one_sided else _table)(verdict, rows), ""]
@@ -37,7 +38,7 @@ def comparison_text(result: Comparison) -> list[str]:
     if result.expected is not None:
         lines += [*_upgrade(result), ""]
     lines += [f"changed: {c.what}: {c.before} -> {c.after}" for c in result.changes]
-    lines += [f"node {s.node} ({s.where}): {words.suspected(s)}" for s in result.suspects]
+    lines += map(words.suspected, result.suspects)
     lines += [f"unsafe: {words.unsafe(result)}"] if result.unsafe else []
     lines += [f"note: {clause(advice)}" for advice in result.advice]
     lines += [f"rerun: {result.rerun}"] if result.rerun else []

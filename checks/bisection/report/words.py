@@ -2,17 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from bisection.analysis.model import Comparison, Row, Suspect
-from bisection.core.format import duration, finite, number, plural, utc
+from bisection.core.format import duration, number, plural, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Scope, Verdict
 from bisection.report.clauses import AFTER_CHANGE, clause
 from bisection.report.ratios import change, ratio_words
+from bisection.runs.model import RunVerdict
 from bisection.sites.site import Defect
 
 
@@ -35,6 +37,17 @@ def why(row: Row) -> str:
     return "; ".join(filter(None, (text, clause(row.cause))))
 
 
+def finding(reason: Reason) -> str:
+    """A change that metrics share, as a line."""
+    worse = float(reason["change"]["ratio"]) > 1
+    return f"{Verdict.REGRESSED if worse else Verdict.IMPROVED}: {clause(reason)}"
+
+
+def alone(rows: Sequence[Row]) -> list[Row]:
+    """The rows that have not changed as part of a finding."""
+    return [row for row in rows if row.reason is None or row.reason.code != Code.SHARED]
+
+
 def explained(row: Row) -> str:
     """Whether a network explains a row's speed-up."""
     growth = {True: "; it rises with the ranks", False: "; it does not with ranks"}
@@ -45,9 +58,18 @@ def explained(row: Row) -> str:
 
 
 def suspected(suspect: Suspect) -> str:
-    """What is wrong with a node, in one clause."""
-    longer = f"{suspect.ratio - 1:.0%} longer" if finite(suspect.ratio) else "longer"
-    return f"{plural(suspect.jobs, 'job')} on it took {longer} than the others"
+    """What is wrong with a node, or with one of several, in one clause."""
+    return clause(Reason.of(Code.SLOW_NODE, **asdict(suspect)))
+
+
+def slow_nodes(comparison: Comparison | None, verdict: RunVerdict | None) -> list[str]:
+    """How many nodes are slow, and how many may be, for headlines."""
+    slow = [*comparison.suspects] if comparison else []
+    hosts = {suspect.nodes[0] for suspect in slow}
+    hosts |= {r["host"] or r["nodes"][0] for r in (verdict.slow_nodes if verdict else ())}
+    maybe = {r["host"] for r in (verdict.suspect_nodes if verdict else ())} - hosts
+    texts = [plural(len(hosts), "slow node")] if hosts else []
+    return texts + ([f"{plural(len(maybe), 'node')} suspected of being slow"] if maybe else [])
 
 
 # ---- comparisons ----
@@ -68,7 +90,7 @@ def sentence(comparison: Comparison) -> str:
     parts = _by_kind(rows)
     busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
     parts += [f"{busy} not measured, as other processes had the cores"] if busy else []
-    parts += [f"node {s.node} stands out ({s.where}: {suspected(s)})" for s in comparison.suspects]
+    parts += map(suspected, comparison.suspects)
     return f"{text}: {'; '.join(parts)}" if parts else text
 
 

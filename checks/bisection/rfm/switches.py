@@ -1,14 +1,18 @@
-"""The switches of a partition's nodes, for the kernel `pairs` and for who judges its matrix."""
+"""The switches of a partition's nodes, for the kernel `pairs` and for who judges its matrix.
 
+They stand in the file that `extras.topology` of the partition names, else Slurm knows them.
+"""
+
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bisection.core import topology
+from bisection.core import paths, topology
 from bisection.core.commands import ask, option_value
 from bisection.core.topology import TopologyError
 from bisection.rfm.scheduler_faults import SLURM
 
-TOPOLOGY = "topology.txt"  # in the folder of a launch: as Slurm prints it
+TOPOLOGY = "topology.txt"  # in the folder of a launch: all levels
 LEAVES = "switches.txt"  # likewise, for the kernel: lines SWITCH HOST HOST ...
 
 
@@ -20,24 +24,38 @@ def options(partition: Any, folder: str) -> list[str]:
         folder: the launch's.
 
     Returns:
-        One option; none where Slurm does not know the switches of all nodes of the queue.
+        One option; none where Slurm does not know the switches of all nodes of the queue. What it
+        does know is kept, so that the report names the nodes without a switch.
     """
-    if partition.scheduler.registered_name not in SLURM:
+    slurm = partition.scheduler.registered_name in SLURM
+    file = partition.extras.get("topology")
+    if not slurm and not file:
         return []
-    answer = ask("scontrol", "show", "topology")
+    text = file_of(file).read_text() if file else ask("scontrol", "show", "topology").text
     try:
-        switches = topology.parse(answer.text)
+        switches = topology.parse(text)
     except TopologyError:
         return []
-    queue = option_value(partition.access, "-p", "--partition")
-    of_queue = ["-p", queue] if queue else []
-    nodes = ask("sinfo", "-h", "-N", *of_queue, "-o", "%N %n").text.splitlines()
+    Path(folder, TOPOLOGY).write_text(text)
     leaves: dict[str, dict[str, None]] = {}
-    for node, host in map(str.split, nodes):  # a node of several queues has several lines
+    for node, host in _hosts(partition) if slurm else zip(switches, switches, strict=True):
         if node not in switches:
             return []
         leaves.setdefault(switches[node][0], {})[host] = None
-    Path(folder, TOPOLOGY).write_text(answer.text)
     lines = [" ".join([leaf, *hosts]) + "\n" for leaf, hosts in leaves.items()]
     Path(folder, LEAVES).write_text("".join(lines))
     return [f"--switches {LEAVES}"] if leaves else []
+
+
+def file_of(name: str) -> Path:
+    """The file of a topology; a relative path is below the checkout."""
+    return Path(paths.ROOT, name)
+
+
+def _hosts(partition: Any) -> Iterator[tuple[str, str]]:
+    """Node and host name of all nodes of a queue of Slurm's; some of them several times."""
+    queue = option_value(partition.access, "-p", "--partition")
+    of_queue = ["-p", queue] if queue else []
+    for line in ask("sinfo", "-h", "-N", *of_queue, "-o", "%N %n").text.splitlines():
+        node, host = line.split()
+        yield node, host

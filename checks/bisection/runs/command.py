@@ -49,7 +49,10 @@ def command(
     line = [reframe(), "-C", paths.from_root(site)]
     line += [word for file in check_files() for word in ("-c", paths.from_root(file))]
     line += ["--system", request.system, "-p", request.environ, "-t", request.tier]
-    line += [word for setting in TIERS[request.tier].settings for word in ("-S", setting)]
+    settings = [*TIERS[request.tier].settings]
+    if request.partitions:
+        settings.append(f"valid_systems={','.join(request.partitions)}")
+    line += [word for setting in settings for word in ("-S", setting)]
     if folder is None:
         return line
     extras = [*kind(request), *tags]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
+from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, SLOW_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.kernels.results import KernelExit
@@ -92,6 +92,7 @@ SEVERITY: dict[Code, Callable[[Reason], float]] = {
     Code.SLOW_CLOCK: lambda reason: reason["median"] / reason["ghz"],
     Code.SLOW_CORES: lambda reason: reason["seconds"] / reason["median"],
     Code.SLOW_MEMORY: lambda reason: reason["median"] / reason["rate"],
+    Code.BUSY_CORES: lambda reason: reason["lost"],
     Code.ADAPTER_ERRORS: lambda reason: sum(count for _, count in reason["errors"]),
     Code.TCP_LOSSES: lambda reason: reason["fraction"],
 }
@@ -114,7 +115,8 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
     remarks = []
     for (host, code, *_), reasons in sorted(known.items()):
         worst = max(reversed(reasons), key=SEVERITY.get(Code(code), lambda _: 0.0))
-        of = sum(host in case.hosts for case in launches)
+        kernels = {"noise"} if code in SLOW_HOSTS - {Code.SLOW_CLOCK} else None  # all show others
+        of = sum(host in c.hosts for c in launches if not kernels or c.kernel in kernels)
         remarks.append(Reason(worst.code, {**worst.values, "launches": len(reasons), "of": of}))
     return remarks
 

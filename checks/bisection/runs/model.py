@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from bisection.core.identity import TestId
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import SLOW_HOSTS, Code, Reason
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
 
 
@@ -92,12 +93,6 @@ class TestResult(TestId):
         return self.verdict == Verdict.NOT_MEASURED and preempted
 
     @property
-    def unconfirmed(self) -> bool:
-        """Whether it failed by its bounds, and not again in a retest."""
-        retest = self.reason["retest"] if self.reason else None
-        return self.verdict == Verdict.FAIL and retest not in (None, Verdict.FAIL)
-
-    @property
     def group(self) -> str:
         """The launch, or the build, that the test is about, for people."""
         words = [self.check, self.case, self.layout]
@@ -169,6 +164,7 @@ class Request:
     until: float = 0.0  # the deadline as Unix time
     # The full name of a partition -> sets of nodes that its launches ask for in turn.
     nodes: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+    partitions: list[str] = field(default_factory=list)  # full names; none: all of `system`
     reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
 
 
@@ -214,18 +210,41 @@ class RunVerdict:
         """How many tests have this outcome, fixtures not among them."""
         return sum(self.outcome(case) == verdict for case in self.judged)
 
+    def _slow_hosts(self) -> list[Reason]:
+        """What launches showed of hosts, where there are other hosts beside them."""
+        several = len({host for case in self.cases for host in case.hosts}) > 1
+        return [r for r in self.remarks if several and r.code in SLOW_HOSTS and r["launches"]]
+
+    @property
+    def slow_nodes(self) -> list[Reason]:
+        """The remarks that name a slow node, or nodes of which one is slow: by the times of many
+        launches, by its clock in a third of its launches, by what it did alone in all of them."""
+        named = [r for r in self.remarks if r.code == Code.SLOW_NODE and r["nodes"]]
+        for reason in self._slow_hosts():
+            share = 1 / 3 if reason.code == Code.SLOW_CLOCK else 1
+            if reason["launches"] >= max(LIMITS.slow_launches, share * reason["of"]):
+                named.append(reason)
+        return named
+
+    @property
+    def suspect_nodes(self) -> list[Reason]:
+        """The remarks that a node was slow in the only launch that can show it."""
+        return [r for r in self._slow_hosts() if r["launches"] < LIMITS.slow_launches > r["of"]]
+
     @property
     def exit_code(self) -> Exit:
         """FAILED if anything is wrong, else NOT_MEASURED if anything is missing, else SLOWER if
-        anything is slower than before, else NOT_MEASURED if anything may be, else OK."""
+        anything is slower than before, or a node slower than the others, else NOT_MEASURED if
+        anything may be, else OK."""
         if self.failures or any(case.verdict == Verdict.FAIL for case in self.cases):
             return Exit.FAILED
         unmeasured = any(case.verdict == Verdict.NOT_MEASURED for case in self.cases)
         measured = self.count(Verdict.PASS) + self.count(Verdict.KNOWN)
         complete = measured and not self.troubles and not unmeasured
-        if complete and self.slower:
+        if complete and (self.slower or self.slow_nodes):
             return Exit.SLOWER
-        return Exit.OK if complete and not self.suspects else Exit.NOT_MEASURED
+        doubts = self.suspects or self.suspect_nodes
+        return Exit.OK if complete and not doubts else Exit.NOT_MEASURED
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> "RunVerdict":

@@ -6,14 +6,14 @@ import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bisection.core import paths
+from bisection.core import paths, topology
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import TIERS
-from bisection.rfm import references
+from bisection.rfm import references, switches
 from bisection.rfm.references import KIND_OF_UNIT, of_family
 from bisection.sites.site import Defect, Site, line_of
 
-EXTRAS = ("nodes", "binding", "march", "max_time", "references", "network")
+EXTRAS = ("nodes", "binding", "march", "max_time", "references", "network", "topology")
 FIELDS = ("nodes", "ranks", "ranks_per_node", "threads")
 
 Facts = Mapping[str, Any]  # of a partition, a check or a test, as the probe reports them
@@ -82,12 +82,29 @@ def partition_faults(partition: Facts) -> Placed:
     if not isinstance(network, list) or not all(isinstance(part, str) for part in network):
         wrong = {"name": "network", "value": repr(network)}
         yield "network", Reason.of(Code.EXTRA_VALUE, partition=name, **wrong)
+    if reason := topology_fault(name, extras.get("topology")):
+        yield "topology", reason
     for reason in binding_faults(name, extras.get("binding", [])):
         yield "binding", reason
     for extra in extras:
         near = difflib.get_close_matches(extra, EXTRAS, n=1, cutoff=0.8)
         if extra not in EXTRAS and near:
             yield extra, Reason.of(Code.EXTRA_UNKNOWN, partition=name, name=extra, near=near[0])
+
+
+def topology_fault(partition: str, file: Any) -> Reason | None:
+    """Why the file of a partition's switches cannot be used."""
+    if file is None:
+        return None
+    if not isinstance(file, str) or not file:
+        wrong = {"name": "topology", "value": repr(file)}
+        return Reason.of(Code.EXTRA_VALUE, partition=partition, **wrong)
+    try:
+        topology.parse(switches.file_of(file).read_text())
+    except (OSError, UnicodeDecodeError, topology.TopologyError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        return Reason.of(Code.TOPOLOGY_FILE, partition=partition, file=file, error=why)
+    return None
 
 
 def binding_faults(partition: str, templates: Any) -> Iterator[Reason]:

@@ -285,6 +285,16 @@ class Store:
                 if session["session"] not in gone
             )
 
+    def replace(self, session: Line, cases: Iterable[Line]) -> None:
+        """Stores a session in place of what is stored of it; its marks stay.
+
+        Raises:
+            StoreError: the store is as it was.
+        """
+        with self._own_errors(), self.writing():
+            self._remove(session["session"])
+            self._add(session, cases)
+
     def _add(self, session: Line, cases: Iterable[Line]) -> bool:
         run = self.connection.execute
         names = ("tags", "facts", "work")
@@ -353,15 +363,6 @@ class Store:
             numbers = "SELECT id FROM sessions WHERE uuid = ?"
             run(f"DELETE FROM {table} WHERE session IN ({numbers})", (uuid,))
         run("DELETE FROM sessions WHERE uuid = ?", (uuid,))
-
-    def tag(self, uuid: str, name: str, value: str) -> None:
-        """Adds a tag to a session's marks; an empty value removes it.
-
-        Raises:
-            StoreError: the marks cannot be read or written.
-        """
-        with self.marking() as marks:
-            marks.setdefault(uuid, Mark()).tags[name] = value
 
     def forgotten(self) -> dict[str, str]:
         """The sessions that are not to be stored again: {identifier: day it was forgotten}."""

@@ -236,12 +236,13 @@ def keep(store: Store, home: Path | str, verdict: RunVerdict, folder: Path | str
     return troubles
 
 
-def tag(store: Store, verdict: RunVerdict, folder: Path | str, name: str) -> list[Reason]:
-    """Adds a tag of a run to its stored session, and to its sample file, from which the store can
-    be made again. Returns troubles."""
+def revise(store: Store, verdict: RunVerdict, folder: Path | str) -> list[Reason]:
+    """Stores a run in place of what is stored of it, and in its sample file, from which the store
+    can be made again. Returns troubles."""
     try:
-        store.tag(verdict.session, name, verdict.tags[name])
-        write_samples(Path(folder) / SPOOLED, *of_verdict(verdict))
+        session, cases = of_verdict(verdict)
+        store.replace(session, cases)
+        write_samples(Path(folder) / SPOOLED, session, cases)
     except StoreError as error:
         return [Reason.of(Code.NOT_STORED, error=str(error))]
     return []

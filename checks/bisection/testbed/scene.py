@@ -18,19 +18,22 @@ from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Reason
 from bisection.testbed.blueprint import HEAD, Blueprint, Node, Partition
 from bisection.testbed.cluster import Cluster
 from bisection.testbed.hosts import Process, TestbedError, entered, until
+from bisection.testbed.interrupts import interrupted
 from bisection.testbed.site import Launching, installed, write_site
 
-# Four nodes of one core, and one of two, where ranks can share a core.
-NODES = (Node(), Node(), Node(), Node(), Node(2))
+# Six nodes of one core, as many as tell a slow link from noise; and one of two, to share a core.
+NODES = (*(Node(),) * 6, Node(2))
 QUEUES = (
     Partition("duo", 1, 2, whole=True),  # where a launch on two nodes has node2
     Partition("quad", 1, 4, whole=True),
-    Partition("pair", 5, 5, whole=True),
+    Partition("six", 1, 6, whole=True),
+    Partition("pair", 7, 7, whole=True),
 )
 LAUNCHINGS = (
     Launching("srun", queue="duo"),
     Launching("mpirun", "mpirun", queue="duo"),
     Launching("all", nodes=(2, 4, 8)),
+    Launching("six", nodes=(6,), queue="six"),
     # Both ranks of the node on its first core.
     Launching("shared", nodes=(1,), queue="pair", choices={"binding": ["--cpu-bind=map_cpu:0"]}),
     Launching("nowhere", choices={"constraint": "unheard"}),
@@ -39,6 +42,10 @@ LAUNCHINGS = (
 SHORT = ("-n", "^transpose%method=p2p%launch.layout=mpi%launch.case=cnt40")
 SAMPLING = "TransposeLaunch.sampling=cnt40:--repeats {} --block 2 --warmup 0 --limit 1000000"
 LONG = (*SHORT, "-S", SAMPLING.format(1000000))
+# Pairs of nodes; nodes share CPUs, so that times vary: more samples of each pair.
+PAIRS = ("--tier", "triage", "-n", "^pairs", "-S", "PairsLaunch.sampling=sampled:--samples 15")
+NO_RETEST = ("--retest", "0")
+NOISE = ("--tier", "triage", "-n", "^network_noise", "--retest", "5m")
 LIMIT = 300.0  # s, for one run
 
 
@@ -101,7 +108,7 @@ class Scene:
         """
         home = home or self.cluster.folder / "home"
         line = [sys.executable, "-m", "bisection", "run", "--tier", "quick", *arguments]
-        line += ["--system", f"{self.site}:{partition}", "--retest-budget", "0"]
+        line += ["--system", f"{self.site}:{partition}", "--retest", "0"]
         line += ["-S", f"Build.kernels={kernels or self.kernels}"]
         variables = {"BISECTION_HOME": str(home), "PYTHONPATH": str(paths.ROOT / "checks")}
         output = self.cluster.folder / "output.txt"
@@ -170,6 +177,10 @@ class Scene:
         """Sends a signal to the rank on node2."""
         for process in self.kernels_on("node2"):
             process.send(number)
+
+    def interrupted(self, node: str) -> contextlib.AbstractContextManager[None]:
+        """Within the block, interrupts slow all that a node runs and starts."""
+        return interrupted(process.pid for process in self.cluster.processes(node))
 
     def mount(self, node: str, folder: Path, size: str = "1m") -> None:
         """Covers a folder with an empty one on a node; on the login node, for all nodes."""

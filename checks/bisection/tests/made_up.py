@@ -82,7 +82,7 @@ def times(rng, ratio=1.0, count=20, sigma=0.03):
     return 1e-3 * ratio * noise(rng, count, sigma)
 
 
-def jobs(rng, count, per_session, between, within, ratio=1.0, first=0):
+def jobs(rng, count, per_session, between, within, ratio=1.0, first=0, **more):
     """Sessions of several jobs each, with noise between sessions and within."""
 
     def night():
@@ -90,4 +90,4 @@ def jobs(rng, count, per_session, between, within, ratio=1.0, first=0):
         values = level * np.exp(rng.normal(0, within, per_session))
         return [case(metrics={"time": value}, run=run) for run, value in enumerate(values)]
 
-    return sessions(first, (night() for _ in range(count)))
+    return sessions(first, (night() for _ in range(count)), **more)

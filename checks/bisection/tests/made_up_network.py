@@ -36,11 +36,17 @@ class World:
         seed: of the noise.
         noise: of a pair, of the logarithm; `healthy`: of healthy nodes; `tails`: the fraction of
             values that something else makes worse by up to 0.5 of the logarithm.
+        far: latency of each further level of switches, over that of the one below.
+        pod: nodes below each switch of the second of three levels, with an uplink per leaf node;
+            0: there are two levels.
     """
 
-    def __init__(self, nodes, leaf, seed, noise=0.05, healthy=0.01, tails=0.01, far=FAR_LATENCY):
+    def __init__(
+        self, nodes, leaf, seed, noise=0.05, healthy=0.01, tails=0.01, far=FAR_LATENCY, pod=0
+    ):
         self.nodes, self.leaf, self.noise, self.tails, self.far = nodes, leaf, noise, tails, far
         self.switch = np.arange(nodes) // leaf
+        self.pod = np.arange(nodes) // (pod or nodes)
         self.rng = np.random.default_rng(seed)
         self.healthy = self.rng.normal(0, healthy, (4, nodes))  # latency, out, in, both
         self.faults = []  # (kind, who, factor)
@@ -51,7 +57,8 @@ class World:
         for kind, who, factor in self.faults:
             if (kind == "latency") != latency:
                 continue
-            apart = self.switch[s] != self.switch[r]
+            number = self.pod if kind in ("pod", "trunk") else self.switch
+            apart = number[s] != number[r]
             if kind in ("node", "latency"):
                 hit = (s == who) | (r == who)
             elif kind == "sends":
@@ -60,11 +67,11 @@ class World:
                 hit = r == who
             elif kind == "pair":
                 hit = (np.minimum(s, r) == min(who)) & (np.maximum(s, r) == max(who))
-            elif kind == "switch":
-                hit = ((self.switch[s] == who) | (self.switch[r] == who)) & apart
-            else:  # cable: (switch, uplink)
-                up = (self.switch[s] == who[0]) & (r % self.leaf == who[1])
-                down = (self.switch[r] == who[0]) & (r % self.leaf == who[1])
+            elif kind in ("switch", "pod"):
+                hit = ((number[s] == who) | (number[r] == who)) & apart
+            else:  # cable, trunk: (switch or pod, uplink)
+                up = (number[s] == who[0]) & (r % self.leaf == who[1])
+                down = (number[r] == who[0]) & (r % self.leaf == who[1])
                 hit = (up | down) & apart
             loss += hit * abs(np.log(factor))
         return loss
@@ -88,10 +95,10 @@ class World:
             worse = worse + self.rng.normal(0, self.noise, len(s))
             hit = self.rng.random(len(s)) < self.tails
             worse = worse + hit * self.rng.uniform(0.05, 0.5, len(s))
-            apart = self.switch[s] != self.switch[r]
+            hops = (self.switch[s] != self.switch[r]) * 1 + (self.pod[s] != self.pod[r])
             sign = -1
             if name == "latency":
-                worse, sign = worse + apart * np.log(self.far), 1
+                worse, sign = worse + hops * np.log(self.far), 1
             records[name] = NEAR[name] * np.exp(sign * worse)
         return records
 
@@ -105,8 +112,12 @@ class World:
             again = [self.measured(a, b, turn, 1) for turn in range(5)] if pairs else []
             records = np.concatenate([records, *again])
         names = [f"cn{node:04d}" for node in range(self.nodes)]
-        switches = self.switch[None] if known else None
-        return Matrix(names, records, "thin", rounds, switches)
+        numbers, titles = self.switch[None], None
+        if self.pod.any():
+            numbers = np.array([self.switch, self.pod])
+            titles = [[f"{t} {n}" for n in range(self.nodes)] for t in ("switch", "pod")]
+        placed = (numbers, titles) if known else (None, None)
+        return Matrix(names, records, "thin", rounds, *placed)
 
 
 def write(matrix, folder, name="result", **head):

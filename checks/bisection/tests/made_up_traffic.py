@@ -3,8 +3,11 @@
 import numpy as np
 
 
-def launch(mean=1.0, p99=None, again=1.0, load=0.9, cycles=10, noise=0.02, seed=1, alone=True):
-    """A result of the kernel: alltoallv under incast takes `mean` and `p99` times as long."""
+def launch(
+    mean=1.0, p99=None, again=1.0, load=0.9, cycles=10, noise=0.02, seed=1, alone=True, taken=0
+):
+    """A result of the kernel: alltoallv under incast takes `mean` and `p99` times as long; of 10
+    samples, other processes had the cores in `taken`."""
     rng = np.random.default_rng(seed)
     windows = []
     for cycle in range(cycles):
@@ -28,6 +31,6 @@ def launch(mean=1.0, p99=None, again=1.0, load=0.9, cycles=10, noise=0.02, seed=
         "kernel": "congestion",
         "case": "apart",
         "status": "complete",
-        "results": [],
+        "results": [{"samples": {"preempted": [1] * taken + [0] * (10 - taken)}}],
         "details": {"congestion": {"place": "apart", "window": 0.1, "windows": windows}},
     }

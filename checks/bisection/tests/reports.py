@@ -209,7 +209,7 @@ def cluster():
         Change("MPI", "Open MPI 4.1.4", "Open MPI 5.0.5"),
         Change("kernel", "6.1.0", "6.1.9"),
     ]
-    suspects = [Suspect("cn017", 1.44, 12, "cluster:cpu")]
+    suspects = [Suspect(["cn017"], 1.44, 12, "cluster:cpu")]
     compared = comparison(
         rows,
         advice=[said("Look at cn017 first."), said("Measure sic in two more sessions.")],

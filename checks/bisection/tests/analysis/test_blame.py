@@ -20,7 +20,11 @@ from bisection.analysis.suspicions import Court, Part
 from bisection.core.reasons import Code
 
 SETS = int(os.environ.get("BISECTION_SETS", "0"))
-DESIGNS = [(64, 16, 0, 8), (64, 16, 16, 8), (512, 32, 16, 3)]  # nodes, per switch, rounds, sets
+# nodes, per switch, per pod (three levels; 0: two), rounds, sets
+DESIGNS = [
+    *((64, 16, 0, 0, 8), (64, 16, 0, 16, 8), (512, 32, 0, 16, 3)),
+    *((64, 8, 16, 0, 8), (64, 8, 16, 16, 8), (512, 16, 64, 16, 3)),
+]
 FAULTS = {
     "clean": ("", 1),
     "node x0.8": ("node", 0.8),
@@ -31,6 +35,7 @@ FAULTS = {
     "receives x0.8": ("receives", 0.8),
     "cable x0.5": ("cable", 0.5),
 }
+UPPER_FAULTS = {"pod x0.8": ("pod", 0.8), "its cable x0.5": ("trunk", 0.5)}
 
 
 def placed(world, kind, factor, rounds, seed):
@@ -49,6 +54,12 @@ def placed(world, kind, factor, rounds, seed):
         who, names = node // leaf, [(Part.SWITCH, {switch})]
     elif kind == "cable":  # one node is behind it: a way; of others routes were measured: a cable
         who, names = (node // leaf, node % leaf), [(Part.CABLE, {switch}), (Part.WAY, {name})]
+    elif kind == "pod":
+        who = int(world.pod[node])
+        names = [(Part.SWITCH, {f"pod {who}"})]
+    elif kind == "trunk":
+        who = int(world.pod[node]), node % leaf
+        names = [(Part.CABLE, {f"pod {who[0]}"})]
     world.faults = [(kind, who, factor)]
     return names
 
@@ -57,14 +68,15 @@ def named(blame):
     return [(component.part, set(component.names)) for component in blame.bad]
 
 
-@pytest.mark.parametrize(("nodes", "leaf", "rounds", "sets"), DESIGNS)
-def test_faults_are_named_and_nothing_else(nodes, leaf, rounds, sets):
+@pytest.mark.parametrize(("nodes", "leaf", "pod", "rounds", "sets"), DESIGNS)
+def test_faults_are_named_and_nothing_else(nodes, leaf, pod, rounds, sets):
     sets = SETS or sets
-    print(f"\n{nodes} nodes, {rounds or nodes - 1} rounds, {sets} sets: found %, other names %")
-    for title, (kind, factor) in FAULTS.items():
+    shape = f"{nodes} nodes, {3 if pod else 2} levels of switches, {rounds or nodes - 1} rounds"
+    print(f"\n{shape}, {sets} sets: found %, other names %")
+    for title, (kind, factor) in (FAULTS | (UPPER_FAULTS if pod else {})).items():
         right = wrong = 0
         for seed in range(sets):
-            world = World(nodes, leaf, [seed, nodes, rounds])
+            world = World(nodes, leaf, [seed, nodes, rounds], pod=pod)
             truth = placed(world, kind, factor, rounds, seed)
             names = named(judge(world.matrix(rounds)))
             right += any(name in truth for name in names) or not truth

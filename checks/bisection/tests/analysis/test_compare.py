@@ -1,7 +1,8 @@
 """`bisection compare`: verdicts on made-up sessions whose truth is known."""
 
+import numpy as np
 import pytest
-from made_up import case, jobs, nights, row, session, sessions, store, times
+from made_up import DAY, EPOCH, case, jobs, nights, row, session, sessions, store, times
 
 from bisection.analysis import model
 from bisection.analysis.compare import compare
@@ -92,15 +93,53 @@ def test_one_job_a_side_gives_no_verdict(rng, compared):
     assert any("give no verdict on the machine" in line for line in map(clause, result.advice))
 
 
-def test_jobs_of_two_sessions_are_judged_as_these_sessions(rng, compared):
-    before, after = jobs(rng, 1, 10, 0, 0.01), jobs(rng, 1, 10, 0, 0.01, ratio=1.2, first=9)
+@pytest.mark.parametrize(
+    ("days", "ratio", "verdict"),
+    [
+        (0, 1.2, Verdict.REGRESSED),
+        (9, 1.2, Verdict.INCONCLUSIVE),
+        (9, 1 / 1.2, Verdict.INCONCLUSIVE),
+        (9, 3, Verdict.REGRESSED),
+    ],
+)
+def test_jobs_of_two_sessions_are_judged_by_what_lies_between(rng, compared, days, ratio, verdict):
+    """Jobs of one night do not show how nights differ: days apart only what is large is told."""
+    before = jobs(rng, 1, 10, 0, 0.01)
+    after = jobs(rng, 1, 10, 0, 0.01, ratio=ratio, first=9, start=EPOCH + days * DAY + 3600)
     result = compared(before, after)
-    assert row(result).verdict == Verdict.REGRESSED
-    assert row(result).scope == Scope.SESSIONS
+    assert (row(result).verdict, row(result).scope) == (verdict, Scope.SESSIONS)
     assert any(
         "these verdicts ignore night-to-night variation" in line
         for line in map(clause, result.advice)
     )
+
+
+def test_nights_vary_more_than_jobs_without_a_false_verdict(rng, compared):
+    def side(first):
+        levels = np.exp(rng.normal(0, 0.03, 50))
+        values = levels * np.exp(rng.normal(0, 0.01, (10, 50)))
+        cases = [
+            case(f"m{i}", {"time": v}, run=r)
+            for r, job in enumerate(values)
+            for i, v in enumerate(job)
+        ]
+        return sessions(first, [cases])
+
+    result = compared(side(0), side(1))
+    assert result.count(Verdict.REGRESSED) + result.count(Verdict.IMPROVED) == 0
+
+
+def test_sessions_of_one_night_are_one_night(rng, compared):
+    def night(first, ratio):
+        level = ratio * np.exp(rng.normal(0, 0.01, 6))
+        starts = (first * DAY + 1800 * number for number in range(6))
+        return [
+            (session(10 * first + n, start=EPOCH + start), [case(metrics={"time": value})])
+            for n, (start, value) in enumerate(zip(starts, level, strict=True))
+        ]
+
+    result = compared(night(1, 1), night(9, 1.2))
+    assert (row(result).verdict, row(result).scope) == (Verdict.INCONCLUSIVE, Scope.SESSIONS)
 
 
 def test_the_session_is_the_sampling_unit(rng, tmp_path):
@@ -146,9 +185,9 @@ def test_a_slow_node_is_named(rng, compared):
 
     # five jobs a node are the least: two sweeps of the nodes are added
     result = compared(spread_over(False, 0), spread_over(True, 100) + spread_over(True, 200))
-    assert [s.node for s in result.suspects] == ["n3"]
+    assert [s.nodes for s in result.suspects] == [["n3"]]
     assert result.suspects[0].ratio == pytest.approx(1.3, rel=0.08)
-    assert "node n3 stands out" in sentence(result)
+    assert "node n3 (lab:cpu): " in sentence(result)
 
 
 def test_network_bound_checks_are_told_from_compute(rng, compared):

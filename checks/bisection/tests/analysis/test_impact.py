@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 from made_up_traffic import launch
 
@@ -40,6 +41,38 @@ def test_no_go_takes_an_interval_above_what_is_good():
     assert dataclasses.replace(judged(), mean=unsure).grade == Grade.LOOK
 
 
+def test_what_may_be_no_impact_at_all_is_go():
+    unsure, slight = impact.Ratio(1.4, 0.9, 1.8), impact.Ratio(1.3, 1.05, 1.8)
+    assert dataclasses.replace(judged(), mean=unsure).grade == Grade.GO
+    assert dataclasses.replace(judged(), mean=slight).grade == Grade.LOOK
+
+
+# Sets in 100 that are go, look or no-go, withheld: by the noise of a window, and the impact.
+SIMULATED = [
+    (0.05, 1.0, (100, 0, 0)),
+    (0.05, 1.5, (0, 100, 0)),
+    (0.1, 1.0, (93, 0, 7)),
+    (0.1, 1.3, (5, 88, 7)),
+    (0.1, 1.5, (0, 93, 7)),
+    (0.2, 1.0, (67, 0, 33)),
+    (0.2, 1.5, (0, 67, 33)),
+    (0.2, 3.0, (0, 67, 33)),
+]
+
+
+@pytest.mark.parametrize(("noise", "mean", "rates"), SIMULATED)
+def test_rates_of_grades(noise, mean, rates, full):
+    sets = 400 if full else 60
+    grades = [judged(mean=mean, noise=noise, seed=seed).grade for seed in range(sets)]
+    shares = [sum(g == Grade.GO for g in grades), 0, sum(g is None for g in grades)]
+    shares[1] = sets - sum(shares)
+    for share, rate in zip(shares, rates, strict=True):
+        slack = 3.3 * np.sqrt(max(rate * (100 - rate), 400) / sets)
+        assert 100 * share / sets == pytest.approx(rate, abs=slack), [
+            100 * s / sets for s in shares
+        ]
+
+
 def test_median_and_interval_over_cycles():
     found = judged(mean=1.5)
     assert found.mean.value == pytest.approx(1.5, rel=0.02)
@@ -64,6 +97,7 @@ def test_intervals_hold_the_truth():
         ({"again": 0.8}, Code.NOT_QUIET, "quiet twice, the second took 0."),
         ({"load": 0.4}, Code.NOT_LOADED_ENOUGH, "the aggressor moved 40% of its bytes alone"),
         ({"alone": False}, Code.NOT_LOADED_ENOUGH, "the aggressor was not measured alone"),
+        ({"taken": 4}, Code.PREEMPTED, "other processes had the cores in 40% of the samples"),
         ({"cycles": 4}, Code.FEW_CYCLES, "4 cycles were measured; 5 are needed"),
     ],
 )

@@ -1,5 +1,7 @@
 """What is measured again, and what follows from it."""
 
+from dataclasses import replace
+
 import pytest
 
 from bisection.analysis.model import Row, Side
@@ -7,8 +9,10 @@ from bisection.analysis.retest import plan, request, rule
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit, Verdict
 from bisection.report.clauses import clause
+from bisection.report.exports import nodecheck
+from bisection.report.model import Report, headline
 from bisection.report.run import counted
-from bisection.runs.judge import downgrade_if_preempted
+from bisection.runs.judge import downgrade_if_preempted, faulty_hosts
 from bisection.runs.model import JudgedMetric, Request, RunVerdict, TestResult
 
 PLACE = ("lab", "cpu", "system")
@@ -41,12 +45,12 @@ TIMES = {"a": 9e-3, "b": 3e-3, "c": 2e-3}
 
 @pytest.mark.parametrize(
     ("budget", "chosen"),
-    [(0, []), (49, []), (50, ["a"]), (100, ["a", "b"]), (900, ["a", "b", "c"])],
+    [(0, []), (89, []), (90, ["a"]), (180, ["a", "b"]), (900, ["a", "b", "c"])],
 )
 def test_the_worst_launches_come_first(budget, chosen):
     agenda = plan(ROWS, run(TIMES), budget)
     assert [case for _, case, *_ in agenda.chosen] == chosen
-    assert agenda.seconds == 10 + 40 * len(chosen)
+    assert agenda.seconds == 10 + 2 * 40 * len(chosen)
 
 
 def test_a_failed_or_stopped_run_is_not_retested():
@@ -73,7 +77,7 @@ def test_what_is_outside_its_bounds_is_measured_again_first():
     assert [case for _, case, *_ in agenda.chosen] == ["a", "b"]
     names = ["--name=/abc", "--name=^transpose%.*layout=mpi%launch.case=b$"]
     assert request(agenda, verdict).arguments == names
-    assert [case for _, case, *_ in plan(ROWS[1:2], verdict, 50).chosen] == ["a"]
+    assert [case for _, case, *_ in plan(ROWS[1:2], verdict, 90).chosen] == ["a"]
 
 
 @pytest.mark.parametrize("code", [Code.NOT_VERIFIED, Code.TIMEOUT])
@@ -83,9 +87,13 @@ def test_a_bound_beside_another_failure_is_not_measured_again(code):
     assert plan([], verdict, 900).chosen == []
 
 
-def passing(**more):
-    verdict = outside(1.1, **more)
-    verdict.cases[1].verdict = Verdict.PASS
+def turns(*values, hosts=(), **more):
+    """A retest of outside(): p2p's ratio in each turn."""
+    verdict = RunVerdict(**more)
+    for turn, value in enumerate(values):
+        for case in outside(value).cases:
+            case.run, case.hosts = turn, list(hosts[turn] if hosts else ["n1"])
+            verdict.cases.append(case)
     return verdict
 
 
@@ -96,33 +104,84 @@ def lost():
 
 
 @pytest.mark.parametrize(
-    ("again", "unconfirmed", "failures", "says"),
+    ("again", "says"),
     [
-        (outside(1.4), False, 0, "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.40"),
-        (passing(), True, 0, "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.10"),
-        (lost(), True, 0, "0.50..1.20; other processes had the cores of the retest"),
-        (outside(code=Code.NOT_VERIFIED), False, 1, "ratio is 1.30, allowed is 0.50..1.20"),
-        (RunVerdict(), False, 0, "ratio is 1.30, allowed is 0.50..1.20"),
+        (turns(1.4, 1.5), "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.45"),
+        (turns(1.4, 1.1), "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.24"),
+        (turns(1.4), "ratio is 1.30, allowed is 0.50..1.20, in the retest 1.40"),
+        (lost(), "0.50..1.20; other processes had the cores of the retest"),
+        (RunVerdict(), "ratio is 1.30, allowed is 0.50..1.20"),
+        (None, "ratio is 1.30, allowed is 0.50..1.20"),
     ],
 )
-def test_what_was_outside_its_bounds_has_failed_whatever_the_retest_says(
-    again, unconfirmed, failures, says
-):
+def test_what_is_outside_its_bounds_again_or_not_measured_again_fails(again, says):
     verdict = outside()
-    if failures:  # a wrong answer has no metrics
-        again.cases[1].metrics = []
     rule(verdict, plan([], verdict, 900), again)
     assert verdict.exit_code == Exit.FAILED
-    assert verdict.cases[1].unconfirmed == unconfirmed
-    assert len(verdict.failures) == failures
     assert clause(verdict.cases[1].reason).endswith(says)
-    assert ("1 failed, 1 of them not in the retest" in counted(verdict)) == unconfirmed
+
+
+@pytest.mark.parametrize("again", [turns(1.0, 1.1), turns(1.25, 1.1), turns(1.1, 1.25)])
+def test_what_is_within_its_bounds_again_passes_with_a_remark(again):
+    verdict = outside()
+    rule(verdict, plan([], verdict, 900), again)
+    assert (verdict.exit_code, verdict.cases[1].reason) == (Exit.OK, None)
+    said = clause(verdict.cases[1].remark)
+    assert said.startswith("ratio is 1.30, allowed is 0.50..1.20, in the retest 1.")
+    assert said.endswith("; it did not repeat")
+
+
+def test_a_wrong_answer_of_a_retest_for_bounds_fails():
+    verdict, again = outside(), outside(code=Code.NOT_VERIFIED)
+    again.cases[1].metrics = []
+    rule(verdict, plan([], verdict, 900), again)
+    assert (verdict.exit_code, len(verdict.failures)) == (Exit.FAILED, 1)
+
+
+def test_what_is_bound_to_the_nodes_of_the_run_is_said_with_their_names():
+    verdict = outside()
+    rule(verdict, plan([], verdict, 900), turns(1.4, 0.9, hosts=[["n1", "n2"], ["n3", "n4"]]))
+    assert verdict.exit_code == Exit.FAILED
+    assert clause(verdict.cases[1].reason).endswith("; on n1, n2, and not on others")
+    verdict = outside()
+    rule(verdict, plan([], verdict, 900), turns(0.9, 1.4, hosts=[["n1", "n2"], ["n3", "n4"]]))
+    assert verdict.exit_code == Exit.OK
+
+
+def controlled(values, **more):
+    """A run in which the launch `a` looks slow, and `c` does not."""
+    return run({"a": values[0], "c": values[1]}, **more)
+
+
+def test_a_control_is_measured_between_and_times_are_taken_by_it():
+    first = controlled([1.5e-3, 1e-3])
+    agenda = plan([row("a", 1.5e-3)], first, 900)
+    assert agenda.control[1] == "c"
+    assert agenda.seconds == 10 + 2 * 80
+    assert plan([row("a", 1.5e-3)], first, 169).control is None
+    assert "--name=^transpose%.*layout=mpi%launch.case=c$" in request(agenda, first).arguments
+    rule(first, agenda, controlled([1.5e-3, 1.5e-3]))  # everything is slower now: not a as before
+    assert (first.slower, first.exit_code) == ([], Exit.OK)
+    assert [reason.code for reason in first.remarks] == [Code.DID_NOT_REPEAT, Code.RETEST_SLOWER]
+    assert "transpose c mpi, which had not looked changed, took 1.50 times as long" in clause(
+        first.remarks[1]
+    )
+    rule(first, agenda, controlled([2.5e-3, 1.5e-3]))
+    assert len(first.slower) == 1
+
+
+def test_the_second_turn_is_on_other_nodes_where_there_are():
+    asked = Request(nodes={"lab:cpu": [("n1", "n2"), ("n5", "n6")], "lab:gpu": [("g1",)]})
+    verdict = run(TIMES, request=asked)
+    again = request(plan(ROWS, verdict, 900), verdict, {"lab:cpu": ("n3", "n4")})
+    assert again.nodes == {"lab:cpu": [("n1", "n2"), ("n3", "n4")], "lab:gpu": [("g1",)]}
+    assert again.reruns == 1
 
 
 def test_what_reframe_is_asked_for():
     asked = Request("quick", arguments=["-n", "x", "--reruns=3", "--reruns", "2", "-S", "a=b"])
     verdict = run(TIMES, request=asked)
-    again = request(plan(ROWS, verdict, 50), verdict)
+    again = request(plan(ROWS, verdict, 90), verdict)
     assert again.tier == "quick"
     assert again.arguments == ["-S", "a=b", "--name=^transpose%.*layout=mpi%launch.case=a$"]
 
@@ -132,7 +191,7 @@ def test_a_control_is_measured_again_by_the_tests_of_its_launch():
     for case in verdict.cases:
         case.kernel = "patterns"
     agenda = plan([row("a", 9e-3, "serial", "patterns")], verdict, 900)
-    assert request(agenda, verdict).arguments == ["--name=^transpose%.*layout=mpi%launch.case=a$"]
+    assert request(agenda, verdict).arguments[0] == "--name=^transpose%.*layout=mpi%launch.case=a$"
 
 
 @pytest.mark.parametrize(
@@ -166,11 +225,11 @@ def test_a_rate_is_slower_where_it_is_lower():
 
 def test_what_does_not_fit_the_budget_stays_suspect_beside_what_is_sure():
     verdict = run(TIMES)
-    rule(verdict, plan(ROWS, verdict, 60), run({"a": 9e-3}))
+    rule(verdict, plan(ROWS, verdict, 100), run({"a": 9e-3}))
     assert [reason["case"] for reason in verdict.slower] == ["a"]
     assert [reason["case"] for reason in verdict.suspects] == ["b", "c"]
     assert verdict.exit_code == Exit.SLOWER
-    rule(verdict, plan(ROWS, verdict, 60), run({"a": 1e-3}))
+    rule(verdict, plan(ROWS, verdict, 100), run({"a": 1e-3}))
     assert verdict.exit_code == Exit.NOT_MEASURED
 
 
@@ -187,3 +246,56 @@ def test_a_wrong_answer_of_the_retest_fails():
     again.cases[1].verdict, again.cases[1].reason = Verdict.FAIL, Reason.of(Code.NOT_VERIFIED)
     rule(verdict, plan(ROWS, verdict, 900), again)
     assert verdict.exit_code == Exit.FAILED
+
+
+SLOW = Reason.of(Code.SLOW_MEMORY, host="n2", rate=9e9, median=12e9, cores=1)
+
+
+def noise(*faults, hosts=("n1", "n2")):
+    """A run of the kernel noise with these faults of hosts, between others."""
+    made = run({"a": 1e-3})
+    launch, test = (
+        replace(case, case="nodes", kernel="noise", check=check, controls={"clock": 3.0})
+        for case, check in zip(made.cases, ("NoiseLaunch", "network_noise"), strict=True)
+    )
+    launch.hosts = test.hosts = list(hosts)
+    launch.host_faults = list(faults)
+    verdict = RunVerdict(cases=[*made.cases, launch, test])
+    verdict.remarks = faulty_hosts(verdict.cases)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("again", "code", "says"),
+    [
+        ([noise(SLOW)], Exit.SLOWER, ", 1 slow node"),
+        ([noise(SLOW), noise(SLOW)], Exit.SLOWER, ", 1 slow node"),
+        ([noise(SLOW), noise(hosts=["n1", "n3"])], Exit.SLOWER, ", 1 slow node"),  # other nodes
+        ([noise()], Exit.OK, ""),
+        ([noise(SLOW), noise()], Exit.OK, ""),
+        ([], Exit.NOT_MEASURED, ", 1 node suspected of being slow"),
+    ],
+)
+def test_a_node_is_slow_if_it_is_so_again(again, code, says):
+    verdict = noise(SLOW)
+    agenda = plan([], verdict, 900.0 if again else 0.0)
+    assert [launch[0] for launch in agenda.chosen] == ["noise"] * bool(again)
+    if again:
+        names = [argument for argument in request(agenda, verdict).arguments if "noise" in argument]
+        assert len(names) == 1
+        rule(verdict, agenda, RunVerdict(cases=[case for made in again for case in made.cases]))
+    assert verdict.exit_code == code
+    assert says in counted(verdict)
+    assert ("slow" in counted(verdict)) == bool(says)
+    state, words = headline(Report("lab", 0.0, run=verdict, of_run=True))
+    assert state == {Exit.SLOWER: "bad", Exit.OK: "good"}.get(code, "unmeasured")
+    assert says.strip(", ") in words
+    named = nodecheck(Report("lab", 0.0, run=verdict, of_run=True))
+    assert bool(named) == (code == Exit.SLOWER)
+    assert not named or named.startswith("n2 bisection: n2 is slow: 1 core copied 9 GB/s of memory")
+
+
+def test_a_machine_of_one_node_has_no_slow_one():
+    verdict = noise(SLOW, SLOW, hosts=["n2"])
+    assert (verdict.slow_nodes, verdict.suspect_nodes) == ([], [])
+    assert verdict.exit_code == Exit.OK

@@ -153,6 +153,19 @@ def test_tcp_that_repeats_segments_on_one_node_is_named():
     assert faults([eth(1.0)], [eth(1.0)], losses=(0, 3e4), payload=1e5) == []
 
 
+@pytest.mark.parametrize("count", [3, 4, 6, 12, 40])
+def test_a_lossy_link_is_told_from_those_that_send_to_it(count):
+    """In an all-to-all each host has an equal share of the segments that it loses of others."""
+    losses = [3e4 / (count - 1)] * count
+    losses[1] = 3e4
+    (says,) = faults(*[[eth(1.0)]] * count, losses=losses)
+    assert says.startswith("n2: TCP sent 3.00%")
+
+
+def test_a_network_on_which_all_hosts_repeat_segments_names_none():
+    assert faults(*[[eth(1.0)]] * 6, losses=(3e4, 2e4, 1.5e4, 2e4, 3e4, 2e4)) == []
+
+
 def test_codes():
     reasons = adapters.faults(launch(MLX, with_errors(link_downed=1), losses=(0, 0)))
     assert [reason.code for reason in reasons] == [Code.ADAPTER_ERRORS]

@@ -102,15 +102,26 @@ def test_hosts_with_a_slow_clock(clocks, slow):
     if slow:
         assert results.slowest_host(result) == slow[0][0]
         assert results.controls(result)["clock"] == reasons[0]["ghz"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "slow"),
+    [(1.6, 1.7, ["n2"]), (1.6, 3.0, []), (3.0, 1.6, []), (1.6, None, [])],
+)
+def test_a_clock_between_other_processes_must_be_slow_before_and_after(before, after, slow):
+    readings = [ghz for ghz in (before, after) if ghz]
+    result = on_hosts(n1=[[3.0, 3.1]], n2=[readings], n3=[[3.1, 3.0]])
     samples = {"seconds": [1, 1], "preempted": [1, 0]}
-    assert results.slow_clocks({**result, "results": [{"samples": samples}]}) == []
+    reasons = results.slow_clocks({**result, "results": [{"samples": samples}]})
+    assert [reason["host"] for reason in reasons] == slow
 
 
 def noise(**nodes):
-    """A result of the kernel noise: of each node quantum (s), copy_core and copy_node (B/s)."""
-    names = ("quantum", "copy_core", "copy_node", "cores")
+    """A result of the kernel noise: of each node quantum (s), copy_core and copy_node (B/s), cores,
+    the share of its time that others had."""
+    names = ("quantum", "copy_core", "copy_node", "cores", "lost")
     entries = [
-        {"host": host, **dict(zip(names, (*values, 8)[:4], strict=True))}
+        {"host": host, "cores": 8, "lost": 0.001, **dict(zip(names, values, strict=False))}
         for host, values in nodes.items()
     ]
     return {**on_hosts(n1=[3.0]), "details": {"noise": entries}}
@@ -138,8 +149,36 @@ def test_slow_nodes_are_told_by_what_is_slow(node, says):
     for words, part in zip(told, says, strict=True):
         assert words.startswith("n3 is slow: ")
         assert part in words
-    samples = {"seconds": [1, 1], "preempted": [1, 1]}
-    assert results.slow_hosts({**result, "results": [{"samples": samples}]}) == []
+    samples = {
+        "seconds": [1, 1],
+        "preempted": [1, 1],
+    }  # others disturb copies, not the best quantum
+    told = [clause(r) for r in results.slow_hosts({**result, "results": [{"samples": samples}]})]
+    assert [words for words in told if "copied" in words] == []
+
+
+def test_a_node_whose_cores_others_use_is_named_where_the_others_are_free():
+    busy = (40e-6, 12e9, 180e9, 8, 0.45)
+    nodes = {f"n{number}": SOUND for number in range(1, 8)}
+    (reason,) = results.slow_hosts(noise(**nodes, n8=busy))
+    assert clause(reason).startswith("n8 is slow: other processes had 45% of the time of its cores")
+    assert results.slow_hosts(noise(n1=busy, n2=busy, n3=SOUND)) == []  # a loud machine
+
+
+@pytest.mark.parametrize("nodes", [5, 6, 32])
+def test_the_spread_of_many_nodes_says_which_is_slow(nodes):
+    """Of few nodes none that is within 10%; of many those far outside of their spread."""
+    rates = [12e9 * (1 + 0.004 * (number % 5 - 2)) for number in range(nodes)]
+    table = {f"n{k}": (40e-6, rate, 180e9) for k, rate in enumerate(rates)}
+    table["n0"] = (40e-6, 12e9 / 1.08, 180e9)
+    hosts = [reason["host"] for reason in results.slow_hosts(noise(**table))]
+    assert hosts == ([] if nodes < 6 else ["n0"])
+    for slow in range(0, nodes, 5):  # in two states, a fifth of them in the slow one
+        table[f"n{slow}"] = (40e-6, 9e9, 180e9)
+    if nodes == 32:
+        assert results.slow_hosts(noise(**table)) == []
+        table |= {f"n{slow}": (40e-6, 6e9, 180e9) for slow in range(0, nodes, 5)}  # half speed
+        assert len(results.slow_hosts(noise(**table))) == 7
 
 
 def test_facts_that_differ_between_hosts_are_listed_with_hosts():

@@ -174,7 +174,8 @@ def test_prometheus_of_a_comparison():
     (shm,) = [lab for lab, _ in samples["bisection_verdict"] if lab["method"] == "shm"]
     assert shm == {**shm, "verdict": Verdict.REGRESSED, "case": "cnt40", "metric": "time"}
     ((node, ratio),) = samples["bisection_suspect_node_ratio"]
-    assert (node, ratio) == ({"system": "cluster", "partition": "cpu", "node": "cn017"}, 1.44)
+    place = {"system": "cluster", "partition": "cpu"}
+    assert (node, ratio) == ({**place, "node": "cn017", "of": "1"}, 1.44)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ def test_of_bad_components_only_a_node_is_accused(part):
 
 
 def test_what_is_no_node_name_and_what_a_shell_would_take_is_left_out():
-    suspects = [Suspect("cn1; reboot", 2, 1, "p"), Suspect("cn2", 2, 1, 'a "b" `c` $(d)\ne')]
+    suspects = [Suspect(["cn1; reboot"], 2, 1, "p"), Suspect(["cn2"], 2, 1, 'a "b" `c` $(d)\ne')]
     made = only(comparison=comparison([], suspects=suspects))
     assert exports.nodecheck(made) == (
         "cn2 bisection: 1 job on it took 100% longer than the others, in a b c (d) e\n"

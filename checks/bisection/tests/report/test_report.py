@@ -275,7 +275,7 @@ def hostile():
         unsafe=[said(HOSTILE)],
         rerun=HOSTILE,
         changes=[change],
-        suspects=[Suspect(HOSTILE, 2.0, 3, HOSTILE), Suspect("cn1", 2.0, 3, HOSTILE)],
+        suspects=[Suspect([HOSTILE], 2.0, 3, HOSTILE), Suspect(["cn1"], 2.0, 3, HOSTILE)],
         expected=1.3,
     )
     compared.before[0] = dict.fromkeys(("uuid", "folder"), HOSTILE) | {"tags": {HOSTILE: HOSTILE}}
@@ -337,7 +337,7 @@ def test_numbers_that_are_none_break_nothing(value):
         replace(row(case="c", better="higher", unit="B/s", metric="rate"), ratio=value),
     ]
     strange = case(seconds=value, metrics={"exchange_share": (value, "share")})
-    compared = comparison(rows, expected=value, suspects=[Suspect("cn1", value, 1, "p")])
+    compared = comparison(rows, expected=value, suspects=[Suspect(["cn1"], value, 1, "p")])
     compared.after[0]["start"] = value
     made = Report(
         "Numbers",

@@ -7,9 +7,11 @@ import pytest
 from bisection.rfm import switches
 
 
-def partition(scheduler):
+def partition(scheduler, **extras):
     return SimpleNamespace(
-        scheduler=SimpleNamespace(registered_name=scheduler), access=["--partition=all"]
+        scheduler=SimpleNamespace(registered_name=scheduler),
+        access=["--partition=all"],
+        extras=extras,
     )
 
 
@@ -23,13 +25,13 @@ SwitchName=spine Level=1 LinkSpeed=1 Nodes=cn[1-3] Switches=leaf[1-2]
 def slurm(tmp_path, monkeypatch):
     """A scontrol and a sinfo that print these texts."""
 
-    def install(topology, nodes):
-        for program, text in (("scontrol", topology), ("sinfo", nodes)):
+    def install(printed, nodes, **extras):
+        for program, text in (("scontrol", printed), ("sinfo", nodes)):
             (tmp_path / f"{program}.txt").write_text(text)
             (tmp_path / program).write_text(f"#!/bin/sh\ncat '{tmp_path}/{program}.txt'\n")
             (tmp_path / program).chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-        return switches.options(partition("squeue"), str(tmp_path))
+        return switches.options(partition("squeue", **extras), str(tmp_path))
 
     return install
 
@@ -45,7 +47,24 @@ def test_the_leaves_are_a_file_of_hosts_for_the_kernel(slurm, tmp_path):
 def test_without_the_switches_of_all_nodes_there_is_no_file(slurm, tmp_path, topology, nodes):
     assert slurm(topology, nodes) == []
     assert not (tmp_path / "switches.txt").exists()
+    assert (tmp_path / "topology.txt").exists() == bool(topology)  # the report names the node
 
 
 def test_other_schedulers_know_no_switches(tmp_path):
     assert switches.options(partition("local"), str(tmp_path)) == []
+
+
+def test_a_file_of_the_site_comes_before_slurm(slurm, tmp_path):
+    file = tmp_path / "own.conf"
+    file.write_text(TOPOLOGY.replace("leaf", "own"))
+    slurm(TOPOLOGY, "cn1 cn1.lab\ncn3 cn3.lab\n", topology=str(file))
+    assert (tmp_path / "switches.txt").read_text() == "own1 cn1.lab\nown2 cn3.lab\n"
+
+
+def test_a_file_serves_any_scheduler(tmp_path):
+    file = tmp_path / "own.conf"
+    file.write_text(TOPOLOGY)
+    options = switches.options(partition("pbs", topology=str(file)), str(tmp_path))
+    assert options == ["--switches switches.txt"]
+    assert (tmp_path / "switches.txt").read_text() == "leaf1 cn1 cn2\nleaf2 cn3\n"
+    assert (tmp_path / "topology.txt").read_text() == TOPOLOGY

@@ -58,8 +58,16 @@ def test_a_node_that_a_passing_run_names_must_be_in_nodecheck():
     slow = dataclasses.replace(FAN, code=Code.SLOW_NODE, exit_code=Exit.OK)
     passed = {"exit_code": 0, "reasons": [Reason.of(Code.SLOW_NODE)]}
     assert wrong(slow, **passed, named="node2 bisection: slow\n") == []
-    assert wrong(slow, **passed, named="node1 bisection: slow\n") == [
-        "node2 is not in nodecheck.txt"
+    assert wrong(slow, **passed, named="") == ["node2 is not in nodecheck.txt"]
+
+
+def test_no_other_node_may_be_in_nodecheck():
+    named = "node1 bisection: slow\nnode2 bisection: down\n"
+    assert wrong(named=named) == ["node1 is in nodecheck.txt"]
+    survived = dataclasses.replace(FAN, code=None, names=(), exit_code=Exit.OK)
+    passed = {"exit_code": 0, "reasons": [], "causes": []}
+    assert wrong(survived, **passed, named="node2 bisection: slow\n") == [
+        "node2 is in nodecheck.txt"
     ]
 
 

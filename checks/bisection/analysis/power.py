@@ -1,0 +1,102 @@
+"""Which change a comparison of nights finds, and how many nights a change takes."""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from bisection.analysis.evidence import evidence
+from bisection.analysis.history import histories
+from bisection.analysis.nights import nights_of
+from bisection.analysis.shifts import MOST, worth
+from bisection.core.thresholds import LIMITS
+from bisection.store.database import Session, Store
+
+STEPS = (0.5, 0.2, 0.1, 0.05, 0.02)  # changes that are of interest
+LARGEST = 500  # nights per side: more are no plan
+
+
+@dataclass
+class Power:
+    """Of comparisons of some metrics, whose nights vary by `sigma` (standard deviation of the
+    logarithm) and are correlated with the night before by `rho`."""
+
+    sigma: float
+    rho: float
+    metrics: int
+    chance: float = LIMITS.false_discoveries  # of a false verdict in the table
+    least: float = LIMITS.margin  # a smaller change is of no interest
+    table: float = MOST  # degrees of freedom that the table is worth
+
+    def visible(self, before: int, after: int) -> float:
+        """The smallest change that is found in LIMITS.seen of comparisons of so many nights, as a
+        part of the value."""
+        error = self.sigma * math.sqrt(sum(1 / worth(n, self.rho) for n in (before, after)))
+        df = before + after - 2 + (self.table if self.metrics > 1 else 0)
+        sure = stats.t.isf(self.chance / 2 / self.metrics, df)
+        # Half of the margin must be exceeded by the estimate, all of it by its interval.
+        reach = math.log1p(self.least) - stats.t.isf((1 - LIMITS.confidence) / 2, df) * error
+        least = max(sure * error, math.log1p(LIMITS.shared_margin), reach)
+        return math.expm1(least + stats.norm.isf(1 - LIMITS.seen) * error)
+
+    def needed(self, effect: float) -> int | None:
+        """The nights per side with which a change of this size is found; None if none suffice."""
+        nights = range(LIMITS.fewest, LARGEST + 1)
+        return next((n for n in nights if self.visible(n, n) <= effect), None)
+
+
+@dataclass
+class Noise:
+    """How the nights of a kernel's metrics vary: one metric's own, and what all of them share."""
+
+    place: str  # system:partition
+    kernel: str
+    metrics: int
+    nights: int
+    own: Power
+    shared: Power
+
+
+def noises(store: Store, sessions: Sequence[Session], name: re.Pattern[str] | None) -> list[Noise]:
+    """The noise of stored nights, by the usual metric of each kernel; a change of level between
+    their first and second half is none.
+
+    Args:
+        store: the store.
+        sessions: in order of time.
+        name: a pattern; only tests in which it is found.
+
+    Returns:
+        An entry per partition and kernel with enough nights, those with most metrics first.
+    """
+    numbers, times = nights_of(sessions)
+    at = [numbers[session.id] for session in sessions]
+    half = len(times) // 2
+    places = defaultdict(list)
+    for test, metric, indices, values in histories(store, sessions, name):
+        row = np.full(len(times), np.nan)
+        row[[at[i] for i in indices]] = np.log(values)
+        if min(np.isfinite(part).sum() for part in (row[:half], row[half:])) >= LIMITS.fewest:
+            absolute = metric.unit == "s" or metric.unit.endswith("/s")
+            places[f"{test.system}:{test.partition}"].append((test.check, not absolute, row))
+    found = []
+    for place, members in places.items():
+        checks, ratios, rows = (np.array(part) for part in zip(*members, strict=True))
+        names, kernels = np.unique(checks, return_inverse=True)
+        split = rows[:, :half], rows[:, half:]
+        seen, _ = evidence(*split, kernels, ratios, (times[:half], times[half:]))
+        for number, kernel in enumerate(names):
+            here = kernels == number
+            own = Power(
+                *(float(np.median(part[here])) for part in (seen.sigma, seen.rho)), len(rows)
+            )
+            times_here = here & ~ratios if (here & ~ratios).any() else here
+            common = (float(np.median(p[times_here])) for p in (seen.common_sigma, seen.common_rho))
+            shared = Power(*common, len(names), LIMITS.shared_chance, LIMITS.shared_margin, 0.0)
+            nights = int(np.median(np.isfinite(rows[here]).sum(axis=1)))
+            found.append(Noise(place, str(kernel), int(here.sum()), nights, own, shared))
+    return sorted(found, key=lambda noise: -noise.metrics)

@@ -1,0 +1,183 @@
+"""Shifts between two sides of nights that are noisy, and may resemble the nights before them.
+
+    log cost = level of the side + noise, whose correlation falls by rho a night
+
+The mean of a side is the one of generalised least squares under AR(1). What rho is, nobody knows of
+one metric in ten nights: each value of a grid counts by its likelihood, and by how many metrics of
+the table have it (the mixing distribution, by EM; Laird 1978). Variances are shrunk towards that of
+the table (Smyth 2004, limma). Values far from their side's median are cut to a distance.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from bisection.analysis.nights import medians
+from bisection.analysis.statistics import MAD, Pool
+from bisection.core.thresholds import LIMITS
+
+RHOS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96])
+PRIOR = 3 * (1 - RHOS) / (1 - RHOS).sum()  # as of three metrics, most of them independent
+ROUNDS = 20  # of EM
+HALVINGS = 10
+CUT = 2.5  # standard deviations
+WHOLE = 100.0  # of a shared factor nothing is cut: its states are no outliers
+LIKE_TABLE = 4  # observations that a table's usual distance from the median is worth
+MOST = 50.0  # degrees of freedom that a table is worth at most
+SAME = 1e-9  # standard deviation of the logarithm of what does not vary
+Times = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass
+class Shifts:
+    """Of each series, [series], on logarithms."""
+
+    estimate: np.ndarray  # after - before
+    half_width: np.ndarray  # of its confidence interval
+    df: np.ndarray  # degrees of freedom of its standard error
+    p: np.ndarray  # two-sided p-value of no shift
+    sigma: np.ndarray  # standard deviation between nights
+    rho: np.ndarray  # correlation of neighbouring nights
+
+    @property
+    def error(self) -> np.ndarray:
+        """The standard error that an interval of this width has by Student's t."""
+        return self.half_width / stdtrit(self.df, (1 + LIMITS.confidence) / 2)
+
+
+def shifts(
+    before: np.ndarray,
+    after: np.ndarray,
+    times: Times | None = None,
+    cut: float = CUT,
+) -> Shifts:
+    """The shift of each series of a table.
+
+    Args:
+        before, after: [series, observations], in order of time; NaN where there is none. Each
+            series has two or more of either.
+        times: of the observations of either side, nights; without them, one a night.
+        cut: standard deviations from the median, beyond which a value counts as that far.
+    """
+    sides = []
+    for number, values in enumerate((before, after)):
+        at = times[number] if times else np.arange(values.shape[1], dtype=float)
+        sides.append(_packed(values, at))
+    count = sum(known.sum(axis=1) for _, known, _ in sides)
+    df = np.maximum(count - 2.0, 1.0)
+    sides = [(_cut(*side[:2], cut * _scale(sides, df)), *side[1:]) for side in sides]
+    grid = [[_mean(*side, rho) for side in sides] for rho in RHOS]
+    estimate, variance, squares, logs = (
+        np.array(part).T
+        for part in (
+            [new.mean - old.mean for old, new in grid],
+            [1 / old.worth + 1 / new.worth for old, new in grid],
+            [old.squares + new.squares for old, new in grid],
+            [sum(side.logs + np.log(side.worth) for side in pair) for pair in grid],
+        )
+    )
+    # What does not vary says nothing about rho, nor about how much others vary.
+    varies = squares[:, 0] > SAME**2
+    squares = np.maximum(squares, SAME**2)
+    alone = (-logs / 2 - df[:, None] / 2 * np.log(squares))[varies]
+    likely = int(np.argmax((alone - alone.max(axis=1, keepdims=True)).sum(axis=0)))
+    prior, usual = 0.0, 0.0
+    if varies.any():
+        pool = Pool(squares[varies, likely] / df[varies], df[varies])
+        prior, usual = min(pool.prior, MOST), pool.variance
+    total, weight = prior * usual + squares, prior + df
+    log_likelihood = -logs / 2 - weight[:, None] / 2 * np.log(total)
+    posterior = _posterior(np.where(varies[:, None], log_likelihood, 0), varies)
+    deviations = total / weight[:, None]
+    errors = np.sqrt(deviations * variance)
+    mean = (posterior * estimate).sum(axis=1)
+    against = np.where(mean < 0, 1, -1)[:, None] * estimate / errors
+    return Shifts(
+        mean,
+        _half_width(posterior, errors, weight[:, None]),
+        weight,
+        np.minimum(2 * (posterior * stdtr(weight[:, None], against)).sum(axis=1), 1),
+        np.sqrt((posterior * deviations).sum(axis=1)),
+        posterior @ RHOS,
+    )
+
+
+def _half_width(posterior: np.ndarray, errors: np.ndarray, df: np.ndarray) -> np.ndarray:
+    """The distance beyond which a mixture of Student's t of these scales has the tails, by halving
+    the logarithm."""
+    tail = (1 - LIMITS.confidence) / 2
+    quantile = stdtrit(df, 1 - tail)
+    least, most = np.log(errors.min(axis=1)), np.log(errors.max(axis=1))
+    for _ in range(HALVINGS):
+        middle = (least + most) / 2
+        chances = stdtr(df, -quantile * np.exp(middle)[:, None] / errors)
+        beyond = (posterior * chances).sum(axis=1)
+        least, most = np.where(beyond > tail, middle, least), np.where(beyond > tail, most, middle)
+    return quantile[:, 0] * np.exp(most)
+
+
+def worth(nights: int, rho: float) -> float:
+    """How many independent nights some are worth for their mean, by their correlation rho with the
+    night before."""
+    return (nights - (nights - 2) * rho) / (1 + rho)
+
+
+def _packed(values: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values of a side without gaps, 0 behind the last; which there are; and the nights since the
+    value before."""
+    known = np.isfinite(values)
+    order = np.argsort(~known, axis=1, kind="stable")
+    at = np.take_along_axis(np.broadcast_to(times, values.shape), order, axis=1)
+    known = np.take_along_axis(known, order, axis=1)
+    values = np.where(known, np.take_along_axis(values, order, axis=1), 0)
+    since = np.diff(at, axis=1, prepend=0)
+    return values, known, np.where(known, np.maximum(since, 0), 1)
+
+
+def _scale(sides: list[tuple[np.ndarray, ...]], df: np.ndarray) -> np.ndarray:
+    """A robust standard deviation of each series, drawn towards the usual one of the table."""
+    away = [np.where(known, values, np.nan) for values, known, _ in sides]
+    away = [np.abs(values - medians(values, 1)[:, None]) for values in away]
+    own = MAD * medians(np.concatenate(away, axis=1), 1) * np.sqrt((df + 2) / df)
+    usual = np.median(own)
+    return np.sqrt((LIKE_TABLE * usual**2 + df * own**2) / (LIKE_TABLE + df))
+
+
+def _cut(values: np.ndarray, known: np.ndarray, most: np.ndarray) -> np.ndarray:
+    middle = medians(np.where(known, values, np.nan), 1)[:, None]
+    return np.where(known, np.clip(values, middle - most[:, None], middle + most[:, None]), 0)
+
+
+@dataclass
+class _Mean:
+    mean: np.ndarray
+    worth: np.ndarray  # 1 / its variance, in units of that of a value
+    squares: np.ndarray  # sum of squared residuals, white
+    logs: np.ndarray  # the logarithm of the determinant of the correlations
+
+
+def _mean(values: np.ndarray, known: np.ndarray, since: np.ndarray, rho: float) -> _Mean:
+    """The mean of a side under AR(1), by values made white."""
+    like = rho**since if rho else np.zeros_like(since)
+    like[:, 0] = 0
+    new = 1 - like**2
+    before = np.concatenate([np.zeros((len(values), 1)), values[:, :-1]], axis=1)
+    ones = np.where(known, (1 - like) / np.sqrt(new), 0)
+    white = np.where(known, (values - like * before) / np.sqrt(new), 0)
+    counts = (ones**2).sum(axis=1)
+    mean = (ones * white).sum(axis=1) / counts
+    squares = np.maximum((white**2).sum(axis=1) - counts * mean**2, 0)
+    return _Mean(mean, counts, squares, np.where(known, np.log(new), 0).sum(axis=1))
+
+
+def _posterior(log_likelihood: np.ndarray, varies: np.ndarray) -> np.ndarray:
+    """How probable each rho is of each series, [series, RHOS], by EM over those that vary."""
+    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
+    mixing = PRIOR / PRIOR.sum()
+    for _ in range(ROUNDS):
+        posterior = mixing * likelihood
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        mixing = PRIOR + posterior[varies].sum(axis=0)
+        mixing /= mixing.sum()
+    return posterior

@@ -1,0 +1,203 @@
+"""Which nodes are blamed: simulated by schemes of allocation and noises, seeded, and printed."""
+
+import numpy as np
+import pytest
+from nights import NOISES, nights
+
+from bisection.analysis.nodes import Vote, slow_nodes, votes_needed
+from bisection.analysis.rotation import sweep_of
+
+NAMES = [f"n{number:02}" for number in range(64)]
+SLOWER = np.log(1.15)
+
+
+def named(votes):
+    return [(suspect.nodes, suspect.always) for suspect in slow_nodes(votes)]
+
+
+def sets_of(scheme, rng, session, order, nodes=NAMES, wanted=16):
+    """The sets of nodes of a session's ten launches."""
+    blocks = len(nodes) // wanted
+    if scheme == "each launch by itself":
+        return [rng.choice(nodes, wanted, replace=False) for _ in range(10)]
+    if scheme == "one a session, by chance":
+        return [rng.choice(nodes, wanted, replace=False)]
+    if scheme == "one a session, the least used":
+        if session % blocks == 0:
+            rng.shuffle(order)
+        return [order[session % blocks :: blocks]]
+    if scheme == "one a session, blocks of 16":
+        return [nodes[16 * (session % blocks) :][:16]]
+    if scheme == "8 or 16 nodes, by chance":
+        return [rng.choice(nodes, 8 * (1 + session % 2), replace=False) for _ in range(10)]
+    if scheme == "each node alone, of 32":
+        return [[node] for node in nodes[:32]]
+    return [nodes[:32]]  # always together
+
+
+def votes_of(scheme, rng, levels, slow=None, own=0.03, preempted=0.0):
+    """Sessions with these levels; launches have noise of their own, and those with `slow` are
+    slower. A fraction of them is `preempted`, and takes twice as long."""
+    votes, order = [], list(NAMES)
+    for session, level in enumerate(levels):
+        sets = sets_of(scheme, rng, session, order)
+        launches = 1 if len(sets) > 1 else 10
+        for nodes in sets:
+            noise = rng.normal(0, own, launches) + np.log(2) * (rng.random(launches) < preempted)
+            cost = level + float(np.median(noise)) + SLOWER * (slow in nodes)
+            votes.append(Vote(session, 0, tuple(sorted(map(str, nodes))), cost, launches))
+    return votes
+
+
+def together(votes, node):
+    """The nodes that were in the same launches as this one."""
+    all_nodes = {other for vote in votes for other in vote.nodes}
+    return sorted(
+        other
+        for other in all_nodes
+        if all((node in vote.nodes) == (other in vote.nodes) for vote in votes)
+    )
+
+
+def told_apart(votes, node):
+    """Whether enough votes are with the node, and without it."""
+    count = sum(node in vote.nodes for vote in votes)
+    return min(count, len(votes) - count) >= 3
+
+
+@pytest.fixture(scope="module")
+def sets(request):
+    """How many made-up histories: a table's with --full."""
+    return 100 if request.config.getoption("--full", default=False) else 4
+
+
+@pytest.mark.parametrize(
+    ("scheme", "noise", "sessions"),
+    [
+        ("each launch by itself", "none", 20),
+        ("each launch by itself", "common factor 7%, own 3%", 20),
+        ("each launch by itself", "none", 8),
+        ("8 or 16 nodes, by chance", "independent 3%", 20),
+        ("one a session, the least used", "none", 20),
+        ("one a session, the least used", "independent 3%", 20),
+        ("one a session, by chance", "none", 20),
+        ("one a session, by chance", "independent 3%", 20),
+        ("one a session, blocks of 16", "none", 20),
+        ("one a session, blocks of 16", "independent 3%", 20),
+        ("each node alone, of 32", "independent 3%", 20),
+        ("one a session, the least used", "independent 8%", 20),
+        ("one a session, by chance", "none", 5),
+        ("always the same 32", "none", 20),
+    ],
+)
+def test_a_slow_node_is_named_alone_or_with_those_never_apart(scheme, noise, sessions, sets, told):
+    counts = dict.fromkeys(("possible", "named", "alone", "group", "innocent"), 0)
+    for number in range(sets):
+        rng = np.random.default_rng([20261122, number])
+        levels = nights(rng, noise, 1, sessions)[0] if noise in NOISES else np.zeros(sessions)
+        slow = str(rng.choice(NAMES[:32]))
+        votes = votes_of(scheme, rng, levels, slow)
+        suspects = [nodes for nodes, _ in named(votes)]
+        counts["possible"] += told_apart(votes, slow)
+        counts["named"] += any(slow in nodes for nodes in suspects)
+        counts["alone"] += [slow] in suspects
+        counts["group"] += together(votes, slow) in suspects
+        counts["innocent"] += any(slow not in nodes for nodes in suspects)
+    share = {name: f"{count / sets:.0%}" for name, count in counts.items()}
+    told.append(
+        f"| {scheme} | {noise} | {sessions} | {share['possible']} | {share['named']} | "
+        f"{share['alone']} | {share['group']} | {share['innocent']} |"
+    )
+    assert counts["innocent"] <= sets / 100
+    hopeless = noise == "independent 8%" or sessions == 5 or scheme == "always the same 32"
+    if not hopeless:
+        assert counts["named"] >= 0.95 * counts["possible"] - 1
+        assert counts["group"] >= 0.9 * counts["possible"] - 1
+
+
+SCHEMES = ["each launch by itself", "8 or 16 nodes, by chance", "one a session, the least used",
+           "one a session, by chance", "one a session, blocks of 16"]  # fmt: skip
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_clean_nights_name_no_node(noise, sets, told):
+    wrong = []
+    for scheme in SCHEMES:
+        wrong.append(0)
+        for number in range(sets):
+            rng = np.random.default_rng([22112026, number])
+            wrong[-1] += bool(named(votes_of(scheme, rng, nights(rng, noise, 1, 20)[0])))
+    told.append(f"| {noise} | {' | '.join(f'{count} of {sets}' for count in wrong)} |")
+    assert max(wrong) <= max(sets // 50, 0)
+
+
+def test_launches_that_others_preempt_name_no_node(sets, told):
+    """One in ten launches, on whatever nodes, takes twice as long."""
+    wrong = []
+    for scheme in SCHEMES:
+        made = (np.random.default_rng([11, number]) for number in range(sets))
+        wrong.append(
+            sum(bool(named(votes_of(scheme, r, np.zeros(20), None, 0.03, 0.1))) for r in made)
+        )
+    told.append(
+        "| 10% of launches preempted, twice as slow | "
+        + f"{' | '.join(f'{count} of {sets}' for count in wrong)} |"
+    )
+    assert max(wrong) <= sets // 50
+
+
+def votes(*sessions):
+    """Votes by (nodes, cost), a list a session."""
+    return [
+        Vote(number, run, tuple(nodes.split()), cost)
+        for number, of_session in enumerate(sessions)
+        for run, (nodes, cost) in enumerate(of_session)
+    ]
+
+
+@pytest.mark.parametrize("nights_on", [1, 10])
+def test_nights_in_a_row_on_the_same_nodes_are_one_vote(nights_on):
+    """Ten nights on some nodes, then a slower machine on others: no node is to blame."""
+    blocks = [("n1 n2", 0.0), ("n3 n4", 0.0), ("n5 n6", 0.3)]
+    assert named(votes(*([block] for block in blocks for _ in range(nights_on)))) == []
+
+
+def test_two_slow_nodes_are_named_one_after_the_other(rng):
+    sets_ = [rng.choice(NAMES[:16], 4, replace=False) for _ in range(80)]
+    cost = [rng.normal(0, 0.02) + 0.3 * ("n03" in s) + 0.15 * ("n05" in s) for s in sets_]
+    made = votes(
+        *(
+            [(" ".join(sorted(s)), c) for s, c in zip(sets_[k::8], cost[k::8], strict=True)]
+            for k in range(8)
+        )
+    )
+    assert [nodes for nodes, _ in named(made)] == [["n03"], ["n05"]]
+
+
+def test_nodes_that_ran_together_but_once_are_named_together(rng):
+    """What one vote tells apart, noise may have told apart."""
+    sets_ = [["n1 n2 n3", "n4 n5 n6", "n7 n8 n9"][k % 3] for k in range(30)]
+    sets_[15] = "n1 n2 n7"  # n3 is absent once, when noise hides what is slow
+    cost = [0.2 * ("n1" in s) + rng.normal(0, 0.05) for s in sets_]
+    cost[15] = 0.1
+    ((nodes, always),) = named(votes(*([(s, c)] for s, c in zip(sets_, cost, strict=True))))
+    assert nodes == ["n1", "n2", "n3"]
+    assert not always
+
+
+@pytest.mark.parametrize(("nodes", "wanted"), [(4, 2), (8, 2), (64, 16)])
+def test_a_sweep_has_as_many_launches_as_naming_a_node_needs(nodes, wanted, rng):
+    """With noise that puts a launch out of order now and then."""
+    sets_ = sweep_of(NAMES[:nodes], wanted, {})
+    for number in range(10):
+        slow = NAMES[number % nodes]
+        costs = [0.15 * (slow in s) + rng.normal(0, 0.03) for s in sets_]
+        made = [
+            Vote(0, run, s, cost) for run, (s, cost) in enumerate(zip(sets_, costs, strict=True))
+        ]
+        suspects = [names for names, _ in named(made)]
+        assert any(slow in names for names in suspects), (
+            number,
+            len(sets_),
+            votes_needed(nodes, wanted),
+        )
