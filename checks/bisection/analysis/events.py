@@ -207,14 +207,17 @@ def _event(
     """What began in a night; notes the night of each metric in `starts`."""
     night = int(chances.argmax())
     points: dict[int, ChangePoint] = {}
+    # Where the shared level is as before, a metric is judged beside it: it varies less.
+    values = table.costs if any(trace.shared for trace in traces) else own
     for trace in sorted(traces, key=lambda t: t.shared):
-        values = table.costs if trace.shared else own
         left = values[trace.rows, trace.left : night]
         right = values[trace.rows, night : trace.right]
         before, after = (~np.isnan(left)).sum(axis=1), (~np.isnan(right)).sum(axis=1)
         size = medians(right, 1) - medians(left, 1)
-        least = max(math.log1p(LIMITS.step), ALIKE * abs(trace.size)) if trace.shared else 0.0
-        part = (before > 0) & (after > 0) & (size * trace.size > 0) & (np.abs(size) >= least)
+        least = math.log1p(LIMITS.step)
+        part = (before > 0) & (after > 0) & (np.abs(size) >= least)
+        if trace.shared:
+            part &= size / trace.size >= ALIKE
         for index in np.flatnonzero(part):
             row = int(trace.rows[index])
             counts = int(before[index]), int(after[index])

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from bisection.analysis.model import Change, ChangePoint, Event
-from bisection.core.format import plural, some, times, utc
+from bisection.core.format import finite, plural, some, times, utc
 from bisection.core.verdicts import Verdict
 
 MOST = 10  # events that are listed
@@ -14,7 +14,9 @@ CENTURY = 100  # years: nobody reads more of a chance
 
 
 def cost(point: ChangePoint) -> float:
-    """New cost over old: above 1 is worse, whatever the direction of the metric."""
+    """New cost over old: above 1 is worse, whatever the direction of the metric; 1 if unknown."""
+    if not finite(point.ratio) or point.ratio <= 0:
+        return 1.0
     return point.ratio if point.better == "lower" else 1 / point.ratio
 
 
