@@ -11,6 +11,8 @@ from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
 from bisection.report.events import alarm_text, banner
 from bisection.report.text import history_text
+from bisection.store.database import Session
+from bisection.store.marks import Mark
 
 
 @pytest.fixture
@@ -74,7 +76,8 @@ def test_a_kernel_is_one_event(rng, tmp_path):
     assert (night_of(event), event.metrics) == (40, {"transpose": (24, 24)})
     assert banner(events) == "24 metrics worse since 2026-07-11"
     (line,) = alarm_text(events)
-    assert "transpose (24 of 24 metrics), 1.2" in line
+    assert "transpose (24 of 24 metrics), 2" in line
+    assert "% worse; nothing recorded changed then" in line
 
 
 def test_the_whole_machine_is_one_event(rng, tmp_path):
@@ -125,8 +128,6 @@ def test_an_accepted_event_is_no_alarm(rng, tmp_path):
     (event,), _, _ = looked_at(stored)
     assert event.alarm
     with stored.marking() as marks:
-        from bisection.store.marks import Mark
-
         marks[event.session] = Mark(accepted="slower disks")
     (event,), _, _ = looked_at(stored)
     assert (event.alarm, event.accepted) == (False, "slower disks")
@@ -159,8 +160,6 @@ def test_metrics_that_ended_are_named(rng, tmp_path):
 
 
 def test_experiments_and_other_tiers_are_no_nights():
-    from bisection.store.database import Session
-
     tags = {"tier": "nightly", "system": "lab", "environ": "system"}
     night, quick, tagged, slow = (
         Session(name, DAY, {**tags, **more}, {})
