@@ -1,4 +1,5 @@
 /* LAPACK's dsyevd and zheevd on one core: what every method is compared with. */
+#include "blas.h"
 #include "libraries.h"
 #include "solver.h"
 
@@ -30,12 +31,14 @@ static int solve(void *self, bx_problem *p)
 {
     workspace *s = self;
     int n = p->matrix->n, info = 0;
+    bx_blas_set_threads(1);
     if (p->matrix->parts == 2)
         zheevd_("V", "U", &n, p->a, &n, p->w, s->work, &s->lwork, s->rwork, &s->lrwork, s->iwork,
                 &s->liwork, &info, 1, 1);
     else
         dsyevd_("V", "U", &n, p->a, &n, p->w, s->work, &s->lwork, s->iwork, &s->liwork, &info, 1,
                 1);
+    bx_blas_set_threads(bx_run_threads(p->run));
     double *vectors = p->a; /* they take the matrix's place */
     p->a = p->v;
     p->v = vectors;

@@ -242,7 +242,8 @@ static void spread(const jacobi *s, double *field, bool identity)
     }
 }
 
-/* Puts the columns one after the other; eigenvalues are Rayleigh's quotients. */
+/* Puts the columns one after the other, with the norm that many turns have changed; eigenvalues are
+ * Rayleigh's quotients. */
 static void gather(const jacobi *s, bx_problem *p)
 {
     size_t length = (size_t)(s->n * s->parts), columns = 0;
@@ -252,11 +253,14 @@ static void gather(const jacobi *s, bx_problem *p)
         for (int j = 0; j < width_of(s, place); j++) {
             const double *v = s->v + (size_t)place * s->stride + (size_t)j * length;
             const double *w = s->w + (size_t)place * s->stride + (size_t)j * length;
-            double value = 0;
-            for (size_t i = 0; i < length; i++) value += v[i] * w[i];
-            p->w[first + j] = value;
-            p->number[columns] = first + j;
-            memmove(p->v + columns++ * length, v, length * sizeof *v);
+            double product = 0, square = 0, *column = p->v + columns * length;
+            for (size_t i = 0; i < length; i++) {
+                product += v[i] * w[i];
+                square += v[i] * v[i];
+            }
+            p->w[first + j] = product / square;
+            p->number[columns++] = first + j;
+            for (size_t i = 0; i < length; i++) column[i] = v[i] / sqrt(square);
         }
     }
     MPI_Allreduce(MPI_IN_PLACE, p->w, s->n, MPI_DOUBLE, MPI_SUM, s->ring);
@@ -270,7 +274,7 @@ static double zero_limit(const jacobi *s, const bx_problem *p)
     size_t count = (size_t)p->distribution->columns * (size_t)(s->n * s->parts);
     for (size_t i = 0; i < count; i++) squares += p->a[i] * p->a[i];
     MPI_Allreduce(MPI_IN_PLACE, &squares, 1, MPI_DOUBLE, MPI_SUM, s->ring);
-    return 2 * s->width * 0x1p-53 * sqrt(squares);
+    return (4 + s->width / 4.0) * 0x1p-53 * sqrt(squares);
 }
 
 static int solve(void *self, bx_problem *p)

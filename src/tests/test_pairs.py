@@ -87,8 +87,8 @@ class Tournament(unittest.TestCase):
     def test_one_node_has_no_pairs(self):
         for arguments in ((), ("--ranks-per-node", "3")):
             out = run(PAIRS, 3, *QUICK, *arguments)
-            self.assertNotEqual(out.code, 0)
-            self.assertIn("1 node: a pair needs 2", out.stdout)
+            self.assertEqual(out.code, 3)
+            self.assertIn("no method can run here: tournament: 1 node: a pair needs 2", out.stderr)
             self.assertEqual(out.leftovers, [])
 
     def test_switches_of_a_file(self):

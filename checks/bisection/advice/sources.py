@@ -70,6 +70,7 @@ def measured(
     trials: Iterable[Trial],
     cases: Sequence[str],
     rounds: int,
+    baselines: str = "none",
 ) -> list[Parsed]:
     """Launches a kernel on this host; ranks share cores where there are too few.
 
@@ -79,6 +80,7 @@ def measured(
         trials: the launches of each case.
         cases: cases to run.
         rounds: how often each method is timed.
+        baselines: those measured beside the methods.
 
     Raises:
         BenchError: the kernel cannot be built, or a launch fails.
@@ -89,7 +91,7 @@ def measured(
     trials, launches = list(trials), []
     for case in cases:
         for ranks, threads, methods in trials:
-            arguments = ["--case", case, "--method", methods, "--baseline", "none"]
+            arguments = ["--case", case, "--method", methods, "--baseline", baselines]
             arguments += ["--repeats", str(rounds), "--block", "1", "--warmup", "0"]
             output = folder / f"{kernel}-{case}-{ranks}x{threads}.json"
             launches.append(parse(launch(executable, ranks, arguments, output, threads)))

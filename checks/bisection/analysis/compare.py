@@ -10,7 +10,7 @@ from bisection.analysis.explain import explain_rows
 from bisection.analysis.judging import CHANGED, Judged, judge_rows, set_against
 from bisection.analysis.model import Comparison, Row, changes
 from bisection.analysis.observations import Observations, rows_of
-from bisection.analysis.outlying import mark_suspects
+from bisection.analysis.outlying import mark_suspects, slower
 from bisection.analysis.power import STEPS, Power
 from bisection.analysis.shifts import worth
 from bisection.core.reasons import Code, Reason
@@ -19,7 +19,7 @@ from bisection.core.verdicts import COMPARED, Against, Exit, Scope, Verdict
 from bisection.runs.command import rerun
 from bisection.runs.model import Request
 from bisection.store.database import Session, Store
-from bisection.store.selection import left_out
+from bisection.store.selection import SLOWER, left_out
 
 # What --fail-on may name -> the exit code.
 SUSPECTS, SLOW_NODES = "suspect", "node"
@@ -29,7 +29,10 @@ EXITS = {
     Verdict.REGRESSED: Exit.FAILED,
     Against.BELOW: Exit.FAILED,
 }
-FAIL_ON = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, SLOW_NODES)
+FAIL_ON = (
+    *(Verdict.REGRESSED, Against.BELOW, Verdict.MISSING, Verdict.NOT_MEASURED, SUSPECTS),
+    SLOW_NODES,
+)
 
 
 def compare(
@@ -80,6 +83,7 @@ def compare(
         changes=changes(before, after),
         findings=[_with_controls(finding, rows, context) for finding in judged.findings],
         suspects=nodes.suspects(store, after, rows),
+        fail_on=tuple(fail_on),
         expected=expected,
     )
     result.rerun = _rerun(result)
@@ -138,7 +142,7 @@ def _advice(result: Comparison, context: Context) -> list[Reason]:
         notes.append(Reason.of(Code.NO_MACHINE_VERDICT, **sides, needed=LIMITS.fewest))
     if min(s["start"] for s in result.before) > max(s["start"] for s in result.after):
         notes.append(Reason.of(Code.SIDES_SWAPPED))
-    if not context.tested:
+    if not context.tested and sides["before"] < 2 * LIMITS.fewest:
         notes.append(Reason.of(Code.NO_AA))
     if not any(row.control and row.ratio for row in result.rows):
         notes.append(Reason.of(Code.NO_CONTROL))
@@ -189,11 +193,14 @@ def _exit_code(result: Comparison, fail_on: Collection[str]) -> Exit:
     failing = [EXITS[name] for name in fail_on if result.count(name)]
     if Against.BELOW in fail_on and any(row.against == Against.BELOW for row in result.rows):
         failing.append(EXITS[Against.BELOW])
-    if SUSPECTS in fail_on and any(row.suspect for row in result.rows):
-        failing.append(EXITS[SUSPECTS])
+    if SUSPECTS in fail_on and slower(result.rows):
+        retested = all(s["tags"].get(SLOWER) == "confirmed" for s in result.after)
+        failing.append(Exit.SLOWER if retested else EXITS[SUSPECTS])
     if SLOW_NODES in fail_on and result.suspects:
         failing.append(EXITS[SLOW_NODES])
-    judged = any(row.verdict in (*CHANGED, Verdict.UNCHANGED) for row in result.rows)
+    judged = any(
+        row.verdict in (*CHANGED, Verdict.UNCHANGED) or row.limit is not None for row in result.rows
+    )
     if fail_on and (result.unsafe or not judged):
         failing.append(Exit.NOT_MEASURED)
     return min(failing, default=Exit.OK)

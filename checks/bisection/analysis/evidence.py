@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from bisection.analysis.nights import factors, medians
-from bisection.analysis.shifts import WHOLE, Shifts, Times, shifts
+from bisection.analysis.shifts import SAME, WHOLE, Shifts, Times, shifts
 from bisection.analysis.states import States, states
 from bisection.core.thresholds import LIMITS
 
@@ -112,13 +112,15 @@ def _found(common: Shifts, owners: list[int | None]) -> tuple[np.ndarray, np.nda
     by = np.sort(common.estimate[kernel])
     left = int(len(by) * (1 - MOST))
     every = max(by[left], 0) + min(by[-1 - left], 0) if len(by) >= 3 else 0.0
-    sure = common.p * len(owners) <= LIMITS.shared_chance
-    sure &= np.abs(common.estimate) >= LEAST
+    varying = max((common.sigma > SAME).sum(), 1)
+    large = np.abs(common.estimate) >= LEAST
+    sure = (common.p * varying <= LIMITS.shared_chance) & large
     sure[0] &= abs(every) >= LEAST
     beyond = np.sign(common.estimate) * (common.estimate - every) >= LEAST
     found = sure & kernel & beyond
     found[0] = sure[0]
-    return np.flatnonzero(found), sure & (found | ~kernel | sure[0])
+    with_all = sure[0] & kernel & large & (np.sign(common.estimate) == np.sign(every))
+    return np.flatnonzero(found), sure & (found | ~kernel) | with_all
 
 
 def _own(costs: np.ndarray, count: int, times: Times | None) -> tuple[Shifts, States]:

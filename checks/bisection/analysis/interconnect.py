@@ -8,6 +8,7 @@ from bisection.analysis.blame import Blame
 from bisection.analysis.impact import Impact
 from bisection.analysis.model import Comparison, Row
 from bisection.analysis.pairs import KERNEL
+from bisection.core.identity import IDENTITY
 from bisection.core.reasons import FAULTS_OF_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Grade, Verdict
@@ -62,7 +63,8 @@ def judge(
         for _, result in network.results_of(run, impact.KERNEL)
         for part in impact.judge(result)
     ]
-    findings = [*_of_pairs(blames), *_of_run(run), *_of_rates(run, blames), *_of_levels(rows)]
+    findings = [*_of_pairs(blames), *_of_run(run), *_of_rates(run, blames)]
+    findings += _of_levels(rows, run)
     findings += [Finding(i.grade, i.reason) for i in impacts if i.reason and not i.withheld]
     return Interconnect(
         sorted(findings, key=lambda finding: finding.grade != Grade.NO_GO),
@@ -103,9 +105,17 @@ def _of_run(run: RunVerdict) -> Iterator[Finding]:
             yield Finding(Grade.LOOK, remark)
 
 
-def _of_levels(rows: Sequence[Row]) -> Iterator[Finding]:
+def _of_levels(rows: Sequence[Row], run: RunVerdict) -> Iterator[Finding]:
+    """What is worse than in the sessions before: the run's own ruling, then the comparison's."""
+    names = (*IDENTITY, "metric")
+    seen = set()
+    for grade, reasons in ((Grade.NO_GO, run.slower), (Grade.LOOK, run.suspects)):
+        for reason in reasons:
+            if reason["check"] in CHECKS:
+                seen.add(tuple(reason[name] for name in names))
+                yield Finding(grade, reason)
     for row in rows:
-        if row.verdict == Verdict.REGRESSED:
+        if row.verdict == Verdict.REGRESSED and tuple(getattr(row, n) for n in names) not in seen:
             yield Finding(Grade.NO_GO, Reason.of(Code.LEVEL_WORSE, **row.change))
 
 

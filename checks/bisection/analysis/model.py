@@ -200,6 +200,7 @@ class Comparison:
     unsafe: list[Reason] = field(default_factory=list)  # why they cannot be trusted
     changes: list[Change] = field(default_factory=list)
     suspects: list[Suspect] = field(default_factory=list)
+    fail_on: Sequence[str] = (Verdict.REGRESSED,)  # () if a person wants no failure
     expected: float | None = None  # ratio of performance that an upgrade should give
     rerun: str = ""  # command
     exit_code: Exit = Exit.OK

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -86,15 +87,14 @@ def _votes(
     costs = defaultdict(list)
     jobs_of = defaultdict(set)
     for (key, _), jobs in values.items():
-        median = float(np.median([cost for *_, cost in jobs]))
+        usual = median(cost for *_, cost in jobs)
         for session, run, nodes, cost in jobs:
             vote = (":".join(key[:2]), order[session], run, nodes)
-            costs[vote].append(cost - median)
+            costs[vote].append(cost - usual)
             jobs_of[vote].add(key[3:6])
     votes = defaultdict(list)
     for vote, all_costs in sorted(costs.items()):
-        cost = float(np.median(all_costs))
-        votes[vote[0]].append(Vote(*vote[1:], cost, len(jobs_of[vote])))
+        votes[vote[0]].append(Vote(*vote[1:], median(all_costs), len(jobs_of[vote])))
     return votes
 
 
@@ -157,8 +157,8 @@ def _merged(votes: Sequence[Vote]) -> list[Vote]:
     merged = []
     for _, row in groupby(votes, key=lambda vote: vote.nodes):
         same = list(row)
-        cost, launches = np.median([v.cost for v in same]), sum(v.launches for v in same)
-        merged.append(same[0]._replace(cost=float(cost), launches=launches))
+        cost, launches = median(v.cost for v in same), sum(v.launches for v in same)
+        merged.append(same[0]._replace(cost=cost, launches=launches))
     return merged
 
 
@@ -223,10 +223,15 @@ def _clearest(design: _Design, where: str) -> tuple[Suspect | None, set[str]]:
     if votes < LIMITS.node_votes or r <= 0 or design.freedom < 1:
         return None, set()
     effect = float(np.median(design.cost[mine]) - np.median(design.cost[~mine]))
+    if effect <= math.log1p(LIMITS.margin):
+        return None, set()
     left = design.left(correlation)
     t = r * math.sqrt(design.total * design.freedom / left[best])
     sure = student.sf(t, design.freedom) * len(design.groups) < LIMITS.pair_chance
-    if effect <= math.log1p(LIMITS.margin) or not sure or design.chance(r) > LIMITS.node_chance:
+    if (
+        not (sure and _explains_nights(design, mine, effect))
+        or design.chance(r) > LIMITS.node_chance
+    ):
         return None, set()
     # Logarithms of the odds against the other groups, by likelihood.
     odds = len(design.votes) / 2 * np.log(left / left[best])
@@ -235,6 +240,16 @@ def _clearest(design: _Design, where: str) -> tuple[Suspect | None, set[str]]:
     jobs = sum(v.launches for v, counted in zip(design.votes, mine, strict=True) if counted)
     suspect = Suspect(nodes, math.exp(effect), jobs, where, always=len(alike) == 1)
     return suspect, set(design.groups[best])
+
+
+def _explains_nights(design: _Design, mine: np.ndarray, effect: float) -> bool:
+    """Whether nights with one set of nodes are slow with these nodes, and only then: slow ones
+    without them show that nights have a slow state of their own."""
+    nights = design.strata[0] if design.between else np.arange(0)
+    slow, with_it = (design.cost[nights] - np.median(design.cost[~mine])) / effect, mine[nights]
+    fast, others = (slow < 0.25) & with_it, (slow > 0.75) & ~with_it
+    share = LIMITS.node_exceptions
+    return fast.sum() <= share * with_it.sum() and others.sum() <= share * (~with_it).sum()
 
 
 def votes_needed(nodes: int, of_launch: int) -> int:

@@ -64,6 +64,17 @@ class Observations:
         since = sum(session.kind == kind for session in self.sessions[last + 1 :])
         return since if since >= LIMITS.gone else 0
 
+    def dropped(self, key: Key) -> int:
+        """In how many of the newest sessions in which its test passed a metric is not, if those are
+        enough to say that it is gone; else 0."""
+        last = max((self.order[session] for session, *_ in self.values.get(key, ())), default=-1)
+        passed = {
+            outcome.session
+            for outcome in self.outcomes[key[:-1]]
+            if outcome.verdict == Verdict.PASS and self.order[outcome.session] > last
+        }
+        return len(passed) if len(passed) >= LIMITS.gone else 0
+
     def inapplicable(self, test: Key) -> bool:
         """Whether the test has nothing to measure here any more."""
         outcomes = self.outcomes.get(test)
@@ -128,8 +139,23 @@ def rows_of(
         of both sides.
     """
     rows, samples = [], []
+    controls = {
+        key[:-1]
+        for side in (before, after)
+        for key, kinds in side.kinds.items()
+        if any(kind[3] for kind in kinds)
+    }
+    launches = {
+        _launch(key[:-1])
+        for side in (before, after)
+        for key in side.kinds
+        if name and key[:-1] not in controls and name.search(" ".join(key[3:7]))
+    }
     for key in dict.fromkeys([*before.kinds, *after.kinds, *_without_metrics(before, after)]):
-        if after.inapplicable(key[:-1]) or (name and not name.search(" ".join(key[3:7]))):
+        chosen = not name or name.search(" ".join(key[3:7]))
+        if key[:-1] in controls and _launch(key[:-1]) in launches:
+            chosen = True  # a control of what is compared
+        if after.inapplicable(key[:-1]) or not chosen:
             continue
         kinds = before.kinds.get(key, set()) | after.kinds.get(key, set())
         units = {kind[1] for kind in kinds}
@@ -168,6 +194,8 @@ def _without_numbers(
     if not here:
         return Verdict.MISSING, Reason.of(Code.ABSENT, sessions=len(after.sessions))
     if since := after.vanished(row.identity):
+        return Verdict.MISSING, Reason.of(Code.VANISHED, sessions=since)
+    if row.after.median is not None and (since := after.dropped(row.key)):
         return Verdict.MISSING, Reason.of(Code.VANISHED, sessions=since)
     if row.after.median is None:
         causes = [cause for o in here if (cause := o.unusable or o.reason)]

@@ -22,6 +22,7 @@ from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 
 FEW_SAMPLES = ("time_min", "time_p99")  # metrics of few samples of a launch
+HUGE = 700  # a logarithm whose exponential is still a number
 TINY = 1e-9  # standard deviation of the logarithm where all earlier values are the same
 
 
@@ -54,7 +55,8 @@ def mark_suspects(
     slower, bound = outside(earlier, new)
     faster, _ = outside(-earlier, -new)
     for line, i in enumerate(here):
-        rows[i].seen, rows[i].limit = values[i], math.exp(sign[line] * bound[line])
+        rows[i].seen = values[i]
+        rows[i].limit = float(np.exp(np.clip(sign[line] * bound[line], -HUGE, HUGE)))
         rows[i].suspect = bool(slower[line] or faster[line])
 
 

@@ -18,7 +18,7 @@ from bisection.analysis.model import changes
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict, Word
-from bisection.rfm.references import KIND_OF_UNIT, Case, lookup, span_of
+from bisection.rfm.references import KIND_OF_UNIT, Case, faults, lookup, span_of
 from bisection.sites.reference_edit import EditableReferences
 from bisection.sites.reference_edit import Path_ as Place
 from bisection.sites.site import Defect, Site
@@ -29,6 +29,7 @@ SOFTWARE = (
     *("CPU", "operating system's kernel", "firmware", "compiler", "flags", "MPI", "libraries"),
     *("MPI environment", "lock"),
 )
+KEEP = "keep"  # a comment behind an entry that begins so keeps it from being changed
 MADE_BY = "bisection references propose"
 HEADER = """\
 References of the system `{system}`, made by `{made_by}` from stored sessions.
@@ -151,6 +152,7 @@ class Proposal:
     few: list[Entry] = field(default_factory=list)  # of too few sessions
     # What amending a file left as it is: (entry, bounds in the file), (place, tests without one).
     wider: list[tuple[Entry, Sequence[Any]]] = field(default_factory=list)
+    kept: list[tuple[Entry, Sequence[Any]]] = field(default_factory=list)  # as a person asks
     shared: list[tuple[Place, list[str]]] = field(default_factory=list)
 
     @property
@@ -283,7 +285,11 @@ def amend(proposal: Proposal, file: EditableReferences, site: Site, widen: bool)
             continue
         together = _together(list(entries.values()))
         old = file.get(place)
-        if old is not None and not widen and _is_wider(together.bounds, old):
+        if old is not None and faults(old):  # text, or no bounds: it never passed
+            old = None
+        if old is not None and file.comment(place).startswith(KEEP):
+            proposal.kept.append((together, old))
+        elif old is not None and not widen and _is_wider(together.bounds, old):
             proposal.wider.append((together, old))
         elif old is None or list(old[:3]) != together.bounds:
             file.put(place, together.bounds, together.note)
@@ -403,7 +409,7 @@ def drifted(
         references = lookup(tree.get(case["check"]), case, site.checks[case["check"]]["settled"])
         for metric, reference in (references or {}).items():
             values = samples.get((*keys, metric), ())
-            if len(values) < LIMITS.drift_sessions:
+            if len(values) < LIMITS.drift_sessions or faults(reference):
                 continue
             middle, low, high = float(np.median(values)), *span_of(reference)
             if not low <= middle <= high:

@@ -20,7 +20,7 @@ from bisection.core.thresholds import LIMITS
 RHOS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96])
 PRIOR = 3 * (1 - RHOS) / (1 - RHOS).sum()  # as of three metrics, most of them independent
 ROUNDS = 20  # of EM
-HALVINGS = 10
+ROUNDS_OF_WIDTH = 3
 CUT = 2.5  # standard deviations
 WHOLE = 100.0  # of a shared factor nothing is cut: its states are no outliers
 LIKE_TABLE = 4  # observations that a table's usual distance from the median is worth
@@ -104,17 +104,24 @@ def shifts(
 
 
 def _half_width(posterior: np.ndarray, errors: np.ndarray, df: np.ndarray) -> np.ndarray:
-    """The distance beyond which a mixture of Student's t of these scales has the tails, by halving
-    the logarithm."""
+    """The distance beyond which a mixture of Student's t of these scales has the tails, by false
+    position: the logarithm of the tail falls smoothly with that of the distance."""
     tail = (1 - LIMITS.confidence) / 2
-    quantile = stdtrit(df, 1 - tail)
-    least, most = np.log(errors.min(axis=1)), np.log(errors.max(axis=1))
-    for _ in range(HALVINGS):
-        middle = (least + most) / 2
-        chances = stdtr(df, -quantile * np.exp(middle)[:, None] / errors)
-        beyond = (posterior * chances).sum(axis=1)
-        least, most = np.where(beyond > tail, middle, least), np.where(beyond > tail, most, middle)
-    return quantile[:, 0] * np.exp(most)
+    quantile = stdtrit(df[:, 0], 1 - tail)
+
+    def excess(scale: np.ndarray) -> np.ndarray:
+        chances = stdtr(df, -(quantile * np.exp(scale))[:, None] / errors)
+        return np.log((posterior * chances).sum(axis=1) / tail)
+
+    low, high = np.log(errors.min(axis=1)), np.log(errors.max(axis=1))
+    over, under = excess(low), excess(high)
+    for _ in range(ROUNDS_OF_WIDTH):
+        middle = low + (high - low) * np.clip(over / np.maximum(over - under, SAME), 0, 1)
+        here = excess(middle)
+        above = here > 0
+        low, over = np.where(above, middle, low), np.where(above, here, over)
+        high, under = np.where(above, high, middle), np.where(above, under, here)
+    return quantile * np.exp(middle)
 
 
 def worth(nights: int, rho: float) -> float:
@@ -140,7 +147,7 @@ def _scale(sides: list[tuple[np.ndarray, ...]], df: np.ndarray) -> np.ndarray:
     away = [np.where(known, values, np.nan) for values, known, _ in sides]
     away = [np.abs(values - medians(values, 1)[:, None]) for values in away]
     own = MAD * medians(np.concatenate(away, axis=1), 1) * np.sqrt((df + 2) / df)
-    usual = np.median(own)
+    usual = np.median(own[own > SAME]) if (own > SAME).any() else 0.0
     return np.sqrt((LIKE_TABLE * usual**2 + df * own**2) / (LIKE_TABLE + df))
 
 

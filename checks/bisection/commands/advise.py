@@ -2,7 +2,8 @@
 
 npar: the best NPAR of each launch of the npar checks, and what rules of thumb lose; all choices are
 measured in turn in one launch. md: ranks and threads for molecular dynamics, and what each split
-sends. Exit code: 0 a table was printed, 2 usage, 3 there is nothing to advise from.
+sends. eigen: from how many rows and ranks on a parallel eigensolver pays.
+Exit code: 0 a table was printed, 2 usage, 3 there is nothing to advise from.
 """
 
 import argparse
@@ -10,27 +11,29 @@ import shlex
 import sys
 from collections.abc import Iterable
 
-from bisection.advice import md, npar, sources
+from bisection.advice import eigen, md, npar, sources
 from bisection.core import paths
 from bisection.core.format import at_least, plural, some
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels import tables
 from bisection.kernels.local import BenchError
-from bisection.report.advice import md_advice, npar_advice
+from bisection.report.advice import eigen_advice, md_advice, npar_advice
 from bisection.runs.command import invocation
 from bisection.store.marks import excluded_folders
 
-# Of each kernel: how a result is read, what is launched, the case of --measure, the text.
+# Of each kernel: how a result is read, what is launched, the cases of --measure, what is measured
+# beside the methods, the text.
 ADVICE = {
-    "npar": (npar.sweep, npar.trials, "mini1", npar_advice),
-    "md": (md.layout_run, md.trials, "cu3au", md_advice),
+    "npar": (npar.sweep, npar.trials, ["mini1"], "none", npar_advice),
+    "md": (md.layout_run, md.trials, ["cu3au"], "none", md_advice),
+    "eigen": (eigen.solved, eigen.trials, tables.cases("eigen")[:3], "dsyevd", eigen_advice),
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    parser.add_argument("kernel", metavar="npar|md", choices=ADVICE, help="for which codes")
+    parser.add_argument("kernel", metavar="|".join(ADVICE), choices=ADVICE, help="for which codes")
     parser.add_argument(
         "--from",
         dest="folders",
@@ -47,10 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--case",
-        choices=tables.cases("npar") + tables.cases("md"),
+        choices=[case for kernel in ADVICE for case in tables.cases(kernel)],
         metavar="CASE",
         action="append",
-        help="cases; default: all that were measured; with --measure mini1 (npar) and cu3au (md)",
+        help="cases; default: all that were measured; with --measure mini1 (npar), cu3au (md), "
+        "and three sizes (eigen)",
     )
     parser.add_argument("--partition", metavar="NAME", help="only results of this partition")
     parser.add_argument(
@@ -71,14 +75,14 @@ def act(options: argparse.Namespace) -> Exit:
     for case in options.case or []:
         if case not in (known := tables.cases(kernel)):
             raise BisectionError(f"--case {case}: {kernel} has {', '.join(known)}")
-    parse, trials, default, text = ADVICE[kernel]
+    parse, trials, defaults, baselines, text = ADVICE[kernel]
     left_out = 0
     excluded = [] if options.folders or counts else excluded_folders(paths.home())
     try:
         if counts:
             wanted = (trial for count in counts for trial in trials(count))
-            cases = options.case or [default]
-            launches = sources.measured(kernel, parse, wanted, cases, options.rounds)
+            cases = options.case or defaults
+            launches = sources.measured(kernel, parse, wanted, cases, options.rounds, baselines)
         else:
             where = (options.folders, options.case, options.partition)
             launches, left_out = sources.stored(kernel, parse, *where, without=excluded)

@@ -1,8 +1,9 @@
 """Measures the kernels beside other codes, and how the store scales.
 
 transpose: ratios to serial FFTW, FFTW-MPI and memcpy. npar: ratios to Quantum ESPRESSO; a missing
-pw.x (Debian: quantum-espresso) is skipped with a note. md: ratios to LAMMPS; a missing LAMMPS is
-skipped with a note. All print quartiles, and whether each ratio is within the project's limits.
+pw.x (Debian: quantum-espresso) is skipped with a note. eigen: ratios to LAPACK's dsyevd. md: ratios
+to LAMMPS; a missing LAMMPS is skipped with a note. All print quartiles, and whether each ratio is
+within the project's limits.
 store: times compare, history and report on stores of 10^4 to 10^6 made-up values.
 Exit code: 0 measured, whatever the ratios are; 1 the store is beyond its limits; 2 usage; 3 not
 measured.
@@ -16,9 +17,17 @@ from bisection.core import paths
 from bisection.core.format import positive
 from bisection.core.verdicts import Exit
 from bisection.kernels.local import BenchError, build
-from bisection.peers import lammps, md, npar, store_scale, transpose
+from bisection.peers import eigen, lammps, md, npar, store_scale, transpose
 from bisection.peers.potentials import SYSTEMS
 from bisection.report import peers as texts
+
+EIGEN_PARTS = {
+    "solvers": eigen.solvers,
+    "jacobi": eigen.jacobi,
+    "memory": eigen.memory,
+    "crossover": eigen.crossover,
+    "costs": eigen.costs,
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep", metavar="DIR", help="keep the result files of the launches in this folder"
     )
     peers.add_parser("npar", help="compare the NPAR kernel with Quantum ESPRESSO")
+    of_eigen = peers.add_parser("eigen", help="compare parallel eigensolvers with LAPACK")
+    of_eigen.add_argument(
+        "--part", choices=EIGEN_PARTS, action="append", help="what to measure; default: all"
+    )
+    of_eigen.add_argument(
+        "--full", action="store_true", help="add 7194 rows, the largest matrix of the 2004 report"
+    )
     of_md = peers.add_parser("md", help="compare the MD kernel with LAMMPS")
     of_md.add_argument("--case", choices=SYSTEMS, action="append", help="crystals; default: all")
     for option, default, text in (
@@ -96,9 +112,23 @@ def bench_transpose(options: argparse.Namespace, folder: Path) -> Exit:
 def bench_npar(options: argparse.Namespace, folder: Path) -> Exit:
     """The NPAR kernel beside Quantum ESPRESSO."""
     kernel = build("npar")
-    for part in texts.PARTS:
-        show(texts.npar_part(part, kernel, folder))
+    for part in npar.PARTS:
+        show(texts.judged_part(part, kernel, folder))
     show(texts.knob_table(npar.knobs(kernel, folder)))
+    return Exit.OK
+
+
+def bench_eigen(options: argparse.Namespace, folder: Path) -> Exit:
+    """Parallel eigensolvers beside LAPACK's dsyevd on one core."""
+    kernel = build("eigen")
+    for name in options.part or EIGEN_PARTS:
+        if name == "crossover":
+            show(texts.crossover_table(eigen.crossover(kernel, folder)))
+        elif name == "costs":
+            show(texts.eigen_costs(eigen.costs(kernel, folder)))
+        else:
+            more = (options.full,) if name == "solvers" else ()
+            show(texts.judged_part(EIGEN_PARTS[name], kernel, folder, *more))
     return Exit.OK
 
 
@@ -140,6 +170,7 @@ def bench_store(options: argparse.Namespace, folder: Path) -> Exit:
 BENCHES = {
     "transpose": bench_transpose,
     "npar": bench_npar,
+    "eigen": bench_eigen,
     "md": bench_md,
     "store": bench_store,
 }

@@ -3,7 +3,7 @@
 `propose` makes references of what checks assert on the partitions of a system, shows how
 reference/systems/SYSTEM.yaml would change, and changes it with --write; comments stay. An entry
 that stands for several tests changes only if all of them were measured. Bounds do not become wider
-without --widen.
+without --widen. An entry whose comment begins with `keep` stays as it is.
 
 `propose` leaves out sessions that are excluded (`bisection sessions exclude`), tagged (by
 `bisection run --tag` or `bisection sessions tag`: an experiment), preempted, failed or half
@@ -17,6 +17,7 @@ Exit code: 0 none, 1 some, 2 usage.
 """
 
 import argparse
+import contextlib
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -185,6 +186,8 @@ def _notes(proposal: Proposal, least: int) -> Iterable[str]:
     for entry, old in proposal.wider:
         now, then = (span(*span_of(bounds)) for bounds in (entry.bounds, old))
         yield f"not widened: {entry.name}: {then} would become {now}; --widen allows it"
+    for entry, old in proposal.kept:
+        yield f"kept, by its comment: {entry.name}: {span(*span_of(old))}"
     for place, tests in proposal.shared:
         yield f"not changed: {' / '.join(place)}: without enough sessions of {some(tests, 2)}"
     if proposal.few:
@@ -217,10 +220,12 @@ def act_check(options: argparse.Namespace) -> Exit:
     if not file.exists():
         raise BisectionError(f"there is no {file}")
     defects = [d for d in examine_references(options.system) if not d.is_note]
-    if not defects:
+    tree = None
+    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):  # a defect already
         tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+    if isinstance(tree, dict):
         with opened(paths.home()) as store:
-            defects = stale(store, site, file, tree)
+            defects += stale(store, site, file, tree)
     clean = f"{paths.shown(file)}: nothing stale, open or contradictory"
     print("\n".join(map(defect_line, defects)) or clean)
     return Exit.FAILED if defects else Exit.OK

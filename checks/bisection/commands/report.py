@@ -1,8 +1,8 @@
 """Writes a report on the sessions AFTER, beside those BEFORE.
 
 The report is report.html (one file, no script), report.md, junit.xml, bisection.prom and
-nodecheck.txt. Exit code: as of `bisection compare`; without BEFORE as of the run, 3 without its
-verdict.
+nodecheck.txt. Exit code: the worst of `bisection compare`, of the run that it is about, and 1 if
+metrics are worse since a recent session; 3 if there is neither a comparison nor a run's verdict.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report import interconnect
 from bisection.report.gather import gather, write
+from bisection.report.model import exit_code
 from bisection.report.words import sentence
 from bisection.runs.folder import kept_verdict
 from bisection.store.database import Session, Store
@@ -52,9 +53,7 @@ def act(options: argparse.Namespace) -> Exit:
     if report.interconnect:
         print("\n".join(interconnect.text(report.interconnect)))
     print("\n".join(f"{name}: {paths.shown(path)}" for name, path in files.items()))
-    if comparison:
-        return comparison.exit_code
-    return run.exit_code if run else Exit.NOT_MEASURED
+    return exit_code(report)
 
 
 def _compared(store: Store, options: argparse.Namespace) -> tuple[Comparison | None, list[Session]]:

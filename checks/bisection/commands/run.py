@@ -15,6 +15,7 @@ import json
 import re
 import shlex
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -262,7 +263,8 @@ def choose_nodes(request: Request, partitions: before_run.Partitions, sweep: boo
         if sweep:
             nodes = len({node for nodes in choice.sets for node in nodes})
             sets = plural(len(choice.sets), "set")
-            where = f"{nodes} nodes in turn, {sets} of {len(choice.sets[0])}"
+            least = min(Counter(node for nodes in choice.sets for node in nodes).values())
+            where = f"{nodes} nodes in turn, {sets} of {len(choice.sets[0])}, each in {least}"
         idle = f"{choice.idle} of {choice.nodes} nodes are idle"
         print(f"{name}: runs on {where}; {idle}", flush=True)
 

@@ -38,6 +38,7 @@ class Code(str, Enum):
     KERNELS_STALE = "KERNELS_STALE"  # kernel: path, built, checkout: hashes of sources, accepted
     NO_CORES = "NO_CORES"  # partition
     NODES_NEEDED = "NODES_NEEDED"  # needed, nodes
+    CORES_NEEDED = "CORES_NEEDED"  # needed, cores: of a launch
     RANKS_NEEDED = "RANKS_NEEDED"  # needed, ranks: of a node
     LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores

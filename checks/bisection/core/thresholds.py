@@ -71,7 +71,7 @@ class Thresholds:
         2.0, "", "a link slower by more than in NAME.json is wrong; bisection run judges finely"
     )
     # ---- two groups of sessions ----
-    confidence: float = _limit(0.98, "", "of the Mann-Whitney interval on the ratio")
+    confidence: float = _limit(0.98, "", "of the interval on the ratio")
     margin: float = _limit(0.05, "of the value", "a smaller change is of no interest")
     noise_margin: float = _limit(
         1.0, "standard deviations", "nor is a change smaller than the spread between sessions"
@@ -94,7 +94,6 @@ class Thresholds:
         0.5, "of the value", "few nights differ by less themselves: jobs of theirs show no change"
     )
     seen: float = _limit(0.95, "", "of changes of some size that a comparison must find to see it")
-    trimmed: float = _limit(0.2, "of each tail", "left out by Yuen's test (Yuen 1974)")
     gone: int = _limit(3, "sessions", "a test absent from so many newest sessions is missing")
     preempted_tail: float = _limit(
         0.01, "of samples", "preempted more often than this, p99 is the neighbours' doing"
@@ -155,6 +154,9 @@ class Thresholds:
     )
     node_votes: int = _limit(
         3, "sessions or sets", "with a node and without it, at least, for naming it"
+    )
+    node_exceptions: float = _limit(
+        0.05, "of nights on one set of nodes", "slow without the node, or fast with it, at most"
     )
     node_vote: float = _limit(
         0.2, "of the time", "a launch that is slower by more counts as slower by this"

@@ -22,7 +22,7 @@ TIERS = {
     "upgrade": Tier("what did new software change: every case, layout and method", 418, 30),
     "triage": Tier(
         *("is a new network good: who is slow, and what it carries, in minutes", 44, 3),
-        ("PatternsLaunch.sampling=sweep:--repeats 5",),
+        ("PatternsLaunch.sampling=sweep:--repeats 5 --block 2 --warmup 0",),
         largest=True,
     ),
     "interconnect": Tier(

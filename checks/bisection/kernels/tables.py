@@ -19,15 +19,17 @@ METHODS = {
     "noise": ("network/noise.def", "BX_METHOD"),
     "congestion": ("network/congestion.def", "BX_METHOD"),
     "npar": ("npar/npar_launch.f90", "method_t"),
+    "eigen": ("eigen/eigen.def", "BX_METHOD"),
     "md": ("md/md_launch.f90", "method_t"),
 }
 CASES = {
     "transpose": ("transpose/transpose.def", "BX_CASE"),
     "npar": ("npar/npar_cases.f90", "case_t"),
+    "eigen": ("eigen/eigen.def", "BX_CASE"),
     "md": ("md/md_lattice.f90", "crystal_t"),
 }
 
-ALTERNATIVES = ("transpose", "npar", "md")  # kernels whose methods give the same result
+ALTERNATIVES = ("transpose", "npar", "eigen", "md")  # kernels whose methods give the same result
 
 
 def methods(kernel: str) -> list[str]:
@@ -45,7 +47,7 @@ def methods(kernel: str) -> list[str]:
 
 
 def cases(kernel: str) -> list[str]:
-    """The cases of the kernel transpose, npar or md; arguments and errors as of methods()."""
+    """The cases of a kernel, one of CASES; arguments and errors as of methods()."""
     return list(_names(*CASES[kernel]))
 
 

@@ -37,7 +37,7 @@ class Judged:
     ranks: int
     method: str
     ratio: Estimate
-    limit: Limit
+    limit: Limit | None  # None: printed beside others, not judged
     sides: tuple[float, ...] = ()  # medians of what is above and below the line
     unit: str = "s"  # of both sides
 

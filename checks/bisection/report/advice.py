@@ -3,7 +3,8 @@
 import os
 from collections.abc import Iterator, Sequence
 
-from bisection.advice import md, npar, sources
+from bisection.advice import eigen, md, npar, sources
+from bisection.advice.eigen import Solved
 from bisection.advice.md import LayoutRun
 from bisection.advice.npar import Sweep
 from bisection.advice.sources import Launched
@@ -89,6 +90,35 @@ def md_advice(runs: Sequence[LayoutRun]) -> Iterator[str]:
             row = [f"{cluster.title()}, {network}", f"test {test}, {name}", _best_layouts(times)]
             rows.append([*row, f"from {sources.crossover(times)}"])
     yield from indented(rows)
+
+
+def eigen_advice(launches: Sequence[Solved]) -> Iterator[str]:
+    """Lines: the best parallel solver by rows and ranks, from where on it pays, and what was
+    published."""
+    yield "Parallel eigensolvers over LAPACK's dsyevd on one core (medians, quartiles)"
+    yield ""
+    rows = [["rows", "ranks", "best solver", "time", "over dsyevd", "", "measured on"]]
+    for launch in sorted(launches, key=lambda launch: (launch.where, launch.ranks, launch.rows)):
+        ratio, name = launch.ratios[launch.best], launch.best
+        row = [str(launch.rows), str(launch.ranks), name, duration(launch.seconds[name])]
+        span = f"[{ratio.low:.2f}, {ratio.high:.2f}]"
+        rows.append([*row, f"{ratio.value:.2f}", span, launch.where])
+    yield from indented(rows)
+    yield ""
+    for where, ranks in sorted({(launch.where, launch.ranks) for launch in launches}):
+        alike = [launch for launch in launches if (launch.where, launch.ranks) == (where, ranks)]
+        rows_from, most = eigen.pays_from(alike), max(launch.rows for launch in alike)
+        pays = f"pays from {rows_from} rows on" if rows_from else f"does not pay up to {most} rows"
+        yield f"{plural(ranks, 'rank')}, {where}: a parallel solver {pays}"
+    yield from _cautions(launches)
+    yield ""
+    # findings H03 and H04
+    yield "Published (HPCx, 2004): PDSYEVD on a new network over the old, at first and after SP7"
+    published = [
+        [data, f"{processors} processors", f"{first}", f"{then}"]
+        for data, processors, first, then in eigen.upgrade_ratios()
+    ]
+    yield from indented(published)
 
 
 def _profile(runs: Sequence[LayoutRun]) -> Iterator[str]:

@@ -18,6 +18,7 @@ def factor(ratio: Sequence[float]) -> str:
 
 
 CONGESTION: dict[Code, str | Callable[[Values], str]] = {
+    Code.CORES_NEEDED: "needs {needed} cores, a launch here has {cores}",
     Code.RANKS_NEEDED: "needs {needed} ranks per node, a launch here has {ranks}",
     Code.CONGESTED: lambda v: (
         f"{AT.format_map(v)} takes {factor(v['mean'])} times as long, its p99 {factor(v['p99'])}"

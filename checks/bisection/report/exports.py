@@ -11,15 +11,17 @@ from typing import Any, NamedTuple
 from tabulate import tabulate
 
 from bisection.analysis.model import Comparison, Row
+from bisection.analysis.outlying import slower
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.identity import IDENTITY
 from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, Code, Reason
-from bisection.core.verdicts import COMPARED, Verdict
+from bisection.core.verdicts import COMPARED, Exit, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
-from bisection.report.model import STATES, Report, exit_code, worst_first
+from bisection.report.model import STATES, Report, exit_code, headline, worst_first
 from bisection.report.pairs_clauses import slowness
+from bisection.report.run import counted
 from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.slower_clauses import longer
 from bisection.report.tables import Table, case_name
@@ -123,12 +125,21 @@ def junit(report: Report) -> str:
                 f"comparison of {row.check} on {row.place}",
                 f"comparison.{row.place}.{row.check}",
                 row.label,
-                row.verdict,
+                _verdict_of(row),
                 _row_message(row),
             )
             for row in worst_first(report.comparison.rows)
+            if row.verdict != Verdict.INCONCLUSIVE or row.limit is not None or row.low is not None
         ]
-    return _junit(entries)
+    return _junit(entries, exit_code(report), headline(report)[1])
+
+
+def _verdict_of(row: Row) -> Verdict:
+    """A single session that is set beside earlier ones is as they are, or suspected of being
+    slower."""
+    if row.verdict != Verdict.INCONCLUSIVE or row.limit is None:
+        return row.verdict
+    return Verdict.NOT_MEASURED if slower([row]) else Verdict.UNCHANGED
 
 
 def junit_of_run(verdict: RunVerdict) -> str:
@@ -137,7 +148,7 @@ def junit_of_run(verdict: RunVerdict) -> str:
 
     A launch measures several tests: its duration is shared out evenly among them.
     """
-    return _junit(_entries(verdict))
+    return _junit(_entries(verdict), verdict.exit_code, counted(verdict))
 
 
 def _entries(verdict: RunVerdict) -> list[Entry]:
@@ -167,8 +178,11 @@ def _entries(verdict: RunVerdict) -> list[Entry]:
     return entries
 
 
-def _junit(entries: Iterable[Entry]) -> str:
-    entries = list(entries)
+def _junit(entries: list[Entry], code: Exit, words: str) -> str:
+    """JUnit XML, in which something fails whenever the exit code is not 0."""
+    if code and not {"failure", "error"} & {TAGS.get(entry.verdict) for entry in entries}:
+        verdict = Verdict.NOT_MEASURED if code == Exit.NOT_MEASURED else Verdict.FAIL
+        entries = [*entries, Entry("the verdict", "bisection.verdict", words, verdict, words)]
     root = ET.Element("testsuites", name="bisection", **_counts(entries))
     for name in dict.fromkeys(entry.suite for entry in entries):
         members = [entry for entry in entries if entry.suite == name]

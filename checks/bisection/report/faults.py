@@ -9,7 +9,12 @@ from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit
 from bisection.testbed.faults import Fault, Outcome
 
-WORDS = {Code.KERNEL_EXIT: "killed", Code.MISPLACED: "INVALID", Code.KERNELS_STALE: "refused"}
+WORDS = {
+    Code.KERNEL_EXIT: "killed",
+    Code.MISPLACED: "INVALID",
+    Code.KERNELS_STALE: "refused",
+    Code.REFRAME_TEXT: "stopped by",
+}
 
 
 def wanted(fault: Fault) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from bisection.analysis.blame import Blame
 from bisection.analysis.interconnect import Interconnect
 from bisection.analysis.model import Comparison, Event, Row, Series
+from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
 from bisection.core.format import finite, plural
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
@@ -46,6 +47,9 @@ class Report:
 
 
 GOOD, BAD, UNMEASURED, UNCERTAIN, UNSAFE = "good", "bad", "unmeasured", "uncertain", "unsafe"
+SEVERITY = (GOOD, UNCERTAIN, UNMEASURED, BAD)
+# What a headline with this exit code looks like at least.
+CODES = {Exit.OK: GOOD, Exit.FAILED: BAD, Exit.NOT_MEASURED: UNMEASURED, Exit.SLOWER: BAD}
 # What a verdict looks like: the class of its colour, its symbol.
 MARKS = {
     Verdict.REGRESSED: (BAD, "\u25bc"),
@@ -77,18 +81,19 @@ def headline(report: Report) -> tuple[str, str]:
     )
     unmeasured = unmeasured or counts[Verdict.NOT_MEASURED]
     parts = [f"{failed} failed"] if failed else []
-    slower = len(run.slower) if run else 0
-    parts += [f"Slower than before: {plural(slower, 'metric')}"] if slower else []
+    slow = len(run.slower) if run else 0
+    parts += [f"Slower than before: {plural(slow, 'metric')}"] if slow else []
     parts += [f"{counts[v]} {v}" for v in (Verdict.REGRESSED, Verdict.MISSING) if counts[v]]
     parts += [f"{unmeasured} not measured"] if unmeasured else []
     below = sum(row.against == Against.BELOW for row in rows)
     parts += [f"{below} below the expected {comparison.expected:g}"] if below else []
     nodes = slow_nodes(comparison, run)
-    slower += len(run.slow_nodes if run else comparison.suspects if comparison else ())
+    slow += len(run.slow_nodes if run else comparison.suspects if comparison else ())
     parts += nodes
-    state = BAD if failed or slower or counts[Verdict.REGRESSED] or below else UNMEASURED
+    state = BAD if failed or slow or counts[Verdict.REGRESSED] or below else UNMEASURED
     if not parts:
         state, parts = _nothing_wrong(report, counts)
+    state = max(state, CODES[exit_code(report)], key=SEVERITY.index)
     judged = (Verdict.REGRESSED, Verdict.IMPROVED, Verdict.UNCHANGED, Verdict.MISSING)
     passed = report.of_run and report.run.exit_code == Exit.OK
     if passed and comparison and not any(counts[v] for v in judged):
@@ -119,28 +124,44 @@ def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[
     if not counts:
         return UNMEASURED, ["Nothing was compared"]
     alarms = [event for event in report.history if event.alarm]
-    if not counts[Verdict.UNCHANGED] and not counts[Verdict.IMPROVED] and not alarms:
+    beside = any(row.limit is not None for row in report.comparison.rows)
+    if not (counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED] or alarms or beside):
         kinds = (Verdict.INCONCLUSIVE, Verdict.NEW)
         texts = [f"{counts[v]} {v}" for v in kinds if counts[v]]
         return UNCERTAIN, [f"{'Nothing judged:' if len(texts) > 1 else 'All'} {', '.join(texts)}"]
     kinds = (Verdict.IMPROVED, Verdict.INCONCLUSIVE)
     more = [f"{counts[v]} {v}" for v in kinds if counts[v]]
     if alarms:
-        return BAD, [banner(alarms), *more]
-    suspect = sum(row.suspect for row in report.comparison.rows)
-    if suspect:
-        return UNCERTAIN, [f"{suspect} unlike all earlier sessions", "nothing proven", *more]
+        return UNCERTAIN if report.of_run else BAD, [banner(alarms), *more]
+    slow = slower(report.comparison.rows)
+    if slow and not report.of_run:  # what its run did not refute
+        text = f"{plural(len(slow), 'metric')} slower than in all earlier sessions, not retested"
+        return UNMEASURED, [text, *more]
+    if better := faster(report.comparison.rows):
+        fast = plural(len(better), "metric")
+        return UNCERTAIN, [f"{fast} faster than in all earlier sessions", *more]
+    if beside:
+        return GOOD, ["As in earlier sessions", *more]
     return GOOD, ["Nothing regressed", *more]
 
 
 def exit_code(report: Report) -> Exit:
-    """The run's exit code if the report is part of a run, else the comparison's, else the one of
-    the run that it is about."""
-    if not report.of_run and report.comparison is not None:
-        outcome = report.comparison.exit_code
-        worse = any(event.alarm for event in report.history)
-        return Exit.FAILED if worse and outcome in (Exit.OK, Exit.NOT_MEASURED) else outcome
-    return report.run.exit_code if report.run else Exit.NOT_MEASURED
+    """What follows from the report: banner, JUnit and Prometheus have it too.
+
+    It is the run's exit code if the report is part of a run; else the worst one of the comparison,
+    of the run that it is about, and of what its history says.
+    """
+    run = report.run.exit_code if report.run else Exit.OK
+    if report.of_run:
+        return run
+    if report.comparison is None:
+        codes = [run if report.run else Exit.NOT_MEASURED]
+    elif not report.comparison.fail_on:  # as a person asked for
+        return report.comparison.exit_code
+    else:
+        codes = [report.comparison.exit_code, run]
+    codes += [Exit.FAILED] if any(event.alarm for event in report.history) else []
+    return min((code for code in codes if code), default=Exit.OK)
 
 
 def worst_first(rows: Sequence[Row]) -> list[Row]:

@@ -8,7 +8,7 @@ from bisection.core.format import amount, duration, plural
 from bisection.kernels import tables
 from bisection.kernels.local import Estimate, entry, estimates
 from bisection.kernels.results import Result, preempted
-from bisection.peers import AT_LEAST, WITHIN, Judged, Limit, NotMeasured, npar, store_scale
+from bisection.peers import AT_LEAST, WITHIN, Judged, Limit, NotMeasured, eigen, npar, store_scale
 from bisection.peers.lammps import ONE, THREADS, Build
 from bisection.peers.md import MIDDLE, THREADED, Choice, Large, Row, over
 from bisection.peers.potentials import System
@@ -22,6 +22,9 @@ PARTS = {
     npar.complex_over_real: "Complex waves over real ones, per k-point",
     npar.overheads: "Share of a step outside FFTs and their exchanges, and BLAS; with the harness",
     npar.memory: "Memory per rank: resident over what the sizes predict",
+    eigen.solvers: "Solvers over LAPACK's dsyevd on one core, round by round",
+    eigen.jacobi: "Block Jacobi over dsyevd: without a guess, and with one that is wrong by 0.001",
+    eigen.memory: "Memory of block Jacobi per rank over 2 n^2/ranks numbers",
 }
 INSTALL = {
     "LAMMPS with MPI": "apt install lammps",
@@ -52,6 +55,8 @@ def verdict(ratio: Estimate, limit: Limit) -> str:
 
 
 def _judged(line: Judged) -> list[str]:
+    if line.limit is None:
+        return [spread_text(line.ratio), "-", ""]
     alone = line.ratio.low == line.ratio.high  # one launch has no spread
     value = amount(line.ratio.value, line.limit.unit) if alone else spread_text(line.ratio)
     return [value, limit_text(line.limit), verdict(line.ratio, line.limit)]
@@ -102,8 +107,8 @@ def transpose_limits(runs: Runs) -> Iterator[str]:
 # ---- npar ----
 
 
-def npar_part(part: Callable[..., Iterable[Judged]], *arguments: object) -> Iterator[str]:
-    """Measures a part of the benchmark; its lines."""
+def judged_part(part: Callable[..., Iterable[Judged]], *arguments: object) -> Iterator[str]:
+    """Measures a part of the benchmark of npar or eigen; its lines."""
     yield PARTS[part]
     rows = []
     try:
@@ -128,6 +133,42 @@ def knob_table(sweeps: Iterable[tuple[str, int, dict[str, Estimate]]]) -> Iterat
         shared += [f"{ranks} ranks share {plural(cores, 'core')}; "] if ranks > cores else []
     yield from indented(rows)
     yield f"  {''.join(shared)}on one host a choice shows in what is sent, more than in time"
+
+
+# ---- eigen ----
+
+
+def crossover_table(ratios: Iterable[tuple[int, Estimate]]) -> Iterator[str]:
+    """Lines: PDSYEVD on two ranks over dsyevd by rows, and from which size on it pays."""
+    yield "PDSYEVD on two ranks over dsyevd, by rows"
+    measured = dict(ratios)
+    lines = ([str(rows), spread_text(ratio)] for rows, ratio in measured.items())
+    yield from indented([["rows", "ratio"], *lines])
+    slower = [size for size, ratio in measured.items() if ratio.value >= 1]
+    pays = [size for size in measured if size > max(slower, default=0)]
+    yield f"  two ranks pay from {pays[0]} rows on" if pays else "  two ranks do not pay here"
+
+
+def eigen_costs(result: Result) -> Iterator[str]:
+    """Lines: what each solver sends and takes in one launch."""
+    where = f"{result['details']['size']:.0f} rows, {plural(result['layout']['ranks'], 'rank')}"
+    yield f"What a solution costs in messages, bytes and workspace per rank: {where}"
+    names = {
+        "ratio_dsyevd": "over dsyevd",
+        "messages": "messages",
+        "bytes": "sent",
+        "workspace_asked": "workspace asked",
+        "workspace_used": "used",
+        "gflops": "rate",
+    }
+    rows = [["method", *names.values()]]
+    for part in result["results"]:
+        metrics = part["metrics"]
+        if not part["applicable"] or part["baseline"]:
+            continue
+        cells = (metrics.get(name) for name in names)
+        rows.append([part["method"], *(amount(m["value"], m["unit"]) if m else "-" for m in cells)])
+    yield from indented(rows)
 
 
 # ---- md ----

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from bisection.core import paths
-from bisection.core.format import duration, finite, number, plural, short, utc
+from bisection.core.format import duration, finite, number, plain, plural, short, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
@@ -360,7 +360,7 @@ def wrapped(line: str, indent: str = "") -> list[str]:
     more = indent + ("    " if indent else "  ")
     indents = {"initial_indent": indent, "subsequent_indent": more}
     return textwrap.wrap(
-        line, WIDTH, **indents, break_on_hyphens=False, break_long_words=False
+        plain(line), WIDTH, **indents, break_on_hyphens=False, break_long_words=False
     ) or [""]
 
 

@@ -108,7 +108,7 @@ def sections(report: Report) -> list[Section]:
 def _worse(report: Report) -> Section:
     rows = [
         row
-        for row in (report.comparison.rows if report.comparison else [])
+        for row in words.alone(report.comparison.rows if report.comparison else [])
         if row.verdict in (Verdict.REGRESSED, Verdict.MISSING)
         or row.suspect
         or row.against == Against.BELOW
@@ -116,7 +116,8 @@ def _worse(report: Report) -> Section:
     tables = [rows_table(rows, WORST)] if rows else []
     run = report.run
     reasons = [*run.slower[:WORST], *run.suspects[:WORST], *run.remarks] if run else []
-    notes = [*map(clause, reasons), *alarm_text(report.history)]
+    shared = map(words.finding, report.comparison.findings if report.comparison else ())
+    notes = [*shared, *map(clause, reasons), *alarm_text(report.history)]
     return Section("worse", "Worse than before", "", tables, notes)
 
 

@@ -87,7 +87,7 @@ def sentence(comparison: Comparison) -> str:
     strange = sum(row.suspect for row in rows)
     counts += [f"{strange} unlike all earlier sessions"] if strange else []
     text = f"{', '.join(counts) or 'nothing to compare'} (of {plural(len(rows), 'metric')})"
-    parts = _by_kind(rows)
+    parts = [*map(clause, comparison.findings), *_by_kind(rows)]
     busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
     parts += [f"{busy} not measured, as other processes had the cores"] if busy else []
     parts += map(suspected, comparison.suspects)

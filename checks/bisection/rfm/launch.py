@@ -274,6 +274,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     work = variable(typ.Dict[str, str], value={}, loggable=True)
     sampling = variable(typ.Dict[str, str], value={})
     usual_sampling = variable(str, value="--repeats 6 --block 2 --warmup 0")  # of other cases
+    methods = variable(typ.Dict[str, str], value={})  # those to measure, where not all
     # Further options, for all cases.
     options = variable(typ.List[str], value=[])
     exit_code = variable(int, type(None), value=None, loggable=True)
@@ -369,7 +370,7 @@ class Launch(rfm.RunOnlyRegressionTest):
             *filter(None, [self.work.get(self.case)]),
             self.sampling.get(self.case, self.usual_sampling),
             *self.options,
-            "--method all",
+            f"--method {self.methods.get(self.case, 'all')}",
             f"--expect-ranks {self.shape.ranks}",
             "--output result.json",
             *(f"--label {key}={value}" for key, value in labels.items() if value),

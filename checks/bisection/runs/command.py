@@ -15,6 +15,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -234,7 +235,7 @@ def watch(
         Its exit code, and its output.
     """
     log = Log(folder / "reframe.log")
-    progress = Progress(sys.stdout, folder / "stage", say)
+    progress = Progress(sys.stdout, folder / "stage", say, turns(request.command))
     chosen = (nodes for sets in request.nodes.values() for nodes in sets)
     waiting = queue.Watch(request.job_name, chosen, progress.say)
     until = time.monotonic() + limit if limit else math.inf
@@ -258,6 +259,13 @@ def watch(
         follow(process, ready, log, progress, stop, until, waiting.look)
     progress.clear()
     return process.wait(), log.text
+
+
+def turns(line: Sequence[str]) -> int:
+    """How often ReFrame runs all tests, by its command line."""
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--reruns", type=int, default=0)
+    return 1 + parser.parse_known_args(list(line))[0].reruns
 
 
 class Log:
@@ -358,9 +366,11 @@ class Progress:
         stream: TextIO,
         stage: Path | None = None,
         say: Callable[[Reason], None] = lambda _: None,
+        turns: int = 1,
     ) -> None:
         self.stream, self.live = stream, stream.isatty()
         self.stage, self._say = stage, say
+        self.turns, self.turn = turns, 0  # ReFrame counts anew when it repeats all tests
         self.began = self.shown = time.monotonic()
         self.done, self.total, self.failed, self.now = 0, "", 0, "loading checks"
         self.begun: dict[str, str] = {}  # test that has not ended -> its words; the oldest first
@@ -374,8 +384,12 @@ class Progress:
             words = [words[0].removesuffix("Launch").lower(), *words[1:]]
             text = " ".join(words + re.findall(r"%\S+=(\S+)", match[2]))
             self.begun[match[1]] = "building the kernels" if words[0] == "build" else text
+        elif line.endswith("start processing checks"):
+            self.turn += 1
         elif match := re.match(r"\[\s+(\w+) \] \(\s*(\d+)/(\d+)\) (.*)", line):
-            self.done, self.total = int(match[2]), match[3]
+            tests, turn = int(match[3]), max(self.turn, 1)
+            self.done = int(match[2]) + tests * (turn - 1)
+            self.total = str(tests * max(self.turns, turn))
             self.failed += match[1] in ("FAIL", "ABORT", "ERROR")
             self.begun.pop(re.sub(r" \[.*\]$", "", match[4]), None)
             self.look_at_launches()

@@ -11,11 +11,14 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import RoundTripRepresenter
 
 from bisection.rfm.references import choose, is_index
 
 INDEX = ["$partition", "$environ", "geometry", "case", "method"]  # of a check without one
 
+NOTE = r"\d+ sessions to \d{4}-\d{2}-\d{2}"  # how a note of a proposal begins
 Path_ = tuple[str, ...]  # check, keys of the index, metric
 
 
@@ -27,6 +30,7 @@ class EditableReferences:
         self.yaml = YAML()
         self.yaml.preserve_quotes, self.yaml.width = True, 4096
         self.yaml.indent(mapping=2, sequence=4, offset=2)
+        self.yaml.representer.add_representer(float, _number)
         self.before = file.read_text(encoding="utf-8") if file.exists() else ""
         try:
             tree = self.yaml.load(self.before)
@@ -75,9 +79,16 @@ class EditableReferences:
             data = data[key]
         return data
 
+    def comment(self, path: Path_) -> str:
+        """The comment behind the reference at a place; "" if there is none."""
+        data = self.tree
+        for key in path[:-1]:
+            data = data.get(key, {}) if isinstance(data, CommentedMap) else {}
+        return _comment(data, path[-1])[0]
+
     def put(self, path: Path_, entry: Sequence[float | None], note: str) -> None:
         """Sets the reference at a place, with a note behind it. What aliases share with other
-        places is copied first: those keep what they have."""
+        places is copied first: those keep what they have. Comments of a person stay."""
         data = self.tree
         for depth, key in enumerate(path[:-1]):
             part = data.get(key)
@@ -91,11 +102,15 @@ class EditableReferences:
             elif self.uses.get(id(part), 0) > 1:
                 part = data[key] = self._copied(part)
             data = part
+        behind, below = _comment(data, path[-1])
         if path[-1] in data:
             data[path[-1]] = _flow(entry)
         else:
             _insert(data, path[-1], _flow(entry))
-        data.yaml_add_eol_comment(note, path[-1])
+        own = "" if not behind or re.match(NOTE, behind) else f"; {behind}"
+        data.yaml_add_eol_comment(note + own, path[-1])
+        if below:
+            data.ca.items[path[-1]][2].value += below
 
     def _copied(self, part: CommentedMap) -> CommentedMap:
         """The same with everything below it, shared with no other place."""
@@ -109,6 +124,22 @@ class EditableReferences:
         stream = io.StringIO()
         self.yaml.dump(self.tree, stream)
         return re.sub(r"(?m)(\S)  # ", r"\1 # ", stream.getvalue())
+
+
+def _number(representer: RoundTripRepresenter, value: float) -> ScalarNode:
+    """A number as YAML 1.1 has it, too, in which 3e-05 is text."""
+    text = repr(value)
+    if "e" in text and "." not in text:
+        text = text.replace("e", ".0e")
+    return representer.represent_scalar("tag:yaml.org,2002:float", text)
+
+
+def _comment(data: Any, key: str) -> tuple[str, str]:
+    """The comment behind a key's value, without its mark, and the lines below it."""
+    tokens = data.ca.items.get(key) if isinstance(data, CommentedMap) else None
+    text = tokens[2].value if tokens and tokens[2] else ""
+    behind, newline, below = text.partition("\n")
+    return behind.lstrip("# ").rstrip(), newline + below if below.strip() else ""
 
 
 def _flow(items: Sequence[Any]) -> CommentedSeq:

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import json
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from bisection.store.marks import Mark, marks_file, read_marks, write_marks
 from bisection.store.sample_file import Contents, Line, StoreError, finite_or_none
 
 DATABASE_VERSION = 2
+DAY = 86400  # s
 TIMEOUT = 60  # s to wait for another writer
 TABLES = """
 CREATE TABLE sessions(id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, start REAL NOT NULL,
@@ -76,6 +78,11 @@ class Session:
     def kind(self) -> tuple[str | None, ...]:
         """What sessions of one kind have in common: tier, system, environment, arguments."""
         return tuple(self.tags.get(name) for name in KIND)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether it begins in the future, by a clock that was wrong."""
+        return self.start > time.time() + DAY
 
     @property
     def own_tags(self) -> dict[str, str]:
@@ -196,8 +203,8 @@ class Store:
         self.connection: sqlite3.Connection | None = None
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
             with self._own_errors():
+                self.connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None)
                 self._prepare()
         except OSError as error:
             raise StoreError(f"cannot open {self.path}: {error.strerror}") from None
@@ -226,6 +233,9 @@ class Store:
         """Turns SQLite's errors into ours."""
         try:
             yield
+        except UnicodeEncodeError:
+            text = "half of a surrogate pair: not Unicode text"
+            raise StoreError(f"{self.path}: {text}; nothing was stored") from None
         except sqlite3.Error as error:
             broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(
                 error, (sqlite3.OperationalError, sqlite3.IntegrityError)

@@ -20,6 +20,7 @@ from bisection.core.paths import write_whole
 from bisection.core.verdicts import BisectionError
 
 SCHEMA, VERSION, READABLE = "bisection-samples", 2, (1, 2)
+HUGE = 1e300  # no metric is that large
 SPOOLED = "samples.jsonl"  # in a results folder
 
 Line = dict[str, Any]
@@ -31,10 +32,10 @@ class StoreError(BisectionError):
 
 
 def finite_or_none(value: Any) -> float | None:
-    """A finite number as it is; None for anything else."""
+    """A finite number as it is; None for anything else, and for what sums would overflow."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     try:
-        return value if number and math.isfinite(value) else None
+        return value if number and math.isfinite(value) and abs(value) < HUGE else None
     except OverflowError:  # an integer beyond all floating-point numbers
         return None
 
@@ -43,8 +44,7 @@ def write_samples(path: Path | str, session: Line, cases: Iterable[Line]) -> Non
     """Writes a sample file; it is whole or not there.
 
     Raises:
-        StoreError: the file cannot be written.
-        ValueError: a value is not what JSON can hold.
+        StoreError: the file cannot be written, or a value is not what JSON can hold.
     """
     lines = (
         json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n"
@@ -54,6 +54,8 @@ def write_samples(path: Path | str, session: Line, cases: Iterable[Line]) -> Non
         write_whole(path, lines)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise StoreError(f"cannot write {path}: {error}") from None
 
 
 def read_samples(path: Path | str) -> Iterator[Contents]:
@@ -122,9 +124,14 @@ def check_line(line: Line, where: str) -> None:
         raise StoreError(f"{where}: {field or 'line'} is {value}: it must {rule}") from None
 
 
+def _finite_number(text: str) -> float | None:
+    return finite_or_none(float(text))
+
+
 def _parsed(text: str, where: str) -> Line:
     try:
-        line = json.loads(text, parse_constant=lambda _: None)  # NaN is no number
+        # NaN is no number, and neither is 1e309.
+        line = json.loads(text, parse_constant=lambda _: None, parse_float=_finite_number)
     except (ValueError, RecursionError):
         raise StoreError(f"{where}: not JSON, or cut short: {text.strip()[:40]}") from None
     if not isinstance(line, dict):
@@ -135,4 +142,9 @@ def _parsed(text: str, where: str) -> Line:
             f"version {' or '.join(map(str, READABLE))} can be read"
         )
     check_line(line, where)
+    if "\\ud" in text.lower():
+        try:
+            json.dumps(line, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise StoreError(f"{where}: half of a surrogate pair: not Unicode text") from None
     return line

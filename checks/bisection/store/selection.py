@@ -100,8 +100,8 @@ def _group(
 ) -> list[Session] | None:
     """The sessions that a word names by their time or by a tag; None if it is no such word."""
     if match := re.fullmatch(r"latest(?:~(\d+))?", word):
-        back = int(match[1] or 0)
-        return [sessions[-1 - back]] if back < len(sessions) else []
+        back, past = int(match[1] or 0), [s for s in sessions if not s.ahead]
+        return [past[-1 - back]] if back < len(past) else []
     if match := re.fullmatch(r"earlier(?::(\d+))?", word):
         return _earlier(sessions, other, int(match[1]) if match[1] else None)
     if match := re.fullmatch(rf"({DAY})|({DAY})?\.\.({DAY})?", word):

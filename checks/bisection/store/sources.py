@@ -1,5 +1,6 @@
 """Where sessions come from: judged runs, reports of ReFrame, files of other tools."""
 
+import hashlib
 import re
 import statistics
 from collections.abc import Iterator
@@ -177,10 +178,22 @@ def import_file(store: Store, home: Path | str, path: Path | str) -> tuple[list[
     """
     sessions = contents(path)
     known = {session.uuid for session in store.sessions()} | store.forgotten().keys()
-    added = store.add(sessions)
     (Path(home) / IMPORTED).mkdir(parents=True, exist_ok=True)
-    for session, cases in sessions:
-        if session["session"] not in known:
-            name = re.sub(r"[^\w.-]", "_", session["session"])
-            write_samples(Path(home) / IMPORTED / f"{name}.jsonl", session, cases)
-    return sessions, added
+    copies = []
+    try:  # first the copies: what is stored without one is lost with the store
+        for session, cases in sessions:
+            if session["session"] not in known:
+                copies.append(Path(home) / IMPORTED / _copy_name(session["session"]))
+                write_samples(copies[-1], session, cases)
+        return sessions, store.add(sessions)
+    except BaseException:
+        for copy in copies:
+            copy.unlink(missing_ok=True)
+        raise
+
+
+def _copy_name(session: str) -> str:
+    """The file name of a session's copy, which no other session's has."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", session)[:80]
+    digest = hashlib.sha256(session.encode()).hexdigest()[:12]
+    return f"{name}.jsonl" if name == session else f"{name}-{digest}.jsonl"

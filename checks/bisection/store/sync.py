@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from bisection.core import paths
+from bisection.core.format import plural, some
 from bisection.core.reasons import Code, Reason
 from bisection.runs.judge import judge
 from bisection.runs.model import RunVerdict
@@ -44,6 +45,9 @@ def opened(home: Path | str) -> Store:
     store = Store(paths.store_db(home))
     try:
         synchronise(store, home)
+        if ahead := [s.uuid[:8] for s in store.sessions() if s.ahead and not s.excluded]:
+            text = f"begin in the future: `latest` leaves them out: {some(ahead, 4)}"
+            print(f"warning: {plural(len(ahead), 'session')} {text}", file=sys.stderr)
     except Unreadable as error:
         print(f"warning: {error}", file=sys.stderr)
     except BaseException:

@@ -260,6 +260,11 @@ def cancelled(scene: Scene) -> Ran:
     return scene.run("srun-2", *LONG, during=lambda: scene.slurm("scancel", scene.job()))
 
 
+def ctrl_c(scene: Scene) -> Ran:
+    """A person interrupts the run (Ctrl-C)."""
+    return scene.run("srun-2", *LONG, during=scene.interrupt)
+
+
 def impossible(scene: Scene) -> Ran:
     """A launch asks for 8 of 4 nodes."""
     return scene.run("all-8", *SHORT)
@@ -375,6 +380,7 @@ FAULTS = [
     Fault(mpi_abort, Code.MPI_ABORT, ("1", "node2")),
     Fault(time_limit, Code.TIMEOUT, within=150),
     Fault(cancelled, Code.CANCELLED, exit_code=Exit.NOT_MEASURED, within=30),
+    Fault(ctrl_c, Code.REFRAME_TEXT, ("user",), exit_code=Exit.NOT_MEASURED, within=60),
     Fault(impossible, Code.BLOCKED, exit_code=Exit.NOT_MEASURED),
     Fault(no_such_feature, Code.BLOCKED, exit_code=Exit.NOT_MEASURED),
     Fault(drained, Code.BLOCKED, ("node2", "fan"), Exit.NOT_MEASURED, quick=True),

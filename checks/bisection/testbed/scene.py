@@ -45,8 +45,8 @@ LONG = (*SHORT, "-S", SAMPLING.format(1000000))
 # Pairs of nodes; nodes share CPUs, so that times vary: more samples of each pair.
 PAIRS = ("--tier", "triage", "-n", "^pairs", "-S", "PairsLaunch.sampling=sampled:--samples 15")
 NO_RETEST = ("--retest", "0")
-NOISE = ("--tier", "triage", "-n", "^network_noise", "--retest", "5m")
-LIMIT = 300.0  # s, for one run
+NOISE = ("--tier", "triage", "-n", "^network_noise", "--retest", "8m")
+LIMIT = 600.0  # s, for one run
 
 
 @dataclass
@@ -70,6 +70,7 @@ class Scene:
         self.accounting = accounting
         self.kernels = self.foreign = folder
         self.site = folder
+        self.running: subprocess.Popen[bytes] | None = None  # `bisection run`
 
     def build(self) -> None:
         """Starts the cluster.
@@ -116,8 +117,9 @@ class Scene:
         with open(output, "w") as file:
             process = subprocess.Popen(
                 self.cluster.command(line), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                env={**self.cluster.environment(), **variables},
+                env={**self.cluster.environment(), **variables}, preexec_fn=_heed_interrupts,
             )  # fmt: skip
+        self.running = process
         try:
             if during:
                 self._await_kernel(process, output)
@@ -181,6 +183,11 @@ class Scene:
     def interrupted(self, node: str) -> contextlib.AbstractContextManager[None]:
         """Within the block, interrupts slow all that a node runs and starts."""
         return interrupted(process.pid for process in self.cluster.processes(node))
+
+    def interrupt(self) -> None:
+        """Interrupts the run as a person does, by Ctrl-C."""
+        if self.running:
+            self.running.send_signal(signal.SIGINT)
 
     def mount(self, node: str, folder: Path, size: str = "1m") -> None:
         """Covers a folder with an empty one on a node; on the login node, for all nodes."""
@@ -250,6 +257,11 @@ class Scene:
             done = subprocess.run(line, capture_output=True, text=True)
             if done.returncode:
                 raise TestbedError(done.stderr.strip())
+
+
+def _heed_interrupts() -> None:
+    """Undoes that a shell has its jobs in the background ignore interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _read_verdict(ran: Ran, folder: Path) -> None:

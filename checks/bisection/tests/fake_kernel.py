@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # started by any Python, anywhere
 from bisection.kernels import tables
 
-BASELINES = {"transpose": ["serial"], "md": ["cached"]}
+BASELINES = {"transpose": ["serial"], "eigen": ["dsyevd"], "md": ["cached"]}
 BASE_SECONDS = 1e-3
 
 
@@ -58,6 +58,9 @@ def entry(method, baseline, point):
     metrics = {"time": metric(seconds, "s"), "ratio_alltoallv": metric(1.0, "ratio")}
     metrics["ratio_best" if method.startswith("npar-") else "ratio_base"] = metric(1.0, "ratio")
     metrics["idle_share"] = metric(0.0, "share")
+    over_one_core = {"jacobi": 15.0, "pdsyevx": 3.0, "pdsyev": 3.5, "elpa2": 3.0}.get(method, 1.2)
+    metrics |= {"ratio_dsyevd": metric(over_one_core, "ratio"), "matrices": metric(1e6, "B")}
+    metrics["sweeps"] = metric(4.0, "sweeps")
     metrics.update(of_md(method))
     if point is None:
         metrics["ratio_serial"] = metric(0.6, "ratio")
@@ -332,6 +335,7 @@ FAULTS = {
     "fast-node": lambda result, **_: set_metric(0.8e-3, "time")(result, "packed"),
     "more-bytes": lambda result, **_: set_metric(1e6, "bytes")(result, "packed"),
     "slow-knob": set_metric(2.5, "ratio_base"),
+    "slow-solver": set_metric(60.0, "ratio_dsyevd"),
     "slow-choice": set_metric(2.5, "ratio_best"),
     "other-best": other_best,
     "slow-time": slow_time,

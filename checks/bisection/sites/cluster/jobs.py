@@ -5,6 +5,7 @@ submit, look and cancel (schedulers.py has them by ReFrame's name).
 """
 
 import contextlib
+import itertools
 import math
 import os
 import re
@@ -366,12 +367,20 @@ def _fault(
 
 
 def hosts_of(text: str) -> list[str]:
-    """The hosts of Slurm's compressed list, "n[1-3],login" (without it: empty)."""
+    """The hosts of Slurm's compressed list, "n[1-3],login" or "r[1-2]n[1-4]-ib" (without it:
+    empty)."""
     hosts: list[str] = []
-    for prefix, ranges in re.findall(r"([^,\[\]]+)(?:\[([^\]]*)\])?", text):
-        for part in ranges.split(",") if ranges else [""]:
-            first, _, last = part.partition("-")
-            numbers = range(int(first), int(last or first) + 1) if first else ()
-            width = len(first)
-            hosts += [f"{prefix}{number:0{width}d}" for number in numbers] or [prefix]
+    for term in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
+        parts = re.split(r"\[([^\]]*)\]", term)  # every second one was in brackets
+        choices = [_numbers(part) if at % 2 else [part] for at, part in enumerate(parts)]
+        hosts += map("".join, itertools.product(*choices))
     return hosts
+
+
+def _numbers(ranges: str) -> list[str]:
+    """Those of "001-003,7", as wide as the first of each range."""
+    numbers: list[str] = []
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        numbers += [f"{n:0{len(first)}d}" for n in range(int(first), int(last or first) + 1)]
+    return numbers

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from bisection.advice import md, npar, sources
+from bisection.advice import eigen, md, npar, sources
 from bisection.cli import main
 
 
@@ -202,3 +202,50 @@ def test_refusals(capsys, arguments, code, words):
         status = error.code
     assert status == code
     assert words in capsys.readouterr().err
+
+
+def of_eigen(ranks, rows, ratio, case="fock-512", high=0.02):
+    """A result of two solvers beside dsyevd."""
+    entries = [
+        {
+            "method": method,
+            "samples": {"seconds": [1.0] * 4, "switches": [0] * 4},
+            "metrics": {
+                "time": {"value": 1.0},
+                "ratio_dsyevd": {
+                    "value": worse * ratio,
+                    "low": ratio,
+                    "high": worse * ratio + high,
+                },
+            },
+        }
+        for method, worse in (("pdsyevd", 1.0), ("pdsyevr", 1.5))
+    ]
+    made = result("eigen", ranks, 1, 1, entries, case)
+    return {**made, "details": {"size": rows, "kpoints": 1}}
+
+
+class TestEigen:
+    def test_where_a_parallel_solver_pays(self, advised):
+        results = [
+            of_eigen(2, 256, 1.3, "fock-256"),
+            of_eigen(2, 512, 0.99, "fock-512"),  # not surely
+            of_eigen(2, 1024, 0.8, "fock-1024"),
+            of_eigen(4, 512, 1.1, "fock-512"),
+            of_eigen(4, 500, 0.1, "aimpro-mini"),  # other work
+        ]
+        code, out, _ = advised("eigen", results)
+        assert code == 0
+        text = " ".join(out.split())
+        assert "1024 2 pdsyevd 1 s 0.80 [0.80, 0.82] default" in text
+        assert "2 ranks, default: a parallel solver pays from 1024 rows on" in text
+        assert "4 ranks, default: a parallel solver does not pay up to 512 rows" in text
+        assert "n=7194 256 processors 3.5 3.9" in text
+        assert "500" not in text
+
+    def test_published_gains(self):
+        """H03 of HPCxTR0417: larger for the larger matrix, and larger after SP7."""
+        (small, _, first, then), (large, _, large_first, large_then) = eigen.upgrade_ratios()
+        assert (small, large) == ("n=3888", "n=7194")
+        assert then > first > 1.31  # the clocks
+        assert large_then > large_first > first

@@ -1,11 +1,10 @@
 """Which component is named in matrices of made-up networks, how often, and how often wrongly.
 
-BISECTION_SETS=100 prints the whole table: seeded matrices per line, otherwise fewer.
+With pytest's --full each line of the table is of 100 seeded matrices, otherwise of fewer.
 """
 
 import copy
 import math
-import os
 import tracemalloc
 from dataclasses import replace
 
@@ -18,8 +17,9 @@ from bisection.analysis.effects import fit, observations
 from bisection.analysis.pairs import KINDS, RETEST, TOURNAMENT
 from bisection.analysis.suspicions import Court, Part
 from bisection.core.reasons import Code
+from bisection.report.clauses import clause
 
-SETS = int(os.environ.get("BISECTION_SETS", "0"))
+SETS = 100  # in full
 # nodes, per switch, per pod (three levels; 0: two), rounds, sets
 DESIGNS = [
     *((64, 16, 0, 0, 8), (64, 16, 0, 16, 8), (512, 32, 0, 16, 3)),
@@ -69,8 +69,8 @@ def named(blame):
 
 
 @pytest.mark.parametrize(("nodes", "leaf", "pod", "rounds", "sets"), DESIGNS)
-def test_faults_are_named_and_nothing_else(nodes, leaf, pod, rounds, sets):
-    sets = SETS or sets
+def test_faults_are_named_and_nothing_else(nodes, leaf, pod, rounds, sets, full):
+    sets = SETS if full else sets
     shape = f"{nodes} nodes, {3 if pod else 2} levels of switches, {rounds or nodes - 1} rounds"
     print(f"\n{shape}, {sets} sets: found %, other names %")
     for title, (kind, factor) in (FAULTS | (UPPER_FAULTS if pod else {})).items():
@@ -99,8 +99,8 @@ def test_a_slow_node_among_few_without_switches(size):
 
 
 @pytest.mark.parametrize("harder", [{"noise": 0.1}, {"healthy": 0.03}, {"tails": 0.05}])
-def test_noisier_networks_have_no_false_names(harder):
-    sets = SETS or 15
+def test_noisier_networks_have_no_false_names(harder, full):
+    sets = SETS if full else 15
     wrong = sum(bool(judge(World(64, 16, [s], **harder).matrix(16)).bad) for s in range(sets))
     assert wrong <= max(1, sets / 50)
 
@@ -224,6 +224,13 @@ def test_latency_shows_switches_only_where_it_is_exact():
         assert blame.notes[0].code == Code.PAIRS_NO_SWITCHES
 
 
+def test_a_topology_that_lacks_a_node_is_named_and_not_used():
+    matrix = World(64, 8, 1).matrix(known=False)
+    blame = judge(matrix.placed({node: ("leaf",) for node in matrix.nodes[1:]}))
+    assert blame.matrix.switches is None
+    assert clause(blame.notes[0]).startswith("the topology lacks cn0000, and latency does not")
+
+
 def test_levels_are_medians_of_hop_classes():
     matrix = World(64, 16, 1).matrix()
     upper = np.arange(64) // 32
@@ -263,6 +270,18 @@ def test_a_link_that_degrades_is_seen_beside_its_own_past():
     (component,) = judge(nights[7], nights[:7]).worse
     assert (component.part, component.names) == (Part.NODE, ["cn0005"])
     assert component.factor == pytest.approx(np.exp(-0.13), abs=0.04)
+
+
+def test_a_link_that_degrades_a_little_each_night():
+    """20% in twelve nights: no night differs from the one before by more than the noise."""
+    nights = []
+    for night in range(12):
+        world = World(64, 16, [night, 9])
+        world.healthy[:, 5] = -0.1 + 0.2 * night / 11
+        nights.append(world.matrix(16))
+    blame = judge(nights[-1], nights[:-1])
+    named_now = {name for part in (*blame.worse, *blame.bad) for name in part.names}
+    assert named_now == {"cn0005"}
 
 
 def test_a_slow_night_confirms_no_drift():

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from made_up import DAY, EPOCH, case, jobs, nights, row, session, sessions, store, times
+from nights import walk
 
 from bisection.analysis import model
 from bisection.analysis.compare import compare
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Scope, Verdict
 from bisection.report.clauses import clause
+from bisection.report.text import comparison_text
 from bisection.report.words import sentence, why
 
 
@@ -222,3 +224,65 @@ def test_what_one_side_did_not_record_or_run_is_no_change(compared):
     facts = {"libraries": "fftw 3.3.10, hdf5 1.10.8, openblas 0.3", "MPI": "4.1", "CPU": "a"}
     fewer = compared(*sides(facts, {"libraries": "fftw 3.3.10", "MPI": "4.1"}))
     assert fewer.changes == []
+
+
+def of_kernels(rng, first, slow=(), ratio=1.0):
+    """Ten nights of three kernels with ten metrics each."""
+
+    def night():
+        return [
+            case(f"m{i}", {"time": t}, check=check)
+            for check in ("transpose", "npar", "md")
+            for i, t in enumerate(times(rng, ratio if check in slow else 1.0, 10))
+        ]
+
+    return sessions(first, (night() for _ in range(10)))
+
+
+@pytest.mark.parametrize(
+    ("slow", "about", "metrics"),
+    [
+        (("md",), "all of md on lab:cpu is", 10),
+        (("transpose", "npar", "md"), "everything on lab:cpu is", 30),
+    ],
+)
+def test_what_metrics_share_is_told_once(rng, compared, slow, about, metrics):
+    result = compared(of_kernels(rng, 0), of_kernels(rng, 50, slow, 1.08))
+    (shared,) = result.findings
+    assert clause(shared).startswith(about)
+    assert (shared["of"], result.exit_code) == (metrics, 1)
+    assert float(shared["change"]["ratio"]) == pytest.approx(1.08, rel=0.02)
+    assert result.count(Verdict.REGRESSED) == shared["metrics"] >= 0.9 * metrics
+    text = "\n".join(comparison_text(result))
+    assert f"regressed: {about}" in text
+    assert "regressed on lab:cpu system:" not in text
+
+
+def test_what_could_have_been_seen_is_told(rng, compared):
+    noisy = ({"p2p": times(rng, count=5, sigma=0.08)} for _ in range(2))
+    result = compared(nights(next(noisy)), nights(next(noisy), 50))
+    (line,) = [text for text in map(clause, result.advice) if "is seen from" in text]
+    assert line.startswith("with 5 and 5 nights, a change of one metric is seen from")
+    assert "nights per side see" in line
+
+
+def test_nights_that_resemble_each_other_are_told(compared):
+    rng = np.random.default_rng(8)
+    level = np.exp(walk(rng, (40, 40), 0.03))
+    sides = [
+        nights({f"m{i}": level[i, at] for i in range(40)}, first)
+        for at, first in ((slice(0, 20), 0), (slice(20, 40), 20))
+    ]
+    result = compared(*sides)
+    assert any(text.startswith("nights are not independent") for text in map(clause, result.advice))
+    assert result.count(Verdict.REGRESSED) + result.count(Verdict.IMPROVED) == 0
+
+
+def test_two_states_are_told(rng, compared):
+    def side(first):
+        values = 1e-3 * np.exp(rng.normal(0, 0.01, 20)) * np.where(rng.random(20) < 0.3, 1.3, 1)
+        return nights({"p2p": values}, first)
+
+    result = compared(side(0), side(50))
+    assert "two states, 1.0 and 1.3" in clause(row(result).states)
+    assert any(text.startswith("1 metrics have two states") for text in map(clause, result.advice))

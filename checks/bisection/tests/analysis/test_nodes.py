@@ -1,11 +1,18 @@
 """Which nodes are blamed: simulated by schemes of allocation and noises, seeded, and printed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from nights import NOISES, nights
 
 from bisection.analysis.nodes import Vote, slow_nodes, votes_needed
+from bisection.analysis.retest import TURNS
 from bisection.analysis.rotation import sweep_of
+from bisection.core.verdicts import Verdict
+from bisection.kernels.results import slow_hosts
+from bisection.runs.judge import faulty_hosts
+from bisection.runs.model import RunVerdict, TestResult
 
 NAMES = [f"n{number:02}" for number in range(64)]
 SLOWER = np.log(1.15)
@@ -143,6 +150,52 @@ def test_launches_that_others_preempt_name_no_node(sets, told):
         "| 10% of launches preempted, twice as slow | "
         + f"{' | '.join(f'{count} of {sets}' for count in wrong)} |"
     )
+    assert max(wrong) <= sets // 50
+
+
+def launch(rng, noise, slow=None):
+    """A launch of the kernel noise on 32 nodes, each alone; `slow` takes 15% longer for a core's
+    work, and for copies."""
+    costs = NOISES[noise](rng, (3, 32), 1)  # quantum, copy_core, copy_node of each node
+    costs[:, :1] += 0 if slow is None else SLOWER
+    entries = [
+        {"host": NAMES[node], "cores": 64, "lost": 0.001, "quantum": 5e-5 * np.exp(work),
+         "copy_core": 1e10 * np.exp(-core), "copy_node": 2e11 * np.exp(-all_of_it)}
+        for node, (work, core, all_of_it) in enumerate(costs.T)
+    ]  # fmt: skip
+    result = {"layout": {"per_rank": []}, "results": [], "details": {"noise": entries}}
+    place = ("lab", "cpu", "system", "NoiseLaunch", "nodes", "mpi", "")
+    made = TestResult(*place, fixture=True, kernel="noise", verdict=Verdict.PASS)
+    return replace(made, hosts=NAMES[:32], controls={"clock": 3.0}, host_faults=slow_hosts(result))
+
+
+@pytest.mark.parametrize(
+    ("noise", "found"),
+    [
+        ("independent 1%", 1.0),
+        ("independent 3%", 0.9),
+        ("independent 8%", 0.0),
+        ("Student t3, standard deviation 3%", 0.9),
+        ("3%, 5% of values 1.1 to 2 times slower", 0.7),
+        ("20% of nights 1.3 times slower, per metric", 0.0),
+    ],
+)
+def test_each_node_alone_names_a_slow_one_in_one_night(noise, found, sets, told):
+    """Of nodes that otherwise always run together; with two launches more where one looks slow."""
+    named = {0: [], 1: []}
+    for slow in named:
+        for number in range(sets):
+            rng = np.random.default_rng([slow, number])
+            night = RunVerdict(cases=[launch(rng, noise, slow or None)])
+            night.remarks = faulty_hosts(night.cases)
+            if night.suspect_nodes:
+                night.cases += [launch(rng, noise, slow or None) for _ in range(TURNS)]
+                night.remarks = faulty_hosts(night.cases)
+            named[slow].append({reason["host"] for reason in night.slow_nodes})
+    hits = sum(NAMES[0] in hosts for hosts in named[1])
+    wrong = [sum(map(bool, named[0])), sum(bool(hosts - {NAMES[0]}) for hosts in named[1])]
+    told.append(f"| {noise} | {hits} of {sets} | {wrong[1]} of {sets} | {wrong[0]} of {sets} |")
+    assert hits >= found * sets - 1
     assert max(wrong) <= sets // 50
 
 

@@ -114,6 +114,19 @@ def test_a_metric_that_vanished_from_its_test(rng, compared):
     assert row(compared(before, after), metric="ratio").verdict == Verdict.NOT_MEASURED
 
 
+def test_a_metric_that_is_gone_from_the_newest_sessions_of_its_test(rng, compared):
+    def night(values):
+        return [case(metrics=values)]
+
+    before = sessions(0, (night({"time": t, "time_8B": t}) for t in times(rng)))
+    after = sessions(50, (night({"time": t, "time_8B": t}) for t in times(rng, count=8)))
+    after += sessions(60, (night({"time": t}) for t in times(rng, count=3)))
+    result = compared(before, after)
+    gone = row(result, metric="time_8B")
+    assert (gone.verdict, why(gone)) == (Verdict.MISSING, "not in the last 3 sessions after")
+    assert row(result).verdict == Verdict.UNCHANGED
+
+
 def test_a_test_that_is_gone_from_the_newest_sessions(rng, compared):
     before = nights({"p2p": times(rng), "shm": times(rng)})
     after = nights({"p2p": times(rng, count=8), "shm": times(rng, count=8)}, first=50)

@@ -9,7 +9,7 @@ from made_up import case, session, store
 from running import SITES
 
 from bisection.analysis.nodes import recent, suspects
-from bisection.analysis.rotation import choose, next_set, sweep_of, usage
+from bisection.analysis.rotation import Largest, choose, largest, next_set, sweep_of, usage
 from bisection.core.commands import Answer
 from bisection.core.thresholds import LIMITS
 from bisection.rfm import scheduler_faults
@@ -219,3 +219,26 @@ def test_slurm_chooses(slurm, access, arguments, states):
 
 def test_job_options_that_name_no_nodes_leave_the_choice(slurm):
     assert choose([QUAD], ["-J", "exclusive", "-J", "mem=0"], None)["lab:cpu"].nodes == 4
+
+
+def part(name, nodes, queue="quad", scheduler="squeue"):
+    access = [f"--partition={queue}"]
+    extras = {"nodes": nodes}
+    return {"name": name, "fullname": f"lab:{name}", "access": access, "extras": extras} | {
+        "scheduler": scheduler
+    }
+
+
+def test_a_network_is_judged_on_the_largest_launches_alone(slurm):
+    parts = [part("cpu-1", 1), part("cpu-4", 4), part("cpu-2", 2), part("same", 3, "other")]
+    assert largest(parts) == [Largest("lab:cpu-4", 4, 4, ["cpu-1", "cpu-2", "same"])]
+    there = [part("a", 2, "x", "local"), part("b", 1, "x", "local"), part("c", 1, "y", "local")]
+    assert largest(there) == [Largest("lab:a", 2, None, ["b"]), Largest("lab:c", 1, None, [])]
+
+
+def test_the_left_out_partitions_are_none_of_reframes():
+    request = Request("triage", "lab", partitions=["lab:cpu-4", "lab:gpu-2"])
+    line = command.command(request, SITES / "lab.py")
+    assert "valid_systems=lab:cpu-4,lab:gpu-2" in line
+    request.partitions = []
+    assert "valid_systems" not in " ".join(command.command(request, SITES / "lab.py"))

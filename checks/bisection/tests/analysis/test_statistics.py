@@ -1,125 +1,12 @@
-"""The statistics against what is known otherwise: SciPy, enumeration, scaling."""
-
-import itertools
-import math
+"""The statistics against what is known otherwise: SciPy, dense linear algebra, coverage."""
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from bisection.analysis import statistics
+from bisection.analysis import shifts, statistics
+from bisection.analysis.states import states
 from bisection.core.thresholds import LIMITS
-from bisection.core.verdicts import Verdict
-
-
-def by_enumeration(n, m, confidence):
-    """The cut, by all orders in which n and m values can fall."""
-    counts = {}
-    for chosen in itertools.combinations(range(n + m), n):
-        below = sum(place - index for index, place in enumerate(chosen))
-        counts[below] = counts.get(below, 0) + 1
-    total, sum_, cut = math.comb(n + m, n), 0, 0
-    for value in sorted(counts):
-        sum_ += counts[value]
-        if 2 * sum_ / total > (1 - confidence) * (1 + 1e-9):
-            break
-        cut += 1
-    return cut
-
-
-@pytest.mark.parametrize(("n", "m"), [(3, 3), (4, 4), (5, 5), (4, 6), (3, 9), (6, 7)])
-@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.98, 0.99])
-def test_rank_cut_is_exact(n, m, confidence):
-    assert statistics.mann_whitney_rank(n, m, confidence) == by_enumeration(n, m, confidence)
-
-
-def test_rank_cut_of_many_is_as_the_exact_one():
-    assert statistics.mann_whitney_rank(63, 63) == pytest.approx(
-        statistics.mann_whitney_rank(63, 64), abs=40
-    )
-
-
-def test_four_samples_a_side_prove_nothing():
-    assert statistics.mann_whitney_rank(4, 4) == 0
-    assert statistics.mann_whitney_rank(5, 5) > 0
-    assert LIMITS.fewest == 5
-
-
-def test_interval_covers_as_often_as_it_says():
-    rng = np.random.default_rng(3)
-    for n, m in ((5, 5), (8, 12), (20, 20)):
-        _, low, high = statistics.hodges_lehmann(
-            rng.normal(0, 1, (20000, n)), rng.normal(0.3, 1, (20000, m))
-        )
-        covered = np.mean((low <= 0.3) & (high >= 0.3))
-        assert LIMITS.confidence - 0.003 <= covered <= 0.996
-
-
-def test_shift_is_that_of_the_definition():
-    before, after = np.array([[1.0, 2, 4, 8, 16]]), np.array([[3.0, 5, 9, 17, 20, 21]])
-    estimate, low, high = statistics.hodges_lehmann(before, after)
-    pairs = sorted(b - a for a in before[0] for b in after[0])
-    assert estimate[0] == np.median(pairs)
-    cut = statistics.mann_whitney_rank(5, 6)
-    assert (low[0], high[0]) == (pairs[cut - 1], pairs[-cut])
-
-
-def test_too_few_samples_have_no_interval():
-    _, low, high = statistics.hodges_lehmann(np.zeros((1, 1)), np.ones((1, 3)))
-    assert (low[0], high[0]) == (-math.inf, math.inf)
-
-
-def test_spread_is_the_standard_deviation_and_ignores_outliers():
-    values = np.random.default_rng(4).normal(0, 0.03, (2000, 20))
-    assert np.mean(statistics.mad_sigma(values)) == pytest.approx(0.03, rel=0.08)
-    values[:, 0] += 1
-    assert np.mean(statistics.mad_sigma(values)) < 0.036
-
-
-def test_chance_of_one_sample_is_one():
-    assert statistics.yuen_pvalue(np.zeros((3, 1)), np.ones((3, 5))).tolist() == [1, 1, 1]
-
-
-def test_chance_of_equal_samples_is_a_number():
-    assert statistics.yuen_pvalue(np.zeros((1, 5)), np.zeros((1, 5))).tolist() == [1]
-
-
-def test_judge():
-    margin = np.full(5, 0.05)
-    names = statistics.classify(
-        estimate=np.array([0.10, -0.10, 0.01, 0.10, 0.03]),
-        low=np.array([0.02, -0.15, -0.02, -0.01, 0.02]),
-        high=np.array([0.15, -0.02, 0.04, 0.20, 0.06]),
-        p=np.array([1e-4, 1e-4, 0.5, 1e-4, 1e-4]),
-        margin=margin,
-    )
-    assert names.tolist() == [
-        Verdict.REGRESSED,
-        Verdict.IMPROVED,
-        Verdict.UNCHANGED,
-        Verdict.INCONCLUSIVE,
-        Verdict.INCONCLUSIVE,
-    ]
-
-
-def test_an_effect_that_is_sure_is_not_unchanged_because_nights_vary():
-    margin = np.full(3, 0.2)  # by the noise; 5% are of interest
-    names = statistics.classify(
-        estimate=np.array([0.15, -0.15, 0.15]),
-        low=np.array([0.12, -0.18, 0.03]),
-        high=np.array([0.18, -0.12, 0.18]),
-        p=np.full(3, 1e-9),
-        margin=margin,
-    )
-    assert names.tolist() == [Verdict.REGRESSED, Verdict.IMPROVED, Verdict.INCONCLUSIVE]
-
-
-def test_shift_is_the_same_in_parts(monkeypatch):
-    rng = np.random.default_rng(5)
-    before, after = rng.normal(size=(7, 9)), rng.normal(size=(7, 6))
-    whole = statistics.hodges_lehmann(before, after)
-    monkeypatch.setattr(statistics, "PAIRS", 2 * 9 * 6)
-    assert np.array_equal(whole, statistics.hodges_lehmann(before, after))
 
 
 def test_a_table_asks_for_more_than_one_metric_does():
@@ -132,3 +19,75 @@ def test_mad_is_that_of_scipy():
     values = np.random.default_rng(3).normal(size=(7, 11))
     expected = scipy.stats.median_abs_deviation(values, axis=1, scale="normal")
     assert statistics.normal_mad(values) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("rho", [0, 0.3, 0.9])
+def test_the_mean_is_that_of_generalised_least_squares(rho):
+    """By the inverse of the matrix of correlations, of nights with a gap."""
+    rng = np.random.default_rng(5)
+    at = np.array([0.0, 1, 2, 5, 6, 8])
+    values = rng.normal(size=6)
+    inverse = np.linalg.inv(rho ** np.abs(at[:, None] - at) if rho else np.eye(6))
+    ones = np.ones(6)
+    worth = ones @ inverse @ ones
+    mean = ones @ inverse @ values / worth
+    row = np.full((1, 8), np.nan)
+    row[0, [0, 1, 2, 4, 5, 7]] = values
+    when = np.array([0.0, 1, 2, 3, 5, 6, 7, 8])
+    side = shifts._mean(*shifts._packed(row, when), rho)
+    apart = values - mean
+    assert side.mean[0] == pytest.approx(mean, rel=1e-12)
+    assert side.worth[0] == pytest.approx(worth, rel=1e-12)
+    assert side.squares[0] == pytest.approx(apart @ inverse @ apart, rel=1e-12)
+    assert side.logs[0] == pytest.approx(-np.linalg.slogdet(inverse)[1], abs=1e-12)
+    regular = rho ** np.abs(np.subtract.outer(ones.cumsum(), ones.cumsum())) if rho else np.eye(6)
+    assert shifts.worth(6, rho) == pytest.approx(ones @ np.linalg.inv(regular) @ ones, rel=1e-12)
+
+
+@pytest.mark.parametrize(("count", "rho"), [(5, 0.0), (10, 0.0), (10, 0.7), (20, 0.7)])
+def test_intervals_cover_as_often_as_they_say(count, rho):
+    rng = np.random.default_rng(3)
+    covered = []
+    for _ in range(10):
+        values = rng.normal(size=(300, 2 * count))
+        for night in range(1, 2 * count):
+            fresh = np.sqrt(1 - rho**2) * values[:, night]
+            values[:, night] = rho * values[:, night - 1] + fresh
+        seen = shifts.shifts(values[:, :count], values[:, count:] + 0.3)
+        covered.append(np.abs(seen.estimate - 0.3) <= seen.half_width)
+    assert np.mean(covered) >= LIMITS.confidence - (0.03 if rho else 0.01)
+
+
+def test_few_metrics_learn_nothing_from_those_that_do_not_vary():
+    rng = np.random.default_rng(4)
+    values = rng.normal(0, 0.03, (12, 20))
+    alone = shifts.shifts(values[:, :10], values[:, 10:])
+    still = np.concatenate([values, np.zeros((12, 20))])
+    beside = shifts.shifts(still[:, :10], still[:, 10:])
+    assert beside.p[:12] == pytest.approx(alone.p, rel=0.05)
+    assert beside.p[12:] == pytest.approx(1)
+
+
+def test_states_are_those_that_values_change_between():
+    rng = np.random.default_rng(6)
+    values = rng.normal(0, 0.02, (4, 20))
+    values[0, [1, 4, 12, 17, 18]] += 0.3  # two states
+    values[1, 10:] += 0.3  # a step
+    values[2, [3, 8, 11, 15]] += [0.1, 0.4, 0.7, 1.0]  # outliers
+    values[3, 10:] += 0.3  # all nights in the slower of two states
+    values[3, [2, 5, 7]] += 0.3
+    split = states(values, 10)
+    assert split.two.tolist() == [True, False, False, True]
+    assert split.gap[0] == pytest.approx(0.3, abs=0.03)
+    assert split.share[:, 0].tolist() == [0.2, 0.3]
+    assert split.p[3] == pytest.approx(scipy.stats.fisher_exact([[3, 7], [10, 0]]).pvalue, rel=0.2)
+
+
+def test_states_are_the_same_with_nights_missing():
+    rng = np.random.default_rng(7)
+    values = rng.normal(0, 0.02, (50, 20)) + 0.3 * (rng.random((50, 20)) < 0.3)
+    fewer = values.copy()
+    fewer[:, 13] = np.nan
+    split, least = states(fewer, 10), states(np.delete(values, 13, axis=1), 10)
+    assert split.two.tolist() == least.two.tolist()
+    assert split.p[split.two] == pytest.approx(least.p[split.two])

@@ -3,8 +3,6 @@
 Many of these tests reproduce a way in which ReFrame alone would have reported PASSED.
 """
 
-import socket
-
 import pytest
 from running import run_in
 
@@ -121,9 +119,7 @@ class TestMethod:
     def test_host_with_a_slow_clock_is_named_after_one_launch(self, method_run):
         says = "is slow: the clock of rank 1 (cpus 1) was 2.60 GHz, the launch's median 3.00 GHz"
         assert f"{says}, in 1 of 1 launches" in method_run.said
-        host, reason = (method_run.folder / "nodecheck.txt").read_text().split(" ", 1)
-        assert host == socket.gethostname()
-        assert says.replace("'", "") in reason
+        assert (method_run.folder / "nodecheck.txt").read_text() == ""  # not after one launch
 
     def test_host_with_an_adapter_that_counted_errors_is_named(self, bisection):
         run = bisection(faults={"mpi/cnt40": "errors"})

@@ -11,6 +11,7 @@ from running import run_in
 from bisection.core import paths
 from bisection.core.verdicts import Verdict
 from bisection.store import sample_file, sync
+from bisection.store.marks import Mark
 from bisection.store.selection import SLOWER
 
 EARLIER = 6
@@ -119,12 +120,12 @@ def test_a_suspect_that_is_not_measured_again_is_no_pass(night, tmp_path):
 def test_a_new_network_beside_the_sessions_of_the_old_one(fake, six_nights, tmp_path):
     """They are of another tier, so that they are no earlier sessions of its kind."""
     shutil.copytree(six_nights, tmp_path, symlinks=True, dirs_exist_ok=True)
-    with sync.opened(tmp_path) as store:
-        for session in store.sessions():
-            store.tag(session.uuid, "network", "old")
+    with sync.opened(tmp_path) as store, store.marking() as marks:
+        marks |= {session.uuid: Mark(tags={"network": "old"}) for session in store.sessions()}
     new = {"tier": "interconnect", "selected": ("-n", SHM.replace("=shm", "=p2p"))}
     run = run_in(tmp_path, fake, "--against", "network=old", faults={"p2p": "slow-time"}, **new)
     assert "Network: no-go" in run.said, run.text
     assert "no-go: transpose cnt40 mpi p2p time" in run.said
     run = run_in(tmp_path, fake, "--against", "network=older", **new)
-    assert (run.code, run.said) == (2, "")
+    assert run.code == 2
+    assert "'network=older' names no session" in run.said

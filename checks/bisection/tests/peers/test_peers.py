@@ -5,7 +5,7 @@ import pytest
 from bisection.cli import main
 from bisection.commands import bench
 from bisection.core.verdicts import Exit
-from bisection.peers import npar, store_scale, transpose
+from bisection.peers import eigen, npar, store_scale, transpose
 from bisection.report import peers
 
 
@@ -81,6 +81,40 @@ def test_npar_without_quantum_espresso(kernels, capsys, monkeypatch):
     assert "bench1, 2 ranks, npar-2 120 MB over 100 MB 1.20 within 10% MISSED" in text
     assert "mini5 2 1.06 [1.05 1.07]" in text
     assert "not built" in text
+
+
+def test_solvers_beside_lapack(kernels, capsys):
+    """PDSYEVD has limits, the others stand beside it; ELPA may be missing."""
+
+    def launch(kernel, ranks, arguments, output):
+        size = int(arguments[arguments.index("--size") + 1])
+        ratio = {"pdsyevd": (1.15, 0.8)[ranks - 1] * (1.6 if size < 384 else 1), "jacobi": 18.0}
+        ratio["jacobi"] -= 12 * ("--guess-error" in arguments)
+        results = [
+            {
+                **entry(method, 2.0, ratio_dsyevd=ratio.get(method, 2.0), sweeps=8.0, messages=99.0,
+                        matrices=1.02 * 2 * size**2 * 8 / ranks, workspace_asked=0.0),
+                "applicable": method != "elpa1",
+                "baseline": method == "dsyevd",
+            }
+            for method in ("pdsyevd", "pdsyevr", "elpa1", "jacobi", "dsyevd")
+        ]  # fmt: skip
+        for part in results:
+            for metric in part["metrics"].values():
+                metric["unit"] = "messages"
+        return {"results": results, "details": {"size": size}, "layout": {"ranks": ranks}}
+
+    kernels(eigen, launch)
+    assert main(["bench", "eigen"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "2000 rows, 1 rank, pdsyevd 2 s over 2 s 1.15 [1.14 1.16] at most 1.2 met" in text
+    assert "3888 rows, 2 ranks, pdsyevd" in text
+    assert "at most 0.75 MISSED by 6.7%" in text
+    assert "elpa1" not in text
+    assert "jacobi cold, 8 sweeps 2 s over 2 s 18.00" in text
+    assert "jacobi guess 1e-3, 8 sweeps 2 s over 2 s 6.00" in text
+    assert "1.02 within 5% met" in text
+    assert "two ranks pay from 384 rows on" in text
 
 
 @pytest.mark.parametrize(

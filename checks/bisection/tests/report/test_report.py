@@ -139,12 +139,12 @@ def test_every_figure_has_a_table_and_words_for_those_who_do_not_see_it():
         (
             only(
                 comparison=comparison(
-                    [replace(r, suspect=True) for r in rows_of(inconclusive=2)]
+                    [replace(r, suspect=True, seen=0.03) for r in rows_of(inconclusive=2)]
                     + rows_of(unchanged=1)
                 )
             ),
-            "uncertain",
-            "2 unlike all earlier sessions, nothing proven, 2 inconclusive",
+            "unmeasured",
+            "2 metrics slower than in all earlier sessions, not retested, 2 inconclusive",
         ),
         (
             only(comparison=comparison(rows_of(inconclusive=2)), history=[event(change_point())]),

@@ -7,6 +7,7 @@ import select
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from running import CHECKS
@@ -33,6 +34,20 @@ def test_progress():
     progress.read("[       OK ] ( 2/43) TransposeLaunch %layout=mpi")
     progress.read("[     FAIL ] ( 3/43) transpose")
     assert (progress.done, progress.total, progress.failed) == (3, "43", 1)
+
+
+def test_tests_that_are_repeated_count_on():
+    """ReFrame numbers the tests of each turn from 1."""
+    request = Request(reruns=2, arguments=["--reruns=7"])
+    line = command.command(request, Path("site.py"), Path("results"))
+    progress = Progress(io.StringIO(), turns=command.turns(line))
+    shown = []
+    for _ in range(3):
+        progress.read("[----------] start processing checks")
+        for number in (1, 2):
+            progress.read(f"[       OK ] ( {number}/2) transpose")
+            shown.append(f"{progress.done}/{progress.total}")
+    assert shown == ["1/6", "2/6", "3/6", "4/6", "5/6", "6/6"]
 
 
 def test_a_rerun_names_a_site_file_elsewhere_by_its_path():

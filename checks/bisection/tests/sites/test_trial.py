@@ -170,6 +170,9 @@ def test_output_of_an_earlier_job_is_not_read(tmp_path, monkeypatch):
 
 def test_hosts_of_a_compressed_list():
     assert hosts_of("nid[001-003,7],login") == ["nid001", "nid002", "nid003", "nid7", "login"]
+    assert hosts_of("n[1-2]-ib,r[1-2]n[08-09]") == [
+        *("n1-ib", "n2-ib", "r1n08", "r1n09", "r2n08", "r2n09")
+    ]
     assert hosts_of("") == []
 
 

@@ -1,6 +1,7 @@
 """Faults made on a virtual cluster, and the table that shows them."""
 
 import dataclasses
+import signal
 import subprocess
 import sys
 
@@ -11,8 +12,9 @@ from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit
 from bisection.report.faults import as_line, ending, listing
-from bisection.testbed import unavailable
+from bisection.testbed import Cluster, unavailable
 from bisection.testbed.faults import FAULTS, Fault, Outcome, UnknownFault, faults_of, judge
+from bisection.testbed.hosts import cpuset_root, until
 from bisection.testbed.scene import Ran
 
 
@@ -92,15 +94,36 @@ def test_the_table_shows_the_words_of_the_run_and_what_is_wrong():
     assert listing([FAN]) == ["fan  BLOCKED node2  A fan stands still"]
 
 
-@pytest.mark.testbed
-def test_faults_are_reported_as_wanted(request):
-    full = request.config.getoption("--full", default=False)
-    if why := unavailable(accounting=full):
+def faults(*arguments):
+    """The command line of `bisection faults`; skips where it cannot run."""
+    if why := unavailable(accounting="squeue" not in arguments):
         pytest.skip(why)
     for build in ("build", "build-portable"):
         if not list((paths.home() / build).glob("*/bisection-*")):
             pytest.skip(f"no kernels in {build}/: `make test-kernels test-portable` builds them")
-    line = [sys.executable, "-m", "bisection", "faults"]
-    line += [] if full else ["--quick", "--backend", "squeue"]
+    return [sys.executable, "-m", "bisection", "faults", *arguments]
+
+
+@pytest.mark.testbed
+def test_faults_are_reported_as_wanted(full):
+    line = faults(*([] if full else ["--quick", "--backend", "squeue"]))
     done = subprocess.run(line, cwd=CHECKS, capture_output=True, text=True, timeout=3600)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.testbed
+def test_sigterm_ends_the_run_and_the_cluster(tmp_path):
+    folder = tmp_path / "squeue"
+    line = faults("--backend", "squeue", "--keep", str(tmp_path), "segv-srun")
+    process = subprocess.Popen(line, cwd=CHECKS, stdout=subprocess.PIPE, text=True)
+    for _ in until(60):
+        if (folder / "output.txt").exists():  # the run has begun
+            break
+    cluster = Cluster(folder)
+    running = [each for host in cluster.hosts for each in cluster.processes(host)]
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert len(running) > len(cluster.hosts)
+    assert not [each.command() for each in running if each.alive]
+    assert not list(cpuset_root().glob(f"{cluster.prefix}*"))

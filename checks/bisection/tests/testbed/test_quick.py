@@ -38,7 +38,7 @@ SOME = [
 
 
 @pytest.mark.parametrize("name", BEDS)
-def test_quick_checks_pass_and_leave_nothing(name, tmp_path_factory, request):
+def test_quick_checks_pass_and_leave_nothing(name, tmp_path_factory, full):
     blueprint, launchings, build = BEDS[name]
     if why := unavailable(blueprint.accounting) or "; ".join(blueprint.faults(os.cpu_count())):
         pytest.skip(why)
@@ -49,7 +49,7 @@ def test_quick_checks_pass_and_leave_nothing(name, tmp_path_factory, request):
     try:
         cluster.up(blueprint)
         site = write_site(cluster, "vc", launchings)
-        selected = [] if request.config.getoption("--full", default=False) else SOME
+        selected = [] if full else SOME
         code, text = run(cluster, site, [*selected, "-S", f"Build.kernels={kernels}"])
         judge(cluster, launchings, code, text)
     finally:

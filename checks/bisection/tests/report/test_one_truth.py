@@ -1,0 +1,120 @@
+"""Banner, exit code, JUnit and Prometheus of a report say the same."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from made_up import case as stored
+from made_up import session, store
+from reports import case, failure, said
+
+from bisection.analysis.compare import compare
+from bisection.core.verdicts import Exit, Verdict
+from bisection.report import exports, gather, model
+from bisection.runs.model import RunVerdict
+from bisection.store.selection import SLOWER, select
+
+NIGHTS, METRICS = 20, 30
+
+
+def nights(slower=1.0, missing=False, tags=None, night=NIGHTS):
+    """Twenty nights of thirty metrics and a count, and one more."""
+    rng = np.random.default_rng(5)
+    contents = []
+    for number in range(night + 1):
+        factor = slower if number == night else 1.0
+        cases = [
+            stored(f"m{i}", {"time": 1e-3 * factor * np.exp(rng.normal(0, 0.03))})
+            for i in range(METRICS - (missing and number == night))
+        ]
+        cases.append(stored("m0", {"bytes": [512, "B", "lower"]}, check="sizes"))
+        line = session(number)
+        line["tags"] |= tags or {} if number == night else {}
+        contents.append((line, cases))
+    return contents
+
+
+def report_on(tmp_path, contents, run=None, of_run=False, **options):
+    with store(tmp_path / "store.db", contents) as filled:
+        after = select("latest", filled)
+        before = select("earlier:20", filled, after)
+        comparison = compare(filled, before, after, **options)
+        return gather.gather(filled, after, comparison, run, of_run)
+
+
+def forms(report):
+    """State, exit code, Prometheus' exit code, whether JUnit has a failure or an error."""
+    root = ET.fromstring(exports.junit(report))
+    bad = int(root.get("failures")) + int(root.get("errors")) > 0
+    gauge = re.search(r"^bisection_exit_code\{.*\} (\d)", exports.prometheus(report), re.M)
+    return model.headline(report)[0], model.exit_code(report), int(gauge[1]), bad
+
+
+def check_one_truth(report):
+    state, code, gauge, bad = forms(report)
+    assert gauge == code
+    assert bad == (code != Exit.OK)
+    assert (state == model.BAD) <= (code in (Exit.FAILED, Exit.SLOWER))
+    assert (state in (model.GOOD, model.UNCERTAIN)) == (code == Exit.OK)
+    return code
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ({}, Exit.OK),
+        ({"slower": 10.0}, Exit.NOT_MEASURED),
+        ({"slower": 10.0, "tags": {SLOWER: "confirmed"}}, Exit.SLOWER),
+        ({"slower": 0.1}, Exit.OK),
+    ],
+)
+def test_a_night_beside_twenty(tmp_path, how, code):
+    """A night ten times slower in all is not exit 0; one like all others is."""
+    report = report_on(tmp_path, nights(**how))
+    assert check_one_truth(report) == code
+    skipped = ET.fromstring(exports.junit(report)).get("skipped")
+    assert skipped == "0"  # 2,008 a night in Jenkins once
+
+
+def test_a_run_that_failed_is_no_green_report_of_a_quiet_comparison(tmp_path):
+    run = RunVerdict(cases=[case(), failure(reason=said("wrong"))])
+    assert check_one_truth(report_on(tmp_path, nights(), run)) == Exit.FAILED
+
+
+@pytest.mark.parametrize(
+    ("cases", "code"),
+    [
+        ([case()], Exit.OK),
+        ([case(), failure()], Exit.FAILED),
+        ([case(), failure(Verdict.NOT_MEASURED)], Exit.NOT_MEASURED),
+    ],
+)
+def test_a_report_of_a_run_has_the_exit_code_of_the_run(tmp_path, cases, code):
+    report = report_on(tmp_path, nights(slower=10.0), RunVerdict(cases=cases), of_run=True)
+    assert check_one_truth(report) == code
+
+
+def test_metrics_that_are_worse_since_a_session_are_no_exit_0(tmp_path):
+    contents = nights(night=30)
+    for _, cases in contents[20:]:
+        for made in cases[:10]:
+            made["metrics"]["time"][0] *= 1.3
+    report = report_on(tmp_path, contents)
+    assert any(event.alarm for event in report.history)
+    assert check_one_truth(report) == Exit.FAILED
+
+
+def test_below_the_expected_ratio_fails(tmp_path):
+    contents = [*nights(night=9), *nights(night=9)]
+    for number, (line, _) in enumerate(contents):
+        line.update({name: session(number)[name] for name in ("session", "start")})
+    with store(tmp_path / "store.db", contents) as filled:
+        sides = filled.sessions()[:10], filled.sessions()[10:]
+        result = compare(filled, *sides, expected=1.5)
+    assert result.exit_code == Exit.FAILED
+
+
+def test_a_person_may_ask_for_no_failure(tmp_path):
+    report = report_on(tmp_path, nights(slower=10.0), fail_on=())
+    assert model.exit_code(report) == Exit.OK

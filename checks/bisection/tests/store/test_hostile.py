@@ -1,0 +1,111 @@
+"""Stores out of reach, and files of other tools with what nobody expects."""
+
+import json
+import re
+import time
+
+import pytest
+from made_up import case, nights, session
+
+from bisection.analysis.compare import compare
+from bisection.core.verdicts import Verdict
+from bisection.store import sync
+from bisection.store.database import Store
+from bisection.store.sample_file import StoreError
+from bisection.store.selection import select
+
+
+def written(path, *lines):
+    path.write_text("".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    return path
+
+
+def night(number, **metrics):
+    return json.dumps(session(number)) + "\n" + json.dumps(case(metrics=metrics)) + "\n"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.mark.parametrize("words", ["compare a b", "history", "report", "sessions"])
+def test_a_store_that_cannot_be_opened_is_one_line(home, command_line, words):
+    """A folder in its place stands for a file of another user: root may read all."""
+    (home / "store.db").mkdir()
+    code, _, errors = command_line(*words.split())
+    assert code == 2
+    assert errors.splitlines()[-1].startswith(f"bisection {words.split()[0]}: error: {home}")
+    assert "Traceback" not in errors
+    with pytest.raises(StoreError):
+        Store(home / "store.db")
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e309", "1e308", "1e-320"])
+def test_values_that_are_no_numbers_are_not_measured_and_kept(home, tmp_path, command_line, value):
+    file = written(tmp_path / "a.jsonl", night(1, time=0.5).replace("0.5", value))
+    assert command_line("import", str(file))[0] == 0
+    assert len(list((home / "imported").glob("*.jsonl"))) == 1
+    (home / "store.db").unlink()
+    with sync.opened(home) as store:  # made again from the copy
+        assert store.count() == 1
+
+
+def test_a_lone_surrogate_is_refused_in_one_line(home, tmp_path, command_line):
+    file = written(tmp_path / "a.jsonl", night(1, time=0.5).replace('"n1"', '"\\ud800"'))
+    code, _, errors = command_line("import", str(file))
+    assert (code, "a.jsonl:2: half of a surrogate pair" in errors) == (2, True)
+    assert not list((home / "imported").glob("*"))
+
+
+def test_sessions_of_similar_and_long_names_keep_copies_of_their_own(home, tmp_path, command_line):
+    names = ["x/y", "x_y", "z" * 300]
+    lines = [json.dumps(session(1, session=name)) + "\n" for name in names]
+    assert command_line("import", str(written(tmp_path / "a.jsonl", *lines)))[0] == 0
+    (home / "store.db").unlink()
+    with sync.opened(home) as store:
+        assert {stored.uuid for stored in store.sessions()} == set(names)
+
+
+def test_nothing_is_stored_or_left_behind_if_the_store_cannot_take_it(home, tmp_path, monkeypatch):
+    file = written(tmp_path / "a.jsonl", night(1, time=0.5))
+    with sync.opened(home) as store:
+        monkeypatch.setattr(store, "add", lambda _: (_ for _ in ()).throw(StoreError("full")))
+        with pytest.raises(StoreError):
+            select(str(file), store)
+    assert not list((home / "imported").glob("*"))
+
+
+@pytest.mark.parametrize("huge", [1e308, 1e-308])
+def test_huge_values_are_compared(compared, huge):
+    compared(nights({"p2p": [1.0] * 6}), nights({"p2p": [huge]}, first=10))
+    result = compared(nights({"shm": [huge] * 6}, first=20), nights({"shm": [huge]}, first=30))
+    verdicts = {row.verdict for row in result.rows}
+    assert verdicts <= {Verdict.INCONCLUSIVE, Verdict.NEW, Verdict.NOT_MEASURED}
+
+
+def test_a_session_of_the_future_is_not_the_latest(home, capsys):
+    with sync.opened(home) as store:
+        store.add(nights({"p2p": [1e-3, 1e-3]}))
+        store.add([(session(9, start=time.time() + 30 * 86400), [case()])])
+    with sync.opened(home) as store:
+        assert [found.uuid[:8] for found in select("latest", store)] == ["00000001"]
+        assert [found.uuid[:8] for found in select("00000009", store)] == ["00000009"]
+    said = "warning: 1 session begin in the future: `latest` leaves them out: 00000009"
+    assert said in capsys.readouterr().err
+
+
+def test_a_control_of_what_is_compared_stays(tmp_path):
+    control = {"method": "serial", "control": True}
+    sessions = [
+        (session(n), [case(metrics={"time": 1e-3}), case(metrics={"time": 1e-3}, **control)])
+        for n in range(12)
+    ]
+    with Store(tmp_path / "store.db") as store:
+        store.add(sessions)
+        both = store.sessions()
+        rows = compare(store, both[:6], both[6:], name=re.compile("p2p")).rows
+        assert sorted(row.method for row in rows) == ["p2p", "serial"]
+        assert compare(store, both[:6], both[6:], name=re.compile("none")).rows == []

@@ -1,0 +1,76 @@
+"""Parallel eigensolvers: every solver on every size and layout, and codes that are made of them."""
+
+import reframe as rfm
+
+from bisection.core.reasons import Code, Reason
+from bisection.kernels import layouts, tables
+from bisection.rfm import KernelCheck, Launch
+
+SMALL = ["fock-256", "fock-512", "aimpro-mini", "crystal-mini"]
+# Of large matrices, the fastest solvers alone: the others take minutes a solution.
+LARGE = [case for case in tables.cases("eigen") if case not in SMALL]
+FASTEST = ["pdsyevd", "pdsyevr", "elpa1"]
+OF_A_MACHINE = ["pdsyevd-7194", "aimpro", "crystal"]  # minutes on a few cores
+FEWEST_CORES = 32  # of a partition that has a use for these
+GUESSED = "fock-512"
+
+
+class EigenLaunch(Launch):
+    """The eigensolvers, all in turn, beside LAPACK on one core."""
+
+    kernel = "eigen"
+    case = parameter(tables.cases("eigen"))
+    methods = {case: ",".join(FASTEST) for case in LARGE}
+    usual_sampling = "--repeats 3 --block 1 --warmup 0"
+
+    @run_after("setup")
+    def leave_to_machines(self) -> None:
+        """Skips the cases of hundreds of cores on a partition of few."""
+        if self.case in OF_A_MACHINE and self.shape.cores < FEWEST_CORES:
+            self._leave_out(
+                Reason.of(Code.CORES_NEEDED, needed=FEWEST_CORES, cores=self.shape.cores)
+            )
+
+
+class EigenGuess(Launch):
+    """Method jacobi from eigenvectors that are wrong by a thousandth."""
+
+    kernel = "eigen"
+    case = parameter([GUESSED])
+    work = {GUESSED: "--guess-error 1e-3"}
+    methods = {GUESSED: "jacobi"}
+    usual_sampling = "--repeats 3 --block 1 --warmup 0"
+
+
+@rfm.simple_test
+class eigen(KernelCheck):
+    """Is each solver right, and as fast beside LAPACK on one core as it should be?"""
+
+    launch = fixture(EigenLaunch, scope="environment")
+    method = parameter(tables.methods("eigen"))
+    metrics = ["time", "matrices", "messages", "bytes"]
+    asserted = ["time", "ratio_dsyevd"]
+    tiers = {
+        "quick": {"case": ["fock-256"]},
+        "nightly": {"case": SMALL},
+        "interconnect": {"case": ["fock-512"], "layout": ["mpi"]},
+    }
+    inapplicable = {name: list(layouts.LAYOUTS) for name in ("elpa1", "elpa2")}  # not built
+
+    @run_after("init")
+    def leave_unmeasured(self) -> None:
+        """Skips what no launch measures: AIMPRO's products need blocks, jacobi has columns."""
+        columns = self.method == "jacobi" and self.case.startswith("aimpro")
+        if columns or (self.case in LARGE and self.method not in FASTEST):
+            self.valid_systems = []
+
+
+@rfm.simple_test
+class eigen_guess(KernelCheck):
+    """Does a guess of the eigenvectors spare sweeps, within the same memory?"""
+
+    launch = fixture(EigenGuess, scope="environment")
+    method = parameter(["jacobi"])
+    metrics = ["time", "sweeps"]
+    asserted = ["ratio_dsyevd", "sweeps"]
+    tiers = {"nightly": {}}
