@@ -18,7 +18,9 @@ def command(tmp_path, monkeypatch, command_line):
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
     rng = np.random.default_rng(RNG)
     values = np.concatenate([times(rng), times(rng, 1.2)])
-    store(tmp_path / "store.db", nights({"p2p": values, "shm": times(rng, count=40)})).close()
+    store(
+        tmp_path / "store.db", nights({"p2p": values, "shm": times(rng, count=40, sigma=0.01)})
+    ).close()
     return command_line
 
 
