@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from made_up import case, row, sessions, store
 
+from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
-from bisection.analysis.history import changes_of, histories
+from bisection.analysis.history import histories
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
@@ -138,8 +139,9 @@ def test_history_sets_a_step_against_the_network(rng, tmp_path):
     with store(tmp_path / "store.db", before, after) as filled:
         chosen = filled.sessions()
         measured = histories(filled, chosen)
-        points, _ = changes_of(measured, chosen)
+        events, _, _ = events_of(measured, chosen)
+        points = [point for event in events for point in event.points]
         explain_points(points, chosen, filled)
     named = {p.method: p.cause for p in points if p.check != "network"}
     assert named["short"]["cause"] == "latency"
-    assert "latency +1" in "\n".join(history_text(points, measured, len(chosen)))
+    assert "latency +1" in "\n".join(history_text(events, measured, len(chosen), all_metrics=True))
