@@ -13,6 +13,7 @@ A series that belongs to no table of many, such as the level of all metrics, is 
 alone, with a correlation that is assumed to be high until it is known.
 """
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from bisection.analysis.nights import medians
 from bisection.core.thresholds import LIMITS
 
 ASSUMED = (0.3, 0.3)  # correlation from night to night where no table shows it: mean, deviation
-UPPER = 2.33  # deviations above the expected correlation that a series is taken to have
+UPPER = 1.64  # deviations above the expected correlation that a series is taken to have
 STEPS, PULSES = 0.9, 0.1  # of the chance: for one change of level; for one that was taken back
 ROUNDS = 6  # of changes found in what remains
 
@@ -73,7 +74,7 @@ def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
     pending = [(row, 0, count) for row, count in enumerate(counts)]
     for turn in range(ROUNDS):
         noise = _whitened(rest, table)
-        hits = _scan(noise, pending, math.log(chance / len(rows)), spread=turn == 0 and table)
+        hits = _scan(noise, pending, math.log(chance / len(rows)))
         if turn == 0:
             first = noise
         pending = []
@@ -91,8 +92,11 @@ def look(series: np.ndarray, chance: float, table: bool) -> list[Findings]:
             for a, b in itertools.pairwise(ends):
                 rest[row, a:b] -= np.median(rest[row, a:b])
                 pending.append((row, a, b))
-        if not pending:
+        if not hits:
             break
+        if table:  # the others stand out more, once these do not spoil how the table looks
+            touched = drifts.keys() | {row for row, cuts in enumerate(starts) if cuts}
+            pending += [(r, 0, counts[r]) for r in range(len(rows)) if r not in touched]
     for row, place in enumerate(rows):
         values = packed[place, : counts[row]] - drifts.get(row, 0.0) * np.arange(counts[row])
         finding = findings[place]
@@ -123,12 +127,13 @@ class _Noise:
 
 
 def _whitened(series: np.ndarray, table: bool) -> _Noise:
-    scores, first = _normal(series) if table else (_row_scores(series), 0.0)
+    scores, first = _normal(series) if table else (_row_scores(_around_levels(series)), 0.0)
     correlation = _correlation(scores, table)
     values = scores if table else series  # ranks by themselves would make all steps alike
     fresh = values[:, 1:] - correlation[:, None] * values[:, :-1]
     values, second = _normal(fresh) if table else (_row_scores(fresh), 0.0)
-    return _Noise(values, correlation, max(first, second), table)
+    own = math.sqrt(1.2 / max(series.shape[1], 1))  # no worse than by its own nights
+    return _Noise(values, correlation, min(max(first, second), own), table)
 
 
 def _row_scores(series: np.ndarray) -> np.ndarray:
@@ -142,7 +147,7 @@ def _normal(series: np.ndarray) -> tuple[np.ndarray, float]:
     and how uncertain the logarithm of that scale is."""
 
     def scale(part: np.ndarray) -> np.ndarray:
-        return np.log(np.maximum(_mean(np.abs(np.diff(part, axis=1))), 1e-12))
+        return np.log(np.maximum(_mean(_ordinary(np.diff(part, axis=1))), 1e-12))
 
     scales, uncertain = _shrunk(scale(series), *map(scale, _halves(series)))
     scaled = (series - medians(series, 1)[:, None]) * np.exp(-scales)[:, None]
@@ -157,11 +162,11 @@ def _normal(series: np.ndarray) -> tuple[np.ndarray, float]:
 
 def _correlation(scores: np.ndarray, table: bool) -> np.ndarray:
     """What each series keeps from night to night: 0 to 0.95. The mean squares of differences over
-    two nights and over one tell it, which levels and drift hardly touch."""
+    two nights and over one show it, which levels and drift hardly touch."""
 
     def squares(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        two = _mean((part[:, 2:] - part[:, :-2]) ** 2)
-        return two, np.maximum(_mean(np.diff(part, axis=1) ** 2), 1e-12)
+        two = _mean(_ordinary(part[:, 2:] - part[:, :-2]) ** 2)
+        return two, np.maximum(_mean(_ordinary(np.diff(part, axis=1)) ** 2), 1e-12)
 
     def own(part: np.ndarray) -> np.ndarray:
         two, one = squares(part)
@@ -173,16 +178,39 @@ def _correlation(scores: np.ndarray, table: bool) -> np.ndarray:
         expected, deviation = _shrunk(alone, *map(own, _halves(scores)))
         expected += np.nansum(two) / np.nansum(one) - 1 - np.nanmedian(alone)
     else:
-        error = 2 / np.maximum((~np.isnan(scores)).sum(axis=1), 4)
-        weight = ASSUMED[1] ** 2 / (ASSUMED[1] ** 2 + error)
+        count = np.maximum((~np.isnan(scores)).sum(axis=1), 4)
+        near = _mean(scores[:, 1:] * scores[:, :-1]) / np.maximum(_mean(scores**2), 1e-12)
+        alone = (alone + near + (1 + 4 * near) / count) / 2  # Kendall's bias (1954)
+        weight = ASSUMED[1] ** 2 / (ASSUMED[1] ** 2 + 1.5 / count)
         expected = ASSUMED[0] + weight * (alone - ASSUMED[0])
         deviation = ASSUMED[1] * np.sqrt(1 - weight)
     return np.clip(expected + UPPER * deviation, 0.0, 0.95)
 
 
+def _around_levels(series: np.ndarray) -> np.ndarray:
+    """Series less the medians before and after the night where the ranks differ most."""
+    around = series.copy()
+    for row, values in enumerate(series):
+        part = values[~np.isnan(values)]
+        count = len(part)
+        places = np.arange(LIMITS.level, count - LIMITS.level + 1)
+        share = places / count
+        ranks = np.cumsum(stats.rankdata(part) - (count + 1) / 2)[places - 1]
+        cut = places[np.abs(ranks / np.sqrt(share * (1 - share))).argmax()]
+        around[row, :cut] -= np.median(part[:cut])
+        around[row, cut:count] -= np.median(part[cut:])
+    return around
+
+
 def _halves(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     middle = series.shape[1] // 2
     return series[:, :middle], series[:, middle:]
+
+
+def _ordinary(differences: np.ndarray) -> np.ndarray:
+    """Sizes of differences without those of a step: NaN where they are beyond 3 deviations."""
+    sizes = np.abs(differences)
+    return np.where(sizes <= 4.45 * medians(sizes, 1)[:, None], sizes, np.nan)
 
 
 def _mean(values: np.ndarray) -> np.ndarray:
@@ -229,7 +257,7 @@ def _lengths(nights: int) -> list[int]:
 
 
 def _scan(
-    noise: _Noise, pieces: list[_Piece], least: float, spread: bool
+    noise: _Noise, pieces: list[_Piece], least: float
 ) -> list[tuple[_Piece, list[int], float]]:
     """The pieces of series that have a change.
 
@@ -237,7 +265,6 @@ def _scan(
         noise: the series.
         pieces: of them, to look at.
         least: logarithm of the chance of one series that makes it a change.
-        spread: whether the pieces show how far means of several nights scatter.
 
     Returns:
         Each with the nights at which a level begins, and the logarithm of its chance over `least`.
@@ -265,7 +292,7 @@ def _scan(
     steps = np.abs(evidence(sums[:, places], places)) if len(places) else np.zeros((len(pieces), 1))
     steps[np.broadcast_to(places, steps.shape) > widths[:, None] - level] = 0
     best, ends = np.zeros(len(pieces)), np.zeros((len(pieces), 2), int)
-    wider: list[tuple[int, float]] = []
+    wider = _wider(noise.values) if noise.table else None
     for length in _lengths(longest):
         parts = (
             sums[:, level + length : longest - level + 1]
@@ -274,17 +301,14 @@ def _scan(
         found = np.abs(evidence(parts, length))
         last = np.arange(level + length, longest - level + 1)
         found[np.broadcast_to(last, found.shape) > widths[:, None] - level] = 0
-        if spread:
-            wider.append((length, _wider(found[widths == longest], len(pieces))))
-        found = found / (wider[-1][1] if spread else 1.0)
+        found = found / np.interp(length, *wider) if wider else found
         place = found.argmax(axis=1)
         largest = found[np.arange(len(pieces)), place]
         more = largest > best
         best[more] = largest[more]
         ends[more] = np.stack([place[more] + level, place[more] + level + length], axis=1)
     if wider:
-        shorter = np.minimum(places, np.abs(longest - places))
-        steps = steps / np.interp(shorter, *zip(*wider, strict=True))
+        steps = steps / np.interp(np.minimum(places, np.abs(longest - places)), *wider)
     place = steps.argmax(axis=1)
     single = steps[np.arange(len(pieces)), place]
     log_step = _log_chance(single, noise) + np.log(3 * np.sqrt(size) / STEPS)
@@ -314,12 +338,42 @@ def _scan(
     return hits
 
 
-def _wider(found: np.ndarray, series: int) -> float:
-    """How much further means of several nights scatter over a table than independent nights
-    would: at least 1."""
-    if not found.size:
-        return 1.0
-    return max(1.0, float(np.median(found)) / special.ndtri(0.75) - 2.3 / math.sqrt(series))
+def _wider(values: np.ndarray) -> tuple[list[int], list[float]] | None:
+    """How much further means of several nights scatter over a table than independent nights would.
+
+    Args:
+        values: series of deviation 1, [series, nights].
+
+    Returns:
+        Numbers of nights, and at least 1 for each; None where there are too few nights.
+    """
+    nights = values.shape[1]
+    if not _lengths(nights):
+        return None
+    excess = _scatter(np.nan_to_num(values)) / _independent(nights) - 2.3 / math.sqrt(len(values))
+    return _lengths(nights), np.maximum(excess, 1.0).tolist()
+
+
+@functools.cache
+def _independent(nights: int) -> np.ndarray:
+    return _scatter(np.random.default_rng(nights).normal(size=(1000, nights)))
+
+
+def _scatter(values: np.ndarray) -> np.ndarray:
+    """The median size of means of 5, 6, ... nights, of series without the largest step of each: a
+    night in which most metrics changed is no noise."""
+    count, nights = values.shape
+    places = np.arange(LIMITS.level, nights - LIMITS.level + 1)
+    sums = np.cumsum(values, axis=1)
+    left = sums[:, places - 1] - sums[:, -1:] * places / nights
+    cut = places[np.abs(left / np.sqrt(places * (nights - places))).argmax(axis=1)][:, None]
+    first = np.take_along_axis(sums, cut - 1, axis=1)
+    before = np.arange(nights) < cut
+    clear = values - np.where(before, first / cut, (sums[:, -1:] - first) / (nights - cut))
+    sums = np.concatenate([np.zeros((count, 1)), np.cumsum(clear, axis=1)], axis=1)
+    return np.array(
+        [np.median(np.abs(sums[:, n:] - sums[:, :-n])) / math.sqrt(n) for n in _lengths(nights)]
+    )
 
 
 def _log_chance(deviations: np.ndarray, noise: _Noise) -> np.ndarray:

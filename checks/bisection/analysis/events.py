@@ -24,6 +24,8 @@ from bisection.store.database import Session
 
 SHARED = 0.1  # of the chance of a false alarm: what all metrics, and kernels, share
 ALIKE = 0.5  # of a shared step, that a metric has itself where it is part of it
+UNLIKELY = -5.0  # logarithm of the likelihood of a night, beside the likeliest: another event
+WRONG = -50.0  # and of one that one metric cannot exclude more than that
 TWIN = 10  # metrics that two sessions have in common to be the same night
 YEAR = 365.0  # nights
 
@@ -176,18 +178,17 @@ def _span(chances: np.ndarray) -> tuple[int, int]:
 
 def _together(traces: list[_Trace]) -> list[tuple[np.ndarray, list[_Trace], int, int]]:
     """Changes that may have begun in the same night: (chance of each night, them, first, last)."""
-    rest = [(trace, chances := _probable(trace.logs), *_span(chances)) for trace in traces]
+    rest = [(trace, _probable(trace.logs)) for trace in traces]
     groups = []
     while rest:
-        night = int(np.sum([chances for _, chances, *_ in rest], axis=0).argmax())
-        group = [entry for entry in rest if entry[2] <= night <= entry[3]] or rest[:1]
+        night = int(np.sum([chances for _, chances in rest], axis=0).argmax())
+        group = [entry for entry in rest if entry[0].logs[night] > UNLIKELY] or rest[:1]
         rest = [entry for entry in rest if not any(entry is other for other in group)]
-        members = [trace for trace, *_ in group]
+        members = [trace for trace, _ in group]
         tests: dict[object, _Trace] = {}  # the surest of each: metrics of a test vary together
         for trace in sorted(members, key=lambda t: (not t.shared, t.chance)):
             tests.setdefault(trace.test or id(trace), trace)
-        floor = -50.0
-        chances = _probable(sum(np.maximum(trace.logs, floor) for trace in tests.values()))
+        chances = _probable(sum(np.maximum(trace.logs, WRONG) for trace in tests.values()))
         groups.append((chances, members, *_span(chances)))
     return groups
 
@@ -207,14 +208,17 @@ def _event(
     """What began in a night; notes the night of each metric in `starts`."""
     night = int(chances.argmax())
     points: dict[int, ChangePoint] = {}
+    # Where the shared level is as before, a metric is judged beside it: it varies less.
+    values = table.costs if any(trace.shared for trace in traces) else own
     for trace in sorted(traces, key=lambda t: t.shared):
-        values = table.costs if trace.shared else own
         left = values[trace.rows, trace.left : night]
         right = values[trace.rows, night : trace.right]
         before, after = (~np.isnan(left)).sum(axis=1), (~np.isnan(right)).sum(axis=1)
         size = medians(right, 1) - medians(left, 1)
-        least = max(math.log1p(LIMITS.step), ALIKE * abs(trace.size)) if trace.shared else 0.0
-        part = (before > 0) & (after > 0) & (size * trace.size > 0) & (np.abs(size) >= least)
+        least = math.log1p(LIMITS.step)
+        part = (before > 0) & (after > 0) & (np.abs(size) >= least)
+        if trace.shared:
+            part &= size / trace.size >= ALIKE
         for index in np.flatnonzero(part):
             row = int(trace.rows[index])
             counts = int(before[index]), int(after[index])

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from bisection.analysis.model import Change, ChangePoint, Event
-from bisection.core.format import plural, some, times, utc
+from bisection.core.format import finite, plural, some, utc
 from bisection.core.verdicts import Verdict
 
 MOST = 10  # events that are listed
@@ -14,7 +14,9 @@ CENTURY = 100  # years: nobody reads more of a chance
 
 
 def cost(point: ChangePoint) -> float:
-    """New cost over old: above 1 is worse, whatever the direction of the metric."""
+    """New cost over old: above 1 is worse, whatever the direction of the metric; 1 if unknown."""
+    if not finite(point.ratio) or point.ratio <= 0:
+        return 1.0
     return point.ratio if point.better == "lower" else 1 / point.ratio
 
 
@@ -40,8 +42,12 @@ def what(event: Event) -> str:
         for name in sorted(whole)
     ]
     others = [p for p in worst_first(event) if p.check not in whole]
-    names = list(dict.fromkeys(f"{p.test} {p.metric}" for p in others))
-    return "; ".join([*texts, *([some(names, 2)] if names else [])]) or "metrics"
+    names = [f"{p.test} {p.metric}" for p in others]
+    if len(names) > 3:
+        texts.append(f"{plural(len(names), 'metric')}, most {names[0]}")
+    elif names:
+        texts.append(some(names, 3))
+    return "; ".join(texts) or "metrics"
 
 
 def worst_first(event: Event) -> list[ChangePoint]:
@@ -56,8 +62,10 @@ def size(event: Event) -> str:
         total = event.drift**event.nights - 1
         word = "slower" if share > 0 else "faster"
         return f"{abs(share):.2%} a night {word}, {abs(total):.0%} in {event.nights} nights"
-    points = event.worse or event.points
-    return f"{times(statistics.median(cost(p) for p in points))} times the cost"
+    median = statistics.median(cost(point) for point in event.worse or event.points)
+    if median >= 2:
+        return f"{median:.3g} times worse"
+    return f"{median - 1:.0%} worse" if median >= 1 else f"{1 - median:.0%} better"
 
 
 def since(event: Event) -> str:

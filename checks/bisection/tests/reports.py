@@ -5,6 +5,7 @@ import json
 import math
 import random
 import re
+from collections import Counter
 from html.parser import HTMLParser
 
 from made_up_network import World
@@ -14,6 +15,7 @@ from bisection.analysis.model import (
     Change,
     ChangePoint,
     Comparison,
+    Event,
     Row,
     Series,
     Side,
@@ -80,6 +82,16 @@ def change_point(ratio=1.3, **more):
     fields |= {"unit": "s", "better": "lower", "session": "feedbeef", "at": MADE - 3 * NIGHT}
     fields |= {"ratio": ratio, "before": 20, "after": 4, **more}
     return ChangePoint(**fields)
+
+
+def event(*points, **more):
+    """What began in the session of these points."""
+    (first, *_) = points
+    fields = {"system": "localhost", "partition": "default", "environ": "system", "rate": 1e-3}
+    fields |= {"session": first.session, "at": first.at, "first": first.at, "last": first.at}
+    counts = Counter(point.check for point in points)
+    fields |= {"metrics": {check: (count, 40) for check, count in counts.items()}, **more}
+    return Event(points=list(points), **fields)
 
 
 def case(check="transpose", name="cnt40", method="shm", geometry="2x1", seconds=0.01, **more):
@@ -215,8 +227,8 @@ def cluster():
         series(old, check="md", case="sic", method="packed"),
     ]
     history = [
-        change_point(1.42, changes=changes),
-        change_point(0.8, check="npar", verdict=Verdict.IMPROVED),
+        event(change_point(1.42), changes=changes),
+        event(change_point(0.8, check="npar", verdict=Verdict.IMPROVED)),
     ]
     unmeasured = Verdict.NOT_MEASURED
     follows = Reason.of(Code.FOLLOWS, test="TransposeLaunch")

@@ -166,4 +166,4 @@ def test_history_sets_a_step_against_the_network(rng, tmp_path):
         explain_points(points, chosen, filled)
     named = {p.method: p.cause for p in points if p.check != "network"}
     assert named["short"]["cause"] == "latency"
-    assert "latency +1" in "\n".join(history_text(events, measured, len(chosen)))
+    assert "latency +1" in "\n".join(history_text(events, measured, len(chosen), all_metrics=True))

@@ -1,13 +1,18 @@
-"""Histories of made-up nights: where their level changed."""
+"""Histories of made-up nights: events, since when, and what changed with them."""
 
 import numpy as np
 import pytest
-from made_up import case, nights, noise, session, store
+from made_up import DAY, case, nights, noise, session, sessions, store
 
-from bisection.analysis import history
+from bisection.analysis.events import events_of
+from bisection.analysis.history import histories, regular
 from bisection.analysis.model import Change
+from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
-from bisection.report.text import history_text, recent_text
+from bisection.report.events import alarm_text, banner
+from bisection.report.text import history_text
+from bisection.store.database import Session
+from bisection.store.marks import Mark
 
 
 @pytest.fixture
@@ -21,27 +26,148 @@ def steps(rng, *levels, each=20, sigma=0.03):
 
 
 def looked_at(stored):
-    sessions = stored.sessions()
-    return history.changes_of(history.histories(stored, sessions), sessions)
+    """The events, the series with changes, the notes."""
+    return events_of(histories(stored, stored.sessions()), stored.sessions())
+
+
+def night_of(event):
+    return int(event.session[:8], 16)
+
+
+def kernels(rng, count=24, night=40, of=("transpose",), factor=1.2, checks=4):
+    """Nights of several checks with so many metrics each; some slower from a night on."""
+    names = ("transpose", "network", "npar", "md")[:checks]
+    logs = rng.normal(0, 0.03, (checks, count, 60))
+    for name in of:
+        logs[names.index(name), :, night:] += np.log(factor)
+    return sessions(0, [
+        [
+            case(f"m{row}", {"time": 1e-3 * float(np.exp(logs[k, row, n]))}, check=name)
+            for k, name in enumerate(names) for row in range(count)
+        ]
+        for n in range(60)
+    ])  # fmt: skip
 
 
 def test_first_bad_session_and_what_differed(rng, tmp_path):
     before = nights({"p2p": steps(rng, 1), "shm": steps(rng, 1)}, facts={"MPI": "4.1"})
     after = nights({"p2p": steps(rng, 1.15), "shm": steps(rng, 0.8)}, 20, facts={"MPI": "5.0"})
     stored = store(tmp_path / "store.db", before, after)
-    points, series = looked_at(stored)
-    assert {p.method: (p.verdict, int(p.session[:8], 16)) for p in points} == {
-        "p2p": (Verdict.REGRESSED, 20),
-        "shm": (Verdict.IMPROVED, 20),
+    (event,), series, _ = looked_at(stored)
+    assert night_of(event) == 20
+    assert {p.method: p.verdict for p in event.points} == {
+        "p2p": Verdict.REGRESSED,
+        "shm": Verdict.IMPROVED,
     }
-    assert all(p.changes == [Change("MPI", "4.1", "5.0")] for p in points)
-    worse = next(p for p in points if p.method == "p2p")
-    assert worse.ratio == pytest.approx(1.15, rel=0.02)
+    assert event.changes == [Change("MPI", "4.1", "5.0")]
+    worse = next(p for p in event.points if p.method == "p2p")
+    assert worse.ratio == pytest.approx(1.15, rel=0.03)
     assert (worse.before, worse.after) == (20, 20)
     assert [s.points for s in series] == [[20], [20]]
-    said = "\n".join(history_text(points, history.histories(stored, stored.sessions()), 40))
-    assert "since 2026-06-21 00:00 UTC, session 00000014" in said
-    assert "differs: MPI: 4.1 -> 5.0" in said
+    text = "\n".join(history_text([event], histories(stored, stored.sessions()), 40))
+    assert "00000014  worse  2026-06-21" in text
+    assert "changed then: MPI: 4.1 -> 5.0" in text
+
+
+def test_a_kernel_is_one_event(rng, tmp_path):
+    stored = store(tmp_path / "store.db", kernels(rng))
+    events, _, _ = looked_at(stored)
+    (event,) = events
+    assert (night_of(event), event.metrics) == (40, {"transpose": (24, 24)})
+    assert banner(events) == "24 metrics worse since 2026-07-11"
+    (line,) = alarm_text(events)
+    assert "transpose (24 of 24 metrics), 2" in line
+    assert "% worse; nothing recorded changed then" in line
+
+
+def test_the_whole_machine_is_one_event(rng, tmp_path):
+    every = ("transpose", "network", "npar", "md")
+    (event,), _, _ = looked_at(store(tmp_path / "store.db", kernels(rng, of=every)))
+    assert (night_of(event), len(event.worse)) == (40, 96)
+
+
+def test_the_banner_names_the_event_of_most_metrics(rng, tmp_path):
+    """One metric began days before."""
+    content = kernels(rng)
+    for _, cases in content[30:]:
+        cases[-1]["metrics"]["time"][0] *= 1.3
+    events, _, _ = looked_at(store(tmp_path / "store.db", content))
+    assert [night_of(event) for event in events] == [40, 30]
+    assert banner(events) == "24 metrics worse since 2026-07-11, and 1 more event"
+
+
+def test_drift_is_no_step(rng, tmp_path):
+    content = kernels(rng, of=())
+    for night, (_, cases) in enumerate(content):
+        for one_case in cases:
+            one_case["metrics"]["time"][0] *= 1.0015**night
+    (event,), _, _ = looked_at(store(tmp_path / "store.db", content))
+    assert event.drift == pytest.approx(1.0015, rel=2e-4)
+    assert not event.alarm
+    text = "\n".join(history_text([event], [], 60))
+    assert "0.15% a night slower" in text
+
+
+def test_what_may_have_been_the_cause_has_odds(rng, tmp_path):
+    """A metric of 3% noise that became 6% slower, and two changes in two nights."""
+    content = kernels(rng, of=())
+    for _, cases in content[40:]:
+        cases[7]["metrics"]["time"][0] *= 1.06
+    for night, (line, _) in enumerate(content):
+        line["facts"] = {"MPI": str(night >= 40), "compiler": str(night >= 39)}
+        line["facts"]["nodes"] = f"n{night % 7}, n{night % 5}"
+    (event,), _, _ = looked_at(store(tmp_path / "store.db", content))
+    assert event.changes == []
+    assert {c.change.what for c in event.candidates} <= {"MPI", "compiler"}
+    assert 0 < sum(c.odds for c in event.candidates) <= 1
+    assert event.first <= event.at <= event.last
+
+
+def test_an_accepted_event_is_no_alarm(rng, tmp_path):
+    stored = store(tmp_path / "store.db", nights({"p2p": steps(rng, 1, 1.3)}))
+    (event,), _, _ = looked_at(stored)
+    assert event.alarm
+    with stored.marking() as marks:
+        marks[event.session] = Mark(accepted="slower disks")
+    (event,), _, _ = looked_at(stored)
+    assert (event.alarm, event.accepted) == (False, "slower disks")
+
+
+def test_metrics_that_recovered_are_no_alarm(rng, tmp_path):
+    events, _, _ = looked_at(store(tmp_path / "a.db", nights({"p2p": steps(rng, 1, 1.3, 1)})))
+    assert sorted(map(night_of, events)) == [20, 40]
+    assert not any(event.alarm for event in events)
+
+
+def test_the_same_night_under_another_identifier_counts_once(rng, tmp_path):
+    content = kernels(rng, of=())
+    again = [({**line, "session": f"again-{n}"}, cases) for n, (line, cases) in enumerate(content)]
+    _, _, notes = looked_at(store(tmp_path / "store.db", content, again[:1]))
+    assert [(note.code, note["sessions"]) for note in notes] == [
+        (Code.SAME_NIGHT, ["00000000", "again-0"])
+    ]
+
+
+def test_metrics_that_ended_are_named(rng, tmp_path):
+    content = kernels(rng, of=())
+    for _, cases in content[50:]:
+        del cases[0]
+        cases[0]["metrics"]["time"][1] = "ms"
+        cases[1]["geometry"] = "4x1"
+    _, _, notes = looked_at(store(tmp_path / "store.db", content))
+    ended = {note["change"]: note["metrics"] for note in notes}
+    assert ended == {"": 1, "unit s -> ms": 1, "geometry 2x1 -> 4x1": 1}
+
+
+def test_experiments_and_other_tiers_are_no_nights():
+    tags = {"tier": "nightly", "system": "lab", "environ": "system"}
+    night, quick, tagged, slow = (
+        Session(name, DAY, {**tags, **more}, {})
+        for name, more in (
+            ("a", {}), ("q", {"tier": "quick"}), ("t", {"phase": "tcp"}), ("s", {"slower": "yes"}),
+        )
+    )  # fmt: skip
+    assert regular([night, quick, tagged, slow, night]) == [night, slow, night]
 
 
 def test_history_begins_where_the_work_changed(rng, tmp_path):
@@ -51,37 +177,20 @@ def test_history_begins_where_the_work_changed(rng, tmp_path):
         nights({"p2p": steps(rng, 1)}, work=works[0]),
         nights({"p2p": steps(rng, 2)}, 20, work=works[1]),
     )
-    assert looked_at(stored) == ([], [])
-    ((_, _, indices, _),) = history.histories(stored, stored.sessions())
+    assert looked_at(stored)[0] == []
+    ((_, _, indices, _),) = histories(stored, stored.sessions())
     assert indices.tolist() == list(range(20, 40))
-
-
-def test_there_and_back_are_two_changes(rng, tmp_path):
-    stored = store(tmp_path / "store.db", nights({"p2p": steps(rng, 1, 1.2, 1)}))
-    points, _ = looked_at(stored)
-    assert [(p.verdict, int(p.session[:8], 16)) for p in points] == [
-        (Verdict.REGRESSED, 20),
-        (Verdict.IMPROVED, 40),
-    ]
-
-
-def test_metrics_that_change_together_agree_on_the_night(rng, tmp_path):
-    values = {f"m{i}": steps(rng, 1, 1.1) for i in range(30)}
-    points, _ = looked_at(store(tmp_path / "store.db", nights(values)))
-    assert len(points) >= 29
-    assert [int(p.session[:8], 16) for p in points].count(20) >= len(points) - 2
 
 
 def test_single_bad_nights_are_no_change(rng, tmp_path):
     values = steps(rng, 1, 1)
     values[[7, 22, 30]] *= 1.8
-    points, _ = looked_at(store(tmp_path / "store.db", nights({"p2p": values})))
-    assert points == []
+    assert looked_at(store(tmp_path / "store.db", nights({"p2p": values})))[0] == []
 
 
 def test_what_differed_is_of_the_same_partitions_session_before(rng, tmp_path):
     """Nights of two systems take turns in one store."""
-    values = steps(rng, 1, 1.2)
+    values = steps(rng, 1, 1.4)
     mine = [content for v, start, mpi in ((values[:20], 0, "4.1"), (values[20:], 20, "5.0"))
             for content in nights({"p2p": v}, start, facts={"MPI": mpi, "CPU": "a"})]  # fmt: skip
     theirs = [
@@ -91,8 +200,8 @@ def test_what_differed_is_of_the_same_partitions_session_before(rng, tmp_path):
         )
         for i in range(40)
     ]
-    points, _ = looked_at(store(tmp_path / "store.db", mine, theirs))
-    assert [(p.system, p.changes) for p in points] == [("lab", [Change("MPI", "4.1", "5.0")])]
+    events, _, _ = looked_at(store(tmp_path / "store.db", mine, theirs))
+    assert [(e.system, e.changes) for e in events] == [("lab", [Change("MPI", "4.1", "5.0")])]
 
 
 def test_a_session_stored_meanwhile_is_left_out(rng, tmp_path, monkeypatch):
@@ -100,7 +209,7 @@ def test_a_session_stored_meanwhile_is_left_out(rng, tmp_path, monkeypatch):
     sessions = stored.sessions()
     stored.add(nights({"p2p": [1.0]}, first=50))
     monkeypatch.setattr(stored, "count", lambda: 20)
-    ((_, _, _, values),) = history.histories(stored, sessions)
+    ((_, _, _, values),) = histories(stored, sessions)
     assert len(values) == 20
 
 
@@ -110,32 +219,22 @@ def test_a_disturbed_job_is_told_from_the_others_of_its_session(tmp_path):
         case("shm", {"time": 2.0}),
     ]
     stored = store(tmp_path / "store.db", [(session(0), cases)])
-    assert [t.method for t, *_ in history.histories(stored, stored.sessions())] == ["shm"]
+    assert [t.method for t, *_ in histories(stored, stored.sessions())] == ["shm"]
 
 
 def test_metrics_with_few_sessions_are_counted(rng, tmp_path):
     stored = store(
         tmp_path / "store.db", nights({"p2p": steps(rng, 1)}), nights({"new": [1.0] * 3}, 50)
     )
-    series = history.histories(stored, stored.sessions())
+    series = histories(stored, stored.sessions())
     told = history_text([], series, 23)[-1]
     assert "1 metric has fewer than 8 sessions: not looked at" in told
-
-
-@pytest.mark.parametrize("count", [1, 2, 5, 7])
-def test_few_nights_are_no_history(rng, count):
-    assert history.change_points(steps(rng, 1, 9, each=count)[:7]) == []
-
-
-@pytest.mark.parametrize("values", [[1.0] * 30, [1.0] * 15 + [2.0] * 15, [1e-9, 1e9] * 15])
-def test_odd_histories_have_answers(values):
-    assert history.change_points(np.array(values)) in ([], [15])
 
 
 def test_jobs_of_a_night_are_one_sample(tmp_path):
     cases = [case(metrics={"time": value}, run=run) for run, value in enumerate((1.0, 9.0, 2.0))]
     stored = store(tmp_path / "store.db", [(session(0), cases)], nights({"p2p": [4.0]}, 1))
-    ((_, _, indices, values),) = history.histories(stored, stored.sessions())
+    ((_, _, indices, values),) = histories(stored, stored.sessions())
     assert (indices.tolist(), values.tolist()) == ([0, 1], [2.0, 4.0])
 
 
@@ -146,15 +245,5 @@ def test_disturbed_jobs_are_no_history(tmp_path):
         [(session(5), [case(metrics={"time": 9.0}, disturbed=0.9)])],
         [(session(6), [case(metrics={"time": 8.0}, verdict="not measured")])],
     )
-    ((_, _, _, values),) = history.histories(stored, stored.sessions())
+    ((_, _, _, values),) = histories(stored, stored.sessions())
     assert values.tolist() == [1.0, 1.0]
-
-
-def test_what_is_worse_since_lately(rng, tmp_path):
-    lately = store(tmp_path / "a.db", nights({"p2p": np.concatenate([
-        steps(rng, 1, each=30), steps(rng, 1.2, each=6)])}))  # fmt: skip
-    (line,) = recent_text(looked_at(lately)[0])
-    told = "worse since 2026-07-01 00:00 UTC, session 0000001e: transpose cnt40 mpi p2p time x1."
-    assert line.startswith(told)
-    long_ago = store(tmp_path / "b.db", nights({"p2p": steps(rng, 1, 1.2, each=30)}))
-    assert recent_text(looked_at(long_ago)[0]) == []

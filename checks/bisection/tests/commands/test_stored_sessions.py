@@ -84,9 +84,28 @@ def test_one_sample_is_no_verdict(command):
 def test_history_names_the_night(command):
     code, text, _ = command("history")
     assert code == 1
-    assert "since 2026-06-2" in text  # an outlier the night before makes it that one
-    assert "x1.2" in text
-    assert "2 metrics in 40 sessions: 1 got worse, 0 better" in text
+    assert "worse  2026-06-2" in text
+    assert "2 metrics in 40 sessions: 1 metric worse" in text
+
+
+def test_an_accepted_event_is_no_alarm_until_it_is_revoked(command):
+    (line,) = [line for line in command("history")[1].splitlines() if " worse  " in line]
+    name = line.split()[0]
+    code, text, _ = command("history", "--accept", name, "-m", "slower disks")
+    assert (code, text) == (0, f"{name}: accepted\n")
+    code, text, _ = command("history")
+    assert (code, "accepted: slower disks" in text) == (0, True)
+    assert command("history", "--revoke", name)[0] == 0
+    assert command("history")[0] == 1
+    code, _, errors = command("history", "--accept", "ffff")
+    assert (code, f"'ffff': no event of this name; events: {name}" in errors) == (2, True)
+
+
+@pytest.mark.parametrize("rate", ["0", "x", "1e9"])
+def test_a_rate_of_false_alarms_is_a_number(command, rate):
+    code, _, errors = command("history", "--false-alarms-per-year", rate)
+    assert code == 2
+    assert f"'{rate}': not a number from 0.01 to 50" in errors
 
 
 def test_history_of_few_nights(command):

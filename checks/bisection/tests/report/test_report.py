@@ -16,6 +16,7 @@ from reports import (
     change_point,
     cluster,
     comparison,
+    event,
     failure,
     families,
     hpcx,
@@ -146,12 +147,15 @@ def test_every_figure_has_a_table_and_words_for_those_who_do_not_see_it():
             "2 metrics slower than in all earlier sessions, not retested, 2 inconclusive",
         ),
         (
-            only(comparison=comparison(rows_of(inconclusive=2)), history=[change_point(after=4)]),
+            only(comparison=comparison(rows_of(inconclusive=2)), history=[event(change_point())]),
             "bad",
             "1 metric worse since 2026-11-18, 2 inconclusive",
         ),
         (
-            only(comparison=comparison(rows_of(unchanged=2)), history=[change_point(after=40)]),
+            only(
+                comparison=comparison(rows_of(unchanged=2)),
+                history=[event(change_point(), accepted="new disks")],
+            ),
             "good",
             "Nothing regressed",
         ),
@@ -290,7 +294,7 @@ def hostile():
         HOSTILE,
         MADE,
         compared,
-        [change_point(changes=[change], **names)],
+        [event(change_point(**names), changes=[change], system=HOSTILE, session=HOSTILE)],
         [series([1.0, 2.0, 3.0], [1], **names)],
         pairs=[odd],
         run=ran(bad, *cases, troubles=[said(HOSTILE)]),
@@ -339,7 +343,7 @@ def test_numbers_that_are_none_break_nothing(value):
         "Numbers",
         value,
         compared,
-        [change_point(value, at=value)],
+        [event(change_point(value, at=value))],
         [series([1.0, value, 2.0, value]), series([value, value])],
         run=ran(strange, case(method="a"), case(method="b"), case(geometry="")),
     )
