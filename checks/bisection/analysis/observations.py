@@ -71,7 +71,9 @@ class Observations:
         passed = {
             outcome.session
             for outcome in self.outcomes[key[:-1]]
-            if outcome.verdict == Verdict.PASS and self.order[outcome.session] > last
+            if outcome.verdict == Verdict.PASS
+            and not outcome.unusable
+            and self.order[outcome.session] > last
         }
         return len(passed) if len(passed) >= LIMITS.gone else 0
 

@@ -55,7 +55,7 @@ def test_intervals_cover_as_often_as_they_say(count, rho):
             values[:, night] = rho * values[:, night - 1] + fresh
         seen = shifts.shifts(values[:, :count], values[:, count:] + 0.3)
         covered.append(np.abs(seen.estimate - 0.3) <= seen.half_width)
-    assert np.mean(covered) >= LIMITS.confidence - (0.03 if rho else 0.01)
+    assert np.mean(covered) >= LIMITS.confidence - (0.04 if rho else 0.01)
 
 
 def test_few_metrics_learn_nothing_from_those_that_do_not_vary():
