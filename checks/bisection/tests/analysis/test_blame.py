@@ -226,7 +226,7 @@ def test_latency_shows_switches_only_where_it_is_exact():
 
 def test_a_topology_that_lacks_a_node_is_named_and_not_used():
     matrix = World(64, 8, 1).matrix(known=False)
-    blame = judge(matrix.placed({node: ("leaf",) for node in matrix.nodes[1:]}))
+    blame = judge(matrix.placed(dict.fromkeys(matrix.nodes[1:], ("leaf",))))
     assert blame.matrix.switches is None
     assert clause(blame.notes[0]).startswith("the topology lacks cn0000, and latency does not")
 
