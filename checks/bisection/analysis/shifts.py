@@ -19,7 +19,7 @@ from bisection.core.thresholds import LIMITS
 
 RHOS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96])
 PRIOR = 3 * (1 - RHOS) / (1 - RHOS).sum()  # as of three metrics, most of them independent
-ROUNDS = 20  # of EM
+ROUNDS = 50  # of EM
 ROUNDS_OF_WIDTH = 3
 CUT = 2.5  # standard deviations
 WHOLE = 100.0  # of a shared factor nothing is cut: its states are no outliers
@@ -87,8 +87,10 @@ def shifts(
         pool = Pool(squares[varies, likely] / df[varies], df[varies])
         prior, usual = min(pool.prior, MOST), pool.variance
     total, weight = prior * usual + squares, prior + df
-    log_likelihood = -logs / 2 - weight[:, None] / 2 * np.log(total)
-    posterior = _posterior(np.where(varies[:, None], log_likelihood, 0), varies)
+    # By its own variance: beside a loud table, a quiet metric would seem to wander slowly.
+    own = prior * squares[:, [likely]] / df[:, None] + squares
+    likelihood = np.where(varies[:, None], -logs / 2 - weight[:, None] / 2 * np.log(own), 0)
+    posterior = _posterior(likelihood, varies)
     deviations = total / weight[:, None]
     errors = np.sqrt(deviations * variance)
     mean = (posterior * estimate).sum(axis=1)

@@ -1,7 +1,7 @@
 """checks/eigen.py on real ReFrame with a fake kernel."""
 
 EIGEN = ("-n", "^eigen")
-SMALLEST = ("-n", "^eigen .*launch.case=fock-256")
+SMALLEST = ("-n", "^eigen.*launch.case=fock-256")
 
 
 class TestChecks:

@@ -157,3 +157,8 @@ def test_a_night_without_references_says_so():
     assert run_report.sentence(verdict).endswith(says.format("5 nights"))
     verdict.nights = 6
     assert "Times are judged by 5 earlier nights" in run_report.sentence(verdict)
+
+
+def test_colours_of_a_compiler_do_not_reach_the_terminal():
+    lines = run_report.wrapped("\x1b[31merror\x1b[0m: no\x07file\x00")
+    assert lines == ["error: no file"]
