@@ -188,7 +188,8 @@ def _correlation(scores: np.ndarray, table: bool) -> np.ndarray:
 
 
 def _around_levels(series: np.ndarray) -> np.ndarray:
-    """Series less the medians before and after the night where the ranks differ most."""
+    """Series less the medians before and after the night where the ranks differ most, or less a
+    line, whichever is nearer."""
     around = series.copy()
     for row, values in enumerate(series):
         part = values[~np.isnan(values)]
@@ -197,8 +198,9 @@ def _around_levels(series: np.ndarray) -> np.ndarray:
         share = places / count
         ranks = np.cumsum(stats.rankdata(part) - (count + 1) / 2)[places - 1]
         cut = places[np.abs(ranks / np.sqrt(share * (1 - share))).argmax()]
-        around[row, :cut] -= np.median(part[:cut])
-        around[row, cut:count] -= np.median(part[cut:])
+        levels = np.where(np.arange(count) < cut, np.median(part[:cut]), np.median(part[cut:]))
+        line = np.polyval(np.polyfit(np.arange(count), part, 1), np.arange(count))
+        around[row, :count] -= min(levels, line, key=lambda fit: np.abs(part - fit).sum())
     return around
 
 

@@ -4,6 +4,9 @@ A code spends a fraction of its time in the calls that a pattern of the check `n
 with messages of a size that its kernel has counted. If that pattern, at that size, now takes r
 times as long, the code should take 1 + fraction * (r - 1) times as long. What is missing of the
 measured slow-down has other causes: the cores, the library above, another algorithm.
+
+Time inside calls is also time of waiting for slower ranks, which no network shortens: collective
+calls count as so many patterns at most.
 """
 
 import re
@@ -34,6 +37,7 @@ class Pattern:
     method: str  # of the check network
     size: float  # bytes per message
     fraction: float  # of the code's time
+    calls: float | None = None  # collective ones, of a work item
 
 
 def patterns_of(test: Key, side: Observations) -> list[Pattern]:
@@ -45,11 +49,12 @@ def patterns_of(test: Key, side: Observations) -> list[Pattern]:
     """
     found = []
     for name in ("p2p", "collective"):
-        share, size, peers = (
-            _median(side, (*test, f"{name}_{part}")) for part in ("share", "size", "peers")
+        share, size, peers, calls = (
+            _median(side, (*test, f"{name}_{part}")) for part in ("share", "size", "peers", "calls")
         )
         if share and size is not None and peers is not None:
-            found.append(Pattern(_method(test[3], name, peers), size, share))
+            calls = calls if name == "collective" else None
+            found.append(Pattern(_method(test[3], name, peers), size, share, calls))
     return found
 
 
@@ -128,14 +133,18 @@ def _part(
     slower = changed((*key, sizes[size]))
     if slower is None:
         return None
+    fraction, time = pattern.fraction, _median(before, (*test, "time"))
+    alone = _median(before, (*key, sizes[size]))
+    if pattern.calls and time and alone:
+        fraction = min(fraction, pattern.calls * alone / time)
     cause, change = _cause(test, pattern.method, size, slower[0], before, changed)
     return {
         "method": pattern.method,
         "size": size,
-        "fraction": pattern.fraction,
+        "fraction": fraction,
         "cause": cause,
         "change": change,
-        "points": [pattern.fraction * (ratio - 1) for ratio in slower],
+        "points": [fraction * (ratio - 1) for ratio in slower],
     }
 
 

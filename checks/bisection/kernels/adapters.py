@@ -153,7 +153,8 @@ def _usual(others: Sequence[float]) -> float:
 
 
 def _tcp_losses(hosts: Sequence[Host]) -> Iterator[Reason]:
-    """The hosts that sent far more segments again than the others."""
+    """The hosts that sent far more segments again than the others; none of two, which cannot be
+    told apart."""
     parts = {
         host["host"]: host["retransmitted"] / host["segments"]
         for host in hosts
@@ -161,10 +162,10 @@ def _tcp_losses(hosts: Sequence[Host]) -> Iterator[Reason]:
     }
     # A lossy link loses as many of its own host's segments as of all others' together: the bar is
     # halfway (of the logarithm) between that and a network on which all hosts are alike.
-    factor = min(math.sqrt(len(parts) - 1), LIMITS.adapter_errors)
-    for host, part in parts.items():
-        others = [parts[other] for other in parts if other != host]
-        if part > max(LIMITS.retransmitted, factor * statistics.median(others or [0.0])):
+    factor = min(math.sqrt(max(len(parts) - 1, 0)), LIMITS.adapter_errors)
+    for host, part in parts.items() if len(parts) > 2 else ():
+        usual = statistics.median(parts[other] for other in parts if other != host)
+        if part > max(LIMITS.retransmitted, factor * usual):
             yield Reason.of(Code.TCP_LOSSES, host=host, fraction=part)
 
 

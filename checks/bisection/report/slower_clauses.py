@@ -30,17 +30,17 @@ def _did_not_repeat(v: Values) -> str:
 
 
 def _slow_node(v: Values) -> str:
-    nodes, where = v.get("nodes") or [v["node"]], f" ({v['where']})" if v["where"] else ""
+    nodes, where = v.get("nodes") or [v["node"]], f" ({v['where']})" if v.get("where") else ""
     who, those = f"node {nodes[0]}{where}", "it"
     if nodes[1:]:
-        apart = "always ran together" if v["always"] else "ran together too often to tell"
+        apart = "always ran together" if v.get("always", True) else "ran together too often to tell"
         who, those = f"one of {some(nodes, 16)}{where}, which {apart}", "them"
     return f"{who}: {longer(v, those)}"
 
 
 def longer(v: Values, those: str = "it") -> str:
     """How much longer jobs on a slow node took, or on several that are not told apart."""
-    more = f"{v['ratio'] - 1:.0%} longer" if finite(v["ratio"]) else "longer"
+    more = f"{v['ratio'] - 1:.0%} longer" if finite(v.get("ratio")) else "longer"
     return f"{plural(v['jobs'], 'job')} on {those} took {more} than the others"
 
 

@@ -44,7 +44,6 @@ SAMPLING = "TransposeLaunch.sampling=cnt40:--repeats {} --block 2 --warmup 0 --l
 LONG = (*SHORT, "-S", SAMPLING.format(1000000))
 # Pairs of nodes; nodes share CPUs, so that times vary: more samples of each pair.
 PAIRS = ("--tier", "triage", "-n", "^pairs", "-S", "PairsLaunch.sampling=sampled:--samples 15")
-NO_RETEST = ("--retest", "0")
 NOISE = ("--tier", "triage", "-n", "^network_noise", "--retest", "8m")
 LIMIT = 600.0  # s, for one run
 
@@ -108,8 +107,8 @@ class Scene:
             TestbedError: the kernel does not start, or the run does not end in time.
         """
         home = home or self.cluster.folder / "home"
-        line = [sys.executable, "-m", "bisection", "run", "--tier", "quick", *arguments]
-        line += ["--system", f"{self.site}:{partition}", "--retest", "0"]
+        line = [sys.executable, "-m", "bisection", "run", "--tier", "quick"]
+        line += ["--system", f"{self.site}:{partition}", "--retest", "0", *arguments]
         line += ["-S", f"Build.kernels={kernels or self.kernels}"]
         variables = {"BISECTION_HOME": str(home), "PYTHONPATH": str(paths.ROOT / "checks")}
         output = self.cluster.folder / "output.txt"

@@ -44,8 +44,9 @@ def label(size):
     return f"{size}B"
 
 
-def night(rng, network, first, cores=1.0):
-    """The tests of a session: patterns, and codes that were calibrated on the network `first`."""
+def night(rng, network, first, cores=1.0, once=False):
+    """The tests of a session: patterns, and codes that were calibrated on the network `first`;
+    `once`: they exchange once, and wait for slower ranks in the same call."""
 
     def noisy(value, sigma=0.02):
         return float(value * np.exp(rng.normal(0, sigma)))
@@ -61,12 +62,16 @@ def night(rng, network, first, cores=1.0):
         method = {"md": "halo", "npar": "allreduce"}.get(check, "alltoallv")
         network_part = share * network.seconds(method, size) / first.seconds(method, size)
         time = noisy(1e-2 * ((1 - share) * cores + network_part), 0.01)
+        if once:
+            time = noisy(share * 1e-2 * cores + network.seconds(method, size), 0.01)
         metrics = {
             "time": time,
             f"{calls}_share": [share, "fraction", "lower"],
             f"{calls}_size": [size, "B/message", "lower"],
             f"{calls}_peers": [peers, "messages/call", "lower"],
         }
+        if once:  # the rest of the time inside calls is waiting
+            metrics[f"{calls}_calls"] = [1.0, "calls", "lower"]
         cases.append(case(name, metrics, check=check, case="silicon", geometry=str(GEOMETRY)))
     return cases
 
@@ -100,6 +105,23 @@ def test_latency_explains_the_codes_of_short_messages(rng, compared):
     assert "latency +1" in text
     assert clause(found["short"]).startswith("latency +1")
     assert " points" in clause(found["short"])
+
+
+def test_waiting_inside_calls_is_not_of_the_network(rng, compared):
+    """One exchange of 127 short messages, 0.26 ms, in a code of 5 ms that waits half of its time in
+    the call. The cores got slower too: the network adds what the exchange takes longer."""
+    old, new = Network(), Network(latency=2e-6 * 9)
+    sides = [
+        sessions(number, (night(rng, network, old, cores, once=True) for _ in range(12)))
+        for number, network, cores in ((0, old, 1.0), (100, new, 1.4))
+    ]
+    result = compared(*sides)
+    cause = causes(result)["short"]
+    excess = row(result, "short").slowdown - 1
+    assert cause["of"] == pytest.approx(excess)
+    added = 127 * (new.latency - old.latency) / (5e-3 + old.seconds("alltoallv", 512))
+    assert cause["points"] == pytest.approx(added, rel=0.1)
+    assert cause["points"] < 0.6 * excess
 
 
 def test_bandwidth_explains_the_codes_of_long_messages(rng, compared):

@@ -45,7 +45,7 @@ OF_METHOD = """\
 
 # (what is replaced, by what, line by its text, what is told)
 REFERENCE_DEFECTS = [
-    ("provenance: {date", "x: &x {date", "x: &x", "there is no check x: there are eigen, eigen_guess"),
+    ("provenance: {date", "x: &x {date", "x: &x", "there is no check x: there are eigen, eigen_"),
     ("date: 2026-11-21, ", "", "provenance", "provenance has no date"),
     ("[a]", "[]", "provenance", "provenance has no sessions"),
     ("[a]", "a", "provenance", "sessions is 'a', not a list"),
