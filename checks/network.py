@@ -56,6 +56,7 @@ class pairs(KernelCheck):
     metrics = ["latency", "bandwidth", "bandwidth_both"]
     asserted = []  # the components are judged after the run (bisection.analysis.interconnect)
     tiers = {
+        "nightly": {"case": ["sampled"]},
         "triage": {"case": ["sampled"]},
         "interconnect": {"case": ["all"]},
     }

@@ -13,7 +13,7 @@ from bisection.runs.command import check_files
 LOCAL = {"transpose", "npar", "eigen", "md", "network"}  # what one host has a use for
 KERNELS = {
     "quick": LOCAL,
-    "nightly": LOCAL,
+    "nightly": {*LOCAL, "pairs"},
     "upgrade": {*LOCAL, "pairs", "congestion"},
     "interconnect": {*LOCAL, "pairs", "congestion"},
     "triage": {"transpose", "network", "pairs", "congestion"},
