@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from bisection.core import paths
-from bisection.core.format import plural, some
+from bisection.core.format import some
 from bisection.core.reasons import Code, Reason
 from bisection.runs.judge import judge
 from bisection.runs.model import RunVerdict
@@ -46,8 +46,8 @@ def opened(home: Path | str) -> Store:
     try:
         synchronise(store, home)
         if ahead := [s.uuid[:8] for s in store.sessions() if s.ahead and not s.excluded]:
-            text = f"begin in the future: `latest` leaves them out: {some(ahead, 4)}"
-            print(f"warning: {plural(len(ahead), 'session')} {text}", file=sys.stderr)
+            names = some(ahead, 4)
+            raise Unreadable(f"`latest` leaves out sessions that begin in the future: {names}")
     except Unreadable as error:
         print(f"warning: {error}", file=sys.stderr)
     except BaseException:

@@ -93,7 +93,7 @@ def test_a_session_of_the_future_is_not_the_latest(home, capsys):
     with sync.opened(home) as store:
         assert [found.uuid[:8] for found in select("latest", store)] == ["00000001"]
         assert [found.uuid[:8] for found in select("00000009", store)] == ["00000009"]
-    said = "warning: 1 session begin in the future: `latest` leaves them out: 00000009"
+    said = "warning: `latest` leaves out sessions that begin in the future: 00000009"
     assert said in capsys.readouterr().err
 
 
