@@ -15,7 +15,7 @@ static void exchange(const bx_patterns *s, int number)
  * left before the late one has entered.  Returns how many have. */
 static double left_early(bx_patterns *s)
 {
-    const struct timespec late = {0, 1000000};
+    const struct timespec late = {0, 5000000}; /* s, ns */
     int latecomer = (int)(s->deal % (uint64_t)s->size), early = 0, waiting = 0;
     if (s->rank != latecomer) {
         s->pattern->exchange(s, 0);
