@@ -43,12 +43,16 @@ def main(folder: str, name: str, lifetime: float, command: list[str]) -> None:
 
 
 def end_others() -> None:
-    """Ends the other processes of the host, by their network."""
-    own = os.readlink("/proc/self/ns/net")
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            if int(pid) != os.getpid() and os.readlink(f"/proc/{pid}/ns/net") == own:
-                os.kill(int(pid), signal.SIGKILL)
+    """Ends the other processes of the host, by their network; also what they start meanwhile."""
+    own, left = os.readlink("/proc/self/ns/net"), True
+    while left:
+        left = False
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):  # one that has ended has no network
+                if int(pid) != os.getpid() and os.readlink(f"/proc/{pid}/ns/net") == own:
+                    os.kill(int(pid), signal.SIGKILL)
+                    left = True
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":
