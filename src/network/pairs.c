@@ -270,6 +270,15 @@ static void note_wrong(pairs *p, int from, int to, double bytes)
                 p->seats[from].host, p->seats[to].host, bytes);
 }
 
+/* A barrier in which ranks sleep.  No MPI_Ibarrier: that of SimGrid 3.32 waits for rank 0 alone. */
+static void wait_for_all(const pairs *p)
+{
+    int here = 1, all;
+    MPI_Request request;
+    MPI_Iallreduce(&here, &all, 1, MPI_INT, MPI_MIN, p->world, &request);
+    bx_run_sleep_until(&request);
+}
+
 /* Plays meetings[count], which are in the order of their turns and have a node once at most, and
  * keeps what they measured. */
 static void play(pairs *p, int stage, int round, const bx_pairs_meeting *meetings, int count)
@@ -277,7 +286,6 @@ static void play(pairs *p, int stage, int round, const bx_pairs_meeting *meeting
     account mine = {.values = {NAN, NAN, NAN, NAN}};
     bool first_rank = p->line.local == 0;
     for (int next = 0, turn = 0; next < count; turn++) {
-        MPI_Request over;
         bx_run_progress(p->run, ++p->parts);
         for (; next < count && meetings[next].turn == turn; next++) {
             bx_pairs_meeting meeting = meetings[next];
@@ -288,8 +296,7 @@ static void play(pairs *p, int stage, int round, const bx_pairs_meeting *meeting
             bx_pairs_measure(&p->line, meeting, (uint64_t)p->parts, &mine.values, &mine.wrong);
             bx_run_await(p->run, -1, NULL);
         }
-        MPI_Ibarrier(p->world, &over);
-        bx_run_sleep_until(&over);
+        wait_for_all(p);
     }
     if (!first_rank) return;
     MPI_Gather(&mine, sizeof mine, MPI_BYTE, p->accounts, sizeof mine, MPI_BYTE, 0, p->line.column);
