@@ -277,7 +277,6 @@ static void play(pairs *p, int stage, int round, const bx_pairs_meeting *meeting
     account mine = {.values = {NAN, NAN, NAN, NAN}};
     bool first_rank = p->line.local == 0;
     for (int next = 0, turn = 0; next < count; turn++) {
-        MPI_Request over;
         bx_run_progress(p->run, ++p->parts);
         for (; next < count && meetings[next].turn == turn; next++) {
             bx_pairs_meeting meeting = meetings[next];
@@ -288,8 +287,7 @@ static void play(pairs *p, int stage, int round, const bx_pairs_meeting *meeting
             bx_pairs_measure(&p->line, meeting, (uint64_t)p->parts, &mine.values, &mine.wrong);
             bx_run_await(p->run, -1, NULL);
         }
-        MPI_Ibarrier(p->world, &over);
-        bx_run_sleep_until(&over);
+        bx_run_sleep_barrier(p->world);
     }
     if (!first_rank) return;
     MPI_Gather(&mine, sizeof mine, MPI_BYTE, p->accounts, sizeof mine, MPI_BYTE, 0, p->line.column);
