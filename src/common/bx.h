@@ -186,6 +186,8 @@ void bx_run_await(bx_run *run, int rank, const char *host);
 /* Completes a request.  Sleeps between looks at it, which become rarer, up to 0.3 ms: who waits
  * while others are timed leaves them cores, memory and clock.  Local. */
 void bx_run_sleep_until(MPI_Request *request);
+/* A barrier in which ranks sleep, as above; not in the profile.  Collective over `comm`. */
+void bx_run_sleep_barrier(MPI_Comm comm);
 
 /* ---- inside verify, end and inspect ---- */
 

@@ -14,10 +14,8 @@ static const double WRITE_INTERVAL = 1.0, WRITE_SHARE = 0.01;
 /* Lets the other ranks sleep while rank 0 computes alone: a spinning barrier would compete. */
 static void quiet_barrier(const bx_run *run)
 {
-    MPI_Request request;
     bx_profile_enter_own("the harness's barrier");
-    PMPI_Ibarrier(run->world, &request);
-    bx_run_sleep_until(&request);
+    bx_run_sleep_barrier(run->world);
     bx_profile_enter_own(NULL);
 }
 

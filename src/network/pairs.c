@@ -270,15 +270,6 @@ static void note_wrong(pairs *p, int from, int to, double bytes)
                 p->seats[from].host, p->seats[to].host, bytes);
 }
 
-/* A barrier in which ranks sleep.  No MPI_Ibarrier: that of SimGrid 3.32 waits for rank 0 alone. */
-static void wait_for_all(const pairs *p)
-{
-    int here = 1, all;
-    MPI_Request request;
-    MPI_Iallreduce(&here, &all, 1, MPI_INT, MPI_MIN, p->world, &request);
-    bx_run_sleep_until(&request);
-}
-
 /* Plays meetings[count], which are in the order of their turns and have a node once at most, and
  * keeps what they measured. */
 static void play(pairs *p, int stage, int round, const bx_pairs_meeting *meetings, int count)
@@ -296,7 +287,7 @@ static void play(pairs *p, int stage, int round, const bx_pairs_meeting *meeting
             bx_pairs_measure(&p->line, meeting, (uint64_t)p->parts, &mine.values, &mine.wrong);
             bx_run_await(p->run, -1, NULL);
         }
-        wait_for_all(p);
+        bx_run_sleep_barrier(p->world);
     }
     if (!first_rank) return;
     MPI_Gather(&mine, sizeof mine, MPI_BYTE, p->accounts, sizeof mine, MPI_BYTE, 0, p->line.column);

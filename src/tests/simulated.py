@@ -74,7 +74,7 @@ def simulate(
         options = [text.replace("{switches}", f"{name}/switches") for text in arguments]
         ranks = str(per_host * len(tree.names()))
         process = subprocess.run(
-            ["smpirun", "-np", ranks, "-hostfile", str(hosts)]
+            ["timeout", str(TIMEOUT), "smpirun", "-np", ranks, "-hostfile", str(hosts)]
             + ["-platform", str(folder / "fat_tree.so"), "--log=root.thres:warning"]
             + [f"--cfg={setting}" for setting in SETTINGS]
             + [str(folder / f"{kernel}-simulated"), *options]
@@ -82,6 +82,5 @@ def simulate(
             env={**os.environ, "BX_TREE": " ".join(map(str, tree)), "BX_CABLES": cables},
             capture_output=True,
             text=True,
-            timeout=TIMEOUT,
         )
         return Outcome(process, output)

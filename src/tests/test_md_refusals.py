@@ -90,7 +90,7 @@ class Refusals(Case):
 
     def test_a_method_that_cannot_be(self):
         out = run(KERNEL, 2, "--case", "sic", "--cells", "4", *STILL, "--method", "recompute")
-        self.assertEqual(out.code, 1, text(out))  # nothing was verified
+        self.assertEqual(out.code, 3, text(out))  # nothing was measured
         self.assertIn("keeps no pair terms", entry(out, "recompute")["why"])
 
     def test_a_box_too_small_for_these_ranks(self):

@@ -135,7 +135,7 @@ def test_a_field_of_another_kind_is_told(tmp_path, file, field):
 
 def test_numbers_beyond_all_are_not_measured(tmp_path):
     stored = store(
-        tmp_path / "store.db", [(session(0), [case(metrics={"time": 10**400, "rate": 1e308})])]
+        tmp_path / "store.db", [(session(0), [case(metrics={"time": 10**400, "rate": 1e299})])]
     )
     values = stored.samples()["value"]
     assert sorted(values == values) == [False, True]
@@ -174,7 +174,7 @@ def test_a_file_that_cannot_be_written_is_not_half_there(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(sample_file.StoreError, match="cannot write"):
         sample_file.write_samples(tmp_path / "folder" / "no" / "x.jsonl", session(1), [])
-    with pytest.raises(ValueError, match="JSON compliant"):
+    with pytest.raises(sample_file.StoreError, match="JSON compliant"):
         sample_file.write_samples(tmp_path / "x.jsonl", session(1), [{"a": float("nan")}])
     assert list(tmp_path.glob("*x.jsonl*")) == []
     assert list(tmp_path.glob(".*")) == []
