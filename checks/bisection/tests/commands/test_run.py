@@ -22,7 +22,7 @@ class TestVerdict:
     def test_all_methods_pass(self, bisection, fake):
         run = bisection(selected=("-n", "%launch.layout=mpi"))
         assert run.code == 0, run.text
-        assert "PASS: 39 of 39 checks passed" in run.said
+        assert "PASS: 46 of 46 checks passed" in run.said
         assert run.verdict["troubles"] == []
         for name in ("verdict.txt", "report.json", "junit.xml", "reframe.log"):
             assert (run.folder / name).exists()
