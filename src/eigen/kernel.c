@@ -86,7 +86,7 @@ typedef struct {
         double asked, used, held; /* bytes of the rank that has most */
         double messages, bytes;   /* in one step, of all ranks */
         double sweeps;
-    } *found; /* [bx_solver_count] */
+    } *usage; /* [bx_solver_count] */
 } state;
 
 static const bx_solver *solver_of(size_t method) { return bx_solvers[method]; }
@@ -254,7 +254,7 @@ static int setup(bx_run *run, void **address)
     create_team(s, &s->teams_of[0], s->comm, spectrum, number * mine, mine, (int)options.grid_rows);
     if (s->rank == 0) create_team(s, &s->teams_of[1], MPI_COMM_SELF, spectrum, 0, 1, 1);
     s->integrals = bx_memory_alloc((size_t)s->size, sizeof *s->integrals);
-    s->found = bx_memory_alloc((size_t)bx_solver_count, sizeof *s->found);
+    s->usage = bx_memory_alloc((size_t)bx_solver_count, sizeof *s->usage);
     return BX_OK;
 }
 
@@ -279,7 +279,7 @@ static void teardown(void *address)
     for (int i = 0; i < 2; i++) free_team(&s->teams_of[i]);
     if (s->comm != MPI_COMM_NULL) MPI_Comm_free(&s->comm);
     free(s->integrals);
-    free(s->found);
+    free(s->usage);
     free(s);
 }
 
@@ -392,13 +392,14 @@ static void solve_all(state *s, size_t method)
     }
 }
 
+static const double LARGEST_ERROR = 10; /* in LAPACK's tests 30 */
+
 /* Checks that cost little, after every step. */
 static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
 {
-    static const double LARGEST = 10; /* in LAPACK's tests 30 */
     state *s = address;
     team *t = team_of(s, method);
-    double error = 0, complete = 0, products = 0, products_limit = LARGEST, integrals = 0;
+    double error = 0, complete = 0, products = 0, products_limit = LARGEST_ERROR, integrals = 0;
     (void)point;
     for (int k = 0; k < t->count; k++) {
         bx_problem *p = &t->problems[k];
@@ -410,14 +411,14 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
             occupied_of(p->matrix, &gap);
             products = bx_verification_worse(
                 products, bx_products_error(t->products[k], p, t->densities[k], t->energies[k]));
-            products_limit = LARGEST * (1 + fmax(most, fabs(last)) / fmax(gap, DBL_MIN));
+            products_limit = LARGEST_ERROR * (1 + fmax(most, fabs(last)) / fmax(gap, DBL_MIN));
         }
         if (s->crystal)
             integrals =
                 bx_integrals_error(s->size, t->blocks->rank, t->blocks->ranks, s->integrals);
     }
     bx_verification_check(verification, "info", abs(s->info), 0, "INFO");
-    bx_verification_check(verification, "probe", error, LARGEST, "n |A| eps");
+    bx_verification_check(verification, "probe", error, LARGEST_ERROR, "n |A| eps");
     bx_verification_check(verification, "completeness", complete, solver_of(method)->orthogonality,
                           "n eps");
     if (s->aimpro)
@@ -440,7 +441,6 @@ static double sum_traffic(double *messages)
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
 {
-    static const double LARGEST = 10;
     state *s = address;
     team *t = team_of(s, method);
     bx_errors worst = {0};
@@ -467,21 +467,21 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
         worst.spectrum = bx_verification_worse(worst.spectrum, e.spectrum);
         worst.lapack = bx_verification_worse(worst.lapack, e.lapack);
     }
-    bx_verification_check(verification, "residual", worst.residual, LARGEST, "n |A| eps");
+    bx_verification_check(verification, "residual", worst.residual, LARGEST_ERROR, "n |A| eps");
     bx_verification_check(verification, "orthogonality", worst.orthogonality,
                           solver_of(method)->orthogonality, "n eps");
-    bx_verification_check(verification, "eigenvalues", worst.spectrum, LARGEST, "n |A| eps");
-    bx_verification_check(verification, "beside LAPACK", worst.lapack, LARGEST, "n |A| eps");
+    bx_verification_check(verification, "eigenvalues", worst.spectrum, LARGEST_ERROR, "n |A| eps");
+    bx_verification_check(verification, "beside LAPACK", worst.lapack, LARGEST_ERROR, "n |A| eps");
     inspect(s, method, point, verification);
     double most[] = {asked, used, held, t->count > 0 ? t->problems[0].sweeps : 0};
     MPI_Allreduce(MPI_IN_PLACE, most, 4, MPI_DOUBLE, MPI_MAX, bx_run_comm(s->run));
     MPI_Allreduce(MPI_IN_PLACE, traffic, 2, MPI_DOUBLE, MPI_SUM, bx_run_comm(s->run));
-    s->found[method].asked = most[0];
-    s->found[method].used = most[1];
-    s->found[method].held = most[2];
-    s->found[method].sweeps = most[3];
-    s->found[method].messages = traffic[0];
-    s->found[method].bytes = traffic[1];
+    s->usage[method].asked = most[0];
+    s->usage[method].used = most[1];
+    s->usage[method].held = most[2];
+    s->usage[method].sweeps = most[3];
+    s->usage[method].messages = traffic[0];
+    s->usage[method].bytes = traffic[1];
     close_solver(s, method);
 }
 
@@ -529,18 +529,18 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
     double cube = pow(s->size, 3) * (s->parts == 2 ? 4 : 1);
     if (!s->aimpro && !s->crystal)
         bx_metrics_add(list, "gflops", OPERATIONS * cube / time / 1e9, "Gflop/s", "higher");
-    if (isfinite(s->found[method].asked))
-        bx_metrics_add(list, "workspace_asked", s->found[method].asked, "B", "lower");
-    if (s->found[method].used > 0)
-        bx_metrics_add(list, "workspace_used", s->found[method].used, "B", "lower");
-    bx_metrics_add(list, "matrices", s->found[method].held, "B", "lower");
+    if (isfinite(s->usage[method].asked))
+        bx_metrics_add(list, "workspace_asked", s->usage[method].asked, "B", "lower");
+    if (s->usage[method].used > 0)
+        bx_metrics_add(list, "workspace_used", s->usage[method].used, "B", "lower");
+    bx_metrics_add(list, "matrices", s->usage[method].held, "B", "lower");
     if (solver_of(method)->alone) return;
     if (isfinite(ratio))
         bx_metrics_add(list, "efficiency", 1 / (ratio * s->ranks), "share", "higher");
-    bx_metrics_add(list, "messages", s->found[method].messages, "messages", "lower");
-    bx_metrics_add(list, "bytes", s->found[method].bytes, "B", "lower");
-    if (s->found[method].sweeps > 0)
-        bx_metrics_add(list, "sweeps", s->found[method].sweeps, "sweeps", "lower");
+    bx_metrics_add(list, "messages", s->usage[method].messages, "messages", "lower");
+    bx_metrics_add(list, "bytes", s->usage[method].bytes, "B", "lower");
+    if (s->usage[method].sweeps > 0)
+        bx_metrics_add(list, "sweeps", s->usage[method].sweeps, "sweeps", "lower");
 }
 
 static void report(void *address, bx_run *run, cJSON *details)
@@ -575,13 +575,11 @@ const bx_kernel *bx_kernel_get(void)
         .summary = "all eigenvalues and vectors of dense matrices, by every parallel solver",
         .cases = cases,
         .case_count = CASE_COUNT,
-        .options = OPTION_TABLE,
-        .option_count = sizeof OPTION_TABLE / sizeof *OPTION_TABLE,
+        .options = BX_COUNTED(OPTION_TABLE),
         .phases = phases,
         .phase_count = BX_PHASE_COUNT,
         .phase_groups = groups,
-        .ratios = ratios,
-        .ratio_count = sizeof ratios / sizeof *ratios,
+        .ratios = BX_COUNTED(ratios),
         .baselines = "dsyevd",
         .sampling = sampling,
         .setup = setup,
