@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from bisection.analysis.nights import medians
 from bisection.analysis.statistics import FEW, MAD, Pool
 from bisection.core.thresholds import LIMITS
 
@@ -45,7 +46,7 @@ def bounds(logs: np.ndarray, kernels: np.ndarray) -> Bounds:
         kernels: to which kernel each metric belongs, [metrics].
     """
     counts = np.isfinite(logs).sum(axis=1)
-    middle = _median(logs)
+    middle = medians(logs, 1)
     own, usual, reach = _factors(logs - middle[:, None], kernels)
     level, variance, near = _core(own)
     apart = np.where(near, own - level[:, None], 0)
@@ -71,13 +72,6 @@ def bounds(logs: np.ndarray, kernels: np.ndarray) -> Bounds:
     )
 
 
-def _median(values: np.ndarray) -> np.ndarray:
-    """The median of each row; NaN do not count. np.nanmedian takes ten times as long."""
-    values, counts = np.sort(values, axis=1), np.isfinite(values).sum(axis=1)
-    rows = np.arange(len(values))
-    return (values[rows, (counts - 1) // 2] + values[rows, counts // 2]) / 2
-
-
 def _factors(apart: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Takes from values, by their metric's level, the factors of nights and of kernels in nights.
 
@@ -93,7 +87,7 @@ def _factors(apart: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.nda
         nights = np.isfinite(own[here]).sum(axis=0) >= FEW
         if nights.sum() < STATE:
             continue
-        factors = np.where(nights, _median(own[here].T), 0)
+        factors = np.where(nights, medians(own[here], 0), 0)
         own = np.where(here[:, None], own - factors, own)
         factors = factors[nights]
         # Medians vary by the noise of their metrics alone: that is no factor.
@@ -109,8 +103,8 @@ def _factors(apart: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.nda
 def _core(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean and variance of each row without what is far from its median; which values are near. Of
     few metrics all are: no table shows how far others go."""
-    away = np.abs(values - _median(values)[:, None])
-    near = away <= FAR * MAD * _median(away)[:, None] + TINY
+    away = np.abs(values - medians(values, 1)[:, None])
+    near = away <= FAR * MAD * medians(away, 1)[:, None] + TINY
     near = np.isfinite(values) if len(values) < FEW else near
     count = near.sum(axis=1)
     mean = np.where(near, values, 0).sum(axis=1) / count

@@ -6,7 +6,6 @@ Sessions and kernels are medians, so that a metric that changed alone does not m
 session is the median of kernels and not of metrics: a kernel with most of the metrics is one.
 """
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,12 +15,16 @@ from bisection.store.database import Session
 
 
 def medians(values: np.ndarray, axis: int) -> np.ndarray:
-    """Medians without NaN; NaN where there is nothing else."""
-    if not np.isnan(values).any():
-        return np.median(values, axis=axis)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return np.nanmedian(values, axis=axis)
+    """Medians without NaN; NaN where there is nothing else. np.nanmedian takes ten times as long.
+
+    Args:
+        values: [rows, columns].
+        axis: along which medians are taken.
+    """
+    ranked, counts = np.sort(values, axis=axis), np.isfinite(values).sum(axis=axis)
+    middle = (np.expand_dims(place, axis) for place in ((counts - 1) // 2, counts // 2))
+    low, high = (np.take_along_axis(ranked, place, axis=axis) for place in middle)
+    return ((low + high) / 2).squeeze(axis)
 
 
 def factors(residuals: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
