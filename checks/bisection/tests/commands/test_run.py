@@ -26,14 +26,14 @@ class TestVerdict:
         assert run.verdict["troubles"] == []
         for name in ("verdict.txt", "report.json", "junit.xml", "reframe.log"):
             assert (run.folder / name).exists()
-        assert len(list((run.folder / "kernels").glob("*.json"))) == 7
+        assert len(list((run.folder / "kernels").glob("*.json"))) == 8
         assert not (run.folder / "stage").exists()
         metric = run.metric("p2p", "ratio_alltoallv")
         assert metric["asserted"]
         assert metric["low"] < metric["value"] < metric["high"]
         assert not run.metric("p2p", "time")["asserted"]
         suite = ET.parse(run.folder / "junit.xml").getroot()
-        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("39", "0", "0")
+        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("46", "0", "0")
 
     def test_command_line_is_printed_and_runs(self, bisection, tmp_path):
         run = bisection()
