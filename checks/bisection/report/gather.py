@@ -22,6 +22,7 @@ from bisection.core.format import some
 from bisection.core.identity import POINT
 from bisection.core.reasons import Code, Reason
 from bisection.report import exports, page
+from bisection.report.events import alarms_of
 from bisection.report.model import Report
 from bisection.report.words import group
 from bisection.runs.folder import kept_verdicts
@@ -46,7 +47,7 @@ def gather(
     run: RunVerdict | None,
     of_run: bool = False,
 ) -> Report:
-    """The report on stored sessions.
+    """The report on stored sessions. The alarms of their history become those of the run.
 
     Args:
         store: where they are stored.
@@ -78,6 +79,8 @@ def gather(
         for test, metric, indices, values in past_series
         if metric.name == "time" and len(values) > 1 and (*test.identity, metric.name) not in drawn
     ]
+    if run:
+        run.alarms = alarms_of(events)
     named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
     software = [last.facts.get(name) for name in ("compiler", "MPI", "libraries")]
     between = _pairs(store, last, run) if run else []

@@ -13,7 +13,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
 from bisection.report import interconnect, pairs, words
 from bisection.report.clauses import clause
-from bisection.report.events import alarm_text
+from bisection.report.events import MOST
 from bisection.report.model import Report, headline
 from bisection.report.run import (
     SUMMARY,
@@ -117,7 +117,7 @@ def _worse(report: Report) -> Section:
     run = report.run
     reasons = [*run.slower[:WORST], *run.suspects[:WORST], *run.remarks] if run else []
     shared = map(words.finding, report.comparison.findings if report.comparison else ())
-    notes = [*shared, *map(clause, reasons), *alarm_text(report.history)]
+    notes = [*shared, *map(clause, [*reasons, *report.alarms[:MOST]])]
     return Section("worse", "Worse than before", "", tables, notes)
 
 
