@@ -193,12 +193,12 @@ def act(options: argparse.Namespace) -> Exit:
         if store and (agenda.chosen or verdict.suspects):
             verdict.troubles += sync.revise(store, verdict, results)
         folder.clear(verdict, results)
-        report_on_run = made_report(store, verdict, comparison)
+        page = gather.report_on_run(store, verdict, comparison) if store else None
         with as_trouble(verdict):
             write(verdict, results)
         lines = [*run_report.text(verdict, options.verbose), f"results: {paths.shown(results)}"]
         if verdict.judged:
-            lines += beside_and_report(report_on_run, results)
+            lines += beside_and_report(page, results)
     print("\n".join(lines))
     return verdict.exit_code
 
@@ -466,24 +466,11 @@ def retest(
     except BisectionError as error:  # the night keeps its verdict
         print(f"retest: {error}")
         return
+    if end := reframe_log.end_of_run(second.troubles):
+        print(f"retest: {clause(end)}")
     folder.keep(second, results / "retest")
     folder.clear(second, results / "retest")
     rule(verdict, agenda, second)
-
-
-def made_report(
-    store: Store | None, verdict: RunVerdict, comparison: Comparison | None
-) -> Report | None:
-    """The report, whose alarms become those of the run; None if the run is not stored."""
-    if store is None or not verdict.session or not verdict.judged:
-        return None
-    try:
-        return gather.report_on_run(store, verdict, comparison)
-    except SelectionError:  # the run is not stored, which is a trouble already
-        return None
-    except StoreError as error:
-        verdict.troubles.append(Reason.of(Code.NOT_STORED, error=str(error)))
-        return None
 
 
 def beside_and_report(report: Report | None, results: Path) -> list[str]:

@@ -28,6 +28,7 @@ from bisection.report.words import group
 from bisection.runs.folder import kept_verdicts
 from bisection.runs.model import RunVerdict
 from bisection.store.database import Session, Store
+from bisection.store.sample_file import StoreError
 from bisection.store.selection import EARLIER, SelectionError, select
 
 PAST = 60  # sessions whose history is drawn
@@ -142,19 +143,24 @@ def compare_run(store: Store, run: RunVerdict, against: str | None = None) -> Co
     return comparison
 
 
-def report_on_run(store: Store, run: RunVerdict, comparison: Comparison | None) -> Report:
-    """The report on a run that is stored.
+def report_on_run(store: Store, run: RunVerdict, comparison: Comparison | None) -> Report | None:
+    """The report on a run, whose alarms become those of the run; None if the run is not stored, and
+    a trouble of the run if the store cannot be read.
 
     Args:
-        store: where it is stored.
+        store: where the run is stored.
         run: the verdict on it.
         comparison: of the run with earlier sessions of its kind; None if there are none.
-
-    Raises:
-        SelectionError: the run is not stored.
-        StoreError: the store cannot be read.
     """
-    return gather(store, select(run.session, store), comparison, run, of_run=True)
+    if not (run.session and run.judged):
+        return None
+    try:
+        return gather(store, select(run.session, store), comparison, run, of_run=True)
+    except SelectionError:  # the run is not stored, which is a trouble already
+        return None
+    except StoreError as error:
+        run.troubles.append(Reason.of(Code.NOT_STORED, error=str(error)))
+        return None
 
 
 def write(report: Report, folder: Path | str) -> dict[str, Path]:
