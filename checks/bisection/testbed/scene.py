@@ -81,8 +81,8 @@ class Scene:
         for name, build in (("kernels", "build"), ("foreign", "build-portable")):
             folder = installed(paths.home() / build, self.cluster.folder / name)
             if folder is None:
-                made = "make test-kernels test-portable"
-                raise TestbedError(f"no kernels in {paths.home() / build}: `{made}` builds them")
+                targets = "make test-kernels test-portable"
+                raise TestbedError(f"no kernels in {paths.home() / build}: `{targets}` builds them")
             setattr(self, name, folder)
         self.site = write_site(self.cluster, "vc", LAUNCHINGS)
 
