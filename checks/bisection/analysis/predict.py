@@ -12,9 +12,9 @@ of a rank; node, bisection: bytes/s each way of a node with all its ranks, of ha
 the other half. On one node, each rank takes the part of a node.
 
 Random pairs of nodes at once carry the traffic of an all-to-all, without its algorithm. A message
-of theirs that takes longer than that of one pair alone, at the same size, has collided. Each message
-that a pattern sends to other nodes may collide as much: contention. A pattern that is slower than
-that, or than the other form of all-to-all, has another algorithm.
+of theirs that takes longer than that of one pair alone, at the same size, has collided. Each
+message that a pattern sends to other nodes may collide as much: contention. A pattern that is
+slower than that, or than the other form of all-to-all, has another algorithm.
 """
 
 import math

@@ -197,7 +197,7 @@ def _predicted(report: Report) -> Section:
     lead += (
         f"allow. {LIMITS.explained_low:g} to {LIMITS.explained_high:g} is explained. Contention: "
     )
-    lead += "random pairs of nodes collide as much. Algorithm: they do not; look at the MPI library."
+    lead += "random pairs of nodes collide as much. Algorithm: they do not; look at MPI's library."
     tables = [predictions_table(report.predictions)] if report.predictions else []
     return Section("predicted", "What the network explains", lead, tables)
 

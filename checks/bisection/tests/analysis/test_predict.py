@@ -134,7 +134,7 @@ def test_pairs_that_are_later_at_all_sizes_do_not_collide(predicted):
     assert {row.finding for row in rows} == {Finding.ALGORITHM}
 
 
-# Times (us) of bisection-patterns under SimGrid 3.32, one rank on each of 16 hosts, four per switch:
+# Times (us) of bisection-patterns under SimGrid 3.32, one rank on each of 16 hosts, four a switch:
 # each host has an uplink of its own, or four share one. Sizes: from 8 B on, times two or eight.
 SIMULATED = {
     "pingpong": "2.05 2.05 2.06 2.06 2.06 2.05 2.11 2.25 1.97 2.45 3.07 5.9 8.29 18.3 23.8 35",
