@@ -113,7 +113,12 @@ def _worse(report: Report) -> Section:
         or row.suspect
         or row.against == Against.BELOW
     ]
-    tables = [rows_table(rows, WORST)] if rows else []
+    codes = words.beside_network(report.comparison.rows) if report.comparison else []
+    listed = {row.key for row in codes}
+    rows = [row for row in rows if row.key not in listed]
+    tables = [rows_table(each, WORST) for each in (codes, rows) if each]
+    if codes:
+        tables[0].title = words.CODES.capitalize()
     run = report.run
     reasons = [*run.slower[:WORST], *run.suspects[:WORST], *run.remarks] if run else []
     shared = map(words.finding, report.comparison.findings if report.comparison else ())
