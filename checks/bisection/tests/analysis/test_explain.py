@@ -161,9 +161,9 @@ def test_without_patterns_nothing_is_said(rng, compared):
 def test_codes_stand_above_the_network_that_explains_them(rng, compared):
     """Each once, also where all metrics of a kernel are one finding."""
     result = compared(*pair(rng, Network(latency=2e-6 * 2.8)))
-    for row in result.rows:
-        if row.check == "transpose":  # as those of a kernel that is slower as a whole
-            row.reason = Reason.of(Code.SHARED, place="lab:cpu", kernel="transpose")
+    for each in result.rows:
+        if each.check == "transpose":  # as those of a kernel that is slower as a whole
+            each.reason = Reason.of(Code.SHARED, place="lab:cpu", kernel="transpose")
     text = comparison_text(result)
     codes = text.index("slower codes, and what of it the network explains on lab:cpu system:")
     network = text.index("regressed on lab:cpu system:")
