@@ -84,6 +84,7 @@ class Code(str, Enum):
     PROBE_BUILT = "PROBE_BUILT"  # compiler
     KERNELS_BUILT = "KERNELS_BUILT"  # seconds | partition: with the same nodes
     KERNELS_FAIL = "KERNELS_FAIL"  # step, exit_code, last
+    KERNELS_LATE = "KERNELS_LATE"  # step, limit
     KERNELS_BY_SPACK = "KERNELS_BY_SPACK"  # environ
     FOLDER_UNSEEN = "FOLDER_UNSEEN"  # path, hosts: [[host, why]]
     PATH_UNSEEN = "PATH_UNSEEN"  # path, hosts
