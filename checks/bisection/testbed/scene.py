@@ -234,6 +234,7 @@ class Scene:
                 cluster.mend(name)
                 cluster.shape(name, None)
                 cluster.lose(name, 0)
+                cluster.delay(name, 0)
             for daemon in ("slurmctld", *(("slurmdbd",) if self.accounting else ())):
                 cluster.resume(daemon)
             for name, host in cluster.hosts.items():
