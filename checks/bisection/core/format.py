@@ -99,7 +99,7 @@ def size_of(size: float) -> str:
     """A number of bytes: 8 B, 64 KiB."""
     for unit in ("GiB", "MiB", "KiB"):
         if size >= BYTES[unit]:
-            return f"{size / BYTES[unit]:g} {unit}"
+            return f"{size / BYTES[unit]:.4g} {unit}"
     return f"{size:g} B"
 
 

@@ -406,7 +406,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **EXPLAIN,
     Code.RETEST_FAILED: lambda v: f"in the retest, {v['test']}: {_nested(v['cause'])}",
     # a metric of a comparison
-    Code.ABSENT: "in none of the {sessions} sessions after",
+    Code.ABSENT: "in none of the sessions after ({sessions})",
     Code.VANISHED: "not in the last {sessions} sessions after",
     Code.NO_NUMBER: "no number above zero in any session after",
     Code.NOT_BEFORE: "not measured before",
