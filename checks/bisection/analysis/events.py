@@ -2,7 +2,8 @@
 
 Levels are looked for in what all metrics share, in what each kernel shares beside that, and in
 each metric beside both (nights.py, accumulate.py). What may have begun in the same night is one
-event; its night is the most probable one of all evidence together.
+event. Its night is the median of what all evidence together makes probable, which is the estimate
+that errs by the fewest nights.
 """
 
 import itertools
@@ -206,7 +207,7 @@ def _event(
     starts: dict[int, list[int]],
 ) -> Event:
     """What began in a night; notes the night of each metric in `starts`."""
-    night = int(chances.argmax())
+    night = int(np.searchsorted(np.cumsum(chances), 0.5))
     points: dict[int, ChangePoint] = {}
     # Where the shared level is as before, a metric is judged beside it: it varies less.
     values = table.costs if any(trace.shared for trace in traces) else own

@@ -83,7 +83,7 @@ def evidence(
     own, split = _own(costs - series[group], count, times)
     estimate = own.estimate + common.estimate[group]
     half = np.hypot(own.half_width, common.half_width[group])
-    found, sure = _found(common, owners)
+    findings, sure = _findings(common, owners)
     followed = sure[group]
     covered = followed & (np.abs(own.estimate) <= own.half_width)
     error = np.hypot(own.error, common.error[group])
@@ -93,16 +93,18 @@ def evidence(
         *(own.sigma, own.rho, common.sigma[group], common.rho[group], split),
     )
     shared = []
-    for number in found:
+    for number in findings:
         kernel = owners[number]
-        mine = group == number if kernel != ALL else ~ratios & ~np.isin(group, found[found > 0])
+        mine = (
+            group == number if kernel != ALL else ~ratios & ~np.isin(group, findings[findings > 0])
+        )
         width = float(common.half_width[number])
         here = np.flatnonzero(mine & covered)
         shared.append(Shared(kernel, float(common.estimate[number]), width, here))
     return table, shared
 
 
-def _found(common: Shifts, owners: list[int | None]) -> tuple[np.ndarray, np.ndarray]:
+def _findings(common: Shifts, owners: list[int | None]) -> tuple[np.ndarray, np.ndarray]:
     """Which shared shifts are findings, by their numbers, and which are sure, [series].
 
     All kernels are slower if most are, and by what most are at least. A kernel is, if it is by more
@@ -117,10 +119,10 @@ def _found(common: Shifts, owners: list[int | None]) -> tuple[np.ndarray, np.nda
     sure = (common.p * varying <= LIMITS.shared_chance) & large
     sure[0] &= abs(every) >= LEAST
     beyond = np.sign(common.estimate) * (common.estimate - every) >= LEAST
-    found = sure & kernel & beyond
-    found[0] = sure[0]
+    is_finding = sure & kernel & beyond
+    is_finding[0] = sure[0]
     with_all = sure[0] & kernel & large & (np.sign(common.estimate) == np.sign(every))
-    return np.flatnonzero(found), sure & (found | ~kernel) | with_all
+    return np.flatnonzero(is_finding), sure & (is_finding | ~kernel) | with_all
 
 
 def _own(costs: np.ndarray, count: int, times: Times | None) -> tuple[Shifts, States]:

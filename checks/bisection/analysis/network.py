@@ -65,7 +65,7 @@ def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Bl
     Returns:
         A judgement per launch; why matrices could not be read.
     """
-    found, faults = [], []
+    judged, faults = [], []
     now = list(launches(run))
     past: dict[Launch, list[Matrix]] = defaultdict(list)
     for case in (case for before in earlier if now for case in launches(before)):
@@ -80,8 +80,8 @@ def blames(run: RunVerdict, earlier: Iterable[RunVerdict] = ()) -> tuple[list[Bl
             faults.append(error.reason)
             continue
         blame.place = place_of(case)
-        found.append(blame)
-    return found, faults
+        judged.append(blame)
+    return judged, faults
 
 
 def reason(component: BadComponent, drift: bool = False) -> Reason:
@@ -91,6 +91,6 @@ def reason(component: BadComponent, drift: bool = False) -> Reason:
 
 def note(run: RunVerdict) -> None:
     """Makes a run that measured a bad component a failure, and an unreadable matrix a trouble."""
-    found, faults = blames(run)
+    judged, faults = blames(run)
     run.troubles += faults
-    run.failures += [reason(component) for blame in found for component in blame.bad]
+    run.failures += [reason(component) for blame in judged for component in blame.bad]

@@ -207,10 +207,10 @@ def _without_numbers(
         return Verdict.NOT_MEASURED, Reason.of(Code.UNLIKE, what="work", values=works)
     if not there or row.before.median is None:
         return Verdict.NEW, Reason.of(Code.NOT_BEFORE) if there else None
-    for index, what in ((1, "unit"), (0, "geometry"), (2, "direction")):
+    for index, name in ((1, "unit"), (0, "geometry"), (2, "direction")):
         values = {str(kind[index]) for kind in kinds}
         if len(values) > 1:
-            return Verdict.NOT_MEASURED, Reason.of(Code.UNLIKE, what=what, values=sorted(values))
+            return Verdict.NOT_MEASURED, Reason.of(Code.UNLIKE, what=name, values=sorted(values))
     return None
 
 

@@ -83,7 +83,7 @@ def noises(store: Store, sessions: Sequence[Session], name: re.Pattern[str] | No
         if min(np.isfinite(part).sum() for part in (row[:half], row[half:])) >= LIMITS.fewest:
             absolute = metric.unit == "s" or metric.unit.endswith("/s")
             places[f"{test.system}:{test.partition}"].append((test.check, not absolute, row))
-    found = []
+    groups = []
     for place, members in places.items():
         checks, ratios, rows = (np.array(part) for part in zip(*members, strict=True))
         names, kernels = np.unique(checks, return_inverse=True)
@@ -98,5 +98,5 @@ def noises(store: Store, sessions: Sequence[Session], name: re.Pattern[str] | No
             common = (float(np.median(p[times_here])) for p in (seen.common_sigma, seen.common_rho))
             shared = Power(*common, len(names), LIMITS.shared_chance, LIMITS.shared_margin, 0.0)
             nights = int(np.median(np.isfinite(rows[here]).sum(axis=1)))
-            found.append(Noise(place, str(kernel), int(here.sum()), nights, own, shared))
-    return sorted(found, key=lambda noise: -noise.metrics)
+            groups.append(Noise(place, str(kernel), int(here.sum()), nights, own, shared))
+    return sorted(groups, key=lambda noise: -noise.metrics)

@@ -6,7 +6,8 @@ so is a node that looks slow: what is not so again passes, with a note. A wrong 
 not measured again.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
 the site cannot be used, 3 not everything was measured, 4 everything passed, and some of it is
-slower than before, or a node slower than the others, in the retest too.
+slower than before, or a node slower than the others, in the retest too, or metrics are worse since
+an earlier session.
 """
 
 import argparse
@@ -33,7 +34,7 @@ from bisection.core.verdicts import TIERS, BisectionError, Exit
 from bisection.report import exports, gather, interconnect
 from bisection.report import run as run_report
 from bisection.report.clauses import clause
-from bisection.report.events import alarm_text
+from bisection.report.model import Report
 from bisection.report.text import beside
 from bisection.report.words import defect_line
 from bisection.rfm.scheduler_faults import SLURM
@@ -192,11 +193,12 @@ def act(options: argparse.Namespace) -> Exit:
         if store and (agenda.chosen or verdict.suspects):
             verdict.troubles += sync.revise(store, verdict, results)
         folder.clear(verdict, results)
+        page = gather.report_on_run(store, verdict, comparison) if store else None
         with as_trouble(verdict):
             write(verdict, results)
         lines = [*run_report.text(verdict, options.verbose), f"results: {paths.shown(results)}"]
         if verdict.judged:
-            lines += beside_and_report(store, verdict, comparison, results)
+            lines += beside_and_report(page, results)
     print("\n".join(lines))
     return verdict.exit_code
 
@@ -464,24 +466,22 @@ def retest(
     except BisectionError as error:  # the night keeps its verdict
         print(f"retest: {error}")
         return
+    if end := reframe_log.end_of_run(second.troubles):
+        print(f"retest: {clause(end)}")
     folder.keep(second, results / "retest")
     folder.clear(second, results / "retest")
     rule(verdict, agenda, second)
 
 
-def beside_and_report(
-    store: Store | None, verdict: RunVerdict, comparison: Comparison | None, results: Path
-) -> list[str]:
+def beside_and_report(report: Report | None, results: Path) -> list[str]:
     """Writes the report; returns lines on it and on the comparison."""
-    if store is None or not verdict.session:
+    if report is None:
         return ["no report: the run is not stored"]
     try:
-        report = gather.report_on_run(store, verdict, comparison)
         files = gather.write(report, results)
-    except (StoreError, SelectionError, OSError) as error:
+    except OSError as error:
         return [f"no report: {error}"]
-    lines = beside(comparison) if comparison else []
-    lines += alarm_text(report.history)
+    lines = beside(report.comparison) if report.comparison else []
     lines += interconnect.text(report.interconnect) if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")
     return [part for line in lines for part in run_report.wrapped(line)]

@@ -84,6 +84,7 @@ class Code(str, Enum):
     PROBE_BUILT = "PROBE_BUILT"  # compiler
     KERNELS_BUILT = "KERNELS_BUILT"  # seconds | partition: with the same nodes
     KERNELS_FAIL = "KERNELS_FAIL"  # step, exit_code, last
+    KERNELS_LATE = "KERNELS_LATE"  # step, limit
     KERNELS_BY_SPACK = "KERNELS_BY_SPACK"  # environ
     FOLDER_UNSEEN = "FOLDER_UNSEEN"  # path, hosts: [[host, why]]
     PATH_UNSEEN = "PATH_UNSEEN"  # path, hosts
@@ -212,6 +213,10 @@ class Code(str, Enum):
     DID_NOT_REPEAT = "DID_NOT_REPEAT"  # launches, metrics, factor, seconds
     RETEST_SLOWER = "RETEST_SLOWER"  # control: a launch, factor
     RETEST_FAILED = "RETEST_FAILED"  # test, cause
+    # metrics of an event are worse since a session, as its history shows: session, at (Unix time),
+    # first and last (when it may have begun), worse: how many, metrics: check -> changed, all;
+    # most: the worst tests and metrics, factor: new cost over old, changes, candidates: with odds
+    WORSE_SINCE = "WORSE_SINCE"
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
     # nodes (of which one is slow), ratio, jobs, where: system:partition, always (together)
     SLOW_NODE = "SLOW_NODE"

@@ -227,6 +227,9 @@ class Thresholds:
     factor_chance: float = _limit(
         1e-3, "", "that what metrics of a night have in common is beyond what bounds allow for it"
     )
+    beside_factor: float = _limit(
+        0.02, "", "that a launch's own noise is beyond what bounds allow beside such a factor"
+    )
     persistence: float = _limit(
         0.2, "correlation", "of noise from night to night: more, and it lasts the night"
     )

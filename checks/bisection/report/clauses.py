@@ -163,13 +163,11 @@ def _jobs_left(v: Values) -> str:
 
 
 def _shared(v: Values) -> str:
-    what = f"all of {v['kernel']}" if v["kernel"] else "everything"
+    subject = f"all of {v['kernel']}" if v["kernel"] else "everything"
     cores = {"moved": ", and so are the cores alone", "still": "; the cores alone are as before"}
     of = "" if v["metrics"] == v["of"] else f" of {v['of']}"
-    metrics = f"{v['metrics']}{of} metrics"
-    return (
-        f"{what} on {v['place']} is {change(v['change'])} ({metrics}){cores.get(v['controls'], '')}"
-    )
+    shift = f"{change(v['change'])} ({v['metrics']}{of} metrics)"
+    return f"{subject} on {v['place']} is {shift}{cores.get(v['controls'], '')}"
 
 
 def _power(v: Values) -> str:

@@ -1,10 +1,13 @@
 """Events in histories in words: what changed, since when, how sure, and what changed with it."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
-from bisection.analysis.model import Change, ChangePoint, Event
+from bisection.analysis.model import ChangePoint, Event
 from bisection.core.format import finite, plural, some, utc
+from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Verdict
 
 MOST = 10  # events that are listed
@@ -33,20 +36,32 @@ def state(event: Event) -> str:
 
 def what(event: Event) -> str:
     """What changed: checks where most of their metrics did, else the metrics that did most."""
-    whole = {name for name, (part, of) in event.metrics.items() if of > 1 and part >= WHOLE * of}
+    return _what(event.metrics, _most(event))
+
+
+def _whole(metrics: Mapping[str, Sequence[int]]) -> set[str]:
+    return {name for name, (part, of) in metrics.items() if of > 1 and part >= WHOLE * of}
+
+
+def _most(event: Event) -> list[str]:
+    """The metrics that changed most, of checks that are not named whole."""
+    whole = _whole(event.metrics)
+    return [f"{p.test} {p.metric}" for p in worst_first(event) if p.check not in whole][:3]
+
+
+def _what(metrics: Mapping[str, Sequence[int]], most: Sequence[str]) -> str:
+    whole = _whole(metrics)
     if len(whole) > 3:
-        count = sum(part for part, _ in event.metrics.values())
-        return f"{plural(count, 'metric')} of {plural(len(event.metrics), 'check')}"
+        count = sum(part for part, _ in metrics.values())
+        return f"{plural(count, 'metric')} of {plural(len(metrics), 'check')}"
     texts = [
-        f"{name} ({event.metrics[name][0]:,} of {event.metrics[name][1]:,} metrics)"
-        for name in sorted(whole)
+        f"{name} ({metrics[name][0]:,} of {metrics[name][1]:,} metrics)" for name in sorted(whole)
     ]
-    others = [p for p in worst_first(event) if p.check not in whole]
-    names = [f"{p.test} {p.metric}" for p in others]
-    if len(names) > 3:
-        texts.append(f"{plural(len(names), 'metric')}, most {names[0]}")
-    elif names:
-        texts.append(some(names, 3))
+    others = sum(part for name, (part, _) in metrics.items() if name not in whole)
+    if others > 3:
+        texts.append(f"{plural(others, 'metric')}, most {most[0]}")
+    elif others:
+        texts.append(some(most, 3))
     return "; ".join(texts) or "metrics"
 
 
@@ -62,15 +77,26 @@ def size(event: Event) -> str:
         total = event.drift**event.nights - 1
         word = "slower" if share > 0 else "faster"
         return f"{abs(share):.2%} a night {word}, {abs(total):.0%} in {event.nights} nights"
-    median = statistics.median(cost(point) for point in event.worse or event.points)
-    if median >= 2:
-        return f"{median:.3g} times worse"
-    return f"{median - 1:.0%} worse" if median >= 1 else f"{1 - median:.0%} better"
+    return _size(_median(event))
+
+
+def _median(event: Event) -> float:
+    return statistics.median(cost(point) for point in event.worse or event.points)
+
+
+def _size(factor: float) -> str:
+    if factor >= 2:
+        return f"{factor:.3g} times worse"
+    return f"{factor - 1:.0%} worse" if factor >= 1 else f"{1 - factor:.0%} better"
 
 
 def since(event: Event) -> str:
     """The night, and those in which it may have been."""
-    first, day, last = (utc(at)[:10] for at in (event.first, event.at, event.last))
+    return _since(event.first, event.at, event.last)
+
+
+def _since(*times: float) -> str:
+    first, day, last = (utc(at)[:10] for at in times)
     return day if first == last else f"{day} ({first} to {last})"
 
 
@@ -84,36 +110,58 @@ def sure(event: Event) -> str:
     return f"by chance once in {plural(max(1, round(years)), 'year')}"
 
 
-def _change(change: Change) -> str:
-    return f"{change.what}: {change.before} -> {change.after}"
+def _change(change: Mapping[str, str]) -> str:
+    return f"{change['what']}: {change['before']} -> {change['after']}"
 
 
 def why(event: Event) -> str:
     """What of the environment changed with it, or may have."""
     if event.drift is not None:
         return "no night in which it began"
-    if event.changes:
-        return f"changed then: {'; '.join(map(_change, event.changes))}"
-    if event.candidates:
-        shown = event.candidates[:3]
-        return "perhaps " + " or ".join(f"{_change(c.change)} ({c.odds:.0%})" for c in shown)
+    return _why(*_causes(event))
+
+
+def _causes(event: Event) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What changed with an event; the most probable of what may have, with its odds."""
+    candidates = [{**asdict(c.change), "odds": c.odds} for c in event.candidates[:3]]
+    return [asdict(change) for change in event.changes], candidates
+
+
+def _why(changes: Sequence[Mapping[str, Any]], candidates: Sequence[Mapping[str, Any]]) -> str:
+    if changes:
+        return f"changed then: {'; '.join(map(_change, changes))}"
+    if candidates:
+        return "perhaps " + " or ".join(f"{_change(c)} ({c['odds']:.0%})" for c in candidates)
     return "nothing recorded changed then"
 
 
-def banner(alarms: Sequence[Event]) -> str:
+# ---- alarms ----
+
+
+def alarms_of(events: Sequence[Event]) -> list[Reason]:
+    """The events that are alarms, as reasons."""
+    alarms = []
+    for event in (event for event in events if event.alarm):
+        times = {"at": event.at, "first": event.first, "last": event.last}
+        who = {"worse": len(event.worse), "metrics": event.metrics, "most": _most(event)}
+        changes, candidates = _causes(event)
+        why = {"factor": _median(event), "changes": changes, "candidates": candidates}
+        alarms.append(Reason.of(Code.WORSE_SINCE, session=event.session, **times, **who, **why))
+    return alarms
+
+
+def banner(alarms: Sequence[Reason]) -> str:
     """The alarms in a line, the event of most metrics with its night."""
     first = alarms[0]
-    text = f"{plural(len(first.worse), 'metric')} worse since {utc(first.at)[:10]}"
-    if first.changes:
-        text += f" ({'; '.join(map(_change, first.changes[:2]))})"
+    text = f"{plural(first['worse'], 'metric')} worse since {utc(first['at'])[:10]}"
+    if first["changes"]:
+        text += f" ({'; '.join(map(_change, first['changes'][:2]))})"
     rest = len(alarms) - 1
     return f"{text}, and {plural(rest, 'more event')}" if rest else text
 
 
-def alarm_text(events: Sequence[Event]) -> list[str]:
-    """A line per alarm."""
-    return [
-        f"worse since {since(event)}, session {event.session[:8]}: {what(event)}, {size(event)}; "
-        f"{why(event)}"
-        for event in [event for event in events if event.alarm][:MOST]
-    ]
+def worse_since(v: Mapping[str, Any]) -> str:
+    """An alarm in a line."""
+    since, who = _since(v["first"], v["at"], v["last"]), _what(v["metrics"], v["most"])
+    why = _why(v["changes"], v["candidates"])
+    return f"worse since {since}, session {v['session'][:8]}: {who}, {_size(v['factor'])}; {why}"

@@ -171,6 +171,7 @@ def _entries(verdict: RunVerdict) -> list[Entry]:
         (Verdict.NOT_MEASURED, verdict.troubles),
         (Verdict.FAIL, verdict.failures),
         (Verdict.REGRESSED, verdict.slower),
+        (Verdict.REGRESSED, verdict.alarms),
         (Verdict.NOT_MEASURED, verdict.suspects),
     ):
         texts = map(clause, reasons)

@@ -22,11 +22,13 @@ from bisection.core.format import some
 from bisection.core.identity import POINT
 from bisection.core.reasons import Code, Reason
 from bisection.report import exports, page
+from bisection.report.events import alarms_of
 from bisection.report.model import Report
 from bisection.report.words import group
 from bisection.runs.folder import kept_verdicts
 from bisection.runs.model import RunVerdict
 from bisection.store.database import Session, Store
+from bisection.store.sample_file import StoreError
 from bisection.store.selection import EARLIER, SelectionError, select
 
 PAST = 60  # sessions whose history is drawn
@@ -46,7 +48,7 @@ def gather(
     run: RunVerdict | None,
     of_run: bool = False,
 ) -> Report:
-    """The report on stored sessions.
+    """The report on stored sessions. The alarms of their history become those of the run.
 
     Args:
         store: where they are stored.
@@ -78,6 +80,8 @@ def gather(
         for test, metric, indices, values in past_series
         if metric.name == "time" and len(values) > 1 and (*test.identity, metric.name) not in drawn
     ]
+    if run:
+        run.alarms = alarms_of(events)
     named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
     software = [last.facts.get(name) for name in ("compiler", "MPI", "libraries")]
     between = _pairs(store, last, run) if run else []
@@ -139,19 +143,24 @@ def compare_run(store: Store, run: RunVerdict, against: str | None = None) -> Co
     return comparison
 
 
-def report_on_run(store: Store, run: RunVerdict, comparison: Comparison | None) -> Report:
-    """The report on a run that is stored.
+def report_on_run(store: Store, run: RunVerdict, comparison: Comparison | None) -> Report | None:
+    """The report on a run, whose alarms become those of the run; None if the run is not stored, and
+    a trouble of the run if the store cannot be read.
 
     Args:
-        store: where it is stored.
+        store: where the run is stored.
         run: the verdict on it.
         comparison: of the run with earlier sessions of its kind; None if there are none.
-
-    Raises:
-        SelectionError: the run is not stored.
-        StoreError: the store cannot be read.
     """
-    return gather(store, select(run.session, store), comparison, run, of_run=True)
+    if not (run.session and run.judged):
+        return None
+    try:
+        return gather(store, select(run.session, store), comparison, run, of_run=True)
+    except SelectionError:  # the run is not stored, which is a trouble already
+        return None
+    except StoreError as error:
+        run.troubles.append(Reason.of(Code.NOT_STORED, error=str(error)))
+        return None
 
 
 def write(report: Report, folder: Path | str) -> dict[str, Path]:

@@ -12,8 +12,9 @@ from bisection.analysis.model import Comparison, Event, Row, Series
 from bisection.analysis.outlying import faster, slower
 from bisection.analysis.predict import Prediction
 from bisection.core.format import finite, plural
+from bisection.core.reasons import Reason
 from bisection.core.verdicts import COMPARED, Against, Exit, Verdict
-from bisection.report.events import banner
+from bisection.report.events import alarms_of, banner
 from bisection.report.words import slow_nodes
 from bisection.runs.model import RunVerdict, TestResult
 
@@ -39,6 +40,11 @@ class Report:
     def cases(self) -> list[TestResult]:
         """The tests of the newest session."""
         return self.run.cases if self.run else []
+
+    @property
+    def alarms(self) -> list[Reason]:
+        """The events since which metrics are worse, that of most metrics first."""
+        return alarms_of(self.history)
 
     @property
     def failures(self) -> list[TestResult]:
@@ -118,21 +124,20 @@ def _nothing_wrong(report: Report, counts: Counter[Verdict]) -> tuple[str, list[
         return UNMEASURED, [f"{metrics} suspected of being slower than before"]
     if outcome == Exit.NOT_MEASURED:
         return UNMEASURED, ["Not everything was measured"]
+    kinds = (Verdict.IMPROVED, Verdict.INCONCLUSIVE)
+    more = [f"{counts[v]} {v}" for v in kinds if counts[v]]
+    if alarms := report.alarms:
+        return BAD, [banner(alarms), *more]
     if report.comparison is None:
         passed = outcome == Exit.OK
         return (GOOD, ["Everything measured passed"]) if passed else (UNMEASURED, ["No verdict"])
     if not counts:
         return UNMEASURED, ["Nothing was compared"]
-    alarms = [event for event in report.history if event.alarm]
     beside = any(row.limit is not None for row in report.comparison.rows)
-    if not (counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED] or alarms or beside):
+    if not (counts[Verdict.UNCHANGED] or counts[Verdict.IMPROVED] or beside):
         kinds = (Verdict.INCONCLUSIVE, Verdict.NEW)
         texts = [f"{counts[v]} {v}" for v in kinds if counts[v]]
         return UNCERTAIN, [f"{'Nothing judged:' if len(texts) > 1 else 'All'} {', '.join(texts)}"]
-    kinds = (Verdict.IMPROVED, Verdict.INCONCLUSIVE)
-    more = [f"{counts[v]} {v}" for v in kinds if counts[v]]
-    if alarms:
-        return UNCERTAIN if report.of_run else BAD, [banner(alarms), *more]
     slow = slower(report.comparison.rows)
     if slow and not report.of_run:  # what its run did not refute
         text = f"{plural(len(slow), 'metric')} slower than in all earlier sessions, not retested"
@@ -160,7 +165,7 @@ def exit_code(report: Report) -> Exit:
         return report.comparison.exit_code
     else:
         codes = [report.comparison.exit_code, run]
-    codes += [Exit.FAILED] if any(event.alarm for event in report.history) else []
+    codes += [Exit.FAILED] if report.alarms else []
     return min((code for code in codes if code), default=Exit.OK)
 
 

@@ -15,6 +15,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
 from bisection.kernels import tables
 from bisection.report.clauses import clause, span
+from bisection.report.events import MOST
 from bisection.report.slower import counts as slower_counts
 from bisection.report.slower import slower_lines, times_judged
 from bisection.report.tables import columns
@@ -40,7 +41,7 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     """
     times = times_judged(verdict)
     lines = [counted(verdict), *(wrapped(times, "    ") if times else [])]
-    lines += [*failures(verdict), *slower_lines(verdict), *changed(verdict)]
+    lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict), *changed(verdict)]
     lines += [*summary(verdict), ""] if verdict.judged else [""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
     return [*lines, *(builds(verdict) if verbose else []), *notes(verdict)]
@@ -149,6 +150,15 @@ def grouped(
             for cause, group in causes.items():
                 merged.setdefault(cause, []).extend(group)
     return groups
+
+
+def alarms(verdict: RunVerdict) -> list[str]:
+    """Since when metrics are worse, by their history, and the command that accepts the level."""
+    if not verdict.alarms:
+        return []
+    lines = [part for alarm in verdict.alarms[:MOST] for part in wrapped(clause(alarm))]
+    event = verdict.alarms[0]["session"][:8]
+    return [*lines, f"    to accept the new level: bisection history --accept {event} -m REASON"]
 
 
 def changed(verdict: RunVerdict) -> list[str]:

@@ -13,7 +13,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Verdict
 from bisection.report import interconnect, pairs, words
 from bisection.report.clauses import clause
-from bisection.report.events import alarm_text
+from bisection.report.events import MOST
 from bisection.report.model import Report, headline
 from bisection.report.run import (
     SUMMARY,
@@ -113,11 +113,16 @@ def _worse(report: Report) -> Section:
         or row.suspect
         or row.against == Against.BELOW
     ]
-    tables = [rows_table(rows, WORST)] if rows else []
+    codes = words.beside_network(report.comparison.rows) if report.comparison else []
+    listed = {row.key for row in codes}
+    rows = [row for row in rows if row.key not in listed]
+    tables = [rows_table(each, WORST) for each in (codes, rows) if each]
+    if codes:
+        tables[0].title = words.CODES.capitalize()
     run = report.run
     reasons = [*run.slower[:WORST], *run.suspects[:WORST], *run.remarks] if run else []
     shared = map(words.finding, report.comparison.findings if report.comparison else ())
-    notes = [*shared, *map(clause, reasons), *alarm_text(report.history)]
+    notes = [*shared, *map(clause, [*reasons, *report.alarms[:MOST]])]
     return Section("worse", "Worse than before", "", tables, notes)
 
 
@@ -197,7 +202,7 @@ def _predicted(report: Report) -> Section:
     lead += (
         f"allow. {LIMITS.explained_low:g} to {LIMITS.explained_high:g} is explained. Contention: "
     )
-    lead += "random pairs of nodes are as slow. Algorithm: they are not; look at the MPI library."
+    lead += "random pairs of nodes collide as much. Algorithm: they do not; look at MPI's library."
     tables = [predictions_table(report.predictions)] if report.predictions else []
     return Section("predicted", "What the network explains", lead, tables)
 

@@ -59,6 +59,8 @@ REMEDIES = {
     "file.",
     Code.KERNELS_FAIL: "Load the modules of what is missing, or build with Spack "
     "(`bisection run -p spack`).",
+    Code.KERNELS_LATE: "Other processes use the nodes, or the file system is slow: look, and check "
+    "again.",
     Code.FOLDER_UNSEEN: "Put BISECTION_HOME on a file system that these nodes mount and may write.",
     Code.PATH_UNSEEN: "Put it on a file system that these nodes mount.",
     Code.CORES_CLAIMED: "Correct `processor` in the site file, or run `bisection site new {name} "

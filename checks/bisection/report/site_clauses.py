@@ -74,6 +74,10 @@ def _kernels_fail(v: Values) -> str:
     return STEPS[v["step"]] + (f": {v['last']}" if v["last"] else "")
 
 
+def _kernels_late(v: Values) -> str:
+    return f"{STEPS[v['step']]} within {v['limit']:.0f} s"
+
+
 def _differ(v: Values) -> str:
     texts = []
     for name, values in v["differences"]:
@@ -155,6 +159,7 @@ SITE: dict[Code, str | Callable[[Values], str]] = {
     Code.PROBE_BUILT: "{compiler}",
     Code.KERNELS_BUILT: _kernels_built,
     Code.KERNELS_FAIL: _kernels_fail,
+    Code.KERNELS_LATE: _kernels_late,
     Code.KERNELS_BY_SPACK: "environment {environ}: Spack builds the kernels",
     Code.FOLDER_UNSEEN: lambda v: f"{v['path']} is not seen by {_pairs(v['hosts'])}",
     Code.PATH_UNSEEN: lambda v: f"{v['path']} is not seen by {some(v['hosts'], 4)}",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from bisection.core.format import amount, duration, lasting, number, plural, some
 from bisection.core.reasons import Reason
 from bisection.core.thresholds import LIMITS
+from bisection.report.events import banner
 from bisection.report.tables import columns
 from bisection.report.words import slow_nodes
 from bisection.rfm.references import KIND_OF_UNIT
@@ -84,6 +85,7 @@ def counts(verdict: RunVerdict) -> list[str]:
     )
     suspects = plural(len(verdict.suspects), "metric")
     texts += [f"{suspects} suspected of being slower"] if verdict.suspects else []
+    texts += [banner(verdict.alarms)] if verdict.alarms else []
     return texts + slow_nodes(None, verdict)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from bisection.core.format import amount, finite, number, plural, some
 from bisection.core.reasons import Code
+from bisection.report.events import worse_since
 
 Values = Mapping[str, Any]
 
@@ -55,6 +56,7 @@ SLOWER: dict[Code, str | Callable[[Values], str]] = {
     Code.DID_NOT_REPEAT: _did_not_repeat,
     Code.RETEST_SLOWER: "during the retest {control}, which had not looked changed, took "
     "{factor:.2f} times as long: times of the retest are taken by that",
+    Code.WORSE_SINCE: worse_since,
     Code.SLOW_NODE: _slow_node,
     Code.FASTER: lambda v: (
         f"{plural(v['metrics'], 'metric')} faster than in all earlier sessions, such as {_sides(v)}"

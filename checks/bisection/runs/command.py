@@ -258,7 +258,9 @@ def watch(
         ready.register(process.stdout, selectors.EVENT_READ)
         follow(process, ready, log, progress, stop, until, waiting.look)
     progress.clear()
-    return process.wait(), log.text
+    if (code := process.wait()) < 0:  # while it loads tests, a signal ends it without a word
+        log.write(f"ERROR: run session stopped: {signal.Signals(-code).name}\n".encode())
+    return code, log.text
 
 
 def turns(line: Sequence[str]) -> int:

@@ -173,13 +173,14 @@ class RunVerdict:
     """The tests of one run, what is wrong with the run as a whole, and what follows from both."""
 
     # What is said of the run as a whole: the names of the lists of reasons below.
-    REASONS: ClassVar = ("troubles", "failures", "slower", "suspects", "remarks")
+    REASONS: ClassVar = ("troubles", "failures", "slower", "suspects", "alarms", "remarks")
 
     cases: list[TestResult] = field(default_factory=list)
     troubles: list[Reason] = field(default_factory=list)  # the run is not complete
     failures: list[Reason] = field(default_factory=list)  # wrong, but of no selected test
     slower: list[Reason] = field(default_factory=list)  # than in all earlier sessions, and again so
     suspects: list[Reason] = field(default_factory=list)  # the same, but not measured again
+    alarms: list[Reason] = field(default_factory=list)  # of the history: worse since a session
     remarks: list[Reason] = field(default_factory=list)  # what a person should know beside
     nights: int | None = None  # sessions of its kind, this one among them; None: not known
     seconds: float = 0.0
@@ -234,14 +235,14 @@ class RunVerdict:
     @property
     def exit_code(self) -> Exit:
         """FAILED if anything is wrong, else NOT_MEASURED if anything is missing, else SLOWER if
-        anything is slower than before, or a node slower than the others, else NOT_MEASURED if
-        anything may be, else OK."""
+        anything is slower than before, worse since an earlier session, or a node slower than the
+        others, else NOT_MEASURED if anything may be, else OK."""
         if self.failures or any(case.verdict == Verdict.FAIL for case in self.cases):
             return Exit.FAILED
         unmeasured = any(case.verdict == Verdict.NOT_MEASURED for case in self.cases)
         measured = self.count(Verdict.PASS) + self.count(Verdict.KNOWN)
         complete = measured and not self.troubles and not unmeasured
-        if complete and (self.slower or self.slow_nodes):
+        if complete and (self.slower or self.alarms or self.slow_nodes):
             return Exit.SLOWER
         doubts = self.suspects or self.suspect_nodes
         return Exit.OK if complete and not doubts else Exit.NOT_MEASURED

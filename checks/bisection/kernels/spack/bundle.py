@@ -118,8 +118,8 @@ def _sources(folder: Path, system: str, say: Say) -> None:
         say(f"downloading the sources of {system}, output in {environment.spack.log}")
         # Not the kernels, whose sources are this repository's; with what is not for public mirrors.
         options = ("--directory", str(folder), "--all", "--private", "--exclude-specs", KERNELS)
-        what = f"downloading the sources of {system}"
-        environment.spack(what, environment.folder, "mirror", "create", *options)
+        task = f"downloading the sources of {system}"
+        environment.spack(task, environment.folder, "mirror", "create", *options)
 
 
 def _size(folder: Path) -> int:

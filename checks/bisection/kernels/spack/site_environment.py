@@ -216,9 +216,9 @@ def _file(words: Sequence[str], name: str) -> Path | None:
     """The shared library that a compiler links for -lNAME with the -L of these words."""
     folders = [word[2:] for word in words if word.startswith("-L")]
     file = f"lib{name}.so"
-    found = [Path(folder, file) for folder in folders if Path(folder, file).exists()]
-    found += [Path(word) for word in _words(["cc", f"-print-file-name={file}"]) if "/" in word]
-    return found[0].resolve() if found else None
+    libraries = [Path(folder, file) for folder in folders if Path(folder, file).exists()]
+    libraries += [Path(word) for word in _words(["cc", f"-print-file-name={file}"]) if "/" in word]
+    return libraries[0].resolve() if libraries else None
 
 
 def _words(command: list[str]) -> list[str]:

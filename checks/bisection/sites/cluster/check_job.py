@@ -12,7 +12,7 @@ from bisection.core.thresholds import LIMITS
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
 from bisection.sites.cluster.facts import FAST, UP
-from bisection.sites.cluster.jobs import Ended, Step
+from bisection.sites.cluster.jobs import STOPPED, Ended, Step
 from bisection.sites.cluster.trial import Outcome, program, telling, try_queue
 
 SOURCES = paths.ROOT / "src"
@@ -116,6 +116,8 @@ def kernels_build(subject: Subject) -> Finding | None:
         return ok(Code.KERNELS_BUILT, partition=subject.built[_kernel_key(subject)])
     for name in ("configure", "compile", "kernel"):
         ended = steps.get(name)
+        if ended and ended.code == STOPPED:  # its words name a signal and not the cause
+            return wrong(Code.KERNELS_LATE, step=name, limit=ended.seconds)
         if ended is None or ended.code:
             return wrong(Code.KERNELS_FAIL, step=name, **_words(ended))
     subject.built[_kernel_key(subject)] = subject.name

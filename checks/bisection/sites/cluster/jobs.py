@@ -57,11 +57,14 @@ class Step:
     limit: float = 45  # seconds
 
 
+STOPPED = 124  # exit code of `timeout` where the limit ended the command
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a step ended."""
 
-    code: int  # 124: it ran to its limit
+    code: int  # STOPPED: it ran to its limit
     seconds: float
     text: str  # standard output and standard error
     end: float = 0.0  # Unix time of the job's first host

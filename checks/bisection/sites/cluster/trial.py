@@ -22,7 +22,16 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
 from bisection.sites.cluster import node_facts
-from bisection.sites.cluster.jobs import Ended, Finished, Local, Queue, Scheduler, Step, run
+from bisection.sites.cluster.jobs import (
+    STOPPED,
+    Ended,
+    Finished,
+    Local,
+    Queue,
+    Scheduler,
+    Step,
+    run,
+)
 from bisection.sites.cluster.software import COMPILERS
 
 __all__ = ["Launcher", "Outcome", "Queue", "Trial", "try_queue"]
@@ -235,7 +244,7 @@ def _outcome(
     outcome = Outcome(launcher, shape)
     worlds = [json.loads(line) for line in re.findall(r"PROBE (\{.*\})", ended.text)]
     if not worlds:
-        limit = Step.limit if ended.code == 124 else None
+        limit = Step.limit if ended.code == STOPPED else None
         values = {"exit_code": ended.code, "last": telling(ended.text) or None, "limit": limit}
         outcome.fault = Reason.of(Code.NO_WORLD, launcher=launcher.name, **values)
         return outcome

@@ -3,6 +3,9 @@
 A night fails if a metric is outside its bounds, and in the mean of two retests too. A retest draws
 the noise of launches anew; what belongs to the night (factors, wandering levels) it has again.
 `--full` simulates 100 sets of each noise.
+
+Two limits that no bound passes are printed beside it: how many metrics a night must have retested
+so that 95% of metrics x1.2 slower are, and what three launches can show at all.
 """
 
 import numpy as np
@@ -19,7 +22,8 @@ from nights import (
     wandering,
     with_outliers,
 )
-from scipy.stats import binom
+from scipy.stats import binom, norm
+from scipy.stats import t as student_t
 
 from bisection.analysis.bounds import bounds
 
@@ -68,6 +72,14 @@ def failures(limits, launches):
     return outside, outside & ((again < low) | (again > high))
 
 
+def needed(rng, noise):
+    """The fraction of values without fault beyond a bound that 95% of values x1.2 slower exceed: a
+    bound per metric, from 3,000 of its values. Whoever finds 95% retests that many."""
+    values = np.concatenate([simulated(rng, noise, 60, 1)[0] for _ in range(100)], axis=1)
+    bound = np.quantile(values, 0.05, axis=1, keepdims=True) + np.log(1.2)
+    return (values > bound).mean()
+
+
 @pytest.mark.parametrize("noise", PARTS)
 def test_nights_without_fault_that_fail(noise, told, full):
     rng = np.random.default_rng(20261122)
@@ -88,11 +100,65 @@ def test_nights_without_fault_that_fail(noise, told, full):
     found = np.mean(power, axis=0)
     told.append(
         f"| {noise} | +{np.mean(wide):.0%} | {retested / nights:.0%} | {metrics / nights:.1f} "
-        f"| {failed / nights:.1%} | {found[0]:.1%} | {found[1]:.0%} |"
+        f"| {failed / nights:.1%} | {found[0]:.1%} | {found[1]:.0%} "
+        f"| {METRICS * needed(rng, noise):.1f} |"
     )
     assert failed <= binom.isf(1e-3, nights, 1 / ONE_IN)
     if noise == "independent 3%":
         assert found[0] >= 0.95
+
+
+# A noise of launches -> states of a night and of a launch, as fraction and logarithm; its density.
+STATES = ([0.8, 0.2], np.log([1.0, 1.3]))
+OUTLIERS = np.log(np.linspace(1.1, 2, 91))
+ONE = ([1.0], np.zeros(1))
+ORACLES = {
+    "independent 3%": (ONE, ONE, norm(0, 0.03)),
+    "independent 8%": (ONE, ONE, norm(0, 0.08)),
+    "3%, 5% of values 1.1 to 2 times slower": (
+        ONE,
+        ([0.95, *[0.05 / 91] * 91], np.append(0, OUTLIERS)),
+        norm(0, 0.03),
+    ),
+    "Student t3, standard deviation 3%": (ONE, ONE, student_t(3, 0, 0.03 / np.sqrt(3))),
+    "Student t3, scale 3%": (ONE, ONE, student_t(3, 0, 0.03)),
+    "20% of nights 1.3 times slower, per metric": (STATES, ONE, norm(0, 0.03)),
+    "20% of launches 1.3 times slower, per metric": (ONE, STATES, norm(0, 0.03)),
+}
+
+
+@pytest.mark.parametrize("noise", ORACLES)
+def test_what_three_launches_can_show(noise, told, full):
+    """An observer who knows the noise and how much slower a metric would be, and has all metrics
+    launched three times: the most powerful test of that (Neyman and Pearson 1933) at one night in
+    100 that fails. Its false part is summed over slow launches, each by its likelihood ratio."""
+    rng = np.random.default_rng(8)
+    (nights, levels), (launches, offsets), own = ORACLES[noise]
+    count = 100_000 if full else 20_000
+
+    def density(values):  # [draws, 3] -> [draws]
+        return sum(
+            share
+            * np.prod(
+                sum(
+                    p * own.pdf(values - level - o) for p, o in zip(launches, offsets, strict=True)
+                ),
+                axis=1,
+            )
+            for share, level in zip(nights, levels, strict=True)
+        )
+
+    slow = own.rvs((count, 3), random_state=rng) + rng.choice(offsets, (count, 3), p=launches)
+    slow += rng.choice(levels, (count, 1), p=nights)
+    shown = []
+    for factor in (1.2, 1.5):
+        odds = density(slow + np.log(factor)) / np.maximum(density(slow), 1e-300)
+        shown.append((np.cumsum(np.sort(odds)) <= count / ONE_IN / METRICS).mean())
+    told.append(f"| {noise} | {shown[0]:.1%} | {shown[1]:.1%} | (at best, by three launches)")
+    # Of normal noise that is z(false) against three launches of log(1.2), in closed form.
+    if noise.startswith("independent"):
+        z = np.log(1.2) / own.std() * np.sqrt(3) - norm.isf(1 / ONE_IN / METRICS)
+        assert shown[0] == pytest.approx(norm.cdf(z), abs=0.02)
 
 
 def test_every_noise_is_simulated():

@@ -15,7 +15,7 @@ from bisection.analysis.power import Power
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 
-SETS = {200: (3, 100), 2100: (1, 40)}  # metrics of a table -> sets, and with --full
+SETS = {200: (3, 100), 2100: (1, 100)}  # metrics of a table -> sets, and with --full
 KERNELS = {200: 4, 2100: 7}
 FACTORS = ((5, 1.10), (5, 1.20), (10, 1.05), (10, 1.10), (20, 1.05), (20, 1.10))
 

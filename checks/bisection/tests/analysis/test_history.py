@@ -9,7 +9,8 @@ from bisection.analysis.history import histories, regular
 from bisection.analysis.model import Change
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Verdict
-from bisection.report.events import alarm_text, banner
+from bisection.report.clauses import clause
+from bisection.report.events import alarms_of, banner
 from bisection.report.text import history_text
 from bisection.store.database import Session
 from bisection.store.marks import Mark
@@ -74,8 +75,9 @@ def test_a_kernel_is_one_event(rng, tmp_path):
     events, _, _ = looked_at(stored)
     (event,) = events
     assert (night_of(event), event.metrics) == (40, {"transpose": (24, 24)})
-    assert banner(events) == "24 metrics worse since 2026-07-11"
-    (line,) = alarm_text(events)
+    (alarm,) = alarms_of(events)
+    assert banner([alarm]) == "24 metrics worse since 2026-07-11"
+    line = clause(alarm)
     assert "transpose (24 of 24 metrics), 2" in line
     assert "% worse; nothing recorded changed then" in line
 
@@ -93,7 +95,7 @@ def test_the_banner_names_the_event_of_most_metrics(rng, tmp_path):
         cases[-1]["metrics"]["time"][0] *= 1.3
     events, _, _ = looked_at(store(tmp_path / "store.db", content))
     assert [night_of(event) for event in events] == [40, 30]
-    assert banner(events) == "24 metrics worse since 2026-07-11, and 1 more event"
+    assert banner(alarms_of(events)) == "24 metrics worse since 2026-07-11, and 1 more event"
 
 
 def test_drift_is_no_step(rng, tmp_path):

@@ -3,12 +3,16 @@
 import json
 import re
 import shutil
+import sys
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
-from running import run_in
+from made_up import DAY
+from running import run_in, start
 
 from bisection.core import paths
+from bisection.core.format import utc
 from bisection.core.verdicts import Verdict
 from bisection.store import sample_file, sync
 from bisection.store.marks import Mark
@@ -48,6 +52,11 @@ def stored(home):
     """The tag `slower` of every session of the store."""
     with sync.opened(home) as store:
         return [session.tags.get(SLOWER) for session in store.sessions()]
+
+
+def start_command(arguments, home):
+    """(exit code, output) of `bisection` with these arguments."""
+    return start([sys.executable, "-m", "bisection", *arguments], home)
 
 
 def test_a_slower_night_is_retested_and_has_its_own_exit_code(night, tmp_path):
@@ -115,6 +124,37 @@ def test_a_suspect_that_is_not_measured_again_is_no_pass(night, tmp_path):
     assert "NOT MEASURED: 1 of 1 checks passed, 1 metric suspected of being slower" in run.said
     assert "suspect, slower than in all of 6 earlier sessions; the retest did not" in run.said
     assert stored(tmp_path)[-1] == "suspected"
+
+
+def test_a_night_as_slow_as_the_last_ten_is_an_alarm_until_it_is_accepted(fake, tmp_path):
+    """It is not slower than all of the last twenty: only the history shows it."""
+    first = run_in(tmp_path, fake)
+    session, cases = next(sample_file.read_samples(first.folder / sample_file.SPOOLED))
+    (timed,) = [case["metrics"] for case in cases if case["method"] == "p2p"]
+    level, noise = timed["time"][0], np.random.default_rng(1)
+    with sync.opened(tmp_path) as store:
+        for n in range(1, 40):
+            timed["time"][0] = level * (1 if n < 10 else 0.7) * np.exp(noise.normal(0, 0.01))
+            start = session["start"] - DAY * n
+            store.add([({**session, "session": f"{n:08x}-earlier", "start": start}, cases)])
+    run = run_in(tmp_path, fake)
+    assert run.code == 4, run.text
+    day = utc(session["start"] - 9 * DAY)[:10]
+    assert f"SLOWER THAN BEFORE: 1 of 1 checks passed, 1 metric worse since {day}, in" in run.said
+    assert f"worse since {day}, session 00000009: transpose cnt40 mpi p2p time, 4" in run.said
+    assert "retest" not in run.said
+    assert run.verdict["exit_code"] == 4
+    suite = ET.parse(run.folder / "junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    gauges = (run.folder / "bisection.prom").read_text()
+    assert re.search(r"^bisection_exit_code\{.*\} 4.0$", gauges, re.M)
+    for name in ("report.html", "report.md"):
+        assert f"1 metric worse since {day}" in (run.folder / name).read_text()
+    code, text = start_command(["verdict", str(run.folder)], tmp_path)
+    assert (code, text.splitlines()[0] in run.text) == (4, True)
+    (accept,) = re.findall("to accept the new level: bisection (.*) REASON", run.said)
+    assert start_command([*accept.split(), "newer libraries"], tmp_path)[0] == 0
+    assert run_in(tmp_path, fake).code == 0
 
 
 def test_a_new_network_beside_the_sessions_of_the_old_one(fake, six_nights, tmp_path):

@@ -12,6 +12,7 @@ from reports import case, failure, said
 from bisection.analysis.compare import compare
 from bisection.core.verdicts import Exit, Verdict
 from bisection.report import exports, gather, model
+from bisection.report import run as run_report
 from bisection.runs.model import RunVerdict
 from bisection.store.selection import SLOWER, select
 
@@ -95,14 +96,32 @@ def test_a_report_of_a_run_has_the_exit_code_of_the_run(tmp_path, cases, code):
     assert check_one_truth(report) == code
 
 
-def test_metrics_that_are_worse_since_a_session_are_no_exit_0(tmp_path):
+def worse_since_night_20():
     contents = nights(night=30)
     for _, cases in contents[20:]:
-        for made in cases[:10]:
-            made["metrics"]["time"][0] *= 1.3
-    report = report_on(tmp_path, contents)
+        for stored_case in cases[:10]:
+            stored_case["metrics"]["time"][0] *= 1.3
+    return contents
+
+
+def test_metrics_that_are_worse_since_a_session_are_no_exit_0(tmp_path):
+    report = report_on(tmp_path, worse_since_night_20())
     assert any(event.alarm for event in report.history)
     assert check_one_truth(report) == Exit.FAILED
+
+
+def test_a_run_whose_history_has_an_alarm_is_slower_in_every_form(tmp_path):
+    run = RunVerdict(cases=[case(method=f"m{i}", partition="lab:cpu") for i in range(METRICS)])
+    assert run.exit_code == Exit.OK
+    report = report_on(tmp_path, worse_since_night_20(), run, of_run=True)
+    assert check_one_truth(report) == Exit.SLOWER == run.exit_code
+    words = "10 metrics worse since"
+    assert words in model.headline(report)[1]
+    assert run_report.text(run)[0].startswith(
+        "SLOWER THAN BEFORE: 30 of 30 checks passed, " + words
+    )
+    kept = RunVerdict.from_dict(run_report.as_json(run))
+    assert (kept.exit_code, kept.alarms) == (Exit.SLOWER, run.alarms)
 
 
 def test_below_the_expected_ratio_fails(tmp_path):

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 from running import CHECKS
 
+from bisection.commands.run import measure
+from bisection.core.verdicts import Exit
+from bisection.report.clauses import clause
 from bisection.runs import command
 from bisection.runs.command import Progress, rerun
 from bisection.runs.model import Request
@@ -34,6 +38,19 @@ def test_progress():
     progress.read("[       OK ] ( 2/43) TransposeLaunch %layout=mpi")
     progress.read("[     FAIL ] ( 3/43) transpose")
     assert (progress.done, progress.total, progress.failed) == (3, "43", 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_before_the_first_launch_is_a_trouble_and_no_empty_selection(tmp_path, number):
+    """ReFrame loads tests: the default action of a signal ends it, and it prints nothing."""
+    request = Request(command=["sh", "-c", f"kill -{number:d} $$"])
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        verdict, report = measure(request, tmp_path)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (verdict.exit_code, report) == (Exit.NOT_MEASURED, None)
+    assert list(map(clause, verdict.troubles)) == [f"run session stopped: {number.name}"]
 
 
 def test_tests_that_are_repeated_count_on():

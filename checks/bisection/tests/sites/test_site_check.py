@@ -195,6 +195,10 @@ WRONG = {
         lambda m: spoil_steps(m, kernel=(132, 2.0, "Illegal instruction\n")),
         ("kernels", "does not run: Illegal instruction", "Spack"),
     ),
+    "a kernel that waits for a core": (
+        lambda m: spoil_steps(m, kernel=(124, 60.0, "srun: error: STEP 4.5 CANCELLED\n")),
+        ("kernels", "a kernel does not run within 60 s", "Other processes"),
+    ),
     "a node without the folder": (
         lambda m: m.trial.unseen.update(n2="No such file or directory"),
         ("seen", "is not seen by n2: No such file", "these nodes mount"),
