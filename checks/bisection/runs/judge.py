@@ -117,6 +117,9 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
         worst = max(reversed(reasons), key=SEVERITY.get(Code(code), lambda _: 0.0))
         kernels = {"noise"} if code in SLOW_HOSTS - {Code.SLOW_CLOCK} else None  # all show others
         of = sum(host in c.hosts for c in launches if not kernels or c.kernel in kernels)
+        # A lossy link loses in every launch that uses it; a queue that overflowed once is no fault.
+        if code == Code.TCP_LOSSES and 2 * len(reasons) < of:
+            continue
         remarks.append(Reason(worst.code, {**worst.values, "launches": len(reasons), "of": of}))
     return remarks
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Reason
 from bisection.report.clauses import clause
-from bisection.runs.judge import judge
-from bisection.runs.model import JudgedMetric
+from bisection.runs.judge import faulty_hosts, judge
+from bisection.runs.model import JudgedMetric, TestResult
 from bisection.runs.reframe_log import troubles
 
 
@@ -114,3 +114,29 @@ def test_distance_is_0_in_the_middle_and_1_on_a_bound():
     assert JudgedMetric("m", 1.0, "ratio", 0.5, 1.5, "pass").distance == 0
     assert JudgedMetric("m", 1.5, "ratio", 0.5, 1.5, "pass").distance == 1
     assert JudgedMetric("m", 1.0, "s", None, None, "pass").distance == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "launches", "named"),
+    [
+        (Code.TCP_LOSSES, 1, False),  # a queue that overflowed
+        (Code.TCP_LOSSES, 2, True),
+        (Code.TCP_LOSSES, 4, True),
+        (Code.ADAPTER_ERRORS, 1, True),
+    ],
+)
+def test_losses_of_a_host_are_a_fault_where_most_launches_have_them(code, launches, named):
+    fault = Reason.of(code, host="n1", fraction=0.02, adapter="hsn0", errors=[["crc", 3]])
+    cases = [
+        TestResult(
+            *("lab", "all", "system", "transpose", "sic", "mpi", ""),
+            fixture=True,
+            hosts=["n1", "n2"],
+            controls={"clock": 3.0},
+        )
+        for _ in range(4)
+    ]
+    for case in cases[:launches]:
+        case.host_faults = [fault]
+    remarks = faulty_hosts(cases)
+    assert [(r["launches"], r["of"]) for r in remarks] == ([(launches, 4)] if named else [])
