@@ -76,6 +76,6 @@ class eigen_guess(KernelCheck):
 
     launch = fixture(EigenGuess, scope="environment")
     method = parameter(["jacobi"])
-    metrics = ["time", "sweeps"]
+    metrics = ["time", "sweeps", "matrices"]
     asserted = ["ratio_dsyevd", "sweeps"]
     tiers = {"nightly": {}}
