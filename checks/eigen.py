@@ -64,7 +64,6 @@ class eigen(KernelCheck):
         if columns or (self.case in LARGE and self.method not in FASTEST):
             self.valid_systems = []
 
-
     def _judged(self) -> list[str]:
         """Sweeps are of the iterative solver alone."""
         judged = super()._judged()
@@ -77,6 +76,6 @@ class eigen_guess(KernelCheck):
 
     launch = fixture(EigenGuess, scope="environment")
     method = parameter(["jacobi"])
-    metrics = ["time", "sweeps"]
+    metrics = ["time", "sweeps", "matrices"]
     asserted = ["ratio_dsyevd", "sweeps"]
     tiers = {"nightly": {}}

@@ -10,10 +10,11 @@ bool bx_elpa_applicable(const bx_problem *p, char *why, size_t why_size)
     int blocks = (d->n + d->block - 1) / d->block;
     int places = d->grid_rows > d->grid_columns ? d->grid_rows : d->grid_columns;
     if (blocks >= places) return true;
-    snprintf(why, why_size,
-             "ELPA needs a block in each of the grid's %d rows and %d columns; %d rows in blocks of %d "
-             "have %d",
-             d->grid_rows, d->grid_columns, d->n, d->block, blocks);
+    snprintf(
+        why, why_size,
+        "ELPA needs a block in each of the grid's %d rows and %d columns; %d rows in blocks of %d "
+        "have %d",
+        d->grid_rows, d->grid_columns, d->n, d->block, blocks);
     return false;
 }
 

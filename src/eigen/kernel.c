@@ -292,11 +292,10 @@ static bool applicable(void *address, size_t method, char *why, size_t why_size)
         snprintf(why, why_size, "it has whole columns; the products of AIMPRO are of blocks");
         return false;
     }
-    bx_problem p = {
-        .run = s->run,
-        .distribution = s->teams_of[0].blocks,
-        .parts = s->parts,
-        .repeated = s->teams_of[0].matrices[0]->repeated};
+    bx_problem p = {.run = s->run,
+                    .distribution = s->teams_of[0].blocks,
+                    .parts = s->parts,
+                    .repeated = s->teams_of[0].matrices[0]->repeated};
     return !solver->applicable || solver->applicable(&p, why, why_size);
 }
 

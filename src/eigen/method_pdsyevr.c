@@ -23,8 +23,7 @@ static int call(bx_scalapack *w, bx_problem *p)
  */
 static bool applicable(const bx_problem *p, char *why, size_t why_size)
 {
-    if (p->repeated)
-        snprintf(why, why_size, "its vectors of equal eigenvalues are not orthogonal");
+    if (p->repeated) snprintf(why, why_size, "its vectors of equal eigenvalues are not orthogonal");
     return !p->repeated;
 }
 

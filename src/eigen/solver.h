@@ -14,8 +14,8 @@ typedef struct {
     bx_run *run;
     const bx_matrix *matrix; /* the kernel's own, for verification: solvers do without it */
     const bx_distribution *distribution;
-    int parts;     /* doubles of an entry: 1 real, 2 complex */
-    bool repeated; /* eigenvalues may be equal */
+    int parts;          /* doubles of an entry: 1 real, 2 complex */
+    bool repeated;      /* eigenvalues may be equal */
     double guess_error; /* of the vectors in v at the start; negative: v holds no guess */
     size_t capacity;    /* doubles of a and of v */
     double *a;          /* [columns][rows parts] this rank's part of the matrix; a solver may

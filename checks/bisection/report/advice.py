@@ -106,6 +106,8 @@ def eigen_advice(launches: Sequence[Solved]) -> Iterator[str]:
     yield from indented(rows)
     yield ""
     for where, ranks in sorted({(launch.where, launch.ranks) for launch in launches}):
+        if ranks == 1:
+            continue  # beside one core by definition
         alike = [launch for launch in launches if (launch.where, launch.ranks) == (where, ranks)]
         rows_from, most = eigen.pays_from(alike), max(launch.rows for launch in alike)
         pays = f"pays from {rows_from} rows on" if rows_from else f"does not pay up to {most} rows"

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from bisection.core.format import amount, duration, plural
-from bisection.kernels import tables
+from bisection.kernels import results, tables
 from bisection.kernels.local import Estimate, entry, estimates
 from bisection.kernels.results import Result, preempted
 from bisection.peers import AT_LEAST, WITHIN, Judged, Limit, NotMeasured, eigen, npar, store_scale
@@ -155,6 +155,7 @@ def eigen_costs(result: Result) -> Iterator[str]:
     yield f"What a solution costs in messages, bytes and workspace per rank: {where}"
     names = {
         "ratio_dsyevd": "over dsyevd",
+        "mpi_share": "in MPI",
         "messages": "messages",
         "bytes": "sent",
         "workspace_asked": "workspace asked",
@@ -163,9 +164,9 @@ def eigen_costs(result: Result) -> Iterator[str]:
     }
     rows = [["method", *names.values()]]
     for part in result["results"]:
-        metrics = part["metrics"]
         if not part["applicable"] or part["baseline"]:
             continue
+        metrics = results.metrics([part])
         cells = (metrics.get(name) for name in names)
         rows.append([part["method"], *(amount(m["value"], m["unit"]) if m else "-" for m in cells)])
     yield from indented(rows)

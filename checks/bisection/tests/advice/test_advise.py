@@ -233,6 +233,7 @@ class TestEigen:
             of_eigen(2, 1024, 0.8, "fock-1024"),
             of_eigen(4, 512, 1.1, "fock-512"),
             of_eigen(4, 500, 0.1, "aimpro-mini"),  # other work
+            of_eigen(1, 512, 1.2, "fock-512"),  # in the table alone
         ]
         code, out, _ = advised("eigen", results)
         assert code == 0
@@ -240,6 +241,8 @@ class TestEigen:
         assert "1024 2 pdsyevd 1 s 0.80 [0.80, 0.82] default" in text
         assert "2 ranks, default: a parallel solver pays from 1024 rows on" in text
         assert "4 ranks, default: a parallel solver does not pay up to 512 rows" in text
+        assert "512 1 pdsyevd 1 s 1.20" in text
+        assert "1 rank, default:" not in text
         assert "n=7194 256 processors 3.5 3.9" in text
         assert "500" not in text
 

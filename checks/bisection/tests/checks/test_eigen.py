@@ -23,10 +23,16 @@ class TestChecks:
         assert "needs 32 cores, a launch here has 2" in run.said
 
     def test_a_wrong_or_slow_solver_fails_and_elpa_may_be_missing(self, bisection):
-        faults = {"pdsyevx": "wrong", "elpa1": "inapplicable", "pdsyevd": "slow-solver"}
+        faults = {
+            "pdsyevx": "wrong",
+            "elpa1": "inapplicable",
+            "pdsyevd": "slow-solver",
+            "jacobi": "sweep",
+        }
         run = bisection(selected=SMALLEST, faults=faults)
         assert run.code == 1, run.text
         assert "wrong answer of pdsyevx" in run.case("pdsyevx", case="fock-256")["cause"]
         assert "ratio_dsyevd" in run.case("pdsyevd", case="fock-256")["cause"]
+        assert "sweeps" in run.case("jacobi", case="fock-256")["cause"]
         assert run.case("elpa1", case="fock-256")["verdict"] == "not applicable"
         assert run.case("pdsyevr", case="fock-256")["verdict"] == "pass"

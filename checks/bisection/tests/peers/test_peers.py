@@ -95,6 +95,8 @@ def test_solvers_beside_lapack(kernels, capsys):
                 **entry(method, 2.0, ratio_dsyevd=ratio.get(method, 2.0), sweeps=8.0, messages=99.0,
                         matrices=1.02 * 2 * size**2 * 8 / ranks, workspace_asked=0.0),
                 "applicable": method != "elpa1",
+                "samples": {"seconds": [2.0]},
+                "communication": {"p2p": {"seconds": {"mean": 0.5}, "messages": {"max": 0}}},
                 "baseline": method == "dsyevd",
             }
             for method in ("pdsyevd", "pdsyevr", "elpa1", "jacobi", "dsyevd")
@@ -115,6 +117,7 @@ def test_solvers_beside_lapack(kernels, capsys):
     assert "jacobi guess 1e-3, 8 sweeps 2 s over 2 s 6.00" in text
     assert "2000 rows, 2 ranks, jacobi, memory 32.6 MB over 32 MB 1.02 within 5% met" in text
     assert "7194 rows" not in text
+    assert "jacobi 18 messages 25% 99 messages" in text
     assert "two ranks pay from 384 rows on" in text
     assert main(["bench", "eigen", "--part", "memory"]) == 0
     text = " ".join(capsys.readouterr().out.split())
