@@ -101,7 +101,7 @@ class Exit(IntEnum):
     FAILED = 1  # wrong, slow, regressed, defective; or a file would change
     USAGE = 2  # the command line or an input file cannot be used (argparse's own code)
     NOT_MEASURED = 3  # not everything could be measured, or there is too little to judge by
-    SLOWER = 4  # everything passed; something, or a node, is slower in a retest too, or since nights
+    SLOWER = 4  # everything passed; something, or a node, is slower: twice, or for nights
 
 
 class BisectionError(Exception):
