@@ -3,8 +3,9 @@
 The logarithm of a value is its metric's level, plus a factor of the night, plus a factor of the
 kernel in that night, plus noise of its own. Bounds allow for each:
 
-- factors: Student's t prediction of one more night, from the nights' medians and their correlation
-  from night to night, and no less than in any night that was seen;
+- factors: Student's t prediction of one more night, from the nights' medians, and no less than in
+  any night that was seen. How much a factor keeps of the night before cannot be estimated from its
+  few nights (the error is 0.2): its chance is small instead;
 - own noise: the standard deviation of each metric without what is far from the others, shrunk
   towards that of the table (Smyth 2004, limma), times the larger of two quantiles: of Student's t,
   and of what the table's values show beside all others of their metric, each left out in turn.
@@ -33,7 +34,6 @@ from bisection.core.thresholds import LIMITS
 
 FAR = 3.5  # standard deviations from the median, beyond which a value is of the tail
 TINY = 1e-5  # standard deviation of the logarithm where all values are the same
-MOST = 0.9  # correlation from night to night that is taken into account
 STATE = 3  # values close to each other and far from the others: a second state
 
 
@@ -61,7 +61,8 @@ def bounds(logs: np.ndarray, kernels: np.ndarray) -> Bounds:
     apart = np.where(near, own - level[:, None], 0)
     persistence = _persistence(apart, counts)
     lasts = persistence > 0 or _two_states(own, level, variance, near) > LIMITS.two_states
-    worth = _worth(persistence)
+    # Of nights that resemble their neighbours, a variance is worth fewer.
+    worth = (1 - persistence**2) / (1 + persistence**2)
     pool = Pool(variance, worth * (near.sum(axis=1) - 1))
     ahead = _one_more(counts, persistence)
     seen = _left_out(own, pool, worth) / ahead[:, None]
@@ -111,12 +112,10 @@ def _factors(apart: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.nda
         # Medians vary by the noise of their metrics alone: that is no factor.
         noise = math.pi / 2 * np.nanmedian(np.nanvar(own[here], axis=1)) / here.sum()
         n, away = len(factors), factors - factors.mean()
-        correlation = min(max(_correlation(away[None], n), 0.0), MOST) if away.any() else 0.0
-        deviation = math.sqrt(max(factors.var(ddof=1) - noise, 0))
-        deviation *= _one_more(np.array([n]), correlation)[0]
+        variance = max(factors.var(ddof=1) - noise, 0) * (1 + 1 / n)
         chance = LIMITS.factor_chance / (max(len(tables) - 1, 1) if number else 1)
-        far = stats.t.isf(chance, _worth(correlation) * (n - 1)) * deviation
-        if deviation:  # a state of all metrics that few nights were in
+        far = stats.t.isf(chance, n - 1) * math.sqrt(variance)
+        if variance:  # a state of all metrics that few nights were in
             far = max(far, np.abs(away).max())
         usual[here] += factors.mean()
         reach[here] = np.hypot(reach[here], far)
@@ -137,30 +136,19 @@ def _core(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _persistence(apart: np.ndarray, counts: np.ndarray) -> float:
     """The correlation of a metric's own noise from night to night, of the table; 0 if there is
-    none.
+    none. It is corrected for the level's being of the same nights (Kendall 1954).
 
     Args:
         apart: from the level, [metrics, nights]; 0 where there is no value or a far one.
         counts: values, [metrics].
     """
+    squares = (apart**2).sum()
     n = counts.mean()
-    if len(apart) < FEW or n <= 4 or not apart.any():
+    if len(apart) < FEW or n <= 4 or not squares:
         return 0.0
-    correlation = min(_correlation(apart, n), MOST)
+    measured = (apart[:, 1:] * apart[:, :-1]).sum() / squares
+    correlation = min((measured + 1 / n) / (1 - 3 / n), 0.9)
     return correlation if correlation > LIMITS.persistence else 0.0
-
-
-def _correlation(apart: np.ndarray, n: float) -> float:
-    """The correlation from night to night, of n nights' distances from their own mean, for
-    which it is corrected (Kendall 1954)."""
-    measured = (apart[:, 1:] * apart[:, :-1]).sum() / (apart**2).sum()
-    return (measured + 1 / n) / (1 - 3 / n)
-
-
-def _worth(correlation: float) -> float:
-    """How many independent nights a night is worth for a variance, of nights that resemble their
-    neighbours."""
-    return (1 - correlation**2) / (1 + correlation**2)
 
 
 def _two_states(
