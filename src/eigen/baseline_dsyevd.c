@@ -15,7 +15,7 @@ typedef struct {
 static void *create(const bx_problem *p, double *asked)
 {
     workspace *s = bx_memory_alloc(1, sizeof *s);
-    int n = p->matrix->n, parts = p->matrix->parts;
+    int n = p->distribution->n, parts = p->parts;
     s->lwork = parts == 2 ? 2 * n + n * n : 1 + 6 * n + 2 * n * n;
     s->lrwork = parts == 2 ? 1 + 5 * n + 2 * n * n : 0;
     s->liwork = 3 + 5 * n;
@@ -30,18 +30,24 @@ static void *create(const bx_problem *p, double *asked)
 static int solve(void *self, bx_problem *p)
 {
     workspace *s = self;
-    int n = p->matrix->n, info = 0;
-    bx_blas_set_threads(1);
-    if (p->matrix->parts == 2)
+    int n = p->distribution->n, info = 0;
+    if (p->parts == 2)
         zheevd_("V", "U", &n, p->a, &n, p->w, s->work, &s->lwork, s->rwork, &s->lrwork, s->iwork,
                 &s->liwork, &info, 1, 1);
     else
         dsyevd_("V", "U", &n, p->a, &n, p->w, s->work, &s->lwork, s->iwork, &s->liwork, &info, 1,
                 1);
-    bx_blas_set_threads(bx_run_threads(p->run));
     double *vectors = p->a; /* they take the matrix's place */
     p->a = p->v;
     p->v = vectors;
+    return info;
+}
+
+static int solve_on_one_core(void *self, bx_problem *p)
+{
+    bx_blas_set_threads(1);
+    int info = solve(self, p);
+    bx_blas_set_threads(bx_run_threads(p->run));
     return info;
 }
 
@@ -58,6 +64,16 @@ const bx_solver bx_solver_dsyevd = {
     .about = {.name = "dsyevd",
               .summary = "LAPACK, divide and conquer on one core of rank 0",
               .baseline = true},
+    .alone = true,
+    .cost = 1,
+    .orthogonality = 10,
+    .create = create,
+    .solve = solve_on_one_core,
+    .destroy = destroy,
+};
+
+const bx_solver bx_solver_lapack = {
+    .about = {.name = "lapack", .summary = "LAPACK, divide and conquer on every rank"},
     .alone = true,
     .cost = 1,
     .orthogonality = 10,

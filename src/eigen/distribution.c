@@ -12,6 +12,12 @@ int bx_distribution_grid_rows(int ranks)
     return rows;
 }
 
+int bx_distribution_block(int n, int places, int largest)
+{
+    int block = n / places < largest ? n / places : largest;
+    return block > 0 ? block : 1;
+}
+
 int bx_distribution_deal(int n, int block, int place, int places, int *row)
 {
     int count = 0;

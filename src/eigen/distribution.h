@@ -28,6 +28,9 @@ bx_distribution *bx_distribution_create_panels(MPI_Comm team, int n,
 void bx_distribution_free(bx_distribution *d);
 /* Returns the rows of a near-square grid: the largest divisor of `ranks` up to its root.  Local. */
 int bx_distribution_grid_rows(int ranks);
+/* Returns the rows of a block: `largest`, fewer of small matrices, so that each of `places` has a
+ * part.  Local. */
+int bx_distribution_block(int n, int places, int largest);
 /* Writes the rows that a place of the grid has to row[n], or its columns; returns their number.
  * Local. */
 int bx_distribution_deal(int n, int block, int place, int places, int *row);

@@ -11,8 +11,9 @@ bool bx_elpa_applicable(const bx_problem *p, char *why, size_t why_size)
     int places = d->grid_rows > d->grid_columns ? d->grid_rows : d->grid_columns;
     if (blocks >= places) return true;
     snprintf(why, why_size,
-             "ELPA needs a block in each of the grid's %d rows and %d columns; --block %d gives %d",
-             d->grid_rows, d->grid_columns, d->block, blocks);
+             "ELPA needs a block in each of the grid's %d rows and %d columns; %d rows in blocks of %d "
+             "have %d",
+             d->grid_rows, d->grid_columns, d->n, d->block, blocks);
     return false;
 }
 
@@ -48,7 +49,7 @@ void *bx_elpa_create_two_stage(const bx_problem *p, double *asked)
 int bx_elpa_solve(void *self, bx_problem *p)
 {
     int error = -1;
-    if (self && p->matrix->parts == 2)
+    if (self && p->parts == 2)
         elpa_eigenvectors((elpa_t)self, (double complex *)p->a, p->w, (double complex *)p->v,
                           &error);
     else if (self)

@@ -212,10 +212,9 @@ static void create_team(state *s, team *t, MPI_Comm comm, bx_spectrum spectrum, 
     MPI_Comm_size(comm, &ranks);
     if (grid_rows == 0) grid_rows = bx_distribution_grid_rows(ranks);
     int columns = ranks / grid_rows, places = columns > grid_rows ? columns : grid_rows;
-    /* small matrices in small blocks: as many ranks as can be have a part */
-    if (block == 0) block = s->size / places < LARGEST_BLOCK ? s->size / places : LARGEST_BLOCK;
+    if (block == 0) block = bx_distribution_block(s->size, places, LARGEST_BLOCK);
     t->count = count;
-    t->blocks = bx_distribution_create_blocks(comm, s->size, block > 0 ? block : 1, grid_rows);
+    t->blocks = bx_distribution_create_blocks(comm, s->size, block, grid_rows);
     size_t number = (size_t)count;
     t->matrices = bx_memory_alloc(number, sizeof *t->matrices);
     t->densities = bx_memory_alloc(number, sizeof *t->densities);
@@ -294,7 +293,10 @@ static bool applicable(void *address, size_t method, char *why, size_t why_size)
         return false;
     }
     bx_problem p = {
-        .run = s->run, .matrix = s->teams_of[0].matrices[0], .distribution = s->teams_of[0].blocks};
+        .run = s->run,
+        .distribution = s->teams_of[0].blocks,
+        .parts = s->parts,
+        .repeated = s->teams_of[0].matrices[0]->repeated};
     return !solver->applicable || solver->applicable(&p, why, why_size);
 }
 
@@ -314,6 +316,8 @@ static void open_solver(state *s, size_t method, bool touch, double *asked, doub
         *p = (bx_problem){.run = s->run,
                           .matrix = t->matrices[k],
                           .distribution = t->panels ? t->panels : t->blocks,
+                          .parts = s->parts,
+                          .repeated = t->matrices[k]->repeated,
                           .guess_error = solver->first_column ? options.guess_error : -1,
                           .touch = true};
         const bx_distribution *d = p->distribution;

@@ -28,6 +28,13 @@ void zheevd_(const char *jobz, const char *uplo, const int *n, double *a, const 
              double *work, const int *lwork, double *rwork, const int *lrwork, int *iwork,
              const int *liwork, int *info, size_t, size_t);
 
+void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info, size_t);
+void zpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info, size_t);
+void pdpotrf_(const char *uplo, const int *n, double *a, const int *ia, const int *ja,
+              const int *desca, int *info, size_t);
+void pzpotrf_(const char *uplo, const int *n, double *a, const int *ia, const int *ja,
+              const int *desca, int *info, size_t);
+
 void pdgemm_(const char *transa, const char *transb, const int *m, const int *n, const int *k,
              const double *alpha, const double *a, const int *ia, const int *ja, const int *desca,
              const double *b, const int *ib, const int *jb, const int *descb, const double *beta,

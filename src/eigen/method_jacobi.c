@@ -318,7 +318,7 @@ static size_t doubles_of_blocks(const bx_problem *p, int *pairs, int *width)
     const bx_distribution *d = p->distribution;
     *pairs = pairs_of(d->n, d->ranks);
     *width = (d->n + 2 * *pairs * d->ranks - 1) / (2 * *pairs * d->ranks);
-    return (size_t)d->n * (size_t)(*width * p->matrix->parts);
+    return (size_t)d->n * (size_t)(*width * p->parts);
 }
 
 static size_t capacity(const bx_problem *p)
@@ -333,7 +333,7 @@ static void *create(const bx_problem *p, double *asked)
     const bx_distribution *d = p->distribution;
     jacobi *s = bx_memory_alloc(1, sizeof *s);
     s->n = d->n;
-    s->parts = p->matrix->parts;
+    s->parts = p->parts;
     s->rank = d->rank;
     s->ranks = d->ranks;
     s->ring = d->team;

@@ -5,7 +5,7 @@ static int call(bx_scalapack *w, bx_problem *p)
 {
     const bx_distribution *d = p->distribution;
     int one = 1, info = 0;
-    if (p->matrix->parts == 2)
+    if (p->parts == 2)
         pzheev_("V", "U", &d->n, p->a, &one, &one, d->descriptor, p->w, p->v, &one, &one,
                 d->descriptor, w->work, &w->lwork, w->rwork, &w->lrwork, &info, 1, 1);
     else
@@ -17,7 +17,7 @@ static int call(bx_scalapack *w, bx_problem *p)
 /* Of one row, the complex driver of version 2.2.1 leaves the vector unset on some grids. */
 static bool applicable(const bx_problem *p, char *why, size_t why_size)
 {
-    if (p->matrix->n > 1 || p->matrix->parts == 1) return true;
+    if (p->distribution->n > 1 || p->parts == 1) return true;
     snprintf(why, why_size, "pzheev leaves the vector of a complex matrix of one row unset");
     return false;
 }

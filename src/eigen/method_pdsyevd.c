@@ -6,7 +6,7 @@ static int call(bx_scalapack *w, bx_problem *p)
 {
     const bx_distribution *d = p->distribution;
     int one = 1, info = 0;
-    if (p->matrix->parts == 2)
+    if (p->parts == 2)
         pzheevd_("V", "U", &d->n, p->a, &one, &one, d->descriptor, p->w, p->v, &one, &one,
                  d->descriptor, w->work, &w->lwork, w->rwork, &w->lrwork, w->iwork, &w->liwork,
                  &info, 1, 1);

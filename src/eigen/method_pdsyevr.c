@@ -8,7 +8,7 @@ static int call(bx_scalapack *w, bx_problem *p)
     int one = 1, info = 0;
     int first = 1, last = d->n, values = 0, vectors = 0;
     double low = 0, high = 0;
-    if (p->matrix->parts == 2)
+    if (p->parts == 2)
         pzheevr_("V", "A", "U", &d->n, p->a, &one, &one, d->descriptor, &low, &high, &first, &last,
                  &values, &vectors, p->w, p->v, &one, &one, d->descriptor, w->work, &w->lwork,
                  w->rwork, &w->lrwork, w->iwork, &w->liwork, &info, 1, 1, 1);
@@ -23,9 +23,9 @@ static int call(bx_scalapack *w, bx_problem *p)
  */
 static bool applicable(const bx_problem *p, char *why, size_t why_size)
 {
-    if (p->matrix->repeated)
+    if (p->repeated)
         snprintf(why, why_size, "its vectors of equal eigenvalues are not orthogonal");
-    return !p->matrix->repeated;
+    return !p->repeated;
 }
 
 static void *create(const bx_problem *p, double *asked)

@@ -9,7 +9,7 @@ static int call(bx_scalapack *w, bx_problem *p)
     int one = 1, info = 0;
     int first = 1, last = d->n, values = 0, vectors = 0;
     double low = 0, high = 0, tolerance = 0, cluster = 1e-3;
-    if (p->matrix->parts == 2)
+    if (p->parts == 2)
         pzheevx_("V", "A", "U", &d->n, p->a, &one, &one, d->descriptor, &low, &high, &first, &last,
                  &tolerance, &values, &vectors, p->w, &cluster, p->v, &one, &one, d->descriptor,
                  w->work, &w->lwork, w->rwork, &w->lrwork, w->iwork, &w->liwork, w->failed,

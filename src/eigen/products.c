@@ -8,7 +8,7 @@
 static size_t size_of(const bx_problem *p)
 {
     const bx_distribution *d = p->distribution;
-    return (size_t)d->columns * (size_t)(d->rows * p->matrix->parts);
+    return (size_t)d->columns * (size_t)(d->rows * p->parts);
 }
 
 bx_products *bx_products_create(const bx_problem *p)
@@ -46,7 +46,7 @@ static void multiply(const bx_problem *p, bool transposed, int k, const double *
     const bx_distribution *d = p->distribution;
     const int one = 1, *descriptor = d->descriptor;
     double factor[2] = {1, 0}, zero[2] = {0, 0};
-    if (p->matrix->parts == 2)
+    if (p->parts == 2)
         pzgemm_("N", transposed ? "C" : "N", &d->n, &d->n, &k, factor, a, &one, &one, descriptor, b,
                 &one, &one, descriptor, zero, c, &one, &one, descriptor);
     else
@@ -58,7 +58,7 @@ void bx_products_run(bx_products *s, const bx_problem *p, int occupied)
 {
     static const double BLUR = 0.05;
     const bx_distribution *d = p->distribution;
-    int parts = p->matrix->parts;
+    int parts = p->parts;
     size_t size = size_of(p);
     multiply(p, true, occupied, p->v, p->v, s->density);
     for (int j = 0; j < d->columns; j++)

@@ -18,7 +18,7 @@ void *bx_scalapack_create(const bx_problem *p, bx_scalapack_call *call, size_t e
     w->lwork = w->lrwork = w->liwork = -1;
     bx_problem query = *p;
     call(w, &query);
-    int parts = p->matrix->parts;
+    int parts = p->parts;
     *(parts == 2 ? rwork : work) += (double)extra;
     *asked = sizeof(double) * (parts * work[0] + rwork[0]) + sizeof(int) * (double)iwork[0];
     double slack = 2.0 * d->block * (n + d->block) + 4 * n;

@@ -12,8 +12,10 @@ enum { BX_INTEGRALS, BX_SOLVE, BX_RING, BX_PRODUCTS, BX_PHASE_COUNT };
 /* One matrix that a team solves, and its solution. */
 typedef struct {
     bx_run *run;
-    const bx_matrix *matrix;
+    const bx_matrix *matrix; /* the kernel's own, for verification: solvers do without it */
     const bx_distribution *distribution;
+    int parts;     /* doubles of an entry: 1 real, 2 complex */
+    bool repeated; /* eigenvalues may be equal */
     double guess_error; /* of the vectors in v at the start; negative: v holds no guess */
     size_t capacity;    /* doubles of a and of v */
     double *a;          /* [columns][rows parts] this rank's part of the matrix; a solver may
@@ -52,6 +54,8 @@ typedef struct bx_solver {
 #undef BX_CASE
 #undef BX_METHOD
 extern const bx_solver bx_solver_dsyevd;
+/* The same LAPACK on all cores of a rank, which solves the problem by itself. */
+extern const bx_solver bx_solver_lapack;
 
 /* Every method [bx_solver_count], in the order of eigen.def, and the baseline (solvers.c). */
 extern const bx_solver *const bx_solvers[];

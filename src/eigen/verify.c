@@ -27,7 +27,7 @@ static int count_of(const bx_distribution *d, int member)
 static whole gather(const bx_problem *p)
 {
     const bx_distribution *d = p->distribution;
-    int members = d->grid_rows, mine = count_of(d, d->grid_row), parts = p->matrix->parts;
+    int members = d->grid_rows, mine = count_of(d, d->grid_row), parts = p->parts;
     size_t n = (size_t)d->n, pairs = (size_t)parts;
     whole u = {.count = mine};
     u.number = bx_memory_alloc((size_t)mine + 1, sizeof *u.number);
@@ -126,7 +126,7 @@ static double residual(const bx_problem *p, const whole *u)
 static double overlap(const bx_problem *p, const whole *u)
 {
     const bx_distribution *d = p->distribution;
-    int n = d->n, parts = p->matrix->parts, number[CHUNK], missing = n;
+    int n = d->n, parts = p->parts, number[CHUNK], missing = n;
     size_t length = (size_t)(n * parts);
     double *chunk = bx_memory_alloc(length * CHUNK, sizeof *chunk);
     double *product = bx_memory_alloc((size_t)(u->count * parts) * CHUNK + 1, sizeof *product);
@@ -282,7 +282,7 @@ double bx_verify_probe(const bx_problem *p, double *complete)
 double bx_verify_count_not_finite(const bx_problem *p)
 {
     const bx_distribution *d = p->distribution;
-    size_t count = (size_t)d->columns * (size_t)(d->rows * p->matrix->parts);
+    size_t count = (size_t)d->columns * (size_t)(d->rows * p->parts);
     double wrong = 0;
     for (size_t i = 0; i < count; i++) wrong += !isfinite(p->a[i]);
     return wrong;
@@ -293,6 +293,6 @@ double bx_verify_memory(const bx_problem *p)
     const bx_distribution *d = p->distribution;
     double n = d->n, whole_columns = d->columns / d->grid_rows + 1;
     double lapack = n <= LAPACK_LARGEST ? 2 * n * n : 0;
-    return p->matrix->parts *
+    return p->parts *
            (2 * whole_columns * n + (double)d->columns * d->rows + 2 * CHUNK * n + lapack);
 }

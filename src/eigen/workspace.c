@@ -3,7 +3,7 @@
 double *bx_solver_workspace(const bx_problem *p, size_t count)
 {
     /* OpenBLAS 0.3.21 (zgemv) reads a column beyond the end of a complex matrix */
-    size_t beyond = 64 + (p->matrix->parts == 2 ? 2 * (size_t)p->matrix->n : 0);
+    size_t beyond = 64 + (p->parts == 2 ? 2 * (size_t)p->distribution->n : 0);
     double *work = bx_memory_alloc(count + beyond, sizeof *work);
     for (size_t i = 0; p->touch && i < count; i += 256) work[i] = 1; /* pages are 512 doubles */
     return work;

@@ -4,8 +4,7 @@ module npar_blas
   use, intrinsic :: iso_c_binding, only: dp => c_double
   implicit none (type, external)
   private
-  public :: dgemm, zgemm, dgemv, zgemv, dsyrk, zherk, dpotrf, zpotrf, dtrsm, ztrsm
-  public :: dstev, dsyevd, zheevd
+  public :: dgemm, zgemm, dgemv, zgemv, dsyrk, zherk, dtrsm, ztrsm, dstev, dsyevd
 
   interface
     subroutine dgemm(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
@@ -68,22 +67,6 @@ module npar_blas
       type(*), intent(inout) :: c(*)
     end subroutine zherk
 
-    subroutine dpotrf(uplo, n, a, lda, info)
-      implicit none (type, external)
-      character, intent(in) :: uplo
-      integer, intent(in) :: n, lda
-      type(*), intent(inout) :: a(*)
-      integer, intent(out) :: info
-    end subroutine dpotrf
-
-    subroutine zpotrf(uplo, n, a, lda, info)
-      implicit none (type, external)
-      character, intent(in) :: uplo
-      integer, intent(in) :: n, lda
-      type(*), intent(inout) :: a(*)
-      integer, intent(out) :: info
-    end subroutine zpotrf
-
     subroutine dtrsm(side, uplo, transa, diag, m, n, alpha, a, lda, b, ldb)
       import :: dp
       implicit none (type, external)
@@ -123,16 +106,6 @@ module npar_blas
       real(dp), intent(out) :: w(*), work(*)
       integer, intent(out) :: iwork(*), info
     end subroutine dsyevd
-
-    subroutine zheevd(jobz, uplo, n, a, lda, w, work, lwork, rwork, lrwork, iwork, liwork, info)
-      import :: dp
-      implicit none (type, external)
-      character, intent(in) :: jobz, uplo
-      integer, intent(in) :: n, lda, lwork, lrwork, liwork
-      type(*), intent(inout) :: a(*), work(*)
-      real(dp), intent(out) :: w(*), rwork(*)
-      integer, intent(out) :: iwork(*), info
-    end subroutine zheevd
   end interface
 
 end module npar_blas

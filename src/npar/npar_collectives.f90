@@ -2,12 +2,12 @@
 ! report ("emulated"); and what each sends, from sizes alone.
 module npar_collectives
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
-  use mpi_f08, only: MPI_Allreduce, MPI_Alltoall, MPI_Alltoallv, MPI_Bcast, MPI_Comm, &
-    MPI_Comm_rank, MPI_Comm_size, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_Irecv, MPI_Isend, &
-    MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
+  use mpi_f08, only: MPI_Allgatherv, MPI_Allreduce, MPI_Alltoall, MPI_Alltoallv, MPI_Bcast, &
+    MPI_Comm, MPI_Comm_rank, MPI_Comm_size, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_Irecv, &
+    MPI_Isend, MPI_Reduce_scatter, MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
   implicit none (type, external)
   private
-  public :: sum_over, sum_by_alltoall, exchange, broadcast
+  public :: sum_over, sum_by_alltoall, sum_parts, gather_parts, exchange, broadcast
   public :: traffic_t, traffic_of_sum, traffic_of_alltoall_sum, traffic_of_exchange, &
     traffic_of_broadcast
   public :: operator(+), operator(*)
@@ -149,6 +149,55 @@ contains
       send(send_at(me) + 1:send_at(me) + send_counts(me))
     call MPI_Waitall(count, requests(:count), MPI_STATUSES_IGNORE)
   end subroutine by_messages
+
+  !> Sums `values`, which hold counts(r) numbers for each rank r in turn: `mine` gets this rank's.
+  !> Emulated: they go to their rank, which adds them in the order of ranks.  Collective.
+  subroutine sum_parts(values, counts, mine, comm, emulated)
+    real(dp), intent(in), contiguous :: values(:)
+    integer(c_int), intent(in) :: counts(:)
+    real(dp), intent(inout), contiguous :: mine(:)
+    type(MPI_Comm), intent(in) :: comm
+    logical, intent(in) :: emulated
+    real(dp), allocatable :: theirs(:)
+    integer(c_int) :: same(size(counts))
+    if (size(counts) == 1) then
+      mine = values
+    else if (emulated) then
+      same = size(mine, kind=c_int)
+      allocate (theirs(size(mine)*size(counts)))
+      call by_messages(values, counts, offsets(counts), theirs, same, offsets(same), comm)
+      mine = sum(reshape(theirs, [size(mine), size(counts)]), 2)
+    else
+      call MPI_Reduce_scatter(values, mine, counts, MPI_DOUBLE_PRECISION, MPI_SUM, comm)
+    end if
+  end subroutine sum_parts
+
+  !> Gathers the numbers of all ranks on each: counts(r) of rank r in turn.  Collective.
+  subroutine gather_parts(mine, values, counts, comm, emulated)
+    real(dp), intent(in), contiguous :: mine(:)
+    real(dp), intent(inout), contiguous :: values(:)
+    integer(c_int), intent(in) :: counts(:)
+    type(MPI_Comm), intent(in) :: comm
+    logical, intent(in) :: emulated
+    integer(c_int) :: same(size(counts))
+    if (size(counts) == 1) then
+      values = mine
+    else if (emulated) then
+      same = size(mine, kind=c_int)
+      call by_messages(mine, same, 0*same, values, counts, offsets(counts), comm)
+    else
+      call MPI_Allgatherv(mine, size(mine), MPI_DOUBLE_PRECISION, values, counts, &
+                          offsets(counts), MPI_DOUBLE_PRECISION, comm)
+    end if
+  end subroutine gather_parts
+
+  !> Where each rank's numbers begin, from 0.
+  pure function offsets(counts) result(at)
+    integer(c_int), intent(in) :: counts(:)
+    integer(c_int) :: at(size(counts))
+    integer :: r
+    at = [(sum(counts(:r - 1)), r=1, size(counts))]
+  end function offsets
 
   !> Sends the values of `root` to all; emulated: one message to each.  Collective.
   subroutine broadcast(values, root, comm, emulated)

@@ -18,8 +18,9 @@ module npar_kernel
   use npar_checkpoint, only: write_checkpoint
   use npar_collectives, only: traffic_t
   use npar_exchange, only: free_pair_ffts, make_pair_ffts, pair_ffts_t
-  use npar_launch, only: accuracy, base_npar, compared, crystal, given, is_near, knobs_of, &
-    list_methods, method_name, methods, npar_of, occupied, ranks, run, states, why_not, world
+  use npar_launch, only: accuracy, base_npar, compared, crystal, driver_with, given, is_near, &
+    knobs_of, list_methods, method_name, methods, npar_of, occupied, ranks, run, states, why_not, &
+    world
   use npar_paw, only: idle_ranks
   use npar_scf, only: evaluate, exchange_step, free_state, scf_step, start_state
   use npar_setup, only: predicted, set_up
@@ -36,12 +37,13 @@ module npar_kernel
   type(bx_kernel_t), target :: kernel
   type(bx_choice_t), target :: case_choices(size(cases))
   type(bx_choice_t), allocatable, target :: choices(:)
-  type(bx_option_t), target :: options(20)
+  type(bx_option_t), target :: options(21)
   type(c_ptr), target :: phases(size(phase_names)), groups(size(phase_names)), ratios(1)
 
   type(bx_exchange_t), allocatable :: exchanges(:, :) !< (ranks, methods), made when first used
   type(pair_ffts_t) :: ffts
   real(dp), allocatable :: agreed(:, :) !< eigenvalues that the first method verified had
+  real(dp), allocatable :: largest_matrix(:) !< of each method: bytes on a rank, 0 if not known
   real(dp) :: resident_before = 0
   real(dp) :: exact_exchange = 0, exchange_mine = 0 !< of all and of my occupied bands: Hartree
   real(dp), parameter :: converged = 1e-10_dp !< residual, Hartree; density, of the mean
@@ -71,6 +73,7 @@ contains
     given%paw_reduce = bx_text("allreduce")
     given%zeroing = bx_text("off")
     given%linear_algebra = bx_text("lapack")
+    given%driver = bx_text("")
     given%transpose = bx_text("alltoallv")
     given%planner = bx_text("measure")
     options = [ &
@@ -83,8 +86,10 @@ contains
            given%collectives), &
       text("paw-reduce", "allreduce|alltoall", "MPI call that sums D_ij", given%paw_reduce), &
       text("zeroing", "on|off", "zero work arrays before they are written over", given%zeroing), &
-      text("linear-algebra", "lapack|scalapack|elpa", "solver of the subspace matrix", &
-           given%linear_algebra), &
+      text("linear-algebra", "lapack|scalapack|elpa", &
+           "matrices between bands whole on each rank, or distributed", given%linear_algebra), &
+      text("driver", "NAME", "solver of scalapack or elpa: a method of bisection-eigen", &
+           given%driver), &
       text("transpose", "METHOD", "exchange of the FFTs: a method of bisection-transpose", &
            given%transpose), &
       whole("bands", "N", "number of bands; about half are occupied", 2.0_dp, 32767.0_dp, &
@@ -158,6 +163,7 @@ contains
     if (code /= bx_ok) return
     ratios(1) = bx_text("base="//trim(methods(findloc(methods%npar, base_npar, 1))%name))
     allocate (exchanges(ranks, size(bx_transpose_methods())))
+    allocate (largest_matrix(size(methods)), source=0.0_dp)
     if (crystal%hybrid) call make_pair_ffts(states(ranks), bx_string_at(given%planner), ffts)
   end function setup
 
@@ -181,6 +187,9 @@ contains
       exchanges(s%npar, number) = bx_make_exchange(s%fft, trim(s%knobs%transpose))
     end if
     s%exchange = exchanges(s%npar, number)
+    if (s%matrix%driver == driver_with(s%knobs)) return
+    call s%matrix%destroy()
+    call s%matrix%create(run, world, trim(driver_with(s%knobs)), s%crystal%bands, s%factor())
   end function prepared
 
   subroutine verify(address, method, point, verification) bind(C)
@@ -223,6 +232,9 @@ contains
                   1e-10_dp*max(1.0_dp, crystal%cutoff/100), "Hartree")
     call bx_check(verification, "residual", after(1)/max(before(1), converged), allowed, &
                   "of the start")
+    largest_matrix(int(method) + 1) = s%matrix%bytes
+    call MPI_Allreduce(MPI_IN_PLACE, largest_matrix(int(method) + 1), 1, MPI_DOUBLE_PRECISION, &
+                       MPI_MAX, world)
     expected = traffic_of_step(s)
     call bx_check(verification, "messages", abs(sent%messages - expected%messages), 0.0_dp, &
                   "messages")
@@ -282,6 +294,8 @@ contains
   subroutine metrics(address, method, point, list) bind(C)
     type(c_ptr), value :: address, list
     integer(c_size_t), value :: method, point
+    if (largest_matrix(int(method) + 1) > 0) call bx_metric(list, "matrix_bytes_per_rank", &
+      largest_matrix(int(method) + 1), "B", "lower")
     call bx_metric(list, "idle_share", real(idle_ranks(crystal%atoms, ranks), dp)/ranks, "share", &
                    "lower")
   end subroutine metrics

@@ -2,14 +2,15 @@
 module npar_launch
   use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int64_t, c_null_ptr, c_ptr
   use mpi_f08, only: MPI_Comm
-  use bx_harness, only: bx_selected
+  use bx_harness, only: bx_selected, bx_string_at
   use npar_accuracy, only: accuracy_t, small_noise
-  use npar_eigensolver, only: why_no_eigensolver
+  use npar_matrix, only: driver_of, matrix_bytes, why_no_driver
   use npar_model, only: crystal_t, spectrum_t
   use npar_state, only: knobs_t, state_t
   implicit none (type, external)
   private
-  public :: compared, is_near, is_wanted, knobs_of, list_methods, method_name, npar_of, why_not
+  public :: bytes_of_matrices, compared, driver_with, is_near, is_run, is_wanted, knobs_of, &
+    list_methods, method_name, npar_of, why_not
 
   !> One method: a choice of NPAR, or the base with one knob changed.
   type, public :: method_t
@@ -29,9 +30,9 @@ module npar_launch
              knobs_t(paw_alltoall=.true.)), &
     method_t("zeroing", "work arrays zeroed before they are written over", &
              "never: it shows what needless memory traffic costs", knobs_t(zeroing=.true.)), &
-    method_t("scalapack", "the subspace matrix diagonalised by ScaLAPACK on all ranks", &
-             "many bands: thousands", knobs_t(linear_algebra="scalapack")), &
-    method_t("elpa", "the subspace matrix diagonalised by ELPA on all ranks", "many bands", &
+    method_t("scalapack", "matrices between bands on all ranks, diagonalised by ScaLAPACK", &
+             "many bands: thousands; memory", knobs_t(linear_algebra="scalapack")), &
+    method_t("elpa", "matrices between bands on all ranks, diagonalised by ELPA", "many bands", &
              knobs_t(linear_algebra="elpa")), &
     method_t("node-aware", "FFTs exchange through the node's memory (transpose method direct)", &
              "nodes of many cores", knobs_t(transpose="direct"))]
@@ -44,7 +45,7 @@ module npar_launch
     logical(c_bool) :: gamma = .false._c_bool
     type(c_ptr) :: functional = c_null_ptr, box = c_null_ptr, collectives = c_null_ptr, &
       paw_reduce = c_null_ptr, zeroing = c_null_ptr, linear_algebra = c_null_ptr, &
-      transpose = c_null_ptr, planner = c_null_ptr, checkpoint = c_null_ptr
+      driver = c_null_ptr, transpose = c_null_ptr, planner = c_null_ptr, checkpoint = c_null_ptr
   end type option_values_t
   type(option_values_t), target, public :: given
 
@@ -104,6 +105,27 @@ contains
     end associate
   end function knobs_of
 
+  !> The driver of the matrices between bands, with these knobs.
+  function driver_with(k) result(driver)
+    type(knobs_t), intent(in) :: k
+    character(16) :: driver
+    driver = driver_of(trim(k%linear_algebra), bx_string_at(given%driver))
+  end function driver_with
+
+  !> Bytes of the largest matrix between bands on this rank, among the methods with so many groups.
+  function bytes_of_matrices(npar) result(bytes)
+    integer, intent(in) :: npar
+    real(c_double) :: bytes
+    integer :: m
+    bytes = 0
+    do m = 1, size(methods)
+      if (npar_of(m) /= npar) cycle
+      if (.not. is_run(m)) cycle
+      bytes = max(bytes, matrix_bytes(driver_with(knobs_of(m)), crystal%bands, &
+                                      merge(1, 2, crystal%gamma), ranks))
+    end do
+  end function bytes_of_matrices
+
   !> The reason why method m cannot run in this launch; "" if it can.
   function why_not(m) result(why)
     integer, intent(in) :: m
@@ -118,9 +140,17 @@ contains
     else if (methods(m)%npar == 0 .and. same(k, base_knobs)) then
       why = "the options ask for it already: it is the base"
     else
-      why = why_no_eigensolver(trim(k%linear_algebra), crystal%bands, ranks)
+      why = why_no_driver(driver_with(k), crystal%bands, crystal%gamma, ranks)
     end if
   end function why_not
+
+  !> Whether method m is selected and can run.
+  function is_run(m) result(run_)
+    integer, intent(in) :: m
+    logical :: run_
+    run_ = bx_selected(run, method_name(m))
+    if (run_) run_ = why_not(m) == ""
+  end function is_run
 
   !> Whether two sets of knobs are equal.
   pure function same(a, b) result(equal)
@@ -140,7 +170,7 @@ contains
     if (mod(ranks, npar) /= 0) return
     do m = 1, size(methods)
       if (npar_of(m) /= npar) cycle
-      if (bx_selected(run, method_name(m)) .and. why_not(m) == "") wanted = .true.
+      if (is_run(m)) wanted = .true.
     end do
   end function is_wanted
 

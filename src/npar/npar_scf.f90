@@ -7,7 +7,6 @@ module npar_scf
   use npar_basis, only: make_basis
   use npar_density, only: add_density, finish_density, set_exact_density, set_ionic_potential, &
     set_potential
-  use npar_eigensolver, only: eigensolver_names
   use npar_exchange, only: apply_exchange, exchange_energy, pair_ffts_t
   use npar_hamiltonian, only: apply_hamiltonian, choose_kpoint
   use npar_model, only: projectors_per_atom
@@ -43,7 +42,8 @@ contains
     s%slice = dealt(s%waves(), npar)
   end subroutine place_ranks
 
-  !> Bytes that make_state allocates on this rank, without the transpose library's plan.
+  !> Bytes that make_state allocates on this rank, without the transpose library's plan and the
+  !> matrix between bands.
   pure function state_bytes(s) result(bytes)
     type(state_t), intent(in) :: s
     real(dp) :: bytes, narrow, wide, bands, projectors
@@ -51,8 +51,9 @@ contains
     projectors = s%crystal%projectors()
     narrow = 2.0_dp*s%waves()*size(s%band)
     wide = 2.0_dp*(s%slice(s%group + 1) - s%slice(s%group))*bands
-    bytes = narrow*(s%crystal%kpoints + 3) + 3*wide + merge(narrow, 0.0_dp, s%npar > 1)
-    bytes = bytes + 2.0_dp*s%waves()*(projectors/s%factor() + 1) + s%factor()*bands**2
+    bytes = narrow*(s%crystal%kpoints + 1) + 2*wide + 2*max(narrow, wide)
+    bytes = bytes + merge(narrow, 0.0_dp, s%npar > 1)
+    bytes = bytes + 2.0_dp*s%waves()*(projectors/s%factor() + 1)
     if (.not. s%crystal%gamma) bytes = bytes + narrow ! the parts apart
     bytes = bytes + 2.0_dp*s%factor()*projectors*size(s%band)
     bytes = bytes + 2*2.0_dp*s%waves()*s%crystal%kpoints ! for the examination of the bands
@@ -65,28 +66,25 @@ contains
     type(state_t), intent(inout) :: s
     integer(c_int), intent(in) :: node_of(:) !< (ranks of the team)
     character(*), intent(in) :: planner
-    character(16), allocatable :: solvers(:)
-    integer :: waves, here, mine, nx, ny, nz, i
+    integer :: waves, here, mine, nx, ny, nz
     s%fft = bx_make_fft(s%run, s%team, s%crystal%grid, s%basis%column_xy, s%basis%column_owner, &
                         node_of, batch, planner)
-    solvers = eigensolver_names()
-    do i = 1, size(solvers)
-      call s%solver(i)%create(s%world, trim(solvers(i)), s%crystal%bands, .not. s%crystal%gamma)
-    end do
     waves = s%waves()
     mine = size(s%band)
     here = s%slice(s%group + 1) - s%slice(s%group)
     allocate (s%kinetic(2*waves), s%beta(2*waves/s%factor(), s%crystal%projectors()))
     allocate (s%parts(merge(0, waves, s%crystal%gamma), merge(0, 2*mine, s%crystal%gamma)))
     allocate (s%d(projectors_per_atom, projectors_per_atom, s%crystal%atoms))
-    allocate (s%psi(2*waves, mine, s%crystal%kpoints), s%h(2*waves, mine), s%p(2*waves, mine), &
-              s%hp(2*waves, mine))
+    allocate (s%psi(2*waves, mine, s%crystal%kpoints), s%h(2*waves, mine))
+    allocate (s%shared(2*max(waves*mine, here*s%crystal%bands), 2))
+    s%p(1:2*waves, 1:mine) => s%shared(:, 1)
+    s%hp(1:2*waves, 1:mine) => s%shared(:, 2)
+    s%spare(1:2*here, 1:s%crystal%bands) => s%shared(:, 1)
+    s%spare_h(1:2*here, 1:s%crystal%bands) => s%shared(:, 2)
     allocate (s%projection(s%crystal%projectors(), s%factor()*mine, 2))
     allocate (s%energy(s%crystal%bands, s%crystal%kpoints))
-    allocate (s%wide(2*here, s%crystal%bands), s%wide_h(2*here, s%crystal%bands), &
-              s%spare(2*here, s%crystal%bands))
+    allocate (s%wide(2*here, s%crystal%bands), s%wide_h(2*here, s%crystal%bands))
     allocate (s%buffer(merge(2*waves*mine, 0, s%npar > 1)))
-    allocate (s%matrix(s%factor()*s%crystal%bands, s%crystal%bands))
     nx = s%crystal%grid(1)
     ny = s%crystal%grid(2)
     nz = s%fft%planes
@@ -101,12 +99,9 @@ contains
   !> Frees what make_state has allocated.  Collective.
   subroutine free_state(s)
     type(state_t), intent(inout) :: s
-    integer :: i
-    deallocate (s%d, s%psi, s%h, s%p, s%hp, s%wide, s%wide_h, s%spare, s%matrix)
+    deallocate (s%d, s%psi, s%h, s%shared, s%wide, s%wide_h)
     deallocate (s%potential, s%ionic, s%density, s%density_out, s%density_exact)
-    do i = 1, size(s%solver)
-      call s%solver(i)%destroy()
-    end do
+    call s%matrix%destroy()
     call bx_free_fft(s%fft)
     call MPI_Comm_free(s%team)
     call MPI_Comm_free(s%across)

@@ -10,9 +10,10 @@ module npar_setup
   use npar_cases, only: find_case, nice_size, number, read_box
   use npar_checkpoint, only: read_checkpoint
   use npar_cost, only: step_seconds
-  use npar_eigensolver, only: eigensolver_names, why_no_eigensolver
-  use npar_launch, only: accuracy, base_knobs, base_npar, crystal, given, is_near, is_wanted, &
-    knobs_of, method_name, methods, npar_of, occupied, ranks, run, spectra, states, why_not, world
+  use npar_launch, only: accuracy, base_knobs, base_npar, bytes_of_matrices, crystal, driver_with, &
+    given, is_near, is_run, is_wanted, knobs_of, method_name, methods, npar_of, occupied, ranks, &
+    run, spectra, states, why_not, world
+  use npar_matrix, only: libraries, why_no_driver
   use npar_model, only: about_half, crystal_t, grid_of_pairs, solve_spectra, spectrum_t
   use npar_scf, only: make_state, place_ranks, state_bytes
   use npar_state, only: batch, state_t
@@ -57,7 +58,7 @@ contains
       states(i)%occupied = occupied
       states(i)%inner = merge(1, int(given%inner), crystal%hybrid)
       call place_ranks(states(i), i)
-      predicted = predicted + state_bytes(states(i)) + grid_bytes(states(i))
+      predicted = predicted + state_bytes(states(i)) + bytes_of_matrices(i) + grid_bytes(states(i))
     end do
     code = bx_claim_memory(run, predicted, sizes()//" (the bands)")
     if (code == bx_ok) code = claim_time()
@@ -94,7 +95,7 @@ contains
     integer :: m
     round = 0
     do m = 1, size(methods)
-      if (.not. bx_selected(run, method_name(m)) .or. why_not(m) /= "") cycle
+      if (.not. is_run(m)) cycle
       associate (s => states(npar_of(m)))
         s%knobs = knobs_of(m)
         round = round + step_seconds(s, int(bx_threads(run)))
@@ -121,7 +122,7 @@ contains
       code = bx_one_of(run, "zeroing", given%zeroing, [character(16) :: "on", "off"])
     end if
     if (code == bx_ok) then
-      code = bx_one_of(run, "linear-algebra", given%linear_algebra, eigensolver_names())
+      code = bx_one_of(run, "linear-algebra", given%linear_algebra, libraries)
     end if
     if (code == bx_ok) code = bx_one_of(run, "transpose", given%transpose, bx_transpose_methods())
     if (code == bx_ok) then
@@ -261,9 +262,20 @@ contains
   function settle_methods() result(code)
     integer(c_int) :: code
     character(120) :: reason
+    character(:), allocatable :: driver
     integer :: m
     code = bx_ok
-    reason = why_no_eigensolver(trim(base_knobs%linear_algebra), crystal%bands, ranks)
+    driver = bx_string_at(given%driver)
+    reason = ""
+    if (driver == "lapack") reason = "the solver of whole matrices: see --linear-algebra"
+    if (driver /= "" .and. reason == "") then
+      reason = why_no_driver(driver, crystal%bands, crystal%gamma, ranks)
+    end if
+    if (reason /= "") then
+      code = bx_refuse(run, bx_usage, "--driver "//driver//": "//reason)
+      return
+    end if
+    reason = why_no_driver(trim(driver_with(base_knobs)), crystal%bands, crystal%gamma, ranks)
     if (reason /= "") then
       code = bx_refuse(run, bx_usage, "--linear-algebra "//trim(base_knobs%linear_algebra)//": "// &
                        reason)
@@ -303,8 +315,7 @@ contains
         bx_string_at(given%checkpoint)//": goes with --split-calculation 1 or 2")
       return
     end if
-    selected = count([(bx_selected(run, method_name(m)) .and. why_not(m) == "", &
-                       m=1, size(methods))])
+    selected = count([(is_run(m), m=1, size(methods))])
     reason = ""
     if (selected /= 1) reason = "needs one method; choose it with --method"
     if (bx_string_at(given%checkpoint) == "") reason = "needs --checkpoint FILE"

@@ -10,7 +10,7 @@ module npar_state
   use bx_harness, only: bx_lap
   use bx_transpose, only: bx_exchange_t, bx_fft_t
   use npar_basis, only: basis_t
-  use npar_eigensolver, only: eigensolver_t
+  use npar_matrix, only: matrix_t
   use npar_model, only: crystal_t, spectrum_t
   implicit none (type, external)
   private
@@ -33,7 +33,7 @@ module npar_state
     logical :: emulated = .false. !< collectives by point-to-point messages
     logical :: paw_alltoall = .false. !< D_ij summed by two MPI_Alltoall
     logical :: zeroing = .false. !< work arrays zeroed before they are written over
-    character(16) :: linear_algebra = "lapack"
+    character(16) :: linear_algebra = "lapack" !< library of the matrices between bands
     character(16) :: transpose = "alltoallv"
   end type knobs_t
 
@@ -63,14 +63,17 @@ module npar_state
     real(dp), allocatable :: d_exact(:, :, :) !< the exact integrals
     real(dp), allocatable :: probe(:, :) !< (2 * waves, k-points) sum of the exact bands with signs
     real(dp), pointer, contiguous :: psi(:, :, :) => null() !< (2 * waves, my bands, k-points)
-    real(dp), pointer, contiguous :: h(:, :) => null(), p(:, :) => null(), hp(:, :) => null()
+    real(dp), pointer, contiguous :: h(:, :) => null()
+    !> (2 * waves, my bands) of the minimisations, in the memory of spare and spare_h
+    real(dp), pointer, contiguous :: p(:, :) => null(), hp(:, :) => null()
     real(dp), allocatable :: projection(:, :, :) !< (projectors, 1 or 2 * my bands, 2)
     real(dp), allocatable :: energy(:, :) !< (bands, k-points): Hartree
+    !> (2 * waves of my slice, bands)
     real(dp), pointer, contiguous :: wide(:, :) => null(), wide_h(:, :) => null(), &
-      spare(:, :) => null()
+      spare(:, :) => null(), spare_h(:, :) => null()
+    real(dp), pointer, contiguous :: shared(:, :) => null() !< memory of p and spare, hp and spare_h
     real(dp), allocatable :: buffer(:) !< between the two layouts
-    real(dp), pointer, contiguous :: matrix(:, :) => null() !< (bands or 2 * bands, bands)
-    type(eigensolver_t) :: solver(3)
+    type(matrix_t) :: matrix !< between all bands, for the driver of the knobs
 
     type(bx_fft_t) :: fft !< of my team
     type(bx_exchange_t) :: exchange !< by the method of the knobs

@@ -5,8 +5,8 @@
 module npar_subspace
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
   use bx_harness, only: bx_largest
-  use npar_blas, only: dgemm, dpotrf, dsyrk, dtrsm, zgemm, zherk, zpotrf, ztrsm
-  use npar_collectives, only: exchange, sum_over
+  use npar_blas, only: dgemm, dsyrk, dtrsm, zgemm, zherk, ztrsm
+  use npar_collectives, only: exchange
   use npar_state, only: bands_of, flat, lap, phase_diagonalise, phase_redistribute, phase_reduce, &
     phase_rotate, phase_subspace, phase_zeroing, state_t, wiped
   implicit none (type, external)
@@ -98,130 +98,182 @@ contains
     type(state_t), intent(inout) :: s
     real(dp), intent(in), contiguous :: a(:, :)
     real(dp), intent(in), contiguous, optional :: b(:, :)
-    integer :: n, rows
+    real(dp), pointer, contiguous :: panel(:, :)
+    integer :: n, before, columns, j
     n = s%crystal%bands
-    rows = size(a, 1)
-    if (s%knobs%zeroing) then
-      call wiped(s, flat(s%matrix))
-      call lap(s, phase_zeroing)
-    end if
-    if (.not. present(b)) then
-      s%matrix = 0 ! the other triangle is summed too
-      if (s%crystal%gamma) then
-        call dsyrk("U", "T", n, rows, 1.0_dp, a, max(1, rows), 0.0_dp, s%matrix, n)
-      else
-        call zherk("U", "C", n, rows/2, 1.0_dp, a, max(1, rows/2), 0.0_dp, s%matrix, n)
+    do j = 1, s%matrix%panels
+      panel => s%matrix%panel(j)
+      before = s%matrix%first(j) - 1
+      columns = size(panel, 2)
+      if (s%knobs%zeroing) then
+        call wiped(s, flat(panel))
+        call lap(s, phase_zeroing)
       end if
-    else if (s%crystal%gamma) then
-      call dgemm("T", "N", n, n, rows, 1.0_dp, a, max(1, rows), b, max(1, rows), 0.0_dp, &
-                 s%matrix, n)
-    else
-      call zgemm("C", "N", n, n, rows/2, one, a, max(1, rows/2), b, max(1, rows/2), zero, &
-                 s%matrix, n)
-    end if
-    call lap(s, phase_subspace)
-    call sum_over(flat(s%matrix), s%world, s%knobs%emulated)
-    call lap(s, phase_reduce)
+      if (present(b)) then
+        call multiply(s, a, b(:, before + 1:before + columns), panel)
+      else
+        panel = 0 ! the other triangle is summed too
+        if (before > 0) call multiply(s, a(:, :before), a(:, before + 1:before + columns), panel)
+        call square(s, a(:, before + 1:before + columns), panel, before)
+      end if
+      call lap(s, phase_subspace)
+      call s%matrix%sum_panel(j, s%knobs%emulated)
+      call lap(s, phase_reduce)
+    end do
   end subroutine overlap
+
+  !> The first rows of c = a' b.
+  subroutine multiply(s, a, b, c)
+    type(state_t), intent(in) :: s
+    real(dp), intent(in), contiguous :: a(:, :), b(:, :)
+    real(dp), intent(inout), contiguous :: c(:, :)
+    integer :: rows
+    rows = size(a, 1)
+    if (s%crystal%gamma) then
+      call dgemm("T", "N", size(a, 2), size(b, 2), rows, 1.0_dp, a, max(1, rows), b, &
+                 max(1, rows), 0.0_dp, c, s%crystal%bands)
+    else
+      call zgemm("C", "N", size(a, 2), size(b, 2), rows/2, one, a, max(1, rows/2), b, &
+                 max(1, rows/2), zero, c, s%crystal%bands)
+    end if
+  end subroutine multiply
+
+  !> The upper triangle of a' a, in the rows of c after the first `before`.
+  subroutine square(s, a, c, before)
+    type(state_t), intent(in) :: s
+    real(dp), intent(in), contiguous :: a(:, :)
+    real(dp), intent(inout) :: c(s%factor()*s%crystal%bands, *)
+    integer, intent(in) :: before
+    integer :: rows
+    rows = size(a, 1)
+    if (s%crystal%gamma) then
+      call dsyrk("U", "T", size(a, 2), rows, 1.0_dp, a, max(1, rows), 0.0_dp, c(before + 1, 1), &
+                 s%crystal%bands)
+    else
+      call zherk("U", "C", size(a, 2), rows/2, 1.0_dp, a, max(1, rows/2), 0.0_dp, &
+                 c(2*before + 1, 1), s%crystal%bands)
+    end if
+  end subroutine square
 
   !> Diagonalises H among all bands: psi and h become the eigenvectors and H times them, ascending.
   subroutine diagonalise_subspace(s, psi, h, energy)
     type(state_t), intent(inout) :: s
     real(dp), intent(inout), contiguous :: psi(:, :), h(:, :)
-    real(dp), intent(out) :: energy(:)
+    real(dp), intent(out), contiguous :: energy(:)
     logical :: solved
     call widen(s, psi, s%wide)
     call widen(s, h, s%wide_h)
     call overlap(s, s%wide, s%wide_h)
-    call s%solver(library_number(s))%solve(s%matrix, energy, solved)
+    call s%matrix%solve(energy, solved)
     s%failed = s%failed .or. .not. solved
-    call order_as_wide(s)
     call lap(s, phase_diagonalise)
-    call rotate(s, s%wide)
+    call rotate(s)
     call narrow_again(s, s%spare, psi)
-    call rotate(s, s%wide_h)
-    call narrow_again(s, s%spare, h)
+    call narrow_again(s, s%spare_h, h)
   end subroutine diagonalise_subspace
 
-  !> Place of the knobs' eigensolver in s%solver.
-  pure function library_number(s) result(n)
-    type(state_t), intent(in) :: s
-    integer :: n
-    n = findloc([character(16) :: "lapack", "scalapack", "elpa"], s%knobs%linear_algebra, 1)
-  end function library_number
-
-  !> The n-th eigenvector becomes band n, which has its column where its group's bands are.
-  subroutine order_as_wide(s)
+  !> spare = wide times the eigenvectors, and the same of H.  The n-th eigenvector becomes band n,
+  !> which has its column where its group's bands are.
+  subroutine rotate(s)
     type(state_t), intent(inout) :: s
-    real(dp), allocatable :: ascending(:, :)
-    integer :: g, n, at
-    if (s%npar == 1) return
-    ascending = s%matrix
-    at = 0
-    do g = 0, s%npar - 1
-      do n = g + 1, s%crystal%bands, s%npar
-        at = at + 1
-        s%matrix(:, at) = ascending(:, n)
+    real(dp), pointer, contiguous :: vectors(:, :)
+    integer :: j, g, n, at, columns, first
+    if (s%knobs%zeroing) then
+      call wiped(s, flat(s%spare))
+      call wiped(s, flat(s%spare_h))
+      call lap(s, phase_zeroing)
+    end if
+    do j = 1, s%matrix%panels
+      vectors => s%matrix%gather_panel(j, s%knobs%emulated)
+      call lap(s, phase_redistribute)
+      at = 0 ! first of the group's columns
+      do g = 0, s%npar - 1
+        n = s%matrix%first(j) + modulo(g + 1 - s%matrix%first(j), s%npar) ! the group's first
+        first = n - s%matrix%first(j) + 1
+        columns = (s%matrix%last(j) - n + s%npar)/s%npar
+        if (columns > 0) then
+          call turn(s, s%wide, vectors(:, first:), columns, s%spare(:, at + (n - 1)/s%npar + 1:))
+          call turn(s, s%wide_h, vectors(:, first:), columns, &
+                    s%spare_h(:, at + (n - 1)/s%npar + 1:))
+        end if
+        at = at + bands_of(s%crystal%bands, s%npar, g)
       end do
+      call lap(s, phase_rotate)
     end do
-  end subroutine order_as_wide
+  end subroutine rotate
 
-  !> spare = a times the matrix.
-  subroutine rotate(s, a)
-    type(state_t), intent(inout) :: s
-    real(dp), intent(in), contiguous :: a(:, :)
+  !> turned(:, :columns) = a times every npar-th of the vectors.
+  subroutine turn(s, a, vectors, columns, turned)
+    type(state_t), intent(in) :: s
+    real(dp), intent(in), contiguous :: a(:, :), vectors(:, :)
+    integer, intent(in) :: columns
+    real(dp), intent(inout), contiguous :: turned(:, :)
     integer :: n, rows
     n = s%crystal%bands
     rows = size(a, 1)
-    if (s%knobs%zeroing) then
-      call wiped(s, flat(s%spare))
-      call lap(s, phase_zeroing)
-    end if
     if (s%crystal%gamma) then
-      call dgemm("N", "N", rows, n, n, 1.0_dp, a, max(1, rows), s%matrix, n, 0.0_dp, s%spare, &
-                 max(1, rows))
+      call dgemm("N", "N", rows, columns, n, 1.0_dp, a, max(1, rows), vectors, s%npar*n, 0.0_dp, &
+                 turned, max(1, rows))
     else
-      call zgemm("N", "N", rows/2, n, n, one, a, max(1, rows/2), s%matrix, n, zero, s%spare, &
-                 max(1, rows/2))
+      call zgemm("N", "N", rows/2, columns, n, one, a, max(1, rows/2), vectors, s%npar*n, zero, &
+                 turned, max(1, rows/2))
     end if
-    call lap(s, phase_rotate)
-  end subroutine rotate
+  end subroutine turn
 
   !> By Cholesky's factor of the overlap matrix.
   subroutine orthonormalise(s, psi)
     type(state_t), intent(inout) :: s
     real(dp), intent(inout), contiguous :: psi(:, :)
-    integer :: n, rows, info
-    n = s%crystal%bands
-    rows = size(s%wide, 1)
+    real(dp), pointer, contiguous :: factor(:, :)
+    integer :: j
+    logical :: factored
     call widen(s, psi, s%wide)
     call overlap(s, s%wide)
-    if (s%crystal%gamma) then
-      call dpotrf("U", n, s%matrix, n, info)
-      call lap(s, phase_diagonalise)
-      call dtrsm("R", "U", "N", "N", rows, n, 1.0_dp, s%matrix, n, s%wide, max(1, rows))
-    else
-      call zpotrf("U", n, s%matrix, n, info)
-      call lap(s, phase_diagonalise)
-      call ztrsm("R", "U", "N", "N", rows/2, n, one, s%matrix, n, s%wide, max(1, rows/2))
-    end if
-    s%failed = s%failed .or. info /= 0
-    call lap(s, phase_rotate)
+    call s%matrix%factor(factored)
+    s%failed = s%failed .or. .not. factored
+    call lap(s, phase_diagonalise)
+    do j = 1, s%matrix%panels
+      factor => s%matrix%gather_factor(j, s%knobs%emulated)
+      call lap(s, phase_redistribute)
+      call divide(s, s%matrix%first(j) - 1, size(factor, 2), factor)
+      call lap(s, phase_rotate)
+    end do
     call narrow_again(s, s%wide, psi)
   end subroutine orthonormalise
+
+  !> Makes the bands of a panel, after the first `before`, orthonormal to each other and to those
+  !> before: columns of Cholesky's factor.
+  subroutine divide(s, before, columns, factor)
+    type(state_t), intent(inout) :: s
+    integer, intent(in) :: before, columns
+    real(dp), intent(in) :: factor(s%factor()*s%crystal%bands, columns)
+    integer :: n, rows
+    n = s%crystal%bands
+    rows = size(s%wide, 1)
+    associate (panel => s%wide(:, before + 1:before + columns))
+      if (s%crystal%gamma) then
+        if (before > 0) call dgemm("N", "N", rows, columns, before, -1.0_dp, s%wide, &
+                                   max(1, rows), factor, n, 1.0_dp, panel, max(1, rows))
+        call dtrsm("R", "U", "N", "N", rows, columns, 1.0_dp, factor(before + 1, 1), n, panel, &
+                   max(1, rows))
+      else
+        if (before > 0) call zgemm("N", "N", rows/2, columns, before, -one, s%wide, &
+                                   max(1, rows/2), factor, n, one, panel, max(1, rows/2))
+        call ztrsm("R", "U", "N", "N", rows/2, columns, one, factor(2*before + 1, 1), n, panel, &
+                   max(1, rows/2))
+      end if
+    end associate
+  end subroutine divide
 
   !> Largest element of the overlap matrix less the unit matrix.
   function orthonormality_error(s, psi) result(error)
     type(state_t), intent(inout) :: s
     real(dp), intent(in), contiguous :: psi(:, :)
     real(dp) :: error
-    integer :: i
     call widen(s, psi, s%wide)
     call overlap(s, s%wide, s%wide)
-    do i = 1, s%crystal%bands
-      s%matrix((i - 1)*s%factor() + 1, i) = s%matrix((i - 1)*s%factor() + 1, i) - 1
-    end do
-    error = bx_largest([s%matrix])
+    call s%matrix%subtract_unit()
+    error = bx_largest(s%matrix%part)
   end function orthonormality_error
 
 end module npar_subspace

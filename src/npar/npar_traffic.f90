@@ -79,13 +79,12 @@ contains
   !> Six redistributions, two matrices, and the occupied bands of a hybrid calculation.
   function among_groups(s) result(traffic)
     type(state_t), intent(in) :: s
-    type(traffic_t) :: traffic, matrix
+    type(traffic_t) :: traffic
     integer :: member, from, to, group, first(0:s%npar), length(0:s%npar - 1, 0:s%npar - 1)
     type(basis_t) :: basis
-    matrix = traffic_of_sum(s%factor()*s%crystal%bands**2, s%ranks, .false.)
-    traffic = traffic_of_sum(s%factor()*s%crystal%bands**2, s%ranks, s%knobs%emulated)*2
-    ! eigenvectors that all ranks have solved for are put together by a sum
-    if (s%knobs%linear_algebra /= "lapack") traffic = traffic + matrix
+    ! H and overlaps; eigenvectors and Cholesky's factor
+    traffic = (s%matrix%traffic_of_sums(s%knobs%emulated) &
+               + s%matrix%traffic_of_gathers(s%knobs%emulated))*2
     if (s%npar == 1) return
     do member = 0, s%ncore - 1
       basis = make_basis(s%crystal, s%ncore, member)

@@ -31,10 +31,10 @@ static int solve(const bx_solver *sound, void *self, bx_problem *p)
     if (d->rank == d->ranks - 1 && faulty("killed")) raise(SIGKILL);
     if (faulty("workspace")) ((bx_scalapack *)self)->lwork = 1;
     int info = sound->solve(self, p);
-    size_t half = (size_t)(d->rows / 2 * p->matrix->parts);
+    size_t half = (size_t)(d->rows / 2 * p->parts);
     if (faulty("transpose") && d->rank == 0)
         for (size_t i = 0; i < half; i++) {
-            double *one = p->v + i, *other = one + d->rows * p->matrix->parts, kept = *one;
+            double *one = p->v + i, *other = one + d->rows * p->parts, kept = *one;
             *one = *other;
             *other = kept;
         }

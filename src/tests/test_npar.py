@@ -19,6 +19,7 @@ QUICK = ("--repeats", "1", "--block", "1", "--planner", "estimate")
 SMALL = ("--bands", "9", "--atoms", "1", "--box", "8", "--cutoff", "15.2", *QUICK)
 HYBRID = ("--case", "mini2", *QUICK, "--iterations", "3")
 KNOBS = set(listed(KERNEL, "methods")) - {"npar-1"}
+ELPA = run(KERNEL, 1, *SMALL, "--method", "npar-1", "--driver", "elpa1").code == 0
 
 
 def entries(out):
@@ -99,10 +100,43 @@ class Sweep(unittest.TestCase):
                 self.assertEqual(out.code, 0, text(out))
                 elpa = entries(out)["elpa"]
                 self.assertFalse(elpa["applicable"])
-                self.assertRegex(elpa["why"], "columns of ranks|not built with elpa")
+                self.assertRegex(elpa["why"], "grid's|not built with ELPA")
         elpa = entries(run(KERNEL, 8, *SMALL, "--bands", "4"))["elpa"]
         if elpa["applicable"]:
             self.assertTrue(elpa["verification"]["passed"])
+
+    def test_every_driver_of_distributed_matrices(self):
+        """Real and complex; 6 ranks are a grid of 2x3, and 16 are more than the bands."""
+        for ranks, more in ((1, ()), (6, ("--kpoints", "2")), (3, ("--collectives", "emulated"))):
+            for driver in ("pdsyevd", "pdsyevx", "pdsyev", "elpa1", "elpa2"):
+                knob = "elpa" if driver.startswith("elpa") else "scalapack"
+                if not ELPA and knob == "elpa":
+                    continue
+                with self.subTest(ranks=ranks, driver=driver):
+                    methods = ("--method", f"npar-1,npar-{ranks},{knob}", "--driver", driver)
+                    out = run(KERNEL, ranks, *SMALL, *more, *methods)
+                    self.assertEqual(out.code, 0, text(out))
+                    self.assertTrue(entries(out)[knob]["verification"]["passed"])
+        out = run(KERNEL, 16, *SMALL, "--method", "scalapack")
+        self.assertEqual(out.code, 0, text(out))
+
+    def test_distributed_matrices_take_less_memory_on_more_ranks(self):
+        """The second reason for ScaLAPACK in the 2010 report: whole matrices stay on each rank."""
+        taken = {}
+        for ranks in (1, 2, 4):
+            out = run(
+                KERNEL, ranks, "--case", "mini1", *QUICK, "--method", "npar-1,scalapack",
+                "--iterations", "1",
+            )  # fmt: skip
+            self.assertEqual(out.code, 0, text(out))
+            for method in ("npar-1", "scalapack"):
+                metric = entries(out)[method]["metrics"]["matrix_bytes_per_rank"]
+                taken[method, ranks] = metric["value"]
+        whole = 8 * out.result["details"]["bands"] ** 2
+        self.assertEqual(taken["npar-1", 4], taken["npar-1", 1])
+        self.assertGreater(taken["npar-1", 1], 3 * whole)  # LAPACK's workspace is two matrices
+        self.assertLess(taken["scalapack", 2], 0.7 * taken["scalapack", 1])
+        self.assertLess(taken["scalapack", 4], 0.5 * taken["scalapack", 1])
 
     def test_hybrid_fixes_npar(self):
         out = run(KERNEL, 3, *HYBRID)
@@ -191,6 +225,9 @@ class Wrong(unittest.TestCase):
             (1, ("--paw-reduce", "x"), "choose from allreduce, alltoall"),
             (1, ("--zeroing", "maybe"), "choose from on, off"),
             (1, ("--linear-algebra", "magma"), "choose from lapack, scalapack"),
+            (1, ("--driver", "jacobi"), "--driver jacobi: no solver of distributed matrices"),
+            (1, ("--driver", "lapack"), "--driver lapack: the solver of whole matrices"),
+            (2, ("--driver", "pdsyevr"), "vectors of equal eigenvalues are not orthogonal"),
             (1, ("--transpose", "magic"), "choose from alltoallv, p2p"),
             (1, ("--gamma", "--kpoints", "2"), "one or the other"),
             (1, ("--functional", "hybrid", "--kpoints", "2"), "for real waves only"),

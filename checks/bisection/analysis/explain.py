@@ -193,14 +193,13 @@ def explain_rows(rows: Sequence[Row], before: Observations) -> None:
         return row.slowdown, *row.slowdown_interval
 
     for row in rows:
-        worse = row.excess if row.suspect else row.slowdown
-        if not _is_time(row) or not worse or worse <= 1:
-            continue
-        if row.verdict == Verdict.REGRESSED or row.suspect:
+        if is_time(row) and row.is_worse:
+            worse = row.excess if row.suspect else row.slowdown
             row.cause = explain(row.identity, worse, before, changed)
 
 
-def _is_time(metric: Row | ChangePoint) -> bool:
+def is_time(metric: Row | ChangePoint) -> bool:
+    """Whether a metric is the time of a code."""
     return metric.check in CODES and metric.metric in ("time", "atom_steps")
 
 
@@ -221,7 +220,7 @@ def explain_points(
     order = {session.uuid: index for index, session in enumerate(sessions)}
     for uuid in dict.fromkeys(p.session for p in points):
         here = {p.key: p for p in points if p.session == uuid}
-        worse = [p for p in here.values() if _is_time(p) and p.verdict == Verdict.REGRESSED]
+        worse = [p for p in here.values() if is_time(p) and p.verdict == Verdict.REGRESSED]
         if not worse:
             continue
         first = order[uuid]

@@ -66,6 +66,12 @@ class Row(MetricId):
         self.rulings.append(Ruling(verdict, reason))
 
     @property
+    def is_worse(self) -> bool:
+        """Whether it got worse, or one session is outside of what the earlier ones showed."""
+        cost = self.excess if self.suspect else self.slowdown
+        return (self.suspect or self.verdict == Verdict.REGRESSED) and (cost or 0) > 1
+
+    @property
     def slowdown(self) -> float | None:
         """After over before as a cost: above 1 is worse, whatever the direction of the metric."""
         if self.ratio is None:

@@ -10,12 +10,20 @@ Lower bounds of LogGP's kind (Alexandrov et al. 1995), for P ranks, p per node, 
 with k neighbours, k' of them on other nodes; latency, T: one message; gap: between short messages
 of a rank; node, bisection: bytes/s each way of a node with all its ranks, of half of the nodes with
 the other half. On one node, each rank takes the part of a node.
+
+Random pairs of nodes at once carry the traffic of an all-to-all, without its algorithm. A message
+of theirs that takes longer than that of one pair alone, at the same size, has collided. Each
+message that a pattern sends to other nodes may collide as much: contention. A pattern that is
+slower than that, or than the other form of all-to-all, has another algorithm.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
+
+import numpy as np
 
 from bisection.analysis.explain import NETWORK, SCALE, SIZE
 from bisection.analysis.observations import Key, Observations
@@ -33,8 +41,8 @@ class Finding(Word):
     """What a measured time is, beside its prediction."""
 
     EXPLAINED = "explained"
-    CONTENTION = "contention"  # random pairs of nodes are as slow
-    ALGORITHM = "algorithm"  # neither single messages nor random pairs are
+    CONTENTION = "contention"  # random pairs of nodes collide as much
+    ALGORITHM = "algorithm"  # neither single messages nor random pairs are as slow
     FEWER = "fewer messages, or memory"
 
 
@@ -57,6 +65,18 @@ class Prediction:
         return self.measured / self.predicted
 
 
+class Bound(NamedTuple):
+    """What the primitives allow."""
+
+    seconds: float
+    name: str  # latency, messages, message, node or bisection: what it turns on
+    crowded: float  # s, where messages collide as those of random pairs do
+
+    def times(self, calls: float) -> "Bound":
+        """Of so many calls."""
+        return Bound(calls * self.seconds, self.name, calls * self.crowded)
+
+
 @dataclass(frozen=True)
 class Primitives:
     """What a network does for its nodes, or for ranks where there is one node."""
@@ -67,43 +87,74 @@ class Primitives:
     gap: float  # s between short messages of a rank
     unit: float  # bytes/s of a unit, each way
     bisection: float  # bytes/s of half of the units, each way
-    random: float  # the same where pairs are random
+    alone: Mapping[float, float]  # bytes -> s of a message, one pair of units
+    random: Mapping[float, float]  # the same, random pairs at once
 
     @property
     def units(self) -> int:
         """Nodes, or ranks where there is one node."""
         return self.ranks // self.per_unit
 
-    def alltoall(self, size: float, bisection: float) -> tuple[float, str]:
-        """(s, what it turns on) of an all-to-all of blocks of `size` bytes."""
+    def alltoall(self, size: float) -> Bound:
+        """An all-to-all of blocks of `size` bytes."""
         ranks, unit = self.ranks, self.per_unit
         bounds = {
             "messages": (ranks - 1) * self.gap,
             "node": unit * (ranks - unit) * size / self.unit,
-            "bisection": ranks**2 * size / 4 / bisection,
         }
-        return self._over(bounds)
+        narrow = {"bisection": ranks**2 * size / 4 / self.bisection}
+        return self._over(bounds, ranks - unit, size, narrow)
 
-    def halo(self, size: float) -> tuple[float, str]:
-        """(s, what it turns on) of an exchange with the neighbours in a grid of ranks."""
+    def halo(self, size: float) -> Bound:
+        """An exchange of `size` bytes with each neighbour in a grid of ranks."""
         neighbours, outside = _neighbours(self.ranks, self.per_unit)
         bounds = {
             "messages": neighbours * self.gap,
             "message": self.one.seconds(size) - self.one.latency,
             "node": outside * size / self.unit,
         }
-        return self._over(bounds)
+        return self._over(bounds, outside / self.per_unit, size)
 
-    def allreduce(self, size: float) -> tuple[float, str]:
-        """(s, what it turns on) of a sum of vectors of `size` bytes."""
+    def allreduce(self, size: float) -> Bound:
+        """A sum of vectors of `size` bytes, of which each rank exchanges its part."""
         latency = self.one.latency * max(1, math.ceil(math.log2(self.ranks)))
-        node = 2 * (self.units - 1) / self.units * size / self.unit
-        return latency + node, "node" if node > latency else "latency"
+        vectors = 2 * (self.units - 1) / self.units
+        node = vectors * size / self.unit
+        collisions = vectors * self._collisions(size / self.per_unit)
+        name = "node" if node > latency else "latency"
+        return Bound(latency + node, name, latency + node + collisions)
 
-    def _over(self, bounds: dict[str, float]) -> tuple[float, str]:
-        largest = max(bounds, key=lambda name: bounds[name])
-        most = bounds[largest]
-        return self.one.latency + most, largest if most > self.one.latency else "latency"
+    def _over(
+        self,
+        bounds: Mapping[str, float],
+        messages: float,
+        size: float,
+        narrow: Mapping[str, float] | None = None,
+    ) -> Bound:
+        """The largest bound, over the latency.
+
+        Args:
+            bounds: name -> s.
+            messages: of `size` bytes, that a rank sends to other units.
+            size: bytes.
+            narrow: name -> s of bounds that collide already.
+        """
+        named = {"latency": self.one.latency, **bounds, **(narrow or {})}
+        crowded = max(bounds.values()) + messages * self._collisions(size)
+        most = max(crowded, *(narrow or {"": 0.0}).values())
+        name = max(named, key=lambda each: named[each])
+        largest = max(seconds for each, seconds in named.items() if each != "latency")
+        return Bound(self.one.latency + largest, name, self.one.latency + most)
+
+    def _collisions(self, size: float) -> float:
+        """What a message takes longer in random pairs at once than in one pair alone, s. What the
+        shortest one takes longer is latency, which many messages in flight hide."""
+        longer = [
+            np.interp(each, [*times], [*times.values()])
+            for each in (size, SHORT)
+            for times in (self.random, self.alone)
+        ]
+        return max(0.0, float(longer[0] - longer[1] - (longer[2] - longer[3])))
 
 
 def _neighbours(ranks: int, per_node: int) -> tuple[int, int]:
@@ -155,18 +206,20 @@ def primitives(side: Observations, layout: Key, shape: Geometry) -> Primitives |
         fit = fits.segmented(times)
         return per_unit * (fit.bandwidth if fit else max(times) / times[max(times)])
 
+    alone = alone or across
     return Primitives(
         *(shape.ranks, per_unit, one, gap),
-        unit=rate(alone or across),
+        unit=rate(alone),
         bisection=half * rate(across),
-        random=half * rate(random or across),
+        alone=alone,
+        random=random or alone,
     )
 
 
 def _times(side: Observations, test: Key) -> dict[float, float]:
-    """Bytes -> seconds of a pattern, the median of the sessions."""
+    """Bytes -> seconds of a pattern, the median of the sessions, in rising order of bytes."""
     values = {s: _by_session(side, (*test, name)) for s, name in _names(side, test).items()}
-    return {size: median(seconds) for size, seconds in values.items() if seconds}
+    return {size: median(seconds) for size, seconds in sorted(values.items()) if seconds}
 
 
 def _names(side: Observations, test: Key) -> dict[float, str]:
@@ -213,18 +266,13 @@ def _shape(side: Observations, layout: Key) -> Geometry | None:
 
 
 def _of_pattern(side: Observations, test: Key, network: Primitives) -> list[Prediction]:
+    shape = "alltoall" if test[6] in ALLTOALL else test[6]
+    alike = [_times(side, (*test[:6], name)) for name in ALLTOALL if shape == "alltoall"]
     result = []
     for size, name in sorted(_names(side, test).items()):
-        values = _by_session(side, (*test, name))
-        if not values:
-            continue
-        if test[6] in ALLTOALL:
-            made, other = (
-                network.alltoall(size, rate) for rate in (network.bisection, network.random)
-            )
-        else:
-            made = other = (network.halo if test[6] == "halo" else network.allreduce)(size)
-        result.append(_beside(test, size, values, made, other))
+        if values := _by_session(side, (*test, name)):
+            least = min((times[size] for times in alike if size in times), default=math.inf)
+            result.append(_beside(test, size, values, getattr(network, shape)(size), least))
     return result
 
 
@@ -236,24 +284,32 @@ def _of_transpose(side: Observations, test: Key, network: Primitives) -> list[Pr
     times = _by_session(side, (*test, "time"))
     if not (share and size and calls and times):
         return []
-    made, other = (network.alltoall(size, rate) for rate in (network.bisection, network.random))
-    made, other = ((calls * seconds, bound) for seconds, bound in (made, other))
-    return [_beside(test, size, [share * time for time in times], made, other)]
+    inside = [share * time for time in times]
+    return [_beside(test, size, inside, network.alltoall(size).times(calls))]
 
 
 def _beside(
-    test: Key, size: float, values: list[float], made: tuple[float, str], other: tuple[float, str]
+    test: Key, size: float, values: list[float], bound: Bound, least: float = math.inf
 ) -> Prediction:
-    predicted, bound = made
-    ratio = median(values) / predicted
+    """Measured times beside what the primitives allow.
+
+    Args:
+        test: what was measured.
+        size: bytes per block.
+        values: s, a value per session.
+        bound: what the primitives allow.
+        least: s, of what carries the same traffic.
+    """
+    measured, high = median(values), LIMITS.explained_high
+    ratio = measured / bound.seconds
     if ratio < LIMITS.explained_low:
         finding = Finding.FEWER
-    elif ratio <= LIMITS.explained_high:
+    elif ratio <= high:
         finding = Finding.EXPLAINED
-    elif median(values) / other[0] <= LIMITS.explained_high:
+    elif measured <= high * min(bound.crowded, least):
         finding = Finding.CONTENTION
     else:
         finding = Finding.ALGORITHM
+    ends = [value / bound.seconds for value in (min(values), max(values))]
     name = " ".join(test[3:])
-    low, high = min(values) / predicted, max(values) / predicted
-    return Prediction(name, size, median(values), predicted, low, high, bound, finding)
+    return Prediction(name, size, measured, bound.seconds, *ends, bound.name, finding)

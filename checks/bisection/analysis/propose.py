@@ -15,6 +15,7 @@ import numpy as np
 from bisection.analysis.bounds import bounds
 from bisection.analysis.history import histories
 from bisection.analysis.model import changes
+from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict, Word
@@ -196,8 +197,9 @@ def propose(
                 continue
             entry = Entry(case, metric, nights, unit)
             (proposal.few if len(nights) < least else proposal.entries).append(entry)
+    spread = [entry for entry in proposal.entries if not _set_count(entry)]
     for shares in (True, False):
-        _set_bounds([e for e in proposal.entries if (e.unit == "share") == shares])
+        _set_bounds([e for e in spread if (e.unit == "share") == shares])
     proposal.wide = [entry for entry in proposal.entries if not entry.bounds]
     proposal.entries = [entry for entry in proposal.entries if entry.bounds]
     return proposal
@@ -219,6 +221,17 @@ def _samples(
         key: max(units.items(), key=lambda item: max(session.start for session in item[1]))
         for key, units in samples.items()
     }
+
+
+def _set_count(entry: Entry) -> bool:
+    """Sets the reference of a count: its value, exactly, and none if it has changed. Whether the
+    metric is a count."""
+    if entry.unit not in COUNTED:
+        return False
+    values = {value for of_night in entry.nights.values() for value in of_night}
+    if len(values) == 1 and min(values) > 0:
+        entry.bounds = [values.pop(), 0.0, 0.0]
+    return True
 
 
 def _set_bounds(entries: Sequence[Entry]) -> None:

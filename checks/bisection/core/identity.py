@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, fields
 
-COUNTED = ("B", "messages")  # units of what is the same in every run: any change counts
+COUNTED = ("B", "messages", "sweeps")  # units of what is the same in every run: any change counts
 # Units of what explains a time, and is not better or worse itself.
 CONTEXT = ("share", "fraction", "groups", "calls", "B/message", "messages/call")
 

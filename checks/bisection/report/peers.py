@@ -23,8 +23,8 @@ PARTS = {
     npar.overheads: "Share of a step outside FFTs and their exchanges, and BLAS; with the harness",
     npar.memory: "Memory per rank: resident over what the sizes predict",
     eigen.solvers: "Solvers over LAPACK's dsyevd on one core, round by round",
-    eigen.jacobi: "Block Jacobi over dsyevd: without a guess, and with one that is wrong by 0.001",
-    eigen.memory: "Memory of block Jacobi per rank over 2 n^2/ranks numbers",
+    eigen.jacobi: "Block Jacobi over dsyevd, and its memory over 2 n^2/ranks numbers",
+    eigen.memory: "The 2004 report's largest matrix, once; memory over 2 n^2/ranks numbers",
 }
 INSTALL = {
     "LAMMPS with MPI": "apt install lammps",

@@ -113,7 +113,12 @@ def _worse(report: Report) -> Section:
         or row.suspect
         or row.against == Against.BELOW
     ]
-    tables = [rows_table(rows, WORST)] if rows else []
+    codes = words.beside_network(report.comparison.rows) if report.comparison else []
+    listed = {row.key for row in codes}
+    rows = [row for row in rows if row.key not in listed]
+    tables = [rows_table(each, WORST) for each in (codes, rows) if each]
+    if codes:
+        tables[0].title = words.CODES.capitalize()
     run = report.run
     reasons = [*run.slower[:WORST], *run.suspects[:WORST], *run.remarks] if run else []
     shared = map(words.finding, report.comparison.findings if report.comparison else ())
@@ -197,7 +202,7 @@ def _predicted(report: Report) -> Section:
     lead += (
         f"allow. {LIMITS.explained_low:g} to {LIMITS.explained_high:g} is explained. Contention: "
     )
-    lead += "random pairs of nodes are as slow. Algorithm: they are not; look at the MPI library."
+    lead += "random pairs of nodes collide as much. Algorithm: they do not; look at MPI's library."
     tables = [predictions_table(report.predictions)] if report.predictions else []
     return Section("predicted", "What the network explains", lead, tables)
 

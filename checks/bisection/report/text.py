@@ -27,12 +27,16 @@ def comparison_text(result: Comparison) -> list[str]:
     """The comparison as lines of text."""
     lines = [f"before: {words.group(result.before)}", f"after:  {words.group(result.after)}", ""]
     lines += [*map(words.finding, result.findings), ""] if result.findings else []
+    codes = words.beside_network(result.rows)
+    lines += [*_table(words.CODES, codes), ""] if codes else []
+    listed = {row.key for row in codes}
+    others = [row for row in result.rows if row.key not in listed]
     for verdict in LISTED:
-        rows = [row for row in words.alone(result.rows) if row.verdict == verdict]
+        rows = [row for row in words.alone(others) if row.verdict == verdict]
         one_sided = verdict in (Verdict.MISSING, Verdict.NEW)
         if rows:
             lines += [*(_tests if one_sided else _table)(verdict, rows), ""]
-    suspect = [row for row in result.rows if row.suspect]
+    suspect = [row for row in others if row.suspect]
     if suspect:
         lines += [*_table("unlike all earlier sessions", suspect), ""]
     if result.expected is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bisection.analysis.explain import is_time
 from bisection.analysis.model import Comparison, Row, Suspect
 from bisection.core.format import duration, number, plural, utc
 from bisection.core.reasons import Code, Reason
@@ -46,6 +47,24 @@ def finding(reason: Reason) -> str:
 def alone(rows: Sequence[Row]) -> list[Row]:
     """The rows that have not changed as part of a finding."""
     return [row for row in rows if row.reason is None or row.reason.code != Code.SHARED]
+
+
+CODES = "slower codes, and what of it the network explains"  # heading of rows with a cause
+
+
+def beside_network(rows: Sequence[Row]) -> list[Row]:
+    """What got worse of the codes that were set against the network, their times first."""
+    codes = {row.identity for row in rows if row.cause}
+    worse = [row for row in rows if row.identity in codes and row.is_worse]
+    return sorted(worse, key=lambda row: row.cause is None)
+
+
+def by_network(rows: Sequence[Row]) -> str:
+    """How many of the codes that got slower the network explains; "" if none was looked at."""
+    causes = [row.cause for row in rows if row.cause]
+    slower = sum(is_time(row) and row.is_worse for row in rows)
+    count = sum(cause.code == Code.NETWORK_EXPLAINS for cause in causes)
+    return f"the network explains {count} of {plural(slower, 'slower code')}" if causes else ""
 
 
 def explained(row: Row) -> str:
@@ -88,6 +107,7 @@ def sentence(comparison: Comparison) -> str:
     counts += [f"{strange} unlike all earlier sessions"] if strange else []
     text = f"{', '.join(counts) or 'nothing to compare'} (of {plural(len(rows), 'metric')})"
     parts = [*map(clause, comparison.findings), *_by_kind(rows)]
+    parts += filter(None, [by_network(rows)])
     busy = sum(row.verdict == Verdict.NOT_MEASURED and _preempted(row.reason) for row in rows)
     parts += [f"{busy} not measured, as other processes had the cores"] if busy else []
     parts += map(suspected, comparison.suspects)

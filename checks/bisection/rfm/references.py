@@ -19,6 +19,7 @@ Case = Mapping[str, Any]  # the values by which references of a test on a partit
 KIND_OF_UNIT = {
     "ratio": "ratio",
     "share": "ratio",
+    "sweeps": "ratio",  # an exact count
     "s": "time",
     "atom-steps/s": "time",
     "B/s": "time",

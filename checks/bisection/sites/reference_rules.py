@@ -43,6 +43,7 @@ UNITS = (
     (r"atom_steps", "atom-steps/s"),
     (r"bytes(_.*)?", "B"),
     (r"messages", "messages"),
+    (r"sweeps", "sweeps"),
     (r"groups", "groups"),
 )
 Defects = Iterator[Defect]

@@ -6,6 +6,7 @@ exec: that of its command.
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -83,6 +84,11 @@ def parser() -> argparse.ArgumentParser:
     lose = add("lose", "have a node's link lose packets at random")
     lose.add_argument("node", metavar="NODE")
     lose.add_argument("percent", type=_typed(_percent), metavar="PERCENT", help="0: none")
+    delay = add("delay", "have a node's link hold each packet for a time")
+    delay.add_argument("node", metavar="NODE")
+    delay.add_argument(
+        "seconds", type=_typed(_seconds), metavar="TIME", help="such as 2ms or 500us; 0: none"
+    )
     for name, text in (
         ("pause", "stop a daemon of the login node: it answers nobody"),
         ("resume", "let a paused daemon go on"),
@@ -108,6 +114,14 @@ def _percent(text: str) -> float:
     if not 0 <= percent <= 100:
         raise ValueError(f"{text!r} is not a percentage from 0 to 100")
     return percent
+
+
+def _seconds(text: str) -> float:
+    words = re.fullmatch(r"(\d+\.?\d*)(us|ms|s|)", text)
+    seconds = float(words[1]) * {"us": 1e-6, "ms": 1e-3}.get(words[2], 1) if words else -1.0
+    if not 0 <= seconds <= 1:
+        raise ValueError(f"{text!r} is not a time from 0 to 1s, such as 2ms")
+    return seconds
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,6 +152,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cluster.shape(options.node, None if options.rate == "none" else options.rate)
         elif options.command == "lose":
             cluster.lose(options.node, options.percent / 100)
+        elif options.command == "delay":
+            cluster.delay(options.node, options.seconds)
         elif options.command in NODE_COMMANDS:
             getattr(cluster, NODE_COMMANDS[options.command][0])(options.node)
         else:

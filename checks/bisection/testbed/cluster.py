@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from bisection.testbed import hosts
 from bisection.testbed.blueprint import HEAD, Blueprint, Node, Partition, address
 from bisection.testbed.hosts import PATIENCE, Process, TestbedError, until
 
+WIRE = Path(__file__).with_name("wire.py")
 PROGRAMS = ("slurmctld", "slurmd", "srun", "munged", "ip", "tc", "nsenter", "unshare")
 OF_ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb-install-db")
 DAEMONS = ("slurmctld", "slurmdbd", "mariadbd", "munged")  # of the login node
@@ -186,7 +188,7 @@ class Cluster:
 
     def _daemon(self, command: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
         """Starts a daemon on the login node, as a child of no process of ours."""
-        log = self.folder / "log" / f"{command[0]}.log"
+        log = self.folder / "log" / f"{Path(command[0]).name}.log"
         line = f"setsid {shlex.join(command)} </dev/null >>{shlex.quote(str(log))} 2>&1 &"
         enter = hosts.entered(self.hosts[HEAD], (*hosts.SHARED, "pid"))
         _run([*enter, "sh", "-c", line], variables=self.environment() | dict(variables or {}))
@@ -270,6 +272,24 @@ class Cluster:
             if fraction:
                 _run([*tc, "qdisc", "add", "dev", device, "ingress"])
                 _run([*tc, *rule])
+
+    def delay(self, name: str, seconds: float) -> None:
+        """Has a node's link hold each packet for a time, in both directions.
+
+        Args:
+            name: of the node.
+            seconds: how long; 0 for no delay.
+        """
+        port, head = f"port{self._number(name)}", self.hosts[HEAD]
+        for process in self.processes(HEAD):
+            if process.command()[-3:-1] == [str(WIRE), port]:
+                process.send(signal.SIGKILL)
+                self._await("wire", lambda old=process: not old.alive)
+        self._ip(head, f"link set {port} master br0")
+        if seconds:
+            self._daemon([sys.executable, "-I", "-S", str(WIRE), port, str(seconds)])
+            shown = [*hosts.entered(head, ("net",)), "ip", "-o", "link", "show", port]
+            self._await("wire", lambda: " master " not in _run(shown).stdout)
 
     def processes(self, name: str) -> list[Process]:
         """What runs on a host now; empty if it is dead."""

@@ -150,6 +150,16 @@ def slow_link(scene: Scene) -> Ran:
     return _pairs(scene, lambda: scene.cluster.shape("node3", "50mbit"))
 
 
+def late_link(scene: Scene) -> Ran:
+    """A node's link holds packets for twice as long as the others do."""
+
+    def delay() -> None:
+        for number in range(1, 7):
+            scene.cluster.delay(f"node{number}", 0.004 if number == 3 else 0.002)
+
+    return _pairs(scene, delay)
+
+
 def same_links(scene: Scene) -> Ran:
     """Nothing is wrong: all links are alike."""
     return _pairs(scene, lambda: None)
@@ -369,6 +379,7 @@ FAULTS = [
     Fault(node_lost, Code.NODE_FAIL, ("node2",), quick=True),
     Fault(cable_cut, Code.NODE_FAIL, ("node2",)),
     Fault(slow_link, Code.BAD_COMPONENT, ("node3",), within=LIMIT),
+    Fault(late_link, Code.BAD_COMPONENT, ("node3",), within=LIMIT),
     Fault(same_links, exit_code=Exit.OK, within=LIMIT),
     Fault(lossy_link, Code.TCP_LOSSES, ("node3",), Exit.OK, within=LIMIT),
     Fault(slow_core, Code.SLOW_CLOCK, ("node2",), Exit.SLOWER, within=LIMIT),

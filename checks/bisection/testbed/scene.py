@@ -215,10 +215,10 @@ class Scene:
     # ---- afterwards ----
 
     def left(self) -> list[str]:
-        """Jobs and kernels that are still there half a minute after a run, for which it waits."""
+        """Jobs and kernels that are still there a minute after a run, for which it waits."""
         names = self.cluster.blueprint.names()
         left: list[str] = []
-        for _ in until(30, 0.5):
+        for _ in until(60, 0.5):
             jobs = [f"job {line}" for line in self.cluster.jobs()]
             left = jobs + [f"{p.command()[0]} on {n}" for n in names for p in self.kernels_on(n)]
             if not left:
@@ -234,6 +234,7 @@ class Scene:
                 cluster.mend(name)
                 cluster.shape(name, None)
                 cluster.lose(name, 0)
+                cluster.delay(name, 0)
             for daemon in ("slurmctld", *(("slurmdbd",) if self.accounting else ())):
                 cluster.resume(daemon)
             for name, host in cluster.hosts.items():

@@ -8,10 +8,12 @@ from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories
 from bisection.core.identity import Geometry
-from bisection.core.reasons import Code
+from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Verdict
 from bisection.kernels import fits
 from bisection.report.clauses import clause
+from bisection.report.model import Report
+from bisection.report.sections import sections
 from bisection.report.text import comparison_text, history_text
 
 GEOMETRY = Geometry(8, 16, 1)
@@ -154,6 +156,30 @@ def test_without_patterns_nothing_is_said(rng, compared):
     for _, cases in (*before, *after):
         cases[:] = [c for c in cases if c["check"] != "network"]
     assert causes(compared(before, after)) == {}
+
+
+def test_codes_stand_above_the_network_that_explains_them(rng, compared):
+    """Each once, also where all metrics of a kernel are one finding."""
+    result = compared(*pair(rng, Network(latency=2e-6 * 2.8)))
+    for each in result.rows:
+        if each.check == "transpose":  # as those of a kernel that is slower as a whole
+            each.reason = Reason.of(Code.SHARED, place="lab:cpu", kernel="transpose")
+    text = comparison_text(result)
+    codes = text.index("slower codes, and what of it the network explains on lab:cpu system:")
+    network = text.index("regressed on lab:cpu system:")
+    for name in ("transpose silicon mpi short", "npar silicon mpi sums", "md silicon mpi halo"):
+        (line,) = [i for i, line in enumerate(text) if line.strip().startswith(name)]
+        assert codes < line < network
+    assert text[-1].endswith("the network explains 4 of 4 slower codes")
+    worse = next(s for s in sections(Report("lab", 0.0, result)) if s.id == "worse")
+    assert worse.tables[0].title == "Slower codes, and what of it the network explains"
+    assert len(worse.tables[0].rows) == 4
+    assert {row[1].split()[0] for row in worse.tables[1].rows} == {"network"}
+
+
+def test_codes_that_the_network_does_not_explain_are_counted(rng, compared):
+    text = comparison_text(compared(*pair(rng, Network(), cores=1.4)))
+    assert text[-1].endswith("the network explains 0 of 5 slower codes")
 
 
 def test_history_sets_a_step_against_the_network(rng, tmp_path):

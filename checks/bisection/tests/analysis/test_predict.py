@@ -18,27 +18,31 @@ def label(size):
     return f"{size >> 20}MiB" if size >> 20 else f"{size >> 10}KiB" if size >> 10 else f"{size}B"
 
 
-def network(bisection, random, factors):
-    """The patterns' times where each node has `bisection` B/s across, `random` in random pairs."""
+def network(bisection, random, late, factors):
+    """The patterns' times where each node has `bisection` B/s across, `random` in random pairs,
+    which are `late` by so much (s)."""
 
     def pairs(rate):
         return {s: LATENCY + PER_NODE * s / rate for s in SIZES}
 
+    alltoall = {
+        s: LATENCY
+        + max(
+            (RANKS - 1) * GAP,
+            PER_NODE * (RANKS - PER_NODE) * s / NODE,
+            RANKS**2 / 4 * s / (4 * bisection),
+        )
+        for s in SIZES
+    }
     times = {
         "pingpong": {s: LATENCY + s / MESSAGE for s in SIZES},
         "message-rate": {8: GAP},
         "node-to-node": pairs(NODE),
         "bisecting": pairs(bisection),
-        "random-matching": pairs(random),
-        "alltoall": {
-            s: LATENCY
-            + max(
-                (RANKS - 1) * GAP,
-                PER_NODE * (RANKS - PER_NODE) * s / NODE,
-                RANKS**2 / 4 * s / (4 * bisection),
-            )
-            for s in SIZES
-        },
+        "random-matching": {size: late + seconds for size, seconds in pairs(random).items()},
+        "alltoall": alltoall,
+        **({"alltoallv": alltoall} if "alltoallv" in factors else {}),
+        "halo": {s: LATENCY + max(6 * GAP, s / MESSAGE, 32 * s / NODE) for s in SIZES},
         "allreduce": {s: 7 * LATENCY + 2 * 7 / 8 * s / NODE for s in SIZES},
     }
     return {
@@ -47,9 +51,9 @@ def network(bisection, random, factors):
     }
 
 
-def night(rng, bisection=NODE, random=NODE, **factors):
+def night(rng, bisection=NODE, random=NODE, late=0.0, **factors):
     cases = []
-    for method, curve in network(bisection, random, factors).items():
+    for method, curve in network(bisection, random, late, factors).items():
         metrics = {f"time_{label(s)}": t * np.exp(rng.normal(0, 0.02)) for s, t in curve.items()}
         cases.append(case(method, metrics, check="network", case="sweep", geometry=str(SHAPE)))
     sent = {
@@ -96,13 +100,78 @@ def test_transposes_are_so_many_alltoalls(predicted):
 
 def test_random_pairs_tell_contention_from_an_algorithm(predicted):
     """An all-to-all three times slower than its bound, with and without collisions of routes."""
-    long = 65536
-    crowded = of(predicted(random=NODE / 4, alltoall=3), "alltoall")
-    assert {r.finding for r in crowded if r.size >= long} == {Finding.CONTENTION}
+    crowded = {r.size: r.finding for r in of(predicted(random=NODE / 4, alltoall=3), "alltoall")}
     alone = of(predicted(alltoall=3), "alltoall")
-    assert {r.finding for r in alone if r.size >= long} == {Finding.ALGORITHM}
+    assert {r.finding for r in alone} == {Finding.ALGORITHM}
+    # A collision costs a block of 64 B as much as the gap between two.
+    assert {f for size, f in crowded.items() if size < 64} == {Finding.ALGORITHM}
+    assert {f for size, f in crowded.items() if size > 64} == {Finding.CONTENTION}
     fewer = of(predicted(alltoall=0.3), "alltoall")
     assert {r.finding for r in fewer} == {Finding.FEWER}
+
+
+def test_the_other_form_of_alltoall_shows_an_algorithm(predicted):
+    """Pairs collide, and alltoallv, which sends the same, is nearly as fast as they allow."""
+    rows = predicted(random=NODE / 4, alltoall=3, alltoallv=1.8)
+    assert {row.finding for row in of(rows, "alltoall")} == {Finding.ALGORITHM}
+    long = [row.finding for row in of(rows, "alltoallv") if row.size >= 256]
+    assert set(long) == {Finding.CONTENTION}
+
+
+@pytest.mark.parametrize("method", ["halo", "allreduce"])
+def test_collisions_slow_halos_and_sums_too(method, predicted):
+    def findings(**how):
+        return {row.finding for row in of(predicted(**how), method) if row.size >= 65536}
+
+    assert findings() == {Finding.EXPLAINED}
+    assert findings(**{method: 2.5}) == {Finding.ALGORITHM}
+    assert findings(random=NODE / 4, **{method: 2.5}) == {Finding.CONTENTION}
+
+
+def test_pairs_that_are_later_at_all_sizes_do_not_collide(predicted):
+    """That is latency, which many messages in flight hide."""
+    rows = of(predicted(alltoall=3, late=2e-6), "alltoall")
+    assert {row.finding for row in rows} == {Finding.ALGORITHM}
+
+
+# Times (us) of bisection-patterns under SimGrid 3.32, one rank on each of 16 hosts, four a switch:
+# each host has an uplink of its own, or four share one. Sizes: from 8 B on, times two or eight.
+SIMULATED = {
+    "pingpong": "2.05 2.05 2.06 2.06 2.06 2.05 2.11 2.25 1.97 2.45 3.07 5.9 8.29 18.3 23.8 35",
+    "message-rate": "0.0515",
+    "node-to-node": "2.09 2.09 2.15 2.47 8.3 36",
+}
+FULL = SIMULATED | {
+    "bisecting": "2.09 2.09 2.15 2.47 8.3 36",
+    "random-matching": "2.09 2.1 2.24 2.85 11.6 57.3",
+    "alltoall": "8.14 8.17 8.12 8.37 8.83 7.58 3.5 4.92 4.96 7.46 10.4 30.5 59.2 91.5 175 342",
+    "alltoallv": "2.09 2.1 2.12 2.16 2.24 2.78 3.5 4.92 4.96 7.46 10.4 30.5 59.2 91.5 175 342",
+}
+SHARED = SIMULATED | {
+    "bisecting": "2.1 2.12 2.52 3.75 19.6 103",
+    "random-matching": "2.1 2.12 2.51 3.75 19.6 102",
+    "alltoall": "8.14 8.17 8.12 8.37 8.83 7.59 8 13.7 14.7 22.4 31.4 94.3 185 281 549 1.08e+03",
+    "alltoallv": "2.18 2.22 2.29 2.44 2.75 5.09 8 13.7 14.7 22.4 31.4 94.3 185 281 549 1.08e+03",
+}
+
+
+@pytest.mark.parametrize("tree", [FULL, SHARED], ids=["full tree", "4:1"])
+def test_a_simulated_tree_whose_hosts_share_an_uplink_has_contention(tree, tmp_path):
+    """And no other algorithm: from 256 B on it is the same on both. Shorter blocks of alltoall are
+    forwarded (Bruck), on both."""
+    cases = []
+    for method, times in tree.items():
+        step = 2 if method in ("pingpong", "alltoall", "alltoallv") else 8
+        named = {f"time_{label(8 * step**i)}": float(t) * 1e-6 for i, t in enumerate(times.split())}
+        cases.append(case(method, named, check="network", case="sweep", geometry="16x1"))
+    with store(tmp_path / "store.db", sessions(0, [cases])) as filled:
+        rows = predictions(filled, filled.sessions())
+    findings = {(row.test.split()[-1], row.size): row.finding for row in rows}
+    short = {each for each, finding in findings.items() if finding == Finding.ALGORITHM}
+    assert short - {("alltoall", 256)} == {("alltoall", size) for size in (8, 16, 32, 64, 128)}
+    crowded = {size for (_, size), finding in findings.items() if finding == Finding.CONTENTION}
+    middle = {256, 512, 1024, 2048, 4096, 16384, 32768}
+    assert crowded == (middle if tree is SHARED else set())
 
 
 def test_a_narrow_bisection_bounds_the_alltoall(predicted):

@@ -274,6 +274,20 @@ def test_shares_and_twin_layouts_have_references_too(rng, propose, site):
     assert value * (1 + upper) < 1
 
 
+def test_counts_are_asserted_exactly_and_only_where_they_never_changed(rng, propose, site):
+    site.cases = [{**case, "required": ["ratio_serial", "sweeps"]} for case in site.cases]
+    nightly = measured(rng, count=10)
+    for number, (_, cases) in enumerate(nightly):
+        for case_ in cases:
+            changed = case_["method"] == "shm" and number > 7
+            case_["metrics"]["sweeps"] = [5.0 if changed else 4.0, "sweeps", "lower"]
+    _, told, tree = propose(nightly)
+    found = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]
+    assert found["p2p"]["sweeps"] == [4.0, 0.0, 0.0]
+    assert "sweeps" not in found["shm"]
+    assert "shm sweeps" in told.out
+
+
 def test_provenance_is_of_the_sessions_that_gave_a_value(rng, propose):
     other = measured(rng, first=100, count=3)
     for _, cases in other:

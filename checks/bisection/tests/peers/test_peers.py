@@ -113,8 +113,13 @@ def test_solvers_beside_lapack(kernels, capsys):
     assert "elpa1" not in text
     assert "jacobi cold, 8 sweeps 2 s over 2 s 18.00" in text
     assert "jacobi guess 1e-3, 8 sweeps 2 s over 2 s 6.00" in text
-    assert "1.02 within 5% met" in text
+    assert "2000 rows, 2 ranks, jacobi, memory 32.6 MB over 32 MB 1.02 within 5% met" in text
+    assert "7194 rows" not in text
     assert "two ranks pay from 384 rows on" in text
+    assert main(["bench", "eigen", "--part", "memory"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "7194 rows, 2 ranks, pdsyevd 2 s over 2 s 0.80 [0.79 0.81] at most 0.75 MISSED" in text
+    assert "7194 rows, 2 ranks, pdsyevd, memory 422 MB over 414 MB 1.02" in text
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from running import CHECKS
 
 from bisection.testbed import Blueprint, Cluster, Node, Partition, TestbedError, unavailable
+from bisection.testbed.__main__ import parser
 from bisection.testbed.cluster import topology
 from bisection.testbed.hosts import Process, cpuset_root, until
 
@@ -93,12 +94,17 @@ def test_a_cluster_runs_jobs_loses_a_node_and_leaves_nothing(cluster, tmp_path):
     again.shape("node2", None)
     again.lose("node2", 1)
     again.lose("node2", 0)
-    again.cut("node2")
-    code = "import socket; socket.create_connection(('node2', 6818), timeout=1)"
+    code = "import socket, time; t = time.time()\n"
+    code += "socket.create_connection(('node2', 6818), timeout=5); print(time.time() - t)"
     reach = again.command([sys.executable, "-c", code])
+    again.delay("node2", 0.2)  # in place of another delay
+    again.delay("node2", 0.4)
+    assert 0.8 < float(subprocess.run(reach, capture_output=True).stdout) < 4  # there and back
+    again.delay("node2", 0)
+    again.cut("node2")
     assert subprocess.run(reach, capture_output=True).returncode != 0
     again.mend("node2")
-    assert subprocess.run(reach, capture_output=True).returncode == 0
+    assert float(subprocess.run(reach, capture_output=True).stdout) < 0.4
 
     running = again.processes("node2")
     again.kill_node("node2")
@@ -168,3 +174,17 @@ def test_the_command_line_rejects_what_it_does_not_know(words, tmp_path):
     line = [sys.executable, "-m", "bisection.testbed", command, *rest, str(tmp_path)]
     done = subprocess.run(line, env={**os.environ, "PYTHONPATH": str(CHECKS)}, capture_output=True)
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("2ms", 2e-3), ("500us", 5e-4), ("0.1s", 0.1), ("0", 0)]
+)
+def test_a_delay_is_a_time(text, seconds):
+    assert parser().parse_args(["delay", "bed", "node1", text]).seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["soon", "2h", "1.1s", "-1ms", "ms"])
+def test_a_delay_that_is_none_is_rejected(text, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        parser().parse_args(["delay", "bed", "node1", "--", text])
+    assert f"{text!r} is not a time from 0 to 1s, such as 2ms" in capsys.readouterr().err

@@ -13,6 +13,8 @@ class BisectionKernels(CMakePackage):
 
     version("develop")
 
+    variant("elpa", default=False, description="Measure ELPA's eigensolvers too")
+
     depends_on("c", type="build")
     depends_on("fortran", type="build")
     depends_on("cmake@3.20:", type="build")
@@ -26,6 +28,8 @@ class BisectionKernels(CMakePackage):
     depends_on("lapack")
     depends_on("scalapack")
     depends_on("hdf5 +mpi")
+    # Without the variant, CMake takes an ELPA of the system where pkg-config finds one.
+    depends_on("elpa +mpi", when="+elpa")
 
     def cmake_args(self):
         return [

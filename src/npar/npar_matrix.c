@@ -1,0 +1,118 @@
+/* The matrix between all bands, for Fortran: the distributions and solvers of src/eigen. */
+#include "bx.h"
+#include "cholesky.h"
+#include "solver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const bx_solver *solver;
+    bx_distribution *distribution;
+    bx_problem problem;
+} npar_matrix;
+
+enum { LARGEST_BLOCK = 32 }; /* a few hundred bands are the usual */
+
+bool npar_solver_can(const char *name, int n, int parts, int ranks, char *why, size_t why_size);
+npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
+                                int shape[5], double **part);
+int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked);
+int npar_matrix_factor(npar_matrix *m);
+void npar_matrix_free(npar_matrix *m);
+
+static const bx_solver *const SOLVERS[] = {
+    &bx_solver_lapack,
+#define BX_CASE(...)
+#define BX_METHOD(name) &bx_solver_##name,
+#include "eigen.def"
+};
+
+/* Those that take blocks, or the whole matrix. */
+static const bx_solver *solver_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof SOLVERS / sizeof *SOLVERS; i++)
+        if (strcmp(SOLVERS[i]->about.name, name) == 0 && !SOLVERS[i]->first_column)
+            return SOLVERS[i];
+    return NULL;
+}
+
+/* Whether a solver can solve matrices of n bands on so many ranks; if not, writes to `why`.  Local.
+ */
+bool npar_solver_can(const char *name, int n, int parts, int ranks, char *why, size_t why_size)
+{
+    const bx_solver *solver = solver_of(name);
+    bx_distribution d = {.ranks = ranks, .n = n, .grid_rows = bx_distribution_grid_rows(ranks)};
+    d.grid_columns = ranks / d.grid_rows;
+    d.block = bx_distribution_block(n, d.grid_columns, LARGEST_BLOCK);
+    /* bands of a symmetric crystal have equal energies */
+    bx_problem p = {.distribution = &d, .parts = parts, .repeated = true};
+    if (solver && (!solver->applicable || solver->applicable(&p, why, why_size))) return true;
+    if (!solver) snprintf(why, why_size, "no solver of distributed matrices");
+    return false;
+}
+
+static int all_columns(int n, int ranks, int rank)
+{
+    (void)ranks;
+    return rank * n;
+}
+
+/* Allocates the matrix of a solver: shape = rows and columns of this rank, rows of a block, rows
+ * and columns of the grid; *part: [columns][rows parts].  Collective. */
+npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
+                                int shape[5], double **part)
+{
+    npar_matrix *m = bx_memory_alloc(1, sizeof *m);
+    MPI_Comm team = MPI_Comm_f2c(comm);
+    int ranks;
+    MPI_Comm_size(team, &ranks);
+    m->solver = solver_of(name);
+    if (m->solver->alone) {
+        m->distribution = bx_distribution_create_panels(MPI_COMM_SELF, n, all_columns);
+    } else {
+        int grid_rows = bx_distribution_grid_rows(ranks);
+        int block = bx_distribution_block(n, ranks / grid_rows, LARGEST_BLOCK);
+        m->distribution = bx_distribution_create_blocks(team, n, block, grid_rows);
+    }
+    const bx_distribution *d = m->distribution;
+    bx_problem *p = &m->problem;
+    *p = (bx_problem){.run = run, .distribution = d, .guess_error = -1, .parts = parts};
+    p->repeated = true;
+    p->capacity = (size_t)d->columns * (size_t)(d->rows * parts);
+    p->a = bx_solver_workspace(p, p->capacity);
+    if (!m->solver->alone) p->v = bx_solver_workspace(p, p->capacity);
+    memcpy(shape, (int[]){d->rows, d->columns, d->block, d->grid_rows, d->grid_columns},
+           5 * sizeof *shape);
+    *part = p->a;
+    return m;
+}
+
+/* Solves the matrix, which is lost; *vectors: [columns][rows parts] the eigenvectors, valid until
+ * the next call; w: [n]; *asked: bytes of the solver's workspace, NaN where it does not tell.
+ * Returns 0, or the library's INFO.  Collective. */
+int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked)
+{
+    bx_problem *p = &m->problem;
+    double *part = p->a;
+    void *workspace = m->solver->create(p, asked);
+    p->w = w;
+    int info = m->solver->solve(workspace, p);
+    m->solver->destroy(workspace);
+    *vectors = p->v;
+    if (m->solver->alone) *vectors = part, p->a = part, p->v = NULL; /* in the matrix's place */
+    return info;
+}
+
+/* Replaces the upper triangle by Cholesky's factor; returns 0, or the library's INFO.  Collective.
+ */
+int npar_matrix_factor(npar_matrix *m) { return bx_cholesky_factor(&m->problem); }
+
+/* Collective. */
+void npar_matrix_free(npar_matrix *m)
+{
+    bx_distribution_free(m->distribution);
+    free(m->problem.a);
+    free(m->problem.v);
+    free(m);
+}

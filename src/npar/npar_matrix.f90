@@ -1,0 +1,396 @@
+! The matrix between all bands, by the distributions and drivers of src/eigen.
+!
+! lapack: every rank has the whole matrix and works alone, as VASP without ScaLAPACK.  The drivers
+! of ScaLAPACK and ELPA: each rank has its blocks.  Then matrices are summed, and eigenvectors come
+! to the bands, in panels of columns: of n^2 numbers no rank has more than a few n^2/ranks.
+module npar_matrix
+  use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_f_pointer, &
+    c_int, c_null_char, c_null_ptr, c_ptr, c_size_t, dp => c_double
+  use mpi_f08, only: MPI_Comm, MPI_Comm_rank, MPI_Comm_size
+  use bx_harness, only: bx_region_enter, bx_region_leave
+  use npar_collectives, only: gather_parts, sum_over, sum_parts, traffic_of_exchange, &
+    traffic_of_sum, traffic_t, operator(+)
+  implicit none (type, external)
+  private
+  public :: driver_of, libraries, matrix_bytes, matrix_t, why_no_driver
+
+  !> What --linear-algebra chooses from, and the driver of each unless --driver names another.
+  character(16), parameter :: libraries(*) = [character(16) :: "lapack", "scalapack", "elpa"]
+  character(16), parameter :: usual(*) = [character(16) :: "lapack", "pdsyevd", "elpa1"]
+
+  !> A matrix of all bands: f = 1 real or 2 numbers an entry.
+  type :: matrix_t
+    character(16) :: driver = "" !< "": not created
+    integer :: panels = 0 !< of columns
+    real(dp) :: bytes = 0 !< of this rank, with the driver's workspace; -1 where it does not tell
+    type(c_ptr), private :: self = c_null_ptr
+    type(MPI_Comm), private :: comm
+    integer, private :: n = 0, f = 1, ranks = 1, rank = 0, width = 0
+    integer, private :: block = 1, grid_rows = 1, grid_columns = 1
+    logical, private :: alone = .true.
+    real(dp), pointer, contiguous :: part(:) => null() !< my columns of my rows
+    real(dp), pointer, contiguous, private :: vectors(:) => null() !< the same of the eigenvectors
+    real(dp), pointer, contiguous, private :: whole(:, :) => null() !< (f n, width) a panel
+    real(dp), allocatable, private :: packed(:) !< the same, rank by rank
+    real(dp), private :: held = 0 !< bytes without workspace
+  contains
+    procedure :: create
+    procedure :: destroy
+    procedure :: first
+    procedure :: last
+    procedure :: panel
+    procedure :: sum_panel
+    procedure :: gather_panel
+    procedure :: gather_factor
+    procedure :: solve
+    procedure :: factor
+    procedure :: subtract_unit
+    procedure :: traffic_of_sums
+    procedure :: traffic_of_gathers
+    procedure, private :: counts
+    procedure, private :: deal
+    procedure, private :: gathered
+  end type matrix_t
+
+  interface
+    function npar_solver_can(name, n, parts, ranks, why, why_size) result(can) bind(C)
+      import :: c_bool, c_char, c_int, c_size_t
+      implicit none (type, external)
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: n, parts, ranks
+      character(kind=c_char), intent(out) :: why(*)
+      integer(c_size_t), value :: why_size
+      logical(c_bool) :: can
+    end function npar_solver_can
+
+    function npar_matrix_create(run, name, comm, n, parts, shape, part) result(matrix) bind(C)
+      import :: c_char, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: comm, n, parts
+      integer(c_int), intent(out) :: shape(5)
+      type(c_ptr), intent(out) :: part
+      type(c_ptr) :: matrix
+    end function npar_matrix_create
+
+    function npar_matrix_solve(matrix, w, vectors, asked) result(info) bind(C)
+      import :: c_double, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: matrix
+      real(c_double), intent(out) :: w(*), asked
+      type(c_ptr), intent(out) :: vectors
+      integer(c_int) :: info
+    end function npar_matrix_solve
+
+    function npar_matrix_factor(matrix) result(info) bind(C)
+      import :: c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: matrix
+      integer(c_int) :: info
+    end function npar_matrix_factor
+
+    subroutine npar_matrix_free(matrix) bind(C)
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: matrix
+    end subroutine npar_matrix_free
+  end interface
+
+contains
+
+  !> The driver of a library: the one asked for if it is the library's, else the usual one.
+  pure function driver_of(library, asked) result(driver)
+    character(*), intent(in) :: library, asked
+    character(16) :: driver
+    driver = usual(findloc(libraries, library, 1))
+    if (asked(:min(2, len(asked))) == driver(:2)) driver = asked
+  end function driver_of
+
+  !> The reason why a driver cannot solve a matrix of size n on so many ranks; "" if it can.
+  function why_no_driver(driver, n, gamma, ranks) result(why)
+    character(*), intent(in) :: driver
+    integer, intent(in) :: n, ranks
+    logical, intent(in) :: gamma !< real matrices
+    character(120) :: why
+    character(kind=c_char) :: text(120)
+    integer :: i
+    why = ""
+    if (npar_solver_can(trim(driver)//c_null_char, n, merge(1, 2, gamma), ranks, text, &
+                        size(text, kind=c_size_t))) return
+    do i = 1, size(text)
+      if (text(i) == c_null_char) exit
+      why(i:i) = text(i)
+    end do
+  end function why_no_driver
+
+  !> Bytes that create allocates on a rank, about.
+  pure function matrix_bytes(driver, n, f, ranks) result(bytes)
+    character(*), intent(in) :: driver
+    integer, intent(in) :: n, f, ranks
+    real(dp) :: bytes
+    bytes = 8.0_dp*f*real(n, dp)**2
+    if (driver /= "lapack") bytes = 4*bytes/ranks
+  end function matrix_bytes
+
+  !> Allocates a matrix of all bands, f numbers an entry, for a driver.  Collective over comm.
+  subroutine create(self, run, comm, driver, n, f)
+    class(matrix_t), intent(inout) :: self
+    type(c_ptr), intent(in) :: run
+    type(MPI_Comm), intent(in) :: comm
+    character(*), intent(in) :: driver
+    integer, intent(in) :: n, f
+    type(c_ptr) :: part
+    integer(c_int) :: shape(5)
+    integer :: blocks
+    self%driver = driver
+    self%comm = comm
+    self%n = n
+    self%f = f
+    call MPI_Comm_size(comm, self%ranks)
+    call MPI_Comm_rank(comm, self%rank)
+    self%self = npar_matrix_create(run, trim(driver)//c_null_char, comm%MPI_VAL, n, f, shape, part)
+    self%block = shape(3)
+    self%grid_rows = shape(4)
+    self%grid_columns = shape(5)
+    call c_f_pointer(part, self%part, [f*shape(1)*shape(2)])
+    self%vectors => self%part
+    self%alone = driver == "lapack"
+    self%held = 8.0_dp*size(self%part)
+    self%width = n
+    self%panels = 1
+    if (.not. self%alone) then
+      blocks = (n + self%block - 1)/self%block
+      self%width = self%block*((blocks + self%ranks - 1)/self%ranks)
+      self%panels = (n + self%width - 1)/self%width
+      allocate (self%whole(f*n, self%width), self%packed(f*n*self%width))
+      self%held = 2*self%held + 16.0_dp*size(self%whole)
+    end if
+    self%bytes = self%held
+  end subroutine create
+
+  !> Frees it.  Collective.
+  subroutine destroy(self)
+    class(matrix_t), intent(inout) :: self
+    if (.not. c_associated(self%self)) return
+    call npar_matrix_free(self%self)
+    self%self = c_null_ptr
+    self%driver = ""
+    if (self%alone) return
+    deallocate (self%whole, self%packed)
+  end subroutine destroy
+
+  !> First column of a panel, from 1.
+  pure integer function first(self, j)
+    class(matrix_t), intent(in) :: self
+    integer, intent(in) :: j
+    first = (j - 1)*self%width + 1
+  end function first
+
+  !> Last column of a panel.
+  pure integer function last(self, j)
+    class(matrix_t), intent(in) :: self
+    integer, intent(in) :: j
+    last = min(self%n, j*self%width)
+  end function last
+
+  !> Where this rank's addends of a panel's numbers go: (f n, columns of the panel).
+  function panel(self, j) result(addends)
+    class(matrix_t), intent(inout) :: self
+    integer, intent(in) :: j
+    real(dp), pointer, contiguous :: addends(:, :)
+    if (self%alone) then
+      addends(1:self%f*self%n, 1:self%n) => self%part
+    else
+      addends => self%whole(:, :self%last(j) - self%first(j) + 1)
+    end if
+  end function panel
+
+  !> Sums the addends of all ranks; each rank keeps its part.  Collective.
+  subroutine sum_panel(self, j, emulated)
+    class(matrix_t), intent(inout) :: self
+    integer, intent(in) :: j
+    logical, intent(in) :: emulated
+    integer(c_int) :: parts(0:self%ranks - 1)
+    integer :: at
+    if (self%alone) then
+      call sum_over(self%part, self%comm, emulated)
+    else
+      parts = self%counts(j)
+      at = place(self, j)
+      call self%deal(j, .false.)
+      call sum_parts(self%packed(:sum(parts)), parts, self%part(at + 1:at + parts(self%rank)), &
+                     self%comm, emulated)
+    end if
+  end subroutine sum_panel
+
+  !> The eigenvectors in the columns of a panel, (f n, columns): on every rank.  Collective.
+  function gather_panel(self, j, emulated) result(columns)
+    class(matrix_t), intent(inout) :: self
+    integer, intent(in) :: j
+    logical, intent(in) :: emulated
+    real(dp), pointer, contiguous :: columns(:, :)
+    columns => self%gathered(self%vectors, j, emulated)
+  end function gather_panel
+
+  !> The same of Cholesky's factor.
+  function gather_factor(self, j, emulated) result(columns)
+    class(matrix_t), intent(inout) :: self
+    integer, intent(in) :: j
+    logical, intent(in) :: emulated
+    real(dp), pointer, contiguous :: columns(:, :)
+    columns => self%gathered(self%part, j, emulated)
+  end function gather_factor
+
+  function gathered(self, parts_of, j, emulated) result(columns)
+    class(matrix_t), intent(inout) :: self
+    real(dp), pointer, contiguous, intent(in) :: parts_of(:)
+    integer, intent(in) :: j
+    logical, intent(in) :: emulated
+    real(dp), pointer, contiguous :: columns(:, :)
+    integer(c_int) :: parts(0:self%ranks - 1)
+    integer :: at
+    if (self%alone) then
+      columns(1:self%f*self%n, 1:self%n) => parts_of
+    else
+      parts = self%counts(j)
+      at = place(self, j)
+      call gather_parts(parts_of(at + 1:at + parts(self%rank)), self%packed(:sum(parts)), parts, &
+                        self%comm, emulated)
+      call self%deal(j, .true.)
+      columns => self%panel(j)
+    end if
+  end function gathered
+
+  !> Reals of a panel that each rank has, (0:ranks - 1).
+  pure function counts(self, j) result(reals)
+    class(matrix_t), intent(in) :: self
+    integer, intent(in) :: j
+    integer(c_int) :: reals(0:self%ranks - 1)
+    integer :: r
+    do r = 0, self%ranks - 1
+      reals(r) = int(self%f*owned(self, 1, self%n, mod(r, self%grid_rows), self%grid_rows) &
+                     *owned(self, self%first(j), self%last(j), r/self%grid_rows, &
+                            self%grid_columns), c_int)
+    end do
+  end function counts
+
+  !> Where this rank's part of a panel begins in its part of the matrix, from 0.
+  pure integer function place(self, j)
+    class(matrix_t), intent(in) :: self
+    integer, intent(in) :: j
+    place = self%f*owned(self, 1, self%n, mod(self%rank, self%grid_rows), self%grid_rows) &
+            *owned(self, 1, self%first(j) - 1, self%rank/self%grid_rows, self%grid_columns)
+  end function place
+
+  !> How many of the rows, or columns, low to high a place of the grid has.
+  pure integer function owned(self, low, high, place_, places)
+    type(matrix_t), intent(in) :: self
+    integer, intent(in) :: low, high, place_, places
+    owned = up_to(high) - up_to(low - 1)
+  contains
+    pure integer function up_to(rows)
+      integer, intent(in) :: rows
+      integer :: blocks
+      blocks = rows/self%block ! whole ones, dealt in turn
+      up_to = (blocks + places - 1 - place_)/places*self%block
+      if (mod(blocks, places) == place_) up_to = up_to + mod(rows, self%block)
+    end function up_to
+  end function owned
+
+  !> Puts a panel's numbers rank by rank into `packed`, or back into `whole`.
+  subroutine deal(self, j, back)
+    class(matrix_t), intent(inout) :: self
+    integer, intent(in) :: j
+    logical, intent(in) :: back
+    integer :: r, column, c, row, at, from, length
+    at = 0
+    do r = 0, self%ranks - 1
+      do column = self%first(j), self%last(j)
+        if (mod((column - 1)/self%block, self%grid_columns) /= r/self%grid_rows) cycle
+        c = column - self%first(j) + 1
+        do row = mod(r, self%grid_rows)*self%block, self%n - 1, self%grid_rows*self%block
+          from = self%f*row
+          length = self%f*min(self%block, self%n - row)
+          if (back) then
+            self%whole(from + 1:from + length, c) = self%packed(at + 1:at + length)
+          else
+            self%packed(at + 1:at + length) = self%whole(from + 1:from + length, c)
+          end if
+          at = at + length
+        end do
+      end do
+    end do
+  end subroutine deal
+
+  !> Solves the matrix, which is lost; eigenvalues(n) ascend.  `solved` is false if the library
+  !> failed.  Collective.
+  subroutine solve(self, eigenvalues, solved)
+    class(matrix_t), intent(inout) :: self
+    real(dp), intent(out), contiguous :: eigenvalues(:)
+    logical, intent(out) :: solved
+    type(c_ptr) :: vectors
+    real(dp) :: asked
+    if (.not. self%alone) call bx_region_enter(merge("ELPA     ", "ScaLAPACK", &
+                                                     self%driver(:4) == "elpa"))
+    solved = npar_matrix_solve(self%self, eigenvalues, vectors, asked) == 0
+    if (.not. self%alone) call bx_region_leave()
+    call c_f_pointer(vectors, self%vectors, [size(self%part)])
+    self%bytes = merge(self%held + asked, -1.0_dp, asked >= 0) ! not told: a NaN
+  end subroutine solve
+
+  !> Replaces the upper triangle by Cholesky's factor; `factored` is false if there is none.
+  !> Collective.
+  subroutine factor(self, factored)
+    class(matrix_t), intent(inout) :: self
+    logical, intent(out) :: factored
+    if (.not. self%alone) call bx_region_enter("ScaLAPACK")
+    factored = npar_matrix_factor(self%self) == 0
+    if (.not. self%alone) call bx_region_leave()
+  end subroutine factor
+
+  !> Subtracts the unit matrix.
+  subroutine subtract_unit(self)
+    class(matrix_t), intent(inout) :: self
+    integer :: i, row, column, rows
+    row = merge(0, mod(self%rank, self%grid_rows), self%alone)
+    column = merge(0, self%rank/self%grid_rows, self%alone)
+    rows = owned(self, 1, self%n, row, self%grid_rows)
+    do i = 1, self%n
+      if (mod((i - 1)/self%block, self%grid_rows) /= row) cycle
+      if (mod((i - 1)/self%block, self%grid_columns) /= column) cycle
+      associate (diagonal => self%part(self%f*(rows*owned(self, 1, i - 1, column, &
+                 self%grid_columns) + owned(self, 1, i - 1, row, self%grid_rows)) + 1))
+        diagonal = diagonal - 1
+      end associate
+    end do
+  end subroutine subtract_unit
+
+  !> Traffic of summing all panels.
+  pure function traffic_of_sums(self, emulated) result(traffic)
+    class(matrix_t), intent(in) :: self
+    logical, intent(in) :: emulated
+    type(traffic_t) :: traffic
+    integer :: j
+    if (self%alone) then
+      traffic = traffic_of_sum(self%f*self%n**2, self%ranks, emulated)
+      return
+    end if
+    do j = 1, self%panels
+      traffic = traffic + traffic_of_exchange(spread(self%counts(j), 1, self%ranks), emulated)
+    end do
+  end function traffic_of_sums
+
+  !> Traffic of gathering all panels on every rank.
+  pure function traffic_of_gathers(self, emulated) result(traffic)
+    class(matrix_t), intent(in) :: self
+    logical, intent(in) :: emulated
+    type(traffic_t) :: traffic
+    integer :: j
+    if (self%alone) return
+    do j = 1, self%panels
+      traffic = traffic + traffic_of_exchange(spread(self%counts(j), 2, self%ranks), emulated)
+    end do
+  end function traffic_of_gathers
+
+end module npar_matrix
