@@ -227,8 +227,8 @@ class Thresholds:
     factor_chance: float = _limit(
         2.5e-4,
         "",
-        "that what metrics of a night have in common is beyond what bounds allow: 0.1% of nights for "
-        "all metrics and kernels, both sides; where nights resemble each other, ten times as many",
+        "that what metrics of a night have in common is beyond what bounds allow: in 0.1% of nights, "
+        "for all metrics and kernels, both sides; ten times as often if nights resemble each other",
     )
     beside_factor: float = _limit(
         0.02, "", "that a launch's own noise is beyond what bounds allow beside such a factor"
