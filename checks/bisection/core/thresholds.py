@@ -227,7 +227,7 @@ class Thresholds:
     factor_chance: float = _limit(
         2.5e-4,
         "",
-        "that what metrics of a night have in common is beyond what bounds allow: in 0.1% of nights, "
+        "that what metrics of a night have in common is beyond what bounds allow: 0.1% of nights, "
         "for all metrics and kernels, both sides; ten times as often if nights resemble each other",
     )
     beside_factor: float = _limit(
