@@ -3,7 +3,9 @@
 The logarithm of a value is its metric's level, plus a factor of the night, plus a factor of the
 kernel in that night, plus noise of its own. Bounds allow for each:
 
-- factors: Student's t prediction of one more night, from the nights' medians;
+- factors: Student's t prediction of one more night, from the nights' medians, and no less than in
+  any night that was seen. How much a factor keeps of the night before cannot be estimated from its
+  few nights (the error is 0.2): its chance is small instead;
 - own noise: the standard deviation of each metric without what is far from the others, shrunk
   towards that of the table (Smyth 2004, limma), times the larger of two quantiles: of Student's t,
   and of what the table's values show beside all others of their metric, each left out in turn.
@@ -109,11 +111,14 @@ def _factors(apart: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.nda
         factors = factors[nights]
         # Medians vary by the noise of their metrics alone: that is no factor.
         noise = math.pi / 2 * np.nanmedian(np.nanvar(own[here], axis=1)) / here.sum()
-        n = len(factors)
+        n, away = len(factors), factors - factors.mean()
         variance = max(factors.var(ddof=1) - noise, 0) * (1 + 1 / n)
         chance = LIMITS.factor_chance / (max(len(tables) - 1, 1) if number else 1)
+        far = stats.t.isf(chance, n - 1) * math.sqrt(variance)
+        if variance:  # a state of all metrics that few nights were in
+            far = max(far, np.abs(away).max())
         usual[here] += factors.mean()
-        reach[here] = np.hypot(reach[here], stats.t.isf(chance, n - 1) * math.sqrt(variance))
+        reach[here] = np.hypot(reach[here], far)
     return own, usual, reach
 
 

@@ -225,7 +225,10 @@ class Thresholds:
         1e-6, "", "in place of both, where noise lasts a night: a retest has the same"
     )
     factor_chance: float = _limit(
-        1e-3, "", "that what metrics of a night have in common is beyond what bounds allow for it"
+        2.5e-4,
+        "",
+        "that what metrics of a night have in common is beyond what bounds allow: 0.1% of nights, "
+        "for all metrics and kernels, both sides; ten times as often if nights resemble each other",
     )
     beside_factor: float = _limit(
         0.02, "", "that a launch's own noise is beyond what bounds allow beside such a factor"

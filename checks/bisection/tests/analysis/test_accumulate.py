@@ -87,10 +87,9 @@ def test_the_right_night(factor, told, full):
         likelihood = np.exp((logs := np.cumsum(gain[::-1])[::-1]) - logs.max())
         return abs(np.convolve(likelihood, np.ones(3), "same").argmax() - 40) <= 1
 
-    right, best, counts = [], [], [0, 0, 0]
-    sets, metrics = (300, METRICS) if full else (30, 200)
+    right, best, counts, sets = [], [], [0, 0, 0], 300 if full else 30
     for _ in range(sets):
-        logs = changed(nights(rng, "independent 3%", metrics, NIGHTS), factor, [17], 40)
+        logs = changed(nights(rng, "independent 3%", 200, NIGHTS), factor, [17], 40)
         for event in events_in(logs, facts):
             if [p.case for p in event.points] == ["c17"]:
                 right.append(abs(round((event.at - EPOCH) / DAY) - 40) <= 1)
