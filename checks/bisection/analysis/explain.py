@@ -23,6 +23,7 @@ from bisection.store.database import Session, Store
 
 NETWORK = ("network", "sweep")  # check and case of the patterns
 CODES = ("transpose", "npar", "md")
+TIMES, FASTEST = ("time", "atom_steps"), "time_min"
 ONE_VECTOR = 1.5  # peers per call; a reduction counts one
 SIZE = re.compile(r"time_(\d+)(B|KiB|MiB)")
 SCALE = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
@@ -151,8 +152,9 @@ def _part(
 def _cause(
     test: Key, method: str, size: float, slower: float, before: Observations, changed: Changed
 ) -> tuple[str, float]:
-    """Why a pattern is slower: "latency" or "bandwidth" of a single message, if that got slower by
-    half as much at the size, else "pattern"; and by how much that changed."""
+    """Why a pattern is slower, and by how much that changed: "pattern", unless a single message of
+    the size got slower by half as much; "latency" or "bandwidth" where that adds half of what such
+    a message takes longer, else "message"."""
     one = _network(test, "pingpong")
     sizes = _sizes(before, one)
     if not sizes:
@@ -163,9 +165,13 @@ def _cause(
         return "pattern", slower - 1
     latency, bandwidth = (changed((*one, f"fit_{part}")) for part in ("latency", "bandwidth"))
     longest, rate = _median(before, (*one, "fit_latency")), _median(before, (*one, "fit_bandwidth"))
-    if latency is None or bandwidth is None or longest is None or rate is None:
+    alone = _median(before, (*one, sizes[near]))
+    if None in (latency, bandwidth, longest, rate, alone):
         return "message", single[0] - 1
-    if longest * (latency[0] - 1) >= size / rate * (bandwidth[0] - 1):
+    added = longest * (latency[0] - 1), near / rate * (bandwidth[0] - 1)
+    if max(added) < alone * (single[0] - 1) / 2:
+        return "message", single[0] - 1
+    if added[0] >= added[1]:
         return "latency", latency[0] - 1
     return "bandwidth", 1 / bandwidth[0] - 1
 
@@ -192,15 +198,17 @@ def explain_rows(rows: Sequence[Row], before: Observations) -> None:
             return 1.0, 1.0, 1.0
         return row.slowdown, *row.slowdown_interval
 
-    for row in rows:
-        if is_time(row) and row.is_worse:
-            worse = row.excess if row.suspect else row.slowdown
-            row.cause = explain(row.identity, worse, before, changed)
+    for row in slower_codes(rows):
+        worse = row.excess if row.suspect else row.slowdown
+        row.cause = explain(row.identity, worse, before, changed)
 
 
-def is_time(metric: Row | ChangePoint) -> bool:
-    """Whether a metric is the time of a code."""
-    return metric.check in CODES and metric.metric in ("time", "atom_steps")
+def slower_codes(rows: Sequence[Row]) -> list[Row]:
+    """A row per code that got slower: its time; where neighbours leave that open, its fastest
+    sample."""
+    codes = [row for row in rows if row.check in CODES and row.is_worse]
+    shown = {row.identity: row for row in codes if row.metric == FASTEST}
+    return [*(shown | {row.identity: row for row in codes if row.metric in TIMES}).values()]
 
 
 # ---- histories ----
@@ -220,7 +228,11 @@ def explain_points(
     order = {session.uuid: index for index, session in enumerate(sessions)}
     for uuid in dict.fromkeys(p.session for p in points):
         here = {p.key: p for p in points if p.session == uuid}
-        worse = [p for p in here.values() if is_time(p) and p.verdict == Verdict.REGRESSED]
+        worse = [
+            p
+            for p in here.values()
+            if p.check in CODES and p.metric in TIMES and p.verdict == Verdict.REGRESSED
+        ]
         if not worse:
             continue
         first = order[uuid]

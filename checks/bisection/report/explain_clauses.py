@@ -7,12 +7,13 @@ from bisection.core.format import size_of, some
 from bisection.core.reasons import Code
 
 Values = Mapping[str, Any]
-NAMES = {"latency": "latency", "bandwidth": "bandwidth", "message": "single messages"}
 
 
 def _change(v: Values) -> str:
     """latency +180%; alltoallv at 4 KiB +60%, single messages as before."""
-    name = NAMES.get(v["cause"], f"{v['method']} at {size_of(v['size'])}")
+    size = size_of(v["size"])
+    of_size = {"message": f"single messages of {size}", "pattern": f"{v['method']} at {size}"}
+    name = of_size.get(v["cause"], v["cause"])
     text = f"{name} {100 * v['change']:+.0f}%"
     return text + " (more than single messages)" * (v["cause"] == "pattern")
 

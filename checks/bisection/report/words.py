@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bisection.analysis.explain import is_time
+from bisection.analysis.explain import slower_codes
 from bisection.analysis.model import Comparison, Row, Suspect
 from bisection.core.format import duration, number, plural, utc
 from bisection.core.reasons import Code, Reason
@@ -62,7 +62,7 @@ def beside_network(rows: Sequence[Row]) -> list[Row]:
 def by_network(rows: Sequence[Row]) -> str:
     """How many of the codes that got slower the network explains; "" if none was looked at."""
     causes = [row.cause for row in rows if row.cause]
-    slower = sum(is_time(row) and row.is_worse for row in rows)
+    slower = len(slower_codes(rows))
     count = sum(cause.code == Code.NETWORK_EXPLAINS for cause in causes)
     return f"the network explains {count} of {plural(slower, 'slower code')}" if causes else ""
 
