@@ -68,13 +68,14 @@ class Row(MetricId):
     @property
     def is_worse(self) -> bool:
         """Whether it got worse, or one session is outside of what the earlier ones showed."""
-        cost = self.excess if self.suspect else self.slowdown
-        return (self.suspect or self.verdict == Verdict.REGRESSED) and (cost or 0) > 1
+        if not self.suspect and self.verdict != Verdict.REGRESSED:
+            return False
+        return ((self.excess if self.suspect else self.slowdown) or 0) > 1
 
     @property
     def slowdown(self) -> float | None:
         """After over before as a cost: above 1 is worse, whatever the direction of the metric."""
-        if self.ratio is None:
+        if not self.ratio:
             return None
         return self.ratio if self.better == "lower" else 1 / self.ratio
 
