@@ -30,7 +30,7 @@
 
 enum { TEXT = 512 };
 enum { ROUNDS = 5, TURNS = 4, SHORT = 8, LONG = 1 << 20 }; /* 5 x 4 x 1 MiB = 20 MiB */
-enum { PAUSE = 100000000, PAUSES = 5 * PAUSE }; /* ns before a round of one link, of all */
+enum { PAUSE = 100000000, PAUSES = 5 * PAUSE }; /* ns before a round: at most, over all links */
 enum { SHORT_TURNS = 100 };
 
 typedef struct {
@@ -133,7 +133,8 @@ static void measure_link(int rank, int other, long pause, char *buffer, double *
     double transfer = 0;
     for (int round = -1; round < ROUNDS; round++) { /* the first connects */
         if (rank == 0) nanosleep(&interval, NULL);
-        double brief = ping_pong(rank, other, buffer, SHORT, round < 0 ? 10 : SHORT_TURNS);
+        ping_pong(rank, other, buffer, SHORT, 10); /* cores and connection wake up */
+        double brief = ping_pong(rank, other, buffer, SHORT, SHORT_TURNS);
         double lengthy = ping_pong(rank, other, buffer, LONG, round < 0 ? 1 : TURNS);
         if (round <= 0 || brief < *latency) *latency = brief;
         if (round <= 0 || lengthy < transfer) transfer = lengthy;

@@ -206,8 +206,14 @@ def explain_rows(rows: Sequence[Row], before: Observations) -> None:
 def slower_codes(rows: Sequence[Row]) -> list[Row]:
     """A row per code that got slower: its time; where neighbours leave that open, its fastest
     sample."""
+    closed = {
+        row.identity
+        for row in rows
+        if row.metric in TIMES and row.verdict in (Verdict.UNCHANGED, Verdict.IMPROVED)
+    }
     codes = [row for row in rows if row.check in CODES and row.is_worse]
-    shown = {row.identity: row for row in codes if row.metric == FASTEST}
+    fastest = [row for row in codes if row.metric == FASTEST and row.identity not in closed]
+    shown = {row.identity: row for row in fastest}
     return [*(shown | {row.identity: row for row in codes if row.metric in TIMES}).values()]
 
 

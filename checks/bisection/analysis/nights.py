@@ -21,7 +21,9 @@ def medians(values: np.ndarray, axis: int) -> np.ndarray:
         values: [rows, columns].
         axis: along which medians are taken.
     """
-    ranked, counts = np.sort(values, axis=axis), np.isfinite(values).sum(axis=axis)
+    if not values.shape[axis]:
+        return np.full(np.delete(values.shape, axis), np.nan)
+    ranked, counts = np.sort(values, axis=axis), (~np.isnan(values)).sum(axis=axis)
     middle = (np.expand_dims(place, axis) for place in ((counts - 1) // 2, counts // 2))
     low, high = (np.take_along_axis(ranked, place, axis=axis) for place in middle)
     return ((low + high) / 2).squeeze(axis)

@@ -476,7 +476,7 @@ def retest(
 def beside_and_report(report: Report | None, results: Path) -> list[str]:
     """Writes the report; returns lines on it and on the comparison."""
     if report is None:
-        return ["no report: the run is not stored"]
+        return ["no report: the store does not have the run"]
     try:
         files = gather.write(report, results)
     except OSError as error:

@@ -81,7 +81,8 @@ def gather(
         if metric.name == "time" and len(values) > 1 and (*test.identity, metric.name) not in drawn
     ]
     if run:
-        run.alarms = alarms_of(events)
+        systems = {case.system for case in run.cases}
+        run.alarms = alarms_of([event for event in events if event.system in systems])
     named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
     software = [last.facts.get(name) for name in ("compiler", "MPI", "libraries")]
     between = _pairs(store, last, run) if run else []
@@ -159,7 +160,7 @@ def report_on_run(store: Store, run: RunVerdict, comparison: Comparison | None) 
     except SelectionError:  # the run is not stored, which is a trouble already
         return None
     except StoreError as error:
-        run.troubles.append(Reason.of(Code.NOT_STORED, error=str(error)))
+        run.troubles.append(Reason.of(Code.STORE_UNUSABLE, error=str(error)))
         return None
 
 

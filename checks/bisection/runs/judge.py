@@ -116,7 +116,10 @@ def faulty_hosts(cases: Sequence[TestResult]) -> list[Reason]:
     for (host, code, *_), reasons in sorted(known.items()):
         worst = max(reversed(reasons), key=SEVERITY.get(Code(code), lambda _: 0.0))
         kernels = {"noise"} if code in SLOW_HOSTS - {Code.SLOW_CLOCK} else None  # all show others
-        of = sum(host in c.hosts for c in launches if not kernels or c.kernel in kernels)
+        shown = [case for case in launches if not kernels or case.kernel in kernels]
+        if code == Code.TCP_LOSSES:  # of two hosts neither is named; of noise there is no traffic
+            shown = [case for case in shown if len(case.hosts) > 2 and case.kernel != "noise"]
+        of = sum(host in case.hosts for case in shown)
         # A lossy link loses in every launch that uses it; a queue that overflowed once is no fault.
         if code == Code.TCP_LOSSES and 2 * len(reasons) < of:
             continue
