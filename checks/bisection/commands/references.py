@@ -40,6 +40,7 @@ from bisection.analysis.propose import (
 )
 from bisection.core import paths
 from bisection.core.format import at_least, plural, some
+from bisection.core.identity import COUNTED
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.clauses import span
@@ -180,7 +181,11 @@ def _counted(left_out: Mapping[LeftOut, Sequence[Session]]) -> str:
 
 def _notes(proposal: Proposal, least: int) -> Iterable[str]:
     """Lines on what has no reference, or keeps the one it has, and why."""
-    for check, entries in _by_check(proposal.wide).items():
+    for entry in (entry for entry in proposal.wide if entry.unit in COUNTED):
+        counts = sorted({count for night in entry.nights.values() for count in night})
+        yield f"no reference: {entry.name} was {' and '.join(f'{n:g}' for n in counts[:4])}"
+    spread = [entry for entry in proposal.wide if entry.unit not in COUNTED]
+    for check, entries in _by_check(spread).items():
         example = f"{entries[0].name}: {entries[0].sigma:.0%} between sessions"
         yield f"too wide for a reference: {len(entries)} of {check}, such as {example}"
     for entry, old in proposal.wider:
