@@ -147,12 +147,12 @@ def test_nodes_that_share_memory_leave_no_slurmd_behind(lifetime, cluster):
         (cluster.folder / "cluster.json").unlink()  # as its lifetime does, this ends the host
     else:
         first.send(signal.SIGKILL)
-    for _ in until(10):
+    for _ in until(60):
         if not first.alive:
             break
     if not lifetime:
         cluster.down()
-    for _ in until(10):
+    for _ in until(60):
         if not any(process.alive for process in running):
             break
     assert len(running) > 1
