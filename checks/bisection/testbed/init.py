@@ -43,13 +43,16 @@ def main(folder: str, name: str, lifetime: float, command: list[str]) -> None:
 
 
 def end_others() -> None:
-    """Ends the other processes of the host, by their network; also what they start meanwhile."""
-    own, left = os.readlink("/proc/self/ns/net"), True
+    """Ends the other processes of the host, by their network; also what they start meanwhile.
+
+    Its parent ends with it; ended first, unshare's --kill-child would end this process too early.
+    """
+    own, left, kept = os.readlink("/proc/self/ns/net"), True, {os.getpid(), os.getppid()}
     while left:
         left = False
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):  # one that has ended has no network
-                if int(pid) != os.getpid() and os.readlink(f"/proc/{pid}/ns/net") == own:
+                if int(pid) not in kept and os.readlink(f"/proc/{pid}/ns/net") == own:
                     os.kill(int(pid), signal.SIGKILL)
                     left = True
         time.sleep(0.05)
