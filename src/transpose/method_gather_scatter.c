@@ -1,7 +1,7 @@
 /* Node-aggregated exchange by messages alone: MPI_Gatherv to the node's root, MPI_Alltoallv between
- * roots, MPI_Scatterv, with a repacking before and after (Bethune 2010, section 4.3; Plummer and Refson
- * 2004).  Blocks within a node are copied at the root, not exchanged, which section 5.1.1 names and
- * leaves undone; as published they are exchanged like all others. */
+ * roots, MPI_Scatterv, with a repacking before and after (Bethune 2010, section 4.3; Plummer and
+ * Refson 2004).  The root copies blocks within a node, which section 5.1.1 names and leaves undone;
+ * as published it exchanges them like all others. */
 #include "method.h"
 
 #include <stdlib.h>

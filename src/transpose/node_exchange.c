@@ -16,7 +16,7 @@ struct bx_node_exchange {
     bx_plan *plan;
     int leaders;
     bool padded, own_node, am_leader;
-    bool in_place; /* blocks of the own node are read where they were written */
+    bool in_place;            /* blocks of the own node are read where they were written */
     MPI_Comm peers;           /* the leaders of my slice, one per node, in node order */
     size_t block, node_block; /* padded sizes */
     layout layouts[2];        /* [bx_direction] */
@@ -180,8 +180,8 @@ static bx_complex *block_for(const bx_node_exchange *self, bx_direction way, int
 static bx_complex *block_from(const bx_node_exchange *self, bx_direction way, int peer)
 {
     bool on_node = self->plan->geometry->node_of[peer] == self->plan->node_index;
-    const bx_shared *from = on_node && self->in_place ? &self->send[self->unpacking]
-                                                      : &self->receive[self->unpacking];
+    const bx_shared *from =
+        on_node && self->in_place ? &self->send[self->unpacking] : &self->receive[self->unpacking];
     return from->base + self->layouts[way].receive_at[peer];
 }
 
