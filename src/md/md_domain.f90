@@ -4,6 +4,7 @@
 ! neighbour, one direction after the other.
 module md_domain
   use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
+  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_one_thread
   use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_Comm_rank, MPI_Comm_size, MPI_DOUBLE_PRECISION, &
     MPI_IN_PLACE, MPI_INTEGER, MPI_INTEGER8, MPI_Irecv, MPI_Isend, MPI_MAX, MPI_Request, &
     MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
@@ -162,6 +163,10 @@ contains
     end do
     call MPI_Waitall(4, requests, MPI_STATUSES_IGNORE)
     call count_messages(domain, 2, 8*sum(words))
+    ! packed before, and to be unpacked
+    if (bx_is_simulated) then
+      call bx_charge(bx_copy, 8.0_dp*(sum(words) + sum(coming)), by_one_thread)
+    end if
     words = coming - seal
     if (.not. domain%sealed) return
     do side = 1, 2

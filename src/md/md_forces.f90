@@ -4,6 +4,7 @@
 ! Where other threads add too, a thread adds to sums of its own, which are joined after each pass.
 module md_forces
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
+  use bx_charges, only: bx_charge, bx_charge_fork, bx_is_simulated, bx_pairs, by_all_threads
   use omp_lib, only: omp_get_thread_num, omp_get_wtime
   use md_halo, only: forward, reverse
   use md_list, only: find_closest, list_t, worker_t
@@ -14,7 +15,12 @@ module md_forces
   use md_tersoff, only: tersoff_pass
   implicit none (type, external)
   private
-  public :: find_forces, reserve_sums
+  public :: charge_loops, charge_pairs, find_forces, reserve_sums
+
+  !> Flop per entry of a list, about: passes of a metal's potential, with a pair's terms kept or not;
+  !> of Tersoff's, and per further neighbour of the entry's atom.
+  real(dp), parameter :: of_density = 50, of_kept_force = 25, of_force = 60, of_tersoff = 40, &
+    of_triple = 80
 
 contains
 
@@ -101,6 +107,7 @@ contains
     !$omp end parallel
     call account(system, start, busy)
     system%energy = energy
+    if (bx_is_simulated) call charge_pairs(system, of_tersoff, of_triple)
     call lap(system, in_tersoff)
   end subroutine tersoff_forces
 
@@ -139,6 +146,7 @@ contains
     busy = busy + omp_get_wtime() - began
     !$omp end parallel
     call account(system, start, busy)
+    if (bx_is_simulated) call charge_pairs(system, of_density, 0.0_dp)
     if (least < 0) call find_too_dense(system)
     if (allocated(halves)) call share_out(system, halves)
     call lap(system, in_density)
@@ -187,8 +195,44 @@ contains
     busy = busy + omp_get_wtime() - began
     !$omp end parallel
     call account(system, start, busy)
+    if (bx_is_simulated) call charge_pairs(system, merge(of_kept_force, of_force, keep), 0.0_dp)
     call lap(system, in_two_body)
   end subroutine metal_forces
+
+  !> Charges the loops of so many steps, without their list, on a simulated machine.
+  subroutine charge_loops(system, steps)
+    type(system_t), intent(in) :: system
+    integer, intent(in) :: steps
+    integer :: n
+    do n = 1, steps
+      if (system%potential%kind == tersoff_kind) then
+        call charge_pairs(system, of_tersoff, of_triple)
+      else
+        call charge_pairs(system, of_density + of_kept_force, 0.0_dp)
+      end if
+    end do
+  end subroutine charge_loops
+
+  !> Charges a pass over this rank's lists, on a simulated machine: flop per entry, and per entry and
+  !> further neighbour of its atom.
+  subroutine charge_pairs(system, per_entry, per_triple)
+    type(system_t), intent(in) :: system
+    real(dp), intent(in) :: per_entry, per_triple
+    real(dp) :: entries, neighbours
+    integer :: t
+    entries = 0
+    do t = 1, size(system%list%work)
+      associate (work => system%list%work(t))
+        if (work%last >= work%first) then
+          entries = entries + real(work%start(work%last + 1) - work%start(work%first), dp)
+        end if
+      end associate
+    end do
+    neighbours = entries/max(1, system%atoms%own)
+    call bx_charge_fork()
+    call bx_charge(bx_pairs, entries*(per_entry + per_triple*max(0.0_dp, neighbours - 1)), &
+                   by_all_threads)
+  end subroutine charge_pairs
 
   !> Sets to 0 the sums that a thread will add to, n reals per atom: the shared ones and its own.
   subroutine clear(work, n, sums, mine)

@@ -2,10 +2,11 @@
 ! with new lists when atoms have moved.
 module md_verlet
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
+  use bx_charges, only: bx_is_simulated
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX, MPI_SUM
   use omp_lib, only: omp_get_wtime
   use md_domain, only: migrate
-  use md_forces, only: find_forces, reserve_sums
+  use md_forces, only: charge_pairs, find_forces, reserve_sums
   use md_halo, only: forward, make_halo
   use md_list, only: make_list, sort_atoms
   use md_potential, only: tersoff_kind
@@ -52,6 +53,7 @@ contains
     end if
     call reserve_sums(system)
     system%listed = .true.
+    if (bx_is_simulated) call charge_pairs(system, 60.0_dp, 0.0_dp)
     call lap(system, in_list)
   end subroutine make_lists
 
