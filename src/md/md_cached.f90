@@ -1,7 +1,6 @@
 ! The baseline of a time step: the potential's loops on a few atoms, from cache.
 module md_cached
   use, intrinsic :: iso_c_binding, only: dp => c_double
-  use bx_charges, only: bx_is_simulated
   use md_forces, only: charge_loops
   use md_list, only: worker_t
   use md_metal, only: density_pass, force_pass
@@ -34,7 +33,7 @@ contains
     end do
     !$omp end parallel do
     energy = [first, last]
-    if (bx_is_simulated) call charge_loops(system, steps)
+    call charge_loops(system, steps)
   end subroutine cached_loops
 
   !> The same for one thread.

@@ -107,7 +107,7 @@ contains
     !$omp end parallel
     call account(system, start, busy)
     system%energy = energy
-    if (bx_is_simulated) call charge_pairs(system, of_tersoff, of_triple)
+    call charge_pairs(system, of_tersoff, of_triple)
     call lap(system, in_tersoff)
   end subroutine tersoff_forces
 
@@ -146,7 +146,7 @@ contains
     busy = busy + omp_get_wtime() - began
     !$omp end parallel
     call account(system, start, busy)
-    if (bx_is_simulated) call charge_pairs(system, of_density, 0.0_dp)
+    call charge_pairs(system, of_density, 0.0_dp)
     if (least < 0) call find_too_dense(system)
     if (allocated(halves)) call share_out(system, halves)
     call lap(system, in_density)
@@ -195,7 +195,7 @@ contains
     busy = busy + omp_get_wtime() - began
     !$omp end parallel
     call account(system, start, busy)
-    if (bx_is_simulated) call charge_pairs(system, merge(of_kept_force, of_force, keep), 0.0_dp)
+    call charge_pairs(system, merge(of_kept_force, of_force, keep), 0.0_dp)
     call lap(system, in_two_body)
   end subroutine metal_forces
 
@@ -213,13 +213,14 @@ contains
     end do
   end subroutine charge_loops
 
-  !> Charges a pass over this rank's lists, on a simulated machine: flop per entry, and per entry and
-  !> further neighbour of its atom.
+  !> Charges a pass over this rank's lists, on a simulated machine: flop per entry, and per triple
+  !> of an entry and another neighbour of its atom.
   subroutine charge_pairs(system, per_entry, per_triple)
     type(system_t), intent(in) :: system
     real(dp), intent(in) :: per_entry, per_triple
     real(dp) :: entries, neighbours
     integer :: t
+    if (.not. bx_is_simulated) return
     entries = 0
     do t = 1, size(system%list%work)
       associate (work => system%list%work(t))

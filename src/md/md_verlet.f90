@@ -2,7 +2,6 @@
 ! with new lists when atoms have moved.
 module md_verlet
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
-  use bx_charges, only: bx_is_simulated
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX, MPI_SUM
   use omp_lib, only: omp_get_wtime
   use md_domain, only: migrate
@@ -53,7 +52,7 @@ contains
     end if
     call reserve_sums(system)
     system%listed = .true.
-    if (bx_is_simulated) call charge_pairs(system, 60.0_dp, 0.0_dp)
+    call charge_pairs(system, 60.0_dp, 0.0_dp)
     call lap(system, in_list)
   end subroutine make_lists
 

@@ -87,13 +87,13 @@ contains
       do i = 0, count - 1
         call fill_field(s, c, first + i, i)
       end do
-      if (bx_is_simulated) call charge_fields(s, count)
+      call charge_fields(s, count)
       call lap(s, phase_kinetic)
       call bx_apply(s%fft, s%exchange, count, s%potential)
       do i = 0, count - 1
         call take_field(s, h, first + i, i, scale)
       end do
-      if (bx_is_simulated) call charge_fields(s, count)
+      call charge_fields(s, count)
       call lap(s, phase_kinetic)
     end do
   end subroutine add_local
@@ -102,6 +102,7 @@ contains
   subroutine charge_fields(s, fields)
     type(state_t), intent(in) :: s
     integer, intent(in) :: fields
+    if (.not. bx_is_simulated) return
     call bx_charge(bx_copy, 16.0_dp*fields*s%fft%grid(3)*s%fft%columns, by_all_threads)
   end subroutine charge_fields
 
