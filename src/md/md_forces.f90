@@ -17,8 +17,8 @@ module md_forces
   private
   public :: charge_loops, charge_pairs, find_forces, reserve_sums
 
-  !> Flop per entry of a list, about: passes of a metal's potential, with a pair's terms kept or not;
-  !> of Tersoff's, and per further neighbour of the entry's atom.
+  !> Flop per entry of a list, about: passes of a metal's potential, a pair's terms kept or not; of
+  !> Tersoff's, and per further neighbour of the entry's atom.
   real(dp), parameter :: of_density = 50, of_kept_force = 25, of_force = 60, of_tersoff = 40, &
     of_triple = 80
 
