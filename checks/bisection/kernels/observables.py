@@ -31,6 +31,9 @@ from bisection.kernels.layouts import LAYOUTS
 from bisection.kernels.results import Metric, Result
 
 LITERATURE = paths.ROOT / "reference" / "literature"
+MACHINES = paths.ROOT / "src" / "smpi" / "machines.csv"
+# What figures draw beside: of each launch of a kernel these methods.
+DRAWN = {"transpose": ("alltoallv", "padded", "shm", "gather-scatter")}
 SECONDS = "_seconds"  # ends the name of a share of the time that is meant in seconds
 
 
@@ -142,7 +145,6 @@ class Finding:
     finding: str
     by: str  # what asserts it: simulated, test, typed; or missing
     where: str  # file and name of the test; what is missing
-    fitted: str  # what of the machines was fitted to it, or to what else it rests on; "" if nothing
     lacking: str  # the mechanism for want of which a simulation does not show it; "" if it does
     observables: tuple[Observable, ...]
 
@@ -166,7 +168,16 @@ def findings() -> tuple[Finding, ...]:
     return tuple(listed)
 
 
-def _rows(name: str) -> list[dict[str, str]]:
+def fitted(finding: str) -> dict[str, list[str]]:
+    """Which values of simulated machines were fitted to a finding: quantity -> machines."""
+    quantities: dict[str, list[str]] = {}
+    for row in _rows(MACHINES):
+        if row["origin"] == "fitted" and row["basis"].startswith(f"{finding}:"):
+            quantities.setdefault(row["quantity"], []).extend(row["machines"].split())
+    return quantities
+
+
+def _rows(name: Path | str) -> list[dict[str, str]]:
     with open(LITERATURE / name, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -183,7 +194,8 @@ def points(machine: str) -> dict[tuple[str, str, str, int], list[str]]:
     for item in findings():
         for point in (point for part in item.observables for point in part.points):
             if point.machine == machine:
-                launches.setdefault(point.launch[1:], set()).add(point.method)
+                drawn = DRAWN.get(point.kernel, ())
+                launches.setdefault(point.launch[1:], set(drawn)).add(point.method)
     return {launch: sorted(launches[launch]) for launch in sorted(launches)}
 
 
