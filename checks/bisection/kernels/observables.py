@@ -202,16 +202,18 @@ def points(machine: str) -> dict[tuple[str, str, str, int], list[str]]:
 # ---- what was measured ----
 
 
-def lookup_in(launches: Iterable[Result]) -> Lookup:
-    """Metrics of simulated launches, by point; of several of one point the newest counts.
+def lookup_in(launches: Iterable[Result], machine: str = "") -> Lookup:
+    """Metrics of launches, by point; of several of one point the newest counts.
 
     Args:
-        launches: results; those that were not simulated are left out.
+        launches: results.
+        machine: whose findings they are to show where they were not simulated; without it such
+            results are left out.
     """
     metrics: dict[Point, Mapping[str, Metric]] = {}
     for result in sorted(launches, key=lambda result: result["started"]):
         for method in {entry["method"] for entry in result["results"]}:
-            if point := _point(result, method):
+            if point := _point(result, method, machine):
                 metrics[point] = results.metrics(results.of_method(result, method))
 
     def lookup(point: Point, name: str) -> float:
@@ -223,17 +225,17 @@ def lookup_in(launches: Iterable[Result]) -> Lookup:
     return lookup
 
 
-def _point(result: Result, method: str) -> Point | None:
-    """Of a method that was verified in a simulated launch; else None."""
+def _point(result: Result, method: str, machine: str) -> Point | None:
+    """Of a method that was verified; else None."""
     entries = results.of_method(result, method)
-    wrong = any(not e["applicable"] or results.failed_checks(e) for e in entries)
-    if wrong or not result.get("simulated"):
+    machine = (result.get("simulated") or {}).get("machine", machine)
+    if not machine or any(not e["applicable"] or results.failed_checks(e) for e in entries):
         return None
     per_rank, threads = result["layout"]["per_rank"], result["layout"]["threads"]
     hosts = {rank["host"] for rank in per_rank}
     fullest = max(sum(rank["host"] == host for rank in per_rank) for host in hosts)
     layout = "mpi" if threads == 1 else {1: "node", 2: "node2"}.get(fullest, f"node{fullest}")
-    machine, cores = result["simulated"]["machine"], len(per_rank) * threads
+    cores = len(per_rank) * threads
     return Point(machine, result["kernel"], result["case"], layout, cores, method)
 
 
