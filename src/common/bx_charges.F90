@@ -1,4 +1,4 @@
-! charge.h for Fortran.  Calls stand under `if (bx_is_simulated)`, a constant: a normal build has none.
+! charge.h for Fortran.  Calls stand under `if (bx_is_simulated)`, a constant: elsewhere are none.
 module bx_charges
   use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int
   implicit none (type, external)

@@ -1,11 +1,12 @@
-/* What work costs on a simulated machine (../smpi): kernels price what a step computes.  In a normal
- * build nothing is simulated, and all of this is empty. */
+/* What work costs on a simulated machine (../smpi): kernels price what a step computes.  In a
+ * normal build nothing is simulated, and all of this is empty. */
 #ifndef BX_CHARGE_H
 #define BX_CHARGE_H
 
 #include "run.h"
 
-/* Kinds of work: flop of FFTs, of matrices and of interactions of atoms; bytes copied, each once. */
+/* Kinds of work: flop of FFTs, of matrices and of interactions of atoms; bytes copied, each once.
+ */
 typedef enum { BX_FFT, BX_ALGEBRA, BX_PAIRS, BX_COPY, BX_WORK_COUNT } bx_work;
 
 #ifdef BX_SIMULATED

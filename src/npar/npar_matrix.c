@@ -51,9 +51,9 @@ bool npar_solver_can(const char *name, int n, int parts, int ranks, char *why, s
     bx_problem p = {.distribution = &d, .parts = parts, .repeated = true};
     if (solver && (!solver->applicable || solver->applicable(&p, why, why_size))) return true;
     if (!solver)
-        snprintf(why, why_size, sizeof SOLVERS > sizeof *SOLVERS
-                                    ? "no solver of distributed matrices"
-                                    : "built without ScaLAPACK and ELPA");
+        snprintf(why, why_size,
+                 sizeof SOLVERS > sizeof *SOLVERS ? "no solver of distributed matrices"
+                                                  : "built without ScaLAPACK and ELPA");
     return false;
 }
 

@@ -49,9 +49,9 @@ class Refused(Exception):
     """What cannot be simulated; the message names the value and what is allowed."""
 
 
-def machines() -> "dict[str, dict[str, str]]":
+def machines() -> dict[str, dict[str, str]]:
     """Values of every machine by quantity, as machines.csv has them."""
-    table: "dict[str, dict[str, str]]" = {}
+    table: dict[str, dict[str, str]] = {}
     with open(HERE / "machines.csv", newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             for name in row["machines"].split():
@@ -59,7 +59,7 @@ def machines() -> "dict[str, dict[str, str]]":
     return table
 
 
-def chosen(text: str) -> "dict[str, str]":
+def chosen(text: str) -> dict[str, str]:
     """The values that BX_MACHINE asks for.
 
     Raises:
@@ -82,8 +82,8 @@ def chosen(text: str) -> "dict[str, str]":
     return values
 
 
-def run(command: "list[str]", hosts: "list[str]", platform: Path, settings: "tuple[str, ...]" = (),
-        **options: object) -> "subprocess.CompletedProcess[str]":  # fmt: skip
+def run(command: list[str], hosts: list[str], platform: Path, settings: tuple[str, ...] = (),
+        **options: object) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """Runs a kernel under smpirun.
 
     Args:

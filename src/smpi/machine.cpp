@@ -45,7 +45,7 @@ static const double LINK_LATENCY = 1e-6; /* s of a route; factors make it what i
 static double gap, travel, intra_travel; /* s */
 
 struct Interface {
-    double bandwidth, far;        /* B/s; a factor */
+    double bandwidth, far;            /* B/s; a factor */
     double out_free = 0, in_free = 0; /* s: when it has served what it knows of */
 };
 static std::vector<Interface> interfaces;
@@ -109,16 +109,15 @@ extern "C" void load_platform(const sg4::Engine &)
     using Zones = std::unordered_set<sg4::NetZone *>;
     model->set_bw_factor_cb([](double, const sg4::Host *, const sg4::Host *, const Links &,
                                const Zones &) { return 1.0; });
-    model->set_lat_factor_cb([](double size, const sg4::Host *from, const sg4::Host *to,
-                                const Links &, const Zones &) {
-        return std::max(0.0, delay(size, from, to)) /
-               (from == to ? LINK_LATENCY / 2 : LINK_LATENCY);
-    });
+    model->set_lat_factor_cb(
+        [](double size, const sg4::Host *from, const sg4::Host *to, const Links &, const Zones &) {
+            return std::max(0.0, delay(size, from, to)) /
+                   (from == to ? LINK_LATENCY / 2 : LINK_LATENCY);
+        });
     for (auto operation : {SmpiOperation::SEND, SmpiOperation::ISEND, SmpiOperation::RECV})
-        smpi_register_op_cost_callback(
-            operation, [=](size_t size, sg4::Host *from, sg4::Host *to) {
-                if (from != to) return overhead;
-                bool copies = operation != SmpiOperation::RECV;
-                return intra_overhead + (copies ? (double)size / intra_bandwidth : 0);
-            });
+        smpi_register_op_cost_callback(operation, [=](size_t size, sg4::Host *from, sg4::Host *to) {
+            if (from != to) return overhead;
+            bool copies = operation != SmpiOperation::RECV;
+            return intra_overhead + (copies ? (double)size / intra_bandwidth : 0);
+        });
 }

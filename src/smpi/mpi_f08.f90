@@ -48,7 +48,7 @@ module mpi_f08
       type(*), dimension(*), intent(in) :: send
       integer(c_int), intent(in) :: send_count, receive_count
       type(MPI_Datatype), intent(in) :: send_type, receive_type
-      type(*), dimension(*) :: receive
+      type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Allgather
@@ -61,7 +61,7 @@ module mpi_f08
       type(*), dimension(*), intent(in) :: send
       integer(c_int), intent(in) :: send_count, receive_counts(*), receive_at(*)
       type(MPI_Datatype), intent(in) :: send_type, receive_type
-      type(*), dimension(*) :: receive
+      type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Allgatherv
@@ -72,7 +72,7 @@ module mpi_f08
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: send, receive
       type(*), dimension(*), intent(in) :: send
-      type(*), dimension(*) :: receive
+      type(*), dimension(*), intent(inout) :: receive
       integer(c_int), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -88,7 +88,7 @@ module mpi_f08
       type(*), dimension(*), intent(in) :: send
       integer(c_int), intent(in) :: send_count, receive_count
       type(MPI_Datatype), intent(in) :: send_type, receive_type
-      type(*), dimension(*) :: receive
+      type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Alltoall
@@ -101,7 +101,7 @@ module mpi_f08
       type(*), dimension(*), intent(in) :: send
       integer(c_int), intent(in) :: send_counts(*), send_at(*), receive_counts(*), receive_at(*)
       type(MPI_Datatype), intent(in) :: send_type, receive_type
-      type(*), dimension(*) :: receive
+      type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Alltoallv
@@ -118,7 +118,7 @@ module mpi_f08
       import :: c_int, MPI_Comm, MPI_Datatype
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), intent(inout) :: buffer
       integer(c_int), intent(in) :: count, root
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
@@ -172,7 +172,7 @@ module mpi_f08
       type(*), dimension(*), intent(in) :: send
       integer(c_int), intent(in) :: send_count, receive_count, root
       type(MPI_Datatype), intent(in) :: send_type, receive_type
-      type(*), dimension(*) :: receive
+      type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Gather
@@ -185,7 +185,7 @@ module mpi_f08
       type(*), dimension(*), intent(in) :: send
       integer(c_int), intent(in) :: send_count, receive_counts(*), receive_at(*), root
       type(MPI_Datatype), intent(in) :: send_type, receive_type
-      type(*), dimension(*) :: receive
+      type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
       integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Gatherv
@@ -201,7 +201,7 @@ module mpi_f08
       import :: c_int, MPI_Comm, MPI_Datatype, MPI_Request
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), intent(inout), asynchronous :: buffer
       integer(c_int), intent(in) :: count, source, tag
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
@@ -227,11 +227,11 @@ module mpi_f08
       import :: c_int, MPI_Comm, MPI_Datatype, MPI_Status
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), intent(inout) :: buffer
       integer(c_int), intent(in) :: count, source, tag
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
-      type(MPI_Status) :: status
+      type(MPI_Status), intent(inout) :: status
       integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Recv
 
@@ -241,7 +241,7 @@ module mpi_f08
       implicit none (type, external)
       !GCC$ attributes no_arg_check :: send, receive
       type(*), dimension(*), intent(in) :: send
-      type(*), dimension(*) :: receive
+      type(*), dimension(*), intent(inout) :: receive
       integer(c_int), intent(in) :: receive_counts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -259,9 +259,9 @@ module mpi_f08
       integer(c_int), intent(in) :: send_count, target, send_tag, receive_count, source, &
         receive_tag
       type(MPI_Datatype), intent(in) :: send_type, receive_type
-      type(*), dimension(*) :: receive
+      type(*), dimension(*), intent(inout) :: receive
       type(MPI_Comm), intent(in) :: comm
-      type(MPI_Status) :: status
+      type(MPI_Status), intent(inout) :: status
       integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Sendrecv
 
@@ -282,7 +282,7 @@ module mpi_f08
       implicit none (type, external)
       integer(c_int), intent(in) :: count
       type(MPI_Request), intent(inout) :: requests(*)
-      type(MPI_Status) :: statuses(*)
+      type(MPI_Status), intent(inout) :: statuses(*)
       integer(c_int), intent(out), optional :: ierror
     end subroutine MPI_Waitall
   end interface

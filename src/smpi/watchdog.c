@@ -1,4 +1,5 @@
-/* No watchdog: ranks of a simulation wait in simulated time, and SimGrid itself reports a deadlock. */
+/* No watchdog: ranks of a simulation wait in simulated time, and SimGrid itself reports a deadlock.
+ */
 #include "watchdog.h"
 
 void bx_watchdog_start(const bx_run *run) { (void)run; }

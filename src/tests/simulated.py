@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kernel_run import Outcome
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "smpi"))
-import launch  # noqa: E402
+import launch
 
 TIMEOUT = 240  # s
 NETWORK = ("patterns", "pairs", "congestion")  # kernels in one folder

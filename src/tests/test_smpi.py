@@ -32,9 +32,7 @@ class Kernels(unittest.TestCase):
         for kernel, arguments in self.KERNELS.items():
             for ranks in (1, 3, 8):
                 with self.subTest(kernel=kernel, ranks=ranks):
-                    out = simulate_machine(
-                        FOLDER, kernel, "hector-xt4", ranks, *SAMPLE, *arguments
-                    )
+                    out = simulate_machine(FOLDER, kernel, "hector-xt4", ranks, *SAMPLE, *arguments)
                     self.assertEqual(out.code, 0, out.stdout + out.stderr)
                     result = out.result
                     self.assertTrue(result["verified"])
@@ -47,8 +45,11 @@ class Kernels(unittest.TestCase):
         for kernel, arguments, reason in (
             ("npar", ("--case", "mini1", "--method", "scalapack"), "built without ScaLAPACK"),
             ("npar", ("--case", "mini1", "--method", "elpa"), "built without ScaLAPACK and ELPA"),
-            ("md", ("--case", "sic", "--method", "packed", "--restart", __file__),
-             "no restart files"),
+            (
+                "md",
+                ("--case", "sic", "--method", "packed", "--restart", __file__),
+                "no restart files",
+            ),
         ):
             out = simulate_machine(FOLDER, kernel, "merlin", 2, *SAMPLE, *arguments)
             self.assertIn(out.code, (2, 3))
