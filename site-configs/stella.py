@@ -1,4 +1,4 @@
-"""Stella, Intel's test cluster with 10 Gigabit Ethernet (2010), simulated: see src/smpi/README.md."""
+"""Stella, Intel's 10 Gigabit Ethernet cluster (2010), simulated: see src/smpi/README.md."""
 
 from pathlib import Path
 

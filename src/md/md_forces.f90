@@ -3,24 +3,27 @@
 !
 ! Where other threads add too, a thread adds to sums of its own, which are joined after each pass.
 module md_forces
-  use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
-  use bx_charges, only: bx_charge, bx_charge_fork, bx_is_simulated, bx_pairs, by_all_threads
+  use, intrinsic :: iso_c_binding, only: c_bool, c_int64_t, dp => c_double
+  use bx_charges, only: bx_charge, bx_charge_fork, bx_is_simulated, bx_pairs, &
+    by_all_threads, by_one_thread
+  use mpi_f08, only: MPI_SUM
   use omp_lib, only: omp_get_thread_num, omp_get_wtime
+  use md_domain, only: check_room, reduce
   use md_halo, only: forward, reverse
   use md_list, only: find_closest, list_t, worker_t
   use md_metal, only: density_pass, force_pass
   use md_potential, only: tersoff_kind
-  use md_system, only: account, failure_t, fine, in_density, in_halo, in_integrate, in_tersoff, &
-    in_two_body, lap, system_t, too_dense
+  use md_system, only: account, failure_t, fine, in_density, in_halo, in_integrate, in_reduce, &
+    in_tersoff, in_two_body, lap, system_t, too_dense
   use md_tersoff, only: tersoff_pass
   implicit none (type, external)
   private
-  public :: charge_loops, charge_pairs, find_forces, reserve_sums
+  public :: charge_list, charge_loops, find_forces, reserve_sums
 
-  !> Flop per entry of a list, about: passes of a metal's potential, a pair's terms kept or not; of
-  !> Tersoff's, and per further neighbour of the entry's atom.
-  real(dp), parameter :: of_density = 50, of_kept_force = 25, of_force = 60, of_tersoff = 40, &
-    of_triple = 80
+  !> Flop per entry of a list, about: to make it; passes of a metal's potential, a pair's terms kept
+  !> or not; of Tersoff's, and per further neighbour of the entry's atom.
+  real(dp), parameter :: of_list = 60, of_density = 50, of_kept_force = 25, of_force = 60, &
+    of_tersoff = 40, of_triple = 80
 
 contains
 
@@ -34,7 +37,7 @@ contains
       deallocate (system%rho, system%slope)
       allocate (system%rho(room + room/8), system%slope(room + room/8))
     end if
-    !$omp parallel do num_threads(size(system%list%work)) schedule(static, 1) private(entries)
+    !$omp parallel do schedule(static, 1) private(entries)
     do t = 1, size(system%list%work)
       associate (work => system%list%work(t))
         if (.not. allocated(work%repulsion)) then
@@ -59,6 +62,7 @@ contains
     type(system_t), intent(inout) :: system
     real(dp), intent(inout), optional :: pair_energy(:) !< (own): energy of each atom, eV
     real(dp), intent(inout), optional :: virial(3, 3)   !< sum of x f over this rank's pairs: eV
+    real(dp), allocatable :: shift(:, :) !< (4, all) of ghosts from their owners: A
     integer :: a, b
     if (system%potential%kind == tersoff_kind) then
       call tersoff_forces(system, pair_energy)
@@ -66,15 +70,24 @@ contains
       call metal_forces(system, pair_energy)
     end if
     if (present(virial)) then
-      associate (x => system%atoms%x(:, :system%atoms%all), f => system%atoms%f)
+      allocate (shift(4, system%atoms%all), source=0.0_dp)
+      if (system%list%twice) call forward(system%domain, shift, 4, 3, .true.)
+      associate (x => system%atoms%x, f => system%atoms%f, n => system%atoms%own, &
+                 all => system%atoms%all)
         do b = 1, 3
           do a = 1, 3
-            virial(a, b) = dot_product(x(a, :), f(b, :system%atoms%all))
+            if (system%list%twice) then ! what crosses a border counts here and there
+              virial(a, b) = dot_product(x(a, :n), f(b, :n)) &
+                             + 0.5_dp*dot_product(shift(a, n + 1:), f(b, n + 1:all))
+            else
+              virial(a, b) = dot_product(x(a, :all), f(b, :all))
+            end if
           end do
         end do
       end associate
       call lap(system, in_integrate)
     end if
+    if (system%list%twice) return
     call reverse(system%domain, system%atoms%f, 4, 3)
     call lap(system, in_halo)
   end subroutine find_forces
@@ -107,25 +120,30 @@ contains
     !$omp end parallel
     call account(system, start, busy)
     system%energy = energy
-    call charge_pairs(system, of_tersoff, of_triple)
+    call charge_pairs(system, of_tersoff, of_triple, by_all_threads)
     call lap(system, in_tersoff)
   end subroutine tersoff_forces
 
-  !> Forces and energy by a metal's potential: densities, embedding, forces.
+  !> Forces and energy by a metal's potential: densities, embedding, forces.  Where pairs are listed
+  !> twice, what ghosts have got is their owners' to compute.
   subroutine metal_forces(system, pair_energy)
     type(system_t), target, intent(inout) :: system
     real(dp), intent(inout), optional :: pair_energy(:)
     real(dp), allocatable :: halves(:)             !< (all): eV, half of each pair's energy
     real(dp), pointer, contiguous :: rho(:), f(:, :) !< what a thread adds to: thread 1 to the sums
     real(dp) :: energy, mine, lowest, least, busy, start, began, fall
+    real(dp) :: entered, virial(1)
+    integer, allocatable :: own !< pairs with later atoms are counted on two ranks
     integer :: t, i
     logical :: keep
     keep = .not. system%style%recompute
     if (present(pair_energy)) allocate (halves(system%atoms%all), source=0.0_dp)
+    if (system%list%twice) own = system%atoms%own
     energy = 0
     least = 0
     busy = 0
     start = omp_get_wtime()
+    entered = start
     !$omp parallel num_threads(size(system%list%work)) private(mine, lowest, t, began, rho) &
     !$omp& reduction(+:energy) reduction(max:busy) reduction(min:least)
     began = omp_get_wtime()
@@ -135,7 +153,8 @@ contains
     associate (work => system%list%work(t), x => system%atoms%x)
       call clear(work, 1, system%rho, work%rho)
       call density_pass(system%potential, work%first, work%last, work%start, work%entry, &
-                        system%list%most, x, keep, rho, work%repulsion, work%density, mine, lowest)
+                        system%list%most, x, keep, rho, work%repulsion, work%density, mine, &
+                        lowest, own=own)
       energy = mine
       least = lowest
     end associate
@@ -146,14 +165,14 @@ contains
     busy = busy + omp_get_wtime() - began
     !$omp end parallel
     call account(system, start, busy)
-    call charge_pairs(system, of_density, 0.0_dp)
+    call charge_pairs(system, of_density, 0.0_dp, by_all_threads)
     if (least < 0) call find_too_dense(system)
     if (allocated(halves)) call share_out(system, halves)
     call lap(system, in_density)
-    call reverse(system%domain, system%rho, 1, 1)
+    if (.not. system%list%twice) call reverse(system%domain, system%rho, 1, 1)
     call lap(system, in_halo)
     fall = -0.5_dp*system%potential%scale
-    !$omp parallel do schedule(static) reduction(+:energy)
+    !$omp parallel do num_threads(size(system%list%work)) schedule(static) reduction(+:energy)
     do i = 1, system%atoms%own
       if (system%rho(i) <= 0) then ! alone, or closer than the potential goes, which is a failure
         system%slope(i) = 0
@@ -165,7 +184,7 @@ contains
     !$omp end parallel do
     system%energy = energy
     if (present(pair_energy)) then
-      call reverse(system%domain, halves, 1, 1)
+      if (.not. system%list%twice) call reverse(system%domain, halves, 1, 1)
       do i = 1, system%atoms%own
         pair_energy(i) = halves(i)
         if (system%rho(i) <= 0) cycle
@@ -173,8 +192,15 @@ contains
       end do
     end if
     call lap(system, in_density)
+    if (system%style%dlpoly3) then ! metal_ld_compute's check of the densities, and its virial
+      call check_room(system%domain, 1)
+      virial = energy
+      call reduce(system%domain, virial, MPI_SUM)
+      call lap(system, in_reduce)
+    end if
     call forward(system%domain, system%slope, 1, 1, .false.)
     call lap(system, in_halo)
+    system%metal_ld = system%metal_ld + omp_get_wtime() - entered
     busy = 0
     start = omp_get_wtime()
     !$omp parallel num_threads(size(system%list%work)) private(t, began, f) reduction(max:busy)
@@ -195,9 +221,17 @@ contains
     busy = busy + omp_get_wtime() - began
     !$omp end parallel
     call account(system, start, busy)
-    call charge_pairs(system, merge(of_kept_force, of_force, keep), 0.0_dp)
+    call charge_pairs(system, merge(of_kept_force, of_force, keep), 0.0_dp, &
+                      by_all_threads)
     call lap(system, in_two_body)
   end subroutine metal_forces
+
+  !> Charges making the lists, on a simulated machine.
+  subroutine charge_list(system)
+    type(system_t), intent(in) :: system
+    call charge_pairs(system, of_list, 0.0_dp, &
+                      merge(by_one_thread, by_all_threads, system%style%dlpoly3))
+  end subroutine charge_list
 
   !> Charges the loops of so many steps, without their list, on a simulated machine.
   subroutine charge_loops(system, steps)
@@ -206,18 +240,19 @@ contains
     integer :: n
     do n = 1, steps
       if (system%potential%kind == tersoff_kind) then
-        call charge_pairs(system, of_tersoff, of_triple)
+        call charge_pairs(system, of_tersoff, of_triple, by_all_threads)
       else
-        call charge_pairs(system, of_density + of_kept_force, 0.0_dp)
+        call charge_pairs(system, of_density + of_kept_force, 0.0_dp, by_all_threads)
       end if
     end do
   end subroutine charge_loops
 
   !> Charges a pass over this rank's lists, on a simulated machine: flop per entry, and per triple
   !> of an entry and another neighbour of its atom.
-  subroutine charge_pairs(system, per_entry, per_triple)
+  subroutine charge_pairs(system, per_entry, per_triple, by_threads)
     type(system_t), intent(in) :: system
     real(dp), intent(in) :: per_entry, per_triple
+    logical(c_bool), intent(in) :: by_threads !< by_all_threads, or by_one_thread
     real(dp) :: entries, neighbours
     integer :: t
     if (.not. bx_is_simulated) return
@@ -232,7 +267,7 @@ contains
     neighbours = entries/max(1, system%atoms%own)
     call bx_charge_fork()
     call bx_charge(bx_pairs, entries*(per_entry + per_triple*max(0.0_dp, neighbours - 1)), &
-                   by_all_threads)
+                   by_threads)
   end subroutine charge_pairs
 
   !> Sets to 0 the sums that a thread will add to, n reals per atom: the shared ones and its own.
