@@ -1,4 +1,4 @@
-"""HPCx phase 2, IBM p690+ with the High Performance Switch (2004), simulated: see src/smpi/README.md."""
+"""HPCx phase 2, IBM p690+ with HPS (2004), simulated: see src/smpi/README.md."""
 
 from pathlib import Path
 
