@@ -1,17 +1,20 @@
 """Kernels on the machines of src/smpi.
 
-Usage: test_smpi.py FOLDER [unittest arguments]
-FOLDER is what a build with BX_SIMULATED was made in. Exit code 77: nothing can be simulated here.
+Usage: test_smpi.py FOLDER TRANSPOSE MD [unittest arguments]
+FOLDER is what a build with BX_SIMULATED was made in; the kernels are those of the real MPI library. Exit code 77: nothing can be simulated here.
 """
 
+import math
 import sys
 import unittest
 from pathlib import Path
 
 import simulated
+from kernel_run import run
 from simulated import simulate_machine
 
 FOLDER = Path()
+REAL: "list[str]" = []  # kernels of the real MPI library: transpose, md
 SAMPLE = ("--repeats", "1", "--block", "1", "--warmup", "0")
 
 
@@ -24,7 +27,7 @@ class Kernels(unittest.TestCase):
         "md": ("--case", "cu3au", "--cells", "8", "--baseline", "none"),
         "npar": ("--bands", "9", "--atoms", "4", "--box", "8", "--cutoff", "15.2",
                  "--planner", "estimate"),
-        "patterns": ("--largest", "4096"),
+        "patterns": ("--largest", "512"),
     }
     # fmt: on
 
@@ -56,6 +59,87 @@ class Kernels(unittest.TestCase):
             self.assertIn(reason, out.stdout + out.stderr)
 
 
+class Layer(unittest.TestCase):
+    """SimGrid's MPI, and what stands between it and the kernels."""
+
+    def test_mpi_f08_gives_what_the_real_module_gives(self):
+        """Closed forms, which ctest's unit_f08_N check with the real module."""
+        for ranks in (1, 3, 4):
+            out = simulate_machine(FOLDER, str(FOLDER / "smpi/unit_f08"), "merlin", ranks)
+            self.assertEqual(out.code, 0, out.stdout + out.stderr)
+
+    def test_traffic_is_what_the_real_library_is_given(self):
+        """Calls, messages and bytes per rank of each class, of the same launch."""
+        counted = ("calls", "messages", "off_node_messages", "bytes", "off_node_bytes")
+        for kernel, program in (("transpose", REAL[0]), ("md", REAL[1])):
+            arguments = (*SAMPLE, *Kernels.KERNELS[kernel], "--ranks-per-node", "2")
+            simulated_run = simulate_machine(FOLDER, kernel, "hector-xt4", 4, *arguments)
+            real = run(program, 4, *arguments)
+            self.assertEqual((simulated_run.code, real.code), (0, 0), real.stderr)
+            for ours, theirs in zip(simulated_run.result["results"], real.result["results"]):
+                self.assertEqual(ours["method"], theirs["method"])
+                for name in ("p2p", "collective", "barrier", "one_sided"):
+                    for what in counted:
+                        where = (kernel, ours["method"], name, what)
+                        sent = ours["communication"][name][what]
+                        self.assertEqual(sent, theirs["communication"][name][what], where)
+
+
+class Clock(unittest.TestCase):
+    def entries(self, kernel: str, machine: str, ranks: int, *arguments: str, **environment: str):
+        out = simulate_machine(FOLDER, kernel, machine, ranks, *SAMPLE, *arguments, **environment)
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        return {
+            (entry["method"], *(entry.get("point") or {}).values()): entry
+            for entry in out.result["results"]
+        }
+
+    def samples(self, entries):
+        return {key: entry["samples"] for key, entry in entries.items()}
+
+    def test_a_rerun_gives_the_same_digits(self):
+        for kernel, arguments in Kernels.KERNELS.items():
+            first, second = (self.entries(kernel, "merlin", 12, *arguments) for _ in range(2))
+            self.assertEqual(self.samples(first), self.samples(second))
+
+    def test_hollow_runs_take_as_long(self):
+        for kernel in ("transpose", "npar"):
+            arguments = Kernels.KERNELS[kernel]
+            full, hollow = (
+                self.entries(kernel, "hector-xt4", 8, *arguments, BX_HOLLOW=flag) for flag in "01"
+            )
+            self.assertEqual(full.keys(), hollow.keys())
+            for key, entry in full.items():
+                if entry["applicable"]:
+                    seconds = hollow[key]["samples"]["seconds"][0]
+                    self.assertAlmostEqual(entry["samples"]["seconds"][0] / seconds, 1, places=8)
+
+    def test_messages_cost_what_the_machine_says(self):
+        """A ping-pong of 8 B takes the latency; blocks of all pairs wait for their node's gap."""
+        arguments = ("--method", "pingpong,alltoallv", "--smallest", "8", "--largest", "1024")
+
+        def seconds(machine, ranks=8):
+            entries = self.entries("patterns", machine, ranks, *arguments)
+            return {key: entry["metrics"]["time"]["value"] for key, entry in entries.items()}
+
+        self.assertAlmostEqual(seconds("merlin", 9)["pingpong", 8], 1.8e-6, delta=0.05e-6)
+        sound = seconds("hector-xt4")
+        # 4 ranks of a node send 4 messages each to the other one
+        without = seconds("hector-xt4 gap=0")
+        self.assertGreater(sound["alltoallv", 8] - without["alltoallv", 8], 10 * 5e-6)
+        slow = seconds("hector-xt4 slow_link=1:0.01")
+        self.assertGreater(slow["alltoallv", 1024], 2 * sound["alltoallv", 1024])
+
+    def test_charges_are_those_of_the_machine(self):
+        """The serial transform: 10 n log2 n flop there and back, whatever else the machine is."""
+        arguments = ("--case", "cnt40", "--bands", "1", "--method", "alltoallv", "--baseline",
+                     "serial", "--planner", "estimate")  # fmt: skip
+        for machine, rate in (("hector-xt4", 1e9), ("hector-xt4 fft=2e9 gap=0", 2e9)):
+            entry = self.entries("transpose", machine, 2, *arguments)["serial",]
+            seconds = entry["samples"]["seconds"][0]
+            self.assertAlmostEqual(seconds / (10 * 27000 * math.log2(27000) / rate), 1, places=6)
+
+
 class Launches(unittest.TestCase):
     def test_bad_machines_and_layouts_are_refused(self):
         for machine, ranks, reason in (
@@ -74,9 +158,9 @@ class Launches(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    FOLDER = Path(sys.argv[1])
+    FOLDER, REAL = Path(sys.argv[1]), sys.argv[2:4]
     reason = simulated.missing(FOLDER, *Kernels.KERNELS)
     if reason:
         print("skipped:", reason)
         sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
