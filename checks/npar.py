@@ -43,6 +43,14 @@ class NparLaunch(Launch):
     }
 
 
+class NparLadder(NparLaunch):
+    """The states of VASP in the 2010 report, in turn."""
+
+    case = parameter(SMALL)
+    layout = parameter(["mpi"])
+    methods = dict.fromkeys(SMALL, "ladder")
+
+
 class NparCheck(KernelCheck):
     """What the checks of NPAR have in common."""
 
@@ -81,6 +89,16 @@ class npar(NparCheck):
         """Choices of NPAR are set against the best of them, knobs against what they change."""
         other = "ratio_base" if self.method.startswith("npar-") else "ratio_best"
         return [name for name in self.asserted if name != other]
+
+
+@rfm.simple_test
+class npar_ladder(KernelCheck):
+    """Does each step of the 2010 report pay here, against the original code?"""
+
+    launch = fixture(NparLadder, scope="environment")
+    method = parameter(tables.methods("npar", "ladder"))
+    asserted = ["time", "ratio_original"]
+    tiers = {"nightly": {"case": ["mini1"]}}
 
 
 @rfm.simple_test

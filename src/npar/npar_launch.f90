@@ -1,8 +1,8 @@
 ! A launch: its options and methods, its crystal, and the state of each choice of NPAR.
 module npar_launch
-  use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int64_t, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int, c_int64_t, c_null_ptr, c_ptr
   use mpi_f08, only: MPI_Comm
-  use bx_harness, only: bx_selected, bx_string_at
+  use bx_harness, only: bx_node_of, bx_selected, bx_string_at
   use npar_accuracy, only: accuracy_t, small_noise
   use npar_matrix, only: driver_of, matrix_bytes, why_no_driver
   use npar_model, only: crystal_t, spectrum_t
@@ -12,11 +12,12 @@ module npar_launch
   public :: bytes_of_matrices, compared, driver_with, is_near, is_run, is_wanted, knobs_of, &
     list_methods, method_name, npar_of, why_not
 
-  !> One method: a choice of NPAR, or the base with one knob changed.
+  !> One method: a choice of NPAR, the base with one knob changed, or a rung of the ladder.
   type, public :: method_t
     character(16) :: name = ""
     character(80) :: summary = "", wins = ""
-    type(knobs_t) :: turned !< the knobs that differ from a new knobs_t
+    type(knobs_t) :: turned !< the knobs that differ from a new knobs_t; of a rung all
+    character(8) :: family = "" !< npar, ladder or none
     integer :: npar = 0 !< 0: the base's
   end type method_t
 
@@ -36,6 +37,29 @@ module npar_launch
              knobs_t(linear_algebra="elpa")), &
     method_t("node-aware", "FFTs exchange through the node's memory (transpose method direct)", &
              "nodes of many cores", knobs_t(transpose="direct"))]
+
+  !> The states of VASP in the 2010 report (tables 16 to 35), a rung each: its changes are made one
+  !> after the other, whatever the base's knobs are.  The gains are those of its tables.
+  type(method_t), parameter :: rungs(*) = [ &
+    method_t("vasp-original", "messages for collectives, all-to-all sums, zeroing, LAPACK", &
+             "never: the other rungs are set against it", &
+             knobs_t(emulated=.true., paw_alltoall=.true., zeroing=.true., transpose="p2p"), &
+             family="ladder"), &
+    method_t("vasp-collectives", "vasp-original with MPI collectives", &
+             "report: 2.1 times as fast for benchmark 1 on 256 cores, 10 for 5 on 1024", &
+             knobs_t(paw_alltoall=.true., zeroing=.true.), family="ladder"), &
+    method_t("vasp-allreduce", "vasp-collectives with MPI_Allreduce in the PAW sum", &
+             "report: 1.9 times as fast for benchmark 2 on 128 cores", &
+             knobs_t(zeroing=.true.), family="ladder"), &
+    method_t("vasp-nozero", "vasp-allreduce without zeroing", &
+             "report: for benchmark 1, on 256 cores twice as fast; not for 2 and 5", &
+             knobs_t(), family="ladder"), &
+    method_t("vasp-scalapack", "vasp-nozero with ScaLAPACK", &
+             "report: 1.23 times as fast for benchmark 5 on 1024 cores, slower for 1", &
+             knobs_t(linear_algebra="scalapack"), family="ladder"), &
+    method_t("vasp-shm", "vasp-scalapack with FFT messages gathered in a node's shared memory", &
+             "report: nodes of 24 cores, not nodes of 4", &
+             knobs_t(linear_algebra="scalapack", transpose="shm"), family="ladder")]
 
   !> The options' values: Hartree, bohr; 0 or null: not given.
   type :: option_values_t
@@ -62,7 +86,7 @@ module npar_launch
 
 contains
 
-  !> Fills `methods` for the number of ranks: every divisor, then every knob.
+  !> Fills `methods` for the number of ranks: every divisor, every knob, every rung.
   subroutine list_methods()
     character(16) :: name
     integer :: i
@@ -72,9 +96,10 @@ contains
       write (name, "('npar-', i0)") i
       methods = [methods, method_t(name, "band groups as many", merge( &
                  "one team: only the FFTs communicate within bands ", &
-                 "more groups: smaller FFT teams, larger exchanges ", i == 1), npar=i)]
+                 "more groups: smaller FFT teams, larger exchanges ", i == 1), family="npar", &
+                 npar=i)]
     end do
-    methods = [methods, knobs]
+    methods = [methods, knobs, rungs]
   end subroutine list_methods
 
   !> Number of band groups of method m.
@@ -91,12 +116,16 @@ contains
     name = methods(m)%name
   end function method_name
 
-  !> The base's knobs, with the one that method m changes.
+  !> The base's knobs, with the one that method m changes; the knobs of a rung.
   pure function knobs_of(m) result(k)
     integer, intent(in) :: m
     type(knobs_t) :: k, unturned
     k = base_knobs
     associate (turned => methods(m)%turned)
+      if (methods(m)%family == "ladder") then
+        k = turned
+        return
+      end if
       k%emulated = k%emulated .or. turned%emulated
       k%paw_alltoall = k%paw_alltoall .or. turned%paw_alltoall
       k%zeroing = k%zeroing .or. turned%zeroing
@@ -137,12 +166,34 @@ contains
       write (why, "('--npar ', i0, ' alone is asked for')") given%npar
     else if (crystal%hybrid .and. npar_of(m) /= ranks) then
       why = "a hybrid functional fixes NPAR at the number of ranks"
-    else if (methods(m)%npar == 0 .and. same(k, base_knobs)) then
+    else if (methods(m)%family == "" .and. same(k, base_knobs)) then
       why = "the options ask for it already: it is the base"
+    else if (k%transpose(:3) == "shm" .and. cuts_nodes(npar_of(m))) then
+      write (why, "('NPAR ', i0, ': teams of ', i0, ' ranks cut nodes; ', a, ' needs teams of &
+        &whole nodes, or within one')") npar_of(m), ranks/npar_of(m), trim(k%transpose)
     else
       why = why_no_driver(driver_with(k), crystal%bands, crystal%gamma, ranks)
     end if
   end function why_not
+
+  !> Whether a team of so many groups lies on several nodes and shares one with another team.
+  function cuts_nodes(npar) result(cuts)
+    integer, intent(in) :: npar
+    logical :: cuts
+    integer(c_int), pointer :: node_of(:)
+    logical, allocatable :: mine(:) !< whether the team has ranks on a node
+    integer :: first, last
+    node_of => bx_node_of(run, ranks)
+    allocate (mine(0:maxval(node_of)))
+    cuts = .false.
+    do first = 1, ranks, ranks/npar
+      last = first + ranks/npar - 1
+      mine = .false.
+      mine(node_of(first:last)) = .true.
+      cuts = cuts .or. (count(mine) > 1 .and. &
+                        any([mine(node_of(:first - 1)), mine(node_of(last + 1:))]))
+    end do
+  end function cuts_nodes
 
   !> Whether method m is selected and can run.
   function is_run(m) result(run_)

@@ -18,6 +18,11 @@ KERNEL, FAULTY = sys.argv[1:3]
 QUICK = ("--repeats", "1", "--block", "1", "--planner", "estimate")
 SMALL = ("--bands", "9", "--atoms", "1", "--box", "8", "--cutoff", "15.2", *QUICK)
 HYBRID = ("--case", "mini2", *QUICK, "--iterations", "3")
+RUNGS = listed(KERNEL, "ladder")
+ROUTINES = {
+    f"MPI_{name}"
+    for name in ("Isend", "Irecv", "Waitall", "Allreduce", "Alltoall", "Alltoallv", "Barrier")
+}
 KNOBS = set(listed(KERNEL, "methods")) - {"npar-1"}
 ELPA = run(KERNEL, 1, *SMALL, "--method", "npar-1", "--driver", "elpa1").code == 0
 
@@ -202,13 +207,84 @@ class Sweep(unittest.TestCase):
         self.assertNotIn("paw-wait", phases)  # no barrier of our own before the sum
 
 
+class Ladder(unittest.TestCase):
+    """The states of VASP in the 2010 report: each is the one before with one change."""
+
+    def climb(self, ranks, *more):
+        """Launches all rungs; returns the MPI routines of each."""
+        out = run(KERNEL, ranks, *SMALL, "--method", "ladder", "--profile", *more)
+        self.assertEqual(out.code, 0, text(out))
+        found = entries(out)
+        self.assertEqual(list(found), RUNGS)
+        for rung, entry in found.items():
+            self.assertTrue(entry["verification"]["passed"], rung)
+            for name in ("messages", "bytes"):
+                self.assertEqual(checks(out, rung)[name]["tolerance"], 0)
+        self.assertEqual(found["vasp-original"]["metrics"]["ratio_original"]["value"], 1)
+        self.assertNotIn("ratio_base", found["vasp-original"]["metrics"])
+        return {
+            rung: {part["name"] for part in entry["profile"]["parts"]} & ROUTINES
+            for rung, entry in found.items()
+        }
+
+    def test_every_rung_on_every_number_of_ranks(self):
+        for ranks in (1, 2, 3, 4, 6):
+            options = ((), ("--kpoints", "2"), ("--npar", str(ranks))) if ranks > 1 else ((),)
+            for more in options:
+                with self.subTest(ranks=ranks, more=more):
+                    self.climb(ranks, *more, "--ranks-per-node", "2" if ranks % 2 == 0 else "3")
+
+    def test_each_rung_changes_what_the_report_changed(self):
+        routines = self.climb(4, "--npar", "2")
+        sums, exchange = {"MPI_Allreduce"}, {"MPI_Alltoall", "MPI_Alltoallv"}
+        self.assertEqual(routines["vasp-original"], {"MPI_Isend", "MPI_Irecv", "MPI_Waitall"})
+        self.assertEqual(routines["vasp-collectives"], sums | exchange)
+        phases = self.phases(4, "--npar", "2")
+        for rung in RUNGS:
+            zeroed = rung in ("vasp-original", "vasp-collectives", "vasp-allreduce")
+            self.assertEqual(phases[rung]["zeroing"][0] > 0, zeroed, rung)
+
+    def phases(self, ranks, *more):
+        out = run(KERNEL, ranks, *SMALL, "--method", "ladder", *more)
+        return {name: entry["samples"]["phases"] for name, entry in entries(out).items()}
+
+    def test_options_leave_the_rungs_as_they_are(self):
+        """A rung that equals the base is measured; --npar and --driver are no knobs."""
+        more = ("--zeroing", "on", "--transpose", "direct", "--paw-reduce", "alltoall")
+        self.assertEqual(self.climb(2), self.climb(2, *more))
+        out = run(KERNEL, 2, *SMALL, "--method", "all")
+        self.assertFalse(set(RUNGS) & set(entries(out)))
+        out = run(KERNEL, 2, *SMALL, "--method", "vasp-nozero,npar", "--driver", "pdsyev")
+        self.assertEqual(list(entries(out)), ["npar-1", "npar-2", "vasp-nozero"])
+
+    def test_shm_takes_no_team_that_cuts_nodes(self):
+        nodes = ("--ranks-per-node", "4")
+        for npar, cut in ((1, False), (2, True), (3, False), (6, False)):
+            with self.subTest(npar=npar):
+                options = ("--npar", str(npar), *nodes)
+                out = run(KERNEL, 6 if npar != 3 else 12, *SMALL, *options, "--method", "ladder")
+                self.assertEqual(out.code, 0, text(out))
+                shm = entries(out)["vasp-shm"]
+                self.assertEqual(shm["applicable"], not cut)
+                if cut:
+                    self.assertEqual(
+                        shm["why"],
+                        "NPAR 2: teams of 3 ranks cut nodes; shm needs teams of whole nodes, or "
+                        "within one",
+                    )
+        out = run(KERNEL, 6, *SMALL, "--npar", "2", *nodes, "--transpose", "shm")
+        self.assertEqual(out.code, 2, text(out))
+        self.assertIn("NPAR 2: teams of 3 ranks cut nodes", out.stderr)
+
+
 class Wrong(unittest.TestCase):
     def test_a_broken_exchange_is_found(self):
         for way in ("forward", "inverse"):
             with self.subTest(way=way):
-                out = run(FAULTY, 2, *SMALL, BX_FAULT="swap", BX_FAULT_WAY=way)
+                methods = ("--method", "all,ladder")
+                out = run(FAULTY, 2, *SMALL, *methods, BX_FAULT="swap", BX_FAULT_WAY=way)
                 self.assertEqual(out.code, 1, text(out))
-                for method in ("npar-1", "npar-2"):
+                for method in ("npar-1", "npar-2", *RUNGS):
                     # the residual may fall: the wrong operator has eigenstates too
                     for name in ("bands", "density"):
                         self.assertFalse(checks(out, method)[name]["passed"], name)
