@@ -48,7 +48,7 @@ class NparLadder(NparLaunch):
 
     case = parameter(SMALL)
     layout = parameter(["mpi"])
-    methods = dict.fromkeys(SMALL, "ladder")
+    methods = dict.fromkeys(SMALL, "published")
 
 
 class NparCheck(KernelCheck):
@@ -96,7 +96,7 @@ class npar_ladder(KernelCheck):
     """Does each step of the 2010 report pay here, against the original code?"""
 
     launch = fixture(NparLadder, scope="environment")
-    method = parameter(tables.methods("npar", "ladder"))
+    method = parameter(tables.methods("npar", "published"))
     asserted = ["time", "ratio_original"]
     tiers = {"nightly": {"case": ["mini1"]}}
 

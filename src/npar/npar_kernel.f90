@@ -127,7 +127,7 @@ contains
       arrange=c_funloc(arrange), setup=c_funloc(setup), applicable=c_funloc(applicable), &
       verify=c_funloc(verify), begin=c_funloc(begin), step=c_funloc(step), &
       inspect=c_funloc(inspect), metrics=c_funloc(metrics), report=c_funloc(report), &
-      teardown=c_funloc(teardown), apart=bx_text("ladder"))
+      teardown=c_funloc(teardown), apart=bx_text("published"))
     address = c_loc(kernel)
   end function this_kernel
 
@@ -162,7 +162,7 @@ contains
     code = set_up()
     if (code /= bx_ok) return
     ratios = [bx_text("base="//trim(methods(findloc(methods%npar, base_npar, 1))%name)), &
-              bx_text("original=vasp-original")]
+              bx_text("original=original")]
     allocate (exchanges(ranks, size(bx_transpose_methods())))
     allocate (largest_matrix(size(methods)), source=0.0_dp)
     if (crystal%hybrid) call make_pair_ffts(states(ranks), bx_string_at(given%planner), ffts)

@@ -224,7 +224,7 @@ contains
     q = all(direction)
   end function q_of
 
-  !> The rule of Appendix B: cores / 8, here the divisor next below.
+  !> The case's number of groups, or the rule of Appendix B: cores / 8, here the divisor next below.
   function settle_npar() result(code)
     integer(c_int) :: code
     character(400) :: line
@@ -235,6 +235,7 @@ contains
     do i = 1, max(1, ranks/8)
       if (mod(ranks, i) == 0) base_npar = i
     end do
+    if (crystal%npar > 0) base_npar = crystal%npar
     if (given%npar > 0) then
       if (mod(int(ranks, c_int64_t), given%npar) /= 0) then
         write (line, "('--npar ', i0, ': does not divide the ', i0, ' ranks; choose from')") &
