@@ -9,14 +9,18 @@ module npar_matrix
   use mpi_f08, only: MPI_Comm, MPI_Comm_rank, MPI_Comm_size
   use bx_harness, only: bx_region_enter, bx_region_leave
   use npar_collectives, only: gather_parts, sum_over, sum_parts, traffic_of_exchange, &
-    traffic_of_sum, traffic_t, operator(+)
+    traffic_of_sum, traffic_t, operator(+), operator(*)
   implicit none (type, external)
   private
-  public :: driver_of, libraries, matrix_bytes, matrix_t, why_no_driver
+  public :: driver_of, libraries, matrix_bytes, matrix_t, most_bands, why_no_driver
 
   !> What --linear-algebra chooses from, and the driver of each unless --driver names another.
   character(16), parameter :: libraries(*) = [character(16) :: "lapack", "scalapack", "elpa"]
   character(16), parameter :: usual(*) = [character(16) :: "lapack", "pdsyevd", "elpa1"]
+
+  !> With more, a matrix of all bands, 2 n^2 numbers, and the workspace of LAPACK (1 + 6 n + 2 n^2)
+  !> and ScaLAPACK (1 + 8 n + 2 n^2) on one rank leave 32 bits.
+  integer, parameter :: most_bands = 32766
 
   !> A matrix of all bands: f = 1 real or 2 numbers an entry.
   type :: matrix_t
@@ -45,8 +49,7 @@ module npar_matrix
     procedure :: solve
     procedure :: factor
     procedure :: subtract_unit
-    procedure :: traffic_of_sums
-    procedure :: traffic_of_gathers
+    procedure :: traffic_of_panels
     procedure, private :: counts
     procedure, private :: deal
     procedure, private :: gathered
@@ -366,8 +369,8 @@ contains
     end do
   end subroutine subtract_unit
 
-  !> Traffic of summing all panels.
-  pure function traffic_of_sums(self, emulated) result(traffic)
+  !> Traffic of summing all panels, and of gathering as many on every rank.
+  pure function traffic_of_panels(self, emulated) result(traffic)
     class(matrix_t), intent(in) :: self
     logical, intent(in) :: emulated
     type(traffic_t) :: traffic
@@ -376,21 +379,9 @@ contains
       traffic = traffic_of_sum(self%f*self%n**2, self%ranks, emulated)
       return
     end if
-    do j = 1, self%panels
-      traffic = traffic + traffic_of_exchange(spread(self%counts(j), 1, self%ranks), emulated)
+    do j = 1, self%panels ! a part goes from every rank to its owner, then from there to every rank
+      traffic = traffic + traffic_of_exchange(spread(1, 1, self%ranks), self%counts(j), emulated)*2
     end do
-  end function traffic_of_sums
-
-  !> Traffic of gathering all panels on every rank.
-  pure function traffic_of_gathers(self, emulated) result(traffic)
-    class(matrix_t), intent(in) :: self
-    logical, intent(in) :: emulated
-    type(traffic_t) :: traffic
-    integer :: j
-    if (self%alone) return
-    do j = 1, self%panels
-      traffic = traffic + traffic_of_exchange(spread(self%counts(j), 2, self%ranks), emulated)
-    end do
-  end function traffic_of_gathers
+  end function traffic_of_panels
 
 end module npar_matrix
