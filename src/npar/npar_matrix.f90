@@ -77,6 +77,16 @@ module npar_matrix
       type(c_ptr) :: matrix
     end function npar_matrix_create
 
+    function npar_matrix_bytes(run, name, comm, n, parts, block) result(bytes) bind(C)
+      import :: c_char, c_double, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: comm, n, parts
+      integer(c_int), intent(out) :: block
+      real(c_double) :: bytes
+    end function npar_matrix_bytes
+
     function npar_matrix_solve(matrix, w, vectors, asked) result(info) bind(C)
       import :: c_double, c_int, c_ptr
       implicit none (type, external)
@@ -127,14 +137,27 @@ contains
     end do
   end function why_no_driver
 
-  !> Bytes that create allocates on a rank, about.
-  pure function matrix_bytes(driver, n, f, ranks) result(bytes)
+  !> Bytes that create and solve allocate on this rank.  Arguments as create's.  Collective.
+  function matrix_bytes(run, comm, driver, n, f) result(bytes)
+    type(c_ptr), intent(in) :: run
+    type(MPI_Comm), intent(in) :: comm
     character(*), intent(in) :: driver
-    integer, intent(in) :: n, f, ranks
+    integer, intent(in) :: n, f
     real(dp) :: bytes
-    bytes = 8.0_dp*f*real(n, dp)**2
-    if (driver /= "lapack") bytes = 4*bytes/ranks
+    integer(c_int) :: block
+    integer :: ranks
+    call MPI_Comm_size(comm, ranks)
+    bytes = npar_matrix_bytes(run, trim(driver)//c_null_char, comm%MPI_VAL, n, f, block)
+    if (driver /= "lapack") bytes = bytes + 16.0_dp*f*n*panel_width(n, int(block), ranks)
   end function matrix_bytes
+
+  !> Columns of a panel: each rank's share of the columns, in whole blocks.
+  pure function panel_width(n, block, ranks) result(columns)
+    integer, intent(in) :: n, block, ranks
+    integer :: columns, blocks
+    blocks = (n + block - 1)/block
+    columns = block*((blocks + ranks - 1)/ranks)
+  end function panel_width
 
   !> Allocates a matrix of all bands, f numbers an entry, for a driver.  Collective over comm.
   subroutine create(self, run, comm, driver, n, f)
@@ -145,7 +168,6 @@ contains
     integer, intent(in) :: n, f
     type(c_ptr) :: part
     integer(c_int) :: shape(5)
-    integer :: blocks
     self%driver = driver
     self%comm = comm
     self%n = n
@@ -163,8 +185,7 @@ contains
     self%width = n
     self%panels = 1
     if (.not. self%alone) then
-      blocks = (n + self%block - 1)/self%block
-      self%width = self%block*((blocks + self%ranks - 1)/self%ranks)
+      self%width = panel_width(n, self%block, self%ranks)
       self%panels = (n + self%width - 1)/self%width
       allocate (self%whole(f*n, self%width), self%packed(f*n*self%width))
       self%held = 2*self%held + 16.0_dp*size(self%whole)
