@@ -39,15 +39,9 @@ static void *create(const bx_problem *p, int solver)
     return elpa;
 }
 
-void *bx_elpa_create_one_stage(const bx_problem *p)
-{
-    return create(p, ELPA_SOLVER_1STAGE);
-}
+void *bx_elpa_create_one_stage(const bx_problem *p) { return create(p, ELPA_SOLVER_1STAGE); }
 
-void *bx_elpa_create_two_stage(const bx_problem *p)
-{
-    return create(p, ELPA_SOLVER_2STAGE);
-}
+void *bx_elpa_create_two_stage(const bx_problem *p) { return create(p, ELPA_SOLVER_2STAGE); }
 
 int bx_elpa_solve(void *self, bx_problem *p)
 {
@@ -81,10 +75,7 @@ void *bx_elpa_create_one_stage(const bx_problem *p)
     return NULL;
 }
 
-void *bx_elpa_create_two_stage(const bx_problem *p)
-{
-    return bx_elpa_create_one_stage(p);
-}
+void *bx_elpa_create_two_stage(const bx_problem *p) { return bx_elpa_create_one_stage(p); }
 
 int bx_elpa_solve(void *self, bx_problem *p)
 {

@@ -487,7 +487,8 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
     bx_verification_check(verification, "eigenvalues", worst.spectrum, LARGEST_ERROR, "n |A| eps");
     bx_verification_check(verification, "beside LAPACK", worst.lapack, LARGEST_ERROR, "n |A| eps");
     inspect(s, method, point, verification);
-    double most[] = {bytes.workspace, used, bytes.matrices, t->count > 0 ? t->problems[0].sweeps : 0};
+    double most[] = {bytes.workspace, used, bytes.matrices,
+                     t->count > 0 ? t->problems[0].sweeps : 0};
     MPI_Allreduce(MPI_IN_PLACE, most, 4, MPI_DOUBLE, MPI_MAX, bx_run_comm(s->run));
     MPI_Allreduce(MPI_IN_PLACE, traffic, 2, MPI_DOUBLE, MPI_SUM, bx_run_comm(s->run));
     s->usage[method].asked = most[0];

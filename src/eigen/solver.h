@@ -9,8 +9,8 @@
 /* The phases of a step, see bx_kernel. */
 enum { BX_INTEGRALS, BX_SOLVE, BX_RING, BX_PRODUCTS, BX_PHASE_COUNT };
 
-/* What is done with workspace: counted for a claim of memory, allocated, or also brought into memory
- * before a solver is timed. */
+/* What is done with workspace: counted for a claim of memory, allocated, or also brought into
+ * memory before a solver is timed. */
 typedef enum { BX_COUNTED, BX_ALLOCATED, BX_TOUCHED } bx_workspace;
 
 /* One matrix that a team solves, and its solution. */
@@ -66,8 +66,8 @@ extern const bx_solver bx_solver_lapack;
 extern const bx_solver *const bx_solvers[];
 extern const int bx_solver_count;
 
-/* Counts `count` doubles of workspace and returns them, NULL where they are only counted; the caller
- * frees them.  Local. */
+/* Counts `count` doubles of workspace and returns them, NULL where they are only counted; the
+ * caller frees them.  Local. */
 double *bx_solver_workspace(const bx_problem *p, size_t count);
 
 #endif

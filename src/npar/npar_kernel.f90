@@ -93,8 +93,8 @@ contains
            given%driver), &
       text("transpose", "METHOD", "exchange of the FFTs: a method of bisection-transpose", &
            given%transpose), &
-      whole("bands", "N", "number of bands; about half are occupied", 2.0_dp, real(most_bands, dp), &
-           given%bands), &
+      whole("bands", "N", "number of bands; about half are occupied", 2.0_dp, &
+            real(most_bands, dp), given%bands), &
       whole("atoms", "N", "number of atoms", 1.0_dp, 1e5_dp, given%atoms), &
       real_number("cutoff", "E", "cutoff of the plane waves, Hartree", 1e-3_dp, 1e6_dp, &
            given%cutoff), &

@@ -18,7 +18,8 @@ enum { LARGEST_BLOCK = 32 }; /* a few hundred bands are the usual */
 bool npar_solver_can(const char *name, int n, int parts, int ranks, char *why, size_t why_size);
 npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
                                 int shape[5], double **part);
-double npar_matrix_bytes(bx_run *run, const char *name, MPI_Fint comm, int n, int parts, int *block);
+double npar_matrix_bytes(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
+                         int *block);
 int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked);
 int npar_matrix_factor(npar_matrix *m);
 void npar_matrix_free(npar_matrix *m);
@@ -103,8 +104,8 @@ npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, in
     return m;
 }
 
-/* Returns the bytes of the matrix, its vectors and the solver's workspace on this rank; *block: rows
- * of a block.  Allocates none of them.  Collective. */
+/* Returns the bytes of the matrix, its vectors and the solver's workspace on this rank; *block:
+ * rows of a block.  Allocates none of them.  Collective. */
 double npar_matrix_bytes(bx_run *run, const char *name, MPI_Fint comm, int n, int parts, int *block)
 {
     npar_matrix *m = create(run, name, comm, n, parts, BX_COUNTED);
