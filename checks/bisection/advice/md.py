@@ -1,7 +1,8 @@
 """How many ranks per node and threads per rank for molecular dynamics.
 
-Each launch beside the best on as many cores, and its communication as figures 4 to 11 of Chorley
-and Walker (2010) show it.
+Each launch beside the best on as many cores, and what figures 4 to 9 of Chorley and Walker
+(2010) show: bytes, communication, barriers, collectives, point-to-point; and the loops of figures
+10 and 11.
 """
 
 from collections.abc import Iterator, Sequence

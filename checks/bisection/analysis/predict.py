@@ -14,7 +14,8 @@ the other half. On one node, each rank takes the part of a node.
 Random pairs of nodes at once carry the traffic of an all-to-all, without its algorithm. A message
 of theirs that takes longer than that of one pair alone, at the same size, has collided. Each
 message that a pattern sends to other nodes may collide as much: contention. A pattern that is
-slower than that, or than the other form of all-to-all, has another algorithm.
+slower than that, or than the other form of all-to-all, has another algorithm. Where random pairs
+were not measured, or only with shorter messages, the two are not told apart.
 """
 
 import math
@@ -43,6 +44,7 @@ class Finding(Word):
     EXPLAINED = "explained"
     CONTENTION = "contention"  # random pairs of nodes collide as much
     ALGORITHM = "algorithm"  # neither single messages nor random pairs are as slow
+    UNEXPLAINED = "contention or algorithm"  # random pairs were not measured at this size
     FEWER = "fewer messages, or memory"
 
 
@@ -70,7 +72,7 @@ class Bound(NamedTuple):
 
     seconds: float
     name: str  # latency, messages, message, node or bisection: what it turns on
-    crowded: float  # s, where messages collide as those of random pairs do
+    crowded: float  # s, where messages collide as those of random pairs do; NaN: not measured
 
     def times(self, calls: float) -> "Bound":
         """Of so many calls."""
@@ -88,7 +90,7 @@ class Primitives:
     unit: float  # bytes/s of a unit, each way
     bisection: float  # bytes/s of half of the units, each way
     alone: Mapping[float, float]  # bytes -> s of a message, one pair of units
-    random: Mapping[float, float]  # the same, random pairs at once
+    random: Mapping[float, float]  # the same, random pairs at once; empty: not measured
 
     @property
     def units(self) -> int:
@@ -141,14 +143,17 @@ class Primitives:
         """
         named = {"latency": self.one.latency, **bounds, **(narrow or {})}
         crowded = max(bounds.values()) + messages * self._collisions(size)
-        most = max(crowded, *(narrow or {"": 0.0}).values())
+        most = max([crowded, *(narrow or {}).values()])  # NaN stays, as it is the first
         name = max(named, key=lambda each: named[each])
         largest = max(seconds for each, seconds in named.items() if each != "latency")
         return Bound(self.one.latency + largest, name, self.one.latency + most)
 
     def _collisions(self, size: float) -> float:
-        """What a message takes longer in random pairs at once than in one pair alone, s. What the
-        shortest one takes longer is latency, which many messages in flight hide."""
+        """What a message takes longer in random pairs at once than in one pair alone, s; NaN beyond
+        the longest that both sent. What the shortest one takes longer is latency, which many
+        messages in flight hide."""
+        if size > min(max(times, default=0.0) for times in (self.random, self.alone)):
+            return math.nan
         longer = [
             np.interp(each, [*times], [*times.values()])
             for each in (size, SHORT)
@@ -212,7 +217,7 @@ def primitives(side: Observations, layout: Key, shape: Geometry) -> Primitives |
         unit=rate(alone),
         bisection=half * rate(across),
         alone=alone,
-        random=random or alone,
+        random=random,
     )
 
 
@@ -306,10 +311,10 @@ def _beside(
         finding = Finding.FEWER
     elif ratio <= high:
         finding = Finding.EXPLAINED
-    elif measured <= high * min(bound.crowded, least):
-        finding = Finding.CONTENTION
-    else:
+    elif measured > high * least or measured > high * bound.crowded:
         finding = Finding.ALGORITHM
+    else:
+        finding = Finding.UNEXPLAINED if math.isnan(bound.crowded) else Finding.CONTENTION
     ends = [value / bound.seconds for value in (min(values), max(values))]
     name = " ".join(test[3:])
     return Prediction(name, size, measured, bound.seconds, *ends, bound.name, finding)

@@ -241,6 +241,9 @@ class Thresholds:
     measured_part: float = _limit(
         0.5, "of jobs", "a session that measured fewer makes no reference"
     )
+    published: float = _limit(
+        0.25, "of the value", "a simulated ratio that is further from a published one is not it"
+    )
     drift_sessions: int = _limit(5, "sessions", "that show where a metric is now")
     stale: int = _limit(180, "days", "after which a reference is to be looked at")
 

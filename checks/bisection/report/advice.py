@@ -124,8 +124,8 @@ def eigen_advice(launches: Sequence[Solved]) -> Iterator[str]:
 
 
 def _profile(runs: Sequence[LayoutRun]) -> Iterator[str]:
-    """What figures 4 to 11 of the paper show, in their order."""
-    yield "What a time step sends and where its time goes (figures 4 to 11 of the paper)"
+    """What figures 4 to 9 of the paper show, in their order; then the loops of 10 and 11."""
+    yield "What a time step sends and where its time goes (figures 4 to 9 of the paper; two loops)"
     yield ""
     heads = ["case", "layout", "B per rank", "B in all", "messages", "communication", "share"]
     parts = {

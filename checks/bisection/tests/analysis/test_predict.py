@@ -128,6 +128,28 @@ def test_collisions_slow_halos_and_sums_too(method, predicted):
     assert findings(random=NODE / 4, **{method: 2.5}) == {Finding.CONTENTION}
 
 
+@pytest.mark.parametrize("longest", [0, 4096])
+def test_without_random_pairs_contention_and_algorithm_are_not_distinguished(
+    longest, rng, tmp_path
+):
+    """Random pairs that were not measured, or with shorter messages, show nothing."""
+
+    def kept(size):
+        return size <= longest
+
+    nights = [night(rng, alltoall=3) for _ in range(5)]
+    for each in (test for cases in nights for test in cases if test["method"] == "random-matching"):
+        each["metrics"] = {
+            name: value
+            for name, value in each["metrics"].items()
+            if name in {f"time_{label(size)}" for size in SIZES if kept(size)}
+        }
+    with store(tmp_path / "store.db", sessions(0, nights)) as filled:
+        rows = of(predictions(filled, filled.sessions()), "alltoall")
+    assert {row.finding for row in rows if not kept(row.size)} == {Finding.UNEXPLAINED}
+    assert {row.finding for row in rows if kept(row.size)} <= {Finding.ALGORITHM}
+
+
 def test_pairs_that_are_later_at_all_sizes_do_not_collide(predicted):
     """That is latency, which many messages in flight hide."""
     rows = of(predicted(alltoall=3, late=2e-6), "alltoall")

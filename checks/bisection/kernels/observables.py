@@ -1,0 +1,359 @@
+"""What the four papers found, as expressions of the results of our kernels.
+
+reference/literature/findings.csv has a row per finding; observables.csv has the numbers, signs and
+orders that a finding consists of, each as an expression:
+
+    alltoallv[48] / alltoallv[24]           times of a method on so many cores
+    node.dlpoly3.bytes[64]                  another metric; a layout, if it is not mpi
+    hpcx_phase1.shm[64] / hpcx_phase2.shm[64]    another machine or case than the row's
+    peak(alltoallv, 6, 12, 24, 48)          of these cores those of the least time
+    fastest(32, npar_2, npar_4, npar_8)     the number that ends the name of the fastest method
+    crossover(mpi.dlpoly3, node.dlpoly3, 64, 128, 256)   the fewest cores from which on another
+                                            than the first is the fastest; 0 if it never is
+
+Words have _ where names of methods, cases and machines have -.
+"""
+
+import ast
+import csv
+import functools
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+
+from bisection.core import paths
+from bisection.core.thresholds import LIMITS
+from bisection.kernels import results, tables
+from bisection.kernels.layouts import LAYOUTS
+from bisection.kernels.results import Metric, Result
+
+LITERATURE = paths.ROOT / "reference" / "literature"
+SECONDS = "_seconds"  # ends the name of a share of the time that is meant in seconds
+
+
+@dataclass(frozen=True)
+class Point:
+    """A method in a launch on a simulated machine."""
+
+    machine: str
+    kernel: str
+    case: str
+    layout: str
+    cores: int  # ranks times threads
+    method: str
+
+    @property
+    def launch(self) -> tuple[str, str, str, str, int]:
+        """What methods that run in one launch have in common."""
+        return self.machine, self.kernel, self.case, self.layout, self.cores
+
+
+class Unmeasured(LookupError):
+    """There is no result of a point; or it lacks the metric."""
+
+    def __init__(self, point: Point, metric: str) -> None:
+        super().__init__(f"{point}: {metric}")
+        self.point, self.metric = point, metric
+
+
+Lookup = Callable[[Point, str], float]  # a metric of a point; raises Unmeasured
+
+
+# ---- what was published ----
+
+
+class Kind(str, Enum):
+    """How an observable is set beside what was published."""
+
+    RATIO = "ratio"  # within LIMITS.published of it
+    COUNT = "count"  # equal to it
+    SIGN = "sign"  # on its side of a number: <1, >1
+    RANGE = "range"  # within it: 1.65..2.88
+
+
+@dataclass(frozen=True)
+class Observable:
+    """A number, sign or order of a finding."""
+
+    finding: str  # ID
+    machine: str
+    kernel: str
+    case: str
+    expression: str
+    published: str
+    kind: Kind
+
+    @property
+    def number(self) -> float | None:
+        """The published number; None of a sign or a range."""
+        return float(self.published) if self.kind in (Kind.RATIO, Kind.COUNT) else None
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """What a value must be between; of a sign it must not be the number itself."""
+        if self.kind == Kind.SIGN:
+            level = float(self.published[1:])
+            return (0.0, level) if self.published[0] == "<" else (level, math.inf)
+        if self.kind == Kind.RANGE:
+            low, high = map(float, self.published.split(".."))
+            return low, high
+        margin = LIMITS.published if self.kind == Kind.RATIO else 0.0
+        value = float(self.published)
+        return value * (1 - margin), value * (1 + margin)
+
+    def holds(self, value: float) -> bool:
+        """Whether a value agrees with what was published."""
+        low, high = self.bounds
+        if self.kind == Kind.SIGN:
+            return low < value < high
+        return low <= value <= high
+
+    def value(self, lookup: Lookup) -> float:
+        """The value of the expression.
+
+        Raises:
+            Unmeasured: a launch is missing.
+        """
+        return _Evaluation(self, lookup).of(_tree(self.expression))
+
+    @property
+    def points(self) -> frozenset[Point]:
+        """What must be measured."""
+        needed = set()
+
+        def note(point: Point, _: str) -> float:
+            needed.add(point)
+            return float(len(needed))  # a difference is not zero
+
+        self.value(note)
+        return frozenset(needed)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A row of findings.csv."""
+
+    id: str
+    paper: str
+    source: str  # section, table or figure
+    finding: str
+    by: str  # what asserts it: simulated, test, typed; or missing
+    where: str  # file and name of the test; what is missing
+    fitted: str  # what of the machines was fitted to it, or to what else it rests on; "" if nothing
+    lacking: str  # the mechanism for want of which a simulation does not show it; "" if it does
+    observables: tuple[Observable, ...]
+
+
+@functools.cache
+def findings() -> tuple[Finding, ...]:
+    """All findings, in the order of the papers.
+
+    Raises:
+        OSError, ValueError, KeyError: a table cannot be read.
+    """
+    parts: dict[str, list[Observable]] = {}
+    for row in _rows("observables.csv"):
+        row["kind"] = Kind(row["kind"])
+        parts.setdefault(row["finding"], []).append(Observable(**row))
+    listed = [
+        Finding(**row, observables=tuple(parts.pop(row["id"], ()))) for row in _rows("findings.csv")
+    ]
+    if parts:
+        raise ValueError(f"observables.csv: no finding {', '.join(parts)}")
+    return tuple(listed)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with open(LITERATURE / name, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def machines() -> list[str]:
+    """The simulated machines that observables are of."""
+    points = (point for item in findings() for part in item.observables for point in part.points)
+    return sorted({point.machine for point in points})
+
+
+def points(machine: str) -> dict[tuple[str, str, str, int], list[str]]:
+    """What must be launched on a machine: (kernel, case, layout, cores) -> methods."""
+    launches: dict[tuple[str, str, str, int], set[str]] = {}
+    for item in findings():
+        for point in (point for part in item.observables for point in part.points):
+            if point.machine == machine:
+                launches.setdefault(point.launch[1:], set()).add(point.method)
+    return {launch: sorted(launches[launch]) for launch in sorted(launches)}
+
+
+# ---- what was measured ----
+
+
+def lookup_in(launches: Iterable[Result]) -> Lookup:
+    """Metrics of simulated launches, by point; of several of one point the newest counts.
+
+    Args:
+        launches: results; those that were not simulated are left out.
+    """
+    metrics: dict[Point, Mapping[str, Metric]] = {}
+    for result in sorted(launches, key=lambda result: result["started"]):
+        for method in {entry["method"] for entry in result["results"]}:
+            if point := _point(result, method):
+                metrics[point] = results.metrics(results.of_method(result, method))
+
+    def lookup(point: Point, name: str) -> float:
+        try:
+            return _metric(metrics[point], name)
+        except KeyError:
+            raise Unmeasured(point, name) from None
+
+    return lookup
+
+
+def _point(result: Result, method: str) -> Point | None:
+    """Of a method that was verified in a simulated launch; else None."""
+    entries = results.of_method(result, method)
+    wrong = any(not e["applicable"] or results.failed_checks(e) for e in entries)
+    if wrong or not result.get("simulated"):
+        return None
+    per_rank, threads = result["layout"]["per_rank"], result["layout"]["threads"]
+    hosts = {rank["host"] for rank in per_rank}
+    fullest = max(sum(rank["host"] == host for rank in per_rank) for host in hosts)
+    layout = "mpi" if threads == 1 else {1: "node", 2: "node2"}.get(fullest, f"node{fullest}")
+    machine, cores = result["simulated"]["machine"], len(per_rank) * threads
+    return Point(machine, result["kernel"], result["case"], layout, cores, method)
+
+
+def _metric(metrics: Mapping[str, Metric], name: str) -> float:
+    if name.endswith(SECONDS):
+        share = metrics[f"{name.removesuffix(SECONDS)}_share"]["value"]
+        return share * metrics["time"]["value"]
+    return metrics[name]["value"]
+
+
+# ---- expressions ----
+
+
+@functools.cache
+def _tree(expression: str) -> ast.expr:
+    return ast.parse(expression, mode="eval").body
+
+
+OPERATIONS = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+}
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """A metric of a method over the number of cores."""
+
+    point: Point
+    metric: str
+    lookup: Lookup
+
+    def at(self, cores: int) -> float:
+        return self.lookup(replace(self.point, cores=cores), self.metric)
+
+
+class _Evaluation:
+    """Of an expression of an observable."""
+
+    def __init__(self, observable: Observable, lookup: Lookup) -> None:
+        self._observable, self._lookup = observable, lookup
+
+    def of(self, node: ast.expr) -> float:
+        """The value of a part of the expression.
+
+        Raises:
+            ValueError: it is no such expression.
+            Unmeasured: a launch is missing.
+        """
+        match node:
+            case ast.Constant(value=int() | float()):
+                return node.value
+            case ast.BinOp() if type(node.op) in OPERATIONS:
+                return OPERATIONS[type(node.op)](self.of(node.left), self.of(node.right))
+            case ast.Subscript(slice=ast.Constant(value=int() as cores)):
+                return self._curve(node.value).at(cores)
+            case ast.Call(func=ast.Name(id="min" | "max" as name)):
+                return {"min": min, "max": max}[name](map(self.of, node.args))
+            case ast.Call(func=ast.Name(id="peak" | "fastest" | "crossover" as name)):
+                counts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+                curves = [self._curve(a) for a in node.args if not isinstance(a, ast.Constant)]
+                return {"peak": peak, "fastest": fastest, "crossover": crossover}[name](
+                    curves, counts
+                )
+        raise self._wrong(node)
+
+    def _wrong(self, node: ast.expr) -> ValueError:
+        where = f"{self._observable.finding}: {ast.unparse(node)}"
+        return ValueError(f"{where}: not an expression of launches")
+
+    def _curve(self, node: ast.expr) -> _Curve:
+        text = ast.unparse(node)
+        if not re.fullmatch(r"[a-z]\w*(\.[a-z]\w*)*", text):
+            raise self._wrong(node)
+        own = self._observable
+        point = Point(own.machine, own.kernel, own.case, "mpi", 0, "")
+        metric = "time"
+        for word in text.split("."):
+            name = word.replace("_", "-")
+            if name in _machine_names():
+                point = replace(point, machine=name)
+            elif own.kernel in tables.CASES and name in tables.cases(own.kernel):
+                point = replace(point, case=name)
+            elif name in LAYOUTS:
+                point = replace(point, layout=name)
+            elif not point.method:
+                point = replace(point, method=name)
+            else:
+                metric = word
+        return _Curve(point, metric, self._lookup)
+
+
+@functools.cache
+def _machine_names() -> frozenset[str]:
+    return frozenset(row["machine"] for row in _rows("observables.csv"))
+
+
+def peak(curves: list[_Curve], counts: list[int]) -> float:
+    """The cores of the least time of a curve."""
+    (curve,) = curves
+    times = {cores: curve.at(cores) for cores in counts}
+    return min(times, key=times.get)
+
+
+def fastest(curves: list[_Curve], counts: list[int]) -> float:
+    """The number at the end of the name of the method of the least time on so many cores."""
+    (cores,) = counts
+    times = {curve.point.method: curve.at(cores) for curve in curves}
+    return int(min(times, key=times.get).rpartition("-")[2])
+
+
+def crossover(curves: list[_Curve], counts: list[int]) -> float:
+    """The fewest cores from which on another curve than the first is the fastest; 0 if none."""
+    from_here = 0
+    for cores in sorted(counts):
+        times = [curve.at(cores) for curve in curves]
+        from_here = (from_here or cores) if min(times) < times[0] else 0
+    return from_here
+
+
+def read(folders: Iterable[Path]) -> list[Result]:
+    """The simulated launches among the results below folders; files of another kind are left
+    out."""
+    launches = []
+    kernels = {point.kernel for f in findings() for part in f.observables for point in part.points}
+    for path in (path for folder in folders for path in sorted(folder.rglob("*.json"))):
+        for kernel in kernels:
+            try:
+                result = results.load(path, kernel)
+            except results.ResultError:
+                continue
+            launches += [result] if result.get("simulated") else []
+    return launches

@@ -1,0 +1,126 @@
+"""Findings of the papers as expressions of results."""
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bisection.core import paths
+from bisection.kernels import observables
+from bisection.kernels.observables import Kind, Observable, Point, Unmeasured
+
+TIMES = {4: 5.0, 8: 3.0, 16: 2.0, 32: 4.0}  # of every method but these
+OTHERS = {"node": 2.0, "npar-4": 0.5, "alltoall": 0.25}
+
+
+def value(expression, kernel="transpose", case="cnt40"):
+    """Of an expression, where a method takes TIMES; bytes are the cores."""
+
+    def lookup(point, metric):
+        if point.cores not in TIMES:
+            raise Unmeasured(point, metric)
+        factor = OTHERS.get(point.method, 1.0) * OTHERS.get(point.layout, 1.0)
+        return factor * TIMES[point.cores] if metric == "time" else float(point.cores)
+
+    return Observable("X01", "hector-xt4", kernel, case, expression, "1", Kind.RATIO).value(lookup)
+
+
+@pytest.mark.parametrize(
+    ("expression", "wanted"),
+    [
+        ("alltoallv[8] / alltoallv[16]", 1.5),
+        ("alltoallv[32] - 2 * min(alltoallv[16], padded[4])", 0.0),
+        ("max(alltoallv[16], alltoall[4])", 2.0),
+        ("peak(shm_padded, 4, 8, 16, 32)", 16),
+        ("peak(shm_padded, 4, 8)", 8),
+        ("fastest(16, npar_2, npar_4, npar_8)", 4),
+        ("hpcx_phase1.shm[8] / cnt80.shm[4]", 0.6),
+        ("node.dlpoly3.bytes_per_rank[32] / mpi.dlpoly3.bytes_per_rank[4]", 8.0),
+        ("crossover(mpi.alltoall, node.alltoallv, 4, 8)", 0),
+        ("crossover(node.alltoallv, mpi.alltoallv, 4, 8)", 4),
+    ],
+)
+def test_value_of_an_expression(expression, wanted):
+    assert value(expression) == wanted
+
+
+@pytest.mark.parametrize("text", ["__import__('os')", "[1][0]", "shm", "eval('1')", "shm[8] ** 2"])
+def test_what_is_no_expression_is_rejected(text):
+    with pytest.raises(ValueError, match="not an expression"):
+        value(text)
+
+
+def test_a_launch_that_is_missing_is_named():
+    with pytest.raises(Unmeasured) as error:
+        value("shm[64]")
+    assert error.value.point == Point("hector-xt4", "transpose", "cnt40", "mpi", 64, "shm")
+
+
+@pytest.mark.parametrize(
+    ("kind", "published", "holding", "failing"),
+    [
+        ("ratio", "4", (3.0, 4.0, 5.0), (2.99, 5.01)),
+        ("count", "24", (24,), (23, 48)),
+        ("sign", "<1", (0.1, 0.999), (1.0, 1.1)),
+        ("sign", ">1.31", (1.32, 50), (1.31, 1.0)),
+        ("range", "1.65..2.88", (1.65, 2.88), (1.6, 2.9)),
+    ],
+)
+def test_verdict_by_kind(kind, published, holding, failing):
+    part = Observable("X01", "m", "transpose", "cnt40", "shm[8]", published, Kind(kind))
+    assert all(map(part.holds, holding))
+    assert not any(map(part.holds, failing))
+
+
+# ---- the tables ----
+
+
+def test_the_four_papers_have_53_findings():
+    listed = observables.findings()
+    counts = Counter(finding.paper for finding in listed)
+    assert counts == {"gww": 21, "vasp": 11, "dlpoly": 7, "hpcx": 14}
+    assert len({f.id for f in listed}) == 53
+
+
+def test_each_finding_has_what_asserts_it():
+    for finding in observables.findings():
+        assert finding.by in ("simulated", "test", "typed", "missing"), finding
+        assert (finding.by == "simulated") <= bool(finding.observables), finding
+        if finding.by in ("test", "typed"):
+            path, name = finding.where.split()
+            assert name in (paths.ROOT / path).read_text(encoding="utf-8"), finding
+        if finding.by == "missing":
+            assert finding.where, finding
+
+
+def test_each_observable_can_be_evaluated():
+    parts = [part for finding in observables.findings() for part in finding.observables]
+    assert all(part.points and part.bounds[0] <= part.bounds[1] for part in parts)
+
+
+def test_published_ratios_are_those_of_the_tables():
+    """Table 1 of Chorley and Walker, appendix B of Catlow et al., typed again as ratios."""
+    times = {}
+    names = {"pure_mpi": "mpi", "hybrid_1mpi_per_node": "node", "hybrid_2mpi_per_node": "node2"}
+    for row in _rows("dlpoly_times.csv"):
+        key = row["cluster"], f"test{row['test']}", names[row["model"]], int(row["cores"])
+        times[key] = float(row["time_s"])
+    for row in _rows("vasp_npar.csv"):
+        key = f"bench{row['benchmark']}", f"npar-{row['npar']}", int(row["cores"])
+        times[key] = float(row["time_s"])
+
+    def lookup(point, metric):
+        if point.kernel == "npar":
+            return times[point.case, point.method, point.cores]
+        return times[point.machine, point.case, point.layout, point.cores]
+
+    for finding in observables.findings():
+        if finding.id in ("V07", "D01", "D02", "D03", "D04"):
+            for part in finding.observables:
+                assert part.value(lookup) == pytest.approx(part.number, abs=0.005), part
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with open(Path(observables.LITERATURE, name), newline="") as file:
+        return list(csv.DictReader(file))
