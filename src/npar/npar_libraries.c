@@ -1,6 +1,7 @@
 /* Functions of libraries that Fortran cannot call. */
 #include "blas.h"
 #include "bx.h"
+#include "elpa_solver.h"
 
 #include <hdf5.h>
 #include <stdio.h>
@@ -16,4 +17,5 @@ void npar_name_libraries(void)
     snprintf(version, sizeof version, "%u.%u.%u", major, minor, release);
     bx_build_add_library("hdf5", version);
     bx_blas_name_library();
+    bx_elpa_name_library();
 }
