@@ -80,7 +80,7 @@ contains
   function among_groups(s) result(traffic)
     type(state_t), intent(in) :: s
     type(traffic_t) :: traffic
-    integer :: member, group, first(0:s%npar), bands(s%npar)
+    integer :: member, group, height, bands(s%npar)
     type(basis_t) :: basis
     ! H and overlaps; eigenvectors and Cholesky's factor
     traffic = s%matrix%traffic_of_panels(s%knobs%emulated)*2
@@ -88,9 +88,9 @@ contains
     bands = [(bands_of(s%crystal%bands, s%npar, group), group=0, s%npar - 1)]
     do member = 0, s%ncore - 1
       basis = make_basis(s%crystal, s%ncore, member)
-      first = dealt(basis%waves, s%npar)
+      height = (basis%waves + s%npar - 1)/s%npar
       ! three there, three back
-      traffic = traffic + traffic_of_exchange(bands, 2*(first(1:) - first(:s%npar - 1)), &
+      traffic = traffic + traffic_of_exchange(bands, spread(2*height, 1, s%npar), &
                                               s%knobs%emulated)*6
       if (.not. s%crystal%hybrid) cycle
       do group = 0, s%npar - 1

@@ -63,9 +63,9 @@ def matters(flip):
 
 def launch(kernel, ranks, bit, seed, arguments):
     """Returns the flips of one launch, and the methods that failed verification."""
-    group = "published" if "published" in arguments else "methods"
-    if bit == 62 and ("--method" not in arguments or group == "published"):
-        robust = [m for m in listed(kernel, group, ranks) if m not in FRAGILE]
+    family = "published" if "published" in arguments else "methods"
+    if bit == 62 and ("--method" not in arguments or family == "published"):
+        robust = [m for m in listed(kernel, family, ranks) if m not in FRAGILE]
         arguments = (*arguments, "--method", ",".join(robust))
     out = run(kernel, ranks, *QUICK, *arguments, BX_FLIP=f"{seed % ranks} {bit} {seed}")
     if out.result is None or out.result["status"] != "complete":

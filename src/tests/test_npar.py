@@ -18,10 +18,10 @@ KERNEL, FAULTY = sys.argv[1:3]
 QUICK = ("--repeats", "1", "--block", "1", "--planner", "estimate")
 SMALL = ("--bands", "9", "--atoms", "1", "--box", "8", "--cutoff", "15.2", *QUICK)
 HYBRID = ("--case", "mini2", *QUICK, "--iterations", "3")
-RUNGS = listed(KERNEL, "published")
+PUBLISHED = listed(KERNEL, "published")
 ROUTINES = {
     f"MPI_{name}"
-    for name in ("Isend", "Irecv", "Waitall", "Allreduce", "Alltoall", "Alltoallv", "Barrier")
+    for name in ("Isend", "Irecv", "Waitall", "Allreduce", "Alltoall", "Alltoallv")
 }
 KNOBS = set(listed(KERNEL, "methods")) - {"npar-1"}
 # A crash of ELPA is no reason to leave it out.
@@ -208,27 +208,27 @@ class Sweep(unittest.TestCase):
         self.assertNotIn("paw-wait", phases)  # no barrier of our own before the sum
 
 
-class Ladder(unittest.TestCase):
-    """The states of VASP in the 2010 report: each is the one before with one change."""
+class Published(unittest.TestCase):
+    """Codes as published: of VASP's ladder each is the one before with one change."""
 
     def climb(self, ranks, *more):
-        """Launches all rungs; returns the MPI routines of each."""
+        """Launches all; returns the MPI routines of each."""
         out = run(KERNEL, ranks, *SMALL, "--method", "published", "--profile", *more)
         self.assertEqual(out.code, 0, text(out))
         found = entries(out)
-        self.assertEqual(list(found), RUNGS)
-        for rung, entry in found.items():
-            self.assertTrue(entry["verification"]["passed"], rung)
-            for name in ("messages", "bytes"):
-                self.assertEqual(checks(out, rung)[name]["tolerance"], 0)
+        self.assertEqual(list(found), PUBLISHED)
+        for name, entry in found.items():
+            self.assertTrue(entry["verification"]["passed"], name)
+            for count in ("messages", "bytes"):
+                self.assertEqual(checks(out, name)[count]["tolerance"], 0)
         self.assertEqual(found["original"]["metrics"]["ratio_original"]["value"], 1)
         self.assertNotIn("ratio_base", found["original"]["metrics"])
         return {
-            rung: {part["name"] for part in entry["profile"]["parts"]} & ROUTINES
-            for rung, entry in found.items()
+            name: {part["name"] for part in entry["profile"]["parts"]} & ROUTINES
+            for name, entry in found.items()
         }
 
-    def test_every_rung_on_every_number_of_ranks(self):
+    def test_every_code_on_every_number_of_ranks(self):
         for ranks in (1, 2, 3, 4, 6):
             options = ((), ("--kpoints", "2"), ("--npar", str(ranks))) if ranks > 1 else ((),)
             for more in options:
@@ -236,56 +236,75 @@ class Ladder(unittest.TestCase):
                     self.climb(ranks, *more, "--ranks-per-node", "2" if ranks % 2 == 0 else "3")
 
     def test_each_rung_changes_what_the_report_changed(self):
-        routines = self.climb(4, "--npar", "2")
-        sums, exchange = {"MPI_Allreduce"}, {"MPI_Alltoall", "MPI_Alltoallv"}
+        """MPI_Alltoall redistributes bands, MPI_Alltoallv is of the FFT: told apart."""
+        apart = ("--ranks-per-node", "1")
+        routines = self.climb(4, "--npar", "2", "--bands", "8", *apart)
+        usual = {"MPI_Allreduce", "MPI_Alltoall", "MPI_Alltoallv"}
         self.assertEqual(routines["original"], {"MPI_Isend", "MPI_Irecv", "MPI_Waitall"})
-        self.assertEqual(routines["collectives"], sums | exchange)
-        phases = self.phases(4, "--npar", "2")
-        for rung in RUNGS:
-            zeroed = rung in ("original", "collectives", "allreduce")
-            self.assertEqual(phases[rung]["zeroing"][0] > 0, zeroed, rung)
+        for name in ("collectives", "allreduce", "nozero", "with-scalapack", "with-shm", "shm"):
+            self.assertEqual(routines[name], usual, name)
+        self.assertEqual(routines["padded"], {"MPI_Allreduce", "MPI_Alltoall"})
+        alone = self.climb(4, "--npar", "1", *apart)
+        self.assertIn("MPI_Alltoall", alone["collectives"])  # of the PAW sum
+        self.assertNotIn("MPI_Alltoall", alone["allreduce"])
+        uneven = self.climb(4, "--npar", "4", "--bands", "9", *apart)
+        self.assertNotIn("MPI_Alltoall", uneven["allreduce"])
+        out = run(KERNEL, 2, *SMALL, "--method", "published")
+        for name, entry in entries(out).items():
+            zeroed = name in ("original", "collectives", "allreduce")
+            self.assertEqual(entry["samples"]["phases"]["zeroing"][0] > 0, zeroed, name)
 
-    def phases(self, ranks, *more):
-        out = run(KERNEL, ranks, *SMALL, "--method", "published", *more)
-        return {name: entry["samples"]["phases"] for name, entry in entries(out).items()}
-
-    def test_options_leave_the_rungs_as_they_are(self):
-        """A rung that equals the base is measured; --npar and --driver are no knobs."""
+    def test_options_leave_published_codes_as_they_are(self):
+        """A code that equals the base is measured; --npar and --driver are no knobs."""
         more = ("--zeroing", "on", "--transpose", "direct", "--paw-reduce", "alltoall")
         self.assertEqual(self.climb(2), self.climb(2, *more))
         out = run(KERNEL, 2, *SMALL, "--method", "all")
-        self.assertFalse(set(RUNGS) & set(entries(out)))
+        self.assertFalse(set(PUBLISHED) & set(entries(out)))
         out = run(KERNEL, 2, *SMALL, "--method", "nozero,npar", "--driver", "pdsyev")
         self.assertEqual(list(entries(out)), ["npar-1", "npar-2", "nozero"])
 
     def test_shm_takes_no_team_that_cuts_nodes(self):
-        nodes = ("--ranks-per-node", "4")
-        for npar, cut in ((1, False), (2, True), (3, False), (6, False)):
-            with self.subTest(npar=npar):
-                options = ("--npar", str(npar), *nodes)
-                out = run(KERNEL, 6 if npar != 3 else 12, *SMALL, *options, "--method", "published")
+        nodes = ("--ranks-per-node", "4", "--method", "published")
+        for ranks, npar, cut in ((6, 1, False), (6, 2, True), (12, 3, False), (6, 6, False)):
+            with self.subTest(ranks=ranks, npar=npar):
+                out = run(KERNEL, ranks, *SMALL, "--npar", str(npar), *nodes)
                 self.assertEqual(out.code, 0, text(out))
-                shm = entries(out)["with-shm"]
-                self.assertEqual(shm["applicable"], not cut)
-                if cut:
-                    self.assertEqual(
-                        shm["why"],
-                        "NPAR 2: teams of 3 ranks cut nodes; shm needs teams of whole nodes, or "
-                        "within one",
-                    )
-        out = run(KERNEL, 6, *SMALL, "--npar", "2", *nodes, "--transpose", "shm")
+                for name in ("shm", "with-shm"):
+                    self.assertEqual(entries(out)[name]["applicable"], not cut)
+        reason = "NPAR 2: teams of 3 ranks cut nodes; shm needs teams of whole nodes, or within one"
+        out = run(KERNEL, 6, *SMALL, "--npar", "2", *nodes)
+        self.assertEqual(entries(out)["shm"]["why"], reason)
+        out = run(KERNEL, 6, *SMALL, "--npar", "2", *nodes[:2], "--transpose", "shm",
+                  "--method", "npar")  # fmt: skip
         self.assertEqual(out.code, 2, text(out))
-        self.assertIn("NPAR 2: teams of 3 ranks cut nodes", out.stderr)
+        self.assertIn(reason, out.stderr)
+
+    def test_first_stage_of_gww(self):
+        """All ranks share a transform, so that its exchange is what differs."""
+        out = run(KERNEL, 4, "--case", "cnt40-scf", *QUICK, "--ranks-per-node", "2",
+                  "--method", "nozero,shm,padded")  # fmt: skip
+        self.assertEqual(out.code, 0, text(out))
+        self.assertEqual(out.result["details"]["base_npar"], 1)
+        self.assertEqual(out.result["details"]["grid_points"], 30**3)
+
+    def test_idle_ranks_wait_in_the_reduction(self):
+        """The report's profiles have the wait in MPI_Allreduce; apart only where it is asked for."""
+        for more, waits in ((), False), (("--separate-waiting",), True):
+            out = run(KERNEL, 4, *SMALL, "--method", "npar-4", "--profile", *more)
+            self.assertEqual(out.code, 0, text(out))
+            names = {part["name"] for part in entries(out)["npar-4"]["profile"]["parts"]}
+            self.assertEqual("waiting for MPI_Allreduce" in names, waits)
+            self.assertEqual(entries(out)["npar-4"]["metrics"]["idle_share"]["value"], 0.75)
 
 
 class Wrong(unittest.TestCase):
     def test_a_broken_exchange_is_found(self):
         for way in ("forward", "inverse"):
             with self.subTest(way=way):
-                methods = ("--method", "all,ladder")
+                methods = ("--method", "all,published")
                 out = run(FAULTY, 2, *SMALL, *methods, BX_FAULT="swap", BX_FAULT_WAY=way)
                 self.assertEqual(out.code, 1, text(out))
-                for method in ("npar-1", "npar-2", *RUNGS):
+                for method in ("npar-1", "npar-2", *PUBLISHED):
                     # the residual may fall: the wrong operator has eigenstates too
                     for name in ("bands", "density"):
                         self.assertFalse(checks(out, method)[name]["passed"], name)
