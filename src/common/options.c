@@ -16,7 +16,8 @@ static int common_table(bx_common *c, bx_option *table)
 {
     const bx_option common[] = {
         {"case", "NAME", "case to run (see --list)", BX_TEXT, 0, 0, &c->case_name},
-        {"method", "A,B|all", "methods, or families of methods, to verify and measure", BX_TEXT, 0, 0, &c->methods},
+        {"method", "A,B|all", "methods, or families of methods, to verify and measure", BX_TEXT, 0,
+         0, &c->methods},
         {"baseline", "A,B|none", "baselines to measure as well", BX_TEXT, 0, 0, &c->baselines},
         {"repeats", "N", "rounds; each round measures a block of every method", BX_INTEGER, 1, 1e6,
          &c->repeats},

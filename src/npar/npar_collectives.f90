@@ -86,8 +86,8 @@ contains
   end function chunk_size
 
   !> Sends send_counts(r) reals to each rank r and receives receive_counts(r) from it, both in the
-  !> order of ranks: by MPI_Alltoall where all counts are equal, else by MPI_Alltoallv.  Counts of all
-  !> ranks must be equal where those of one are.  Collective.
+  !> order of ranks: by MPI_Alltoall where all counts are equal, else by MPI_Alltoallv.  Those of
+  !> all ranks are equal, or of none.  Collective.
   subroutine exchange(send, send_counts, receive, receive_counts, comm, emulated)
     real(dp), intent(in), contiguous :: send(:)
     real(dp), intent(inout), contiguous :: receive(:)

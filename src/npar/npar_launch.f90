@@ -39,8 +39,8 @@ module npar_launch
              "nodes of many cores", knobs_t(transpose="direct"))]
 
   !> Codes as published, whatever the base's knobs are.  VASP's changes of 2010, each with those
-  !> before it, and their gains (tables 16 to 35 of the report); then FFT exchanges alone changed, as
-  !> by Bethune (2010, table 2), and as on machines without ScaLAPACK.
+  !> before it, and their gains (tables 16 to 35 of the report); then exchanges of FFTs alone, as
+  !> Bethune's (2010, table 2), and for machines without ScaLAPACK.
   type(method_t), parameter :: published(*) = [ &
     method_t("original", "messages for collectives, all-to-all sums, zeroing, LAPACK", &
              "never: the others are set against it", &

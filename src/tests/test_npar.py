@@ -20,8 +20,7 @@ SMALL = ("--bands", "9", "--atoms", "1", "--box", "8", "--cutoff", "15.2", *QUIC
 HYBRID = ("--case", "mini2", *QUICK, "--iterations", "3")
 PUBLISHED = listed(KERNEL, "published")
 ROUTINES = {
-    f"MPI_{name}"
-    for name in ("Isend", "Irecv", "Waitall", "Allreduce", "Alltoall", "Alltoallv")
+    f"MPI_{name}" for name in ("Isend", "Irecv", "Waitall", "Allreduce", "Alltoall", "Alltoallv")
 }
 KNOBS = set(listed(KERNEL, "methods")) - {"npar-1"}
 # A crash of ELPA is no reason to leave it out.
@@ -284,7 +283,7 @@ class Published(unittest.TestCase):
         self.assertEqual(out.result["details"]["grid_points"], 30**3)
 
     def test_idle_ranks_wait_in_the_reduction(self):
-        """The report's profiles have the wait in MPI_Allreduce; apart only where it is asked for."""
+        """The report's profiles have the wait in MPI_Allreduce; an option tells it apart."""
         for more, waits in ((), False), (("--separate-waiting",), True):
             out = run(KERNEL, 4, *SMALL, "--method", "npar-4", "--profile", *more)
             self.assertEqual(out.code, 0, text(out))

@@ -122,7 +122,7 @@ def recommended(times: dict[int, float]) -> int:
 
 
 def by_cores(sweeps: Iterable[Sweep]) -> dict[tuple[str, str, int], dict[int, Sweep]]:
-    """(case, place, threads per rank) -> cores -> the fastest sweep, of more than one core count."""
+    """(case, place, threads per rank) -> cores -> the fastest sweep, of several core counts."""
     groups: dict[tuple[str, str, int], dict[int, Sweep]] = {}
     for sweep in sweeps:
         group = groups.setdefault((sweep.case, sweep.where, sweep.threads), {})
