@@ -16,7 +16,7 @@ from reframe.core.runtime import runtime
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.kernels import observables
-from bisection.kernels.observables import Observable, Point, Unmeasured
+from bisection.kernels.observables import Kind, Observable, Point, Unmeasured
 from bisection.rfm import KernelCheck, Launch, fail
 
 # One step: a simulated clock is exact. Elsewhere -S TransposeScaling.sampling=... takes more.
@@ -123,7 +123,9 @@ class ScalingCheck(KernelCheck):
     def _judged(self) -> list[str]:
         """All numbers of a finding, unless a simulation is known not to show it."""
         lacking = {finding.id for finding in observables.findings() if finding.lacking}
-        return [] if self.method in {TIMES, *lacking} else list(self.measured)
+        parts = parts_of(self.kernel, self.case, self.method) if self.method != TIMES else {}
+        decisive = [name for name, part in parts.items() if part.kind != Kind.NUMBER]
+        return [] if self.method in lacking else decisive
 
 
 def split(layout: str) -> tuple[str, int]:

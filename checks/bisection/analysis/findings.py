@@ -47,7 +47,7 @@ class Judged:
 
 
 def judged(finding: Finding, lookup: Lookup) -> Judged:
-    """A finding with its verdict: it is true if every part of it holds."""
+    """A finding with its verdict: it is true if every part of it holds that is no mere number."""
     parts, missing = [], []
     for observable in finding.observables:
         try:
@@ -55,7 +55,8 @@ def judged(finding: Finding, lookup: Lookup) -> Judged:
         except Unmeasured as error:
             parts.append(Part(observable, None))
             missing.append(error)
-    wrong = [part for part in parts if part.value is not None and not part.holds]
+    decisive = [part for part in parts if part.observable.kind != Kind.NUMBER]
+    wrong = [part for part in decisive if part.value is not None and not part.holds]
     reasons = []
     if wrong:
         off = [[p.observable.expression, p.value, p.observable.published] for p in wrong]
@@ -79,12 +80,12 @@ def judged(finding: Finding, lookup: Lookup) -> Judged:
 
 
 def numbers(rows: Sequence[Judged]) -> list[Part]:
-    """The published numbers that were simulated: ratios, within 25% or not."""
+    """The published numbers that were simulated, within 25% or not."""
     return [
         part
         for row in rows
         for part in row.parts
-        if part.observable.kind == Kind.RATIO and part.value is not None
+        if part.observable.kind in (Kind.RATIO, Kind.NUMBER) and part.value is not None
     ]
 
 

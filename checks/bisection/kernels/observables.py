@@ -15,6 +15,7 @@ Words have _ where names of methods, cases and machines have -.
 """
 
 import ast
+import contextlib
 import csv
 import functools
 import math
@@ -72,6 +73,7 @@ class Kind(str, Enum):
     """How an observable is set beside what was published."""
 
     RATIO = "ratio"  # within LIMITS.published of it
+    NUMBER = "number"  # likewise, and counted; but the finding is of signs and orders
     COUNT = "count"  # equal to it
     SIGN = "sign"  # on its side of a number: <1, >1
     RANGE = "range"  # within it: 1.65..2.88
@@ -92,7 +94,7 @@ class Observable:
     @property
     def number(self) -> float | None:
         """The published number; None of a sign or a range."""
-        return float(self.published) if self.kind in (Kind.RATIO, Kind.COUNT) else None
+        return None if self.kind in (Kind.SIGN, Kind.RANGE) else float(self.published)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -103,7 +105,7 @@ class Observable:
         if self.kind == Kind.RANGE:
             low, high = map(float, self.published.split(".."))
             return low, high
-        margin = LIMITS.published if self.kind == Kind.RATIO else 0.0
+        margin = 0.0 if self.kind == Kind.COUNT else LIMITS.published
         value = float(self.published)
         return value * (1 - margin), value * (1 + margin)
 
@@ -332,7 +334,7 @@ class _Evaluation:
 
 @functools.cache
 def _machine_names() -> frozenset[str]:
-    return frozenset(row["machine"] for row in _rows("observables.csv"))
+    return frozenset(name for row in _rows(MACHINES) for name in row["machines"].split())
 
 
 def peak(curves: list[_Curve], counts: list[int]) -> float:
@@ -362,12 +364,10 @@ def read(folders: Iterable[Path]) -> list[Result]:
     """The simulated launches among the results below folders; files of another kind are left
     out."""
     launches = []
-    kernels = {point.kernel for f in findings() for part in f.observables for point in part.points}
     for path in (path for folder in folders for path in sorted(folder.rglob("*.json"))):
-        for kernel in kernels:
-            try:
-                result = results.load(path, kernel)
-            except results.ResultError:
-                continue
-            launches += [result] if result.get("simulated") else []
+        text = path.read_text(encoding="utf-8", errors="replace")
+        kernel = re.search(r'"kernel":\s*"(\w+)"', text)
+        if kernel and '"simulated"' in text:
+            with contextlib.suppress(results.ResultError):
+                launches.append(results.load(path, kernel[1]))
     return launches
