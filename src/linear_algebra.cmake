@@ -1,6 +1,9 @@
 # BLAS, LAPACK and ScaLAPACK; ELPA where it is there: ELPA_USABLE.
 find_package(BLAS REQUIRED)
 find_package(LAPACK REQUIRED)
+if(BX_SIMULATED) # for whose MPI neither is built
+  return()
+endif()
 # Where there are several, the one built for the MPI library found: handles of another are garbage.
 if("${MPI_C_LIBRARIES};${MPI_C_INCLUDE_DIRS}" MATCHES "mpich")
   set(scalapack_names scalapack-mpich scalapack-mpi scalapack)

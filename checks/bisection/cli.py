@@ -27,6 +27,7 @@ COMMANDS = {
     "references": ("references", "make references from stored sessions, or check them"),
     "site": ("site", "describe a cluster in a site file, and check that file"),
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
+    "findings": ("findings", "set the findings of the papers beside simulated machines"),
     "advise": ("advise", "recommend what users of a partition should set"),
     "bundle": ("bundle", "pack all that a set-up without a network needs"),
     "faults": ("faults", "make faults on a virtual cluster, and show what a run says"),

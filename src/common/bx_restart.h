@@ -35,6 +35,8 @@ typedef struct {
     void *rows;            /* [mine][columns] */
 } bx_restart_set;
 
+/* Adds the library that writes them to the result.  Local. */
+void bx_restart_name_library(void);
 /* Writes numbers[number_count] and sets[set_count] to a file of a schema. */
 int bx_restart_write(const char *path, MPI_Comm comm, const char *schema,
                      const bx_restart_number *numbers, size_t number_count,

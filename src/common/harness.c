@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include "carried.h"
+#include "charge.h"
 #include "layout.h"
 #include "metrics.h"
 #include "options.h"
@@ -66,6 +67,7 @@ static cJSON *describe(bx_run *run, int argc, char **argv)
     cJSON_AddItemToObject(root, "parameters", bx_options_json(run));
     cJSON_AddItemToObject(root, "layout", layout);
     cJSON_AddItemToObject(root, "build", bx_build_json());
+    bx_charge_describe(run, root);
     cJSON_AddItemToObject(root, "hosts", hosts);
     cJSON_AddItemToObject(root, "details", cJSON_CreateObject());
     return root;
@@ -227,6 +229,7 @@ int bx_harness_run(int argc, char **argv, const bx_kernel *kernel)
         code = bx_layout_discover(run);
         if (code == BX_OK) {
             bx_profile_start(run->world, run->node_of, run->common.separate_waiting);
+            bx_charge_start(run);
             bx_watchdog_start(run);
             code = launch(run, argc, argv);
             bx_watchdog_stop();

@@ -12,23 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
-
-/* The text after "key ... :" in a file of such lines, or NULL; caller frees. */
-static char *field(const char *path, const char *key)
-{
-    FILE *file = fopen(path, "r");
-    char line[512], *value = NULL;
-    while (file && !value && fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, key, strlen(key)) != 0 || !colon) continue;
-        for (colon++; *colon == ' ' || *colon == '\t'; colon++) continue;
-        colon[strcspn(colon, "\n")] = '\0';
-        value = bx_memory_copy_text(colon);
-    }
-    if (file) fclose(file);
-    return value;
-}
 
 /* Adds "NAME LINE; " with the first line of a file, where it can be read. */
 static void append_line(char *text, size_t size, const char *name, const char *path)
@@ -47,7 +30,7 @@ static void append_line(char *text, size_t size, const char *name, const char *p
 static void firmware(char *text, size_t size)
 {
     glob_t adapters;
-    char *microcode = field("/proc/cpuinfo", "microcode");
+    char *microcode = bx_host_field("/proc/cpuinfo", "microcode");
     *text = '\0';
     if (microcode) snprintf(text, size, "microcode %s", microcode);
     free(microcode);
@@ -67,7 +50,7 @@ void bx_host_describe(bx_host *host)
     struct utsname name;
     memset(host, 0, sizeof *host); /* so that equal hosts are equal bytes */
     uname(&name);
-    char *model = field("/proc/cpuinfo", "model name");
+    char *model = bx_host_field("/proc/cpuinfo", "model name");
     snprintf(host->cpu, sizeof host->cpu, "%s", model ? model : name.machine);
     snprintf(host->kernel, sizeof host->kernel, "%s", name.release);
     snprintf(host->architecture, sizeof host->architecture, "%s", name.machine);
@@ -98,60 +81,4 @@ double bx_host_clock_ghz(int threads)
 #endif
     slowest = chain_ghz();
     return slowest;
-}
-
-/* The first number in a file; infinity where there is none ("max"). */
-static double number(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    double value = INFINITY;
-    if (file && fscanf(file, "%lf", &value) != 1) value = INFINITY;
-    if (file) fclose(file);
-    return value;
-}
-
-/* Bytes of a control group (v2) in the page cache, which the system frees on demand. */
-static double reclaimable(const char *folder)
-{
-    char path[512], key[64];
-    double value, bytes = 0;
-    snprintf(path, sizeof path, "%s/memory.stat", folder);
-    FILE *file = fopen(path, "r");
-    while (file && fscanf(file, "%63s %lf", key, &value) == 2)
-        if (strcmp(key, "inactive_file") == 0) bytes = value;
-    if (file) fclose(file);
-    return bytes;
-}
-
-/* Bytes that a control group (v2) can still allocate; infinity without a limit. */
-static double group_free(const char *folder)
-{
-    char limit[512], used[512];
-    snprintf(limit, sizeof limit, "%s/memory.max", folder);
-    snprintf(used, sizeof used, "%s/memory.current", folder);
-    return number(limit) - number(used) + reclaimable(folder);
-}
-
-double bx_host_memory_free(void)
-{
-    char *available = field("/proc/meminfo", "MemAvailable");
-    double free_bytes = available ? atof(available) * 1024 : INFINITY;
-    free(available);
-    /* a batch job's own group, and in a container the one mounted at the top */
-    char *own = field("/proc/self/cgroup", "0:"), folder[400];
-    snprintf(folder, sizeof folder, "/sys/fs/cgroup%s", own ? own + (*own == ':') : "");
-    double groups[2] = {group_free(folder), group_free("/sys/fs/cgroup")};
-    free(own);
-    for (int i = 0; i < 2; i++)
-        if (groups[i] < free_bytes) free_bytes = groups[i]; /* a NaN of two infinities loses */
-    return free_bytes;
-}
-
-double bx_host_memory_used(void)
-{
-    FILE *file = fopen("/proc/self/statm", "r");
-    long size, resident, shared;
-    int fields = file ? fscanf(file, "%ld %ld %ld", &size, &resident, &shared) : 0;
-    if (file) fclose(file);
-    return fields == 3 ? (double)(resident - shared) * (double)sysconf(_SC_PAGESIZE) : 0;
 }

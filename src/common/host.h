@@ -26,6 +26,8 @@ double bx_host_run_chain(int turns, bool *right);
  * limit on the processor time of a control group, 50% for example: the chain fits into the time
  * that is granted at once.  Such a limit shows as preempted samples. */
 double bx_host_clock_ghz(int threads);
+/* Returns the text after "key ... :" in a file of such lines, which the caller frees; or NULL. */
+char *bx_host_field(const char *path, const char *key);
 /* Returns the bytes that processes of this control group can still allocate on this node; infinity
  * if unknown. */
 double bx_host_memory_free(void);

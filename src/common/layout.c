@@ -4,6 +4,7 @@
 #endif
 #include "layout.h"
 
+#include "charge.h"
 #include "host.h"
 
 #include <math.h>
@@ -46,7 +47,7 @@ static int ask_threads(bx_run *run)
                       MOST_THREADS);
         return 1;
     }
-    omp_set_num_threads((int)threads);
+    omp_set_num_threads(BX_IS_SIMULATED ? 1 : (int)threads);
     return (int)threads;
 #else
     (void)run;
@@ -113,13 +114,8 @@ static void print_cpus(char text[CPU_TEXT], const cpu_set_t *set)
 /* sets[threads]: where the OpenMP runtime has placed each thread. */
 static void thread_cpus(cpu_set_t *sets, int threads)
 {
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-    sched_getaffinity(0, sizeof *sets, &sets[omp_get_thread_num()]);
-#else
-    (void)threads;
-    sched_getaffinity(0, sizeof *sets, &sets[0]);
-#endif
+#pragma omp parallel for schedule(static, 1)
+    for (int t = 0; t < threads; t++) sched_getaffinity(0, sizeof *sets, &sets[t]);
 }
 
 /* [size][bytes] of all ranks on rank 0; NULL elsewhere. */
@@ -191,7 +187,9 @@ void bx_layout_add_clock(const bx_run *run, cJSON *layout)
     {
         cJSON *clock = cJSON_GetObjectItem(entry, "ghz");
         if (!clock) clock = cJSON_AddArrayToObject(entry, "ghz");
-        cJSON_AddItemToArray(clock, cJSON_CreateNumber(round(of_rank[r++] * 1e4) / 1e4));
+        if (!isnan(of_rank[r]))
+            cJSON_AddItemToArray(clock, cJSON_CreateNumber(round(of_rank[r] * 1e4) / 1e4));
+        r++;
     }
     free(of_rank);
 }

@@ -1,6 +1,7 @@
 /* The measurement: interleaved rounds of blocks of samples. */
 #include "measure.h"
 
+#include "charge.h"
 #include "watchdog.h"
 
 #include <stdlib.h>
@@ -54,6 +55,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
         double switches_before = involuntary_switches();
         double start = run->lap_start = MPI_Wtime();
         kernel->step(run->state, m, p);
+        bx_charge_pay();
         double elapsed = MPI_Wtime() - start;
         double switches_after = involuntary_switches();
         bx_profile_into(NULL);

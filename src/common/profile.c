@@ -4,6 +4,8 @@
  * are not counted: none of our kernels or their libraries uses them. */
 #include "profile.h"
 
+#include "charge.h"
+
 #include <ctype.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -126,6 +128,7 @@ bx_call bx_profile_enter(bx_routine *routine, bx_class class, MPI_Comm comm,
     bx_call call = {
         .class = class, .routine = routine, .outermost = profile.started && profile.depth++ == 0};
     if (!call.outermost) return call;
+    bx_charge_pay();
     atomic_store_explicit(&profile.routine, routine->name, memory_order_relaxed);
     call.start = PMPI_Wtime();
     if (blocking_collective && profile.separate_waiting) {

@@ -5,6 +5,7 @@
 #endif
 #include "resources.h"
 
+#include "charge.h"
 #include "host.h"
 
 #include <sched.h>
@@ -27,7 +28,8 @@ static void duration(char *text, size_t size, double seconds)
 int bx_resources_claim_memory(bx_run *run, double bytes, const char *sized_by)
 {
     double need, largest;
-    PMPI_Allreduce(&bytes, &need, 1, MPI_DOUBLE, MPI_SUM, run->host);
+    /* a simulation has the memory of one real host */
+    PMPI_Allreduce(&bytes, &need, 1, MPI_DOUBLE, MPI_SUM, BX_IS_SIMULATED ? run->world : run->host);
     PMPI_Allreduce(&need, &largest, 1, MPI_DOUBLE, MPI_MAX, run->world);
     run->bytes_needed += largest;
     double have = bx_host_memory_free();

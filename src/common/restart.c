@@ -19,6 +19,15 @@
 #define BX_RESTART_PIECE (INT64_C(1) << 30)
 #endif
 
+void bx_restart_name_library(void)
+{
+    char version[64];
+    unsigned major, minor, release;
+    H5get_libversion(&major, &minor, &release);
+    snprintf(version, sizeof version, "%u.%u.%u", major, minor, release);
+    bx_build_add_library("hdf5", version);
+}
+
 /* A checksum of a rank's rows, which any changed bit changes. */
 static uint64_t checksum(const bx_restart_set *set)
 {

@@ -1,4 +1,5 @@
 /* The functions that kernels call: facts of the run, refusals, laps, notes, memory. */
+#include "charge.h"
 #include "profile.h"
 #include "watchdog.h"
 
@@ -11,7 +12,8 @@ MPI_Comm bx_run_comm(const bx_run *run) { return run->world; }
 MPI_Comm bx_run_node_comm(const bx_run *run) { return run->node; }
 const int *bx_run_node_of(const bx_run *run) { return run->node_of; }
 int bx_run_node_count(const bx_run *run) { return run->node_count; }
-int bx_run_threads(const bx_run *run) { return run->threads; }
+/* Where threads are simulated, one computes what all are charged for. */
+int bx_run_threads(const bx_run *run) { return BX_IS_SIMULATED ? 1 : run->threads; }
 uint64_t bx_run_seed(const bx_run *run) { return (uint64_t)run->common.seed; }
 const char *bx_run_case(const bx_run *run) { return run->common.case_name; }
 const char *bx_run_output(const bx_run *run) { return run->common.output; }
@@ -57,6 +59,7 @@ int bx_run_agree(bx_run *run)
 
 void bx_run_lap(bx_run *run, size_t phase)
 {
+    bx_charge_pay();
     double now = MPI_Wtime(), mpi = bx_profile_seconds();
     run->phase[phase] += now - run->lap_start;
     run->phase_mpi[phase] += mpi - run->lap_mpi;

@@ -1,5 +1,6 @@
 #include "verification.h"
 
+#include "charge.h"
 #include "run.h"
 
 #include <string.h>
@@ -7,6 +8,9 @@
 void bx_verification_check(bx_verification *verification, const char *name, double error,
                            double tolerance, const char *unit)
 {
+    /* where arithmetic was skipped, messages were not */
+    bool counts = strcmp(unit, "messages") == 0 || strcmp(unit, "bytes") == 0;
+    if (bx_charge_is_hollow() && !counts) return;
     if (!isfinite(error)) error = INFINITY; /* NaN would win or lose a maximum by chance */
     for (int i = 0; i < verification->count; i++) {
         bx_outcome *seen = &verification->outcomes[i];
@@ -44,7 +48,7 @@ bool bx_verification_passed(const bx_run *run, const bx_verification *verificati
 bool bx_verification_settle(bx_verification *verification, MPI_Comm comm)
 {
     double errors[BX_MAX_CHECKS];
-    bool within = verification->count > 0;
+    bool within = verification->count > 0 || bx_charge_is_hollow();
     for (int i = 0; i < verification->count; i++) errors[i] = verification->outcomes[i].error;
     PMPI_Allreduce(MPI_IN_PLACE, errors, verification->count, MPI_DOUBLE, MPI_MAX, comm);
     for (int i = 0; i < verification->count; i++) {

@@ -39,20 +39,38 @@ static bx_distribution *create(MPI_Comm team, int n)
     return d;
 }
 
+#ifdef BX_HAVE_SCALAPACK
+static void enter_grid(bx_distribution *d)
+{
+    int info, zero = 0, leading = d->rows > 0 ? d->rows : 1;
+    d->handle = d->context = Csys2blacs_handle(d->team);
+    Cblacs_gridinit(&d->context, "C", d->grid_rows, d->grid_columns);
+    descinit_(d->descriptor, &d->n, &d->n, &d->block, &d->block, &zero, &zero, &d->context,
+              &leading, &info);
+}
+
+static void leave_grid(bx_distribution *d)
+{
+    if (d->context < 0) return;
+    Cblacs_gridexit(d->context);
+    Cfree_blacs_system_handle(d->handle);
+}
+#else
+static void enter_grid(bx_distribution *d) { (void)d; }
+static void leave_grid(bx_distribution *d) { (void)d; }
+#endif
+
 bx_distribution *bx_distribution_create_blocks(MPI_Comm team, int n, int block, int grid_rows)
 {
     bx_distribution *d = create(team, n);
-    int info, zero = 0;
     d->block = block;
     d->grid_rows = grid_rows;
     d->grid_columns = d->ranks / grid_rows;
-    d->handle = d->context = Csys2blacs_handle(team);
-    Cblacs_gridinit(&d->context, "C", d->grid_rows, d->grid_columns);
-    Cblacs_gridinfo(d->context, &d->grid_rows, &d->grid_columns, &d->grid_row, &d->grid_column);
+    d->grid_row = d->rank % grid_rows; /* BLACS's column-major order */
+    d->grid_column = d->rank / grid_rows;
     d->rows = bx_distribution_deal(n, block, d->grid_row, d->grid_rows, d->row);
     d->columns = bx_distribution_deal(n, block, d->grid_column, d->grid_columns, d->column);
-    int leading = d->rows > 0 ? d->rows : 1;
-    descinit_(d->descriptor, &n, &n, &block, &block, &zero, &zero, &d->context, &leading, &info);
+    enter_grid(d);
     MPI_Comm_split(team, d->grid_column, d->grid_row, &d->sharing);
     return d;
 }
@@ -76,10 +94,7 @@ bx_distribution *bx_distribution_create_panels(MPI_Comm team, int n,
 void bx_distribution_free(bx_distribution *d)
 {
     if (!d) return;
-    if (d->context >= 0) {
-        Cblacs_gridexit(d->context);
-        Cfree_blacs_system_handle(d->handle);
-    }
+    leave_grid(d);
     MPI_Comm_free(&d->sharing);
     free(d->row);
     free(d->column);

@@ -5,14 +5,14 @@
 module md_domain
   use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
   use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_Comm_rank, MPI_Comm_size, MPI_DOUBLE_PRECISION, &
-    MPI_IN_PLACE, MPI_INTEGER, MPI_INTEGER8, MPI_Irecv, MPI_Isend, MPI_MAX, MPI_Request, &
-    MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
+    MPI_IN_PLACE, MPI_INTEGER, MPI_INTEGER8, MPI_Irecv, MPI_Isend, MPI_MAX, MPI_MIN, MPI_Op, &
+    MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
   use md_atoms, only: atoms_t, reserve
   use md_box, only: box_t
   implicit none (type, external)
   private
   public :: domain_t, swap_t, make_domain, hops_needed, home_of, neighbour, migrate
-  public :: exchange, make_room
+  public :: exchange, check_room, make_room, reduce
   integer, parameter, public :: lower = 1, higher = 2 !< the two sides of a direction
 
   integer, parameter, public :: most_hops = 3 !< domains that a halo may reach over
@@ -35,7 +35,9 @@ module md_domain
     integer :: rank = 0, ranks = 1
     integer :: dims(3) = 1, at(3) = 0
     real(dp) :: low(3) = 0, high(3) = 1 !< in fractions of the box
-    logical :: sizes_first = .false. !< a message with its size before each payload, as DL_POLY_3
+    !> As DL_POLY_3's metal_ld_export: to one side after the other, a check of all ranks, the size,
+    !> another check, the payload.
+    logical :: one_by_one = .false.
     type(swap_t), allocatable :: swaps(:, :) !< (2: to lower, to higher; hops of all directions)
     integer :: hops = 0
     type(tally_t) :: tally
@@ -120,16 +122,15 @@ contains
 
   ! ---- messages ----
 
-  !> Exchanges with both sides at once: sends words(side) reals of domain%outgoing to rank to(side),
-  !> receives from rank from(side) into domain%incoming.  On return `words` counts what was
-  !> received.  Collective over the neighbours.
+  !> Exchanges with both sides, at once or one by one: sends words(side) reals of domain%outgoing to
+  !> rank to(side), receives from rank from(side) into domain%incoming.  On return `words` counts
+  !> what was received.  Collective over the neighbours.
   subroutine exchange(domain, to, from, words, known)
     type(domain_t), intent(inout) :: domain
     integer, intent(in) :: to(2), from(2)
     integer, intent(inout) :: words(2)
     integer, intent(in), optional :: known(2) !< reals to be received; without, sizes are sent first
     integer :: coming(2), seal, side
-    type(MPI_Request) :: requests(4)
     seal = 0
     if (domain%sealed) then
       seal = 1
@@ -139,29 +140,21 @@ contains
       end do
     end if
     words = words + seal
-    if (present(known) .and. .not. domain%sizes_first) then
-      coming = known + seal
+    if (domain%one_by_one) then
+      do side = 1, 2
+        call check_room(domain, 1)
+        call send_sizes(domain, to, from, words, side, side, coming)
+        call check_room(domain, 1)
+        call send_payloads(domain, to, from, words, side, side, coming)
+      end do
     else
-      do side = 1, 2
-        call MPI_Irecv(coming(side), 1, MPI_INTEGER, from(side), side, domain%comm, requests(side))
-      end do
-      do side = 1, 2
-        call MPI_Isend(words(side), 1, MPI_INTEGER, to(side), side, domain%comm, requests(side + 2))
-      end do
-      call MPI_Waitall(4, requests, MPI_STATUSES_IGNORE)
-      call count_messages(domain, 2, 2*4)
+      if (present(known)) then
+        coming = known + seal
+      else
+        call send_sizes(domain, to, from, words, 1, 2, coming)
+      end if
+      call send_payloads(domain, to, from, words, 1, 2, coming)
     end if
-    call make_room(domain%incoming, maxval(coming))
-    do side = 1, 2
-      call MPI_Irecv(domain%incoming(:, side), coming(side), MPI_DOUBLE_PRECISION, from(side), &
-                     side, domain%comm, requests(side))
-    end do
-    do side = 1, 2
-      call MPI_Isend(domain%outgoing(:, side), words(side), MPI_DOUBLE_PRECISION, to(side), side, &
-                     domain%comm, requests(side + 2))
-    end do
-    call MPI_Waitall(4, requests, MPI_STATUSES_IGNORE)
-    call count_messages(domain, 2, 8*sum(words))
     words = coming - seal
     if (.not. domain%sealed) return
     do side = 1, 2
@@ -171,6 +164,72 @@ contains
       end if
     end do
   end subroutine exchange
+
+  !> Exchanges the sizes of the payloads with sides first..last.
+  subroutine send_sizes(domain, to, from, words, first, last, coming)
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: to(2), from(2), words(2), first, last
+    integer, intent(inout) :: coming(2)
+    type(MPI_Request) :: requests(4)
+    integer :: side, n
+    n = last - first + 1
+    do side = first, last
+      call MPI_Irecv(coming(side), 1, MPI_INTEGER, from(side), side, domain%comm, &
+                     requests(side - first + 1))
+    end do
+    do side = first, last
+      call MPI_Isend(words(side), 1, MPI_INTEGER, to(side), side, domain%comm, &
+                     requests(side - first + 1 + n))
+    end do
+    call MPI_Waitall(2*n, requests, MPI_STATUSES_IGNORE)
+    call count_messages(domain, n, 4*n)
+  end subroutine send_sizes
+
+  !> Exchanges the payloads, whose sizes are known, with sides first..last.
+  subroutine send_payloads(domain, to, from, words, first, last, coming)
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: to(2), from(2), words(2), first, last, coming(2)
+    type(MPI_Request) :: requests(4)
+    integer :: side, n
+    n = last - first + 1
+    call make_room(domain%incoming, maxval(coming(first:last)))
+    do side = first, last
+      call MPI_Irecv(domain%incoming(:, side), coming(side), MPI_DOUBLE_PRECISION, from(side), &
+                     side, domain%comm, requests(side - first + 1))
+    end do
+    do side = first, last
+      call MPI_Isend(domain%outgoing(:, side), words(side), MPI_DOUBLE_PRECISION, to(side), side, &
+                     domain%comm, requests(side - first + 1 + n))
+    end do
+    call MPI_Waitall(2*n, requests, MPI_STATUSES_IGNORE)
+    call count_messages(domain, n, 8*sum(words(first:last)))
+  end subroutine send_payloads
+
+  !> Where messages go one by one, all ranks agree that their arrays are large enough, `times`
+  !> times: a logical each, as DL_POLY_3's gcheck.  Arrays grow here, so that it is true.
+  !> Collective.
+  subroutine check_room(domain, times)
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: times
+    integer :: n, safe
+    if (.not. domain%one_by_one .or. domain%ranks == 1) return
+    safe = 1
+    do n = 1, times
+      call MPI_Allreduce(MPI_IN_PLACE, safe, 1, MPI_INTEGER, MPI_MIN, domain%comm)
+    end do
+    call count_messages(domain, times, 4*times)
+  end subroutine check_room
+
+  !> Reduces values over all ranks; nothing on one rank.  Collective.
+  subroutine reduce(domain, values, operation)
+    type(domain_t), intent(inout) :: domain
+    real(dp), intent(inout) :: values(:)
+    type(MPI_Op), intent(in) :: operation
+    if (domain%ranks == 1) return
+    call MPI_Allreduce(MPI_IN_PLACE, values, size(values), MPI_DOUBLE_PRECISION, operation, &
+                       domain%comm)
+    call count_messages(domain, 1, 8*size(values))
+  end subroutine reduce
 
   !> A checksum of the first `words` reals, which any flipped bit and any other order change.
   pure real(dp) function checksum(buffer, words)
@@ -237,11 +296,14 @@ contains
       most = max(most, abs(way_home(domain, s)))
     end do
     !$omp end parallel do
-    if (domain%ranks > 1) then
+    if (domain%one_by_one) then
+      most = merge(1, 0, domain%dims > 1) ! none goes further, or it is lost
+    else if (domain%ranks > 1) then
       call MPI_Allreduce(MPI_IN_PLACE, most, 3, MPI_INTEGER, MPI_MAX, domain%comm)
       call count_messages(domain, 1, 3*4)
     end if
     do d = 1, 3
+      if (domain%dims(d) == 1) call check_room(domain, 4)
       do hop = 1, most(d)
         here = atoms%own
         count = 0
@@ -281,6 +343,11 @@ contains
     end do
     atoms%all = atoms%own
     lost = atoms%own
+    if (domain%one_by_one) then ! they may have had further to go
+      do k = 1, atoms%own
+        if (any(way_home(domain, box%fractions(atoms%x(1:3, k))) /= 0)) lost = lost - 1
+      end do
+    end if
     if (domain%ranks > 1) then
       call MPI_Allreduce(MPI_IN_PLACE, lost, 1, MPI_INTEGER8, MPI_SUM, domain%comm)
       call count_messages(domain, 1, 8)

@@ -4,13 +4,15 @@
 ! Where other threads add too, a thread adds to sums of its own, which are joined after each pass.
 module md_forces
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
+  use mpi_f08, only: MPI_SUM
   use omp_lib, only: omp_get_thread_num, omp_get_wtime
+  use md_domain, only: check_room, reduce
   use md_halo, only: forward, reverse
   use md_list, only: find_closest, list_t, worker_t
   use md_metal, only: density_pass, force_pass
   use md_potential, only: tersoff_kind
-  use md_system, only: account, failure_t, fine, in_density, in_halo, in_integrate, in_tersoff, &
-    in_two_body, lap, system_t, too_dense
+  use md_system, only: account, failure_t, fine, in_density, in_halo, in_integrate, in_reduce, &
+    in_tersoff, in_two_body, lap, system_t, too_dense
   use md_tersoff, only: tersoff_pass
   implicit none (type, external)
   private
@@ -28,7 +30,7 @@ contains
       deallocate (system%rho, system%slope)
       allocate (system%rho(room + room/8), system%slope(room + room/8))
     end if
-    !$omp parallel do num_threads(size(system%list%work)) schedule(static, 1) private(entries)
+    !$omp parallel do schedule(static, 1) private(entries)
     do t = 1, size(system%list%work)
       associate (work => system%list%work(t))
         if (.not. allocated(work%repulsion)) then
@@ -53,6 +55,7 @@ contains
     type(system_t), intent(inout) :: system
     real(dp), intent(inout), optional :: pair_energy(:) !< (own): energy of each atom, eV
     real(dp), intent(inout), optional :: virial(3, 3)   !< sum of x f over this rank's pairs: eV
+    real(dp), allocatable :: shift(:, :) !< (4, all) of ghosts from their owners: A
     integer :: a, b
     if (system%potential%kind == tersoff_kind) then
       call tersoff_forces(system, pair_energy)
@@ -60,15 +63,24 @@ contains
       call metal_forces(system, pair_energy)
     end if
     if (present(virial)) then
-      associate (x => system%atoms%x(:, :system%atoms%all), f => system%atoms%f)
+      allocate (shift(4, system%atoms%all), source=0.0_dp)
+      if (system%list%twice) call forward(system%domain, shift, 4, 3, .true.)
+      associate (x => system%atoms%x, f => system%atoms%f, n => system%atoms%own, &
+                 all => system%atoms%all)
         do b = 1, 3
           do a = 1, 3
-            virial(a, b) = dot_product(x(a, :), f(b, :system%atoms%all))
+            if (system%list%twice) then ! what crosses a border counts here and there
+              virial(a, b) = dot_product(x(a, :n), f(b, :n)) &
+                             + 0.5_dp*dot_product(shift(a, n + 1:), f(b, n + 1:all))
+            else
+              virial(a, b) = dot_product(x(a, :all), f(b, :all))
+            end if
           end do
         end do
       end associate
       call lap(system, in_integrate)
     end if
+    if (system%list%twice) return
     call reverse(system%domain, system%atoms%f, 4, 3)
     call lap(system, in_halo)
   end subroutine find_forces
@@ -104,21 +116,26 @@ contains
     call lap(system, in_tersoff)
   end subroutine tersoff_forces
 
-  !> Forces and energy by a metal's potential: densities, embedding, forces.
+  !> Forces and energy by a metal's potential: densities, embedding, forces.  Where pairs are listed
+  !> twice, what ghosts have got is their owners' to compute.
   subroutine metal_forces(system, pair_energy)
     type(system_t), target, intent(inout) :: system
     real(dp), intent(inout), optional :: pair_energy(:)
     real(dp), allocatable :: halves(:)             !< (all): eV, half of each pair's energy
     real(dp), pointer, contiguous :: rho(:), f(:, :) !< what a thread adds to: thread 1 to the sums
     real(dp) :: energy, mine, lowest, least, busy, start, began, fall
+    real(dp) :: entered, virial(1)
+    integer, allocatable :: own !< pairs with later atoms are counted on two ranks
     integer :: t, i
     logical :: keep
     keep = .not. system%style%recompute
     if (present(pair_energy)) allocate (halves(system%atoms%all), source=0.0_dp)
+    if (system%list%twice) own = system%atoms%own
     energy = 0
     least = 0
     busy = 0
     start = omp_get_wtime()
+    entered = start
     !$omp parallel num_threads(size(system%list%work)) private(mine, lowest, t, began, rho) &
     !$omp& reduction(+:energy) reduction(max:busy) reduction(min:least)
     began = omp_get_wtime()
@@ -128,7 +145,8 @@ contains
     associate (work => system%list%work(t), x => system%atoms%x)
       call clear(work, 1, system%rho, work%rho)
       call density_pass(system%potential, work%first, work%last, work%start, work%entry, &
-                        system%list%most, x, keep, rho, work%repulsion, work%density, mine, lowest)
+                        system%list%most, x, keep, rho, work%repulsion, work%density, mine, &
+                        lowest, own=own)
       energy = mine
       least = lowest
     end associate
@@ -142,10 +160,10 @@ contains
     if (least < 0) call find_too_dense(system)
     if (allocated(halves)) call share_out(system, halves)
     call lap(system, in_density)
-    call reverse(system%domain, system%rho, 1, 1)
+    if (.not. system%list%twice) call reverse(system%domain, system%rho, 1, 1)
     call lap(system, in_halo)
     fall = -0.5_dp*system%potential%scale
-    !$omp parallel do schedule(static) reduction(+:energy)
+    !$omp parallel do num_threads(size(system%list%work)) schedule(static) reduction(+:energy)
     do i = 1, system%atoms%own
       if (system%rho(i) <= 0) then ! alone, or closer than the potential goes, which is a failure
         system%slope(i) = 0
@@ -157,7 +175,7 @@ contains
     !$omp end parallel do
     system%energy = energy
     if (present(pair_energy)) then
-      call reverse(system%domain, halves, 1, 1)
+      if (.not. system%list%twice) call reverse(system%domain, halves, 1, 1)
       do i = 1, system%atoms%own
         pair_energy(i) = halves(i)
         if (system%rho(i) <= 0) cycle
@@ -165,8 +183,15 @@ contains
       end do
     end if
     call lap(system, in_density)
+    if (system%style%dlpoly3) then ! metal_ld_compute's check of the densities, and its virial
+      call check_room(system%domain, 1)
+      virial = energy
+      call reduce(system%domain, virial, MPI_SUM)
+      call lap(system, in_reduce)
+    end if
     call forward(system%domain, system%slope, 1, 1, .false.)
     call lap(system, in_halo)
+    system%metal_ld = system%metal_ld + omp_get_wtime() - entered
     busy = 0
     start = omp_get_wtime()
     !$omp parallel num_threads(size(system%list%work)) private(t, began, f) reduction(max:busy)

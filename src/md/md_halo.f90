@@ -8,7 +8,8 @@ module md_halo
   use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
   use md_atoms, only: atoms_t, reserve
   use md_box, only: box_t
-  use md_domain, only: domain_t, exchange, higher, hops_needed, lower, make_room, neighbour, swap_t
+  use md_domain, only: check_room, domain_t, exchange, higher, hops_needed, lower, make_room, &
+    neighbour, swap_t
   implicit none (type, external)
   private
   public :: make_halo, forward, reverse
@@ -63,6 +64,7 @@ contains
           do side = 1, 2
             domain%incoming(:words(side), side) = domain%outgoing(:words(side), side)
           end do
+          call check_room(domain, 4)
         else
           call exchange(domain, to, from, words)
         end if
@@ -154,6 +156,7 @@ contains
             call copy_to_ghosts(values, stride, n, both(side), shift)
           end do
           !$omp end parallel do
+          call check_room(domain, 4)
         else
           do side = 1, 2
             words(side) = n*size(both(side)%index)
@@ -243,6 +246,7 @@ contains
             call add_to_owners(values, stride, n, both(side), values(1, both(side)%first + 1), &
                                stride)
           end do
+          call check_room(domain, 4)
         else
           do side = 1, 2 ! the other way round
             words(side) = n*both(side)%count

@@ -124,6 +124,7 @@ contains
           do k = work%start(i), work%start(i + 1) - 1
             j = work%entry(k)/4
             if (mark(i) > 0) call append(i, j)
+            if (system%list%twice .and. j > system%atoms%own) cycle ! its owner lists it, too
             if (mark(j) > 0 .and. system%list%half) call append(j, i)
           end do
         end do

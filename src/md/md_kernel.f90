@@ -33,7 +33,7 @@ module md_kernel
 
   !> The measured steps of a method: seconds (means over the ranks), messages and bytes (sums).
   type :: usage_t
-    real(dp) :: steps = 0, wall = 0, regions = 0, forked = 0
+    real(dp) :: steps = 0, wall = 0, regions = 0, forked = 0, metal_ld = 0
     real(dp) :: seconds(bx_traffic_classes) = 0, bytes = 0, messages = 0
   end type usage_t
   type(usage_t) :: usage(size(methods)), block_start
@@ -164,6 +164,7 @@ contains
       mine%wall = mine%wall + more%wall
       mine%regions = mine%regions + more%regions
       mine%forked = mine%forked + more%forked
+      mine%metal_ld = mine%metal_ld + more%metal_ld
       mine%seconds = mine%seconds + more%seconds
       mine%bytes = mine%bytes + more%bytes
       mine%messages = mine%messages + more%messages
@@ -176,22 +177,23 @@ contains
     type(usage_t) :: mine
     type(bx_traffic_t) :: traffic(bx_traffic_classes)
     call bx_traffic_read(traffic)
-    mine = usage_t(0.0_dp, system%wall, system%in_regions, system%forked, traffic%seconds, &
-                   sum(traffic%bytes), sum(traffic%messages))
+    mine = usage_t(0.0_dp, system%wall, system%in_regions, system%forked, system%metal_ld, &
+                   traffic%seconds, sum(traffic%bytes), sum(traffic%messages))
   end function usage_so_far
 
   !> The usage since the block began: means over the ranks of times, sums of counts.  Collective.
   function usage_of_all() result(total)
     type(usage_t) :: total, now
-    real(dp) :: all(5 + bx_traffic_classes)
+    real(dp) :: all(6 + bx_traffic_classes)
     now = usage_so_far()
     all = [now%wall - block_start%wall, now%regions - block_start%regions, &
-           now%forked - block_start%forked, now%bytes - block_start%bytes, &
-           now%messages - block_start%messages, now%seconds - block_start%seconds]
+           now%forked - block_start%forked, now%metal_ld - block_start%metal_ld, &
+           now%bytes - block_start%bytes, now%messages - block_start%messages, &
+           now%seconds - block_start%seconds]
     call MPI_Allreduce(MPI_IN_PLACE, all, size(all), MPI_DOUBLE_PRECISION, MPI_SUM, world)
     associate (ranks => system%domain%ranks)
-      total = usage_t(0.0_dp, all(1)/ranks, all(2)/ranks, all(3)/ranks, all(6:)/ranks, all(4), &
-                      all(5))
+      total = usage_t(0.0_dp, all(1)/ranks, all(2)/ranks, all(3)/ranks, all(4)/ranks, &
+                      all(7:)/ranks, all(5), all(6))
     end associate
   end function usage_of_all
 
@@ -219,6 +221,8 @@ contains
         call bx_metric(list, trim(classes(i))//"_share", all%seconds(i)/all%wall, "share", "lower")
       end do
       call bx_metric(list, "communication_share", sum(all%seconds)/all%wall, "share", "lower")
+      if (all%metal_ld > 0) call bx_metric(list, "metal_ld_routine_share", &
+                                           all%metal_ld/all%wall, "share", "lower")
       call bx_metric(list, "fork_join_share", all%forked/all%wall, "share", "lower")
       call bx_metric(list, "serial_share", max(0.0_dp, all%wall - all%regions &
                                                - sum(all%seconds))/all%wall, "share", "lower")

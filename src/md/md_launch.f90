@@ -23,8 +23,9 @@ module md_launch
   type(method_t), parameter, public :: methods(*) = [ &
     method_t("packed", "sizes known, one reduction a step, a list when atoms have moved", &
              "everywhere: the way to do it", style_t(), 1.0_dp), &
-    method_t("dlpoly3", "sizes before payloads, 56 one-value reductions and a list a step", &
-             "nowhere: it is what the paper's code sent", style_t(dlpoly3=.true.), 3.0_dp), &
+    method_t("dlpoly3", "DL_POLY_3's messages, a list a step, threads in the loops over pairs", &
+             "nowhere: for the study of that code, Chorley and Walker (2010)", &
+             style_t(dlpoly3=.true.), 3.0_dp), &
     method_t("recompute", "pair terms computed again for the forces, not kept (metals)", &
              "nodes whose memory is slower than their cores", style_t(recompute=.true.), 1.3_dp), &
     method_t("cached", "the loops over pairs alone, on a few atoms again and again", "", &

@@ -36,7 +36,8 @@ module md_list
   end type worker_t
 
   type :: list_t
-    logical :: half = .true. !< each pair once, also across ranks
+    logical :: half = .true.   !< each pair once
+    logical :: twice = .false. !< of half lists: pairs across a border on both of its sides
     integer :: most = 0      !< neighbours of an atom
     real(dp) :: reach = 0    !< A
     integer :: limit = most_entries !< entries of a thread
@@ -162,7 +163,7 @@ contains
     threads = size(list%work)
     most = 0
     last = shares(list, box, domain, atoms)
-    !$omp parallel do num_threads(threads) schedule(static, 1) reduction(max:most)
+    !$omp parallel do schedule(static, 1) reduction(max:most)
     do t = 1, threads
       list%work(t)%first = last(t - 1) + 1
       list%work(t)%last = last(t)
@@ -171,8 +172,8 @@ contains
       if (.not. list%half .and. threads > 1) then
         list%work(t)%direct = [list%work(t)%first, list%work(t)%last]
       end if
-      call fill(list%work(t), list%half, list%limit, cells, box, atoms, offsets, ghost_offsets, &
-                ghost, ghost_x, reach**2, most)
+      call fill(list%work(t), list%half, list%twice, list%limit, cells, box, atoms, offsets, &
+                ghost_offsets, ghost, ghost_x, reach**2, most)
     end do
     !$omp end parallel do
     list%most = most
@@ -191,7 +192,7 @@ contains
   !> The last atom of each thread's share, so that all have as many pairs in an even density.  In
   !> half lists pairs are the first atom's in the order of cells, so that atoms have more at the low
   !> face of the last direction and fewer at the high one, by the part of their sphere beyond it
-  !> (half of the pairs with ghosts are another rank's).
+  !> (half of the pairs with ghosts are another rank's, unless they are listed twice).
   function shares(list, box, domain, atoms) result(last)
     type(list_t), intent(in) :: list
     type(box_t), intent(in) :: box
@@ -210,7 +211,7 @@ contains
       s = dot_product(box%inverse(3, :), atoms%x(1:3, k))
       low = max(0.0_dp, min(1.0_dp, (s - domain%low(3))*box%height(3)/list%reach))
       high = max(0.0_dp, min(1.0_dp, (domain%high(3) - s)*box%height(3)/list%reach))
-      before(k) = 1 + cap(low) - cap(high)
+      before(k) = merge(1 + 2*cap(low), 1 + cap(low) - cap(high), list%twice)
     end do
     !$omp end parallel do
     do k = 2, atoms%own
@@ -253,10 +254,10 @@ contains
 
   !> Fills a thread's list: neighbours of its atoms in the cells around each; `most` becomes at
   !> least the largest number of neighbours.
-  subroutine fill(work, half, limit_of_entries, cells, box, atoms, offsets, ghost_offsets, ghost, &
-                  ghost_x, reach2, most)
+  subroutine fill(work, half, twice, limit_of_entries, cells, box, atoms, offsets, ghost_offsets, &
+                  ghost, ghost_x, reach2, most)
     type(worker_t), intent(inout) :: work
-    logical, intent(in) :: half
+    logical, intent(in) :: half, twice
     integer, intent(in) :: limit_of_entries
     type(cells_t), intent(in) :: cells
     type(box_t), intent(in) :: box
@@ -302,7 +303,7 @@ contains
             d = xi(1:3) - ghost_x(1:3, q)
             j = atoms%own + ghost(q)
             if (sum(d*d) >= limit(atoms%species(j))) cycle
-            if (half) then
+            if (half .and. .not. twice) then
               if (.not. mine(atoms%id(i), atoms%id(j), d)) cycle
             end if
             n = n + 1

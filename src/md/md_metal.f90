@@ -20,7 +20,7 @@ contains
   !> Adds the densities of the pairs of atoms first..last to `rho`, of both atoms.  Entries are
   !> those of worker_t in md_list; `most` is the largest number of neighbours of an atom.
   subroutine density_pass(p, first, last, start, entry, most, x, keep, rho, repulsion, density, &
-                          energy, lowest, pair_energy)
+                          energy, lowest, pair_energy, own)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: first, last, start(first:), entry(*), most
     real(dp), intent(in) :: x(4, *)
@@ -29,6 +29,8 @@ contains
     real(dp), intent(out) :: energy !< of the pairs: eV
     real(dp), intent(out) :: lowest !< the least density of a pair, if it is negative; else 0
     real(dp), intent(inout), optional :: pair_energy(*) !< half of each pair is added to both: eV
+    !> Pairs with later atoms are another rank's, too: half of their energy counts.
+    integer, intent(in), optional :: own
     real(dp), dimension(batch + most) :: r2, g, phi, a, b
     integer :: kind(batch + most)
     integer :: i, k, j, upto, base, n
@@ -47,6 +49,9 @@ contains
         call pair_terms(p, n, r2, kind, g, phi, a, b)
       end if
       energy = energy + sum(phi(:n))
+      if (present(own)) then
+        energy = energy - 0.5_dp*sum(phi(:n), mask=entry(base + 1:base + n)/4 > own)
+      end if
       lowest = min(lowest, minval(g(:n)))
       do j = i, upto
         total = 0

@@ -3,7 +3,7 @@ module md_system
   use, intrinsic :: iso_c_binding, only: c_associated, c_int64_t, c_null_ptr, c_ptr, c_size_t, &
     dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_Bcast, MPI_CHARACTER, MPI_IN_PLACE, MPI_INTEGER, MPI_MIN
-  use omp_lib, only: omp_get_wtime
+  use omp_lib, only: omp_get_wtime, omp_set_num_threads
   use bx_harness, only: bx_lap
   use md_atoms, only: atoms_t
   use md_box, only: box_t
@@ -21,7 +21,8 @@ module md_system
 
   !> How a system communicates and computes: one method of the kernel.
   type, public :: style_t
-    logical :: dlpoly3 = .false.   !< sizes before payloads, single-value reductions, a list a step
+    !> The structure of DL_POLY_3's messages, a list a step, threads in the loops over pairs only.
+    logical :: dlpoly3 = .false.
     logical :: recompute = .false. !< pair terms are computed again, not kept
   end type style_t
 
@@ -58,6 +59,7 @@ module md_system
     type(failure_t) :: failure
     !> Seconds of steps, of parallel regions, and in them when even the busiest thread was idle.
     real(dp) :: wall = 0, in_regions = 0, forked = 0
+    real(dp) :: metal_ld = 0 !< s: from the densities to their exchange, communication included
   end type system_t
 
 contains
@@ -92,13 +94,15 @@ contains
     text = trim(line)
   end function failure_text
 
-  !> Sets the style; a change to or from dlpoly3 makes a new list in the next step.
+  !> Sets the style; a change to or from dlpoly3 makes a new list in the next step.  In dlpoly3, a
+  !> parallel region that names no number of threads has one.
   subroutine use_style(system, style)
     type(system_t), intent(inout) :: system
     type(style_t), intent(in) :: style
     if (style%dlpoly3 .neqv. system%style%dlpoly3) system%listed = .false.
     system%style = style
-    system%domain%sizes_first = style%dlpoly3
+    system%domain%one_by_one = style%dlpoly3
+    call omp_set_num_threads(merge(1, size(system%list%work), style%dlpoly3))
   end subroutine use_style
 
   !> The skin of the lists in the present style: A.

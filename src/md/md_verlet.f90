@@ -2,22 +2,23 @@
 ! with new lists when atoms have moved.
 module md_verlet
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
-  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX, MPI_SUM
+  use mpi_f08, only: MPI_Allreduce, MPI_Barrier, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX, &
+    MPI_SUM
   use omp_lib, only: omp_get_wtime
-  use md_domain, only: migrate
+  use md_domain, only: check_room, migrate, reduce
   use md_forces, only: find_forces, reserve_sums
   use md_halo, only: forward, make_halo
   use md_list, only: make_list, sort_atoms
   use md_potential, only: tersoff_kind
-  use md_system, only: account, crowded, exploded, failure_t, fine, in_halo, in_integrate, &
-    in_list, in_reduce, lap, lost_atoms, note_damage, skin_of, system_t
+  use md_system, only: account, crowded, damaged, exploded, failure_t, fine, in_halo, &
+    in_integrate, in_list, in_reduce, lap, lost_atoms, note_damage, skin_of, system_t
   use md_units, only: boltzmann, mass_to_energy
   implicit none (type, external)
   private
   public :: make_lists, advance, go_on_from, observe, observation_t
 
-  !> One-value global sums in a step of DL_POLY_3 with a metal potential, about.
-  integer, parameter :: small_reductions = 56
+  !> Values in the global sum of DL_POLY_3's two_body_forces: a flag, energies and virials.
+  integer, parameter :: summed = 15
 
   !> Observables of all ranks: eV, eV/A^3 (stress, pressure), u A/ps, K.
   type :: observation_t
@@ -35,6 +36,7 @@ contains
     real(dp) :: skin
     skin = skin_of(system)
     system%list%half = system%potential%kind /= tersoff_kind
+    system%list%twice = system%list%half .and. system%style%dlpoly3
     system%list%reach = system%potential%cutoff + skin
     call migrate(system%domain, system%box, system%atoms, system%total, lost)
     if (lost /= 0) system%failure = failure_t(lost_atoms, .true., system%domain%rank, &
@@ -53,6 +55,8 @@ contains
     call reserve_sums(system)
     system%listed = .true.
     call lap(system, in_list)
+    call check_room(system%domain, 1)
+    call lap(system, in_reduce)
   end subroutine make_lists
 
   !> Advances by `steps` steps of velocity Verlet; stops early if the system fails.  Collective.
@@ -123,7 +127,7 @@ contains
     !$omp end do nowait
     busy = omp_get_wtime() - began
     !$omp end parallel
-    call account(system, start, busy)
+    if (.not. system%style%dlpoly3) call account(system, start, busy)
     moved = sqrt(furthest)
     ! the first failure counts; all ranks go on, and agree on it
     if (bad > 0 .and. system%failure%kind == fine) call find_exploded(system, sqrt(limit))
@@ -147,7 +151,7 @@ contains
     !$omp end do nowait
     busy = omp_get_wtime() - began
     !$omp end parallel
-    call account(system, start, busy)
+    if (.not. system%style%dlpoly3) call account(system, start, busy)
   end subroutine kick
 
   !> Velocity per force that half a step gives, by species: A/ps / (eV/A).
@@ -175,38 +179,32 @@ contains
     end do
   end subroutine find_exploded
 
-  !> Makes `moved` (A) and the kind of failure the largest of all ranks.  Collective.
+  !> Makes `moved` (A) and the kind of failure the largest of all ranks.  In the style of DL_POLY_3,
+  !> a barrier comes first, and the failure is one of the values of a sum.  Collective.
   subroutine agree(system, moved)
     type(system_t), intent(inout) :: system
     real(dp), intent(inout) :: moved
-    real(dp) :: moved_and_kind(2)
-    integer :: i
+    real(dp) :: moved_and_kind(2), sums(summed)
+    integer :: kind
     call note_damage(system)
-    moved_and_kind = [moved, real(system%failure%kind, dp)]
-    if (system%domain%ranks > 1) then
-      if (system%style%dlpoly3) then
-        do i = 1, small_reductions
-          call MPI_Allreduce(MPI_IN_PLACE, moved_and_kind(merge(2, 1, i == 2)), 1, &
-                             MPI_DOUBLE_PRECISION, MPI_MAX, system%domain%comm)
-        end do
-        call count_reductions(system, small_reductions, 1)
-      else
-        call MPI_Allreduce(MPI_IN_PLACE, moved_and_kind, 2, MPI_DOUBLE_PRECISION, MPI_MAX, &
-                           system%domain%comm)
-        call count_reductions(system, 1, 2)
-      end if
+    if (system%style%dlpoly3) then ! lists are new in every step, however far atoms have moved
+      if (system%domain%ranks > 1) call MPI_Barrier(system%domain%comm)
+      sums = 0
+      do kind = exploded, damaged
+        if (system%failure%kind == kind) sums(kind) = 1
+      end do
+      sums(summed) = system%energy
+      call reduce(system%domain, sums, MPI_SUM)
+      do kind = exploded, damaged
+        if (sums(kind) > 0) system%failure%kind = kind
+      end do
+    else
+      moved_and_kind = [moved, real(system%failure%kind, dp)]
+      call reduce(system%domain, moved_and_kind, MPI_MAX)
+      moved = moved_and_kind(1)
+      system%failure%kind = max(system%failure%kind, nint(moved_and_kind(2)))
     end if
-    moved = moved_and_kind(1)
-    system%failure%kind = max(system%failure%kind, nint(moved_and_kind(2)))
   end subroutine agree
-
-  !> Adds reductions of so many values to the tally of messages.
-  subroutine count_reductions(system, count, values)
-    type(system_t), intent(inout) :: system
-    integer, intent(in) :: count, values
-    system%domain%tally%messages = system%domain%tally%messages + count
-    system%domain%tally%bytes = system%domain%tally%bytes + 8*count*values
-  end subroutine count_reductions
 
   !> Energies, stress and momentum now; finds the forces again.  Collective.
   function observe(system) result(seen)

@@ -26,9 +26,11 @@ void npar_matrix_free(npar_matrix *m);
 
 static const bx_solver *const SOLVERS[] = {
     &bx_solver_lapack,
+#ifdef BX_HAVE_SCALAPACK
 #define BX_CASE(...)
 #define BX_METHOD(name) &bx_solver_##name,
 #include "eigen.def"
+#endif
 };
 
 /* Those that take blocks, or the whole matrix. */
@@ -51,7 +53,10 @@ bool npar_solver_can(const char *name, int n, int parts, int ranks, char *why, s
     /* bands of a symmetric crystal have equal energies */
     bx_problem p = {.distribution = &d, .parts = parts, .repeated = true};
     if (solver && (!solver->applicable || solver->applicable(&p, why, why_size))) return true;
-    if (!solver) snprintf(why, why_size, "no solver of distributed matrices");
+    if (!solver)
+        snprintf(why, why_size,
+                 sizeof SOLVERS > sizeof *SOLVERS ? "no solver of distributed matrices"
+                                                  : "built without ScaLAPACK and ELPA");
     return false;
 }
 

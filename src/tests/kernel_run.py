@@ -120,9 +120,11 @@ def state_of(pid: int) -> str:
         return "X"
 
 
+def entry(outcome: Outcome, method: str) -> dict:
+    """What the result has of a method."""
+    return next(e for e in outcome.result["results"] if e["method"] == method)
+
+
 def checks(outcome: Outcome, method: str) -> dict[str, dict]:
     """The verification outcomes of a method, by name."""
-    for entry in outcome.result["results"]:
-        if entry["method"] == method:
-            return {check["name"]: check for check in entry["verification"]["checks"]}
-    raise KeyError(method)
+    return {check["name"]: check for check in entry(outcome, method)["verification"]["checks"]}

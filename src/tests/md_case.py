@@ -5,6 +5,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import kernel_run
 from kernel_run import run
 
 KERNEL, FAULTY = sys.argv[1:3]
@@ -46,7 +47,7 @@ def text(out):
 
 
 def entry(out, method="packed"):
-    return next(e for e in out.result["results"] if e["method"] == method)
+    return kernel_run.entry(out, method)
 
 
 class Case(unittest.TestCase):

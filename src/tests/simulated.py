@@ -1,25 +1,24 @@
-"""Runs a kernel under SimGrid's MPI on a made-up fat tree; standard library only.
+"""Runs a kernel under SimGrid's MPI, on a made-up fat tree or a machine of src/smpi; no packages.
 
-The kernel is the same source, built by src/tests/simgrid into the folder FOLDER below. Times are
-the simulation's: the machine that runs the test does not change them.
+The kernel is the same source, built with BX_SIMULATED into the folder FOLDER below. Times are the
+simulation's: the machine that runs the test does not change them.
 """
 
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 from kernel_run import Outcome
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "smpi"))
+import launch
+
 TIMEOUT = 240  # s
-SETTINGS = (
-    "smpi/simulate-computation:no",  # messages take time, computing takes none
-    "smpi/test:1e-7",  # MPI_Test would sleep ever longer
-    "network/crosstraffic:no",  # acknowledgements take no bandwidth
-    "network/TCP-gamma:0",  # long routes are no slower than their links
-)
+NETWORK = ("patterns", "pairs", "congestion")  # kernels in one folder
 
 
 class Tree(NamedTuple):
@@ -40,13 +39,18 @@ class Tree(NamedTuple):
         return "".join(f"leaf{number} {hosts}\n" for number, hosts in enumerate(lines))
 
 
-def missing(folder: Path) -> "str | None":
-    """Why nothing can be simulated here; None if it can."""
+def missing(folder: Path, *kernels: str) -> "str | None":
+    """Why these kernels cannot be simulated here; None if they can."""
     if shutil.which("smpirun") is None:
         return "smpirun of SimGrid is not installed"
-    if not (folder / "fat_tree.so").exists():
-        return f"{folder} has no fat_tree.so: it was configured without SimGrid"
-    return None
+    needed = [folder / "smpi/fat_tree.so", *(executable(folder, kernel) for kernel in kernels)]
+    absent = [str(path) for path in needed if not os.path.exists(path)]
+    return f"not built: {', '.join(absent)}" if absent else None
+
+
+def executable(folder: Path, kernel: str) -> str:
+    """Where a kernel was built: its name without bisection-, for example pairs."""
+    return str(folder / ("network" if kernel in NETWORK else kernel) / f"bisection-{kernel}")
 
 
 def simulate(
@@ -55,7 +59,7 @@ def simulate(
     """Runs a kernel on all hosts of a tree.
 
     Args:
-        folder: where src/tests/simgrid was built.
+        folder: where the kernels were built.
         kernel: its name without bisection-, for example pairs.
         tree: the machine.
         arguments: of the kernel, without --output.
@@ -67,20 +71,44 @@ def simulate(
         Exit code, what was printed, the result, and the other files beside it, by name.
     """
     with tempfile.TemporaryDirectory() as name:
-        hosts, output = Path(name) / "hosts", Path(name) / "results" / "result.json"
+        output = Path(name) / "results" / "result.json"
         output.parent.mkdir()
-        hosts.write_text("".join(f"{host}\n" * per_host for host in tree.names()))
         (Path(name) / "switches").write_text(tree.switches())
         options = [text.replace("{switches}", f"{name}/switches") for text in arguments]
-        ranks = str(per_host * len(tree.names()))
-        process = subprocess.run(
-            ["timeout", str(TIMEOUT), "smpirun", "-np", ranks, "-hostfile", str(hosts)]
-            + ["-platform", str(folder / "fat_tree.so"), "--log=root.thres:warning"]
-            + [f"--cfg={setting}" for setting in SETTINGS]
-            + [str(folder / f"{kernel}-simulated"), *options]
-            + ["--output", str(output), "--progress-timeout", "0"],
-            env={**os.environ, "BX_TREE": " ".join(map(str, tree)), "BX_CABLES": cables},
+        process = launch.run(
+            [executable(folder, kernel), *options, "--output", str(output)],
+            [host for host in tree.names() for _ in range(per_host)],
+            folder / "smpi/fat_tree.so",
+            env={"BX_TREE": " ".join(map(str, tree)), "BX_CABLES": cables},
             capture_output=True,
             text=True,
+            timeout=TIMEOUT,
+        )
+        return Outcome(process, output)
+
+
+def simulate_machine(
+    folder: Path, kernel: str, machine: str, ranks: int, *arguments: str, **environment: str
+) -> Outcome:
+    """Runs a kernel by launch.py on a machine of machines.csv.
+
+    Args:
+        folder: where the kernels were built.
+        kernel: its name without bisection-, or the path of another program.
+        machine: BX_MACHINE: a name, and values that are to be others.
+        ranks: of the launch; they fill the nodes.
+        arguments: of the kernel, without --output.
+        environment: further variables.
+    """
+    program = kernel if "/" in kernel else executable(folder, kernel)
+    with tempfile.TemporaryDirectory() as name:
+        output = Path(name) / "result.json"
+        command = [sys.executable, launch.__file__, "-n", str(ranks), program, *arguments]
+        process = subprocess.run(
+            [*command, "--output", str(output)],
+            env={**os.environ, "BX_MACHINE": machine, **environment},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
         )
         return Outcome(process, output)

@@ -65,10 +65,14 @@ class Oracle(Case):
             ]  # fmt: skip
             edge = {"sic": 3 * 4.32, "cu3au": 5 * 3.744, "fe": 6 * 2.8665}[name]
             start = self.write(atoms, edge, "species:S:1:pos:R:3:velo:R:3")
-            for ranks, threads in ((1, 1), (2, 2), (3, 1), (8, 1)):
-                with self.subTest(name=name, ranks=ranks):
+            for ranks, threads, method in (
+                (1, 1, "packed"), (2, 2, "packed"), (3, 1, "packed"), (8, 1, "packed"),
+                (2, 2, "dlpoly3"),
+            ):  # fmt: skip
+                with self.subTest(name=name, ranks=ranks, method=method):
                     self.good(
-                        "--input", start, *ONE, "--until", "100", "--timestep", step,
+                        "--input", start, *STILL[:4], "--method", method, "--until", "100",
+                        "--timestep", step,
                         "--dump", self.file("out.xyz"), ranks=ranks, threads=threads,
                     )  # fmt: skip
                     for n, mine in self.read("out.xyz").items():
@@ -214,12 +218,23 @@ class Layouts(Case):
         self.assertLess(hybrid["messages"], pure["messages"])
 
     def test_what_dlpoly3_sends(self):
-        out = self.good("--case", "fe", "--cells", "10", "--method", "packed,dlpoly3", "--repeats",
-                        "1", "--steps", "4", "--until", "1", ranks=4)  # fmt: skip
-        packed, dlpoly3 = (entry(out, m)["metrics"] for m in ("packed", "dlpoly3"))
-        self.assertGreater(dlpoly3["messages"]["value"], 56 * 4)
-        self.assertLess(packed["messages"]["value"], 25 * 4)
-        self.assertGreater(dlpoly3["ratio_packed"]["value"], 0)  # the time is the host's affair
+        """Atoms, ghosts and slopes (Tersoff: forces) in six directions: size, payload, two checks.
+
+        Then a check and two sums per step; for metals another check and a sum.
+        """
+        for name, cells, more in (("fe", "10", 5), ("sic", "6", 3)):
+            for ranks in (2, 3, 4, 7, 8):
+                with self.subTest(name=name, ranks=ranks):
+                    out = self.good("--case", name, "--cells", cells, "--method", "packed,dlpoly3",
+                                    "--repeats", "1", "--steps", "2", "--until", "1",
+                                    ranks=ranks)  # fmt: skip
+                    packed, dlpoly3 = (entry(out, m)["metrics"] for m in ("packed", "dlpoly3"))
+                    divided = sum(out.result["details"][f"domains_{v}"] > 1 for v in "abc")
+                    self.assertEqual(dlpoly3["messages"]["value"],
+                                     ranks * (3 * 2 * 2 * divided + 3 * 6 * 2 + more))  # fmt: skip
+                    self.assertLess(packed["messages"]["value"], dlpoly3["messages"]["value"] / 2)
+                    self.assertGreater(dlpoly3["barrier_share"]["value"], 0)
+                    self.assertEqual(packed["barrier_share"]["value"], 0)
 
 
 def ghosts(edge, ranks, reach, density):
@@ -296,6 +311,12 @@ class Time(Case):
         self.assertLess(metrics["communication_share"]["value"], 1)
         self.assertNotIn("ratio_packed", entry(out, "cached")["metrics"])
         self.assertGreater(metrics["ratio_cached"]["value"], 0)
+        # the routine that Chorley and Walker time: its loops and their exchange
+        for method in ("packed", "dlpoly3"):
+            metrics = entry(out, method)["metrics"]
+            routine = metrics["metal_ld_routine_share"]["value"]
+            self.assertGreater(routine, metrics["metal_ld_compute_share"]["value"])
+            self.assertLess(routine + metrics["two_body_forces_share"]["value"], 1)
 
     def test_phases_are_the_whole_step(self):
         """On one rank: of several ranks, each may wait for another that has no core."""

@@ -8,11 +8,12 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from kernel_run import checks, listed, run
+from kernel_run import checks, entry, listed, run
 
 TRANSPOSE = FAULTY = ""
 METHODS: "list[str]" = []
 QUICK = ("--repeats", "1", "--block", "1")
+AGGREGATED = ("shm", "shm-padded", "gather-scatter", "leaders")
 
 
 class Findings(unittest.TestCase):
@@ -59,6 +60,20 @@ class Findings(unittest.TestCase):
         self.assertLess(error, 1e-14)
 
 
+class Published(unittest.TestCase):
+    def test_blocks_of_one_node_are_exchanged_as_published(self):
+        """A node's root exchanges with itself, where ours has its ranks read or copies."""
+        size = ("--case", "cnt40", "--bands", "1", "--method", ",".join(AGGREGATED), *QUICK)
+        for published in ((), ("--published",)):
+            out = run(TRANSPOSE, 3, *size, "--baseline", "none", "--profile", *published)
+            self.assertEqual(out.code, 0, out.stdout + out.stderr)
+            for method in AGGREGATED:
+                parts = {part["name"] for part in entry(out, method)["profile"]["parts"]}
+                self.assertEqual(any(name in parts for name in ("MPI_Alltoall", "MPI_Alltoallv")),
+                                 bool(published), method)  # fmt: skip
+                self.assertTrue(checks(out, method)["counts"]["passed"], method)
+
+
 class Verification(unittest.TestCase):
     """Each method, broken on purpose, is caught."""
 
@@ -75,6 +90,18 @@ class Verification(unittest.TestCase):
                         self.assertFalse(out.result["verified"])
                         for method in METHODS:
                             self.assertFalse(checks(out, method)["exchange"]["passed"], method)
+
+    def test_faults_are_caught_in_what_was_published(self):
+        for way in ("forward", "inverse"):
+            for nodes in ((), ("--ranks-per-node", "2")):
+                with self.subTest(way=way, nodes=nodes):
+                    out = run(
+                        FAULTY, 5, "--grid", "9,8,10", "--bands", "2", "--published", *nodes,
+                        *QUICK, BX_FAULT="byte", BX_FAULT_WAY=way,
+                    )  # fmt: skip
+                    self.assertEqual(out.code, 1, out.stdout + out.stderr)
+                    for method in AGGREGATED:
+                        self.assertFalse(checks(out, method)["exchange"]["passed"], method)
 
     def test_faults_that_begin_when_timing_does(self):
         """Verification before the timing has 3 exchanges a way; a later fault is the loop's."""

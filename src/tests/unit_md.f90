@@ -17,7 +17,8 @@ program unit_md
   use md_potential, only: find_potential, potential_t, set_tersoff_pairs, tersoff_kind
   use md_reference, only: reference_errors
   use md_samples, only: draw, look, sample_t
-  use md_system, only: failure_of_all, system_t
+  use md_system, only: failure_of_all, style_t, system_t, use_style
+  use omp_lib, only: omp_get_max_threads
   use md_units, only: gpa => gigapascal
   use md_verlet, only: advance, make_lists, observation_t, observe
   implicit none (type, external)
@@ -56,11 +57,24 @@ program unit_md
   call test_nan()
   call test_lost()
   call test_lists_have_a_limit()
+  call test_threads()
   call MPI_Finalize()
   if (failures > 0) error stop "unit_md: failed"
   print "(a)", "unit_md: passed"
 
 contains
+
+  !> DL_POLY's hybrid has threads in its loops over pairs alone, whose regions name their number.
+  subroutine test_threads()
+    type(system_t) :: system
+    integer :: dlpoly3, packed
+    allocate (system%list%work(3))
+    call use_style(system, style_t(dlpoly3=.true.))
+    dlpoly3 = omp_get_max_threads()
+    call use_style(system, style_t())
+    packed = omp_get_max_threads()
+    call check(dlpoly3 == 1 .and. packed == 3, "the threads of a style")
+  end subroutine test_threads
 
   subroutine check(condition, what)
     logical, intent(in) :: condition

@@ -10,7 +10,7 @@ typedef struct {
     int64_t grid[3], bands, kpoints, leaders;
     double radius;
     const char *planner, *wisdom;
-    bool transpose_only;
+    bool transpose_only, published;
 } bx_transpose_options;
 
 /* The state of bx_kernel.  A team is a set of ranks that share one grid; teams share the k-points.

@@ -55,6 +55,9 @@ static const bx_option OPTION_TABLE[] = {
      &options.wisdom},
     {"transpose-only", NULL, "measure the exchanges without FFTs", BX_FLAG, 0, 0,
      &options.transpose_only},
+    {"published", NULL,
+     "methods that aggregate a node exchange its own blocks, too, as Bethune (2010)", BX_FLAG, 0, 0,
+     &options.published},
 };
 
 /* ---- setup ---- */
@@ -250,6 +253,7 @@ static int setup(bx_run *run, void **state)
     if (options.wisdom) read_wisdom(run);
     if (bx_run_agree(run) != BX_OK) return BX_USAGE;
     t->plan = bx_plan_create(run, t->team, t->geometry, bands, planner);
+    t->plan->published = options.published;
     MPI_Allreduce(&bands, &t->most_bands, 1, MPI_INT, MPI_MAX, bx_run_comm(run));
     create_methods(t, planner);
     int rank;

@@ -1,6 +1,7 @@
 /* Node-aggregated exchange by messages alone: MPI_Gatherv to the node's root, MPI_Alltoallv between
- * roots, MPI_Scatterv, with a repacking before and after; where one node holds all ranks, the root
- * copies instead of exchanging (Bethune 2010, sections 4.3 and 5.1.1; Plummer and Refson 2004). */
+ * roots, MPI_Scatterv, with a repacking before and after (Bethune 2010, section 4.3; Plummer and
+ * Refson 2004).  The root copies blocks within a node, which section 5.1.1 names and leaves undone;
+ * as published it exchanges them like all others. */
 #include "method.h"
 
 #include <stdlib.h>
@@ -59,7 +60,7 @@ static void lay_out(state *self, bx_direction way)
         l->gathered += (size_t)l->gather[i];
         l->scattered += (size_t)l->scatter[i];
     }
-    l->send[me] = l->receive[me] = 0; /* stays here */
+    if (!plan->published) l->send[me] = l->receive[me] = 0; /* stays here */
     for (int n = 0; n < g->nodes; n++) {
         l->send_at[n] = (int)l->sent;
         l->receive_at[n] = (int)l->received;
@@ -121,7 +122,7 @@ static void repack(state *self, bx_direction way, bool before)
     const layout *l = &self->layouts[way];
     int here = plan->node_index;
     for (int n = 0; n < g->nodes; n++) {
-        if (n == here) continue;
+        if (n == here && !plan->published) continue;
         int from_node = before ? here : n, to_node = before ? n : here;
         bx_complex *at = before ? self->sent + l->send_at[n] : self->received + l->receive_at[n];
         for (int t = 0; t < bx_geometry_node_size(g, to_node); t++)
@@ -142,10 +143,11 @@ static void at_root(state *self, bx_direction way)
 {
     const layout *l = &self->layouts[way];
     bx_run *run = self->plan->run;
-    copy_within(self, way);
+    bool published = self->plan->published;
+    if (!published) copy_within(self, way);
     repack(self, way, true);
     bx_run_lap(run, BX_PHASE_PACK);
-    if (self->plan->geometry->nodes > 1)
+    if (self->plan->geometry->nodes > 1 || published)
         MPI_Alltoallv(self->sent, l->send, l->send_at, MPI_C_DOUBLE_COMPLEX, self->received,
                       l->receive, l->receive_at, MPI_C_DOUBLE_COMPLEX, self->roots);
     bx_run_lap(run, BX_PHASE_EXCHANGE);

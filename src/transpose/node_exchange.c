@@ -16,6 +16,7 @@ struct bx_node_exchange {
     bx_plan *plan;
     int leaders;
     bool padded, own_node, am_leader;
+    bool in_place;            /* blocks of the own node are read where they were written */
     MPI_Comm peers;           /* the leaders of my slice, one per node, in node order */
     size_t block, node_block; /* padded sizes */
     layout layouts[2];        /* [bx_direction] */
@@ -65,8 +66,7 @@ static void place_send(void *context, int from, int to, int slice, size_t place,
 {
     walker *w = context;
     if (from == w->self->plan->rank) w->l->send_at[to] = place;
-    if (w->other == w->self->plan->node_index) {
-        /* own node: read where it was written */
+    if (w->other == w->self->plan->node_index && w->self->in_place) {
         if (to == w->self->plan->rank) w->l->receive_at[from] = place;
         return;
     }
@@ -104,7 +104,7 @@ static void lay_out(bx_node_exchange *self, bx_direction way)
     }
     for (int n = 0; n < g->nodes; n++) {
         w.other = n;
-        if (n != plan->node_index)
+        if (n != plan->node_index || (self->own_node && !self->in_place))
             l->receive_total =
                 walk(self, way, n, plan->node_index, l->receive_total, place_receive, &w);
         else if (self->padded)
@@ -121,6 +121,7 @@ bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padde
     self->leaders = leaders;
     self->padded = padded;
     self->own_node = own_node;
+    self->in_place = !plan->published;
     self->block = (size_t)bx_geometry_largest_block(g);
     self->node_block = self->block * largest * largest;
     self->am_leader = plan->node_rank < leaders;
@@ -176,12 +177,11 @@ static bx_complex *block_for(const bx_node_exchange *self, bx_direction way, int
     return self->send[self->packing].base + self->layouts[way].send_at[peer];
 }
 
-/* Blocks from ranks of my node are read where they were written. */
 static bx_complex *block_from(const bx_node_exchange *self, bx_direction way, int peer)
 {
     bool on_node = self->plan->geometry->node_of[peer] == self->plan->node_index;
     const bx_shared *from =
-        on_node ? &self->send[self->unpacking] : &self->receive[self->unpacking];
+        on_node && self->in_place ? &self->send[self->unpacking] : &self->receive[self->unpacking];
     return from->base + self->layouts[way].receive_at[peer];
 }
 
@@ -193,7 +193,7 @@ static void between_nodes(bx_node_exchange *self, bx_direction way)
     bx_shared_sync(send, plan->node);
     self->unpacking = self->packing;
     self->packing = (self->packing + 1) % SETS;
-    if (plan->geometry->nodes == 1) return;
+    if (plan->geometry->nodes == 1 && self->in_place) return;
     if (self->am_leader && self->padded)
         MPI_Alltoall(send->base, (int)self->node_block, MPI_C_DOUBLE_COMPLEX, receive->base,
                      (int)self->node_block, MPI_C_DOUBLE_COMPLEX, self->peers);

@@ -4,7 +4,7 @@
  *
  * A node's send buffer is [node to][rank to][rank from]: what leader k sends to a node, the blocks
  * for the k-th slice of its ranks, is contiguous.  Blocks for the own node stay in the send buffer,
- * where the neighbours read them. */
+ * where the neighbours read them; as published they are exchanged like all others. */
 #ifndef BX_TRANSPOSE_NODE_EXCHANGE_H
 #define BX_TRANSPOSE_NODE_EXCHANGE_H
 

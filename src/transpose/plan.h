@@ -54,6 +54,9 @@ typedef struct {
     int rank, node_index, node_rank;
     const bx_geometry *geometry;
     int bands, threads;
+    /* Blocks between ranks of one node go through the node-aggregated methods' exchange, too, as
+     * published (Bethune 2010, sections 4.1 to 4.3, 5.1.1); set before a method is created. */
+    bool published;
     int my_columns, my_planes;
     size_t plane_size;       /* nx * ny */
     bx_complex *columns;     /* [bands][my_columns][nz] */

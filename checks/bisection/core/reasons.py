@@ -322,6 +322,13 @@ class Code(str, Enum):
     NOT_QUIET = "NOT_QUIET"  # ratio: of the second quiet window to the first
     NOT_LOADED_ENOUGH = "NOT_LOADED_ENOUGH"  # load: of the aggressor, over that alone
 
+    # A finding of a paper
+    FINDING_OFF = "FINDING_OFF"  # parts: [[expression, value, published]]
+    FINDING_UNMEASURED = "FINDING_UNMEASURED"  # parts, of; machine, kernel, case, cores, what
+    FINDING_LACKS = "FINDING_LACKS"  # mechanism
+    FINDING_MISSING = "FINDING_MISSING"  # what
+    FINDING_SHOWN = "FINDING_SHOWN"  # mechanism: that is said to be lacking
+
     # What the doctor finds; file and line stand beside the reason
     NOT_LOADING = "NOT_LOADING"  # error, test
     LOAD_TIMEOUT = "LOAD_TIMEOUT"  # limit (s)

@@ -86,6 +86,17 @@ class Against(Word):
     UNCLEAR = "unclear"
 
 
+class Shown(Word):
+    """Whether a finding of a paper is shown."""
+
+    TRUE = "true"
+    FALSE = "false"
+    NOT_RUN = "not run"
+    TEST = "test"  # by a test of our kernels
+    TYPED = "typed"  # published numbers alone are tested
+    MISSING = "missing"
+
+
 class Scope(Word):
     """What a verdict holds for: the machine, where sessions were sampled; these sessions, where
     only jobs within them were."""

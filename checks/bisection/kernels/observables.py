@@ -31,6 +31,9 @@ from bisection.kernels.layouts import LAYOUTS
 from bisection.kernels.results import Metric, Result
 
 LITERATURE = paths.ROOT / "reference" / "literature"
+MACHINES = paths.ROOT / "src" / "smpi" / "machines.csv"
+# What figures draw beside: of each launch of a kernel these methods.
+DRAWN = {"transpose": ("alltoallv", "padded", "shm", "gather-scatter")}
 SECONDS = "_seconds"  # ends the name of a share of the time that is meant in seconds
 
 
@@ -142,7 +145,6 @@ class Finding:
     finding: str
     by: str  # what asserts it: simulated, test, typed; or missing
     where: str  # file and name of the test; what is missing
-    fitted: str  # what of the machines was fitted to it, or to what else it rests on; "" if nothing
     lacking: str  # the mechanism for want of which a simulation does not show it; "" if it does
     observables: tuple[Observable, ...]
 
@@ -166,7 +168,16 @@ def findings() -> tuple[Finding, ...]:
     return tuple(listed)
 
 
-def _rows(name: str) -> list[dict[str, str]]:
+def fitted(finding: str) -> dict[str, list[str]]:
+    """Which values of simulated machines were fitted to a finding: quantity -> machines."""
+    quantities: dict[str, list[str]] = {}
+    for row in _rows(MACHINES):
+        if row["origin"] == "fitted" and row["basis"].startswith(f"{finding}:"):
+            quantities.setdefault(row["quantity"], []).extend(row["machines"].split())
+    return quantities
+
+
+def _rows(name: Path | str) -> list[dict[str, str]]:
     with open(LITERATURE / name, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -183,23 +194,26 @@ def points(machine: str) -> dict[tuple[str, str, str, int], list[str]]:
     for item in findings():
         for point in (point for part in item.observables for point in part.points):
             if point.machine == machine:
-                launches.setdefault(point.launch[1:], set()).add(point.method)
+                drawn = DRAWN.get(point.kernel, ())
+                launches.setdefault(point.launch[1:], set(drawn)).add(point.method)
     return {launch: sorted(launches[launch]) for launch in sorted(launches)}
 
 
 # ---- what was measured ----
 
 
-def lookup_in(launches: Iterable[Result]) -> Lookup:
-    """Metrics of simulated launches, by point; of several of one point the newest counts.
+def lookup_in(launches: Iterable[Result], machine: str = "") -> Lookup:
+    """Metrics of launches, by point; of several of one point the newest counts.
 
     Args:
-        launches: results; those that were not simulated are left out.
+        launches: results.
+        machine: whose findings they are to show where they were not simulated; without it such
+            results are left out.
     """
     metrics: dict[Point, Mapping[str, Metric]] = {}
     for result in sorted(launches, key=lambda result: result["started"]):
         for method in {entry["method"] for entry in result["results"]}:
-            if point := _point(result, method):
+            if point := _point(result, method, machine):
                 metrics[point] = results.metrics(results.of_method(result, method))
 
     def lookup(point: Point, name: str) -> float:
@@ -211,17 +225,17 @@ def lookup_in(launches: Iterable[Result]) -> Lookup:
     return lookup
 
 
-def _point(result: Result, method: str) -> Point | None:
-    """Of a method that was verified in a simulated launch; else None."""
+def _point(result: Result, method: str, machine: str) -> Point | None:
+    """Of a method that was verified; else None."""
     entries = results.of_method(result, method)
-    wrong = any(not e["applicable"] or results.failed_checks(e) for e in entries)
-    if wrong or not result.get("simulated"):
+    machine = (result.get("simulated") or {}).get("machine", machine)
+    if not machine or any(not e["applicable"] or results.failed_checks(e) for e in entries):
         return None
     per_rank, threads = result["layout"]["per_rank"], result["layout"]["threads"]
     hosts = {rank["host"] for rank in per_rank}
     fullest = max(sum(rank["host"] == host for rank in per_rank) for host in hosts)
     layout = "mpi" if threads == 1 else {1: "node", 2: "node2"}.get(fullest, f"node{fullest}")
-    machine, cores = result["simulated"]["machine"], len(per_rank) * threads
+    cores = len(per_rank) * threads
     return Point(machine, result["kernel"], result["case"], layout, cores, method)
 
 
@@ -244,7 +258,7 @@ OPERATIONS = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
     ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
+    ast.Div: lambda a, b: a / b if b else math.nan,  # which no published value agrees with
 }
 
 

@@ -367,7 +367,7 @@ def metrics(entries: Iterable[Entry]) -> dict[str, Metric]:
 def _mpi_share(entry: Entry) -> dict[str, Metric]:
     """The fraction of a step that is spent in MPI, the mean over ranks, as a metric."""
     seconds = entry["samples"].get("seconds")
-    if not seconds or not entry.get("communication"):
+    if not seconds or not statistics.median(seconds) or not entry.get("communication"):
         return {}
     inside = sum(traffic["seconds"]["mean"] for traffic in entry["communication"].values())
     share = min(1.0, inside / statistics.median(seconds))

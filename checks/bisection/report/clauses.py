@@ -14,6 +14,7 @@ from bisection.kernels.results import KernelExit
 from bisection.report.congestion_clauses import CONGESTION
 from bisection.report.defects import DEFECTS
 from bisection.report.explain_clauses import EXPLAIN
+from bisection.report.finding_clauses import FINDINGS
 from bisection.report.network_clauses import NETWORK
 from bisection.report.node_clauses import NODES
 from bisection.report.pairs_clauses import PAIRS
@@ -404,6 +405,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **PAIRS,
     **SLOWER,
     **EXPLAIN,
+    **FINDINGS,
     Code.RETEST_FAILED: lambda v: f"in the retest, {v['test']}: {_nested(v['cause'])}",
     # a metric of a comparison
     Code.ABSENT: "in none of the sessions after ({sessions})",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from bisection.analysis.model import Series
@@ -33,16 +33,7 @@ CHANGED = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMP
 
 def html(report: Report) -> str:
     """The report as one page that needs nothing else, smaller than a megabyte."""
-    environment = Environment(
-        loader=FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: plain(value) if type(value) is str else value,
-    )
-    environment.globals.update(embed=_embedder(), marks=MARKS, states=STATES)
-    template = environment.get_template("page.html.jinja")
+    template = page_template("page.html.jinja")
     comparison = report.comparison
     limits = thresholds.listed(comparison.limits if comparison else LIMITS)
     page = template.render(
@@ -62,6 +53,20 @@ def html(report: Report) -> str:
     page, body, end = page.rpartition("</body>")
     page += "".join(template.blocks["tail"](template.new_context(tail)))
     return (page + body + end).encode("utf-8", "replace").decode()
+
+
+def page_template(name: str) -> Template:
+    """A template of this folder, with what pages have in common."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: plain(value) if type(value) is str else value,
+    )
+    environment.globals.update(embed=_embedder(), marks=MARKS, states=STATES)
+    return environment.get_template(name)
 
 
 def _embedder() -> Callable[..., Markup]:

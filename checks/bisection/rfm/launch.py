@@ -8,6 +8,7 @@ A check file names the kernel, its cases and methods and the metrics it asserts;
 Only ReFrame and the standard library are imported.
 """
 
+import inspect
 import json
 import os
 import shlex
@@ -22,6 +23,7 @@ from reframe.core.exceptions import SanityError
 from reframe.core.runtime import runtime
 
 from bisection.core import paths
+from bisection.core.identity import Geometry
 from bisection.core.reasons import OUTER_FAULTS, Code, Reason
 from bisection.kernels import adapters, layouts, results, sources
 from bisection.kernels.layouts import LAYOUTS, DoesNotFit
@@ -94,7 +96,7 @@ def within_queue(limit: float, partition: Any) -> float:
 
 def described(test: Any) -> str:
     """The first line of a test's docstring, which is its description in ReFrame's lists."""
-    return type(test).__doc__.partition("\n")[0]
+    return (inspect.getdoc(type(test)) or "").partition("\n")[0]  # of a base where it has none
 
 
 class Build(rfm.RegressionTest):
@@ -322,9 +324,13 @@ class Launch(rfm.RunOnlyRegressionTest):
             )
         if (ranks := shape.ranks_per_node) < self.least_ranks:
             self._leave_out(Reason.of(Code.RANKS_NEEDED, needed=self.least_ranks, ranks=ranks))
+        self.place(shape, shape.ranks)
+
+    def place(self, shape: Geometry, ranks: int) -> None:
+        """Asks for ranks and threads of a geometry, whose last node may have fewer ranks."""
         self.time_limit = within_queue(self.time_limit, self.current_partition)
         self.shape, self.geometry = shape, str(shape)
-        self.num_tasks = shape.ranks
+        self.num_tasks = ranks
         self.num_tasks_per_node = shape.ranks_per_node
         self.num_cpus_per_task = shape.threads
         self.use_multithreading = False
@@ -371,7 +377,7 @@ class Launch(rfm.RunOnlyRegressionTest):
             self.sampling.get(self.case, self.usual_sampling),
             *self.options,
             f"--method {self.methods.get(self.case, 'all')}",
-            f"--expect-ranks {self.shape.ranks}",
+            f"--expect-ranks {self.num_tasks}",
             "--output result.json",
             *(f"--label {key}={value}" for key, value in labels.items() if value),
             # A wrong answer is for the judges; anything else ends the job with the code.

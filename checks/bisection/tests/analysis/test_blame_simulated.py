@@ -13,7 +13,7 @@ from bisection.analysis.blame import judge
 from bisection.analysis.pairs import read
 from bisection.core import paths
 
-SOURCES, FOLDER = paths.ROOT / "src/tests", paths.ROOT / ".bisection/build/tests/simgrid"
+SOURCES, FOLDER = paths.ROOT / "src/tests", paths.ROOT / ".bisection/build/simulated"
 
 
 def loaded():
@@ -29,9 +29,7 @@ def loaded():
 
 
 simulated = loaded()
-missing = simulated.missing(FOLDER)
-if not missing and not (FOLDER / "pairs-simulated").exists():
-    missing = "the simulated kernel is not built"
+missing = simulated.missing(FOLDER, "pairs")
 pytestmark = pytest.mark.skipif(bool(missing), reason=str(missing))
 BOTH = {"", "sends", "receives"}
 ALL_UPLINKS = "; ".join(f"uplink 1 {spine} both 0.5 0" for spine in range(4))

@@ -6,14 +6,13 @@ every session of a side is the same. Skipped where `make test-kernels` found no 
 
 import pytest
 from made_up import case, sessions
-from test_blame_simulated import FOLDER, missing, simulated
+from test_blame_simulated import FOLDER, simulated
 
 from bisection.core.reasons import Code
 from bisection.kernels import results
 from bisection.report.clauses import clause
 
-if not missing and not (FOLDER / "transpose-simulated").exists():
-    missing = "the simulated kernel is not built"
+missing = simulated.missing(FOLDER, "patterns", "transpose")
 pytestmark = pytest.mark.skipif(bool(missing), reason=str(missing))
 TREE = simulated.Tree(2, 4, 4)
 HOSTS = len(TREE.names())

@@ -1,14 +1,17 @@
 """Findings of the papers as expressions of results."""
 
 import csv
+import math
 from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
 from bisection.core import paths
 from bisection.kernels import observables
 from bisection.kernels.observables import Kind, Observable, Point, Unmeasured
+from bisection.rfm import references
 
 TIMES = {4: 5.0, 8: 3.0, 16: 2.0, 32: 4.0}  # of every method but these
 OTHERS = {"node": 2.0, "npar-4": 0.5, "alltoall": 0.25}
@@ -124,3 +127,30 @@ def test_published_ratios_are_those_of_the_tables():
 def _rows(name: str) -> list[dict[str, str]]:
     with open(Path(observables.LITERATURE, name), newline="") as file:
         return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("machine", observables.machines())
+def test_references_of_simulated_systems_are_the_published_values(machine):
+    path = references.path(machine)
+    checks = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+    wanted = {}
+    for finding in observables.findings():
+        for number, part in enumerate(finding.observables, 1):
+            places = {(point.machine, point.kernel, point.case) for point in part.points}
+            place = places.pop()
+            if not places and place[0] == machine and not finding.lacking:
+                check = f"scaling_{place[1]}_{place[2].replace('-', '_')}"
+                wanted[check, finding.id, f"part_{number}"] = part.bounds
+    given = {
+        (check, finding, metric): bounds
+        for check, entry in checks.items()
+        for finding, metrics in entry.items()
+        if check.startswith("scaling_") and not finding.startswith("$")
+        for metric, bounds in metrics.items()
+    }
+    assert given.keys() == wanted.keys()
+    for key, (low, high) in wanted.items():
+        assert references.faults(given[key]) == []
+        least, most = references.span_of(given[key])
+        assert least == pytest.approx(low, abs=2e-4 * most), key
+        assert most == pytest.approx(high, rel=1e-3) or (most > 999 and math.isinf(high)), key

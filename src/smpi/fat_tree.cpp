@@ -27,7 +27,9 @@ static void refuse(const std::string &variable, const std::string &text)
 static std::pair<simgrid::kernel::routing::NetPoint *, simgrid::kernel::routing::NetPoint *>
 create_host(sg4::NetZone *zone, const std::vector<unsigned long> &, unsigned long id)
 {
-    return {zone->create_host("n" + std::to_string(id), 1e10)->seal()->get_netpoint(), nullptr};
+    sg4::Host *host = zone->create_host("n" + std::to_string(id), 1e10);
+    host->set_property("bx_name", "a fat tree");
+    return {host->seal()->get_netpoint(), nullptr};
 }
 
 extern "C" void load_platform(const sg4::Engine &engine)

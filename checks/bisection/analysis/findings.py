@@ -1,0 +1,97 @@
+"""The findings of the four papers beside what our kernels show on simulated machines."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Exit, Shown
+from bisection.kernels.observables import Finding, Kind, Lookup, Observable, Unmeasured, fitted
+
+PLAIN = {"test": Shown.TEST, "typed": Shown.TYPED, "missing": Shown.MISSING}
+
+
+@dataclass
+class Part:
+    """An observable, and its value."""
+
+    observable: Observable
+    value: float | None  # None: not measured
+
+    @property
+    def ratio(self) -> float | None:
+        """The value over the published number; None without either."""
+        number = self.observable.number
+        return self.value / number if self.value is not None and number else None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the value agrees with what was published."""
+        return self.value is not None and self.observable.holds(self.value)
+
+
+@dataclass
+class Judged:
+    """A finding with its verdict."""
+
+    finding: Finding
+    parts: list[Part]
+    verdict: Shown
+    reasons: list[Reason]
+    fitted: dict[str, list[str]]  # quantity -> machines
+
+    @property
+    def unexpected(self) -> bool:
+        """Whether it is false and nothing is known to be lacking, or true though it is."""
+        known = bool(self.finding.lacking)
+        return self.verdict == (Shown.TRUE if known else Shown.FALSE)
+
+
+def judged(finding: Finding, lookup: Lookup) -> Judged:
+    """A finding with its verdict: it is true if every part of it holds."""
+    parts, missing = [], []
+    for observable in finding.observables:
+        try:
+            parts.append(Part(observable, observable.value(lookup)))
+        except Unmeasured as error:
+            parts.append(Part(observable, None))
+            missing.append(error)
+    wrong = [part for part in parts if part.value is not None and not part.holds]
+    reasons = []
+    if wrong:
+        off = [[p.observable.expression, p.value, p.observable.published] for p in wrong]
+        reasons.append(Reason.of(Code.FINDING_OFF, parts=off))
+    if missing:
+        point = missing[0].point
+        first = {name: getattr(point, name) for name in ("machine", "kernel", "case", "cores")}
+        what = f"{point.method} {missing[0].metric}"
+        counts = {"parts": len(missing), "of": len(parts)}
+        reasons.append(Reason.of(Code.FINDING_UNMEASURED, **counts, **first, what=what))
+    if finding.by in PLAIN:
+        verdict = PLAIN[finding.by]
+    else:
+        verdict = Shown.FALSE if wrong else Shown.NOT_RUN if missing else Shown.TRUE
+    if finding.by == "missing":
+        reasons.append(Reason.of(Code.FINDING_MISSING, what=finding.where))
+    if finding.lacking:
+        code = Code.FINDING_SHOWN if verdict == Shown.TRUE else Code.FINDING_LACKS
+        reasons.append(Reason.of(code, mechanism=finding.lacking))
+    return Judged(finding, parts, verdict, reasons, fitted(finding.id))
+
+
+def numbers(rows: Sequence[Judged]) -> list[Part]:
+    """The published numbers that were simulated: ratios, within 25% or not."""
+    return [
+        part
+        for row in rows
+        for part in row.parts
+        if part.observable.kind == Kind.RATIO and part.value is not None
+    ]
+
+
+def exit_code(rows: Sequence[Judged]) -> Exit:
+    """FAILED if a finding is false without a mechanism that is known to be lacking, or true in
+    spite of one; NOT_MEASURED if launches are missing."""
+    if any(row.unexpected for row in rows):
+        return Exit.FAILED
+    missing = any(row.verdict == Shown.NOT_RUN for row in rows)
+    return Exit.NOT_MEASURED if missing else Exit.OK

@@ -1,0 +1,31 @@
+"""What became of a finding of a paper, in English."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bisection.core.format import number, plural
+from bisection.core.reasons import Code
+
+Values = Mapping[str, Any]
+PARTS = 2  # that are named
+
+
+def _off(v: Values) -> str:
+    """alltoallv[48] / alltoallv[24] is 0.9, not >1; and 2 more."""
+    parts = [f"{name} is {number(value)}, not {wanted}" for name, value, wanted in v["parts"]]
+    more = f"; and {len(parts) - PARTS} more" if len(parts) > PARTS else ""
+    return "; ".join(parts[:PARTS]) + more
+
+
+def _unmeasured(v: Values) -> str:
+    where = f"{v['kernel']} {v['case']} on {plural(v['cores'], 'core')} of {v['machine']}"
+    return f"{v['parts']} of {v['of']} not measured, the first by {where}, {v['what']}"
+
+
+FINDINGS = {
+    Code.FINDING_OFF: _off,
+    Code.FINDING_UNMEASURED: _unmeasured,
+    Code.FINDING_LACKS: "{mechanism}",
+    Code.FINDING_MISSING: "needs {what}",
+    Code.FINDING_SHOWN: "shown, though {mechanism}: mend findings.csv",
+}

@@ -1,0 +1,103 @@
+"""The findings of the four papers as lines of text."""
+
+from collections.abc import Iterator, Sequence
+
+from bisection.analysis.findings import Judged, Part, numbers
+from bisection.core.format import number, plural, some
+from bisection.core.thresholds import LIMITS
+from bisection.core.verdicts import Shown
+from bisection.report.clauses import clause
+from bisection.report.run import wrapped
+from bisection.report.tables import indented
+
+HEAD = ["ID", "published", "simulated", "ratio", "asserted by", "verdict"]
+PARTS = 3  # of a finding, in its row
+
+
+def text(rows: Sequence[Judged], verbose: bool = False) -> Iterator[str]:
+    """Lines: a row per finding, why some are not true, and the totals.
+
+    Args:
+        rows: the findings.
+        verbose: whether each number, sign and order has a row of its own.
+    """
+    yield "Findings of the four papers, beside our kernels on their machines, simulated"
+    yield ""
+    yield from indented([HEAD, *map(_cells, rows)])
+    yield ""
+    if verbose:
+        yield from indented([["ID", "expression", *HEAD[1:4], "verdict"], *_parts(rows)])
+        yield ""
+    for row in rows:
+        none = row.parts and all(part.value is None for part in row.parts)
+        words = [clause(reason) for reason in row.reasons if not none]
+        words += [f"fitted to it: {_fitted(row)}"] if row.fitted else []
+        if words:
+            yield from wrapped(f"{row.finding.id}: {row.finding.finding}: {'; '.join(words)}")
+    yield ""
+    yield from totals(rows)
+
+
+def _cells(row: Judged) -> list[str]:
+    shown = row.parts[:PARTS]
+    more = f" (+{len(row.parts) - PARTS})" if len(row.parts) > PARTS else ""
+    published = " ".join(part.observable.published for part in shown) + more if shown else "-"
+    values = " ".join(map(_value, shown)) if shown else "-"
+    ratios = " ".join(map(_ratio, shown)) if any(part.ratio for part in shown) else "-"
+    by = "kernels, simulated" if row.finding.by == "simulated" else row.finding.by
+    where = row.finding.where.rpartition(" ")[2] if row.finding.by in ("test", "typed") else ""
+    held = sum(part.holds for part in row.parts)
+    part = f" ({held} of {len(row.parts)} hold)" if row.verdict == Shown.FALSE else ""
+    fitted = ", fitted" if row.fitted and row.verdict == Shown.TRUE else ""
+    return [
+        row.finding.id,
+        published,
+        values,
+        ratios,
+        f"{by} {where}".strip(),
+        f"{row.verdict}{part}{fitted}",
+    ]
+
+
+def _parts(rows: Sequence[Judged]) -> Iterator[list[str]]:
+    for row in rows:
+        for part in row.parts:
+            own = part.observable
+            where = " ".join(dict.fromkeys([own.machine, own.kernel, own.case]))
+            held = (
+                Shown.NOT_RUN if part.value is None else Shown.TRUE if part.holds else Shown.FALSE
+            )
+            cells = [own.finding, f"{where}: {own.expression}", own.published]
+            yield [*cells, _value(part), _ratio(part), str(held)]
+
+
+def _value(part: Part) -> str:
+    return "-" if part.value is None else number(part.value)
+
+
+def _ratio(part: Part) -> str:
+    return "-" if part.ratio is None else f"{part.ratio:.2f}"
+
+
+def _fitted(row: Judged) -> str:
+    return ", ".join(f"{name} of {some(where, 3)}" for name, where in row.fitted.items())
+
+
+def totals(rows: Sequence[Judged]) -> Iterator[str]:
+    """How many findings are shown by what, and how many published numbers are met."""
+    counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in Shown}
+    true = [row for row in rows if row.verdict == Shown.TRUE]
+    ours = counts[Shown.TRUE] + counts[Shown.TEST]
+    fit = sum(bool(row.fitted) for row in true)
+    yield (
+        f"{ours} of {len(rows)} findings are asserted by our kernels and true: {len(true)} on "
+        f"simulated machines ({fit} of these with values fitted to them), {counts[Shown.TEST]} by "
+        "tests"
+    )
+    others = [verdict for verdict in Shown if verdict not in (Shown.TRUE, Shown.TEST)]
+    yield ", ".join(f"{counts[verdict]} {verdict}" for verdict in others)
+    if counts[Shown.NOT_RUN]:
+        yield "not run: `make simulated` launches what is missing"
+    ratios = numbers(rows)
+    near = sum(part.holds for part in ratios)
+    yield f"{near} of {plural(len(ratios), 'published number')} within {LIMITS.published:.0%}"

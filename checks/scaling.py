@@ -1,0 +1,185 @@
+"""Scaling: what the papers found over numbers of cores, as peaks, drops, orders and crossovers.
+
+A launch is made on each number of cores that a finding needs. The system's name is that of a
+machine of reference/literature/observables.csv; a partition with the feature `scaling` takes the
+findings of the machine that its extras name `as_machine`, as far as it has the cores.
+"""
+
+from functools import partial
+from typing import Any
+
+import reframe as rfm
+from reframe.core.builtins import fixture, parameter
+from reframe.core.meta import make_test
+from reframe.core.runtime import runtime
+
+from bisection.core.identity import Geometry
+from bisection.core.reasons import Code, Reason
+from bisection.kernels import observables
+from bisection.kernels.observables import Observable, Point, Unmeasured
+from bisection.rfm import KernelCheck, Launch, fail
+
+# One step: a simulated clock is exact. Elsewhere -S TransposeScaling.sampling=... takes more.
+ONCE = "--repeats 1 --block 1 --warmup 0"
+WORK = {
+    "transpose": "--bands 1 --planner estimate --baseline none",
+    "md": "--steps 1 --until 1 --baseline none",
+    "npar": "--planner estimate --iterations 1",
+    "patterns": "--memory 1",
+}
+THREADS = {"mpi": lambda _: 1, "node": lambda cores: cores, "node2": lambda cores: cores // 2}
+TIMES = "times"  # in the place of a finding: the times of all launches
+QUICK = ("cnt40", "test20", "al2o3-g", "bench1")  # of each machine the first of these that it has
+
+
+def machine() -> str:
+    """The machine whose findings this system shows; "" if none."""
+    system = runtime().system
+    names = [system.name, *(part.extras.get("as_machine", "") for part in system.partitions)]
+    return next((name for name in names if name in observables.machines()), "")
+
+
+class ScalingLaunch(Launch):
+    """A case in one layout on one number of cores."""
+
+    layout = parameter(loggable=True)  # with the cores: mpi-64
+    usual_sampling = ONCE
+
+    @run_after("init")
+    def take_methods(self) -> None:
+        """Measures what the findings need on these cores."""
+        self.work = {self.case: WORK[self.kernel]}
+        layout, cores = split(self.layout)
+        wanted = observables.points(machine())[self.kernel, self.case, layout, cores]
+        self.methods = {self.case: ",".join(wanted)}
+
+    @run_after("setup")
+    def lay_out(self) -> None:
+        """Nodes as full as they can be: the last one may have fewer ranks."""
+        layout, cores = split(self.layout)
+        node = self.current_partition.processor.num_cores
+        threads = THREADS[layout](node)
+        per_node = min(node, cores) // threads
+        self.place(Geometry(-(-cores // (per_node * threads)), per_node, threads), cores // threads)
+
+    def _misplaced(self, reported: dict[str, Any]) -> list[Reason]:
+        """The last node may have fewer ranks: all else as elsewhere."""
+        whole = self.shape.ranks == self.num_tasks
+        return super()._misplaced(reported) if whole else []
+
+
+class ScalingCheck(KernelCheck):
+    """What a paper found over the launches of a case, beside what it prints."""
+
+    metrics = []
+    tiers = {"nightly": {}}
+
+    @run_after("init")
+    def join_tiers(self) -> None:
+        """One case in all its layouts."""
+        self.layout = "scaling"
+        self.tags |= {"upgrade", "nightly"} | ({"quick"} if self.case == quick_case() else set())
+        texts = {finding.id: finding.finding for finding in observables.findings()}
+        self.descr = texts.get(self.method, "Times over numbers of cores")
+
+    @run_after("setup")
+    def name_launch(self) -> None:
+        """No geometry: the launches have many."""
+        self.kernel = self.launches[0].kernel
+
+    @run_before("sanity")
+    def adopt(self) -> None:
+        """Takes over what the launches were built with."""
+        for name in ("built_with", "lock", "software", "hosts"):
+            setattr(self, name, getattr(self.launches[0], name))
+
+    @sanity_function
+    def verified(self) -> bool:
+        """Whether all launches are verified; keeps times, or a finding's numbers, in `measured`."""
+        lookup = observables.lookup_in([launch.result for launch in self.launches], machine())
+        if self.method == TIMES:
+            unit, wanted = (
+                "s",
+                {
+                    f"time_{point.method}_{point.layout}-{point.cores}": partial(
+                        lookup, point, "time"
+                    )
+                    for point in points_of(self.kernel, self.case)
+                },
+            )
+        else:
+            parts = parts_of(self.kernel, self.case, self.method)
+            unit, wanted = "ratio", {n: partial(part.value, lookup) for n, part in parts.items()}
+        self.measured, missing = {}, []
+        for name, value in wanted.items():
+            try:
+                self.measured[name] = {"value": value(), "unit": unit, "better": "lower"}
+            except Unmeasured as error:
+                missing.append(f"{name} ({error})")
+        if missing:
+            fail(self, Reason.of(Code.METRICS_MISSING, method=self.method, metrics=missing))
+        return True
+
+    def _judged(self) -> list[str]:
+        """All numbers of a finding, unless a simulation is known not to show it."""
+        lacking = {finding.id for finding in observables.findings() if finding.lacking}
+        return [] if self.method in {TIMES, *lacking} else list(self.measured)
+
+
+def split(layout: str) -> tuple[str, int]:
+    """mpi-64 as layout and cores."""
+    name, _, cores = layout.rpartition("-")
+    return name, int(cores)
+
+
+def own(part: Observable, kernel: str, case: str) -> bool:
+    """Whether the launches of a case on this machine are enough for an observable."""
+    place = (machine(), kernel, case)
+    return all((point.machine, point.kernel, point.case) == place for point in part.points)
+
+
+def parts_of(kernel: str, case: str, finding: str) -> dict[str, Observable]:
+    """The observables of a finding that are of this case alone, by the names of their metrics."""
+    item = next(item for item in observables.findings() if item.id == finding)
+    listed = enumerate(item.observables, 1)
+    return {f"part_{n}": part for n, part in listed if own(part, kernel, case)}
+
+
+def points_of(kernel: str, case: str) -> list[Point]:
+    """What the launches of a case measure."""
+    launches = observables.points(machine())
+    return [
+        Point(machine(), *launch, method)
+        for launch, methods in launches.items()
+        for method in methods
+        if launch[:2] == (kernel, case)
+    ]
+
+
+def quick_case() -> str:
+    """The case that the tier `quick` has."""
+    cases = [case for _, case, _, _ in observables.points(machine())]
+    return next((case for case in QUICK if case in cases), "")
+
+
+def layouts_of(kernel: str, case: str) -> list[str]:
+    """mpi-64 and so on: the layouts and cores of the launches of a case."""
+    launches = observables.points(machine())
+    return [f"{layout}-{cores}" for k, c, layout, cores in launches if (k, c) == (kernel, case)]
+
+
+def make(kernel: str, case: str) -> None:
+    """The launches of a case, and the check of each finding that they are enough for."""
+    names = [TIMES, *(f.id for f in observables.findings() if parts_of(kernel, case, f.id))]
+    words = "".join(word.title() for word in (kernel, *case.split("-")))
+    body = {"kernel": kernel, "case": parameter([case])}
+    body["layout"] = parameter(layouts_of(kernel, case), loggable=True)
+    launch = make_test(f"{words}Scaling", (ScalingLaunch,), body, module=__name__)
+    body = {"launches": fixture(launch, scope="environment", action="join"), "case": case}
+    body["method"] = parameter(names, loggable=True)
+    name = f"scaling_{kernel}_{case.replace('-', '_')}"
+    rfm.simple_test(make_test(name, (ScalingCheck,), body, module=__name__))
+
+
+for kernel, case in dict.fromkeys((k, c) for k, c, _, _ in observables.points(machine())):
+    make(kernel, case)

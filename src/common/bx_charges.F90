@@ -1,0 +1,32 @@
+! charge.h for Fortran.  Calls stand under `if (bx_is_simulated)`, a constant: elsewhere are none.
+module bx_charges
+  use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int
+  implicit none (type, external)
+  private
+  public :: bx_charge, bx_charge_fork
+
+#ifdef BX_SIMULATED
+  logical, parameter, public :: bx_is_simulated = .true.
+#else
+  logical, parameter, public :: bx_is_simulated = .false.
+#endif
+  !> Kinds of work: flop, but bytes of copies.
+  integer(c_int), parameter, public :: bx_fft = 0, bx_algebra = 1, bx_pairs = 2, bx_copy = 3
+
+  interface
+    !> Adds work of this rank to what it owes: done by all threads of the rank, or by one.  Local.
+    subroutine bx_charge(work, amount, by_all_threads) bind(C)
+      import :: c_bool, c_double, c_int
+      implicit none (type, external)
+      integer(c_int), value :: work !< bx_fft, bx_algebra, bx_pairs or bx_copy
+      real(c_double), value :: amount
+      logical(c_bool), value :: by_all_threads
+    end subroutine bx_charge
+
+    !> Adds the beginning and end of a parallel region.  Local.
+    subroutine bx_charge_fork() bind(C)
+      implicit none (type, external)
+    end subroutine bx_charge_fork
+  end interface
+
+end module bx_charges

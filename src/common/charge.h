@@ -1,0 +1,39 @@
+/* What work costs on a simulated machine (../smpi): kernels price what a step computes.  In a
+ * normal build nothing is simulated, and all of this is empty. */
+#ifndef BX_CHARGE_H
+#define BX_CHARGE_H
+
+#include "run.h"
+
+/* Kinds of work: flop of FFTs, of matrices and of interactions of atoms; bytes copied, each once.
+ */
+typedef enum { BX_FFT, BX_ALGEBRA, BX_PAIRS, BX_COPY, BX_WORK_COUNT } bx_work;
+
+#ifdef BX_SIMULATED
+enum { BX_IS_SIMULATED = true };
+/* Adds work of this rank to what it owes: done `by_all_threads` of the rank, or by one.  Local. */
+void bx_charge(bx_work work, double amount, bool by_all_threads);
+/* Adds the beginning and end of a parallel region.  Local. */
+void bx_charge_fork(void);
+/* Lets the time pass that this rank owes.  Local. */
+void bx_charge_pay(void);
+/* Reads the machine's rates; before that, work is free.  Local. */
+void bx_charge_start(const bx_run *run);
+/* Whether arithmetic is skipped whose result is not looked at (BX_HOLLOW=1).  Local. */
+bool bx_charge_is_hollow(void);
+/* Adds "simulated" to a result, and a note.  Local. */
+void bx_charge_describe(bx_run *run, cJSON *result);
+#else
+enum { BX_IS_SIMULATED = false };
+static inline void bx_charge(bx_work work, double amount, bool by_all_threads)
+{
+    (void)work, (void)amount, (void)by_all_threads;
+}
+static inline void bx_charge_fork(void) {}
+static inline void bx_charge_pay(void) {}
+static inline void bx_charge_start(const bx_run *run) { (void)run; }
+static inline bool bx_charge_is_hollow(void) { return false; }
+static inline void bx_charge_describe(bx_run *run, cJSON *result) { (void)run, (void)result; }
+#endif
+
+#endif

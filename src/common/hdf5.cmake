@@ -1,0 +1,27 @@
+# Parallel HDF5 for bx_restart.
+set(HDF5_PREFER_PARALLEL ON)
+if(flavour AND NOT HDF5_C_COMPILER_EXECUTABLE)
+  find_program(HDF5_C_COMPILER_EXECUTABLE NAMES h5pcc${flavour})
+endif()
+set(build_folder "${CMAKE_CURRENT_BINARY_DIR}")
+# HDF5's compiler wrapper splits paths at blanks, and CMake tries it in this folder.
+if(build_folder MATCHES " ")
+  execute_process(COMMAND mktemp -d OUTPUT_VARIABLE CMAKE_CURRENT_BINARY_DIR
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+endif()
+find_package(HDF5 REQUIRED COMPONENTS C)
+if(build_folder MATCHES " ")
+  file(REMOVE_RECURSE "${CMAKE_CURRENT_BINARY_DIR}")
+  set(CMAKE_CURRENT_BINARY_DIR "${build_folder}")
+endif()
+bx_same_mpi(other ${HDF5_C_LIBRARIES})
+if(other)
+  message(FATAL_ERROR "HDF5 in ${HDF5_C_LIBRARIES} is built for ${other}, the kernels for "
+                      "${BX_MPI_NAMES}: name another by HDF5_C_COMPILER_EXECUTABLE=.../h5pcc")
+endif()
+if(NOT HDF5_IS_PARALLEL)
+  message(FATAL_ERROR "HDF5 ${HDF5_VERSION} is not built for MPI; restart files need one that is")
+endif()
+target_sources(bx_restart PRIVATE restart.c)
+target_include_directories(bx_restart PUBLIC ${HDF5_INCLUDE_DIRS})
+target_link_libraries(bx_restart PUBLIC ${HDF5_C_LIBRARIES})

@@ -1,0 +1,85 @@
+/* Charges are collected and paid in one piece before anyone looks at the clock, which stands still
+ * while a rank computes: at a lap, on entry of MPI, at the end of a step. */
+#include "charge.h"
+
+#include "platform.h"
+
+#include <simgrid/version.h>
+#include <smpi/smpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const RATES[BX_WORK_COUNT] = {"fft", "algebra", "pairs", "copy"};
+
+static double owed; /* s */
+static struct {
+    int threads;
+    double rate[BX_WORK_COUNT]; /* 1/s of a core; 0: free of charge */
+    double copies;              /* B/s of a rank's share of the node's memory */
+    double serial;              /* share of loops over pairs that one thread does */
+    double fork, flops;         /* s; flop/s of a simulated host, which SimGrid counts in */
+} machine;
+
+static double number_or_0(const char *name)
+{
+    double rate = bx_platform_number(name);
+    return rate > 0 ? rate : 0;
+}
+
+void bx_charge_start(const bx_run *run)
+{
+    machine.threads = run->threads;
+    bx_platform_set_cores(run->node_rank * run->threads, run->threads);
+    for (int i = 0; i < BX_WORK_COUNT; i++) machine.rate[i] = number_or_0(RATES[i]);
+    machine.copies = number_or_0("memory") / run->node_size;
+    machine.serial = number_or_0("serial");
+    machine.fork = number_or_0("fork");
+    machine.flops = number_or_0("flops");
+}
+
+void bx_charge(bx_work work, double amount, bool by_all_threads)
+{
+    double threads = by_all_threads ? machine.threads : 1, rate = machine.rate[work];
+    if (work == BX_PAIRS) threads = 1 / (machine.serial + (1 - machine.serial) / threads);
+    rate *= threads;
+    if (work == BX_COPY && machine.copies > 0) rate = fmin(rate, machine.copies);
+    if (rate > 0 && amount > 0) owed += amount / rate;
+}
+
+void bx_charge_fork(void)
+{
+    if (machine.threads > 1) owed += machine.fork;
+}
+
+void bx_charge_pay(void)
+{
+    double flops = owed * machine.flops;
+    owed = 0;
+    /* smpi_execute drops what is shorter than a microsecond; this does not */
+    if (flops > 0) smpi_execute_flops(flops);
+}
+
+bool bx_charge_is_hollow(void)
+{
+    static int hollow = -1; /* not asked yet */
+    if (hollow < 0) {
+        const char *text = getenv("BX_HOLLOW");
+        hollow = text && strcmp(text, "1") == 0;
+    }
+    return hollow;
+}
+
+void bx_charge_describe(bx_run *run, cJSON *result)
+{
+    char version[64];
+    int major, minor, patch;
+    sg_version_get(&major, &minor, &patch);
+    snprintf(version, sizeof version, "SimGrid %d.%d", major, minor);
+    cJSON *simulated = cJSON_AddObjectToObject(result, "simulated");
+    cJSON_AddStringToObject(simulated, "by", version);
+    cJSON_AddStringToObject(simulated, "machine", bx_platform_text("name"));
+    cJSON_AddBoolToObject(simulated, "hollow", bx_charge_is_hollow());
+    bx_run_note(run, "simulated: %s by %s%s", bx_platform_text("name"), version,
+                bx_charge_is_hollow() ? "; hollow: numbers are not computed, messages are counted"
+                                      : "");
+}

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Runs a kernel on a simulated machine by SimGrid's smpirun; standard library only.
+
+    BX_MACHINE=hector-xt4 launch.py -n 16 build/transpose/bisection-transpose --case cnt40
+
+BX_MACHINE names a machine of machines.csv; "hector-xt4 gap=0 slow_link=3:0.5" changes values of
+it, or gives it faults (machine.cpp). OMP_NUM_THREADS is the number of threads per rank, which are
+simulated too. Ranks fill the nodes in blocks. The exit code is the kernel's.
+"""
+
+import argparse
+import csv
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FAULTS = ("slow_link", "far_link", "slow_host")  # "NODE:FACTOR,..."
+# Of every simulation: messages take time, computing takes what kernels charge, clocks are free.
+SETTINGS = (
+    "smpi/simulate-computation:no",
+    "smpi/wtime:0",
+    "smpi/test:1e-7",  # MPI_Test would sleep ever longer
+    "network/crosstraffic:no",  # acknowledgements take no bandwidth
+    "network/TCP-gamma:0",  # long routes are no slower than their links
+)
+# MPI libraries of those years: MPICH's choices of algorithms, and Bruck's all-to-all below about
+# 1 kB. Its choice for broadcasts (SMP_binomial) sends to ranks that have ended already.
+LIBRARY = (
+    "smpi/coll-selector:mpich",
+    "smpi/alltoall:mvapich2",
+    "smpi/bcast:binomial_tree",
+    "smpi/send-is-detached-thresh:100000000",
+)
+# What SimGrid prints of each rank: exit codes, routines that are not implemented (MPI_Win_sync).
+SILENCE = (
+    "root.thres:warning",
+    "smpi_config.thres:error",
+    "smpi_kernel.thres:error",
+    "smpi_mpi.thres:error",
+    "smpi_pmpi.thres:error",
+)
+
+
+class Refused(Exception):
+    """What cannot be simulated; the message names the value and what is allowed."""
+
+
+def machines() -> dict[str, dict[str, str]]:
+    """Values of every machine by quantity, as machines.csv has them."""
+    table: dict[str, dict[str, str]] = {}
+    with open(HERE / "machines.csv", newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            for name in row["machines"].split():
+                table.setdefault(name, {})[row["quantity"]] = row["value"]
+    return table
+
+
+def chosen(text: str) -> dict[str, str]:
+    """The values that BX_MACHINE asks for.
+
+    Raises:
+        Refused: an unknown machine or quantity, or a value that is no number.
+    """
+    name, *changes = text.split() or [""]
+    known = machines()
+    if name not in known:
+        raise Refused(f"BX_MACHINE '{name}': not one of {', '.join(known)}")
+    values = {"name": name, **known[name]}
+    for change in changes:
+        quantity, equals, value = change.partition("=")
+        if not equals or quantity not in (*known[name], *FAULTS):
+            allowed = ", ".join((*known[name], *FAULTS))
+            raise Refused(f"BX_MACHINE '{change}': not QUANTITY=VALUE with one of {allowed}")
+        pattern = r"\d+:[\d.e+-]+(,\d+:[\d.e+-]+)*" if quantity in FAULTS else r"[\d.e+-]+"
+        if not re.fullmatch(pattern, value):
+            raise Refused(f"BX_MACHINE '{change}': '{value}' is not a number, or NODE:FACTOR,...")
+        values[quantity] = value
+    return values
+
+
+def run(command: list[str], hosts: list[str], platform: Path, settings: tuple[str, ...] = (),
+        **options: object) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """Runs a kernel under smpirun.
+
+    Args:
+        command: the kernel and its arguments.
+        hosts: of each rank, by its name in the platform.
+        platform: what load_platform is in.
+        settings: of SimGrid, beside SETTINGS.
+        options: of subprocess.run.
+    """
+    with tempfile.TemporaryDirectory(prefix="bisection-smpi-") as folder:
+        file = Path(folder, "hosts")
+        file.write_text("".join(f"{host}\n" for host in hosts))
+        # adapters of this machine carry nothing
+        own = {"BX_SYS_ROOT": folder, "TMPDIR": folder}
+        environment = {**os.environ, **own, **(options.pop("env", None) or {})}
+        return subprocess.run(
+            ["smpirun", "-np", str(len(hosts)), "-hostfile", str(file), "-platform", str(platform)]
+            + [f"--cfg={setting}" for setting in (*SETTINGS, *settings)]
+            + [f"--log={category}" for category in SILENCE]
+            + command,
+            env=environment,
+            **options,
+        )  # fmt: skip
+
+
+def main() -> int:
+    """Command line, see the top of this file."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("-n", type=int, required=True, metavar="RANKS", dest="ranks")
+    parser.add_argument(
+        "--per-node", type=int, default=0, metavar="RANKS", help="default: cores / threads"
+    )
+    parser.add_argument("kernel", type=Path)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    given = parser.parse_args()
+    try:
+        machine = chosen(os.environ.get("BX_MACHINE", ""))
+        cores, threads = int(machine["cores"]), int(os.environ.get("OMP_NUM_THREADS") or 1)
+        per_node = given.per_node or cores // threads
+        if given.ranks < 1 or not 1 <= per_node <= cores // threads:
+            raise Refused(
+                f"{given.ranks} ranks, {per_node} per node, {threads} threads each: "
+                f"a node of {machine['name']} has {cores} cores"
+            )
+        nodes = -(-given.ranks // per_node)
+        if nodes > int(machine["nodes"]):
+            raise Refused(f"{nodes} nodes: {machine['name']} has {machine['nodes']}")
+        machine["nodes"] = str(nodes)
+        if not given.kernel.exists():
+            raise Refused(f"{given.kernel}: no such kernel")
+        # beside the kernels where they are installed, in a folder of its own where they are built
+        folders = (given.kernel.parent, given.kernel.parent.parent / "smpi")
+        platforms = [folder / "machine.so" for folder in folders]
+        platform = next((path for path in platforms if path.exists()), None)
+        if platform is None:
+            raise Refused(f"{given.kernel}: no machine.so beside it: built without BX_SIMULATED")
+    except (Refused, ValueError) as error:
+        print(f"launch: {error}", file=sys.stderr)
+        return 2
+    hosts = [f"n{rank // per_node}" for rank in range(given.ranks)]
+    values = " ".join(f"{name}={value}" for name, value in machine.items())
+    environment = {"BX_PLATFORM": values, "OPENBLAS_NUM_THREADS": "1"}
+    command = [str(given.kernel.resolve()), *given.arguments]
+    return run(command, hosts, platform.resolve(), LIBRARY, env=environment).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
