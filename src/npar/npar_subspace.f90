@@ -7,6 +7,7 @@
 module npar_subspace
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
   use bx_harness, only: bx_largest
+  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_one_thread
   use npar_blas, only: dgemm, dsyrk, dtrsm, zgemm, zherk, ztrsm
   use npar_collectives, only: exchange
   use npar_state, only: bands_of, flat, lap, phase_diagonalise, phase_redistribute, phase_reduce, &
@@ -63,6 +64,7 @@ contains
       end do
     end do
     call lengths(s, sends, receives)
+    if (bx_is_simulated) call bx_charge(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)
     call exchange(s%buffer, sends, flat(wide), receives, s%across, s%knobs%emulated)
     call lap(s, phase_redistribute)
   end subroutine widen
@@ -85,6 +87,7 @@ contains
     end if
     call lengths(s, receives, sends)
     call exchange(flat(wide), sends, s%buffer, receives, s%across, s%knobs%emulated)
+    if (bx_is_simulated) call bx_charge(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)
     at = 0
     do g = 0, s%npar - 1
       rows = filled(s, g)
