@@ -27,7 +27,7 @@ endif
 
 .NOTPARALLEL:
 .PHONY: help setup setup-dev bundle nightly test test-kernels test-portable test-sanitized test-python \
-    test-quick testbed lint format bench clean
+    test-quick simulated testbed lint format bench clean
 export TIMEFORMAT = -- $@: %0R s
 
 help: ## list the targets
@@ -54,7 +54,7 @@ nightly test-quick: SETUP += --site "$(SYSTEM)"
 nightly: setup ## judge this machine: build, run the nightly checks, end with a verdict
 	@$(BISECTION) run --tier nightly --system $(SYSTEM) $(ARGS)
 
-test: setup-dev lint test-kernels test-portable test-sanitized test-python test-quick testbed ## test the suite itself
+test: setup-dev lint test-kernels test-portable test-sanitized test-python test-quick simulated testbed ## test the suite itself
 
 test-kernels: setup-dev
 	@echo "== kernels: build, unit tests, every kernel and method"
@@ -92,6 +92,12 @@ test-quick: setup-dev
 	@echo "== the quick checks, on this machine"
 	@time $(BISECTION) run --tier quick --system $(SYSTEM) $(ARGS)
 
+simulated: setup-dev ## a transpose on each simulated machine of src/smpi
+	@command -v smpirun >/dev/null || { echo "skipped: SimGrid is not installed"; exit; }; \
+	for machine in $(SIMULATED); do $(BISECTION) run --system $$machine -n $(PUBLISHED) $(ARGS) || exit; done
+
+SIMULATED := hector-xt4 hector-xt6 hpcx-phase1 hpcx-phase2 hpcx-phase2-sp7 merlin stella
+PUBLISHED := '^transpose%method=shm%.*layout=mpi%launch.case=cnt40$$'
 testbed: setup-dev ## launches and faults on virtual Slurm clusters; ARGS=--full: all of them
 	@echo "== launches and faults, on virtual Slurm clusters"
 	@time "$(BIN)/python" -m pytest -q -m testbed checks/bisection/tests/testbed \

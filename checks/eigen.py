@@ -19,6 +19,7 @@ class EigenLaunch(Launch):
     """The eigensolvers, all in turn, beside LAPACK on one core."""
 
     kernel = "eigen"
+    simulates = False  # ScaLAPACK is built for other MPI libraries
     case = parameter(tables.cases("eigen"))
     methods = {case: ",".join(FASTEST) for case in LARGE}
     usual_sampling = "--repeats 3 --block 1 --warmup 0"

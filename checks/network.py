@@ -15,6 +15,7 @@ class NoiseLaunch(Launch):
     """Every core of every node, alone."""
 
     kernel = "noise"
+    simulates = False  # there is nothing that interrupts
     case = parameter(["nodes"])
     layout = parameter(["mpi"])
     sampling = {"nodes": "--repeats 10"}

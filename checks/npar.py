@@ -34,6 +34,7 @@ class NparLaunch(Launch):
     """The NPAR kernel, all choices and knobs in turn."""
 
     kernel = "npar"
+    simulated_options = ["--planner estimate"]
     case = parameter(SMALL)
     usual_sampling = "--repeats 5 --block 1 --warmup 0"
     sampling = {

@@ -12,6 +12,7 @@ class TransposeLaunch(Launch):
     """The transpose, all methods in turn."""
 
     kernel = "transpose"
+    simulated_options = ["--planner estimate"]
     case = parameter(CASES)
     # A step of cnt40 takes a millisecond on two cores, the others tens: seconds a launch for all.
     # Many short rounds, as ratios are taken in each and neighbours come and go.

@@ -10,17 +10,19 @@ module bx_charges
 #else
   logical, parameter, public :: bx_is_simulated = .false.
 #endif
+  logical(c_bool), parameter, public :: by_all_threads = .true._c_bool, &
+    by_one_thread = .false._c_bool
   !> Kinds of work: flop, but bytes of copies.
   integer(c_int), parameter, public :: bx_fft = 0, bx_algebra = 1, bx_pairs = 2, bx_copy = 3
 
   interface
     !> Adds work of this rank to what it owes: done by all threads of the rank, or by one.  Local.
-    subroutine bx_charge(work, amount, by_all_threads) bind(C)
+    subroutine bx_charge(work, amount, by_threads) bind(C)
       import :: c_bool, c_double, c_int
       implicit none (type, external)
       integer(c_int), value :: work !< bx_fft, bx_algebra, bx_pairs or bx_copy
       real(c_double), value :: amount
-      logical(c_bool), value :: by_all_threads
+      logical(c_bool), value :: by_threads !< by_all_threads, or by_one_thread
     end subroutine bx_charge
 
     !> Adds the beginning and end of a parallel region.  Local.

@@ -9,7 +9,7 @@ void bx_verification_check(bx_verification *verification, const char *name, doub
                            double tolerance, const char *unit)
 {
     /* where arithmetic was skipped, messages were not */
-    bool counts = strcmp(unit, "messages") == 0 || strcmp(unit, "bytes") == 0;
+    bool counts = strstr(unit, "messages") || strstr(unit, "bytes");
     if (bx_charge_is_hollow() && !counts) return;
     if (!isfinite(error)) error = INFINITY; /* NaN would win or lose a maximum by chance */
     for (int i = 0; i < verification->count; i++) {

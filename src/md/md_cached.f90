@@ -1,6 +1,7 @@
 ! The baseline of a time step: the potential's loops on a few atoms, from cache.
 module md_cached
   use, intrinsic :: iso_c_binding, only: dp => c_double
+  use md_forces, only: charge_loops
   use md_list, only: worker_t
   use md_metal, only: density_pass, force_pass
   use md_potential, only: tersoff_kind
@@ -32,6 +33,7 @@ contains
     end do
     !$omp end parallel do
     energy = [first, last]
+    call charge_loops(system, steps)
   end subroutine cached_loops
 
   !> The same for one thread.

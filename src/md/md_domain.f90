@@ -4,6 +4,7 @@
 ! neighbour, one direction after the other.
 module md_domain
   use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
+  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_one_thread
   use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_Comm_rank, MPI_Comm_size, MPI_DOUBLE_PRECISION, &
     MPI_IN_PLACE, MPI_INTEGER, MPI_INTEGER8, MPI_Irecv, MPI_Isend, MPI_MAX, MPI_MIN, MPI_Op, &
     MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
@@ -154,6 +155,10 @@ contains
         call send_sizes(domain, to, from, words, 1, 2, coming)
       end if
       call send_payloads(domain, to, from, words, 1, 2, coming)
+    end if
+    ! packed before, and to be unpacked
+    if (bx_is_simulated) then
+      call bx_charge(bx_copy, 8.0_dp*(sum(words) + sum(coming)), by_one_thread)
     end if
     words = coming - seal
     if (.not. domain%sealed) return

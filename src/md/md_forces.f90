@@ -3,7 +3,9 @@
 !
 ! Where other threads add too, a thread adds to sums of its own, which are joined after each pass.
 module md_forces
-  use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
+  use, intrinsic :: iso_c_binding, only: c_bool, c_int64_t, dp => c_double
+  use bx_charges, only: bx_charge, bx_charge_fork, bx_is_simulated, bx_pairs, &
+    by_all_threads, by_one_thread
   use mpi_f08, only: MPI_SUM
   use omp_lib, only: omp_get_thread_num, omp_get_wtime
   use md_domain, only: check_room, reduce
@@ -16,7 +18,12 @@ module md_forces
   use md_tersoff, only: tersoff_pass
   implicit none (type, external)
   private
-  public :: find_forces, reserve_sums
+  public :: charge_list, charge_loops, find_forces, reserve_sums
+
+  !> Flop per entry of a list, about: to make it; passes of a metal's potential, a pair's terms kept
+  !> or not; of Tersoff's, and per further neighbour of the entry's atom.
+  real(dp), parameter :: of_list = 60, of_density = 50, of_kept_force = 25, of_force = 60, &
+    of_tersoff = 40, of_triple = 80
 
 contains
 
@@ -113,6 +120,7 @@ contains
     !$omp end parallel
     call account(system, start, busy)
     system%energy = energy
+    call charge_pairs(system, of_tersoff, of_triple, by_all_threads)
     call lap(system, in_tersoff)
   end subroutine tersoff_forces
 
@@ -157,6 +165,7 @@ contains
     busy = busy + omp_get_wtime() - began
     !$omp end parallel
     call account(system, start, busy)
+    call charge_pairs(system, of_density, 0.0_dp, by_all_threads)
     if (least < 0) call find_too_dense(system)
     if (allocated(halves)) call share_out(system, halves)
     call lap(system, in_density)
@@ -212,8 +221,54 @@ contains
     busy = busy + omp_get_wtime() - began
     !$omp end parallel
     call account(system, start, busy)
+    call charge_pairs(system, merge(of_kept_force, of_force, keep), 0.0_dp, &
+                      by_all_threads)
     call lap(system, in_two_body)
   end subroutine metal_forces
+
+  !> Charges making the lists, on a simulated machine.
+  subroutine charge_list(system)
+    type(system_t), intent(in) :: system
+    call charge_pairs(system, of_list, 0.0_dp, &
+                      merge(by_one_thread, by_all_threads, system%style%dlpoly3))
+  end subroutine charge_list
+
+  !> Charges the loops of so many steps, without their list, on a simulated machine.
+  subroutine charge_loops(system, steps)
+    type(system_t), intent(in) :: system
+    integer, intent(in) :: steps
+    integer :: n
+    do n = 1, steps
+      if (system%potential%kind == tersoff_kind) then
+        call charge_pairs(system, of_tersoff, of_triple, by_all_threads)
+      else
+        call charge_pairs(system, of_density + of_kept_force, 0.0_dp, by_all_threads)
+      end if
+    end do
+  end subroutine charge_loops
+
+  !> Charges a pass over this rank's lists, on a simulated machine: flop per entry, and per triple
+  !> of an entry and another neighbour of its atom.
+  subroutine charge_pairs(system, per_entry, per_triple, by_threads)
+    type(system_t), intent(in) :: system
+    real(dp), intent(in) :: per_entry, per_triple
+    logical(c_bool), intent(in) :: by_threads !< by_all_threads, or by_one_thread
+    real(dp) :: entries, neighbours
+    integer :: t
+    if (.not. bx_is_simulated) return
+    entries = 0
+    do t = 1, size(system%list%work)
+      associate (work => system%list%work(t))
+        if (work%last >= work%first) then
+          entries = entries + real(work%start(work%last + 1) - work%start(work%first), dp)
+        end if
+      end associate
+    end do
+    neighbours = entries/max(1, system%atoms%own)
+    call bx_charge_fork()
+    call bx_charge(bx_pairs, entries*(per_entry + per_triple*max(0.0_dp, neighbours - 1)), &
+                   by_threads)
+  end subroutine charge_pairs
 
   !> Sets to 0 the sums that a thread will add to, n reals per atom: the shared ones and its own.
   subroutine clear(work, n, sums, mine)

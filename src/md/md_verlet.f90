@@ -6,7 +6,7 @@ module md_verlet
     MPI_SUM
   use omp_lib, only: omp_get_wtime
   use md_domain, only: check_room, migrate, reduce
-  use md_forces, only: find_forces, reserve_sums
+  use md_forces, only: charge_list, find_forces, reserve_sums
   use md_halo, only: forward, make_halo
   use md_list, only: make_list, sort_atoms
   use md_potential, only: tersoff_kind
@@ -54,6 +54,7 @@ contains
     end if
     call reserve_sums(system)
     system%listed = .true.
+    call charge_list(system)
     call lap(system, in_list)
     call check_room(system%domain, 1)
     call lap(system, in_reduce)

@@ -2,6 +2,7 @@
 module npar_density
   use, intrinsic :: iso_c_binding, only: c_double_complex, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX
+  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
   use bx_transpose, only: bx_forward, bx_planes
   use npar_collectives, only: sum_over
   use npar_hamiltonian, only: fill_field
@@ -36,6 +37,7 @@ contains
         s%density_out(:, :, z) = s%density_out(:, :, z) + &
                                  weight*(real(planes(:, :, z), dp)**2 + aimag(planes(:, :, z))**2)
       end do
+      if (bx_is_simulated) call bx_charge(bx_copy, 24.0_dp*size(planes), by_all_threads)
       call lap(s, phase_density)
     end do
   end subroutine add_density

@@ -7,6 +7,7 @@
 module npar_exchange
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, c_ptr, dp => c_double
   use bx_fftw, only: fftw_destroy_plan, fftw_execute_dft, fftw_plan_dft_3d
+  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
   use bx_transpose, only: bx_forward, bx_inverse, bx_planes
   use npar_collectives, only: broadcast
   use npar_hamiltonian, only: fill_field, take_field
@@ -112,6 +113,10 @@ contains
           call lap(s, phase_pair_fft)
           sum_of_pairs(:, :, :, i) = sum_of_pairs(:, :, :, i) + real(conjg(planes)*ffts%field, dp)
         end do
+        ! of each point and band: the product, the kernel's, the sum
+        if (bx_is_simulated) then
+          call bx_charge(bx_copy, 88.0_dp*size(planes)*size(psi, 2), by_all_threads)
+        end if
         call lap(s, phase_exchange)
       end do
       deallocate (other)

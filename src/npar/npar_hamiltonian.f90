@@ -2,6 +2,7 @@
 module npar_hamiltonian
   use, intrinsic :: iso_c_binding, only: c_double_complex, dp => c_double
   use bx_transpose, only: bx_apply, bx_columns
+  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
   use npar_blas, only: dgemm
   use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, projectors_per_atom
@@ -57,6 +58,7 @@ contains
     do i = 1, size(c, 2)
       h(:, i) = s%kinetic*c(:, i)
     end do
+    if (bx_is_simulated) call bx_charge(bx_copy, 16.0_dp*size(c), by_all_threads)
     call lap(s, phase_kinetic)
     call add_local(s, c, h)
     call add_nonlocal(s, c, h)
@@ -85,14 +87,24 @@ contains
       do i = 0, count - 1
         call fill_field(s, c, first + i, i)
       end do
+      call charge_fields(s, count)
       call lap(s, phase_kinetic)
       call bx_apply(s%fft, s%exchange, count, s%potential)
       do i = 0, count - 1
         call take_field(s, h, first + i, i, scale)
       end do
+      call charge_fields(s, count)
       call lap(s, phase_kinetic)
     end do
   end subroutine add_local
+
+  !> Charges fields whose columns are written, or read, on a simulated machine.
+  subroutine charge_fields(s, fields)
+    type(state_t), intent(in) :: s
+    integer, intent(in) :: fields
+    if (.not. bx_is_simulated) return
+    call bx_charge(bx_copy, 16.0_dp*fields*s%fft%grid(3)*s%fft%columns, by_all_threads)
+  end subroutine charge_fields
 
   !> Writes bands to the columns of a field of the transpose library.
   subroutine fill_field(s, c, field, band)

@@ -8,6 +8,7 @@
 module npar_paw
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use bx_harness, only: bx_largest
+  use bx_charges, only: bx_algebra, bx_charge, bx_is_simulated, by_all_threads
   use npar_collectives, only: sum_by_alltoall, sum_over
   use npar_model, only: crystal_t, householder, pi, projectors_per_atom
   use npar_state, only: lap, phase_paw, phase_paw_sum, phase_zeroing, state_t, wiped
@@ -39,6 +40,10 @@ contains
     s%d = 0
     do atom = 1 + s%rank, s%crystal%atoms, s%ranks
       call integrate(atom, s%spectra(1)%shift, node, weight, s%d(:, :, atom))
+      if (bx_is_simulated) then
+        call bx_charge(bx_algebra, 2.0_dp*projectors_per_atom*(projectors_per_atom + 6) &
+                       *size(node), by_all_threads)
+      end if
     end do
     call lap(s, phase_paw)
     if (s%knobs%paw_alltoall) then

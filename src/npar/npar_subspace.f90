@@ -5,6 +5,7 @@
 module npar_subspace
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
   use bx_harness, only: bx_largest
+  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_one_thread
   use npar_blas, only: dgemm, dsyrk, dtrsm, zgemm, zherk, ztrsm
   use npar_collectives, only: exchange
   use npar_state, only: bands_of, flat, lap, phase_diagonalise, phase_redistribute, phase_reduce, &
@@ -58,6 +59,7 @@ contains
         s%buffer(at + 1:at + rows) = narrow(2*s%slice(g) + 1:2*s%slice(g) + rows, i)
       end do
     end do
+    if (bx_is_simulated) call bx_charge(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)
     call exchange(s%buffer, sends, sends_at, flat(wide), receives, receives_at, s%across, &
                   s%knobs%emulated)
     call lap(s, phase_redistribute)
@@ -82,6 +84,7 @@ contains
     call lengths(s, receives, receives_at, sends, sends_at)
     call exchange(flat(wide), sends, sends_at, s%buffer, receives, receives_at, s%across, &
                   s%knobs%emulated)
+    if (bx_is_simulated) call bx_charge(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)
     do g = 0, s%npar - 1
       rows = 2*(s%slice(g + 1) - s%slice(g))
       do i = 1, size(narrow, 2)

@@ -2,6 +2,7 @@
 module npar_update
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use bx_harness, only: bx_largest
+  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
   use npar_collectives, only: sum_over
   use npar_hamiltonian, only: apply_hamiltonian
   use npar_state, only: flat, lap, phase_reduce, phase_update, state_t
@@ -33,6 +34,7 @@ contains
       s%p(:, i) = preconditioner(s%kinetic, max(sums(3, i)/sums(1, i), quantum)) &
                   *(h(:, i) - energy(i)*psi(:, i))
     end do
+    if (bx_is_simulated) call bx_charge(bx_copy, 40.0_dp*size(psi), by_all_threads)
     call lap(s, phase_update)
     call apply_hamiltonian(s, s%p, s%hp)
     !$omp parallel do schedule(static)
@@ -47,6 +49,7 @@ contains
       call add(-sums(2:3, i)/sums(1, i), s%p(:, i), psi(:, i))
       call add(-sums(2:3, i)/sums(1, i), s%hp(:, i), h(:, i))
     end do
+    if (bx_is_simulated) call bx_charge(bx_copy, 64.0_dp*size(psi), by_all_threads)
     call lap(s, phase_update)
   end subroutine update_bands
 

@@ -2,6 +2,8 @@
  * another rank has its place: MPI's datatypes do the packing, and planes are copied on in cache. */
 #include "method.h"
 
+#include "charge.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +71,8 @@ static void start(void *me, bx_direction way, int slot)
     state *self = me;
     const bx_plan *plan = self->plan;
     bx_complex *half = bx_plan_half(plan, way, slot, plan->rank), *planes = self->planes;
+    /* the library packs, or unpacks, the planes */
+    bx_charge(BX_COPY, (double)(self->lengths.plane_total * sizeof *planes), false);
     if (way == BX_FORWARD)
         MPI_Alltoallw(half, self->lengths.half_length, self->half_bytes_at, self->element, planes,
                       self->one, self->zero, self->in_planes, plan->team);
@@ -93,6 +97,8 @@ static void to_plane(bx_complex *stage, bx_complex *plane, size_t count)
 static void copy_others(const state *self, const bx_part *part, plane_copy *copy)
 {
     const bx_plan *plan = self->plan;
+    double share = (double)(part->last - part->first) / fmax(1, plan->my_planes);
+    bx_charge(BX_COPY, share * (double)(self->lengths.plane_total * sizeof(bx_complex)), true);
     for (int z = part->first; z < part->last; z++) {
         bx_complex *stage = part->planes + (size_t)(z - part->first) * plan->plane_size,
                    *plane = self->planes + (size_t)z * plan->plane_size;

@@ -4,6 +4,8 @@
  * as published it exchanges them like all others. */
 #include "method.h"
 
+#include "charge.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +97,7 @@ static void *create(bx_plan *plan, int leaders)
 
 static void copy(bx_complex *to, const bx_complex *from, size_t count)
 {
+    bx_charge(BX_COPY, (double)(count * sizeof *to), false);
     memcpy(to, from, count * sizeof *to);
 }
 

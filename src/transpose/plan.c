@@ -1,5 +1,7 @@
 #include "plan.h"
 
+#include "charge.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -357,9 +359,17 @@ void bx_lengths_free(bx_lengths *lengths)
 
 /* ---- copies ---- */
 
+/* Of the columns of a peer. */
+static void charge_copy(const bx_part *part, size_t columns)
+{
+    bx_charge(BX_COPY, (double)(part->last - part->first) * (double)(columns * sizeof(bx_complex)),
+              true);
+}
+
 void bx_plan_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx_complex *block)
 {
     size_t columns = (size_t)bx_geometry_columns(plan->geometry, peer);
+    charge_copy(part, columns);
     for (int z = part->first; z < part->last; z++) {
         const bx_complex *row = block + (size_t)z * columns;
         bx_complex *plane = part->planes + (size_t)(z - part->first) * plan->plane_size;
@@ -373,6 +383,7 @@ void bx_plan_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx
 void bx_plan_pack(const bx_plan *plan, const bx_part *part, int peer, bx_complex *block)
 {
     size_t columns = (size_t)bx_geometry_columns(plan->geometry, peer);
+    charge_copy(part, columns);
     for (int z = part->first; z < part->last; z++) {
         bx_complex *row = block + (size_t)z * columns;
         const bx_complex *plane = part->planes + (size_t)(z - part->first) * plan->plane_size;
@@ -406,6 +417,7 @@ enum { SMALL_COPY = 4096 }; /* elements that are not worth waking threads for */
 void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, size_t count)
 {
     size_t parts = count > SMALL_COPY ? (size_t)plan->threads : 1;
+    bx_charge(BX_COPY, (double)(count * sizeof *to), count > SMALL_COPY);
 #pragma omp parallel for if (parts > 1)
     for (size_t n = 0; n < parts; n++) {
         size_t first = count * n / parts, last = count * (n + 1) / parts;

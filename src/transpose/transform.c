@@ -2,6 +2,8 @@
  * transformed or packed just after, the same for every method. */
 #include "transform.h"
 
+#include "charge.h"
+
 #include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -62,6 +64,7 @@ static void columns_group(const job *j, bx_direction way, int band, bx_rows half
     fftw_plan fft = width == BX_GROUP ? plan->fft_group[way] : plan->fft_rest[way];
     bx_complex *field = bx_plan_columns(plan, band) + (size_t)first * nz,
                *stage = plan->column_stage + thread_number() * BX_GROUP * nz;
+    bx_charge(BX_COPY, (double)((size_t)width * nz * sizeof *stage), true);
     if (way == BX_FORWARD) {
         fftw_execute_dft(fft, field, stage);
         stage_to_half(plan, stage, half, first, (size_t)width);
@@ -75,6 +78,7 @@ static void columns(const job *j, bx_direction way, int band, int slot)
 {
     if (!j->ffts) return;
     bx_rows half = bx_transform_rows(j->plan, j->method, j->self, way, slot);
+    bx_charge_fork();
 #pragma omp parallel for schedule(static) if (j->plan->threads > 1)
     for (int first = 0; first < j->plan->my_columns; first += BX_GROUP)
         columns_group(j, way, band, half, first);
@@ -144,6 +148,7 @@ static void planes(const job *j, bx_direction way, int slot)
 {
     const bx_plan *plan = j->plan;
     bool share = plan->threads > 1 && plan->my_planes >= plan->threads;
+    bx_charge_fork();
 #pragma omp parallel for schedule(static) if (share)
     for (int z = 0; z < plan->my_planes; z++) one_plane(j, way, slot, z);
     lap(j, j->ffts ? BX_PHASE_FFT2D : way == BX_FORWARD ? BX_PHASE_UNPACK : BX_PHASE_PACK);
@@ -175,6 +180,7 @@ static void planes_there_and_back(const job *j, int slot)
 {
     const bx_plan *plan = j->plan;
     bool share = plan->threads > 1 && plan->my_planes >= plan->threads;
+    bx_charge_fork();
 #pragma omp parallel for schedule(static) if (share)
     for (int z = 0; z < plan->my_planes; z++) there_and_back(j, slot, z);
     lap(j, BX_PHASE_FFT2D);

@@ -136,6 +136,7 @@ def stored(
             except (ResultError, KeyError, TypeError, ValueError, OverflowError):
                 continue  # of another kernel, or not whole
             elsewhere = partition and result["labels"].get("partition") != partition
+            elsewhere = elsewhere or "simulated" in result  # which is no advice for a machine
             if not launched or elsewhere or (cases and launched.case not in cases):
                 continue
             if launched.preempted > LIMITS.preempted_launch:

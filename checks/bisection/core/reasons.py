@@ -40,6 +40,7 @@ class Code(str, Enum):
     NODES_NEEDED = "NODES_NEEDED"  # needed, nodes
     CORES_NEEDED = "CORES_NEEDED"  # needed, cores: of a launch
     RANKS_NEEDED = "RANKS_NEEDED"  # needed, ranks: of a node
+    NOT_SIMULATED = "NOT_SIMULATED"  # kernel
     LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores
     NOT_ENDED = "NOT_ENDED"  # last

@@ -170,8 +170,9 @@ def hosts(result: Result) -> list[str]:
 
 def facts(result: Result) -> dict[str, str]:
     """What a launch ran on and with, by name: what may explain a change of its times."""
-    build = result["build"]
+    build, simulated = result["build"], result.get("simulated")
     texts = {
+        "simulated": _of_simulation(simulated) if simulated else "",
         "CPU": _of_hosts(result, "cpu"),
         "operating system's kernel": _of_hosts(result, "kernel"),
         "firmware": _of_hosts(result, "firmware"),
@@ -184,6 +185,12 @@ def facts(result: Result) -> dict[str, str]:
         "kernels' sources": build.get("sources", "")[:12],
     }
     return {name: text for name, text in texts.items() if text}
+
+
+def _of_simulation(simulated: Mapping[str, Any]) -> str:
+    """What simulated which machine."""
+    hollow = ", hollow" if simulated["hollow"] else ""
+    return f"{simulated['machine']} by {simulated['by']}{hollow}"
 
 
 def _of_hosts(result: Result, name: str) -> str:

@@ -304,6 +304,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
     Code.NO_CORES: "the site file does not give the cores of {partition}",
+    Code.NOT_SIMULATED: "bisection-{kernel} is not simulated",
     Code.LAYOUT_IS_TWIN: "layout {layout} is {other} here: {geometry}",
     Code.LAYOUT_TOO_LARGE: "layout {layout} needs {ranks_per_node} cores per node, "
     "there are {cores}",

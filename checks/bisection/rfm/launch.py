@@ -45,6 +45,8 @@ if "dependency=singleton" in sys.argv:  # launches run one at a time, however ma
 TUNING = "OMPI_MCA|PMIX_MCA|PRTE_MCA|MPICH|MVAPICH|MV2|I_MPI|UCX|FI|HCOLL|PSM2|PSM3|CRAY_OFI"
 # In a job script: records what is so named, and the modules that are loaded.
 RECORD = f"env | grep -E '^(({TUNING})_|LOADEDMODULES=)' | sort >environment || true"
+# The feature of partitions that SimGrid simulates, and of the environment built for them.
+SIMULATED = "simulated"
 # Facts of a build by Spack -> fields of its Installation.
 SPACK_FACTS = {
     "lock": "lock_hash",
@@ -178,6 +180,8 @@ class Build(rfm.RegressionTest):
             self.build_system.configuredir = shlex.quote(str(paths.ROOT / "src"))
             self.build_system.builddir = "build"
             self.build_system.config_opts = ["-DCMAKE_BUILD_TYPE=Release", "-DBX_TESTS=OFF"]
+            if SIMULATED in self.current_environ.features:
+                self.build_system.config_opts.append("-DBX_SIMULATED=ON")
             if march := self.current_partition.extras.get("march"):
                 self.build_system.config_opts.append(f"-DBX_MARCH={march}")
             self.build_system.max_concurrency = self.build_job.num_cpus_per_task or os.cpu_count()
@@ -279,6 +283,9 @@ class Launch(rfm.RunOnlyRegressionTest):
     methods = variable(typ.Dict[str, str], value={})  # those to measure, where not all
     # Further options, for all cases.
     options = variable(typ.List[str], value=[])
+    # On a simulated partition: whether the kernel charges what it computes there, and options.
+    simulates = variable(bool, value=True)
+    simulated_options = variable(typ.List[str], value=[])
     exit_code = variable(int, type(None), value=None, loggable=True)
     geometry = variable(str, value="", loggable=True)
     built_with = variable(str, value="", loggable=True)  # what was built, with which libraries
@@ -309,6 +316,8 @@ class Launch(rfm.RunOnlyRegressionTest):
         extras = self.current_partition.extras
         if not processor.num_cores:
             fail(self, Reason.of(Code.NO_CORES, partition=self.current_partition.fullname))
+        if self._is_simulated and not self.simulates:
+            self._leave_out(Reason.of(Code.NOT_SIMULATED, kernel=self.kernel))
         try:
             shape = layouts.geometry(
                 self.layout,
@@ -374,7 +383,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         self.executable_opts = [
             f"--case {self.case}",
             *filter(None, [self.work.get(self.case)]),
-            self.sampling.get(self.case, self.usual_sampling),
+            *self._sampling(),
             *self.options,
             f"--method {self.methods.get(self.case, 'all')}",
             f"--expect-ranks {self.num_tasks}",
@@ -465,6 +474,12 @@ class Launch(rfm.RunOnlyRegressionTest):
             fail(self, unused)
         return True
 
+    def _sampling(self) -> list[str]:
+        """How often steps are sampled: once where the clock is exact."""
+        if self._is_simulated:
+            return ["--repeats 1 --block 1 --warmup 0", *self.simulated_options]
+        return [self.sampling.get(self.case, self.usual_sampling)]
+
     def _leave_out(self, reason: Reason) -> None:
         """Reports the launch as not applicable."""
         self.not_applicable = reason.dumps()
@@ -478,6 +493,10 @@ class Launch(rfm.RunOnlyRegressionTest):
         """The fault if nothing can be written to the stage folder, else None."""
         said = paths.unwritable(self.stagedir)
         return Reason.of(Code.INFRASTRUCTURE, said=said) if said else None
+
+    @property
+    def _is_simulated(self) -> bool:
+        return SIMULATED in self.current_partition.features
 
     @property
     def _scheduler(self) -> str:

@@ -1,0 +1,71 @@
+"""Systems that SimGrid simulates: the machines of src/smpi/machines.csv, and their launcher."""
+
+import csv
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from reframe.core.backends import register_launcher
+from reframe.core.launchers import JobLauncher
+
+SMPI = Path(__file__).resolve().parent.parent / "src" / "smpi"
+
+
+@register_launcher("smpirun")
+class SimulatedLauncher(JobLauncher):
+    """launch.py, which starts smpirun on the machine that BX_MACHINE names."""
+
+    def command(self, job: Any) -> list[str]:
+        """The command in front of the kernel's."""
+        per_node = job.num_tasks_per_node or job.num_tasks
+        program = [shlex.quote(sys.executable), shlex.quote(str(SMPI / "launch.py"))]
+        return [*program, f"-n {job.num_tasks}", f"--per-node {per_node}"]
+
+
+def cores_of(machine: str) -> int:
+    """Cores of a node.
+
+    Raises:
+        KeyError: there is no such machine.
+    """
+    with open(SMPI / "machines.csv", newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["quantity"] == "cores" and machine in row["machines"].split():
+                return int(row["value"])
+    raise KeyError(machine)
+
+
+def make_system(machine: str, nodes: int) -> dict[str, Any]:
+    """A system of one partition, whose launches take so many nodes of the machine.
+
+    Raises:
+        KeyError: there is no such machine.
+    """
+    cores = cores_of(machine)
+    return {
+        "name": machine,
+        "descr": f"{machine}, simulated by SimGrid",
+        "hostnames": [".*"],
+        "partitions": [
+            {
+                "name": "simulated",
+                "descr": f"{nodes} nodes, simulated on one core of this machine",
+                "scheduler": "local",
+                "launcher": "smpirun",
+                "environs": ["smpi"],
+                "features": ["simulated"],
+                "max_jobs": os.cpu_count(),  # simulated times do not depend on neighbours
+                "processor": {
+                    "num_cpus": cores,
+                    "num_cpus_per_core": 1,
+                    "num_cpus_per_socket": cores,
+                    "num_sockets": 1,
+                    "topology": {"cores": [hex(1 << core) for core in range(cores)]},
+                },
+                "env_vars": [["BX_MACHINE", machine]],
+                "extras": {"nodes": nodes, "binding": [], "references": []},
+            }
+        ],
+    }

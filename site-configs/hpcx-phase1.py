@@ -1,0 +1,9 @@
+"""HPCx phase 1, IBM p690 with the Colony switch (2002), simulated: see src/smpi/README.md."""
+
+from pathlib import Path
+
+from reframe.utility import import_module_from_file
+
+common = import_module_from_file(str(Path(__file__).with_name("common.py")))
+
+site_configuration = common.simulated(__file__, nodes=4)

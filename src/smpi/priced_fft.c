@@ -1,0 +1,68 @@
+/* Transforms by FFTW, which the linker puts here (--wrap): each is charged 5 n log2 n flop per line
+ * of n points and dimension, as is usual, and not computed where the run is hollow. */
+#include "charge.h"
+
+#include <fftw3.h>
+#include <stdlib.h>
+
+typedef fftw_complex *field;
+typedef const int *lengths;
+
+#define REPLACED(result, name, parameters)                                                         \
+    result __real_##name parameters;                                                               \
+    result __wrap_##name parameters;                                                               \
+    result __wrap_##name parameters
+
+static struct price {
+    const void *plan;
+    double flop;
+} *prices; /* the newest of a plan counts: FFTW uses addresses again */
+static size_t count;
+
+static fftw_plan priced(fftw_plan plan, double flop)
+{
+    size_t i = 0;
+    while (i < count && prices[i].plan != plan) i++;
+    if (i == count) prices = bx_memory_grow(prices, ++count, sizeof *prices);
+    prices[i] = (struct price){plan, flop};
+    return plan;
+}
+
+/* Whether the transform is to be computed. */
+static bool charge(const void *plan, bool by_all_threads)
+{
+    for (size_t i = 0; i < count; i++)
+        if (prices[i].plan == plan) bx_charge(BX_FFT, prices[i].flop, by_all_threads);
+    return !bx_charge_is_hollow();
+}
+
+REPLACED(fftw_plan, fftw_plan_dft_3d,
+         (int n0, int n1, int n2, field in, field out, int sign, unsigned flags))
+{
+    double points = (double)n0 * n1 * n2;
+    return priced(__real_fftw_plan_dft_3d(n0, n1, n2, in, out, sign, flags),
+                  5 * points * log2(points));
+}
+
+REPLACED(fftw_plan, fftw_plan_many_dft,
+         (int rank, lengths n, int many, field in, lengths in_size, int in_stride, int in_distance,
+          field out, lengths out_size, int out_stride, int out_distance, int sign, unsigned flags))
+{
+    double points = 1;
+    for (int i = 0; i < rank; i++) points *= n[i];
+    return priced(__real_fftw_plan_many_dft(rank, n, many, in, in_size, in_stride, in_distance, out,
+                                            out_size, out_stride, out_distance, sign, flags),
+                  5 * many * points * log2(points));
+}
+
+/* On arrays of the caller: the kernels' threads share such transforms. */
+REPLACED(void, fftw_execute_dft, (const fftw_plan plan, field in, field out))
+{
+    if (charge(plan, true)) __real_fftw_execute_dft(plan, in, out);
+}
+
+/* On the planned arrays: the yardstick of one core. */
+REPLACED(void, fftw_execute, (const fftw_plan plan))
+{
+    if (charge(plan, false)) __real_fftw_execute(plan);
+}
