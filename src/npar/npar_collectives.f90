@@ -7,7 +7,7 @@ module npar_collectives
     MPI_Isend, MPI_Reduce_scatter, MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
   implicit none (type, external)
   private
-  public :: sum_over, sum_by_alltoall, sum_parts, gather_parts, exchange, broadcast
+  public :: sum_over, sum_by_alltoall, sum_parts, gather_parts, exchange, broadcast, offsets
   public :: traffic_t, traffic_of_sum, traffic_of_alltoall_sum, traffic_of_exchange, &
     traffic_of_broadcast
   public :: operator(+), operator(*)
@@ -196,7 +196,10 @@ contains
     integer(c_int), intent(in) :: counts(:)
     integer(c_int) :: at(size(counts))
     integer :: r
-    at = [(sum(counts(:r - 1)), r=1, size(counts))]
+    at(1) = 0
+    do r = 2, size(counts)
+      at(r) = at(r - 1) + counts(r - 1)
+    end do
   end function offsets
 
   !> Sends the values of `root` to all; emulated: one message to each.  Collective.
@@ -268,20 +271,18 @@ contains
     traffic = traffic_t(pairs, pairs*bytes_each*chunk_size(n, ranks))
   end function traffic_of_alltoall_sum
 
-  !> Traffic of exchange, with the counts from each rank (first) to each: a collective counts one
+  !> Traffic of exchange, where rank i sends from(i)*to(j) reals to rank j: a collective counts one
   !> message per pair, empty ones too.
-  pure function traffic_of_exchange(counts, emulated) result(traffic)
-    integer, intent(in) :: counts(:, :)
+  pure function traffic_of_exchange(from, to, emulated) result(traffic)
+    integer, intent(in) :: from(:), to(:)
     logical, intent(in) :: emulated
     type(traffic_t) :: traffic
-    integer :: from, to
-    do to = 1, size(counts, 2)
-      do from = 1, size(counts, 1)
-        if (from == to .or. (emulated .and. counts(from, to) == 0)) cycle
-        traffic%messages = traffic%messages + 1
-        traffic%bytes = traffic%bytes + real(bytes_each, dp)*counts(from, to)
-      end do
-    end do
+    logical, dimension(size(from)) :: sends, receives
+    sends = from > 0 .or. .not. emulated
+    receives = to > 0 .or. .not. emulated
+    traffic%messages = real(count(sends), dp)*count(receives) - count(sends .and. receives)
+    traffic%bytes = bytes_each*(sum(real(from, dp))*sum(real(to, dp)) &
+                                - dot_product(real(from, dp), real(to, dp)))
   end function traffic_of_exchange
 
   !> Traffic of broadcast of n reals: one message to each other rank, however it is sent.

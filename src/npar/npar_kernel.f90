@@ -21,6 +21,7 @@ module npar_kernel
   use npar_launch, only: accuracy, base_npar, compared, crystal, driver_with, given, is_near, &
     knobs_of, list_methods, method_name, methods, npar_of, occupied, ranks, run, states, why_not, &
     world
+  use npar_matrix, only: most_bands
   use npar_paw, only: idle_ranks
   use npar_scf, only: evaluate, exchange_step, free_state, scf_step, start_state
   use npar_setup, only: predicted, set_up
@@ -92,8 +93,8 @@ contains
            given%driver), &
       text("transpose", "METHOD", "exchange of the FFTs: a method of bisection-transpose", &
            given%transpose), &
-      whole("bands", "N", "number of bands; about half are occupied", 2.0_dp, 32767.0_dp, &
-           given%bands), &
+      whole("bands", "N", "number of bands; about half are occupied", 2.0_dp, &
+            real(most_bands, dp), given%bands), &
       whole("atoms", "N", "number of atoms", 1.0_dp, 1e5_dp, given%atoms), &
       real_number("cutoff", "E", "cutoff of the plane waves, Hartree", 1e-3_dp, 1e6_dp, &
            given%cutoff), &

@@ -113,6 +113,7 @@ contains
   end function driver_with
 
   !> Bytes of the largest matrix between bands on this rank, among the methods with so many groups.
+  !> Collective.
   function bytes_of_matrices(npar) result(bytes)
     integer, intent(in) :: npar
     real(c_double) :: bytes
@@ -121,8 +122,8 @@ contains
     do m = 1, size(methods)
       if (npar_of(m) /= npar) cycle
       if (.not. is_run(m)) cycle
-      bytes = max(bytes, matrix_bytes(driver_with(knobs_of(m)), crystal%bands, &
-                                      merge(1, 2, crystal%gamma), ranks))
+      bytes = max(bytes, matrix_bytes(run, world, driver_with(knobs_of(m)), crystal%bands, &
+                                      merge(1, 2, crystal%gamma)))
     end do
   end function bytes_of_matrices
 

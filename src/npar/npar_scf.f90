@@ -18,7 +18,7 @@ module npar_scf
   implicit none (type, external)
   private
   public :: place_ranks, make_state, free_state, start_state, scf_step, exchange_step, evaluate
-  public :: state_bytes
+  public :: largest_count, state_bytes
 
 contains
 
@@ -59,6 +59,16 @@ contains
     bytes = bytes + 2*2.0_dp*s%waves()*s%crystal%kpoints ! for the examination of the bands
     bytes = 8*bytes
   end function state_bytes
+
+  !> Numbers in the largest of the arrays that are exchanged or summed on this rank: bands in either
+  !> layout, projections.
+  pure function largest_count(s) result(numbers)
+    type(state_t), intent(in) :: s
+    real(dp) :: numbers
+    numbers = max(2.0_dp*s%waves()*size(s%band), real(s%factor(), dp)*s%crystal%projectors() &
+                  *size(s%band), &
+                  2.0_dp*(s%slice(s%group + 1) - s%slice(s%group))*s%crystal%bands)
+  end function largest_count
 
   !> Allocates the arrays, plans and solvers of a state whose ranks are placed; `planner` is an FFTW
   !> planner effort.  Collective.

@@ -7,7 +7,7 @@ module npar_subspace
   use bx_harness, only: bx_largest
   use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_one_thread
   use npar_blas, only: dgemm, dsyrk, dtrsm, zgemm, zherk, ztrsm
-  use npar_collectives, only: exchange
+  use npar_collectives, only: exchange, offsets
   use npar_state, only: bands_of, flat, lap, phase_diagonalise, phase_redistribute, phase_reduce, &
     phase_rotate, phase_subspace, phase_zeroing, state_t, wiped
   implicit none (type, external)
@@ -28,9 +28,9 @@ contains
     do g = 0, s%npar - 1
       narrow(g) = 2*(s%slice(g + 1) - s%slice(g))*mine
       wide(g) = 2*here*bands_of(s%crystal%bands, s%npar, g)
-      narrow_at(g) = sum(narrow(:g - 1))
-      wide_at(g) = sum(wide(:g - 1))
     end do
+    narrow_at = offsets(narrow)
+    wide_at = offsets(wide)
   end subroutine lengths
 
   !> Redistributes from narrow(2 * waves, my bands) to wide(rows of my slice, bands).  Collective

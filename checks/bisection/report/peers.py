@@ -146,9 +146,8 @@ def crossover_table(ratios: Iterable[tuple[int, Estimate]]) -> Iterator[str]:
     yield from indented([["rows", "ratio"], *lines])
     slower = [size for size, ratio in measured.items() if ratio.value >= 1]
     pays = [size for size in measured if size > max(slower, default=0)]
-    largest = max(measured, default=0)
-    words = f"pay from {pays[0]} rows on" if pays else f"do not pay up to {largest} rows"
-    yield f"  two ranks {words}"
+    upto = f"do not pay up to {max(measured, default=0)} rows"
+    yield f"  two ranks {f'pay from {pays[0]} rows on' if pays else upto}"
 
 
 def eigen_costs(result: Result) -> Iterator[str]:
