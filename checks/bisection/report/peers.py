@@ -153,7 +153,7 @@ def crossover_table(ratios: Iterable[tuple[int, Estimate]]) -> Iterator[str]:
 def eigen_costs(result: Result) -> Iterator[str]:
     """Lines: what each solver sends and takes in one launch."""
     where = f"{result['details']['size']:.0f} rows, {plural(result['layout']['ranks'], 'rank')}"
-    yield f"What a solution costs in messages, bytes and workspace per rank: {where}"
+    yield f"What a solution costs, messages and bytes of all ranks, workspace per rank: {where}"
     names = {
         "ratio_dsyevd": "over dsyevd",
         "mpi_share": "in MPI",
