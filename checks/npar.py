@@ -12,6 +12,7 @@ from bisection.rfm import KernelCheck, Launch, fail, references
 # Ranks and bands are few, and so are the cases: a launch is done in seconds on a few cores.
 HYBRID = ["mini2"]  # NPAR is the number of ranks
 SMALL = [case for case in tables.cases("npar") if case.startswith("mini")]
+REPORTED = ["mini1", "mini2", "mini5"]  # the report has each change's times of these, at full size
 
 
 def ranks_of(partition: Any, name: str) -> int | None:
@@ -42,6 +43,14 @@ class NparLaunch(Launch):
         "mini2": "--repeats 20 --block 2 --warmup 0",
         "mini4": "--repeats 4 --block 1 --warmup 0",
     }
+
+
+class NparPublished(NparLaunch):
+    """Codes as published: VASP after each change of the 2010 report, in turn."""
+
+    case = parameter(REPORTED)
+    layout = parameter(["mpi"])
+    methods = dict.fromkeys(REPORTED, "published")
 
 
 class NparCheck(KernelCheck):
@@ -82,6 +91,16 @@ class npar(NparCheck):
         """Choices of NPAR are set against the best of them, knobs against what they change."""
         other = "ratio_base" if self.method.startswith("npar-") else "ratio_best"
         return [name for name in self.asserted if name != other]
+
+
+@rfm.simple_test
+class npar_published(KernelCheck):
+    """Does each change of the 2010 report pay here, against the original code?"""
+
+    launch = fixture(NparPublished, scope="environment")
+    method = parameter(tables.methods("npar", "published"))
+    asserted = ["time", "ratio_original"]
+    tiers = {"nightly": {"case": ["mini1"]}}
 
 
 @rfm.simple_test

@@ -179,6 +179,8 @@ def make(kernel: str, case: str) -> None:
     launch = make_test(f"{words}Scaling", (ScalingLaunch,), body, module=__name__)
     body = {"launches": fixture(launch, scope="environment", action="join"), "case": case}
     body["method"] = parameter(names, loggable=True)
+    parts = (part for name in names[1:] for part in parts_of(kernel, case, name))
+    body["asserted"] = list(dict.fromkeys(parts))  # by which the doctor knows them
     name = f"scaling_{kernel}_{case.replace('-', '_')}"
     rfm.simple_test(make_test(name, (ScalingCheck,), body, module=__name__))
 

@@ -39,7 +39,9 @@ typedef struct {
     const char *summary; /* one sentence for --list */
     const char *wins;    /* what a method trades and when it wins; NULL for cases */
     bool baseline;       /* a yardstick measured beside the methods (--baseline), not under test */
-    const char *family;  /* ratio_best compares a method with the fastest of its family; or NULL */
+    /* A group of methods, which --method takes by its name too; or NULL.  ratio_best compares a
+     * method with the fastest of its family. */
+    const char *family;
 } bx_choice;
 
 /* The type of an option's value: bool, int64_t, double, const char *, int64_t[3]. */
@@ -124,6 +126,7 @@ typedef struct bx_kernel {
     bool (*measured)(void *state, size_t method, size_t point);
     /* Returns whether `ratios` compare a method with another.  NULL: all methods. */
     bool (*comparable)(size_t method, size_t other);
+    const char *apart; /* a family that `--method all` leaves out; NULL: none */
 } bx_kernel;
 
 /* Returns the kernel, which lives as long as the program.  Each executable defines this function;

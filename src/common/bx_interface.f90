@@ -70,6 +70,7 @@ module bx_interface
     type(c_funptr) :: inspect = c_null_funptr
     type(c_ptr) :: sampling = c_null_ptr
     type(c_funptr) :: measured = c_null_funptr, comparable = c_null_funptr
+    type(c_ptr) :: apart = c_null_ptr
   end type bx_kernel_t
 
   interface

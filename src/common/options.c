@@ -16,7 +16,8 @@ static int common_table(bx_common *c, bx_option *table)
 {
     const bx_option common[] = {
         {"case", "NAME", "case to run (see --list)", BX_TEXT, 0, 0, &c->case_name},
-        {"method", "A,B|all", "methods to verify and measure", BX_TEXT, 0, 0, &c->methods},
+        {"method", "A,B|all", "methods, or families of methods, to verify and measure", BX_TEXT, 0,
+         0, &c->methods},
         {"baseline", "A,B|none", "baselines to measure as well", BX_TEXT, 0, 0, &c->baselines},
         {"repeats", "N", "rounds; each round measures a block of every method", BX_INTEGER, 1, 1e6,
          &c->repeats},
@@ -167,29 +168,37 @@ static void join_names(char *text, size_t size, const bx_choice *choices, size_t
     }
 }
 
+static bool in_family(const bx_choice *method, const char *family)
+{
+    return method->family && family && strcmp(method->family, family) == 0;
+}
+
+/* Whether a name selects a method or baseline: its own, that of its family, or `all`. */
+static bool selects(const char *name, const bx_choice *method, const char *apart)
+{
+    if (strcmp(name, method->name) == 0 || in_family(method, name)) return true;
+    return strcmp(name, "all") == 0 && !method->baseline && !in_family(method, apart);
+}
+
 static int select_names(bx_run *run, const char *option, const char *list, bool baseline)
 {
     const bx_kernel *kernel = run->kernel;
-    char copy[512], names[512];
-    join_names(names, sizeof names, kernel->methods, kernel->method_count, baseline);
-    if (strcmp(list, baseline ? "none" : "all") == 0) {
-        for (size_t m = 0; m < kernel->method_count && !baseline; m++)
-            if (!kernel->methods[m].baseline) run->selected[m] = true;
-        return BX_OK;
-    }
+    char copy[512], known[512];
+    join_names(known, sizeof known, kernel->methods, kernel->method_count, baseline);
+    if (baseline && strcmp(list, "none") == 0) return BX_OK;
     if (snprintf(copy, sizeof copy, "%s", list) >= (int)sizeof copy || list[0] == ',' ||
         list[strlen(list) - 1] == ',' || strstr(list, ",,"))
         return bx_run_refuse(run, BX_USAGE, "--%s %.200s: not a list of names; choose from %s",
-                             option, list, names);
+                             option, list, known);
     for (char *next, *name = strtok_r(copy, ",", &next); name; name = strtok_r(NULL, ",", &next)) {
-        bool known = false;
+        bool any = false;
         for (size_t m = 0; m < kernel->method_count; m++)
             if (kernel->methods[m].baseline == baseline &&
-                strcmp(kernel->methods[m].name, name) == 0)
-                known = run->selected[m] = true;
-        if (!known)
+                selects(name, &kernel->methods[m], kernel->apart))
+                any = run->selected[m] = true;
+        if (!any)
             return bx_run_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s or %s", option,
-                                 name, names, baseline ? "none" : "all");
+                                 name, known, baseline ? "none" : "all");
     }
     return BX_OK;
 }
@@ -313,14 +322,15 @@ void bx_options_help(const bx_run *run)
     printf("Exit code: 0 verified, 1 wrong answer, 2 usage, 3 resources, 4 no progress (HANG).\n");
 }
 
-static void list_choices(const char *title, const bx_choice *choices, size_t count, bool baseline)
+/* Lists the choices that are baselines or not, and of the family `apart` or not. */
+static void list_choices(const char *title, const bx_choice *choices, size_t count, bool baseline,
+                         const char *apart, bool of_family)
 {
     bool any = false;
-    for (size_t i = 0; i < count; i++) any = any || choices[i].baseline == baseline;
-    if (!any) return;
-    printf("%s\n", title);
     for (size_t i = 0; i < count; i++) {
-        if (choices[i].baseline != baseline) continue;
+        if (choices[i].baseline != baseline || in_family(&choices[i], apart) != of_family) continue;
+        if (!any) printf("%s\n", title);
+        any = true;
         printf("  %-16s %s\n", choices[i].name, choices[i].summary);
         if (choices[i].wins) printf("  %-16s   %s\n", "", choices[i].wins);
     }
@@ -329,9 +339,12 @@ static void list_choices(const char *title, const bx_choice *choices, size_t cou
 void bx_options_list(const bx_run *run)
 {
     const bx_kernel *kernel = run->kernel;
-    list_choices("cases", kernel->cases, kernel->case_count, false);
-    list_choices("methods", kernel->methods, kernel->method_count, false);
-    list_choices("baselines", kernel->methods, kernel->method_count, true);
+    const bx_choice *methods = kernel->methods;
+    size_t count = kernel->method_count;
+    list_choices("cases", kernel->cases, kernel->case_count, false, NULL, false);
+    list_choices("methods", methods, count, false, kernel->apart, false);
+    if (kernel->apart) list_choices(kernel->apart, methods, count, false, kernel->apart, true);
+    list_choices("baselines", methods, count, true, NULL, false);
 }
 
 cJSON *bx_options_json(const bx_run *run)

@@ -12,7 +12,7 @@ typedef struct {
     int lwork, lrwork, liwork;
 } workspace;
 
-static void *create(const bx_problem *p, double *asked)
+static void *create(const bx_problem *p)
 {
     workspace *s = bx_memory_alloc(1, sizeof *s);
     int n = p->distribution->n, parts = p->parts;
@@ -22,8 +22,6 @@ static void *create(const bx_problem *p, double *asked)
     s->work = bx_solver_workspace(p, (size_t)s->lwork * (size_t)parts);
     s->rwork = bx_solver_workspace(p, (size_t)s->lrwork);
     s->iwork = bx_memory_alloc((size_t)s->liwork, sizeof *s->iwork);
-    *asked =
-        sizeof(double) * ((double)s->lwork * parts + s->lrwork) + sizeof(int) * (double)s->liwork;
     return s;
 }
 

@@ -4,6 +4,8 @@
 #include <complex.h>
 #include <elpa/elpa.h>
 
+void bx_elpa_name_library(void) { bx_build_add_library("elpa", BX_HAVE_ELPA); }
+
 bool bx_elpa_applicable(const bx_problem *p, char *why, size_t why_size)
 {
     const bx_distribution *d = p->distribution;
@@ -18,11 +20,11 @@ bool bx_elpa_applicable(const bx_problem *p, char *why, size_t why_size)
     return false;
 }
 
-static void *create(const bx_problem *p, double *asked, int solver)
+static void *create(const bx_problem *p, int solver)
 {
     const bx_distribution *d = p->distribution;
+    if (p->workspace == BX_COUNTED) return NULL;
     int error = elpa_init(20170403);
-    *asked = NAN; /* it allocates by itself, and does not tell how much */
     elpa_t elpa = error == ELPA_OK ? elpa_allocate(&error) : NULL;
     if (!elpa) return NULL;
     elpa_set(elpa, "na", d->n, &error);
@@ -37,15 +39,9 @@ static void *create(const bx_problem *p, double *asked, int solver)
     return elpa;
 }
 
-void *bx_elpa_create_one_stage(const bx_problem *p, double *asked)
-{
-    return create(p, asked, ELPA_SOLVER_1STAGE);
-}
+void *bx_elpa_create_one_stage(const bx_problem *p) { return create(p, ELPA_SOLVER_1STAGE); }
 
-void *bx_elpa_create_two_stage(const bx_problem *p, double *asked)
-{
-    return create(p, asked, ELPA_SOLVER_2STAGE);
-}
+void *bx_elpa_create_two_stage(const bx_problem *p) { return create(p, ELPA_SOLVER_2STAGE); }
 
 int bx_elpa_solve(void *self, bx_problem *p)
 {
@@ -64,6 +60,8 @@ void bx_elpa_free(void *self)
     if (self) elpa_deallocate((elpa_t)self, &error);
 }
 #else
+void bx_elpa_name_library(void) {}
+
 bool bx_elpa_applicable(const bx_problem *p, char *why, size_t why_size)
 {
     (void)p;
@@ -71,16 +69,13 @@ bool bx_elpa_applicable(const bx_problem *p, char *why, size_t why_size)
     return false;
 }
 
-void *bx_elpa_create_one_stage(const bx_problem *p, double *asked)
+void *bx_elpa_create_one_stage(const bx_problem *p)
 {
-    (void)p, (void)asked;
+    (void)p;
     return NULL;
 }
 
-void *bx_elpa_create_two_stage(const bx_problem *p, double *asked)
-{
-    return bx_elpa_create_one_stage(p, asked);
-}
+void *bx_elpa_create_two_stage(const bx_problem *p) { return bx_elpa_create_one_stage(p); }
 
 int bx_elpa_solve(void *self, bx_problem *p)
 {

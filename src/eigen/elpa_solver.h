@@ -4,9 +4,11 @@
 
 #include "solver.h"
 
+/* Adds ELPA's version to the result, if the kernel is built with it. */
+void bx_elpa_name_library(void);
 bool bx_elpa_applicable(const bx_problem *p, char *why, size_t why_size);
-void *bx_elpa_create_one_stage(const bx_problem *p, double *asked);
-void *bx_elpa_create_two_stage(const bx_problem *p, double *asked);
+void *bx_elpa_create_one_stage(const bx_problem *p);
+void *bx_elpa_create_two_stage(const bx_problem *p);
 int bx_elpa_solve(void *self, bx_problem *p);
 void bx_elpa_free(void *self);
 

@@ -2,13 +2,13 @@
  *
  * After M. Ashworth et al., HPCxTR0417 (2004), sections 3.1 (AIMPRO), 3.4 (CRYSTAL), 5.2. */
 #include "blas.h"
+#include "elpa_solver.h"
 #include "integrals.h"
 #include "products.h"
 #include "resident.h"
 #include "verify.h"
 
 #include <float.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +80,7 @@ typedef struct {
     MPI_Comm comm;
     team teams_of[2]; /* this rank's team; rank 0 alone */
     void *self;       /* of the solver that is open */
+    double bytes;     /* counted by bx_solver_workspace */
     double *integrals;
     int info;
     struct {
@@ -139,22 +140,6 @@ static int settle_teams(state *s, const case_work *chosen)
     return BX_OK;
 }
 
-/* Bytes that a team's rank needs beside workspace: matrix, vectors, what verification gathers. */
-static double bytes_of(const state *s, int ranks, int problems)
-{
-    double size = s->size, part = size * size / ranks + 4 * size * LARGEST_BLOCK;
-    double products = s->aimpro ? 4 : 0;
-    return sizeof(double) * s->parts * ((2 + products) * problems + 3) * part;
-}
-
-/* Workspace of a solver, by measured sizes: in parts of a rank's matrix. */
-static double workspace_of(const state *s, size_t method, int ranks)
-{
-    double matrix = sizeof(double) * s->parts * (double)s->size * s->size;
-    bool expert = strcmp(solver_of(method)->about.name, "pdsyevx") == 0;
-    return (solver_of(method)->alone ? 3 : 4) * matrix / ranks + (expert ? matrix : 0);
-}
-
 static double solve_seconds(const state *s, size_t method, int ranks)
 {
     static const double RATE = 5e9; /* n^3 of LAPACK's solver per second of a core */
@@ -165,30 +150,17 @@ static double solve_seconds(const state *s, size_t method, int ranks)
     return (cube / RATE * (solves * solver_of(method)->cost + products) + integrals) / ranks;
 }
 
-static int claim(state *s, const char *sized_by)
+static int claim_time(state *s, const char *sized_by)
 {
     int of_team = s->ranks / s->teams, mine = s->kpoints / s->teams;
-    double workspace = 0, alone = 0, round = 0, verification = 0;
+    double round = 0, verification = 0;
     for (size_t m = 0; m < (size_t)bx_solver_count; m++) {
         if (!bx_run_is_selected(s->run, solver_of(m)->about.name)) continue;
         int ranks = solver_of(m)->alone ? 1 : of_team, problems = solver_of(m)->alone ? 1 : mine;
         double seconds = problems * solve_seconds(s, m, ranks);
         round += seconds;
         verification += seconds + problems * pow(s->size, 3) * s->parts * s->parts * 4e-10 / ranks;
-        double need = workspace_of(s, m, ranks);
-        if (solver_of(m)->alone)
-            alone = need + bytes_of(s, 1, 1);
-        else
-            workspace = fmax(workspace, need + bytes_of(s, of_team, mine));
     }
-    double need = s->rank == 0 ? fmax(workspace, alone) : workspace;
-    if (bx_resources_claim_memory(s->run, need, sized_by) != BX_OK) return BX_RESOURCES;
-    if ((double)s->size * s->size / of_team * s->parts > INT_MAX)
-        bx_run_refuse(s->run, BX_RESOURCES,
-                      "%s: a rank's part is over MPI's count limit of 2^31 - 1 numbers; use more "
-                      "ranks than %d",
-                      sized_by, of_team);
-    if (bx_run_agree(s->run) != BX_OK) return BX_RESOURCES;
     return bx_resources_claim_time(s->run, verification, round, sized_by);
 }
 
@@ -205,8 +177,7 @@ static int occupied_of(const bx_matrix *m, double *gap)
     return occupied;
 }
 
-static void create_team(state *s, team *t, MPI_Comm comm, bx_spectrum spectrum, int first,
-                        int count, int grid_rows)
+static void create_team(state *s, team *t, MPI_Comm comm, int count, int grid_rows)
 {
     int ranks, block = (int)options.block;
     MPI_Comm_size(comm, &ranks);
@@ -221,7 +192,11 @@ static void create_team(state *s, team *t, MPI_Comm comm, bx_spectrum spectrum, 
     t->energies = bx_memory_alloc(number, sizeof *t->energies);
     t->problems = bx_memory_alloc(number, sizeof *t->problems);
     t->products = bx_memory_alloc(number, sizeof *t->products);
-    for (int k = 0; k < count; k++) {
+}
+
+static void create_matrices(state *s, team *t, bx_spectrum spectrum, int first)
+{
+    for (int k = 0; k < t->count; k++) {
         double gap;
         t->matrices[k] = bx_matrix_create(s->size, spectrum, s->parts == 2, first + k);
         if (!s->aimpro) continue;
@@ -229,32 +204,6 @@ static void create_team(state *s, team *t, MPI_Comm comm, bx_spectrum spectrum, 
         t->densities[k] = bx_matrix_create_density(t->matrices[k], occupied, false);
         t->energies[k] = bx_matrix_create_density(t->matrices[k], occupied, true);
     }
-}
-
-static int setup(bx_run *run, void **address)
-{
-    state *s = bx_memory_alloc(1, sizeof *s);
-    bx_spectrum spectrum;
-    char sized_by[96];
-    *address = s;
-    s->run = run;
-    s->comm = MPI_COMM_NULL;
-    MPI_Comm_rank(bx_run_comm(run), &s->rank);
-    MPI_Comm_size(bx_run_comm(run), &s->ranks);
-    const case_work *chosen = settle_case(s, &spectrum);
-    settle_teams(s, chosen);
-    if (bx_run_agree(run) != BX_OK) return BX_USAGE;
-    snprintf(sized_by, sizeof sized_by, "--size %d --kpoints %d", s->size, s->kpoints);
-    if (claim(s, sized_by) != BX_OK) return BX_RESOURCES;
-    bx_blas_set_threads(bx_run_threads(run));
-    bx_blas_name_library();
-    int of_team = s->ranks / s->teams, mine = s->kpoints / s->teams, number = s->rank / of_team;
-    MPI_Comm_split(bx_run_comm(run), number, s->rank, &s->comm);
-    create_team(s, &s->teams_of[0], s->comm, spectrum, number * mine, mine, (int)options.grid_rows);
-    if (s->rank == 0) create_team(s, &s->teams_of[1], MPI_COMM_SELF, spectrum, 0, 1, 1);
-    s->integrals = bx_memory_alloc((size_t)s->size, sizeof *s->integrals);
-    s->usage = bx_memory_alloc((size_t)bx_solver_count, sizeof *s->usage);
-    return BX_OK;
 }
 
 static void free_team(team *t)
@@ -284,6 +233,9 @@ static void teardown(void *address)
 
 /* ---- a method at work ---- */
 
+/* Whether eigenvalues are equal; not known before there is a matrix. */
+static bool repeated(const bx_matrix *m) { return m && m->repeated; }
+
 static bool applicable(void *address, size_t method, char *why, size_t why_size)
 {
     state *s = address;
@@ -295,18 +247,25 @@ static bool applicable(void *address, size_t method, char *why, size_t why_size)
     bx_problem p = {.run = s->run,
                     .distribution = s->teams_of[0].blocks,
                     .parts = s->parts,
-                    .repeated = s->teams_of[0].matrices[0]->repeated};
+                    .repeated = repeated(s->teams_of[0].matrices[0])};
     return !solver->applicable || solver->applicable(&p, why, why_size);
 }
 
-/* Allocates what a method needs; *asked, *held: bytes of its workspace, and of the matrices. */
-static void open_solver(state *s, size_t method, bool touch, double *asked, double *held)
+/* Bytes of this rank for a method: the matrix and the vectors, workspace (NaN where a library does
+ * not tell), and all, with the other matrices of AIMPRO and workspace that is not told. */
+typedef struct {
+    double matrices, workspace, all;
+} taken;
+
+/* Allocates what a method needs, or counts it. */
+static taken open_solver(state *s, size_t method, bx_workspace workspace)
 {
     const bx_solver *solver = solver_of(method);
     team *t = team_of(s, method);
-    *asked = *held = 0;
+    taken bytes = {0};
+    s->bytes = 0;
     s->self = NULL;
-    if (t->count == 0) return;
+    if (t->count == 0) return bytes;
     t->panels = NULL;
     if (solver->first_column)
         t->panels = bx_distribution_create_panels(t->blocks->team, s->size, solver->first_column);
@@ -316,9 +275,10 @@ static void open_solver(state *s, size_t method, bool touch, double *asked, doub
                           .matrix = t->matrices[k],
                           .distribution = t->panels ? t->panels : t->blocks,
                           .parts = s->parts,
-                          .repeated = t->matrices[k]->repeated,
+                          .repeated = repeated(t->matrices[k]),
                           .guess_error = solver->first_column ? options.guess_error : -1,
-                          .touch = true};
+                          .workspace = workspace == BX_COUNTED ? BX_COUNTED : BX_TOUCHED,
+                          .bytes = &s->bytes};
         const bx_distribution *d = p->distribution;
         p->capacity = (size_t)d->columns * (size_t)(d->rows * s->parts);
         if (solver->capacity) p->capacity = solver->capacity(p);
@@ -327,11 +287,15 @@ static void open_solver(state *s, size_t method, bool touch, double *asked, doub
         p->w = bx_memory_alloc((size_t)s->size, sizeof *p->w);
         p->number = bx_memory_alloc((size_t)d->columns + 1, sizeof *p->number);
         t->products[k] = s->aimpro ? bx_products_create(p) : NULL;
-        p->touch = touch;
+        p->workspace = workspace;
     }
     bx_resident_watch();
-    s->self = solver->create(&t->problems[0], asked);
-    *held = 2.0 * sizeof(double) * (double)t->problems[0].capacity * t->count;
+    double part = sizeof(double) * (double)t->problems[0].capacity, before = s->bytes;
+    s->self = solver->create(&t->problems[0]);
+    bytes.matrices = 2 * part * t->count;
+    bytes.workspace = solver->hidden > 0 ? NAN : s->bytes - before;
+    bytes.all = s->bytes + solver->hidden * part;
+    return bytes;
 }
 
 static void close_solver(state *s, size_t method)
@@ -348,6 +312,53 @@ static void close_solver(state *s, size_t method)
     }
     bx_distribution_free(t->panels);
     t->panels = NULL;
+}
+
+/* The method that needs most memory must fit: matrices, workspace, what verification gathers. */
+static int claim_memory(state *s, const char *sized_by)
+{
+    char why[160];
+    double most = 0;
+    for (size_t m = 0; m < (size_t)bx_solver_count; m++) {
+        if (!bx_run_is_selected(s->run, solver_of(m)->about.name)) continue;
+        if (!applicable(s, m, why, sizeof why)) continue;
+        team *t = team_of(s, m);
+        taken bytes = open_solver(s, m, BX_COUNTED);
+        if (t->count > 0)
+            most = fmax(most, bytes.all + sizeof(double) * bx_verify_memory(&t->problems[0]));
+        close_solver(s, m);
+    }
+    return bx_resources_claim_memory(s->run, most, sized_by);
+}
+
+static int setup(bx_run *run, void **address)
+{
+    state *s = bx_memory_alloc(1, sizeof *s);
+    bx_spectrum spectrum;
+    char sized_by[96];
+    *address = s;
+    s->run = run;
+    s->comm = MPI_COMM_NULL;
+    MPI_Comm_rank(bx_run_comm(run), &s->rank);
+    MPI_Comm_size(bx_run_comm(run), &s->ranks);
+    const case_work *chosen = settle_case(s, &spectrum);
+    settle_teams(s, chosen);
+    if (bx_run_agree(run) != BX_OK) return BX_USAGE;
+    snprintf(sized_by, sizeof sized_by, "--size %d --kpoints %d", s->size, s->kpoints);
+    if (claim_time(s, sized_by) != BX_OK) return BX_RESOURCES;
+    bx_blas_set_threads(bx_run_threads(run));
+    bx_blas_name_library();
+    bx_elpa_name_library();
+    int of_team = s->ranks / s->teams, mine = s->kpoints / s->teams, number = s->rank / of_team;
+    MPI_Comm_split(bx_run_comm(run), number, s->rank, &s->comm);
+    create_team(s, &s->teams_of[0], s->comm, mine, (int)options.grid_rows);
+    if (s->rank == 0) create_team(s, &s->teams_of[1], MPI_COMM_SELF, 1, 1);
+    s->integrals = bx_memory_alloc((size_t)s->size, sizeof *s->integrals);
+    s->usage = bx_memory_alloc((size_t)bx_solver_count, sizeof *s->usage);
+    if (claim_memory(s, sized_by) != BX_OK) return BX_RESOURCES;
+    create_matrices(s, &s->teams_of[0], spectrum, number * mine);
+    create_matrices(s, &s->teams_of[1], spectrum, 0);
+    return BX_OK;
 }
 
 /* Makes the matrices, and guesses or NaNs in the place of the solution. */
@@ -447,8 +458,8 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
     state *s = address;
     team *t = team_of(s, method);
     bx_errors worst = {0};
-    double wrong = 0, before[2], after[2], asked, held;
-    open_solver(s, method, false, &asked, &held);
+    double wrong = 0, before[2], after[2];
+    taken bytes = open_solver(s, method, BX_ALLOCATED);
     fill(s, method);
     for (int k = 0; k < t->count; k++) wrong += bx_verify_count_not_finite(&t->problems[k]);
     MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_DOUBLE, MPI_SUM, bx_run_comm(s->run));
@@ -476,7 +487,8 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
     bx_verification_check(verification, "eigenvalues", worst.spectrum, LARGEST_ERROR, "n |A| eps");
     bx_verification_check(verification, "beside LAPACK", worst.lapack, LARGEST_ERROR, "n |A| eps");
     inspect(s, method, point, verification);
-    double most[] = {asked, used, held, t->count > 0 ? t->problems[0].sweeps : 0};
+    double most[] = {bytes.workspace, used, bytes.matrices,
+                     t->count > 0 ? t->problems[0].sweeps : 0};
     MPI_Allreduce(MPI_IN_PLACE, most, 4, MPI_DOUBLE, MPI_MAX, bx_run_comm(s->run));
     MPI_Allreduce(MPI_IN_PLACE, traffic, 2, MPI_DOUBLE, MPI_SUM, bx_run_comm(s->run));
     s->usage[method].asked = most[0];
@@ -491,8 +503,7 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
 static void begin(void *address, size_t method, size_t point)
 {
     (void)point;
-    double asked, held;
-    open_solver(address, method, true, &asked, &held);
+    open_solver(address, method, BX_TOUCHED);
 }
 
 static void prepare(void *address, size_t method, size_t point)

@@ -328,7 +328,7 @@ static size_t capacity(const bx_problem *p)
     return 2 * (size_t)pairs * stride;
 }
 
-static void *create(const bx_problem *p, double *asked)
+static void *create(const bx_problem *p)
 {
     const bx_distribution *d = p->distribution;
     jacobi *s = bx_memory_alloc(1, sizeof *s);
@@ -351,11 +351,8 @@ static void *create(const bx_problem *p, double *asked)
                        (size_t)s->lwork * parts,         (size_t)s->lrwork};
     double **fields[] = {&s->own_w,  &s->panel,  &s->notes, &s->small,
                          &s->turned, &s->values, &s->work,  &s->rwork};
-    *asked = sizeof(int) * (double)s->liwork;
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         *fields[i] = counts[i] > 0 ? bx_solver_workspace(p, counts[i]) : NULL;
-        *asked += sizeof(double) * (double)counts[i];
-    }
     s->iwork = bx_memory_alloc((size_t)s->liwork, sizeof *s->iwork);
     s->top = bx_memory_alloc((size_t)s->pairs, sizeof *s->top);
     s->bottom = bx_memory_alloc((size_t)s->pairs, sizeof *s->bottom);

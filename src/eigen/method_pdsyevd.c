@@ -16,10 +16,7 @@ static int call(bx_scalapack *w, bx_problem *p)
     return info;
 }
 
-static void *create(const bx_problem *p, double *asked)
-{
-    return bx_scalapack_create(p, call, 0, asked);
-}
+static void *create(const bx_problem *p) { return bx_scalapack_create(p, call, 0); }
 
 static int solve(void *self, bx_problem *p) { return call(self, p); }
 

@@ -27,10 +27,7 @@ static bool applicable(const bx_problem *p, char *why, size_t why_size)
     return !p->repeated;
 }
 
-static void *create(const bx_problem *p, double *asked)
-{
-    return bx_scalapack_create(p, call, 0, asked);
-}
+static void *create(const bx_problem *p) { return bx_scalapack_create(p, call, 0); }
 
 static int solve(void *self, bx_problem *p) { return call(self, p); }
 

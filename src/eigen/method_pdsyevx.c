@@ -22,10 +22,10 @@ static int call(bx_scalapack *w, bx_problem *p)
     return info;
 }
 
-static void *create(const bx_problem *p, double *asked)
+static void *create(const bx_problem *p)
 {
     size_t n = (size_t)p->distribution->n;
-    return bx_scalapack_create(p, call, n * (n - 1), asked); /* a cluster of all eigenvalues */
+    return bx_scalapack_create(p, call, n * (n - 1)); /* a cluster of all eigenvalues */
 }
 
 static int solve(void *self, bx_problem *p) { return call(self, p); }

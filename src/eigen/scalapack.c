@@ -5,7 +5,7 @@
 
 static int smaller(double size) { return size < INT_MAX ? (int)size : INT_MAX; }
 
-void *bx_scalapack_create(const bx_problem *p, bx_scalapack_call *call, size_t extra, double *asked)
+void *bx_scalapack_create(const bx_problem *p, bx_scalapack_call *call, size_t extra)
 {
     const bx_distribution *d = p->distribution;
     bx_scalapack *w = bx_memory_alloc(1, sizeof *w);
@@ -20,7 +20,6 @@ void *bx_scalapack_create(const bx_problem *p, bx_scalapack_call *call, size_t e
     call(w, &query);
     int parts = p->parts;
     *(parts == 2 ? rwork : work) += (double)extra;
-    *asked = sizeof(double) * (parts * work[0] + rwork[0]) + sizeof(int) * (double)iwork[0];
     double slack = 2.0 * d->block * (n + d->block) + 4 * n;
     w->lwork = smaller(work[0] + slack);
     w->lrwork = smaller(rwork[0] + slack);

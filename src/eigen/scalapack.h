@@ -18,10 +18,9 @@ typedef struct bx_scalapack {
  * Returns INFO. */
 typedef int bx_scalapack_call(bx_scalapack *w, bx_problem *p);
 
-/* Asks `call` for its sizes and allocates them and `extra` real numbers more, which bx_solver's
- * create must count as asked for.  Collective over the team. */
-void *bx_scalapack_create(const bx_problem *p, bx_scalapack_call *call, size_t extra,
-                          double *asked);
+/* Asks `call` for its sizes; the workspace has them, slack, and `extra` real numbers more.
+ * Collective over the team. */
+void *bx_scalapack_create(const bx_problem *p, bx_scalapack_call *call, size_t extra);
 void bx_scalapack_free(void *workspace);
 
 #endif

@@ -9,6 +9,10 @@
 /* The phases of a step, see bx_kernel. */
 enum { BX_INTEGRALS, BX_SOLVE, BX_RING, BX_PRODUCTS, BX_PHASE_COUNT };
 
+/* What is done with workspace: counted for a claim of memory, allocated, or also brought into
+ * memory before a solver is timed. */
+typedef enum { BX_COUNTED, BX_ALLOCATED, BX_TOUCHED } bx_workspace;
+
 /* One matrix that a team solves, and its solution. */
 typedef struct {
     bx_run *run;
@@ -24,7 +28,8 @@ typedef struct {
     double *w;          /* [n] eigenvalues, the same on every rank of the team */
     int *number;        /* [columns] the eigenvalue that belongs to each column of v */
     int sweeps;         /* of an iterative solver; 0 for a direct one */
-    bool touch;         /* workspace is to be in memory before a solver is timed */
+    bx_workspace workspace;
+    double *bytes; /* counts the bytes of this rank's workspace */
 } bx_problem;
 
 /* A solver: `self` is what create has returned.  All procedures are collective over the team. */
@@ -35,14 +40,14 @@ typedef struct bx_solver {
     bool alone;           /* one rank solves the problem: the baseline */
     double cost;          /* its time, about, in times of LAPACK's on one core */
     double orthogonality; /* largest error that is correct, n eps */
+    double hidden; /* workspace that a library allocates and does not tell: parts of the matrix */
     /* Writes why it cannot solve problems of this kind to `why`, and returns false.  NULL: it can.
      */
     bool (*applicable)(const bx_problem *p, char *why, size_t why_size);
     /* Returns the least doubles of a and v, where they are more than the rank's part.  NULL. */
     size_t (*capacity)(const bx_problem *p);
-    /* Allocates the workspace; *asked: its bytes on this rank, NaN where the library does not
-     * tell. */
-    void *(*create)(const bx_problem *p, double *asked);
+    /* Prepares the workspace, all by bx_solver_workspace. */
+    void *(*create)(const bx_problem *p);
     /* Solves; returns 0, or the library's INFO. */
     int (*solve)(void *self, bx_problem *p);
     void (*destroy)(void *self);
@@ -61,8 +66,8 @@ extern const bx_solver bx_solver_lapack;
 extern const bx_solver *const bx_solvers[];
 extern const int bx_solver_count;
 
-/* Returns `count` doubles of workspace, in memory where the problem asks for it; the caller frees
- * them.  Local. */
+/* Counts `count` doubles of workspace and returns them, NULL where they are only counted; the
+ * caller frees them.  Local. */
 double *bx_solver_workspace(const bx_problem *p, size_t count);
 
 #endif

@@ -1,5 +1,5 @@
-! The cases, sized as the benchmarks of Catlow et al. (2010), and a small sibling of each; and the
-! grids and boxes that options ask for.
+! The cases, sized as the benchmarks of Catlow et al. (2010), and a small sibling of each; the first
+! stage of Bethune's GWW calculations (2010); and the grids and boxes that options ask for.
 module npar_cases
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use npar_model, only: crystal_t
@@ -8,7 +8,7 @@ module npar_cases
   public :: case_t, cases, find_case, nice_size, number, read_box
 
   type :: case_t
-    character(8) :: name
+    character(12) :: name
     character(80) :: summary
     type(crystal_t) :: crystal
   end type case_t
@@ -41,7 +41,16 @@ module npar_cases
                 gamma=.false.)), &
     case_t("bench5", "750 atoms, 2400 bands, 142 thousand plane waves, gamma point", &
       crystal_t(bands=2400, atoms=750, grid=[150, 150, 98], box=[43.4_dp, 43.4_dp, 28.0_dp], &
-                cutoff=23.3_dp))]
+                cutoff=23.3_dp)), &
+    ! Grids, atoms and edges are Bethune's (sections 1.4, 4, 5.1).  Bands: one for each two of four
+    ! valence electrons an atom.  Cutoff: the grid holds the products of waves.  All ranks share a
+    ! transform.
+    case_t("cnt40-scf", "GWW's exc_scf for a nanotube of 16 atoms: 30^3 points, one team", &
+      crystal_t(bands=32, atoms=16, grid=30, box=16.06_dp, cutoff=3.75_dp, npar=1)), &
+    case_t("silicon-scf", "GWW's exc_scf for silicon, 64 atoms: 90^3 points, one team", &
+      crystal_t(bands=128, atoms=64, grid=90, box=38.74_dp, cutoff=6.37_dp, npar=1)), &
+    case_t("cnt80-scf", "GWW's exc_scf for a nanotube of 96 atoms: 81^3 points, one team", &
+      crystal_t(bands=192, atoms=96, grid=81, box=45.92_dp, cutoff=3.75_dp, npar=1))]
 
 contains
 

@@ -61,18 +61,21 @@ contains
     type(MPI_Comm), intent(in) :: comm
     integer, intent(in) :: ranks
     logical, intent(in) :: emulated
-    real(dp), allocatable :: mine(:, :), theirs(:, :)
+    real(dp), allocatable :: mine(:), theirs(:)
+    integer(c_int) :: chunks(ranks)
     integer :: chunk, r
     chunk = chunk_size(size(values), ranks)
-    allocate (mine(chunk, ranks), theirs(chunk, ranks))
-    mine = reshape(values, [chunk, ranks], pad=[0.0_dp])
-    call everyone_to_everyone(mine, theirs, comm, emulated)
-    mine(:, 1) = sum(theirs, 2)
+    chunks = int(chunk, c_int)
+    allocate (mine(chunk*ranks), theirs(chunk*ranks))
+    mine(:size(values)) = values
+    mine(size(values) + 1:) = 0
+    call exchange(mine, chunks, theirs, chunks, comm, emulated)
+    mine(:chunk) = sum(reshape(theirs, [chunk, ranks]), 2)
     do r = 2, ranks
-      mine(:, r) = mine(:, 1)
+      mine((r - 1)*chunk + 1:r*chunk) = mine(:chunk)
     end do
-    call everyone_to_everyone(mine, theirs, comm, emulated)
-    values = reshape(theirs, [size(values)])
+    call exchange(mine, chunks, theirs, chunks, comm, emulated)
+    values = theirs(:size(values))
   end subroutine complete_interchange
 
   !> Reals of a chunk: n over the ranks, rounded up.
@@ -82,37 +85,23 @@ contains
     chunk = (n + ranks - 1)/ranks
   end function chunk_size
 
-  !> Sends one column to each rank, and receives one from each.  Collective.
-  subroutine everyone_to_everyone(mine, theirs, comm, emulated)
-    real(dp), intent(in), contiguous, target :: mine(:, :)
-    real(dp), intent(out), contiguous, target :: theirs(:, :)
-    type(MPI_Comm), intent(in) :: comm
-    logical, intent(in) :: emulated
-    integer(c_int) :: counts(size(mine, 2)), places(size(mine, 2))
-    real(dp), pointer, contiguous :: sends(:), receives(:)
-    integer :: r
-    if (emulated) then
-      counts = size(mine, 1, kind=c_int)
-      places = [(int((r - 1)*size(mine, 1), c_int), r=1, size(mine, 2))]
-      sends(1:size(mine)) => mine
-      receives(1:size(theirs)) => theirs
-      call by_messages(sends, counts, places, receives, counts, places, comm)
-    else
-      call MPI_Alltoall(mine, size(mine, 1), MPI_DOUBLE_PRECISION, theirs, size(mine, 1), &
-                        MPI_DOUBLE_PRECISION, comm)
-    end if
-  end subroutine everyone_to_everyone
-
-  !> MPI_Alltoallv of reals: counts and places (from 0) for each rank.  Collective.
-  subroutine exchange(send, send_counts, send_at, receive, receive_counts, receive_at, comm, &
-                      emulated)
+  !> Sends send_counts(r) reals to each rank r and receives receive_counts(r) from it, both in the
+  !> order of ranks: by MPI_Alltoall where all counts are equal, else by MPI_Alltoallv.  Those of
+  !> all ranks are equal, or of none.  Collective.
+  subroutine exchange(send, send_counts, receive, receive_counts, comm, emulated)
     real(dp), intent(in), contiguous :: send(:)
     real(dp), intent(inout), contiguous :: receive(:)
-    integer(c_int), intent(in) :: send_counts(:), send_at(:), receive_counts(:), receive_at(:)
+    integer(c_int), intent(in) :: send_counts(:), receive_counts(:)
     type(MPI_Comm), intent(in) :: comm
     logical, intent(in) :: emulated
+    integer(c_int), dimension(size(send_counts)) :: send_at, receive_at
+    send_at = offsets(send_counts)
+    receive_at = offsets(receive_counts)
     if (emulated) then
       call by_messages(send, send_counts, send_at, receive, receive_counts, receive_at, comm)
+    else if (all([send_counts, receive_counts] == send_counts(1))) then
+      call MPI_Alltoall(send, send_counts(1), MPI_DOUBLE_PRECISION, receive, send_counts(1), &
+                        MPI_DOUBLE_PRECISION, comm)
     else
       call MPI_Alltoallv(send, send_counts, send_at, MPI_DOUBLE_PRECISION, receive, &
                          receive_counts, receive_at, MPI_DOUBLE_PRECISION, comm)
@@ -196,7 +185,10 @@ contains
     integer(c_int), intent(in) :: counts(:)
     integer(c_int) :: at(size(counts))
     integer :: r
-    at = [(sum(counts(:r - 1)), r=1, size(counts))]
+    at(1) = 0
+    do r = 2, size(counts)
+      at(r) = at(r - 1) + counts(r - 1)
+    end do
   end function offsets
 
   !> Sends the values of `root` to all; emulated: one message to each.  Collective.
@@ -268,20 +260,18 @@ contains
     traffic = traffic_t(pairs, pairs*bytes_each*chunk_size(n, ranks))
   end function traffic_of_alltoall_sum
 
-  !> Traffic of exchange, with the counts from each rank (first) to each: a collective counts one
+  !> Traffic of exchange, where rank i sends from(i)*to(j) reals to rank j: a collective counts one
   !> message per pair, empty ones too.
-  pure function traffic_of_exchange(counts, emulated) result(traffic)
-    integer, intent(in) :: counts(:, :)
+  pure function traffic_of_exchange(from, to, emulated) result(traffic)
+    integer, intent(in) :: from(:), to(:)
     logical, intent(in) :: emulated
     type(traffic_t) :: traffic
-    integer :: from, to
-    do to = 1, size(counts, 2)
-      do from = 1, size(counts, 1)
-        if (from == to .or. (emulated .and. counts(from, to) == 0)) cycle
-        traffic%messages = traffic%messages + 1
-        traffic%bytes = traffic%bytes + real(bytes_each, dp)*counts(from, to)
-      end do
-    end do
+    logical, dimension(size(from)) :: sends, receives
+    sends = from > 0 .or. .not. emulated
+    receives = to > 0 .or. .not. emulated
+    traffic%messages = real(count(sends), dp)*count(receives) - count(sends .and. receives)
+    traffic%bytes = bytes_each*(sum(real(from, dp))*sum(real(to, dp)) &
+                                - dot_product(real(from, dp), real(to, dp)))
   end function traffic_of_exchange
 
   !> Traffic of broadcast of n reals: one message to each other rank, however it is sent.

@@ -22,7 +22,7 @@ contains
     points = product(real(s%crystal%grid, dp))
     bands = s%crystal%bands
     mine = size(s%band)
-    rows = 2.0_dp*(s%slice(s%group + 1) - s%slice(s%group))
+    rows = 2.0_dp*s%height
     fields = fields_of(s%crystal, size(s%band))
     transforms = 2*(1 + s%inner)*fields + fields_of(s%crystal, count(s%band <= s%occupied))
     if (s%crystal%hybrid) then

@@ -21,6 +21,7 @@ module npar_kernel
   use npar_launch, only: accuracy, base_npar, compared, crystal, driver_with, given, is_near, &
     knobs_of, list_methods, method_name, methods, npar_of, occupied, ranks, run, states, why_not, &
     world
+  use npar_matrix, only: most_bands
   use npar_paw, only: idle_ranks
   use npar_scf, only: evaluate, exchange_step, free_state, scf_step, start_state
   use npar_setup, only: predicted, set_up
@@ -38,7 +39,7 @@ module npar_kernel
   type(bx_choice_t), target :: case_choices(size(cases))
   type(bx_choice_t), allocatable, target :: choices(:)
   type(bx_option_t), target :: options(21)
-  type(c_ptr), target :: phases(size(phase_names)), groups(size(phase_names)), ratios(1)
+  type(c_ptr), target :: phases(size(phase_names)), groups(size(phase_names)), ratios(2)
 
   type(bx_exchange_t), allocatable :: exchanges(:, :) !< (ranks, methods), made when first used
   type(pair_ffts_t) :: ffts
@@ -92,8 +93,8 @@ contains
            given%driver), &
       text("transpose", "METHOD", "exchange of the FFTs: a method of bisection-transpose", &
            given%transpose), &
-      whole("bands", "N", "number of bands; about half are occupied", 2.0_dp, 32767.0_dp, &
-           given%bands), &
+      whole("bands", "N", "number of bands; about half are occupied", 2.0_dp, &
+            real(most_bands, dp), given%bands), &
       whole("atoms", "N", "number of atoms", 1.0_dp, 1e5_dp, given%atoms), &
       real_number("cutoff", "E", "cutoff of the plane waves, Hartree", 1e-3_dp, 1e6_dp, &
            given%cutoff), &
@@ -123,11 +124,11 @@ contains
       methods=c_loc(choices), method_count=size(choices, kind=c_size_t), &
       options=c_loc(options), option_count=size(options, kind=c_size_t), &
       phases=c_loc(phases), phase_count=size(phases, kind=c_size_t), phase_groups=c_loc(groups), &
-      ratios=c_loc(ratios), ratio_count=1_c_size_t, &
+      ratios=c_loc(ratios), ratio_count=size(ratios, kind=c_size_t), &
       arrange=c_funloc(arrange), setup=c_funloc(setup), applicable=c_funloc(applicable), &
       verify=c_funloc(verify), begin=c_funloc(begin), step=c_funloc(step), &
       inspect=c_funloc(inspect), metrics=c_funloc(metrics), report=c_funloc(report), &
-      teardown=c_funloc(teardown))
+      teardown=c_funloc(teardown), apart=bx_text("published"))
     address = c_loc(kernel)
   end function this_kernel
 
@@ -142,7 +143,7 @@ contains
     do i = 1, size(methods)
       choice = bx_choice_t(bx_text(methods(i)%name), bx_text(methods(i)%summary), &
                            bx_text(methods(i)%wins))
-      if (methods(i)%npar > 0) choice%family = bx_text("npar")
+      if (methods(i)%family /= "") choice%family = bx_text(trim(methods(i)%family))
       choices = [choices, choice]
     end do
     kernel%methods = c_loc(choices)
@@ -161,7 +162,8 @@ contains
     call npar_name_libraries()
     code = set_up()
     if (code /= bx_ok) return
-    ratios(1) = bx_text("base="//trim(methods(findloc(methods%npar, base_npar, 1))%name))
+    ratios = [bx_text("base="//trim(methods(findloc(methods%npar, base_npar, 1))%name)), &
+              bx_text("original=original")]
     allocate (exchanges(ranks, size(bx_transpose_methods())))
     allocate (largest_matrix(size(methods)), source=0.0_dp)
     if (crystal%hybrid) call make_pair_ffts(states(ranks), bx_string_at(given%planner), ffts)

@@ -1,8 +1,8 @@
 ! A launch: its options and methods, its crystal, and the state of each choice of NPAR.
 module npar_launch
-  use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int64_t, c_null_ptr, c_ptr
+  use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int, c_int64_t, c_null_ptr, c_ptr
   use mpi_f08, only: MPI_Comm
-  use bx_harness, only: bx_selected, bx_string_at
+  use bx_harness, only: bx_node_of, bx_selected, bx_string_at
   use npar_accuracy, only: accuracy_t, small_noise
   use npar_matrix, only: driver_of, matrix_bytes, why_no_driver
   use npar_model, only: crystal_t, spectrum_t
@@ -12,11 +12,12 @@ module npar_launch
   public :: bytes_of_matrices, compared, driver_with, is_near, is_run, is_wanted, knobs_of, &
     list_methods, method_name, npar_of, why_not
 
-  !> One method: a choice of NPAR, or the base with one knob changed.
+  !> One method: a choice of NPAR, the base with one knob changed, or a published code.
   type, public :: method_t
     character(16) :: name = ""
     character(80) :: summary = "", wins = ""
-    type(knobs_t) :: turned !< the knobs that differ from a new knobs_t
+    type(knobs_t) :: turned !< the knobs that differ from a new knobs_t; of a published code all
+    character(12) :: family = "" !< npar, published or none
     integer :: npar = 0 !< 0: the base's
   end type method_t
 
@@ -36,6 +37,36 @@ module npar_launch
              knobs_t(linear_algebra="elpa")), &
     method_t("node-aware", "FFTs exchange through the node's memory (transpose method direct)", &
              "nodes of many cores", knobs_t(transpose="direct"))]
+
+  !> Codes as published, whatever the base's knobs are.  VASP's changes of 2010, each with those
+  !> before it, and their gains (tables 16 to 35 of the report); then exchanges of FFTs alone, as
+  !> Bethune's (2010, table 2), and for machines without ScaLAPACK.
+  type(method_t), parameter :: published(*) = [ &
+    method_t("original", "messages for collectives, all-to-all sums, zeroing, LAPACK", &
+             "never: the others are set against it", &
+             knobs_t(emulated=.true., paw_alltoall=.true., zeroing=.true., transpose="p2p"), &
+             family="published"), &
+    method_t("collectives", "original with MPI collectives", &
+             "report: 2.1 times as fast for benchmark 1 on 256 cores, 10 for 5 on 1024", &
+             knobs_t(paw_alltoall=.true., zeroing=.true.), family="published"), &
+    method_t("allreduce", "collectives with MPI_Allreduce in the PAW sum", &
+             "report: 1.9 times as fast for benchmark 2 on 128 cores", &
+             knobs_t(zeroing=.true.), family="published"), &
+    method_t("nozero", "allreduce without zeroing", &
+             "report: for benchmark 1, on 256 cores twice as fast; not for 2 and 5", &
+             knobs_t(), family="published"), &
+    method_t("with-scalapack", "nozero with ScaLAPACK", &
+             "report: 1.23 times as fast for benchmark 5 on 1024 cores, slower for 1", &
+             knobs_t(linear_algebra="scalapack"), family="published"), &
+    method_t("with-shm", "with-scalapack with FFT messages gathered in a node's shared memory", &
+             "report: nodes of 24 cores, not nodes of 4", &
+             knobs_t(linear_algebra="scalapack", transpose="shm"), family="published"), &
+    method_t("shm", "nozero with FFT messages gathered in a node's shared memory", &
+             "table 2 of Bethune: a stage of GWW takes 4 to 36% less", &
+             knobs_t(transpose="shm"), family="published"), &
+    method_t("padded", "nozero with FFT messages of one length", &
+             "table 2 of Bethune: a stage of GWW takes 4 to 26% less, or 7% more", &
+             knobs_t(transpose="padded"), family="published")]
 
   !> The options' values: Hartree, bohr; 0 or null: not given.
   type :: option_values_t
@@ -62,7 +93,7 @@ module npar_launch
 
 contains
 
-  !> Fills `methods` for the number of ranks: every divisor, then every knob.
+  !> Fills `methods` for the number of ranks: every divisor, every knob, every published code.
   subroutine list_methods()
     character(16) :: name
     integer :: i
@@ -72,9 +103,10 @@ contains
       write (name, "('npar-', i0)") i
       methods = [methods, method_t(name, "band groups as many", merge( &
                  "one team: only the FFTs communicate within bands ", &
-                 "more groups: smaller FFT teams, larger exchanges ", i == 1), npar=i)]
+                 "more groups: smaller FFT teams, larger exchanges ", i == 1), family="npar", &
+                 npar=i)]
     end do
-    methods = [methods, knobs]
+    methods = [methods, knobs, published]
   end subroutine list_methods
 
   !> Number of band groups of method m.
@@ -91,12 +123,16 @@ contains
     name = methods(m)%name
   end function method_name
 
-  !> The base's knobs, with the one that method m changes.
+  !> The base's knobs, with the one that method m changes; the knobs of a published code.
   pure function knobs_of(m) result(k)
     integer, intent(in) :: m
     type(knobs_t) :: k, unturned
     k = base_knobs
     associate (turned => methods(m)%turned)
+      if (methods(m)%family == "published") then
+        k = turned
+        return
+      end if
       k%emulated = k%emulated .or. turned%emulated
       k%paw_alltoall = k%paw_alltoall .or. turned%paw_alltoall
       k%zeroing = k%zeroing .or. turned%zeroing
@@ -113,6 +149,7 @@ contains
   end function driver_with
 
   !> Bytes of the largest matrix between bands on this rank, among the methods with so many groups.
+  !> Collective.
   function bytes_of_matrices(npar) result(bytes)
     integer, intent(in) :: npar
     real(c_double) :: bytes
@@ -121,8 +158,8 @@ contains
     do m = 1, size(methods)
       if (npar_of(m) /= npar) cycle
       if (.not. is_run(m)) cycle
-      bytes = max(bytes, matrix_bytes(driver_with(knobs_of(m)), crystal%bands, &
-                                      merge(1, 2, crystal%gamma), ranks))
+      bytes = max(bytes, matrix_bytes(run, world, driver_with(knobs_of(m)), crystal%bands, &
+                                      merge(1, 2, crystal%gamma)))
     end do
   end function bytes_of_matrices
 
@@ -137,12 +174,34 @@ contains
       write (why, "('--npar ', i0, ' alone is asked for')") given%npar
     else if (crystal%hybrid .and. npar_of(m) /= ranks) then
       why = "a hybrid functional fixes NPAR at the number of ranks"
-    else if (methods(m)%npar == 0 .and. same(k, base_knobs)) then
+    else if (methods(m)%family == "" .and. same(k, base_knobs)) then
       why = "the options ask for it already: it is the base"
+    else if (k%transpose(:3) == "shm" .and. cuts_nodes(npar_of(m))) then
+      write (why, "('NPAR ', i0, ': teams of ', i0, ' ranks cut nodes; ', a, ' needs teams of &
+        &whole nodes, or within one')") npar_of(m), ranks/npar_of(m), trim(k%transpose)
     else
       why = why_no_driver(driver_with(k), crystal%bands, crystal%gamma, ranks)
     end if
   end function why_not
+
+  !> Whether a team of so many groups lies on several nodes and shares one with another team.
+  function cuts_nodes(npar) result(cuts)
+    integer, intent(in) :: npar
+    logical :: cuts
+    integer(c_int), pointer :: node_of(:)
+    logical, allocatable :: mine(:) !< whether the team has ranks on a node
+    integer :: first, last
+    node_of => bx_node_of(run, ranks)
+    allocate (mine(0:maxval(node_of)))
+    cuts = .false.
+    do first = 1, ranks, ranks/npar
+      last = first + ranks/npar - 1
+      mine = .false.
+      mine(node_of(first:last)) = .true.
+      cuts = cuts .or. (count(mine) > 1 .and. &
+                        any([mine(node_of(:first - 1)), mine(node_of(last + 1:))]))
+    end do
+  end function cuts_nodes
 
   !> Whether method m is selected and can run.
   function is_run(m) result(run_)

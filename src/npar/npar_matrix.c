@@ -10,6 +10,7 @@ typedef struct {
     const bx_solver *solver;
     bx_distribution *distribution;
     bx_problem problem;
+    double bytes; /* counted by bx_solver_workspace */
 } npar_matrix;
 
 enum { LARGEST_BLOCK = 32 }; /* a few hundred bands are the usual */
@@ -17,6 +18,8 @@ enum { LARGEST_BLOCK = 32 }; /* a few hundred bands are the usual */
 bool npar_solver_can(const char *name, int n, int parts, int ranks, char *why, size_t why_size);
 npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
                                 int shape[5], double **part);
+double npar_matrix_bytes(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
+                         int *block);
 int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked);
 int npar_matrix_factor(npar_matrix *m);
 void npar_matrix_free(npar_matrix *m);
@@ -63,10 +66,8 @@ static int all_columns(int n, int ranks, int rank)
     return rank * n;
 }
 
-/* Allocates the matrix of a solver: shape = rows and columns of this rank, rows of a block, rows
- * and columns of the grid; *part: [columns][rows parts].  Collective. */
-npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
-                                int shape[5], double **part)
+static npar_matrix *create(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
+                           bx_workspace workspace)
 {
     npar_matrix *m = bx_memory_alloc(1, sizeof *m);
     MPI_Comm team = MPI_Comm_f2c(comm);
@@ -82,15 +83,43 @@ npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, in
     }
     const bx_distribution *d = m->distribution;
     bx_problem *p = &m->problem;
-    *p = (bx_problem){.run = run, .distribution = d, .guess_error = -1, .parts = parts};
-    p->repeated = true;
+    *p = (bx_problem){.run = run,
+                      .distribution = d,
+                      .guess_error = -1,
+                      .parts = parts,
+                      .repeated = true,
+                      .workspace = workspace,
+                      .bytes = &m->bytes};
     p->capacity = (size_t)d->columns * (size_t)(d->rows * parts);
     p->a = bx_solver_workspace(p, p->capacity);
     if (!m->solver->alone) p->v = bx_solver_workspace(p, p->capacity);
+    return m;
+}
+
+/* Allocates the matrix of a solver: shape = rows and columns of this rank, rows of a block, rows
+ * and columns of the grid; *part: [columns][rows parts].  Collective. */
+npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, int n, int parts,
+                                int shape[5], double **part)
+{
+    npar_matrix *m = create(run, name, comm, n, parts, BX_ALLOCATED);
+    const bx_distribution *d = m->distribution;
     memcpy(shape, (int[]){d->rows, d->columns, d->block, d->grid_rows, d->grid_columns},
            5 * sizeof *shape);
-    *part = p->a;
+    *part = m->problem.a;
     return m;
+}
+
+/* Returns the bytes of the matrix, its vectors and the solver's workspace on this rank; *block:
+ * rows of a block.  Allocates none of them.  Collective. */
+double npar_matrix_bytes(bx_run *run, const char *name, MPI_Fint comm, int n, int parts, int *block)
+{
+    npar_matrix *m = create(run, name, comm, n, parts, BX_COUNTED);
+    m->solver->destroy(m->solver->create(&m->problem));
+    double hidden = m->solver->hidden * sizeof(double) * (double)m->problem.capacity;
+    double bytes = m->bytes + hidden;
+    *block = m->distribution->block;
+    npar_matrix_free(m);
+    return bytes;
 }
 
 /* Solves the matrix, which is lost; *vectors: [columns][rows parts] the eigenvectors, valid until
@@ -99,8 +128,9 @@ npar_matrix *npar_matrix_create(bx_run *run, const char *name, MPI_Fint comm, in
 int npar_matrix_solve(npar_matrix *m, double *w, double **vectors, double *asked)
 {
     bx_problem *p = &m->problem;
-    double *part = p->a;
-    void *workspace = m->solver->create(p, asked);
+    double *part = p->a, before = m->bytes;
+    void *workspace = m->solver->create(p);
+    *asked = m->solver->hidden > 0 ? NAN : m->bytes - before;
     p->w = w;
     int info = m->solver->solve(workspace, p);
     m->solver->destroy(workspace);

@@ -9,14 +9,18 @@ module npar_matrix
   use mpi_f08, only: MPI_Comm, MPI_Comm_rank, MPI_Comm_size
   use bx_harness, only: bx_region_enter, bx_region_leave
   use npar_collectives, only: gather_parts, sum_over, sum_parts, traffic_of_exchange, &
-    traffic_of_sum, traffic_t, operator(+)
+    traffic_of_sum, traffic_t, operator(+), operator(*)
   implicit none (type, external)
   private
-  public :: driver_of, libraries, matrix_bytes, matrix_t, why_no_driver
+  public :: driver_of, libraries, matrix_bytes, matrix_t, most_bands, why_no_driver
 
   !> What --linear-algebra chooses from, and the driver of each unless --driver names another.
   character(16), parameter :: libraries(*) = [character(16) :: "lapack", "scalapack", "elpa"]
   character(16), parameter :: usual(*) = [character(16) :: "lapack", "pdsyevd", "elpa1"]
+
+  !> With more, a matrix of all bands, 2 n^2 numbers, and the workspace of LAPACK (1 + 6 n + 2 n^2)
+  !> and ScaLAPACK (1 + 8 n + 2 n^2) on one rank leave 32 bits.
+  integer, parameter :: most_bands = 32766
 
   !> A matrix of all bands: f = 1 real or 2 numbers an entry.
   type :: matrix_t
@@ -45,8 +49,7 @@ module npar_matrix
     procedure :: solve
     procedure :: factor
     procedure :: subtract_unit
-    procedure :: traffic_of_sums
-    procedure :: traffic_of_gathers
+    procedure :: traffic_of_panels
     procedure, private :: counts
     procedure, private :: deal
     procedure, private :: gathered
@@ -73,6 +76,16 @@ module npar_matrix
       type(c_ptr), intent(out) :: part
       type(c_ptr) :: matrix
     end function npar_matrix_create
+
+    function npar_matrix_bytes(run, name, comm, n, parts, block) result(bytes) bind(C)
+      import :: c_char, c_double, c_int, c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: run
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: comm, n, parts
+      integer(c_int), intent(out) :: block
+      real(c_double) :: bytes
+    end function npar_matrix_bytes
 
     function npar_matrix_solve(matrix, w, vectors, asked) result(info) bind(C)
       import :: c_double, c_int, c_ptr
@@ -124,14 +137,27 @@ contains
     end do
   end function why_no_driver
 
-  !> Bytes that create allocates on a rank, about.
-  pure function matrix_bytes(driver, n, f, ranks) result(bytes)
+  !> Bytes that create and solve allocate on this rank.  Arguments as create's.  Collective.
+  function matrix_bytes(run, comm, driver, n, f) result(bytes)
+    type(c_ptr), intent(in) :: run
+    type(MPI_Comm), intent(in) :: comm
     character(*), intent(in) :: driver
-    integer, intent(in) :: n, f, ranks
+    integer, intent(in) :: n, f
     real(dp) :: bytes
-    bytes = 8.0_dp*f*real(n, dp)**2
-    if (driver /= "lapack") bytes = 4*bytes/ranks
+    integer(c_int) :: block
+    integer :: ranks
+    call MPI_Comm_size(comm, ranks)
+    bytes = npar_matrix_bytes(run, trim(driver)//c_null_char, comm%MPI_VAL, n, f, block)
+    if (driver /= "lapack") bytes = bytes + 16.0_dp*f*n*panel_width(n, int(block), ranks)
   end function matrix_bytes
+
+  !> Columns of a panel: each rank's share of the columns, in whole blocks.
+  pure function panel_width(n, block, ranks) result(columns)
+    integer, intent(in) :: n, block, ranks
+    integer :: columns, blocks
+    blocks = (n + block - 1)/block
+    columns = block*((blocks + ranks - 1)/ranks)
+  end function panel_width
 
   !> Allocates a matrix of all bands, f numbers an entry, for a driver.  Collective over comm.
   subroutine create(self, run, comm, driver, n, f)
@@ -142,7 +168,6 @@ contains
     integer, intent(in) :: n, f
     type(c_ptr) :: part
     integer(c_int) :: shape(5)
-    integer :: blocks
     self%driver = driver
     self%comm = comm
     self%n = n
@@ -160,8 +185,7 @@ contains
     self%width = n
     self%panels = 1
     if (.not. self%alone) then
-      blocks = (n + self%block - 1)/self%block
-      self%width = self%block*((blocks + self%ranks - 1)/self%ranks)
+      self%width = panel_width(n, self%block, self%ranks)
       self%panels = (n + self%width - 1)/self%width
       allocate (self%whole(f*n, self%width), self%packed(f*n*self%width))
       self%held = 2*self%held + 16.0_dp*size(self%whole)
@@ -366,8 +390,8 @@ contains
     end do
   end subroutine subtract_unit
 
-  !> Traffic of summing all panels.
-  pure function traffic_of_sums(self, emulated) result(traffic)
+  !> Traffic of summing all panels, and of gathering as many on every rank.
+  pure function traffic_of_panels(self, emulated) result(traffic)
     class(matrix_t), intent(in) :: self
     logical, intent(in) :: emulated
     type(traffic_t) :: traffic
@@ -376,21 +400,9 @@ contains
       traffic = traffic_of_sum(self%f*self%n**2, self%ranks, emulated)
       return
     end if
-    do j = 1, self%panels
-      traffic = traffic + traffic_of_exchange(spread(self%counts(j), 1, self%ranks), emulated)
+    do j = 1, self%panels ! a part goes from every rank to its owner, then from there to every rank
+      traffic = traffic + traffic_of_exchange(spread(1, 1, self%ranks), self%counts(j), emulated)*2
     end do
-  end function traffic_of_sums
-
-  !> Traffic of gathering all panels on every rank.
-  pure function traffic_of_gathers(self, emulated) result(traffic)
-    class(matrix_t), intent(in) :: self
-    logical, intent(in) :: emulated
-    type(traffic_t) :: traffic
-    integer :: j
-    if (self%alone) return
-    do j = 1, self%panels
-      traffic = traffic + traffic_of_exchange(spread(self%counts(j), 2, self%ranks), emulated)
-    end do
-  end function traffic_of_gathers
+  end function traffic_of_panels
 
 end module npar_matrix

@@ -12,13 +12,13 @@ module npar_scf
   use npar_model, only: projectors_per_atom
   use npar_paw, only: exact_one_centre_terms, sum_one_centre_terms
   use npar_probe, only: set_probe
-  use npar_state, only: batch, dealt, state_t
+  use npar_state, only: batch, state_t
   use npar_subspace, only: diagonalise_subspace, orthonormalise
   use npar_update, only: residual_norms, update_bands
   implicit none (type, external)
   private
   public :: place_ranks, make_state, free_state, start_state, scf_step, exchange_step, evaluate
-  public :: state_bytes
+  public :: largest_count, state_bytes
 
 contains
 
@@ -38,8 +38,7 @@ contains
     call MPI_Comm_split(s%world, s%member, s%rank, s%across)
     s%basis = make_basis(s%crystal, s%ncore, s%member)
     s%band = [(i, i=s%group + 1, s%crystal%bands, npar)]
-    allocate (s%slice(0:npar))
-    s%slice = dealt(s%waves(), npar)
+    s%height = (s%waves() + npar - 1)/npar
   end subroutine place_ranks
 
   !> Bytes that make_state allocates on this rank, without the transpose library's plan and the
@@ -50,15 +49,25 @@ contains
     bands = s%crystal%bands
     projectors = s%crystal%projectors()
     narrow = 2.0_dp*s%waves()*size(s%band)
-    wide = 2.0_dp*(s%slice(s%group + 1) - s%slice(s%group))*bands
+    wide = 2.0_dp*s%height*bands
     bytes = narrow*(s%crystal%kpoints + 1) + 2*wide + 2*max(narrow, wide)
-    bytes = bytes + merge(narrow, 0.0_dp, s%npar > 1)
+    bytes = bytes + merge(2.0_dp*s%height*s%npar*size(s%band), 0.0_dp, s%npar > 1)
     bytes = bytes + 2.0_dp*s%waves()*(projectors/s%factor() + 1)
     if (.not. s%crystal%gamma) bytes = bytes + narrow ! the parts apart
     bytes = bytes + 2.0_dp*s%factor()*projectors*size(s%band)
     bytes = bytes + 2*2.0_dp*s%waves()*s%crystal%kpoints ! for the examination of the bands
     bytes = 8*bytes
   end function state_bytes
+
+  !> Numbers in the largest of the arrays that are exchanged or summed on this rank: bands in either
+  !> layout, projections.
+  pure function largest_count(s) result(numbers)
+    type(state_t), intent(in) :: s
+    real(dp) :: numbers
+    numbers = max(2.0_dp*s%waves()*size(s%band), real(s%factor(), dp)*s%crystal%projectors() &
+                  *size(s%band), &
+                  2.0_dp*s%height*s%crystal%bands)
+  end function largest_count
 
   !> Allocates the arrays, plans and solvers of a state whose ranks are placed; `planner` is an FFTW
   !> planner effort.  Collective.
@@ -71,7 +80,7 @@ contains
                         node_of, batch, planner)
     waves = s%waves()
     mine = size(s%band)
-    here = s%slice(s%group + 1) - s%slice(s%group)
+    here = s%height
     allocate (s%kinetic(2*waves), s%beta(2*waves/s%factor(), s%crystal%projectors()))
     allocate (s%parts(merge(0, waves, s%crystal%gamma), merge(0, 2*mine, s%crystal%gamma)))
     allocate (s%d(projectors_per_atom, projectors_per_atom, s%crystal%atoms))
@@ -84,7 +93,7 @@ contains
     allocate (s%projection(s%crystal%projectors(), s%factor()*mine, 2))
     allocate (s%energy(s%crystal%bands, s%crystal%kpoints))
     allocate (s%wide(2*here, s%crystal%bands), s%wide_h(2*here, s%crystal%bands))
-    allocate (s%buffer(merge(2*waves*mine, 0, s%npar > 1)))
+    allocate (s%buffer(merge(2*here*s%npar*mine, 0, s%npar > 1)))
     nx = s%crystal%grid(1)
     ny = s%crystal%grid(2)
     nz = s%fft%planes

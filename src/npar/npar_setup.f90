@@ -4,7 +4,7 @@ module npar_setup
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
   use bx_harness, only: bx_agree, bx_case, bx_case_is, bx_claim_file, bx_claim_memory, &
     bx_claim_time, bx_file_read, bx_file_written, bx_node_of, bx_ok, bx_one_of, bx_refuse, &
-    bx_selected, bx_string_at, bx_threads, bx_usage
+    bx_resources, bx_selected, bx_string_at, bx_threads, bx_usage
   use bx_transpose, only: bx_fft_bytes, bx_transpose_methods
   use npar_accuracy, only: accuracy_of, accuracy_t, exchange_response, small_noise
   use npar_cases, only: find_case, nice_size, number, read_box
@@ -15,7 +15,7 @@ module npar_setup
     run, spectra, states, why_not, world
   use npar_matrix, only: libraries, why_no_driver
   use npar_model, only: about_half, crystal_t, grid_of_pairs, solve_spectra, spectrum_t
-  use npar_scf, only: make_state, place_ranks, state_bytes
+  use npar_scf, only: largest_count, make_state, place_ranks, state_bytes
   use npar_state, only: batch, state_t
   implicit none (type, external)
   private
@@ -59,8 +59,13 @@ contains
       states(i)%inner = merge(1, int(given%inner), crystal%hybrid)
       call place_ranks(states(i), i)
       predicted = predicted + state_bytes(states(i)) + bytes_of_matrices(i) + grid_bytes(states(i))
+      if (largest_count(states(i)) > huge(i)) then
+        code = bx_refuse(run, bx_resources, sizes()//": the bands of a rank are over MPI's count &
+          &limit of 2^31 - 1 numbers; use more ranks")
+      end if
     end do
-    code = bx_claim_memory(run, predicted, sizes()//" (the bands)")
+    code = bx_agree(run)
+    if (code == bx_ok) code = bx_claim_memory(run, predicted, sizes()//" (the bands)")
     if (code == bx_ok) code = claim_time()
     if (code == bx_ok) code = check_stability()
     if (code /= bx_ok) return
@@ -224,7 +229,7 @@ contains
     q = all(direction)
   end function q_of
 
-  !> The rule of Appendix B: cores / 8, here the divisor next below.
+  !> The case's number of groups, or the rule of Appendix B: cores / 8, here the divisor next below.
   function settle_npar() result(code)
     integer(c_int) :: code
     character(400) :: line
@@ -235,6 +240,7 @@ contains
     do i = 1, max(1, ranks/8)
       if (mod(ranks, i) == 0) base_npar = i
     end do
+    if (crystal%npar > 0) base_npar = crystal%npar
     if (given%npar > 0) then
       if (mod(int(ranks, c_int64_t), given%npar) /= 0) then
         write (line, "('--npar ', i0, ': does not divide the ', i0, ' ranks; choose from')") &

@@ -53,7 +53,7 @@ module npar_state
 
     type(basis_t) :: basis
     integer, allocatable :: band(:) !< global numbers of my bands
-    integer, allocatable :: slice(:) !< (0:npar) first plane wave of each group's slice, from 0
+    integer :: height = 0 !< plane waves of each group's slice; zeros fill up the last slices
     integer :: k = 0 !< the k-point that `kinetic` and `beta` are of
     real(dp), allocatable :: kinetic(:) !< (2 * waves)
     !> (2 * waves, projectors); of complex waves, whose projectors are real, (waves, projectors)

@@ -1,7 +1,9 @@
 ! Between bands and plane waves: the two layouts, matrices of all bands, rotation, orthonormality.
 !
 ! Narrow: a rank's own bands, its team's share of plane waves.  Wide: all bands, group by group, a
-! slice of those plane waves.  With one group they are the same.
+! slice of those plane waves.  With one group they are the same.  All slices are equally long, so
+! that messages are where NPAR divides the bands: then MPI_Alltoall exchanges them, as the profiles
+! of Catlow et al. (2010, tables 5, 7, 9, 12) imply.
 module npar_subspace
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
   use bx_harness, only: bx_largest
@@ -18,20 +20,21 @@ module npar_subspace
 
 contains
 
-  !> Counts and places of what goes to and comes from each group, in reals.
-  subroutine lengths(s, narrow, narrow_at, wide, wide_at)
+  !> Counts of what goes to and comes from each group, in reals.
+  subroutine lengths(s, narrow, wide)
     type(state_t), intent(in) :: s
-    integer(c_int), intent(out), dimension(0:) :: narrow, narrow_at, wide, wide_at
-    integer :: g, here, mine
-    mine = size(s%band)
-    here = s%slice(s%group + 1) - s%slice(s%group)
-    do g = 0, s%npar - 1
-      narrow(g) = 2*(s%slice(g + 1) - s%slice(g))*mine
-      wide(g) = 2*here*bands_of(s%crystal%bands, s%npar, g)
-      narrow_at(g) = sum(narrow(:g - 1))
-      wide_at(g) = sum(wide(:g - 1))
-    end do
+    integer(c_int), intent(out), dimension(0:) :: narrow, wide
+    integer :: g
+    narrow = 2*s%height*size(s%band)
+    wide = [(2*s%height*bands_of(s%crystal%bands, s%npar, g), g=0, s%npar - 1)]
   end subroutine lengths
+
+  !> Reals of a band in a group's slice, without the zeros that fill it up.
+  pure integer function filled(s, group)
+    type(state_t), intent(in) :: s
+    integer, intent(in) :: group
+    filled = 2*max(0, min(s%height, s%waves() - group*s%height))
+  end function filled
 
   !> Redistributes from narrow(2 * waves, my bands) to wide(rows of my slice, bands).  Collective
   !> across the groups.
@@ -39,7 +42,7 @@ contains
     type(state_t), intent(inout) :: s
     real(dp), intent(in), contiguous :: narrow(:, :)
     real(dp), intent(inout), contiguous, target :: wide(:, :)
-    integer(c_int), dimension(0:s%npar - 1) :: sends, sends_at, receives, receives_at
+    integer(c_int), dimension(0:s%npar - 1) :: sends, receives
     integer :: g, i, rows, at
     if (s%npar == 1) then
       wide = narrow
@@ -51,17 +54,18 @@ contains
       call wiped(s, flat(wide))
       call lap(s, phase_zeroing)
     end if
-    call lengths(s, sends, sends_at, receives, receives_at)
+    at = 0
     do g = 0, s%npar - 1
-      rows = 2*(s%slice(g + 1) - s%slice(g))
+      rows = filled(s, g)
       do i = 1, size(narrow, 2)
-        at = sends_at(g) + (i - 1)*rows
-        s%buffer(at + 1:at + rows) = narrow(2*s%slice(g) + 1:2*s%slice(g) + rows, i)
+        s%buffer(at + 1:at + rows) = narrow(2*s%height*g + 1:2*s%height*g + rows, i)
+        s%buffer(at + rows + 1:at + 2*s%height) = 0
+        at = at + 2*s%height
       end do
     end do
+    call lengths(s, sends, receives)
     if (bx_is_simulated) call bx_charge(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)
-    call exchange(s%buffer, sends, sends_at, flat(wide), receives, receives_at, s%across, &
-                  s%knobs%emulated)
+    call exchange(s%buffer, sends, flat(wide), receives, s%across, s%knobs%emulated)
     call lap(s, phase_redistribute)
   end subroutine widen
 
@@ -70,7 +74,7 @@ contains
     type(state_t), intent(inout) :: s
     real(dp), intent(in), contiguous, target :: wide(:, :)
     real(dp), intent(inout), contiguous :: narrow(:, :)
-    integer(c_int), dimension(0:s%npar - 1) :: sends, sends_at, receives, receives_at
+    integer(c_int), dimension(0:s%npar - 1) :: sends, receives
     integer :: g, i, rows, at
     if (s%npar == 1) then
       narrow = wide
@@ -81,15 +85,15 @@ contains
       call wiped(s, s%buffer)
       call lap(s, phase_zeroing)
     end if
-    call lengths(s, receives, receives_at, sends, sends_at)
-    call exchange(flat(wide), sends, sends_at, s%buffer, receives, receives_at, s%across, &
-                  s%knobs%emulated)
+    call lengths(s, receives, sends)
+    call exchange(flat(wide), sends, s%buffer, receives, s%across, s%knobs%emulated)
     if (bx_is_simulated) call bx_charge(bx_copy, 8.0_dp*size(s%buffer), by_one_thread)
+    at = 0
     do g = 0, s%npar - 1
-      rows = 2*(s%slice(g + 1) - s%slice(g))
+      rows = filled(s, g)
       do i = 1, size(narrow, 2)
-        at = receives_at(g) + (i - 1)*rows
-        narrow(2*s%slice(g) + 1:2*s%slice(g) + rows, i) = s%buffer(at + 1:at + rows)
+        narrow(2*s%height*g + 1:2*s%height*g + rows, i) = s%buffer(at + 1:at + rows)
+        at = at + 2*s%height
       end do
     end do
     call lap(s, phase_redistribute)

@@ -80,23 +80,18 @@ contains
   function among_groups(s) result(traffic)
     type(state_t), intent(in) :: s
     type(traffic_t) :: traffic
-    integer :: member, from, to, group, first(0:s%npar), length(0:s%npar - 1, 0:s%npar - 1)
+    integer :: member, group, height, bands(s%npar)
     type(basis_t) :: basis
     ! H and overlaps; eigenvectors and Cholesky's factor
-    traffic = (s%matrix%traffic_of_sums(s%knobs%emulated) &
-               + s%matrix%traffic_of_gathers(s%knobs%emulated))*2
+    traffic = s%matrix%traffic_of_panels(s%knobs%emulated)*2
     if (s%npar == 1) return
+    bands = [(bands_of(s%crystal%bands, s%npar, group), group=0, s%npar - 1)]
     do member = 0, s%ncore - 1
       basis = make_basis(s%crystal, s%ncore, member)
-      first = dealt(basis%waves, s%npar)
-      do to = 0, s%npar - 1
-        do from = 0, s%npar - 1
-          length(from, to) = 2*(first(to + 1) - first(to))*bands_of(s%crystal%bands, s%npar, from)
-        end do
-      end do
+      height = (basis%waves + s%npar - 1)/s%npar
       ! three there, three back
-      traffic = traffic + (traffic_of_exchange(length, s%knobs%emulated) &
-                           + traffic_of_exchange(transpose(length), s%knobs%emulated))*3
+      traffic = traffic + traffic_of_exchange(bands, spread(2*height, 1, s%npar), &
+                                              s%knobs%emulated)*6
       if (.not. s%crystal%hybrid) cycle
       do group = 0, s%npar - 1
         traffic = traffic + traffic_of_broadcast( &

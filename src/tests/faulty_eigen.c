@@ -2,6 +2,7 @@
  *   transpose  two vectors exchange a part, as a block in the wrong place does
  *   swap       two eigenvalues change places
  *   workspace  ScaLAPACK's drivers get one number of workspace
+ *   memory     the workspace is larger than any node
  *   lost       a rank does not come to the solver
  *   killed     a rank dies in it
  *   nan        the matrix has a NaN
@@ -24,6 +25,12 @@ static bool faulty(const char *what)
     return fault && strcmp(fault, what) == 0;
 }
 
+static void *create(const bx_solver *sound, const bx_problem *p)
+{
+    if (faulty("memory")) bx_solver_workspace(p, (size_t)1 << 50);
+    return sound->create(p);
+}
+
 static int solve(const bx_solver *sound, void *self, bx_problem *p)
 {
     const bx_distribution *d = p->distribution;
@@ -34,9 +41,9 @@ static int solve(const bx_solver *sound, void *self, bx_problem *p)
     size_t half = (size_t)(d->rows / 2 * p->parts);
     if (faulty("transpose") && d->rank == 0)
         for (size_t i = 0; i < half; i++) {
-            double *one = p->v + i, *other = one + d->rows * p->parts, kept = *one;
-            *one = *other;
-            *other = kept;
+            double *first = p->v + i, *second = first + d->rows * p->parts, kept = *first;
+            *first = *second;
+            *second = kept;
         }
     if (faulty("swap")) {
         double kept = p->w[0];
@@ -77,6 +84,7 @@ void __wrap_bx_integrals_run(int n, int rank, int ranks, double *values)
     {                                                                                              \
         return solve(&bx_solver_##name, self, p);                                                  \
     }                                                                                              \
+    static void *create_##name(const bx_problem *p) { return create(&bx_solver_##name, p); }       \
     static bx_solver broken_##name;
 #include "eigen.def"
 #undef BX_METHOD
@@ -92,6 +100,7 @@ __attribute__((constructor)) static void fill(void)
 {
 #define BX_METHOD(name)                                                                            \
     broken_##name = bx_solver_##name;                                                              \
+    broken_##name.create = create_##name;                                                          \
     broken_##name.solve = solve_##name;
 #include "eigen.def"
 }

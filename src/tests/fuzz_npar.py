@@ -131,7 +131,7 @@ def main():
     name = Path(KERNEL).name
     codes, failures, start = Counter(), 0, time.monotonic()
     while codes[0] + failures < lines:
-        line = Line(draw)
+        line, out = Line(draw), None
         with TemporaryDirectory() as folder:
             try:
                 for out in line.launches(folder):
@@ -140,10 +140,11 @@ def main():
                         break
             except subprocess.TimeoutExpired:
                 reason = "it hangs"
-        codes[out.code] += not reason
         if reason:
             failures += 1
-            print(f"{reason}: {line}\n{out.stdout}{out.stderr}", flush=True)
+            print(f"{reason}: {line}\n{out.stdout + out.stderr if out else ''}", flush=True)
+        else:
+            codes[out.code] += 1
     refused = codes[2] + codes[3]
     seconds = time.monotonic() - start
     print(

@@ -15,10 +15,14 @@ from bisection.kernels.local import Estimate
 from bisection.kernels.results import Result
 
 RESAMPLES = 400  # of a bootstrap
+# Least parallel efficiency of recommended cores. Catlow et al. (2010), Appendix B, recommends
+# cores without a criterion; this one gives its three recommendations.
+EFFICIENCY = 0.5
 # Rules of thumb: name -> the NPAR for so many ranks.
 RULES = {
     "cores/8": lambda ranks: ranks / 8,
     "cores/16": lambda ranks: ranks / 16,
+    "cores/32": lambda ranks: ranks / 32,
     "square root": math.sqrt,
 }
 
@@ -100,6 +104,32 @@ def sweep(result: Result) -> Sweep | None:
         return None
     times = {npar: seconds[:whole] for npar, seconds in sorted(times.items())}
     return Sweep(**circumstances(result), times=times)
+
+
+def efficiencies(times: dict[int, float]) -> dict[int, float]:
+    """Cores -> parallel efficiency against the fewest cores.
+
+    Args:
+        times: cores -> seconds.
+    """
+    fewest = min(times)
+    return {cores: times[fewest] * fewest / (seconds * cores) for cores, seconds in times.items()}
+
+
+def recommended(times: dict[int, float]) -> int:
+    """The most cores with a parallel efficiency of at least EFFICIENCY; arguments as above."""
+    return max(n for n, efficiency in efficiencies(times).items() if efficiency >= EFFICIENCY)
+
+
+def by_cores(sweeps: Iterable[Sweep]) -> dict[tuple[str, str, int], dict[int, Sweep]]:
+    """(case, place, threads per rank) -> cores -> the fastest sweep, of several core counts."""
+    groups: dict[tuple[str, str, int], dict[int, Sweep]] = {}
+    for sweep in sweeps:
+        group = groups.setdefault((sweep.case, sweep.where, sweep.threads), {})
+        other = group.setdefault(sweep.cores, sweep)
+        if min(sweep.medians.values()) < min(other.medians.values()):
+            group[sweep.cores] = sweep
+    return {key: group for key, group in groups.items() if len(group) > 1}
 
 
 def nearest(choices: Iterable[int], wanted: float) -> int:

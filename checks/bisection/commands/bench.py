@@ -21,14 +21,15 @@ from bisection.peers import eigen, lammps, md, npar, store_scale, transpose
 from bisection.peers.potentials import SYSTEMS
 from bisection.report import peers as texts
 
+# Lines of each part, from the kernel and a folder.
 EIGEN_PARTS = {
-    "solvers": eigen.solvers,
-    "jacobi": eigen.jacobi,
-    "memory": eigen.memory,
-    "crossover": eigen.crossover,
-    "costs": eigen.costs,
+    "solvers": lambda *where: texts.judged_part(eigen.solvers, *where),
+    "jacobi": lambda *where: texts.judged_part(eigen.jacobi, *where),
+    "crossover": lambda *where: texts.crossover_table(eigen.crossover(*where)),
+    "costs": lambda *where: texts.eigen_costs(eigen.costs(*where)),
+    "memory": lambda *where: texts.judged_part(eigen.memory, *where),
 }
-OF_MINUTES = "memory"  # a part that is measured only where it is asked for
+EIGEN_DEFAULT = ("solvers", "jacobi", "crossover", "costs")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--part",
         choices=EIGEN_PARTS,
         action="append",
-        help=f"what to measure; default: all but {OF_MINUTES}, the 2004 report's largest matrix",
+        help=f"what to measure; default: {', '.join(EIGEN_DEFAULT)}; "
+        "memory takes minutes: the 2004 report's largest matrix",
     )
     of_md = peers.add_parser("md", help="compare the MD kernel with LAMMPS")
     of_md.add_argument("--case", choices=SYSTEMS, action="append", help="crystals; default: all")
@@ -122,13 +124,8 @@ def bench_npar(options: argparse.Namespace, folder: Path) -> Exit:
 def bench_eigen(options: argparse.Namespace, folder: Path) -> Exit:
     """Parallel eigensolvers beside LAPACK's dsyevd on one core."""
     kernel = build("eigen")
-    for name in options.part or [name for name in EIGEN_PARTS if name != OF_MINUTES]:
-        if name == "crossover":
-            show(texts.crossover_table(eigen.crossover(kernel, folder)))
-        elif name == "costs":
-            show(texts.eigen_costs(eigen.costs(kernel, folder)))
-        else:
-            show(texts.judged_part(EIGEN_PARTS[name], kernel, folder))
+    for name in options.part or EIGEN_DEFAULT:
+        show(EIGEN_PARTS[name](kernel, folder))
     return Exit.OK
 
 

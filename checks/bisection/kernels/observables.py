@@ -29,7 +29,7 @@ from bisection.core import paths
 from bisection.core.thresholds import LIMITS
 from bisection.kernels import results, tables
 from bisection.kernels.layouts import LAYOUTS
-from bisection.kernels.results import Metric, Result
+from bisection.kernels.results import Entry, Metric, Result
 
 LITERATURE = paths.ROOT / "reference" / "literature"
 MACHINES = paths.ROOT / "src" / "smpi" / "machines.csv"
@@ -113,7 +113,7 @@ class Observable:
         """Whether a value agrees with what was published."""
         low, high = self.bounds
         if self.kind == Kind.SIGN:
-            return low < value < high
+            return value < high if self.published[0] == "<" else value > low
         return low <= value <= high
 
     def value(self, lookup: Lookup) -> float:
@@ -216,7 +216,8 @@ def lookup_in(launches: Iterable[Result], machine: str = "") -> Lookup:
     for result in sorted(launches, key=lambda result: result["started"]):
         for method in {entry["method"] for entry in result["results"]}:
             if point := _point(result, method, machine):
-                metrics[point] = results.metrics(results.of_method(result, method))
+                entries = results.of_method(result, method)
+                metrics[point] = {**results.metrics(entries), **_communication(entries)}
 
     def lookup(point: Point, name: str) -> float:
         try:
@@ -241,8 +242,17 @@ def _point(result: Result, method: str, machine: str) -> Point | None:
     return Point(machine, result["kernel"], result["case"], layout, cores, method)
 
 
+def _communication(entries: list[Entry]) -> dict[str, Metric]:
+    """Seconds per step in the classes of MPI calls, mean over ranks: p2p_seconds and so on."""
+    classes = (entries[0].get("communication") or {}) if len(entries) == 1 else {}
+    return {
+        f"{name}{SECONDS}": {"value": traffic["seconds"]["mean"]}
+        for name, traffic in classes.items()
+    }
+
+
 def _metric(metrics: Mapping[str, Metric], name: str) -> float:
-    if name.endswith(SECONDS):
+    if name.endswith(SECONDS) and name not in metrics:
         share = metrics[f"{name.removesuffix(SECONDS)}_share"]["value"]
         return share * metrics["time"]["value"]
     return metrics[name]["value"]

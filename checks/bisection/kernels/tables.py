@@ -32,18 +32,19 @@ CASES = {
 ALTERNATIVES = ("transpose", "npar", "eigen", "md")  # kernels whose methods give the same result
 
 
-def methods(kernel: str) -> list[str]:
+def methods(kernel: str, family: str = "") -> list[str]:
     """The methods of a kernel without its baselines, as its command line names them.
 
     The numbers of band groups of the kernel npar, npar-N, follow from the ranks and are not listed.
 
     Args:
         kernel: one of METHODS.
+        family: the family to list; by default the methods of none.
 
     Raises:
         OSError, ValueError: the file cannot be read, or lists nothing.
     """
-    return list(_names(*METHODS[kernel]))
+    return list(_names(*METHODS[kernel], family))
 
 
 def cases(kernel: str) -> list[str]:
@@ -68,26 +69,28 @@ def sizes(method: str) -> list[int]:
 
 
 @functools.cache
-def _names(file: str, entry: str) -> tuple[str, ...]:
+def _names(file: str, entry: str, family: str = "") -> tuple[str, ...]:
     path = paths.ROOT / "src" / file
     text = path.read_text(encoding="utf-8")
     if entry.startswith("BX_"):
         words = re.findall(rf"^{entry}\(([\w-]+)", text, re.M)
         names = tuple(word.replace("_", "-") for word in words)
     else:
-        names = tuple(_fortran_names(text, entry))
+        names = tuple(_fortran_names(text, entry, family))
     if not names:
         raise ValueError(f"{paths.shown(path)} lists no {entry}")
     return names
 
 
-def _fortran_names(text: str, entry: str) -> list[str]:
-    """The first components of an array of a type; those with baseline=.true. are left out."""
+def _fortran_names(text: str, entry: str, family: str) -> list[str]:
+    """The first components of arrays of a type, of one family; those with baseline=.true. are left
+    out."""
     array = rf"type\({entry}\), parameter[^\n]*\(\*\) = \[(.*?)\]$"
     names = []
     for body in re.findall(array, text, re.M | re.S):
         for part in re.split(rf"\b{entry}\(", body)[1:]:
             name = re.match(r'"([^"]+)"', part)
-            if name and "baseline=.true." not in part:
+            of = re.search(r'family="(\w+)"', part)
+            if name and "baseline=.true." not in part and (of[1] if of else "") == family:
                 names.append(name[1].strip())
     return names

@@ -12,8 +12,8 @@ from bisection.core.format import duration, plural
 from bisection.core.thresholds import LIMITS
 from bisection.report.tables import indented
 
-# Published: (benchmark, the rule of thumb that it was run by).
-RULES_OF_BENCHMARKS = ((1, 8), (5, 16))
+# Published: benchmark -> the rules of thumb for it: cores / 8, for example.
+RULES_OF_BENCHMARKS = {1: (8,), 5: (16, 32)}
 CLUSTERS = {"merlin": "InfiniBand", "stella": "10 Gb/s Ethernet"}
 TESTS = {10: "SiC", 20: "Cu3Au", 30: "Fe"}
 
@@ -32,18 +32,41 @@ def npar_advice(sweeps: Sequence[Sweep]) -> Iterator[str]:
         rows.append([*row, f"{sweep.spread:.2f}", sweep.where])
     yield from indented(rows)
     yield ""
+    for (case, where, threads), group in npar.by_cores(sweeps).items():
+        times = {cores: min(sweep.medians.values()) for cores, sweep in group.items()}
+        several = f" with {threads} threads per rank" if threads > 1 else ""
+        choice = group[npar.recommended(times)].best
+        yield f"{case} on {where}{several}: {_recommended(times, choice)}"
     yield from _cautions(sweeps)
     yield ""
     # findings V07, V08, V11
-    yield "Published (Cray XT4, 2010): cores, best NPAR, loss of the rule named, worst / best"
+    yield "Published (Cray XT4, 2010): cores, best NPAR, loss of the rules named, worst / best"
     rows = []
-    for benchmark, part in RULES_OF_BENCHMARKS:
+    for benchmark, parts in RULES_OF_BENCHMARKS.items():
         for cores, times in sources.npar_times(benchmark).items():
-            best, choice = sources.best(times), npar.nearest(times, cores / part)
-            loss = f"cores/{part} -> {choice}: {times[choice] / times[best] - 1:+.0%}"
+            best, losses = sources.best(times), []
+            for part in parts:
+                choice = npar.nearest(times, cores / part)
+                loss = times[choice] / times[best] - 1
+                losses.append(f"cores/{part} -> {choice}: {loss:+.0%}")
             spread = f"{sources.spread(times):.2f}"
-            rows.append([f"bench{benchmark}", str(cores), str(best), loss, spread])
+            rows.append([f"bench{benchmark}", str(cores), str(best), ", ".join(losses), spread])
     yield from indented(rows)
+    for benchmark in RULES_OF_BENCHMARKS:
+        published = sources.npar_times(benchmark)
+        times = {cores: min(by_npar.values()) for cores, by_npar in published.items()}
+        choice = sources.best(published[npar.recommended(times)])
+        yield f"bench{benchmark}: {_recommended(times, choice)}, as the report recommends"
+
+
+def _recommended(times: dict[int, float], choice: int) -> str:
+    """The cores to use, of cores -> seconds, and the best NPAR there."""
+    cores, least = npar.recommended(times), npar.EFFICIENCY
+    efficiency = npar.efficiencies(times)[cores]
+    return (
+        f"{cores} cores with NPAR {choice}, the most with a parallel efficiency of at least "
+        f"{least:.0%} against {min(times)} ({efficiency:.0%})"
+    )
 
 
 def _loss(sweep: Sweep, choice: int) -> str:

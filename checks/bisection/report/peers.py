@@ -146,14 +146,14 @@ def crossover_table(ratios: Iterable[tuple[int, Estimate]]) -> Iterator[str]:
     yield from indented([["rows", "ratio"], *lines])
     slower = [size for size, ratio in measured.items() if ratio.value >= 1]
     pays = [size for size in measured if size > max(slower, default=0)]
-    largest = max(measured, default=0)
-    yield f"  two ranks {f'pay from {pays[0]} rows on' if pays else f'do not pay up to {largest} rows'}"
+    upto = f"do not pay up to {max(measured, default=0)} rows"
+    yield f"  two ranks {f'pay from {pays[0]} rows on' if pays else upto}"
 
 
 def eigen_costs(result: Result) -> Iterator[str]:
     """Lines: what each solver sends and takes in one launch."""
     where = f"{result['details']['size']:.0f} rows, {plural(result['layout']['ranks'], 'rank')}"
-    yield f"What a solution costs in messages, bytes and workspace per rank: {where}"
+    yield f"What a solution costs, messages and bytes of all ranks, workspace per rank: {where}"
     names = {
         "ratio_dsyevd": "over dsyevd",
         "mpi_share": "in MPI",

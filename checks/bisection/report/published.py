@@ -41,8 +41,8 @@ DLPOLY = {
     "3": ("speed-up", 20, BOTH, "", ""),
     "4, per rank": ("bytes per rank and step", 20, ("merlin",), "bytes_per_rank", "ratio"),
     "4, in all": ("bytes per step", 20, ("merlin",), "bytes", "ratio"),
-    "5": ("communication per step", 30, BOTH, "communication_seconds", "s"),
-    "6": ("communication, share", 10, BOTH, "communication_share", "ratio"),
+    "5": ("communication per step", 30, BOTH, "mpi_seconds", "s"),
+    "6": ("communication, share", 10, BOTH, "mpi_share", "ratio"),
     "7": ("barriers per step", 10, BOTH, "barrier_seconds", "s"),
     "8": ("collectives per step", 20, BOTH, "collective_seconds", "s"),
     "9": ("point-to-point per step", 30, BOTH, "p2p_seconds", "s"),
@@ -235,7 +235,7 @@ def _dlpoly(lookup: Lookup, notes: _Notes) -> list[Group]:
             curves = _layouts(lookup, cluster, test, metric or "time")
             if not any(curve.points for curve in curves.values()):
                 continue
-            text, log = up, "xy" if metric != "communication_share" else "x"
+            text, log = up, "xy" if metric != "mpi_share" else "x"
             if not metric:
                 curves = _speedups(curves, sources.md_times(cluster, test))
                 text = "speed-up over one rank per core"

@@ -267,11 +267,11 @@ def case_facts(
 
 
 def geometry(layout: str, partition: Any) -> str | None:
-    """As text; None if the partition's cores are not known, or the layout does not fit them."""
+    """As text; None if the partition's cores are not known, or no such layout fits them."""
     processor, nodes = partition.processor, partition.extras.get("nodes", 1)
     if not layout or not processor.num_cores or not is_count(nodes):
         return None
     try:
         return str(layouts.geometry(layout, processor.num_cores, nodes, processor.topology))
-    except DoesNotFit:
+    except (DoesNotFit, KeyError):  # a check may have layouts of its own: mpi-64
         return None

@@ -73,6 +73,7 @@ def entry(method, baseline, point):
     seconds = BASE_SECONDS * (1 + (point or {}).get("bytes", 0) / 1e5)
     metrics = {"time": metric(seconds, "s"), "ratio_alltoallv": metric(1.0, "ratio")}
     metrics["ratio_best" if method.startswith("npar-") else "ratio_base"] = metric(1.0, "ratio")
+    metrics["ratio_original"] = metric(1.0, "ratio")
     metrics["idle_share"] = metric(0.0, "share")
     metrics |= of_eigen(method) | of_md(method)
     if point is None:
@@ -161,6 +162,9 @@ def result_of(options, kernel):
     if options.case == "mini2":
         groups = groups[-1:]
     methods = [f"npar-{n}" for n in groups] + methods
+    if options.method == "published":
+        methods = tables.methods(kernel, "published")
+        points = {method: [None] for method in methods}
     threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
     return {
         "schema": "bisection-result",

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 
 import pytest
 
@@ -88,7 +89,21 @@ class TestNpar:
         assert "NPAR 4: best" in row  # the square root
         assert "1.20" in row
         assert "no network was measured" not in text
-        assert "bench1    64   4  cores/8 -> 8: +20%   1.44" in text  # published
+        assert re.search(r"bench1 +64 +4 +cores/8 -> 8: \+20% +1.44", text)  # published
+        assert "bench5: 512 cores with NPAR 32, the most" in text
+
+    def test_cores_are_recommended_by_parallel_efficiency(self, advised):
+        launches = [
+            of_npar({1: [8.0] * 3, 2: [9.0] * 3}, hosts=2),
+            of_npar({1: [5.0] * 3, 4: [4.5] * 3}, hosts=4),  # 89%
+            of_npar({1: [5.0] * 3, 8: [4.1] * 3}, hosts=4),  # 49%
+        ]
+        assert "mini1 on default" not in advised("npar", launches[:1])[1]
+        text = advised("npar", launches)[1]
+        assert (
+            "mini1 on default: 4 cores with NPAR 4, the most with a parallel efficiency of at "
+            "least 50% against 2 (89%)" in text
+        )
 
     def test_noisy_choices_are_tied(self):
         sweep = npar.sweep(of_npar({1: [1.0, 1.2, 1.0, 1.3, 0.9], 2: [1.1, 1.0, 1.2, 0.9, 1.1]}))

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from bisection.advice import sources
+from bisection.advice import npar, sources
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,28 @@ def test_best_npar(benchmark, best):
 
 def test_v09_hybrid_fixes_npar():
     assert all([*by_npar] == [cores] for cores, by_npar in sources.npar_times(2).items())
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "cores", "choice"), [(1, 128, 16), (2, 64, 64), (5, 512, 32)]
+)
+def test_recommended_cores_are_those_of_appendix_b(benchmark, cores, choice):
+    published = sources.npar_times(benchmark)
+    times = {ranks: min(by_npar.values()) for ranks, by_npar in published.items()}
+    assert npar.recommended(times) == cores
+    assert sources.best(published[cores]) == choice
+
+
+@pytest.mark.parametrize(
+    ("rule", "losses"),
+    [("cores/16", (0.10, 0.02, 0, 0.03)), ("cores/32", (0, 0, 0.09, 0))],
+)
+def test_v08_rules_of_benchmark_5(rule, losses):
+    found = []
+    for cores, times in sources.npar_times(5).items():
+        choice = npar.nearest(times, npar.RULES[rule](cores))
+        found.append(times[choice] / min(times.values()) - 1)
+    assert found == pytest.approx(losses, abs=0.006)
 
 
 def test_v11_npar_is_less_critical_on_more_cores():

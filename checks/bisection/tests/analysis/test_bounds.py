@@ -131,7 +131,10 @@ ORACLES = {
 def test_what_three_launches_can_show(noise, told, full):
     """An observer who knows the noise and how much slower a metric would be, and has all metrics
     launched three times: the most powerful test of that (Neyman and Pearson 1933) at one night in
-    100 that fails. Its false part is summed over slow launches, each by its likelihood ratio."""
+    100 that fails. Its false part is summed over slow launches, each by its likelihood ratio.
+
+    Nights of `simulated`, which does not use the densities, are judged by it: as many slow ones are
+    found, and no more than allowed of those without fault."""
     rng = np.random.default_rng(8)
     (nights, levels), (launches, offsets), own = ORACLES[noise]
     count = 100_000 if full else 20_000
@@ -150,10 +153,21 @@ def test_what_three_launches_can_show(noise, told, full):
 
     slow = own.rvs((count, 3), random_state=rng) + rng.choice(offsets, (count, 3), p=launches)
     slow += rng.choice(levels, (count, 1), p=nights)
+    fresh = np.moveaxis(simulated(rng, noise, count // (EARLIER + NEW)), 0, -1).reshape(-1, 3)
+
+    def odds(values, factor):  # of no fault, at what is seen of a metric that is slower
+        return density(values + np.log(factor)) / np.maximum(density(values), 1e-300)
+
     shown = []
     for factor in (1.2, 1.5):
-        odds = density(slow + np.log(factor)) / np.maximum(density(slow), 1e-300)
-        shown.append((np.cumsum(np.sort(odds)) <= count / ONE_IN / METRICS).mean())
+        ordered = np.sort(odds(slow, factor))
+        part = (np.cumsum(ordered) <= count / ONE_IN / METRICS).mean()
+        most = ordered[int(part * count) - 1]
+        shown.append(part)
+        found = (odds(fresh, factor) <= most).mean()
+        assert found == pytest.approx(part, abs=0.003 + 4 * np.sqrt(2 * part * (1 - part) / count))
+        false = (odds(fresh - np.log(factor), factor) <= most).sum()
+        assert false <= binom.isf(1e-3, len(fresh), 1 / ONE_IN / METRICS)
     told.append(f"| {noise} | {shown[0]:.1%} | {shown[1]:.1%} | (at best, by three launches)")
     # Of normal noise that is z(false) against three launches of log(1.2), in closed form.
     if noise.startswith("independent"):
