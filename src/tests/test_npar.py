@@ -1,6 +1,6 @@
 """bisection-npar as it is run: every grid of ranks and knob, refusals, the split run, checkpoints.
 
-Usage: test_npar.py KERNEL FAULTY-KERNEL
+Usage: test_npar.py KERNEL FAULTY-KERNEL [TEST...]
 """
 
 import os
@@ -513,4 +513,4 @@ class Split(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -41,9 +41,9 @@ class Judged:
 
     @property
     def unexpected(self) -> bool:
-        """Whether it is false and nothing is known to be lacking, or true though it is."""
-        known = bool(self.finding.lacking)
-        return self.verdict == (Shown.TRUE if known else Shown.FALSE)
+        """Whether it is false and nothing is listed as lacking, or true though it is."""
+        listed = bool(self.finding.lacking)
+        return self.verdict == (Shown.TRUE if listed else Shown.FALSE)
 
 
 def judged(finding: Finding, lookup: Lookup) -> Judged:
@@ -75,7 +75,8 @@ def judged(finding: Finding, lookup: Lookup) -> Judged:
         reasons.append(Reason.of(Code.FINDING_MISSING, what=finding.where))
     if finding.lacking:
         code = Code.FINDING_SHOWN if verdict == Shown.TRUE else Code.FINDING_LACKS
-        reasons.append(Reason.of(code, mechanism=finding.lacking))
+        presumed = finding.by not in PLAIN
+        reasons.append(Reason.of(code, mechanism=finding.lacking, presumed=presumed))
     return Judged(finding, parts, verdict, reasons, fitted(finding.id))
 
 
@@ -90,8 +91,8 @@ def numbers(rows: Sequence[Judged]) -> list[Part]:
 
 
 def exit_code(rows: Sequence[Judged]) -> Exit:
-    """FAILED if a finding is false without a mechanism that is known to be lacking, or true in
-    spite of one; NOT_MEASURED if launches are missing."""
+    """FAILED if a finding is false without a mechanism that is listed as lacking, or true in spite
+    of one; NOT_MEASURED if launches are missing."""
     if any(row.unexpected for row in rows):
         return Exit.FAILED
     missing = any(row.verdict == Shown.NOT_RUN for row in rows)

@@ -1,6 +1,6 @@
 """Prints the findings of the four papers beside what our kernels show on the papers' machines.
 
-The machines are simulated: `make simulated` launches what is needed. Exit code: 0 every finding is
+The machines are simulated: checks/scaling.py launches what is needed. Exit code: 0 every finding is
 as its paper has it, or known not to be; 1 one is not, 2 usage, 3 launches are missing.
 """
 

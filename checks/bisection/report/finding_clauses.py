@@ -22,10 +22,15 @@ def _unmeasured(v: Values) -> str:
     return f"{v['parts']} of {v['of']} not measured, the first by {where}, {v['what']}"
 
 
+def _lacks(v: Values) -> str:
+    """What is lacking: presumed, where no change of the mechanism showed it."""
+    return f"perhaps: {v['mechanism']}" if v["presumed"] else v["mechanism"]
+
+
 FINDINGS = {
     Code.FINDING_OFF: _off,
     Code.FINDING_UNMEASURED: _unmeasured,
-    Code.FINDING_LACKS: "{mechanism}",
+    Code.FINDING_LACKS: _lacks,
     Code.FINDING_MISSING: "needs {what}",
     Code.FINDING_SHOWN: "shown, though {mechanism}: mend findings.csv",
 }

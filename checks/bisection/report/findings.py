@@ -97,7 +97,7 @@ def totals(rows: Sequence[Judged]) -> Iterator[str]:
     others = [verdict for verdict in Shown if verdict not in (Shown.TRUE, Shown.TEST)]
     yield ", ".join(f"{counts[verdict]} {verdict}" for verdict in others)
     if counts[Shown.NOT_RUN]:
-        yield "not run: `make simulated` launches what is missing"
+        yield "not run: `bisection run --system MACHINE -n ^scaling` launches what is missing"
     ratios = numbers(rows)
     near = sum(part.holds for part in ratios)
     yield f"{near} of {plural(len(ratios), 'published number')} within {LIMITS.published:.0%}"
