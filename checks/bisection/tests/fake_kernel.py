@@ -386,7 +386,7 @@ def faulty(kernel, fault):
 
 def main():
     parser = argparse.ArgumentParser()
-    for option in ("--case", "--output"):
+    for option in ("--case", "--method", "--output"):
         parser.add_argument(option)
     parser.add_argument("--label", action="append", default=[])
     options, _ = parser.parse_known_args()

@@ -189,6 +189,17 @@ def test_good_check_among_bad_ones(broken_checks):
     assert "tiny.py" not in told(broken_checks)
 
 
+@pytest.fixture(scope="module")
+def published(site):
+    """A simulated system, of which only the checks that `site` has not are there."""
+    other = load_site("hector-xt4")
+    return dataclasses.replace(
+        other,
+        checks={name: check for name, check in other.checks.items() if name not in site.checks},
+        tests=[one for one in other.tests if one["check"] not in site.checks],
+    )
+
+
 def with_tests(site, name, **changes):
     """The site, with every test of a check changed."""
     tests = [{**one, **changes} if one["check"] == name else one for one in site.tests]
@@ -196,34 +207,38 @@ def with_tests(site, name, **changes):
 
 
 class TestChecks:
-    def test_real_ones_are_good(self, site):
-        assert rules.check_defects([site], everywhere=True) == []
+    def test_real_ones_are_good(self, site, published):
+        assert rules.check_defects([site, published], everywhere=True) == []
 
-    def test_case_and_layout_without_a_tier(self, site):
+    def test_case_and_layout_without_a_tier(self, site, published):
         wrong = [
             {**one, "tags": []} if (one["case"], one["layout"]) == ("fe", "mpi") else one
             for one in site.tests
         ]
-        found = rules.check_defects([dataclasses.replace(site, tests=wrong)], everywhere=True)
+        found = rules.check_defects(
+            [dataclasses.replace(site, tests=wrong), published], everywhere=True
+        )
         assert [d.path for d in found] == ["checks/md.py"]
         assert told(found).endswith("selects md fe mpi")
 
-    def test_value_that_can_run_nowhere(self, site):
+    def test_value_that_can_run_nowhere(self, site, published):
         wrong = [{**one, "places": 0} if one["method"] == "overlap" else one for one in site.tests]
-        found = rules.check_defects([dataclasses.replace(site, tests=wrong)], everywhere=True)
+        found = rules.check_defects(
+            [dataclasses.replace(site, tests=wrong), published], everywhere=True
+        )
         assert told(found).endswith("of any site can run method overlap of transpose")
         assert rules.check_defects([dataclasses.replace(site, tests=wrong)], False) == []
 
-    def test_one_site_that_runs_it_is_enough(self, site):
+    def test_one_site_that_runs_it_is_enough(self, site, published):
         nowhere = with_tests(site, "network", places=0)
-        assert rules.check_defects([nowhere, site], everywhere=True) == []
+        assert rules.check_defects([nowhere, site, published], everywhere=True) == []
 
-    def test_names_that_do_not_exist(self, site):
+    def test_names_that_do_not_exist(self, site, published):
         tiers = {"quick": {"case": ["sci"], "method": ["packed"]}, "nigthly": {}}
         inapplicable = {"packd": ["mpi", "nod"]}
         check = {**site.checks["md"], "tiers": tiers, "inapplicable": inapplicable}
         wrong = dataclasses.replace(site, checks={**site.checks, "md": check})
-        found = told(rules.check_defects([wrong], everywhere=True))
+        found = told(rules.check_defects([wrong, published], everywhere=True))
         assert "tiers of md names case sci: there are sic, cu3au, fe, test10" in found
         assert "tiers of md names tier nigthly: there are quick, nightly, upgrade" in found
         assert "inapplicable of md names method packd: there are packed" in found
