@@ -54,7 +54,7 @@ nightly test-quick: SETUP += --site "$(SYSTEM)"
 nightly: setup ## judge this machine: build, run the nightly checks, end with a verdict
 	@$(BISECTION) run --tier nightly --system $(SYSTEM) $(ARGS)
 
-test: setup-dev lint test-kernels test-portable test-sanitized test-python test-quick simulated testbed ## test the suite itself
+test: setup-dev lint test-kernels test-portable test-sanitized test-python test-quick testbed ## test the suite itself
 
 test-kernels: setup-dev
 	@echo "== kernels: build, unit tests, every kernel and method"

@@ -35,7 +35,7 @@ def text(out):
     return out.stdout + out.stderr
 
 
-class Sweep(unittest.TestCase):
+class Grid(unittest.TestCase):
     def test_every_grid_of_ranks_and_knob(self):
         for ranks in (1, 2, 3, 4, 6, 8):
             options = ((), ("--kpoints", "2"), ("--ranks-per-node", "2"))
@@ -51,6 +51,8 @@ class Sweep(unittest.TestCase):
                         agreement = checks(out, method)["agreement"]
                         self.assertEqual(agreement["tolerance"], 1e-10)
 
+
+class Sweep(unittest.TestCase):
     def test_from_far_away_it_converges_to_the_same_energies(self):
         far = ("--noise", "0.02", "--iterations", "100")
         for ranks, more in ((2, ()), (3, ("--kpoints", "2"))):
