@@ -44,7 +44,7 @@ class Finding(Word):
     EXPLAINED = "explained"
     CONTENTION = "contention"  # random pairs of nodes collide as much
     ALGORITHM = "algorithm"  # neither single messages nor random pairs are as slow
-    UNEXPLAINED = "contention or algorithm"  # random pairs were not measured at this size
+    UNEXPLAINED = "unexplained"  # contention or algorithm: random pairs were not measured
     FEWER = "fewer messages, or memory"
 
 

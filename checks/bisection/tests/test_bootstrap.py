@@ -206,9 +206,9 @@ def test_names_a_python_that_is_too_old(user, version):
     assert f"Python 3.10 or newer with venv is needed, found Python {version}" in run.stderr
 
 
-SITES = {file.stem for file in SPACK_ENV.parent.glob("site-configs/*.py")}
-SITES -= {"common", "common_cluster"}
-SITES = f"site-configs/ has {', '.join(sorted(SITES))}"
+SITES = sorted(file.name for file in SPACK_ENV.parent.glob("site-configs/*.py"))
+SITES = [name.removesuffix(".py") for name in SITES if not name.startswith("common")]
+SITES = f"site-configs/ has {', '.join(SITES)}"
 OPTIONS = "there are --dev, --build and --site"
 
 

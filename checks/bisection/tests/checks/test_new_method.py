@@ -125,7 +125,9 @@ def test_baselines_of_a_fortran_table_are_no_methods():
         "type(method_t), parameter, public :: methods(*) = [ &\n"
         '  method_t("packed", "a [b]", style_t(), weights=[1, 2], &\n    1.0), &\n'
         '  method_t("cached", "", style_t(), baseline=.true.), &\n'
-        '  method_t("later", "", style_t())]\n'
+        '  method_t("later", "", style_t()), &\n'
+        '  method_t("old", "", style_t(), family="published")]\n'
         'other = method_t("not one", "")\n'
     )
-    assert tables._fortran_names(text, "method_t") == ["packed", "later"]
+    assert tables._fortran_names(text, "method_t", "") == ["packed", "later"]
+    assert tables._fortran_names(text, "method_t", "published") == ["old"]

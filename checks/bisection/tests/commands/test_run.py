@@ -83,7 +83,7 @@ class TestUsage:
         ("arguments", "says"),
         [
             (["--tier", "quikc"], "invalid choice: 'quikc'"),
-            (["--system", "genric"], "--system genric: unknown; site-configs/ has localhost"),
+            (["--system", "genric"], "--system genric: unknown; site-configs/ has "),
             (["--max-retries=1"], "--max-retries=1 is refused: a check that fails once has failed"),
             (["--skip-performance-check"], "is refused: a slow method would pass"),
             (["--skip-sanity-check"], "is refused: a wrong answer would pass"),
