@@ -39,7 +39,7 @@ SPACK = {
     "extras": {"spack_env": "auto"},  # a folder of spack-env/, or auto
     **NO_COMPILERS,
 }
-# For partitions that SimGrid simulates: CMake takes its smpicc and smpiff.
+# For partitions that SimGrid simulates: CMake takes its smpicc.
 SMPI = {"name": "smpi", "features": ["kernels", "simulated"], **NO_COMPILERS}
 ENVIRONMENTS = [{"name": "system", "features": ["kernels"], **NO_COMPILERS}, SPACK]
 

@@ -15,7 +15,10 @@ SMPI = Path(__file__).resolve().parent.parent / "src" / "smpi"
 
 @register_launcher("smpirun")
 class SimulatedLauncher(JobLauncher):
-    """launch.py, which starts smpirun on the machine that BX_MACHINE names."""
+    """launch.py, which starts smpirun; the partition's `binding` names the machine.
+
+    It is no variable of the environment: one build serves all machines.
+    """
 
     def command(self, job: Any) -> list[str]:
         """The command in front of the kernel's."""
@@ -64,8 +67,7 @@ def make_system(machine: str, nodes: int) -> dict[str, Any]:
                     "num_sockets": 1,
                     "topology": {"cores": [hex(1 << core) for core in range(cores)]},
                 },
-                "env_vars": [["BX_MACHINE", machine]],
-                "extras": {"nodes": nodes, "binding": [], "references": []},
+                "extras": {"nodes": nodes, "binding": [f"--machine {machine}"], "references": []},
             }
         ],
     }

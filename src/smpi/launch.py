@@ -116,11 +116,12 @@ def main() -> int:
     parser.add_argument(
         "--per-node", type=int, default=0, metavar="RANKS", help="default: cores / threads"
     )
+    parser.add_argument("--machine", default=os.environ.get("BX_MACHINE", ""), help="BX_MACHINE")
     parser.add_argument("kernel", type=Path)
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args()
     try:
-        machine = chosen(os.environ.get("BX_MACHINE", ""))
+        machine = chosen(given.machine)
         cores, threads = int(machine["cores"]), int(os.environ.get("OMP_NUM_THREADS") or 1)
         per_node = given.per_node or cores // threads
         if given.ranks < 1 or not 1 <= per_node <= cores // threads:

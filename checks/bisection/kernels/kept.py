@@ -48,7 +48,7 @@ VARIABLES = re.compile(
 TOOLS = (
     "cmake make ninja ld pkg-config mpicc mpifort mpif90 mpiexec mpirun h5cc h5pcc cc gcc clang "
     "icx icc nvc craycc f95 gfortran ftn ifx ifort nvfortran flang flang-new "
-    "smpicc smpiff smpirun"
+    "smpicc smpirun"
 ).split()
 # Where administrators put what no package manager knows.
 LOCAL = [f"/usr/local/{name}" for name in ("bin", "include", "lib", "lib64")]
