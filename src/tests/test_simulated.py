@@ -1,7 +1,8 @@
 """The kernels on simulated machines: the made-up fat tree is what it claims to be.
 
-Usage: test_simulated.py FOLDER [unittest arguments]
-FOLDER is what src/tests/simgrid was built to. Exit code 77: nothing can be simulated here.
+Usage: test_simulated.py FOLDER TRANSPOSE MD [unittest arguments]
+FOLDER is what a build with BX_SIMULATED was built to; the kernels of the usual build are those of
+test_smpi.py, which has the same arguments. Exit code 77: nothing can be simulated here.
 """
 
 import struct
@@ -167,4 +168,4 @@ if __name__ == "__main__":
     if reason:
         print("skipped:", reason)
         sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
