@@ -17,17 +17,9 @@ from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.kernels import observables
 from bisection.kernels.observables import Kind, Observable, Point, Unmeasured
+from bisection.kernels.simulation import HOLLOW, ONCE, placed, work
 from bisection.rfm import KernelCheck, Launch, fail
 
-# One step: a simulated clock is exact. Elsewhere -S TransposeScaling.sampling=... takes more.
-ONCE = "--repeats 1 --block 1 --warmup 0"
-WORK = {
-    "transpose": "--bands 1 --planner estimate --baseline none",
-    "md": "--steps 1 --until 1 --baseline none",
-    "npar": "--planner estimate --iterations 1",
-    "patterns": "--memory 1",
-}
-THREADS = {"mpi": lambda _: 1, "node": lambda cores: cores, "node2": lambda cores: cores // 2}
 TIMES = "times"  # in the place of a finding: the times of all launches
 QUICK = ("cnt40", "test20", "al2o3-g", "bench1")  # of each machine the first of these that it has
 
@@ -43,24 +35,25 @@ class ScalingLaunch(Launch):
     """A case in one layout on one number of cores."""
 
     layout = parameter(loggable=True)  # with the cores: mpi-64
-    usual_sampling = ONCE
+    usual_sampling = ONCE  # elsewhere -S TransposeScaling.sampling=... takes more
 
     @run_after("init")
     def take_methods(self) -> None:
         """Measures what the findings need on these cores."""
-        self.work = {self.case: WORK[self.kernel]}
         layout, cores = split(self.layout)
         wanted = observables.points(machine())[self.kernel, self.case, layout, cores]
-        self.methods = {self.case: ",".join(wanted)}
+        self.work = {self.case: " ".join(work(self.kernel, wanted))}
+        self.methods = {self.case: ",".join(sorted(wanted.methods))}
 
     @run_after("setup")
     def lay_out(self) -> None:
         """Nodes as full as they can be: the last one may have fewer ranks."""
         layout, cores = split(self.layout)
         node = self.current_partition.processor.num_cores
-        threads = THREADS[layout](node)
-        per_node = min(node, cores) // threads
-        self.place(Geometry(-(-cores // (per_node * threads)), per_node, threads), cores // threads)
+        ranks, per_node, threads = placed(layout, cores, node)
+        self.place(Geometry(-(-cores // (per_node * threads)), per_node, threads), ranks)
+        if self.kernel in HOLLOW and self._is_simulated:
+            self.env_vars["BX_HOLLOW"] = 1
 
     def _misplaced(self, reported: dict[str, Any]) -> list[Reason]:
         """The last node may have fewer ranks: all else as elsewhere."""
@@ -152,8 +145,8 @@ def points_of(kernel: str, case: str) -> list[Point]:
     launches = observables.points(machine())
     return [
         Point(machine(), *launch, method)
-        for launch, methods in launches.items()
-        for method in methods
+        for launch, wanted in launches.items()
+        for method in sorted(wanted.methods)
         if launch[:2] == (kernel, case)
     ]
 

@@ -3,7 +3,7 @@ module bx_charges
   use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int
   implicit none (type, external)
   private
-  public :: bx_charge, bx_charge_fork
+  public :: bx_charge, bx_charge_fork, bx_charge_is_hollow
 
 #ifdef BX_SIMULATED
   logical, parameter, public :: bx_is_simulated = .true.
@@ -29,6 +29,12 @@ module bx_charges
     subroutine bx_charge_fork() bind(C)
       implicit none (type, external)
     end subroutine bx_charge_fork
+
+    !> Whether arithmetic is skipped whose result is not looked at.  Local.
+    logical(c_bool) function bx_charge_is_hollow() bind(C)
+      import :: c_bool
+      implicit none (type, external)
+    end function bx_charge_is_hollow
   end interface
 
 end module bx_charges

@@ -1,5 +1,6 @@
 /* The patterns of communication that codes are made of, over the size of a block. */
 #include "adapters.h"
+#include "charge.h"
 #include "pattern.h"
 
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 
 enum { PAGE = 4096 };
 enum { STEP_BYTES = 65536, MOST_EXCHANGES = 64 }; /* see exchanges() */
+enum { FEW_BLOCKS = 16 };                        /* which take no longer than a barrier */
 enum { BANDWIDTH_FROM = 32768 };                  /* B; the time of shorter blocks is latency */
 
 static int64_t smallest = 8, largest = 4 << 20; /* B */
@@ -70,6 +72,7 @@ static int exchanges(size_t method, size_t point)
     int items = pattern->items ? pattern->items : 1, blocks = most_blocks[method];
     int64_t bytes = point_bytes(point);
     if (pattern->single) return 1;
+    if (BX_IS_SIMULATED && blocks > FEW_BLOCKS) return 1; /* whose clock is exact */
     if (bytes == 0) return MOST_EXCHANGES;
     double room = blocks > 0 ? most_bytes() / ((double)blocks * (double)bytes) : 1;
     double count = fmin(room, (double)(STEP_BYTES / (bytes * items)));

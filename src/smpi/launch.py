@@ -4,8 +4,9 @@
     BX_MACHINE=hector-xt4 launch.py -n 16 build/transpose/bisection-transpose --case cnt40
 
 BX_MACHINE names a machine of machines.csv; "hector-xt4 gap=0 slow_link=3:0.5" changes values of
-it, or gives it faults (machine.cpp). OMP_NUM_THREADS is the number of threads per rank, which are
-simulated too. Ranks fill the nodes in blocks. The exit code is the kernel's.
+it, or gives it faults (machine.cpp); "alltoallv=pair" takes an algorithm of SimGrid's for a
+collective. OMP_NUM_THREADS is the number of threads per rank, which are simulated too. Ranks fill
+the nodes in blocks. The exit code is the kernel's.
 """
 
 import argparse
@@ -27,14 +28,15 @@ SETTINGS = (
     "network/crosstraffic:no",  # acknowledgements take no bandwidth
     "network/TCP-gamma:0",  # long routes are no slower than their links
 )
-# MPI libraries of those years: MPICH's choices of algorithms, and Bruck's all-to-all below about
-# 1 kB. Its choice for broadcasts (SMP_binomial) sends to ranks that have ended already.
+# MPI libraries of those years: MPICH's choices of algorithms, but for all-to-all of short messages
+# (exchange.c). Its choice for broadcasts (SMP_binomial) sends to ranks that have ended already.
 LIBRARY = (
     "smpi/coll-selector:mpich",
-    "smpi/alltoall:mvapich2",
     "smpi/bcast:binomial_tree",
     "smpi/send-is-detached-thresh:100000000",
 )
+# Collectives whose algorithm BX_MACHINE may name: allreduce=rdb.
+COLLECTIVES = ("allgather", "allreduce", "alltoall", "alltoallv", "barrier", "bcast", "reduce")
 # What SimGrid prints of each rank: exit codes, routines that are not implemented (MPI_Win_sync).
 SILENCE = (
     "root.thres:warning",
@@ -72,13 +74,20 @@ def chosen(text: str) -> dict[str, str]:
     values = {"name": name, **known[name]}
     for change in changes:
         quantity, equals, value = change.partition("=")
-        if not equals or quantity not in (*known[name], *FAULTS):
-            allowed = ", ".join((*known[name], *FAULTS))
+        if not equals or quantity not in (*known[name], *FAULTS, *COLLECTIVES):
+            allowed = ", ".join((*known[name], *FAULTS, *COLLECTIVES))
             raise Refused(f"BX_MACHINE '{change}': not QUANTITY=VALUE with one of {allowed}")
+        if quantity in COLLECTIVES and not re.fullmatch(r"\w+", value):
+            raise Refused(f"BX_MACHINE '{change}': '{value}' is not the name of an algorithm")
+        if quantity in COLLECTIVES:
+            values[quantity] = value
+            continue
         pattern = r"\d+:[\d.e+-]+(,\d+:[\d.e+-]+)*" if quantity in FAULTS else r"[\d.e+-]+"
         if not re.fullmatch(pattern, value):
             raise Refused(f"BX_MACHINE '{change}': '{value}' is not a number, or NODE:FACTOR,...")
         values[quantity] = value
+    if changes:
+        values["changed"] = ";".join(changes)
     return values
 
 
@@ -148,7 +157,9 @@ def main() -> int:
     values = " ".join(f"{name}={value}" for name, value in machine.items())
     environment = {"BX_PLATFORM": values, "OPENBLAS_NUM_THREADS": "1"}
     command = [str(given.kernel.resolve()), *given.arguments]
-    return run(command, hosts, platform.resolve(), LIBRARY, env=environment).returncode
+    algorithms = (f"smpi/{name}:{machine[name]}" for name in COLLECTIVES if name in machine)
+    settings = (*LIBRARY, *algorithms)
+    return run(command, hosts, platform.resolve(), settings, env=environment).returncode
 
 
 if __name__ == "__main__":

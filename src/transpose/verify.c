@@ -99,11 +99,12 @@ static double counted_exchange(bx_transpose_state *t, int method, bx_direction w
     return difference;
 }
 
-/* Both ways, twice with different data, so that both slots and old buffers are tried. */
+/* Both ways, twice with different data, so that both slots and old buffers are tried; once where
+ * data are not looked at. */
 static void verify_exchange(bx_transpose_state *t, int method, bx_verification *verification)
 {
     double wrong = 0, miscounted = 0;
-    for (int band = 0; band < 2; band++) {
+    for (int band = 0; band < (bx_charge_is_hollow() ? 1 : 2); band++) {
         int slot = band % bx_transform_slots(bx_methods[method]);
         bx_transpose_input_fill_nan(t, method);
         bx_transpose_input_fill_half(t, method, band, slot);
@@ -299,7 +300,7 @@ void bx_transpose_verify(void *state, size_t index, size_t point, bx_verificatio
         return;
     }
     verify_exchange(t, (int)index, verification);
-    verify_transform(t, (int)index, verification);
+    if (!bx_charge_is_hollow()) verify_transform(t, (int)index, verification);
 }
 
 /* ---- the loop: what forward and inverse transforms have left (Bethune 2010, 3.1) ---- */

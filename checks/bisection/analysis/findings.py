@@ -41,9 +41,11 @@ class Judged:
 
     @property
     def unexpected(self) -> bool:
-        """Whether it is false and nothing is listed as lacking, or true though it is."""
-        listed = bool(self.finding.lacking)
-        return self.verdict == (Shown.TRUE if listed else Shown.FALSE)
+        """Whether it is false and no change is known that makes it true, or true though something
+        is listed as lacking."""
+        if self.verdict == Shown.TRUE:
+            return bool(self.finding.lacking)
+        return self.verdict == Shown.FALSE and not self.finding.change
 
 
 def judged(finding: Finding, lookup: Lookup) -> Judged:
@@ -75,8 +77,8 @@ def judged(finding: Finding, lookup: Lookup) -> Judged:
         reasons.append(Reason.of(Code.FINDING_MISSING, what=finding.where))
     if finding.lacking:
         code = Code.FINDING_SHOWN if verdict == Shown.TRUE else Code.FINDING_LACKS
-        presumed = finding.by not in PLAIN
-        reasons.append(Reason.of(code, mechanism=finding.lacking, presumed=presumed))
+        tested = finding.change if finding.by not in PLAIN else None  # None: nothing to be tested
+        reasons.append(Reason.of(code, mechanism=finding.lacking, change=tested))
     return Judged(finding, parts, verdict, reasons, fitted(finding.id))
 
 
@@ -91,8 +93,8 @@ def numbers(rows: Sequence[Judged]) -> list[Part]:
 
 
 def exit_code(rows: Sequence[Judged]) -> Exit:
-    """FAILED if a finding is false without a mechanism that is listed as lacking, or true in spite
-    of one; NOT_MEASURED if launches are missing."""
+    """FAILED if a finding is false and not explained, or true though something is listed as
+    lacking; NOT_MEASURED if launches are missing."""
     if any(row.unexpected for row in rows):
         return Exit.FAILED
     missing = any(row.verdict == Shown.NOT_RUN for row in rows)

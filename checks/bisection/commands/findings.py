@@ -1,17 +1,24 @@
 """Prints the findings of the four papers beside what our kernels show on the papers' machines.
 
-The machines are simulated: checks/scaling.py launches what is needed. Exit code: 0 every finding is
-as its paper has it, or known not to be; 1 one is not, 2 usage, 3 launches are missing.
+The machines are simulated: by the sessions of checks/scaling.py, or here with --simulate. With
+--change, a machine has other values, and the command prints which verdicts that turns. --explain
+tests what findings.csv has in `change`: by it a finding that is false must be true. Exit code: 0
+every finding is as its paper has it, or explained; 1 one is not; 2 usage; 3 launches are missing.
 """
 
 import argparse
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from bisection.analysis.findings import exit_code, judged
 from bisection.core import paths
-from bisection.core.verdicts import BisectionError, Exit
-from bisection.kernels import observables
-from bisection.report.findings import text
+from bisection.core.verdicts import BisectionError, Exit, Shown
+from bisection.kernels import observables, simulation
+from bisection.kernels.observables import Finding, Lookup
+from bisection.kernels.results import Result
+from bisection.kernels.simulation import Cost
+from bisection.report.findings import costs, text, turned
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +27,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_folders(parser)
     parser.add_argument(
         "--verbose", action="store_true", help="a row for each number, sign and order, too"
+    )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--simulate", action="store_true", help="build the kernels, and launch what is needed, here"
+    )
+    how.add_argument(
+        "--change",
+        metavar="TEXT",
+        action="append",
+        help="the same on changed machines: 'hector-xt4 gap=0'; without a machine, on all",
+    )
+    how.add_argument(
+        "--explain", action="store_true", help="the same with the change that findings.csv names"
+    )
+    parser.add_argument(
+        "--keep", metavar="DIR", type=Path, help="keep the results of --simulate or --change there"
     )
 
 
@@ -34,13 +57,23 @@ def add_folders(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def launches(options: argparse.Namespace) -> observables.Lookup:
+def results_of(options: argparse.Namespace) -> list[Result]:
     """The simulated launches below the folders that the options name."""
-    folders = [Path(name) for name in options.folders or [paths.home() / "results"]]
+    folders = [Path(name) for name in options.folders or []]
     for folder in folders:
-        if options.folders and not folder.is_dir():
+        if not folder.is_dir():
             raise BisectionError(f"--from {folder}: no such folder")
-    return observables.lookup_in(observables.read(folders))
+    return observables.read(folders or [paths.home() / "results", kept()])
+
+
+def launches(options: argparse.Namespace) -> Lookup:
+    """Metrics of the simulated launches below the folders that the options name."""
+    return observables.lookup_in(results_of(options))
+
+
+def kept() -> Path:
+    """Where --simulate leaves results, beside those of sessions."""
+    return paths.home() / "simulated"
 
 
 def act(options: argparse.Namespace) -> Exit:
@@ -50,7 +83,70 @@ def act(options: argparse.Namespace) -> Exit:
     for name in options.ids:
         if name not in known:
             raise BisectionError(f"{name}: no finding; known: {known[0]} to {known[-1]}")
-    lookup = launches(options)
-    rows = [judged(finding, lookup) for finding in listed if finding.id in (options.ids or known)]
+    chosen = [finding for finding in listed if finding.id in (options.ids or known)]
+    if options.explain:
+        return explain(chosen, results_of(options))
+    if options.change:
+        return compare(chosen, options)
+    if options.simulate:
+        folder = options.keep or kept()
+        print("\n".join(costs(simulated(chosen, {}, folder))))
+        lookup = observables.lookup_in(observables.read([folder]))
+    else:
+        lookup = launches(options)
+    rows = [judged(finding, lookup) for finding in chosen]
     print("\n".join(text(rows, options.verbose)))
     return exit_code(rows)
+
+
+def simulated(chosen: Sequence[Finding], changed: dict[str, str], folder: Path) -> list[Cost]:
+    """Launches what findings need; of changed machines, if there are any, alone."""
+    wanted = {
+        launch: what
+        for launch, what in observables.needed(chosen).items()
+        if not changed or launch[0] in changed
+    }
+    return simulation.simulate(simulation.build(), wanted, changed, folder, print)
+
+
+def changed_lookup(
+    chosen: Sequence[Finding], changed: dict[str, str], folder: Path, before: Sequence[Result]
+) -> Lookup:
+    """Metrics with changed machines; those of the others are as they were."""
+    simulated(chosen, changed, folder)
+    others = [result for result in before if result["simulated"]["machine"] not in changed]
+    return observables.lookup_in([*others, *observables.read([folder], changed=True)])
+
+
+def compare(chosen: Sequence[Finding], options: argparse.Namespace) -> Exit:
+    """Prints which findings a change turns; exit code FAILED if it turns any."""
+    changed, before = simulation.changes(options.change), results_of(options)
+    lookup = observables.lookup_in(before)
+    chosen = [
+        row for row in chosen if {place[0] for place in observables.needed([row])} & {*changed}
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        after = changed_lookup(chosen, changed, options.keep or Path(name), before)
+    pairs = [(judged(row, lookup), judged(row, after)) for row in chosen]
+    print("\n".join(turned(pairs, options.verbose)))
+    if any(row.verdict == Shown.NOT_RUN for pair in pairs for row in pair):
+        return Exit.NOT_MEASURED
+    return Exit.FAILED if any(a.verdict != b.verdict for a, b in pairs) else Exit.OK
+
+
+def explain(chosen: Sequence[Finding], before: Sequence[Result]) -> Exit:
+    """Tests the change that each finding names; exit code FAILED if one does not make it true."""
+    code = Exit.OK
+    for finding in (row for row in chosen if row.change):
+        changed = simulation.changes([finding.change])
+        with tempfile.TemporaryDirectory() as name:
+            lookup = changed_lookup([finding], changed, Path(name), before)
+        row = judged(finding, lookup)
+        code = code if row.verdict == Shown.TRUE else Exit.FAILED
+        parts = "; ".join(
+            f"{part.observable.expression} = {part.value:.3g} ({part.observable.published})"
+            for part in row.parts
+            if part.value is not None
+        )
+        print(f"{finding.id}: with {finding.change}: {row.verdict}: {parts}")
+    return code

@@ -326,9 +326,9 @@ class Code(str, Enum):
     # A finding of a paper
     FINDING_OFF = "FINDING_OFF"  # parts: [[expression, value, published]]
     FINDING_UNMEASURED = "FINDING_UNMEASURED"  # parts, of; machine, kernel, case, cores, what
-    FINDING_LACKS = "FINDING_LACKS"  # mechanism, presumed
+    FINDING_LACKS = "FINDING_LACKS"  # mechanism; change that makes it true, "" if none does
     FINDING_MISSING = "FINDING_MISSING"  # what
-    FINDING_SHOWN = "FINDING_SHOWN"  # mechanism, listed as lacking
+    FINDING_SHOWN = "FINDING_SHOWN"  # mechanism, listed as lacking; change
 
     # What the doctor finds; file and line stand beside the reason
     NOT_LOADING = "NOT_LOADING"  # error, test

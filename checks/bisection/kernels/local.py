@@ -47,18 +47,33 @@ def build(kernel: str) -> Path:
         BenchError: CMake fails.
         Busy: another process measures.
     """
-    measure_alone()
     target = paths.home() / "build"
+    make(target, [], f"bisection-{kernel}")
+    return target / kernel / f"bisection-{kernel}"
+
+
+def make(target: Path, options: Sequence[str], name: str = "all") -> None:
+    """Builds kernels by CMake.
+
+    Args:
+        target: the folder.
+        options: of CMake.
+        name: what is built.
+
+    Raises:
+        BenchError: CMake fails.
+        Busy: another process measures.
+    """
+    measure_alone()
     source = paths.shown(paths.ROOT / "src")
-    # A build without its tests, which need more time than the kernel.
+    release = "-DCMAKE_BUILD_TYPE=Release"
     for command in (
-        ["cmake", "-S", source, "-B", str(target), "-DCMAKE_BUILD_TYPE=Release"],
-        ["cmake", "--build", str(target), "-j", str(os.cpu_count()), "-t", f"bisection-{kernel}"],
+        ["cmake", "-S", source, "-B", str(target), release, *options],
+        ["cmake", "--build", str(target), "-j", str(os.cpu_count()), "-t", name],
     ):
         done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True)
         if done.returncode:
             raise BenchError(f"{' '.join(command)} failed: {done.stderr.strip()[-500:]}")
-    return target / kernel / f"bisection-{kernel}"
 
 
 def environment(threads: int = 1) -> dict[str, str]:

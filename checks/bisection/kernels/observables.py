@@ -27,12 +27,12 @@ from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.thresholds import LIMITS
-from bisection.kernels import results, tables
+from bisection.kernels import results, simulation, tables
 from bisection.kernels.layouts import LAYOUTS
 from bisection.kernels.results import Entry, Metric, Result
+from bisection.kernels.simulation import LaunchKey, Wanted
 
 LITERATURE = paths.ROOT / "reference" / "literature"
-MACHINES = paths.ROOT / "src" / "smpi" / "machines.csv"
 # What figures draw beside: of each launch of a kernel these methods.
 DRAWN = {"transpose": ("alltoallv", "padded", "shm", "gather-scatter")}
 SECONDS = "_seconds"  # ends the name of a share of the time that is meant in seconds
@@ -50,7 +50,7 @@ class Point:
     method: str
 
     @property
-    def launch(self) -> tuple[str, str, str, str, int]:
+    def launch(self) -> LaunchKey:
         """What methods that run in one launch have in common."""
         return self.machine, self.kernel, self.case, self.layout, self.cores
 
@@ -125,16 +125,21 @@ class Observable:
         return _Evaluation(self, lookup).of(_tree(self.expression))
 
     @property
-    def points(self) -> frozenset[Point]:
-        """What must be measured."""
+    def metrics(self) -> frozenset[tuple[Point, str]]:
+        """What must be measured: metrics of points."""
         needed = set()
 
-        def note(point: Point, _: str) -> float:
-            needed.add(point)
+        def note(point: Point, metric: str) -> float:
+            needed.add((point, metric))
             return float(len(needed))  # a difference is not zero
 
         self.value(note)
         return frozenset(needed)
+
+    @property
+    def points(self) -> frozenset[Point]:
+        """What must be launched."""
+        return frozenset(point for point, _ in self.metrics)
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,8 @@ class Finding:
     finding: str
     by: str  # what asserts it: simulated, test, typed; or missing
     where: str  # file and name of the test; what is missing
-    lacking: str  # the mechanism for want of which a simulation does not show it; "" if it does
+    lacking: str  # why a simulation does not show it; "" if it does
+    change: str  # of simulation.changes, by which it does; "" if none is known
     observables: tuple[Observable, ...]
 
 
@@ -173,13 +179,13 @@ def findings() -> tuple[Finding, ...]:
 def fitted(finding: str) -> dict[str, list[str]]:
     """Which values of simulated machines were fitted to a finding: quantity -> machines."""
     quantities: dict[str, list[str]] = {}
-    for row in _rows(MACHINES):
+    for row in simulation.rows():
         if row["origin"] == "fitted" and row["basis"].startswith(f"{finding}:"):
             quantities.setdefault(row["quantity"], []).extend(row["machines"].split())
     return quantities
 
 
-def _rows(name: Path | str) -> list[dict[str, str]]:
+def _rows(name: str) -> list[dict[str, str]]:
     with open(LITERATURE / name, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -190,15 +196,26 @@ def machines() -> list[str]:
     return sorted({point.machine for point in points})
 
 
-def points(machine: str) -> dict[tuple[str, str, str, int], list[str]]:
-    """What must be launched on a machine: (kernel, case, layout, cores) -> methods."""
-    launches: dict[tuple[str, str, str, int], set[str]] = {}
-    for item in findings():
-        for point in (point for part in item.observables for point in part.points):
-            if point.machine == machine:
-                drawn = DRAWN.get(point.kernel, ())
-                launches.setdefault(point.launch[1:], set(drawn)).add(point.method)
-    return {launch: sorted(launches[launch]) for launch in sorted(launches)}
+def points(machine: str) -> dict[tuple[str, str, str, int], Wanted]:
+    """What a session launches on a machine, by (kernel, case, layout, cores): what findings need,
+    and what figures draw beside it."""
+    launches = {}
+    for launch, wanted in needed(findings()).items():
+        if launch[0] == machine:
+            wanted.methods.update(DRAWN.get(launch[1], ()))
+            launches[launch[1:]] = wanted
+    return launches
+
+
+def needed(rows: Iterable[Finding]) -> dict[LaunchKey, Wanted]:
+    """What findings are made of, by launch."""
+    launches: dict[LaunchKey, Wanted] = {}
+    for part in (part for row in rows for part in row.observables):
+        for point, metric in part.metrics:
+            wanted = launches.setdefault(point.launch, Wanted(set(), set()))
+            wanted.methods.add(point.method)
+            wanted.metrics.add(metric)
+    return {launch: launches[launch] for launch in sorted(launches)}
 
 
 # ---- what was measured ----
@@ -329,7 +346,7 @@ class _Evaluation:
         metric = "time"
         for word in text.split("."):
             name = word.replace("_", "-")
-            if name in _machine_names():
+            if name in simulation.names():
                 point = replace(point, machine=name)
             elif own.kernel in tables.CASES and name in tables.cases(own.kernel):
                 point = replace(point, case=name)
@@ -340,11 +357,6 @@ class _Evaluation:
             else:
                 metric = word
         return _Curve(point, metric, self._lookup)
-
-
-@functools.cache
-def _machine_names() -> frozenset[str]:
-    return frozenset(name for row in _rows(MACHINES) for name in row["machines"].split())
 
 
 def peak(curves: list[_Curve], counts: list[int]) -> float:
@@ -370,9 +382,9 @@ def crossover(curves: list[_Curve], counts: list[int]) -> float:
     return from_here
 
 
-def read(folders: Iterable[Path]) -> list[Result]:
-    """The simulated launches among the results below folders; files of another kind are left
-    out."""
+def read(folders: Iterable[Path], changed: bool = False) -> list[Result]:
+    """The simulated launches among the results below folders; files of another kind are left out,
+    and launches on changed machines, unless these are wanted too."""
     launches = []
     for path in (path for folder in folders for path in sorted(folder.rglob("*.json"))):
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -380,4 +392,4 @@ def read(folders: Iterable[Path]) -> list[Result]:
         if kernel and '"simulated"' in text:
             with contextlib.suppress(results.ResultError):
                 launches.append(results.load(path, kernel[1]))
-    return launches
+    return [one for one in launches if changed or not one["simulated"].get("changed")]

@@ -23,8 +23,12 @@ def _unmeasured(v: Values) -> str:
 
 
 def _lacks(v: Values) -> str:
-    """What is lacking: presumed, where no change of the mechanism showed it."""
-    return f"perhaps: {v['mechanism']}" if v["presumed"] else v["mechanism"]
+    """What is lacking: not explained, where no change of the mechanism is known to show it."""
+    if v["change"] is None:
+        return v["mechanism"]
+    if v["change"]:
+        return f"true with {v['change']}: {v['mechanism']}"
+    return f"not explained; perhaps: {v['mechanism']}"
 
 
 FINDINGS = {

@@ -6,12 +6,14 @@ from bisection.analysis.findings import Judged, Part, numbers
 from bisection.core.format import number, plural, some
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Shown
+from bisection.kernels.simulation import Cost
 from bisection.report.clauses import clause
 from bisection.report.run import wrapped
 from bisection.report.tables import indented
 
 HEAD = ["ID", "published", "simulated", "ratio", "asserted by", "verdict"]
 PARTS = 3  # of a finding, in its row
+DEAREST = 12  # launches, whose cost is printed
 
 
 def text(rows: Sequence[Judged], verbose: bool = False) -> Iterator[str]:
@@ -71,6 +73,49 @@ def _parts(rows: Sequence[Judged]) -> Iterator[list[str]]:
             yield [*cells, _value(part), _ratio(part), str(held)]
 
 
+def costs(rows: Sequence[Cost]) -> Iterator[str]:
+    """Lines: what the simulation of launches took, and the dearest of them."""
+    if not rows:
+        return
+    dear = sorted(rows, key=lambda row: -row.seconds)[:DEAREST]
+    for row in dear:
+        words = " ".join(map(str, row.launch))
+        yield f"  {row.seconds:7.1f} s  {row.memory / 1e9:5.2f} GB  {words}"
+    total, memory = sum(row.seconds for row in rows), max(row.memory for row in rows)
+    yield (
+        f"{plural(len(rows), 'launch', 'launches')}: {total:.0f} s of one core, at most "
+        f"{memory / 1e9:.1f} GB each"
+    )
+    yield ""
+
+
+def turned(pairs: Sequence[tuple[Judged, Judged]], verbose: bool = False) -> Iterator[str]:
+    """Lines: findings whose verdict a change of machines turns, and the others.
+
+    Args:
+        pairs: of each finding that the machines show, before and after.
+        verbose: whether each number that changed has a row.
+    """
+    for before, after in pairs:
+        if before.verdict != after.verdict:
+            own = before.finding
+            yield f"{own.id}: {before.verdict} -> {after.verdict}: {own.finding}"
+    for verdict in Shown:
+        same = [a.finding.id for a, b in pairs if a.verdict == b.verdict == verdict]
+        if same:
+            yield f"still {verdict}: {', '.join(same)}"
+    if verbose:
+        yield ""
+        cells = [
+            [*then[:3], then[3], now[3], then[5], now[5]]
+            for before, after in pairs
+            for then, now in zip(_parts([before]), _parts([after]), strict=True)
+            if then[3] != now[3]
+        ]
+        head = ["ID", "expression", "published", "before", "after", "", ""]
+        yield from indented([head, *cells])
+
+
 def _value(part: Part) -> str:
     return "-" if part.value is None else number(part.value)
 
@@ -95,9 +140,12 @@ def totals(rows: Sequence[Judged]) -> Iterator[str]:
         "tests"
     )
     others = [verdict for verdict in Shown if verdict not in (Shown.TRUE, Shown.TEST)]
-    yield ", ".join(f"{counts[verdict]} {verdict}" for verdict in others)
+    words = {verdict: f"{counts[verdict]} {verdict}" for verdict in others}
+    known = sum(row.verdict == Shown.FALSE and bool(row.finding.change) for row in rows)
+    words[Shown.FALSE] += f" ({known} explained, {counts[Shown.FALSE] - known} not explained)"
+    yield ", ".join(words.values())
     if counts[Shown.NOT_RUN]:
-        yield "not run: `bisection run --system MACHINE -n ^scaling` launches what is missing"
+        yield "not run: `bisection findings --simulate` launches what is missing"
     ratios = numbers(rows)
     near = sum(part.holds for part in ratios)
     yield f"{near} of {plural(len(ratios), 'published number')} within {LIMITS.published:.0%}"

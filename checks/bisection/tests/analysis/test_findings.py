@@ -6,17 +6,18 @@ from bisection.analysis.findings import exit_code, judged, numbers
 from bisection.core.reasons import Code
 from bisection.core.verdicts import Exit, Shown
 from bisection.kernels.observables import Finding, Kind, Observable, Unmeasured, findings
+from bisection.kernels.simulation import Cost
 from bisection.report import published
-from bisection.report.findings import text, totals
+from bisection.report.findings import costs, text, totals, turned
 
 
-def finding(by="simulated", lacking="", **parts):
+def finding(by="simulated", lacking="", change="", **parts):
     """With an observable per part: its published value, which its name is the method of."""
     observables = tuple(
         Observable("X01", "merlin", "transpose", "cnt40", f"{name}[8] / {name}[4]", value, kind)
         for name, (value, kind) in parts.items()
     )
-    return Finding("X01", "gww", "1", "a finding", by, "a kernel", lacking, observables)
+    return Finding("X01", "gww", "1", "a finding", by, "a kernel", lacking, change, observables)
 
 
 def lookup(point, metric):
@@ -44,10 +45,16 @@ BELOW = ("<1", Kind.SIGN)
             Exit.FAILED,
         ),
         (
-            finding(lacking="routes", a=FAR),
+            finding(lacking="routes", change="merlin gap=0", a=FAR),
             Shown.FALSE,
             [Code.FINDING_OFF, Code.FINDING_LACKS],
             Exit.OK,
+        ),
+        (
+            finding(lacking="routes", a=FAR),
+            Shown.FALSE,
+            [Code.FINDING_OFF, Code.FINDING_LACKS],
+            Exit.FAILED,
         ),
         (finding(lacking="routes", a=HALF), Shown.TRUE, [Code.FINDING_SHOWN], Exit.FAILED),
         (finding(by="typed"), Shown.TYPED, [], Exit.OK),
@@ -65,6 +72,32 @@ def test_numbers_within_a_quarter_are_counted():
     rows = [judged(finding(a=HALF, b=NEAR, c=FAR, d=BELOW), lookup)]
     assert [part.holds for part in numbers(rows)] == [True, True, False]
     assert "2 of 3 published numbers within 25%" in "\n".join(totals(rows))
+
+
+def test_false_findings_are_explained_or_not():
+    known = finding(lacking="routes", change="merlin gap=0", a=FAR)
+    rows = [judged(row, lookup) for row in (known, finding(lacking="routes", a=FAR))]
+    lines = "\n".join(text(rows))
+    assert "2 false (1 explained, 1 not explained)" in lines
+    assert "true with merlin gap=0: routes" in lines
+    assert "not explained; perhaps: routes" in lines
+
+
+def test_what_a_change_turns():
+    one = finding(a=HALF)
+    faster = judged(one, lambda point, metric: lookup(point, metric) ** 2)
+    lines = "\n".join(turned([(judged(one, lookup), faster)], verbose=True))
+    assert "X01: true -> false: a finding" in lines
+    assert "a[8] / a[4]" in lines
+    assert "still true: X01" in "\n".join(turned([(judged(one, lookup),) * 2]))
+
+
+def test_costs_of_launches():
+    rows = [Cost(("merlin", "md", "test30", "mpi", n), float(n), n * 10**9) for n in (1, 2)]
+    lines = list(costs(rows))
+    assert "2.0 s" in lines[0]
+    assert "2 launches: 3 s of one core, at most 2.0 GB each" in "\n".join(lines)
+    assert list(costs([])) == []
 
 
 def test_without_results_nothing_is_true():

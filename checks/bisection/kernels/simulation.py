@@ -1,0 +1,185 @@
+"""Launches on simulated machines, without ReFrame: what findings need, as it is or on a machine
+with other values.
+
+A change is words as BX_MACHINE has them, behind the machines that it is for:
+"hector-xt4 hector-xt6 gap=0"; without a machine it is for all.
+"""
+
+import csv
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from bisection.core import paths
+from bisection.core.verdicts import BisectionError
+from bisection.kernels.local import BenchError, make
+
+LAUNCHER = paths.ROOT / "src" / "smpi" / "launch.py"
+MACHINES = LAUNCHER.with_name("machines.csv")
+# One step: a simulated clock is exact.
+ONCE = "--repeats 1 --block 1 --warmup 0"
+WORK = {
+    "transpose": "--published --bands 1 --planner estimate --baseline none",
+    "md": "--steps 1 --until 1 --baseline none",
+    "npar": "--planner estimate --iterations 1",
+    "patterns": "--memory 1",
+}
+# Kernels whose arithmetic takes longer than their simulation: it is charged, and not computed.
+HOLLOW = ("md", "npar", "transpose")
+THREADS = {"mpi": lambda _: 1, "node": lambda cores: cores, "node2": lambda cores: cores // 2}
+
+UNITS = {"B": 1, "KiB": 1024}
+LaunchKey = tuple[str, str, str, str, int]  # machine, kernel, case, layout, cores
+
+
+@dataclass
+class Wanted:
+    """What is to be known of a launch."""
+
+    methods: set[str]
+    metrics: set[str]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the simulation of a launch took on this host."""
+
+    launch: LaunchKey
+    seconds: float  # of one core
+    memory: int  # B, at most
+
+
+@cache
+def rows() -> tuple[dict[str, str], ...]:
+    """The rows of machines.csv."""
+    with open(MACHINES, newline="", encoding="utf-8") as file:
+        return tuple(csv.DictReader(file))
+
+
+@cache
+def names() -> frozenset[str]:
+    """The machines of machines.csv."""
+    return frozenset(name for row in rows() for name in row["machines"].split())
+
+
+def cores_of(machine: str) -> int:
+    """Cores of a node."""
+    return next(
+        int(row["value"])
+        for row in rows()
+        if row["quantity"] == "cores" and machine in row["machines"].split()
+    )
+
+
+def placed(layout: str, cores: int, node: int) -> tuple[int, int, int]:
+    """Ranks, ranks per node and threads per rank of a layout on nodes of so many cores; nodes are
+    as full as they can be, and the last one may have fewer ranks."""
+    threads = THREADS[layout](node)
+    return cores // threads, min(node, cores) // threads, threads
+
+
+def work(kernel: str, wanted: Wanted) -> list[str]:
+    """Options by which a kernel does what is wanted, and no more: of sizes of messages those that
+    metrics name, time_256B."""
+    sizes = [re.fullmatch(r"time_(\d+)(B|KiB)", name) for name in wanted.metrics]
+    sizes = sorted(int(size[1]) * UNITS[size[2]] for size in sizes if size)
+    ends = ["--smallest", str(sizes[0]), "--largest", str(sizes[-1])] if sizes else []
+    return [*WORK[kernel].split(), *ends]
+
+
+def changes(texts: Iterable[str]) -> dict[str, str]:
+    """Changes as words of BX_MACHINE, by machine.
+
+    Raises:
+        BisectionError: a change has no word of the form QUANTITY=VALUE.
+    """
+    parts: dict[str, list[str]] = {}
+    for text in texts:
+        words = text.split()
+        values = [word for word in words if "=" in word]
+        machines = [word for word in words if "=" not in word] or sorted(names())
+        unknown = [name for name in machines if name not in names()]
+        if unknown or not values:
+            what = unknown[0] if unknown else "no QUANTITY=VALUE"
+            raise BisectionError(f"'{text}': {what}; machines: {', '.join(sorted(names()))}")
+        for machine in machines:
+            parts.setdefault(machine, []).extend(values)
+    return {machine: " ".join(values) for machine, values in parts.items()}
+
+
+def build() -> Path:
+    """The folder of kernels that SimGrid's MPI runs.
+
+    Raises:
+        BenchError: CMake fails.
+        Busy: another process measures.
+    """
+    target = paths.home() / "build-simulated"
+    make(target, ["-DBX_SIMULATED=ON", "-DBX_TESTS=OFF"])
+    return target
+
+
+def simulate(
+    kernels: Path,
+    wanted: Mapping[LaunchKey, Wanted],
+    changed: Mapping[str, str],
+    folder: Path,
+    note: Callable[[str], None],
+) -> list[Cost]:
+    """Runs launches, as many at once as there are cores, the largest first.
+
+    Args:
+        kernels: what `build` returns.
+        wanted: methods and metrics by launch.
+        changed: words of BX_MACHINE by machine.
+        folder: takes a result per launch.
+        note: takes a line on each launch that fails.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def run(launch: LaunchKey) -> Cost | None:
+        try:
+            return _run(kernels, launch, wanted[launch], changed.get(launch[0], ""), folder)
+        except BenchError as error:
+            note(str(error))
+            return None
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        order = sorted(wanted, key=lambda launch: -launch[4])
+        return [cost for cost in pool.map(run, order) if cost]
+
+
+def _run(kernels: Path, launch: LaunchKey, wanted: Wanted, changed: str, folder: Path) -> Cost:
+    machine, kernel, case, layout, cores = launch
+    ranks, per_node, threads = placed(layout, cores, cores_of(machine))
+    name = f"bisection-{kernel}"
+    program = next(path for path in kernels.glob(f"*/{name}") if path.is_file())
+    output = folder / f"{machine}-{kernel}-{case}-{layout}-{cores}.json"
+    output.unlink(missing_ok=True)
+    command = [sys.executable, str(LAUNCHER), "-n", str(ranks), "--per-node", str(per_node)]
+    command += ["--machine", f"{machine} {changed}".strip(), str(program), "--case", case]
+    command += ["--method", ",".join(sorted(wanted.methods)), *work(kernel, wanted), *ONCE.split()]
+    hollow = {"BX_HOLLOW": "1"} if kernel in HOLLOW else {}
+    with tempfile.TemporaryFile("w+", errors="replace") as stream:
+        process = subprocess.Popen(
+            [*command, "--output", str(output)],
+            env={**os.environ, **hollow, "OMP_NUM_THREADS": str(threads)},
+            stdout=stream,
+            stderr=stream,
+        )
+        # subprocess's own wait would lose what the processes used
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        stream.seek(0)
+        text = stream.read().strip()
+    if process.returncode:
+        where = f"{kernel} {case} {layout} on {cores} cores of {machine} {changed}".strip()
+        raise BenchError(f"{where}: exit code {process.returncode}: {text[-600:]}")
+    return Cost(launch, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
