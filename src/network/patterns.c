@@ -8,7 +8,7 @@
 
 enum { PAGE = 4096 };
 enum { STEP_BYTES = 65536, MOST_EXCHANGES = 64 }; /* see exchanges() */
-enum { FEW_BLOCKS = 16 };                        /* which take no longer than a barrier */
+enum { FEW_BLOCKS = 16 };                         /* which take no longer than a barrier */
 enum { BANDWIDTH_FROM = 32768 };                  /* B; the time of shorter blocks is latency */
 
 static int64_t smallest = 8, largest = 4 << 20; /* B */

@@ -86,8 +86,8 @@ void bx_charge_describe(bx_run *run, cJSON *result)
     const char *changed = bx_platform_text("changed");
     if (changed) cJSON_AddStringToObject(simulated, "changed", changed);
     cJSON_AddBoolToObject(simulated, "hollow", bx_charge_is_hollow());
-    bx_run_note(run, "simulated: %s%s%s by %s%s", bx_platform_text("name"),
-                changed ? " with " : "", changed ? changed : "", version,
+    bx_run_note(run, "simulated: %s%s%s by %s%s", bx_platform_text("name"), changed ? " with " : "",
+                changed ? changed : "", version,
                 bx_charge_is_hollow() ? "; hollow: numbers are not computed, messages are counted"
                                       : "");
 }

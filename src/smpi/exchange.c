@@ -32,8 +32,8 @@ static int store_and_forward(const char *send, char *receive, size_t block, MPI_
         for (size_t k = bit; k < n; k++)
             if (k & bit) copy(out + count++ * block, held + k * block, block);
         bx_charge_pay();
-        error = PMPI_Sendrecv(out, (int)(count * block), MPI_BYTE, (int)((first + bit) % n), TAG, in,
-                              (int)(count * block), MPI_BYTE, (int)((first + n - bit) % n), TAG,
+        error = PMPI_Sendrecv(out, (int)(count * block), MPI_BYTE, (int)((first + bit) % n), TAG,
+                              in, (int)(count * block), MPI_BYTE, (int)((first + n - bit) % n), TAG,
                               comm, MPI_STATUS_IGNORE);
         count = 0;
         for (size_t k = bit; k < n; k++)

@@ -141,7 +141,7 @@ def main() -> int:
         nodes = -(-given.ranks // per_node)
         if nodes > int(machine["nodes"]):
             raise Refused(f"{nodes} nodes: {machine['name']} has {machine['nodes']}")
-        machine["nodes"] = str(nodes)
+        machine |= {"nodes": str(nodes), "per_node": str(per_node)}
         if not given.kernel.exists():
             raise Refused(f"{given.kernel}: no such kernel")
         # beside the kernels where they are installed, in a folder of its own where they are built

@@ -3,8 +3,9 @@
  *
  * An interface is a queue in which a message is served for gap + size / bandwidth on its way out,
  * and again on its way in, whichever core it is of; between the two it travels for the latency.
- * Within a node the sending core copies one message after the other, at intra_bandwidth.  Links are
- * wide and alone: sharing them out is what costs SimGrid most.
+ * Within a node the sending core copies one message after the other, at intra_bandwidth or its
+ * share of the node's memory.  Links are wide and alone: sharing them out is what costs SimGrid
+ * most.
  *
  * BX_PLATFORM="nodes=8 cores=4 latency=6e-6 ..." has the numbers of one machine, see machines.csv;
  * launch.py writes it.  They are properties of each host too, for what kernels charge.  Faults are
@@ -82,7 +83,8 @@ extern "C" void load_platform(const sg4::Engine &)
     for (std::string word; words >> word;)
         values[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
     double overhead = number("overhead"), intra_overhead = number("intra_overhead");
-    double intra_bandwidth = number("intra_bandwidth");
+    double share = number("memory") / number("per_node"); /* of the node's, as in charge.c */
+    double intra_bandwidth = std::min(number("intra_bandwidth"), share);
     gap = number("gap");
     /* the latency is that of an empty message between MPI calls: their overheads are part of it */
     travel = std::max(0.0, number("latency") - 2 * overhead - gap);

@@ -168,11 +168,18 @@ def findings() -> tuple[Finding, ...]:
     for row in _rows("observables.csv"):
         row["kind"] = Kind(row["kind"])
         parts.setdefault(row["finding"], []).append(Observable(**row))
+    changes = {row["finding"]: row["change"] for row in _rows("changes.csv")}
     listed = [
-        Finding(**row, observables=tuple(parts.pop(row["id"], ()))) for row in _rows("findings.csv")
+        Finding(
+            **row,
+            change=changes.pop(row["id"], ""),
+            observables=tuple(parts.pop(row["id"], ())),
+        )
+        for row in _rows("findings.csv")
     ]
-    if parts:
-        raise ValueError(f"observables.csv: no finding {', '.join(parts)}")
+    for file, rest in (("observables.csv", parts), ("changes.csv", changes)):
+        if rest:
+            raise ValueError(f"{file}: no finding {', '.join(rest)}")
     return tuple(listed)
 
 
@@ -392,4 +399,9 @@ def read(folders: Iterable[Path], changed: bool = False) -> list[Result]:
         if kernel and '"simulated"' in text:
             with contextlib.suppress(results.ResultError):
                 launches.append(results.load(path, kernel[1]))
-    return [one for one in launches if changed or not one["simulated"].get("changed")]
+    return [one for one in launches if changed or not _is_changed(one)]
+
+
+def _is_changed(result: Result) -> bool:
+    """Whether it is of a changed machine, or of options that are not those of a finding."""
+    return "changed" in result["simulated"] or simulation.CHANGED in result.get("labels", {})

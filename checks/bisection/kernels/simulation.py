@@ -2,7 +2,8 @@
 with other values.
 
 A change is words as BX_MACHINE has them, behind the machines that it is for:
-"hector-xt4 hector-xt6 gap=0"; without a machine it is for all.
+"hector-xt4 hector-xt6 gap=0"; without a machine it is for all. Words that begin with -- are options
+of the kernels: --ranks-per-node=1.
 """
 
 import csv
@@ -35,6 +36,7 @@ WORK = {
 HOLLOW = ("md", "npar", "transpose")
 THREADS = {"mpi": lambda _: 1, "node": lambda cores: cores, "node2": lambda cores: cores // 2}
 
+CHANGED = "changed"  # a label of results: options that are not those of a finding
 UNITS = {"B": 1, "KiB": 1024}
 LaunchKey = tuple[str, str, str, str, int]  # machine, kernel, case, layout, cores
 
@@ -164,7 +166,11 @@ def _run(kernels: Path, launch: LaunchKey, wanted: Wanted, changed: str, folder:
     output = folder / f"{machine}-{kernel}-{case}-{layout}-{cores}.json"
     output.unlink(missing_ok=True)
     command = [sys.executable, str(LAUNCHER), "-n", str(ranks), "--per-node", str(per_node)]
-    command += ["--machine", f"{machine} {changed}".strip(), str(program), "--case", case]
+    words = changed.split()
+    options = [word for word in words if word.startswith("--")]
+    values = " ".join([machine, *(word for word in words if word not in options)])
+    command += ["--machine", values, str(program), "--case", case, *options]
+    command += ["--label", f"{CHANGED}={' '.join(options)}"] if options else []
     command += ["--method", ",".join(sorted(wanted.methods)), *work(kernel, wanted), *ONCE.split()]
     hollow = {"BX_HOLLOW": "1"} if kernel in HOLLOW else {}
     with tempfile.TemporaryFile("w+", errors="replace") as stream:

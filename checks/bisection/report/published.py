@@ -39,8 +39,8 @@ BOTH = ("merlin", "stella")
 DLPOLY = {
     "2": ("speed-up", 10, BOTH, "", ""),
     "3": ("speed-up", 20, BOTH, "", ""),
-    "4, per rank": ("bytes per rank and step", 20, ("merlin",), "bytes_per_rank", "ratio"),
-    "4, in all": ("bytes per step", 20, ("merlin",), "bytes", "ratio"),
+    "4, per rank": ("bytes per rank and step", 20, ("merlin",), "bytes_per_rank", "B"),
+    "4, in all": ("bytes per step", 20, ("merlin",), "bytes", "B"),
     "5": ("communication per step", 30, BOTH, "mpi_seconds", "s"),
     "6": ("communication, share", 10, BOTH, "mpi_share", "ratio"),
     "7": ("barriers per step", 10, BOTH, "barrier_seconds", "s"),
@@ -242,7 +242,7 @@ def _dlpoly(lookup: Lookup, notes: _Notes) -> list[Group]:
             drawn = {name: curve for name, curve in curves.items() if curve.points}
             positive = all(y > 0 for c in drawn.values() for y, _, _ in c.points.values())
             log = log if positive else "x"
-            options = {"log": log, "unit": "s" if unit == "s" else "ratio"}
+            options = {"log": log, "unit": unit or "ratio"}
             plot = partial(curves_svg, list(drawn.values()), "cores", text, **options)
             words = f"{text} on {cluster}; {ends_of(list(drawn.values()))}"
             panels.append(Panel(cluster.title(), words, plot))

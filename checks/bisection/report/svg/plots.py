@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import EngFormatter, NullLocator
 
 from bisection.core.format import duration, finite, interval, short, size_of, times
 from bisection.report.svg.figure import (
@@ -93,7 +93,7 @@ def _ticks(axes: Axes, name: str, ticks: Sequence[float], form: Any = "{x:g}") -
     axis = getattr(axes, f"{name}axis")
     axis.set_ticks(ticks)
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(form if isinstance(form, str) else lambda x, _: form(x))
+    axis.set_major_formatter(form if isinstance(form, str) else lambda x, _=None: form(x))
 
 
 def _bar_label(axes: Axes, index: int, bar: Bar, narrow: bool) -> None:
@@ -159,7 +159,7 @@ def curves_svg(
         marks: levels to draw across the plot.
         log: names of the logarithmic axes: x, xy.
         ideal: draws y = x / ideal.
-        unit: of y, ratio or s.
+        unit: of y, ratio, s or B.
         sizes: whether x are sizes in bytes.
     """
     figure, axes = plot(width, 240 if width <= NARROW else 280, 46, 38, 12, 22)
@@ -175,11 +175,13 @@ def curves_svg(
         _horizontal(axes, level, text)
     ys = [y for curve in curves for y, _, _ in curve.points.values()]
     ys += [level for level, _ in marks] + ([1.0] if ideal else [])
+    form = {"s": _duration, "B": EngFormatter("B")}.get(unit, "{x:g}")
     if "y" in log:
-        _log_axis(axes, "y", min(ys) / 1.12, max(ys) * 1.12, duration if unit == "s" else "{x:g}")
+        _log_axis(axes, "y", min(ys) / 1.12, max(ys) * 1.12, form)
     else:
-        axes.set_ylim(0, max(ys) * 1.12)
+        axes.set_ylim(0, (max(ys) or 1) * 1.12)
         axes.locator_params(axis="y", nbins=6)
+        axes.yaxis.set_major_formatter(form)  # matplotlib's own puts an exponent above the axis
     if "x" in log:
         axes.set_xscale("log", base=2)
         reach = (xs[-1] / xs[0]) ** 0.06 if len(xs) > 1 else 2
@@ -187,6 +189,11 @@ def curves_svg(
     most = (5 if sizes else 7) * width // NARROW
     _ticks(axes, "x", xs[:: -(-len(xs) // most)], size_of if sizes else "{x:g}")
     return figure
+
+
+def _duration(seconds: float, _: int | None = None) -> str:
+    """A tick of seconds."""
+    return duration(seconds) if seconds else "0"
 
 
 def _draw_curve(axes: Axes, curve: Curve) -> None:
