@@ -229,8 +229,9 @@ contains
   !> Charges making the lists, on a simulated machine.
   subroutine charge_list(system)
     type(system_t), intent(in) :: system
-    call charge_pairs(system, of_list, 0.0_dp, &
-                      merge(by_one_thread, by_all_threads, system%style%dlpoly3))
+    logical :: alone
+    alone = system%style%dlpoly3 .and. .not. system%thread_lists
+    call charge_pairs(system, of_list, 0.0_dp, merge(by_one_thread, by_all_threads, alone))
   end subroutine charge_list
 
   !> Charges the loops of so many steps, without their list, on a simulated machine.

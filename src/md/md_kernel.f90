@@ -5,10 +5,10 @@
 ! multi-core clusters (J. Comput. Sci. 1, 168, 2010), who measured DL_POLY 3.
 module md_kernel
   use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_funloc, c_int, c_int64_t, &
-    c_loc, c_ptr, c_size_t, dp => c_double
+    c_loc, c_null_ptr, c_ptr, c_size_t, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
   use omp_lib, only: omp_get_wtime
-  use bx_harness, only: bx_choice_t, bx_comm, bx_detail, bx_kernel_t, bx_memory_used, bx_metric, &
+  use bx_harness, only: bx_choice_t, bx_comm, bx_detail, bx_flag, bx_kernel_t, bx_memory_used, bx_metric, &
     bx_metric_value, bx_note, bx_option_t, bx_text, bx_traffic_classes, &
     bx_traffic_read, bx_traffic_t, bx_without, real_number => bx_real_option, &
     text => bx_text_option, whole => bx_integer_option
@@ -26,7 +26,7 @@ module md_kernel
 
   type(bx_kernel_t), target :: kernel
   type(bx_choice_t), target :: case_choices(size(crystals)), choices(size(methods))
-  type(bx_option_t), target :: options(12)
+  type(bx_option_t), target :: options(13)
   type(c_ptr), target :: phases(size(phase_names)), ratios(2)
 
   real(dp) :: memory_before = 0
@@ -79,7 +79,10 @@ contains
       real_number("skin", "A", "skin of the lists beyond the cutoff, angstrom", 0.0_dp, 10.0_dp, &
                   given%skin), &
       text("comm-style", "packed|dlpoly3", "measure this communication style only", &
-           given%comm_style)]
+           given%comm_style), &
+      bx_option_t(bx_text("thread-lists"), c_null_ptr, &
+                  bx_text("dlpoly3: threads make the lists, too"), bx_flag, 0.0_dp, 0.0_dp, &
+                  c_loc(given%thread_lists))]
     kernel = bx_kernel_t(name=bx_text("md"), summary=bx_text( &
       "molecular dynamics: Tersoff, Gupta, Finnis-Sinclair"), &
       cases=c_loc(case_choices), case_count=size(crystals, kind=c_size_t), &

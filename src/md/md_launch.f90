@@ -1,6 +1,7 @@
 ! A launch: its methods and options, its system, and the state that all blocks start from.
 module md_launch
-  use, intrinsic :: iso_c_binding, only: c_double, c_int64_t, c_null_ptr, c_ptr, dp => c_double
+  use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int64_t, c_null_ptr, c_ptr, &
+    dp => c_double
   use mpi_f08, only: MPI_Comm
   use bx_harness, only: bx_selected, bx_string_at
   use md_atoms, only: atoms_t
@@ -37,6 +38,7 @@ module md_launch
     real(c_double) :: timestep = 1, temperature = 600, skin = -1
     type(c_ptr) :: comm_style = c_null_ptr, input = c_null_ptr, dump = c_null_ptr, &
       restart = c_null_ptr, save = c_null_ptr
+    logical(c_bool) :: thread_lists = .false._c_bool
   end type option_values_t
   type(option_values_t), target, public :: given
 

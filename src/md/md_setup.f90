@@ -64,6 +64,7 @@ contains
       system%total = crystal_atoms(crystals(crystal), cells)
       if (cells /= crystals(crystal)%cells) call bx_case_is(run, "custom")
     end if
+    system%thread_lists = given%thread_lists
     system%skin = merge(given%skin, system%potential%skin, given%skin >= 0)
     call make_domain(world, system%box, system%potential%cutoff + system%skin, system%domain)
     code = check_sizes()

@@ -49,6 +49,7 @@ module md_system
     type(atoms_t) :: atoms
     type(list_t) :: list
     type(style_t) :: style
+    logical :: thread_lists = .false. !< also in the style dlpoly3
     integer(c_int64_t) :: total = 0 !< atoms
     integer(c_int64_t) :: step = 0
     real(dp) :: timestep = 1e-3_dp  !< ps

@@ -70,9 +70,7 @@ contains
       call advance(system, 0)
     end if
     if (failed(verification)) return
-    if (crystal > 0 .and. .not. (allocated(start_moved) .or. is_hollow())) then
-      call check_crystal(verification)
-    end if
+    if (crystal > 0 .and. .not. allocated(start_moved)) call check_crystal(verification)
     first = observe(system)
     sent = 0
     do while (system%step < given%until)
@@ -116,6 +114,7 @@ contains
     real(dp), allocatable :: energies(:)
     real(dp) :: sites(most_species), worst
     integer :: k
+    if (is_hollow()) return
     allocate (energies(system%atoms%own))
     sites = site_energies(system%potential, crystals(crystal))
     call find_forces(system, energies)

@@ -4,7 +4,7 @@ module md_verlet
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_Barrier, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX, &
     MPI_SUM
-  use omp_lib, only: omp_get_wtime
+  use omp_lib, only: omp_get_wtime, omp_set_num_threads
   use md_domain, only: check_room, migrate, reduce
   use md_forces, only: charge_list, find_forces, reserve_sums
   use md_halo, only: forward, make_halo
@@ -45,8 +45,10 @@ contains
     call lap(system, in_list)
     call make_halo(system%domain, system%box, system%atoms, system%list%reach)
     call lap(system, in_halo)
+    if (system%thread_lists) call omp_set_num_threads(size(system%list%work))
     call make_list(system%list, system%box, system%domain, system%atoms, offsets, &
                    system%potential%reach + skin)
+    call omp_set_num_threads(merge(1, size(system%list%work), system%style%dlpoly3))
     if (any(system%list%work%full)) then
       system%failure = failure_t(crowded, .true., system%domain%rank, system%step, &
                                  int(system%atoms%all, c_int64_t), &

@@ -1,6 +1,8 @@
 /* Verification by means that share nothing with the method under test. */
 #include "verify.h"
 
+#include "charge.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

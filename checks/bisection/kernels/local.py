@@ -47,6 +47,7 @@ def build(kernel: str) -> Path:
         BenchError: CMake fails.
         Busy: another process measures.
     """
+    measure_alone()
     target = paths.home() / "build"
     make(target, [], f"bisection-{kernel}")
     return target / kernel / f"bisection-{kernel}"
@@ -62,9 +63,7 @@ def make(target: Path, options: Sequence[str], name: str = "all") -> None:
 
     Raises:
         BenchError: CMake fails.
-        Busy: another process measures.
     """
-    measure_alone()
     source = paths.shown(paths.ROOT / "src")
     release = "-DCMAKE_BUILD_TYPE=Release"
     for command in (

@@ -28,7 +28,7 @@ MACHINES = LAUNCHER.with_name("machines.csv")
 ONCE = "--repeats 1 --block 1 --warmup 0"
 WORK = {
     "transpose": "--published --bands 1 --planner estimate --baseline none",
-    "md": "--steps 1 --until 1 --baseline none",
+    "md": "--thread-lists --steps 1 --until 1 --baseline none",
     "npar": "--planner estimate --iterations 1",
     "patterns": "--memory 1",
 }
@@ -121,7 +121,6 @@ def build() -> Path:
 
     Raises:
         BenchError: CMake fails.
-        Busy: another process measures.
     """
     target = paths.home() / "build-simulated"
     make(target, ["-DBX_SIMULATED=ON", "-DBX_TESTS=OFF"])
