@@ -254,7 +254,10 @@ static void verify(void *state, size_t index, size_t point, bx_verification *ver
     }
     fill(h);
     int64_t steps = bx_run_block_steps(h->run);
-    for (int64_t i = 0; i < steps; i++) step(h, index, point);
+    for (int64_t i = 0; i < steps; i++) {
+        step(h, index, point);
+        inspect(h, index, point, verification);
+    }
     end(h, index, point, steps, verification);
 }
 

@@ -17,7 +17,8 @@ typedef struct {
     const bx_method *sound;
     void *self;
     const bx_halo *halo;
-    int exchanges; /* so far */
+    int exchanges;  /* so far */
+    double *before; /* ghosts of the first neighbour before a faulty exchange, or NULL */
 } broken;
 
 static bool fault_is(const char *name)
@@ -37,49 +38,71 @@ static bool now(const broken *b)
 static void *create(const bx_method *sound, const bx_messages *messages)
 {
     broken *b = malloc(sizeof *b);
-    *b = (broken){sound, sound->create(messages), messages->halo, 0};
+    *b = (broken){sound, sound->create(messages), messages->halo, 0, NULL};
     return b;
+}
+
+/* The ghosts of the first neighbour, to or from packed numbers of fields first .. last-1. */
+static void treat(const broken *b, int copy, int first, double *packed,
+                  void (*use)(const bx_region *, double *field, double *packed))
+{
+    const bx_region *region = &b->halo->receives[0].region;
+    const bx_mesh *mesh = b->halo->mesh;
+    for (int f = first; f < mesh->fields; f++)
+        use(region, &b->halo->fields[copy][f * mesh->stride], &packed[f * region->numbers]);
+}
+
+static void save(const bx_region *region, double *field, double *packed)
+{
+    bx_region_pack(region, field, packed);
+}
+
+static void restore(const bx_region *region, double *field, double *packed)
+{
+    bx_region_unpack(region, field, packed);
+}
+
+static void spoil(broken *b, int copy)
+{
+    const bx_mesh *mesh = b->halo->mesh;
+    const bx_region *region = &b->halo->receives[0].region;
+    double *fields = b->halo->fields[copy], *last = &fields[(mesh->fields - 1) * mesh->stride];
+    if (fault_is("skip")) treat(b, copy, 0, b->before, restore);
+    if (fault_is("message")) treat(b, copy, mesh->fields - 1, b->before, restore);
+    double *now_there = b->before; /* of the last field */
+    bx_region_pack(region, last, now_there);
+    int64_t other = 1;
+    while (other < region->numbers - 1 && now_there[other] == now_there[0]) other++;
+    if (fault_is("byte")) ((unsigned char *)&last[region->pieces[0].first])[0] ^= 0x5a;
+    if (fault_is("swap")) {
+        double kept = now_there[0];
+        now_there[0] = now_there[other];
+        now_there[other] = kept;
+        bx_region_unpack(region, last, now_there);
+    }
+    if (fault_is("double")) last[b->halo->sends[0].region.pieces[0].first] += 1;
+    if (fault_is("land")) fields[0] = 7;
 }
 
 static void start(void *me, int copy)
 {
     broken *b = me;
+    if (now(b)) {
+        size_t numbers = (size_t)(b->halo->receives[0].region.numbers * b->halo->mesh->fields);
+        b->before = malloc(numbers * sizeof *b->before);
+        treat(b, copy, 0, b->before, save);
+    }
     if (b->sound->start) b->sound->start(b->self, copy);
 }
 
 static void finish(void *me, int copy)
 {
     broken *b = me;
-    const bx_mesh *mesh = b->halo->mesh;
-    bool faulty = now(b), skip = fault_is("skip"), message = fault_is("message");
-    b->exchanges++;
-    if (!faulty) {
-        b->sound->finish(b->self, copy);
-        return;
-    }
-    const bx_region *region = &b->halo->receives[0].region;
-    size_t bytes = (size_t)region->numbers * sizeof(double);
-    double *before = malloc((size_t)mesh->fields * bytes), *fields = b->halo->fields[copy];
-    for (int f = 0; f < mesh->fields; f++)
-        bx_region_pack(region, &fields[f * mesh->stride], &before[f * region->numbers]);
     b->sound->finish(b->self, copy);
-    for (int f = skip ? 0 : mesh->fields - 1; (skip || message) && f < mesh->fields; f++)
-        bx_region_unpack(region, &fields[f * mesh->stride], &before[f * region->numbers]);
-    double *last = &fields[(mesh->fields - 1) * mesh->stride];
-    int64_t first_ghost = region->pieces[0].first, own = b->halo->sends[0].region.pieces[0].first;
-    bx_region_pack(region, last, before);
-    int64_t other = 1;
-    while (other < region->numbers - 1 && before[other] == before[0]) other++;
-    if (fault_is("byte")) ((unsigned char *)&last[first_ghost])[0] ^= 0x5a;
-    if (fault_is("swap")) {
-        double kept = before[0];
-        before[0] = before[other];
-        before[other] = kept;
-        bx_region_unpack(region, last, before);
-    }
-    if (fault_is("double")) last[own] = before[0] + 1;
-    if (fault_is("land")) fields[0] = 7;
-    free(before);
+    if (b->before) spoil(b, copy);
+    free(b->before);
+    b->before = NULL;
+    b->exchanges++;
 }
 
 static void destroy(void *me)

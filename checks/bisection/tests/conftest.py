@@ -34,7 +34,7 @@ def fake(tmp_path_factory):
         pytest.skip("needs mpirun and two cores")
     prefix = tmp_path_factory.mktemp("fake")
     (prefix / "bin").mkdir()
-    for name in ("transpose", "pairs", "patterns", "noise", "congestion", "npar", "eigen", "md"):
+    for name in ("transpose", "pairs", "patterns", "noise", "congestion", "npar", "eigen", "md", "halo"):
         kernel = prefix / "bin" / f"bisection-{name}"
         kernel.write_text(fake_program())
         kernel.chmod(0o755)
