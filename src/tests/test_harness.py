@@ -140,7 +140,8 @@ class Neighbours(unittest.TestCase):
         os.sched_setaffinity(0, core)
         shared = (*QUICK[:4], "--repeats", "20", "--block", "20")
         samples = run(TRANSPOSE, 1, *shared).result["results"][0]["samples"]
-        marked = [s for s, mark in zip(samples["switches"], samples["preempted"]) if mark]
+        pairs = zip(samples["switches"], samples["preempted"], strict=True)
+        marked = [switches for switches, mark in pairs if mark]
         self.assertGreater(len(marked), 40, samples["switches"])
         self.assertIn(1, marked)
 
