@@ -278,5 +278,5 @@ const bx_kind bx_kind_blocks = {
     .place = place,
     .visit = visit_all,
     .step = step,
-    .free = free_layout,
+    .destroy = free_layout,
 };

@@ -183,5 +183,5 @@ const bx_kind bx_kind_channel = {
     .place = place,
     .visit = visit_all,
     .step = step,
-    .free = free_layout,
+    .destroy = free_layout,
 };

@@ -293,5 +293,5 @@ const bx_kind bx_kind_ocean = {
     .step = step,
     .mask = mask,
     .changed = count_changed,
-    .free = free_layout,
+    .destroy = free_layout,
 };

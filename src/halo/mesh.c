@@ -22,7 +22,7 @@ bx_mesh *bx_mesh_create(bx_run *run, const bx_kind *kind, const bx_halo_options 
 
 void bx_mesh_free(bx_mesh *mesh)
 {
-    mesh->kind->free(mesh);
+    mesh->kind->destroy(mesh);
     bx_tree_free(mesh->tree);
     for (int f = 0; f < mesh->fields; f++) bx_wave_free(&mesh->waves[f]);
     free(mesh->waves);

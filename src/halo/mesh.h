@@ -55,7 +55,7 @@ typedef struct bx_kind {
     /* Returns how many such numbers have changed.  NULL as above. */
     double (*changed)(const bx_mesh *mesh, const double *fields);
     /* Frees the layout. */
-    void (*free)(bx_mesh *mesh);
+    void (*destroy)(bx_mesh *mesh);
 } bx_kind;
 
 extern const bx_kind bx_kind_channel, bx_kind_ocean, bx_kind_blocks;

@@ -102,8 +102,7 @@ class Solutions(unittest.TestCase):
 
 class Counts(unittest.TestCase):
     def test_messages_and_bytes_of_eight_cubes(self):
-        """Counted by hand: both x neighbours of a rank are one rank, as grid and ranks are periodic,
-        likewise along z; across y there is a wall on one side."""
+        """Counted by hand: both neighbours along x are one rank, as along z; y has a wall."""
         out = run(HALO, 8, "--case", "pchan-24", *ONCE, *PLAIN)
         faces = 12 * 12 * 2  # two cells deep
         for method in ("isend", "sendrecv", "persistent", "datatype", "overlap"):

@@ -31,7 +31,8 @@ CASES = {
     "halo": ("halo/halo.def", "BX_CASE"),
 }
 
-ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo")  # kernels whose methods give the same result
+# Kernels whose methods give the same result.
+ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo")
 
 
 def methods(kernel: str, family: str = "") -> list[str]:
