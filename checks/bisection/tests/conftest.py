@@ -11,6 +11,7 @@ from running import RNG, TWO_CORES, fake_program, run_in
 
 from bisection.analysis.compare import compare
 from bisection.cli import main
+from bisection.kernels import tables
 from bisection.report.data import comparison_as_json
 from bisection.report.text import comparison_text
 from bisection.store.selection import select
@@ -34,7 +35,7 @@ def fake(tmp_path_factory):
         pytest.skip("needs mpirun and two cores")
     prefix = tmp_path_factory.mktemp("fake")
     (prefix / "bin").mkdir()
-    for name in ("transpose", "pairs", "patterns", "noise", "congestion", "npar", "eigen", "md"):
+    for name in tables.METHODS:
         kernel = prefix / "bin" / f"bisection-{name}"
         kernel.write_text(fake_program())
         kernel.chmod(0o755)
@@ -72,16 +73,19 @@ def compared(tmp_path):
     """compared(before, after, **options): the Comparison of two lists of (session, cases)."""
 
     def run(before, after, **options):
-        made = store(tmp_path / "store.db", before, after)
+        database = store(tmp_path / "store.db", before, after)
         sides = [
-            select(",".join(line["session"] for line, _ in side), made) for side in (before, after)
+            select(",".join(line["session"] for line, _ in side), database)
+            for side in (before, after)
         ]
         for name in ("aa",):
             if options.get(name):
-                made.add(options[name])
-                options[name] = select(",".join(line["session"] for line, _ in options[name]), made)
-        result = compare(made, *sides, **options)
-        made.close()
+                database.add(options[name])
+                options[name] = select(
+                    ",".join(line["session"] for line, _ in options[name]), database
+                )
+        result = compare(database, *sides, **options)
+        database.close()
         assert "\n".join(comparison_text(result))
         json.dumps(comparison_as_json(result), allow_nan=False)
         return result
