@@ -8,8 +8,8 @@ module md_kernel
     c_loc, c_null_ptr, c_ptr, c_size_t, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
   use omp_lib, only: omp_get_wtime
-  use bx_harness, only: bx_choice_t, bx_comm, bx_detail, bx_flag, bx_kernel_t, bx_memory_used, bx_metric, &
-    bx_metric_value, bx_note, bx_option_t, bx_text, bx_traffic_classes, &
+  use bx_harness, only: bx_choice_t, bx_comm, bx_detail, bx_flag, bx_kernel_t, bx_memory_used, &
+    bx_metric, bx_metric_value, bx_note, bx_option_t, bx_text, bx_traffic_classes, &
     bx_traffic_read, bx_traffic_t, bx_without, real_number => bx_real_option, &
     text => bx_text_option, whole => bx_integer_option
   use md_cached, only: cached_loops
