@@ -1,6 +1,7 @@
 /* The patterns of communication that codes are made of, over the size of a block. */
 #include "adapters.h"
 #include "pattern.h"
+#include "window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -150,17 +151,6 @@ static void begin(void *state, size_t method, size_t point)
         }
 }
 
-/* Lets one-sided accesses and this rank see what the other side has written, before it goes on. */
-static void sync_windows(const bx_patterns *s)
-{
-    if (!s->pattern->one_sided) return;
-    MPI_Win_sync(s->sent_window);
-    MPI_Win_sync(s->received_window);
-    MPI_Barrier(s->comm);
-    MPI_Win_sync(s->sent_window);
-    MPI_Win_sync(s->received_window);
-}
-
 /* New stamps, and nothing where a block is to arrive. */
 static void prepare(void *state, size_t method, size_t point)
 {
@@ -178,7 +168,7 @@ static void prepare(void *state, size_t method, size_t point)
         }
     size_t blocks = (size_t)s->count * (size_t)s->received_blocks;
     memset(s->received, 0xa5, blocks * (size_t)s->words * BX_WORD);
-    sync_windows(s);
+    if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
 }
 
 static void step(void *state, size_t method, size_t point)
@@ -193,7 +183,7 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
 {
     (void)method, (void)point;
     bx_patterns *s = state;
-    sync_windows(s);
+    if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
     uint64_t stamp = stamp_of(s);
     double wrong = 0;
     for (int number = 0; number < s->count; number++)
@@ -336,41 +326,9 @@ static double find_sizes(bx_patterns *s, bool *one_sided)
     return bytes;
 }
 
-/* Notes where MPI cannot make windows: Open MPI 4.1 has nothing for some networks, and fails here.
- */
-static void open_window(const bx_patterns *s, uint64_t *buffer, MPI_Win *window)
-{
-    MPI_Errhandler of_comm, of_world;
-    MPI_Comm_get_errhandler(s->comm, &of_comm);
-    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &of_world);
-    MPI_Comm_set_errhandler(s->comm, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    int failed = MPI_Win_create(buffer, (MPI_Aint)s->capacity, BX_WORD, MPI_INFO_NULL, s->comm,
-                                window) != MPI_SUCCESS;
-    MPI_Comm_set_errhandler(s->comm, of_comm);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, of_world);
-    MPI_Errhandler_free(&of_comm);
-    MPI_Errhandler_free(&of_world);
-    MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, s->comm);
-    if (failed) {
-        *window = MPI_WIN_NULL; /* where it was made, it cannot be freed by some ranks alone */
-        no_windows = true;
-        return;
-    }
-    MPI_Win_lock_all(0, *window);
-}
-
-static void close_window(MPI_Win *window)
-{
-    if (*window == MPI_WIN_NULL) return;
-    MPI_Win_unlock_all(*window);
-    MPI_Win_free(window);
-}
-
 static int setup(bx_run *run, void **state)
 {
-    static bx_patterns the_patterns = {.sent_window = MPI_WIN_NULL,
-                                       .received_window = MPI_WIN_NULL};
+    static bx_patterns the_patterns = {.windows = {MPI_WIN_NULL, MPI_WIN_NULL}};
     bx_patterns *s = &the_patterns;
     *state = s;
     s->run = run;
@@ -410,8 +368,8 @@ static int setup(bx_run *run, void **state)
     memset(s->sent, 0, s->capacity); /* the pages are there before anything is timed */
     memset(s->received, 0, s->capacity);
     if (one_sided) {
-        open_window(s, s->sent, &s->sent_window);
-        if (!no_windows) open_window(s, s->received, &s->received_window);
+        no_windows = !bx_window_open(s->comm, &s->sent, s->capacity, &s->windows[0]) ||
+                     !bx_window_open(s->comm, &s->received, s->capacity, &s->windows[1]);
     }
     return BX_OK;
 }
@@ -460,8 +418,7 @@ static void report(void *state, bx_run *run, cJSON *details)
 static void teardown(void *state)
 {
     bx_patterns *s = state;
-    close_window(&s->sent_window);
-    close_window(&s->received_window);
+    for (int i = 0; i < 2; i++) bx_window_close(&s->windows[i]);
     free(s->sent);
     free(s->received);
     free(s->unit_first);
