@@ -4,6 +4,7 @@
 #include "charge.h"
 #include "watchdog.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -85,6 +86,23 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
         result->verified = bx_verification_settle(&result->verification, run->world);
 }
 
+/* Marks the samples from `at` on in which other processes had the cores (rank 0, local).
+ *
+ * A quiet Linux interrupts a rank some ten times a second for its own threads; in a long sample
+ * that is no neighbour.  Usual are 30 switches per second, and one more per sample; samples shorter
+ * than 1/30 s share that one.  Set after looking at quiet and loaded nights of one machine. */
+static void mark_preempted(bx_result *result, size_t at, size_t block)
+{
+    static const double USUAL = 30 /* per s */;
+    for (size_t i = at; i < at + block; i++) {
+        double usual = USUAL * result->seconds[i];
+        double spare = fmin(1, result->spare_switches + usual);
+        double beyond = fmax(0, result->switches[i] - usual);
+        result->preempted[i] = beyond > spare;
+        result->spare_switches = fmax(0, spare - beyond);
+    }
+}
+
 /* Joins one block's samples of all ranks on rank 0. */
 static void collect_block(bx_run *run, bx_result *result, double *seconds, double *switches,
                           double *phases)
@@ -96,6 +114,7 @@ static void collect_block(bx_run *run, bx_result *result, double *seconds, doubl
                 run->world);
     PMPI_Reduce(switches, root ? &result->switches[at] : NULL, (int)block, MPI_DOUBLE, MPI_MAX, 0,
                 run->world);
+    if (root) mark_preempted(result, at, block);
     if (np > 0) {
         PMPI_Reduce(phases, root ? &result->phases[at * np] : NULL, (int)(block * np), MPI_DOUBLE,
                     MPI_SUM, 0, run->world);
@@ -159,6 +178,8 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
             if (run->rank != 0) continue;
             result->seconds = bx_memory_alloc(samples, sizeof(double));
             result->switches = bx_memory_alloc(samples, sizeof(double));
+            result->preempted = bx_memory_alloc(samples, sizeof(bool));
+            result->spare_switches = 1;
             result->phases = bx_memory_alloc(samples * kernel->phase_count, sizeof(double));
         }
     return results;
@@ -169,6 +190,7 @@ void bx_results_free(bx_result *results, size_t count)
     for (size_t i = 0; i < count; i++) {
         free(results[i].seconds);
         free(results[i].switches);
+        free(results[i].preempted);
         free(results[i].phases);
     }
     free(results);

@@ -7,18 +7,7 @@
 
 enum { FEWEST_CLEAN = 5 }; /* with fewer samples that were not preempted than this, all are used */
 
-/* A quiet Linux interrupts a rank some ten times a second for its own threads; in a long sample
- * that is no neighbour.  Set after looking at quiet and loaded nights of one machine. */
-bool bx_metrics_preempted(double seconds, double switches)
-{
-    static const double SHORT = 1e-3 /* s */, USUAL = 30 /* per s */;
-    return switches > (seconds < SHORT ? 0 : 1 + USUAL * seconds);
-}
-
-static bool clean(const bx_result *result, size_t sample)
-{
-    return !bx_metrics_preempted(result->seconds[sample], result->switches[sample]);
-}
+static bool clean(const bx_result *result, size_t sample) { return !result->preempted[sample]; }
 
 /* Copies the samples to use, of from .. to-1: the clean ones, or all if fewer than `fewest` are
  * clean.  Returns their number. */

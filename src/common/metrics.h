@@ -4,9 +4,6 @@
 
 #include "measure.h"
 
-/* Returns whether other processes preempted a rank more than usual in a sample of so many seconds,
- * with so many involuntary context switches. */
-bool bx_metrics_preempted(double seconds, double switches);
 /* Returns the metrics of one of the results, as an object by name. */
 cJSON *bx_metrics_json(const bx_run *run, const bx_result *results, size_t count,
                        const bx_result *result);

@@ -46,8 +46,7 @@ static cJSON *samples_json(const bx_run *run, const bx_result *result)
     double *column = bx_memory_alloc(count ? count : 1, sizeof *column);
     for (size_t i = 0; i < count; i++) column[i] = (double)(i / (size_t)run->common.block);
     cJSON_AddItemToObject(json, "rounds", cJSON_CreateDoubleArray(column, (int)count));
-    for (size_t i = 0; i < count; i++)
-        column[i] = bx_metrics_preempted(result->seconds[i], result->switches[i]);
+    for (size_t i = 0; i < count; i++) column[i] = result->preempted[i];
     cJSON_AddItemToObject(json, "preempted", cJSON_CreateDoubleArray(column, (int)count));
     cJSON *phases = cJSON_AddObjectToObject(json, "phases");
     for (size_t k = 0; k < np; k++) {

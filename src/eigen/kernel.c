@@ -546,7 +546,7 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
     if (isfinite(s->usage[method].asked))
         bx_metrics_add(list, "workspace_asked", s->usage[method].asked, "B", "lower");
     if (s->usage[method].used > 0)
-        bx_metrics_add(list, "workspace_used", s->usage[method].used, "B", "lower");
+        bx_metrics_add(list, "workspace_used", s->usage[method].used / 1e6, "MB", "lower");
     bx_metrics_add(list, "matrices", s->usage[method].held, "B", "lower");
     if (solver_of(method)->alone) return;
     if (isfinite(ratio))

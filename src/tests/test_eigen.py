@@ -39,10 +39,10 @@ class Answers(unittest.TestCase):
         """Runs a launch that must verify all methods but those that may be left out."""
         out = run(KERNEL, ranks, *arguments, *QUICK)
         self.assertEqual(out.code, 0, text(out))
-        found = entries(out)
-        self.assertEqual(set(found), METHODS | {"dsyevd"})
-        for method in set(found) - left_out - NOT_BUILT:
-            self.assertTrue(found[method]["applicable"], found[method].get("why"))
+        solvers = entries(out)
+        self.assertEqual(set(solvers), METHODS | {"dsyevd"})
+        for method in set(solvers) - left_out - NOT_BUILT:
+            self.assertTrue(solvers[method]["applicable"], solvers[method].get("why"))
             tests = checks(out, method)
             for name in ("residual", "eigenvalues", "beside LAPACK", "probe"):
                 self.assertEqual(tests[name]["tolerance"], 10)

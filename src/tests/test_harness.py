@@ -126,6 +126,26 @@ class Facts(unittest.TestCase):
         self.assertTrue(host["cpu"])
 
 
+class Neighbours(unittest.TestCase):
+    def test_short_steps_beside_a_busy_process_are_marked(self):
+        """A step of a millisecond meets a busy neighbour once in several steps, for a time slice:
+        one switch each time."""
+        mine = os.sched_getaffinity(0)
+        core = {min(mine)}
+        busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        self.addCleanup(busy.wait)
+        self.addCleanup(busy.kill)
+        self.addCleanup(os.sched_setaffinity, 0, mine)
+        os.sched_setaffinity(busy.pid, core)
+        os.sched_setaffinity(0, core)
+        shared = (*QUICK[:4], "--repeats", "20", "--block", "20")
+        samples = run(TRANSPOSE, 1, *shared).result["results"][0]["samples"]
+        pairs = zip(samples["switches"], samples["preempted"], strict=True)
+        marked = [switches for switches, mark in pairs if mark]
+        self.assertGreater(len(marked), 40, samples["switches"])
+        self.assertIn(1, marked)
+
+
 class Limits(unittest.TestCase):
     def test_work_of_hours_is_refused_with_its_estimate(self):
         out = run(TRANSPOSE, 2, "--grid", "512,512,2", "--bands", "300", "--repeats", "100")

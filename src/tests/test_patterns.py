@@ -85,13 +85,13 @@ class Sweep(unittest.TestCase):
         self.assertIn("alltoall: blocks from 256 KiB on are left out: --memory 1 MiB", out.stdout)
 
     def test_too_few_ranks_or_nodes(self):
-        one = run(PATTERNS, 1, "--largest", "64", *QUICK)
-        self.assertEqual(one.code, 0, one.stdout + one.stderr)
-        away = {e["method"]: e["why"] for e in one.result["results"] if not e["applicable"]}
+        result = run(PATTERNS, 1, "--largest", "64", *QUICK)
+        self.assertEqual(result.code, 0, result.stdout + result.stderr)
+        away = {e["method"]: e["why"] for e in result.result["results"] if not e["applicable"]}
         self.assertEqual(away.pop("node-to-node"), "needs two nodes")
         self.assertEqual(set(away.values()), {"needs two ranks"})
         self.assertIn("halo", away)
-        self.assertTrue(of(one, "allreduce")[0]["verification"]["passed"])
+        self.assertTrue(of(result, "allreduce")[0]["verification"]["passed"])
 
     def test_one_seed_deals_the_same_patterns(self):
         """What a rank sends off its node depends on the deal alone."""

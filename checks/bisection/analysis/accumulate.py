@@ -165,18 +165,18 @@ def _correlation(scores: np.ndarray, table: bool) -> np.ndarray:
     two nights and over one show it, which levels and drift hardly touch."""
 
     def squares(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        two = _mean(_ordinary(part[:, 2:] - part[:, :-2]) ** 2)
-        return two, np.maximum(_mean(_ordinary(np.diff(part, axis=1)) ** 2), 1e-12)
+        two_nights = _mean(_ordinary(part[:, 2:] - part[:, :-2]) ** 2)
+        return two_nights, np.maximum(_mean(_ordinary(np.diff(part, axis=1)) ** 2), 1e-12)
 
     def own(part: np.ndarray) -> np.ndarray:
-        two, one = squares(part)
-        return two / one - 1
+        two_nights, one_night = squares(part)
+        return two_nights / one_night - 1
 
     alone = own(scores)
     if table:
-        two, one = squares(scores)
+        two_nights, one_night = squares(scores)
         expected, deviation = _shrunk(alone, *map(own, _halves(scores)))
-        expected += np.nansum(two) / np.nansum(one) - 1 - np.nanmedian(alone)
+        expected += np.nansum(two_nights) / np.nansum(one_night) - 1 - np.nanmedian(alone)
     else:
         count = np.maximum((~np.isnan(scores)).sum(axis=1), 4)
         near = _mean(scores[:, 1:] * scores[:, :-1]) / np.maximum(_mean(scores**2), 1e-12)
@@ -221,24 +221,24 @@ def _mean(values: np.ndarray) -> np.ndarray:
     return np.where(known > 0, np.nansum(values, axis=1) / np.maximum(known, 1), np.nan)
 
 
-def _shrunk(whole: np.ndarray, one: np.ndarray, two: np.ndarray) -> tuple[np.ndarray, float]:
+def _shrunk(whole: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, float]:
     """Estimates shrunk towards their median as far as they are noise (empirical Bayes).
 
     Args:
         whole: estimates, [series].
-        one, two: the same of each half of the nights: what halves have in common is no noise.
+        first, second: the same of each half of the nights: what halves have in common is no noise.
 
     Returns:
         The estimates, and the standard deviation of what is left unknown.
     """
-    usable = np.isfinite(whole) & np.isfinite(one) & np.isfinite(two)
+    usable = np.isfinite(whole) & np.isfinite(first) & np.isfinite(second)
     middle = np.median(whole[usable]) if usable.any() else 0.0
     whole = np.where(np.isfinite(whole), whole, middle)
     if usable.sum() < LIMITS.table:
         return whole, 0.3
-    one, two = one[usable], two[usable]
-    chance = 1.5 * one.std() * two.std() / math.sqrt(len(one))
-    real = max(0.0, float(np.cov(one, two)[0, 1]) - chance)
+    first, second = first[usable], second[usable]
+    chance = 1.5 * first.std() * second.std() / math.sqrt(len(first))
+    real = max(0.0, float(np.cov(first, second)[0, 1]) - chance)
     noise = max(float(whole[usable].var()) - real, 1e-9)
     weight = real / (real + noise)
     return middle + weight * (whole - middle), math.sqrt(real * (1 - weight))
@@ -300,12 +300,12 @@ def _scan(
             sums[:, level + length : longest - level + 1]
             - sums[:, level : longest - level + 1 - length]
         )
-        found = np.abs(evidence(parts, length))
+        strength = np.abs(evidence(parts, length))
         last = np.arange(level + length, longest - level + 1)
-        found[np.broadcast_to(last, found.shape) > widths[:, None] - level] = 0
-        found = found / np.interp(length, *wider) if wider else found
-        place = found.argmax(axis=1)
-        largest = found[np.arange(len(pieces)), place]
+        strength[np.broadcast_to(last, strength.shape) > widths[:, None] - level] = 0
+        strength = strength / np.interp(length, *wider) if wider else strength
+        place = strength.argmax(axis=1)
+        largest = strength[np.arange(len(pieces)), place]
         more = largest > best
         best[more] = largest[more]
         ends[more] = np.stack([place[more] + level, place[more] + level + length], axis=1)
@@ -386,10 +386,10 @@ def _log_chance(deviations: np.ndarray, noise: _Noise) -> np.ndarray:
     return stats.t.logsf(deviations, 1 / (2 * noise.uncertain**2))
 
 
-def _rank_chance(one: np.ndarray, two: np.ndarray) -> float:
+def _rank_chance(before: np.ndarray, after: np.ndarray) -> float:
     """The one-sided p-value of Mann and Whitney's test; exact where one side has few nights."""
-    few = min(len(one), len(two)) <= 10
-    return float(stats.mannwhitneyu(one, two, method="exact" if few else "asymptotic").pvalue) / 2
+    method = "exact" if min(len(before), len(after)) <= 10 else "asymptotic"
+    return float(stats.mannwhitneyu(before, after, method=method).pvalue) / 2
 
 
 # ---- levels, drift, nights ----

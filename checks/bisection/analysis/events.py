@@ -308,9 +308,10 @@ def _lasting_changes(sessions: Sequence[Session], night: int) -> list[Change]:
     before = sessions[max(0, night - LIMITS.cause_nights) : night]
     after = sessions[night : night + LIMITS.cause_nights]
 
-    def constant(what: str) -> bool:
+    def constant(facts_key: str) -> bool:
         return all(
-            len({s.facts[what] for s in side if s.facts.get(what)}) == 1 for side in (before, after)
+            len({s.facts[facts_key] for s in side if s.facts.get(facts_key)}) == 1
+            for side in (before, after)
         )
 
     return [change for change in changes(before, after) if constant(change.what)]

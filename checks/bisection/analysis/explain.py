@@ -48,15 +48,15 @@ def patterns_of(test: Key, side: Observations) -> list[Pattern]:
         test: the code's identity, seven words.
         side: what it sends, in the metrics `p2p_share`, `collective_size` and so on.
     """
-    found = []
+    patterns = []
     for name in ("p2p", "collective"):
         share, size, peers, calls = (
             _median(side, (*test, f"{name}_{part}")) for part in ("share", "size", "peers", "calls")
         )
         if share and size is not None and peers is not None:
             calls = calls if name == "collective" else None
-            found.append(Pattern(_method(test[3], name, peers), size, share, calls))
-    return found
+            patterns.append(Pattern(_method(test[3], name, peers), size, share, calls))
+    return patterns
 
 
 def _method(check: str, calls: str, peers: float) -> str:
@@ -155,17 +155,18 @@ def _cause(
     """Why a pattern is slower, and by how much that changed: "pattern", unless a single message of
     the size got slower by half as much; "latency" or "bandwidth" where that adds half of what such
     a message takes longer, else "message"."""
-    one = _network(test, "pingpong")
-    sizes = _sizes(before, one)
+    pingpong = _network(test, "pingpong")
+    sizes = _sizes(before, pingpong)
     if not sizes:
         return "pattern", slower - 1
     near = min(sizes, key=lambda s: max(s, size) / min(s, size))
-    single = changed((*one, sizes[near]))
+    single = changed((*pingpong, sizes[near]))
     if single is None or single[0] - 1 < (slower - 1) / 2:
         return "pattern", slower - 1
-    latency, bandwidth = (changed((*one, f"fit_{part}")) for part in ("latency", "bandwidth"))
-    longest, rate = _median(before, (*one, "fit_latency")), _median(before, (*one, "fit_bandwidth"))
-    alone = _median(before, (*one, sizes[near]))
+    latency, bandwidth = (changed((*pingpong, f"fit_{part}")) for part in ("latency", "bandwidth"))
+    longest = _median(before, (*pingpong, "fit_latency"))
+    rate = _median(before, (*pingpong, "fit_bandwidth"))
+    alone = _median(before, (*pingpong, sizes[near]))
     if None in (latency, bandwidth, longest, rate, alone):
         return "message", single[0] - 1
     added = longest * (latency[0] - 1), near / rate * (bandwidth[0] - 1)

@@ -162,6 +162,6 @@ def _records(file: Path, nodes: int) -> np.ndarray:
     wrong |= ~np.isin(records["stage"], (TOURNAMENT, RETEST))
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
-        what = {"record": first, "of": whole, "content": str(records[first]), "nodes": nodes}
-        raise ResultError(Reason.of(Code.PAIRS_CORRUPT, path=str(file), **what))
+        evidence = {"record": first, "of": whole, "content": str(records[first]), "nodes": nodes}
+        raise ResultError(Reason.of(Code.PAIRS_CORRUPT, path=str(file), **evidence))
     return records

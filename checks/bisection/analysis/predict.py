@@ -196,12 +196,12 @@ def primitives(side: Observations, layout: Key, shape: Geometry) -> Primitives |
     Returns:
         None where pingpong, message-rate or bisecting were not measured.
     """
-    one = fits.segmented(_times(side, (*layout, "pingpong")))
+    single = fits.segmented(_times(side, (*layout, "pingpong")))
     gap = _times(side, (*layout, "message-rate")).get(SHORT)
     across, alone, random = (
         _times(side, (*layout, name)) for name in ("bisecting", "node-to-node", "random-matching")
     )
-    if one is None or gap is None or not across or shape.ranks < 2:
+    if single is None or gap is None or not across or shape.ranks < 2:
         return None
     per_unit = shape.ranks_per_node if shape.nodes > 1 else 1
     half = shape.ranks // per_unit // 2
@@ -213,7 +213,7 @@ def primitives(side: Observations, layout: Key, shape: Geometry) -> Primitives |
 
     alone = alone or across
     return Primitives(
-        *(shape.ranks, per_unit, one, gap),
+        *(shape.ranks, per_unit, single, gap),
         unit=rate(alone),
         bisection=half * rate(across),
         alone=alone,

@@ -17,10 +17,12 @@ class Thresholds:
 
     # ---- one launch ----
     free_switches: int = _limit(
-        1, "per sample", "involuntary context switches of timers and system services, from 1 ms on"
+        1,
+        "per sample",
+        "involuntary context switches of timers and system services; short samples share one",
     )
     switches_per_second: int = _limit(
-        30, "1/s", "more involuntary context switches: preempted (kernels: bx_metrics_preempted)"
+        30, "1/s", "more involuntary context switches: preempted (kernels: mark_preempted)"
     )
     preempted_launch: float = _limit(
         0.3, "of samples", "a launch preempted more often is not judged by its times"

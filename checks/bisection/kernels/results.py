@@ -321,7 +321,7 @@ def controls(result: Result) -> dict[str, float]:
 def preempted_samples(entry: Entry) -> list[bool]:
     """Of each sample of an entry, whether other processes took a core from a rank.
 
-    The kernel rules on it (bx_metrics_preempted in src/common/metrics.c) and marks its samples.
+    The kernel rules on it (mark_preempted in src/common/measure.c) and marks its samples.
     Files of earlier kernels have no marks: their samples are judged by their context switches.
     """
     samples = entry["samples"]

@@ -25,7 +25,8 @@ def solved(
     kernel: Path, folder: Path, ranks: int, size: int, methods: str, *more: str, rounds: int = 5
 ) -> Result:
     """The result of one launch of some methods, beside dsyevd, one sample per round."""
-    sampling = ["--repeats", str(rounds), "--block", "1", "--warmup", "0", "--limit", "3000"]
+    sampling = ["--repeats", str(rounds), "--block", "1", "--warmup", "0"]
+    sampling += ["--limit", "3000", "--progress-timeout", "1200"]  # 7194 rows take 6 minutes
     arguments = ["--size", str(size), "--method", methods, *more, *sampling]
     return launch(kernel, ranks, arguments, folder / f"eigen-{size}-{ranks}.json")
 

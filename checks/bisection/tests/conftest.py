@@ -72,16 +72,19 @@ def compared(tmp_path):
     """compared(before, after, **options): the Comparison of two lists of (session, cases)."""
 
     def run(before, after, **options):
-        made = store(tmp_path / "store.db", before, after)
+        database = store(tmp_path / "store.db", before, after)
         sides = [
-            select(",".join(line["session"] for line, _ in side), made) for side in (before, after)
+            select(",".join(line["session"] for line, _ in side), database)
+            for side in (before, after)
         ]
         for name in ("aa",):
             if options.get(name):
-                made.add(options[name])
-                options[name] = select(",".join(line["session"] for line, _ in options[name]), made)
-        result = compare(made, *sides, **options)
-        made.close()
+                database.add(options[name])
+                options[name] = select(
+                    ",".join(line["session"] for line, _ in options[name]), database
+                )
+        result = compare(database, *sides, **options)
+        database.close()
         assert "\n".join(comparison_text(result))
         json.dumps(comparison_as_json(result), allow_nan=False)
         return result

@@ -279,7 +279,7 @@ def pairs(nodes, slow=None):
 def published():
     """Cases on 1 to 64 nodes, with the shapes of the curves of the published studies."""
     methods = {"alltoallv": 0.020, "p2p": 0.018, "padded": 0.008, "shm": 0.004, "leaders": 0.003}
-    found = []
+    results = []
     for nodes, name in itertools.product((1, 2, 4, 8, 16), ("cnt40", "cnt80", "silicon")):
         size = {"cnt40": 1, "cnt80": 8, "silicon": 9}[name]
         for method, cost in methods.items():
@@ -289,7 +289,7 @@ def published():
                 "ratio_alltoallv": (1.0, "ratio"),
                 "exchange_share": (1 - 0.8 / nodes**0.5, "share"),
             }
-            found.append(
+            results.append(
                 case(
                     "transpose",
                     name,
@@ -304,7 +304,9 @@ def published():
         seconds = 40 * (
             1 + abs(math.log2(npar) - {"bench1": 3, "bench2": 2, "bench5": 4}[name]) / 3
         )
-        found.append(case("npar", name, f"npar-{npar}", "8x16x1", seconds, partition="cluster:n8"))
+        results.append(
+            case("npar", name, f"npar-{npar}", "8x16x1", seconds, partition="cluster:n8")
+        )
     shapes = {"mpi": "16x1", "node": "1x16", "node2": "2x8", "domain": "4x4"}
     for nodes, name, layout in itertools.product((1, 4, 16), ("sic", "fe"), shapes):
         ranks = int(shapes[layout].split("x")[0])
@@ -313,7 +315,7 @@ def published():
             for part, size in (("p2p", 1), ("collective", 0.7), ("barrier", 0.2))
         }
         seconds = 1.0 / nodes * (1.3 - 0.015 * ranks) + 0.02 * ranks**0.5
-        found.append(
+        results.append(
             case(
                 "md",
                 name,
@@ -332,8 +334,8 @@ def published():
         }
         sweep_case = case("network", "sweep", method, metrics=sweep)
         del sweep_case.metrics[0]
-        found.append(sweep_case)
-    return found
+        results.append(sweep_case)
+    return results
 
 
 def large(metrics=2000, nights=60):
@@ -420,24 +422,24 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.text).split())
 
 
-def page(made):
+def page(report):
     """The page of a report, parsed; what must hold of every page holds."""
-    text = pages.html(made)
-    found = Page(text)
+    text = pages.html(report)
+    parsed = Page(text)
     assert len(text.encode()) < 1_000_000
-    assert len(found.ids) == len(set(found.ids)), "two elements with one identifier"
-    found.refs |= {url[1:] for url in found.urls if url.startswith("#")}
-    assert found.refs <= set(found.ids), found.refs - set(found.ids)
+    assert len(parsed.ids) == len(set(parsed.ids)), "two elements with one identifier"
+    parsed.refs |= {url[1:] for url in parsed.urls if url.startswith("#")}
+    assert parsed.refs <= set(parsed.ids), parsed.refs - set(parsed.ids)
     outside = [
         url
-        for url in found.urls
+        for url in parsed.urls
         if not url.startswith(("#", "data:image/png;base64,"))
         and not re.fullmatch(r"[\w./%-]+", url)  # a file beside the page
     ]
     assert outside == []
-    assert found.scripts == [{"type": "application/json", "id": "data"}]
-    found.data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
-    return found
+    assert parsed.scripts == [{"type": "application/json", "id": "data"}]
+    parsed.data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
+    return parsed
 
 
 def only(**fields):

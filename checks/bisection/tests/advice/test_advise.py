@@ -236,8 +236,8 @@ def of_eigen(ranks, rows, ratio, case="fock-512", high=0.02):
         }
         for method, worse in (("pdsyevd", 1.0), ("pdsyevr", 1.5))
     ]
-    made = result("eigen", ranks, 1, 1, entries, case)
-    return {**made, "details": {"size": rows, "kpoints": 1}}
+    solved = result("eigen", ranks, 1, 1, entries, case)
+    return {**solved, "details": {"size": rows, "kpoints": 1}}
 
 
 class TestEigen:

@@ -38,11 +38,11 @@ def test_recommended_cores_are_those_of_appendix_b(benchmark, cores, choice):
     [("cores/16", (0.10, 0.02, 0, 0.03)), ("cores/32", (0, 0, 0.09, 0))],
 )
 def test_v08_rules_of_benchmark_5(rule, losses):
-    found = []
+    rows = []
     for cores, times in sources.npar_times(5).items():
         choice = npar.nearest(times, npar.RULES[rule](cores))
-        found.append(times[choice] / min(times.values()) - 1)
-    assert found == pytest.approx(losses, abs=0.006)
+        rows.append(times[choice] / min(times.values()) - 1)
+    assert rows == pytest.approx(losses, abs=0.006)
 
 
 def test_v11_npar_is_less_critical_on_more_cores():

@@ -64,9 +64,9 @@ def test_a_change_in_one_metric_of_2100_is_found(factor, since, within, least, t
         logs = changed(nights(rng, "independent 3%", METRICS, since + within), factor, rows, since)
         looks = range(4, within + 1) if full else {within // 2, within - within // 7, within}
         seen.append(np.any([named(logs[:, : since + n], rows) for n in looks], axis=0))
-    found, trials = np.mean(seen), np.size(seen)
-    told.append(f"| x{factor:.2f} | {since} | {within} | {found:.1%} of {trials} |")
-    assert found * trials >= binom.ppf(1e-3, trials, least)
+    mean, trials = np.mean(seen), np.size(seen)
+    told.append(f"| x{factor:.2f} | {since} | {within} | {mean:.1%} of {trials} |")
+    assert mean * trials >= binom.ppf(1e-3, trials, least)
 
 
 @pytest.mark.slow
@@ -137,10 +137,10 @@ def test_missing_nights_change_nothing():
     rng = np.random.default_rng(2)
     logs = changed(rng.normal(0, 0.03, (300, 60)), 1.2, [5], 30)
     logs[rng.random(logs.shape) < 0.2] = np.nan
-    found = {row: f.shifts for row, f in enumerate(accumulate.look(logs, 0.01, True)) if f.shifts}
-    assert list(found) == [5]
+    shifts = {row: f.shifts for row, f in enumerate(accumulate.look(logs, 0.01, True)) if f.shifts}
+    assert list(shifts) == [5]
     known = np.flatnonzero(~np.isnan(logs[5]))
-    assert abs(known[found[5][0].start] - 30) <= 2
+    assert abs(known[shifts[5][0].start] - 30) <= 2
 
 
 @pytest.mark.parametrize("table", [True, False])

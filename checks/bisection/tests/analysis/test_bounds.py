@@ -97,15 +97,15 @@ def test_nights_without_fault_that_fail(noise, told, full):
         slow = launches[..., EARLIER:] + np.log([[[[1.2]]], [[[1.5]]]])
         power.append([failures(limits, ratio)[1].mean() for ratio in slow])
     nights = sets * NEW
-    found = np.mean(power, axis=0)
+    powers = np.mean(power, axis=0)
     told.append(
         f"| {noise} | +{np.mean(wide):.0%} | {retested / nights:.0%} | {metrics / nights:.1f} "
-        f"| {failed / nights:.1%} | {found[0]:.1%} | {found[1]:.0%} "
+        f"| {failed / nights:.1%} | {powers[0]:.1%} | {powers[1]:.0%} "
         f"| {METRICS * needed(rng, noise):.1f} |"
     )
     assert failed <= binom.isf(1e-3, nights, 1 / ONE_IN)
     if noise == "independent 3%":
-        assert found[0] >= 0.95
+        assert powers[0] >= 0.95
 
 
 # A noise of launches -> states of a night and of a launch, as fraction and logarithm; its density.
@@ -164,8 +164,8 @@ def test_what_three_launches_can_show(noise, told, full):
         part = (np.cumsum(ordered) <= count / ONE_IN / METRICS).mean()
         most = ordered[int(part * count) - 1]
         shown.append(part)
-        found = (odds(fresh, factor) <= most).mean()
-        assert found == pytest.approx(part, abs=0.003 + 4 * np.sqrt(2 * part * (1 - part) / count))
+        passed = (odds(fresh, factor) <= most).mean()
+        assert passed == pytest.approx(part, abs=0.003 + 4 * np.sqrt(2 * part * (1 - part) / count))
         false = (odds(fresh - np.log(factor), factor) <= most).sum()
         assert false <= binom.isf(1e-3, len(fresh), 1 / ONE_IN / METRICS)
     told.append(f"| {noise} | {shown[0]:.1%} | {shown[1]:.1%} | (at best, by three launches)")

@@ -65,17 +65,17 @@ def test_what_changed_is_found(noise, count, factor, told, full):
     """One of 200 metrics; and all of one of four kernels."""
     rng = np.random.default_rng(11)
     sets, kernels = (200 if full else 5), kernels_of(200)
-    found = others = whole = elsewhere = 0
+    detected = others = whole = elsewhere = 0
     for _ in range(sets):
         logs = nights(rng, noise, 200, 2 * count)
         verdicts, _, _ = judged(changed(logs, factor, 17, count), count, kernels)
-        found += verdicts[17] == Verdict.REGRESSED
+        detected += verdicts[17] == Verdict.REGRESSED
         others += is_changed(np.delete(verdicts, 17)).any()
         _, shared, _ = judged(changed(logs, factor, kernels == 1, count), count, kernels)
         whole += any(each.kernel == 1 and each.estimate > 0 for each in shared)
         elsewhere += any(each.kernel != 1 for each in shared)
     told.append(
-        f"| {noise} | {count} | x{factor:.2f} | {found / sets:.1%} | {others / sets:.1%} | "
+        f"| {noise} | {count} | x{factor:.2f} | {detected / sets:.1%} | {others / sets:.1%} | "
         f"{whole / sets:.1%} | {elsewhere / sets:.1%} |"
     )
     assert others <= at_most(0.05, sets)
@@ -83,7 +83,7 @@ def test_what_changed_is_found(noise, count, factor, told, full):
     if noise == "independent 3%" and count >= 10:
         assert whole >= sets - at_most(0.01, sets)
         if factor == 1.10:
-            assert found >= sets - at_most(0.05, sets)
+            assert detected >= sets - at_most(0.05, sets)
 
 
 def test_one_of_many_metrics_is_found(told, full):
@@ -91,9 +91,9 @@ def test_one_of_many_metrics_is_found(told, full):
     sets, kernels = (100 if full else 3), kernels_of(2100, 7)
     logs = (nights(rng, "independent 3%", 2100, 20, 7) for _ in range(sets))
     slow = (judged(changed(each, 1.10, 17, 10), 10, kernels)[0][17] for each in logs)
-    found = sum(verdict == Verdict.REGRESSED for verdict in slow)
-    told.append(f"one of 2,100 metrics x1.10, noise 3%, 10 a side: found {found / sets:.1%}")
-    assert found >= sets - at_most(0.15, sets)
+    detected = sum(verdict == Verdict.REGRESSED for verdict in slow)
+    told.append(f"one of 2,100 metrics x1.10, noise 3%, 10 a side: found {detected / sets:.1%}")
+    assert detected >= sets - at_most(0.15, sets)
 
 
 def test_what_all_metrics_share_is_one_finding(told, full):
@@ -111,17 +111,17 @@ def test_levels_of_metrics_with_two_states_are_found(told, full):
     """Each night in one of two states, and the level x1.10 in both."""
     rng = np.random.default_rng(14)
     sets, noise = (100 if full else 10), "20% of nights 1.3 times slower, per metric"
-    found = named = 0
+    detected = named = 0
     for _ in range(sets):
         logs = changed(nights(rng, noise, 200, 40), 1.10, 17, 20)
         verdicts, _, seen = judged(logs, 20, kernels_of(200))
-        found += verdicts[17] == Verdict.REGRESSED
+        detected += verdicts[17] == Verdict.REGRESSED
         named += seen.states.two.mean()
     told.append(
         f"{noise}: two states seen in {named / sets:.0%} of metrics with 20 nights a side, "
-        f"x1.10 found in {found / sets:.1%}"
+        f"x1.10 found in {detected / sets:.1%}"
     )
-    assert found >= sets - at_most(0.10, sets)
+    assert detected >= sets - at_most(0.10, sets)
     assert named >= 0.9 * sets
 
 
@@ -130,13 +130,13 @@ def test_power_is_as_promised(sigma, count, told, full):
     """What `compare` says that it sees is found as often as it says."""
     effect = Power(sigma, 0.0, 200).visible(count, count)
     rng = np.random.default_rng(15)
-    sets, found = (100 if full else 10), 0
+    sets, detected = (100 if full else 10), 0
     slow = [3, 60, 110, 190]
     for _ in range(sets):
         logs = rng.normal(0, sigma, (200, 2 * count))
         verdicts, _, _ = judged(changed(logs, 1 + effect, slow, count), count, kernels_of(200))
-        found += (verdicts[slow] == Verdict.REGRESSED).sum()
-    share = found / sets / len(slow)
+        detected += (verdicts[slow] == Verdict.REGRESSED).sum()
+    share = detected / sets / len(slow)
     told.append(f"noise {sigma:.0%}, {count} a side: {effect:.1%} promised, found in {share:.1%}")
     assert share >= LIMITS.seen - (0.03 if full else 0.15)
 

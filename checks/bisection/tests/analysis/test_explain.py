@@ -95,21 +95,21 @@ def causes(result):
 
 def test_latency_explains_the_codes_of_short_messages(rng, compared):
     result = compared(*pair(rng, Network(latency=2e-6 * 2.8)))
-    found = causes(result)
+    named = causes(result)
     for name, share in (("short", 0.5), ("halo", 0.4), ("sums", 0.3)):
-        cause = found[name]
+        cause = named[name]
         assert cause.code == Code.NETWORK_EXPLAINS
         assert cause["cause"] == "latency"
         assert cause["change"] == pytest.approx(1.8, rel=0.1)
         measured = row(result, name).slowdown - 1
         assert cause["points"] == pytest.approx(measured, rel=0.2), name
         assert cause["points"] <= share * 1.8 * 1.1
-    assert found["long"]["points"] < 0.1  # 28 us per block: latency is a fourteenth of that
+    assert named["long"]["points"] < 0.1  # 28 us per block: latency is a fourteenth of that
     assert row(result, "alone").verdict != Verdict.REGRESSED
     text = "\n".join(comparison_text(result))
     assert "latency +1" in text
-    assert clause(found["short"]).startswith("latency +1")
-    assert " points" in clause(found["short"])
+    assert clause(named["short"]).startswith("latency +1")
+    assert " points" in clause(named["short"])
 
 
 def test_waiting_inside_calls_is_not_of_the_network(rng, compared):

@@ -13,8 +13,8 @@ from bisection.report.clauses import clause
 
 
 def judged(**how):
-    (found,) = impact.judge(launch(**how))
-    return found
+    (verdict,) = impact.judge(launch(**how))
+    return verdict
 
 
 @pytest.mark.parametrize(
@@ -30,9 +30,9 @@ def judged(**how):
     ],
 )
 def test_grades(how, grade):
-    found = judged(**how)
-    assert found.grade == grade
-    assert (found.reason is None) == (grade == Grade.GO)
+    verdict = judged(**how)
+    assert verdict.grade == grade
+    assert (verdict.reason is None) == (grade == Grade.GO)
 
 
 def test_no_go_takes_an_interval_above_what_is_good():
@@ -74,13 +74,13 @@ def test_rates_of_grades(noise, mean, rates, full):
 
 
 def test_median_and_interval_over_cycles():
-    found = judged(mean=1.5)
-    assert found.mean.value == pytest.approx(1.5, rel=0.02)
-    assert found.mean.low < found.mean.value < found.mean.high
-    assert found.mean.high - found.mean.low < 0.15  # the levels of the deals do not count
-    assert found.load == pytest.approx(0.9)
-    assert judged(mean=1.5) == found  # seeded
-    words = clause(found.reason)
+    verdict = judged(mean=1.5)
+    assert verdict.mean.value == pytest.approx(1.5, rel=0.02)
+    assert verdict.mean.low < verdict.mean.value < verdict.mean.high
+    assert verdict.mean.high - verdict.mean.low < 0.15  # the levels of the deals do not count
+    assert verdict.load == pytest.approx(0.9)
+    assert judged(mean=1.5) == verdict  # seeded
+    words = clause(verdict.reason)
     assert words.startswith("alltoallv under incast (apart) takes 1.48 [1.47, 1.51] times as long")
 
 
@@ -102,10 +102,10 @@ def test_intervals_hold_the_truth():
     ],
 )
 def test_what_is_not_judged(how, code, says):
-    found = judged(mean=3.0, **how)
-    assert found.grade is None
-    assert found.withheld.code == code
-    words = clause(found.reason)
+    verdict = judged(mean=3.0, **how)
+    assert verdict.grade is None
+    assert verdict.withheld.code == code
+    words = clause(verdict.reason)
     assert words.startswith("alltoallv under incast (apart) is not judged: ")
     assert says in words
 

@@ -121,6 +121,6 @@ def test_what_others_slowed_down_is_suspect_too(compared):
     before = nights({"p2p": [1e-3] * 6})
     for number, value, suspect in ((9, 8e-3, True), (10, 1.05e-3, False)):
         after = [(session(number), [case(metrics={"time": value}, disturbed=0.5)])]
-        (found,) = compared(before, after).rows
-        assert found.verdict == Verdict.NOT_MEASURED
-        assert (found.suspect, found.seen) == (suspect, value)
+        (row,) = compared(before, after).rows
+        assert row.verdict == Verdict.NOT_MEASURED
+        assert (row.suspect, row.seen) == (suspect, value)

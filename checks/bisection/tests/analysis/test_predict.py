@@ -83,11 +83,11 @@ def of(rows, method, test="network sweep"):
 def test_what_obeys_the_bounds_is_explained(predicted):
     rows = predicted()
     for method in ("alltoall", "allreduce"):
-        found = of(rows, method)
-        assert len(found) == len(SIZES)
-        assert {row.finding for row in found} == {Finding.EXPLAINED}, method
-        assert all(0.85 < row.ratio < 1.15 for row in found), method
-        assert all(row.low < row.ratio < row.high for row in found)
+        prediction = of(rows, method)
+        assert len(prediction) == len(SIZES)
+        assert {row.finding for row in prediction} == {Finding.EXPLAINED}, method
+        assert all(0.85 < row.ratio < 1.15 for row in prediction), method
+        assert all(row.low < row.ratio < row.high for row in prediction)
     assert (of(rows, "alltoall")[0].bound, of(rows, "alltoall")[-1].bound) == ("messages", "node")
 
 

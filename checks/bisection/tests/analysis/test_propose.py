@@ -42,9 +42,9 @@ def site(monkeypatch):
     ]  # fmt: skip
     partition = {"fullname": "lab:cpu", "extras": {"references": ["ratio"]}}
     checks = {"transpose": {"settled": ["case", "method", "layout"]}}
-    made = argparse.Namespace(name="lab", cases=cases, partitions=[partition], checks=checks)
-    monkeypatch.setattr(references, "_site", lambda _: made)
-    return made
+    site = argparse.Namespace(name="lab", cases=cases, partitions=[partition], checks=checks)
+    monkeypatch.setattr(references, "_site", lambda _: site)
+    return site
 
 
 def measured(rng, first=0, count=10, sigma=0.02, **factors):
@@ -267,8 +267,8 @@ def test_shares_and_twin_layouts_have_references_too(rng, propose, site):
             one["metrics"]["exchange_share"] = [0.02, "share", "lower"]
     code, told, tree = propose(nightly)
     assert code == 0, told.out
-    found = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]
-    value, lower, upper = found["exchange_share"]
+    proposal = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]
+    value, lower, upper = proposal["exchange_share"]
     assert value == 0.02
     assert lower <= -0.49
     assert upper >= 1

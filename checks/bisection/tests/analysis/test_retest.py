@@ -253,14 +253,14 @@ SLOW = Reason.of(Code.SLOW_MEMORY, host="n2", rate=9e9, median=12e9, cores=1)
 
 def noise(*faults, hosts=("n1", "n2")):
     """A run of the kernel noise with these faults of hosts, between others."""
-    made = run({"a": 1e-3})
+    first_run = run({"a": 1e-3})
     launch, test = (
         replace(case, case="nodes", kernel="noise", check=check, controls={"clock": 3.0})
-        for case, check in zip(made.cases, ("NoiseLaunch", "network_noise"), strict=True)
+        for case, check in zip(first_run.cases, ("NoiseLaunch", "network_noise"), strict=True)
     )
     launch.hosts = test.hosts = list(hosts)
     launch.host_faults = list(faults)
-    verdict = RunVerdict(cases=[*made.cases, launch, test])
+    verdict = RunVerdict(cases=[*first_run.cases, launch, test])
     verdict.remarks = faulty_hosts(verdict.cases)
     return verdict
 
@@ -283,7 +283,7 @@ def test_a_node_is_slow_if_it_is_so_again(again, code, says):
     if again:
         names = [argument for argument in request(agenda, verdict).arguments if "noise" in argument]
         assert len(names) == 1
-        rule(verdict, agenda, RunVerdict(cases=[case for made in again for case in made.cases]))
+        rule(verdict, agenda, RunVerdict(cases=[case for repeat in again for case in repeat.cases]))
     assert verdict.exit_code == code
     assert says in counted(verdict)
     assert ("slow" in counted(verdict)) == bool(says)

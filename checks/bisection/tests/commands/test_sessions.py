@@ -65,9 +65,9 @@ def test_list_names_what_is_unusual_newest_last(bisection):
 
 
 def test_list_shows_what_differs_between_sessions_and_selects(bisection, home):
-    with sync.opened(home) as made:
+    with sync.opened(home) as database:
         tags = {"tier": "quick", "system": "other:cpu", "environ": "spack", "note": "n" * 70}
-        made.add([(session(13, tags=tags), [])])
+        database.add([(session(13, tags=tags), [])])
     _, text, _ = bisection("sessions", "list", "latest", "0000000c")
     head, *lines = text.splitlines()
     assert head.split()[:5] == ["session", "started", "(UTC)", "system", "tier"]
@@ -161,8 +161,8 @@ def test_tags_are_added_changed_and_removed(bisection, home):
         code, _, errors = bisection("sessions", "tag", bad, "latest")
         assert code == 2
         assert "not NAME=VALUE" in errors
-    with Store(paths.store_db(home)) as made:
-        assert made.sessions()[-1].tags["tier"] == "nightly"
+    with Store(paths.store_db(home)) as database:
+        assert database.sessions()[-1].tags["tier"] == "nightly"
 
 
 def test_forgotten_sessions_do_not_come_back(bisection, home):
@@ -170,9 +170,9 @@ def test_forgotten_sessions_do_not_come_back(bisection, home):
     assert code == 0
     folder = home / "results" / "night-0000000a"
     assert f"0000000a of 2026-06-11 00:00 UTC: forgotten; its results stay in {folder}" in text
-    with Store(paths.store_db(home)) as made:
-        assert made.count() == 10
-        assert len(made.samples()) == 19
+    with Store(paths.store_db(home)) as database:
+        assert database.count() == 10
+        assert len(database.samples()) == 19
     assert "0 sessions stored; the store has 10" in bisection("import")[1]
     _, text, _ = bisection("import", str(folder))
     assert text == f"{folder}: 0 sessions stored, 1 forgotten (0000000a-made-up)\n"
@@ -310,6 +310,6 @@ def test_usage_errors_print_the_usage_of_their_command(bisection, arguments, usa
 
 
 def test_store_of_one_night_is_named_by_one_day(tmp_path):
-    made = store(tmp_path / "store.db", [(session(0), [])])
+    database = store(tmp_path / "store.db", [(session(0), [])])
     with pytest.raises(BisectionError, match=r"names no session: 1 session stored, of 2026-06-01$"):
-        select("nonsense", made)
+        select("nonsense", database)

@@ -12,8 +12,8 @@ PAYLOAD = 1e9  # B of a host
 def adapter(name, sent=0.0, kind="infiniband", **facts):
     """One adapter as a result has it, of which `sent` are bytes over the payload of its host."""
     usual = {"state": "active", "rate": 200, "firmware": "28.39", "received": 0, "errors": {}}
-    made = {"name": name, "kind": kind, "sent": None if sent is None else sent * PAYLOAD}
-    return {**usual, **made, "share": sent, "error_counters": 9, **facts}
+    measured = {"name": name, "kind": kind, "sent": None if sent is None else sent * PAYLOAD}
+    return {**usual, **measured, "share": sent, "error_counters": 9, **facts}
 
 
 def launch(*hosts, ranks_per_node=8, payload=PAYLOAD, losses=()):

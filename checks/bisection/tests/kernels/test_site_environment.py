@@ -46,8 +46,8 @@ def test_all_of_debian_is_taken(debian):
     assert {name: spec.split("@")[1].split()[0] for name, spec in specs.items()} == debian
     assert yaml.safe_load(text)["spack"]["packages"]["all"]["target"] == ["x86_64_v3"]
     # What provisioning reads of it.
-    found = {match["name"]: match["version"] for match in externals.EXTERNAL.finditer(text)}
-    assert found == debian
+    versions = {match["name"]: match["version"] for match in externals.EXTERNAL.finditer(text)}
+    assert versions == debian
     assert str(paths.ROOT) not in text
 
 

@@ -285,12 +285,12 @@ def test_both_sides_at_their_best_skin(stubs, capsys):
     text = capsys.readouterr().out
     rows = text.partition("at least")[2].splitlines()[1:5]
     lines = {line.strip().split("  ")[0]: " ".join(line.split()) for line in rows}
-    one, pair, threads = (lines[str(layout)] for layout in (ONE, PAIR, THREADS))
-    assert one.split()[2:4] == ["1500.00", "0.4"]
-    assert "1000.00 LAMMPS opt 0.7" in one
-    assert "1.50 [1.50 1.50] 1.0" in one
-    assert "met by 50.0%" in one
-    assert "75% of the samples, LAMMPS had 99% of its cores" in one
+    single, pair, threads = (lines[str(layout)] for layout in (ONE, PAIR, THREADS))
+    assert single.split()[2:4] == ["1500.00", "0.4"]
+    assert "1000.00 LAMMPS opt 0.7" in single
+    assert "1.50 [1.50 1.50] 1.0" in single
+    assert "met by 50.0%" in single
+    assert "75% of the samples, LAMMPS had 99% of its cores" in single
     assert "met by 50.0%" in pair
     assert "1.35 [1.35 1.35]" in threads
     assert "LAMMPS omp" in threads

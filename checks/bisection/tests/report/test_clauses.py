@@ -23,9 +23,9 @@ from bisection.report.ratios import change
     ],
 )
 def test_change_in_clause(ratio, low, high, better, unit, says):
-    made = model.Row(*["x"] * 7, "time", unit, better, False, model.Side(), model.Side())
-    made.ratio, made.low, made.high = ratio, low, high
-    assert change(made) == says
+    row = model.Row(*["x"] * 7, "time", unit, better, False, model.Side(), model.Side())
+    row.ratio, row.low, row.high = ratio, low, high
+    assert change(row) == says
 
 
 def test_many_nodes_that_are_down_are_not_all_listed():
@@ -46,9 +46,9 @@ def test_every_code_has_a_clause(code):
 
 @pytest.mark.parametrize("code", Code)
 def test_a_code_whose_values_are_of_another_version_is_still_told(code):
-    made = Reason.of(code)
-    assert clause(made)
-    assert clause(made).startswith(f"{code}: ") == (code in FAULTS)
+    reason = Reason.of(code)
+    assert clause(reason)
+    assert clause(reason).startswith(f"{code}: ") == (code in FAULTS)
 
 
 def test_no_reason_is_no_clause():

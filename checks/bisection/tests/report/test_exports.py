@@ -207,8 +207,8 @@ def test_nodes_for_a_health_check():
 def test_nodes_that_blocked_a_job_are_listed_with_the_reason_of_slurm():
     words = "sbatch: allocation failure: Requested nodes are not available"
     reason = Reason.of(Code.BLOCKED, refused=words, down=[["cn7", "bad DIMM"], ["cn8", "none"]])
-    made = only(run=ran(failure(Verdict.NOT_MEASURED, reason, fixture=True, hosts=[])))
-    assert exports.nodecheck(made) == (
+    report = only(run=ran(failure(Verdict.NOT_MEASURED, reason, fixture=True, hosts=[])))
+    assert exports.nodecheck(report) == (
         "cn7 bisection: down or drained, so that a job was not started: bad DIMM\n"
         "cn8 bisection: down or drained, so that a job was not started: no reason is given\n"
     )
@@ -246,7 +246,7 @@ def test_of_bad_components_only_a_node_is_accused(part):
 
 def test_what_is_no_node_name_and_what_a_shell_would_take_is_left_out():
     suspects = [Suspect(["cn1; reboot"], 2, 1, "p"), Suspect(["cn2"], 2, 1, 'a "b" `c` $(d)\ne')]
-    made = only(comparison=comparison([], suspects=suspects))
-    assert exports.nodecheck(made) == (
+    report = only(comparison=comparison([], suspects=suspects))
+    assert exports.nodecheck(report) == (
         "cn2 bisection: 1 job on it took 100% longer than the others, in a b c (d) e\n"
     )

@@ -13,18 +13,18 @@ from bisection.report.svg import style
 
 
 def test_figure_17_of_the_hpcx_report():
-    made = hpcx()
-    found = page(made)
+    report = hpcx()
+    html = page(report)
     for _, code, data, processors, speedup, state, against in HPCX:
         label = f"{code} {data}".strip()
-        assert f"{label}: {speedup:.2f} {against}" in found.said, "description"
-        assert f"{processors} \u00d7 1, {processors // 32} nodes" in found.said
-        assert f"Phase1 \u2192 Phase2 {state}" in found.said
-    assert "expected 1.31" in found.said
-    assert "different numbers of ranks (64, 256, 512, 768, 1024)" in found.said
-    assert "2 different pairs of software states" in found.said
-    assert "Speed-up against ranks" in found.headings  # NAMD, at three numbers of processors
-    assert "1.31 at 256 to 1.13 at 1024" in found.said
+        assert f"{label}: {speedup:.2f} {against}" in html.said, "description"
+        assert f"{processors} \u00d7 1, {processors // 32} nodes" in html.said
+        assert f"Phase1 \u2192 Phase2 {state}" in html.said
+    assert "expected 1.31" in html.said
+    assert "different numbers of ranks (64, 256, 512, 768, 1024)" in html.said
+    assert "2 different pairs of software states" in html.said
+    assert "Speed-up against ranks" in html.headings  # NAMD, at three numbers of processors
+    assert "1.31 at 256 to 1.13 at 1024" in html.said
 
 
 def test_bars_show_the_worst_first_and_count_the_others():

@@ -35,9 +35,9 @@ def run(*blames, tier="triage", checks=CHECKS):
     cases = [
         TestResult(*PLACE, check, "case", "mpi", "method", verdict=Verdict.PASS) for check in checks
     ]
-    made = RunVerdict(cases, request=Request(tier=tier))
-    made.failures += [network.reason(part) for judged in blames for part in judged.bad]
-    return made
+    verdict_of_run = RunVerdict(cases, request=Request(tier=tier))
+    verdict_of_run.failures += [network.reason(part) for judged in blames for part in judged.bad]
+    return verdict_of_run
 
 
 def verdict(*blames, comparison=None, **more):
@@ -84,9 +84,9 @@ def test_what_was_not_measured_is_listed_with_its_reason():
         "  not measured: network_noise (needs 2 nodes, a launch here has 1); network, "
         "congestion (not in this run)",
     ]
-    found = page(only(run=partial, interconnect=judged))
-    assert "needs 2 nodes, a launch here has 1" in found.said
-    assert "the impact of other jobs congestion: not in this run" in found.said
+    html = page(only(run=partial, interconnect=judged))
+    assert "needs 2 nodes, a launch here has 1" in html.said
+    assert "the impact of other jobs congestion: not in this run" in html.said
 
 
 def test_a_failed_launch_is_no_go_and_a_missing_one_is_looked_at():
@@ -122,11 +122,11 @@ def test_other_tiers_have_no_verdict_on_the_network(tier):
 
 def test_the_page_begins_with_the_network_and_its_bad_component():
     slow = blame(("node", 5, 0.5))
-    made = only(run=run(slow), pairs=[slow], interconnect=verdict(slow))
-    found = page(made)
-    assert found.headings[0] == "Network"
-    assert "Network: no-go (node cn0005 slow)" in found.said
-    assert "Repair what is listed" in found.said
+    report = only(run=run(slow), pairs=[slow], interconnect=verdict(slow))
+    html = page(report)
+    assert html.headings[0] == "Network"
+    assert "Network: no-go (node cn0005 slow)" in html.said
+    assert "Repair what is listed" in html.said
 
 
 @pytest.mark.parametrize(
@@ -156,6 +156,6 @@ def test_impacts_of_other_traffic(tmp_path, how, grade, says):
         grade != Grade.GO
     )
     assert ("again" in how) == ("congestion (quiet twice, the second took" in text(judged)[-1])
-    found = page(only(run=loaded, interconnect=judged))
-    assert "Under other traffic" in found.said
-    assert "incast (apart)" in found.said
+    html = page(only(run=loaded, interconnect=judged))
+    assert "Under other traffic" in html.said
+    assert "incast (apart)" in html.said

@@ -22,21 +22,23 @@ def judged(nodes=64, leaf=16, rounds=0, faults=(), **more):
 
 def images(text):
     """(width, height) of each PNG of a page."""
-    found = [base64.b64decode(part) for part in re.findall(r"data:image/png;base64,([^\"]+)", text)]
-    return [tuple(int.from_bytes(p[at : at + 4], "big") for at in (16, 20)) for p in found]
+    images = [
+        base64.b64decode(part) for part in re.findall(r"data:image/png;base64,([^\"]+)", text)
+    ]
+    return [tuple(int.from_bytes(p[at : at + 4], "big") for at in (16, 20)) for p in images]
 
 
 def test_bad_components_with_where_to_look():
-    made = only(
+    report = only(
         pairs=[judged(faults=[("node", 5, 0.5), ("switch", 2, 0.8), ("pair", (1, 60), 0.4)])]
     )
-    found = page(made)
-    assert "Network" in found.headings
+    html = page(report)
+    assert "Network" in html.headings
     for words in ("links of switch 2 to others", "node cn0005", "path cn0001 - cn0060"):
-        assert words in found.said
-    assert "transceivers" in found.said
-    assert "3 bad components" in exports.markdown(made)
-    assert exports.nodecheck(made).startswith("cn0005 bisection: bandwidth sends x0.")
+        assert words in html.said
+    assert "transceivers" in html.said
+    assert "3 bad components" in exports.markdown(report)
+    assert exports.nodecheck(report).startswith("cn0005 bisection: bandwidth sends x0.")
 
 
 def test_a_pixel_per_pair_and_the_switch_of_a_component_enlarged():
@@ -52,15 +54,15 @@ def test_few_rounds_are_a_row_per_node():
 
 
 def test_a_clean_network_is_said_to_be_so():
-    made = only(pairs=[judged(known=False, leaf=64)])
-    assert "No bad component: latency, bandwidth, both ways judged" in page(made).said
-    assert "no topology is known" in page(made).said
-    assert exports.nodecheck(made) == ""
+    report = only(pairs=[judged(known=False, leaf=64)])
+    assert "No bad component: latency, bandwidth, both ways judged" in page(report).said
+    assert "no topology is known" in page(report).said
+    assert exports.nodecheck(report) == ""
 
 
 def test_what_was_withheld_is_said_with_its_reason():
-    found = page(only(pairs=[pairs(4)]))
-    assert "4 nodes do not tell a bad node from noise" in found.said
+    html = page(only(pairs=[pairs(4)]))
+    assert "4 nodes do not tell a bad node from noise" in html.said
 
 
 def test_the_data_of_a_page_has_the_components_and_not_the_matrix():

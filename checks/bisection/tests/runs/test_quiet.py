@@ -77,6 +77,6 @@ def test_waiting(monkeypatch, looks, budget, still):
     monkeypatch.setattr(quiet.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(quiet.time, "sleep", sleep)
     monkeypatch.setattr(quiet, "busy", lambda: next(look))
-    assert quiet.wait(budget, lambda *what: told.append(what)) == still
+    assert quiet.wait(budget, lambda *words: told.append(words)) == still
     assert len(told) == bool(budget and looks[0])
     assert now[0] <= budget

@@ -17,7 +17,10 @@ def site():
 @pytest.fixture(scope="module")
 def silent(site):
     """The same, whose partition claims no references."""
-    quiet = [{**one, "extras": {**one["extras"], "references": []}} for one in site.partitions]
+    quiet = [
+        {**partition, "extras": {**partition["extras"], "references": []}}
+        for partition in site.partitions
+    ]
     return dataclasses.replace(site, partitions=quiet)
 
 

@@ -177,8 +177,8 @@ def test_other_schedulers(cluster, scheduler):
         assert {part["scheduler"] for part in loaded.partitions} == {scheduler}
     common = load_site("common")
     duo = common.partition("duo", 1, "mpirun", account="a")
-    made = common.cluster(str(folder / "vc.py"), scheduler=scheduler, partitions=[duo])
-    (part,) = made["systems"][0]["partitions"]
+    written = common.cluster(str(folder / "vc.py"), scheduler=scheduler, partitions=[duo])
+    (part,) = written["systems"][0]["partitions"]
     wanted = {"pbs": ["-q duo", "-A a"], "flux": ["--queue=duo", "--bank=a"]}
     assert part["access"] == wanted[scheduler]
 

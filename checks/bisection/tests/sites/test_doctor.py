@@ -107,8 +107,8 @@ def test_site_that_hangs(house, monkeypatch):
     monkeypatch.setattr(sites, "PATIENCE", 0.5)
     file = house / "site-configs" / "localhost.py"
     file.write_text("import time\n\ntime.sleep(60)\n" + file.read_text())
-    found = load_site("localhost").defects
-    assert told(found) == "site-configs/localhost.py:1: does not load within 0.5 s"
+    defects = load_site("localhost").defects
+    assert told(defects) == "site-configs/localhost.py:1: does not load within 0.5 s"
 
 
 @pytest.mark.parametrize(
@@ -179,10 +179,10 @@ def broken_checks(tmp_path_factory):
 @pytest.mark.parametrize("name", CHECK_DEFECTS)
 def test_check_defect(broken_checks, name):
     _, _, line, says = CHECK_DEFECTS[name]
-    found = [defect for defect in broken_checks if defect.path == f"checks/{name}.py"]
-    assert len(found) == 1, told(broken_checks)
-    assert found[0].line == line
-    assert says in told(found)
+    defects = [defect for defect in broken_checks if defect.path == f"checks/{name}.py"]
+    assert len(defects) == 1, told(broken_checks)
+    assert defects[0].line == line
+    assert says in told(defects)
 
 
 def test_good_check_among_bad_ones(broken_checks):
@@ -196,13 +196,13 @@ def published(site):
     return dataclasses.replace(
         other,
         checks={name: check for name, check in other.checks.items() if name not in site.checks},
-        tests=[one for one in other.tests if one["check"] not in site.checks],
+        tests=[test for test in other.tests if test["check"] not in site.checks],
     )
 
 
 def with_tests(site, name, **changes):
     """The site, with every test of a check changed."""
-    tests = [{**one, **changes} if one["check"] == name else one for one in site.tests]
+    tests = [{**test, **changes} if test["check"] == name else test for test in site.tests]
     return dataclasses.replace(site, tests=tests)
 
 
@@ -212,21 +212,23 @@ class TestChecks:
 
     def test_case_and_layout_without_a_tier(self, site, published):
         wrong = [
-            {**one, "tags": []} if (one["case"], one["layout"]) == ("fe", "mpi") else one
-            for one in site.tests
+            {**test, "tags": []} if (test["case"], test["layout"]) == ("fe", "mpi") else test
+            for test in site.tests
         ]
-        found = rules.check_defects(
+        defects = rules.check_defects(
             [dataclasses.replace(site, tests=wrong), published], everywhere=True
         )
-        assert [d.path for d in found] == ["checks/md.py"]
-        assert told(found).endswith("selects md fe mpi")
+        assert [d.path for d in defects] == ["checks/md.py"]
+        assert told(defects).endswith("selects md fe mpi")
 
     def test_value_that_can_run_nowhere(self, site, published):
-        wrong = [{**one, "places": 0} if one["method"] == "overlap" else one for one in site.tests]
-        found = rules.check_defects(
+        wrong = [
+            {**test, "places": 0} if test["method"] == "overlap" else test for test in site.tests
+        ]
+        defects = rules.check_defects(
             [dataclasses.replace(site, tests=wrong), published], everywhere=True
         )
-        assert told(found).endswith("of any site can run method overlap of transpose")
+        assert told(defects).endswith("of any site can run method overlap of transpose")
         assert rules.check_defects([dataclasses.replace(site, tests=wrong)], False) == []
 
     def test_one_site_that_runs_it_is_enough(self, site, published):
@@ -238,9 +240,9 @@ class TestChecks:
         inapplicable = {"packd": ["mpi", "nod"]}
         check = {**site.checks["md"], "tiers": tiers, "inapplicable": inapplicable}
         wrong = dataclasses.replace(site, checks={**site.checks, "md": check})
-        found = told(rules.check_defects([wrong, published], everywhere=True))
-        assert "tiers of md names case sci: there are sic, cu3au, fe, test10" in found
-        assert "tiers of md names tier nigthly: there are quick, nightly, upgrade" in found
-        assert "inapplicable of md names method packd: there are packed" in found
-        assert "inapplicable of md names layout nod: there are mpi, node" in found
-        assert found.count("\n") == 3
+        texts = told(rules.check_defects([wrong, published], everywhere=True))
+        assert "tiers of md names case sci: there are sic, cu3au, fe, test10" in texts
+        assert "tiers of md names tier nigthly: there are quick, nightly, upgrade" in texts
+        assert "inapplicable of md names method packd: there are packed" in texts
+        assert "inapplicable of md names layout nod: there are mpi, node" in texts
+        assert texts.count("\n") == 3

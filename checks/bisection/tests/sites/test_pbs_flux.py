@@ -134,9 +134,9 @@ def groups(queue):
 
 
 def test_queues_of_pbs(pbs_here):
-    found = new.survey()
-    assert (found.kind, found.reframe, found.version) == ("PBS", "pbs", "20.0.1")
-    queues = {queue.name: queue for queue in found.queues}
+    survey = new.survey()
+    assert (survey.kind, survey.reframe, survey.version) == ("PBS", "pbs", "20.0.1")
+    queues = {queue.name: queue for queue in survey.queues}
     assert groups(queues["qexp"]) == [(36, 1, 1, "", "", 3, 2)]
     assert (queues["qexp"].max_time, queues["qexp"].max_nodes) == (3600, 4)
     assert queues["qexp"].whole_nodes
@@ -190,9 +190,9 @@ def test_a_job_that_waits_in_pbs_is_cancelled(pbs_here, commands, tmp_path):
 
 
 def test_queues_of_flux(flux_here):
-    found = new.survey()
-    assert (found.kind, found.reframe, found.version) == ("Flux", "flux", "0.60.0")
-    queues = {queue.name: queue for queue in found.queues}
+    survey = new.survey()
+    assert (survey.kind, survey.reframe, survey.version) == ("Flux", "flux", "0.60.0")
+    queues = {queue.name: queue for queue in survey.queues}
     assert groups(queues["batch"]) == [(64, 1, 1, "gpu:8", "", 5, 4)]
     assert groups(queues["debug"]) == [(64, 1, 1, "gpu:8", "", 1, 1)]
     assert [queues[name].max_time for name in ("batch", "debug")] == [None, 1800]

@@ -122,10 +122,10 @@ class TestReferences:
     def test_defect(self, tmp_path, silent, old, new, marker, says):
         assert old in TREE
         text = TREE.replace(old, new, 1)
-        found = [defect_line(defect) for defect in examine(tmp_path, text, silent)]
+        defects = [defect_line(defect) for defect in examine(tmp_path, text, silent)]
         line = text[: text.index(marker)].count("\n") + 1
         where = f"{tmp_path}/localhost.yaml:{line}: "
-        assert [one for one in found if one.startswith(where) and says in one], found
+        assert [one for one in defects if one.startswith(where) and says in one], defects
 
     @pytest.mark.parametrize(
         ("text", "says"),
@@ -153,10 +153,10 @@ class TestReferences:
         assert "cannot be read: " in told(reference_rules.reference_defects(file, silent))
 
     def test_without_a_site(self, tmp_path):
-        found = examine(tmp_path, TREE.replace("0.6", "0.6e1"), None)
-        assert "there is no site-configs/localhost.py" in told(found)
-        assert "the reference '0.6e1' is text" in told(found)
-        assert len(found) == 2
+        defects = examine(tmp_path, TREE.replace("0.6", "0.6e1"), None)
+        assert "there is no site-configs/localhost.py" in told(defects)
+        assert "the reference '0.6e1' is text" in told(defects)
+        assert len(defects) == 2
 
     def test_site_that_does_not_load(self, tmp_path):
         broken = Site("localhost", SITES / "localhost.py")
@@ -183,30 +183,30 @@ class TestReferences:
             """
         text = TREE + textwrap.dedent(npar)
         assert examine(tmp_path, text, silent) == []
-        found = examine(tmp_path, text.replace("npar-96", "npar96"), silent)
-        assert "npar96 is no method of npar for partition localhost:default" in told(found)
-        assert "there are npar-N, emulated" in told(found)
+        defects = examine(tmp_path, text.replace("npar-96", "npar96"), silent)
+        assert "npar96 is no method of npar for partition localhost:default" in told(defects)
+        assert "there are npar-N, emulated" in told(defects)
 
     def test_claimed_kinds_are_there(self, tmp_path, site):
-        found = told(examine(tmp_path, TREE, site))
+        texts = told(examine(tmp_path, TREE, site))
         for check in ("md", "npar", "md_layout"):
             assert (
-                f"it claims references, and {tmp_path}/localhost.yaml has none of {check}" in found
+                f"it claims references, and {tmp_path}/localhost.yaml has none of {check}" in texts
             )
-        assert "npar_best" not in found  # groups are of no kind
+        assert "npar_best" not in texts  # groups are of no kind
         line = TREE[: TREE.index("network:")].count("\n") + 1
-        assert f"localhost.yaml:{line}: localhost:default claims references" in found
-        assert "none of network for ratio_alltoallv_16B, ratio_alltoallv_32B" in found
+        assert f"localhost.yaml:{line}: localhost:default claims references" in texts
+        assert "none of network for ratio_alltoallv_16B, ratio_alltoallv_32B" in texts
 
     @pytest.mark.parametrize(("renamed", "new"), [({}, True), ({"shm": "overlapp"}, False)])
     def test_method_without_a_reference_is_a_note_as_in_a_run(self, tmp_path, site, renamed, new):
         """The rule of a run, with the references of its test (checks/test_new_method.py)."""
         methods = [m for m in tables.methods("transpose") if m != "overlap"]
         lines = "".join(OF_METHOD % renamed.get(m, m) for m in methods)
-        found = examine(tmp_path, OF_METHODS + lines, site)
-        notes = told([defect for defect in found if defect.is_note])
+        defects = examine(tmp_path, OF_METHODS + lines, site)
+        notes = told([defect for defect in defects if defect.is_note])
         says = f"note: overlap is measured and verified, but not judged: {tmp_path}/localhost.yaml"
         assert (says in notes) == new
         assert notes.count("\n") == 0
         missed = "there is none of transpose for ratio_alltoallv"
-        assert (missed in told(found)) != new
+        assert (missed in told(defects)) != new

@@ -22,16 +22,16 @@ from bisection.sites.site import Defect
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """The Machine, which the command finds in place of a real one."""
-    made = Machine(tmp_path / "lab.py")
+    machine = Machine(tmp_path / "lab.py")
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(site_check, "require_site", lambda name: made.site.path)
-    monkeypatch.setattr(site_check, "load_site", lambda name: made.site)
+    monkeypatch.setattr(site_check, "require_site", lambda name: machine.site.path)
+    monkeypatch.setattr(site_check, "load_site", lambda name: machine.site)
     for scheduler in SCHEDULERS.values():
-        monkeypatch.setattr(scheduler, "survey", made.read)
-    monkeypatch.setattr(check_queue.queue, "unavailable", lambda access: made.down)
-    monkeypatch.setattr(check_job, "try_queue", made.try_queue)
-    monkeypatch.setattr(Slurm, "refusal", lambda self, script: made.refusal)
-    return made
+        monkeypatch.setattr(scheduler, "survey", machine.read)
+    monkeypatch.setattr(check_queue.queue, "unavailable", lambda access: machine.down)
+    monkeypatch.setattr(check_job, "try_queue", machine.try_queue)
+    monkeypatch.setattr(Slurm, "refusal", lambda self, script: machine.refusal)
+    return machine
 
 
 @pytest.fixture
@@ -52,12 +52,12 @@ def checked(machine, command_line):
 def lines_of(text, state):
     """{title: (words, what to do)} of the probes in a state."""
     rows = text.splitlines()
-    found = {}
+    answers = {}
     for row, following in zip(rows, [*rows[1:], ""], strict=True):
         if row.startswith(f"  {state}"):
             title = next(title for title in TITLES.values() if f"  {title}  " in row)
-            found[title] = row.partition(title)[2].strip(), following.partition("-> ")[2]
-    return found
+            answers[title] = row.partition(title)[2].strip(), following.partition("-> ")[2]
+    return answers
 
 
 def test_all_is_right(checked, tmp_path):
@@ -302,10 +302,10 @@ def test_what_is_wrong_says_what_to_do(fault, machine, checked, tmp_path):
     spoil(machine)
     code, text = checked()
     assert code == 1
-    found = lines_of(text, "WRONG")
+    wrong = lines_of(text, "WRONG")
     # A node that is unlike the others is also unlike the recorded one.
-    assert list(found) in ([TITLES[probe]], [TITLES["alike"], TITLES["facts"]])
-    line, advice = found[TITLES[probe]]
+    assert list(wrong) in ([TITLES[probe]], [TITLES["alike"], TITLES["facts"]])
+    line, advice = wrong[TITLES[probe]]
     assert words in line
     assert mend in advice
     # What rests on it is not tried, and all else is.

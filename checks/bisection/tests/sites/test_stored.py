@@ -44,23 +44,23 @@ class TestLocks:
         text = (folder / "spack.yaml").read_text()
         line = text[: text.index("fftw@")].count("\n") + 1
         (folder / "spack.yaml").write_text(text.replace("fftw@", "fftw@1.", 1))
-        (found,) = stored.lock_findings(site)
-        assert defect_line(found).startswith(f"spack-env/debian12/spack.yaml:{line}: ")
-        assert "spack.lock was made from" in defect_line(found)
+        (finding,) = stored.lock_findings(site)
+        assert defect_line(finding).startswith(f"spack-env/debian12/spack.yaml:{line}: ")
+        assert "spack.lock was made from" in defect_line(finding)
 
     def test_changed_by_hand(self, locked):
         site, folder = locked
         with (folder / "spack.lock").open("a") as file:
             file.write("\n")
-        (found,) = stored.lock_findings(site)
-        assert "was changed since the kernels were built from it" in defect_line(found)
+        (finding,) = stored.lock_findings(site)
+        assert "was changed since the kernels were built from it" in defect_line(finding)
 
     @pytest.mark.parametrize("text", ["", "[]", "{", '{"roots": []}'])
     def test_no_lock_at_all(self, locked, text):
         site, folder = locked
         (folder / "spack.lock").write_text(text)
-        (found,) = stored.lock_findings(site)
-        assert "is no lock of Spack" in defect_line(found)
+        (finding,) = stored.lock_findings(site)
+        assert "is no lock of Spack" in defect_line(finding)
 
     def test_missing_is_a_note(self, locked):
         site, folder = locked
@@ -75,8 +75,8 @@ class TestLocks:
 
     def test_unknown_environment(self, locked):
         environs = {"spack": {"features": ["spack"], "extras": {"spack_env": "debian"}}}
-        (found,) = stored.lock_findings(dataclasses.replace(locked[0], environs=environs))
-        assert "spack_env is debian: allowed are debian12, generic, auto" in defect_line(found)
+        (finding,) = stored.lock_findings(dataclasses.replace(locked[0], environs=environs))
+        assert "spack_env is debian: allowed are debian12, generic, auto" in defect_line(finding)
 
     def test_spack_behind_a_scheduler_must_know_the_processor(self, locked, tmp_path):
         partition = {"name": "cpu", "fullname": "lab:cpu", "environs": ["spack"]}
@@ -122,59 +122,59 @@ def database(path, *texts):
 
 class TestDatabase:
     def test_good_one(self, tmp_path):
-        found = stored.read_database(database(tmp_path / "results.db", REPORT, REPORT))
-        assert found == ([], {"network": {"time_8B": "s"}})
+        rows = stored.read_database(database(tmp_path / "results.db", REPORT, REPORT))
+        assert rows == ([], {"network": {"time_8B": "s"}})
 
     def test_none(self, tmp_path):
         assert stored.read_database(tmp_path / "results.db") == ([], {})
 
     @pytest.mark.parametrize("text", ["{", "[]", "{}", None, '{"runs": [1]}'])
     def test_session_that_does_not_parse(self, tmp_path, text):
-        (found,), _ = stored.read_database(database(tmp_path / "results.db", REPORT, text))
+        (row,), _ = stored.read_database(database(tmp_path / "results.db", REPORT, text))
         where = f"{tmp_path}/results.db:1: "
-        assert defect_line(found).startswith(f"{where}session u1 is not a report of ReFrame (")
+        assert defect_line(row).startswith(f"{where}session u1 is not a report of ReFrame (")
 
     @pytest.mark.parametrize("content", [b"garbage" * 100, b"SQLite format 3\0" + b"x" * 5000])
     def test_not_sqlite(self, tmp_path, content):
         path = tmp_path / "results.db"
         path.write_bytes(content)
-        (found,), _ = stored.read_database(path)
-        assert defect_line(found).startswith(f"{path}:1: SQLite cannot read it: ")
+        (row,), _ = stored.read_database(path)
+        assert defect_line(row).startswith(f"{path}:1: SQLite cannot read it: ")
 
     def test_damaged(self, tmp_path):
         path = database(tmp_path / "results.db", *[REPORT * 100] * 20)
         content = bytearray(path.read_bytes())
         content[4096:12288] = b"\x55" * 8192
         path.write_bytes(content)
-        found, _ = stored.read_database(path)
-        assert found
-        assert "is damaged" in told(found) or "SQLite cannot read it" in told(found)
+        rows, _ = stored.read_database(path)
+        assert rows
+        assert "is damaged" in told(rows) or "SQLite cannot read it" in told(rows)
 
     def test_empty(self, tmp_path):
         (tmp_path / "results.db").touch()
-        found, _ = stored.read_database(tmp_path / "results.db")
-        assert "has no table sessions" in told(found)
+        rows, _ = stored.read_database(tmp_path / "results.db")
+        assert "has no table sessions" in told(rows)
 
     def test_other_columns(self, tmp_path):
         path = database(tmp_path / "results.db")
         with sqlite3.connect(path) as base:
             base.execute("ALTER TABLE sessions RENAME COLUMN json_blob TO blob")
-        found, _ = stored.read_database(path)
-        assert "has no column json_blob in table sessions" in told(found)
+        rows, _ = stored.read_database(path)
+        assert "has no column json_blob in table sessions" in told(rows)
 
 
 class TestStore:
     def test_damaged_store_is_a_defect(self, tmp_path):
         paths.store_db(tmp_path).write_bytes(b"this is no database" * 400)
-        (found,) = sync.store_defects(tmp_path)
-        assert (found.path, found.line) == (str(paths.store_db(tmp_path)), 1)
-        assert "`bisection import` makes it again" in defect_line(found)
+        (defect,) = sync.store_defects(tmp_path)
+        assert (defect.path, defect.line) == (str(paths.store_db(tmp_path)), 1)
+        assert "`bisection import` makes it again" in defect_line(defect)
 
     def test_store_of_a_newer_version_is_a_defect(self, tmp_path):
         with sqlite3.connect(paths.store_db(tmp_path)) as base:
             base.execute("PRAGMA user_version = 99")
-        (found,) = sync.store_defects(tmp_path)
-        assert "version 99" in defect_line(found)
+        (defect,) = sync.store_defects(tmp_path)
+        assert "version 99" in defect_line(defect)
 
     def test_no_store_is_no_defect(self, tmp_path):
         assert sync.store_defects(tmp_path) == []
