@@ -1,7 +1,7 @@
 #include "window.h"
 
-/* Parts are whole cache lines: MPICH 4.0.2 gets wrong words, without an error, of a part on its node
- * that begins behind one whose size is no multiple of 16 bytes. */
+/* Parts are whole cache lines: MPICH 4.0.2 gets wrong words, without an error, of a part on its
+ * node that begins behind one whose size is no multiple of 16 bytes. */
 enum { LINE = 64 };
 
 bool bx_window_open(MPI_Comm comm, uint64_t **memory, size_t bytes, MPI_Win *window)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLICES = 16 };       /* independent chains of a task, for threads */
-enum { LEVELS = 13 };       /* of costs: one has half the tasks of the one below, 1.5 times as long */
+enum { SLICES = 16 }; /* independent chains of a task, for threads */
+enum { LEVELS = 13 }; /* of costs: one has half the tasks of the one below, 1.5 times as long */
 enum { FLOPS_PER_TURN = 4 }; /* on simulated machines; a turn is four operations */
 enum { FIRST_BLOCK, SECOND_BLOCK, COST, OUTCOME, DENSITY, STAMPS }; /* what numbers are drawn for */
 
@@ -208,7 +208,8 @@ void bx_fock_run(bx_fock *f, int64_t task)
     factors(outcome_of(f, task), factor);
     for (int term = 0; term < 2; term++)
         for (size_t w = 0; w < f->words; w++)
-            f->sums[(size_t)term * f->words + w] = factor[term] * f->got[(size_t)term * f->words + w];
+            f->sums[(size_t)term * f->words + w] =
+                factor[term] * f->got[(size_t)term * f->words + w];
     bx_charge(BX_COPY, 2 * 8 * (double)words, false);
     f->times[task]++;
     f->done += bx_fock_cost(f, task);

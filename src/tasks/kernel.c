@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IDEAL = 1, MOST_DRAWS = 200 };  /* baselines; draws of one measurement of latency */
-enum { QUANTUM = 500 };                /* turns: how often a rank that computes looks at the clock */
+enum { IDEAL = 1, MOST_DRAWS = 200 }; /* baselines; draws of one measurement of latency */
+enum { QUANTUM = 500 };               /* turns: how often a rank that computes looks at the clock */
 /* s: so long the others compute, while one rank draws from the first to the last of these times */
 static const double WINDOW = 2e-3, DRAWS_FROM = 0.5e-3, DRAWS_TO = 1.5e-3;
-static const double TURN = 2.3e-9;     /* s, about */
+static const double TURN = 2.3e-9; /* s, about */
 
 typedef struct {
     bx_choice about;
@@ -136,9 +136,8 @@ static int setup(bx_run *run, void **address)
     s->found = bx_memory_alloc(bx_tasks_count, sizeof *s->found);
     s->unusable = bx_memory_alloc(bx_tasks_count, sizeof *s->unusable);
     s->window = MPI_WIN_NULL;
-    s->no_windows =
-        !bx_fock_open(&s->fock, run, &size) ||
-        !bx_window_open(bx_run_comm(run), &s->counter, sizeof *s->counter, &s->window);
+    s->no_windows = !bx_fock_open(&s->fock, run, &size) ||
+                    !bx_window_open(bx_run_comm(run), &s->counter, sizeof *s->counter, &s->window);
     s->ideal = compute_part(s);
     for (size_t m = 0; m < bx_tasks_count; m++) {
         int64_t tasks = s->fock.tasks;
@@ -343,9 +342,10 @@ static void report(void *address, bx_run *run, cJSON *details)
     const state *s = address;
     const bx_fock *f = &s->fock;
     double mean = (double)f->turns / (double)f->tasks;
-    bx_run_note(run, "%lld tasks, the largest %.0f times the mean; a matrix of %lld rows in blocks of %lld",
-                (long long)f->tasks, (double)f->largest / mean,
-                (long long)(f->size.blocks * f->size.rows), (long long)f->size.rows);
+    bx_run_note(
+        run, "%lld tasks, the largest %.0f times the mean; a matrix of %lld rows in blocks of %lld",
+        (long long)f->tasks, (double)f->largest / mean, (long long)(f->size.blocks * f->size.rows),
+        (long long)f->size.rows);
     if (!details) return;
     cJSON_AddNumberToObject(details, "tasks", (double)f->tasks);
     cJSON_AddNumberToObject(details, "turns", (double)f->turns);

@@ -1,7 +1,8 @@
 /* A counter for each node, which takes chunks of tasks from the shared one.
  *
- * Word 0 of a node's window counts its draws.  Draw n has place n % chunk of the node's chunk number
- * n / chunk; who draws place 0 fetches the chunk and publishes it in the word of that number. */
+ * Word 0 of a node's window counts its draws.  Draw n has place n % chunk of the node's chunk
+ * number n / chunk; who draws place 0 fetches the chunk and publishes it in the word of that
+ * number. */
 #include "tasks.h"
 
 #include "window.h"

@@ -18,8 +18,8 @@ typedef struct {
 
 typedef struct bx_tasks_method {
     const char *summary, *wins;
-    bool spare;  /* rank 0 takes no tasks */
-    bool asks;   /* other ranks are asked for a number: its latency is measured */
+    bool spare; /* rank 0 takes no tasks */
+    bool asks;  /* other ranks are asked for a number: its latency is measured */
     /* Makes what the method needs (`self`), clears it before each build, and frees it.  create
      * returns false where MPI has no windows.  Collective.  NULL: nothing. */
     bool (*create)(bx_tasks *s);
@@ -50,8 +50,8 @@ typedef struct {
 extern const bx_tasks_entry bx_tasks_table[];
 extern const size_t bx_tasks_count;
 
-/* Returns the value of a word of a rank's part of a window before `added` is added to it (counter.c).
- * Local. */
+/* Returns the value of a word of a rank's part of a window before `added` is added to it
+ * (counter.c). Local. */
 int64_t bx_tasks_fetch_and_add(MPI_Win window, int rank, int64_t word, int64_t added);
 /* The draw of methods with one shared counter. */
 int64_t bx_tasks_draw_shared(bx_tasks *s);

@@ -21,15 +21,23 @@ METHODS = {
     "npar": ("npar/npar_launch.f90", "method_t"),
     "eigen": ("eigen/eigen.def", "BX_METHOD"),
     "md": ("md/md_launch.f90", "method_t"),
+    "tasks": ("tasks/tasks.def", "BX_METHOD"),
 }
 CASES = {
     "transpose": ("transpose/transpose.def", "BX_CASE"),
     "npar": ("npar/npar_cases.f90", "case_t"),
     "eigen": ("eigen/eigen.def", "BX_CASE"),
     "md": ("md/md_lattice.f90", "crystal_t"),
+    "tasks": ("tasks/tasks.def", "BX_CASE"),
 }
 
-ALTERNATIVES = ("transpose", "npar", "eigen", "md")  # kernels whose methods give the same result
+ALTERNATIVES = (
+    "transpose",
+    "npar",
+    "eigen",
+    "md",
+    "tasks",
+)  # kernels whose methods give the same result
 
 
 def methods(kernel: str, family: str = "") -> list[str]:
