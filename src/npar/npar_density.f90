@@ -30,7 +30,7 @@ contains
     do field = 1, (occupied + stride - 1)/stride
       call fill_field(s, psi(:, :occupied), field, 0)
       call lap(s, phase_kinetic)
-      call bx_forward(s%fft, s%exchange, 0, 0)
+      call bx_forward(s%exchange, 0, 0)
       planes => bx_planes(s%fft, 0)
       !$omp parallel do schedule(static)
       do z = 1, s%fft%planes

@@ -86,7 +86,7 @@ contains
     planes => bx_planes(s%fft, 0)
     do pair = 1, (size(psi, 2) + 1)/2
       call fill_field(s, psi, pair, 0)
-      call bx_forward(s%fft, s%exchange, 0, 0)
+      call bx_forward(s%exchange, 0, 0)
       orbital(:, :, :, 2*pair - 1) = real(planes, dp)
       if (2*pair <= size(psi, 2)) orbital(:, :, :, 2*pair) = aimag(planes)
     end do
@@ -101,7 +101,7 @@ contains
       call lap(s, phase_reduce)
       do pair = 1, (bands + 1)/2
         call fill_field(s, other, pair, 0)
-        call bx_forward(s%fft, s%exchange, 0, 0)
+        call bx_forward(s%exchange, 0, 0)
         do i = 1, size(psi, 2)
           ffts%field = orbital(:, :, :, i)*planes
           call lap(s, phase_exchange)
@@ -127,7 +127,7 @@ contains
       if (2*pair <= size(psi, 2)) then
         planes = planes + (0.0_dp, 1.0_dp)*sum_of_pairs(:, :, :, 2*pair)
       end if
-      call bx_inverse(s%fft, s%exchange, 0, 0)
+      call bx_inverse(s%exchange, 0, 0)
       call take_field(s, vx, pair, 0, 1/product(real(n, dp)))
     end do
     call lap(s, phase_exchange)

@@ -89,7 +89,7 @@ contains
       end do
       call charge_fields(s, count)
       call lap(s, phase_kinetic)
-      call bx_apply(s%fft, s%exchange, count, s%potential)
+      call bx_apply(s%exchange, count, s%potential)
       do i = 0, count - 1
         call take_field(s, h, first + i, i, scale)
       end do

@@ -185,7 +185,7 @@ contains
     s => states(npar_of(m))
     s%knobs = knobs_of(m)
     number = bx_transpose_number(trim(s%knobs%transpose)) + 1
-    if (.not. c_associated(exchanges(s%npar, number)%self)) then
+    if (.not. c_associated(exchanges(s%npar, number)%handle)) then
       exchanges(s%npar, number) = bx_make_exchange(s%fft, trim(s%knobs%transpose))
     end if
     s%exchange = exchanges(s%npar, number)

@@ -36,11 +36,18 @@ static void *create(const bx_method *sound, bx_plan *plan, int leaders)
     return b;
 }
 
+/* The exchange that BX_FAULT_EXCHANGE names: `first` or `second` of two; all if it is not set. */
+static bool exchange_is(const bx_plan *plan)
+{
+    const char *name = getenv("BX_FAULT_EXCHANGE");
+    return !name || (strcmp(name, "first") == 0) == (plan->inner != NULL);
+}
+
 static bool here(const broken *b, bx_direction way)
 {
     const char *after = getenv("BX_FAULT_AFTER");
     int first = after ? atoi(after) : 0;
-    return b->plan->rank == 0 && way_is(way) && b->exchanges >= first &&
+    return b->plan->rank == 0 && exchange_is(b->plan) && way_is(way) && b->exchanges >= first &&
            (b->exchanges == first || !getenv("BX_FAULT_ONCE"));
 }
 
@@ -53,16 +60,22 @@ typedef struct {
 static written half_of(const broken *b, int slot)
 {
     const bx_plan *plan = b->plan;
-    size_t count = (size_t)plan->my_columns * (size_t)plan->geometry->nz;
+    size_t count = (size_t)plan->my_columns * (size_t)plan->geometry->length;
     bx_rows half = bx_transform_rows(plan, b->sound, b->self, BX_INVERSE, slot);
     return (written){half.base, count, 0, 1};
 }
 
 static written planes_of(const broken *b, const bx_part *part)
 {
-    const int *xy = b->plan->geometry->column_xy;
-    size_t count = (size_t)(part->last - part->first) * b->plan->plane_size;
-    return (written){part->planes, count, (size_t)xy[0], (size_t)xy[1]};
+    const bx_plan *plan = b->plan;
+    size_t count = (size_t)(part->last - part->first) * plan->plane_size, places[2] = {0, 1};
+    for (int p = 0, n = 0; p < plan->geometry->ranks; p++) {
+        const int *runs = bx_plan_runs(plan, p, part->first);
+        for (int i = runs[0]; i < runs[1]; i++)
+            for (int k = 0; n < 2 && k < plan->runs[i].length; k++)
+                places[n++] = (size_t)(plan->runs[i].place + k);
+    }
+    return (written){part->planes, count, places[0], places[1]};
 }
 
 static void before_exchange(broken *b, bx_direction way, written field)

@@ -295,10 +295,10 @@ contains
       call fill(l, band)
     end do
     planes => bx_planes(l%fft, 0)
-    call bx_apply(l%fft, exchange, applied, &
+    call bx_apply(exchange, applied, &
                   l%field(:, :, l%fft%first_plane + 1:l%fft%first_plane + l%fft%planes))
     planes = 1
-    call bx_inverse(l%fft, exchange, bands - 1, 0)
+    call bx_inverse(exchange, bands - 1, 0)
     grid = 0
     grid(1, 1, 1) = product(l%n)
     error = column_error(l, bands - 1, grid)/product(l%n)
@@ -330,11 +330,11 @@ contains
     do band = 0, 1
       call fill(l, band)
       call fill(l, bands - 1)
-      call bx_apply(l%fft, exchange, band, & ! of bands 0 and then 1
+      call bx_apply(exchange, band, & ! of bands 0 and then 1
                     l%field(:, :, l%fft%first_plane + 1:l%fft%first_plane + l%fft%planes))
       call fill(l, band)
       before = sent()
-      call bx_forward(l%fft, exchange, band, 0)
+      call bx_forward(exchange, band, 0)
       call count_wrong(l, method, bx_way_forward, before, miscounted)
       call dense_forward(l, band, grid)
       do z = 1, l%fft%planes
@@ -342,7 +342,7 @@ contains
                                    [l%n(1)*l%n(2)])/max(rounding(grid), tiny(error)))
       end do
       before = sent()
-      call bx_inverse(l%fft, exchange, band, 0)
+      call bx_inverse(exchange, band, 0)
       call count_wrong(l, method, bx_way_inverse, before, miscounted)
       call dense(grid, 1)
       error = max(error, column_error(l, band, grid)/max(rounding(grid), tiny(error)))
@@ -410,7 +410,7 @@ contains
     call c_f_pointer(address, s)
     if (int(method) /= s%method .or. point /= 0) error stop "begin has not been called"
     associate (l => s%layout(1))
-      call bx_apply(l%fft, s%timed, bands, &
+      call bx_apply(s%timed, bands, &
                     l%field(:, :, l%fft%first_plane + 1:l%fft%first_plane + l%fft%planes))
     end associate
   end subroutine step

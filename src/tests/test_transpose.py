@@ -103,6 +103,20 @@ class Verification(unittest.TestCase):
                     for method in AGGREGATED:
                         self.assertFalse(checks(out, method)["exchange"]["passed"], method)
 
+    def test_faults_are_caught_in_each_of_two_exchanges(self):
+        for exchange in ("first", "second"):
+            for way in ("forward", "inverse"):
+                for more in ((), ("--published",)):
+                    with self.subTest(exchange=exchange, way=way, more=more):
+                        out = run(
+                            FAULTY, 5, "--grid", "9,8,10", "--bands", "2", "--exchanges", "2",
+                            "--ranks-per-node", "2", *more, *QUICK,
+                            BX_FAULT="byte", BX_FAULT_WAY=way, BX_FAULT_EXCHANGE=exchange,
+                        )  # fmt: skip
+                        self.assertEqual(out.code, 1, out.stdout + out.stderr)
+                        for method in METHODS:
+                            self.assertFalse(checks(out, method)["exchange"]["passed"], method)
+
     def test_faults_that_begin_when_timing_does(self):
         """Verification before the timing has 3 exchanges a way; a later fault is the loop's."""
         for way in ("forward", "inverse"):
@@ -157,6 +171,14 @@ class Sizes(unittest.TestCase):
         for method in METHODS:
             self.assertIn("plane waves", checks(out, method))
 
+    def test_plane_waves_of_columns_throughout(self):
+        out = run(TRANSPOSE, 3, "--grid", "132,128,128", "--radius", "40", "--bands", "1",
+                  "--exchanges", "2", "--method", "alltoallv,direct", "--planner", "estimate",
+                  "--baseline", "none", *QUICK)  # fmt: skip
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        for method in ("alltoallv", "direct"):
+            self.assertIn("plane waves", checks(out, method))
+
 
 class Refusals(unittest.TestCase):
     """One line naming the value and what is allowed, the code, and nothing left behind."""
@@ -187,6 +209,7 @@ class Refusals(unittest.TestCase):
         self.refused(2, "--output", "/tmp", named="/tmp")
         self.refused(2, "--label", "a=1", "--label", "a=2", named="a=2")
         self.refused(2, "--repeats", "1000000", "--block", "1000000", named="samples")
+        self.refused(2, "--exchanges", "3", named="from 1 to 2")
         self.refused(2, "--planner", "lazy", named="estimate, measure, patient")
 
     def test_unwritable_wisdom(self):

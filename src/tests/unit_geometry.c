@@ -15,29 +15,29 @@ static int ranks_with(const int *first, int ranks, int things)
 
 static void test_published_distribution(void)
 {
-    bx_geometry *g = bx_geometry_create(CNT40, 205, 16, NULL, 4);
+    bx_geometry *g = bx_geometry_create(CNT40, 205, 1, 16, NULL, 4);
     CHECK(g->columns == 657);
     CHECK(ranks_with(g->plane_first, 16, 2) == 14);
     CHECK(ranks_with(g->plane_first, 16, 1) == 2);
     CHECK(ranks_with(g->column_first, 16, 41) == 15);
     CHECK(ranks_with(g->column_first, 16, 42) == 1);
-    CHECK(bx_geometry_largest_block(g) == 84);
+    CHECK(g->largest_block == 84);
     CHECK(bx_geometry_block(g, BX_FORWARD, 1, 0) == 82);
     CHECK(bx_geometry_block(g, BX_FORWARD, 0, 15) == 42);
     CHECK(bx_geometry_block(g, BX_FORWARD, 1, 15) == 41);
     CHECK((657 * 30 + 8) / 16 == 1232);
-    CHECK(bx_geometry_largest_block(g) * 16 == 1344);
+    CHECK(g->largest_block * 16 == 1344);
     bx_geometry_free(g);
 }
 
 static void test_published_messages(void)
 {
-    bx_geometry *g = bx_geometry_create(CNT80, 1602, 64, NULL, 4);
+    bx_geometry *g = bx_geometry_create(CNT80, 1602, 1, 64, NULL, 4);
     CHECK(g->columns == 5041);
     CHECK(bx_count_every_pair(g, BX_FORWARD, 0).messages == 4032);
     CHECK(bx_count_nodes(g, BX_FORWARD, 1).messages == 240);
     bx_geometry_free(g);
-    g = bx_geometry_create(CNT80, 1602, 288, NULL, 24);
+    g = bx_geometry_create(CNT80, 1602, 1, 288, NULL, 24);
     CHECK(bx_count_every_pair(g, BX_FORWARD, 0).messages == 82656);
     CHECK(bx_count_every_pair(g, BX_FORWARD, 0).off_node_messages == 76032);
     CHECK(bx_count_nodes(g, BX_FORWARD, 1).messages == 132);
@@ -51,7 +51,7 @@ static void test_any_layout(void)
     static const int64_t GRID[3] = {7, 10, 5};
     for (int ranks = 1; ranks <= 40; ranks++)
         for (int per_node = 1; per_node <= 9; per_node += 2) {
-            bx_geometry *g = bx_geometry_create(GRID, 9, ranks, NULL, per_node);
+            bx_geometry *g = bx_geometry_create(GRID, 9, 1, ranks, NULL, per_node);
             CHECK(g->column_first[ranks] == g->columns && g->plane_first[ranks] == 5);
             CHECK(g->nodes == (ranks + per_node - 1) / per_node);
             CHECK(g->node_first[g->nodes] == ranks);
@@ -60,7 +60,7 @@ static void test_any_layout(void)
                 for (int b = 0; b < ranks; b++) {
                     CHECK(bx_geometry_block(g, BX_FORWARD, a, b) ==
                           bx_geometry_block(g, BX_INVERSE, b, a));
-                    CHECK(bx_geometry_block(g, BX_FORWARD, a, b) <= bx_geometry_largest_block(g));
+                    CHECK(bx_geometry_block(g, BX_FORWARD, a, b) <= g->largest_block);
                     payload += 16.0 * (double)bx_geometry_block(g, BX_FORWARD, a, b);
                     if (g->node_of[a] != g->node_of[b])
                         off_node += 16.0 * (double)bx_geometry_block(g, BX_FORWARD, a, b);
@@ -74,11 +74,53 @@ static void test_any_layout(void)
         }
 }
 
+static int holder(const int *first, int thing)
+{
+    int rank = 0;
+    while (first[rank + 1] <= thing) rank++;
+    return rank;
+}
+
+/* Blocks of both exchanges, element by element: point (x, y, z) goes from its column along z to the
+ * column along y of its z and x, and on to the row of its y and z. */
+static void test_columns_throughout(void)
+{
+    enum { NX = 7, NY = 10, NZ = 5, MOST = 23 };
+    static const int64_t GRID[3] = {NX, NY, NZ};
+    for (int ranks = 1; ranks <= MOST; ranks++) {
+        bx_geometry *g = bx_geometry_create(GRID, 4, 2, ranks, NULL, 3), *inner = g->inner;
+        int64_t blocks[2][MOST][MOST] = {0}, x_used = 0;
+        int number[NX], used[NX] = {0};
+        for (int s = 0; s < g->columns; s++) used[g->column_xy[s] % NX] = 1;
+        for (int x = 0; x < NX; x++) number[x] = (int)x_used, x_used += used[x];
+        for (int s = 0; s < g->columns; s++)
+            for (int z = 0; z < NZ; z++) {
+                int along_y = z * (int)x_used + number[g->column_xy[s] % NX];
+                blocks[0][holder(g->column_first, s)][holder(g->plane_first, along_y)]++;
+            }
+        for (int s = 0; s < NZ * x_used; s++)
+            for (int y = 0; y < NY; y++) {
+                int row = y * NZ + s / (int)x_used;
+                blocks[1][holder(g->plane_first, s)][holder(inner->plane_first, row)]++;
+            }
+        CHECK(x_used < NX && inner->plane_first[ranks] == NY * NZ);
+        CHECK(inner->columns == NZ * x_used && inner->inner == NULL);
+        for (int a = 0; a < ranks; a++)
+            for (int b = 0; b < ranks; b++) {
+                CHECK(bx_geometry_block(g, BX_FORWARD, a, b) == blocks[0][a][b]);
+                CHECK(bx_geometry_block(inner, BX_FORWARD, a, b) == blocks[1][a][b]);
+                CHECK(blocks[0][a][b] <= g->largest_block);
+                CHECK(blocks[1][a][b] <= inner->largest_block);
+            }
+        bx_geometry_free(g);
+    }
+}
+
 /* Ranks dealt to nodes in turn, as some launchers do, and node numbers with gaps. */
 static void test_scattered_nodes(void)
 {
     static const int NODE_OF[7] = {5, 2, 5, 2, 5, 9, 9};
-    bx_geometry *g = bx_geometry_create(CNT40, 205, 7, NODE_OF, 0);
+    bx_geometry *g = bx_geometry_create(CNT40, 205, 1, 7, NODE_OF, 0);
     CHECK(g->nodes == 3);
     CHECK(bx_geometry_largest_node(g) == 3 && bx_geometry_smallest_node(g) == 2);
     CHECK(g->node_of[0] == 0 && g->node_of[1] == 1 && g->node_of[6] == 2);
@@ -98,7 +140,7 @@ static void test_scattered_columns(void)
     for (int r = 0; r <= 5; r++) CHECK(g->column_first[r] == FIRST[r]);
     for (int s = 0; s < 6; s++) CHECK(g->column_xy[s] == SORTED[s]);
     CHECK(g->plane_first[5] == 5 && bx_geometry_planes(g, 0) == 1);
-    CHECK(bx_geometry_largest_block(g) == 4);
+    CHECK(g->largest_block == 4);
     CHECK(bx_geometry_block(g, BX_FORWARD, 3, 0) == 4 &&
           bx_geometry_block(g, BX_FORWARD, 0, 3) == 0);
     CHECK(bx_count_every_pair(g, BX_FORWARD, 0).messages == 20);
@@ -112,14 +154,14 @@ static void test_scattered_columns(void)
 /* The same columns by radius and by name are the same geometry. */
 static void test_same_either_way(void)
 {
-    bx_geometry *a = bx_geometry_create(CNT40, 205, 7, NULL, 3);
+    bx_geometry *a = bx_geometry_create(CNT40, 205, 1, 7, NULL, 3);
     int *owner = malloc((size_t)a->columns * sizeof *owner);
     for (int r = 0; r < 7; r++)
         for (int s = a->column_first[r]; s < a->column_first[r + 1]; s++) owner[s] = r;
     bx_geometry *b = bx_geometry_create_columns(CNT40, a->columns, a->column_xy, owner, 7, NULL, 3);
     for (int r = 0; r <= 7; r++) CHECK(a->column_first[r] == b->column_first[r]);
     for (int s = 0; s < a->columns; s++) CHECK(a->column_xy[s] == b->column_xy[s]);
-    CHECK(a->nodes == b->nodes && bx_geometry_largest_block(a) == bx_geometry_largest_block(b));
+    CHECK(a->nodes == b->nodes && a->largest_block == b->largest_block);
     free(owner);
     bx_geometry_free(a);
     bx_geometry_free(b);
@@ -129,7 +171,7 @@ static void test_no_columns(void)
 {
     bx_geometry *g = bx_geometry_create_columns(CNT40, 0, NULL, NULL, 3, NULL, 2);
     CHECK(g->columns == 0 && g->column_first[3] == 0 && g->plane_first[3] == 30);
-    CHECK(bx_geometry_largest_block(g) == 0);
+    CHECK(g->largest_block == 0);
     CHECK(bx_count_nonempty_pairs(g, BX_FORWARD, 0).messages == 0);
     bx_geometry_free(g);
 }
@@ -149,6 +191,7 @@ int main(void)
     test_published_distribution();
     test_published_messages();
     test_any_layout();
+    test_columns_throughout();
     test_scattered_nodes();
     test_scattered_columns();
     test_same_either_way();

@@ -5,47 +5,62 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of one exchange. */
 typedef struct {
-    bx_plan *plan;
+    const bx_plan *plan;
     size_t out, back; /* elements of my planes' columns, and of my columns */
+} part;
+
+typedef struct {
+    part parts[2];
+    int count, bands;
     bx_complex *target;
 } state;
 
 static void begin(void *me) { (void)me; }
 
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
 static void *create(bx_plan *plan, unsigned planner)
 {
-    const bx_geometry *g = plan->geometry;
     state *self = bx_memory_alloc(1, sizeof *self);
+    size_t most = 0;
     (void)planner;
-    self->plan = plan;
-    self->out = (size_t)plan->my_planes * (size_t)g->columns;
-    self->back = (size_t)plan->my_columns * (size_t)g->nz;
-    self->target = bx_buffer_create(self->out > self->back ? self->out : self->back);
+    self->bands = plan->bands;
+    for (const bx_plan *p = plan; p; p = p->inner) {
+        part *copied = &self->parts[self->count++];
+        *copied = (part){p, 0, (size_t)p->my_columns * (size_t)p->geometry->length};
+        for (int r = 0; r < p->geometry->ranks; r++)
+            copied->out += (size_t)bx_geometry_block(p->geometry, BX_FORWARD, r, p->rank);
+        most = larger(most, larger(copied->out, copied->back));
+    }
+    self->target = bx_buffer_create(most);
     return self;
+}
+
+static void copy(const state *self, const part *copied)
+{
+    const bx_plan *plan = copied->plan;
+    bx_plan_copy(plan, self->target, bx_plan_planes(plan, BX_FORWARD, 0), copied->out);
+    __asm__ volatile("" : : "r"(self->target) : "memory"); /* keeps the compiler from dropping it */
+    bx_plan_copy(plan, self->target, bx_plan_half(plan, BX_FORWARD, 0, plan->rank), copied->back);
+    __asm__ volatile("" : : "r"(self->target) : "memory");
 }
 
 static void step(void *me)
 {
     state *self = me;
-    const bx_plan *plan = self->plan;
-    for (int band = 0; band < plan->bands; band++) {
-        bx_plan_copy(plan, self->target, bx_plan_planes(plan, 0), self->out);
-        __asm__ volatile(""
-                         :
-                         : "r"(self->target)
-                         : "memory"); /* keeps the compiler from dropping the copy */
-        bx_plan_copy(plan, self->target, bx_plan_half(plan, BX_FORWARD, 0, plan->rank), self->back);
-        __asm__ volatile("" : : "r"(self->target) : "memory");
-    }
+    for (int band = 0; band < self->bands; band++)
+        for (int i = 0; i < self->count; i++) copy(self, &self->parts[i]);
 }
 
 static double error(void *me)
 {
     state *self = me;
+    const part *last = &self->parts[self->count - 1];
     step(self);
-    return memcmp(self->target, bx_plan_half(self->plan, BX_FORWARD, 0, self->plan->rank),
-                  self->back * sizeof(bx_complex)) == 0
+    return memcmp(self->target, bx_plan_half(last->plan, BX_FORWARD, 0, last->plan->rank),
+                  last->back * sizeof(bx_complex)) == 0
                ? 0
                : 1;
 }

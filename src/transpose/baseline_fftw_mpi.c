@@ -17,7 +17,9 @@ typedef struct {
 
 static double value(const state *self, size_t i)
 {
-    return bx_random_uniform(2, (uint64_t)self->first * self->plan->plane_size + i);
+    return bx_random_uniform(
+        2, (uint64_t)self->first * (uint64_t)(self->plan->geometry->nx * self->plan->geometry->ny) +
+               i);
 }
 
 static void begin(void *me)
@@ -37,8 +39,8 @@ static void *create(bx_plan *plan, unsigned planner)
     ptrdiff_t total = fftw_mpi_local_size_3d_transposed(g->nz, g->ny, g->nx, plan->team, &planes,
                                                         &self->first, &rows, &first_row);
     self->grid = bx_buffer_create((size_t)total);
-    self->elements = plan->plane_size * (size_t)g->nz;
-    self->local = (size_t)planes * plan->plane_size;
+    self->elements = bx_geometry_points(g);
+    self->local = (size_t)planes * (size_t)g->nx * (size_t)g->ny;
     self->fft[BX_FORWARD] =
         fftw_mpi_plan_dft_3d(g->nz, g->ny, g->nx, self->grid, self->grid, plan->team, FFTW_FORWARD,
                              planner | FFTW_MPI_TRANSPOSED_OUT);

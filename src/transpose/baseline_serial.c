@@ -30,7 +30,7 @@ static void *create(bx_plan *plan, unsigned planner)
     const bx_geometry *g = plan->geometry;
     state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
-    self->elements = plan->plane_size * (size_t)g->nz;
+    self->elements = bx_geometry_points(g);
     if (!alone(self)) return self;
     self->grid = bx_buffer_create(self->elements);
     fftw_plan_with_nthreads(1);

@@ -76,7 +76,7 @@ static void step(void *me)
 static double error(void *me)
 {
     state *self = me;
-    double largest = 0, points = (double)self->plan->plane_size * self->plan->geometry->nz;
+    double largest = 0, points = (double)bx_geometry_points(self->plan->geometry);
     begin(self);
     round_trip(self);
     for (size_t i = 0; i < self->elements; i++)
@@ -98,8 +98,8 @@ static bool applicable(const bx_plan *plan, int teams, char *why, size_t why_siz
 {
     (void)plan, (void)teams;
 #ifdef BX_HAVE_SPFFT
-    (void)why, (void)why_size;
-    return true;
+    if (plan->inner) snprintf(why, why_size, "has planes, not columns throughout");
+    return !plan->inner;
 #else
     snprintf(why, why_size, "built without SpFFT (Debian: libspfft-dev)");
     return false;

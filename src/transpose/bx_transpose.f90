@@ -21,8 +21,7 @@ module bx_transpose
 
   !> An exchange method made ready for a plan.
   type :: bx_exchange_t
-    integer(c_int) :: number = 0
-    type(c_ptr) :: self = c_null_ptr
+    type(c_ptr) :: handle = c_null_ptr
   end type bx_exchange_t
 
   interface
@@ -71,11 +70,11 @@ module bx_transpose
       type(c_ptr) :: field
     end function c_columns
 
-    function c_planes(plan, slot) result(field) bind(C, name="bx_plan_planes")
+    function c_planes(plan, way, slot) result(field) bind(C, name="bx_plan_planes")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: plan
-      integer(c_int), value :: slot
+      integer(c_int), value :: way, slot
       type(c_ptr) :: field
     end function c_planes
 
@@ -112,33 +111,32 @@ module bx_transpose
       logical(c_bool) :: can
     end function c_applicable
 
-    function c_method(plan, number) result(self) bind(C, name="bxf_method")
+    function c_exchange(plan, number) result(handle) bind(C, name="bxf_exchange")
       import :: c_int, c_ptr
       implicit none (type, external)
       type(c_ptr), value :: plan
       integer(c_int), value :: number
-      type(c_ptr) :: self
-    end function c_method
+      type(c_ptr) :: handle
+    end function c_exchange
 
-    subroutine c_method_free(number, self) bind(C, name="bxf_method_free")
+    subroutine c_exchange_free(exchange) bind(C, name="bx_exchange_free")
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: exchange
+    end subroutine c_exchange_free
+
+    subroutine c_transform(exchange, way, band, slot) bind(C, name="bxf_transform")
       import :: c_int, c_ptr
       implicit none (type, external)
-      integer(c_int), value :: number
-      type(c_ptr), value :: self
-    end subroutine c_method_free
-
-    subroutine c_transform(plan, number, self, way, band, slot) bind(C, name="bxf_transform")
-      import :: c_int, c_ptr
-      implicit none (type, external)
-      type(c_ptr), value :: plan, self
-      integer(c_int), value :: number, way, band, slot
+      type(c_ptr), value :: exchange
+      integer(c_int), value :: way, band, slot
     end subroutine c_transform
 
-    subroutine c_apply(plan, number, self, count, field) bind(C, name="bxf_apply")
+    subroutine c_apply(exchange, count, field) bind(C, name="bx_transform_apply")
       import :: c_double, c_int, c_ptr
       implicit none (type, external)
-      type(c_ptr), value :: plan, self
-      integer(c_int), value :: number, count
+      type(c_ptr), value :: exchange
+      integer(c_int), value :: count
       real(c_double), intent(in) :: field(*)
     end subroutine c_apply
 
@@ -207,16 +205,17 @@ contains
     type(bx_fft_t), intent(in) :: fft
     character(*), intent(in) :: name
     type(bx_exchange_t) :: exchange
-    exchange%number = int(bx_transpose_number(name), c_int)
-    if (exchange%number < 0) error stop "no such exchange method"
-    exchange%self = c_method(fft%plan, exchange%number)
+    integer :: number
+    number = bx_transpose_number(name)
+    if (number < 0) error stop "no such exchange method"
+    exchange%handle = c_exchange(fft%plan, int(number, c_int))
   end function bx_make_exchange
 
   !> Collective over the team.
   subroutine bx_free_exchange(exchange)
     type(bx_exchange_t), intent(inout) :: exchange
-    if (c_associated(exchange%self)) call c_method_free(exchange%number, exchange%self)
-    exchange%self = c_null_ptr
+    call c_exchange_free(exchange%handle)
+    exchange%handle = c_null_ptr
   end subroutine bx_free_exchange
 
   !> Columns of a band (from 0) on this rank: (0:nz-1, my columns), ascending in y * nx + x.
@@ -234,37 +233,33 @@ contains
     type(bx_fft_t), intent(in) :: fft
     integer, intent(in) :: slot
     complex(c_double_complex), pointer, contiguous :: field(:, :, :)
-    call c_f_pointer(c_planes(fft%plan, int(slot, c_int)), field, [fft%grid(1:2), fft%planes])
+    call c_f_pointer(c_planes(fft%plan, bx_way_forward, int(slot, c_int)), field, &
+                     [fft%grid(1:2), fft%planes])
   end function bx_planes
 
   !> Transforms a band's columns to the planes of a slot: the sum over G of c(G) exp(-i G r).
   !> Collective over the team.
-  subroutine bx_forward(fft, exchange, band, slot)
-    type(bx_fft_t), intent(in) :: fft
+  subroutine bx_forward(exchange, band, slot)
     type(bx_exchange_t), intent(in) :: exchange
     integer, intent(in) :: band, slot
-    call c_transform(fft%plan, exchange%number, exchange%self, bx_way_forward, int(band, c_int), &
-                     int(slot, c_int))
+    call c_transform(exchange%handle, bx_way_forward, int(band, c_int), int(slot, c_int))
   end subroutine bx_forward
 
   !> Transforms back, times the number of points; the planes are then undefined.  Collective over
   !> the team.
-  subroutine bx_inverse(fft, exchange, band, slot)
-    type(bx_fft_t), intent(in) :: fft
+  subroutine bx_inverse(exchange, band, slot)
     type(bx_exchange_t), intent(in) :: exchange
     integer, intent(in) :: band, slot
-    call c_transform(fft%plan, exchange%number, exchange%self, bx_way_inverse, int(band, c_int), &
-                     int(slot, c_int))
+    call c_transform(exchange%handle, bx_way_inverse, int(band, c_int), int(slot, c_int))
   end subroutine bx_inverse
 
   !> Applies a local operator: transforms bands 0..count-1 forward, multiplies by the real field
   !> (nx, ny, my planes), transforms back, times the number of points.  Collective over the team.
-  subroutine bx_apply(fft, exchange, count, field)
-    type(bx_fft_t), intent(in) :: fft
+  subroutine bx_apply(exchange, count, field)
     type(bx_exchange_t), intent(in) :: exchange
     integer, intent(in) :: count
     real(c_double), intent(in), contiguous :: field(:, :, :)
-    call c_apply(fft%plan, exchange%number, exchange%self, int(count, c_int), field)
+    call c_apply(exchange%handle, int(count, c_int), field)
   end subroutine bx_apply
 
   !> Names of all exchange methods.

@@ -14,10 +14,8 @@ void bxf_shape(const bx_plan *plan, int shape[6]);
 int bxf_method_count(void);
 const char *bxf_method_name(int number);
 bool bxf_applicable(const bx_geometry *geometry, int number, char *why, size_t why_size);
-void *bxf_method(bx_plan *plan, int number);
-void bxf_method_free(int number, void *self);
-void bxf_transform(bx_plan *plan, int number, void *self, int way, int band, int slot);
-void bxf_apply(bx_plan *plan, int number, void *self, int count, const double *field);
+bx_exchange *bxf_exchange(bx_plan *plan, int number);
+void bxf_transform(const bx_exchange *x, int way, int band, int slot);
 void bxf_counts(const bx_geometry *geometry, int number, int way, double *messages, double *bytes);
 
 bx_geometry *bxf_geometry(const int grid[3], int columns, const int *xy, const int *owner,
@@ -50,26 +48,22 @@ const char *bxf_method_name(int number) { return bx_methods[number]->about.name;
 
 bool bxf_applicable(const bx_geometry *geometry, int number, char *why, size_t why_size)
 {
-    const bx_method *method = bx_methods[number];
-    return !method->applicable || method->applicable(geometry, why, why_size);
+    return bx_exchange_applicable(geometry, bx_methods[number], why, why_size);
 }
 
-void *bxf_method(bx_plan *plan, int number) { return bx_methods[number]->create(plan, 0); }
-void bxf_method_free(int number, void *self) { bx_methods[number]->destroy(self); }
-
-void bxf_transform(bx_plan *plan, int number, void *self, int way, int band, int slot)
+bx_exchange *bxf_exchange(bx_plan *plan, int number)
 {
-    bx_transform_one(plan, bx_methods[number], self, (bx_direction)way, band, slot, true);
+    return bx_exchange_create(plan, bx_methods[number], 0);
 }
 
-void bxf_apply(bx_plan *plan, int number, void *self, int count, const double *field)
+void bxf_transform(const bx_exchange *x, int way, int band, int slot)
 {
-    bx_transform_apply(plan, bx_methods[number], self, count, field);
+    bx_transform_one(x, (bx_direction)way, band, slot, true);
 }
 
 void bxf_counts(const bx_geometry *geometry, int number, int way, double *messages, double *bytes)
 {
-    bx_counts counts = bx_methods[number]->count(geometry, (bx_direction)way, 0);
+    bx_counts counts = bx_exchange_counts(geometry, bx_methods[number], (bx_direction)way, 0);
     *messages = counts.messages;
     *bytes = counts.bytes;
 }

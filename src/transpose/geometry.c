@@ -63,37 +63,117 @@ static void group_nodes(bx_geometry *g, const int *node_of, int ranks_per_node)
     g->node_first[g->nodes] = at;
 }
 
-static int by_value(const void *a, const void *b)
+/* A column before it has its number. */
+typedef struct {
+    int owner, batch, place, xy;
+} column;
+
+static int by_owner(const void *a, const void *b)
 {
-    return (*(const int *)a > *(const int *)b) - (*(const int *)a < *(const int *)b);
+    const column *x = a, *y = b;
+    if (x->owner != y->owner) return x->owner - y->owner;
+    return x->batch != y->batch ? x->batch - y->batch : x->place - y->place;
+}
+
+/* Numbers the columns and deals the planes; g has its grid, length, planes and batches. */
+static void distribute(bx_geometry *g, int columns, column *list, int ranks, const int *node_of,
+                       int ranks_per_node)
+{
+    qsort(list, (size_t)columns, sizeof *list, by_owner);
+    size_t batches = (size_t)g->batches + 1;
+    g->ranks = ranks;
+    g->columns = columns;
+    g->column_xy = bx_memory_alloc((size_t)columns + 1, sizeof *g->column_xy);
+    g->column_batch = bx_memory_alloc((size_t)columns + 1, sizeof *g->column_batch);
+    g->column_place = bx_memory_alloc((size_t)columns + 1, sizeof *g->column_place);
+    g->column_first = bx_memory_alloc((size_t)ranks + 1, sizeof *g->column_first);
+    g->before = bx_memory_alloc((size_t)ranks * batches, sizeof *g->before);
+    for (int s = 0; s < columns; s++) {
+        g->column_xy[s] = list[s].xy;
+        g->column_batch[s] = list[s].batch;
+        g->column_place[s] = list[s].place;
+        g->column_first[list[s].owner + 1]++;
+        g->before[(size_t)list[s].owner * batches + (size_t)list[s].batch + 1]++;
+    }
+    for (int r = 0; r < ranks; r++) {
+        g->column_first[r + 1] += g->column_first[r];
+        int *before = g->before + (size_t)r * batches;
+        for (int b = 0; b < g->batches; b++) before[b + 1] += before[b];
+    }
+    g->plane_first = deal(g->length * g->batches, ranks);
+    for (int from = 0; from < ranks; from++)
+        for (int64_t to = 0, at = 0, end; to < ranks; to++, at = end) {
+            end = bx_geometry_elements(g, from, g->plane_first[to + 1]);
+            if (end - at > g->largest_block) g->largest_block = end - at;
+        }
+    group_nodes(g, node_of, ranks_per_node);
+}
+
+static bx_geometry *create(const int64_t grid[3])
+{
+    bx_geometry *g = bx_memory_alloc(1, sizeof *g);
+    g->nx = (int)grid[0], g->ny = (int)grid[1], g->nz = (int)grid[2];
+    g->plane_ny = g->batches = 1;
+    return g;
 }
 
 bx_geometry *bx_geometry_create_columns(const int64_t grid[3], int columns, const int *xy,
                                         const int *owner, int ranks, const int *node_of,
                                         int ranks_per_node)
 {
-    bx_geometry *g = bx_memory_alloc(1, sizeof *g);
-    g->nx = (int)grid[0], g->ny = (int)grid[1], g->nz = (int)grid[2];
-    g->ranks = ranks;
-    g->columns = columns;
-    g->column_xy = bx_memory_alloc((size_t)columns + 1, sizeof *g->column_xy);
-    g->column_first = bx_memory_alloc((size_t)ranks + 1, sizeof *g->column_first);
-    for (int s = 0; s < columns; s++) g->column_first[owner[s] + 1]++;
-    for (int r = 0; r < ranks; r++) g->column_first[r + 1] += g->column_first[r];
-    int *next = bx_memory_alloc((size_t)ranks, sizeof *next);
-    memcpy(next, g->column_first, (size_t)ranks * sizeof *next);
-    for (int s = 0; s < columns; s++) g->column_xy[next[owner[s]]++] = xy[s];
-    free(next);
-    for (int r = 0; r < ranks; r++)
-        qsort(g->column_xy + g->column_first[r], (size_t)bx_geometry_columns(g, r),
-              sizeof *g->column_xy, by_value);
-    g->plane_first = deal(g->nz, ranks);
-    group_nodes(g, node_of, ranks_per_node);
+    bx_geometry *g = create(grid);
+    g->length = g->nz, g->plane_nx = g->nx, g->plane_ny = g->ny;
+    column *list = bx_memory_alloc((size_t)columns + 1, sizeof *list);
+    for (int s = 0; s < columns; s++) list[s] = (column){owner[s], 0, xy[s], xy[s]};
+    distribute(g, columns, list, ranks, node_of, ranks_per_node);
+    free(list);
     return g;
 }
 
-bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, int ranks,
-                                const int *node_of, int ranks_per_node)
+/* From columns along y, the planes of `outer`, to rows along x; x_of [batches of outer]. */
+static bx_geometry *create_inner(const int64_t grid[3], const bx_geometry *outer, const int *x_of,
+                                 const int *node_of, int ranks_per_node)
+{
+    bx_geometry *g = create(grid);
+    g->length = g->ny, g->plane_nx = g->nx, g->batches = g->nz;
+    int columns = outer->plane_first[outer->ranks];
+    column *list = bx_memory_alloc((size_t)columns + 1, sizeof *list);
+    for (int r = 0; r < outer->ranks; r++)
+        for (int s = outer->plane_first[r]; s < outer->plane_first[r + 1]; s++) {
+            int x = x_of[s % outer->batches];
+            list[s] = (column){r, s / outer->batches, x, -1};
+        }
+    distribute(g, columns, list, outer->ranks, node_of, ranks_per_node);
+    free(list);
+    return g;
+}
+
+/* From columns along z to columns along y, of each x that has any, and on to rows. */
+static bx_geometry *create_throughout(const int64_t grid[3], int columns, const int *xy,
+                                      const int *owner, int ranks, const int *node_of,
+                                      int ranks_per_node)
+{
+    bx_geometry *g = create(grid);
+    g->length = g->nz, g->plane_nx = g->ny, g->batches = 0;
+    int *number = bx_memory_alloc(2 * (size_t)g->nx, sizeof *number), *x_of = number + g->nx;
+    for (int s = 0; s < columns; s++) number[xy[s] % g->nx] = 1;
+    for (int x = 0; x < g->nx; x++) {
+        if (!number[x]) continue;
+        x_of[g->batches] = x;
+        number[x] = g->batches++;
+    }
+    column *list = bx_memory_alloc((size_t)columns + 1, sizeof *list);
+    for (int s = 0; s < columns; s++)
+        list[s] = (column){owner[s], number[xy[s] % g->nx], xy[s] / g->nx, xy[s]};
+    distribute(g, columns, list, ranks, node_of, ranks_per_node);
+    g->inner = create_inner(grid, g, x_of, node_of, ranks_per_node);
+    free(list);
+    free(number);
+    return g;
+}
+
+bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, int exchanges,
+                                int ranks, const int *node_of, int ranks_per_node)
 {
     int columns = (int)bx_geometry_count_columns(grid, radius_squared), s = 0;
     int *xy = bx_memory_alloc(2 * (size_t)columns + 1, sizeof *xy), *owner = xy + columns;
@@ -104,8 +184,8 @@ bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, in
     int *first = deal(columns, ranks);
     for (int r = 0; r < ranks; r++)
         for (s = first[r]; s < first[r + 1]; s++) owner[s] = r;
-    bx_geometry *g =
-        bx_geometry_create_columns(grid, columns, xy, owner, ranks, node_of, ranks_per_node);
+    bx_geometry *g = (exchanges == 1 ? bx_geometry_create_columns : create_throughout)(
+        grid, columns, xy, owner, ranks, node_of, ranks_per_node);
     free(first);
     free(xy);
     return g;
@@ -114,21 +194,17 @@ bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, in
 void bx_geometry_free(bx_geometry *g)
 {
     if (!g) return;
+    bx_geometry_free(g->inner);
     free(g->column_xy);
+    free(g->column_batch);
+    free(g->column_place);
+    free(g->before);
     free(g->column_first);
     free(g->plane_first);
     free(g->node_of);
     free(g->node_first);
     free(g->node_ranks);
     free(g);
-}
-
-int64_t bx_geometry_largest_block(const bx_geometry *g)
-{
-    int columns = 0;
-    for (int r = 0; r < g->ranks; r++)
-        if (bx_geometry_columns(g, r) > columns) columns = bx_geometry_columns(g, r);
-    return (int64_t)columns * bx_geometry_planes(g, 0); /* the first ranks hold most planes */
 }
 
 int bx_geometry_largest_node(const bx_geometry *g)
@@ -161,8 +237,9 @@ bool bx_geometry_nodes_fit(const bx_geometry *g, char *why, size_t why_size)
     for (int n = 0; n < g->nodes; n++) {
         double columns = 0, planes = 0;
         for (int i = g->node_first[n]; i < g->node_first[n + 1]; i++) {
-            columns += (double)bx_geometry_columns(g, g->node_ranks[i]) * g->nz;
-            planes += (double)bx_geometry_planes(g, g->node_ranks[i]) * g->columns;
+            columns += (double)bx_geometry_columns(g, g->node_ranks[i]) * g->length;
+            for (int r = 0; r < g->ranks; r++)
+                planes += (double)bx_geometry_block(g, BX_FORWARD, r, g->node_ranks[i]);
         }
         largest = fmax(largest, fmax(columns, planes));
     }
@@ -172,13 +249,12 @@ bool bx_geometry_nodes_fit(const bx_geometry *g, char *why, size_t why_size)
 bool bx_geometry_padded_nodes_fit(const bx_geometry *g, char *why, size_t why_size)
 {
     double ranks = bx_geometry_largest_node(g);
-    return countable((double)bx_geometry_largest_block(g) * ranks * ranks * g->nodes, why,
-                     why_size);
+    return countable((double)g->largest_block * ranks * ranks * g->nodes, why, why_size);
 }
 
 bool bx_geometry_padded_fit(const bx_geometry *g, char *why, size_t why_size)
 {
-    return countable((double)bx_geometry_largest_block(g) * g->ranks, why, why_size);
+    return countable((double)g->largest_block * g->ranks, why, why_size);
 }
 
 /* ---- counts ---- */
@@ -233,7 +309,7 @@ bx_counts bx_count_padded(const bx_geometry *g, bx_direction way, int leaders)
 {
     (void)leaders;
     bx_counts counts = pairs(g, way, true);
-    pad(&counts, (double)bx_geometry_largest_block(g) * ELEMENT);
+    pad(&counts, (double)g->largest_block * ELEMENT);
     return counts;
 }
 
@@ -260,7 +336,7 @@ bx_counts bx_count_nodes_padded(const bx_geometry *g, bx_direction way, int lead
     (void)leaders;
     bx_counts counts = between_leaders(g, way, 1);
     double ranks = bx_geometry_largest_node(g);
-    pad(&counts, (double)bx_geometry_largest_block(g) * ELEMENT * ranks * ranks);
+    pad(&counts, (double)g->largest_block * ELEMENT * ranks * ranks);
     return counts;
 }
 

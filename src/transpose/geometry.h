@@ -4,6 +4,12 @@
  * cut-off sphere exist (Bethune 2010, sections 3 and 4; P. Giannozzi, F. De Angelis, R. Car,
  * J. Chem. Phys. 120, 5903 (2004)).  Columns are numbered along the rows of a plane and assigned in
  * runs, so that a rank's columns adjoin in memory wherever they meet a plane.
+ *
+ * With columns throughout, as CASTEP has them (Ashworth et al. 2004, section 3.2), a transform has
+ * two exchanges: from columns along z to columns along y, and from those to rows along x.  The
+ * second has a geometry of its own, `inner`, whose columns are the planes of the first.  There a
+ * plane is one line, [1][ny] or [1][nx], and a column crosses the planes of its batch alone: those
+ * with its x in the first exchange, those with its z in the second.
  */
 #ifndef BX_TRANSPOSE_GEOMETRY_H
 #define BX_TRANSPOSE_GEOMETRY_H
@@ -12,27 +18,35 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct {
-    int nx, ny, nz;
-    int columns;    /* inside the cut-off */
-    int *column_xy; /* [columns] y * nx + x, ascending within a rank */
+typedef struct bx_geometry {
+    int nx, ny, nz;         /* the grid */
+    int length;             /* points of a column */
+    int plane_nx, plane_ny; /* a plane is [plane_ny][plane_nx] */
+    int batches;            /* of columns; plane p has point p / batches of batch p % batches */
+    int columns;            /* inside the cut-off */
+    int *column_xy;         /* [columns] y * nx + x; -1 in an inner geometry */
+    int *column_batch;      /* [columns] ascending within a rank */
+    int *column_place;      /* [columns] in its planes, ascending within a rank and batch */
     int ranks;
     int *column_first; /* [ranks + 1] rank r holds columns column_first[r] .. column_first[r+1]-1 */
     int *plane_first;  /* [ranks + 1] rank r holds planes plane_first[r] .. plane_first[r+1]-1 */
+    int *before;       /* [ranks][batches + 1] columns of the rank in batches before this one */
+    int64_t largest_block; /* elements of the largest block of any two ranks */
     int nodes;
-    int *node_of;    /* [ranks] */
-    int *node_first; /* [nodes + 1] into node_ranks */
-    int *node_ranks; /* [ranks] ranks node by node, ascending within a node */
+    int *node_of;              /* [ranks] */
+    int *node_first;           /* [nodes + 1] into node_ranks */
+    int *node_ranks;           /* [ranks] ranks node by node, ascending within a node */
+    struct bx_geometry *inner; /* of the second exchange; NULL: there is none */
 } bx_geometry;
 
 /* From columns to planes, from planes to columns. */
 typedef enum { BX_FORWARD, BX_INVERSE } bx_direction;
 
 /* Returns a grid of nx * ny * nz with the columns (x, y) of x^2 + (y nx/ny)^2 <= radius_squared,
- * frequencies x, y in (-n/2, n/2].  node_of [ranks] may be NULL: then nodes have `ranks_per_node`
- * ranks, in order. */
-bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, int ranks,
-                                const int *node_of, int ranks_per_node);
+ * frequencies x, y in (-n/2, n/2].  `exchanges` per transform: 1, to planes; 2, columns throughout.
+ * node_of [ranks] may be NULL: then nodes have `ranks_per_node` ranks, in order. */
+bx_geometry *bx_geometry_create(const int64_t grid[3], double radius_squared, int exchanges,
+                                int ranks, const int *node_of, int ranks_per_node);
 /* Returns a grid with any columns: y * nx + x in xy[columns], of rank owner[columns].  The geometry
  * has them rank after rank, ascending within each.  A rank may own none. */
 bx_geometry *bx_geometry_create_columns(const int64_t grid[3], int columns, const int *xy,
@@ -63,19 +77,35 @@ static inline const int *bx_geometry_ranks(const bx_geometry *g, int node)
 {
     return g->node_ranks + g->node_first[node];
 }
+/* Number of columns of a rank in batches before `batch`, which may be their number. */
+static inline int bx_geometry_before(const bx_geometry *g, int rank, int batch)
+{
+    return g->before[(int64_t)rank * (g->batches + 1) + batch];
+}
+/* Number of elements of a rank's columns that go to planes before `plane`, which may be the number
+ * of all. */
+static inline int64_t bx_geometry_elements(const bx_geometry *g, int rank, int plane)
+{
+    return (int64_t)(plane / g->batches) * bx_geometry_columns(g, rank) +
+           bx_geometry_before(g, rank, plane % g->batches);
+}
 /* Number of elements that rank `from` sends to rank `to`. */
 static inline int64_t bx_geometry_block(const bx_geometry *g, bx_direction way, int from, int to)
 {
     int column_side = way == BX_FORWARD ? from : to, plane_side = way == BX_FORWARD ? to : from;
-    return (int64_t)bx_geometry_columns(g, column_side) * bx_geometry_planes(g, plane_side);
+    return bx_geometry_elements(g, column_side, g->plane_first[plane_side + 1]) -
+           bx_geometry_elements(g, column_side, g->plane_first[plane_side]);
+}
+/* Number of points of the grid. */
+static inline size_t bx_geometry_points(const bx_geometry *g)
+{
+    return (size_t)g->nx * (size_t)g->ny * (size_t)g->nz;
 }
 /* Whether MPI's ints can count the elements of a node, of a node with padded blocks, of all padded
  * blocks of a rank; if not, the reason is in `why` (at most why_size bytes). */
 bool bx_geometry_nodes_fit(const bx_geometry *g, char *why, size_t why_size);
 bool bx_geometry_padded_nodes_fit(const bx_geometry *g, char *why, size_t why_size);
 bool bx_geometry_padded_fit(const bx_geometry *g, char *why, size_t why_size);
-/* Number of elements of the largest block of any two ranks. */
-int64_t bx_geometry_largest_block(const bx_geometry *g);
 /* Number of ranks of the largest and of the smallest node. */
 int bx_geometry_largest_node(const bx_geometry *g);
 int bx_geometry_smallest_node(const bx_geometry *g);

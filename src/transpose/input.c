@@ -20,7 +20,7 @@ void bx_transpose_input_fill_columns(bx_transpose_state *t, int band)
 
 bx_rows bx_transpose_input_rows(const bx_transpose_state *t, int method, bx_direction way, int slot)
 {
-    return bx_transform_rows(t->plan, bx_methods[method], t->methods[method], way, slot);
+    return bx_transform_rows(t->plan, bx_methods[method], t->methods[method]->self, way, slot);
 }
 
 void bx_transpose_input_fill_half(bx_transpose_state *t, int method, int band, int slot)
@@ -29,19 +29,21 @@ void bx_transpose_input_fill_half(bx_transpose_state *t, int method, int band, i
     int64_t first = t->geometry->column_first[plan->rank];
     uint64_t field = bx_transpose_input_field(t, band);
     bx_rows half = bx_transpose_input_rows(t, method, BX_FORWARD, slot);
-    for (int64_t z = 0; z < t->geometry->nz; z++)
-        for (int64_t s = 0; s < plan->my_columns; s++)
-            half.base[half.at[z] + (size_t)s] = bx_transpose_input_value(t, field, first + s, z);
+    for (int z = 0; z < t->geometry->nz; z++)
+        for (int s = 0; s < plan->my_columns; s++)
+            *bx_rows_element(plan, half, s, z) = bx_transpose_input_value(t, field, first + s, z);
 }
 
 void bx_transpose_input_fill_nan(const bx_transpose_state *t, int method)
 {
     bx_plan_fill_nan(t->plan);
-    for (int slot = 0; slot < bx_transform_slots(bx_methods[method]); slot++) {
-        bx_rows half = bx_transpose_input_rows(t, method, BX_INVERSE, slot);
-        for (int z = 0; z < t->geometry->nz; z++)
-            bx_buffer_fill_nan(half.base + half.at[z], (size_t)t->plan->my_columns);
-    }
+    for (const bx_exchange *x = t->methods[method]; x; x = x->inner)
+        for (int slot = 0; slot < bx_transform_slots(x->method); slot++) {
+            bx_rows half = bx_transform_rows(x->plan, x->method, x->self, BX_INVERSE, slot);
+            for (int s = 0; s < x->plan->my_columns; s++)
+                for (int z = 0; z < x->plan->geometry->length; z++)
+                    bx_buffer_fill_nan(bx_rows_element(x->plan, half, s, z), 1);
+        }
 }
 
 bx_complex bx_transpose_input_phase(int64_t steps)
@@ -53,7 +55,8 @@ bx_complex bx_transpose_input_phase(int64_t steps)
 bx_counts bx_transpose_planned_counts(const bx_transpose_state *t, int method, bx_direction way)
 {
     bx_counts counts = {0};
-    if (t->plan->rank == 0) counts = bx_methods[method]->count(t->geometry, way, t->leaders);
+    if (t->plan->rank == 0)
+        counts = bx_exchange_counts(t->geometry, bx_methods[method], way, t->leaders);
     double sums[5] = {counts.messages, counts.off_node_messages, counts.bytes,
                       counts.off_node_bytes, counts.padding_bytes};
     MPI_Allreduce(MPI_IN_PLACE, sums, 5, MPI_DOUBLE, MPI_SUM, bx_run_comm(t->run));

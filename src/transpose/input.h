@@ -7,7 +7,7 @@
 
 /* The values of the kernel's own options. */
 typedef struct {
-    int64_t grid[3], bands, kpoints, leaders;
+    int64_t grid[3], bands, kpoints, exchanges, leaders;
     double radius;
     const char *planner, *wisdom;
     bool transpose_only, published;
@@ -23,11 +23,11 @@ typedef struct {
     bx_plan *plan;
     MPI_Comm team;
     int teams, my_team;
-    void **methods;       /* [bx_method_count] what create returned; NULL if not selected */
-    void **baselines;     /* [bx_baseline_count] what create returned; NULL if not selected */
-    int64_t steps;        /* so far in this block */
-    int most_bands;       /* of any rank: teams may have unequal shares of the k-points */
-    bx_complex *expected; /* [my_planes][ny][nx] the transform of band 0; NULL until needed */
+    bx_exchange **methods; /* [bx_method_count] NULL if not selected, or not applicable */
+    void **baselines;      /* [bx_baseline_count] what create returned; NULL if not selected */
+    int64_t steps;         /* so far in this block */
+    int most_bands;        /* of any rank: teams may have unequal shares of the k-points */
+    bx_complex *expected;  /* planes of the last plan: the transform of band 0; NULL until needed */
 } bx_transpose_state;
 
 /* Whether an index into bx_kernel.methods is a method's; else it is a baseline's. */
@@ -60,7 +60,8 @@ void bx_transpose_input_fill_nan(const bx_transpose_state *t, int method);
 /* Returns the factor of the input in step `steps` of a block, so that no step repeats the last: a
  * product with it is exact, and it is the same again only after 244 steps. */
 bx_complex bx_transpose_input_phase(int64_t steps);
-/* Returns what a method should send per exchange, all teams together.  Collective. */
+/* Returns what a method should send per transform in one direction, all teams together.
+ * Collective. */
 bx_counts bx_transpose_planned_counts(const bx_transpose_state *t, int method, bx_direction way);
 
 #endif

@@ -20,11 +20,12 @@ typedef struct {
     int64_t grid[3];
     double radius_squared; /* of the columns, in frequencies along x */
     int64_t kpoints;       /* each on a team of ranks of its own */
+    int64_t exchanges;     /* per transform */
 } case_size;
 
 static const case_size CASES[] = {
-#define BX_CASE(id, text, nx, ny, nz, radius, kpoints)                                             \
-    {{.name = #id, .summary = text}, {nx, ny, nz}, radius, kpoints},
+#define BX_CASE(id, text, nx, ny, nz, radius, kpoints, exchanges)                                  \
+    {{.name = #id, .summary = text}, {nx, ny, nz}, radius, kpoints, exchanges},
 #define BX_METHOD(name)
 #include "transpose.def"
 #undef BX_CASE
@@ -46,6 +47,9 @@ static const bx_option OPTION_TABLE[] = {
      &options.bands},
     {"kpoints", "K", "grids, each on a team of ranks of its own (default: the case's)", BX_INTEGER,
      1, 4096, &options.kpoints},
+    {"exchanges", "E",
+     "exchanges per transform: 1, columns to planes; 2, columns throughout (default: the case's)",
+     BX_INTEGER, 1, 2, &options.exchanges},
     {"leaders", "L",
      "exchanging ranks per node of method leaders (default: the root of a node's ranks)",
      BX_INTEGER, 1, 1024, &options.leaders},
@@ -87,6 +91,7 @@ static double settle_case(bx_run *run)
         if (strcmp(CASES[i].about.name, bx_run_case(run)) == 0) chosen = &CASES[i];
     if (options.grid[0] == 0) {
         memcpy(options.grid, chosen->grid, sizeof options.grid);
+        if (options.exchanges == 0) options.exchanges = chosen->exchanges;
         if (options.kpoints == 0) options.kpoints = chosen->kpoints;
         if (options.radius == 0) {
             options.radius = sqrt(chosen->radius_squared);
@@ -95,6 +100,7 @@ static double settle_case(bx_run *run)
     } else {
         bx_run_set_case(run, "grid");
         if (options.kpoints == 0) options.kpoints = 1;
+        if (options.exchanges == 0) options.exchanges = 1;
         if (options.radius == 0) options.radius = (double)options.grid[0] / 2;
     }
     return options.radius * options.radius;
@@ -120,7 +126,8 @@ static bx_geometry *team_geometry(const bx_transpose_state *t, double radius_squ
     int mine = bx_run_node_of(t->run)[world_rank];
     int *node_of = bx_memory_alloc((size_t)ranks, sizeof *node_of);
     MPI_Allgather(&mine, 1, MPI_INT, node_of, 1, MPI_INT, t->team);
-    bx_geometry *g = bx_geometry_create(options.grid, radius_squared, ranks, node_of, 0);
+    bx_geometry *g =
+        bx_geometry_create(options.grid, radius_squared, (int)options.exchanges, ranks, node_of, 0);
     free(node_of);
     return g;
 }
@@ -141,7 +148,7 @@ static double round_seconds(const bx_transpose_state *t, int bands)
 {
     static const double RATE = 5e9; /* operations per second */
     const bx_geometry *g = t->geometry;
-    double points = (double)g->nx * g->ny * g->nz;
+    double points = (double)bx_geometry_points(g);
     double alone = 2 * bands * 5 * points * log2(2 + points) / RATE;
     bool serial = bx_run_is_selected(t->run, bx_baseline_serial.about.name);
     double shared = alone / g->ranks / bx_run_threads(t->run);
@@ -151,10 +158,13 @@ static double round_seconds(const bx_transpose_state *t, int bands)
 static int check_sizes(bx_transpose_state *t, int bands)
 {
     const bx_geometry *g = t->geometry;
-    double grid_bytes = 16.0 * g->nx * g->ny * g->nz;
-    double part = (double)bx_geometry_columns(g, 0) * g->nz;
-    double planes = (double)bx_geometry_planes(g, 0) * g->nx * g->ny;
-    if (part > INT_MAX || planes > INT_MAX)
+    double grid_bytes = 16.0 * (double)bx_geometry_points(g), largest = 0;
+    for (const bx_geometry *e = g; e; e = e->inner) {
+        double columns = (double)bx_geometry_columns(e, 0) * e->length;
+        double planes = (double)bx_geometry_planes(e, 0) * e->plane_nx * e->plane_ny;
+        largest = fmax(largest, fmax(columns, planes));
+    }
+    if (largest > INT_MAX)
         bx_run_refuse(
             t->run, BX_RESOURCES,
             "--grid %d,%d,%d: a rank's part is over MPI's count limit of 2^31 - 1 elements; "
@@ -180,8 +190,8 @@ static void create_methods(bx_transpose_state *t, unsigned planner)
     for (int m = 0; m < bx_method_count; m++) {
         const bx_method *method = bx_methods[m];
         if (!bx_run_is_selected(t->run, method->about.name)) continue;
-        if (method->applicable && !method->applicable(t->geometry, why, sizeof why)) continue;
-        t->methods[m] = method->create(t->plan, t->leaders);
+        if (!bx_exchange_applicable(t->geometry, method, why, sizeof why)) continue;
+        t->methods[m] = bx_exchange_create(t->plan, method, t->leaders);
     }
     for (int b = 0; b < bx_baseline_count; b++) {
         const bx_baseline *baseline = bx_baselines[b];
@@ -253,7 +263,7 @@ static int setup(bx_run *run, void **state)
     if (options.wisdom) read_wisdom(run);
     if (bx_run_agree(run) != BX_OK) return BX_USAGE;
     t->plan = bx_plan_create(run, t->team, t->geometry, bands, planner);
-    t->plan->published = options.published;
+    for (bx_plan *plan = t->plan; plan; plan = plan->inner) plan->published = options.published;
     MPI_Allreduce(&bands, &t->most_bands, 1, MPI_INT, MPI_MAX, bx_run_comm(run));
     create_methods(t, planner);
     int rank;
@@ -264,8 +274,7 @@ static int setup(bx_run *run, void **state)
 static void teardown(void *state)
 {
     bx_transpose_state *t = state;
-    for (int m = 0; m < bx_method_count; m++)
-        if (t->methods[m]) bx_methods[m]->destroy(t->methods[m]);
+    for (int m = 0; m < bx_method_count; m++) bx_exchange_free(t->methods[m]);
     for (int b = 0; b < bx_baseline_count; b++)
         if (t->baselines[b]) bx_baselines[b]->destroy(t->baselines[b]);
     free(t->methods);
@@ -287,8 +296,7 @@ static bool applicable(void *state, size_t index, char *why, size_t why_size)
         const bx_baseline *baseline = bx_baselines[index - (size_t)bx_method_count];
         return !baseline->applicable || baseline->applicable(t->plan, t->teams, why, why_size);
     }
-    const bx_method *method = bx_methods[index];
-    return !method->applicable || method->applicable(t->geometry, why, why_size);
+    return bx_exchange_applicable(t->geometry, bx_methods[index], why, why_size);
 }
 
 static void begin(void *state, size_t index, size_t point)
@@ -325,15 +333,15 @@ static void prepare(void *state, size_t index, size_t point)
     for (int slot = 0; options.transpose_only && slot < bx_transform_slots(bx_methods[index]);
          slot++) {
         bx_rows half = bx_transpose_input_rows(t, (int)index, BX_FORWARD, slot);
-        for (int z = 0; z < t->geometry->nz; z++) {
-            bx_complex *row = half.base + half.at[z];
-            for (int s = 0; s < plan->my_columns; s++)
-                row[s] = bx_transpose_input_times(row[s], factor);
-        }
+        for (int z = 0; z < t->geometry->nz; z++)
+            for (int s = 0; s < plan->my_columns; s++) {
+                bx_complex *element = bx_rows_element(plan, half, s, z);
+                *element = bx_transpose_input_times(*element, factor);
+            }
     }
     if (options.transpose_only) return;
     /* divided, not multiplied by an inverse that is itself rounded: a loop would show it */
-    double points = (double)plan->plane_size * t->geometry->nz;
+    double points = (double)bx_geometry_points(t->geometry);
     bx_complex *columns = bx_plan_columns(plan, 0);
     for (size_t i = 0; i < count * (size_t)plan->bands; i++) {
         bx_complex normal = CMPLX(creal(columns[i]) / points, cimag(columns[i]) / points);
@@ -346,7 +354,7 @@ static void step(void *state, size_t index, size_t point)
     bx_transpose_state *t = state;
     (void)point;
     if (bx_transpose_is_method(index))
-        bx_transform_bands(t->plan, bx_methods[index], t->methods[index], !options.transpose_only);
+        bx_transform_bands(t->methods[index], !options.transpose_only);
     else
         bx_baselines[index - (size_t)bx_method_count]->step(
             t->baselines[index - (size_t)bx_method_count]);

@@ -12,14 +12,14 @@
 typedef struct {
     bx_plan *plan;
     bx_lengths lengths;
-    bx_complex *planes;                /* [my_planes][ny][nx] what is sent, or has arrived */
+    bx_complex *planes;                /* [my_planes][plane_size] what is sent, or has arrived */
     int *half_bytes_at, *one, *zero;   /* [ranks] */
     MPI_Datatype *element, *in_planes; /* [ranks] a block's type in either field */
 } state;
 
 static bool applicable(const bx_geometry *g, char *why, size_t why_size)
 {
-    int64_t largest = (int64_t)bx_geometry_columns(g, 0) * g->nz * (int64_t)sizeof(bx_complex);
+    int64_t largest = (int64_t)bx_geometry_columns(g, 0) * g->length * (int64_t)sizeof(bx_complex);
     if (largest > INT_MAX)
         snprintf(why, why_size, "a rank's columns take over 2^31 - 1 bytes, MPI's limit here");
     return largest <= INT_MAX;
@@ -28,18 +28,23 @@ static bool applicable(const bx_geometry *g, char *why, size_t why_size)
 /* The columns of `peer` in my planes, in the order of a block: plane by plane. */
 static MPI_Datatype planes_type(const bx_plan *plan, int peer)
 {
-    int first = plan->runs_first[peer], count = plan->runs_first[peer + 1] - first;
-    int *lengths = bx_memory_alloc(2 * ((size_t)count + 1), sizeof *lengths), *at = lengths + count;
-    for (int i = 0; i < count; i++) {
-        lengths[i] = plan->runs[first + i].length;
-        at[i] = plan->runs[first + i].xy;
+    size_t count = 0;
+    for (int z = 0; z < plan->my_planes; z++) {
+        const int *runs = bx_plan_runs(plan, peer, z);
+        count += (size_t)(runs[1] - runs[0]);
     }
-    MPI_Datatype row, rows;
-    MPI_Type_indexed(count, lengths, at, MPI_C_DOUBLE_COMPLEX, &row);
-    MPI_Type_create_hvector(plan->my_planes, 1, (MPI_Aint)(plan->plane_size * sizeof(bx_complex)),
-                            row, &rows);
+    int *lengths = bx_memory_alloc(2 * (count + 1), sizeof *lengths), *at = lengths + count;
+    count = 0;
+    for (int z = 0; z < plan->my_planes; z++) {
+        const int *runs = bx_plan_runs(plan, peer, z);
+        for (int i = runs[0]; i < runs[1]; i++, count++) {
+            lengths[count] = plan->runs[i].length;
+            at[count] = z * (int)plan->plane_size + plan->runs[i].place;
+        }
+    }
+    MPI_Datatype rows;
+    MPI_Type_indexed((int)count, lengths, at, MPI_C_DOUBLE_COMPLEX, &rows);
     MPI_Type_commit(&rows);
-    MPI_Type_free(&row);
     free(lengths);
     return rows;
 }
@@ -102,10 +107,12 @@ static void copy_others(const state *self, const bx_part *part, plane_copy *copy
     for (int z = part->first; z < part->last; z++) {
         bx_complex *stage = part->planes + (size_t)(z - part->first) * plan->plane_size,
                    *plane = self->planes + (size_t)z * plan->plane_size;
-        for (int p = 0; p < plan->geometry->ranks; p++)
-            for (int i = plan->runs_first[p]; p != plan->rank && i < plan->runs_first[p + 1]; i++)
-                copy(stage + plan->runs[i].xy, plane + plan->runs[i].xy,
+        for (int p = 0; p < plan->geometry->ranks; p++) {
+            const int *runs = bx_plan_runs(plan, p, z);
+            for (int i = runs[0]; p != plan->rank && i < runs[1]; i++)
+                copy(stage + plan->runs[i].place, plane + plan->runs[i].place,
                      (size_t)plan->runs[i].length);
+        }
     }
 }
 

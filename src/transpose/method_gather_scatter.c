@@ -71,6 +71,11 @@ static void lay_out(state *self, bx_direction way)
     }
 }
 
+static size_t own_block(const bx_plan *plan)
+{
+    return (size_t)bx_geometry_block(plan->geometry, BX_FORWARD, plan->rank, plan->rank);
+}
+
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 static void *create(bx_plan *plan, int leaders)
@@ -83,7 +88,7 @@ static void *create(bx_plan *plan, int leaders)
     for (int way = 0; way < 2; way++) lay_out(self, way);
     const layout *f = &self->layouts[BX_FORWARD], *i = &self->layouts[BX_INVERSE];
     self->lengths = bx_lengths_create(plan);
-    self->half_total = (size_t)plan->my_columns * (size_t)(plan->geometry->nz - plan->my_planes);
+    self->half_total = (size_t)plan->my_columns * (size_t)plan->geometry->length - own_block(plan);
     self->gather = bx_buffer_create(larger(self->half_total, self->lengths.plane_total));
     self->scatter = bx_buffer_create(larger(self->half_total, self->lengths.plane_total));
     if (plan->node_rank == 0) {
@@ -163,7 +168,7 @@ static void copy_half(const state *self, bx_complex *half, bx_complex *buffer, b
 {
     const bx_plan *plan = self->plan;
     size_t before = (size_t)self->lengths.half_at[plan->rank];
-    size_t own = (size_t)plan->my_planes * (size_t)plan->my_columns;
+    size_t own = own_block(plan);
     bx_complex *parts[2] = {half, half + before + own};
     size_t at[2] = {0, before}, counts[2] = {before, self->half_total - before};
     for (int i = 0; i < 2; i++)

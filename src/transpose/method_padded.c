@@ -10,7 +10,7 @@ typedef struct {
     int block;           /* elements, the largest of all pairs */
     bx_complex *half[2]; /* [bx_direction] the half-transformed field, by padded blocks */
     bx_complex *blocks;  /* on the side of the planes */
-    size_t *row_at;      /* [nz] */
+    size_t *row_at;      /* [planes of all ranks] */
 } state;
 
 /* Padding is sent, so it has a value. */
@@ -25,15 +25,15 @@ static void *create(bx_plan *plan, int leaders)
     state *self = bx_memory_alloc(1, sizeof *self);
     const bx_geometry *g = plan->geometry;
     self->plan = plan;
-    self->block = (int)bx_geometry_largest_block(g);
+    self->block = (int)g->largest_block;
     size_t total = (size_t)self->block * (size_t)g->ranks;
     for (int way = 0; way < 2; way++) self->half[way] = zeroed(total);
     self->blocks = zeroed(total);
-    self->row_at = bx_memory_alloc((size_t)g->nz, sizeof *self->row_at);
+    self->row_at = bx_memory_alloc((size_t)g->plane_first[g->ranks] + 1, sizeof *self->row_at);
     for (int p = 0; p < g->ranks; p++)
         for (int z = g->plane_first[p]; z < g->plane_first[p + 1]; z++)
-            self->row_at[z] = (size_t)p * (size_t)self->block +
-                              (size_t)(z - g->plane_first[p]) * (size_t)plan->my_columns;
+            self->row_at[z] =
+                (size_t)p * (size_t)self->block + plan->row_at[z] - plan->row_at[g->plane_first[p]];
     return self;
 }
 

@@ -122,7 +122,7 @@ bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padde
     self->padded = padded;
     self->own_node = own_node;
     self->in_place = !plan->published;
-    self->block = (size_t)bx_geometry_largest_block(g);
+    self->block = (size_t)g->largest_block;
     self->node_block = self->block * largest * largest;
     self->am_leader = plan->node_rank < leaders;
     MPI_Comm_split(plan->team, self->am_leader ? plan->node_rank : MPI_UNDEFINED, plan->node_index,

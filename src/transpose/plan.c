@@ -59,32 +59,38 @@ static size_t rounded(size_t elements) { return (elements + PAGE - 1) / PAGE * P
 
 static size_t column_elements(const bx_geometry *g, int rank)
 {
-    return (size_t)bx_geometry_columns(g, rank) * (size_t)g->nz;
+    return (size_t)bx_geometry_columns(g, rank) * (size_t)g->length;
 }
 
 static size_t plane_elements(const bx_geometry *g, int rank)
 {
-    return (size_t)bx_geometry_planes(g, rank) * (size_t)g->nx * (size_t)g->ny;
+    return (size_t)bx_geometry_planes(g, rank) * (size_t)g->plane_nx * (size_t)g->plane_ny;
 }
 
-double bx_plan_field_bytes(const int grid[3], int columns, int planes, int bands, int threads)
+double bx_plan_field_bytes(const int shape[3], int columns, int planes, int bands, int threads)
 {
-    double line = grid[2], plane = (double)grid[0] * grid[1];
+    double line = shape[2], plane = (double)shape[0] * shape[1];
     double stages = threads * (4 * plane + BX_GROUP * line);
     return (line * columns * (bands + 2 * BX_SLOTS) + plane * planes * BX_SLOTS + stages) *
            sizeof(bx_complex);
 }
 
+/* Bands of an inner plan: what each direction has in each slot. */
+enum { INNER_BANDS = 2 * BX_SLOTS };
+
 double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int methods)
 {
-    const int grid[3] = {g->nx, g->ny, g->nz};
+    const int shape[3] = {g->plane_nx, g->plane_ny, g->length};
     double columns = (double)column_elements(g, rank), planes = (double)plane_elements(g, rank);
     /* two sets of send and receive buffers per method, and the planes to compare with
      */
     double buffers = 4.0 * methods * (columns > planes ? columns : planes) + planes;
-    return bx_plan_field_bytes(grid, bx_geometry_columns(g, rank), bx_geometry_planes(g, rank),
-                               bands, threads) +
-           buffers * sizeof(bx_complex);
+    double tables = (double)(sizeof(size_t)) * g->plane_first[g->ranks] +
+                    (double)(sizeof(int)) * 2 * g->ranks * (g->batches + 1.0);
+    double inner = g->inner ? bx_plan_bytes(g->inner, rank, INNER_BANDS, threads, methods) : 0;
+    return bx_plan_field_bytes(shape, bx_geometry_columns(g, rank),
+                               g->inner ? 0 : bx_geometry_planes(g, rank), bands, threads) +
+           buffers * sizeof(bx_complex) + tables + inner;
 }
 
 static bx_complex *zeroed(size_t elements)
@@ -117,8 +123,15 @@ bx_complex *bx_plan_columns(const bx_plan *plan, int band)
     return plan->columns + (size_t)band * column_elements(plan->geometry, plan->rank);
 }
 
-bx_complex *bx_plan_planes(const bx_plan *plan, int slot)
+bx_plan *bx_plan_last(bx_plan *plan)
 {
+    while (plan->inner) plan = plan->inner;
+    return plan;
+}
+
+bx_complex *bx_plan_planes(const bx_plan *plan, bx_direction way, int slot)
+{
+    if (plan->inner) return bx_plan_columns(plan->inner, way * BX_SLOTS + slot);
     return plan->planes + (size_t)slot * plane_elements(plan->geometry, plan->rank);
 }
 
@@ -133,7 +146,7 @@ bx_complex *bx_plan_half_block(const bx_plan *plan, bx_direction way, int slot, 
 {
     const bx_geometry *g = plan->geometry;
     return bx_plan_half(plan, way, slot, rank) +
-           (size_t)g->plane_first[peer] * (size_t)bx_geometry_columns(g, rank);
+           bx_geometry_elements(g, rank, g->plane_first[peer]);
 }
 
 /* ---- plan ---- */
@@ -142,7 +155,7 @@ bx_complex *bx_plan_half_block(const bx_plan *plan, bx_direction way, int slot, 
 static bool *columns_in_plane(const bx_plan *plan)
 {
     bool *has = bx_memory_alloc(plan->plane_size, sizeof *has);
-    for (int s = 0; s < plan->geometry->columns; s++) has[plan->geometry->column_xy[s]] = true;
+    for (int s = 0; s < plan->geometry->columns; s++) has[plan->geometry->column_place[s]] = true;
     return has;
 }
 
@@ -150,11 +163,12 @@ static bool *columns_in_plane(const bx_plan *plan)
 static void find_x_runs(bx_plan *plan)
 {
     const bx_geometry *g = plan->geometry;
-    bool *has = columns_in_plane(plan), *x_has = bx_memory_alloc((size_t)g->nx, sizeof *x_has);
+    bool *has = columns_in_plane(plan),
+         *x_has = bx_memory_alloc((size_t)g->plane_nx, sizeof *x_has);
     int used = 0, runs = 0;
     for (size_t i = 0; i < plan->plane_size; i++)
-        if (has[i]) x_has[i % (size_t)g->nx] = true;
-    for (int x = 0; x < g->nx; x++) {
+        if (has[i]) x_has[i % (size_t)g->plane_nx] = true;
+    for (int x = 0; x < g->plane_nx; x++) {
         used += x_has[x];
         if (!x_has[x]) continue;
         if (x == 0 || !x_has[x - 1]) {
@@ -164,10 +178,10 @@ static void find_x_runs(bx_plan *plan)
         if (runs <= BX_X_RUNS) plan->x_length[runs - 1]++;
     }
     plan->x_runs = runs;
-    if (runs == 0 || runs > BX_X_RUNS || 10 * used > 9 * g->nx) {
+    if (runs == 0 || runs > BX_X_RUNS || 10 * used > 9 * g->plane_nx) {
         plan->x_runs = 1;
         plan->x_first[0] = 0;
-        plan->x_length[0] = g->nx;
+        plan->x_length[0] = g->plane_nx;
     }
     free(has);
     free(x_has);
@@ -176,33 +190,58 @@ static void find_x_runs(bx_plan *plan)
 static void find_runs(bx_plan *plan)
 {
     const bx_geometry *g = plan->geometry;
+    size_t rows = (size_t)g->ranks * (size_t)g->batches;
     plan->runs = bx_memory_alloc((size_t)g->columns + 1, sizeof *plan->runs);
-    plan->runs_first = bx_memory_alloc((size_t)g->ranks + 1, sizeof *plan->runs_first);
+    plan->runs_first = bx_memory_alloc(rows + 1, sizeof *plan->runs_first);
     int count = 0;
-    for (int r = 0; r < g->ranks; r++) {
-        plan->runs_first[r] = count;
-        for (int s = g->column_first[r]; s < g->column_first[r + 1]; s++) {
-            bool adjoins = s > g->column_first[r] && g->column_xy[s] == g->column_xy[s - 1] + 1;
+    for (size_t row = 0; row < rows; row++) {
+        int rank = (int)(row / (size_t)g->batches), batch = (int)(row % (size_t)g->batches);
+        int base = g->column_first[rank], first = base + bx_geometry_before(g, rank, batch),
+            last = base + bx_geometry_before(g, rank, batch + 1);
+        plan->runs_first[row] = count;
+        for (int s = first; s < last; s++) {
+            bool adjoins = s > first && g->column_place[s] == g->column_place[s - 1] + 1;
             if (!adjoins)
-                plan->runs[count++] =
-                    (bx_run_of_columns){g->column_xy[s], s - g->column_first[r], 0};
+                plan->runs[count++] = (bx_run_of_columns){g->column_place[s], s - first, 0};
             plan->runs[count - 1].length++;
         }
     }
-    plan->runs_first[g->ranks] = count;
+    plan->runs_first[rows] = count;
 }
 
-/* `count` columns between the field, [count][nz], and the stage, [nz][count]. */
+/* Where the rows of my half-transformed field are, and what my planes are. */
+static void find_rows(bx_plan *plan)
+{
+    const bx_geometry *g = plan->geometry;
+    int planes = g->plane_first[g->ranks], mine = g->plane_first[plan->rank];
+    size_t ends = (size_t)plan->my_planes + 1;
+    plan->plane_point = bx_memory_alloc(ends, sizeof *plan->plane_point);
+    plan->plane_batch = bx_memory_alloc(ends, sizeof *plan->plane_batch);
+    for (int z = 0; z <= plan->my_planes; z++) {
+        plan->plane_point[z] = (mine + z) / g->batches;
+        plan->plane_batch[z] = (mine + z) % g->batches;
+    }
+    plan->row_at = bx_memory_alloc((size_t)planes + 1, sizeof *plan->row_at);
+    for (int p = 0; p < planes; p++)
+        plan->row_at[p] = (size_t)bx_geometry_elements(g, plan->rank, p);
+    plan->row_left = bx_memory_alloc((size_t)plan->my_columns + 1, sizeof *plan->row_left);
+    for (int s = 0; s < plan->my_columns; s++) {
+        int batch = g->column_batch[g->column_first[plan->rank] + s];
+        plan->row_left[s] = bx_geometry_before(g, plan->rank, batch + 1) - s;
+    }
+}
+
+/* `count` columns between the field, [count][length], and the stage, [length][count]. */
 static fftw_plan plan_columns(bx_plan *plan, int count, bx_direction way, unsigned planner)
 {
     if (count == 0) return NULL;
-    int nz = plan->geometry->nz;
+    int n = plan->geometry->length;
     bx_complex *field = plan->columns, *stage = plan->column_stage;
     if (way == BX_FORWARD)
-        return fftw_plan_many_dft(1, &nz, count, field, NULL, 1, nz, stage, NULL, count, 1,
+        return fftw_plan_many_dft(1, &n, count, field, NULL, 1, n, stage, NULL, count, 1,
                                   FFTW_FORWARD, planner);
-    return fftw_plan_many_dft(1, &nz, count, stage, NULL, count, 1, field, NULL, 1, nz,
-                              FFTW_BACKWARD, planner);
+    return fftw_plan_many_dft(1, &n, count, stage, NULL, count, 1, field, NULL, 1, n, FFTW_BACKWARD,
+                              planner);
 }
 
 /* The x of one run along y; rows of a plane lie nx apart. */
@@ -211,29 +250,29 @@ static fftw_plan plan_y(const bx_plan *plan, int run, bx_complex *in, bx_complex
 {
     const bx_geometry *g = plan->geometry;
     int x = plan->x_first[run];
-    return fftw_plan_many_dft(1, &g->ny, plan->x_length[run], in + x, NULL, g->nx, 1, out + x, NULL,
-                              g->nx, 1, sign, planner);
+    return fftw_plan_many_dft(1, &g->plane_ny, plan->x_length[run], in + x, NULL, g->plane_nx, 1,
+                              out + x, NULL, g->plane_nx, 1, sign, planner);
 }
 
 static fftw_plan plan_x(const bx_plan *plan, bx_complex *in, bx_complex *out, int sign,
                         unsigned planner)
 {
     const bx_geometry *g = plan->geometry;
-    return fftw_plan_many_dft(1, &g->nx, g->ny, in, NULL, 1, g->nx, out, NULL, 1, g->nx, sign,
-                              planner);
+    return fftw_plan_many_dft(1, &g->plane_nx, g->plane_ny, in, NULL, 1, g->plane_nx, out, NULL, 1,
+                              g->plane_nx, sign, planner);
 }
 
 /* Groups of columns and planes are shared out to the threads, each transformed by one; only where
  * planes are fewer than threads do FFTW's threads share a plane. */
 static void plan_ffts(bx_plan *plan, unsigned planner)
 {
-    bx_complex *planes = bx_plan_planes(plan, 0), *between = plan->plane_between;
+    bx_complex *planes = plan->planes, *between = plan->plane_between;
     for (int way = 0; way < 2; way++) {
         fftw_plan_with_nthreads(1);
         if (plan->my_columns >= BX_GROUP)
             plan->fft_group[way] = plan_columns(plan, BX_GROUP, way, planner);
         plan->fft_rest[way] = plan_columns(plan, plan->my_columns % BX_GROUP, way, planner);
-        if (plan->my_planes == 0) continue;
+        if (plan->my_planes == 0 || plan->inner) continue;
         fftw_plan_with_nthreads(plan->my_planes < plan->threads ? plan->threads : 1);
         bx_complex *stage = plan->plane_stage[way];
         int sign = way == BX_FORWARD ? FFTW_FORWARD : FFTW_BACKWARD;
@@ -257,30 +296,32 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     plan->geometry = geometry;
     plan->bands = bands;
     plan->threads = bx_run_threads(run);
+    if (geometry->inner)
+        plan->inner = bx_plan_create(run, team, geometry->inner, INNER_BANDS, planner);
     MPI_Comm_rank(team, &plan->rank);
     plan->node_index = geometry->node_of[plan->rank];
     MPI_Comm_split(team, plan->node_index, plan->rank, &plan->node);
     MPI_Comm_rank(plan->node, &plan->node_rank);
     plan->my_columns = bx_geometry_columns(geometry, plan->rank);
     plan->my_planes = bx_geometry_planes(geometry, plan->rank);
-    plan->plane_size = (size_t)geometry->nx * (size_t)geometry->ny;
+    plan->plane_size = (size_t)geometry->plane_nx * (size_t)geometry->plane_ny;
     create_halves(plan);
     plan->columns = zeroed((size_t)bands * column_elements(geometry, plan->rank));
-    plan->planes = zeroed(BX_SLOTS * plane_elements(geometry, plan->rank));
-    size_t threads = (size_t)plan->threads;
-    for (int way = 0; way < 2; way++) plan->plane_stage[way] = zeroed(threads * plan->plane_size);
-    plan->plane_between = zeroed(threads * plan->plane_size);
-    plan->plane_work = zeroed(threads * plan->plane_size);
-    plan->column_stage = zeroed(threads * BX_GROUP * (size_t)geometry->nz);
-    plan->row_at = bx_memory_alloc((size_t)geometry->nz, sizeof *plan->row_at);
-    for (size_t z = 0; z < (size_t)geometry->nz; z++)
-        plan->row_at[z] = z * (size_t)plan->my_columns;
+    size_t threads = (size_t)plan->threads, stage = plan->inner ? 0 : threads * plan->plane_size;
+    plan->planes = zeroed(plan->inner ? 0 : BX_SLOTS * plane_elements(geometry, plan->rank));
+    for (int way = 0; way < 2; way++) plan->plane_stage[way] = zeroed(stage);
+    plan->plane_between = zeroed(stage);
+    plan->plane_work = zeroed(stage);
+    plan->column_stage = zeroed(threads * BX_GROUP * (size_t)geometry->length);
+    find_rows(plan);
     find_runs(plan);
     find_x_runs(plan);
     plan_ffts(plan, planner);
     /* planning has written over them */
-    memset(plan->plane_stage[BX_FORWARD], 0, threads * plan->plane_size * sizeof(bx_complex));
-    memset(plan->plane_between, 0, threads * plan->plane_size * sizeof(bx_complex));
+    memset(plan->columns, 0,
+           (size_t)bands * column_elements(geometry, plan->rank) * sizeof(bx_complex));
+    memset(plan->plane_stage[BX_FORWARD], 0, stage * sizeof(bx_complex));
+    memset(plan->plane_between, 0, stage * sizeof(bx_complex));
     return plan;
 }
 
@@ -289,27 +330,41 @@ void bx_buffer_fill_nan(bx_complex *field, size_t count)
     for (size_t i = 0; i < count; i++) field[i] = CMPLX(NAN, NAN);
 }
 
-/* Where columns arrive; the rest of a stage stays zero. */
-static void poison_stage(const bx_plan *plan, bx_complex *planes, size_t count)
+/* Where columns arrive in one of my planes: the rest stays zero. */
+static void poison_plane(const bx_plan *plan, int z, bx_complex *plane)
 {
-    for (size_t z = 0; z < count; z++)
-        for (int s = 0; s < plan->geometry->columns; s++)
-            bx_buffer_fill_nan(planes + z * plan->plane_size + plan->geometry->column_xy[s], 1);
+    for (int p = 0; p < plan->geometry->ranks; p++) {
+        const int *runs = bx_plan_runs(plan, p, z);
+        for (int i = runs[0]; i < runs[1]; i++)
+            bx_buffer_fill_nan(plane + plan->runs[i].place, (size_t)plan->runs[i].length);
+    }
 }
 
 void bx_plan_fill_nan(bx_plan *plan)
 {
     size_t columns = column_elements(plan->geometry, plan->rank);
-    for (int slot = 0; slot < BX_SLOTS; slot++)
+    for (int slot = 0; slot < BX_SLOTS; slot++) {
         bx_buffer_fill_nan(bx_plan_half(plan, BX_INVERSE, slot, plan->rank), columns);
+        if (plan->inner)
+            for (int z = 0; z < plan->my_planes; z++)
+                poison_plane(plan, z,
+                             bx_plan_planes(plan, BX_FORWARD, slot) + (size_t)z * plan->plane_size);
+    }
+    if (plan->inner) {
+        bx_plan_fill_nan(plan->inner);
+        return;
+    }
     bx_buffer_fill_nan(plan->planes, BX_SLOTS * plane_elements(plan->geometry, plan->rank));
-    poison_stage(plan, plan->plane_stage[BX_FORWARD], (size_t)plan->threads);
+    for (int t = 0; plan->my_planes > 0 && t < plan->threads; t++)
+        poison_plane(plan, 0, plan->plane_stage[BX_FORWARD] + (size_t)t * plan->plane_size);
 }
 
 void bx_plan_swap(bx_plan *plan, int slot) { plan->swapped[slot] = !plan->swapped[slot]; }
 
 void bx_plan_free(bx_plan *plan)
 {
+    if (!plan) return;
+    bx_plan_free(plan->inner);
     for (int way = 0; way < 2; way++) {
         fftw_destroy_plan(plan->fft_group[way]);
         fftw_destroy_plan(plan->fft_rest[way]);
@@ -324,6 +379,9 @@ void bx_plan_free(bx_plan *plan)
     fftw_free(plan->columns);
     fftw_free(plan->planes);
     free(plan->row_at);
+    free(plan->row_left);
+    free(plan->plane_point);
+    free(plan->plane_batch);
     bx_shared_free(&plan->halves);
     MPI_Comm_free(&plan->node);
     free(plan->halves_of);
@@ -339,11 +397,11 @@ bx_lengths bx_lengths_create(const bx_plan *plan)
     int **arrays[] = {&l.half_length, &l.half_at, &l.plane_length, &l.plane_at};
     for (int i = 0; i < 4; i++) *arrays[i] = bx_memory_alloc((size_t)g->ranks, sizeof(int));
     for (int p = 0; p < g->ranks; p++) {
-        l.half_at[p] = g->plane_first[p] * plan->my_columns;
+        l.half_at[p] = (int)bx_geometry_elements(g, plan->rank, g->plane_first[p]);
         l.plane_at[p] = (int)l.plane_total;
         if (p == plan->rank) continue;
-        l.half_length[p] = bx_geometry_planes(g, p) * plan->my_columns;
-        l.plane_length[p] = plan->my_planes * bx_geometry_columns(g, p);
+        l.half_length[p] = (int)bx_geometry_block(g, BX_FORWARD, plan->rank, p);
+        l.plane_length[p] = (int)bx_geometry_block(g, BX_FORWARD, p, plan->rank);
         l.plane_total += (size_t)l.plane_length[p];
     }
     return l;
@@ -359,37 +417,49 @@ void bx_lengths_free(bx_lengths *lengths)
 
 /* ---- copies ---- */
 
-/* Of the columns of a peer. */
-static void charge_copy(const bx_part *part, size_t columns)
+/* Elements that a peer's columns have in planes before one of mine, or before the end of mine. */
+static size_t elements_before(const bx_plan *plan, int peer, int z)
 {
-    bx_charge(BX_COPY, (double)(part->last - part->first) * (double)(columns * sizeof(bx_complex)),
+    const bx_geometry *g = plan->geometry;
+    return (size_t)plan->plane_point[z] * (size_t)bx_geometry_columns(g, peer) +
+           (size_t)bx_geometry_before(g, peer, plan->plane_batch[z]);
+}
+
+static void charge_copy(const bx_plan *plan, const bx_part *part, int peer)
+{
+    bx_charge(BX_COPY,
+              (double)((elements_before(plan, peer, part->last) -
+                        elements_before(plan, peer, part->first)) *
+                       sizeof(bx_complex)),
               true);
 }
 
 void bx_plan_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx_complex *block)
 {
-    size_t columns = (size_t)bx_geometry_columns(plan->geometry, peer);
-    charge_copy(part, columns);
+    size_t base = elements_before(plan, peer, 0);
+    charge_copy(plan, part, peer);
     for (int z = part->first; z < part->last; z++) {
-        const bx_complex *row = block + (size_t)z * columns;
+        const bx_complex *row = block + (elements_before(plan, peer, z) - base);
         bx_complex *plane = part->planes + (size_t)(z - part->first) * plan->plane_size;
-        for (int i = plan->runs_first[peer]; i < plan->runs_first[peer + 1]; i++) {
+        const int *runs = bx_plan_runs(plan, peer, z);
+        for (int i = runs[0]; i < runs[1]; i++) {
             bx_run_of_columns run = plan->runs[i];
-            memcpy(plane + run.xy, row + run.column, (size_t)run.length * sizeof *plane);
+            memcpy(plane + run.place, row + run.column, (size_t)run.length * sizeof *plane);
         }
     }
 }
 
 void bx_plan_pack(const bx_plan *plan, const bx_part *part, int peer, bx_complex *block)
 {
-    size_t columns = (size_t)bx_geometry_columns(plan->geometry, peer);
-    charge_copy(part, columns);
+    size_t base = elements_before(plan, peer, 0);
+    charge_copy(plan, part, peer);
     for (int z = part->first; z < part->last; z++) {
-        bx_complex *row = block + (size_t)z * columns;
+        bx_complex *row = block + (elements_before(plan, peer, z) - base);
         const bx_complex *plane = part->planes + (size_t)(z - part->first) * plan->plane_size;
-        for (int i = plan->runs_first[peer]; i < plan->runs_first[peer + 1]; i++) {
+        const int *runs = bx_plan_runs(plan, peer, z);
+        for (int i = runs[0]; i < runs[1]; i++) {
             bx_run_of_columns run = plan->runs[i];
-            memcpy(row + run.column, plane + run.xy, (size_t)run.length * sizeof *plane);
+            memcpy(row + run.column, plane + run.place, (size_t)run.length * sizeof *plane);
         }
     }
 }

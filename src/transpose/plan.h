@@ -40,14 +40,16 @@ enum { BX_X_RUNS = 2 };
 
 /* A run of columns that adjoin in a plane. */
 typedef struct {
-    int xy, column, length; /* first place in the plane, first column of its rank, columns */
+    int place, column, length; /* first place in the plane, first column of its row, columns */
 } bx_run_of_columns;
 
 /* The half-transformed field stands between the two: columns after the forward or before the
- * inverse transform along z, laid out [nz][columns of the rank], so that what goes to or comes from
- * a rank (some planes of all columns) is contiguous.  Methods exchange between it and the planes.
+ * inverse transform along them, laid out [length][columns of the rank], so that what goes to or
+ * comes from a rank is contiguous: a row per plane, of the rank's columns that cross it.  Methods
+ * exchange between it and the planes.  A second exchange has a plan of its own, whose columns are
+ * the planes of the first.
  */
-typedef struct {
+typedef struct bx_plan {
     bx_run *run;
     MPI_Comm team; /* ranks that share this grid */
     MPI_Comm node; /* those of them on my node */
@@ -57,32 +59,36 @@ typedef struct {
     /* Blocks between ranks of one node go through the node-aggregated methods' exchange, too, as
      * published (Bethune 2010, sections 4.1 to 4.3, 5.1.1); set before a method is created. */
     bool published;
+    struct bx_plan *inner; /* of the second exchange; NULL: there is none */
     int my_columns, my_planes;
-    size_t plane_size;       /* nx * ny */
-    bx_complex *columns;     /* [bands][my_columns][nz] */
-    bx_complex *planes;      /* [BX_SLOTS][my_planes][ny][nx] */
+    size_t plane_size;       /* plane_nx * plane_ny */
+    bx_complex *columns;     /* [bands][my_columns][length] */
+    bx_complex *planes;      /* [BX_SLOTS][my_planes][plane_ny][plane_nx]; none with `inner` */
     bx_shared halves;        /* of all ranks of the node */
     bx_complex **halves_of;  /* [ranks] the fields of my node's ranks; NULL off node */
     bx_run_of_columns *runs; /* of all ranks */
-    int *runs_first;         /* [ranks + 1] */
+    int *runs_first;         /* [ranks][batches], and the end: of a rank's columns of a batch */
     /* x that have columns: a sphere has them at both ends of a row, and only those are transformed
      * along y. */
     int x_first[BX_X_RUNS], x_length[BX_X_RUNS], x_runs;
     /* For each thread: a plane before the forward and one after the inverse transform (where no
      * column arrives the first stays zero for ever), a plane transformed along y (zero where x has
-     * no columns), one in real space, and a group of columns, [nz][BX_GROUP]. */
+     * no columns), one in real space, and a group of columns, [length][BX_GROUP].  With `inner`,
+     * only the last. */
     bx_complex *plane_stage[2], *plane_between, *plane_work, *column_stage; /* [bx_direction] */
     fftw_plan fft_group[2], fft_rest[2]; /* [bx_direction] a group of columns, and the last */
     /* [bx_direction] a plane: along y from or to the stage, along x from between, back within a
      * field */
     fftw_plan fft_y[2][BX_X_RUNS], fft_x, fft_x_back;
-    size_t *row_at;         /* [nz] where a row of the half-transformed field begins */
+    size_t *row_at; /* [planes of all ranks] where a row of the half-transformed begins */
+    int *plane_point, *plane_batch; /* [my_planes + 1] of each of my planes, and of the next */
+    int *row_left;                  /* [my_columns] columns from here to the end of its row */
     bool swapped[BX_SLOTS]; /* the two half-transformed fields of a slot have changed places */
 } bx_plan;
 
-/* Returns the bytes of the fields of a rank with so many columns, planes, bands and threads, in a
- * grid of nx, ny, nz. */
-double bx_plan_field_bytes(const int grid[3], int columns, int planes, int bands, int threads);
+/* Returns the bytes of the fields of a rank with so many columns, planes, bands and threads; shape:
+ * plane_nx, plane_ny, length. */
+double bx_plan_field_bytes(const int shape[3], int columns, int planes, int bands, int threads);
 /* Returns the bytes of the fields of `rank`, and at most those of the buffers of so many methods.
  */
 double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int methods);
@@ -104,22 +110,40 @@ void bx_buffer_fill_nan(bx_complex *field, size_t count);
  * is the input of the next step, so that an error of any exchange lasts. */
 void bx_plan_swap(bx_plan *plan, int slot);
 
-/* Returns this rank's columns of a band, [my_columns][nz]. */
+/* Returns the plan whose planes are real space: of the last exchange. */
+bx_plan *bx_plan_last(bx_plan *plan);
+/* Returns this rank's columns of a band, [my_columns][length]. */
 bx_complex *bx_plan_columns(const bx_plan *plan, int band);
-/* Returns this rank's planes in a slot, [my_planes][ny][nx]. */
-bx_complex *bx_plan_planes(const bx_plan *plan, int slot);
-/* Returns the half-transformed field of a rank of this node, [nz][columns of the rank]. */
+/* Returns this rank's planes in a slot, [my_planes][plane_ny][plane_nx]: with `inner`, its columns,
+ * of which each direction has its own. */
+bx_complex *bx_plan_planes(const bx_plan *plan, bx_direction way, int slot);
+/* Returns the half-transformed field of a rank of this node, [length][columns of the rank]. */
 bx_complex *bx_plan_half(const bx_plan *plan, bx_direction way, int slot, int rank);
 /* Returns the part of it that belongs to the planes of `peer`: a block, [planes of peer][columns of
  * the rank]. */
 bx_complex *bx_plan_half_block(const bx_plan *plan, bx_direction way, int slot, int rank, int peer);
 
-/* A rank's half-transformed field by rows, one per plane of the grid: row z, [my_columns], begins
- * at base + at[z]; at[nz]. */
+/* A rank's half-transformed field by rows, one per plane of all ranks: a row, of the columns that
+ * cross the plane, begins at base + at[plane]. */
 typedef struct {
     bx_complex *base;
     const size_t *at;
 } bx_rows;
+/* Returns the rows that one of my columns is in, from that column on: its point z stands at base +
+ * at[z * batches]. */
+static inline bx_rows bx_rows_from(const bx_plan *plan, bx_rows half, int column)
+{
+    const bx_geometry *g = plan->geometry;
+    int batch = g->column_batch[g->column_first[plan->rank] + column];
+    return (bx_rows){half.base + (column - bx_geometry_before(g, plan->rank, batch)),
+                     half.at + batch};
+}
+/* Returns where a point of one of my columns stands. */
+static inline bx_complex *bx_rows_element(const bx_plan *plan, bx_rows half, int column, int point)
+{
+    bx_rows rows = bx_rows_from(plan, half, column);
+    return rows.base + rows.at[(size_t)point * (size_t)plan->geometry->batches];
+}
 
 /* Planes first .. last-1 of this rank, which stand at `planes`: packed or unpacked while in cache.
  */
@@ -128,8 +152,13 @@ typedef struct {
     bx_complex *planes;
 } bx_part;
 
-/* Copies a part's share of a block, [my_planes][columns of peer], into its planes, or out of them.
- */
+/* Returns the first of plan->runs of a peer's columns in one of my planes; behind it, the end. */
+static inline const int *bx_plan_runs(const bx_plan *plan, int peer, int z)
+{
+    return plan->runs_first + (size_t)peer * (size_t)plan->geometry->batches + plan->plane_batch[z];
+}
+/* Copies a part's share of a block, [my_planes][columns of peer that cross the plane], into its
+ * planes, or out of them. */
 void bx_plan_unpack(const bx_plan *plan, const bx_part *part, int peer, const bx_complex *block);
 void bx_plan_pack(const bx_plan *plan, const bx_part *part, int peer, bx_complex *block);
 

@@ -35,57 +35,66 @@ static void shares_text(const int *first, int ranks, char *text, size_t size, cJ
     }
 }
 
-static int descending(const void *a, const void *b)
+enum { MOST_SIZES = 8 };
+
+/* The different non-empty block sizes, largest first; at most MOST_SIZES of them are listed, and
+ * the number of all is returned.  Of planes shares come in at most two sizes. */
+static int block_sizes(const bx_geometry *g, int64_t sizes[MOST_SIZES])
 {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x < y) - (x > y);
+    bool *has = bx_memory_alloc((size_t)g->largest_block + 1, sizeof *has);
+    int count = 0;
+    for (int from = 0; from < g->ranks; from++)
+        for (int to = 0; to < g->ranks; to++)
+            has[bx_geometry_block(g, BX_FORWARD, from, to)] = true;
+    for (int64_t size = g->largest_block; size > 0; size--) {
+        if (has[size] && count < MOST_SIZES) sizes[count] = size;
+        count += has[size];
+    }
+    free(has);
+    return count;
 }
 
-/* The different non-empty block sizes, largest first: shares come in at most two sizes. */
-static int block_sizes(const bx_geometry *g, int64_t sizes[4])
+static void report_exchange(const bx_transpose_state *t, const bx_geometry *g, const char *from,
+                            const char *to, bx_run *run, cJSON *json)
 {
-    int count = 0, ends[2] = {0, g->ranks - 1};
-    for (int i = 0; i < 4; i++) {
-        int64_t size = bx_geometry_block(g, BX_FORWARD, ends[i / 2], ends[i % 2]);
-        bool seen = size == 0;
-        for (int k = 0; k < count; k++) seen = seen || sizes[k] == size;
-        if (!seen) sizes[count++] = size;
+    char planes[160], columns[160], text[160] = "";
+    shares_text(g->plane_first, g->ranks, planes, sizeof planes,
+                json ? cJSON_AddArrayToObject(json, "planes") : NULL);
+    shares_text(g->column_first, g->ranks, columns, sizeof columns,
+                json ? cJSON_AddArrayToObject(json, "columns") : NULL);
+    int64_t sizes[MOST_SIZES];
+    int count = block_sizes(g, sizes), listed = count < MOST_SIZES ? count : MOST_SIZES;
+    double mean = (double)g->columns * g->length / g->ranks;
+    double padded = (double)g->largest_block * g->ranks;
+    for (int i = 0; i < listed; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, " %lld", (long long)sizes[i]);
     }
-    qsort(sizes, (size_t)count, sizeof *sizes, descending);
-    return count;
+    if (listed < count) snprintf(text + strlen(text), sizeof text - strlen(text), " and smaller");
+    bx_run_note(run, "%dx%dx%d, %d of %d %s%s: %s %s; %s columns", g->nx, g->ny, g->nz, g->columns,
+                g->batches * g->plane_nx * g->plane_ny, from,
+                t->teams > 1 ? ", first of the teams" : "", planes, to, columns);
+    bx_run_note(run,
+                "blocks of%s elements; %.0f elements per rank on average, %.0f padded (%+.0f%%)",
+                text, mean, padded, 100 * (padded / mean - 1));
+    if (!json) return;
+    cJSON_AddNumberToObject(json, "columns_total", g->columns);
+    cJSON *list = cJSON_AddArrayToObject(json, "block_sizes");
+    for (int i = 0; i < listed; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)sizes[i]));
+    cJSON_AddNumberToObject(json, "elements_mean", mean);
+    cJSON_AddNumberToObject(json, "elements_padded", padded);
 }
 
 static void report_distribution(const bx_transpose_state *t, bx_run *run, cJSON *details)
 {
     const bx_geometry *g = t->geometry;
-    char planes[160], columns[160], sizes_text[128] = "";
     cJSON *json = details ? cJSON_AddObjectToObject(details, "distribution") : NULL;
-    shares_text(g->plane_first, g->ranks, planes, sizeof planes,
-                json ? cJSON_AddArrayToObject(json, "planes") : NULL);
-    shares_text(g->column_first, g->ranks, columns, sizeof columns,
-                json ? cJSON_AddArrayToObject(json, "columns") : NULL);
-    int64_t sizes[4];
-    int count = block_sizes(g, sizes);
-    double mean = (double)g->columns * g->nz / g->ranks;
-    double padded = (double)bx_geometry_largest_block(g) * g->ranks;
-    for (int i = 0; i < count; i++) {
-        size_t used = strlen(sizes_text);
-        snprintf(sizes_text + used, sizeof sizes_text - used, " %lld", (long long)sizes[i]);
-    }
-    bx_run_note(run, "%dx%dx%d, %d of %d columns%s: %s planes; %s columns", g->nx, g->ny, g->nz,
-                g->columns, g->nx * g->ny, t->teams > 1 ? ", first of the teams" : "", planes,
-                columns);
-    bx_run_note(run,
-                "blocks of%s elements; %.0f elements per rank on average, %.0f padded (%+.0f%%)",
-                sizes_text, mean, padded, 100 * (padded / mean - 1));
-    if (!json) return;
-    cJSON_AddNumberToObject(json, "teams", t->teams);
-    cJSON_AddNumberToObject(json, "columns_total", g->columns);
-    cJSON *list = cJSON_AddArrayToObject(json, "block_sizes");
-    for (int i = 0; i < count; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)sizes[i]));
-    cJSON_AddNumberToObject(json, "elements_mean", mean);
-    cJSON_AddNumberToObject(json, "elements_padded", padded);
+    report_exchange(t, g, "columns", g->inner ? "columns along y" : "planes", run, json);
+    if (json) cJSON_AddNumberToObject(json, "teams", t->teams);
+    if (!g->inner) return;
+    json = details ? cJSON_AddObjectToObject(details, "second_exchange") : NULL;
+    report_exchange(t, g->inner, "columns along y", "rows along x", run, json);
 }
 
 /* Layouts whose message counts Bethune 2010 states (sections 4.1 and 5.1.2). */
@@ -102,7 +111,8 @@ static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *detai
     for (int i = 0; i < PUBLISHED_COUNT; i++) {
         double radius_squared = t->options->radius * t->options->radius;
         published[i] = bx_geometry_create(t->options->grid, radius_squared * (1 + 1e-12),
-                                          PUBLISHED[i].ranks, NULL, PUBLISHED[i].per_node);
+                                          (int)t->options->exchanges, PUBLISHED[i].ranks, NULL,
+                                          PUBLISHED[i].per_node);
         size_t used = strlen(head);
         char column[48];
         snprintf(column, sizeof column, "%d ranks, %d per node", PUBLISHED[i].ranks,
@@ -121,7 +131,7 @@ static void report_counts(const bx_transpose_state *t, bx_run *run, cJSON *detai
         cJSON *entry = json ? cJSON_AddObjectToObject(json, method->about.name) : NULL;
         if (entry) add_counts(entry, "forward", here);
         for (int i = 0; i < PUBLISHED_COUNT; i++) {
-            bx_counts there = method->count(published[i], BX_FORWARD, t->leaders);
+            bx_counts there = bx_exchange_counts(published[i], method, BX_FORWARD, t->leaders);
             size_t used = strlen(line);
             snprintf(cell, sizeof cell, "%.0f (%.0f)", there.messages, there.off_node_messages);
             snprintf(line + used, sizeof line - used, " %24s", cell);

@@ -4,18 +4,61 @@
 
 #include "charge.h"
 
+#include <stdlib.h>
 #include <string.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
 
 typedef struct {
-    bx_plan *plan;
+    bx_plan *plan; /* of one exchange */
     const bx_method *method;
     void *self;
     bool ffts;
-    const double *field; /* factor of the planes, NULL: 1 */
+    const double *field; /* factor of real space, NULL: 1 */
 } job;
+
+/* ---- a method, for all exchanges of a transform ---- */
+
+bx_exchange *bx_exchange_create(bx_plan *plan, const bx_method *method, int leaders)
+{
+    if (!plan) return NULL;
+    bx_exchange *x = bx_memory_alloc(1, sizeof *x);
+    *x = (bx_exchange){method, plan, method->create(plan, leaders),
+                       bx_exchange_create(plan->inner, method, leaders)};
+    return x;
+}
+
+void bx_exchange_free(bx_exchange *x)
+{
+    if (!x) return;
+    bx_exchange_free(x->inner);
+    x->method->destroy(x->self);
+    free(x);
+}
+
+bool bx_exchange_applicable(const bx_geometry *g, const bx_method *method, char *why,
+                            size_t why_size)
+{
+    for (; method->applicable && g; g = g->inner)
+        if (!method->applicable(g, why, why_size)) return false;
+    return true;
+}
+
+bx_counts bx_exchange_counts(const bx_geometry *g, const bx_method *method, bx_direction way,
+                             int leaders)
+{
+    bx_counts sum = {0};
+    for (; g; g = g->inner) {
+        bx_counts counts = method->count(g, way, leaders);
+        sum.messages += counts.messages;
+        sum.off_node_messages += counts.off_node_messages;
+        sum.bytes += counts.bytes;
+        sum.off_node_bytes += counts.off_node_bytes;
+        sum.padding_bytes += counts.padding_bytes;
+    }
+    return sum;
+}
 
 static size_t thread_number(void)
 {
@@ -41,42 +84,84 @@ bx_rows bx_transform_rows(const bx_plan *plan, const bx_method *method, void *se
     return (bx_rows){bx_plan_half(plan, way, slot, plan->rank), plan->row_at};
 }
 
-/* `width` columns of stage [nz][width], from or to column `first` of the half-transformed field. */
-static void stage_to_half(const bx_plan *plan, const bx_complex *stage, bx_rows half, int first,
-                          size_t width)
+/* How many of so many columns, from this one on, adjoin in the half-transformed field. */
+static int run_length(const bx_plan *plan, int column, int most)
 {
-    for (size_t z = 0; z < (size_t)plan->geometry->nz; z++)
-        memcpy(half.base + half.at[z] + first, stage + z * width, width * sizeof *stage);
+    return plan->row_left[column] < most ? plan->row_left[column] : most;
+}
+
+/* Columns first .. first + width - 1 between the stage, [length][width], and the half-transformed
+ * field. */
+static void stage_to_half(const bx_plan *plan, const bx_complex *stage, bx_rows half, int first,
+                          int width)
+{
+    size_t length = (size_t)plan->geometry->length, batches = (size_t)plan->geometry->batches;
+    for (int i = 0, run; i < width; i += run) {
+        run = run_length(plan, first + i, width - i);
+        bx_rows rows = bx_rows_from(plan, half, first + i);
+        for (size_t z = 0; z < length; z++)
+            memcpy(rows.base + rows.at[z * batches], stage + z * (size_t)width + i,
+                   (size_t)run * sizeof *stage);
+    }
 }
 
 static void half_to_stage(const bx_plan *plan, bx_rows half, int first, bx_complex *stage,
-                          size_t width)
+                          int width)
 {
-    for (size_t z = 0; z < (size_t)plan->geometry->nz; z++)
-        memcpy(stage + z * width, half.base + half.at[z] + first, width * sizeof *stage);
+    size_t length = (size_t)plan->geometry->length, batches = (size_t)plan->geometry->batches;
+    for (int i = 0, run; i < width; i += run) {
+        run = run_length(plan, first + i, width - i);
+        bx_rows rows = bx_rows_from(plan, half, first + i);
+        for (size_t z = 0; z < length; z++)
+            memcpy(stage + z * (size_t)width + i, rows.base + rows.at[z * batches],
+                   (size_t)run * sizeof *stage);
+    }
+}
+
+/* Between columns, [width][length], and the stage, [length][width]: by an FFT or as they are. */
+static void columns_to_stage(const job *j, fftw_plan fft, bx_complex *field, bx_complex *stage,
+                             int width)
+{
+    int length = j->plan->geometry->length;
+    if (j->ffts)
+        fftw_execute_dft(fft, field, stage);
+    else
+        for (int i = 0; i < width; i++)
+            for (int z = 0; z < length; z++) stage[z * width + i] = field[i * length + z];
+}
+
+static void stage_to_columns(const job *j, fftw_plan fft, bx_complex *stage, bx_complex *field,
+                             int width)
+{
+    int length = j->plan->geometry->length;
+    if (j->ffts)
+        fftw_execute_dft(fft, stage, field);
+    else
+        for (int i = 0; i < width; i++)
+            for (int z = 0; z < length; z++) field[i * length + z] = stage[z * width + i];
 }
 
 static void columns_group(const job *j, bx_direction way, int band, bx_rows half, int first)
 {
     const bx_plan *plan = j->plan;
-    size_t nz = (size_t)plan->geometry->nz;
+    size_t length = (size_t)plan->geometry->length;
     int left = plan->my_columns - first, width = left < BX_GROUP ? left : BX_GROUP;
     fftw_plan fft = width == BX_GROUP ? plan->fft_group[way] : plan->fft_rest[way];
-    bx_complex *field = bx_plan_columns(plan, band) + (size_t)first * nz,
-               *stage = plan->column_stage + thread_number() * BX_GROUP * nz;
-    bx_charge(BX_COPY, (double)((size_t)width * nz * sizeof *stage), true);
+    bx_complex *field = bx_plan_columns(plan, band) + (size_t)first * length,
+               *stage = plan->column_stage + thread_number() * BX_GROUP * length;
+    bx_charge(BX_COPY, (double)((size_t)width * length * sizeof *stage), true);
     if (way == BX_FORWARD) {
-        fftw_execute_dft(fft, field, stage);
-        stage_to_half(plan, stage, half, first, (size_t)width);
+        columns_to_stage(j, fft, field, stage, width);
+        stage_to_half(plan, stage, half, first, width);
     } else {
-        half_to_stage(plan, half, first, stage, (size_t)width);
-        fftw_execute_dft(fft, stage, field);
+        half_to_stage(plan, half, first, stage, width);
+        stage_to_columns(j, fft, stage, field, width);
     }
 }
 
+/* All columns of a band. */
 static void columns(const job *j, bx_direction way, int band, int slot)
 {
-    if (!j->ffts) return;
     bx_rows half = bx_transform_rows(j->plan, j->method, j->self, way, slot);
     bx_charge_fork();
 #pragma omp parallel for schedule(static) if (j->plan->threads > 1)
@@ -124,12 +209,15 @@ static void pack(const job *j, const bx_part *part)
     lap(j, BX_PHASE_PACK);
 }
 
+/* Not those that are the columns of a second exchange. */
+static bool fft_planes(const job *j) { return j->ffts && !j->plan->inner; }
+
 static void one_plane(const job *j, bx_direction way, int slot, int z)
 {
     bx_plan *plan = j->plan;
-    bx_complex *field = bx_plan_planes(plan, slot) + (size_t)z * plan->plane_size;
+    bx_complex *field = bx_plan_planes(plan, way, slot) + (size_t)z * plan->plane_size;
     bx_part part = {slot, z, z + 1, field};
-    if (!j->ffts) { /* copies alone are over too soon for a lap each */
+    if (!fft_planes(j)) { /* copies alone are over too soon for a lap each */
         (way == BX_FORWARD ? j->method->unpack : j->method->pack)(j->self, &part);
         return;
     }
@@ -151,7 +239,7 @@ static void planes(const job *j, bx_direction way, int slot)
     bx_charge_fork();
 #pragma omp parallel for schedule(static) if (share)
     for (int z = 0; z < plan->my_planes; z++) one_plane(j, way, slot, z);
-    lap(j, j->ffts ? BX_PHASE_FFT2D : way == BX_FORWARD ? BX_PHASE_UNPACK : BX_PHASE_PACK);
+    lap(j, fft_planes(j) ? BX_PHASE_FFT2D : way == BX_FORWARD ? BX_PHASE_UNPACK : BX_PHASE_PACK);
 }
 
 static void multiply(const job *j, int z, bx_complex *plane)
@@ -200,70 +288,119 @@ static void finish(const job *j, bx_direction way, int slot)
     lap(j, BX_PHASE_EXCHANGE);
 }
 
+/* The exchanges of a transform, outermost first. */
+enum { MOST_EXCHANGES = 2 };
+typedef struct {
+    job exchange[MOST_EXCHANGES];
+    int count;
+} chain;
+
+static chain link_exchanges(const bx_exchange *x, bool ffts, const double *field)
+{
+    chain c = {.count = 0};
+    for (; x; x = x->inner) c.exchange[c.count++] = (job){x->plan, x->method, x->self, ffts, field};
+    return c;
+}
+
+/* What exchange n takes its columns from, and brings them back to: the outermost, a band (without
+ * FFTs, the half-transformed field itself); an inner one, the planes before it. */
+static void columns_of(const chain *c, int n, bx_direction way, int band, int slot)
+{
+    const job *j = &c->exchange[n];
+    if (n > 0) columns(j, way, way * BX_SLOTS + slot, slot);
+    if (n == 0 && j->ffts) columns(j, way, band, slot);
+}
+
 /* Neighbours may still read what is in shared memory: one way alone keeps them in step by a barrier
  * after all have read (forward), before any writes (inverse, whatever came before it).  There and
  * back, the other way's exchange does. */
-void bx_transform_one(bx_plan *plan, const bx_method *method, void *self, bx_direction way,
-                      int band, int slot, bool ffts)
+void bx_transform_one(const bx_exchange *x, bx_direction way, int band, int slot, bool ffts)
 {
-    const job j = {plan, method, self, ffts, NULL};
-    if (way == BX_FORWARD) {
-        columns(&j, way, band, slot);
-    } else {
-        MPI_Barrier(plan->node);
-        planes(&j, way, slot);
+    const chain c = link_exchanges(x, ffts, NULL);
+    if (way == BX_INVERSE) MPI_Barrier(x->plan->node);
+    for (int i = 0; i < c.count; i++) {
+        int n = way == BX_FORWARD ? i : c.count - 1 - i;
+        const job *j = &c.exchange[n];
+        if (way == BX_FORWARD)
+            columns_of(&c, n, way, band, slot);
+        else
+            planes(j, way, slot);
+        start(j, way, slot);
+        finish(j, way, slot);
+        if (way == BX_FORWARD)
+            planes(j, way, slot);
+        else
+            columns_of(&c, n, way, band, slot);
     }
-    start(&j, way, slot);
-    finish(&j, way, slot);
-    if (way == BX_FORWARD) {
-        planes(&j, way, slot);
-        MPI_Barrier(plan->node);
-    } else {
-        columns(&j, way, band, slot);
-    }
+    if (way == BX_FORWARD) MPI_Barrier(x->plan->node);
 }
 
 int bx_transform_slots(const bx_method *method) { return method->lag + 1; }
 
-/* Three stages a band, `lag` bands apart: from the columns, over the planes, to the columns.  With
- * lag 0 a band is finished before the next begins. */
-static void pass(const job *j, int bands)
+/* On the way out, before the last exchange: from the columns into exchange n. */
+static void go_out(const chain *c, int n, int band, int slot)
 {
-    int lag = j->method->lag, slots = bx_transform_slots(j->method);
-    for (int turn = 0; turn < bands + 2 * lag; turn++) {
-        int out = turn, over = turn - lag, back = turn - 2 * lag;
-        if (out < bands) {
-            columns(j, BX_FORWARD, out, out % slots);
-            start(j, BX_FORWARD, out % slots);
-        }
-        if (over >= 0 && over < bands) {
-            int slot = over % slots;
-            finish(j, BX_FORWARD, slot);
-            if (j->ffts) {
-                planes_there_and_back(j, slot);
-            } else {
-                planes(j, BX_FORWARD, slot);
-                planes(j, BX_INVERSE, slot);
-            }
-            start(j, BX_INVERSE, slot);
-        }
-        if (back >= 0 && back < bands) {
-            finish(j, BX_INVERSE, back % slots);
-            columns(j, BX_INVERSE, back, back % slots);
-            if (!j->ffts) bx_plan_swap(j->plan, back % slots);
-        }
+    if (n > 0) {
+        finish(&c->exchange[n - 1], BX_FORWARD, slot);
+        planes(&c->exchange[n - 1], BX_FORWARD, slot);
+    }
+    columns_of(c, n, BX_FORWARD, band, slot);
+    start(&c->exchange[n], BX_FORWARD, slot);
+}
+
+/* Over real space. */
+static void turn_round(const job *last, int slot)
+{
+    finish(last, BX_FORWARD, slot);
+    if (last->ffts) {
+        planes_there_and_back(last, slot);
+    } else {
+        planes(last, BX_FORWARD, slot);
+        planes(last, BX_INVERSE, slot);
+    }
+    start(last, BX_INVERSE, slot);
+}
+
+/* On the way back: from exchange n to the columns. */
+static void come_back(const chain *c, int n, int band, int slot)
+{
+    finish(&c->exchange[n], BX_INVERSE, slot);
+    columns_of(c, n, BX_INVERSE, band, slot);
+    if (n > 0) {
+        planes(&c->exchange[n - 1], BX_INVERSE, slot);
+        start(&c->exchange[n - 1], BX_INVERSE, slot);
+    } else if (!c->exchange[0].ffts) {
+        bx_plan_swap(c->exchange[0].plan, slot);
     }
 }
 
-void bx_transform_bands(bx_plan *plan, const bx_method *method, void *self, bool ffts)
+/* The stages of a band, `lag` bands apart: out through each exchange, over real space, and back
+ * through each.  With lag 0 a band is finished before the next begins. */
+static void pass(const chain *c, int bands)
 {
-    const job j = {plan, method, self, ffts, NULL};
-    pass(&j, plan->bands);
+    const bx_method *method = c->exchange[0].method;
+    int slots = bx_transform_slots(method), stages = 2 * c->count + 1;
+    for (int turn = 0; turn < bands + (stages - 1) * method->lag; turn++)
+        for (int stage = 0; stage < stages; stage++) {
+            int band = turn - stage * method->lag, slot = band % slots;
+            if (band < 0 || band >= bands) continue;
+            if (stage < c->count)
+                go_out(c, stage, band, slot);
+            else if (stage == c->count)
+                turn_round(&c->exchange[c->count - 1], slot);
+            else
+                come_back(c, 2 * c->count - stage, band, slot);
+        }
 }
 
-void bx_transform_apply(bx_plan *plan, const bx_method *method, void *self, int count,
-                        const double *field)
+void bx_transform_bands(const bx_exchange *x, bool ffts)
 {
-    const job j = {plan, method, self, true, field};
-    pass(&j, count);
+    const chain c = link_exchanges(x, ffts, NULL);
+    pass(&c, x->plan->bands);
+}
+
+void bx_transform_apply(const bx_exchange *x, int count, const double *field)
+{
+    const chain c = link_exchanges(x, true, field);
+    pass(&c, count);
 }

@@ -4,24 +4,42 @@
 
 #include "method.h"
 
-/* Transforms every band of `plan` forward and back, unnormalised: each column element comes back
+/* A method made ready for a plan, and for the plan of its second exchange. */
+typedef struct bx_exchange {
+    const bx_method *method;
+    bx_plan *plan;
+    void *self;                /* what method->create has returned */
+    struct bx_exchange *inner; /* NULL: one exchange per transform */
+} bx_exchange;
+
+/* Returns a method with all its buffers; `leaders` is the number of exchanging ranks per node asked
+ * for, or 0.  It is to be applicable.  All functions here are collective over the plan's team,
+ * unless one says otherwise. */
+bx_exchange *bx_exchange_create(bx_plan *plan, const bx_method *method, int leaders);
+void bx_exchange_free(bx_exchange *x);
+/* Returns whether a method can run all exchanges of a geometry; if not, the reason is in `why` (at
+ * most why_size bytes).  Local. */
+bool bx_exchange_applicable(const bx_geometry *g, const bx_method *method, char *why,
+                            size_t why_size);
+/* Returns what a method sends in all exchanges of one transform in one direction.  Local. */
+bx_counts bx_exchange_counts(const bx_geometry *g, const bx_method *method, bx_direction way,
+                             int leaders);
+
+/* Transforms every band of the plan forward and back, unnormalised: each column element comes back
  * times nx * ny * nz.  Without `ffts` it exchanges alone: the forward half-transformed field of the
- * slot goes to the planes and back, band after band, and is then as it was.  `self` is what
- * method->create has returned; all functions here are collective over the plan's team, unless one
- * says otherwise. */
-void bx_transform_bands(bx_plan *plan, const bx_method *method, void *self, bool ffts);
+ * slot goes to the planes and back, band after band, and is then as it was. */
+void bx_transform_bands(const bx_exchange *x, bool ffts);
 
 /* Applies a local operator to bands 0 .. count-1: transforms forward, multiplies by the real
- * `field` [my_planes][ny][nx] (NULL: by 1), and transforms back, unnormalised. */
-void bx_transform_apply(bx_plan *plan, const bx_method *method, void *self, int count,
-                        const double *field);
+ * `field` [my_planes][plane_ny][plane_nx] of the last plan (NULL: by 1), and transforms back,
+ * unnormalised. */
+void bx_transform_apply(const bx_exchange *x, int count, const double *field);
 
 /* Transforms one band in one direction: forward from its columns (without `ffts`, from the
- * half-transformed field) to the planes of `slot`, inverse back.  Planes are undefined after
- * inverse.
+ * half-transformed field) to the planes of `slot` of the last plan, inverse back.  Planes are
+ * undefined after inverse.
  */
-void bx_transform_one(bx_plan *plan, const bx_method *method, void *self, bx_direction way,
-                      int band, int slot, bool ffts);
+void bx_transform_one(const bx_exchange *x, bx_direction way, int band, int slot, bool ffts);
 
 /* Returns the half-transformed field of a method.  Local. */
 bx_rows bx_transform_rows(const bx_plan *plan, const bx_method *method, void *self,

@@ -13,7 +13,7 @@ enum { WAVES = 5 };
 
 static double points(const bx_transpose_state *t)
 {
-    return (double)t->plan->plane_size * t->geometry->nz;
+    return (double)bx_geometry_points(t->geometry);
 }
 static bool by_serial(const bx_transpose_state *t) { return points(t) <= SERIAL_LIMIT; }
 
@@ -29,9 +29,27 @@ static size_t column_count(const bx_transpose_state *t)
     return (size_t)t->plan->my_columns * (size_t)t->geometry->nz;
 }
 
+/* Of real space. */
 static size_t plane_count(const bx_transpose_state *t)
 {
-    return (size_t)t->plan->my_planes * t->plan->plane_size;
+    const bx_plan *last = bx_plan_last(t->plan);
+    return (size_t)last->my_planes * last->plane_size;
+}
+
+/* Real space is [z][y][x], with columns throughout [y][z][x], dealt in planes of the last plan.
+ * Returns where a point is. */
+static size_t point_at(const bx_geometry *g, int x, int y, int z)
+{
+    size_t row =
+        g->inner ? (size_t)y * (size_t)g->nz + (size_t)z : (size_t)z * (size_t)g->ny + (size_t)y;
+    return row * (size_t)g->nx + (size_t)x;
+}
+
+/* Returns where real space of a rank begins. */
+static size_t first_point(const bx_transpose_state *t, int rank)
+{
+    const bx_plan *last = bx_plan_last(t->plan);
+    return (size_t)last->geometry->plane_first[rank] * last->plane_size;
 }
 
 static bool same_bits(bx_complex a, bx_complex b) { return memcmp(&a, &b, sizeof a) == 0; }
@@ -41,14 +59,16 @@ static bool same_bits(bx_complex a, bx_complex b) { return memcmp(&a, &b, sizeof
 static double wrong_in_planes(const bx_transpose_state *t, int band, int slot)
 {
     const bx_geometry *g = t->geometry;
-    const bx_complex *planes = bx_plan_planes(t->plan, slot);
-    int first = g->plane_first[t->plan->rank];
+    const bx_complex *planes = bx_plan_planes(bx_plan_last(t->plan), BX_FORWARD, slot);
+    size_t first = first_point(t, t->plan->rank), count = plane_count(t);
     uint64_t field = bx_transpose_input_field(t, band);
     double wrong = 0;
-    for (int z = 0; z < t->plan->my_planes; z++)
-        for (int s = 0; s < g->columns; s++)
-            wrong += !same_bits(planes[(size_t)z * t->plan->plane_size + (size_t)g->column_xy[s]],
-                                bx_transpose_input_value(t, field, s, first + z));
+    for (int s = 0; s < g->columns; s++)
+        for (int z = 0; z < g->nz; z++) {
+            size_t at = point_at(g, g->column_xy[s] % g->nx, g->column_xy[s] / g->nx, z);
+            if (at >= first && at - first < count)
+                wrong += !same_bits(planes[at - first], bx_transpose_input_value(t, field, s, z));
+        }
     return wrong;
 }
 
@@ -59,9 +79,9 @@ static double wrong_in_half(const bx_transpose_state *t, int method, int band, i
     int64_t first = t->geometry->column_first[plan->rank];
     uint64_t field = bx_transpose_input_field(t, band);
     double wrong = 0;
-    for (int64_t z = 0; z < t->geometry->nz; z++)
-        for (int64_t s = 0; s < plan->my_columns; s++)
-            wrong += !same_bits(half.base[half.at[z] + (size_t)s],
+    for (int z = 0; z < t->geometry->nz; z++)
+        for (int s = 0; s < plan->my_columns; s++)
+            wrong += !same_bits(*bx_rows_element(plan, half, s, z),
                                 bx_transpose_input_value(t, field, first + s, z));
     return wrong;
 }
@@ -85,7 +105,7 @@ static double counted_exchange(bx_transpose_state *t, int method, bx_direction w
 {
     bx_traffic before, after;
     fetch_traffic(&before);
-    bx_transform_one(t->plan, bx_methods[method], t->methods[method], way, band, slot, false);
+    bx_transform_one(t->methods[method], way, band, slot, false);
     fetch_traffic(&after);
     double counted[4] = {after.messages - before.messages,
                          after.off_node_messages - before.off_node_messages,
@@ -149,15 +169,16 @@ static bx_complex *roots_of_unity(int n, int frequency)
 static void add_wave(const bx_transpose_state *t, wave w)
 {
     const bx_geometry *g = t->geometry;
-    int xy = g->column_xy[w.column], first = g->plane_first[t->plan->rank];
+    int xy = g->column_xy[w.column];
     bx_complex *ex = roots_of_unity(g->nx, xy % g->nx), *ey = roots_of_unity(g->ny, xy / g->nx),
                *ez = roots_of_unity(g->nz, w.z);
-    bx_complex *at = t->expected;
-    for (int z = 0; z < t->plan->my_planes; z++)
-        for (int y = 0; y < g->ny; y++) {
-            bx_complex row = w.amplitude * ez[first + z] * ey[y];
-            for (int x = 0; x < g->nx; x++) *at++ += row * ex[x];
-        }
+    size_t nx = (size_t)g->nx, first = first_point(t, t->plan->rank) / nx,
+           rows = plane_count(t) / nx, inner = (size_t)(g->inner ? g->nz : g->ny);
+    const bx_complex *slow = g->inner ? ey : ez, *fast = g->inner ? ez : ey;
+    for (size_t i = 0; i < rows; i++) {
+        bx_complex row = w.amplitude * slow[(first + i) / inner] * fast[(first + i) % inner];
+        for (size_t x = 0; x < nx; x++) t->expected[i * nx + x] += row * ex[x];
+    }
     free(ex);
     free(ey);
     free(ez);
@@ -181,24 +202,25 @@ static void expect_serial(bx_transpose_state *t)
     for (int p = 0; p < g->ranks; p++) {
         counts[p] = bx_geometry_columns(g, p) * g->nz;
         at[p] = g->column_first[p] * g->nz;
-        planes[p] = bx_geometry_planes(g, p) * (int)plan->plane_size;
-        planes_at[p] = g->plane_first[p] * (int)plan->plane_size;
+        planes_at[p] = (int)first_point(t, p);
+        planes[p] = (int)(first_point(t, p + 1) - first_point(t, p));
     }
     bx_complex *columns = NULL, *grid = NULL;
     if (plan->rank == 0) {
         columns = bx_buffer_create((size_t)g->columns * (size_t)g->nz);
-        grid = bx_buffer_create(plan->plane_size * (size_t)g->nz);
+        grid = bx_buffer_create(bx_geometry_points(g));
     }
     MPI_Gatherv(bx_plan_columns(plan, 0), counts[plan->rank], MPI_C_DOUBLE_COMPLEX, columns, counts,
                 at, MPI_C_DOUBLE_COMPLEX, 0, t->team);
     if (plan->rank == 0) {
         fftw_plan_with_nthreads(1);
+        int slow = g->inner ? g->ny : g->nz, fast = g->inner ? g->nz : g->ny;
         fftw_plan fft =
-            fftw_plan_dft_3d(g->nz, g->ny, g->nx, grid, grid, FFTW_FORWARD, FFTW_ESTIMATE);
-        memset(grid, 0, plan->plane_size * (size_t)g->nz * sizeof *grid);
+            fftw_plan_dft_3d(slow, fast, g->nx, grid, grid, FFTW_FORWARD, FFTW_ESTIMATE);
+        memset(grid, 0, bx_geometry_points(g) * sizeof *grid);
         for (int s = 0; s < g->columns; s++)
             for (int z = 0; z < g->nz; z++)
-                grid[(size_t)z * plan->plane_size + (size_t)g->column_xy[s]] =
+                grid[point_at(g, g->column_xy[s] % g->nx, g->column_xy[s] / g->nx, z)] =
                     columns[(size_t)s * (size_t)g->nz + (size_t)z];
         fftw_execute(fft);
         fftw_destroy_plan(fft);
@@ -262,7 +284,8 @@ static void verify_transform(bx_transpose_state *t, int method, bx_verification 
         else
             expect_waves(t);
     }
-    bx_complex *columns = bx_plan_columns(plan, 0), *planes = bx_plan_planes(plan, 0);
+    bx_complex *columns = bx_plan_columns(plan, 0),
+               *planes = bx_plan_planes(bx_plan_last(plan), BX_FORWARD, 0);
     bx_complex *input = bx_buffer_create(column_count(t));
     memcpy(input, columns, column_count(t) * sizeof *input);
     double planes_rms = rms_of_team(t, t->expected, plane_count(t), points(t));
@@ -271,13 +294,13 @@ static void verify_transform(bx_transpose_state *t, int method, bx_verification 
 
     bx_transpose_input_fill_nan(t, method);
     MPI_Barrier(t->team);
-    bx_transform_one(plan, bx_methods[method], t->methods[method], BX_FORWARD, 0, 0, true);
+    bx_transform_one(t->methods[method], BX_FORWARD, 0, 0, true);
     bx_verification_check(verification, by_serial(t) ? "serial transform" : "plane waves",
                           largest_difference(planes, t->expected, plane_count(t), 1) / planes_rms,
                           rounding(t), "of rms");
 
     bx_buffer_fill_nan(columns, column_count(t));
-    bx_transform_one(plan, bx_methods[method], t->methods[method], BX_INVERSE, 0, 0, true);
+    bx_transform_one(t->methods[method], BX_INVERSE, 0, 0, true);
     /* a plane wave's round trip leaves rounding errors of the grid's rms in every empty column */
     double scale = by_serial(t) ? input_rms : planes_rms;
     bx_verification_check(verification, "inverse",
@@ -319,13 +342,13 @@ void bx_transpose_verify_exchanges(void *state, size_t index, size_t point,
     uint64_t field = bx_transpose_input_field(t, 0);
     double wrong = 0;
     for (int slot = 0; slot < bx_transform_slots(bx_methods[index]) && slot < plan->bands; slot++)
-        for (int64_t z = 0; z < t->geometry->nz; z++)
-            for (int64_t s = 0; s < plan->my_columns; s++) {
+        for (int z = 0; z < t->geometry->nz; z++)
+            for (int s = 0; s < plan->my_columns; s++) {
                 bx_complex expected = bx_transpose_input_times(
                     bx_transpose_input_value(t, field, first + s, z), factor);
                 for (int way = 0; way < 2; way++) {
                     bx_rows half = bx_transpose_input_rows(t, (int)index, way, slot);
-                    wrong += !same_bits(half.base[half.at[z] + (size_t)s], expected);
+                    wrong += !same_bits(*bx_rows_element(plan, half, s, z), expected);
                 }
             }
     bx_verification_check(verification, "loop", wrong, 0, "elements");

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy  # its parts load when they are used
 
 from bisection.advice.sources import Launched, Trial, best, circumstances, spread
 from bisection.kernels import results
@@ -68,7 +68,7 @@ def bootstrap(values: Sequence[float]) -> Estimate:
     Args:
         values: at least two.
     """
-    result = stats.bootstrap(
+    result = scipy.stats.bootstrap(
         (values,),
         np.median,
         confidence_level=0.9,

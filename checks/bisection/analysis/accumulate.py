@@ -19,7 +19,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import special, stats
+import scipy  # its parts load when they are used
+from scipy import special
 
 from bisection.analysis.nights import medians
 from bisection.core.thresholds import LIMITS
@@ -138,7 +139,7 @@ def _whitened(series: np.ndarray, table: bool) -> _Noise:
 
 def _row_scores(series: np.ndarray) -> np.ndarray:
     """Normal scores (van der Waerden) of each series by itself."""
-    ranks = stats.rankdata(series, axis=1, nan_policy="omit")
+    ranks = scipy.stats.rankdata(series, axis=1, nan_policy="omit")
     return special.ndtri((ranks - 0.5) / (~np.isnan(series)).sum(axis=1, keepdims=True))
 
 
@@ -196,7 +197,7 @@ def _around_levels(series: np.ndarray) -> np.ndarray:
         count = len(part)
         places = np.arange(LIMITS.level, count - LIMITS.level + 1)
         share = places / count
-        ranks = np.cumsum(stats.rankdata(part) - (count + 1) / 2)[places - 1]
+        ranks = np.cumsum(scipy.stats.rankdata(part) - (count + 1) / 2)[places - 1]
         cut = places[np.abs(ranks / np.sqrt(share * (1 - share))).argmax()]
         levels = np.where(np.arange(count) < cut, np.median(part[:cut]), np.median(part[cut:]))
         line = np.polyval(np.polyfit(np.arange(count), part, 1), np.arange(count))
@@ -383,13 +384,13 @@ def _log_chance(deviations: np.ndarray, noise: _Noise) -> np.ndarray:
     where the scale is uncertain."""
     if noise.uncertain < 0.01:
         return special.log_ndtr(-deviations)
-    return stats.t.logsf(deviations, 1 / (2 * noise.uncertain**2))
+    return scipy.stats.t.logsf(deviations, 1 / (2 * noise.uncertain**2))
 
 
 def _rank_chance(before: np.ndarray, after: np.ndarray) -> float:
     """The one-sided p-value of Mann and Whitney's test; exact where one side has few nights."""
     method = "exact" if min(len(before), len(after)) <= 10 else "asymptotic"
-    return float(stats.mannwhitneyu(before, after, method=method).pvalue) / 2
+    return float(scipy.stats.mannwhitneyu(before, after, method=method).pvalue) / 2
 
 
 # ---- levels, drift, nights ----

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from bisection.analysis.model import Row
 from bisection.analysis.observations import Jobs, Key
+from bisection.analysis.statistics import adjust_fdr
 from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
@@ -87,15 +88,15 @@ def outside(earlier: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarra
     apart = np.where(known, earlier - mean[:, None], 0)
     squares = (apart**2).sum(axis=1)
     spread = _spread(squares, n)
-    chance = stats.t.sf((new - mean) / spread, n - 1)
+    chance = stdtr(n - 1, (mean - new) / spread)
     # Each earlier value by the others: leaving out x moves their mean by (x - mean) / (n - 1).
     rest = n[:, None] - 1
     moved = apart / rest
     others = np.maximum(squares[:, None] - apart**2 - rest * moved**2, 0)
-    tested = stats.t.sf((apart + moved) / _spread(others, rest), rest - 1)
+    tested = stdtr(rest - 1, -(apart + moved) / _spread(others, rest))
     tested = np.sort(tested[known])
     observed = np.searchsorted(tested, chance, side="right") / len(tested)
-    adjusted = stats.false_discovery_control(np.maximum(chance, observed))
+    adjusted = adjust_fdr(np.maximum(chance, observed))
     # The largest chance that is outside, with as many metrics as are: again for the retest.
     critical = LIMITS.slower_chance * max((adjusted <= LIMITS.slower_chance).sum(), 1) / len(new)
     fewer = int(critical * len(tested))
@@ -103,7 +104,7 @@ def outside(earlier: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarra
         critical = min(critical, np.nextafter(tested[fewer], 0))
     bound = np.maximum.reduce(
         [
-            mean + stats.t.isf(critical, n - 1) * spread,
+            mean - stdtrit(n - 1, critical) * spread,
             np.where(known, earlier, -np.inf).max(axis=1),
             mean + math.log1p(LIMITS.slower_margin),
         ]

@@ -7,7 +7,7 @@ parts are states if they are far apart, each is compact, and one side has both.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy  # its parts load when they are used
 
 from bisection.analysis.nights import medians
 
@@ -58,10 +58,11 @@ def states(values: np.ndarray, nights: int) -> States:
     sides = slice(None, nights), slice(nights, None)
     hits, of = (np.array([x[:, side].sum(axis=1) for side in sides]) for x in (slow, known))
     two &= ((hits >= FEWEST // 2) & (of - hits >= FEWEST // 2)).any(axis=0)
-    chances = [
-        stats.hypergeom.sf(hits[1] - 1, of.sum(axis=0), hits.sum(axis=0), of[1]),
-        stats.hypergeom.cdf(hits[1], of.sum(axis=0), hits.sum(axis=0), of[1]),
-    ]
+    chances = np.ones((2, len(two)))
+    if two.any():
+        urn = of.sum(axis=0)[two], hits.sum(axis=0)[two], of[1, two]
+        chances[0, two] = scipy.stats.hypergeom.sf(hits[1, two] - 1, *urn)
+        chances[1, two] = scipy.stats.hypergeom.cdf(hits[1, two], *urn)
     return States(
         two,
         slow & two[:, None],

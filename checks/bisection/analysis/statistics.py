@@ -7,7 +7,7 @@ a night or a job, never a repeat within a job.
 import math
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 SIGMA = 0.6744897501960817  # the upper quartile of the normal distribution
 MAD = 1.4826  # standard deviations per median absolute deviation, of the normal distribution
@@ -27,7 +27,11 @@ def normal_mad(values: np.ndarray) -> np.ndarray:
 
 def adjust_fdr(p: np.ndarray) -> np.ndarray:
     """p-values adjusted for the size of the table (Benjamini and Hochberg 1995)."""
-    return stats.false_discovery_control(p) if len(p) else p
+    order = np.argsort(p)[::-1]
+    rank = np.arange(len(p), 0, -1)
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(np.minimum.accumulate(p[order] * len(p) / rank), 1)
+    return adjusted
 
 
 class Pool:
@@ -61,7 +65,7 @@ class Pool:
             return np.sqrt(variance)
         prior = min(self.prior, 1e6)
         shrunk = (prior * self.variance + df * variance) / (prior + df)
-        unlike = variance > self.variance * stats.f.isf(1e-3, df, prior)
+        unlike = variance > self.variance * special.fdtri(df, prior, 1 - 1e-3)
         return np.sqrt(np.where(unlike, variance, shrunk))
 
 

@@ -3,8 +3,7 @@
 import math
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
+import scipy  # its parts load when they are used
 
 from bisection.core.thresholds import LIMITS
 
@@ -33,13 +32,15 @@ def by_latency(s: np.ndarray, r: np.ndarray, rest: np.ndarray, nodes: int) -> np
     square = (rows**2).sum(1)
     apart = np.sqrt(np.maximum(square[:, None] + square - 2 * rows @ rows.T, 0))
     np.fill_diagonal(apart, 0)
-    tree = linkage(squareform(apart, checks=False), "average")
+    hierarchy = scipy.cluster.hierarchy
+    tree = hierarchy.linkage(scipy.spatial.distance.squareform(apart, checks=False), "average")
     height = tree[:, 2]
     half = len(height) // 2
     widest = half + int(np.argmax(np.diff(height)[half:]))
     if height[widest + 1] - height[widest] < GAP * height[widest]:
         return None
-    numbers = fcluster(tree, (height[widest] + height[widest + 1]) / 2, "distance") - 1
+    between = (height[widest] + height[widest + 1]) / 2
+    numbers = hierarchy.fcluster(tree, between, "distance") - 1
     near = numbers[s] == numbers[r]
     sizes = np.bincount(numbers)
     if len(sizes) < 2 or np.median(sizes) < smallest or near.all() or not near.any():

@@ -13,16 +13,18 @@ from reframe.core.exceptions import ReframeError, SpawnedProcessError
 from bisection.core.commands import last_error, option_value
 from bisection.core.reasons import Code, Reason
 from bisection.rfm import rotation
-from bisection.rfm.scheduler_faults import DEADLINE, node_rows, reasons_of_nodes
+from bisection.rfm.scheduler_faults import (
+    DEADLINE,
+    NO_PLACE,
+    QUEUE_FULL,
+    node_rows,
+    reasons_of_nodes,
+)
 
 # ---- a place ----
 
-# Slurm's words for what it cannot place, now or ever; sbatch takes it, and it waits.
-NO_PLACE = "not available"
 # Of a job's options those that do not say where it runs.
 NAMES = re.compile(r"--(job-name|output|error)\b")
-# Slurm's words where the user has as many jobs in the queue as are allowed.
-QUEUE_FULL = re.compile(r"SubmitJobs?(Per\w+)?Limit")
 QUEUE_FULL_PAUSE = 5  # s
 _allowed = [math.inf]  # jobs that the user may have in the queue, as far as it is known
 # States of nodes that take no jobs, as sinfo begins their words.

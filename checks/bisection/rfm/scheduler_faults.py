@@ -34,6 +34,10 @@ SLURM_WORDS = (
     (r"slurmstepd\S*: error: Detected \d+ oom.kill event", "OUT_OF_MEMORY"),
     (r"slurmstepd\S*: error: \*\*\* JOB \S+ ON \S+ CANCELLED AT", "CANCELLED"),
 )
+# Slurm's words for what it cannot place, now or ever; sbatch takes it, and it waits.
+NO_PLACE = "not available"
+# Slurm's words where the user has as many jobs in the queue as are allowed.
+QUEUE_FULL = re.compile(r"SubmitJobs?(Per\w+)?Limit")
 # A scheduler's command that did not reach the scheduler.
 UNREACHABLE = re.compile(
     r"unable to contact|connect|timed? ?out|temporarily unable|communication|no such file", re.I

@@ -23,8 +23,7 @@ from pathlib import Path
 from bisection.core.commands import ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.rfm.queue import QUEUE_FULL
-from bisection.rfm.scheduler_faults import SLURM_STATES
+from bisection.rfm.scheduler_faults import QUEUE_FULL, SLURM_STATES
 from bisection.sites.cluster.survey import Survey
 
 POLL = 0.5  # seconds between looks at a job, at first

@@ -13,8 +13,7 @@ from pathlib import Path
 from bisection.core.commands import Answer, ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
-from bisection.rfm.queue import NO_PLACE
-from bisection.rfm.scheduler_faults import ALIVE, record_of, slurm_record
+from bisection.rfm.scheduler_faults import ALIVE, NO_PLACE, record_of, slurm_record
 from bisection.sites.cluster.jobs import Queue, Refused, Scheduler, State, submitted
 from bisection.sites.cluster.survey import (
     Node,
