@@ -21,6 +21,7 @@ METHODS = {
     "npar": ("npar/npar_launch.f90", "method_t"),
     "eigen": ("eigen/eigen.def", "BX_METHOD"),
     "md": ("md/md_launch.f90", "method_t"),
+    "halo": ("halo/halo.def", "BX_METHOD"),
     "tasks": ("tasks/tasks.def", "BX_METHOD"),
 }
 CASES = {
@@ -28,16 +29,12 @@ CASES = {
     "npar": ("npar/npar_cases.f90", "case_t"),
     "eigen": ("eigen/eigen.def", "BX_CASE"),
     "md": ("md/md_lattice.f90", "crystal_t"),
+    "halo": ("halo/halo.def", "BX_CASE"),
     "tasks": ("tasks/tasks.def", "BX_CASE"),
 }
 
-ALTERNATIVES = (
-    "transpose",
-    "npar",
-    "eigen",
-    "md",
-    "tasks",
-)  # kernels whose methods give the same result
+# Kernels whose methods give the same result.
+ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo", "tasks")
 
 
 def methods(kernel: str, family: str = "") -> list[str]:
