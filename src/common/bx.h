@@ -225,7 +225,8 @@ static inline double bx_verification_wrong_bytes(uint64_t got, uint64_t expected
  * result. */
 void bx_metrics_add(bx_metrics *metrics, const char *name, double value, const char *unit,
                     const char *better);
-/* Returns the value of a metric that is already there (`time`, ratios), NaN if it is not. */
+/* Returns the value of a metric that is already there (`time`, ratios, shares of phases), NaN if it
+ * is not. */
 double bx_metrics_value(const bx_metrics *metrics, const char *name);
 
 /* ---- memory: never NULL, a failure ends the launch with BX_RESOURCES (all local) ---- */

@@ -205,8 +205,8 @@ cJSON *bx_metrics_json(const bx_run *run, const bx_result *results, size_t count
     if (method->family)
         add_ratio(run, metrics, result, fastest(run, results, count, method->family, result->point),
                   "best");
+    add_shares(run, metrics, result);
     if (run->kernel->metrics)
         run->kernel->metrics(run->state, result->method, result->point, &(bx_metrics){metrics});
-    add_shares(run, metrics, result);
     return metrics;
 }

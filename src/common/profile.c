@@ -1,7 +1,7 @@
 /* Communication profile by interposition: every MPI call of the executable and its libraries goes
  * through the wrappers of profile_c.c and profile_fortran.c, and is counted once: in the row of its
  * routine, region and class of the recording in force.  All else is sums of rows.  Persistent sends
- * are not counted: none of our kernels or their libraries uses them. */
+ * are counted where C starts them: none of our kernels in Fortran uses them. */
 #include "profile.h"
 
 #include "charge.h"
@@ -43,6 +43,11 @@ static struct {
     int request_count;        /* non-blocking collectives under way */
     MPI_Request requests[MAX_REQUESTS];
     int request_at[MAX_REQUESTS]; /* place in the list that is being waited for, or -1 */
+    struct bound {
+        MPI_Request request;
+        bx_call sends;
+    } *bound;                    /* what persistent requests send */
+    int bound_count, bound_next; /* requests are mostly started in the order of their making */
 } profile = {.region = -1, .keyval = MPI_KEYVAL_INVALID, .into = &profile.rest};
 
 /* The nodes of a communicator's ranks, cached on the communicator. */
@@ -83,6 +88,7 @@ void bx_profile_stop(void)
     free(profile.rest.rows);
     free(profile.rows);
     free(profile.names);
+    free(profile.bound);
 }
 
 /* Local: the group is translated without communication. */
@@ -231,6 +237,44 @@ void bx_profile_to_window(bx_call *call, MPI_Win win, int target, double bytes)
     call->sent.bytes += bytes;
     call->sent.off_node_messages += off_node;
     if (off_node) call->sent.off_node_bytes += bytes;
+}
+
+/* ---- persistent requests ---- */
+
+void bx_profile_bind(const bx_call *call, MPI_Request request, MPI_Comm comm, int peer,
+                     double bytes)
+{
+    if (!call->outermost) return;
+    struct bound new = {request, {.outermost = true}};
+    bx_profile_to(&new.sends, comm, peer, bytes);
+    profile.bound = bx_memory_grow(profile.bound, (size_t)profile.bound_count + 1, sizeof new);
+    profile.bound[profile.bound_count++] = new;
+}
+
+/* The number of a request, from the one behind the last that was asked for; -1: nothing bound. */
+static int find_bound(MPI_Request request)
+{
+    for (int i = 0; i < profile.bound_count; i++) {
+        int at = (profile.bound_next + i) % profile.bound_count;
+        if (profile.bound[at].request != request) continue;
+        profile.bound_next = at + 1;
+        return at;
+    }
+    return -1;
+}
+
+void bx_profile_started(bx_call *call, int count, const MPI_Request *requests)
+{
+    for (int i = 0; call->outermost && i < count; i++) {
+        int at = find_bound(requests[i]);
+        if (at >= 0) add(&call->sent, &profile.bound[at].sends.sent);
+    }
+}
+
+void bx_profile_unbind(MPI_Request request)
+{
+    int at = find_bound(request);
+    if (at >= 0) profile.bound[at] = profile.bound[--profile.bound_count];
 }
 
 /* ---- requests of collectives ---- */

@@ -97,6 +97,19 @@ double bx_profile_bytes(int count, MPI_Datatype type);
  * `comm`. */
 const bx_peers *bx_profile_peers(MPI_Comm comm);
 
+/* Adds a message per neighbour of `comm`, a graph's, of counts[neighbours] items of `type`. */
+void bx_profile_neighbours(bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type);
+
+/* Persistent sends: each start sends what was bound to the request. */
+
+/* Binds a message of `bytes` to rank `peer` of `comm` to a request. */
+void bx_profile_bind(const bx_call *call, MPI_Request request, MPI_Comm comm, int peer,
+                     double bytes);
+/* Adds the messages that are bound to requests[count]. */
+void bx_profile_started(bx_call *call, int count, const MPI_Request *requests);
+/* Forgets what is bound to a request. */
+void bx_profile_unbind(MPI_Request request);
+
 /* Requests of non-blocking collectives, so that the wait for one is counted as collective. */
 
 /* Remembers the request that a call has started. */

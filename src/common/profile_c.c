@@ -2,6 +2,8 @@
  */
 #include "profile.h"
 
+#include <stdlib.h>
+
 static int comm_size(MPI_Comm comm)
 {
     int size;
@@ -45,6 +47,19 @@ void bx_profile_ring(bx_call *call, MPI_Comm comm, double bytes)
 {
     if (call->outermost && comm_size(comm) > 1)
         bx_profile_to(call, comm, (comm_rank(comm) + 1) % comm_size(comm), bytes);
+}
+
+void bx_profile_neighbours(bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type)
+{
+    if (!call->outermost) return;
+    int in, out, weighted;
+    PMPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
+    int *ranks = bx_memory_alloc(2 * (size_t)(in + out + 1), sizeof *ranks), *to = ranks + in,
+        *weights = to + out;
+    PMPI_Dist_graph_neighbors(comm, in, ranks, weights, out, to, weights + in);
+    for (int i = 0; i < out; i++)
+        bx_profile_to(call, comm, to[i], bx_profile_bytes(counts[i], type));
+    free(ranks);
 }
 
 #define WRAP(class, comm, blocking, name, parameters, arguments, sends)                            \
@@ -111,6 +126,16 @@ WAITING(Testsome, n, (int n, MPI_Request q[], int *m, int i[], MPI_Status s[]), 
 P2P(Probe, (int peer, int tag, MPI_Comm comm, MPI_Status *s), (peer, tag, comm, s), NOTHING)
 P2P(Iprobe, (int peer, int tag, MPI_Comm comm, int *f, MPI_Status *s), (peer, tag, comm, f, s), NOTHING)
 
+/* Persistent requests of receives need no wrapper: nothing is sent, and their time is in the wait. */
+P2P(Send_init, ISEND_PARAMETERS, (b, n, t, peer, tag, comm, q), bx_profile_bind(&call, *q, comm, peer, BYTES(n, t)))
+P2P(Start, (MPI_Request *q), (q), bx_profile_started(&call, 1, q))
+P2P(Startall, (int n, MPI_Request q[]), (n, q), bx_profile_started(&call, n, q))
+int MPI_Request_free(MPI_Request *q)
+{
+    bx_profile_unbind(*q);
+    return PMPI_Request_free(q);
+}
+
 /* ---- barrier ---- */
 WRAP(BX_BARRIER, MPI_COMM_NULL, false, Barrier, (MPI_Comm comm), (comm), NOTHING)
 WRAP(BX_BARRIER, MPI_COMM_NULL, false, Ibarrier, (MPI_Comm comm, MPI_Request *q), (comm, q), NOTHING)
@@ -148,6 +173,12 @@ COLL(Reduce_scatter_block, (const void *b, void *rb, int n, MPI_Datatype t, MPI_
 ICOLL(Ireduce_scatter_block, (const void *b, void *rb, int n, MPI_Datatype t, MPI_Op op, MPI_Comm comm, MPI_Request *q), (b, rb, n, t, op, comm, q), bx_profile_to_all(&call, comm, BYTES(n, t)))
 COLL(Reduce_scatter, (const void *b, void *rb, const int n[], MPI_Datatype t, MPI_Op op, MPI_Comm comm), (b, rb, n, t, op, comm), bx_profile_alltoallv(&call, comm, n, t))
 ICOLL(Ireduce_scatter, (const void *b, void *rb, const int n[], MPI_Datatype t, MPI_Op op, MPI_Comm comm, MPI_Request *q), (b, rb, n, t, op, comm, q), bx_profile_alltoallv(&call, comm, n, t))
+
+#ifndef SMPI_H /* which has no neighbourhoods */
+#define NEIGHBOURS_PARAMETERS const void *b, const int n[], const int d[], MPI_Datatype t, void *rb, const int rn[], const int rd[], MPI_Datatype rt, MPI_Comm comm
+COLL(Neighbor_alltoallv, (NEIGHBOURS_PARAMETERS), (b, n, d, t, rb, rn, rd, rt, comm), bx_profile_neighbours(&call, comm, n, t))
+ICOLL(Ineighbor_alltoallv, (NEIGHBOURS_PARAMETERS, MPI_Request *q), (b, n, d, t, rb, rn, rd, rt, comm, q), bx_profile_neighbours(&call, comm, n, t))
+#endif
 
 /* ---- one-sided ---- */
 #define TO_TARGET bx_profile_to_window(&call, win, target, BYTES(n, t))

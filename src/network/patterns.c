@@ -1,6 +1,7 @@
 /* The patterns of communication that codes are made of, over the size of a block. */
 #include "adapters.h"
 #include "pattern.h"
+#include "shared.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -336,28 +337,11 @@ static double find_sizes(bx_patterns *s, bool *one_sided)
     return bytes;
 }
 
-/* Notes where MPI cannot make windows: Open MPI 4.1 has nothing for some networks, and fails here.
- */
 static void open_window(const bx_patterns *s, uint64_t *buffer, MPI_Win *window)
 {
-    MPI_Errhandler of_comm, of_world;
-    MPI_Comm_get_errhandler(s->comm, &of_comm);
-    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &of_world);
-    MPI_Comm_set_errhandler(s->comm, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    int failed = MPI_Win_create(buffer, (MPI_Aint)s->capacity, BX_WORD, MPI_INFO_NULL, s->comm,
-                                window) != MPI_SUCCESS;
-    MPI_Comm_set_errhandler(s->comm, of_comm);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, of_world);
-    MPI_Errhandler_free(&of_comm);
-    MPI_Errhandler_free(&of_world);
-    MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, s->comm);
-    if (failed) {
-        *window = MPI_WIN_NULL; /* where it was made, it cannot be freed by some ranks alone */
-        no_windows = true;
-        return;
-    }
-    MPI_Win_lock_all(0, *window);
+    *window = bx_window_create(s->comm, buffer, s->capacity, BX_WORD);
+    no_windows = *window == MPI_WIN_NULL;
+    if (!no_windows) MPI_Win_lock_all(0, *window);
 }
 
 static void close_window(MPI_Win *window)

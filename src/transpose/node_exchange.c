@@ -134,8 +134,8 @@ bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padde
         if (self->layouts[way].receive_total > receive) receive = self->layouts[way].receive_total;
     }
     for (int set = 0; set < SETS; set++) {
-        self->send[set] = bx_shared_create(plan->node, send);
-        self->receive[set] = bx_shared_create(plan->node, receive);
+        self->send[set] = bx_shared_create(plan->node, send * sizeof(bx_complex));
+        self->receive[set] = bx_shared_create(plan->node, receive * sizeof(bx_complex));
         /* padding is sent, so it has a value; all else is first touched by who writes it */
         if (padded && plan->node_rank == 0)
             memset(self->send[set].base, 0, send * sizeof(bx_complex));
@@ -174,7 +174,7 @@ static bool through_buffer(const bx_node_exchange *self, int peer)
 
 static bx_complex *block_for(const bx_node_exchange *self, bx_direction way, int peer)
 {
-    return self->send[self->packing].base + self->layouts[way].send_at[peer];
+    return (bx_complex *)self->send[self->packing].base + self->layouts[way].send_at[peer];
 }
 
 static bx_complex *block_from(const bx_node_exchange *self, bx_direction way, int peer)
@@ -182,7 +182,7 @@ static bx_complex *block_from(const bx_node_exchange *self, bx_direction way, in
     bool on_node = self->plan->geometry->node_of[peer] == self->plan->node_index;
     const bx_shared *from =
         on_node && self->in_place ? &self->send[self->unpacking] : &self->receive[self->unpacking];
-    return from->base + self->layouts[way].receive_at[peer];
+    return (bx_complex *)from->base + self->layouts[way].receive_at[peer];
 }
 
 static void between_nodes(bx_node_exchange *self, bx_direction way)

@@ -21,40 +21,6 @@ bx_complex *bx_buffer_create(size_t elements)
     return buffer;
 }
 
-bx_shared bx_shared_create(MPI_Comm node, size_t elements)
-{
-    bx_shared memory;
-    int rank, unit;
-    MPI_Aint size;
-    MPI_Comm_rank(node, &rank);
-    MPI_Aint mine = rank == 0 ? (MPI_Aint)((elements + 1) * sizeof(bx_complex)) : 0;
-    MPI_Comm_set_errhandler(node, MPI_ERRORS_RETURN);
-    if (MPI_Win_allocate_shared(mine, sizeof(bx_complex), MPI_INFO_NULL, node, &memory.base,
-                                &memory.window) != MPI_SUCCESS) {
-        if (rank == 0)
-            fprintf(stderr, "no room for %zu bytes of shared memory on this node (/dev/shm?)\n",
-                    elements * sizeof(bx_complex));
-        MPI_Abort(MPI_COMM_WORLD, BX_RESOURCES);
-    }
-    MPI_Comm_set_errhandler(node, MPI_ERRORS_ARE_FATAL);
-    MPI_Win_shared_query(memory.window, 0, &size, &unit, &memory.base);
-    MPI_Win_lock_all(MPI_MODE_NOCHECK, memory.window);
-    return memory;
-}
-
-void bx_shared_free(bx_shared *memory)
-{
-    MPI_Win_unlock_all(memory->window);
-    MPI_Win_free(&memory->window);
-}
-
-void bx_shared_sync(const bx_shared *memory, MPI_Comm node)
-{
-    MPI_Win_sync(memory->window);
-    MPI_Barrier(node);
-    MPI_Win_sync(memory->window);
-}
-
 static size_t rounded(size_t elements) { return (elements + PAGE - 1) / PAGE * PAGE; }
 
 static size_t column_elements(const bx_geometry *g, int rank)
@@ -106,11 +72,11 @@ static void create_halves(bx_plan *plan)
     int first = g->node_first[plan->node_index], last = g->node_first[plan->node_index + 1];
     for (int i = first; i < last; i++)
         total += rounded(column_elements(g, g->node_ranks[i]) * copies);
-    plan->halves = bx_shared_create(plan->node, total);
+    plan->halves = bx_shared_create(plan->node, total * sizeof(bx_complex));
     plan->halves_of = bx_memory_alloc((size_t)g->ranks, sizeof *plan->halves_of);
     for (int i = first; i < last; i++) {
         int rank = g->node_ranks[i];
-        plan->halves_of[rank] = plan->halves.base + at;
+        plan->halves_of[rank] = (bx_complex *)plan->halves.base + at;
         at += rounded(column_elements(g, rank) * copies);
     }
     /* whoever uses a page touches it first, which places it in that rank's memory */

@@ -5,6 +5,7 @@
 
 #include "bx.h"
 #include "geometry.h"
+#include "shared.h"
 
 #include <complex.h>
 #include <fftw3.h>
@@ -24,13 +25,6 @@ typedef double _Complex bx_complex;
 enum { BX_PHASE_FFT1D, BX_PHASE_PACK, BX_PHASE_EXCHANGE, BX_PHASE_UNPACK, BX_PHASE_FFT2D };
 /* Bands whose planes can be held at once. */
 enum { BX_SLOTS = 2 };
-
-/* Memory that all ranks of a node can address; the node's first rank allocates it whole, as MPI
- * libraries differ in what they return for a part (SimGrid returns the first rank's). */
-typedef struct {
-    MPI_Win window;
-    bx_complex *base;
-} bx_shared;
 
 /* Columns transformed at once: rows of whole cache lines, few enough for L1. */
 enum { BX_GROUP = 8 };
@@ -180,14 +174,6 @@ void bx_plan_pack_all(const bx_plan *plan, const bx_part *part, const bx_lengths
 
 /* Copies from[count] to to[count], shared by the rank's threads. */
 void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, size_t count);
-
-/* Returns memory of `elements` elements in all, which is not zeroed.  Ends the launch with
- * BX_RESOURCES if the node has no room.  Collective over `node`. */
-bx_shared bx_shared_create(MPI_Comm node, size_t elements);
-/* Collective over the node. */
-void bx_shared_free(bx_shared *memory);
-/* Orders what the ranks of `node` have written before what they read after.  Collective over it. */
-void bx_shared_sync(const bx_shared *memory, MPI_Comm node);
 
 /* Returns an aligned buffer, freed by fftw_free; never NULL. */
 bx_complex *bx_buffer_create(size_t elements);

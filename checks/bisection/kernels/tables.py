@@ -21,15 +21,18 @@ METHODS = {
     "npar": ("npar/npar_launch.f90", "method_t"),
     "eigen": ("eigen/eigen.def", "BX_METHOD"),
     "md": ("md/md_launch.f90", "method_t"),
+    "halo": ("halo/halo.def", "BX_METHOD"),
 }
 CASES = {
     "transpose": ("transpose/transpose.def", "BX_CASE"),
     "npar": ("npar/npar_cases.f90", "case_t"),
     "eigen": ("eigen/eigen.def", "BX_CASE"),
     "md": ("md/md_lattice.f90", "crystal_t"),
+    "halo": ("halo/halo.def", "BX_CASE"),
 }
 
-ALTERNATIVES = ("transpose", "npar", "eigen", "md")  # kernels whose methods give the same result
+# Kernels whose methods give the same result.
+ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo")
 
 
 def methods(kernel: str, family: str = "") -> list[str]:

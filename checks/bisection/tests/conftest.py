@@ -11,6 +11,7 @@ from running import RNG, TWO_CORES, fake_program, run_in
 
 from bisection.analysis.compare import compare
 from bisection.cli import main
+from bisection.kernels import tables
 from bisection.report.data import comparison_as_json
 from bisection.report.text import comparison_text
 from bisection.store.selection import select
@@ -34,7 +35,7 @@ def fake(tmp_path_factory):
         pytest.skip("needs mpirun and two cores")
     prefix = tmp_path_factory.mktemp("fake")
     (prefix / "bin").mkdir()
-    for name in ("transpose", "pairs", "patterns", "noise", "congestion", "npar", "eigen", "md"):
+    for name in tables.METHODS:
         kernel = prefix / "bin" / f"bisection-{name}"
         kernel.write_text(fake_program())
         kernel.chmod(0o755)

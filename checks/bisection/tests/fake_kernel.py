@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # started by any Python, anywhere
 from bisection.kernels import tables
 
-BASELINES = {"transpose": ["serial"], "eigen": ["dsyevd"], "md": ["cached"]}
+BASELINES = {"transpose": ["serial"], "eigen": ["dsyevd"], "md": ["cached"], "halo": ["stencil"]}
 BASE_SECONDS = 1e-3
 
 
@@ -69,13 +69,23 @@ def of_eigen(method):
     }
 
 
+def of_halo():
+    """A step, most of which is the stencil."""
+    return {
+        "ratio_isend": metric(1.0, "ratio"),
+        "ratio_stencil": metric(1.3, "ratio"),
+        "halo_over_stencil": metric(0.3, "ratio"),
+        "points": metric(1e8, "1/s"),
+    }
+
+
 def entry(method, baseline, point):
     seconds = BASE_SECONDS * (1 + (point or {}).get("bytes", 0) / 1e5)
     metrics = {"time": metric(seconds, "s"), "ratio_alltoallv": metric(1.0, "ratio")}
     metrics["ratio_best" if method.startswith("npar-") else "ratio_base"] = metric(1.0, "ratio")
     metrics["ratio_original"] = metric(1.0, "ratio")
     metrics["idle_share"] = metric(0.0, "share")
-    metrics |= of_eigen(method) | of_md(method)
+    metrics |= of_eigen(method) | of_md(method) | of_halo()
     if point is None:
         metrics["ratio_serial"] = metric(0.6, "ratio")
         metrics["exchange_share"] = metric(0.3, "share")

@@ -1,0 +1,229 @@
+#include "halo.h"
+
+#include "charge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TAG = 1, PAGE = 512 /* numbers */ };
+
+/* ---- who needs what ---- */
+
+typedef struct {
+    int owner;
+    int64_t ghost;
+} wanted;
+
+static int by_owner(const void *a, const void *b)
+{
+    const wanted *x = a, *y = b;
+    if (x->owner != y->owner) return x->owner < y->owner ? -1 : 1;
+    return (x->ghost > y->ghost) - (x->ghost < y->ghost);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    return ((const bx_peer *)a)->rank - ((const bx_peer *)b)->rank;
+}
+
+static void complete_peer(const bx_mesh *mesh, bx_peer *peer)
+{
+    for (int64_t i = 0; i < peer->count; i++)
+        bx_region_add(&peer->region, peer->places[i] * mesh->width, mesh->width);
+}
+
+static bx_peer new_peer(int rank, int64_t count)
+{
+    return (bx_peer){.rank = rank,
+                     .count = count,
+                     .cells = bx_memory_alloc((size_t)count, sizeof(int64_t)),
+                     .places = bx_memory_alloc((size_t)count, sizeof(int64_t))};
+}
+
+/* Finds the own cells that a rank has asked for. */
+static void find_places(const bx_mesh *mesh, bx_peer *peer)
+{
+    for (int64_t i = 0; i < peer->count; i++)
+        peer->places[i] = mesh->kind->place(mesh, peer->cells[i]);
+    complete_peer(mesh, peer);
+}
+
+/* Sorts the ghosts by owner. */
+static void find_owners(bx_halo *halo)
+{
+    const bx_mesh *mesh = halo->mesh;
+    wanted *list = bx_memory_alloc((size_t)mesh->ghosts, sizeof *list);
+    for (int64_t i = 0; i < mesh->ghosts; i++)
+        list[i] = (wanted){mesh->kind->owner(mesh, mesh->ghost_cell[i]), i};
+    qsort(list, (size_t)mesh->ghosts, sizeof *list, by_owner);
+    for (int64_t first = 0, last = 0; first < mesh->ghosts; first = last) {
+        while (last < mesh->ghosts && list[last].owner == list[first].owner) last++;
+        bx_peer peer = new_peer(list[first].owner, last - first);
+        for (int64_t i = first; i < last; i++) {
+            peer.cells[i - first] = mesh->ghost_cell[list[i].ghost];
+            peer.places[i - first] = mesh->ghost_at[list[i].ghost];
+        }
+        complete_peer(mesh, &peer);
+        if (peer.rank == halo->rank) {
+            halo->own_receives = peer;
+            continue;
+        }
+        halo->receives =
+            bx_memory_grow(halo->receives, (size_t)halo->receive_count + 1, sizeof *halo->receives);
+        halo->receives[halo->receive_count++] = peer;
+    }
+    halo->own_sends = new_peer(halo->rank, halo->own_receives.count);
+    if (halo->own_sends.count > 0)
+        memcpy(halo->own_sends.cells, halo->own_receives.cells,
+               (size_t)halo->own_sends.count * sizeof(int64_t));
+    find_places(mesh, &halo->own_sends);
+    free(list);
+}
+
+/* Asks the owners; each learns how many will ask. */
+static void ask(bx_halo *halo)
+{
+    int *asked = bx_memory_alloc((size_t)halo->ranks, sizeof *asked), asking;
+    MPI_Request *requests = bx_memory_alloc((size_t)halo->receive_count, sizeof *requests);
+    for (int i = 0; i < halo->receive_count; i++) {
+        const bx_peer *peer = &halo->receives[i];
+        asked[peer->rank] = 1;
+        MPI_Isend(peer->cells, (int)peer->count, MPI_INT64_T, peer->rank, TAG, halo->comm,
+                  &requests[i]);
+    }
+    MPI_Reduce_scatter_block(asked, &asking, 1, MPI_INT, MPI_SUM, halo->comm);
+    halo->send_count = asking;
+    halo->sends = bx_memory_alloc((size_t)asking, sizeof *halo->sends);
+    for (int i = 0; i < asking; i++) {
+        MPI_Status status;
+        int count;
+        MPI_Probe(MPI_ANY_SOURCE, TAG, halo->comm, &status);
+        MPI_Get_count(&status, MPI_INT64_T, &count);
+        halo->sends[i] = new_peer(status.MPI_SOURCE, count);
+        MPI_Recv(halo->sends[i].cells, count, MPI_INT64_T, status.MPI_SOURCE, TAG, halo->comm,
+                 MPI_STATUS_IGNORE);
+        find_places(halo->mesh, &halo->sends[i]);
+    }
+    qsort(halo->sends, (size_t)asking, sizeof *halo->sends, by_rank);
+    MPI_Waitall(halo->receive_count, requests, MPI_STATUSES_IGNORE);
+    free(asked);
+    free(requests);
+}
+
+/* ---- memory ---- */
+
+static int64_t paged(int64_t numbers) { return (numbers + PAGE - 1) / PAGE * PAGE; }
+
+/* The fields of all ranks of a node, so that neighbours can be read. */
+static void allocate(bx_halo *halo)
+{
+    int size;
+    MPI_Comm_size(halo->node, &size);
+    int64_t fields = halo->mesh->fields, total = 0, mine[2] = {halo->rank, halo->mesh->stride};
+    int64_t (*all)[2] = bx_memory_alloc((size_t)size, sizeof *all);
+    MPI_Allgather(mine, 2, MPI_INT64_T, all, 2, MPI_INT64_T, halo->node);
+    for (int i = 0; i < size; i++) total += paged(2 * fields * all[i][1]);
+    halo->memory = bx_shared_create(halo->node, (size_t)total * sizeof(double));
+    halo->fields_of = bx_memory_alloc((size_t)halo->ranks, sizeof *halo->fields_of);
+    halo->stride_of = bx_memory_alloc((size_t)halo->ranks, sizeof *halo->stride_of);
+    double *next = halo->memory.base;
+    for (int i = 0; i < size; next += paged(2 * fields * all[i++][1])) {
+        halo->fields_of[all[i][0]] = next;
+        halo->stride_of[all[i][0]] = all[i][1];
+    }
+    for (int copy = 0; copy < 2; copy++)
+        halo->fields[copy] = bx_halo_fields(halo, halo->rank, copy);
+    free(all);
+}
+
+bx_halo *bx_halo_create(const bx_mesh *mesh)
+{
+    bx_halo *halo = bx_memory_alloc(1, sizeof *halo);
+    halo->mesh = mesh;
+    halo->comm = bx_run_comm(mesh->run);
+    halo->node = bx_run_node_comm(mesh->run);
+    halo->node_of = bx_run_node_of(mesh->run);
+    halo->rank = mesh->rank;
+    halo->ranks = mesh->ranks;
+    find_owners(halo);
+    ask(halo);
+    allocate(halo);
+    return halo;
+}
+
+static void free_peer(bx_peer *peer)
+{
+    free(peer->cells);
+    free(peer->places);
+    bx_region_free(&peer->region);
+}
+
+void bx_halo_free(bx_halo *halo)
+{
+    for (int i = 0; i < halo->send_count; i++) free_peer(&halo->sends[i]);
+    for (int i = 0; i < halo->receive_count; i++) free_peer(&halo->receives[i]);
+    free_peer(&halo->own_sends);
+    free_peer(&halo->own_receives);
+    free(halo->sends);
+    free(halo->receives);
+    free(halo->fields_of);
+    free(halo->stride_of);
+    bx_shared_free(&halo->memory);
+    free(halo);
+}
+
+/* ---- copies ---- */
+
+void bx_halo_copy_own(const bx_halo *halo, int copy)
+{
+    const bx_mesh *mesh = halo->mesh;
+    double *fields = halo->fields[copy];
+#pragma omp parallel for schedule(static)
+    for (int f = 0; f < mesh->fields; f++)
+        bx_region_copy(&halo->own_sends.region, &fields[f * mesh->stride],
+                       &halo->own_receives.region, &fields[f * mesh->stride]);
+    bx_charge(BX_COPY,
+              (double)halo->own_sends.region.numbers * mesh->fields * (double)sizeof(double), true);
+}
+
+/* The number `n` of a peer's numbers, in the order field, cell, level. */
+static double *number_of(const bx_halo *halo, const bx_peer *peer, int copy, int64_t n)
+{
+    const bx_mesh *mesh = halo->mesh;
+    int64_t level = n % mesh->width, cell = n / mesh->width % peer->count;
+    int64_t field = n / mesh->width / peer->count;
+    return &halo->fields[copy][field * mesh->stride + peer->places[cell] * mesh->width + level];
+}
+
+void bx_halo_exchange_plainly(const bx_halo *halo, int copy)
+{
+    int64_t each = (int64_t)halo->mesh->width * halo->mesh->fields;
+    int count = halo->send_count + halo->receive_count;
+    double **buffers = bx_memory_alloc((size_t)count, sizeof *buffers);
+    MPI_Request *requests = bx_memory_alloc((size_t)count, sizeof *requests);
+    for (int i = 0; i < count; i++) {
+        bool sends = i < halo->send_count;
+        const bx_peer *peer = sends ? &halo->sends[i] : &halo->receives[i - halo->send_count];
+        buffers[i] = bx_memory_alloc((size_t)(peer->count * each), sizeof **buffers);
+        for (int64_t n = 0; sends && n < peer->count * each; n++)
+            buffers[i][n] = *number_of(halo, peer, copy, n);
+        if (sends)
+            MPI_Isend(buffers[i], (int)(peer->count * each), MPI_DOUBLE, peer->rank, TAG,
+                      halo->comm, &requests[i]);
+        else
+            MPI_Irecv(buffers[i], (int)(peer->count * each), MPI_DOUBLE, peer->rank, TAG,
+                      halo->comm, &requests[i]);
+    }
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < count; i++) {
+        const bx_peer *peer = &halo->receives[i - halo->send_count];
+        for (int64_t n = 0; i >= halo->send_count && n < peer->count * each; n++)
+            *number_of(halo, peer, copy, n) = buffers[i][n];
+        free(buffers[i]);
+    }
+    for (int64_t n = 0; n < halo->own_sends.count * each; n++)
+        *number_of(halo, &halo->own_receives, copy, n) =
+            *number_of(halo, &halo->own_sends, copy, n);
+    free(buffers);
+    free(requests);
+}

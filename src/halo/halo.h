@@ -1,0 +1,80 @@
+/* The exchange of a halo, as every method sees it: with which rank, which region, how many numbers.
+ * A method moves the messages of the list that it is given; it knows no mesh. */
+#ifndef BX_HALO_HALO_H
+#define BX_HALO_HALO_H
+
+#include "mesh.h"
+#include "region.h"
+#include "shared.h"
+
+/* What goes to, or comes from, one rank, in each field. */
+typedef struct {
+    int rank;
+    int64_t count;
+    int64_t *cells, *places; /* [count] numbers in the grid; places in memory */
+    bx_region region;
+} bx_peer;
+
+typedef struct {
+    const bx_mesh *mesh;
+    MPI_Comm comm, node;
+    int rank, ranks;
+    const int *node_of;        /* [ranks] */
+    bx_peer *sends, *receives; /* [counts] by ascending rank, none of them this rank */
+    int send_count, receive_count;
+    bx_peer own_sends, own_receives; /* cells of which this rank itself has ghosts */
+    bx_shared memory;                /* of all ranks of the node */
+    double **fields_of;              /* [ranks] both copies of their fields; NULL: on other nodes */
+    int64_t *stride_of;              /* [ranks] numbers from one of these fields to the next */
+    double *fields[2];               /* both copies of this rank's, [fields][mesh->stride] each */
+} bx_halo;
+
+/* Asks the owners of all ghosts for their cells.  Collective. */
+bx_halo *bx_halo_create(const bx_mesh *mesh);
+void bx_halo_free(bx_halo *halo);
+/* Fills the ghosts that are copies of own cells. */
+void bx_halo_copy_own(const bx_halo *halo, int copy);
+/* Fills all ghosts, number by number, by means that no method uses.  Collective. */
+void bx_halo_exchange_plainly(const bx_halo *halo, int copy);
+/* The ranks of `other`'s node can address each other's memory. */
+static inline bool bx_halo_on_node(const bx_halo *halo, int other)
+{
+    return halo->node_of[other] == halo->node_of[halo->rank];
+}
+
+/* A copy of the fields of a rank of this node. */
+static inline double *bx_halo_fields(const bx_halo *halo, int other, int copy)
+{
+    return halo->fields_of[other] + copy * halo->mesh->fields * halo->stride_of[other];
+}
+
+/* ---- messages ---- */
+
+/* One message: a region of one field, or of several fields after one another. */
+typedef struct {
+    int rank, field, fields;
+    int64_t at, numbers; /* in the buffer of packed messages */
+    const bx_region *region;
+} bx_message;
+
+/* The messages of one exchange; both sides have those of a pair of ranks in the same order. */
+typedef struct {
+    const bx_halo *halo;
+    bx_message *sends, *receives; /* [counts] by rank, then field */
+    int send_count, receive_count;
+    double *sent, *received; /* packed */
+} bx_messages;
+
+/* A message per peer and field, or with `aggregated` per peer; `between_nodes`: none to ranks of
+ * the same node. */
+bx_messages *bx_messages_create(const bx_halo *halo, bool aggregated, bool between_nodes);
+void bx_messages_free(bx_messages *messages);
+void bx_messages_pack(const bx_messages *messages, int copy);
+void bx_messages_unpack(const bx_messages *messages, int copy);
+/* Starts all messages at once: requests[receive_count + send_count]. */
+void bx_messages_start(const bx_messages *messages, MPI_Request *requests);
+/* Gives each message's sender its place in the receiver's buffer: [send_count], which the caller
+ * frees.  Collective. */
+int64_t *bx_messages_targets(const bx_messages *messages);
+
+#endif

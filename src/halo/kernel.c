@@ -1,0 +1,478 @@
+/* bisection-halo: codes that exchange a halo with their neighbours, with every way to do it. */
+#include "charge.h"
+#include "method.h"
+#include "verify.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    bx_choice about;
+    const bx_kind *kind;
+    int64_t extent[3];
+} case_entry;
+
+static case_entry cases[] = {
+#define BX_CASE(id, text, kind, nx, ny, nz)                                                        \
+    {{.name = #id, .summary = text}, &bx_kind_##kind, {nx, ny, nz}},
+#define BX_METHOD(name)
+#include "halo.def"
+#undef BX_CASE
+#undef BX_METHOD
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* Beside the methods, in their order behind them. */
+enum { STENCIL, COPY, STREAM, BASELINES };
+static const bx_choice baselines[BASELINES] = {
+    {.name = "stencil", .summary = "a step without its exchange", .baseline = true},
+    {.name = "copy", .summary = "memcpy of the bytes that a rank receives", .baseline = true},
+    {.name = "stream",
+     .summary = "a loop that reads both copies of the fields and writes one, as a step does",
+     .baseline = true},
+};
+enum { PHASE_EXCHANGE, PHASE_STENCIL };
+
+/* What the plain exchange gives after the steps of a block. */
+typedef struct {
+    uint64_t checksum;
+    double error, exact; /* largest difference from the solution of the scheme, and the exact one */
+} reference;
+
+typedef struct {
+    bx_run *run;
+    bx_mesh *mesh;
+    bx_halo *halo;
+    bx_messages **messages; /* [methods]; NULL: not selected, or not applicable */
+    void **selves;          /* [methods] */
+    int now;                /* the copy of the fields that is of the current step */
+    reference plain;
+    double *copied[2]; /* of the baseline `copy` */
+    size_t received;   /* numbers that this rank gets */
+    double points;     /* cells of all ranks, times levels */
+} halo_state;
+
+static bx_halo_options options = {.order = "ordered", .land = "islands", .courant = 0.3};
+
+enum { LARGEST_GRID = 4096 };
+static const bx_option option_table[] = {
+    {"grid", "NX,NY,NZ", "grid; of an ocean, NZ levels (default: the case's)", BX_GRID, 1,
+     LARGEST_GRID, options.grid},
+    {"order", "ORDER", "numbering of nodes of multi-block cases: ordered or shuffled", BX_TEXT, 0,
+     0, &options.order},
+    {"land", "LAND", "land of ocean cases: islands or none", BX_TEXT, 0, 0, &options.land},
+    {"courant", "C", "Courant number, up to 0.45: the time step over the cell", BX_REAL, 1e-6, 0.45,
+     &options.courant},
+};
+
+/* ---- steps ---- */
+
+static void compute(halo_state *h, bx_part part)
+{
+    static const double COPIES = 1.5; /* a copy reads and writes; a step reads twice and writes */
+    const bx_mesh *mesh = h->mesh;
+    if (!bx_charge_is_hollow())
+        mesh->kind->step(mesh, h->halo->fields[h->now], h->halo->fields[1 - h->now], part);
+    if (part != BX_BOUNDARY) bx_charge_fork();
+    if (part != BX_INTERIOR)
+        bx_charge(BX_COPY, COPIES * bx_mesh_numbers(mesh) * sizeof(double), true);
+    bx_run_lap(h->run, PHASE_STENCIL);
+}
+
+static void step_with(halo_state *h, size_t m)
+{
+    const bx_method *method = bx_methods[m];
+    if (method->start) method->start(h->selves[m], h->now);
+    bx_halo_copy_own(h->halo, h->now);
+    bx_run_lap(h->run, PHASE_EXCHANGE);
+    if (method->overlaps) compute(h, BX_INTERIOR);
+    method->finish(h->selves[m], h->now);
+    bx_run_lap(h->run, PHASE_EXCHANGE);
+    compute(h, method->overlaps ? BX_BOUNDARY : BX_ALL);
+    h->now = 1 - h->now;
+}
+
+static void fill(halo_state *h)
+{
+    h->now = 0;
+    if (!bx_charge_is_hollow()) bx_verify_fill(h->halo);
+}
+
+/* The scale changes nothing that could be noticed after any number of steps. */
+static void stream(const halo_state *h)
+{
+    const bx_mesh *mesh = h->mesh;
+    int64_t numbers = mesh->own * mesh->width;
+    for (int f = 0; f < mesh->fields; f++) {
+        const double *restrict from = &h->halo->fields[h->now][f * mesh->stride];
+        double *restrict to = &h->halo->fields[1 - h->now][f * mesh->stride];
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < numbers; i++) to[i] += 1e-3 * from[i];
+    }
+}
+
+static bool is_method(size_t index) { return index < (size_t)bx_method_count; }
+
+static void step(void *state, size_t index, size_t point)
+{
+    (void)point;
+    halo_state *h = state;
+    if (is_method(index)) {
+        step_with(h, index);
+        return;
+    }
+    switch (index - (size_t)bx_method_count) {
+    case STENCIL:
+        compute(h, BX_ALL);
+        h->now = 1 - h->now;
+        break;
+    case COPY:
+        if (h->received > 0) memcpy(h->copied[1], h->copied[0], h->received * sizeof(double));
+        __asm__ volatile("" : : "r"(h->copied[1]) : "memory"); /* the copy is not dropped */
+        bx_charge(BX_COPY, (double)h->received * sizeof(double), true);
+        break;
+    case STREAM:
+        if (!bx_charge_is_hollow()) stream(h);
+        bx_charge(BX_COPY, 1.5 * bx_mesh_numbers(h->mesh) * sizeof(double), true);
+        break;
+    }
+}
+
+static void begin(void *state, size_t index, size_t point)
+{
+    (void)index, (void)point;
+    fill(state);
+}
+
+/* ---- verification ---- */
+
+static reference take_reference(const halo_state *h, int64_t steps)
+{
+    reference r = {.checksum = bx_verify_checksum(h->halo, h->now)};
+    if (h->mesh->has_solution) {
+        r.error = bx_verify_error(h->halo, h->now, steps, false);
+        r.exact = bx_verify_error(h->halo, h->now, steps, true);
+    }
+    double worst[2] = {r.error, r.exact};
+    MPI_Allreduce(MPI_IN_PLACE, worst, 2, MPI_DOUBLE, MPI_MAX, h->halo->comm);
+    r.error = worst[0];
+    r.exact = worst[1];
+    return r;
+}
+
+/* Fields after a block of steps: the same bits as by the plain exchange, the solution of the scheme
+ * where it is known in closed form, and land as it was. */
+static void end(void *state, size_t index, size_t point, int64_t steps,
+                bx_verification *verification)
+{
+    (void)point;
+    halo_state *h = state;
+    const bx_mesh *mesh = h->mesh;
+    if (!is_method(index)) {
+        bx_verification_check(verification, "yardstick", 0, 0, "none");
+        return;
+    }
+    if (bx_charge_is_hollow()) return;
+    reference r = take_reference(h, steps);
+    bx_verification_check(verification, "fields", r.checksum != h->plain.checksum, 0, "hashes");
+    /* a step rounds each number a few times, and a wave carries it on */
+    double rounded = 16 * 0x1p-52 * (double)((steps + 2) * (steps + 2));
+    if (mesh->has_solution)
+        bx_verification_check(verification, "solution", r.error, rounded, "amplitudes");
+    if (!mesh->kind->changed) return;
+    double changed = mesh->kind->changed(mesh, h->halo->fields[0]) +
+                     mesh->kind->changed(mesh, h->halo->fields[1]);
+    bx_verification_check(verification, "land", changed, 0, "numbers");
+}
+
+static void inspect(void *state, size_t index, size_t point, bx_verification *verification)
+{
+    (void)point;
+    const halo_state *h = state;
+    if (is_method(index) && !bx_charge_is_hollow())
+        bx_verification_check(verification, "ghosts", bx_verify_unequal(h->halo, 1 - h->now), 0,
+                              "neighbours");
+}
+
+static void read_traffic(double sent[4])
+{
+    bx_traffic by_class[BX_CLASS_COUNT];
+    bx_profile_read(by_class);
+    memset(sent, 0, 4 * sizeof *sent);
+    for (int c = 0; c < BX_CLASS_COUNT; c++) {
+        sent[0] += by_class[c].messages;
+        sent[1] += by_class[c].off_node_messages;
+        sent[2] += by_class[c].bytes;
+        sent[3] += by_class[c].off_node_bytes;
+    }
+}
+
+/* What an exchange sends: messages, those between nodes, and the bytes of both. */
+static void plan_traffic(const halo_state *h, const bx_method *method, double sent[4])
+{
+    const bx_halo *halo = h->halo;
+    memset(sent, 0, 4 * sizeof *sent);
+    for (int i = 0; i < halo->send_count; i++) {
+        const bx_peer *peer = &halo->sends[i];
+        double bytes = (double)(peer->count * h->mesh->width * h->mesh->fields) * sizeof(double);
+        bool off_node = !bx_halo_on_node(halo, peer->rank);
+        double messages = method->aggregated ? 1 : h->mesh->fields;
+        if (method->between_nodes && !off_node) continue;
+        sent[0] += messages;
+        sent[1] += off_node ? messages : 0;
+        sent[2] += bytes;
+        sent[3] += off_node ? bytes : 0;
+    }
+}
+
+/* Every byte of every ghost, both copies; messages and bytes; then a block of steps. */
+static void verify(void *state, size_t index, size_t point, bx_verification *verification)
+{
+    halo_state *h = state;
+    if (is_method(index)) {
+        const bx_method *method = bx_methods[index];
+        double before[4], after[4], planned[4], wrong = 0, miscounted = 0;
+        plan_traffic(h, method, planned);
+        for (int copy = 0; copy < 2; copy++) {
+            bx_verify_mark(h->halo, copy);
+            MPI_Barrier(h->halo->comm);
+            read_traffic(before);
+            if (method->start) method->start(h->selves[index], copy);
+            bx_halo_copy_own(h->halo, copy);
+            method->finish(h->selves[index], copy);
+            read_traffic(after);
+            for (int i = 0; i < 4; i++)
+                miscounted = fmax(miscounted, fabs(after[i] - before[i] - planned[i]));
+            wrong += bx_verify_wrong_bytes(h->halo, copy);
+            MPI_Barrier(h->halo->comm); /* neighbours may read my fields */
+        }
+        bx_verification_check(verification, "exchange", wrong, 0, "bytes");
+        bx_verification_check(verification, "counts", miscounted, 0, "messages or bytes");
+        if (!bx_verification_passed(h->run, verification)) return;
+    }
+    fill(h);
+    int64_t steps = bx_run_block_steps(h->run);
+    for (int64_t i = 0; i < steps; i++) {
+        step(h, index, point);
+        inspect(h, index, point, verification);
+    }
+    end(h, index, point, steps, verification);
+}
+
+/* ---- setup ---- */
+
+static bool applicable(void *state, size_t index, char *why, size_t why_size)
+{
+    const halo_state *h = state;
+    bool (*asks)(const bx_halo *, char *, size_t) =
+        is_method(index) ? bx_methods[index]->applicable : NULL;
+    return !asks || asks(h->halo, why, why_size);
+}
+
+static const case_entry *chosen_case(bx_run *run, int64_t extent[3])
+{
+    const case_entry *chosen = cases;
+    for (size_t i = 0; i < CASES; i++)
+        if (strcmp(cases[i].about.name, bx_run_case(run)) == 0) chosen = &cases[i];
+    memcpy(extent, options.grid[0] ? options.grid : chosen->extent, sizeof chosen->extent);
+    return chosen;
+}
+
+static void require_value(bx_run *run, const char *option, const char *value, const char *first,
+                          const char *second)
+{
+    if (strcmp(value, first) != 0 && strcmp(value, second) != 0)
+        bx_run_refuse(run, BX_USAGE, "--%s %s: unknown; choose from %s, %s", option, value, first,
+                      second);
+}
+
+static int claim(bx_run *run, const case_entry *chosen, const int64_t extent[3])
+{
+    static const double STEP = 4e-9, FILL = 60e-9, SLACK = 1.3; /* s per number; ghosts, messages */
+    int ranks, methods = 0;
+    MPI_Comm_size(bx_run_comm(run), &ranks);
+    for (int m = 0; m < bx_method_count; m++)
+        methods += bx_run_is_selected(run, bx_methods[m]->about.name);
+    double points = (double)extent[0] * (double)extent[1] * (double)extent[2] / ranks;
+    char sized_by[96];
+    snprintf(sized_by, sizeof sized_by, "--grid %" PRId64 ",%" PRId64 ",%" PRId64, extent[0],
+             extent[1], extent[2]);
+    if (points > INT_MAX)
+        bx_run_refuse(run, BX_RESOURCES, "%s: more than 2^31 - 1 points per rank", sized_by);
+    if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
+    int code = bx_resources_claim_memory(run, SLACK * points * chosen->kind->point_bytes, sized_by);
+    double numbers = points * chosen->kind->point_bytes / 16;
+    double block = (double)bx_run_block_steps(run) * STEP + FILL;
+    if (code == BX_OK)
+        code = bx_resources_claim_time(run, (methods + 1) * numbers * block,
+                                       (methods + 1) * numbers * STEP, sized_by);
+    return code;
+}
+
+static void run_plainly(halo_state *h)
+{
+    int64_t steps = bx_run_block_steps(h->run);
+    if (bx_charge_is_hollow()) return;
+    fill(h);
+    for (int64_t i = 0; i < steps; i++) {
+        bx_halo_exchange_plainly(h->halo, h->now);
+        compute(h, BX_ALL);
+        h->now = 1 - h->now;
+    }
+    h->plain = take_reference(h, steps);
+}
+
+static int setup(bx_run *run, void **state)
+{
+    int64_t extent[3];
+    const case_entry *chosen = chosen_case(run, extent);
+    require_value(run, "order", options.order, "ordered", "shuffled");
+    require_value(run, "land", options.land, "islands", "none");
+    if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
+    int code = claim(run, chosen, extent);
+    if (code != BX_OK) return code;
+    if (options.grid[0]) bx_run_set_case(run, "grid");
+    halo_state *h = bx_memory_alloc(1, sizeof *h);
+    *state = h;
+    h->run = run;
+    h->mesh = bx_mesh_create(run, chosen->kind, &options, extent);
+    h->halo = bx_halo_create(h->mesh);
+    for (int i = 0; i < h->halo->receive_count; i++)
+        h->received += (size_t)h->halo->receives[i].region.numbers;
+    h->received *= (size_t)h->mesh->fields;
+    if (h->received > INT_MAX)
+        bx_run_refuse(run, BX_RESOURCES, "the halo of a rank has more than 2^31 - 1 numbers");
+    if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
+    for (int i = 0; i < 2; i++) h->copied[i] = bx_memory_alloc(h->received, sizeof(double));
+    h->points = (double)h->mesh->own * h->mesh->width;
+    MPI_Allreduce(MPI_IN_PLACE, &h->points, 1, MPI_DOUBLE, MPI_SUM, h->halo->comm);
+    h->messages = bx_memory_alloc((size_t)bx_method_count, sizeof *h->messages);
+    h->selves = bx_memory_alloc((size_t)bx_method_count, sizeof *h->selves);
+    for (int m = 0; m < bx_method_count; m++) {
+        const bx_method *method = bx_methods[m];
+        char why[160];
+        if (!bx_run_is_selected(run, method->about.name) ||
+            !applicable(h, (size_t)m, why, sizeof why))
+            continue;
+        h->messages[m] = bx_messages_create(h->halo, method->aggregated, method->between_nodes);
+        h->selves[m] = method->create(h->messages[m]);
+    }
+    run_plainly(h);
+    return BX_OK;
+}
+
+static void teardown(void *state)
+{
+    halo_state *h = state;
+    for (int m = 0; m < bx_method_count; m++) {
+        if (!h->messages[m]) continue;
+        bx_methods[m]->destroy(h->selves[m]);
+        bx_messages_free(h->messages[m]);
+    }
+    free(h->messages);
+    free(h->selves);
+    free(h->copied[0]);
+    free(h->copied[1]);
+    bx_halo_free(h->halo);
+    bx_mesh_free(h->mesh);
+    free(h);
+}
+
+/* ---- what is reported ---- */
+
+/* The mean and the largest of a number of all ranks, on rank 0. */
+static void add_over_ranks(const halo_state *h, cJSON *json, const char *name, double value)
+{
+    double mean, most;
+    MPI_Reduce(&value, &mean, 1, MPI_DOUBLE, MPI_SUM, 0, h->halo->comm);
+    MPI_Reduce(&value, &most, 1, MPI_DOUBLE, MPI_MAX, 0, h->halo->comm);
+    if (!json) return;
+    cJSON *object = cJSON_AddObjectToObject(json, name);
+    cJSON_AddNumberToObject(object, "mean", mean / h->halo->ranks);
+    cJSON_AddNumberToObject(object, "most", most);
+}
+
+static void report(void *state, bx_run *run, cJSON *details)
+{
+    const halo_state *h = state;
+    const bx_mesh *mesh = h->mesh;
+    cJSON *json = details ? cJSON_AddObjectToObject(details, "halo") : NULL;
+    double all =
+        (double)mesh->extent[0] * (double)mesh->extent[1] * (double)mesh->extent[2] * mesh->width;
+    add_over_ranks(h, json, "points", (double)mesh->own * mesh->width);
+    add_over_ranks(h, json, "neighbours", h->halo->send_count);
+    add_over_ranks(h, json, "received", (double)h->received * sizeof(double));
+    if (!json) return;
+    char text[32];
+    snprintf(text, sizeof text, "%016" PRIx64, h->plain.checksum);
+    cJSON_AddStringToObject(json, "checksum", text);
+    cJSON_AddNumberToObject(json, "error_exact", mesh->has_solution ? h->plain.exact : NAN);
+    cJSON_AddNumberToObject(json, "computed_share", h->points / all);
+    bx_run_note(run,
+                "%d fields; %.0f points computed of %.0f; fields after %" PRId64
+                " steps have the hash %s",
+                mesh->fields, h->points, all, bx_run_block_steps(run), text);
+}
+
+/* The exchange beside the stencil alone and beside a copy; the stencil beside the limit of memory.
+ */
+static void metrics(void *state, size_t index, size_t point, bx_metrics *metrics)
+{
+    const halo_state *h = state;
+    (void)point;
+    if (!is_method(index)) return;
+    double share = bx_metrics_value(metrics, "exchange_share");
+    double over_stencil = bx_metrics_value(metrics, "ratio_stencil");
+    double over_copy = bx_metrics_value(metrics, "ratio_copy");
+    double over_stream = bx_metrics_value(metrics, "ratio_stream");
+    bx_metrics_add(metrics, "points", h->points / bx_metrics_value(metrics, "time"), "1/s",
+                   "higher");
+    if (isfinite(over_stencil))
+        bx_metrics_add(metrics, "halo_over_stencil", share * over_stencil, "ratio", "lower");
+    if (isfinite(over_copy) && h->halo->ranks > 1)
+        bx_metrics_add(metrics, "halo_over_copy", share * over_copy, "ratio", "lower");
+    if (isfinite(over_stencil) && isfinite(over_stream))
+        bx_metrics_add(metrics, "stencil_of_stream", over_stencil / over_stream, "ratio", "higher");
+}
+
+const bx_kernel *bx_kernel_get(void)
+{
+    static const char *const phases[] = {"exchange", "stencil"};
+    static const char *const ratios[] = {"isend", "stencil", "copy", "stream"};
+    static bx_choice case_names[CASES], *methods;
+    static char names[CASES][32];
+    static bx_kernel kernel = {
+        .name = "halo",
+        .summary = "codes that exchange a halo with their neighbours, by every method",
+        .cases = case_names,
+        .case_count = CASES,
+        .options = BX_COUNTED(option_table),
+        .phases = BX_COUNTED(phases),
+        .ratios = BX_COUNTED(ratios),
+        .baselines = "stencil,copy,stream",
+        .setup = setup,
+        .applicable = applicable,
+        .verify = verify,
+        .begin = begin,
+        .end = end,
+        .step = step,
+        .report = report,
+        .teardown = teardown,
+        .metrics = metrics,
+        .inspect = inspect,
+    };
+    for (size_t i = 0; i < CASES; i++) {
+        snprintf(names[i], sizeof names[i], "%s", cases[i].about.name);
+        for (char *c = names[i]; *c; c++) *c = *c == '_' ? '-' : *c;
+        cases[i].about.name = names[i];
+        case_names[i] = cases[i].about;
+    }
+    methods = bx_memory_grow(methods, (size_t)(bx_method_count + BASELINES), sizeof *methods);
+    kernel.methods = methods;
+    kernel.method_count = 0;
+    for (int m = 0; m < bx_method_count; m++) methods[kernel.method_count++] = bx_methods[m]->about;
+    for (int b = 0; b < BASELINES; b++) methods[kernel.method_count++] = baselines[b];
+    return &kernel;
+}

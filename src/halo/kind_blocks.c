@@ -1,0 +1,282 @@
+/* Multi-block flow, as THOR has it (HPCxTR0417, section 6.2): blocks of unequal size, each on one
+ * rank, several on a rank; every node finds its neighbours by a list.  Six fields, as of a
+ * k-epsilon model (three velocities, pressure, k, epsilon), are relaxed in sweeps, u <- u + r ((sum
+ * of the six neighbours) / 6 - u), without slope at the borders of the grid, where a node is its
+ * own neighbour.  Nodes are numbered in the order of the blocks' rows, or dealt at random
+ * (--order). */
+#include "mesh.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIELDS = 6, SIDES = 6, BLOCKS_PER_RANK = 2, FEWEST_BLOCKS = 8 };
+
+typedef struct {
+    int blocks;
+    int *rank_of;        /* [blocks] */
+    int64_t *first;      /* [blocks] of own ones: where their nodes are in `place` */
+    int32_t *place;      /* [own] of each node, block by block: interior nodes are the first */
+    int32_t *neighbours; /* [own][SIDES] */
+    int64_t interior;    /* nodes without a ghost among their neighbours */
+    double relax[FIELDS];
+} blocks;
+
+/* Between 0.35 and 0.65 of the way, where each side has one block; else in proportion. */
+static int64_t cut_unequally(const void *context, const bx_box *box, int axis, int low, int parts)
+{
+    const bx_mesh *mesh = context;
+    int64_t length = bx_box_length(box, axis);
+    uint64_t key = (uint64_t)bx_mesh_cell(mesh, box->first[0], box->first[1], box->first[2]);
+    double share = (double)low / parts + 0.15 * bx_random_uniform(77, 8 * key + (uint64_t)axis);
+    return box->first[axis] + (int64_t)(share * (double)length + 0.5);
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return x[0] != y[0] ? (x[0] < y[0] ? 1 : -1) : (x[1] > y[1] ? 1 : -1);
+}
+
+/* The largest block goes to the rank that has least, and so on. */
+static void deal(const bx_mesh *mesh, blocks *b)
+{
+    int64_t (*sizes)[2] = bx_memory_alloc((size_t)b->blocks, sizeof *sizes);
+    int64_t *load = bx_memory_alloc((size_t)mesh->ranks, sizeof *load);
+    for (int i = 0; i < b->blocks; i++) {
+        sizes[i][0] = bx_box_cells(bx_tree_leaf(mesh->tree, i));
+        sizes[i][1] = i;
+    }
+    qsort(sizes, (size_t)b->blocks, sizeof *sizes, larger_first);
+    for (int i = 0; i < b->blocks; i++) {
+        int least = 0;
+        for (int rank = 1; rank < mesh->ranks; rank++)
+            if (load[rank] < load[least]) least = rank;
+        b->rank_of[sizes[i][1]] = least;
+        load[least] += sizes[i][0];
+    }
+    free(sizes);
+    free(load);
+}
+
+static int owner(const bx_mesh *mesh, int64_t cell)
+{
+    const blocks *b = mesh->layout;
+    int64_t at[3];
+    bx_mesh_at(mesh, cell, at);
+    return b->rank_of[bx_tree_find(mesh->tree, at)];
+}
+
+/* The index into `place` of an own node. */
+static int64_t index_of(const bx_mesh *mesh, int64_t cell)
+{
+    const blocks *b = mesh->layout;
+    int64_t at[3];
+    bx_mesh_at(mesh, cell, at);
+    int leaf = bx_tree_find(mesh->tree, at);
+    const bx_box *box = bx_tree_leaf(mesh->tree, leaf);
+    return b->first[leaf] + at[0] - box->first[0] +
+           bx_box_length(box, 0) *
+               (at[1] - box->first[1] + bx_box_length(box, 1) * (at[2] - box->first[2]));
+}
+
+static int64_t place(const bx_mesh *mesh, int64_t cell)
+{
+    return ((const blocks *)mesh->layout)->place[index_of(mesh, cell)];
+}
+
+/* The neighbour of a node on a side, itself at a border of the grid. */
+static int64_t beside(const bx_mesh *mesh, int64_t cell, int side)
+{
+    int64_t at[3];
+    bx_mesh_at(mesh, cell, at);
+    int axis = side / 2;
+    int64_t to = at[axis] + (side % 2 ? 1 : -1);
+    if (to >= 0 && to < mesh->extent[axis]) at[axis] = to;
+    return bx_mesh_cell(mesh, at[0], at[1], at[2]);
+}
+
+static void visit_all(const bx_mesh *mesh, void (*visit)(void *context, int64_t cell, int64_t at),
+                      void *context)
+{
+    const blocks *b = mesh->layout;
+    for (int leaf = 0; leaf < b->blocks; leaf++) {
+        const bx_box *box = bx_tree_leaf(mesh->tree, leaf);
+        int64_t index = b->first[leaf];
+        if (b->rank_of[leaf] != mesh->rank) continue;
+        for (int64_t z = box->first[2]; z < box->last[2]; z++)
+            for (int64_t y = box->first[1]; y < box->last[1]; y++)
+                for (int64_t x = box->first[0]; x < box->last[0]; x++)
+                    visit(context, bx_mesh_cell(mesh, x, y, z), b->place[index++]);
+    }
+}
+
+/* ---- numbering ---- */
+
+typedef struct {
+    const bx_mesh *mesh;
+    int64_t next[2]; /* next index of an interior node, of another */
+    int64_t *others; /* [other_count] cells of other ranks that are read, with repetitions */
+    size_t other_count, other_room;
+    int32_t *place;
+    int64_t visited;
+} numbering;
+
+/* Counts interior nodes, and collects what the others read; runs before `place` is known. */
+static void sort_out(void *context, int64_t cell, int64_t at)
+{
+    (void)at;
+    numbering *n = context;
+    bool boundary = false;
+    for (int side = 0; side < SIDES; side++) {
+        int64_t other = beside(n->mesh, cell, side);
+        if (owner(n->mesh, other) == n->mesh->rank) continue;
+        boundary = true;
+        if (n->other_count == n->other_room) {
+            n->other_room = 2 * n->other_room + 64;
+            n->others = bx_memory_grow(n->others, n->other_room, sizeof *n->others);
+        }
+        n->others[n->other_count++] = other;
+    }
+    n->next[1] += !boundary;
+    n->place[n->visited++] = boundary; /* for now */
+}
+
+static int ascending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Deals the places first .. last-1 at random among the nodes that have them (Fisher and Yates). */
+static void shuffle(int32_t *places, const int64_t *holder, int64_t first, int64_t last,
+                    uint64_t seed)
+{
+    for (int64_t i = last - 1; i > first; i--) {
+        int64_t k =
+            first + (int64_t)(bx_random_hash(seed, (uint64_t)i) % (uint64_t)(i + 1 - first));
+        int32_t kept = places[holder[i]];
+        places[holder[i]] = places[holder[k]];
+        places[holder[k]] = kept;
+    }
+}
+
+static void number_nodes(bx_mesh *mesh, blocks *b)
+{
+    numbering n = {.mesh = mesh, .place = b->place};
+    visit_all(mesh, sort_out, &n);
+    b->interior = n.next[1];
+    int64_t *holder = bx_memory_alloc((size_t)mesh->own + 1, sizeof *holder);
+    n.next[0] = 0;
+    for (int64_t i = 0; i < mesh->own; i++) {
+        int64_t at = n.next[!b->place[i] ? 0 : 1]++;
+        holder[at] = i;
+        b->place[i] = (int32_t)at;
+    }
+    if (strcmp(mesh->options->order, "shuffled") == 0) {
+        uint64_t seed = bx_random_hash(bx_run_seed(mesh->run), (uint64_t)mesh->rank);
+        shuffle(b->place, holder, 0, b->interior, seed);
+        shuffle(b->place, holder, b->interior, mesh->own, seed);
+    }
+    free(holder);
+    qsort(n.others, n.other_count, sizeof *n.others, ascending);
+    for (size_t i = 0; i < n.other_count; i++)
+        if (i == 0 || n.others[i] != n.others[i - 1])
+            bx_mesh_add_ghost(mesh, n.others[i], mesh->own + mesh->ghosts);
+    free(n.others);
+}
+
+/* Ghosts are in the order of their cells. */
+static int64_t place_of_any(const bx_mesh *mesh, int64_t cell)
+{
+    if (owner(mesh, cell) == mesh->rank) return place(mesh, cell);
+    const int64_t *ghost =
+        bsearch(&cell, mesh->ghost_cell, (size_t)mesh->ghosts, sizeof *mesh->ghost_cell, ascending);
+    return mesh->ghost_at[ghost - mesh->ghost_cell];
+}
+
+static void list_neighbours(void *context, int64_t cell, int64_t at)
+{
+    const bx_mesh *mesh = context;
+    const blocks *b = mesh->layout;
+    for (int side = 0; side < SIDES; side++)
+        b->neighbours[SIDES * at + side] = (int32_t)place_of_any(mesh, beside(mesh, cell, side));
+}
+
+static void create(bx_mesh *mesh)
+{
+    static const int NUMBERS[FIELDS][3] = {{1, 1, 1}, {1, 2, 0}, {0, 1, 1},
+                                           {1, 0, 2}, {2, 1, 1}, {3, 1, 2}};
+    static const bool WALLS[3] = {true, true, true};
+    blocks *b = mesh->layout = bx_memory_alloc(1, sizeof *b);
+    bx_box whole = {{0}, {mesh->extent[0], mesh->extent[1], mesh->extent[2]}};
+    b->blocks = BLOCKS_PER_RANK * mesh->ranks;
+    if (b->blocks < FEWEST_BLOCKS) b->blocks = FEWEST_BLOCKS;
+    mesh->fields = FIELDS;
+    mesh->width = 1;
+    mesh->has_solution = true;
+    mesh->tree = bx_tree_create(&whole, b->blocks, cut_unequally, mesh);
+    b->rank_of = bx_memory_alloc((size_t)b->blocks, sizeof *b->rank_of);
+    b->first = bx_memory_alloc((size_t)b->blocks, sizeof *b->first);
+    deal(mesh, b);
+    for (int i = 0; i < b->blocks; i++) {
+        b->first[i] = mesh->own;
+        if (b->rank_of[i] == mesh->rank) mesh->own += bx_box_cells(bx_tree_leaf(mesh->tree, i));
+    }
+    b->place = bx_memory_alloc((size_t)mesh->own + 1, sizeof *b->place);
+    b->neighbours = bx_memory_alloc(SIDES * ((size_t)mesh->own + 1), sizeof *b->neighbours);
+    number_nodes(mesh, b);
+    visit_all(mesh, list_neighbours, mesh);
+    mesh->stored = mesh->own + mesh->ghosts;
+    mesh->waves = bx_memory_alloc(FIELDS, sizeof *mesh->waves);
+    for (int f = 0; f < FIELDS; f++) {
+        bx_wave *w = &mesh->waves[f];
+        *w = bx_wave_create(mesh->extent, NUMBERS[f], WALLS, 1);
+        b->relax[f] = 2 * mesh->options->courant * (1 - 0.1 * f);
+        double mean = 0, square = 0;
+        for (int axis = 0; axis < 3; axis++) {
+            mean += cos(w->angle[axis]) / 3;
+            square += w->angle[axis] * w->angle[axis];
+        }
+        w->amplitude[0] = 1 + 0.1 * f;
+        w->factor[0] = 1 - b->relax[f] + b->relax[f] * mean;
+        w->exact[0] = exp(-b->relax[f] * square / 6);
+    }
+}
+
+static void step(const bx_mesh *mesh, const double *from, double *to, bx_part part)
+{
+    const blocks *b = mesh->layout;
+    int64_t first = part == BX_BOUNDARY ? b->interior : 0;
+    int64_t last = part == BX_INTERIOR ? b->interior : mesh->own;
+    for (int f = 0; f < FIELDS; f++) {
+        const double *restrict u = &from[f * mesh->stride];
+        double *restrict next = &to[f * mesh->stride];
+        double relax = b->relax[f], share = relax / 6, keep = 1 - relax;
+#pragma omp parallel for schedule(static)
+        for (int64_t i = first; i < last; i++) {
+            const int32_t *n = &b->neighbours[SIDES * i];
+            double x = u[n[0]] + u[n[1]], y = u[n[2]] + u[n[3]], z = u[n[4]] + u[n[5]];
+            next[i] = keep * u[i] + share * (x + y + z);
+        }
+    }
+}
+
+static void free_layout(bx_mesh *mesh)
+{
+    blocks *b = mesh->layout;
+    free(b->rank_of);
+    free(b->first);
+    free(b->place);
+    free(b->neighbours);
+    free(b);
+}
+
+const bx_kind bx_kind_blocks = {
+    .point_bytes = 2.0 * FIELDS * sizeof(double) + (SIDES + 2) * sizeof(int32_t),
+    .create = create,
+    .owner = owner,
+    .place = place,
+    .visit = visit_all,
+    .step = step,
+    .destroy = free_layout,
+};

@@ -1,0 +1,48 @@
+#include "mesh.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE = 64 }; /* numbers: fields do not share pages' lines */
+
+bx_mesh *bx_mesh_create(bx_run *run, const bx_kind *kind, const bx_halo_options *options,
+                        const int64_t extent[3])
+{
+    bx_mesh *mesh = bx_memory_alloc(1, sizeof *mesh);
+    mesh->run = run;
+    mesh->kind = kind;
+    mesh->options = options;
+    MPI_Comm_rank(bx_run_comm(run), &mesh->rank);
+    MPI_Comm_size(bx_run_comm(run), &mesh->ranks);
+    memcpy(mesh->extent, extent, sizeof mesh->extent);
+    kind->create(mesh);
+    mesh->stride = (mesh->stored * mesh->width + LINE - 1) / LINE * LINE;
+    return mesh;
+}
+
+void bx_mesh_free(bx_mesh *mesh)
+{
+    mesh->kind->destroy(mesh);
+    bx_tree_free(mesh->tree);
+    for (int f = 0; f < mesh->fields; f++) bx_wave_free(&mesh->waves[f]);
+    free(mesh->waves);
+    free(mesh->ghost_cell);
+    free(mesh->ghost_at);
+    free(mesh);
+}
+
+void bx_mesh_add_ghost(bx_mesh *mesh, int64_t cell, int64_t at)
+{
+    if ((mesh->ghosts & (mesh->ghosts - 1)) == 0) { /* full */
+        size_t room = mesh->ghosts ? 2 * (size_t)mesh->ghosts : 1;
+        mesh->ghost_cell = bx_memory_grow(mesh->ghost_cell, room, sizeof *mesh->ghost_cell);
+        mesh->ghost_at = bx_memory_grow(mesh->ghost_at, room, sizeof *mesh->ghost_at);
+    }
+    mesh->ghost_cell[mesh->ghosts] = cell;
+    mesh->ghost_at[mesh->ghosts++] = at;
+}
+
+double bx_mesh_numbers(const bx_mesh *mesh)
+{
+    return (double)mesh->own * mesh->width * mesh->fields;
+}

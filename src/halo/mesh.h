@@ -1,0 +1,83 @@
+/* The cells of one rank: its own, and copies of others' that its stencil reads (ghosts).  A kind of
+ * mesh says which cells these are, who owns them, and what a step computes; nothing of a halo. */
+#ifndef BX_HALO_MESH_H
+#define BX_HALO_MESH_H
+
+#include "tree.h"
+#include "wave.h"
+
+/* What the user can change in a case. */
+typedef struct {
+    const char *order, *land;
+    int64_t grid[3];
+    double courant;
+} bx_halo_options;
+
+/* Cells to compute: all; those that read no ghost; the others. */
+typedef enum { BX_ALL, BX_INTERIOR, BX_BOUNDARY } bx_part;
+
+struct bx_kind;
+
+typedef struct {
+    bx_run *run;
+    const struct bx_kind *kind;
+    const bx_halo_options *options;
+    int rank, ranks;
+    int64_t extent[3]; /* of the grid; levels are no axis */
+    int fields, width; /* fields; numbers of a cell in each: levels */
+    bool continues;    /* a step reads what it overwrites: the field one step before */
+    bool has_solution; /* in closed form */
+    bx_tree *tree;
+    bx_wave *waves; /* [fields], the solution */
+    int64_t own;    /* cells that this rank computes */
+    int64_t stored; /* cells in memory, ghosts and unused ones included */
+    int64_t ghosts;
+    int64_t *ghost_cell, *ghost_at; /* [ghosts] number in the grid; place in memory */
+    int64_t stride;                 /* numbers from one field to the next */
+    void *layout;                   /* the kind's own */
+} bx_mesh;
+
+typedef struct bx_kind {
+    double point_bytes; /* memory of a grid point */
+    /* Cuts the grid, and sets all of the mesh but run, kind, options, ranks, extent and stride. */
+    void (*create)(bx_mesh *mesh);
+    /* Returns the rank that owns a cell. */
+    int (*owner)(const bx_mesh *mesh, int64_t cell);
+    /* Returns the place of an own cell in memory. */
+    int64_t (*place)(const bx_mesh *mesh, int64_t cell);
+    /* Calls visit for each own cell. */
+    void (*visit)(const bx_mesh *mesh, void (*visit)(void *context, int64_t cell, int64_t at),
+                  void *context);
+    /* One step: reads `from`, writes `to`, both [fields][stride]. */
+    void (*step)(const bx_mesh *mesh, const double *from, double *to, bx_part part);
+    /* Writes what memory holds where no cell is computed.  NULL: there are none. */
+    void (*mask)(const bx_mesh *mesh, double *fields);
+    /* Returns how many such numbers have changed.  NULL as above. */
+    double (*changed)(const bx_mesh *mesh, const double *fields);
+    /* Frees the layout. */
+    void (*destroy)(bx_mesh *mesh);
+} bx_kind;
+
+extern const bx_kind bx_kind_channel, bx_kind_ocean, bx_kind_blocks;
+
+/* The number of a cell, and back. */
+static inline int64_t bx_mesh_cell(const bx_mesh *mesh, int64_t x, int64_t y, int64_t z)
+{
+    return x + mesh->extent[0] * (y + mesh->extent[1] * z);
+}
+static inline void bx_mesh_at(const bx_mesh *mesh, int64_t cell, int64_t at[3])
+{
+    at[0] = cell % mesh->extent[0];
+    at[1] = cell / mesh->extent[0] % mesh->extent[1];
+    at[2] = cell / mesh->extent[0] / mesh->extent[1];
+}
+
+bx_mesh *bx_mesh_create(bx_run *run, const bx_kind *kind, const bx_halo_options *options,
+                        const int64_t extent[3]);
+void bx_mesh_free(bx_mesh *mesh);
+/* Adds a ghost; for kinds. */
+void bx_mesh_add_ghost(bx_mesh *mesh, int64_t cell, int64_t at);
+/* Numbers of all own cells, in all fields. */
+double bx_mesh_numbers(const bx_mesh *mesh);
+
+#endif

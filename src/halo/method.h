@@ -1,0 +1,34 @@
+/* A way to exchange a halo: one file method_NAME.c, and one line in halo.def. */
+#ifndef BX_HALO_METHOD_H
+#define BX_HALO_METHOD_H
+
+#include "halo.h"
+
+/* `self` is what create has returned, `copy` the one of both copies of the fields whose ghosts are
+ * wanted. */
+typedef struct bx_method {
+    bx_choice about;
+    bool aggregated;    /* all fields of a pair of ranks in one message */
+    bool between_nodes; /* its messages only: within a node it reads what neighbours have */
+    bool overlaps;      /* interior cells are computed between start and finish */
+    /* Returns whether it can run here; if not, writes the reason.  NULL: always. */
+    bool (*applicable)(const bx_halo *halo, char *why, size_t why_size);
+    /* Returns its state for these messages.  Collective, as all that follow. */
+    void *(*create)(const bx_messages *messages);
+    /* Starts an exchange.  NULL: finish does it all. */
+    void (*start)(void *self, int copy);
+    void (*finish)(void *self, int copy);
+    void (*destroy)(void *self);
+} bx_method;
+
+#define BX_CASE(...)
+#define BX_METHOD(name) extern const bx_method bx_method_##name;
+#include "halo.def"
+#undef BX_CASE
+#undef BX_METHOD
+
+/* Every method [bx_method_count], in the order of halo.def (methods.c). */
+extern const bx_method *const bx_methods[];
+extern const int bx_method_count;
+
+#endif

@@ -1,0 +1,83 @@
+/* One collective call over the graph of neighbours. */
+#include "method.h"
+
+#include <stdlib.h>
+
+typedef struct {
+    const bx_messages *messages;
+    MPI_Comm graph;
+    int *ranks, *counts, *offsets; /* [receives, then sends] */
+    MPI_Request request;
+} state;
+
+static bool applicable(const bx_halo *halo, char *why, size_t why_size)
+{
+    (void)halo;
+#ifdef BX_SIMULATED
+    snprintf(why, why_size, "SimGrid's MPI has no neighbourhood collectives");
+    return false;
+#else
+    (void)why, (void)why_size;
+    return true;
+#endif
+}
+
+static void *create(const bx_messages *messages)
+{
+    state *self = bx_memory_alloc(1, sizeof *self);
+    int in = messages->receive_count, out = messages->send_count;
+    self->messages = messages;
+    self->ranks = bx_memory_alloc(3 * (size_t)(in + out), sizeof *self->ranks);
+    self->counts = self->ranks + in + out;
+    self->offsets = self->counts + in + out;
+    for (int i = 0; i < in + out; i++) {
+        const bx_message *m = i < in ? &messages->receives[i] : &messages->sends[i - in];
+        self->ranks[i] = m->rank;
+        self->counts[i] = (int)m->numbers;
+        self->offsets[i] = (int)m->at;
+    }
+    MPI_Dist_graph_create_adjacent(messages->halo->comm, in, self->ranks, self->counts, out,
+                                   self->ranks + in, self->counts + in, MPI_INFO_NULL, 0,
+                                   &self->graph);
+    return self;
+}
+
+static void start(void *me, int copy)
+{
+    state *self = me;
+    const bx_messages *m = self->messages;
+    int in = m->receive_count;
+    (void)in;
+    bx_messages_pack(m, copy);
+#ifndef BX_SIMULATED
+    MPI_Ineighbor_alltoallv(m->sent, self->counts + in, self->offsets + in, MPI_DOUBLE, m->received,
+                            self->counts, self->offsets, MPI_DOUBLE, self->graph, &self->request);
+#endif
+}
+
+static void finish(void *me, int copy)
+{
+    state *self = me;
+    MPI_Wait(&self->request, MPI_STATUS_IGNORE);
+    bx_messages_unpack(self->messages, copy);
+}
+
+static void destroy(void *me)
+{
+    state *self = me;
+    MPI_Comm_free(&self->graph);
+    free(self->ranks);
+    free(self);
+}
+
+const bx_method bx_method_neighbour_collective = {
+    .about = {.name = "neighbour-collective",
+              .summary = "MPI_Ineighbor_alltoallv over the graph of neighbours, all fields at once",
+              .wins = "where the library knows the topology of its network"},
+    .aggregated = true,
+    .applicable = applicable,
+    .create = create,
+    .start = start,
+    .finish = finish,
+    .destroy = destroy,
+};

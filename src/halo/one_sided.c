@@ -1,0 +1,65 @@
+#include "one_sided.h"
+
+#include <stdlib.h>
+
+static MPI_Group group_of(MPI_Comm comm, const bx_message *messages, int count)
+{
+    int *ranks = bx_memory_alloc((size_t)count, sizeof *ranks), different = 0;
+    for (int i = 0; i < count; i++)
+        if (i == 0 || messages[i].rank != messages[i - 1].rank)
+            ranks[different++] = messages[i].rank;
+    MPI_Group all, group;
+    MPI_Comm_group(comm, &all);
+    MPI_Group_incl(all, different, ranks, &group);
+    MPI_Group_free(&all);
+    free(ranks);
+    return group;
+}
+
+bool bx_one_sided_applicable(const bx_halo *halo, char *why, size_t why_size)
+{
+    static bool tried, possible;
+    double unused = 0;
+    if (!tried) {
+        MPI_Win window = bx_window_create(halo->comm, &unused, sizeof unused, sizeof unused);
+        tried = true;
+        possible = window != MPI_WIN_NULL;
+        if (possible) MPI_Win_free(&window);
+    }
+    if (!possible) snprintf(why, why_size, "MPI_Win_create fails: MPI has no windows here");
+    return possible;
+}
+
+void *bx_one_sided_create(const bx_messages *messages)
+{
+    bx_one_sided *self = bx_memory_alloc(1, sizeof *self);
+    MPI_Comm comm = messages->halo->comm;
+    int64_t numbers = 0;
+    for (int i = 0; i < messages->receive_count; i++) numbers += messages->receives[i].numbers;
+    self->messages = messages;
+    self->targets = bx_messages_targets(messages);
+    self->to = group_of(comm, messages->sends, messages->send_count);
+    self->from = group_of(comm, messages->receives, messages->receive_count);
+    self->window = bx_window_create(comm, messages->received, (size_t)numbers * sizeof(double),
+                                    sizeof(double));
+    return self;
+}
+
+void bx_one_sided_put(const bx_one_sided *self)
+{
+    for (int i = 0; i < self->messages->send_count; i++) {
+        const bx_message *m = &self->messages->sends[i];
+        MPI_Put(&self->messages->sent[m->at], (int)m->numbers, MPI_DOUBLE, m->rank,
+                (MPI_Aint)self->targets[i], (int)m->numbers, MPI_DOUBLE, self->window);
+    }
+}
+
+void bx_one_sided_destroy(void *me)
+{
+    bx_one_sided *self = me;
+    MPI_Win_free(&self->window);
+    MPI_Group_free(&self->to);
+    MPI_Group_free(&self->from);
+    free(self->targets);
+    free(self);
+}

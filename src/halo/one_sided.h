@@ -1,0 +1,21 @@
+/* Puts into the receivers' buffers, which methods differ in how they synchronise. */
+#ifndef BX_HALO_ONE_SIDED_H
+#define BX_HALO_ONE_SIDED_H
+
+#include "method.h"
+
+typedef struct {
+    const bx_messages *messages;
+    MPI_Win window;     /* of the packed messages that come in */
+    int64_t *targets;   /* [sends] places in the receivers' windows */
+    MPI_Group to, from; /* the ranks that get, and that send, messages */
+} bx_one_sided;
+
+/* The members of bx_method.  Collective. */
+bool bx_one_sided_applicable(const bx_halo *halo, char *why, size_t why_size);
+void *bx_one_sided_create(const bx_messages *messages);
+/* Puts all messages, which are packed. */
+void bx_one_sided_put(const bx_one_sided *self);
+void bx_one_sided_destroy(void *self);
+
+#endif
