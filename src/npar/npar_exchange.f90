@@ -1,6 +1,6 @@
 ! Exact exchange between real orbitals, as hybrid functionals need it: of each band with each
-! occupied one a pair density, its potential by two FFTs of the whole grid.  The ranks of a team share
-! these FFTs.  The occupied bands of each group go to all groups in turn.
+! occupied one a pair density, its potential by two FFTs of the whole grid.  The ranks of a team
+! share these FFTs.  The occupied bands of each group go to all groups in turn.
 !
 ! Two occupied bands travel as one complex field a + i b: the pair densities with a real band are
 ! real, so that one transform carries two.

@@ -35,19 +35,19 @@ contains
   function traffic_of_exchange_step(s, ffts) result(total)
     type(state_t), intent(in) :: s
     type(pair_ffts_t), intent(in) :: ffts
-    type(traffic_t) :: total, there, back
+    type(traffic_t) :: total, there, back, of_pair
     integer :: bands, fields, pairs, group, member
     type(basis_t) :: basis
     there = exchanged(s, s%fft, bx_way_forward)
     back = exchanged(s, s%fft, bx_way_inverse)
+    of_pair = exchanged(s, ffts%fft, bx_way_inverse) + exchanged(s, ffts%fft, bx_way_forward)
     bands = bands_of(s%crystal%bands, s%npar, s%group)
     fields = fields_of(s%crystal, bands)
     pairs = 0 ! every team transforms its own bands and all occupied ones
     do group = 0, s%npar - 1
       pairs = pairs + fields_of(s%crystal, bands_of(s%occupied, s%npar, group))
     end do
-    total = there*(fields + pairs) + back*fields + ( &
-            exchanged(s, ffts%fft, bx_way_inverse) + exchanged(s, ffts%fft, bx_way_forward))*(pairs*bands)
+    total = there*(fields + pairs) + back*fields + of_pair*(pairs*bands)
     total = of_all_teams(s, total)
     if (s%npar == 1) return
     do member = 0, s%ncore - 1
