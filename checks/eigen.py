@@ -2,7 +2,6 @@
 
 import reframe as rfm
 
-from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts, tables
 from bisection.rfm import KernelCheck, Launch
 
@@ -10,8 +9,7 @@ SMALL = ["fock-256", "fock-512", "aimpro-mini", "crystal-mini"]
 # Of large matrices, the fastest solvers alone: the others take minutes a solution.
 LARGE = [case for case in tables.cases("eigen") if case not in SMALL]
 FASTEST = ["pdsyevd", "pdsyevr", "elpa1"]
-OF_A_MACHINE = ["pdsyevd-7194", "aimpro", "crystal"]  # minutes on a few cores
-FEWEST_CORES = 32  # of a partition that has a use for these
+OF_A_MACHINE = ["pdsyevd-7194", "aimpro", "crystal"]
 GUESSED = "fock-512"
 
 
@@ -22,15 +20,8 @@ class EigenLaunch(Launch):
     simulates = False  # ScaLAPACK is built for other MPI libraries
     case = parameter(tables.cases("eigen"))
     methods = {case: ",".join(FASTEST) for case in LARGE}
+    cores_needed = dict.fromkeys(OF_A_MACHINE, 32)
     usual_sampling = "--repeats 3 --block 1 --warmup 0"
-
-    @run_after("setup")
-    def leave_to_machines(self) -> None:
-        """Skips the cases of hundreds of cores on a partition of few."""
-        if self.case in OF_A_MACHINE and self.shape.cores < FEWEST_CORES:
-            self._leave_out(
-                Reason.of(Code.CORES_NEEDED, needed=FEWEST_CORES, cores=self.shape.cores)
-            )
 
 
 class EigenGuess(Launch):

@@ -35,22 +35,3 @@ void bx_shared_sync(const bx_shared *memory, MPI_Comm node)
     MPI_Barrier(node);
     MPI_Win_sync(memory->window);
 }
-
-MPI_Win bx_window_create(MPI_Comm comm, void *buffer, size_t bytes, int unit)
-{
-    MPI_Win window;
-    MPI_Errhandler of_comm, of_world;
-    MPI_Comm_get_errhandler(comm, &of_comm);
-    MPI_Comm_get_errhandler(MPI_COMM_WORLD, &of_world);
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    int failed =
-        MPI_Win_create(buffer, (MPI_Aint)bytes, unit, MPI_INFO_NULL, comm, &window) != MPI_SUCCESS;
-    MPI_Comm_set_errhandler(comm, of_comm);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, of_world);
-    MPI_Errhandler_free(&of_comm);
-    MPI_Errhandler_free(&of_world);
-    MPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm);
-    /* where it was made, it cannot be freed by some ranks alone */
-    return failed ? MPI_WIN_NULL : window;
-}

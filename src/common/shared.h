@@ -19,9 +19,4 @@ void bx_shared_free(bx_shared *memory);
 /* Orders what the ranks of `node` have written before what they read after.  Collective over it. */
 void bx_shared_sync(const bx_shared *memory, MPI_Comm node);
 
-/* Returns a window of a buffer, which counts in units of `unit` bytes; MPI_WIN_NULL where MPI
- * cannot make one: Open MPI 4.1 has nothing for some networks, and nothing for one rank. Collective
- * over `comm`. */
-MPI_Win bx_window_create(MPI_Comm comm, void *buffer, size_t bytes, int unit);
-
 #endif

@@ -6,6 +6,7 @@
 #include "mesh.h"
 #include "region.h"
 #include "shared.h"
+#include "window.h"
 
 /* What goes to, or comes from, one rank, in each field. */
 typedef struct {

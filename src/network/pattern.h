@@ -33,7 +33,7 @@ typedef struct {
     int *to, *from;        /* [blocks] the rank that a block goes to, comes from; see bx_pattern */
     int *counts, *offsets; /* [size] words, for vector forms */
     MPI_Request *requests;
-    MPI_Win sent_window, received_window; /* of the buffers; only for one-sided patterns */
+    MPI_Win windows[2]; /* of what is sent, of what is received; only for one-sided patterns */
 } bx_patterns;
 
 /* The value of from[] for a sum over all ranks, of to[] for a block to all ranks. */

@@ -6,8 +6,8 @@ static void exchange(const bx_patterns *s, int number)
     if (s->received_blocks == 0) return;
     MPI_Aint offset = (MPI_Aint)number * s->words;
     MPI_Get(bx_pattern_received(s, number), s->words, MPI_UINT64_T, s->from[0], offset, s->words,
-            MPI_UINT64_T, s->sent_window);
-    MPI_Win_flush(s->from[0], s->sent_window);
+            MPI_UINT64_T, s->windows[0]);
+    MPI_Win_flush(s->from[0], s->windows[0]);
 }
 
 const bx_pattern bx_pattern_get = {

@@ -6,8 +6,8 @@ static void exchange(const bx_patterns *s, int number)
     if (s->sent_blocks == 0) return;
     MPI_Aint offset = (MPI_Aint)number * s->words;
     MPI_Put(bx_pattern_sent(s, number), s->words, MPI_UINT64_T, s->to[0], offset, s->words,
-            MPI_UINT64_T, s->received_window);
-    MPI_Win_flush(s->to[0], s->received_window);
+            MPI_UINT64_T, s->windows[1]);
+    MPI_Win_flush(s->to[0], s->windows[1]);
 }
 
 const bx_pattern bx_pattern_put = {

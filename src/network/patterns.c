@@ -1,7 +1,7 @@
 /* The patterns of communication that codes are made of, over the size of a block. */
 #include "adapters.h"
 #include "pattern.h"
-#include "shared.h"
+#include "window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -151,17 +151,6 @@ static void begin(void *state, size_t method, size_t point)
         }
 }
 
-/* Lets one-sided accesses and this rank see what the other side has written, before it goes on. */
-static void sync_windows(const bx_patterns *s)
-{
-    if (!s->pattern->one_sided) return;
-    MPI_Win_sync(s->sent_window);
-    MPI_Win_sync(s->received_window);
-    MPI_Barrier(s->comm);
-    MPI_Win_sync(s->sent_window);
-    MPI_Win_sync(s->received_window);
-}
-
 /* New stamps, and nothing where a block is to arrive. */
 static void prepare(void *state, size_t method, size_t point)
 {
@@ -179,7 +168,7 @@ static void prepare(void *state, size_t method, size_t point)
         }
     size_t blocks = (size_t)s->count * (size_t)s->received_blocks;
     memset(s->received, 0xa5, blocks * (size_t)s->words * BX_WORD);
-    sync_windows(s);
+    if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
 }
 
 static void step(void *state, size_t method, size_t point)
@@ -194,7 +183,7 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
 {
     (void)method, (void)point;
     bx_patterns *s = state;
-    sync_windows(s);
+    if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
     uint64_t stamp = stamp_of(s);
     double wrong = 0;
     for (int number = 0; number < s->count; number++)
@@ -337,24 +326,9 @@ static double find_sizes(bx_patterns *s, bool *one_sided)
     return bytes;
 }
 
-static void open_window(const bx_patterns *s, uint64_t *buffer, MPI_Win *window)
-{
-    *window = bx_window_create(s->comm, buffer, s->capacity, BX_WORD);
-    no_windows = *window == MPI_WIN_NULL;
-    if (!no_windows) MPI_Win_lock_all(0, *window);
-}
-
-static void close_window(MPI_Win *window)
-{
-    if (*window == MPI_WIN_NULL) return;
-    MPI_Win_unlock_all(*window);
-    MPI_Win_free(window);
-}
-
 static int setup(bx_run *run, void **state)
 {
-    static bx_patterns the_patterns = {.sent_window = MPI_WIN_NULL,
-                                       .received_window = MPI_WIN_NULL};
+    static bx_patterns the_patterns = {.windows = {MPI_WIN_NULL, MPI_WIN_NULL}};
     bx_patterns *s = &the_patterns;
     *state = s;
     s->run = run;
@@ -394,8 +368,8 @@ static int setup(bx_run *run, void **state)
     memset(s->sent, 0, s->capacity); /* the pages are there before anything is timed */
     memset(s->received, 0, s->capacity);
     if (one_sided) {
-        open_window(s, s->sent, &s->sent_window);
-        if (!no_windows) open_window(s, s->received, &s->received_window);
+        no_windows = !bx_window_open(s->comm, &s->sent, s->capacity, &s->windows[0]) ||
+                     !bx_window_open(s->comm, &s->received, s->capacity, &s->windows[1]);
     }
     return BX_OK;
 }
@@ -444,8 +418,7 @@ static void report(void *state, bx_run *run, cJSON *details)
 static void teardown(void *state)
 {
     bx_patterns *s = state;
-    close_window(&s->sent_window);
-    close_window(&s->received_window);
+    for (int i = 0; i < 2; i++) bx_window_close(&s->windows[i]);
     free(s->sent);
     free(s->received);
     free(s->unit_first);

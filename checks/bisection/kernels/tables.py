@@ -22,6 +22,7 @@ METHODS = {
     "eigen": ("eigen/eigen.def", "BX_METHOD"),
     "md": ("md/md_launch.f90", "method_t"),
     "halo": ("halo/halo.def", "BX_METHOD"),
+    "tasks": ("tasks/tasks.def", "BX_METHOD"),
 }
 CASES = {
     "transpose": ("transpose/transpose.def", "BX_CASE"),
@@ -29,10 +30,11 @@ CASES = {
     "eigen": ("eigen/eigen.def", "BX_CASE"),
     "md": ("md/md_lattice.f90", "crystal_t"),
     "halo": ("halo/halo.def", "BX_CASE"),
+    "tasks": ("tasks/tasks.def", "BX_CASE"),
 }
 
 # Kernels whose methods give the same result.
-ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo")
+ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo", "tasks")
 
 
 def methods(kernel: str, family: str = "") -> list[str]:

@@ -275,6 +275,7 @@ class Launch(rfm.RunOnlyRegressionTest):
     kernel = variable(str)  # bisection-<kernel> is run
     least_nodes = variable(int, value=1)  # fewer have nothing to measure
     least_ranks = variable(int, value=1)  # per node, likewise
+    cores_needed = variable(typ.Dict[str, int], value={})  # by case; minutes on fewer
     # Options beside --case, --method, --output and --label, per case: what is computed, which the
     # store keeps with every number, as other work is another test; how often it is sampled.
     work = variable(typ.Dict[str, str], value={}, loggable=True)
@@ -333,6 +334,8 @@ class Launch(rfm.RunOnlyRegressionTest):
             )
         if (ranks := shape.ranks_per_node) < self.least_ranks:
             self._leave_out(Reason.of(Code.RANKS_NEEDED, needed=self.least_ranks, ranks=ranks))
+        if shape.cores < (needed := self.cores_needed.get(self.case, 1)):
+            self._leave_out(Reason.of(Code.CORES_NEEDED, needed=needed, cores=shape.cores))
         self.place(shape, shape.ranks)
 
     def place(self, shape: Geometry, ranks: int) -> None:

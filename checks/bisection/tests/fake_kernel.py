@@ -19,7 +19,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # started by any Python, anywhere
 from bisection.kernels import tables
 
-BASELINES = {"transpose": ["serial"], "eigen": ["dsyevd"], "md": ["cached"], "halo": ["stencil"]}
+BASELINES = {
+    "transpose": ["serial"],
+    "eigen": ["dsyevd"],
+    "md": ["cached"],
+    "halo": ["stencil"],
+    "tasks": ["ideal"],
+}
 BASE_SECONDS = 1e-3
 
 
@@ -69,6 +75,20 @@ def of_eigen(method):
     }
 
 
+def of_tasks(method):
+    """Rank 0 takes no tasks in two of the ways, and one asks nobody for a number."""
+    ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+    spare = ranks > 1 and method in ("counter-progress", "manager")
+    asking = {} if method == "static" else {
+        "latency": metric(1e-6, "s"), "ratio_bare": metric(1.0, "ratio"),
+    }  # fmt: skip
+    return asking | {
+        "ratio_ideal": metric(2.2 if spare else 1.15, "ratio"),
+        "imbalance": metric(1.1, "ratio"),
+        "efficiency": metric(0.9, "share"),
+    }
+
+
 def of_halo():
     """A step, most of which is the stencil."""
     return {
@@ -85,7 +105,7 @@ def entry(method, baseline, point):
     metrics["ratio_best" if method.startswith("npar-") else "ratio_base"] = metric(1.0, "ratio")
     metrics["ratio_original"] = metric(1.0, "ratio")
     metrics["idle_share"] = metric(0.0, "share")
-    metrics |= of_eigen(method) | of_md(method) | of_halo()
+    metrics |= of_eigen(method) | of_md(method) | of_halo() | of_tasks(method)
     if point is None:
         metrics["ratio_serial"] = metric(0.6, "ratio")
         metrics["exchange_share"] = metric(0.3, "share")
@@ -364,6 +384,8 @@ FAULTS = {
     "slow-knob": set_metric(2.5, "ratio_base"),
     "slow-solver": set_metric(60.0, "ratio_dsyevd"),
     "sweep": set_metric(9.0, "sweeps"),
+    "unbalanced": set_metric(9.0, "ratio_ideal"),
+    "slow-counter": set_metric(99.0, "ratio_bare"),
     "slow-choice": set_metric(2.5, "ratio_best"),
     "other-best": other_best,
     "slow-time": slow_time,

@@ -10,7 +10,8 @@ from running import CHECKS, start
 from bisection.core.verdicts import TIERS
 from bisection.runs.command import check_files
 
-LOCAL = {"transpose", "npar", "eigen", "md", "network", "halo"}  # what one host has a use for
+# what one host has a use for
+LOCAL = {"transpose", "npar", "eigen", "md", "network", "halo", "tasks"}
 KERNELS = {
     "quick": LOCAL,
     "nightly": {*LOCAL, "pairs"},

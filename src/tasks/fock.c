@@ -1,0 +1,251 @@
+#include "fock.h"
+
+#include "charge.h"
+#include "window.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLICES = 16 }; /* independent chains of a task, for threads */
+enum { LEVELS = 13 }; /* of costs: one has half the tasks of the one below, 1.5 times as long */
+enum { FLOPS_PER_TURN = 4 }; /* on simulated machines; a turn is four operations */
+enum { FIRST_BLOCK, SECOND_BLOCK, COST, OUTCOME, DENSITY, STAMPS }; /* what numbers are drawn for */
+
+static uint64_t drawn(const bx_fock *f, int purpose, uint64_t index)
+{
+    return bx_random_hash(bx_random_hash(f->seed, (uint64_t)purpose), index);
+}
+
+int64_t bx_fock_tasks(const bx_fock_size *size)
+{
+    return size->blocks * (size->blocks + 1) / 2 * size->partners;
+}
+
+/* ---- tasks: pair i >= j of blocks, with a partner pair k, l that is drawn ---- */
+
+/* Numbers of the two blocks that a task gets, k,l and j,l, and of the two that it adds to, i,j and
+ * i,k: a Coulomb and an exchange term. */
+typedef struct {
+    int64_t got[2], added[2];
+} places;
+
+static places places_of(const bx_fock *f, int64_t task)
+{
+    int64_t pair = task / f->size.partners, n = f->size.blocks;
+    int64_t i = (int64_t)((sqrt(8.0 * (double)pair + 1) - 1) / 2);
+    while (i * (i + 1) / 2 > pair) i--;
+    while ((i + 1) * (i + 2) / 2 <= pair) i++;
+    int64_t j = pair - i * (i + 1) / 2;
+    int64_t k = (int64_t)(drawn(f, FIRST_BLOCK, (uint64_t)task) % (uint64_t)n);
+    int64_t l = (int64_t)(drawn(f, SECOND_BLOCK, (uint64_t)task) % (uint64_t)n);
+    return (places){{k * n + l, j * n + l}, {i * n + j, i * n + k}};
+}
+
+static int owner(const bx_fock *f, int64_t block) { return (int)(block % f->ranks); }
+static MPI_Aint place(const bx_fock *f, int64_t block)
+{
+    return (MPI_Aint)((size_t)(block / f->ranks) * f->words);
+}
+
+int64_t bx_fock_cost(const bx_fock *f, int64_t task)
+{
+    uint64_t bits = drawn(f, COST, (uint64_t)task);
+    int64_t spread = 256 + (int64_t)(bits & 255), turns = f->size.work;
+    bits >>= 8;
+    for (int level = 1; level < LEVELS && bits & 1; level++, bits >>= 1) turns += turns / 2;
+    return 1 + turns * spread / 768; /* the levels' mean is 1.95 */
+}
+
+/* Turns of one chain: each needs the one before. */
+static uint64_t chain(uint64_t x, int64_t turns)
+{
+    for (int64_t i = 0; i < turns; i++) x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9) + 1;
+    return x;
+}
+
+uint64_t bx_fock_integrals(const bx_fock *f, uint64_t key, int64_t turns)
+{
+    int threads = bx_run_threads(f->run);
+    uint64_t sum = 0;
+    bx_charge_fork();
+    bx_charge(BX_PAIRS, FLOPS_PER_TURN * (double)turns, true);
+    if (bx_charge_is_hollow()) return bx_random_hash(key, (uint64_t)turns);
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(+ : sum) if (threads > 1)
+    for (int s = 0; s < SLICES; s++)
+        sum += chain(bx_random_hash(key, (uint64_t)s), turns / SLICES + (s < turns % SLICES));
+    return sum;
+}
+
+static uint64_t outcome_of(const bx_fock *f, int64_t task)
+{
+    return bx_fock_integrals(f, drawn(f, OUTCOME, (uint64_t)task), bx_fock_cost(f, task));
+}
+
+/* What the blocks of a task are multiplied with.  Odd: each bit of a block changes the sum. */
+static void factors(uint64_t outcome, uint64_t factor[2])
+{
+    factor[0] = outcome | 1;
+    factor[1] = bx_random_hash(outcome, 1) | 1;
+}
+
+/* ---- set-up ---- */
+
+double bx_fock_turns(const bx_fock_size *size)
+{
+    return (double)bx_fock_tasks(size) * (double)size->work;
+}
+
+static size_t own_blocks(const bx_fock_size *size, int rank, int ranks)
+{
+    return (size_t)((size->blocks * size->blocks - rank + ranks - 1) / ranks);
+}
+
+double bx_fock_memory(const bx_fock_size *size, int ranks)
+{
+    double block = 8.0 * (double)size->rows * (double)size->rows;
+    return block * (3.0 * (double)own_blocks(size, 0, ranks) + 4) +
+           16.0 * (double)bx_fock_tasks(size);
+}
+
+static uint64_t density_of(const bx_fock *f, int64_t block, size_t word)
+{
+    return drawn(f, DENSITY, (uint64_t)block * f->words + word);
+}
+
+/* The Fock matrix, from all tasks that add to a block of this rank. */
+static void expect(bx_fock *f)
+{
+    f->base = bx_memory_alloc(f->own * f->words, sizeof *f->base);
+    f->part = bx_memory_alloc(f->own, sizeof *f->part);
+    for (int64_t task = 0; task < f->tasks; task++) {
+        places p = places_of(f, task);
+        uint64_t factor[2];
+        factors(f->outcomes[task], factor);
+        for (int term = 0; term < 2; term++) {
+            if (owner(f, p.added[term]) != f->rank) continue;
+            uint64_t *block = &f->base[place(f, p.added[term])];
+            for (size_t w = 0; w < f->words; w++)
+                block[w] += factor[term] * density_of(f, p.got[term], w);
+            f->part[p.added[term] / f->ranks] += factor[term];
+        }
+    }
+}
+
+/* Each rank runs some of the tasks. */
+static void run_each_once(bx_fock *f)
+{
+    f->outcomes = bx_memory_alloc((size_t)f->tasks, sizeof *f->outcomes);
+    for (int64_t task = 0; task < f->tasks; task++) {
+        int64_t turns = bx_fock_cost(f, task);
+        f->turns += turns;
+        if (turns > f->largest) f->largest = turns;
+        if (task % f->ranks == f->rank) f->outcomes[task] = outcome_of(f, task);
+    }
+    MPI_Allreduce(MPI_IN_PLACE, f->outcomes, (int)f->tasks, MPI_UINT64_T, MPI_SUM, f->comm);
+}
+
+bool bx_fock_open(bx_fock *f, bx_run *run, const bx_fock_size *size)
+{
+    *f = (bx_fock){.run = run,
+                   .comm = bx_run_comm(run),
+                   .size = *size,
+                   .seed = bx_run_seed(run),
+                   .tasks = bx_fock_tasks(size),
+                   .words = (size_t)(size->rows * size->rows),
+                   .windows = {MPI_WIN_NULL, MPI_WIN_NULL}};
+    MPI_Comm_rank(f->comm, &f->rank);
+    MPI_Comm_size(f->comm, &f->ranks);
+    f->own = own_blocks(size, f->rank, f->ranks);
+    f->got = bx_memory_alloc(2 * f->words, sizeof *f->got);
+    f->sums = bx_memory_alloc(2 * f->words, sizeof *f->sums);
+    f->times = bx_memory_alloc((size_t)f->tasks, sizeof *f->times);
+    run_each_once(f);
+    expect(f);
+    size_t bytes = (f->own > 0 ? f->own : 1) * f->words * sizeof *f->density;
+    if (!bx_window_open(f->comm, &f->density, bytes, &f->windows[0]) ||
+        !bx_window_open(f->comm, &f->fock, bytes, &f->windows[1]))
+        return false;
+    for (size_t b = 0; b < f->own; b++)
+        for (size_t w = 0; w < f->words; w++)
+            f->density[b * f->words + w] =
+                density_of(f, (int64_t)b * f->ranks + f->rank, w) + f->stamp;
+    return true;
+}
+
+void bx_fock_close(bx_fock *f)
+{
+    for (int i = 0; i < 2; i++) bx_window_close(&f->windows[i]);
+    free(f->got);
+    free(f->sums);
+    free(f->times);
+    free(f->outcomes);
+    free(f->base);
+    free(f->part);
+}
+
+/* ---- a build ---- */
+
+void bx_fock_begin(bx_fock *f)
+{
+    uint64_t stamp = drawn(f, STAMPS, f->stamp);
+    for (size_t i = 0; i < f->own * f->words; i++) f->density[i] += stamp - f->stamp;
+    f->stamp = stamp;
+    memset(f->fock, 0, f->own * f->words * sizeof *f->fock);
+    memset(f->times, 0, (size_t)f->tasks * sizeof *f->times);
+    f->done = 0;
+}
+
+void bx_fock_run(bx_fock *f, int64_t task)
+{
+    places p = places_of(f, task);
+    int words = (int)f->words;
+    for (int term = 0; term < 2; term++)
+        MPI_Get(&f->got[(size_t)term * f->words], words, MPI_UINT64_T, owner(f, p.got[term]),
+                place(f, p.got[term]), words, MPI_UINT64_T, f->windows[0]);
+    for (int term = 0; term < 2; term++) MPI_Win_flush(owner(f, p.got[term]), f->windows[0]);
+    bx_run_lap(f->run, BX_FOCK_BLOCKS);
+    uint64_t factor[2];
+    factors(outcome_of(f, task), factor);
+    for (int term = 0; term < 2; term++)
+        for (size_t w = 0; w < f->words; w++)
+            f->sums[(size_t)term * f->words + w] =
+                factor[term] * f->got[(size_t)term * f->words + w];
+    bx_charge(BX_COPY, 2 * 8 * (double)words, false);
+    f->times[task]++;
+    f->done += bx_fock_cost(f, task);
+    bx_run_lap(f->run, BX_FOCK_INTEGRALS);
+    for (int term = 0; term < 2; term++)
+        MPI_Accumulate(&f->sums[(size_t)term * f->words], words, MPI_UINT64_T,
+                       owner(f, p.added[term]), place(f, p.added[term]), words, MPI_UINT64_T,
+                       MPI_SUM, f->windows[1]);
+    for (int term = 0; term < 2; term++)
+        MPI_Win_flush_local(owner(f, p.added[term]), f->windows[1]);
+    bx_run_lap(f->run, BX_FOCK_BLOCKS);
+}
+
+void bx_fock_end(bx_fock *f)
+{
+    MPI_Win_flush_all(f->windows[1]);
+    bx_run_lap(f->run, BX_FOCK_BLOCKS);
+    MPI_Barrier(f->comm);
+    bx_run_lap(f->run, BX_FOCK_WAITING);
+}
+
+void bx_fock_inspect(bx_fock *f, bx_verification *verification)
+{
+    double wrong = 0, lost = 0, doubled = 0;
+    bx_window_sync(f->comm, f->windows, 2);
+    for (size_t b = 0; b < f->own; b++)
+        for (size_t w = 0; w < f->words; w++) {
+            size_t i = b * f->words + w;
+            wrong += bx_verification_wrong_bytes(f->fock[i], f->base[i] + f->stamp * f->part[b]);
+        }
+    MPI_Allreduce(MPI_IN_PLACE, f->times, (int)f->tasks, MPI_INT, MPI_SUM, f->comm);
+    for (int64_t task = 0; task < f->tasks; task++) {
+        lost += f->times[task] == 0;
+        doubled += f->times[task] > 1;
+    }
+    bx_verification_check(verification, "lost", lost, 0, "tasks");
+    bx_verification_check(verification, "doubled", doubled, 0, "tasks");
+    bx_verification_check(verification, "Fock matrix", wrong, 0, "bytes");
+}

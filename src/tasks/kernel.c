@@ -1,0 +1,403 @@
+/* bisection-tasks: a Fock build, whose tasks of unequal cost are shared out in several ways. */
+#include "charge.h"
+#include "statistics.h"
+#include "tasks.h"
+#include "window.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { IDEAL = 1, MOST_DRAWS = 200 }; /* baselines; draws of one measurement of latency */
+enum { QUANTUM = 500 };               /* turns: how often a rank that computes looks at the clock */
+/* s: so long the others compute, while one rank draws from the first to the last of these times */
+static const double WINDOW = 2e-3, DRAWS_FROM = 0.5e-3, DRAWS_TO = 1.5e-3;
+static const double TURN = 2.3e-9; /* s, about */
+
+typedef struct {
+    bx_choice about;
+    bx_fock_size size;
+} case_size;
+
+static const case_size CASES[] = {
+#define BX_CASE(id, text, blocks, rows, partners, work)                                            \
+    {{.name = #id, .summary = text}, {blocks, rows, partners, work}},
+#define BX_METHOD(name)
+#include "tasks.def"
+#undef BX_CASE
+#undef BX_METHOD
+};
+enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
+
+static bx_fock_size given; /* 0: the case's */
+
+static const bx_option OPTION_TABLE[] = {
+    {"blocks", "N", "rows of blocks of the matrix (default: the case's)", BX_INTEGER, 1, 1000,
+     &given.blocks},
+    {"rows", "N", "rows of a block (default: the case's)", BX_INTEGER, 1, 1000, &given.rows},
+    {"partners", "N", "tasks for each pair of blocks (default: the case's)", BX_INTEGER, 1, 100,
+     &given.partners},
+    {"work", "TURNS", "turns of a mean task, about 2 ns each (default: the case's)", BX_INTEGER, 1,
+     1e9, &given.work},
+};
+
+/* What the method asks for: the latency of a number while the others wait in MPI, and while those
+ * that take tasks compute; of the bare call of MPI, while the others wait. */
+enum { IDLE, COMPUTING, BARE, LATENCIES };
+
+/* Values of all blocks, or of all builds. */
+typedef struct {
+    double *values;
+    size_t count;
+} series;
+
+typedef struct {
+    bx_tasks *methods; /* [method_count] each with its own `self` */
+    bx_fock fock;
+    MPI_Win window; /* the shared counter's */
+    uint64_t *counter;
+    bool no_windows, *unusable; /* [method_count] */
+    uint64_t ideal;             /* the outcome of this rank's part of all turns */
+    uint64_t computed;          /* in the last step of the baseline */
+    struct {
+        series latency[LATENCIES]; /* s */
+        series imbalance;
+    } *found; /* [method_count] */
+} state;
+
+static bx_choice *methods;
+
+/* NULL: the baseline. */
+static const bx_tasks_method *method_of(size_t m)
+{
+    return m < bx_tasks_count ? bx_tasks_table[m].method : NULL;
+}
+
+static void add(series *s, double value)
+{
+    s->values = bx_memory_grow(s->values, s->count + 1, sizeof *s->values);
+    s->values[s->count++] = value;
+}
+
+static double median(const series *s)
+{
+    return s->count > 0 ? bx_statistics_quantile(s->values, s->count, 0.5) : NAN;
+}
+
+/* ---- set-up ---- */
+
+static bx_fock_size settle_size(bx_run *run)
+{
+    bx_fock_size size = CASES[0].size;
+    for (size_t i = 0; i < CASE_COUNT; i++)
+        if (strcmp(CASES[i].about.name, bx_run_case(run)) == 0) size = CASES[i].size;
+    bx_fock_size of_case = size;
+    if (given.blocks) size.blocks = given.blocks;
+    if (given.rows) size.rows = given.rows;
+    if (given.partners) size.partners = given.partners;
+    if (given.work) size.work = given.work;
+    if (memcmp(&size, &of_case, sizeof size) != 0) bx_run_set_case(run, "custom");
+    return size;
+}
+
+static int claim(bx_run *run, const bx_fock_size *size, int ranks)
+{
+    char sized_by[128];
+    double round = 0, each = bx_fock_turns(size) * TURN / bx_run_threads(run);
+    snprintf(sized_by, sizeof sized_by, "--blocks %lld --rows %lld --partners %lld --work %lld",
+             (long long)size->blocks, (long long)size->rows, (long long)size->partners,
+             (long long)size->work);
+    for (size_t m = 0; m <= bx_tasks_count; m++) {
+        if (!bx_run_is_selected(run, methods[m].name)) continue;
+        bool spare = method_of(m) && method_of(m)->spare;
+        if (!spare || ranks > 1) round += each / (ranks - spare);
+    }
+    int code = bx_resources_claim_memory(run, bx_fock_memory(size, ranks), sized_by);
+    return code != BX_OK ? code : bx_resources_claim_time(run, 2 * each / ranks, round, sized_by);
+}
+
+static uint64_t compute_part(state *s)
+{
+    const bx_fock *f = &s->fock;
+    return bx_fock_integrals(f, (uint64_t)f->rank,
+                             f->turns / f->ranks + (f->rank < f->turns % f->ranks));
+}
+
+static int setup(bx_run *run, void **address)
+{
+    state *s = bx_memory_alloc(1, sizeof *s);
+    int rank, ranks;
+    *address = s;
+    MPI_Comm_rank(bx_run_comm(run), &rank);
+    MPI_Comm_size(bx_run_comm(run), &ranks);
+    bx_fock_size size = settle_size(run);
+    int code = claim(run, &size, ranks);
+    if (code != BX_OK) return code;
+    s->methods = bx_memory_alloc(bx_tasks_count, sizeof *s->methods);
+    s->found = bx_memory_alloc(bx_tasks_count, sizeof *s->found);
+    s->unusable = bx_memory_alloc(bx_tasks_count, sizeof *s->unusable);
+    s->window = MPI_WIN_NULL;
+    s->no_windows = !bx_fock_open(&s->fock, run, &size) ||
+                    !bx_window_open(bx_run_comm(run), &s->counter, sizeof *s->counter, &s->window);
+    s->ideal = compute_part(s);
+    for (size_t m = 0; m < bx_tasks_count; m++) {
+        int64_t tasks = s->fock.tasks;
+        s->methods[m] = (bx_tasks){.run = run,
+                                   .comm = bx_run_comm(run),
+                                   .rank = rank,
+                                   .ranks = ranks,
+                                   .tasks = tasks,
+                                   .draws = tasks > MOST_DRAWS ? tasks : MOST_DRAWS,
+                                   .window = s->window};
+        if (method_of(m)->create && !s->no_windows)
+            s->unusable[m] = !method_of(m)->create(&s->methods[m]);
+    }
+    return BX_OK;
+}
+
+static bool applicable(void *address, size_t method, char *why, size_t why_size)
+{
+    const state *s = address;
+    const bx_tasks_method *m = method_of(method);
+    if (!m) return true;
+    if (m->spare && s->fock.ranks < 2) {
+        snprintf(why, why_size, "needs two ranks: rank 0 takes no tasks");
+        return false;
+    }
+    if (!s->no_windows && !s->unusable[method]) return true;
+    snprintf(why, why_size, "MPI has no windows on this network");
+    return false;
+}
+
+static void teardown(void *address)
+{
+    state *s = address;
+    for (size_t m = 0; m < bx_tasks_count; m++) {
+        if (method_of(m)->destroy && s->methods[m].self) method_of(m)->destroy(&s->methods[m]);
+        for (int i = 0; i < LATENCIES; i++) free(s->found[m].latency[i].values);
+        free(s->found[m].imbalance.values);
+    }
+    bx_window_close(&s->window);
+    bx_fock_close(&s->fock);
+    free(s->methods);
+    free(s->found);
+    free(s->unusable);
+    free(s);
+}
+
+/* ---- a build ---- */
+
+/* The next number is 0.  Collective. */
+static void reset_numbers(state *s, size_t method)
+{
+    bx_tasks *t = &s->methods[method];
+    t->next = 0;
+    *s->counter = 0;
+    if (method_of(method)->begin) method_of(method)->begin(t);
+    bx_window_sync(t->comm, &s->window, 1);
+}
+
+static void prepare(void *address, size_t method, size_t point)
+{
+    (void)point;
+    state *s = address;
+    if (!method_of(method)) return;
+    bx_fock_begin(&s->fock);
+    reset_numbers(s, method);
+    bx_window_sync(s->fock.comm, s->fock.windows, 2);
+}
+
+static bool takes_tasks(const bx_tasks *t, const bx_tasks_method *m)
+{
+    return !m->spare || t->rank > 0;
+}
+
+static void step(void *address, size_t method, size_t point)
+{
+    (void)point;
+    state *s = address;
+    const bx_tasks_method *m = method_of(method);
+    if (!m) {
+        s->computed = compute_part(s);
+        return;
+    }
+    bx_tasks *t = &s->methods[method];
+    if (takes_tasks(t, m)) {
+        int64_t task;
+        while ((task = m->draw(t)) < t->tasks) {
+            bx_run_lap(t->run, BX_FOCK_COUNTER);
+            bx_fock_run(&s->fock, task);
+        }
+        if (m->leave) m->leave(t);
+    } else if (m->serve) {
+        m->serve(t);
+    }
+    bx_run_lap(t->run, BX_FOCK_COUNTER);
+    bx_fock_end(&s->fock);
+}
+
+static void inspect(void *address, size_t method, size_t point, bx_verification *verification)
+{
+    (void)point;
+    state *s = address;
+    if (!method_of(method)) {
+        bx_verification_check(verification, "outcome", s->computed != s->ideal, 0, "ranks");
+        return;
+    }
+    bx_fock_inspect(&s->fock, verification);
+    int64_t most = s->fock.done;
+    MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, s->fock.comm);
+    add(&s->found[method].imbalance, (double)most * s->fock.ranks / (double)s->fock.turns);
+}
+
+static void verify(void *address, size_t method, size_t point, bx_verification *verification)
+{
+    prepare(address, method, point);
+    step(address, method, point);
+    inspect(address, method, point, verification);
+    if (method_of(method)) ((state *)address)->found[method].imbalance.count = 0;
+}
+
+/* ---- latency of a number, between the blocks of builds ---- */
+
+static int64_t draw_bare(bx_tasks *t)
+{
+    const int64_t one = 1;
+    int64_t number;
+    MPI_Fetch_and_op(&one, &number, MPI_INT64_T, 0, 0, MPI_SUM, t->window);
+    MPI_Win_flush(0, t->window);
+    return number;
+}
+
+/* Seconds per draw of the last rank, which makes as many as there is time for. */
+static double time_draws(bx_tasks *t, int64_t (*draw)(bx_tasks *))
+{
+    double start = MPI_Wtime(), seconds;
+    int draws = 0;
+    do {
+        draw(t);
+        draws++;
+        seconds = MPI_Wtime() - start;
+    } while (draws < MOST_DRAWS && seconds < DRAWS_TO - DRAWS_FROM);
+    return seconds / draws;
+}
+
+static void compute_for(const bx_fock *f, double limit)
+{
+    double start = MPI_Wtime();
+    do {
+        bx_fock_integrals(f, 0, QUANTUM);
+        bx_charge_pay();
+    } while (MPI_Wtime() - start < limit);
+}
+
+static void measure_latency(state *s, size_t method, int kind)
+{
+    bx_tasks *t = &s->methods[method];
+    const bx_tasks_method *m = method_of(method);
+    int drawer = t->ranks - 1;
+    double seconds = 0;
+    reset_numbers(s, method);
+    if (t->rank == drawer && kind == COMPUTING) compute_for(&s->fock, DRAWS_FROM);
+    if (t->rank == drawer) seconds = time_draws(t, kind == BARE ? draw_bare : m->draw);
+    if (kind != BARE && takes_tasks(t, m)) {
+        if (m->leave) m->leave(t);
+        if (kind == COMPUTING && t->rank != drawer) compute_for(&s->fock, WINDOW);
+    } else if (kind != BARE && m->serve) {
+        m->serve(t);
+    }
+    MPI_Barrier(t->comm);
+    MPI_Bcast(&seconds, 1, MPI_DOUBLE, drawer, t->comm);
+    add(&s->found[method].latency[kind], seconds);
+}
+
+static void end(void *address, size_t method, size_t point, int64_t steps,
+                bx_verification *verification)
+{
+    (void)point, (void)steps, (void)verification;
+    state *s = address;
+    if (!method_of(method) || !method_of(method)->asks) return;
+    for (int kind = 0; kind < LATENCIES; kind++)
+        if (kind != COMPUTING || s->fock.ranks > 1) measure_latency(s, method, kind);
+}
+
+static void metrics(void *address, size_t method, size_t point, bx_metrics *list)
+{
+    (void)point;
+    const state *s = address;
+    if (!method_of(method)) return;
+    const series *latency = s->found[method].latency;
+    bx_metrics_add(list, "imbalance", median(&s->found[method].imbalance), "ratio", "lower");
+    double ratio = bx_metrics_value(list, "ratio_ideal");
+    if (isfinite(ratio)) bx_metrics_add(list, "efficiency", 1 / ratio, "share", "higher");
+    if (latency[IDLE].count == 0) return;
+    bx_metrics_add(list, "latency", median(&latency[IDLE]), "s", "lower");
+    bx_metrics_add(list, "ratio_bare", median(&latency[IDLE]) / median(&latency[BARE]), "ratio",
+                   "lower");
+    if (latency[COMPUTING].count > 0)
+        bx_metrics_add(list, "latency_computing", median(&latency[COMPUTING]), "s", "lower");
+}
+
+static void report(void *address, bx_run *run, cJSON *details)
+{
+    const state *s = address;
+    const bx_fock *f = &s->fock;
+    double mean = (double)f->turns / (double)f->tasks;
+    bx_run_note(
+        run, "%lld tasks, the largest %.0f times the mean; a matrix of %lld rows in blocks of %lld",
+        (long long)f->tasks, (double)f->largest / mean, (long long)(f->size.blocks * f->size.rows),
+        (long long)f->size.rows);
+    if (!details) return;
+    cJSON_AddNumberToObject(details, "tasks", (double)f->tasks);
+    cJSON_AddNumberToObject(details, "turns", (double)f->turns);
+    cJSON_AddNumberToObject(details, "largest_task", (double)f->largest);
+    cJSON_AddNumberToObject(details, "rows", (double)(f->size.blocks * f->size.rows));
+}
+
+static void list_methods(void)
+{
+    methods = bx_memory_alloc(bx_tasks_count + IDEAL, sizeof *methods);
+    for (size_t m = 0; m < bx_tasks_count; m++) {
+        char *name = bx_memory_copy_text(bx_tasks_table[m].name);
+        for (char *c = name; *c; c++)
+            if (*c == '_') *c = '-';
+        methods[m] = (bx_choice){name, method_of(m)->summary, method_of(m)->wins, false, NULL};
+    }
+    methods[bx_tasks_count] =
+        (bx_choice){"ideal", "all tasks' work in equal parts, without messages",
+                    "the best that sharing out can reach", true, NULL};
+}
+
+const bx_kernel *bx_kernel_get(void)
+{
+    static const char *const phases[BX_FOCK_PHASES] = {"counter", "blocks", "integrals", "waiting"};
+    static const char *const ratios[] = {"ideal", "static"};
+    static bx_choice cases[CASE_COUNT];
+    static bx_kernel kernel = {
+        .name = "tasks",
+        .summary = "a Fock build: tasks of unequal cost, shared out while they run",
+        .cases = cases,
+        .case_count = CASE_COUNT,
+        .options = BX_COUNTED(OPTION_TABLE),
+        .phases = phases,
+        .phase_count = BX_FOCK_PHASES,
+        .ratios = BX_COUNTED(ratios),
+        .baselines = "ideal",
+        .setup = setup,
+        .applicable = applicable,
+        .verify = verify,
+        .prepare = prepare,
+        .inspect = inspect,
+        .end = end,
+        .step = step,
+        .metrics = metrics,
+        .report = report,
+        .teardown = teardown,
+    };
+    if (!methods) {
+        list_methods();
+        kernel.methods = methods;
+        kernel.method_count = bx_tasks_count + IDEAL;
+        for (size_t i = 0; i < CASE_COUNT; i++) cases[i] = CASES[i].about;
+    }
+    return &kernel;
+}

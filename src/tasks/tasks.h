@@ -1,0 +1,59 @@
+/* Ways to share out tasks of unequal cost: one file method_NAME.c, and one line in tasks.def. */
+#ifndef BX_TASKS_H
+#define BX_TASKS_H
+
+#include "fock.h"
+
+/* The launch, as methods see it. */
+typedef struct {
+    bx_run *run;
+    MPI_Comm comm;
+    int rank, ranks;
+    int64_t tasks;  /* of a build: numbers 0 .. tasks-1 */
+    int64_t draws;  /* of all ranks before the next begin, at most, that get a task's number */
+    int64_t next;   /* this rank's own counter; 0 at the beginning of each build */
+    MPI_Win window; /* one word on rank 0: the shared counter; 0 at the beginning of each build */
+    void *self;     /* of the method, which lives as long as the launch */
+} bx_tasks;
+
+typedef struct bx_tasks_method {
+    const char *summary, *wins;
+    bool spare; /* rank 0 takes no tasks */
+    bool asks;  /* other ranks are asked for a number: its latency is measured */
+    /* Makes what the method needs (`self`), clears it before each build, and frees it.  create
+     * returns false where MPI has no windows.  Collective.  NULL: nothing. */
+    bool (*create)(bx_tasks *s);
+    void (*begin)(bx_tasks *s);
+    void (*destroy)(bx_tasks *s);
+    /* Returns the number of a task that no other draw returns; of `tasks` and more when none is
+     * left.  Local. */
+    int64_t (*draw)(bx_tasks *s);
+    /* Notes that this rank draws no more.  Local.  NULL: nothing. */
+    void (*leave)(bx_tasks *s);
+    /* What the spare rank does until all others have left.  Local.  NULL: it waits in MPI. */
+    void (*serve)(bx_tasks *s);
+} bx_tasks_method;
+
+/* A line of tasks.def. */
+typedef struct {
+    const char *name;
+    const bx_tasks_method *method;
+} bx_tasks_entry;
+
+#define BX_CASE(...)
+#define BX_METHOD(name) extern const bx_tasks_method bx_tasks_##name;
+#include "tasks.def"
+#undef BX_METHOD
+#undef BX_CASE
+
+/* [bx_tasks_count] in the order of tasks.def (methods.c). */
+extern const bx_tasks_entry bx_tasks_table[];
+extern const size_t bx_tasks_count;
+
+/* Returns the value of a word of a rank's part of a window before `added` is added to it
+ * (counter.c). Local. */
+int64_t bx_tasks_fetch_and_add(MPI_Win window, int rank, int64_t word, int64_t added);
+/* The draw of methods with one shared counter. */
+int64_t bx_tasks_draw_shared(bx_tasks *s);
+
+#endif
