@@ -50,7 +50,14 @@ module npar_cases
     case_t("silicon-scf", "GWW's exc_scf for silicon, 64 atoms: 90^3 points, one team", &
       crystal_t(bands=128, atoms=64, grid=90, box=38.74_dp, cutoff=6.37_dp, npar=1)), &
     case_t("cnt80-scf", "GWW's exc_scf for a nanotube of 96 atoms: 81^3 points, one team", &
-      crystal_t(bands=192, atoms=96, grid=81, box=45.92_dp, cutoff=3.75_dp, npar=1))]
+      crystal_t(bands=192, atoms=96, grid=81, box=45.92_dp, cutoff=3.75_dp, npar=1)), &
+    ! A sample of its pairs of bands: all take the same time.
+    case_t("cnt80-nscf2", "GWW's exc_nscf2: exact exchange for the nanotube of cnt80-scf", &
+      crystal_t(bands=14, atoms=1, grid=81, box=45.92_dp, cutoff=3.75_dp, npar=1, hybrid=.true., &
+                exchange_alone=.true.)), &
+    case_t("cnt40-nscf2", "the same exchange for the nanotube of cnt40-scf: small", &
+      crystal_t(bands=14, atoms=1, grid=30, box=16.06_dp, cutoff=3.75_dp, npar=1, hybrid=.true., &
+                exchange_alone=.true.))]
 
 contains
 

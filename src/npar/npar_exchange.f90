@@ -1,56 +1,59 @@
 ! Exact exchange between real orbitals, as hybrid functionals need it: of each band with each
-! occupied one a pair density, its potential by two FFTs of the whole grid.  Every rank has whole
-! bands (NPAR = ranks), and the occupied ones of each rank go to all in turn.
+! occupied one a pair density, its potential by two FFTs of the whole grid.  The ranks of a team
+! share these FFTs.  The occupied bands of each group go to all groups in turn.
 !
 ! Two occupied bands travel as one complex field a + i b: the pair densities with a real band are
 ! real, so that one transform carries two.
 module npar_exchange
-  use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, c_ptr, dp => c_double
-  use bx_fftw, only: fftw_destroy_plan, fftw_execute_dft, fftw_plan_dft_3d
+  use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, dp => c_double
   use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
-  use bx_transpose, only: bx_forward, bx_inverse, bx_planes
+  use bx_transpose, only: bx_columns, bx_exchange_t, bx_fft_t, bx_forward, bx_free_fft, &
+    bx_inverse, bx_make_fft, bx_planes
   use npar_collectives, only: broadcast
   use npar_hamiltonian, only: fill_field, take_field
   use npar_model, only: exchange_mixing, pi
-  use npar_state, only: bands_of, flat, lap, phase_exchange, phase_pair_fft, phase_reduce, state_t
+  use npar_state, only: bands_of, dealt, flat, lap, phase_exchange, phase_reduce, state_t
   implicit none (type, external)
   private
   public :: pair_ffts_t, apply_exchange, exchange_energy, make_pair_ffts, free_pair_ffts
 
-  !> FFTs of the whole grid within a rank, and the kernel that stands between them.
+  !> FFTs of pair densities, which fill all columns of the grid, and the kernel between them.
   type :: pair_ffts_t
-    type(c_ptr) :: forward, inverse
-    complex(c_double_complex), allocatable :: field(:, :, :)
-    real(dp), allocatable :: kernel(:, :, :) !< -a 4 pi / |G|**2 / volume / points: Hartree
+    type(bx_fft_t) :: fft !< of a team
+    type(bx_exchange_t) :: exchange !< by the method of the knobs
+    real(dp), allocatable :: kernel(:, :) !< (nz, columns) -a 4 pi / |G|**2 / volume / points
   end type pair_ffts_t
 
 contains
 
-  !> Plans the FFTs of the whole grid; `planner` is an FFTW planner effort.  With "estimate" plans,
-  !> and so all bits, are the same in every run.
-  subroutine make_pair_ffts(s, planner, ffts)
+  !> Plans the FFTs of the team of a state, whose ranks are on these nodes; `planner` is an FFTW
+  !> planner effort.  With "estimate" plans, and so all bits, are the same in every run.  Collective
+  !> over the team.
+  subroutine make_pair_ffts(s, node_of, planner, ffts)
     type(state_t), intent(in) :: s
+    integer(c_int), intent(in) :: node_of(:) !< (ranks of the team)
     character(*), intent(in) :: planner
     type(pair_ffts_t), intent(out) :: ffts
-    integer(c_int) :: n(3), flags
-    integer :: x, y, z
+    integer(c_int), allocatable :: xy(:), owner(:), mine(:)
+    integer :: n(3), i, z, first(0:s%ncore)
     real(dp) :: g2, q(3)
-    flags = 0 ! FFTW_MEASURE
-    if (planner == "estimate") flags = 64
-    if (planner == "patient") flags = 32
-    n = int(s%crystal%grid, c_int)
+    n = s%crystal%grid
     q = 2*s%crystal%quantum()
-    allocate (ffts%field(n(1), n(2), n(3)), ffts%kernel(n(1), n(2), n(3)))
-    ffts%forward = fftw_plan_dft_3d(n(3), n(2), n(1), ffts%field, ffts%field, -1_c_int, flags)
-    ffts%inverse = fftw_plan_dft_3d(n(3), n(2), n(1), ffts%field, ffts%field, 1_c_int, flags)
-    do z = 1, n(3)
-      do y = 1, n(2)
-        do x = 1, n(1)
-          g2 = sum(q*real(frequency([x, y, z], n), dp)**2)
-          ffts%kernel(x, y, z) = 0
-          if (g2 > 0) ffts%kernel(x, y, z) = &
-            -exchange_mixing*4*pi/g2/s%crystal%volume()/product(real(n, dp))
-        end do
+    xy = [(int(i, c_int), i=0, n(1)*n(2) - 1)]
+    allocate (owner(size(xy)))
+    first = dealt(size(xy), s%ncore)
+    do i = 0, s%ncore - 1
+      owner(first(i) + 1:first(i + 1)) = int(i, c_int)
+    end do
+    ffts%fft = bx_make_fft(s%run, s%team, n, xy, owner, node_of, 1, planner)
+    mine = pack(xy, owner == s%member)
+    allocate (ffts%kernel(n(3), size(mine)))
+    do i = 1, size(mine)
+      do z = 1, n(3)
+        g2 = sum(q*real(frequency([mod(mine(i), n(1)) + 1, mine(i)/n(1) + 1, z], n), dp)**2)
+        ffts%kernel(z, i) = 0
+        if (g2 > 0) ffts%kernel(z, i) = &
+          -exchange_mixing*4*pi/g2/s%crystal%volume()/product(real(n, dp))
       end do
     end do
   end subroutine make_pair_ffts
@@ -63,13 +66,10 @@ contains
     if (2*f > n) f = f - n
   end function frequency
 
-  !> Frees what make_pair_ffts has made.
+  !> Frees what make_pair_ffts has made.  Collective over the team.
   subroutine free_pair_ffts(ffts)
     type(pair_ffts_t), intent(inout) :: ffts
-    if (.not. allocated(ffts%field)) return
-    call fftw_destroy_plan(ffts%forward)
-    call fftw_destroy_plan(ffts%inverse)
-    deallocate (ffts%field, ffts%kernel)
+    call bx_free_fft(ffts%fft)
   end subroutine free_pair_ffts
 
   !> vx = (exchange operator of the occupied bands) psi, both (2 * waves, my bands).
@@ -79,11 +79,13 @@ contains
     real(dp), intent(in), contiguous :: psi(:, :)
     real(dp), intent(inout), contiguous :: vx(:, :)
     real(dp), allocatable :: orbital(:, :, :, :), sum_of_pairs(:, :, :, :), other(:, :)
-    complex(c_double_complex), pointer :: planes(:, :, :)
+    complex(c_double_complex), pointer :: planes(:, :, :), field(:, :, :), columns(:, :)
     integer :: group, bands, pair, i, n(3)
-    n = s%crystal%grid
+    n = [s%crystal%grid(:2), s%fft%planes]
     allocate (orbital(n(1), n(2), n(3), size(psi, 2)), sum_of_pairs(n(1), n(2), n(3), size(psi, 2)))
     planes => bx_planes(s%fft, 0)
+    field => bx_planes(ffts%fft, 0)
+    columns => bx_columns(ffts%fft, 0)
     do pair = 1, (size(psi, 2) + 1)/2
       call fill_field(s, psi, pair, 0)
       call bx_forward(s%exchange, 0, 0)
@@ -103,15 +105,13 @@ contains
         call fill_field(s, other, pair, 0)
         call bx_forward(s%exchange, 0, 0)
         do i = 1, size(psi, 2)
-          ffts%field = orbital(:, :, :, i)*planes
+          field = orbital(:, :, :, i)*planes
           call lap(s, phase_exchange)
-          call fftw_execute_dft(ffts%forward, ffts%field, ffts%field)
-          call lap(s, phase_pair_fft)
-          ffts%field = ffts%kernel*ffts%field
+          call bx_inverse(ffts%exchange, 0, 0)
+          columns = ffts%kernel*columns
           call lap(s, phase_exchange)
-          call fftw_execute_dft(ffts%inverse, ffts%field, ffts%field)
-          call lap(s, phase_pair_fft)
-          sum_of_pairs(:, :, :, i) = sum_of_pairs(:, :, :, i) + real(conjg(planes)*ffts%field, dp)
+          call bx_forward(ffts%exchange, 0, 0)
+          sum_of_pairs(:, :, :, i) = sum_of_pairs(:, :, :, i) + real(conjg(planes)*field, dp)
         end do
         ! of each point and band: the product, the kernel's, the sum
         if (bx_is_simulated) then
@@ -128,7 +128,7 @@ contains
         planes = planes + (0.0_dp, 1.0_dp)*sum_of_pairs(:, :, :, 2*pair)
       end if
       call bx_inverse(s%exchange, 0, 0)
-      call take_field(s, vx, pair, 0, 1/product(real(n, dp)))
+      call take_field(s, vx, pair, 0, 1/product(real(s%crystal%grid, dp)))
     end do
     call lap(s, phase_exchange)
   end subroutine apply_exchange

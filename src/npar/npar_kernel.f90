@@ -18,22 +18,23 @@ module npar_kernel
   use npar_checkpoint, only: write_checkpoint
   use npar_collectives, only: traffic_t
   use npar_exchange, only: free_pair_ffts, make_pair_ffts, pair_ffts_t
-  use npar_launch, only: accuracy, base_npar, compared, crystal, driver_with, given, is_near, &
+  use npar_launch, only: accuracy, base_npar, compared, crystal, driver_with, exchanges_alone, &
+    given, is_near, &
     knobs_of, list_methods, method_name, methods, npar_of, occupied, ranks, run, states, why_not, &
     world
   use npar_matrix, only: most_bands
   use npar_paw, only: idle_ranks
   use npar_scf, only: evaluate, exchange_step, free_state, scf_step, start_state
-  use npar_setup, only: predicted, set_up
+  use npar_setup, only: nodes_of_team, predicted, set_up
   use npar_state, only: phase_names, state_t
-  use npar_traffic, only: traffic_of_step, traffic_since, traffic_so_far
+  use npar_traffic, only: traffic_of_exchange_step, traffic_of_step, traffic_since, traffic_so_far
   implicit none (type, external)
   private
   public :: this_kernel
 
   !> Phases that the papers' profiles count as libraries: FFTW, BLAS, LAPACK.
   character(*), parameter :: in_libraries(*) = [character(16) :: "fft1d", "fft2d", "nonlocal", &
-    "subspace", "diagonalise", "rotate", "pair-fft"]
+    "subspace", "diagonalise", "rotate"]
 
   type(bx_kernel_t), target :: kernel
   type(bx_choice_t), target :: case_choices(size(cases))
@@ -42,6 +43,7 @@ module npar_kernel
   type(c_ptr), target :: phases(size(phase_names)), groups(size(phase_names)), ratios(2)
 
   type(bx_exchange_t), allocatable :: exchanges(:, :) !< (ranks, methods), made when first used
+  type(bx_exchange_t), allocatable :: pair_exchanges(:) !< (methods), likewise
   type(pair_ffts_t) :: ffts
   real(dp), allocatable :: agreed(:, :) !< eigenvalues that the first method verified had
   real(dp), allocatable :: largest_matrix(:) !< of each method: bytes on a rank, 0 if not known
@@ -164,9 +166,11 @@ contains
     if (code /= bx_ok) return
     ratios = [bx_text("base="//trim(methods(findloc(methods%npar, base_npar, 1))%name)), &
               bx_text("original=original")]
-    allocate (exchanges(ranks, size(bx_transpose_methods())))
+    allocate (exchanges(ranks, size(bx_transpose_methods())), &
+              pair_exchanges(size(bx_transpose_methods())))
     allocate (largest_matrix(size(methods)), source=0.0_dp)
-    if (crystal%hybrid) call make_pair_ffts(states(ranks), bx_string_at(given%planner), ffts)
+    if (crystal%hybrid) call make_pair_ffts(states(base_npar), nodes_of_team(states(base_npar)), &
+                                            bx_string_at(given%planner), ffts)
   end function setup
 
   function applicable(address, method, why, why_size) result(can) bind(C)
@@ -189,6 +193,12 @@ contains
       exchanges(s%npar, number) = bx_make_exchange(s%fft, trim(s%knobs%transpose))
     end if
     s%exchange = exchanges(s%npar, number)
+    if (crystal%hybrid) then
+      if (.not. c_associated(pair_exchanges(number)%handle)) then
+        pair_exchanges(number) = bx_make_exchange(ffts%fft, trim(s%knobs%transpose))
+      end if
+      ffts%exchange = pair_exchanges(number)
+    end if
     if (s%matrix%driver == driver_with(s%knobs)) return
     call s%matrix%destroy()
     call s%matrix%create(run, world, trim(driver_with(s%knobs)), s%crystal%bands, s%factor())
@@ -198,15 +208,16 @@ contains
     type(c_ptr), value :: address, verification
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
-    type(traffic_t) :: sent, expected
+    type(traffic_t) :: sent
     real(dp) :: before(1), after(2), allowed
     integer :: steps
     s => prepared(int(method) + 1)
-    if (given%split == 2) then
+    ! the exchange step leaves the checkpoint's bands as they are
+    if (given%split /= 2) call start_state(s, bx_seed(run), given%noise)
+    if (exchanges_alone()) then
       call verify_exchange(s, verification)
       return
     end if
-    call start_state(s, bx_seed(run), given%noise)
     call evaluate(s, ffts, before(1))
     after = 0
     do steps = 1, int(given%iterations)
@@ -237,10 +248,7 @@ contains
     largest_matrix(int(method) + 1) = s%matrix%bytes
     call MPI_Allreduce(MPI_IN_PLACE, largest_matrix(int(method) + 1), 1, MPI_DOUBLE_PRECISION, &
                        MPI_MAX, world)
-    expected = traffic_of_step(s)
-    call bx_check(verification, "messages", abs(sent%messages - expected%messages), 0.0_dp, &
-                  "messages")
-    call bx_check(verification, "bytes", abs(sent%bytes - expected%bytes), 0.0_dp, "bytes")
+    call check_traffic(sent, traffic_of_step(s, ffts), verification)
     if (crystal%hybrid .and. given%split == 0) call verify_exchange(s, verification)
     if (given%split == 1) then
       if (bx_passed(run, verification)) then
@@ -252,10 +260,23 @@ contains
     end if
   end subroutine verify
 
+  !> What was sent, against the sizes.
+  subroutine check_traffic(sent, expected, verification)
+    type(traffic_t), intent(in) :: sent, expected
+    type(c_ptr), intent(in) :: verification
+    call bx_check(verification, "messages", abs(sent%messages - expected%messages), 0.0_dp, &
+                  "messages")
+    call bx_check(verification, "bytes", abs(sent%bytes - expected%bytes), 0.0_dp, "bytes")
+  end subroutine check_traffic
+
   subroutine verify_exchange(s, verification)
     type(state_t), intent(inout) :: s
     type(c_ptr), intent(in) :: verification
+    type(traffic_t) :: sent
+    sent = traffic_so_far()
     exchange_mine = exchange_step(s, ffts)
+    sent = traffic_since(sent, world)
+    if (exchanges_alone()) call check_traffic(sent, traffic_of_exchange_step(s, ffts), verification)
     exact_exchange = check_exchange(s, exchange_mine, accuracy, compared(), verification)
   end subroutine verify_exchange
 
@@ -264,7 +285,6 @@ contains
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
     s => prepared(int(method) + 1)
-    ! the exchange step leaves the checkpoint's bands as they are
     if (given%split /= 2) call start_state(s, bx_seed(run), given%noise)
   end subroutine begin
 
@@ -273,7 +293,7 @@ contains
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
     s => states(npar_of(int(method) + 1))
-    if (given%split == 2) then
+    if (exchanges_alone()) then
       exchange_mine = exchange_step(s, ffts)
     else
       call scf_step(s, ffts)
@@ -286,7 +306,7 @@ contains
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
     s => states(npar_of(int(method) + 1))
-    if (given%split == 2) then
+    if (exchanges_alone()) then
       exact_exchange = check_exchange(s, exchange_mine, accuracy, compared(), verification)
     else
       call check_step(s, accuracy, merge(crystal%bands, 0, is_near()), verification)
@@ -338,6 +358,9 @@ contains
         call bx_free_exchange(exchanges(i, m))
       end do
       call free_state(states(i))
+    end do
+    do m = 1, size(pair_exchanges)
+      call bx_free_exchange(pair_exchanges(m))
     end do
     call free_pair_ffts(ffts)
   end subroutine teardown

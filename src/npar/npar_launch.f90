@@ -9,8 +9,8 @@ module npar_launch
   use npar_state, only: knobs_t, state_t
   implicit none (type, external)
   private
-  public :: bytes_of_matrices, compared, driver_with, is_near, is_run, is_wanted, knobs_of, &
-    list_methods, method_name, npar_of, why_not
+  public :: bytes_of_matrices, compared, driver_with, exchanges_alone, fixed_npar, is_near, &
+    is_run, is_wanted, knobs_of, list_methods, method_name, npar_of, why_not
 
   !> One method: a choice of NPAR, the base with one knob changed, or a published code.
   type, public :: method_t
@@ -172,8 +172,9 @@ contains
     k = knobs_of(m)
     if (methods(m)%npar > 0 .and. given%npar > 0 .and. methods(m)%npar /= given%npar) then
       write (why, "('--npar ', i0, ' alone is asked for')") given%npar
-    else if (crystal%hybrid .and. npar_of(m) /= ranks) then
-      why = "a hybrid functional fixes NPAR at the number of ranks"
+    else if (crystal%hybrid .and. npar_of(m) /= fixed_npar()) then
+      why = "a hybrid functional fixes NPAR at "//merge("the number of ranks", &
+                                                        "1 in this case     ", crystal%npar == 0)
     else if (methods(m)%family == "" .and. same(k, base_knobs)) then
       why = "the options ask for it already: it is the base"
     else if (k%transpose(:3) == "shm" .and. cuts_nodes(npar_of(m))) then
@@ -232,6 +233,17 @@ contains
       if (is_run(m)) wanted = .true.
     end do
   end function is_wanted
+
+  !> The number of groups that exact exchange has: VASP's has whole bands on each rank; a case may
+  !> name another, of a code whose ranks share its FFTs.
+  integer function fixed_npar()
+    fixed_npar = merge(crystal%npar, ranks, crystal%npar > 0)
+  end function fixed_npar
+
+  !> Whether a step is the exchange alone.
+  logical function exchanges_alone()
+    exchanges_alone = given%split == 2 .or. crystal%exchange_alone
+  end function exchanges_alone
 
   !> Whether the start is near enough to the exact states to compare every step with them.
   logical function is_near()

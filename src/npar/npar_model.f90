@@ -40,6 +40,7 @@ module npar_model
     real(dp) :: cutoff = 0 !< Hartree: plane waves with |G|**2 / 2 up to it
     logical :: gamma = .true. !< real wave functions: half the sphere is stored
     logical :: hybrid = .false.
+    logical :: exchange_alone = .false. !< of a hybrid: a step is the exchange of given bands
     integer :: npar = 0 !< band groups of the code that it was published of; 0: any
   contains
     procedure :: quantum => kinetic_quantum

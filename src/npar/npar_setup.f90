@@ -11,15 +11,15 @@ module npar_setup
   use npar_checkpoint, only: read_checkpoint
   use npar_cost, only: step_seconds
   use npar_launch, only: accuracy, base_knobs, base_npar, bytes_of_matrices, crystal, driver_with, &
-    given, is_near, is_run, is_wanted, knobs_of, method_name, methods, npar_of, occupied, ranks, &
-    run, spectra, states, why_not, world
+    fixed_npar, given, is_near, is_run, is_wanted, knobs_of, method_name, methods, npar_of, &
+    occupied, ranks, run, spectra, states, why_not, world
   use npar_matrix, only: libraries, why_no_driver
   use npar_model, only: about_half, crystal_t, grid_of_pairs, solve_spectra, spectrum_t
   use npar_scf, only: largest_count, make_state, place_ranks, state_bytes
   use npar_state, only: batch, state_t
   implicit none (type, external)
   private
-  public :: set_up
+  public :: nodes_of_team, set_up
 
   real(dp), public :: predicted = 0 !< bytes of this rank
   !> Largest exchange_response, which neglects second orders: at 6.7, errors grow by 9 per step.
@@ -255,12 +255,12 @@ contains
       end if
       base_npar = int(given%npar)
     end if
-    if (crystal%hybrid .and. given%npar > 0 .and. base_npar /= ranks) then
-      write (line, "('--npar ', i0, ': a hybrid functional fixes NPAR at the number of ranks, ', &
-        &i0)") base_npar, ranks
+    if (crystal%hybrid .and. given%npar > 0 .and. base_npar /= fixed_npar()) then
+      write (line, "('--npar ', i0, ': a hybrid functional fixes NPAR at', a, ' ', i0)") base_npar, &
+        trim(merge(" the number of ranks,", repeat(" ", 21), crystal%npar == 0)), fixed_npar()
       code = bx_refuse(run, bx_usage, line)
     else if (crystal%hybrid) then
-      base_npar = ranks
+      base_npar = fixed_npar()
     end if
   end function settle_npar
 
@@ -372,7 +372,7 @@ contains
     character(200) :: line
     real(dp) :: response
     code = bx_ok
-    if (.not. crystal%hybrid) return
+    if (.not. crystal%hybrid .or. crystal%exchange_alone) return ! which takes no second step
     response = exchange_response(crystal, spectra(1), occupied)
     if (response <= largest_response) return
     write (line, "('--functional hybrid --bands ', i0, ': exact exchange may multiply errors by ', &
@@ -438,13 +438,17 @@ contains
   function grid_bytes(s) result(bytes)
     type(state_t), intent(in) :: s
     real(dp) :: bytes, plane
-    integer :: planes
+    integer :: planes, columns
     plane = real(s%crystal%grid(1), dp)*s%crystal%grid(2)
+    columns = (s%crystal%grid(1)*s%crystal%grid(2) - 1)/s%ncore + 1 ! of pair densities
     planes = (s%crystal%grid(3) + s%ncore - 1 - s%member)/s%ncore
     bytes = 5*8*plane*planes
     bytes = bytes + bx_fft_bytes(s%crystal%grid, s%basis%columns, planes, batch, &
                                  int(bx_threads(run)))
-    if (s%crystal%hybrid) bytes = bytes + plane*planes*(16 + 8 + 2*8*size(s%band))
+    if (s%crystal%hybrid) then
+      bytes = bytes + plane*planes*(8 + 2*8*size(s%band)) &
+              + bx_fft_bytes(s%crystal%grid, columns, planes, 1, int(bx_threads(run)))
+    end if
   end function grid_bytes
 
 end module npar_setup

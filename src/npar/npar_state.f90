@@ -20,12 +20,12 @@ module npar_state
   character(*), parameter, public :: phase_names(*) = [character(16) :: &
     "fft1d", "pack", "exchange", "unpack", "fft2d", "kinetic", "nonlocal", "redistribute", &
     "subspace", "reduce", "diagonalise", "rotate", "update", "paw", "paw-sum", "density", &
-    "zeroing", "exact-exchange", "pair-fft"]
+    "zeroing", "exact-exchange"]
   !> Their numbers, from 0; the first five are those of the transpose library.
   integer(c_size_t), parameter, public :: phase_kinetic = 5, phase_nonlocal = 6, &
     phase_redistribute = 7, phase_subspace = 8, phase_reduce = 9, phase_diagonalise = 10, &
     phase_rotate = 11, phase_update = 12, phase_paw = 13, phase_paw_sum = 14, phase_density = 15, &
-    phase_zeroing = 16, phase_exchange = 17, phase_pair_fft = 18
+    phase_zeroing = 16, phase_exchange = 17
   integer, parameter, public :: batch = 4 !< fields of the transpose library's plan
 
   !> The knobs of a method.

@@ -4,32 +4,71 @@ module npar_traffic
   use, intrinsic :: iso_c_binding, only: c_int, dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
   use bx_harness, only: bx_region_read, bx_traffic_classes, bx_traffic_read, bx_traffic_t
-  use bx_transpose, only: bx_counts, bx_way_forward, bx_way_inverse
+  use bx_transpose, only: bx_counts, bx_fft_t, bx_way_forward, bx_way_inverse
   use npar_basis, only: basis_t, make_basis
   use npar_collectives, only: traffic_of_alltoall_sum, traffic_of_broadcast, traffic_of_exchange, &
     traffic_of_sum, traffic_t, operator(+), operator(*)
+  use npar_exchange, only: pair_ffts_t
   use npar_hamiltonian, only: fields_of
   use npar_model, only: projectors_per_atom
   use npar_state, only: bands_of, dealt, state_t
   implicit none (type, external)
   private
-  public :: traffic_of_step, traffic_so_far, traffic_since
+  public :: traffic_of_exchange_step, traffic_of_step, traffic_so_far, traffic_since
 
 contains
 
   !> Traffic of scf_step with the state's knobs, from the sizes.  Collective: teams lie differently
   !> on nodes, and each counts its own exchanges.
-  function traffic_of_step(s) result(total)
+  function traffic_of_step(s, ffts) result(total)
     type(state_t), intent(in) :: s
-    type(traffic_t) :: total, team
+    type(pair_ffts_t), intent(in) :: ffts
+    type(traffic_t) :: total
+    total = of_all_teams(s, within_team(s, bands_of(s%crystal%bands, s%npar, s%group), &
+                                        bands_of(s%occupied, s%npar, s%group)))
+    total = one_centre(s) + (total + among_groups(s))*s%crystal%kpoints
+    if (s%npar > 1) total = total + density(s)
+    if (s%crystal%hybrid) total = total + traffic_of_exchange_step(s, ffts)
+  end function traffic_of_step
+
+  !> Traffic of exchange_step, likewise.
+  function traffic_of_exchange_step(s, ffts) result(total)
+    type(state_t), intent(in) :: s
+    type(pair_ffts_t), intent(in) :: ffts
+    type(traffic_t) :: total, there, back, of_pair
+    integer :: bands, fields, pairs, group, member
+    type(basis_t) :: basis
+    there = exchanged(s, s%fft, bx_way_forward)
+    back = exchanged(s, s%fft, bx_way_inverse)
+    of_pair = exchanged(s, ffts%fft, bx_way_inverse) + exchanged(s, ffts%fft, bx_way_forward)
+    bands = bands_of(s%crystal%bands, s%npar, s%group)
+    fields = fields_of(s%crystal, bands)
+    pairs = 0 ! every team transforms its own bands and all occupied ones
+    do group = 0, s%npar - 1
+      pairs = pairs + fields_of(s%crystal, bands_of(s%occupied, s%npar, group))
+    end do
+    total = there*(fields + pairs) + back*fields + of_pair*(pairs*bands)
+    total = of_all_teams(s, total)
+    if (s%npar == 1) return
+    do member = 0, s%ncore - 1
+      basis = make_basis(s%crystal, s%ncore, member)
+      do group = 0, s%npar - 1
+        total = total + traffic_of_broadcast( &
+                2*basis%waves*bands_of(s%occupied, s%npar, group), s%npar)
+      end do
+    end do
+  end function traffic_of_exchange_step
+
+  !> The sum over the teams of what each sends within.  Collective.
+  function of_all_teams(s, team) result(total)
+    type(state_t), intent(in) :: s
+    type(traffic_t), intent(in) :: team
+    type(traffic_t) :: total
     real(dp) :: teams(2)
-    team = within_team(s, bands_of(s%crystal%bands, s%npar, s%group), &
-                       bands_of(s%occupied, s%npar, s%group))
     teams = [team%messages, team%bytes]
     call MPI_Allreduce(MPI_IN_PLACE, teams, 2, MPI_DOUBLE_PRECISION, MPI_SUM, s%across)
-    total = one_centre(s) + (traffic_t(teams(1), teams(2)) + among_groups(s))*s%crystal%kpoints
-    if (s%npar > 1) total = total + density(s)
-  end function traffic_of_step
+    total = traffic_t(teams(1), teams(2))
+  end function of_all_teams
 
   !> The sum of D_ij.
   function one_centre(s) result(traffic)
@@ -49,34 +88,28 @@ contains
     type(state_t), intent(in) :: s
     integer, intent(in) :: bands, occupied
     type(traffic_t) :: traffic, there, back
-    integer :: applications, fields, pairs, group
+    integer :: applications, fields
     applications = 1 + s%inner
-    there = exchanged(s, bx_way_forward)
-    back = exchanged(s, bx_way_inverse)
+    there = exchanged(s, s%fft, bx_way_forward)
+    back = exchanged(s, s%fft, bx_way_inverse)
     fields = fields_of(s%crystal, bands)
     traffic = (there + back)*(applications*fields) + there*fields_of(s%crystal, occupied)
-    if (s%crystal%hybrid) then ! every rank transforms its own bands and all occupied ones
-      pairs = 0
-      do group = 0, s%npar - 1
-        pairs = pairs + fields_of(s%crystal, bands_of(s%occupied, s%npar, group))
-      end do
-      traffic = traffic + there*(fields + pairs) + back*fields
-    end if
     traffic = traffic + traffic_of_sum(s%factor()*s%crystal%projectors()*bands, s%ncore, &
                                        s%knobs%emulated)*applications
     ! each minimisation: energies, then the residual's length along the direction
     traffic = traffic + traffic_of_sum(3*bands, s%ncore, s%knobs%emulated)*2*s%inner
   end function within_team
 
-  !> One FFT exchange of a band in one direction.
-  function exchanged(s, way) result(traffic)
+  !> One exchange of an FFT in one direction, by the method of the state's knobs.
+  function exchanged(s, fft, way) result(traffic)
     type(state_t), intent(in) :: s
+    type(bx_fft_t), intent(in) :: fft
     integer(c_int), intent(in) :: way
     type(traffic_t) :: traffic
-    call bx_counts(s%fft, trim(s%knobs%transpose), way, traffic%messages, traffic%bytes)
+    call bx_counts(fft, trim(s%knobs%transpose), way, traffic%messages, traffic%bytes)
   end function exchanged
 
-  !> Six redistributions, two matrices, and the occupied bands of a hybrid calculation.
+  !> Six redistributions and two matrices.
   function among_groups(s) result(traffic)
     type(state_t), intent(in) :: s
     type(traffic_t) :: traffic
@@ -92,11 +125,6 @@ contains
       ! three there, three back
       traffic = traffic + traffic_of_exchange(bands, spread(2*height, 1, s%npar), &
                                               s%knobs%emulated)*6
-      if (.not. s%crystal%hybrid) cycle
-      do group = 0, s%npar - 1
-        traffic = traffic + traffic_of_broadcast( &
-                  2*basis%waves*bands_of(s%occupied, s%npar, group), s%npar)
-      end do
     end do
   end function among_groups
 

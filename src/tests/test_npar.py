@@ -284,6 +284,20 @@ class Published(unittest.TestCase):
         self.assertEqual(out.result["details"]["base_npar"], 1)
         self.assertEqual(out.result["details"]["grid_points"], 30**3)
 
+    def test_exchange_of_gww(self):
+        """The ranks of one team share the FFTs of pair densities, on odd ranks and nodes, too."""
+        for ranks in (1, 3, 5):
+            out = run(KERNEL, ranks, "--case", "cnt40-nscf2", *QUICK, "--ranks-per-node", "2",
+                      "--method", "nozero,shm,padded,node-aware")  # fmt: skip
+            self.assertEqual(out.code, 0, text(out))
+            for name in ("nozero", "shm", "padded", "node-aware"):
+                verified = checks(out, name)
+                wanted = ("exchange", "exchanged bands", "messages", "bytes")
+                self.assertTrue(all(verified[check]["passed"] for check in wanted), name)
+        out = run(KERNEL, 2, "--case", "cnt40-nscf2", "--npar", "2", "--method", "npar-2")
+        self.assertEqual(out.code, 2, text(out))
+        self.assertIn("--npar 2: a hybrid functional fixes NPAR at 1", out.stderr)
+
     def test_idle_ranks_wait_in_the_reduction(self):
         """The report's profiles have the wait in MPI_Allreduce; an option tells it apart."""
         for more, waits in ((), False), (("--separate-waiting",), True):

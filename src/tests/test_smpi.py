@@ -29,6 +29,7 @@ class Kernels(unittest.TestCase):
         "npar": ("--bands", "9", "--atoms", "4", "--box", "8", "--cutoff", "15.2",
                  "--planner", "estimate"),
         "patterns": ("--largest", "512"),
+        "tasks": ("--blocks", "5", "--rows", "7", "--partners", "3", "--work", "2000"),
     }
     # fmt: on
 
@@ -58,6 +59,28 @@ class Kernels(unittest.TestCase):
             out = simulate_machine(FOLDER, kernel, "merlin", 2, *SAMPLE, *arguments)
             self.assertIn(out.code, (2, 3))
             self.assertIn(reason, out.stdout + out.stderr)
+
+    def test_h14_counter_balances_and_its_latency_decides(self):
+        """The shared counter of GAMESS-UK: within a node, and between nodes that are far apart."""
+
+        def times(machine: str, ranks: int) -> "dict[str, dict[str, float]]":
+            """The metrics of each method."""
+            out = simulate_machine(FOLDER, "tasks", machine, ranks, *SAMPLE,
+                                   "--method", "static,counter,hierarchical")  # fmt: skip
+            self.assertEqual(out.code, 0, out.stdout + out.stderr)
+            return {
+                e["method"]: {name: m["value"] for name, m in e["metrics"].items()}
+                for e in out.result["results"]
+            }
+
+        node = times("hpcx-phase2-sp7", 8)
+        self.assertLess(node["counter"]["time"], 0.85 * node["static"]["time"])
+        near, far = times("hpcx-phase1", 16), times("hpcx-phase1 latency=200e-6", 16)
+        for metrics, latency in ((near, 20e-6), (far, 200e-6)):  # there and back
+            self.assertAlmostEqual(metrics["counter"]["latency"] / latency, 2, delta=0.1)
+        self.assertGreater(far["counter"]["time"], 5 * near["counter"]["time"])
+        for metrics in (near, far):
+            self.assertLess(metrics["hierarchical"]["time"], 0.6 * metrics["counter"]["time"])
 
 
 class Layer(unittest.TestCase):
