@@ -257,7 +257,8 @@ contains
     end if
     if (crystal%hybrid .and. given%npar > 0 .and. base_npar /= fixed_npar()) then
       write (line, "('--npar ', i0, ': a hybrid functional fixes NPAR at', a, ' ', i0)") &
-        base_npar, trim(merge(" the number of ranks,", repeat(" ", 21), crystal%npar == 0)), fixed_npar()
+        base_npar, trim(merge(" the number of ranks,", repeat(" ", 21), crystal%npar == 0)), &
+        fixed_npar()
       code = bx_refuse(run, bx_usage, line)
     else if (crystal%hybrid) then
       base_npar = fixed_npar()
