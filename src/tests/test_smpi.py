@@ -35,7 +35,7 @@ class Kernels(unittest.TestCase):
 
     def test_answers_are_right(self):
         for kernel, arguments in self.KERNELS.items():
-            for ranks in (1, 3, 8):
+            for ranks in (1, 3, 9):
                 with self.subTest(kernel=kernel, ranks=ranks):
                     out = simulate_machine(FOLDER, kernel, "hector-xt4", ranks, *SAMPLE, *arguments)
                     self.assertEqual(out.code, 0, out.stdout + out.stderr)

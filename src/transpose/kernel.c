@@ -284,7 +284,6 @@ static void teardown(void *state)
     bx_geometry_free(t->geometry);
     MPI_Comm_free(&t->team);
     free(t);
-    fftw_cleanup_threads();
 }
 
 /* ---- measuring ---- */
