@@ -15,9 +15,9 @@ class Tier:
     largest: bool = False  # of partitions with the same nodes, only that with the largest launches
 
 
-# `quick` was measured whole (22 November 2026), the others are estimated from samples of launches.
+# `quick` was measured whole (23 November 2026), the others are estimated from samples of launches.
 TIERS = {
-    "quick": Tier("does everything work: each kernel on its small cases", 258, 2),
+    "quick": Tier("does everything work: each kernel on its small cases", 258, 3),
     "nightly": Tier("is the machine as it was: large cases too, one of each kind", 562, 15),
     "upgrade": Tier("what did new software change: every case, layout and method", 850, 30),
     "triage": Tier(
