@@ -66,9 +66,9 @@ def judged(finding: Finding, lookup: Lookup) -> Judged:
     if missing:
         point = missing[0].point
         first = {name: getattr(point, name) for name in ("machine", "kernel", "case", "cores")}
-        what = f"{point.method} {missing[0].metric}"
+        metric = f"{point.method} {missing[0].metric}"
         counts = {"parts": len(missing), "of": len(parts)}
-        reasons.append(Reason.of(Code.FINDING_UNMEASURED, **counts, **first, what=what))
+        reasons.append(Reason.of(Code.FINDING_UNMEASURED, **counts, **first, what=metric))
     if finding.by in PLAIN:
         verdict = PLAIN[finding.by]
     else:

@@ -2,7 +2,7 @@
 
 The machines are simulated: by the sessions of checks/scaling.py, or here with --simulate. With
 --change, a machine has other values, and the command prints which verdicts that turns. --explain
-tests what findings.csv has in `change`: by it a finding that is false must be true. Exit code: 0
+tests the changes of changes.csv: each must make a false finding true. Exit code: 0
 every finding is as its paper has it, or explained; 1 one is not; 2 usage; 3 launches are missing.
 """
 
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the same on changed machines: 'hector-xt4 gap=0'; without a machine, on all",
     )
     how.add_argument(
-        "--explain", action="store_true", help="the same with the change that findings.csv names"
+        "--explain", action="store_true", help="the same with the changes of changes.csv"
     )
     parser.add_argument(
         "--keep", metavar="DIR", type=Path, help="keep the results of --simulate or --change there"
@@ -102,8 +102,8 @@ def act(options: argparse.Namespace) -> Exit:
 def simulated(chosen: Sequence[Finding], changed: dict[str, str], folder: Path) -> list[Cost]:
     """Launches what findings need; of changed machines, if there are any, alone."""
     wanted = {
-        launch: what
-        for launch, what in observables.needed(chosen).items()
+        launch: methods_and_metrics
+        for launch, methods_and_metrics in observables.needed(chosen).items()
         if not changed or launch[0] in changed
     }
     return simulation.simulate(simulation.build(), wanted, changed, folder, print)

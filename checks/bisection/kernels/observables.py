@@ -399,7 +399,7 @@ def read(folders: Iterable[Path], changed: bool = False) -> list[Result]:
         if kernel and '"simulated"' in text:
             with contextlib.suppress(results.ResultError):
                 launches.append(results.load(path, kernel[1]))
-    return [one for one in launches if changed or not _is_changed(one)]
+    return [launch for launch in launches if changed or not _is_changed(launch)]
 
 
 def _is_changed(result: Result) -> bool:

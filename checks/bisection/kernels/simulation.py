@@ -109,8 +109,8 @@ def changes(texts: Iterable[str]) -> dict[str, str]:
         machines = [word for word in words if "=" not in word] or sorted(names())
         unknown = [name for name in machines if name not in names()]
         if unknown or not values:
-            what = unknown[0] if unknown else "no QUANTITY=VALUE"
-            raise BisectionError(f"'{text}': {what}; machines: {', '.join(sorted(names()))}")
+            wrong = unknown[0] if unknown else "no QUANTITY=VALUE"
+            raise BisectionError(f"'{text}': {wrong}; machines: {', '.join(sorted(names()))}")
         for machine in machines:
             parts.setdefault(machine, []).extend(values)
     return {machine: " ".join(values) for machine, values in parts.items()}

@@ -135,12 +135,12 @@ def _table(across: str, curves: dict[str, Curve]) -> Table:
 
 def _counts(machine: str, kernel: str, case: str) -> dict[tuple[str, str], set[int]]:
     """(layout, method) -> cores that are simulated."""
-    found: dict[tuple[str, str], set[int]] = {}
+    cores_of: dict[tuple[str, str], set[int]] = {}
     for (of, name, layout, cores), wanted in observables.points(machine).items():
         if (of, name) == (kernel, case):
             for method in wanted.methods:
-                found.setdefault((layout, method), set()).add(cores)
-    return found
+                cores_of.setdefault((layout, method), set()).add(cores)
+    return cores_of
 
 
 # ---- GWW, figures 3 to 8 ----
