@@ -429,7 +429,7 @@ static void metrics(void *state, size_t index, size_t point, bx_metrics *metrics
     double over_stencil = bx_metrics_value(metrics, "ratio_stencil");
     double over_copy = bx_metrics_value(metrics, "ratio_copy");
     double over_stream = bx_metrics_value(metrics, "ratio_stream");
-    bx_metrics_add(metrics, "points", h->points / bx_metrics_value(metrics, "time"), "1/s",
+    bx_metrics_add(metrics, "points", h->points / bx_metrics_value(metrics, "time"), "points/s",
                    "higher");
     if (isfinite(over_stencil))
         bx_metrics_add(metrics, "halo_over_stencil", share * over_stencil, "ratio", "lower");

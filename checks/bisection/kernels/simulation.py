@@ -185,6 +185,6 @@ def _run(kernels: Path, launch: LaunchKey, wanted: Wanted, changed: str, folder:
         stream.seek(0)
         text = stream.read().strip()
     if process.returncode:
-        where = f"{kernel} {case} {layout} on {cores} cores of {machine} {changed}".strip()
+        where = "-".join(map(str, launch)) + f" {changed}".rstrip()
         raise BenchError(f"{where}: exit code {process.returncode}: {text[-600:]}")
     return Cost(launch, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)

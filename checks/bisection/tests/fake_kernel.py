@@ -95,7 +95,7 @@ def of_halo():
         "ratio_isend": metric(1.0, "ratio"),
         "ratio_stencil": metric(1.3, "ratio"),
         "halo_over_stencil": metric(0.3, "ratio"),
-        "points": metric(1e8, "1/s"),
+        "points": metric(1e8, "points/s"),
     }
 
 

@@ -38,7 +38,7 @@ def tree(tmp_path_factory):
     # ... and one line; a case is a line too.
     with (folder / "transpose.def").open("a") as file:
         file.write("BX_METHOD(example)\n")
-        file.write('BX_CASE(small, "a small grid", 16, 12, 10, 25, 1)\n')
+        file.write('BX_CASE(small, "a small grid", 16, 12, 10, 25, 1, 1)\n')
     return root
 
 
