@@ -22,6 +22,7 @@ KIND_OF_UNIT = {
     "sweeps": "ratio",  # an exact count
     "s": "time",
     "atom-steps/s": "time",
+    "points/s": "time",
     "B/s": "time",
 }
 

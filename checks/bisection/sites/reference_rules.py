@@ -41,6 +41,7 @@ UNITS = (
     (r"fit_latency", "s"),
     (r"of_adapter(_.*)?", "ratio"),
     (r"atom_steps", "atom-steps/s"),
+    (r"points", "points/s"),
     (r"bytes(_.*)?", "B"),
     (r"messages", "messages"),
     (r"sweeps", "sweeps"),
