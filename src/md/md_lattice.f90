@@ -17,7 +17,7 @@ module md_lattice
 
   !> A crystal of cubic cells: relaxed edge (A), sites of a cell, cells along each edge of the box.
   type :: crystal_t
-    character(8) :: name = ""
+    character(12) :: name = ""
     character(60) :: summary = ""
     character(2) :: species = "" !< one of the potential's
     real(dp) :: edge = 0
@@ -42,9 +42,10 @@ module md_lattice
     crystal_t("si", "silicon, Tersoff", "Si", 5.43201_dp, 8, 12, zincblende, [1, 1]), &
     crystal_t("cu", "copper, Gupta", "Cu", 3.61468_dp, 4, 16, fcc, [1, 1]), &
     crystal_t("au", "gold, Gupta", "Cu", 4.0786_dp, 4, 16, fcc, [2, 2]), &
-    crystal_t("nacl", "27000 ions of NaCl, SPME: DL_POLY's test 1", "Na", 5.64_dp, 8, 15, &
+    crystal_t("nacl", "27000 ions of NaCl, particle mesh Ewald", "Na", 5.64_dp, 8, 15, &
               rock_salt, [1, 2]), &
-    crystal_t("test2", "216000 ions of NaCl: DL_POLY's test 2", "Na", 5.64_dp, 8, 30, rock_salt, &
+    crystal_t("nacl-mini", "1728 ions of NaCl", "Na", 5.64_dp, 8, 6, rock_salt, [1, 2]), &
+    crystal_t("nacl-216k", "216000 ions of NaCl, as on HPCx", "Na", 5.64_dp, 8, 30, rock_salt, &
               [1, 2])]
 
 contains

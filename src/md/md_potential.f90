@@ -191,9 +191,9 @@ contains
     p%name = [character(2) :: "Na", "Cl"]
     p%mass = [22.98976928_dp, 35.453_dp]
     p%charge = [1.0_dp, -1.0_dp]
-    p%cutoff = 9
+    p%cutoff = 10.9_dp
     p%reach = p%cutoff
-    p%splitting = 3.4_dp/p%cutoff
+    p%splitting = 3.5_dp/p%cutoff
     p%spacing = 1.5_dp
     p%log_a = log(b*pauling) + radii/rho
     p%b = 1/rho

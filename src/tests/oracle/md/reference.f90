@@ -75,7 +75,7 @@ contains
       sites = 2
       site(:, 2) = 0.5_d
     case ("nacl")
-      cells = 4
+      cells = 5
       a = 5.64_d
       sites = 8
       site(:, 5:8) = reshape([0.5_d, 0.5_d, 0.5_d, 0.5_d, 0.0_d, 0.0_d, 0.0_d, 0.5_d, 0.0_d, &
@@ -194,7 +194,7 @@ contains
       d8(0:2) = [0.8e-19_d, 13.9e-19_d, 233e-19_d]
     t = 0
     if (name == "nacl") then ! without charges
-      if (r >= 9) return
+      if (r >= 10.9_d) return
       u = real(0.338e-19_d, q)*pauling(species)*exp((radii(species) - r)/real(0.317_d, q))
       t(1) = (u - c6(species)/r**6 - d8(species)/r**8)/real(joule, q)
       t(2) = (-u/real(0.317_d, q) + 6*c6(species)/r**7 + 8*d8(species)/r**9)/real(joule, q)
