@@ -91,54 +91,39 @@ static int run_length(const bx_plan *plan, int column, int most)
 }
 
 /* Columns first .. first + width - 1 between the stage, [length][width], and the half-transformed
- * field. */
-static void stage_to_half(const bx_plan *plan, const bx_complex *stage, bx_rows half, int first,
-                          int width)
+ * field: to the field forward, from it inverse. */
+static void copy_rows(const bx_plan *plan, bx_direction way, bx_complex *stage, bx_rows half,
+                      int first, int width)
 {
     size_t length = (size_t)plan->geometry->length, batches = (size_t)plan->geometry->batches;
     for (int i = 0, run; i < width; i += run) {
         run = run_length(plan, first + i, width - i);
         bx_rows rows = bx_rows_from(plan, half, first + i);
-        for (size_t z = 0; z < length; z++)
-            memcpy(rows.base + rows.at[z * batches], stage + z * (size_t)width + i,
+        for (size_t z = 0; z < length; z++) {
+            bx_complex *staged = stage + z * (size_t)width + i,
+                       *row = rows.base + rows.at[z * batches];
+            memcpy(way == BX_FORWARD ? row : staged, way == BX_FORWARD ? staged : row,
                    (size_t)run * sizeof *stage);
+        }
     }
 }
 
-static void half_to_stage(const bx_plan *plan, bx_rows half, int first, bx_complex *stage,
-                          int width)
+/* Columns, [width][length], to the stage, [length][width], forward; back, inverse: by an FFT or as
+ * they are. */
+static void stage_columns(const job *j, bx_direction way, fftw_plan fft, bx_complex *field,
+                          bx_complex *stage, int width)
 {
-    size_t length = (size_t)plan->geometry->length, batches = (size_t)plan->geometry->batches;
-    for (int i = 0, run; i < width; i += run) {
-        run = run_length(plan, first + i, width - i);
-        bx_rows rows = bx_rows_from(plan, half, first + i);
-        for (size_t z = 0; z < length; z++)
-            memcpy(stage + z * (size_t)width + i, rows.base + rows.at[z * batches],
-                   (size_t)run * sizeof *stage);
+    int length = j->plan->geometry->length;
+    bool forward = way == BX_FORWARD;
+    if (j->ffts) {
+        fftw_execute_dft(fft, forward ? field : stage, forward ? stage : field);
+        return;
     }
-}
-
-/* Between columns, [width][length], and the stage, [length][width]: by an FFT or as they are. */
-static void columns_to_stage(const job *j, fftw_plan fft, bx_complex *field, bx_complex *stage,
-                             int width)
-{
-    int length = j->plan->geometry->length;
-    if (j->ffts)
-        fftw_execute_dft(fft, field, stage);
-    else
-        for (int i = 0; i < width; i++)
-            for (int z = 0; z < length; z++) stage[z * width + i] = field[i * length + z];
-}
-
-static void stage_to_columns(const job *j, fftw_plan fft, bx_complex *stage, bx_complex *field,
-                             int width)
-{
-    int length = j->plan->geometry->length;
-    if (j->ffts)
-        fftw_execute_dft(fft, stage, field);
-    else
-        for (int i = 0; i < width; i++)
-            for (int z = 0; z < length; z++) field[i * length + z] = stage[z * width + i];
+    for (int i = 0; i < width; i++)
+        for (int z = 0; z < length; z++) {
+            bx_complex *staged = &stage[z * width + i], *own = &field[i * length + z];
+            *(forward ? staged : own) = *(forward ? own : staged);
+        }
 }
 
 static void columns_group(const job *j, bx_direction way, int band, bx_rows half, int first)
@@ -150,13 +135,9 @@ static void columns_group(const job *j, bx_direction way, int band, bx_rows half
     bx_complex *field = bx_plan_columns(plan, band) + (size_t)first * length,
                *stage = plan->column_stage + thread_number() * BX_GROUP * length;
     bx_charge(BX_COPY, (double)((size_t)width * length * sizeof *stage), true);
-    if (way == BX_FORWARD) {
-        columns_to_stage(j, fft, field, stage, width);
-        stage_to_half(plan, stage, half, first, width);
-    } else {
-        half_to_stage(plan, half, first, stage, width);
-        stage_to_columns(j, fft, stage, field, width);
-    }
+    if (way == BX_FORWARD) stage_columns(j, way, fft, field, stage, width);
+    copy_rows(plan, way, stage, half, first, width);
+    if (way == BX_INVERSE) stage_columns(j, way, fft, field, stage, width);
 }
 
 /* All columns of a band. */
