@@ -328,7 +328,7 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
     const series *latency = s->measured[method].latency;
     bx_metrics_add(list, "imbalance", median(&s->measured[method].imbalance), "ratio", "lower");
     double ratio = bx_metrics_value(list, "ratio_ideal");
-    if (isfinite(ratio)) bx_metrics_add(list, "efficiency", 1 / ratio, "share", "higher");
+    if (isfinite(ratio)) bx_metrics_add(list, "efficiency", 1 / ratio, "ratio", "higher");
     if (latency[IDLE].count == 0) return;
     bx_metrics_add(list, "latency", median(&latency[IDLE]), "s", "lower");
     bx_metrics_add(list, "ratio_bare", median(&latency[IDLE]) / median(&latency[BARE]), "ratio",
