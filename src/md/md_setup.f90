@@ -246,7 +246,8 @@ contains
     bytes_needed = merge(entry*share%entries, (entry + kept)*share%entries*grown, &
                          any(system%potential%kind == [tersoff_kind, ionic_kind]))
     if (system%potential%kind == ionic_kind) then
-      bytes_needed = bytes_needed + of_point*product(real(grid_of(system%potential, system%box), dp)) &
+      bytes_needed = bytes_needed &
+                     + of_point*product(real(grid_of(system%potential, system%box), dp)) &
                      *(share%all/real(system%total, dp) + fields/real(system%domain%ranks, dp))
     end if
     bytes_needed = bytes_needed + share%own*(copies*atom + size(methods)*endpoint) &

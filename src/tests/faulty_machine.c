@@ -4,8 +4,9 @@
  *
  * BX_FLIP="PHASE RANK NTH WORD BIT": of the messages with doubles that reach RANK in PHASE (V:
  * until the first block, T: in timed steps), the NTH, from 0, gets BIT (0..63) of its number WORD
- * (modulo their count) flipped; with BIT 64 it is lost: zeros stand in its place.  What has been done goes to stderr: "flip: BEFORE -> AFTER".
- * Without it, rank 0 prints how many there are: "messages: V T".
+ * (modulo their count) flipped; with BIT 64 it is lost: zeros stand in its place.  What has been
+ * done goes to stderr: "flip: BEFORE -> AFTER". Without it, rank 0 prints how many there are:
+ * "messages: V T".
  *
  * BX_DISK=BYTES: no file gets larger. */
 #define _GNU_SOURCE
