@@ -41,11 +41,13 @@ contains
 
   !> Blocks for a grid: along each direction as many equal ones as there are domains, or the next
   !> smaller number that divides the grid.  Local.
-  function make_fft_columns(domain, grid) result(fft)
+  subroutine make_fft_columns(domain, grid, made)
     type(domain_t), intent(in) :: domain
     integer, intent(in) :: grid(3)
-    type(fft_columns_t) :: fft
+    class(fft_t), allocatable, intent(out) :: made
+    type(fft_columns_t), allocatable :: fft
     integer :: r, d, k, at(3), points(3)
+    allocate (fft)
     fft%grid = grid
     do d = 1, 3
       fft%blocks(d) = min(domain%dims(d), grid(d))
@@ -73,7 +75,8 @@ contains
       allocate (fft%frequency(d)%at(points(d)))
       fft%frequency(d)%at = [(offset_of(fft, d) + fft%blocks(d)*k, k=0, points(d) - 1)]
     end do
-  end function make_fft_columns
+    call move_alloc(fft, made)
+  end subroutine make_fft_columns
 
   !> Appends the digits of place `at` in direction d, by the prime factors of the number of blocks.
   subroutine find_digits(fft, d, at)

@@ -23,12 +23,14 @@ module md_fft_transpose
 contains
 
   !> Local.
-  function make_fft_transpose(domain, grid) result(fft)
+  subroutine make_fft_transpose(domain, grid, made)
     type(domain_t), intent(in) :: domain
     integer, intent(in) :: grid(3)
-    type(fft_transpose_t) :: fft
+    class(fft_t), allocatable, intent(out) :: made
+    type(fft_transpose_t), allocatable :: fft
     type(patch_t), allocatable :: rows(:), columns(:)
     integer :: across, r, d, k
+    allocate (fft)
     fft%grid = grid
     across = min(domain%ranks, grid(3))
     do while (mod(domain%ranks, across) /= 0)
@@ -50,16 +52,17 @@ contains
     call fit(fft%space, fft%patches(domain%rank))
     call fit(fft%spectrum, columns(domain%rank))
     if (fft%planes) then
-      fft%to_columns = make_regrid(domain, grid, fft%patches, columns, .true.)
+      call make_regrid(domain, grid, fft%patches, columns, .true., fft%to_columns)
     else
       call fit(fft%rows, rows(domain%rank))
-      fft%to_rows = make_regrid(domain, grid, fft%patches, rows, .true.)
-      fft%to_columns = make_regrid(domain, grid, rows, columns, .true.)
+      call make_regrid(domain, grid, fft%patches, rows, .true., fft%to_rows)
+      call make_regrid(domain, grid, rows, columns, .true., fft%to_columns)
     end if
     do d = 1, 3
       fft%frequency(d)%at = [(k, k=columns(domain%rank)%low(d), columns(domain%rank)%high(d))]
     end do
-  end function make_fft_transpose
+    call move_alloc(fft, made)
+  end subroutine make_fft_transpose
 
   !> The whole grid but for two directions, of which it has one_share and other_share.
   pure function cut(grid, one, one_share, other, other_share) result(patch)

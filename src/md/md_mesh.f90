@@ -101,14 +101,15 @@ contains
     associate (solver => mesh%solvers(method))
       if (.not. allocated(solver%fft)) then
         if (method == by_columns) then
-          allocate (solver%fft, source=make_fft_columns(domain, mesh%grid))
+          call make_fft_columns(domain, mesh%grid, solver%fft)
         else
-          allocate (solver%fft, source=make_fft_transpose(domain, mesh%grid))
+          call make_fft_transpose(domain, mesh%grid, solver%fft)
         end if
         call find_influence(solver, potential, box)
       end if
       if (solver%margin < mesh%margin) then
-        solver%regrid = make_regrid(domain, mesh%grid, mesh%patches, solver%fft%patches, .false.)
+        call make_regrid(domain, mesh%grid, mesh%patches, solver%fft%patches, .false., &
+                         solver%regrid)
         solver%margin = mesh%margin
       end if
     end associate

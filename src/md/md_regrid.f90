@@ -33,8 +33,9 @@ module md_regrid
 
   type, public :: regrid_t
     logical :: all_to_all = .false. !< by one MPI_Alltoallv, or by a message to each rank concerned
-    type(part_t), allocatable :: outer(:), inner(:) !< parts of this rank's patches, by peer
-    integer :: outer_extent(3) = 0, inner_extent(3) = 0
+    !> Parts of this rank's patches, by peer: (ranks), of which the first ones are used.
+    type(part_t), allocatable :: outer(:), inner(:)
+    integer :: outer_parts = 0, inner_parts = 0
     real(dp), allocatable :: outgoing(:), incoming(:)
   end type regrid_t
 
@@ -55,25 +56,28 @@ contains
   end function share_of_points
 
   !> Plans the moves between the patches outer(0:) and inner(0:) of all ranks.  Local.
-  function make_regrid(domain, grid, outer, inner, all_to_all) result(plan)
+  subroutine make_regrid(domain, grid, outer, inner, all_to_all, plan)
     type(domain_t), intent(in) :: domain
     integer, intent(in) :: grid(3)
     type(patch_t), intent(in) :: outer(0:), inner(0:)
     logical, intent(in) :: all_to_all
-    type(regrid_t) :: plan
-    type(part_t) :: one, other
+    type(regrid_t), intent(out) :: plan
+    type(part_t) :: other
     integer :: r
     plan%all_to_all = all_to_all
-    plan%outer_extent = outer(domain%rank)%extent()
-    plan%inner_extent = inner(domain%rank)%extent()
-    allocate (plan%outer(0), plan%inner(0), plan%outgoing(0), plan%incoming(0))
+    allocate (plan%outer(domain%ranks), plan%inner(domain%ranks))
+    allocate (plan%outgoing(0), plan%incoming(0))
     do r = 0, domain%ranks - 1
-      call find_overlap(grid, outer(domain%rank), inner(r), r, one, other)
-      if (one%points > 0) plan%outer = [plan%outer, one]
-      call find_overlap(grid, outer(r), inner(domain%rank), r, other, one)
-      if (one%points > 0) plan%inner = [plan%inner, one]
+      associate (next => plan%outer(plan%outer_parts + 1))
+        call find_overlap(grid, outer(domain%rank), inner(r), r, next, other)
+        if (next%points > 0) plan%outer_parts = plan%outer_parts + 1
+      end associate
+      associate (next => plan%inner(plan%inner_parts + 1))
+        call find_overlap(grid, outer(r), inner(domain%rank), r, other, next)
+        if (next%points > 0) plan%inner_parts = plan%inner_parts + 1
+      end associate
     end do
-  end function make_regrid
+  end subroutine make_regrid
 
   !> The points that two patches share, as pieces of the one and of the other.
   subroutine find_overlap(grid, outer, inner, peer, in_outer, in_inner)
@@ -111,7 +115,8 @@ contains
     integer, intent(in) :: words
     real(dp), intent(in) :: outer(:, :, :, :)
     real(dp), intent(inout) :: inner(:, :, :, :)
-    call move(plan, domain, words, plan%outer, outer, plan%inner, inner)
+    call move(plan, domain, words, plan%outer(:plan%outer_parts), outer, &
+              plan%inner(:plan%inner_parts), inner)
   end subroutine to_inner
 
   !> Copies the points of inner patches to this rank's outer patch, likewise.
@@ -121,7 +126,8 @@ contains
     integer, intent(in) :: words
     real(dp), intent(in) :: inner(:, :, :, :)
     real(dp), intent(inout) :: outer(:, :, :, :)
-    call move(plan, domain, words, plan%inner, inner, plan%outer, outer)
+    call move(plan, domain, words, plan%inner(:plan%inner_parts), inner, &
+              plan%outer(:plan%outer_parts), outer)
   end subroutine to_outer
 
   !> Sends parts of one patch, and adds up in another one the parts that arrive.
