@@ -126,27 +126,33 @@ contains
     integer, intent(in) :: n, kind(n)
     real(dp), intent(in) :: r2(n)
     real(dp), intent(inout) :: scale(n)
-    ! scalars: an element loaded under a condition would end vectorisation
-    real(dp) :: a0, a1, a2, c0, c1, c2, d0, d1, d2, q0, q1, q2, b, cut2, per_r2
-    real(dp) :: a, c, d, q, r, inverse, inverse2, rest
+    ! Without conditions, which would end vectorisation: parameters are parabolas in the kind.
+    real(dp), dimension(0:2) :: a, c, d, q
+    real(dp) :: h(0:degree), b, cut2, per_r2, t, r, inverse, inverse2, inside, z, g
     integer :: k
-    call scalars(p, a0, a1, a2, c0, c1, c2, d0, d1, d2, q0, q1, q2)
+    a = parabola(p%log_a)
+    c = parabola(6*p%c6)
+    d = parabola(8*p%d8)
+    q = parabola([(charges(p, k), k=0, 2)])
+    h = smooth%force
     b = p%b(0)
     cut2 = p%cutoff**2
     per_r2 = smooth%per_r2
-    !$omp simd private(a, c, d, q, r, inverse, inverse2, rest)
+    !$omp simd private(t, r, inverse, inverse2, inside, z, g)
     do k = 1, n
-      a = merge(a0, merge(a1, a2, kind(k) == 1), kind(k) == 0)
-      c = merge(c0, merge(c1, c2, kind(k) == 1), kind(k) == 0)
-      d = merge(d0, merge(d1, d2, kind(k) == 1), kind(k) == 0)
-      q = merge(q0, merge(q1, q2, kind(k) == 1), kind(k) == 0)
+      t = kind(k)
+      inside = 0.5_dp + sign(0.5_dp, cut2 - r2(k))
       r = sqrt(r2(k))
       inverse = 1/r
       inverse2 = inverse*inverse
-      rest = b*exp(a - b*r)*inverse + q*(inverse*inverse2 &
-             - polynomial(smooth%force, per_r2*r2(k) - 1)) &
-             - inverse2**4*(6*c + 8*d*inverse2)
-      scale(k) = merge(rest, 0.0_dp, r2(k) < cut2)
+      z = per_r2*r2(k) - 1 ! the polynomial is written out: a call would end vectorisation, too
+      g = h(18)
+      g = (((((g*z + h(17))*z + h(16))*z + h(15))*z + h(14))*z + h(13))*z + h(12)
+      g = (((((g*z + h(11))*z + h(10))*z + h(9))*z + h(8))*z + h(7))*z + h(6)
+      g = (((((g*z + h(5))*z + h(4))*z + h(3))*z + h(2))*z + h(1))*z + h(0)
+      scale(k) = inside*(b*exp(a(0) + t*(a(1) + t*a(2)) - b*r)*inverse &
+        + (q(0) + t*(q(1) + t*q(2)))*(inverse*inverse2 - g) &
+        - inverse2**4*(c(0) + t*(c(1) + t*c(2)) + inverse2*(d(0) + t*(d(1) + t*d(2)))))
     end do
   end subroutine force_terms
 
@@ -169,23 +175,13 @@ contains
     end do
   end subroutine energy_terms
 
-  !> Parameters by kind of pair.
-  pure subroutine scalars(p, a0, a1, a2, c0, c1, c2, d0, d1, d2, q0, q1, q2)
-    type(potential_t), intent(in) :: p
-    real(dp), intent(out) :: a0, a1, a2, c0, c1, c2, d0, d1, d2, q0, q1, q2
-    a0 = p%log_a(0)
-    a1 = p%log_a(1)
-    a2 = p%log_a(2)
-    c0 = p%c6(0)
-    c1 = p%c6(1)
-    c2 = p%c6(2)
-    d0 = p%d8(0)
-    d1 = p%d8(1)
-    d2 = p%d8(2)
-    q0 = charges(p, 0)
-    q1 = charges(p, 1)
-    q2 = charges(p, 2)
-  end subroutine scalars
+  !> Coefficients of the parabola that has these values at 0, 1 and 2.
+  pure function parabola(values) result(c)
+    real(dp), intent(in) :: values(0:2)
+    real(dp) :: c(0:2)
+    c = [values(0), 2*values(1) - 1.5_dp*values(0) - 0.5_dp*values(2), &
+         0.5_dp*(values(0) + values(2)) - values(1)]
+  end function parabola
 
   !> The product of a pair's charges, in eV A.
   pure real(dp) function charges(p, kind)
@@ -194,13 +190,14 @@ contains
     charges = coulomb*p%charge(merge(1, 2, kind < 2))*p%charge(merge(1, 2, kind < 1))
   end function charges
 
-  !> A polynomial at x, written out: the loops over pairs have to be vector loops.
+  !> A polynomial at x.
   pure real(dp) function polynomial(c, x)
     real(dp), intent(in) :: c(0:degree), x
-    polynomial = c(18)
-    polynomial = (((((polynomial*x + c(17))*x + c(16))*x + c(15))*x + c(14))*x + c(13))*x + c(12)
-    polynomial = (((((polynomial*x + c(11))*x + c(10))*x + c(9))*x + c(8))*x + c(7))*x + c(6)
-    polynomial = (((((polynomial*x + c(5))*x + c(4))*x + c(3))*x + c(2))*x + c(1))*x + c(0)
+    integer :: k
+    polynomial = c(degree)
+    do k = degree - 1, 0, -1
+      polynomial = polynomial*x + c(k)
+    end do
   end function polynomial
 
   !> Adds the forces of the pairs of atoms i..upto; terms of entry k are at k - base.
