@@ -91,7 +91,9 @@ static void ask(bx_halo *halo)
         MPI_Isend(peer->cells, (int)peer->count, MPI_INT64_T, peer->rank, TAG, halo->comm,
                   &requests[i]);
     }
-    MPI_Reduce_scatter_block(asked, &asking, 1, MPI_INT, MPI_SUM, halo->comm);
+    /* not MPI_Reduce_scatter_block, of which libraries make a message per pair of ranks */
+    MPI_Allreduce(MPI_IN_PLACE, asked, halo->ranks, MPI_INT, MPI_SUM, halo->comm);
+    asking = asked[halo->rank];
     halo->send_count = asking;
     halo->sends = bx_memory_alloc((size_t)asking, sizeof *halo->sends);
     for (int i = 0; i < asking; i++) {
