@@ -157,7 +157,7 @@ class Clock(unittest.TestCase):
 
     def test_short_blocks_are_stored_and_forwarded(self):
         """Up to the machine's size, and only MPI_Alltoall: 12 messages of a node, not 448, for which
-        every block is copied seven times: at first, in five turns (half of them, twice), at last."""
+        every block is copied seven times: at first, in five turns (half of them, twice), last."""
         arguments = ("--method", "alltoall,alltoallv", "--smallest", "256", "--largest", "1024")
         times = {
             limit: {
