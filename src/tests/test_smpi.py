@@ -156,8 +156,8 @@ class Clock(unittest.TestCase):
         self.assertGreater(slow["alltoallv", 1024], 2 * sound["alltoallv", 1024])
 
     def test_short_blocks_are_stored_and_forwarded(self):
-        """Up to the machine's size, and only MPI_Alltoall: 12 messages of a node, not 448, for which
-        every block is copied seven times: at first, in five turns (half of them, twice), last."""
+        """Up to the machine's size, and only MPI_Alltoall: 12 messages of a node in place of 448;
+        blocks are copied seven times: at first, in five turns (half of them, twice), last."""
         arguments = ("--method", "alltoall,alltoallv", "--smallest", "256", "--largest", "1024")
         times = {
             limit: {
