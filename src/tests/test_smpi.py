@@ -29,6 +29,7 @@ class Kernels(unittest.TestCase):
         "npar": ("--bands", "9", "--atoms", "4", "--box", "8", "--cutoff", "15.2",
                  "--planner", "estimate"),
         "patterns": ("--largest", "512"),
+        "halo": ("--case", "thor-24", "--method", "aggregated,shm", "--baseline", "none"),
         "tasks": ("--blocks", "5", "--rows", "7", "--partners", "3", "--work", "2000"),
     }
     # fmt: on
@@ -128,7 +129,7 @@ class Clock(unittest.TestCase):
             self.assertEqual(self.samples(first), self.samples(second))
 
     def test_hollow_runs_take_as_long(self):
-        for kernel in ("transpose", "npar"):
+        for kernel in ("transpose", "npar", "halo"):
             arguments = Kernels.KERNELS[kernel]
             full, hollow = (
                 self.entries(kernel, "hector-xt4", 8, *arguments, BX_HOLLOW=flag) for flag in "01"
