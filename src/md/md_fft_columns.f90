@@ -3,8 +3,9 @@
 ! Each rank has a block of the grid and talks to the ranks of its row, column and file alone.  The
 ! first butterflies of a 1D transform, decimated in frequency, combine points of different ranks:
 ! ranks whose places differ in one digit exchange whole blocks.  What is left are transforms within
-! the blocks (I. J. Bush, I. T. Todorov and W. Smith, Comput. Phys. Commun. 175, 323 (2006); M.
-! Ashworth et al., HPCxTR0417 (2004), section 4.1).  Their digits are bits; ours are of any base.
+! the blocks (I. J. Bush, I. T. Todorov and W. Smith, Computer Physics Communications 175, 323
+! (2006); M. Ashworth et al., HPCxTR0417 (2004), section 4.1).  Their digits are bits; ours are of
+! any base.
 module md_fft_columns
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use bx_charges, only: bx_charge, bx_fft, bx_is_simulated, by_all_threads
