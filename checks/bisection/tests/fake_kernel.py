@@ -53,6 +53,7 @@ def of_md(method):
         "two_body_forces_share": metric(0.3, "share"),
         "metal_ld_compute_share": metric(0.5, "share"),
         "tersoff_forces_share": metric(0.0, "share"),
+        "fft_share": metric(0.2, "share"),
         "bytes": metric(1000.0 * (ranks - 1), "B"),
         "bytes_per_rank": metric(1000.0 * (ranks - 1) / ranks, "B"),
         "messages": metric(12.0 * (ranks - 1), "messages"),
