@@ -22,13 +22,21 @@ typedef struct {
 extern const bx_method *const bx_methods[];
 extern const int bx_method_count;
 
+/* Pairs of atoms, about 5 us: so rarely are messages looked for while pairs of patches can run. */
+#define BX_LOOK_AFTER 1000
+
 /* Runs objects, one after the other, and calls `receive` between them; `wait`: there is nothing else
  * to do. */
 static inline void bx_method_drive(bx_messages *m, void (*receive)(bx_messages *m, bool wait))
 {
-    while (m->objects->left > 0) {
-        receive(m, bx_objects_idle(m->objects));
-        bx_objects_run(m->objects);
+    bx_objects *o = m->objects;
+    while (o->left > 0) {
+        bool idle = bx_objects_idle(o);
+        if (idle || o->unlooked >= BX_LOOK_AFTER) {
+            receive(m, idle);
+            o->unlooked = 0;
+        }
+        bx_objects_run(o);
     }
 }
 

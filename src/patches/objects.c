@@ -316,8 +316,11 @@ static void compute_batch(bx_objects *o, int count)
         for (int n = 0; n < count; n++)
             compute(o, &o->pairs[o->batch[n]], omp_get_thread_num());
     }
-    for (int n = 0; n < count; n++)
-        bx_charge(BX_PAIRS, FLOPS_PER_PAIR * o->share.pairs_of[o->pairs[o->batch[n]].kind], true);
+    for (int n = 0; n < count; n++) {
+        double pairs = o->share.pairs_of[o->pairs[o->batch[n]].kind];
+        bx_charge(BX_PAIRS, FLOPS_PER_PAIR * pairs, true);
+        o->unlooked += pairs;
+    }
     bx_run_lap(o->run, BX_PHASE_FORCES);
 }
 

@@ -77,6 +77,7 @@ typedef struct {
     bx_energy *energies;    /* [steps of a block] of this rank's objects */
     int64_t steps;          /* of a block */
     int64_t step, until;    /* all patches have made `step` steps; none makes more than `until` */
+    double unlooked;        /* pairs of atoms computed since messages were last looked for */
     int64_t left;           /* runs of pairs and moves of own patches still to be done until then */
     double wrong_messages, wrong_forces; /* since the beginning of the block */
     bx_messages *messages; /* of the method at work */

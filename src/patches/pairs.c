@@ -72,7 +72,9 @@ static double evaluate(int count, double cutoff, const double *restrict r2, doub
 #pragma omp simd reduction(+ : energy)
     for (int k = 0; k < count; k++) {
         double inverse = 1 / r2[k], sixth = inverse * inverse * inverse;
-        double s = fmin(fmax(r2[k], begin), end), left = end - s;
+        double s = r2[k] > begin ? r2[k] : begin;
+        s = s < end ? s : end; /* fmin would be a call */
+        double left = end - s;
         double weight = left * left * (end + 2 * s - 3 * begin) * scale;
         double slope = 6 * left * (begin - s) * scale; /* dS / d(r^2) */
         double u = 4 * sixth * (sixth - 1);

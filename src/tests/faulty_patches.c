@@ -4,7 +4,7 @@
  *   byte, header    a byte of a message is another: of an atom, of the header
  *   lose, double    a message is not sent, is sent twice
  *   skip            two patches do not act upon each other
- *   shift           a force has another sign
+ *   force           a force is another
  *
  * The linker puts these functions in the place of the kernel's calls. */
 #include "messages.h"
@@ -90,7 +90,7 @@ double __wrap_bx_pairs_compute(const bx_pairs *pairs, double cutoff, int64_t na,
 {
     double energy = __real_bx_pairs_compute(pairs, cutoff, na, xa, nb, xb, shift, fa, fb);
     long call = computed++;
-    if (now("shift", call)) fa[0] = -fa[0];
+    if (now("force", call)) fa[0] += 1e-9;
     if (!now("skip", call)) return energy;
     memset(fa, 0, 3 * (size_t)na * sizeof *fa);
     if (xa != xb) memset(fb, 0, 3 * (size_t)nb * sizeof *fb);

@@ -164,7 +164,7 @@ class Faults(unittest.TestCase):
 
     def test_skipped_neighbour_and_wrong_force_under_every_method(self):
         for block in (0, 1):
-            for fault in ("skip", "shift"):
+            for fault in ("skip", "force"):
                 with self.subTest(fault=fault, block=block):
                     for method, names in self.wrong(fault, block, 7).items():
                         self.assertIn("state", names, method)
@@ -192,8 +192,8 @@ class Refusals(unittest.TestCase):
 
     def test_options(self):
         self.refused(2, "--patches", "2,3,3", named="--patches 2,3,3")
-        self.refused(2, "--patches", "4,3,3", named="4 patches along x are 3.49 sigma wide")
-        self.refused(2, "--cutoff", "9", named="3 patches along x")
+        self.refused(2, "--patches", "4,3,3", named="--patches: 4 along x are 3.49 sigma wide")
+        self.refused(2, "--cutoff", "9", named="3 along x are 4.65 sigma wide; cutoff and skin need 9.42")
         self.refused(2, "--atoms", "3000", named="--atoms 3000: 9 x 9 x 9 cells have 2916 sites")
         self.refused(2, "--steps", "0", named="--steps 0")
         self.refused(2, "--cells", "400,400,400", named="atoms per patch")
