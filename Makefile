@@ -19,6 +19,11 @@ export PYTHONUTF8 := 1
 export PYTHONPYCACHEPREFIX := $(HOME_DIR)/cache/python
 unexport PYTHONDONTWRITEBYTECODE # of many containers: each process would compile 50 MB of sources again
 
+# Tests write many small files: in memory, where that has room and lets programs run.
+SCRATCH := $(shell [ -w /dev/shm ] && ! grep -q ' /dev/shm [^ ]* [^ ]*noexec' /proc/mounts \
+    && [ "$$(df --output=avail -BM /dev/shm | tail -1 | tr -dc 0-9)" -ge 3000 ] && echo /dev/shm)
+test-kernels test-portable test-sanitized test-python: export TMPDIR := $(or $(SCRATCH),$(TMPDIR),/tmp)
+
 # Open MPI refuses to run as root, the user of most containers, without both of these.
 ifeq ($(shell id -u),0)
 export OMPI_ALLOW_RUN_AS_ROOT := 1

@@ -19,7 +19,7 @@ class TransposeLaunch(Launch):
     work = {case: "--bands 2" for case in CASES if case != "cnt40"}
     sampling = {
         "cnt40": "--repeats 40 --block 4",
-        "tin-8k": "--repeats 5 --block 2 --warmup 0",
+        "tin-8k": "--repeats 20 --block 2 --warmup 0",
     }
 
 

@@ -63,10 +63,10 @@ static double read_rate(const char *folder, const char *name)
 static int exists(const char *folder, const char *name)
 {
     char path[PATH];
-    glob_t found;
+    glob_t matches;
     locate(path, folder, name);
-    int there = glob(path, 0, NULL, &found) == 0;
-    if (there) globfree(&found);
+    int there = glob(path, 0, NULL, &matches) == 0;
+    if (there) globfree(&matches);
     return there;
 }
 
@@ -91,12 +91,12 @@ static void for_each(bx_adapters *all, const char *pattern,
                      void (*take)(bx_adapters *all, const char *folder))
 {
     char path[PATH];
-    glob_t found;
+    glob_t matches;
     locate(path, pattern, "");
     size_t root = strlen(path) - strlen(pattern);
-    if (glob(path, 0, NULL, &found) != 0) return;
-    for (size_t i = 0; i < found.gl_pathc; i++) take(all, found.gl_pathv[i] + root);
-    globfree(&found);
+    if (glob(path, 0, NULL, &matches) != 0) return;
+    for (size_t i = 0; i < matches.gl_pathc; i++) take(all, matches.gl_pathv[i] + root);
+    globfree(&matches);
 }
 
 /* ---- Ethernet and what looks like it ---- */

@@ -237,6 +237,9 @@ void *bx_memory_alloc(size_t count, size_t size);
 void *bx_memory_grow(void *memory, size_t count, size_t size);
 /* Returns a copy of a text, which the caller frees. */
 char *bx_memory_copy_text(const char *text);
+/* Returns the name of a method as the command line has it, with hyphens for the underscores of its
+ * identifier; the caller frees it. */
+char *bx_choice_name(const char *identifier);
 
 /* ---- inside setup ---- */
 

@@ -134,3 +134,11 @@ void *bx_memory_grow(void *memory, size_t count, size_t size)
 }
 
 char *bx_memory_copy_text(const char *text) { return checked(strdup(text), strlen(text) + 1, 1); }
+
+char *bx_choice_name(const char *identifier)
+{
+    char *name = bx_memory_copy_text(identifier);
+    for (char *c = name; *c; c++)
+        if (*c == '_') *c = '-';
+    return name;
+}

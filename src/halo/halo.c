@@ -43,8 +43,7 @@ static bx_peer new_peer(int rank, int64_t count)
 /* Finds the own cells that a rank has asked for. */
 static void find_places(const bx_mesh *mesh, bx_peer *peer)
 {
-    for (int64_t i = 0; i < peer->count; i++)
-        peer->places[i] = mesh->kind->place(mesh, peer->cells[i]);
+    for (int64_t i = 0; i < peer->count; i++) peer->places[i] = bx_mesh_place(mesh, peer->cells[i]);
     complete_peer(mesh, peer);
 }
 
@@ -54,7 +53,7 @@ static void find_owners(bx_halo *halo)
     const bx_mesh *mesh = halo->mesh;
     wanted *list = bx_memory_alloc((size_t)mesh->ghosts, sizeof *list);
     for (int64_t i = 0; i < mesh->ghosts; i++)
-        list[i] = (wanted){mesh->kind->owner(mesh, mesh->ghost_cell[i]), i};
+        list[i] = (wanted){bx_mesh_owner(mesh, mesh->ghost_cell[i]), i};
     qsort(list, (size_t)mesh->ghosts, sizeof *list, by_owner);
     for (int64_t first = 0, last = 0; first < mesh->ghosts; first = last) {
         while (last < mesh->ghosts && list[last].owner == list[first].owner) last++;

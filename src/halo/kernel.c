@@ -14,7 +14,7 @@ typedef struct {
     int64_t extent[3];
 } case_entry;
 
-static case_entry cases[] = {
+static const case_entry cases[] = {
 #define BX_CASE(id, text, kind, nx, ny, nz)                                                        \
     {{.name = #id, .summary = text}, &bx_kind_##kind, {nx, ny, nz}},
 #define BX_METHOD(name)
@@ -444,7 +444,6 @@ const bx_kernel *bx_kernel_get(void)
     static const char *const phases[] = {"exchange", "stencil"};
     static const char *const ratios[] = {"isend", "stencil", "copy", "stream"};
     static bx_choice case_names[CASES], *methods;
-    static char names[CASES][32];
     static bx_kernel kernel = {
         .name = "halo",
         .summary = "codes that exchange a halo with their neighbours, by every method",
@@ -465,12 +464,7 @@ const bx_kernel *bx_kernel_get(void)
         .metrics = metrics,
         .inspect = inspect,
     };
-    for (size_t i = 0; i < CASES; i++) {
-        snprintf(names[i], sizeof names[i], "%s", cases[i].about.name);
-        for (char *c = names[i]; *c; c++) *c = *c == '_' ? '-' : *c;
-        cases[i].about.name = names[i];
-        case_names[i] = cases[i].about;
-    }
+    for (size_t i = 0; i < CASES; i++) case_names[i] = cases[i].about;
     methods = bx_memory_grow(methods, (size_t)(bx_method_count + BASELINES), sizeof *methods);
     kernel.methods = methods;
     kernel.method_count = 0;

@@ -13,7 +13,6 @@ enum { FIELDS = 6, SIDES = 6, BLOCKS_PER_RANK = 2, FEWEST_BLOCKS = 8 };
 
 typedef struct {
     int blocks;
-    int *rank_of;        /* [blocks] */
     int64_t *first;      /* [blocks] of own ones: where their nodes are in `place` */
     int32_t *place;      /* [own] of each node, block by block: interior nodes are the first */
     int32_t *neighbours; /* [own][SIDES] */
@@ -38,7 +37,7 @@ static int larger_first(const void *a, const void *b)
 }
 
 /* The largest block goes to the rank that has least, and so on. */
-static void deal(const bx_mesh *mesh, blocks *b)
+static void deal(bx_mesh *mesh, const blocks *b)
 {
     int64_t (*sizes)[2] = bx_memory_alloc((size_t)b->blocks, sizeof *sizes);
     int64_t *load = bx_memory_alloc((size_t)mesh->ranks, sizeof *load);
@@ -51,27 +50,17 @@ static void deal(const bx_mesh *mesh, blocks *b)
         int least = 0;
         for (int rank = 1; rank < mesh->ranks; rank++)
             if (load[rank] < load[least]) least = rank;
-        b->rank_of[sizes[i][1]] = least;
+        mesh->rank_of[sizes[i][1]] = least;
         load[least] += sizes[i][0];
     }
     free(sizes);
     free(load);
 }
 
-static int owner(const bx_mesh *mesh, int64_t cell)
-{
-    const blocks *b = mesh->layout;
-    int64_t at[3];
-    bx_mesh_at(mesh, cell, at);
-    return b->rank_of[bx_tree_find(mesh->tree, at)];
-}
-
 /* The index into `place` of an own node. */
-static int64_t index_of(const bx_mesh *mesh, int64_t cell)
+static int64_t index_of(const bx_mesh *mesh, const int64_t at[3])
 {
     const blocks *b = mesh->layout;
-    int64_t at[3];
-    bx_mesh_at(mesh, cell, at);
     int leaf = bx_tree_find(mesh->tree, at);
     const bx_box *box = bx_tree_leaf(mesh->tree, leaf);
     return b->first[leaf] + at[0] - box->first[0] +
@@ -79,9 +68,9 @@ static int64_t index_of(const bx_mesh *mesh, int64_t cell)
                (at[1] - box->first[1] + bx_box_length(box, 1) * (at[2] - box->first[2]));
 }
 
-static int64_t place(const bx_mesh *mesh, int64_t cell)
+static int64_t place(const bx_mesh *mesh, const int64_t at[3])
 {
-    return ((const blocks *)mesh->layout)->place[index_of(mesh, cell)];
+    return ((const blocks *)mesh->layout)->place[index_of(mesh, at)];
 }
 
 /* The neighbour of a node on a side, itself at a border of the grid. */
@@ -102,7 +91,7 @@ static void visit_all(const bx_mesh *mesh, void (*visit)(void *context, int64_t 
     for (int leaf = 0; leaf < b->blocks; leaf++) {
         const bx_box *box = bx_tree_leaf(mesh->tree, leaf);
         int64_t index = b->first[leaf];
-        if (b->rank_of[leaf] != mesh->rank) continue;
+        if (mesh->rank_of[leaf] != mesh->rank) continue;
         for (int64_t z = box->first[2]; z < box->last[2]; z++)
             for (int64_t y = box->first[1]; y < box->last[1]; y++)
                 for (int64_t x = box->first[0]; x < box->last[0]; x++)
@@ -129,7 +118,7 @@ static void sort_out(void *context, int64_t cell, int64_t at)
     bool boundary = false;
     for (int side = 0; side < SIDES; side++) {
         int64_t other = beside(n->mesh, cell, side);
-        if (owner(n->mesh, other) == n->mesh->rank) continue;
+        if (bx_mesh_owner(n->mesh, other) == n->mesh->rank) continue;
         boundary = true;
         if (n->other_count == n->other_room) {
             n->other_room = 2 * n->other_room + 64;
@@ -188,7 +177,7 @@ static void number_nodes(bx_mesh *mesh, blocks *b)
 /* Ghosts are in the order of their cells. */
 static int64_t place_of_any(const bx_mesh *mesh, int64_t cell)
 {
-    if (owner(mesh, cell) == mesh->rank) return place(mesh, cell);
+    if (bx_mesh_owner(mesh, cell) == mesh->rank) return bx_mesh_place(mesh, cell);
     const int64_t *ghost =
         bsearch(&cell, mesh->ghost_cell, (size_t)mesh->ghosts, sizeof *mesh->ghost_cell, ascending);
     return mesh->ghost_at[ghost - mesh->ghost_cell];
@@ -208,19 +197,18 @@ static void create(bx_mesh *mesh)
                                            {1, 0, 2}, {2, 1, 1}, {3, 1, 2}};
     static const bool WALLS[3] = {true, true, true};
     blocks *b = mesh->layout = bx_memory_alloc(1, sizeof *b);
-    bx_box whole = {{0}, {mesh->extent[0], mesh->extent[1], mesh->extent[2]}};
     b->blocks = BLOCKS_PER_RANK * mesh->ranks;
     if (b->blocks < FEWEST_BLOCKS) b->blocks = FEWEST_BLOCKS;
     mesh->fields = FIELDS;
     mesh->width = 1;
     mesh->has_solution = true;
-    mesh->tree = bx_tree_create(&whole, b->blocks, cut_unequally, mesh);
-    b->rank_of = bx_memory_alloc((size_t)b->blocks, sizeof *b->rank_of);
+    bx_mesh_cut(mesh, b->blocks, cut_unequally, mesh);
+    mesh->rank_of = bx_memory_alloc((size_t)b->blocks, sizeof *mesh->rank_of);
     b->first = bx_memory_alloc((size_t)b->blocks, sizeof *b->first);
     deal(mesh, b);
     for (int i = 0; i < b->blocks; i++) {
         b->first[i] = mesh->own;
-        if (b->rank_of[i] == mesh->rank) mesh->own += bx_box_cells(bx_tree_leaf(mesh->tree, i));
+        if (mesh->rank_of[i] == mesh->rank) mesh->own += bx_box_cells(bx_tree_leaf(mesh->tree, i));
     }
     b->place = bx_memory_alloc((size_t)mesh->own + 1, sizeof *b->place);
     b->neighbours = bx_memory_alloc(SIDES * ((size_t)mesh->own + 1), sizeof *b->neighbours);
@@ -264,7 +252,6 @@ static void step(const bx_mesh *mesh, const double *from, double *to, bx_part pa
 static void free_layout(bx_mesh *mesh)
 {
     blocks *b = mesh->layout;
-    free(b->rank_of);
     free(b->first);
     free(b->place);
     free(b->neighbours);
@@ -274,7 +261,6 @@ static void free_layout(bx_mesh *mesh)
 const bx_kind bx_kind_blocks = {
     .point_bytes = 2.0 * FIELDS * sizeof(double) + (SIDES + 2) * sizeof(int32_t),
     .create = create,
-    .owner = owner,
     .place = place,
     .visit = visit_all,
     .step = step,

@@ -29,8 +29,6 @@ static int64_t mirrored(int64_t at, int64_t extent)
         if (at >= 0 && at < extent) return at;
 }
 
-static int64_t wrapped(int64_t at, int64_t extent) { return (at % extent + extent) % extent; }
-
 /* The cells up to DEPTH from a face, on both sides of an axis: a difference along an axis reads no
  * others. */
 static void add_ghosts(bx_mesh *mesh, const channel *c, int axis, bool upper)
@@ -42,9 +40,9 @@ static void add_ghosts(bx_mesh *mesh, const channel *c, int axis, bool upper)
         for (int64_t y = beyond.first[1]; y < beyond.last[1]; y++)
             for (int64_t x = beyond.first[0]; x < beyond.last[0]; x++)
                 bx_mesh_add_ghost(mesh,
-                                  bx_mesh_cell(mesh, wrapped(x, mesh->extent[0]),
+                                  bx_mesh_cell(mesh, bx_mesh_wrap(mesh, 0, x),
                                                mirrored(y, mesh->extent[1]),
-                                               wrapped(z, mesh->extent[2])),
+                                               bx_mesh_wrap(mesh, 2, z)),
                                   place_at(c, x, y, z));
 }
 
@@ -60,11 +58,10 @@ static void create(bx_mesh *mesh)
     static const int NUMBERS[FIELDS][3] = {{1, 1, 1}, {1, 2, 0}, {0, 1, 1}, {1, 0, 2}, {2, 1, 1}};
     static const bool WALLS[3] = {false, true, false};
     channel *c = mesh->layout = bx_memory_alloc(1, sizeof *c);
-    bx_box whole = {{0}, {mesh->extent[0], mesh->extent[1], mesh->extent[2]}};
     mesh->fields = FIELDS;
     mesh->width = 1;
     mesh->continues = mesh->has_solution = true;
-    mesh->tree = bx_tree_create(&whole, mesh->ranks, bx_tree_cut_evenly, NULL);
+    bx_mesh_cut(mesh, mesh->ranks, bx_tree_cut_evenly, NULL);
     c->box = *bx_tree_leaf(mesh->tree, mesh->rank);
     mesh->own = bx_box_cells(&c->box);
     c->row = bx_box_length(&c->box, 0) + 2 * DEPTH;
@@ -90,17 +87,8 @@ static void create(bx_mesh *mesh)
     }
 }
 
-static int owner(const bx_mesh *mesh, int64_t cell)
+static int64_t place(const bx_mesh *mesh, const int64_t at[3])
 {
-    int64_t at[3];
-    bx_mesh_at(mesh, cell, at);
-    return bx_tree_find(mesh->tree, at);
-}
-
-static int64_t place(const bx_mesh *mesh, int64_t cell)
-{
-    int64_t at[3];
-    bx_mesh_at(mesh, cell, at);
     return place_at(mesh->layout, at[0], at[1], at[2]);
 }
 
@@ -179,7 +167,6 @@ static void free_layout(bx_mesh *mesh) { free(mesh->layout); }
 const bx_kind bx_kind_channel = {
     .point_bytes = 2.0 * FIELDS * sizeof(double),
     .create = create,
-    .owner = owner,
     .place = place,
     .visit = visit_all,
     .step = step,

@@ -26,14 +26,13 @@ typedef struct {
 
 /* ---- land ---- */
 
-static int64_t wrapped(int64_t at, int64_t extent) { return (at % extent + extent) % extent; }
-
 static bool is_dry(const bx_mesh *mesh, int64_t x, int64_t y)
 {
     const ocean *o = mesh->layout;
     if (!o->shore[0]) return false;
     int64_t nx = mesh->extent[0], ny = mesh->extent[1];
-    const double *along_x = &o->shore[0][wrapped(x, nx)], *along_y = &o->shore[1][wrapped(y, ny)];
+    const double *along_x = &o->shore[0][bx_mesh_wrap(mesh, 0, x)];
+    const double *along_y = &o->shore[1][bx_mesh_wrap(mesh, 1, y)];
     return along_x[0] * along_y[0] + 0.5 * along_x[nx] * along_y[ny] > 0.4;
 }
 
@@ -156,14 +155,13 @@ static void create(bx_mesh *mesh)
     ocean *o = mesh->layout = bx_memory_alloc(1, sizeof *o);
     mesh->width = (int)mesh->extent[2];
     mesh->extent[2] = 1; /* levels are not cut */
-    bx_box whole = {{0}, {mesh->extent[0], mesh->extent[1], 1}};
     mesh->fields = FIELDS;
     mesh->continues = true;
     mesh->has_solution = strcmp(mesh->options->land, "none") == 0;
     if (!mesh->has_solution) raise_land(mesh, o);
     int32_t *sums = sum_wet(mesh);
     wet_sums context = {sums, mesh->extent[0] + 1};
-    mesh->tree = bx_tree_create(&whole, mesh->ranks, cut_by_wet, &context);
+    bx_mesh_cut(mesh, mesh->ranks, cut_by_wet, &context);
     free(sums);
     o->box = *bx_tree_leaf(mesh->tree, mesh->rank);
     o->rotation = 2 * M_PI * mesh->options->courant / (double)mesh->extent[0];
@@ -181,23 +179,13 @@ static void create(bx_mesh *mesh)
         for (int64_t x = o->box.first[0] - 1; x <= o->box.last[0]; x++)
             if (!is_own(o, x, y) && !is_dry(mesh, x, y))
                 bx_mesh_add_ghost(
-                    mesh,
-                    bx_mesh_cell(mesh, wrapped(x, mesh->extent[0]), wrapped(y, mesh->extent[1]), 0),
+                    mesh, bx_mesh_cell(mesh, bx_mesh_wrap(mesh, 0, x), bx_mesh_wrap(mesh, 1, y), 0),
                     place_at(o, x, y));
     set_waves(mesh, o);
 }
 
-static int owner(const bx_mesh *mesh, int64_t cell)
+static int64_t place(const bx_mesh *mesh, const int64_t at[3])
 {
-    int64_t at[3];
-    bx_mesh_at(mesh, cell, at);
-    return bx_tree_find(mesh->tree, at);
-}
-
-static int64_t place(const bx_mesh *mesh, int64_t cell)
-{
-    int64_t at[3];
-    bx_mesh_at(mesh, cell, at);
     return place_at(mesh->layout, at[0], at[1]);
 }
 
@@ -287,7 +275,6 @@ static void free_layout(bx_mesh *mesh)
 const bx_kind bx_kind_ocean = {
     .point_bytes = 2.0 * FIELDS * sizeof(double),
     .create = create,
-    .owner = owner,
     .place = place,
     .visit = visit_all,
     .step = step,

@@ -24,6 +24,7 @@ void bx_mesh_free(bx_mesh *mesh)
 {
     mesh->kind->destroy(mesh);
     bx_tree_free(mesh->tree);
+    free(mesh->rank_of);
     for (int f = 0; f < mesh->fields; f++) bx_wave_free(&mesh->waves[f]);
     free(mesh->waves);
     free(mesh->ghost_cell);
@@ -40,6 +41,27 @@ void bx_mesh_add_ghost(bx_mesh *mesh, int64_t cell, int64_t at)
     }
     mesh->ghost_cell[mesh->ghosts] = cell;
     mesh->ghost_at[mesh->ghosts++] = at;
+}
+
+int bx_mesh_owner(const bx_mesh *mesh, int64_t cell)
+{
+    int64_t at[3];
+    bx_mesh_at(mesh, cell, at);
+    int leaf = bx_tree_find(mesh->tree, at);
+    return mesh->rank_of ? mesh->rank_of[leaf] : leaf;
+}
+
+int64_t bx_mesh_place(const bx_mesh *mesh, int64_t cell)
+{
+    int64_t at[3];
+    bx_mesh_at(mesh, cell, at);
+    return mesh->kind->place(mesh, at);
+}
+
+void bx_mesh_cut(bx_mesh *mesh, int leaves, bx_tree_cut *cut, const void *context)
+{
+    bx_box whole = {{0}, {mesh->extent[0], mesh->extent[1], mesh->extent[2]}};
+    mesh->tree = bx_tree_create(&whole, leaves, cut, context);
 }
 
 double bx_mesh_numbers(const bx_mesh *mesh)

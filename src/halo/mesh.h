@@ -28,6 +28,7 @@ typedef struct {
     bool continues;    /* a step reads what it overwrites: the field one step before */
     bool has_solution; /* in closed form */
     bx_tree *tree;
+    int *rank_of;   /* [leaves] of the tree; NULL: a leaf is on the rank of its number */
     bx_wave *waves; /* [fields], the solution */
     int64_t own;    /* cells that this rank computes */
     int64_t stored; /* cells in memory, ghosts and unused ones included */
@@ -41,10 +42,8 @@ typedef struct bx_kind {
     double point_bytes; /* memory of a grid point */
     /* Cuts the grid, and sets all of the mesh but run, kind, options, ranks, extent and stride. */
     void (*create)(bx_mesh *mesh);
-    /* Returns the rank that owns a cell. */
-    int (*owner)(const bx_mesh *mesh, int64_t cell);
     /* Returns the place of an own cell in memory. */
-    int64_t (*place)(const bx_mesh *mesh, int64_t cell);
+    int64_t (*place)(const bx_mesh *mesh, const int64_t at[3]);
     /* Calls visit for each own cell. */
     void (*visit)(const bx_mesh *mesh, void (*visit)(void *context, int64_t cell, int64_t at),
                   void *context);
@@ -72,11 +71,24 @@ static inline void bx_mesh_at(const bx_mesh *mesh, int64_t cell, int64_t at[3])
     at[2] = cell / mesh->extent[0] / mesh->extent[1];
 }
 
+/* A place along an axis of a periodic grid, from one that may be beyond its ends. */
+static inline int64_t bx_mesh_wrap(const bx_mesh *mesh, int axis, int64_t at)
+{
+    int64_t extent = mesh->extent[axis];
+    return (at % extent + extent) % extent;
+}
+
 bx_mesh *bx_mesh_create(bx_run *run, const bx_kind *kind, const bx_halo_options *options,
                         const int64_t extent[3]);
 void bx_mesh_free(bx_mesh *mesh);
 /* Adds a ghost; for kinds. */
 void bx_mesh_add_ghost(bx_mesh *mesh, int64_t cell, int64_t at);
+/* Returns the rank that owns a cell. */
+int bx_mesh_owner(const bx_mesh *mesh, int64_t cell);
+/* Returns the place of an own cell in memory. */
+int64_t bx_mesh_place(const bx_mesh *mesh, int64_t cell);
+/* Cuts the whole grid into leaves, as bx_tree_create. */
+void bx_mesh_cut(bx_mesh *mesh, int leaves, bx_tree_cut *cut, const void *context);
 /* Numbers of all own cells, in all fields. */
 double bx_mesh_numbers(const bx_mesh *mesh);
 

@@ -123,20 +123,20 @@ static double mark_of(const bx_halo *halo, int64_t cell, int f, int level)
 typedef enum { MARK, CLEAR, COUNT_WRONG, HASH } action;
 
 /* Does something to all numbers of a peer; returns the wrong bytes, or a hash. */
-static uint64_t treat(const bx_halo *halo, const bx_peer *peer, int copy, action what)
+static uint64_t treat(const bx_halo *halo, const bx_peer *peer, int copy, action act)
 {
     uint64_t result = 0;
     for (int64_t i = 0; i < peer->count; i++)
         for (int f = 0; f < halo->mesh->fields; f++)
             for (int l = 0; l < halo->mesh->width; l++) {
                 double *number = number_at(halo, peer, copy, i, f, l);
-                double mark = what == HASH ? 0 : mark_of(halo, peer->cells[i], f, l);
-                if (what == MARK) *number = mark;
-                if (what == CLEAR) *number = NAN;
-                if (what == COUNT_WRONG)
+                double mark = act == HASH ? 0 : mark_of(halo, peer->cells[i], f, l);
+                if (act == MARK) *number = mark;
+                if (act == CLEAR) *number = NAN;
+                if (act == COUNT_WRONG)
                     result +=
                         (uint64_t)bx_verification_wrong_bytes(bits_of(*number), bits_of(mark));
-                if (what == HASH) result = bx_random_hash(result, bits_of(*number));
+                if (act == HASH) result = bx_random_hash(result, bits_of(*number));
             }
     return result;
 }

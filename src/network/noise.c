@@ -34,13 +34,8 @@ typedef struct {
 
 static int64_t quanta_per_step = 500, bytes_per_core = 32 << 20;
 
-static char names[METHODS][16] = {
-#define BX_METHOD(name, summary, wins) #name,
-#include "noise.def"
-#undef BX_METHOD
-};
 static bx_choice methods[METHODS] = {
-#define BX_METHOD(name, summary, wins) {NULL, summary, wins, false, NULL},
+#define BX_METHOD(name, summary, wins) {#name, summary, wins, false, NULL},
 #include "noise.def"
 #undef BX_METHOD
 };
@@ -272,10 +267,8 @@ const bx_kernel *bx_kernel_get(void)
         .metrics = metrics,
         .teardown = teardown,
     };
-    for (int m = 0; m < METHODS; m++) {
-        for (char *c = names[m]; *c; c++)
-            if (*c == '_') *c = '-'; /* as the command line has it */
-        methods[m].name = names[m];
-    }
+    static bool named;
+    for (int m = 0; m < METHODS && !named; m++) methods[m].name = bx_choice_name(methods[m].name);
+    named = true;
     return &kernel;
 }

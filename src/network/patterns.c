@@ -439,9 +439,7 @@ static void list_methods(void)
     methods = bx_memory_alloc(bx_pattern_count, sizeof *methods);
     most_blocks = bx_memory_alloc(bx_pattern_count, sizeof *most_blocks);
     for (size_t m = 0; m < bx_pattern_count; m++) {
-        char *name = bx_memory_copy_text(bx_pattern_table[m].name);
-        for (char *c = name; *c; c++)
-            if (*c == '_') *c = '-';
+        const char *name = bx_choice_name(bx_pattern_table[m].name);
         methods[m] = (bx_choice){name, pattern_of(m)->summary, pattern_of(m)->wins, false, NULL};
     }
 }

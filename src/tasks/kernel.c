@@ -61,7 +61,7 @@ typedef struct {
     struct {
         series latency[LATENCIES]; /* s */
         series imbalance;
-    } *found; /* [method_count] */
+    } *measured; /* [method_count] */
 } state;
 
 static bx_choice *methods;
@@ -133,7 +133,7 @@ static int setup(bx_run *run, void **address)
     int code = claim(run, &size, ranks);
     if (code != BX_OK) return code;
     s->methods = bx_memory_alloc(bx_tasks_count, sizeof *s->methods);
-    s->found = bx_memory_alloc(bx_tasks_count, sizeof *s->found);
+    s->measured = bx_memory_alloc(bx_tasks_count, sizeof *s->measured);
     s->unusable = bx_memory_alloc(bx_tasks_count, sizeof *s->unusable);
     s->window = MPI_WIN_NULL;
     s->no_windows = !bx_fock_open(&s->fock, run, &size) ||
@@ -173,13 +173,13 @@ static void teardown(void *address)
     state *s = address;
     for (size_t m = 0; m < bx_tasks_count; m++) {
         if (method_of(m)->destroy && s->methods[m].self) method_of(m)->destroy(&s->methods[m]);
-        for (int i = 0; i < LATENCIES; i++) free(s->found[m].latency[i].values);
-        free(s->found[m].imbalance.values);
+        for (int i = 0; i < LATENCIES; i++) free(s->measured[m].latency[i].values);
+        free(s->measured[m].imbalance.values);
     }
     bx_window_close(&s->window);
     bx_fock_close(&s->fock);
     free(s->methods);
-    free(s->found);
+    free(s->measured);
     free(s->unusable);
     free(s);
 }
@@ -246,7 +246,7 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     bx_fock_inspect(&s->fock, verification);
     int64_t most = s->fock.done;
     MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, s->fock.comm);
-    add(&s->found[method].imbalance, (double)most * s->fock.ranks / (double)s->fock.turns);
+    add(&s->measured[method].imbalance, (double)most * s->fock.ranks / (double)s->fock.turns);
 }
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
@@ -254,16 +254,16 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
     prepare(address, method, point);
     step(address, method, point);
     inspect(address, method, point, verification);
-    if (method_of(method)) ((state *)address)->found[method].imbalance.count = 0;
+    if (method_of(method)) ((state *)address)->measured[method].imbalance.count = 0;
 }
 
 /* ---- latency of a number, between the blocks of builds ---- */
 
 static int64_t draw_bare(bx_tasks *t)
 {
-    const int64_t one = 1;
+    const int64_t increment = 1;
     int64_t number;
-    MPI_Fetch_and_op(&one, &number, MPI_INT64_T, 0, 0, MPI_SUM, t->window);
+    MPI_Fetch_and_op(&increment, &number, MPI_INT64_T, 0, 0, MPI_SUM, t->window);
     MPI_Win_flush(0, t->window);
     return number;
 }
@@ -307,7 +307,7 @@ static void measure_latency(state *s, size_t method, int kind)
     }
     MPI_Barrier(t->comm);
     MPI_Bcast(&seconds, 1, MPI_DOUBLE, drawer, t->comm);
-    add(&s->found[method].latency[kind], seconds);
+    add(&s->measured[method].latency[kind], seconds);
 }
 
 static void end(void *address, size_t method, size_t point, int64_t steps,
@@ -325,10 +325,10 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
     (void)point;
     const state *s = address;
     if (!method_of(method)) return;
-    const series *latency = s->found[method].latency;
-    bx_metrics_add(list, "imbalance", median(&s->found[method].imbalance), "ratio", "lower");
+    const series *latency = s->measured[method].latency;
+    bx_metrics_add(list, "imbalance", median(&s->measured[method].imbalance), "ratio", "lower");
     double ratio = bx_metrics_value(list, "ratio_ideal");
-    if (isfinite(ratio)) bx_metrics_add(list, "efficiency", 1 / ratio, "share", "higher");
+    if (isfinite(ratio)) bx_metrics_add(list, "efficiency", 1 / ratio, "ratio", "higher");
     if (latency[IDLE].count == 0) return;
     bx_metrics_add(list, "latency", median(&latency[IDLE]), "s", "lower");
     bx_metrics_add(list, "ratio_bare", median(&latency[IDLE]) / median(&latency[BARE]), "ratio",
@@ -357,9 +357,7 @@ static void list_methods(void)
 {
     methods = bx_memory_alloc(bx_tasks_count + IDEAL, sizeof *methods);
     for (size_t m = 0; m < bx_tasks_count; m++) {
-        char *name = bx_memory_copy_text(bx_tasks_table[m].name);
-        for (char *c = name; *c; c++)
-            if (*c == '_') *c = '-';
+        const char *name = bx_choice_name(bx_tasks_table[m].name);
         methods[m] = (bx_choice){name, method_of(m)->summary, method_of(m)->wins, false, NULL};
     }
     methods[bx_tasks_count] =

@@ -30,7 +30,7 @@ def main():
     kernel = sys.argv[1]
     launches = int(sys.argv[2]) if len(sys.argv) > 2 else FEW
     draw = random.Random(1)
-    counts, found, harmless, missed = Counter(), Counter(), Counter(), []
+    counts, caught, harmless, missed = Counter(), Counter(), Counter(), []
     totals = {}
     for n in range(launches):
         case, cells = CASES[n % len(CASES)]
@@ -52,7 +52,7 @@ def main():
         change = re.search(r"flip: (\S+) -> (\S+)", out.stderr)
         key = phase, bit
         counts[key] += 1
-        found[key] += out.code == 1
+        caught[key] += out.code == 1
         error = checks(out, method).get("repeat", {}).get("error") if out.result else None
         harmless[key] += phase == "T" and error == 0
         if out.code != 1 and (phase == "V" or error != 0):
@@ -60,14 +60,14 @@ def main():
     for phase, where in (("V", "verification"), ("T", "timed steps")):
         for bit in BITS:
             key = phase, bit
-            print(f"{where}, bit {bit}: {found[key]} of {counts[key]} found, "
+            print(f"{where}, bit {bit}: {caught[key]} of {counts[key]} found, "
                   f"{harmless[key]} without consequence")  # fmt: skip
     for miss in missed:
         print("not found:", *miss)
     serious = [
         flip for _, _, flip, *_ in missed if flip.startswith("V") or not flip.endswith(" 30")
     ]
-    if serious or not sum(found["T", bit] for bit in BITS):
+    if serious or not sum(caught["T", bit] for bit in BITS):
         sys.exit(1)
 
 

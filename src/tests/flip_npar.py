@@ -84,18 +84,18 @@ def launch(kernel, ranks, bit, seed, arguments):
 
 def split_run(kernel, seed, bit, file):
     """Launches the exchange step from a checkpoint; returns what `launch` does."""
-    one = ("--method", "npar-2", "--checkpoint", str(file), "--split-calculation")
+    arguments = ("--method", "npar-2", "--checkpoint", str(file), "--split-calculation")
     if not file.exists():
-        out = run(kernel, 2, *QUICK, *HYBRID, *one, "1")
+        out = run(kernel, 2, *QUICK, *HYBRID, *arguments, "1")
         if out.code != 0:
             raise RuntimeError(f"no checkpoint: {out.stdout}{out.stderr}")
-    return launch(kernel, 2, bit, seed, (*HYBRID, *one, "2"))
+    return launch(kernel, 2, bit, seed, (*HYBRID, *arguments, "2"))
 
 
 def main():
     kernel = sys.argv[1]
     launches = int(sys.argv[2]) if len(sys.argv) > 2 else FEW
-    seen, found, missed, must = Counter(), Counter(), [], 0
+    seen, caught, missed, must = Counter(), Counter(), [], 0
     plans = itertools.cycle(p for p in (*PLACES, (2, "split")) if p[0] <= MOST_RANKS)
     with TemporaryDirectory() as folder:
         for seed, (ranks, arguments) in enumerate(itertools.islice(plans, launches)):
@@ -106,12 +106,12 @@ def main():
                 flips, wrong = launch(kernel, ranks, bit, seed, arguments)
             for flip in flips:
                 seen[bit, class_of(flip)] += 1
-                found[bit, class_of(flip)] += flip["method"] in wrong
+                caught[bit, class_of(flip)] += flip["method"] in wrong
                 if matters(flip) and flip["method"] not in wrong:
                     missed.append((seed, ranks, bit, arguments, flip))
                 must += matters(flip)
     for bit in BITS:
-        columns = [f"{text}: {found[bit, text]} of {seen[bit, text]}" for _, text in CLASSES]
+        columns = [f"{text}: {caught[bit, text]} of {seen[bit, text]}" for _, text in CLASSES]
         print(f"bit {bit:2}  " + ",  ".join(columns))
     print(f"found {must - len(missed)} of {must} that matter")
     for miss in missed:

@@ -14,7 +14,10 @@ from pathlib import Path
 MPIEXEC = os.environ.get("BX_MPIEXEC", "mpiexec").split()
 TIMEOUT = 240  # s; every run ends in seconds, a hang must not hold up the suite
 MOST_RANKS = int(os.environ.get("BX_TEST_RANKS", "64"))  # where more would spin for minutes
+# Ranks of one host need no network, and start in half the time where Open MPI looks for none.
 ENVIRONMENT = {
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl": "self,vader",
     "OMPI_MCA_mpi_yield_when_idle": "1",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
@@ -128,3 +131,7 @@ def entry(outcome: Outcome, method: str) -> dict:
 def checks(outcome: Outcome, method: str) -> dict[str, dict]:
     """The verification outcomes of a method, by name."""
     return {check["name"]: check for check in entry(outcome, method)["verification"]["checks"]}
+
+
+if __name__ == "__main__":  # for CMake
+    print(";".join(f"{name}={value}" for name, value in ENVIRONMENT.items()))

@@ -104,10 +104,10 @@ class Layer(unittest.TestCase):
             for ours in simulated_run.result["results"]:
                 theirs = entries[ours["method"]]
                 for name in ("p2p", "collective", "barrier", "one_sided"):
-                    for what in counted:
-                        where = (kernel, ours["method"], name, what)
-                        sent = ours["communication"][name][what]
-                        self.assertEqual(sent, theirs["communication"][name][what], where)
+                    for count in counted:
+                        where = (kernel, ours["method"], name, count)
+                        sent = ours["communication"][name][count]
+                        self.assertEqual(sent, theirs["communication"][name][count], where)
 
 
 class Clock(unittest.TestCase):

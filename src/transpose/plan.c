@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 256 }; /* elements: 4 KiB, so that no two ranks write one page */
+enum { PAGE = 256 };    /* elements: 4 KiB, so that no two ranks write one page */
+enum { CACHED = 1024 }; /* elements of a group of planes, where several are so small: 16 KiB */
 
 /* ---- memory ---- */
 
@@ -33,10 +34,16 @@ static size_t plane_elements(const bx_geometry *g, int rank)
     return (size_t)bx_geometry_planes(g, rank) * (size_t)g->plane_nx * (size_t)g->plane_ny;
 }
 
+/* Planes of so many elements in a group. */
+static int group_planes(double plane_size)
+{
+    return plane_size < CACHED ? (int)(CACHED / plane_size) : 1;
+}
+
 double bx_plan_field_bytes(const int shape[3], int columns, int planes, int bands, int threads)
 {
     double line = shape[2], plane = (double)shape[0] * shape[1];
-    double stages = threads * (4 * plane + BX_GROUP * line);
+    double stages = threads * ((2 * group_planes(plane) + 2) * plane + BX_GROUP * line);
     return (line * columns * (bands + 2 * BX_SLOTS) + plane * planes * BX_SLOTS + stages) *
            sizeof(bx_complex);
 }
@@ -273,11 +280,15 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     plan->plane_size = (size_t)geometry->plane_nx * (size_t)geometry->plane_ny;
     create_halves(plan);
     plan->columns = zeroed((size_t)bands * column_elements(geometry, plan->rank));
-    size_t threads = (size_t)plan->threads, stage = plan->inner ? 0 : threads * plan->plane_size;
+    int share = (plan->my_planes + plan->threads - 1) / plan->threads;
+    plan->plane_group = group_planes((double)plan->plane_size);
+    if (plan->plane_group > share) plan->plane_group = share > 1 ? share : 1;
+    size_t threads = (size_t)plan->threads, plane = plan->inner ? 0 : threads * plan->plane_size;
+    size_t stage = (size_t)plan->plane_group * plane;
     plan->planes = zeroed(plan->inner ? 0 : BX_SLOTS * plane_elements(geometry, plan->rank));
     for (int way = 0; way < 2; way++) plan->plane_stage[way] = zeroed(stage);
-    plan->plane_between = zeroed(stage);
-    plan->plane_work = zeroed(stage);
+    plan->plane_between = zeroed(plane);
+    plan->plane_work = zeroed(plane);
     plan->column_stage = zeroed(threads * BX_GROUP * (size_t)geometry->length);
     find_rows(plan);
     find_runs(plan);
@@ -287,7 +298,7 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     memset(plan->columns, 0,
            (size_t)bands * column_elements(geometry, plan->rank) * sizeof(bx_complex));
     memset(plan->plane_stage[BX_FORWARD], 0, stage * sizeof(bx_complex));
-    memset(plan->plane_between, 0, stage * sizeof(bx_complex));
+    memset(plan->plane_between, 0, plane * sizeof(bx_complex));
     return plan;
 }
 
@@ -321,8 +332,8 @@ void bx_plan_fill_nan(bx_plan *plan)
         return;
     }
     bx_buffer_fill_nan(plan->planes, BX_SLOTS * plane_elements(plan->geometry, plan->rank));
-    for (int t = 0; plan->my_planes > 0 && t < plan->threads; t++)
-        poison_plane(plan, 0, plan->plane_stage[BX_FORWARD] + (size_t)t * plan->plane_size);
+    for (int i = 0; plan->my_planes > 0 && i < plan->threads * plan->plane_group; i++)
+        poison_plane(plan, 0, plan->plane_stage[BX_FORWARD] + (size_t)i * plan->plane_size);
 }
 
 void bx_plan_swap(bx_plan *plan, int slot) { plan->swapped[slot] = !plan->swapped[slot]; }

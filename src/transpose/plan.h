@@ -55,6 +55,7 @@ typedef struct bx_plan {
     bool published;
     struct bx_plan *inner; /* of the second exchange; NULL: there is none */
     int my_columns, my_planes;
+    int plane_group;         /* planes that are packed or unpacked at a time, while in cache */
     size_t plane_size;       /* plane_nx * plane_ny */
     bx_complex *columns;     /* [bands][my_columns][length] */
     bx_complex *planes;      /* [BX_SLOTS][my_planes][plane_ny][plane_nx]; none with `inner` */
@@ -65,10 +66,10 @@ typedef struct bx_plan {
     /* x that have columns: a sphere has them at both ends of a row, and only those are transformed
      * along y. */
     int x_first[BX_X_RUNS], x_length[BX_X_RUNS], x_runs;
-    /* For each thread: a plane before the forward and one after the inverse transform (where no
-     * column arrives the first stays zero for ever), a plane transformed along y (zero where x has
-     * no columns), one in real space, and a group of columns, [length][BX_GROUP].  With `inner`,
-     * only the last. */
+    /* For each thread: a group of planes before the forward and one after the inverse transform
+     * (where no column arrives the first stays zero for ever), a plane transformed along y (zero
+     * where x has no columns), one in real space, and a group of columns, [length][BX_GROUP].  With
+     * `inner`, only the last. */
     bx_complex *plane_stage[2], *plane_between, *plane_work, *column_stage; /* [bx_direction] */
     fftw_plan fft_group[2], fft_rest[2]; /* [bx_direction] a group of columns, and the last */
     /* [bx_direction] a plane: along y from or to the stage, along x from between, back within a

@@ -91,54 +91,39 @@ static int run_length(const bx_plan *plan, int column, int most)
 }
 
 /* Columns first .. first + width - 1 between the stage, [length][width], and the half-transformed
- * field. */
-static void stage_to_half(const bx_plan *plan, const bx_complex *stage, bx_rows half, int first,
-                          int width)
+ * field: to the field forward, from it inverse. */
+static void copy_rows(const bx_plan *plan, bx_direction way, bx_complex *stage, bx_rows half,
+                      int first, int width)
 {
     size_t length = (size_t)plan->geometry->length, batches = (size_t)plan->geometry->batches;
     for (int i = 0, run; i < width; i += run) {
         run = run_length(plan, first + i, width - i);
         bx_rows rows = bx_rows_from(plan, half, first + i);
-        for (size_t z = 0; z < length; z++)
-            memcpy(rows.base + rows.at[z * batches], stage + z * (size_t)width + i,
+        for (size_t z = 0; z < length; z++) {
+            bx_complex *staged = stage + z * (size_t)width + i,
+                       *row = rows.base + rows.at[z * batches];
+            memcpy(way == BX_FORWARD ? row : staged, way == BX_FORWARD ? staged : row,
                    (size_t)run * sizeof *stage);
+        }
     }
 }
 
-static void half_to_stage(const bx_plan *plan, bx_rows half, int first, bx_complex *stage,
-                          int width)
+/* Columns, [width][length], to the stage, [length][width], forward; back, inverse: by an FFT or as
+ * they are. */
+static void stage_columns(const job *j, bx_direction way, fftw_plan fft, bx_complex *field,
+                          bx_complex *stage, int width)
 {
-    size_t length = (size_t)plan->geometry->length, batches = (size_t)plan->geometry->batches;
-    for (int i = 0, run; i < width; i += run) {
-        run = run_length(plan, first + i, width - i);
-        bx_rows rows = bx_rows_from(plan, half, first + i);
-        for (size_t z = 0; z < length; z++)
-            memcpy(stage + z * (size_t)width + i, rows.base + rows.at[z * batches],
-                   (size_t)run * sizeof *stage);
+    int length = j->plan->geometry->length;
+    bool forward = way == BX_FORWARD;
+    if (j->ffts) {
+        fftw_execute_dft(fft, forward ? field : stage, forward ? stage : field);
+        return;
     }
-}
-
-/* Between columns, [width][length], and the stage, [length][width]: by an FFT or as they are. */
-static void columns_to_stage(const job *j, fftw_plan fft, bx_complex *field, bx_complex *stage,
-                             int width)
-{
-    int length = j->plan->geometry->length;
-    if (j->ffts)
-        fftw_execute_dft(fft, field, stage);
-    else
-        for (int i = 0; i < width; i++)
-            for (int z = 0; z < length; z++) stage[z * width + i] = field[i * length + z];
-}
-
-static void stage_to_columns(const job *j, fftw_plan fft, bx_complex *stage, bx_complex *field,
-                             int width)
-{
-    int length = j->plan->geometry->length;
-    if (j->ffts)
-        fftw_execute_dft(fft, stage, field);
-    else
-        for (int i = 0; i < width; i++)
-            for (int z = 0; z < length; z++) field[i * length + z] = stage[z * width + i];
+    for (int i = 0; i < width; i++)
+        for (int z = 0; z < length; z++) {
+            bx_complex *staged = &stage[z * width + i], *own = &field[i * length + z];
+            *(forward ? staged : own) = *(forward ? own : staged);
+        }
 }
 
 static void columns_group(const job *j, bx_direction way, int band, bx_rows half, int first)
@@ -150,13 +135,9 @@ static void columns_group(const job *j, bx_direction way, int band, bx_rows half
     bx_complex *field = bx_plan_columns(plan, band) + (size_t)first * length,
                *stage = plan->column_stage + thread_number() * BX_GROUP * length;
     bx_charge(BX_COPY, (double)((size_t)width * length * sizeof *stage), true);
-    if (way == BX_FORWARD) {
-        columns_to_stage(j, fft, field, stage, width);
-        stage_to_half(plan, stage, half, first, width);
-    } else {
-        half_to_stage(plan, half, first, stage, width);
-        stage_to_columns(j, fft, stage, field, width);
-    }
+    if (way == BX_FORWARD) stage_columns(j, way, fft, field, stage, width);
+    copy_rows(plan, way, stage, half, first, width);
+    if (way == BX_INVERSE) stage_columns(j, way, fft, field, stage, width);
 }
 
 /* All columns of a band. */
@@ -191,10 +172,18 @@ static void plane_to_stage(const bx_plan *plan, bx_complex *plane, bx_complex *s
                          stage + plan->x_first[run]);
 }
 
-/* A plane before its forward and after its inverse transform, in cache. */
+/* A group of planes before their forward and after their inverse transform, in cache. */
 static bx_complex *stage_of(const bx_plan *plan, bx_direction way)
 {
-    return plan->plane_stage[way] + thread_number() * plan->plane_size;
+    return plan->plane_stage[way] + thread_number() * (size_t)plan->plane_group * plan->plane_size;
+}
+
+/* Which planes are in the group that begins with this one. */
+static bx_part group_from(const bx_plan *plan, int slot, int first, bx_complex *planes)
+{
+    int left = plan->my_planes - first;
+    int last = first + (left < plan->plane_group ? left : plan->plane_group);
+    return (bx_part){slot, first, last, planes};
 }
 
 static void unpack(const job *j, const bx_part *part)
@@ -212,22 +201,23 @@ static void pack(const job *j, const bx_part *part)
 /* Not those that are the columns of a second exchange. */
 static bool fft_planes(const job *j) { return j->ffts && !j->plan->inner; }
 
-static void one_plane(const job *j, bx_direction way, int slot, int z)
+static void planes_group(const job *j, bx_direction way, int slot, int first)
 {
     bx_plan *plan = j->plan;
-    bx_complex *field = bx_plan_planes(plan, way, slot) + (size_t)z * plan->plane_size;
-    bx_part part = {slot, z, z + 1, field};
+    bx_complex *field = bx_plan_planes(plan, way, slot) + (size_t)first * plan->plane_size;
+    bx_part part = group_from(plan, slot, first, field);
     if (!fft_planes(j)) { /* copies alone are over too soon for a lap each */
         (way == BX_FORWARD ? j->method->unpack : j->method->pack)(j->self, &part);
         return;
     }
     part.planes = stage_of(plan, way);
-    if (way == BX_FORWARD) {
-        unpack(j, &part);
-        stage_to_plane(plan, part.planes, field);
-    } else {
-        plane_to_stage(plan, field, part.planes);
-    }
+    if (way == BX_FORWARD) unpack(j, &part);
+    size_t elements = (size_t)(part.last - first) * plan->plane_size;
+    for (size_t at = 0; at < elements; at += plan->plane_size)
+        if (way == BX_FORWARD)
+            stage_to_plane(plan, part.planes + at, field + at);
+        else
+            plane_to_stage(plan, field + at, part.planes + at);
     lap(j, BX_PHASE_FFT2D);
     if (way == BX_INVERSE) pack(j, &part);
 }
@@ -238,7 +228,7 @@ static void planes(const job *j, bx_direction way, int slot)
     bool share = plan->threads > 1 && plan->my_planes >= plan->threads;
     bx_charge_fork();
 #pragma omp parallel for schedule(static) if (share)
-    for (int z = 0; z < plan->my_planes; z++) one_plane(j, way, slot, z);
+    for (int z = 0; z < plan->my_planes; z += plan->plane_group) planes_group(j, way, slot, z);
     lap(j, fft_planes(j) ? BX_PHASE_FFT2D : way == BX_FORWARD ? BX_PHASE_UNPACK : BX_PHASE_PACK);
 }
 
@@ -249,17 +239,22 @@ static void multiply(const job *j, int z, bx_complex *plane)
     for (size_t i = 0; i < j->plan->plane_size; i++) plane[i] *= by[i];
 }
 
-/* A plane out of the blocks, to real space, multiplied, and back into blocks, all in cache. */
-static void there_and_back(const job *j, int slot, int z)
+/* A group of planes out of the blocks, to real space, multiplied, and back into blocks, all in
+ * cache. */
+static void there_and_back(const job *j, int slot, int first)
 {
     bx_plan *plan = j->plan;
-    bx_complex *work = plan->plane_work + thread_number() * plan->plane_size;
-    bx_part part = {slot, z, z + 1, stage_of(plan, BX_FORWARD)};
+    bx_complex *work = plan->plane_work + thread_number() * plan->plane_size,
+               *back = stage_of(plan, BX_INVERSE);
+    bx_part part = group_from(plan, slot, first, stage_of(plan, BX_FORWARD));
     unpack(j, &part);
-    stage_to_plane(plan, part.planes, work);
-    multiply(j, z, work);
-    part.planes = stage_of(plan, BX_INVERSE);
-    plane_to_stage(plan, work, part.planes);
+    for (int z = first; z < part.last; z++) {
+        size_t at = (size_t)(z - first) * plan->plane_size;
+        stage_to_plane(plan, part.planes + at, work);
+        multiply(j, z, work);
+        plane_to_stage(plan, work, back + at);
+    }
+    part.planes = back;
     lap(j, BX_PHASE_FFT2D);
     pack(j, &part);
 }
@@ -270,7 +265,7 @@ static void planes_there_and_back(const job *j, int slot)
     bool share = plan->threads > 1 && plan->my_planes >= plan->threads;
     bx_charge_fork();
 #pragma omp parallel for schedule(static) if (share)
-    for (int z = 0; z < plan->my_planes; z++) there_and_back(j, slot, z);
+    for (int z = 0; z < plan->my_planes; z += plan->plane_group) there_and_back(j, slot, z);
     lap(j, BX_PHASE_FFT2D);
 }
 

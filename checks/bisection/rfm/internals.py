@@ -3,10 +3,11 @@
 Written for the version below; a test fails with any other, so that each is looked at again.
 """
 
+import copy
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import FrameType, ModuleType, SimpleNamespace
+from types import FrameType, ModuleType, NoneType, SimpleNamespace
 from typing import Any
 
 from bisection.rfm.scheduler_faults import SLURM
@@ -129,6 +130,43 @@ def hasten_deprecations() -> None:
         return sys.modules.get(frame.f_globals.get("__name__", ""))
 
     warnings.inspect = SimpleNamespace(stack=stack, getmodule=module)
+
+
+def hasten_loading() -> None:
+    """Prepares a class once for all of its tests: two thirds of the time that checks take to load.
+
+    ReFrame declares the variables of a class, converts their defaults and looks for attributes that
+    cannot be copied again for every test. What differs between tests of one class are values.
+    """
+    from reframe.core.variables import VarSpace
+    from reframe.frontend.loader import RegressionCheckLoader
+
+    inject, validate = VarSpace._inject, RegressionCheckLoader._validate_check
+    if getattr(inject, "once", False):
+        return
+
+    def values(self: Any, test: Any, kind: type) -> None:
+        if not vars(self).get("declared"):
+            inject(self, test, kind)
+            self.declared = True
+            return
+        for name, variable in self.items():
+            if variable.is_defined():
+                value = variable._default_value
+                plain = type(value) in (bool, float, int, str, NoneType)
+                test.__dict__[name] = value if plain else copy.deepcopy(value)
+
+    valid: set[type] = set()
+
+    def accepted(self: Any, test: Any) -> bool:
+        if type(test) not in valid:
+            if not validate(self, test):
+                return False
+            valid.add(type(test))
+        return True
+
+    values.once = True
+    VarSpace._inject, RegressionCheckLoader._validate_check = values, accepted
 
 
 def recorded_warnings() -> list[tuple[bool, str]]:

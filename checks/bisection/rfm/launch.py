@@ -34,6 +34,7 @@ from bisection.rfm.scheduler_faults import SLURM
 
 internals.start_scripts_below_blanks()
 internals.hasten_deprecations()
+internals.hasten_loading()
 internals.submit_by(queue.submit)
 internals.submit_within(queue.allowed)
 internals.spare_blocked(rotation.free_blocked)

@@ -86,7 +86,7 @@ def of_tasks(method):
     return asking | {
         "ratio_ideal": metric(2.2 if spare else 1.15, "ratio"),
         "imbalance": metric(1.1, "ratio"),
-        "efficiency": metric(0.9, "share"),
+        "efficiency": metric(0.9, "ratio"),
     }
 
 

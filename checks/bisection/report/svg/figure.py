@@ -1,5 +1,7 @@
 """matplotlib's figures as SVG that a page can hold."""
 
+from __future__ import annotations
+
 import functools
 import html
 import io
@@ -8,14 +10,15 @@ import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator
 
 from bisection.core.format import plain, short
+
+if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 STYLE = matplotlib.rc_params_from_file(Path(__file__).with_name("page.mplstyle"))
 # These become CSS variables in the page, so that a dark page has light lines.
@@ -68,6 +71,8 @@ def plot(
     top: float = 0,
 ) -> tuple[Figure, Axes]:
     """A figure and its axes, all lengths in units of the view box."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width / 72, height / 72), dpi=72)
     box = (left / width, bottom / height, (width - left - right) / width)
     return figure, figure.add_axes((*box, (height - bottom - top) / height))
@@ -139,6 +144,8 @@ def embed(svg: str, prefix: str, title: str = "", describe: str = "") -> str:
 
 def log_ticks(low: float, high: float) -> list[float]:
     """At most eight round numbers of a logarithmic axis from `low` to `high`."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
     if high < 3 * low:
         locators = [MaxNLocator(6, steps=(1, 2, 5, 10))]
     else:

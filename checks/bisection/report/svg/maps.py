@@ -1,17 +1,21 @@
 """Maps of pairs of nodes: one image, a pixel per pair."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import BoundaryNorm
-from matplotlib.figure import Figure
 
 from bisection.core.format import short
 from bisection.report.svg.figure import FONT, INK, drawn, plot
+
+if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 STEPS = np.arange(0.35, 1.16, 0.1)  # of the scale: finer ones would show noise, and cost bytes
 SIDE = 560  # of a map, in pixels, at most
@@ -43,6 +47,8 @@ def map_svg(part: Map, width: int) -> Figure:
     row_ticks = _ticks(part.rows, part.row_switches, part.named, down)
     column_ticks = _ticks(part.columns, part.column_switches, part.named, across)
     figure, axes = plot(left + across + 70, down + top + 12, left, 12, 70, top)
+    from matplotlib.colors import BoundaryNorm
+
     colours = matplotlib.colormaps["cividis"].copy()
     edges = (0, len(part.columns), len(part.rows), 0)
     image = axes.imshow(

@@ -1,12 +1,10 @@
 """Every kind of plot: bars, curves, dots, stacks, maps. Each is drawn at a width in pixels."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, NullLocator
+from typing import TYPE_CHECKING, Any
 
 from bisection.core.format import duration, finite, interval, short, size_of, times
 from bisection.report.svg.figure import (
@@ -21,6 +19,10 @@ from bisection.report.svg.figure import (
     plot,
 )
 from bisection.report.svg.style import IDEAL, RING, Style, filled
+
+if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Mark = tuple[float, str]  # a level across a plot, and its name
 NARROW = 330  # what a small screen has room for
@@ -90,6 +92,8 @@ def _log_axis(axes: Axes, name: str, low: float, high: float, form: Any = "{x:g}
 
 def _ticks(axes: Axes, name: str, ticks: Sequence[float], form: Any = "{x:g}") -> None:
     """Puts ticks at these numbers only."""
+    from matplotlib.ticker import NullLocator
+
     axis = getattr(axes, f"{name}axis")
     axis.set_ticks(ticks)
     axis.set_minor_locator(NullLocator())
@@ -175,6 +179,8 @@ def curves_svg(
         _horizontal(axes, level, text)
     ys = [y for curve in curves for y, _, _ in curve.points.values()]
     ys += [level for level, _ in marks] + ([1.0] if ideal else [])
+    from matplotlib.ticker import EngFormatter
+
     form = {"s": _duration, "B": EngFormatter("B")}.get(unit, "{x:g}")
     if "y" in log:
         _log_axis(axes, "y", min(ys) / 1.12, max(ys) * 1.12, form)

@@ -1,17 +1,20 @@
 """Colours and symbols of figures, legends, sparklines."""
 
+from __future__ import annotations
+
 import functools
 import itertools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from bisection.core.format import finite
 from bisection.core.identity import TestId
 from bisection.report.svg.figure import BETTER, INK, MUTED, PAPER, STYLE, WORSE, drawn, plot
+
+if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
+    from matplotlib.figure import Figure
 
 COLOURS = tuple(STYLE["axes.prop_cycle"].by_key()["color"])
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
@@ -35,7 +38,7 @@ class Style:
     dash: str
 
     @classmethod
-    def number(cls, index: int) -> "Style":
+    def number(cls, index: int) -> Style:
         """The style of the index-th thing: colour and marker turn first, then dashes."""
         return cls(
             COLOURS[index % len(COLOURS)],

@@ -15,8 +15,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from reframe.core.backends import getlauncher
-
 from bisection.core import paths
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
@@ -67,6 +65,8 @@ class Launcher:
             options=[],
             cli_options=[],
         )
+        from reframe.core.backends import getlauncher  # a run on one host needs no ReFrame
+
         words = getlauncher(self.name)().command(job)
         options = layouts.bindings(self.options, shape)
         return [*words, *shlex.split(" ".join(options))]

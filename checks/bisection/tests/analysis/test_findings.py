@@ -32,7 +32,7 @@ BELOW = ("<1", Kind.SIGN)
 
 
 @pytest.mark.parametrize(
-    ("made", "verdict", "codes", "code"),
+    ("observations", "verdict", "codes", "code"),
     [
         (finding(a=HALF, b=NEAR), Shown.TRUE, [], Exit.OK),
         (finding(a=HALF, slow=BELOW), Shown.FALSE, [Code.FINDING_OFF], Exit.FAILED),
@@ -61,8 +61,8 @@ BELOW = ("<1", Kind.SIGN)
         (finding(by="missing"), Shown.MISSING, [Code.FINDING_MISSING], Exit.OK),
     ],
 )
-def test_verdict(made, verdict, codes, code):
-    row = judged(made, lookup)
+def test_verdict(observations, verdict, codes, code):
+    row = judged(observations, lookup)
     assert (row.verdict, [reason.code for reason in row.reasons]) == (verdict, codes)
     assert exit_code([row]) == code
     assert "X01" in "\n".join(text([row], verbose=True))
@@ -84,12 +84,12 @@ def test_false_findings_are_explained_or_not():
 
 
 def test_what_a_change_turns():
-    one = finding(a=HALF)
-    faster = judged(one, lambda point, metric: lookup(point, metric) ** 2)
-    lines = "\n".join(turned([(judged(one, lookup), faster)], verbose=True))
+    known = finding(a=HALF)
+    faster = judged(known, lambda point, metric: lookup(point, metric) ** 2)
+    lines = "\n".join(turned([(judged(known, lookup), faster)], verbose=True))
     assert "X01: true -> false: a finding" in lines
     assert "a[8] / a[4]" in lines
-    assert "still true: X01" in "\n".join(turned([(judged(one, lookup),) * 2]))
+    assert "still true: X01" in "\n".join(turned([(judged(known, lookup),) * 2]))
 
 
 def test_costs_of_launches():

@@ -142,9 +142,9 @@ def test_launches_that_others_preempt_name_no_node(sets, told):
     """One in ten launches, on whatever nodes, takes twice as long."""
     wrong = []
     for scheme in SCHEMES:
-        made = (np.random.default_rng([11, number]) for number in range(sets))
+        generators = (np.random.default_rng([11, number]) for number in range(sets))
         wrong.append(
-            sum(bool(named(votes_of(scheme, r, np.zeros(20), None, 0.03, 0.1))) for r in made)
+            sum(bool(named(votes_of(scheme, r, np.zeros(20), None, 0.03, 0.1))) for r in generators)
         )
     told.append(
         "| 10% of launches preempted, twice as slow | "
@@ -165,12 +165,12 @@ def launch(rng, noise, slow=None):
     ]  # fmt: skip
     result = {"layout": {"per_rank": []}, "results": [], "details": {"noise": entries}}
     place = ("lab", "cpu", "system", "NoiseLaunch", "nodes", "mpi", "")
-    made = TestResult(*place, fixture=True, kernel="noise", verdict=Verdict.PASS)
-    return replace(made, hosts=NAMES[:32], controls={"clock": 3.0}, host_faults=slow_hosts(result))
+    test = TestResult(*place, fixture=True, kernel="noise", verdict=Verdict.PASS)
+    return replace(test, hosts=NAMES[:32], controls={"clock": 3.0}, host_faults=slow_hosts(result))
 
 
 @pytest.mark.parametrize(
-    ("noise", "found"),
+    ("noise", "least"),
     [
         ("independent 1%", 1.0),
         ("independent 3%", 0.9),
@@ -180,7 +180,7 @@ def launch(rng, noise, slow=None):
         ("20% of nights 1.3 times slower, per metric", 0.0),
     ],
 )
-def test_each_node_alone_names_a_slow_one_in_one_night(noise, found, sets, told):
+def test_each_node_alone_names_a_slow_one_in_one_night(noise, least, sets, told):
     """Of nodes that otherwise always run together; with two launches more where one looks slow."""
     named = {0: [], 1: []}
     for slow in named:
@@ -195,7 +195,7 @@ def test_each_node_alone_names_a_slow_one_in_one_night(noise, found, sets, told)
     hits = sum(NAMES[0] in hosts for hosts in named[1])
     wrong = [sum(map(bool, named[0])), sum(bool(hosts - {NAMES[0]}) for hosts in named[1])]
     told.append(f"| {noise} | {hits} of {sets} | {wrong[1]} of {sets} | {wrong[0]} of {sets} |")
-    assert hits >= found * sets - 1
+    assert hits >= least * sets - 1
     assert max(wrong) <= sets // 50
 
 
@@ -218,13 +218,13 @@ def test_nights_in_a_row_on_the_same_nodes_are_one_vote(nights_on):
 def test_two_slow_nodes_are_named_one_after_the_other(rng):
     sets_ = [rng.choice(NAMES[:16], 4, replace=False) for _ in range(80)]
     cost = [rng.normal(0, 0.02) + 0.3 * ("n03" in s) + 0.15 * ("n05" in s) for s in sets_]
-    made = votes(
+    cast = votes(
         *(
             [(" ".join(sorted(s)), c) for s, c in zip(sets_[k::8], cost[k::8], strict=True)]
             for k in range(8)
         )
     )
-    assert [nodes for nodes, _ in named(made)] == [["n03"], ["n05"]]
+    assert [nodes for nodes, _ in named(cast)] == [["n03"], ["n05"]]
 
 
 def test_nodes_that_ran_together_but_once_are_named_together(rng):
@@ -245,10 +245,10 @@ def test_a_sweep_has_as_many_launches_as_naming_a_node_needs(nodes, wanted, rng)
     for number in range(10):
         slow = NAMES[number % nodes]
         costs = [0.15 * (slow in s) + rng.normal(0, 0.03) for s in sets_]
-        made = [
+        cast = [
             Vote(0, run, s, cost) for run, (s, cost) in enumerate(zip(sets_, costs, strict=True))
         ]
-        suspects = [names for names, _ in named(made)]
+        suspects = [names for names, _ in named(cast)]
         assert any(slow in names for names in suspects), (
             number,
             len(sets_),

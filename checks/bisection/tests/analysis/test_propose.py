@@ -63,9 +63,9 @@ def propose(tmp_path, site, monkeypatch, capsys):
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
 
     def run(*contents, **options):
-        with sync.opened(tmp_path) as made:
+        with sync.opened(tmp_path) as opened_store:
             for content in contents:
-                made.add(content)
+                opened_store.add(content)
         given = {"system": "lab", "sessions": "..", "least": 5, "kinds": None, "widen": False}
         given |= {"also": (), "mix": False}
         given |= {"write": True, "output": str(tmp_path / "lab.yaml"), **options}
@@ -245,8 +245,8 @@ def test_kinds_that_are_none(rng, propose):
 def test_times_have_references_where_they_are_asked_for(rng, propose):
     noisy = measured(rng)
     for _, cases in noisy:
-        for one in cases:
-            one["metrics"]["time"][0] = float(noise(rng, 1, 0.02, outliers=0)[0])
+        for line in cases:
+            line["metrics"]["time"][0] = float(noise(rng, 1, 0.02, outliers=0)[0])
     _, _, tree = propose(noisy, kinds="ratio,time")
     assert set(tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]) == {
         "ratio_serial",
@@ -256,15 +256,15 @@ def test_times_have_references_where_they_are_asked_for(rng, propose):
 
 def test_shares_and_twin_layouts_have_references_too(rng, propose, site):
     site.cases = [
-        {**one, "layout": layout, "required": ["ratio_serial", "exchange_share"]}
-        for one in site.cases
+        {**line, "layout": layout, "required": ["ratio_serial", "exchange_share"]}
+        for line in site.cases
         for layout in ("mpi", "node2")
     ]
     nightly = measured(rng, count=10)
     for i, (_, cases) in enumerate(nightly):  # two layouts of one geometry, in turns
-        for one in cases:
-            one["layout"] = ("mpi", "node2")[i % 2]
-            one["metrics"]["exchange_share"] = [0.02, "share", "lower"]
+        for line in cases:
+            line["layout"] = ("mpi", "node2")[i % 2]
+            line["metrics"]["exchange_share"] = [0.02, "share", "lower"]
     code, told, tree = propose(nightly)
     assert code == 0, told.out
     proposal = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]
@@ -292,18 +292,18 @@ def test_counts_are_asserted_exactly_and_only_where_they_never_changed(rng, prop
 def test_provenance_is_of_the_sessions_that_gave_a_value(rng, propose):
     other = measured(rng, first=100, count=3)
     for _, cases in other:
-        for one in cases:
-            one["system"] = "another"
+        for line in cases:
+            line["system"] = "another"
     _, _, tree = propose(measured(rng), other)
     assert tree["provenance"]["count"] == 10
 
 
 def test_references_that_the_machine_left_behind_are_stale(rng, propose, site, tmp_path):
     _, _, tree = propose(measured(rng))
-    with sync.opened(tmp_path) as made:
-        made.add(measured(rng, first=50, count=5, p2p=1.6))
+    with sync.opened(tmp_path) as opened_store:
+        opened_store.add(measured(rng, first=50, count=5, p2p=1.6))
         file = tmp_path / "lab.yaml"
-        said = told(proposals.stale(made, site, file, tree))
+        said = told(proposals.stale(opened_store, site, file, tree))
     assert "p2p ratio_serial: the last 5 sessions have 1." in said
     assert "shm" not in said
 
@@ -328,10 +328,10 @@ def test_files_that_cannot_be_changed_are_told(rng, propose, tmp_path):
 
 def test_sessions_of_one_partition_count_for_its_system(rng, propose, site, tmp_path):
     _, _, tree = propose(measured(rng))
-    with sync.opened(tmp_path) as made:
-        one = session(60, facts={"MPI": "Open MPI 5.0.9"}, tags={"system": "lab:cpu"})
-        made.add([(one, [])])
-        said = told(proposals.stale(made, site, Path("lab.yaml"), tree))
+    with sync.opened(tmp_path) as opened_store:
+        after = session(60, facts={"MPI": "Open MPI 5.0.9"}, tags={"system": "lab:cpu"})
+        opened_store.add([(after, [])])
+        said = told(proposals.stale(opened_store, site, Path("lab.yaml"), tree))
     assert "the last session has Open MPI 5.0.9" in said
 
 
@@ -339,9 +339,9 @@ def test_references_of_other_software_are_stale(rng, propose, site, tmp_path, mo
     limits = dataclasses.replace(LIMITS, stale=30)  # days; made-up nights are of June 2026
     monkeypatch.setattr(proposals, "LIMITS", limits)
     _, _, tree = propose(measured(rng))
-    with sync.opened(tmp_path) as made:
-        made.add([(session(60, facts={"MPI": "Open MPI 5.0.9"}), [])])
-        said = told(proposals.stale(made, site, Path("lab.yaml"), tree))
+    with sync.opened(tmp_path) as opened_store:
+        opened_store.add([(session(60, facts={"MPI": "Open MPI 5.0.9"}), [])])
+        said = told(proposals.stale(opened_store, site, Path("lab.yaml"), tree))
     assert "made with MPI Open MPI 4.1.4; the last session has Open MPI 5.0.9" in said
     assert "days old; 30 days are allowed" in said
 
@@ -358,9 +358,9 @@ def test_sessions_that_say_nothing_of_the_machine_are_left_out(rng, propose, tmp
         (session(25), usual[0][1]),
         (session(26, tags={"system": "other"}), usual[0][1]),
     ]
-    with sync.opened(tmp_path) as made:
-        made.add(others)
-        with made.marking() as marks:
+    with sync.opened(tmp_path) as opened_store:
+        opened_store.add(others)
+        with opened_store.marking() as marks:
             marks[others[5][0]["session"]] = Mark(excluded="fan")
     code, told, tree = propose(usual)
     assert code == 0, told.err
@@ -415,8 +415,8 @@ def test_small_values_are_numbers_for_every_reader_of_yaml(rng, propose, tmp_pat
     """3e-05 is text in YAML 1.1, which ReFrame reads."""
     noisy = measured(rng)
     for _, cases in noisy:
-        for made in cases:
-            made["metrics"]["time"] = [3e-5, "s", "lower"]
+        for line in cases:
+            line["metrics"]["time"] = [3e-5, "s", "lower"]
     _, _, tree = propose(noisy, kinds="ratio,time")
     assert tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]["time"][0] == 3e-5
     assert propose(kinds="ratio,time")[0] == 0
@@ -453,8 +453,8 @@ def test_what_a_person_keeps_is_kept_with_all_comments(rng, propose, tmp_path):
 def test_values_of_another_unit_are_not_mixed(rng, propose):
     nights = measured(rng, count=15)
     for number, (_, cases) in enumerate(nights):
-        for made in cases:
-            made["metrics"]["time"] = [1.0, "ms", "lower"] if number < 5 else [1e-3, "s", "lower"]
+        for line in cases:
+            line["metrics"]["time"] = [1.0, "ms", "lower"] if number < 5 else [1e-3, "s", "lower"]
     _, told, tree = propose(nights, kinds="ratio,time")
     times = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]["time"]
     assert times[0] == 1e-3
@@ -465,8 +465,8 @@ def test_stale_references_are_reported_beside_other_defects(
     rng, propose, tmp_path, monkeypatch, capsys
 ):
     propose(measured(rng))
-    with sync.opened(tmp_path) as made:
-        made.add(measured(rng, first=50, count=5, p2p=1.6))
+    with sync.opened(tmp_path) as opened_store:
+        opened_store.add(measured(rng, first=50, count=5, p2p=1.6))
     file = tmp_path / "lab.yaml"
     monkeypatch.setattr(references.references, "path", lambda _: file)
     missing = Defect.of(file, 1, Code.PROVENANCE_NO_DAY, value="x")

@@ -70,25 +70,27 @@ def night(rng, number, sets, slow, sigma=0.03):
 
 def nights(path, rng, rotate, slow="n2", count=10):
     """A store of nights on two of four nodes each."""
-    made = store(path)
+    nights_store = store(path)
     for number in range(count):
-        sets = choose([QUAD], [], made)["lab:cpu"].sets if rotate else [("n1", "n2")]
-        made.add([night(rng, number, sets, slow)])
-    return made
+        sets = choose([QUAD], [], nights_store)["lab:cpu"].sets if rotate else [("n1", "n2")]
+        nights_store.add([night(rng, number, sets, slow)])
+    return nights_store
 
 
-def accused(made):
-    named = suspects(made, recent(made, made.sessions()[-1]))
+def accused(nights_store):
+    named = suspects(nights_store, recent(nights_store, nights_store.sessions()[-1]))
     return [" or ".join(suspect.nodes) for suspect in named]
 
 
 def test_ten_nights_name_the_slow_one_of_four_nodes(rng, slurm, tmp_path):
-    made = nights(tmp_path / "store.db", rng, rotate=True)
+    nights_store = nights(tmp_path / "store.db", rng, rotate=True)
     assert set(
-        Counter(node for pair in usage(made, "lab:cpu", {}).elements() for node in pair).values()
+        Counter(
+            node for pair in usage(nights_store, "lab:cpu", {}).elements() for node in pair
+        ).values()
     ) == {5}
-    assert accused(made) == ["n2"]
-    (suspect,) = suspects(made, made.sessions())
+    assert accused(nights_store) == ["n2"]
+    (suspect,) = suspects(nights_store, nights_store.sessions())
     assert suspect.ratio == pytest.approx(1.5, rel=0.1)
     assert suspect.where == "lab:cpu"
 
@@ -106,8 +108,8 @@ def test_ten_nights_without_a_slow_node_name_none(slurm, tmp_path):
 def test_a_sweep_names_it_in_one_run(rng, tmp_path):
     sets = sweep_of(FOUR, 2, {})
     assert len(sets) == 14
-    made = store(tmp_path / "store.db", [night(rng, 0, sets, "n3")])
-    assert accused(made) == ["n3"]
+    nights_store = store(tmp_path / "store.db", [night(rng, 0, sets, "n3")])
+    assert accused(nights_store) == ["n3"]
 
 
 def test_baselines_of_the_slowest_rank_alone_hide_no_slow_link(rng, tmp_path):
@@ -155,10 +157,10 @@ def test_repeated_launches_ask_for_the_sets_in_turn(monkeypatch, tmp_path):
 
 def test_launches_of_a_night_on_the_same_nodes_are_one_value(rng, tmp_path):
     """Two nights, one of them slow, are no evidence, however many launches each has."""
-    made = store(tmp_path / "store.db")
+    nights_store = store(tmp_path / "store.db")
     for number, (nodes, slow) in enumerate([(("n1", "n2"), "n1"), (("n3", "n4"), None)]):
-        made.add([night(rng, number, [nodes] * 10, slow)])
-    assert accused(made) == []
+        nights_store.add([night(rng, number, [nodes] * 10, slow)])
+    assert accused(nights_store) == []
 
 
 def test_all_pairs_of_four_nodes_come_before_one_returns():
@@ -183,8 +185,8 @@ def test_nodes_of_a_large_machine_are_chosen_at_once(tmp_path):
 def test_hosts_have_other_names_than_nodes_or_their_domain(slurm, tmp_path, hosts):
     slurm(*(f"n{number}|h{number}|idle|quad|ib" for number in range(1, 5)))
     night_before = (session(0), [case("p2p", {"time": 1.0}, hosts=hosts)])
-    made = store(tmp_path / "store.db", [night_before])
-    assert choose([QUAD], [], made)["lab:cpu"].sets == [("n3", "n4")]
+    nights_store = store(tmp_path / "store.db", [night_before])
+    assert choose([QUAD], [], nights_store)["lab:cpu"].sets == [("n3", "n4")]
 
 
 def test_idle_nodes_of_the_jobs_own_queue(slurm):

@@ -50,9 +50,9 @@ ALL = {"empty": only, "hpcx": hpcx, "cluster": cluster}
 
 @pytest.mark.parametrize("name", ALL)
 def test_page_is_well_formed_and_complete_in_itself(name):
-    found = page(ALL[name]())
-    assert found.elements.count("svg") >= found.elements.count("figure")
-    assert "2026-11-21 08:00:00 UTC" in found.said
+    seen = page(ALL[name]())
+    assert seen.elements.count("svg") >= seen.elements.count("figure")
+    assert "2026-11-21 08:00:00 UTC" in seen.said
 
 
 def test_same_report_gives_same_page():
@@ -93,7 +93,7 @@ def test_every_figure_has_a_table_and_words_for_those_who_do_not_see_it():
 
 
 @pytest.mark.parametrize(
-    ("made", "state", "words"),
+    ("content", "state", "words"),
     [
         (only(), "unmeasured", "No verdict"),
         (only(run=ran(case())), "good", "Everything measured passed"),
@@ -174,33 +174,33 @@ def test_every_figure_has_a_table_and_words_for_those_who_do_not_see_it():
         ),
     ],
 )
-def test_banner(made, state, words):
-    assert model.headline(made) == (state, words)
-    text = pages.html(made)
+def test_banner(content, state, words):
+    assert model.headline(content) == (state, words)
+    text = pages.html(content)
     assert f'<div class="banner {state}"' in text
     assert words in Page(text).said
-    assert words in exports.markdown(made)
+    assert words in exports.markdown(content)
 
 
 def test_every_verdict_is_counted_even_at_zero():
-    found = page(only(comparison=comparison(rows_of(unchanged=2))))
+    seen = page(only(comparison=comparison(rows_of(unchanged=2))))
     for verdict in COMPARED:
-        assert verdict in found.said
+        assert verdict in seen.said
         assert verdict in model.MARKS
 
 
 def test_unsafe_verdicts_advice_and_changes_are_told():
-    made = cluster()
-    made.comparison.unsafe = [said("the control changed as well")]
-    for text in (page(made).said, exports.markdown(made)):
+    content = cluster()
+    content.comparison.unsafe = [said("the control changed as well")]
+    for text in (page(content).said, exports.markdown(content)):
         assert "the control changed as well" in text
         assert "Look at cn017 first." in text
         assert "Open MPI 5.0.5" in text
         assert "-n /1eea43dd" in text
         assert "bisection compare before after" in text
-    made.comparison.changes = []
-    assert "Nothing that is recorded" in page(made).said
-    assert "Nothing that is recorded" in exports.markdown(made)
+    content.comparison.changes = []
+    assert "Nothing that is recorded" in page(content).said
+    assert "Nothing that is recorded" in exports.markdown(content)
 
 
 def test_failures_are_grouped_as_in_the_terminal_and_followers_counted():
@@ -302,19 +302,24 @@ def hostile():
 
 
 def test_text_cannot_leave_its_place():
-    made = hostile()
-    text = pages.html(made)
-    found = page(made)
+    content = hostile()
+    text = pages.html(content)
+    seen = page(content)
     assert text.count("<script") == 1
-    assert "alert(1)" in found.said  # told, as text
+    assert "alert(1)" in seen.said  # told, as text
     assert "<b>&" not in text
-    assert "{{ 7*7 }}" in found.said
-    assert found.data["title"] == HOSTILE
-    for form in (text, exports.markdown(made), exports.junit(made), exports.nodecheck(made)):
+    assert "{{ 7*7 }}" in seen.said
+    assert seen.data["title"] == HOSTILE
+    for form in (
+        text,
+        exports.markdown(content),
+        exports.junit(content),
+        exports.nodecheck(content),
+    ):
         assert not re.search("[\x00\x1b]", form)
-    ET.fromstring(exports.junit(made))
-    families(exports.prometheus(made))
-    assert "<script" not in re.sub(r"(`+).*?\1", "", exports.markdown(made))  # but as code
+    ET.fromstring(exports.junit(content))
+    families(exports.prometheus(content))
+    assert "<script" not in re.sub(r"(`+).*?\1", "", exports.markdown(content))  # but as code
 
 
 def test_markdown_tables_keep_their_columns():
@@ -339,7 +344,7 @@ def test_numbers_that_are_none_break_nothing(value):
     strange = case(seconds=value, metrics={"exchange_share": (value, "share")})
     compared = comparison(rows, expected=value, suspects=[Suspect(["cn1"], value, 1, "p")])
     compared.after[0]["start"] = value
-    made = Report(
+    content = Report(
         "Numbers",
         value,
         compared,
@@ -347,11 +352,11 @@ def test_numbers_that_are_none_break_nothing(value):
         [series([1.0, value, 2.0, value]), series([value, value])],
         run=ran(strange, case(method="a"), case(method="b"), case(geometry="")),
     )
-    page(made)
-    exports.markdown(made)
-    ET.fromstring(exports.junit(made))
-    families(exports.prometheus(made))
-    exports.nodecheck(made)
+    page(content)
+    exports.markdown(content)
+    ET.fromstring(exports.junit(content))
+    families(exports.prometheus(content))
+    exports.nodecheck(content)
 
 
 @pytest.mark.parametrize(
@@ -363,26 +368,26 @@ def test_strange_geometries_are_not_drawn(geometry):
 
 
 def test_two_thousand_metrics_of_sixty_nights():
-    made = large()
-    text = pages.html(made)
-    found = page(made)
+    content = large()
+    text = pages.html(content)
+    seen = page(content)
     assert len(text.encode()) < 1_000_000
-    assert "more rows are not listed" in found.said
-    assert re.search(r"1,9\d\d more metrics have a history that is not drawn", found.said)
-    assert re.search(r"To stay small it holds .* of 2,000 series", found.said)
+    assert "more rows are not listed" in seen.said
+    assert re.search(r"1,9\d\d more metrics have a history that is not drawn", seen.said)
+    assert re.search(r"To stay small it holds .* of 2,000 series", seen.said)
     shown = text.count('<div class="name">')
     assert 20 <= shown <= pages.SPARKLINES
 
 
 def test_data_in_the_page_are_whole_where_there_is_room():
-    found = page(cluster())
-    made = cluster()
-    assert "To stay small" not in found.said
-    assert len(found.data["rows"]) == len(made.comparison.rows)
-    assert found.data["series"][0]["values"][:3] == [
-        float(f"{value:.5g}") for value in made.series[0].values[:3]
+    seen = page(cluster())
+    content = cluster()
+    assert "To stay small" not in seen.said
+    assert len(seen.data["rows"]) == len(content.comparison.rows)
+    assert seen.data["series"][0]["values"][:3] == [
+        float(f"{value:.5g}") for value in content.series[0].values[:3]
     ]
-    assert len(found.data["latest"]) == len(made.cases)
+    assert len(seen.data["latest"]) == len(content.cases)
 
 
 def test_files_are_replaced_as_a_whole(tmp_path, monkeypatch):

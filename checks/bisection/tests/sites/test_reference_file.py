@@ -125,7 +125,7 @@ class TestReferences:
         defects = [defect_line(defect) for defect in examine(tmp_path, text, silent)]
         line = text[: text.index(marker)].count("\n") + 1
         where = f"{tmp_path}/localhost.yaml:{line}: "
-        assert [one for one in defects if one.startswith(where) and says in one], defects
+        assert [shown for shown in defects if shown.startswith(where) and says in shown], defects
 
     @pytest.mark.parametrize(
         ("text", "says"),

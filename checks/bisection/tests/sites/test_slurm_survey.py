@@ -31,7 +31,7 @@ def groups(queue):
 
 
 @pytest.mark.parametrize(
-    ("version", "queue", "found"),
+    ("version", "queue", "expected"),
     [
         ("20.11-threads", "standard", [(120, 2, 2, "", "", 3, 1)]),
         ("22.05-unlike", "mixed", [(1, 1, 1, "", "thin", 2, 2), (2, 1, 1, "", "fat", 2, 1)]),
@@ -42,8 +42,8 @@ def groups(queue):
         ("25.05-grace", "mix", [(284, 1, 4, "gpu:4", "", 4, 4), (128, 1, 2, "", "", 1, 1)]),
     ],
 )
-def test_groups_of_alike_nodes(version, queue, found):
-    assert groups(queues(version)[queue]) == found
+def test_groups_of_alike_nodes(version, queue, expected):
+    assert groups(queues(version)[queue]) == expected
 
 
 def test_limits_of_queues():

@@ -91,8 +91,8 @@ def test_a_session_of_the_future_is_not_the_latest(home, capsys):
         store.add(nights({"p2p": [1e-3, 1e-3]}))
         store.add([(session(9, start=time.time() + 30 * 86400), [case()])])
     with sync.opened(home) as store:
-        assert [found.uuid[:8] for found in select("latest", store)] == ["00000001"]
-        assert [found.uuid[:8] for found in select("00000009", store)] == ["00000009"]
+        assert [chosen.uuid[:8] for chosen in select("latest", store)] == ["00000001"]
+        assert [chosen.uuid[:8] for chosen in select("00000009", store)] == ["00000009"]
     said = "warning: `latest` leaves out sessions that begin in the future: 00000009"
     assert said in capsys.readouterr().err
 
