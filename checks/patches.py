@@ -14,8 +14,11 @@ class PatchesLaunch(Launch):
 
     kernel = "patches"
     case = parameter(tables.cases("patches"))
-    sampling = {SMALL: "--repeats 10 --block 3", LARGE: "--repeats 2 --block 1 --steps 2"}
-    usual_sampling = "--repeats 5 --block 1"
+    sampling = {
+        SMALL: "--repeats 10 --block 2 --steps 2",
+        LARGE: "--repeats 3 --block 1 --warmup 0 --steps 2",
+    }
+    usual_sampling = "--repeats 5 --block 1 --steps 4"
 
 
 @rfm.simple_test

@@ -223,8 +223,8 @@ static void end(void *address, size_t index, size_t point, int64_t steps,
     bx_verification_check(verification, "atoms", fabs(lost), 0, "atoms");
     if (bx_charge_is_hollow()) return;
     bx_verify_energies(o, s->energies);
-    bool unequal = memcmp(s->energies, s->reference.energies,
-                          (size_t)o->steps * sizeof *s->energies) != 0;
+    bool unequal =
+        memcmp(s->energies, s->reference.energies, (size_t)o->steps * sizeof *s->energies) != 0;
     bx_verification_check(verification, "state", bx_verify_state(o) != s->reference.state, 0,
                           "hashes");
     bx_verification_check(verification, "energies", unequal, 0, "steps");
@@ -290,8 +290,7 @@ static void metrics(void *address, size_t index, size_t point, bx_metrics *list)
                    "messages/s", "higher");
     bx_metrics_add(list, "messages_per_patch", sent[0] / bx_lattice_patches(&s->lattice),
                    "messages", "lower");
-    if (sent[0] > 0)
-        bx_metrics_add(list, "message_size", sent[2] / sent[0], "B", "higher");
+    if (sent[0] > 0) bx_metrics_add(list, "message_size", sent[2] / sent[0], "B", "higher");
 }
 
 static void report(void *address, bx_run *run, cJSON *details)
@@ -315,7 +314,8 @@ static void report(void *address, bx_run *run, cJSON *details)
     char text[32];
     snprintf(text, sizeof text, "%016" PRIx64, s->reference.state);
     cJSON_AddStringToObject(details, "state", text);
-    cJSON *energies = cJSON_AddArrayToObject(details, "energies"); /* epsilon, first and last step */
+    cJSON *energies =
+        cJSON_AddArrayToObject(details, "energies"); /* epsilon, first and last step */
     for (int64_t at = 0, last = s->objects.steps - 1;; at = last) {
         const bx_energy *e = &s->reference.energies[at];
         double both[2] = {(double)e->potential * BX_ENERGY_UNIT,
@@ -323,8 +323,9 @@ static void report(void *address, bx_run *run, cJSON *details)
         cJSON_AddItemToArray(energies, cJSON_CreateDoubleArray(both, 2));
         if (at == last) break;
     }
-    bx_run_note(run, "energies of a block differ by %.1e of the kinetic one; atoms move by %.2f "
-                     "sigma at most",
+    bx_run_note(run,
+                "energies of a block differ by %.1e of the kinetic one; atoms move by %.2f "
+                "sigma at most",
                 s->reference.drift, s->reference.displacement);
 }
 

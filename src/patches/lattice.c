@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-static const double CELL = 1.55;       /* edge of a cell: atoms at rest pull as much as they push */
+static const double CELL = 1.55; /* edge of a cell: atoms at rest pull as much as they push */
 static const double DISPLACEMENT = .01; /* at most, along each axis */
 static const double TEMPERATURE = .05;  /* epsilon, if all of the kinetic energy stayed */
 static const double SKIN = .4;          /* an atom may move by half of it */
@@ -80,8 +80,7 @@ int64_t bx_lattice_fill(const bx_lattice *lattice, int patch, double *x, double 
                             ((double)point[d] + 0.5) * CELL / 2 +
                             DISPLACEMENT * bx_random_uniform(lattice->seed, draw);
                     if (v)
-                        v[d * atoms + count] =
-                            fastest * bx_random_uniform(lattice->seed, draw + 3);
+                        v[d * atoms + count] = fastest * bx_random_uniform(lattice->seed, draw + 3);
                 }
                 if (ids) ids[count] = site;
                 count++;

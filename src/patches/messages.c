@@ -77,8 +77,8 @@ static bx_message *group(bx_parts *parts, bool joined, int *count)
     *count = 0;
     for (int i = 0; i < parts->count; i++) {
         bx_part *part = &parts->list[i];
-        bool joins = joined && i > 0 && part->rank == part[-1].rank &&
-                     part->forces == part[-1].forces;
+        bool joins =
+            joined && i > 0 && part->rank == part[-1].rank && part->forces == part[-1].forces;
         if (!joins)
             messages[(*count)++] =
                 (bx_message){.rank = part->rank,
@@ -236,9 +236,9 @@ int bx_messages_find(const bx_messages *m, int rank, int tag)
         int middle = (low + high) / 2;
         const bx_message *at = &m->receives[middle];
         /* by rank, direction, patch: as compare_parts sorts */
-        int order = rank != at->rank                         ? rank - at->rank
-                    : (tag - at->tag) % DIRECTIONS != 0      ? tag % DIRECTIONS - at->tag % DIRECTIONS
-                                                             : tag - at->tag;
+        int order = rank != at->rank                    ? rank - at->rank
+                    : (tag - at->tag) % DIRECTIONS != 0 ? tag % DIRECTIONS - at->tag % DIRECTIONS
+                                                        : tag - at->tag;
         if (order == 0) return middle;
         if (order < 0)
             high = middle - 1;
@@ -253,8 +253,8 @@ static bool accept(bx_messages *m, const bx_part *part, const uint64_t *words)
 {
     uint64_t header[BX_HEADER];
     memcpy(header, words, sizeof header);
-    bool right = header[0] == stamp_of(m, part, part->step) &&
-                 header[1] == sum_of(words, part->count);
+    bool right =
+        header[0] == stamp_of(m, part, part->step) && header[1] == sum_of(words, part->count);
     m->objects->wrong_messages += !right;
     return right || part->step == 0 || header[0] != stamp_of(m, part, part->step - 1);
 }

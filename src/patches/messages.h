@@ -1,7 +1,7 @@
 /* The messages of patches: positions to copies, forces back, one message each or joined per rank.
  *
- * A message has a header per patch: a stamp, which depends on patch, step, direction and sender, and
- * the sum of its words.  Both are verified on arrival, in timed steps too. */
+ * A message has a header per patch: a stamp, which depends on patch, step, direction and sender,
+ * and the sum of its words.  Both are verified on arrival, in timed steps too. */
 #ifndef BX_PATCHES_MESSAGES_H
 #define BX_PATCHES_MESSAGES_H
 
@@ -11,11 +11,11 @@
 typedef struct {
     bx_patch *patch;
     bool forces, outgoing;
-    int rank;        /* the other side */
-    uint64_t *words; /* [count] with their header */
+    int rank;            /* the other side */
+    uint64_t *words;     /* [count] with their header */
     int64_t count, step; /* step: the number of the next one */
-    int message;     /* which one carries it */
-    int next;        /* of outgoing ones: the next of the same patch; -1: none */
+    int message;         /* which one carries it */
+    int next;            /* of outgoing ones: the next of the same patch; -1: none */
 } bx_part;
 
 typedef struct {
@@ -25,19 +25,19 @@ typedef struct {
 
 typedef struct {
     int rank, tag, first, parts; /* parts[first .. first + parts - 1] */
-    int ready;        /* of outgoing ones: parts that are in it */
-    uint64_t *buffer; /* [count] the only part's words, or a copy of all parts' */
+    int ready;                   /* of outgoing ones: parts that are in it */
+    uint64_t *buffer;            /* [count] the only part's words, or a copy of all parts' */
     int64_t count;
     MPI_Request request;
 } bx_message;
 
 struct bx_messages {
     bx_objects *objects;
-    MPI_Comm comm; /* a method's own */
+    MPI_Comm comm;                /* a method's own */
     bx_parts sent, received;      /* by rank, direction, patch */
     bx_message *sends, *receives; /* [counts] likewise */
     int send_count, receive_count;
-    int *sends_of;        /* [patches of this rank] its first outgoing part; -1: none */
+    int *sends_of;         /* [patches of this rank] its first outgoing part; -1: none */
     MPI_Request *requests; /* [receive_count] for methods that post all receives */
     int *indices;          /* [receive_count] of those that have completed */
     MPI_Status *statuses;  /* [receive_count] */
@@ -45,7 +45,8 @@ struct bx_messages {
     int *held, held_count; /* [send_count] */
 };
 
-/* Plans the messages of all objects; `joined`: those from one rank to another in one.  Collective. */
+/* Plans the messages of all objects; `joined`: those from one rank to another in one.  Collective.
+ */
 bx_messages *bx_messages_create(bx_objects *objects, bool joined);
 void bx_messages_free(bx_messages *m);
 /* Makes `m` the messages of its objects; the next ones are of step 0.  Local. */
@@ -63,8 +64,8 @@ void bx_messages_settle_all(bx_messages *m);
 void bx_messages_post(bx_messages *m, int index);
 /* Posts the receives of all messages.  Local. */
 void bx_messages_post_all(bx_messages *m);
-/* Delivers a message that has arrived in its buffer.  Returns false if it is not the next one of its
- * kind: another must be received.  Local. */
+/* Delivers a message that has arrived in its buffer.  Returns false if it is not the next one of
+ * its kind: another must be received.  Local. */
 bool bx_messages_deliver(bx_messages *m, int index);
 /* The same, and posts the next receive of it before the steps at work end.  Local. */
 void bx_messages_take(bx_messages *m, int index);

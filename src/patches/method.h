@@ -25,8 +25,8 @@ extern const int bx_method_count;
 /* Pairs of atoms, about 5 us: so rarely are messages looked for while pairs of patches can run. */
 #define BX_LOOK_AFTER 1000
 
-/* Runs objects, one after the other, and calls `receive` between them; `wait`: there is nothing else
- * to do. */
+/* Runs objects, one after the other, and calls `receive` between them; `wait`: there is nothing
+ * else to do. */
 static inline void bx_method_drive(bx_messages *m, void (*receive)(bx_messages *m, bool wait))
 {
     bx_objects *o = m->objects;

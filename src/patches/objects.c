@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Floating-point operations of a pair of atoms, on simulated machines: 12 of the distance, 24 of the
- * potential, 12 of the sums. */
+/* Floating-point operations of a pair of atoms, on simulated machines: 12 of the distance, 24 of
+ * the potential, 12 of the sums. */
 static const double FLOPS_PER_PAIR = 48;
 
 /* ---- set-up ---- */
@@ -77,7 +77,7 @@ static void make_patch(bx_objects *o, int number, const int copies[27])
 
 static void make_patches(bx_objects *o)
 {
-    int(*copies)[27] = bx_memory_alloc((size_t)o->share.patches, sizeof *copies);
+    int (*copies)[27] = bx_memory_alloc((size_t)o->share.patches, sizeof *copies);
     list_copies(o, copies);
     for (int p = 0; p < o->share.patches; p++) {
         bool here = o->share.owner[p] == o->rank;
@@ -283,9 +283,9 @@ static void compute(bx_objects *o, const bx_pair *pair, int thread)
 {
     bx_patch *a = &o->patches[pair->first], *b = &o->patches[pair->second];
     double *fa = o->scratch[2 * thread], *fb = o->scratch[2 * thread + 1];
-    double energy = bx_pairs_compute(&pair->list, o->lattice->cutoff, a->atoms,
-                                     &a->positions[BX_HEADER], b->atoms, &b->positions[BX_HEADER],
-                                     pair->shift, fa, fb);
+    double energy =
+        bx_pairs_compute(&pair->list, o->lattice->cutoff, a->atoms, &a->positions[BX_HEADER],
+                         b->atoms, &b->positions[BX_HEADER], pair->shift, fa, fb);
 #pragma omp critical(bx_forces)
     {
         int wrong = bx_objects_add_rounded(3 * a->atoms, fa, &a->forces[BX_HEADER]);
@@ -313,8 +313,7 @@ static void compute_batch(bx_objects *o, int count)
     bx_charge_fork();
     if (!bx_charge_is_hollow()) {
 #pragma omp parallel for num_threads(o->threads) schedule(dynamic) if (o->threads > 1)
-        for (int n = 0; n < count; n++)
-            compute(o, &o->pairs[o->batch[n]], omp_get_thread_num());
+        for (int n = 0; n < count; n++) compute(o, &o->pairs[o->batch[n]], omp_get_thread_num());
     }
     for (int n = 0; n < count; n++) {
         double pairs = o->share.pairs_of[o->pairs[o->batch[n]].kind];

@@ -2,9 +2,9 @@
  *
  * After L. Kale et al., J. Comput. Phys. 151, 283 (1999), whose program is NAMD: a patch sends its
  * positions to the ranks that have pairs with it (one message per rank and patch); there a copy of
- * the patch stands for it, whose pairs run when both copies are complete.  When all of a copy's pairs
- * have run, the sum of their forces goes back.  A patch that has all forces moves its atoms, and
- * sends the next positions: no rank waits for all others.
+ * the patch stands for it, whose pairs run when both copies are complete.  When all of a copy's
+ * pairs have run, the sum of their forces goes back.  A patch that has all forces moves its atoms,
+ * and sends the next positions: no rank waits for all others.
  *
  * Forces are summed as integers, and pairs compute theirs in a fixed order: neither the order of
  * arrival nor the number of ranks changes a bit. */
@@ -32,10 +32,10 @@ typedef struct {
     int pair_count, running; /* running: pairs that have not added their forces of this step */
     /* of this rank's own */
     bool own;
-    double *velocities; /* [3][atoms] of half a step before the positions */
-    int64_t *ids;       /* [atoms] */
-    int64_t *sums;      /* [3][atoms] forces of all ranks' pairs */
-    int *copies;        /* [copy_count] ranks that have one, in ascending order */
+    double *velocities;      /* [3][atoms] of half a step before the positions */
+    int64_t *ids;            /* [atoms] */
+    int64_t *sums;           /* [3][atoms] forces of all ranks' pairs */
+    int *copies;             /* [copy_count] ranks that have one, in ascending order */
     int copy_count, awaited; /* awaited: ranks whose forces of this step are not here */
 } bx_patch;
 
@@ -51,10 +51,10 @@ typedef struct {
     int64_t potential, kinetic; /* in units of BX_ENERGY_UNIT */
 } bx_energy;
 
-#define BX_FORCE_UNIT 0x1p-40  /* epsilon / sigma */
-#define BX_ENERGY_UNIT 0x1p-32 /* epsilon */
+#define BX_FORCE_UNIT 0x1p-40   /* epsilon / sigma */
+#define BX_ENERGY_UNIT 0x1p-32  /* epsilon */
 #define BX_LARGEST_FORCE 0x1p20 /* epsilon / sigma; a larger one is wrong */
-#define BX_TIME_STEP 0.004     /* sigma (mass / epsilon)^1/2 */
+#define BX_TIME_STEP 0.004      /* sigma (mass / epsilon)^1/2 */
 
 /* Pairs, each of which is in it once at most. */
 typedef struct {
@@ -80,7 +80,7 @@ typedef struct {
     double unlooked;        /* pairs of atoms computed since messages were last looked for */
     int64_t left;           /* runs of pairs and moves of own patches still to be done until then */
     double wrong_messages, wrong_forces; /* since the beginning of the block */
-    bx_messages *messages; /* of the method at work */
+    bx_messages *messages;               /* of the method at work */
 } bx_objects;
 
 /* Makes the objects of this rank, for blocks of `steps` steps.  Local. */

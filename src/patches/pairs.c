@@ -113,7 +113,8 @@ double bx_pairs_compute(const bx_pairs *pairs, double cutoff, int64_t na, const 
             }
             from = upto;
             count += more;
-            if (from < pairs->start[i + 1]) break; /* the rest of atom i comes with the next batch */
+            if (from < pairs->start[i + 1])
+                break; /* the rest of atom i comes with the next batch */
         }
         energy += evaluate(count, cutoff, r2, pull);
         int done = 0;

@@ -1,7 +1,7 @@
 /* The Lennard-Jones potential with a cutoff, between the atoms of two patches.
  *
- * u(r) = 4 (r^-12 - r^-6) S(r^2).  S falls smoothly from 1 at 0.85 of the cutoff to 0 at the cutoff:
- * B. R. Brooks et al., J. Comput. Chem. 4, 187 (1983), as NAMD has it. */
+ * u(r) = 4 (r^-12 - r^-6) S(r^2).  S falls smoothly from 1 at 0.85 of the cutoff to 0 at the
+ * cutoff: B. R. Brooks et al., J. Comput. Chem. 4, 187 (1983), as NAMD has it. */
 #ifndef BX_PAIRS_H
 #define BX_PAIRS_H
 

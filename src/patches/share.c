@@ -52,8 +52,7 @@ void bx_share_make(bx_share *share, const bx_lattice *lattice, int ranks)
     for (int n = 0; n < patches; n++) {
         share->owner[order[n]] = rank_at(n + 0.5, patches, ranks);
         for (int k = 0; k < BX_OWN_PAIRS; k++) {
-            share->worker[order[n] * BX_OWN_PAIRS + k] =
-                rank_at(before + work[k] / 2, all, ranks);
+            share->worker[order[n] * BX_OWN_PAIRS + k] = rank_at(before + work[k] / 2, all, ranks);
             before += work[k];
         }
     }

@@ -11,8 +11,8 @@ typedef struct {
     int *worker;                   /* [patches][BX_OWN_PAIRS] */
 } bx_share;
 
-/* Shares out all pairs by their work, and patches, along Morton's order: neighbours are on ranks near
- * each other.  Ranks may have nothing.  Local. */
+/* Shares out all pairs by their work, and patches, along Morton's order: neighbours are on ranks
+ * near each other.  Ranks may have nothing.  Local. */
 void bx_share_make(bx_share *share, const bx_lattice *lattice, int ranks);
 void bx_share_free(bx_share *share);
 

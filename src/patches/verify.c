@@ -213,7 +213,8 @@ static double check_atom(const plain *s, const plain_patch *patch, int64_t atom)
             double d[3], r2 = 0;
             if (&s->patches[p] == patch && j == atom) continue;
             for (int c = 0; c < 3; c++) {
-                d[c] = patch->x[c * patch->atoms + atom] - s->patches[p].x[c * s->patches[p].atoms + j];
+                d[c] = patch->x[c * patch->atoms + atom] -
+                       s->patches[p].x[c * s->patches[p].atoms + j];
                 d[c] -= lattice->box[c] * round(d[c] / lattice->box[c]);
                 r2 += d[c] * d[c];
             }
@@ -238,8 +239,8 @@ static double check_forces(const plain *s)
         const plain_patch *patch = &s->patches[draw % (uint64_t)s->patch_count];
         if (patch->own && patch->atoms > 0)
             error = bx_verification_worse(
-                error, check_atom(s, patch,
-                                  (int64_t)(bx_random_hash(draw, n) % (uint64_t)patch->atoms)));
+                error,
+                check_atom(s, patch, (int64_t)(bx_random_hash(draw, n) % (uint64_t)patch->atoms)));
     }
     return error;
 }
@@ -310,8 +311,8 @@ void bx_verify_reference(const bx_objects *o, bx_reference *reference)
     add_momentum(s, 1, momentum);
     MPI_Allreduce(MPI_IN_PLACE, momentum, 3, MPI_DOUBLE, MPI_SUM, comm);
     for (int c = 0; c < 3; c++)
-        reference->momentum = bx_verification_worse(
-            reference->momentum, fabs(momentum[c]) / (double)o->lattice->atoms);
+        reference->momentum = bx_verification_worse(reference->momentum,
+                                                    fabs(momentum[c]) / (double)o->lattice->atoms);
     for (int p = 0; p < s->patch_count; p++) {
         const plain_patch *patch = &s->patches[p];
         if (patch->own)

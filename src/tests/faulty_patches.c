@@ -19,7 +19,8 @@ static struct {
     const bx_messages *of;
     long blocks; /* begun */
 } methods[METHODS];
-static long block = -1, sent, computed; /* of the method at work; calls since the block's beginning */
+static long block = -1, sent,
+            computed; /* of the method at work; calls since the block's beginning */
 
 static long number(const char *variable)
 {
@@ -89,6 +90,7 @@ double __wrap_bx_pairs_compute(const bx_pairs *pairs, double cutoff, int64_t na,
                                double *fb)
 {
     double energy = __real_bx_pairs_compute(pairs, cutoff, na, xa, nb, xb, shift, fa, fb);
+    if (energy == 0) return energy; /* no two atoms act upon each other */
     long call = computed++;
     if (now("force", call)) fa[0] += 1e-9;
     if (!now("skip", call)) return energy;

@@ -6,6 +6,7 @@ Usage: test_patches.py PATCHES FAULTY_PATCHES [unittest arguments]
 import math
 import sys
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 from kernel_run import checks, entry, listed, run
 
@@ -47,7 +48,7 @@ def trajectory(cells: int, cutoff: float, steps: int) -> "list[tuple[float, floa
                   for a in range(2 * cells) if (a + b + c) % 2 == 0):  # fmt: skip
         site = (point[2] * 2 * cells + point[1]) * cells + point[0] // 2
         draw = [uniform(1, 6 * site + n) for n in range(6)]
-        x.append([(p + 0.5) * 1.55 / 2 + 0.01 * d for p, d in zip(point, draw)])
+        x.append([(p + 0.5) * 1.55 / 2 + 0.01 * d for p, d in zip(point, draw[:3], strict=True)])
         v.append([fastest * d for d in draw[3:]])
     energies = []
     for _ in range(steps):
@@ -55,7 +56,7 @@ def trajectory(cells: int, cutoff: float, steps: int) -> "list[tuple[float, floa
         force = [[0.0, 0.0, 0.0] for _ in x]
         for i, a in enumerate(x):
             for j in range(i):
-                d = [p - q for p, q in zip(a, x[j])]
+                d = [p - q for p, q in zip(a, x[j], strict=True)]
                 d = [p - edge * round(p / edge) for p in d]
                 r2 = sum(p * p for p in d)
                 u, pull = energy_and_pull(r2, cutoff)
@@ -81,9 +82,10 @@ class Physics(unittest.TestCase):
         out = run(PATCHES, 3, *TINY, *ONCE, "--seed", "1")
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
         expected = trajectory(4, 1.5, 4)
-        for computed, wanted in zip(out.result["details"]["energies"], (expected[0], expected[-1])):
-            for one, other in zip(computed, wanted):
-                self.assertAlmostEqual(one, other, delta=1e-7 * abs(other))
+        for step, wanted in ((0, expected[0]), (1, expected[-1])):
+            for kind in (0, 1):  # potential, kinetic
+                computed = out.result["details"]["energies"][step][kind]
+                self.assertAlmostEqual(computed, wanted[kind], delta=1e-7 * abs(wanted[kind]))
 
     def test_energy_is_kept_over_many_steps(self):
         out = run(PATCHES, 2, "--repeats", "1", "--block", "1", "--warmup", "0", "--steps", "400",
@@ -171,11 +173,15 @@ class Faults(unittest.TestCase):
 
     def test_lost_message_ends_every_method(self):
         """Nothing runs without it: the launch is ended as one that hangs."""
-        for method in METHODS:
-            with self.subTest(method=method):
-                out = run(FAULTY, 2, *TINY, *ONCE, "--method", method, "--progress-timeout", "1",
-                          BX_FAULT="lose", BX_FAULT_BLOCK="0", BX_FAULT_FROM="1")  # fmt: skip
-                self.assertEqual(out.code, 4, out.stdout + out.stderr)
+
+        def lose(method: str):
+            fault = {"BX_FAULT": "lose", "BX_FAULT_BLOCK": "0", "BX_FAULT_FROM": "1"}
+            arguments = ("--method", method, "--progress-timeout", "1")
+            return run(FAULTY, 2, *TINY, *ONCE, *arguments, **fault)
+
+        with ThreadPoolExecutor() as pool:
+            for method, out in zip(METHODS, pool.map(lose, METHODS), strict=True):
+                self.assertEqual(out.code, 4, method + out.stdout + out.stderr)
 
 
 class Refusals(unittest.TestCase):
@@ -193,7 +199,9 @@ class Refusals(unittest.TestCase):
     def test_options(self):
         self.refused(2, "--patches", "2,3,3", named="--patches 2,3,3")
         self.refused(2, "--patches", "4,3,3", named="--patches: 4 along x are 3.49 sigma wide")
-        self.refused(2, "--cutoff", "9", named="3 along x are 4.65 sigma wide; cutoff and skin need 9.42")
+        self.refused(
+            2, "--cutoff", "9", named="3 along x are 4.65 sigma wide; cutoff and skin need 9.42"
+        )
         self.refused(2, "--atoms", "3000", named="--atoms 3000: 9 x 9 x 9 cells have 2916 sites")
         self.refused(2, "--steps", "0", named="--steps 0")
         self.refused(2, "--cells", "400,400,400", named="atoms per patch")
