@@ -285,12 +285,12 @@ static void metrics(void *address, size_t index, size_t point, bx_metrics *list)
     const patches_state *s = address;
     if (!is_method(index)) return;
     const double *sent = s->planned[index].all;
-    double nodes = bx_run_node_count(s->objects.run);
-    bx_metrics_add(list, "message_rate", sent[0] / nodes / bx_metrics_value(list, "time"),
-                   "messages/s", "higher");
+    double nodes = bx_run_node_count(s->objects.run), time = bx_metrics_value(list, "time");
     bx_metrics_add(list, "messages_per_patch", sent[0] / bx_lattice_patches(&s->lattice),
                    "messages", "lower");
-    if (sent[0] > 0) bx_metrics_add(list, "message_size", sent[2] / sent[0], "B", "higher");
+    if (!(sent[0] > 0)) return;
+    bx_metrics_add(list, "message_rate", sent[0] / nodes / time, "messages/s", "higher");
+    bx_metrics_add(list, "message_size", sent[2] / sent[0], "B", "higher");
 }
 
 static void report(void *address, bx_run *run, cJSON *details)
