@@ -104,7 +104,7 @@ class Layouts(unittest.TestCase):
     def test_the_same_bits_on_every_layout(self):
         """Each launch verifies that all of its methods give the same bits."""
         states = {
-            self.verified(run(PATCHES, ranks, *ONCE, threads=threads))
+            self.verified(run(PATCHES, ranks, *TINY, *ONCE, threads=threads))
             for ranks, threads in ((1, 1), (2, 1), (5, 1), (2, 3))
         }
         self.assertEqual(len(states), 1)
