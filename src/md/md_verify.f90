@@ -3,7 +3,7 @@ module md_verify
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, c_ptr, dp => c_double
   use, intrinsic :: iso_fortran_env, only: error_unit
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_INTEGER8, MPI_IN_PLACE, MPI_SUM
-  use bx_charges, only: bx_charge_is_hollow, bx_is_simulated
+  use bx_charges, only: is_hollow => bx_is_hollow
   use bx_harness, only: bx_block_steps, bx_check, bx_largest, bx_note, bx_passed, bx_refuse, &
     bx_resources, bx_seed, bx_string_at, bx_traffic_classes, bx_traffic_read, bx_traffic_t
   use md_atoms, only: atoms_t, copy_own
@@ -43,12 +43,6 @@ contains
     end if
     system%domain%sealed = .false.
   end subroutine verify_method
-
-  !> Whether only counts of messages are verified, on a simulated machine.
-  logical function is_hollow()
-    is_hollow = .false.
-    if (bx_is_simulated) is_hollow = bx_charge_is_hollow()
-  end function is_hollow
 
   !> Runs from the start to --until, and writes the files of --save and --dump.  All blocks begin
   !> there.
