@@ -10,10 +10,11 @@ from bisection.kernels import layouts, results, tables
 from bisection.kernels.results import Metric, Result
 from bisection.rfm import KernelCheck, Launch, fail
 
-CASES = ["sic", "cu3au", "fe", "test10", "test20", "test30"]
-SMALL = CASES[:3]
+CASES = ["sic", "cu3au", "fe", "nacl-mini", "test10", "test20", "test30", "nacl"]
+SMALL = CASES[:4]
 LOOPS = ["two_body_forces_share", "metal_ld_compute_share", "tersoff_forces_share"]
-NOT_KEPT = ["sic", "test10"]  # Tersoff's potential has no pair terms to keep or to compute again
+IONS = ["nacl-mini", "nacl"]  # they alone have an FFT
+NOT_KEPT = ["sic", "test10", *IONS]  # no pair terms to keep or to compute again
 
 
 class MdLaunch(Launch):
@@ -25,7 +26,7 @@ class MdLaunch(Launch):
     # Ten time steps a sample: long enough to have lists made anew, in seconds a launch for all.
     work = {
         **dict.fromkeys(SMALL, "--steps 10 --until 5"),
-        **dict.fromkeys(CASES[3:], "--steps 5 --until 3"),
+        **dict.fromkeys(CASES[4:], "--steps 5 --until 3"),
     }
     sampling = dict.fromkeys(SMALL, "--repeats 6 --block 1 --warmup 0")
     usual_sampling = "--repeats 3 --block 1 --warmup 0"
@@ -37,11 +38,14 @@ class md(KernelCheck):
 
     launch = fixture(MdLaunch, scope="environment")
     method = parameter(tables.methods("md"))
-    metrics = ["time", "atom_steps", "communication_share", "bytes", "bytes_per_rank", "messages"]
+    metrics = [
+        "time", "atom_steps", "communication_share", "fft_share",
+        "bytes", "bytes_per_rank", "messages",
+    ]  # fmt: skip
     asserted = ["time", "atom_steps", "ratio_packed", "ratio_cached"]
     tiers = {
         "quick": {"case": SMALL},
-        "nightly": {"case": [*SMALL, "test20"]},
+        "nightly": {"case": [*SMALL, "test20", "nacl"]},
         "interconnect": {"case": SMALL, "layout": ["mpi"], "method": ["packed", "dlpoly3"]},
     }
 
@@ -49,6 +53,8 @@ class md(KernelCheck):
     def leave_out(self) -> None:
         """Skips impossible combinations."""
         if self.method == "recompute" and self.case in NOT_KEPT:
+            self.valid_systems = []
+        if self.method == "column-wise" and self.case not in IONS:
             self.valid_systems = []
 
 

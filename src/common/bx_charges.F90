@@ -3,7 +3,7 @@ module bx_charges
   use, intrinsic :: iso_c_binding, only: c_bool, c_double, c_int
   implicit none (type, external)
   private
-  public :: bx_charge, bx_charge_fork, bx_charge_is_hollow
+  public :: bx_charge, bx_charge_fork, bx_is_hollow
 
 #ifdef BX_SIMULATED
   logical, parameter, public :: bx_is_simulated = .true.
@@ -36,5 +36,13 @@ module bx_charges
       implicit none (type, external)
     end function bx_charge_is_hollow
   end interface
+
+contains
+
+  !> Whether only counts of messages are verified, on a simulated machine.  Local.
+  logical function bx_is_hollow()
+    bx_is_hollow = .false.
+    if (bx_is_simulated) bx_is_hollow = bx_charge_is_hollow()
+  end function bx_is_hollow
 
 end module bx_charges

@@ -90,7 +90,9 @@ static void ask(bx_halo *halo)
         MPI_Isend(peer->cells, (int)peer->count, MPI_INT64_T, peer->rank, TAG, halo->comm,
                   &requests[i]);
     }
-    MPI_Reduce_scatter_block(asked, &asking, 1, MPI_INT, MPI_SUM, halo->comm);
+    /* not MPI_Reduce_scatter_block, of which libraries make a message per pair of ranks */
+    MPI_Allreduce(MPI_IN_PLACE, asked, halo->ranks, MPI_INT, MPI_SUM, halo->comm);
+    asking = asked[halo->rank];
     halo->send_count = asking;
     halo->sends = bx_memory_alloc((size_t)asking, sizeof *halo->sends);
     for (int i = 0; i < asking; i++) {
@@ -118,15 +120,16 @@ static void allocate(bx_halo *halo)
 {
     int size;
     MPI_Comm_size(halo->node, &size);
-    int64_t fields = halo->mesh->fields, total = 0, mine[2] = {halo->rank, halo->mesh->stride};
+    int64_t fields = bx_halo_copies() * halo->mesh->fields, total = 0;
+    int64_t mine[2] = {halo->rank, halo->mesh->stride};
     int64_t (*all)[2] = bx_memory_alloc((size_t)size, sizeof *all);
     MPI_Allgather(mine, 2, MPI_INT64_T, all, 2, MPI_INT64_T, halo->node);
-    for (int i = 0; i < size; i++) total += paged(2 * fields * all[i][1]);
+    for (int i = 0; i < size; i++) total += paged(fields * all[i][1]);
     halo->memory = bx_shared_create(halo->node, (size_t)total * sizeof(double));
     halo->fields_of = bx_memory_alloc((size_t)halo->ranks, sizeof *halo->fields_of);
     halo->stride_of = bx_memory_alloc((size_t)halo->ranks, sizeof *halo->stride_of);
     double *next = halo->memory.base;
-    for (int i = 0; i < size; next += paged(2 * fields * all[i++][1])) {
+    for (int i = 0; i < size; next += paged(fields * all[i++][1])) {
         halo->fields_of[all[i][0]] = next;
         halo->stride_of[all[i][0]] = all[i][1];
     }

@@ -3,6 +3,7 @@
 #ifndef BX_HALO_HALO_H
 #define BX_HALO_HALO_H
 
+#include "charge.h"
 #include "mesh.h"
 #include "region.h"
 #include "shared.h"
@@ -43,10 +44,14 @@ static inline bool bx_halo_on_node(const bx_halo *halo, int other)
     return halo->node_of[other] == halo->node_of[halo->rank];
 }
 
+/* The copies of the fields that have memory of their own: of a hollow run both are one. */
+static inline int bx_halo_copies(void) { return bx_charge_is_hollow() ? 1 : 2; }
+
 /* A copy of the fields of a rank of this node. */
 static inline double *bx_halo_fields(const bx_halo *halo, int other, int copy)
 {
-    return halo->fields_of[other] + copy * halo->mesh->fields * halo->stride_of[other];
+    return halo->fields_of[other] +
+           copy % bx_halo_copies() * halo->mesh->fields * halo->stride_of[other];
 }
 
 /* ---- messages ---- */

@@ -2,9 +2,10 @@
 module md_cached
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use md_forces, only: charge_loops
+  use md_ionic, only: ionic_pass
   use md_list, only: worker_t
   use md_metal, only: density_pass, force_pass
-  use md_potential, only: tersoff_kind
+  use md_potential, only: ionic_kind, tersoff_kind
   use md_system, only: system_t
   use md_tersoff, only: tersoff_pass
   implicit none (type, external)
@@ -19,7 +20,8 @@ contains
   subroutine cached_loops(system, steps, energy)
     type(system_t), intent(in) :: system
     integer, intent(in) :: steps
-    real(dp), intent(out) :: energy(2) !< of the pairs: eV, the first time and the last
+    !> Of the pairs (of ions: the virial), the first time and the last: eV.
+    real(dp), intent(out) :: energy(2)
     real(dp) :: first, last, mine(2)
     integer :: t
     first = 0
@@ -59,15 +61,19 @@ contains
       do while (left > 0)
         to = from + min(few, left) - 1
         associate (most => max(1, system%list%most), x => system%atoms%x)
-          if (system%potential%kind == tersoff_kind) then
+          select case (system%potential%kind)
+          case (tersoff_kind)
             call tersoff_pass(system%potential, from, to, work%start(from:), work%entry, most, x, &
                               system%atoms%species, everything, f, f, mine)
-          else
+          case (ionic_kind)
+            call ionic_pass(system%potential, system%smooth, from, to, work%start(from:), &
+                            work%entry, most, x, f, mine)
+          case default
             call density_pass(system%potential, from, to, work%start(from:), work%entry, most, x, &
                               .true., rho, kept(:, 1), kept(:, 2), mine, lowest)
             call force_pass(system%potential, from, to, work%start(from:), work%entry, most, x, &
                             system%slope, .true., kept(:, 1), kept(:, 2), f)
-          end if
+          end select
         end associate
         if (left == all) then ! the same atoms every time
           if (n == 1) energy(1) = mine

@@ -13,7 +13,7 @@ module md_domain
   implicit none (type, external)
   private
   public :: domain_t, swap_t, make_domain, hops_needed, home_of, neighbour, migrate
-  public :: exchange, check_room, make_room, reduce
+  public :: exchange, check_room, make_room, reduce, count_messages, seal_payload, arrived_whole
   integer, parameter, public :: lower = 1, higher = 2 !< the two sides of a direction
 
   integer, parameter, public :: most_hops = 3 !< domains that a halo may reach over
@@ -137,7 +137,7 @@ contains
       seal = 1
       call make_room(domain%outgoing, maxval(words) + seal)
       do side = 1, 2
-        domain%outgoing(words(side) + 1, side) = checksum(domain%outgoing(:, side), words(side))
+        call seal_payload(domain, domain%outgoing(:words(side) + 1, side))
       end do
     end if
     words = words + seal
@@ -161,14 +161,28 @@ contains
       call bx_charge(bx_copy, 8.0_dp*(sum(words) + sum(coming)), by_one_thread)
     end if
     words = coming - seal
-    if (.not. domain%sealed) return
     do side = 1, 2
-      if (.not. same_bits(domain%incoming(coming(side), side), &
-                          checksum(domain%incoming(:, side), words(side)))) then
-        domain%damaged_from = from(side)
-      end if
+      call arrived_whole(domain, from(side), domain%incoming(:coming(side), side))
     end do
   end subroutine exchange
+
+  !> Where payloads are sealed, writes the checksum of a payload to its last word.
+  subroutine seal_payload(domain, payload)
+    type(domain_t), intent(in) :: domain
+    real(dp), intent(inout) :: payload(:)
+    if (domain%sealed) payload(size(payload)) = checksum(payload, size(payload) - 1)
+  end subroutine seal_payload
+
+  !> Where payloads are sealed, notes one of rank `from` whose last word is not its checksum.
+  subroutine arrived_whole(domain, from, payload)
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: from
+    real(dp), intent(in) :: payload(:)
+    if (.not. domain%sealed) return
+    if (.not. same_bits(payload(size(payload)), checksum(payload, size(payload) - 1))) then
+      domain%damaged_from = from
+    end if
+  end subroutine arrived_whole
 
   !> Exchanges the sizes of the payloads with sides first..last.
   subroutine send_sizes(domain, to, from, words, first, last, coming)
@@ -242,7 +256,7 @@ contains
     integer, intent(in) :: words
     integer(c_int64_t) :: mixed
     integer :: k
-    mixed = words
+    mixed = words + 1 ! so that the seal of an empty payload is not 0, as of a lost one
     do k = 1, words
       mixed = ieor(ishftc(mixed, 1), transfer(buffer(k), mixed))
     end do

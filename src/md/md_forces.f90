@@ -10,11 +10,13 @@ module md_forces
   use omp_lib, only: omp_get_thread_num, omp_get_wtime
   use md_domain, only: check_room, reduce
   use md_halo, only: forward, reverse
+  use md_ionic, only: ionic_energies, ionic_pass
   use md_list, only: find_closest, list_t, worker_t
+  use md_mesh, only: gather_forces, solve, spread_charges
   use md_metal, only: density_pass, force_pass
-  use md_potential, only: tersoff_kind
-  use md_system, only: account, failure_t, fine, in_density, in_halo, in_integrate, in_reduce, &
-    in_tersoff, in_two_body, lap, system_t, too_dense
+  use md_potential, only: ionic_kind, tersoff_kind
+  use md_system, only: account, failure_t, fine, in_density, in_fft, in_halo, in_integrate, &
+    in_mesh, in_reduce, in_tersoff, in_two_body, lap, system_t, too_dense
   use md_tersoff, only: tersoff_pass
   implicit none (type, external)
   private
@@ -23,7 +25,7 @@ module md_forces
   !> Flop per entry of a list, about: to make it; passes of a metal's potential, a pair's terms kept
   !> or not; of Tersoff's, and per further neighbour of the entry's atom.
   real(dp), parameter :: of_list = 60, of_density = 50, of_kept_force = 25, of_force = 60, &
-    of_tersoff = 40, of_triple = 80
+    of_tersoff = 40, of_triple = 80, of_ions = 90
 
 contains
 
@@ -43,7 +45,8 @@ contains
         if (.not. allocated(work%repulsion)) then
           allocate (work%repulsion(0), work%density(0), work%rho(0), work%f(4, 0))
         end if
-        entries = merge(size(work%entry), 0, system%list%half) ! any style may be the next
+        entries = 0 ! kept terms are of metals; any style may be the next
+        if (system%list%half .and. system%potential%kind /= ionic_kind) entries = size(work%entry)
         if (size(work%repulsion) < entries) then
           deallocate (work%repulsion, work%density)
           allocate (work%repulsion(entries), work%density(entries))
@@ -64,11 +67,14 @@ contains
     real(dp), intent(inout), optional :: virial(3, 3)   !< sum of x f over this rank's pairs: eV
     real(dp), allocatable :: shift(:, :) !< (4, all) of ghosts from their owners: A
     integer :: a, b
-    if (system%potential%kind == tersoff_kind) then
+    select case (system%potential%kind)
+    case (tersoff_kind)
       call tersoff_forces(system, pair_energy)
-    else
+    case (ionic_kind)
+      call ionic_forces(system, pair_energy, present(virial))
+    case default
       call metal_forces(system, pair_energy)
-    end if
+    end select
     if (present(virial)) then
       allocate (shift(4, system%atoms%all), source=0.0_dp)
       if (system%list%twice) call forward(system%domain, shift, 4, 3, .true.)
@@ -87,10 +93,89 @@ contains
       end associate
       call lap(system, in_integrate)
     end if
-    if (system%list%twice) return
-    call reverse(system%domain, system%atoms%f, 4, 3)
-    call lap(system, in_halo)
+    if (.not. system%list%twice) then
+      call reverse(system%domain, system%atoms%f, 4, 3)
+      call lap(system, in_halo)
+    end if
+    if (system%potential%kind == ionic_kind) call mesh_forces(system, pair_energy, virial)
   end subroutine find_forces
+
+  !> Forces of pairs of ions, and with `pair_energy` or `with_energy` their energy; forces on ghosts
+  !> are not yet their owners'.
+  subroutine ionic_forces(system, pair_energy, with_energy)
+    type(system_t), target, intent(inout) :: system
+    real(dp), intent(inout), optional :: pair_energy(:)
+    logical, intent(in) :: with_energy
+    real(dp), allocatable :: halves(:) !< (all): eV, half of each pair's energy
+    real(dp), pointer, contiguous :: f(:, :) !< what a thread adds to: thread 1 to the sums
+    real(dp) :: busy, start, began, energy, mine, unused
+    integer, allocatable :: own !< pairs with later atoms are counted on two ranks
+    integer :: t
+    busy = 0
+    start = omp_get_wtime()
+    !$omp parallel num_threads(size(system%list%work)) private(t, began, f, unused) &
+    !$omp& reduction(max:busy)
+    began = omp_get_wtime()
+    t = omp_get_thread_num() + 1
+    f => system%list%work(t)%f
+    if (t == 1) f => system%atoms%f
+    associate (work => system%list%work(t), atoms => system%atoms)
+      call clear(work, 4, atoms%f, work%f)
+      call ionic_pass(system%potential, system%smooth, work%first, work%last, work%start, &
+                      work%entry, system%list%most, atoms%x, f, unused)
+    end associate
+    busy = omp_get_wtime() - began
+    !$omp barrier
+    began = omp_get_wtime()
+    call join(system%list, t, system%atoms%all, system%atoms%f)
+    busy = busy + omp_get_wtime() - began
+    !$omp end parallel
+    call account(system, start, busy)
+    call charge_pairs(system, of_ions, 0.0_dp, by_all_threads)
+    call lap(system, in_two_body)
+    system%energy = 0
+    if (.not. (present(pair_energy) .or. with_energy)) return
+    energy = 0
+    allocate (halves(system%atoms%all), source=0.0_dp)
+    if (system%list%twice) own = system%atoms%own
+    do t = 1, size(system%list%work)
+      associate (work => system%list%work(t))
+        call ionic_energies(system%potential, system%smooth, work%first, work%last, work%start, &
+                            work%entry, system%list%most, system%atoms%x, mine, halves, own)
+        energy = energy + mine
+      end associate
+    end do
+    system%energy = energy
+    if (.not. present(pair_energy)) return
+    if (.not. system%list%twice) call reverse(system%domain, halves, 1, 1)
+    pair_energy = halves(:system%atoms%own)
+  end subroutine ionic_forces
+
+  !> Adds the mesh's part of Ewald's sum to forces, energies (eV) and virial (eV).  Interpolated
+  !> forces do not add up to nothing: each ion's share of their sum is taken from it.
+  subroutine mesh_forces(system, pair_energy, virial)
+    type(system_t), intent(inout) :: system
+    real(dp), intent(inout), optional :: pair_energy(:), virial(3, 3)
+    real(dp) :: energy, net(3)
+    integer :: k
+    call spread_charges(system%mesh, system%potential, system%box, system%domain, system%atoms)
+    call lap(system, in_mesh)
+    call solve(system%mesh, system%box, system%domain, system%potential, system%style%fft, &
+               present(virial))
+    call lap(system, in_fft)
+    call gather_forces(system%mesh, system%potential, system%box, system%domain, system%atoms, &
+                       energy, net, pair_energy)
+    call lap(system, in_mesh)
+    call reduce(system%domain, net, MPI_SUM)
+    call lap(system, in_reduce)
+    net = net/real(system%total, dp)
+    do k = 1, system%atoms%own
+      system%atoms%f(1:3, k) = system%atoms%f(1:3, k) - net
+    end do
+    system%energy = system%energy + energy
+    if (present(virial)) virial = virial + system%mesh%virial
+    call lap(system, in_mesh)
+  end subroutine mesh_forces
 
   !> Forces and energy by Tersoff's potential; forces on ghosts are not yet their owners'.
   subroutine tersoff_forces(system, pair_energy)
@@ -240,11 +325,14 @@ contains
     integer, intent(in) :: steps
     integer :: n
     do n = 1, steps
-      if (system%potential%kind == tersoff_kind) then
+      select case (system%potential%kind)
+      case (tersoff_kind)
         call charge_pairs(system, of_tersoff, of_triple, by_all_threads)
-      else
+      case (ionic_kind)
+        call charge_pairs(system, of_ions, 0.0_dp, by_all_threads)
+      case default
         call charge_pairs(system, of_density + of_kept_force, 0.0_dp, by_all_threads)
-      end if
+      end select
     end do
   end subroutine charge_loops
 

@@ -1,4 +1,4 @@
-! bisection-md: molecular dynamics of three potentials, to find the best numbers of MPI ranks per
+! bisection-md: molecular dynamics of four potentials, to find the best numbers of MPI ranks per
 ! node and threads per rank, and the cost of communication.
 !
 ! After M. J. Chorley and D. W. Walker, Performance analysis of a hybrid MPI/OpenMP application on
@@ -84,7 +84,7 @@ contains
                   bx_text("dlpoly3: threads make the lists, too"), bx_flag, 0.0_dp, 0.0_dp, &
                   c_loc(given%thread_lists))]
     kernel = bx_kernel_t(name=bx_text("md"), summary=bx_text( &
-      "molecular dynamics: Tersoff, Gupta, Finnis-Sinclair"), &
+      "molecular dynamics: Tersoff, Gupta, Finnis-Sinclair, ions"), &
       cases=c_loc(case_choices), case_count=size(crystals, kind=c_size_t), &
       methods=c_loc(choices), method_count=size(methods, kind=c_size_t), &
       options=c_loc(options), option_count=size(options, kind=c_size_t), &

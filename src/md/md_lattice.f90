@@ -17,7 +17,7 @@ module md_lattice
 
   !> A crystal of cubic cells: relaxed edge (A), sites of a cell, cells along each edge of the box.
   type :: crystal_t
-    character(8) :: name = ""
+    character(12) :: name = ""
     character(60) :: summary = ""
     character(2) :: species = "" !< one of the potential's
     real(dp) :: edge = 0
@@ -26,7 +26,7 @@ module md_lattice
     integer :: occupant(2) = 1 !< of the first sublattice and of the second
   end type crystal_t
 
-  integer, parameter :: zincblende = 1, fcc = 2, bcc = 3
+  integer, parameter :: zincblende = 1, fcc = 2, bcc = 3, rock_salt = 4
 
   !> Tests 10, 20 and 30 of DL_POLY 3, smaller ones of their kind, and their elements.
   type(crystal_t), parameter :: crystals(*) = [ &
@@ -41,7 +41,12 @@ module md_lattice
     crystal_t("w", "31250 atoms of W, extended Finnis-Sinclair", "W ", 3.16_dp, 2, 25, bcc), &
     crystal_t("si", "silicon, Tersoff", "Si", 5.43201_dp, 8, 12, zincblende, [1, 1]), &
     crystal_t("cu", "copper, Gupta", "Cu", 3.61468_dp, 4, 16, fcc, [1, 1]), &
-    crystal_t("au", "gold, Gupta", "Cu", 4.0786_dp, 4, 16, fcc, [2, 2])]
+    crystal_t("au", "gold, Gupta", "Cu", 4.0786_dp, 4, 16, fcc, [2, 2]), &
+    crystal_t("nacl", "27000 ions of NaCl, particle mesh Ewald", "Na", 5.64_dp, 8, 15, &
+              rock_salt, [1, 2]), &
+    crystal_t("nacl-mini", "1728 ions of NaCl", "Na", 5.64_dp, 8, 6, rock_salt, [1, 2]), &
+    crystal_t("nacl-216k", "216000 ions of NaCl, as on HPCx", "Na", 5.64_dp, 8, 30, rock_salt, &
+              [1, 2])]
 
 contains
 
@@ -91,9 +96,9 @@ contains
       at(:, 3) = [0.5_dp, 0.0_dp, 0.5_dp]
       at(:, 4) = [0.5_dp, 0.5_dp, 0.0_dp]
       sublattice(1) = 1 ! the corner, of L1_2
-      if (crystal%structure == zincblende) then
-        at(:, 5:8) = at(:, 1:4) + 0.25_dp
-        where (at > 1) at = at - 1
+      if (crystal%structure == zincblende .or. crystal%structure == rock_salt) then
+        at(:, 5:8) = at(:, 1:4) + merge(0.25_dp, 0.5_dp, crystal%structure == zincblende)
+        where (at >= 1) at = at - 1
         sublattice(:4) = 1
       end if
     end select

@@ -6,7 +6,8 @@ module md_launch
   use bx_harness, only: bx_selected, bx_string_at
   use md_atoms, only: atoms_t
   use md_judge, only: endpoint_t
-  use md_potential, only: tersoff_kind
+  use md_mesh, only: by_columns
+  use md_potential, only: ionic_kind, tersoff_kind
   use md_system, only: style_t, system_t
   use md_verlet, only: observation_t
   implicit none (type, external)
@@ -26,9 +27,11 @@ module md_launch
              "everywhere: the way to do it", style_t(), 1.0_dp), &
     method_t("dlpoly3", "DL_POLY_3's messages, a list a step, threads in the loops over pairs", &
              "nowhere: for the study of that code, Chorley and Walker (2010)", &
-             style_t(dlpoly3=.true.), 3.0_dp), &
+             style_t(dlpoly3=.true., fft=by_columns), 3.0_dp), &
     method_t("recompute", "pair terms computed again for the forces, not kept (metals)", &
              "nodes whose memory is slower than their cores", style_t(recompute=.true.), 1.3_dp), &
+    method_t("column-wise", "as packed, but DL_POLY 3's FFT between neighbours in rows (ions)", &
+             "many ranks, where messages cost more than bytes", style_t(fft=by_columns), 1.1_dp), &
     method_t("cached", "the loops over pairs alone, on a few atoms again and again", "", &
              style_t(), 0.6_dp, baseline=.true.)]
 
@@ -78,8 +81,11 @@ contains
     integer, intent(in) :: m
     character(:), allocatable :: reason
     reason = ""
-    if (methods(m)%style%recompute .and. system%potential%kind == tersoff_kind) then
-      reason = "Tersoff's potential keeps no pair terms"
+    if (methods(m)%style%recompute .and. &
+        any(system%potential%kind == [tersoff_kind, ionic_kind])) then
+      reason = "this potential keeps no pair terms"
+    else if (methods(m)%name == "column-wise" .and. system%potential%kind /= ionic_kind) then
+      reason = "no FFT without charges"
     end if
     if (.not. asked_for(m)) then
       reason = "--comm-style "//bx_string_at(given%comm_style)//" alone is asked for"

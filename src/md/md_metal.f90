@@ -8,9 +8,9 @@ module md_metal
   use md_potential, only: gupta_kind, potential_t
   implicit none (type, external)
   private
-  public :: density_pass, force_pass
+  public :: density_pass, force_pass, batch_end, distances
 
-  integer, parameter :: batch = 512 !< pairs
+  integer, parameter, public :: batch = 512 !< pairs
   !> An exponent whose exponential is nothing beside any sum, and that vector units may take as any
   !> other: what depends on a condition would be computed one by one.
   real(dp), parameter :: vanishing = -500

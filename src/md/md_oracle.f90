@@ -12,20 +12,28 @@ module md_oracle
   use md_reference, only: reference_energy
   implicit none (type, external)
   private
-  public :: mass_of, parameters_error, site_energies
+  public :: charge_of, mass_of, parameters_error, site_energies
 
   !> u (A/ps)^2 in eV, as in LAMMPS' metal units.
   real(dp), parameter, public :: oracle_mass_to_energy = 1.0364269e-4_dp
 
+  !> e^2/(4 pi epsilon0) in eV A, likewise.
+  real(dp), parameter, public :: oracle_coulomb = 14.399645_dp
+  !> Madelung's constant of rock salt, by the distance of neighbours (Y. Sakamoto, J. Chem. Phys.
+  !> 28, 164 (1958)).
+  real(dp), parameter :: madelung = 1.747564594633182_dp
+
   type :: element_t
     character(2) :: name
-    real(dp) :: mass !< u
+    real(dp) :: mass        !< u
+    real(dp) :: charge = 0  !< e
   end type element_t
 
   !> M. E. Wieser and M. Berglund, Atomic weights of the elements 2007, Pure Appl. Chem. 81, 2131
   !> (2009).
   type(element_t), parameter :: elements(*) = [ &
-    element_t("C ", 12.0107_dp), element_t("Si", 28.0855_dp), element_t("Fe", 55.845_dp), &
+    element_t("C ", 12.0107_dp), element_t("Na", 22.98976928_dp, 1.0_dp), &
+    element_t("Si", 28.0855_dp), element_t("Cl", 35.453_dp, -1.0_dp), element_t("Fe", 55.845_dp), &
     element_t("Cu", 63.546_dp), element_t("W ", 183.84_dp), element_t("Au", 196.966569_dp)]
 
   integer, parameter :: lattices = 3
@@ -44,7 +52,9 @@ module md_oracle
     stored_t("fe", 6, [2.75_dp, 2.8665_dp, 3.0_dp], &
              [-1.7851940276024234e3_dp, -1.8307259235811923e3_dp, -1.7841031468946555e3_dp]), &
     stored_t("w", 6, [3.05_dp, 3.1652_dp, 3.3_dp], &
-             [-3.7421624611378270e3_dp, -3.8182009376088258e3_dp, -3.7312927689362559e3_dp])]
+             [-3.7421624611378270e3_dp, -3.8182009376088258e3_dp, -3.7312927689362559e3_dp]), &
+    stored_t("nacl", 5, [5.2_dp, 5.64_dp, 6.2_dp], & ! without charges
+             [9.6565817799470381e2_dp, 4.4699499123147945e2_dp, 1.6213393389683569e2_dp])]
 
 contains
 
@@ -57,6 +67,16 @@ contains
       if (elements(i)%name == name) mass = elements(i)%mass
     end do
   end function mass_of
+
+  !> The charge of an element's ion (e); 0 of others.
+  pure real(dp) function charge_of(name) result(charge)
+    character(*), intent(in) :: name
+    integer :: i
+    charge = 0
+    do i = 1, size(elements)
+      if (elements(i)%name == name) charge = elements(i)%charge
+    end do
+  end function charge_of
 
   !> The largest relative error of a potential's energies against the stored ones; huge if none are
   !> stored.
@@ -123,7 +143,7 @@ contains
   end function energy_of_displaced
 
   !> Energies (eV) of the atoms of a perfect crystal, by species: (most_species).  All sites of a
-  !> species are equivalent.
+  !> species are equivalent; ions are of rock salt.
   function site_energies(potential, crystal) result(energies)
     type(potential_t), intent(in) :: potential
     type(crystal_t), intent(in) :: crystal
@@ -150,7 +170,8 @@ contains
         end do
       end do
       associate (species => crystal%occupant(sublattice(centre)))
-        energies(species) = reference_energy(potential, species, near(:, :n))
+        energies(species) = reference_energy(potential, species, near(:, :n)) &
+          - madelung*oracle_coulomb*charge_of(potential%name(species))**2/crystal%edge
       end associate
     end do
   end function site_energies

@@ -3,14 +3,16 @@
 ! Tersoff: J. Tersoff, Phys. Rev. B 39, 5566 (1989).  Gupta: F. Cleri and V. Rosato, Phys. Rev. B
 ! 48, 22 (1993).  Finnis-Sinclair: M. W. Finnis and J. E. Sinclair, Phil. Mag. A 50, 45 (1984), with
 ! the parameters of the erratum, 53, 161 (1986).  Extended Finnis-Sinclair: X. D. Dai, Y. Kong,
-! J. H. Li and B. X. Liu, J. Phys.: Condens. Matter 18, 4527 (2006).
+! J. H. Li and B. X. Liu, J. Phys.: Condens. Matter 18, 4527 (2006).  Rock salt: M. P. Tosi and F.
+! G. Fumi, J. Phys. Chem. Solids 25, 45 (1964).
 module md_potential
   use, intrinsic :: iso_c_binding, only: dp => c_double
   implicit none (type, external)
   private
   public :: potential_t, find_potential, species_list, set_tersoff_pairs
 
-  integer, parameter, public :: tersoff_kind = 1, gupta_kind = 2, finnis_sinclair_kind = 3
+  integer, parameter, public :: tersoff_kind = 1, gupta_kind = 2, finnis_sinclair_kind = 3, &
+    ionic_kind = 4
   integer, parameter, public :: most_species = 2
 
   !> A potential of up to two species.  A pair of species a and b is of kind a + b - 2: 0, 1 or 2.
@@ -33,6 +35,11 @@ module md_potential
     !> Below this distance a pair's density is negative: A.
     real(dp) :: closest = 0
 
+    !> Ions: charges (e); by kind of pair, repulsion log_a and b as of Gupta, dispersion
+    !> -c6/r^6 - d8/r^8 (eV, A); of Ewald's sum, the splitting parameter (1/A) and the largest
+    !> spacing of the mesh (A).
+    real(dp) :: charge(most_species) = 0, c6(0:2) = 0, d8(0:2) = 0, splitting = 0, spacing = 0
+
     !> Tersoff: of the centre's species; of pairs.
     real(dp), dimension(most_species) :: beta_n = 0, n = 0, c2 = 0, d2 = 0, h = 0
     real(dp), dimension(most_species, most_species) :: repulsion = 0, attraction = 0, &
@@ -52,7 +59,7 @@ module md_potential
   real(dp), parameter :: chi_sic = 0.9776_dp
 
   !> Known sets, and the species of each in the order of its type numbers.
-  character(*), parameter :: known(*) = [character(12) :: "Si,C", "Cu,Au", "Fe", "W"]
+  character(*), parameter :: known(*) = [character(12) :: "Si,C", "Cu,Au", "Fe", "W", "Na,Cl"]
 
 contains
 
@@ -83,6 +90,8 @@ contains
       potential = finnis_sinclair("W ", 183.84_dp, 1.885948_dp, 4.41_dp, 0.0_dp, 0.0_dp, 3.25_dp, &
                                   [48.52796_dp, -33.79621_dp, 5.854334_dp, -0.0098221_dp, &
                                    0.033338_dp])
+    case ("Na", "Cl")
+      potential = tosi_fumi_nacl()
     case default
       continue
     end select
@@ -167,5 +176,29 @@ contains
     p%skin = 0.3_dp
     if (beta > 0) p%closest = d*(beta - 1)/beta
   end function finnis_sinclair
+
+  !> Sodium chloride: charges, and the rigid ions of Tosi and Fumi (1964), whose repulsion is
+  !> b (1 + z/8 + z'/8) exp((s + s' - r)/rho), z the charges, both ions with eight outer electrons.
+  !> Short-range terms are cut sharply at the cutoff of Ewald's sum in real space.
+  pure function tosi_fumi_nacl() result(p)
+    type(potential_t) :: p
+    real(dp), parameter :: joule = 1/1.602176634e-19_dp !< eV
+    real(dp), parameter :: b = 0.338e-19_dp*joule, rho = 0.317_dp !< eV, A
+    real(dp), parameter :: pauling(0:2) = [1.25_dp, 1.0_dp, 0.75_dp]
+    real(dp), parameter :: radii(0:2) = [2.340_dp, 2.755_dp, 3.170_dp] !< A
+    p%kind = ionic_kind
+    p%species = 2
+    p%name = [character(2) :: "Na", "Cl"]
+    p%mass = [22.98976928_dp, 35.453_dp]
+    p%charge = [1.0_dp, -1.0_dp]
+    p%cutoff = 10.9_dp
+    p%reach = p%cutoff
+    p%splitting = 3.5_dp/p%cutoff
+    p%spacing = 1.5_dp
+    p%log_a = log(b*pauling) + radii/rho
+    p%b = 1/rho
+    p%c6 = [1.68e-19_dp, 11.2e-19_dp, 116e-19_dp]*joule ! 1e-79 J m^6 is 1e-19 J A^6
+    p%d8 = [0.8e-19_dp, 13.9e-19_dp, 233e-19_dp]*joule
+  end function tosi_fumi_nacl
 
 end module md_potential

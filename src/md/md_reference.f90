@@ -6,7 +6,7 @@ module md_reference
   use, intrinsic :: iso_c_binding, only: dp => c_double
   use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX
   use bx_harness, only: bx_largest
-  use md_potential, only: finnis_sinclair_kind, gupta_kind, potential_t, tersoff_kind
+  use md_potential, only: finnis_sinclair_kind, gupta_kind, ionic_kind, potential_t, tersoff_kind
   use md_samples, only: gather_near, sample_t
   use md_system, only: system_t
   implicit none (type, external)
@@ -20,10 +20,12 @@ contains
 
   !> The largest errors of the samples' forces, relative to the largest force or 1 eV/A, and of
   !> their energies, relative to each or 1 eV.  Collective.
-  subroutine reference_errors(system, samples, force_error, energy_error)
+  subroutine reference_errors(system, samples, force_error, energy_error, more_force, more_energy)
     type(system_t), intent(in) :: system
     type(sample_t), intent(in) :: samples(:)
     real(dp), intent(out) :: force_error, energy_error
+    !> Of the samples: forces (eV/A, (3, samples)) and energies (eV) to be added to the reference's.
+    real(dp), intent(in), optional :: more_force(:, :), more_energy(:)
     real(dp) :: force(3), energy, largest, worst(2)
     real(dp), allocatable :: near(:, :)
     integer :: s
@@ -41,6 +43,8 @@ contains
         call gather_near(system, sample%x, 2*system%potential%cutoff, mod(s, ranks), near)
         if (mod(s, ranks) /= system%domain%rank) cycle
         call force_on_centre(system%potential, sample%species, near, force, energy)
+        if (present(more_force)) force = force + more_force(:, s)
+        if (present(more_energy)) energy = energy + more_energy(s)
         worst(1) = max(worst(1), bx_largest(force - sample%f)/largest)
         worst(2) = max(worst(2), bx_largest([sample%energy - energy])/max(1.0_dp, abs(energy)))
       end associate
@@ -110,7 +114,7 @@ contains
     if (abs(rho) > 0) energy = energy - p%scale*sqrt(rho)
   end function energy_of
 
-  !> phi(r) of a metal's pair: eV.
+  !> phi(r) of a pair of metal atoms or ions: eV.
   function repulsion(p, pair, r) result(phi)
     type(potential_t), intent(in) :: p
     integer, intent(in) :: pair
@@ -120,6 +124,8 @@ contains
     phi = 0
     if (p%kind == gupta_kind) then
       phi = exp(p%log_a(pair))*exp(-p%b(pair)*r)
+    else if (p%kind == ionic_kind) then ! charges are md_ewald's
+      phi = exp(p%log_a(pair))*exp(-p%b(pair)*r) - p%c6(pair)/r**6 - p%d8(pair)/r**8
     else if (real(r, dp) < p%c) then
       phi = (r - p%c)**2*sum([(p%coefficient(k)*r**k, k=0, 4)])
     end if

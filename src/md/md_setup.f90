@@ -1,6 +1,7 @@
 ! From the command line to a system of atoms; impossible options are refused before they cost time.
 module md_setup
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
+  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
   use bx_harness, only: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, &
     bx_claim_file, bx_claim_memory, bx_claim_time, bx_file_read, bx_file_updated, bx_file_written, &
     bx_ok, bx_one_of, bx_refuse, bx_resources, bx_seed, bx_selected, bx_string_at, bx_threads, &
@@ -13,8 +14,9 @@ module md_setup
   use md_launch, only: census, counted, crystal, given, is_under_test, methods, objection, &
     parameters_differ, run, sampled, sized_by, start, start_moved, start_step, system, world
   use md_list, only: entries_expected, most_atoms, most_entries
+  use md_mesh, only: grid_of
   use md_oracle, only: parameters_error
-  use md_potential, only: find_potential, tersoff_kind
+  use md_potential, only: find_potential, ionic_kind, tersoff_kind
   use md_restart, only: read_restart
   use md_samples, only: draw
   use md_system, only: use_style
@@ -77,6 +79,7 @@ contains
     else
       call fill_crystal(crystals(crystal), cells, system%box, system%domain, start)
     end if
+    if (code == bx_ok) code = check_charge()
     if (code == bx_ok) code = claim_time()
     if (code /= bx_ok) return
     if (.not. (allocated(start_moved) .or. configuration%moving)) then
@@ -237,9 +240,16 @@ contains
     real(dp), parameter :: endpoint = 56         !< endpoint_t: id, position, velocity
     real(dp), parameter :: sums = 2*8            !< density and its slope
     real(dp), parameter :: sums_of_thread = 5*8  !< density and force, of all threads but the first
+    real(dp), parameter :: of_point = 8          !< a point of the mesh on a patch: a real
+    real(dp), parameter :: fields = 20           !< of the methods' FFTs and messages: reals
     integer, parameter :: copies = 3             !< system, start and origin
     bytes_needed = merge(entry*share%entries, (entry + kept)*share%entries*grown, &
-                         system%potential%kind == tersoff_kind)
+                         any(system%potential%kind == [tersoff_kind, ionic_kind]))
+    if (system%potential%kind == ionic_kind) then
+      bytes_needed = bytes_needed &
+                     + of_point*product(real(grid_of(system%potential, system%box), dp)) &
+                     *(share%all/real(system%total, dp) + fields/real(system%domain%ranks, dp))
+    end if
     bytes_needed = bytes_needed + share%own*(copies*atom + size(methods)*endpoint) &
                    + (share%all - share%own)*atom &
                    + share%all*(sums + sums_of_thread*(bx_threads(run) - 1))
@@ -250,12 +260,13 @@ contains
     integer(c_int) :: code
     type(share_t) :: share
     real(dp), parameter :: entry(2) = [13e-9_dp, 8e-9_dp] !< s: Tersoff, metals
-    real(dp), parameter :: atom = 50e-9_dp !< s
+    real(dp), parameter :: atom = 50e-9_dp, on_mesh = 600e-9_dp !< s
     real(dp) :: step, block, once
     integer :: m
     share = even_share()
     step = (share%entries*merge(entry(1), entry(2), system%potential%kind == tersoff_kind) &
-            + share%own*atom)/bx_threads(run)
+            + share%own*merge(atom + on_mesh, atom, system%potential%kind == ionic_kind)) &
+           /bx_threads(run)
     block = 0
     once = real(given%until - start_step, dp)*step
     do m = 1, size(methods)
@@ -265,6 +276,22 @@ contains
     code = bx_claim_time(run, once + block*bx_block_steps(run), block, trim(sized_by)// &
                          " with --steps and --until")
   end function claim_time
+
+  !> Refuses ions whose charges are not balanced: Ewald's sum has no value then.  Collective.
+  function check_charge() result(code)
+    integer(c_int) :: code
+    character(120) :: line
+    real(dp) :: charge
+    integer :: k
+    code = bx_ok
+    if (system%potential%kind /= ionic_kind) return
+    charge = sum([(system%potential%charge(start%species(k)), k=1, start%own)])
+    call MPI_Allreduce(MPI_IN_PLACE, charge, 1, MPI_DOUBLE_PRECISION, MPI_SUM, world)
+    if (abs(charge) < 0.5_dp) return
+    write (line, "(': the charges of all ions add up to ', f0.1, ' e: they have to add up to 0')") &
+      charge
+    code = bx_refuse(run, bx_usage, trim(sized_by)//line)
+  end function check_charge
 
   !> Refuses an input without any pair within the cutoff, or with atoms too close for any potential.
   function check_pairs() result(code)

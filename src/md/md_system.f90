@@ -8,22 +8,26 @@ module md_system
   use md_atoms, only: atoms_t
   use md_box, only: box_t
   use md_domain, only: domain_t
+  use md_ionic, only: smooth_t
   use md_list, only: list_t, most_atoms
+  use md_mesh, only: by_transpose, mesh_t
   use md_potential, only: potential_t
   implicit none (type, external)
   private
   public :: system_t, use_style, skin_of, lap, account, failure_of_all, note_damage
 
   integer(c_size_t), parameter, public :: in_two_body = 0, in_density = 1, in_tersoff = 2, &
-    in_halo = 3, in_list = 4, in_integrate = 5, in_reduce = 6
+    in_halo = 3, in_list = 4, in_integrate = 5, in_reduce = 6, in_mesh = 7, in_fft = 8
   character(*), parameter, public :: phase_names(*) = [character(18) :: "two_body_forces", &
-    "metal_ld_compute", "tersoff_forces", "halo", "list", "integrate", "reduce"]
+    "metal_ld_compute", "tersoff_forces", "halo", "list", "integrate", "reduce", "mesh", &
+    "fft"]
 
   !> How a system communicates and computes: one method of the kernel.
   type, public :: style_t
     !> The structure of DL_POLY_3's messages, a list a step, threads in the loops over pairs only.
     logical :: dlpoly3 = .false.
     logical :: recompute = .false. !< pair terms are computed again, not kept
+    integer :: fft = by_transpose !< of ions: the method of the FFT
   end type style_t
 
   !> Kinds of failure; where ranks fail in different ways, all take the last of these.
@@ -49,6 +53,8 @@ module md_system
     type(atoms_t) :: atoms
     type(list_t) :: list
     type(style_t) :: style
+    type(mesh_t) :: mesh     !< of ions
+    type(smooth_t) :: smooth !< likewise
     logical :: thread_lists = .false. !< also in the style dlpoly3
     integer(c_int64_t) :: total = 0 !< atoms
     integer(c_int64_t) :: step = 0
@@ -101,6 +107,7 @@ contains
     type(system_t), intent(inout) :: system
     type(style_t), intent(in) :: style
     if (style%dlpoly3 .neqv. system%style%dlpoly3) system%listed = .false.
+    if (style%fft /= system%style%fft) system%listed = .false. ! and the mesh with it
     system%style = style
     system%domain%one_by_one = style%dlpoly3
     call omp_set_num_threads(merge(1, size(system%list%work), style%dlpoly3))

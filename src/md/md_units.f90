@@ -7,6 +7,7 @@ module md_units
 
   real(dp), parameter, public :: mass_to_energy = 1.0364269e-4_dp !< u (A/ps)^2 in eV
   real(dp), parameter, public :: boltzmann = 8.617343e-5_dp       !< eV/K
+  real(dp), parameter, public :: coulomb = 14.399645_dp           !< e^2/(4 pi epsilon0): eV A
   real(dp), parameter, public :: gigapascal = 160.21765_dp        !< in one eV/A^3
 
 end module md_units

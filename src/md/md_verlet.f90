@@ -8,8 +8,10 @@ module md_verlet
   use md_domain, only: check_room, migrate, reduce
   use md_forces, only: charge_list, find_forces, reserve_sums
   use md_halo, only: forward, make_halo
+  use md_ionic, only: find_smooth
   use md_list, only: make_list, sort_atoms
-  use md_potential, only: tersoff_kind
+  use md_mesh, only: fit_mesh
+  use md_potential, only: ionic_kind, tersoff_kind
   use md_system, only: account, crowded, damaged, exploded, failure_t, fine, in_halo, &
     in_integrate, in_list, in_reduce, lap, lost_atoms, note_damage, skin_of, system_t
   use md_units, only: boltzmann, mass_to_energy
@@ -55,6 +57,11 @@ contains
                                  allowed=real(system%list%limit, dp))
     end if
     call reserve_sums(system)
+    if (system%potential%kind == ionic_kind) then
+      if (.not. system%smooth%per_r2 > 0) system%smooth = find_smooth(system%potential)
+      call fit_mesh(system%mesh, system%potential, system%box, system%domain, skin/2, &
+                    size(system%list%work), system%style%fft)
+    end if
     system%listed = .true.
     call charge_list(system)
     call lap(system, in_list)

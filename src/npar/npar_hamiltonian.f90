@@ -2,7 +2,7 @@
 module npar_hamiltonian
   use, intrinsic :: iso_c_binding, only: c_double_complex, dp => c_double
   use bx_transpose, only: bx_apply, bx_columns
-  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
+  use bx_charges, only: bx_charge, bx_copy, bx_is_hollow, bx_is_simulated, by_all_threads
   use npar_blas, only: dgemm
   use npar_collectives, only: sum_over
   use npar_model, only: crystal_t, householder, projectors_per_atom
@@ -26,6 +26,7 @@ contains
     energy = s%basis%kinetic(s%crystal, s%spectra(k)%kpoint)
     s%kinetic(1::2) = energy
     s%kinetic(2::2) = energy
+    if (bx_is_hollow()) return ! no memory is touched for what is not multiplied
     stride = s%factor() ! of complex waves: projectors are real
     allocate (mixed(size(s%beta, 1)), state(2*s%waves()))
     do atom = 1, s%crystal%atoms

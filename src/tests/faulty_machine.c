@@ -4,8 +4,9 @@
  *
  * BX_FLIP="PHASE RANK NTH WORD BIT": of the messages with doubles that reach RANK in PHASE (V:
  * until the first block, T: in timed steps), the NTH, from 0, gets BIT (0..63) of its number WORD
- * (modulo their count) flipped.  What has been done goes to stderr: "flip: BEFORE -> AFTER".
- * Without it, rank 0 prints how many there are: "messages: V T".
+ * (modulo their count) flipped; with BIT 64 it is lost: zeros stand in its place.  What has been
+ * done goes to stderr: "flip: BEFORE -> AFTER". Without it, rank 0 prints how many there are:
+ * "messages: V T".
  *
  * BX_DISK=BYTES: no file gets larger. */
 #define _GNU_SOURCE
@@ -77,7 +78,10 @@ static void arrived(char *buffer, int count)
     char *at = buffer + 8 * (order.word % count);
     double before, after;
     memcpy(&before, at, 8);
-    at[order.bit / 8] = (char)(at[order.bit / 8] ^ (1 << order.bit % 8)); /* little-endian */
+    if (order.bit == 64)
+        memset(buffer, 0, 8 * (size_t)count);
+    else
+        at[order.bit / 8] = (char)(at[order.bit / 8] ^ (1 << order.bit % 8)); /* little-endian */
     memcpy(&after, at, 8);
     fprintf(stderr, "flip: %.17g -> %.17g\n", before, after);
 }
@@ -93,6 +97,23 @@ int PMPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag, 
     posted[posted_count].request = *request;
     posted[posted_count].buffer = buffer;
     posted[posted_count++].count = count;
+    return code;
+}
+
+/* Each rank's block is a message. */
+int PMPI_Alltoallv(const void *send, const int send_counts[], const int send_at[],
+                   MPI_Datatype send_type, void *receive, const int receive_counts[],
+                   const int receive_at[], MPI_Datatype receive_type, MPI_Comm comm)
+{
+    static __typeof__(&PMPI_Alltoallv) real;
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, "PMPI_Alltoallv");
+    int code = real(send, send_counts, send_at, send_type, receive, receive_counts, receive_at,
+                    receive_type, comm);
+    if (receive_type != MPI_DOUBLE && receive_type != MPI_DOUBLE_PRECISION) return code;
+    int ranks;
+    PMPI_Comm_size(comm, &ranks);
+    for (int r = 0; r < ranks; r++)
+        arrived((char *)receive + 8 * (size_t)receive_at[r], receive_counts[r]);
     return code;
 }
 

@@ -1,4 +1,4 @@
-"""bisection-md with one flipped bit in one message: found, or without consequence.
+"""bisection-md with one flipped bit in a message, or one lost: found, or without consequence.
 
 Usage: flip_md.py FLIPPING-KERNEL [LAUNCHES]
 
@@ -20,9 +20,12 @@ SMALL = ("--baseline", "none", "--repeats", "2", "--block", "1", "--warmup", "0"
          "--until", "5", "--temperature", "1500")  # fmt: skip
 CASES = (("fe", "9"), ("cu3au", "6"), ("sic", "5"))
 METHODS = ("packed", "dlpoly3")
-BITS = (55, 51, 30)
+IONS = ("nacl", "6")
+FFTS = ("packed", "column-wise")
+LOST = 64
+BITS = (55, 51, 30, LOST)
 RANKS = min(3, MOST_RANKS)
-FEW = 12
+FEW = 16
 SKIPPED = 77
 
 
@@ -33,9 +36,10 @@ def main():
     counts, caught, harmless, missed = Counter(), Counter(), Counter(), []
     totals = {}
     for n in range(launches):
-        case, cells = CASES[n % len(CASES)]
-        method = METHODS[n // len(CASES) % len(METHODS)]
-        phase, bit = "TV"[n % 2], BITS[n // 2 % len(BITS)]
+        ions = n // len(BITS) % 2
+        case, cells = IONS if ions else CASES[n % len(CASES)]
+        method = FFTS[n // 2 % 2] if ions else METHODS[n // len(CASES) % len(METHODS)]
+        phase, bit = "TV"[n % 2], BITS[(n // 2 + n // 8) % len(BITS)]
         arguments = ("--case", case, "--cells", cells, "--method", method, *SMALL)
         if (case, method) not in totals:
             out = run(kernel, RANKS, *arguments)

@@ -249,6 +249,7 @@ class Time(Case):
             ("sic", "6", "0.5", 2e-4),
             ("cu3au", "4", "1", 1e-4),
             ("fe", "6", "1", 1e-4),
+            ("nacl", "4", "1", 1e-4),
         ):
             with self.subTest(name=name):
                 size = ("--case", name, "--cells", cells, "--timestep", step, *ONE)
@@ -260,7 +261,7 @@ class Time(Case):
 
     def test_restart_is_bitwise(self):
         for name, cells, ranks, threads in (("sic", "5", 1, 1), ("cu3au", "6", 3, 1),
-                                            ("fe", "9", 2, 2)):  # fmt: skip
+                                            ("fe", "9", 2, 2), ("nacl", "5", 2, 1)):  # fmt: skip
             for method in ("packed", "dlpoly3"):
                 with self.subTest(name=name, method=method):
                     size = ("--case", name, "--cells", cells, "--temperature", "1500", "--repeats",

@@ -29,6 +29,7 @@ class Kernels(unittest.TestCase):
         "npar": ("--bands", "9", "--atoms", "4", "--box", "8", "--cutoff", "15.2",
                  "--planner", "estimate"),
         "patterns": ("--largest", "512"),
+        "halo": ("--case", "thor-24", "--method", "aggregated,shm", "--baseline", "none"),
         "tasks": ("--blocks", "5", "--rows", "7", "--partners", "3", "--work", "2000"),
     }
     # fmt: on
@@ -128,7 +129,7 @@ class Clock(unittest.TestCase):
             self.assertEqual(self.samples(first), self.samples(second))
 
     def test_hollow_runs_take_as_long(self):
-        for kernel in ("transpose", "npar"):
+        for kernel in ("transpose", "npar", "halo"):
             arguments = Kernels.KERNELS[kernel]
             full, hollow = (
                 self.entries(kernel, "hector-xt4", 8, *arguments, BX_HOLLOW=flag) for flag in "01"
@@ -156,18 +157,42 @@ class Clock(unittest.TestCase):
         self.assertGreater(slow["alltoallv", 1024], 2 * sound["alltoallv", 1024])
 
     def test_short_blocks_are_stored_and_forwarded(self):
-        """Up to the machine's size, and only MPI_Alltoall."""
-        arguments = ("--method", "alltoall,alltoallv", "--smallest", "2048", "--largest", "8192")
+        """Up to the machine's size, and only MPI_Alltoall: 12 messages of a node in place of 448;
+        blocks are copied seven times: at first, in five turns (half of them, twice), last."""
+        arguments = ("--method", "alltoall,alltoallv", "--smallest", "256", "--largest", "1024")
         times = {
-            limit: self.entries("patterns", f"hector-xt4 store_forward={limit}", 32, *arguments)
-            for limit in (0, 4096)
+            limit: {
+                key: entry["metrics"]["time"]["value"]
+                for key, entry in self.entries(
+                    "patterns", f"hector-xt4 store_forward={limit}", 32, *arguments
+                ).items()
+            }
+            for limit in (0, 512)
         }
-        for key in times[0]:
-            direct, ours = (times[limit][key]["metrics"]["time"]["value"] for limit in (0, 4096))
-            if key[0] == "alltoall" and 0 < key[1] <= 4096:
-                self.assertNotEqual(ours, direct)
+        for (method, size), ours in times[512].items():
+            if method == "alltoall" and 0 < size <= 512:
+                self.assertLess(ours, 0.5 * times[512]["alltoallv", size], size)
+                self.assertGreater(ours, 7 * 32 * size / 1.5e9, size)
             else:
-                self.assertAlmostEqual(ours / direct, 1, places=6)
+                self.assertAlmostEqual(ours / times[0][method, size], 1, places=6)
+
+    def test_findings_fall_with_the_mechanism_that_they_rest_on(self):
+        """G01 and G05 of reference/literature: the gap per message; one rank that sends for its
+        node."""
+
+        def times(machine, ranks, *more):
+            arguments = (*Kernels.KERNELS["transpose"], "--published", "--baseline", "none",
+                         "--method", "alltoallv,gather-scatter", *more)  # fmt: skip
+            entries = self.entries("transpose", machine, ranks, *arguments, BX_HOLLOW="1")
+            return {key[0]: entry["samples"]["seconds"][0] for key, entry in entries.items()}
+
+        name = "alltoallv"
+        self.assertGreater(times("hector-xt4", 16)[name], times("hector-xt4", 8)[name])
+        self.assertLess(times("hector-xt4 gap=0", 16)[name], times("hector-xt4 gap=0", 8)[name])
+        alone = ("--ranks-per-node", "1")
+        gathered, scattered = times("hector-xt4", 32), times("hector-xt4", 32, *alone)
+        self.assertLess(gathered["gather-scatter"], 0.5 * gathered[name])
+        self.assertGreater(scattered["gather-scatter"], 0.9 * scattered[name])
 
     def test_own_blocks_are_copied(self):
         """With --published one rank per node exchanges its node's own blocks with itself."""

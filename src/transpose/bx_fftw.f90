@@ -1,10 +1,10 @@
-! FFTW's C functions for a complex transform of a whole grid within a rank (fftw3.f03, which
-! declares all of FFTW, is not always in the include path of a Fortran compiler).
+! FFTW's C functions for complex transforms within a rank, of a whole grid or of many lines
+! (fftw3.f03, which declares all of FFTW, is not always in the include path of a Fortran compiler).
 module bx_fftw
   use, intrinsic :: iso_c_binding, only: c_double_complex, c_int, c_ptr
   implicit none (type, external)
   private
-  public :: fftw_plan_dft_3d, fftw_execute_dft, fftw_destroy_plan
+  public :: fftw_plan_dft_3d, fftw_plan_many_dft, fftw_execute_dft, fftw_destroy_plan
 
   interface
     function fftw_plan_dft_3d(n0, n1, n2, in, out, sign, flags) result(plan) bind(C)
@@ -14,6 +14,17 @@ module bx_fftw
       complex(c_double_complex), intent(inout) :: in(*), out(*)
       type(c_ptr) :: plan
     end function fftw_plan_dft_3d
+
+    function fftw_plan_many_dft(rank, n, many, in, in_size, in_stride, in_distance, out, &
+      out_size, out_stride, out_distance, sign, flags) result(plan) bind(C)
+      import :: c_double_complex, c_int, c_ptr
+      implicit none (type, external)
+      integer(c_int), value :: rank, many, in_stride, in_distance, out_stride, out_distance, sign, &
+        flags
+      integer(c_int), intent(in) :: n(*), in_size(*), out_size(*)
+      complex(c_double_complex), intent(inout) :: in(*), out(*)
+      type(c_ptr) :: plan
+    end function fftw_plan_many_dft
 
     subroutine fftw_execute_dft(plan, in, out) bind(C)
       import :: c_double_complex, c_ptr

@@ -54,7 +54,7 @@ def compare(
             it, and no drift of the cores takes a verdict back.
         aa: sessions of the same state of the machine as `before`.
         control: a pattern of further metrics that measure the cores alone.
-        name: a pattern; only tests in which it is found.
+        name: a pattern; only tests whose names match it.
         fail_on: keys of EXITS.
     """
     sides = [Observations(store, side) for side in (before, after)]

@@ -54,7 +54,7 @@ def aa_noise(
         store: the store.
         before: sessions of one state of the machine.
         aa: sessions of the same state.
-        name: a pattern; only tests in which it is found.
+        name: a pattern; only tests whose names match it.
 
     Returns:
         Whether there is a test, and by how much each metric that changed moved at most.

@@ -27,7 +27,7 @@ def histories(
     Args:
         store: where the sessions are stored.
         sessions: in order of time.
-        name: a pattern; only tests in which it is found.
+        name: a pattern; only tests whose names match it.
         left_out: units of metrics that are left out.
 
     Returns:

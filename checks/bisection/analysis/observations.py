@@ -134,7 +134,7 @@ def rows_of(
 
     Args:
         before, after: the sides.
-        name: a pattern; only tests in which it is found.
+        name: a pattern; only tests whose names match it.
 
     Returns:
         Rows, those with a ruling that need no numbers to be looked at; and for each row the jobs

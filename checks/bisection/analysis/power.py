@@ -68,7 +68,7 @@ def noises(store: Store, sessions: Sequence[Session], name: re.Pattern[str] | No
     Args:
         store: the store.
         sessions: in order of time.
-        name: a pattern; only tests in which it is found.
+        name: a pattern; only tests whose names match it.
 
     Returns:
         An entry per partition and kernel with enough nights, those with most metrics first.

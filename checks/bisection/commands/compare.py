@@ -50,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="further tests that measure the cores alone",
     )
     parser.add_argument(
-        "-n", "--name", metavar="REGEX", type=regex, help="only tests in which it is found"
+        "-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match it"
     )
     parser.add_argument(
         "--fail-on",

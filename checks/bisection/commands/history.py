@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sessions", nargs="?", help=f"{HELP}; default: the nights of the usual tier, untagged"
     )
     parser.add_argument(
-        "-n", "--name", metavar="REGEX", type=regex, help="only tests in which it is found"
+        "-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match it"
     )
     parser.add_argument(
         "--false-alarms-per-year",

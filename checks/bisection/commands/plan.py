@@ -31,10 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=part,
         default=LIMITS.margin,
         metavar="PART",
-        help="the change to be found, for example 5%%; default: %(default).0%%",
+        help=f"the change to be found, for example 5%%; default: {100 * LIMITS.margin:.0f}%%",
     )
     parser.add_argument(
-        "-n", "--name", metavar="REGEX", type=regex, help="only tests in which it is found"
+        "-n", "--name", metavar="REGEX", type=regex, help="only tests whose names match it"
     )
 
 

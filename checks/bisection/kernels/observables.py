@@ -187,7 +187,7 @@ def fitted(finding: str) -> dict[str, list[str]]:
     """Which values of simulated machines were fitted to a finding: quantity -> machines."""
     quantities: dict[str, list[str]] = {}
     for row in simulation.rows():
-        if row["origin"] == "fitted" and row["basis"].startswith(f"{finding}:"):
+        if row["origin"] == "fitted" and finding in row["basis"].partition(":")[0].split():
             quantities.setdefault(row["quantity"], []).extend(row["machines"].split())
     return quantities
 

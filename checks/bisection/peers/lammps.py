@@ -122,12 +122,17 @@ def script(system: System, potential: Path, skin: float, steps: int, samples: in
     types = " ".join(f"basis {k} {site[3]}" for k, site in enumerate(system.sites, 1))
     box = f"0 {system.cells} " * 3
     lines = [
-        "units metal", "atom_style atomic", "boundary p p p", "newton on",
+        "units metal", f"atom_style {'charge' if system.charges else 'atomic'}", "boundary p p p",
+        "newton on",
         f"lattice custom {system.edge} a1 1 0 0 a2 0 1 0 a3 0 0 1 {basis}",
         f"region crystal block {box}", f"create_box {len(system.masses)} crystal",
         f"create_atoms 1 box {types}",
         *(f"mass {kind} {mass}" for kind, mass in enumerate(system.masses, 1)),
-        f"pair_style {system.pair_style}", f"pair_coeff * * {potential} {system.elements}",
+        *(f"set type {kind} charge {charge}" for kind, charge in enumerate(system.charges, 1)),
+        f"pair_style {system.pair_style}",
+        f"include {potential}" if system.charges else
+        f"pair_coeff * * {potential} {system.elements}",
+        *system.mesh,
         f"neighbor {skin} bin", "neigh_modify delay 0 every 1 check yes",
         f"velocity all create {TEMPERATURE} 12345 loop geom", "fix 1 all nve",
         f"timestep {TIMESTEP / 1000}",

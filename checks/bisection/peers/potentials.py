@@ -170,6 +170,25 @@ def tersoff_file() -> Iterator[str]:
                 yield " ".join([i, j, k, *(f"{word:.17g}" for word in words)])
 
 
+# M. P. Tosi and F. G. Fumi, J. Phys. Chem. Solids 25, 45 (1964): J, J A^6, J A^8, A of the pairs
+# Na-Na, Na-Cl, Cl-Cl. Short-range terms and the sum in real space end between two shells.
+JOULE = 1 / 1.602176634e-19  # eV
+SALT_CUTOFF, SALT_RHO, SALT_B = 10.9, 0.317, 0.338e-19
+SALT_PAIRS = (
+    (1.25, 2.340, 1.68e-19, 0.8e-19),
+    (1.00, 2.755, 11.2e-19, 13.9e-19),
+    (0.75, 3.170, 116e-19, 233e-19),
+)
+
+
+def salt_lines() -> Iterator[str]:
+    """Rock salt in LAMMPS' words, as a file that its input includes."""
+    yield "# J. Phys. Chem. Solids 25, 45 (1964) UNITS: metal"
+    for types, (pauling, radii, c6, d8) in zip(("1 1", "1 2", "2 2"), SALT_PAIRS, strict=True):
+        numbers = (SALT_B * pauling * JOULE, SALT_RHO, radii, c6 * JOULE, -d8 * JOULE)
+        yield f"pair_coeff {types} {' '.join(f'{number:.17g}' for number in numbers)}"
+
+
 @dataclass(frozen=True)
 class System:
     """A crystal, and how LAMMPS describes its potential."""
@@ -185,6 +204,8 @@ class System:
     potential: Callable[[], Iterator[str]]
     energy: float  # of the perfect crystal: eV per atom
     target: float  # ours over LAMMPS
+    charges: tuple = ()  # e, by type; none: no mesh
+    mesh: tuple = ()  # LAMMPS' lines of the particle mesh
 
     @property
     def atoms(self) -> int:
@@ -212,6 +233,13 @@ SYSTEMS = {
         System(
             "fe", "Fe, Finnis-Sinclair", 25, 2.8665, ((0, 0, 0, 1), (0.5, 0.5, 0.5, 1)),
             (55.845,), "eam/fs", "Fe", lambda: eam_table(IRON_TABLE), -4.28, 1.0,
+        ),
+        System(
+            "nacl", "NaCl, particle mesh Ewald", 15, 5.64,
+            (*((*at, 1) for at in FACES),
+             *((*((part + 0.5) % 1 for part in at), 2) for at in FACES)),
+            (22.98976928, 35.453), f"born/coul/long {SALT_CUTOFF}", "", salt_lines, -4.0290, 1.5,
+            (1, -1), ("kspace_style pppm 1e-5",),
         ),
     )
 }  # fmt: skip

@@ -51,6 +51,7 @@ DLPOLY = {
 }
 STYLE = "dlpoly3"  # the method that communicates as DL_POLY does
 LAYOUTS = ("mpi", "node", "node2")
+UPGRADE = "/ hpcx_phase2_sp7."  # in expressions of what Phase2 gains over Phase1
 CLOCKS = 1.31  # of Phase2 over Phase1: 1.7 and 1.3 GHz (table 1)
 
 
@@ -303,7 +304,8 @@ def _hpcx(lookup: Lookup, rows: Sequence[Judged]) -> list[Group]:
     for row in rows:
         for part in row.parts:
             own = part.observable
-            if row.finding.id == "H02" and part.value:
+            upgrade = own.machine == "hpcx-phase1" and UPGRADE in own.expression
+            if upgrade and own.kernel != "patterns" and part.value:
                 cores = max(point.cores for point in own.points)
                 bars.append(Bar(f"our {own.kernel} {own.case}", f"simulated, {cores} processors",
                                 "", part.value, None, None, BLUE, ""))  # fmt: skip

@@ -17,6 +17,8 @@ class TestChecks:
             for method in ("packed", "dlpoly3", "recompute"):
                 assert cases["md", layout, "fe", method] == "pass"
             assert ("md", layout, "sic", "recompute") not in cases  # keeps no pair terms
+            assert cases["md", layout, "nacl-mini", "column-wise"] == "pass"
+            assert ("md", layout, "fe", "column-wise") not in cases  # has no charges
         assert cases["md_layout", "node", "fe", "packed"] == "pass"
         assert cases["md_layout", "node2", "fe", "packed"] == "not applicable"
         assert "layout node2 is mpi here: 2x1" in run.said

@@ -185,7 +185,22 @@ def test_the_script():
         "sic": 32768,
         "cu3au": 32000,
         "fe": 31250,
+        "nacl": 27000,
     }
+
+
+def test_the_script_of_ions():
+    text = lammps.script(SYSTEMS["nacl"], "salt", 0.7, 50, 3)
+    assert "atom_style charge\n" in text
+    assert "set type 2 charge -1\npair_style born/coul/long 10.9\ninclude salt\n" in text
+    assert "kspace_style pppm 1e-5\n" in text
+    _, *pairs = potentials.salt_lines()
+    assert [line.split()[:3] for line in pairs] == [
+        ["pair_coeff", "1", "1"],
+        ["pair_coeff", "1", "2"],
+        ["pair_coeff", "2", "2"],
+    ]
+    assert float(pairs[0].split()[6]) == pytest.approx(1.0486, rel=1e-4)  # eV A^6
 
 
 # ---- conclusions ----

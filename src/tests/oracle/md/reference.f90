@@ -74,8 +74,15 @@ contains
       a = merge(2.8665_d, 3.1652_d, name == "fe")
       sites = 2
       site(:, 2) = 0.5_d
+    case ("nacl")
+      cells = 5
+      a = 5.64_d
+      sites = 8
+      site(:, 5:8) = reshape([0.5_d, 0.5_d, 0.5_d, 0.5_d, 0.0_d, 0.0_d, 0.0_d, 0.5_d, 0.0_d, &
+                              0.0_d, 0.0_d, 0.5_d], [3, 4])
+      type_of(5:) = 2
     case default
-      error stop "usage: reference sic|cu3au|fe|w"
+      error stop "usage: reference sic|cu3au|fe|w|nacl"
     end select
     if (constant /= "") read (constant, *) a
     edge = real(cells*a, q)
@@ -182,7 +189,17 @@ contains
     real(d), parameter :: a(0:2) = [0.0855_d, 0.1539_d, 0.2061_d], &
       xi(0:2) = [1.224_d, 1.5605_d, 1.790_d], pe(0:2) = [10.960_d, 11.05_d, 10.229_d], &
       qe(0:2) = [2.278_d, 3.0475_d, 4.036_d], r0(0:2) = [2.556_d, 2.65_d, 2.884_d]
+    real(d), parameter :: joule = 1.602176634e-19_d, pauling(0:2) = [1.25_d, 1.0_d, 0.75_d], &
+      radii(0:2) = [2.340_d, 2.755_d, 3.170_d], c6(0:2) = [1.68e-19_d, 11.2e-19_d, 116e-19_d], &
+      d8(0:2) = [0.8e-19_d, 13.9e-19_d, 233e-19_d]
     t = 0
+    if (name == "nacl") then ! without charges
+      if (r >= 10.9_d) return
+      u = real(0.338e-19_d, q)*pauling(species)*exp((radii(species) - r)/real(0.317_d, q))
+      t(1) = (u - c6(species)/r**6 - d8(species)/r**8)/real(joule, q)
+      t(2) = (-u/real(0.317_d, q) + 6*c6(species)/r**7 + 8*d8(species)/r**9)/real(joule, q)
+      return
+    end if
     if (name == "cu3au") then
       if (r >= 6.2_d) return
       t(1) = 2*real(a(species), q)*exp(-pe(species)*(r/r0(species) - 1))
@@ -222,7 +239,8 @@ contains
         rho(j) = rho(j) + t(3)
       end do
     end do
-    slope = -scale_of()/(2*sqrt(rho))
+    slope = 0
+    where (rho > 0) slope = -scale_of()/(2*sqrt(rho))
     force = 0
     do j = 1, n
       do k = 1, n

@@ -1,0 +1,275 @@
+! Grids whose points are spread over ranks in boxes, and the messages between two distributions of
+! one grid.
+!
+! A patch is a rank's box of points.  Outer patches may overlap and reach beyond the grid, which is
+! periodic; inner ones have each point once.
+module md_regrid
+  use, intrinsic :: iso_c_binding, only: dp => c_double
+  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_one_thread
+  use mpi_f08, only: MPI_Alltoallv, MPI_DOUBLE_PRECISION, MPI_Irecv, MPI_Isend, MPI_Request, &
+    MPI_STATUSES_IGNORE, MPI_Waitall
+  use md_domain, only: arrived_whole, count_messages, domain_t, seal_payload
+  implicit none (type, external)
+  private
+  public :: make_regrid, to_inner, to_outer, share_of_points
+
+  !> Points low..high of each direction, counted from 0; none where high < low.
+  type, public :: patch_t
+    integer :: low(3) = 0, high(3) = -1
+  contains
+    procedure :: extent
+  end type patch_t
+
+  !> A part of a patch: points low..high, counted from 1 in the patch's array.
+  type :: piece_t
+    integer :: low(3) = 1, high(3) = 0
+  end type piece_t
+
+  !> What is exchanged with one rank, in this order.
+  type :: part_t
+    integer :: peer = 0, points = 0
+    type(piece_t), allocatable :: pieces(:)
+  end type part_t
+
+  type, public :: regrid_t
+    logical :: all_to_all = .false. !< by one MPI_Alltoallv, or by a message to each rank concerned
+    !> Parts of this rank's patches, by peer: (ranks), of which the first ones are used.
+    type(part_t), allocatable :: outer(:), inner(:)
+    integer :: outer_parts = 0, inner_parts = 0
+    real(dp), allocatable :: outgoing(:), incoming(:)
+  end type regrid_t
+
+contains
+
+  !> Points of a patch along each direction.
+  pure function extent(self) result(points)
+    class(patch_t), intent(in) :: self
+    integer :: points(3)
+    points = max(0, self%high - self%low + 1)
+  end function extent
+
+  !> Share number `part` (from 0) of `points` points dealt out to `parts` ranks: first, last.
+  pure function share_of_points(points, parts, part) result(share)
+    integer, intent(in) :: points, parts, part
+    integer :: share(2)
+    share = [part*points/parts, (part + 1)*points/parts - 1]
+  end function share_of_points
+
+  !> Plans the moves between the patches outer(0:) and inner(0:) of all ranks.  Local.
+  subroutine make_regrid(domain, grid, outer, inner, all_to_all, plan)
+    type(domain_t), intent(in) :: domain
+    integer, intent(in) :: grid(3)
+    type(patch_t), intent(in) :: outer(0:), inner(0:)
+    logical, intent(in) :: all_to_all
+    type(regrid_t), intent(out) :: plan
+    type(part_t) :: other
+    integer :: r
+    plan%all_to_all = all_to_all
+    allocate (plan%outer(domain%ranks), plan%inner(domain%ranks))
+    allocate (plan%outgoing(0), plan%incoming(0))
+    do r = 0, domain%ranks - 1
+      associate (next => plan%outer(plan%outer_parts + 1))
+        call find_overlap(grid, outer(domain%rank), inner(r), r, next, other)
+        if (next%points > 0) plan%outer_parts = plan%outer_parts + 1
+      end associate
+      associate (next => plan%inner(plan%inner_parts + 1))
+        call find_overlap(grid, outer(r), inner(domain%rank), r, other, next)
+        if (next%points > 0) plan%inner_parts = plan%inner_parts + 1
+      end associate
+    end do
+  end subroutine make_regrid
+
+  !> The points that two patches share, as pieces of the one and of the other.
+  subroutine find_overlap(grid, outer, inner, peer, in_outer, in_inner)
+    integer, intent(in) :: grid(3), peer
+    type(patch_t), intent(in) :: outer, inner
+    type(part_t), intent(out) :: in_outer, in_inner
+    integer :: image(3), low(3), high(3), first(3), last(3), a, b, c
+    in_outer%peer = peer
+    in_inner%peer = peer
+    allocate (in_outer%pieces(0), in_inner%pieces(0))
+    first = (outer%low - modulo(outer%low, grid))/grid
+    last = (outer%high - modulo(outer%high, grid))/grid
+    do c = first(3), last(3)
+      do b = first(2), last(2)
+        do a = first(1), last(1)
+          image = [a, b, c]*grid
+          low = max(outer%low, inner%low + image)
+          high = min(outer%high, inner%high + image)
+          if (any(high < low)) cycle
+          in_outer%pieces = [in_outer%pieces, piece_t(low - outer%low + 1, high - outer%low + 1)]
+          in_inner%pieces = [in_inner%pieces, piece_t(low - image - inner%low + 1, &
+                                                      high - image - inner%low + 1)]
+          in_outer%points = in_outer%points + product(high - low + 1)
+        end do
+      end do
+    end do
+    in_inner%points = in_outer%points
+  end subroutine find_overlap
+
+  !> Adds up what the outer patches have at each point of this rank's inner patch: the first `words`
+  !> of the reals of a point.  Collective over the ranks concerned.
+  subroutine to_inner(plan, domain, words, outer, inner)
+    type(regrid_t), intent(inout) :: plan
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: words
+    real(dp), intent(in) :: outer(:, :, :, :)
+    real(dp), intent(inout) :: inner(:, :, :, :)
+    call move(plan, domain, words, plan%outer(:plan%outer_parts), outer, &
+              plan%inner(:plan%inner_parts), inner)
+  end subroutine to_inner
+
+  !> Copies the points of inner patches to this rank's outer patch, likewise.
+  subroutine to_outer(plan, domain, words, inner, outer)
+    type(regrid_t), intent(inout) :: plan
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: words
+    real(dp), intent(in) :: inner(:, :, :, :)
+    real(dp), intent(inout) :: outer(:, :, :, :)
+    call move(plan, domain, words, plan%inner(:plan%inner_parts), inner, &
+              plan%outer(:plan%outer_parts), outer)
+  end subroutine to_outer
+
+  !> Sends parts of one patch, and adds up in another one the parts that arrive.
+  subroutine move(plan, domain, words, sending, from, receiving, to)
+    type(regrid_t), intent(inout) :: plan
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in) :: words
+    type(part_t), intent(in) :: sending(:), receiving(:)
+    real(dp), intent(in) :: from(:, :, :, :)
+    real(dp), intent(inout) :: to(:, :, :, :)
+    integer, dimension(0:domain%ranks - 1) :: leaving, leaving_at, coming, coming_at
+    integer :: r, part, at
+    call lay_out(domain, words, sending, leaving, leaving_at)
+    call lay_out(domain, words, receiving, coming, coming_at)
+    call reserve(plan%outgoing, sum(leaving))
+    call reserve(plan%incoming, sum(coming))
+    do part = 1, size(sending)
+      r = sending(part)%peer
+      at = leaving_at(r)
+      call pack_part(sending(part), words, from, plan%outgoing(at + 1:))
+      if (r /= domain%rank) call seal_payload(domain, plan%outgoing(at + 1:at + leaving(r)))
+    end do
+    r = domain%rank
+    plan%incoming(coming_at(r) + 1:coming_at(r) + coming(r)) = &
+      plan%outgoing(leaving_at(r) + 1:leaving_at(r) + leaving(r))
+    leaving(r) = 0
+    coming(r) = 0
+    if (domain%ranks > 1) then
+      if (plan%all_to_all) then
+        call MPI_Alltoallv(plan%outgoing, leaving, leaving_at, MPI_DOUBLE_PRECISION, &
+                           plan%incoming, coming, coming_at, MPI_DOUBLE_PRECISION, domain%comm)
+        call count_messages(domain, domain%ranks - 1, 8*sum(leaving))
+      else
+        call send_parts(plan, domain, leaving, leaving_at, coming, coming_at)
+      end if
+    end if
+    if (bx_is_simulated) then
+      call bx_charge(bx_copy, 8.0_dp*(sum(leaving) + sum(coming)), by_one_thread)
+    end if
+    to = 0
+    do part = 1, size(receiving)
+      r = receiving(part)%peer
+      at = coming_at(r)
+      if (r /= domain%rank) call arrived_whole(domain, r, plan%incoming(at + 1:at + coming(r)))
+      call add_part(receiving(part), words, plan%incoming(at + 1:), to)
+    end do
+  end subroutine move
+
+  !> Reals of each rank's part in a buffer, [ranks], and where they stand, from 0.
+  subroutine lay_out(domain, words, parts, counts, offsets)
+    type(domain_t), intent(in) :: domain
+    integer, intent(in) :: words
+    type(part_t), intent(in) :: parts(:)
+    integer, intent(out) :: counts(0:), offsets(0:)
+    integer :: part, r
+    counts = 0
+    do part = 1, size(parts)
+      r = parts(part)%peer
+      counts(r) = words*parts(part)%points
+      if (domain%sealed .and. r /= domain%rank) counts(r) = counts(r) + 1
+    end do
+    offsets(0) = 0
+    do r = 1, domain%ranks - 1
+      offsets(r) = offsets(r - 1) + counts(r - 1)
+    end do
+  end subroutine lay_out
+
+  !> A message to each rank that has a part, and one from each.
+  subroutine send_parts(plan, domain, leaving, leaving_at, coming, coming_at)
+    type(regrid_t), intent(inout) :: plan
+    type(domain_t), intent(inout) :: domain
+    integer, intent(in), dimension(0:) :: leaving, leaving_at, coming, coming_at
+    type(MPI_Request) :: requests(2*domain%ranks)
+    integer, parameter :: tag = 3 !< beside the sides of md_domain
+    integer :: r, n
+    n = 0
+    do r = 0, domain%ranks - 1
+      if (coming(r) == 0) cycle
+      n = n + 1
+      call MPI_Irecv(plan%incoming(coming_at(r) + 1:), coming(r), MPI_DOUBLE_PRECISION, r, tag, &
+                     domain%comm, requests(n))
+    end do
+    do r = 0, domain%ranks - 1
+      if (leaving(r) == 0) cycle
+      n = n + 1
+      call MPI_Isend(plan%outgoing(leaving_at(r) + 1:), leaving(r), MPI_DOUBLE_PRECISION, r, tag, &
+                     domain%comm, requests(n))
+    end do
+    call MPI_Waitall(n, requests, MPI_STATUSES_IGNORE)
+    call count_messages(domain, count(leaving > 0), 8*sum(leaving))
+  end subroutine send_parts
+
+  !> Writes the pieces of a part to a buffer, (words, points).
+  subroutine pack_part(part, words, from, buffer)
+    type(part_t), intent(in) :: part
+    integer, intent(in) :: words
+    real(dp), intent(in) :: from(:, :, :, :)
+    real(dp), intent(inout) :: buffer(:)
+    integer :: n, y, z, at, row
+    at = 0
+    do n = 1, size(part%pieces)
+      associate (low => part%pieces(n)%low, high => part%pieces(n)%high)
+        row = words*(high(1) - low(1) + 1)
+        do z = low(3), high(3)
+          do y = low(2), high(2)
+            buffer(at + 1:at + row) = reshape(from(:words, low(1):high(1), y, z), [row])
+            at = at + row
+          end do
+        end do
+      end associate
+    end do
+  end subroutine pack_part
+
+  !> Adds the pieces of a part that stand in a buffer, (words, points).
+  subroutine add_part(part, words, buffer, to)
+    type(part_t), intent(in) :: part
+    integer, intent(in) :: words
+    real(dp), intent(in) :: buffer(:)
+    real(dp), intent(inout) :: to(:, :, :, :)
+    integer :: n, x, y, z, at
+    at = 0
+    do n = 1, size(part%pieces)
+      associate (low => part%pieces(n)%low, high => part%pieces(n)%high)
+        do z = low(3), high(3)
+          do y = low(2), high(2)
+            do x = low(1), high(1)
+              to(:words, x, y, z) = to(:words, x, y, z) + buffer(at + 1:at + words)
+              at = at + words
+            end do
+          end do
+        end do
+      end associate
+    end do
+  end subroutine add_part
+
+  !> Enlarges a buffer to at least `count` reals; what it has is lost.
+  subroutine reserve(buffer, count)
+    real(dp), allocatable, intent(inout) :: buffer(:)
+    integer, intent(in) :: count
+    if (size(buffer) >= count) return
+    deallocate (buffer)
+    allocate (buffer(count), source=0.0_dp)
+  end subroutine reserve
+
+end module md_regrid
