@@ -9,7 +9,8 @@ BISECTION := "$(HOME_DIR)/bin/bisection"
 SETUP = spack-env/bootstrap.sh --build $(BUILD)
 # A site's configuration loads its own compilers and libraries; Spack builds its own.
 BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter localhost localhost:%,$(SYSTEM)),system,site))
-CTEST := --parallel 2 --output-on-failure --no-tests=error
+# Three tests side by side keep two cores busy: launches wait while they start.
+CTEST := --parallel 3 --output-on-failure --no-tests=error
 # Quiet; warnings are errors.
 CMAKE_QUIET := -DCMAKE_RULE_MESSAGES=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON
 MAKEFLAGS += --no-print-directory
@@ -91,7 +92,7 @@ test-sanitized: setup-dev
 
 test-python: setup-dev
 	@echo "== the suite's Python: pytest"
-	@time "$(BIN)/python" -m pytest -q --numprocesses 2 --dist loadscope -m "not testbed"
+	@time "$(BIN)/python" -m pytest -q --numprocesses 3 --dist loadscope -m "not testbed"
 
 test-quick: setup-dev
 	@echo "== the quick checks, on this machine"

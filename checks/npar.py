@@ -39,8 +39,8 @@ class NparLaunch(Launch):
     case = parameter(SMALL)
     usual_sampling = "--repeats 5 --block 1 --warmup 0"
     sampling = {
-        "mini1": "--repeats 8 --block 2 --warmup 0",
-        "mini2": "--repeats 20 --block 2 --warmup 0",
+        "mini1": "--repeats 6 --block 2 --warmup 0",
+        "mini2": "--repeats 12 --block 2 --warmup 0",
         "mini4": "--repeats 4 --block 1 --warmup 0",
     }
 

@@ -72,7 +72,8 @@ contains
   elemental function random(i, j) result(value)
     integer, intent(in) :: i, j
     real(dp) :: value
-    value = 2*modulo(sin(12.9898_dp*i + 78.233_dp*j)*43758.5453_dp, 1.0_dp) - 1
+    value = sin(12.9898_dp*i + 78.233_dp*j)*43758.5453_dp
+    value = 2*(value - floor(value)) - 1 ! modulo takes ten times as long
   end function random
 
   pure function has_column(layout, n, x, y) result(has)
@@ -251,9 +252,16 @@ contains
   pure subroutine worsen(error, differences)
     real(dp), intent(inout) :: error
     complex(dp), intent(in) :: differences(:)
-    if (.not. all(abs(differences) <= huge(error))) error = huge(error)
-    if (size(differences) > 0) error = max(error, maxval(abs(differences)))
+    if (.not. all(squares(differences) <= huge(error))) error = huge(error)
+    if (size(differences) > 0) error = max(error, sqrt(maxval(squares(differences))))
   end subroutine worsen
+
+  !> abs(number)**2, in a fraction of the time of abs.
+  elemental function squares(number) result(square)
+    complex(dp), intent(in) :: number
+    real(dp) :: square
+    square = real(number)**2 + aimag(number)**2
+  end function squares
 
   subroutine verify(address, method, point, verification) bind(C)
     type(c_ptr), value :: address, verification
@@ -276,7 +284,8 @@ contains
   pure function rounding(grid) result(tolerance)
     complex(dp), intent(in) :: grid(:, :, :)
     real(dp) :: tolerance
-    tolerance = 8*epsilon(1.0_dp)*(1 + log(real(size(grid), dp))/log(2.0_dp))*maxval(abs(grid))
+    tolerance = 8*epsilon(1.0_dp)*(1 + log(real(size(grid), dp))/log(2.0_dp)) &
+                *sqrt(maxval(squares(grid)))
   end function rounding
 
   !> All bands but the last, and at once an inverse: ranks without columns are there long before

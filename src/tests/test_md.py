@@ -207,7 +207,7 @@ class Layouts(Case):
         """D05, counted: 8 ranks against 27 on the same cores' worth of atoms."""
         counted = []
         for ranks in (27, 8):
-            out = self.good("--case", "cu3au", "--cells", "14", "--method", "packed", "--repeats",
+            out = self.good("--case", "cu3au", "--cells", "9", "--method", "packed", "--repeats",
                             "1", "--steps", "4", "--until", "1", ranks=ranks)  # fmt: skip
             metrics = entry(out)["metrics"]
             counted.append({name: metrics[name]["value"] for name in

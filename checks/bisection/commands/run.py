@@ -219,7 +219,9 @@ def prepare(options: argparse.Namespace) -> tuple[Request, Path, before_run.Part
     for tag in options.tag:
         if not command.TAG.fullmatch(tag):
             raise BisectionError(f"--tag {tag}: not NAME=VALUE, without commas")
-    request.environ, partitions = examine(options)
+    request.environ, partitions, needed = examine(options)
+    files = [file for file in command.check_files() if paths.shown(file) in needed]
+    request.files = [paths.from_root(file) for file in files]
     return request, site, partitions
 
 
@@ -354,9 +356,9 @@ def measure(
     return verdict, report
 
 
-def examine(options: argparse.Namespace) -> tuple[str, before_run.Partitions]:
-    """The environments to run, and the partitions; once the files of the site load and all names
-    are known.
+def examine(options: argparse.Namespace) -> tuple[str, before_run.Partitions, set[str]]:
+    """The environments to run, the partitions, and the check files that -n needs; once the files of
+    the site load and all names are known.
 
     Raises:
         NotUsable: a file does not load, or no launch could be placed.
@@ -370,7 +372,8 @@ def examine(options: argparse.Namespace) -> tuple[str, before_run.Partitions]:
     if defects := before_run.unusable(site, partitions):
         raise NotUsable(defects)
     before_run.require_tests(site, options.tier, names)
-    return before_run.choose_environ(site, partitions, options.environ), partitions
+    environ = before_run.choose_environ(site, partitions, options.environ)
+    return environ, partitions, before_run.needed_files(site, names)
 
 
 def refused(argument: str) -> str | None:

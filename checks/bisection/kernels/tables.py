@@ -23,6 +23,7 @@ METHODS = {
     "md": ("md/md_launch.f90", "method_t"),
     "halo": ("halo/halo.def", "BX_METHOD"),
     "tasks": ("tasks/tasks.def", "BX_METHOD"),
+    "patches": ("patches/patches.def", "BX_METHOD"),
 }
 CASES = {
     "transpose": ("transpose/transpose.def", "BX_CASE"),
@@ -31,10 +32,11 @@ CASES = {
     "md": ("md/md_lattice.f90", "crystal_t"),
     "halo": ("halo/halo.def", "BX_CASE"),
     "tasks": ("tasks/tasks.def", "BX_CASE"),
+    "patches": ("patches/patches.def", "BX_CASE"),
 }
 
 # Kernels whose methods give the same result.
-ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo", "tasks")
+ALTERNATIVES = ("transpose", "npar", "eigen", "md", "halo", "tasks", "patches")
 
 
 def methods(kernel: str, family: str = "") -> list[str]:

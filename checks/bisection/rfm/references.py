@@ -23,6 +23,7 @@ KIND_OF_UNIT = {
     "s": "time",
     "atom-steps/s": "time",
     "points/s": "time",
+    "messages/s": "time",
     "B/s": "time",
 }
 

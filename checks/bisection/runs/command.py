@@ -48,7 +48,8 @@ def command(
         tags: NAME=VALUE, kept with the session.
     """
     line = [reframe(), "-C", paths.from_root(site)]
-    line += [word for file in check_files() for word in ("-c", paths.from_root(file))]
+    files = request.files or map(paths.from_root, check_files())
+    line += [word for file in files for word in ("-c", file)]
     line += ["--system", request.system, "-p", request.environ, "-t", request.tier]
     settings = [*TIERS[request.tier].settings]
     if request.partitions:

@@ -165,6 +165,7 @@ class Request:
     # The full name of a partition -> sets of nodes that its launches ask for in turn.
     nodes: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
     partitions: list[str] = field(default_factory=list)  # full names; none: all of `system`
+    files: list[str] = field(default_factory=list)  # of checks, from the root; none: all
     reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
 
 

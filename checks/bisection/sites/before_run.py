@@ -121,6 +121,11 @@ def require_tests(site: Site, tier: str, names: Sequence[str]) -> None:
             raise BisectionError(f"-n {name}: no such test; there are {_names(site)}")
 
 
+def needed_files(site: Site, names: Sequence[str]) -> set[str]:
+    """The files, as one types them, of the checks that the patterns of -n select."""
+    return {site.checks[test["check"]]["path"] for test in site.tests if test["named"] and names}
+
+
 def _names(site: Site) -> str:
     """The names by which tests are selected."""
     texts = [f"checks {some(site.checks)}"]

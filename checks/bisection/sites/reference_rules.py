@@ -43,7 +43,9 @@ UNITS = (
     (r"atom_steps", "atom-steps/s"),
     (r"points", "points/s"),
     (r"bytes(_.*)?", "B"),
-    (r"messages", "messages"),
+    (r"messages(_per_patch)?", "messages"),
+    (r"message_rate", "messages/s"),
+    (r"message_size", "B"),
     (r"sweeps", "sweeps"),
     (r"groups", "groups"),
 )

@@ -25,6 +25,7 @@ BASELINES = {
     "md": ["cached"],
     "halo": ["stencil"],
     "tasks": ["ideal"],
+    "patches": ["forces"],
 }
 BASE_SECONDS = 1e-3
 
@@ -100,13 +101,25 @@ def of_halo():
     }
 
 
+def of_patches():
+    """A step, most of which is forces; on one rank nothing is sent."""
+    ranks = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+    rate = {"message_rate": metric(1e5, "messages/s")} if ranks > 1 else {}
+    return rate | {
+        "ratio_static": metric(1.0, "ratio"),
+        "ratio_forces": metric(1.1, "ratio"),
+        "messages_per_patch": metric(16.0 * (ranks > 1), "messages"),
+        "messages_share": metric(0.05, "share"),
+    }
+
+
 def entry(method, baseline, point):
     seconds = BASE_SECONDS * (1 + (point or {}).get("bytes", 0) / 1e5)
     metrics = {"time": metric(seconds, "s"), "ratio_alltoallv": metric(1.0, "ratio")}
     metrics["ratio_best" if method.startswith("npar-") else "ratio_base"] = metric(1.0, "ratio")
     metrics["ratio_original"] = metric(1.0, "ratio")
     metrics["idle_share"] = metric(0.0, "share")
-    metrics |= of_eigen(method) | of_md(method) | of_halo() | of_tasks(method)
+    metrics |= of_eigen(method) | of_md(method) | of_halo() | of_tasks(method) | of_patches()
     if point is None:
         metrics["ratio_serial"] = metric(0.6, "ratio")
         metrics["exchange_share"] = metric(0.3, "share")
@@ -387,6 +400,8 @@ FAULTS = {
     "sweep": set_metric(9.0, "sweeps"),
     "unbalanced": set_metric(9.0, "ratio_ideal"),
     "slow-counter": set_metric(99.0, "ratio_bare"),
+    "slow-messages": set_metric(9.0, "ratio_static"),
+    "slow-step": set_metric(99.0, "ratio_forces"),
     "slow-choice": set_metric(2.5, "ratio_best"),
     "other-best": other_best,
     "slow-time": slow_time,

@@ -22,7 +22,7 @@ case $1 in
     --build) echo built >>"$BISECTION_HOME/builds" ;;
     --install)
         mkdir "$4/bin"
-        for kernel in transpose pairs patterns noise congestion npar md halo tasks; do
+        for kernel in transpose pairs patterns noise congestion npar md halo tasks patches; do
             cp "$FAKE/bin/bisection-$kernel" "$4/bin"
         done ;;
     *) echo "fake:FILEPATH=$0" >build/CMakeCache.txt ;;

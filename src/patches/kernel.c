@@ -1,0 +1,366 @@
+/* bisection-patches: message-driven molecular dynamics, with every way to take messages. */
+#include "charge.h"
+#include "method.h"
+#include "verify.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    bx_choice about;
+    bx_lattice lattice;
+} case_entry;
+
+static const case_entry CASES[] = {
+#define BX_CASE(id, text, number, nx, ny, nz, px, py, pz, radius)                                  \
+    {{.name = #id, .summary = text},                                                               \
+     {.atoms = number, .cells = {nx, ny, nz}, .patches = {px, py, pz}, .cutoff = radius}},
+#define BX_METHOD(name)
+#include "patches.def"
+#undef BX_CASE
+#undef BX_METHOD
+};
+enum { CASE_COUNT = sizeof CASES / sizeof *CASES };
+
+static struct {
+    int64_t cells[3], patches[3], atoms, steps;
+    double cutoff;
+} given = {.steps = 10}; /* 0: the case's */
+
+static const bx_option OPTION_TABLE[] = {
+    {"cells", "NX,NY,NZ", "cells of four sites (default: the case's)", BX_GRID, 1, 400,
+     given.cells},
+    {"patches", "NX,NY,NZ", "patches (default: the case's)", BX_GRID, 3, 64, given.patches},
+    {"atoms", "N", "occupied sites (default: the case's; with --cells, all)", BX_INTEGER, 1, 2.56e8,
+     &given.atoms},
+    {"cutoff", "R", "of the potential, in sigma (default: the case's)", BX_REAL, 1.2, 20,
+     &given.cutoff},
+    {"steps", "N", "time steps of a sample", BX_INTEGER, 1, 1000, &given.steps},
+};
+
+/* Traffic of one step: messages, those between nodes, and bytes of both. */
+typedef struct {
+    double rank[4], all[4];
+} traffic;
+
+typedef struct {
+    bx_lattice lattice;
+    bx_objects objects;
+    bx_messages **messages; /* [methods]; NULL: not selected */
+    traffic *planned;       /* [methods] */
+    bx_reference reference;
+    bx_energy *energies; /* [steps of a block] */
+    double copies;       /* of all patches, per patch */
+} patches_state;
+
+static const bx_choice FORCES = {
+    .name = "forces", .summary = "all pairs of a step, without messages", .baseline = true};
+
+static bool is_method(size_t index) { return index < (size_t)bx_method_count; }
+
+/* ---- set-up ---- */
+
+static bool set(int64_t to[3], const int64_t value[3])
+{
+    if (value[0] == 0) return false;
+    memcpy(to, value, 3 * sizeof *to);
+    return true;
+}
+
+static bx_lattice settle_lattice(bx_run *run)
+{
+    bx_lattice lattice = CASES[0].lattice;
+    for (size_t i = 0; i < CASE_COUNT; i++)
+        if (strcmp(CASES[i].about.name, bx_run_case(run)) == 0) lattice = CASES[i].lattice;
+    lattice.seed = bx_run_seed(run);
+    bool changed = set(lattice.patches, given.patches);
+    if (set(lattice.cells, given.cells)) {
+        lattice.atoms = 4 * given.cells[0] * given.cells[1] * given.cells[2];
+        changed = true;
+    }
+    if (given.atoms) lattice.atoms = given.atoms;
+    if (given.cutoff > 0) lattice.cutoff = given.cutoff;
+    if (changed || given.atoms || given.cutoff > 0) bx_run_set_case(run, "custom");
+    bx_lattice_settle(&lattice, run);
+    return lattice;
+}
+
+/* Pairs of atoms in all lists. */
+static double all_pairs(const bx_lattice *lattice)
+{
+    double volume = lattice->box[0] * lattice->box[1] * lattice->box[2];
+    double density = (double)lattice->atoms / volume, reach = lattice->reach;
+    return (double)lattice->atoms * density * reach * reach * reach * (4 * 3.1416 / 3) / 2;
+}
+
+static int claim(bx_run *run, const bx_lattice *lattice, int ranks)
+{
+    static const double PAIR = 3e-9, LOOK = 1.5e-9; /* s per pair; to find whether two are near */
+    static const double LISTS = 3;                  /* own, and both sides' of the reference */
+    static const double ATOM_BYTES = 24;            /* of three numbers */
+    int methods = 0;
+    char sized_by[96];
+    for (int m = 0; m < bx_method_count; m++)
+        methods += bx_run_is_selected(run, bx_methods[m]->about.name);
+    double pairs = all_pairs(lattice), patches = bx_lattice_patches(lattice);
+    double atoms = (double)lattice->atoms, here = ceil(patches / ranks) + 26 + 13 * patches / ranks;
+    if (here > patches) here = patches;
+    snprintf(sized_by, sizeof sized_by, "--atoms %" PRId64 " --steps %" PRId64, lattice->atoms,
+             given.steps);
+    double bytes = LISTS * pairs * sizeof(uint16_t) / ranks +
+                   ATOM_BYTES * (atoms + here * atoms / patches * (4 + methods));
+    int code = bx_resources_claim_memory(run, bytes, sized_by);
+    double step = pairs * PAIR / ranks, block = (double)(bx_run_block_steps(run) * given.steps);
+    double find = LISTS * atoms * 13.5 * atoms / patches * LOOK / ranks;
+    if (bx_charge_is_hollow()) step = find = 0;
+    if (code == BX_OK)
+        code = bx_resources_claim_time(run, find + (methods + 2) * block * step,
+                                       (methods + 1) * (double)given.steps * step, sized_by);
+    return code;
+}
+
+static void make_messages(patches_state *s, bx_run *run)
+{
+    s->messages = bx_memory_alloc((size_t)bx_method_count, sizeof *s->messages);
+    s->planned = bx_memory_alloc((size_t)bx_method_count, sizeof *s->planned);
+    for (int m = 0; m < bx_method_count; m++) {
+        if (!bx_run_is_selected(run, bx_methods[m]->about.name)) continue;
+        s->messages[m] = bx_messages_create(&s->objects, bx_methods[m]->joined);
+        s->messages[m]->holds = bx_methods[m]->holds;
+        bx_messages_plan(s->messages[m], s->planned[m].rank);
+        MPI_Allreduce(s->planned[m].rank, s->planned[m].all, 4, MPI_DOUBLE, MPI_SUM,
+                      bx_run_comm(run));
+    }
+}
+
+static int setup(bx_run *run, void **address)
+{
+    patches_state *s = bx_memory_alloc(1, sizeof *s);
+    int ranks;
+    *address = s;
+    MPI_Comm_size(bx_run_comm(run), &ranks);
+    s->lattice = settle_lattice(run);
+    if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
+    int code = claim(run, &s->lattice, ranks);
+    if (code != BX_OK) return code;
+    int64_t steps = bx_run_block_steps(run) * given.steps;
+    bx_objects_create(&s->objects, run, &s->lattice, steps);
+    make_messages(s, run);
+    s->energies = bx_memory_alloc((size_t)steps, sizeof *s->energies);
+    for (int p = 0; p < s->objects.patch_count; p++) s->copies += s->objects.patches[p].copy_count;
+    MPI_Allreduce(MPI_IN_PLACE, &s->copies, 1, MPI_DOUBLE, MPI_SUM, bx_run_comm(run));
+    s->copies /= bx_lattice_patches(&s->lattice);
+    if (!bx_charge_is_hollow()) bx_verify_reference(&s->objects, &s->reference);
+    return BX_OK;
+}
+
+static void teardown(void *address)
+{
+    patches_state *s = address;
+    for (int m = 0; s->messages && m < bx_method_count; m++)
+        if (s->messages[m]) bx_messages_free(s->messages[m]);
+    if (s->messages) bx_objects_free(&s->objects);
+    free(s->messages);
+    free(s->planned);
+    free(s->reference.energies);
+    free(s->energies);
+    free(s);
+}
+
+/* ---- steps ---- */
+
+static void begin(void *address, size_t index, size_t point)
+{
+    (void)point;
+    patches_state *s = address;
+    bx_objects_begin(&s->objects);
+    if (is_method(index)) bx_messages_begin(s->messages[index]);
+}
+
+static void step(void *address, size_t index, size_t point)
+{
+    (void)point;
+    patches_state *s = address;
+    bx_objects *o = &s->objects;
+    if (!is_method(index)) {
+        for (int64_t i = 0; i < given.steps; i++) bx_objects_compute(o);
+        return;
+    }
+    bx_objects_start(o, given.steps);
+    bx_methods[index]->run(o->messages);
+    bx_messages_settle_all(o->messages);
+    bx_run_lap(o->run, BX_PHASE_MESSAGES);
+}
+
+static double items(void *address, size_t index, size_t point)
+{
+    (void)address, (void)index, (void)point;
+    return (double)given.steps;
+}
+
+/* ---- verification ---- */
+
+static void inspect(void *address, size_t index, size_t point, bx_verification *verification)
+{
+    (void)point;
+    const bx_objects *o = &((patches_state *)address)->objects;
+    if (is_method(index))
+        bx_verification_check(verification, "messages", o->wrong_messages, 0, "wrong messages");
+    bx_verification_check(verification, "range", o->wrong_forces, 0, "pairs");
+}
+
+/* The atoms after a block, and the energies of all its steps: the same bits as those of the
+ * reference. */
+static void end(void *address, size_t index, size_t point, int64_t steps,
+                bx_verification *verification)
+{
+    (void)point, (void)steps;
+    patches_state *s = address;
+    const bx_objects *o = &s->objects;
+    if (!is_method(index)) return;
+    double lost = (double)(s->lattice.atoms - bx_verify_atoms(o));
+    bx_verification_check(verification, "atoms", fabs(lost), 0, "atoms");
+    if (bx_charge_is_hollow()) return;
+    bx_verify_energies(o, s->energies);
+    bool unequal =
+        memcmp(s->energies, s->reference.energies, (size_t)o->steps * sizeof *s->energies) != 0;
+    bx_verification_check(verification, "state", bx_verify_state(o) != s->reference.state, 0,
+                          "hashes");
+    bx_verification_check(verification, "energies", unequal, 0, "steps");
+}
+
+static void read_traffic(double sent[4])
+{
+    bx_traffic by_class[BX_CLASS_COUNT];
+    bx_profile_read(by_class);
+    memset(sent, 0, 4 * sizeof *sent);
+    for (int c = 0; c < BX_CLASS_COUNT; c++) {
+        sent[0] += by_class[c].messages;
+        sent[1] += by_class[c].off_node_messages;
+        sent[2] += by_class[c].bytes;
+        sent[3] += by_class[c].off_node_bytes;
+    }
+}
+
+/* What physics says of the reference, which every method must equal. */
+static void check_physics(const patches_state *s, bx_verification *verification)
+{
+    static const double FORCE = 1e-9, DRIFT = 0.01, MOMENTUM = 1e-10;
+    const bx_reference *r = &s->reference;
+    double skin = s->lattice.reach - s->lattice.cutoff;
+    bx_verification_check(verification, "forces", r->force_error, FORCE, "epsilon/sigma");
+    bx_verification_check(verification, "drift", r->drift, DRIFT, "kinetic energies");
+    bx_verification_check(verification, "momentum", r->momentum, MOMENTUM, "per atom");
+    bx_verification_check(verification, "displacement", r->displacement, skin / 2, "sigma");
+}
+
+static void verify(void *address, size_t index, size_t point, bx_verification *verification)
+{
+    patches_state *s = address;
+    bx_run *run = s->objects.run;
+    begin(address, index, point);
+    int64_t steps = is_method(index) ? bx_run_block_steps(run) : 1;
+    for (int64_t i = 0; i < steps; i++) {
+        double before[4], after[4], miscounted = 0;
+        MPI_Barrier(bx_run_comm(run));
+        read_traffic(before);
+        step(address, index, point);
+        read_traffic(after);
+        for (int n = 0; is_method(index) && n < 4; n++)
+            miscounted = fmax(miscounted, fabs(after[n] - before[n] -
+                                               (double)given.steps * s->planned[index].rank[n]));
+        bx_verification_check(verification, "counts", miscounted, 0, "messages or bytes");
+        inspect(address, index, point, verification);
+    }
+    end(address, index, point, steps, verification);
+    if (is_method(index) && !bx_charge_is_hollow()) check_physics(s, verification);
+}
+
+/* ---- what is reported ---- */
+
+static void metrics(void *address, size_t index, size_t point, bx_metrics *list)
+{
+    (void)point;
+    const patches_state *s = address;
+    if (!is_method(index)) return;
+    const double *sent = s->planned[index].all;
+    double nodes = bx_run_node_count(s->objects.run), time = bx_metrics_value(list, "time");
+    bx_metrics_add(list, "messages_per_patch", sent[0] / bx_lattice_patches(&s->lattice),
+                   "messages", "lower");
+    if (!(sent[0] > 0)) return;
+    bx_metrics_add(list, "message_rate", sent[0] / nodes / time, "messages/s", "higher");
+    bx_metrics_add(list, "message_size", sent[2] / sent[0], "B", "higher");
+}
+
+static void report(void *address, bx_run *run, cJSON *details)
+{
+    const patches_state *s = address;
+    const bx_lattice *lattice = &s->lattice;
+    double patches = bx_lattice_patches(lattice), objects = patches * (1 + BX_OWN_PAIRS);
+    bx_run_note(run,
+                "%" PRId64 " atoms in %.0f patches of %.2f x %.2f x %.2f sigma; %.1f objects per "
+                "rank; %.1f copies per patch",
+                lattice->atoms, patches, lattice->box[0] / (double)lattice->patches[0],
+                lattice->box[1] / (double)lattice->patches[1],
+                lattice->box[2] / (double)lattice->patches[2], objects / s->objects.ranks,
+                s->copies);
+    if (!details) return;
+    cJSON_AddNumberToObject(details, "atoms", (double)lattice->atoms);
+    cJSON_AddNumberToObject(details, "patches", patches);
+    cJSON_AddNumberToObject(details, "objects_per_rank", objects / s->objects.ranks);
+    cJSON_AddNumberToObject(details, "copies_per_patch", s->copies);
+    if (bx_charge_is_hollow()) return;
+    char text[32];
+    snprintf(text, sizeof text, "%016" PRIx64, s->reference.state);
+    cJSON_AddStringToObject(details, "state", text);
+    cJSON *energies =
+        cJSON_AddArrayToObject(details, "energies"); /* epsilon, first and last step */
+    for (int64_t at = 0, last = s->objects.steps - 1;; at = last) {
+        const bx_energy *e = &s->reference.energies[at];
+        double both[2] = {(double)e->potential * BX_ENERGY_UNIT,
+                          (double)e->kinetic * BX_ENERGY_UNIT};
+        cJSON_AddItemToArray(energies, cJSON_CreateDoubleArray(both, 2));
+        if (at == last) break;
+    }
+    bx_run_note(run,
+                "energies of a block differ by %.1e of the kinetic one; atoms move by %.2f "
+                "sigma at most",
+                s->reference.drift, s->reference.displacement);
+}
+
+const bx_kernel *bx_kernel_get(void)
+{
+    static const char *const phases[BX_PHASES] = {"forces", "messages", "integration"};
+    static const char *const ratios[] = {"static", "forces"};
+    static bx_choice cases[CASE_COUNT], *methods;
+    static bx_kernel kernel = {
+        .name = "patches",
+        .summary = "message-driven molecular dynamics: patches and pairs of them",
+        .cases = cases,
+        .case_count = CASE_COUNT,
+        .options = BX_COUNTED(OPTION_TABLE),
+        .phases = BX_COUNTED(phases),
+        .ratios = BX_COUNTED(ratios),
+        .baselines = "forces",
+        .setup = setup,
+        .verify = verify,
+        .begin = begin,
+        .end = end,
+        .step = step,
+        .items = items,
+        .inspect = inspect,
+        .metrics = metrics,
+        .report = report,
+        .teardown = teardown,
+    };
+    if (!methods) {
+        methods = bx_memory_alloc((size_t)bx_method_count + 1, sizeof *methods);
+        for (int m = 0; m < bx_method_count; m++) methods[m] = bx_methods[m]->about;
+        methods[bx_method_count] = FORCES;
+        kernel.methods = methods;
+        kernel.method_count = (size_t)bx_method_count + 1;
+        for (size_t i = 0; i < CASE_COUNT; i++) cases[i] = CASES[i].about;
+    }
+    return &kernel;
+}

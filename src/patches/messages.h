@@ -1,0 +1,77 @@
+/* The messages of patches: positions to copies, forces back, one message each or joined per rank.
+ *
+ * A message has a header per patch: a stamp, which depends on patch, step, direction and sender,
+ * and the sum of its words.  Both are verified on arrival, in timed steps too. */
+#ifndef BX_PATCHES_MESSAGES_H
+#define BX_PATCHES_MESSAGES_H
+
+#include "objects.h"
+
+/* A patch's positions to one rank, or forces from one. */
+typedef struct {
+    bx_patch *patch;
+    bool forces, outgoing;
+    int rank;            /* the other side */
+    uint64_t *words;     /* [count] with their header */
+    int64_t count, step; /* step: the number of the next one */
+    int message;         /* which one carries it */
+    int next;            /* of outgoing ones: the next of the same patch; -1: none */
+} bx_part;
+
+typedef struct {
+    bx_part *list;
+    int count;
+} bx_parts;
+
+typedef struct {
+    int rank, tag, first, parts; /* parts[first .. first + parts - 1] */
+    int ready;                   /* of outgoing ones: parts that are in it */
+    uint64_t *buffer;            /* [count] the only part's words, or a copy of all parts' */
+    int64_t count;
+    MPI_Request request;
+} bx_message;
+
+struct bx_messages {
+    bx_objects *objects;
+    MPI_Comm comm;                /* a method's own */
+    bx_parts sent, received;      /* by rank, direction, patch */
+    bx_message *sends, *receives; /* [counts] likewise */
+    int send_count, receive_count;
+    int *sends_of;         /* [patches of this rank] its first outgoing part; -1: none */
+    MPI_Request *requests; /* [receive_count] for methods that post all receives */
+    int *indices;          /* [receive_count] of those that have completed */
+    MPI_Status *statuses;  /* [receive_count] */
+    bool holds;            /* complete messages wait for bx_messages_release */
+    int *held, held_count; /* [send_count] */
+};
+
+/* Plans the messages of all objects; `joined`: those from one rank to another in one.  Collective.
+ */
+bx_messages *bx_messages_create(bx_objects *objects, bool joined);
+void bx_messages_free(bx_messages *m);
+/* Makes `m` the messages of its objects; the next ones are of step 0.  Local. */
+void bx_messages_begin(bx_messages *m);
+/* Sends an own patch's positions to its copies, or a copy's forces to the owner.  Local. */
+void bx_messages_send(bx_messages *m, bx_patch *patch);
+/* Sends all messages that are held.  Local. */
+void bx_messages_release(bx_messages *m);
+/* Waits until MPI has sent what it was given of a patch.  Its receivers have answered: it has.
+ * Local. */
+void bx_messages_settle(bx_messages *m, const bx_patch *patch);
+/* The same of all messages.  Local. */
+void bx_messages_settle_all(bx_messages *m);
+/* Posts the receive of a message: m->requests[index].  Local. */
+void bx_messages_post(bx_messages *m, int index);
+/* Posts the receives of all messages.  Local. */
+void bx_messages_post_all(bx_messages *m);
+/* Delivers a message that has arrived in its buffer.  Returns false if it is not the next one of
+ * its kind: another must be received.  Local. */
+bool bx_messages_deliver(bx_messages *m, int index);
+/* The same, and posts the next receive of it before the steps at work end.  Local. */
+void bx_messages_take(bx_messages *m, int index);
+/* Returns the message from a rank with a tag; -1: none.  Local. */
+int bx_messages_find(const bx_messages *m, int rank, int tag);
+/* Writes what one step sends: messages, those between nodes, and bytes of both.  Local. */
+void bx_messages_plan(const bx_messages *m, double sent[4]);
+
+#endif

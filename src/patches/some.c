@@ -1,0 +1,11 @@
+#include "method.h"
+
+void bx_method_receive_some(bx_messages *m, bool wait)
+{
+    int count;
+    if (wait)
+        MPI_Waitsome(m->receive_count, m->requests, &count, m->indices, m->statuses);
+    else
+        MPI_Testsome(m->receive_count, m->requests, &count, m->indices, m->statuses);
+    for (int i = 0; count != MPI_UNDEFINED && i < count; i++) bx_messages_take(m, m->indices[i]);
+}

@@ -1,0 +1,27 @@
+/* What the atoms of a block do, computed without objects and messages, and what physics says. */
+#ifndef BX_PATCHES_VERIFY_H
+#define BX_PATCHES_VERIFY_H
+
+#include "objects.h"
+
+typedef struct {
+    uint64_t state;      /* hash of all atoms after the block */
+    bx_energy *energies; /* [steps] of all atoms */
+    double force_error;  /* largest difference of sampled atoms from a sum over all atoms */
+    double displacement; /* sigma: the largest of any atom in any step */
+    double drift;        /* of the energy: largest over the steps, over the kinetic energy */
+    double momentum;     /* per atom: largest change of a component, mass sigma / time */
+} bx_reference;
+
+/* Computes it: every rank gets all positions in each step, and computes all pairs with its patches.
+ * Collective. */
+void bx_verify_reference(const bx_objects *o, bx_reference *reference);
+/* Returns a hash of the atoms of all ranks: positions, velocities and forces, whatever their order.
+ * Collective. */
+uint64_t bx_verify_state(const bx_objects *o);
+/* Returns the sum of all ranks' own atoms.  Collective. */
+int64_t bx_verify_atoms(const bx_objects *o);
+/* Sums the energies of all ranks' objects: energies[o->steps].  Collective. */
+void bx_verify_energies(const bx_objects *o, bx_energy *energies);
+
+#endif
