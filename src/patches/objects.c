@@ -11,6 +11,8 @@
  * the potential, 12 of the sums. */
 static const double FLOPS_PER_PAIR = 48;
 
+enum { PER_THREAD = 8 }; /* pairs of a parallel region */
+
 /* ---- set-up ---- */
 
 static int compare_patches(const void *left, const void *right)
@@ -334,7 +336,9 @@ bool bx_objects_idle(const bx_objects *o) { return o->urgent.count + o->other.co
 bool bx_objects_run(bx_objects *o)
 {
     bx_queue *queue = o->urgent.count > 0 ? &o->urgent : &o->other;
-    int count = queue->count < o->threads ? queue->count : o->threads;
+    /* several per thread: a parallel region costs more than looking for messages */
+    int most = o->threads > 1 ? PER_THREAD * o->threads : 1;
+    int count = queue->count < most ? queue->count : most;
     if (count == 0) return false;
     queue->count -= count;
     memcpy(o->batch, &queue->pairs[queue->count], (size_t)count * sizeof *o->batch);

@@ -94,8 +94,8 @@ bx_patch *bx_objects_patch(const bx_objects *o, int number);
 void bx_objects_begin(bx_objects *o);
 /* Begins `steps` steps, and sends the positions of own patches.  Local. */
 void bx_objects_start(bx_objects *o, int64_t steps);
-/* Runs pairs that can run, as many at once as there are threads.  Returns whether there were any.
- * Local. */
+/* Runs pairs that can run: one, or several for each of several threads.  Returns whether there were
+ * any.  Local. */
 bool bx_objects_run(bx_objects *o);
 /* Whether no pair can run.  Local. */
 bool bx_objects_idle(const bx_objects *o);
