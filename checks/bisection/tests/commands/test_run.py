@@ -22,18 +22,18 @@ class TestVerdict:
     def test_all_methods_pass(self, bisection, fake):
         run = bisection(selected=("-n", "%launch.layout=mpi"))
         assert run.code == 0, run.text
-        assert "PASS: 86 of 86 checks passed" in run.said
+        assert "PASS: 89 of 89 checks passed" in run.said
         assert run.verdict["troubles"] == []
         for name in ("verdict.txt", "report.json", "junit.xml", "reframe.log"):
             assert (run.folder / name).exists()
-        assert len(list((run.folder / "kernels").glob("*.json"))) == 13
+        assert len(list((run.folder / "kernels").glob("*.json"))) == 14
         assert not (run.folder / "stage").exists()
         metric = run.metric("p2p", "ratio_alltoallv")
         assert metric["asserted"]
         assert metric["low"] < metric["value"] < metric["high"]
         assert not run.metric("p2p", "time")["asserted"]
         suite = ET.parse(run.folder / "junit.xml").getroot()
-        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("86", "0", "0")
+        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("89", "0", "0")
 
     def test_command_line_is_printed_and_runs(self, bisection, tmp_path):
         run = bisection()
