@@ -5,7 +5,7 @@
 ! beyond its domain.  The FFT's method may have the points elsewhere: md_regrid takes them there.
 module md_mesh
   use, intrinsic :: iso_c_binding, only: dp => c_double
-  use bx_charges, only: bx_charge, bx_charge_is_hollow, bx_is_simulated, bx_pairs, by_all_threads
+  use bx_charges, only: bx_charge, bx_is_hollow, bx_is_simulated, bx_pairs, by_all_threads
   use omp_lib, only: omp_get_num_threads, omp_get_thread_num
   use md_atoms, only: atoms_t
   use md_box, only: box_t
@@ -323,9 +323,7 @@ contains
       call solver%fft%backward(domain)
       call to_outer(solver%regrid, domain, 1, reals_of(solver%fft%space), patch)
     end associate
-    if (bx_is_simulated) then
-      if (bx_charge_is_hollow()) patch = 0 ! it was not transformed
-    end if
+    if (bx_is_hollow()) patch = 0 ! it was not transformed
   end subroutine solve
 
   !> The virial of this rank's frequencies: eV (equation 2.7).
