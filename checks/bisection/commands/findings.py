@@ -1,9 +1,10 @@
 """Prints the findings of the four papers beside what our kernels show on the papers' machines.
 
-The machines are simulated: by the sessions of checks/scaling.py, or here with --simulate. With
+The machines are simulated: by the sessions of checks/scaling.py, or here with --simulate, which
+goes on where it was ended: a launch with a result of the same kernels is not repeated. With
 --change, a machine has other values, and the command prints which verdicts that turns. --explain
-tests the changes of changes.csv: each must make a false finding true. Exit code: 0
-every finding is as its paper has it, or explained; 1 one is not; 2 usage; 3 launches are missing.
+tests the changes of changes.csv: each must make a false finding true. Exit code: 0 every finding is
+as its paper has it, or explained; 1 one is not; 2 usage; 3 launches are missing.
 """
 
 import argparse

@@ -7,6 +7,7 @@ of the kernels: --ranks-per-node=1.
 """
 
 import csv
+import json
 import os
 import re
 import subprocess
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError
+from bisection.kernels import sources
 from bisection.kernels.local import BenchError, make
 
 LAUNCHER = paths.ROOT / "src" / "smpi" / "launch.py"
@@ -135,48 +137,100 @@ def simulate(
     folder: Path,
     note: Callable[[str], None],
 ) -> list[Cost]:
-    """Runs launches, as many at once as there are cores, the largest first.
+    """Runs launches, as many at once as there are cores, the largest first; not those of which the
+    folder has a result of the same kernels.
 
     Args:
         kernels: what `build` returns.
         wanted: methods and metrics by launch.
         changed: words of BX_MACHINE by machine.
         folder: takes a result per launch.
-        note: takes a line on each launch that fails.
+        note: takes a line on each launch that fails, and on those that are not run.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    plans = [_plan(kernels, launch, wanted[launch], changed, folder) for launch in wanted]
+    due = [plan for plan in plans if not _is_kept(plan)]
+    if len(due) < len(plans):
+        note(f"{len(plans) - len(due)} of {len(plans)} launches have results of these kernels")
 
-    def run(launch: LaunchKey) -> Cost | None:
+    def run(plan: Plan) -> Cost | None:
         try:
-            return _run(kernels, launch, wanted[launch], changed.get(launch[0], ""), folder)
+            return _run(plan)
         except BenchError as error:
             note(str(error))
             return None
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        order = sorted(wanted, key=lambda launch: -launch[4])
+        order = sorted(due, key=lambda plan: -plan.launch[4])
         return [cost for cost in pool.map(run, order) if cost]
 
 
-def _run(kernels: Path, launch: LaunchKey, wanted: Wanted, changed: str, folder: Path) -> Cost:
+@dataclass(frozen=True)
+class Plan:
+    """How a launch is simulated."""
+
+    launch: LaunchKey
+    machine: str  # as BX_MACHINE
+    ranks: int
+    per_node: int
+    threads: int
+    hollow: bool
+    program: Path
+    output: Path
+    options: tuple[str, ...]
+
+
+def _plan(
+    kernels: Path, launch: LaunchKey, wanted: Wanted, changed: Mapping[str, str], folder: Path
+) -> Plan:
     machine, kernel, case, layout, cores = launch
-    ranks, per_node, threads = placed(layout, cores, cores_of(machine))
-    name = f"bisection-{kernel}"
-    program = next(path for path in kernels.glob(f"*/{name}") if path.is_file())
+    words = changed.get(machine, "").split()
+    extra = [word for word in words if word.startswith("--")]
     output = folder / f"{machine}-{kernel}-{case}-{layout}-{cores}.json"
-    output.unlink(missing_ok=True)
-    command = [sys.executable, str(LAUNCHER), "-n", str(ranks), "--per-node", str(per_node)]
-    words = changed.split()
-    options = [word for word in words if word.startswith("--")]
-    values = " ".join([machine, *(word for word in words if word not in options)])
-    command += ["--machine", values, str(program), "--case", case, *options]
-    command += ["--label", f"{CHANGED}={' '.join(options)}"] if options else []
-    command += ["--method", ",".join(sorted(wanted.methods)), *work(kernel, wanted), *ONCE.split()]
-    hollow = {"BX_HOLLOW": "1"} if kernel in HOLLOW else {}
+    options = ["--case", case, *extra]
+    options += ["--label", f"{CHANGED}={' '.join(extra)}"] if extra else []
+    options += ["--method", ",".join(sorted(wanted.methods)), *work(kernel, wanted), *ONCE.split()]
+    name = f"bisection-{kernel}"
+    return Plan(
+        launch,
+        " ".join([machine, *(word for word in words if word not in extra)]),
+        *placed(layout, cores, cores_of(machine)),
+        hollow=kernel in HOLLOW,
+        program=next(path for path in kernels.glob(f"*/{name}") if path.is_file()),
+        output=output,
+        options=(*options, "--output", str(output)),
+    )
+
+
+def _is_kept(plan: Plan) -> bool:
+    """Whether the result is there already, of the machine as it is: the same sources, machine table
+    included, give the same digits."""
+    if plan.machine != plan.launch[0]:
+        return False
+    try:
+        result = json.loads(plan.output.read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    layout = result["layout"]
+    return (
+        result["verified"]
+        and result["command"] == [str(plan.program), *plan.options]
+        and result["build"]["sources"] == sources.built_into(plan.program)
+        and result["simulated"]["hollow"] == plan.hollow
+        and "changed" not in result["simulated"]
+        and [layout["ranks"], layout["threads"]] == [plan.ranks, plan.threads]
+    )
+
+
+def _run(plan: Plan) -> Cost:
+    plan.output.unlink(missing_ok=True)
+    command = [sys.executable, str(LAUNCHER), "-n", str(plan.ranks)]
+    command += ["--per-node", str(plan.per_node), "--machine", plan.machine]
+    hollow = {"BX_HOLLOW": "1"} if plan.hollow else {}
     with tempfile.TemporaryFile("w+", errors="replace") as stream:
         process = subprocess.Popen(
-            [*command, "--output", str(output)],
-            env={**os.environ, **hollow, "OMP_NUM_THREADS": str(threads)},
+            [*command, str(plan.program), *plan.options],
+            env={**os.environ, **hollow, "OMP_NUM_THREADS": str(plan.threads)},
             stdout=stream,
             stderr=stream,
         )
@@ -186,6 +240,6 @@ def _run(kernels: Path, launch: LaunchKey, wanted: Wanted, changed: str, folder:
         stream.seek(0)
         text = stream.read().strip()
     if process.returncode:
-        where = "-".join(map(str, launch)) + f" {changed}".rstrip()
+        where = "-".join(map(str, plan.launch)) + plan.machine.removeprefix(plan.launch[0])
         raise BenchError(f"{where}: exit code {process.returncode}: {text[-600:]}")
-    return Cost(launch, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+    return Cost(plan.launch, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)

@@ -53,3 +53,45 @@ def test_each_change_of_a_finding_is_of_known_machines():
             machines = {launch[0] for launch in observables.needed([finding])}
             assert simulation.changes([finding.change]).keys() & machines, finding
             assert finding.lacking, finding
+
+
+IMITATION = """
+import json, sys
+words = sys.argv[1:]
+number = lambda name: int(words[words.index(name) + 1])
+at = words.index("--case") - 1
+result = {
+    "verified": True,
+    "command": words[at:],
+    "build": {"sources": open(words[at]).read().partition(":")[2]},
+    "simulated": {"hollow": True} | ({"changed": "gap=0"} if "merlin gap=0" in words else {}),
+    "layout": {"ranks": number("-n"), "threads": 1},
+}
+open(words[-1], "w").write(json.dumps(result))
+"""
+
+
+def test_results_of_the_same_kernels_are_kept(tmp_path, monkeypatch):
+    launcher, program = tmp_path / "launch.py", tmp_path / "md" / "bisection-md"
+    launcher.write_text(IMITATION)
+    program.parent.mkdir()
+    monkeypatch.setattr(simulation, "LAUNCHER", launcher)
+    places = [("merlin", "md", "test20", "mpi", cores) for cores in (8, 16)]
+    wanted = {place: Wanted({"dlpoly3"}, {"time"}) for place in places}
+
+    def run(changed=None):
+        notes = []
+        costs = simulation.simulate(tmp_path, wanted, changed or {}, tmp_path / "r", notes.append)
+        return len(costs), notes
+
+    program.write_text("bisection-sources:" + 64 * "a")
+    assert run() == (2, [])
+    assert run() == (0, ["2 of 2 launches have results of these kernels"])
+    wanted[places[1]].methods.add("packed")
+    assert run() == (1, ["1 of 2 launches have results of these kernels"])
+    (tmp_path / "r" / "merlin-md-test20-mpi-8.json").write_text("{")  # a run that was ended
+    assert run()[0] == 1
+    program.write_text("bisection-sources:" + 64 * "b")
+    assert run() == (2, [])
+    assert run({"merlin": "gap=0"}) == (2, [])
+    assert run() == (2, [])  # not those of the changed machine
