@@ -40,7 +40,7 @@ static inline void bx_method_drive(bx_messages *m, void (*receive)(bx_messages *
     }
 }
 
-/* Takes all messages that have arrived; all receives are posted (some.c). */
-void bx_method_receive_some(bx_messages *m, bool wait);
+/* Posts all receives, and takes all messages that have arrived between pairs (some.c). */
+void bx_method_run_some(bx_messages *m);
 
 #endif

@@ -1,6 +1,6 @@
 #include "method.h"
 
-void bx_method_receive_some(bx_messages *m, bool wait)
+static void receive(bx_messages *m, bool wait)
 {
     int count;
     if (wait)
@@ -8,4 +8,10 @@ void bx_method_receive_some(bx_messages *m, bool wait)
     else
         MPI_Testsome(m->receive_count, m->requests, &count, m->indices, m->statuses);
     for (int i = 0; count != MPI_UNDEFINED && i < count; i++) bx_messages_take(m, m->indices[i]);
+}
+
+void bx_method_run_some(bx_messages *m)
+{
+    bx_messages_post_all(m);
+    bx_method_drive(m, receive);
 }
