@@ -91,7 +91,7 @@ class Refusals(Case):
     def test_a_method_that_cannot_be(self):
         out = run(KERNEL, 2, "--case", "sic", "--cells", "4", *STILL, "--method", "recompute")
         self.assertEqual(out.code, 3, text(out))  # nothing was measured
-        self.assertIn("recompute: Tersoff's potential keeps no pair terms", text(out))
+        self.assertIn("recompute: this potential keeps no pair terms", text(out))
 
     def test_a_box_too_small_for_these_ranks(self):
         self.refused(
