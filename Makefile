@@ -20,10 +20,13 @@ export PYTHONUTF8 := 1
 export PYTHONPYCACHEPREFIX := $(HOME_DIR)/cache/python
 unexport PYTHONDONTWRITEBYTECODE # of many containers: each process would compile 50 MB of sources again
 
-# Tests write many small files: in memory, where that has room and lets programs run.
+# Tests write many small files: in memory, where that has room and lets programs run. Pytest's own folders
+# stay on disk, as virtual nodes have a /dev/shm of their own.
+DISK := $(or $(TMPDIR),/tmp)
 SCRATCH := $(shell [ -w /dev/shm ] && ! grep -q ' /dev/shm [^ ]* [^ ]*noexec' /proc/mounts \
     && [ "$$(df --output=avail -BM /dev/shm | tail -1 | tr -dc 0-9)" -ge 3000 ] && echo /dev/shm)
-test-kernels test-portable test-sanitized test-python: export TMPDIR := $(or $(SCRATCH),$(TMPDIR),/tmp)
+test-kernels test-portable test-sanitized test-python: export TMPDIR := $(or $(SCRATCH),$(DISK))
+test-python: export PYTEST_DEBUG_TEMPROOT := $(DISK)
 
 # Open MPI refuses to run as root, the user of most containers, without both of these.
 ifeq ($(shell id -u),0)

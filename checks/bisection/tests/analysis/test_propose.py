@@ -305,7 +305,7 @@ def test_references_that_the_machine_left_behind_are_stale(rng, propose, site, t
         file = tmp_path / "lab.yaml"
         said = told(proposals.stale(opened_store, site, file, tree))
     assert "p2p ratio_serial: the last 5 sessions have 1." in said
-    assert "shm" not in said
+    assert " shm " not in said
 
 
 def test_open_bounds_are_kept(rng, propose, tmp_path):
