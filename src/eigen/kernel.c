@@ -550,7 +550,7 @@ static void metrics(void *address, size_t method, size_t point, bx_metrics *list
     bx_metrics_add(list, "matrices", s->usage[method].held, "B", "lower");
     if (solver_of(method)->alone) return;
     if (isfinite(ratio))
-        bx_metrics_add(list, "efficiency", 1 / (ratio * s->ranks), "share", "higher");
+        bx_metrics_add(list, "efficiency", 1 / (ratio * s->ranks), "ratio", "higher");
     bx_metrics_add(list, "messages", s->usage[method].messages, "messages", "lower");
     bx_metrics_add(list, "bytes", s->usage[method].bytes, "B", "lower");
     if (s->usage[method].sweeps > 0)
