@@ -98,7 +98,7 @@ contains
   function settle_options() result(code)
     integer(c_int) :: code
     integer :: m, selected
-    logical :: copied, styled, saves, reads, named
+    logical :: copied, styled, saves, restarts, reads, named
     character(:), allocatable :: alone
     code = bx_one_of(run, "comm-style", given%comm_style, &
                      [character(16) :: "", comm_styles])
@@ -116,6 +116,7 @@ contains
     end do
     styled = bx_string_at(given%comm_style) /= ""
     saves = bx_string_at(given%save) /= ""
+    restarts = bx_string_at(given%restart) /= ""
     reads = bx_string_at(given%input) /= ""
     named = bx_case_given(run)
     if (selected == 0 .and. styled) then
@@ -123,7 +124,7 @@ contains
                        ": leaves none of the methods of --method")
     else if (alone /= "" .and. selected /= 1) then
       code = bx_refuse(run, bx_usage, alone//": needs one method; choose it with --method")
-    else if (copied .and. (saves .or. bx_string_at(given%restart) /= "")) then
+    else if (copied .and. (saves .or. restarts)) then
       code = bx_refuse(run, bx_usage, alone//": not with method replicated, whose ranks have all &
                        &atoms each; choose another with --method")
     else if (given%save_every > 0 .and. .not. saves) then
@@ -201,8 +202,9 @@ contains
     if (code == bx_ok) code = check_lists(even_share(copied=.false.))
     predicted = bytes_needed(even_share(copied=.false.))
     do m = 1, size(methods)
-      if (.not. methods(m)%style%replicated .or. .not. is_under_test(m)) cycle
-      if (code /= bx_ok .or. objection(m) /= "") cycle
+      if (.not. methods(m)%style%replicated .or. code /= bx_ok) cycle
+      if (.not. is_under_test(m)) cycle
+      if (objection(m) /= "") cycle
       code = check_lists(even_share(copied=.true.))
       predicted = max(predicted, bytes_needed(even_share(copied=.true.)))
     end do
