@@ -10,10 +10,10 @@ from bisection.kernels import layouts, results, tables
 from bisection.kernels.results import Metric, Result
 from bisection.rfm import KernelCheck, Launch, fail
 
-CASES = ["sic", "cu3au", "fe", "nacl-mini", "test10", "test20", "test30", "nacl"]
-SMALL = CASES[:4]
+SMALL = ["sic", "cu3au", "fe", "nacl-mini", "gramicidin-mini"]
+CASES = [*SMALL, "test10", "test20", "test30", "nacl", "gramicidin"]
 LOOPS = ["two_body_forces_share", "metal_ld_compute_share", "tersoff_forces_share"]
-IONS = ["nacl-mini", "nacl"]  # they alone have an FFT
+IONS = ["nacl-mini", "gramicidin-mini", "nacl", "gramicidin"]  # they alone have an FFT
 NOT_KEPT = ["sic", "test10", *IONS]  # no pair terms to keep or to compute again
 
 
@@ -26,7 +26,7 @@ class MdLaunch(Launch):
     # Ten time steps a sample: long enough to have lists made anew, in seconds a launch for all.
     work = {
         **dict.fromkeys(SMALL, "--steps 10 --until 5"),
-        **dict.fromkeys(CASES[4:], "--steps 5 --until 3"),
+        **dict.fromkeys(CASES[len(SMALL) :], "--steps 5 --until 3"),
     }
     sampling = dict.fromkeys(SMALL, "--repeats 6 --block 1 --warmup 0")
     usual_sampling = "--repeats 3 --block 1 --warmup 0"
@@ -53,11 +53,13 @@ class md(KernelCheck):
 
     @run_after("init")
     def leave_out(self) -> None:
-        """Skips impossible combinations."""
+        """Skips impossible combinations; bonds alone are iterated on."""
         if self.method == "recompute" and self.case in NOT_KEPT:
             self.valid_systems = []
         if self.method == "column-wise" and self.case not in IONS:
             self.valid_systems = []
+        if self.case.startswith("gramicidin"):
+            self.metrics = [*self.metrics, "iterations"]
 
     @run_before("sanity")
     def leave_out_copies(self) -> None:

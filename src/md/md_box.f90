@@ -3,7 +3,7 @@ module md_box
   use, intrinsic :: iso_c_binding, only: dp => c_double
   implicit none (type, external)
   private
-  public :: box_t, make_box
+  public :: box_t, make_box, cross
 
   type :: box_t
     real(dp) :: edge(3, 3) = 0    !< vectors in columns: A

@@ -5,13 +5,15 @@ module md_judge
   use mpi_f08, only: MPI_2DOUBLE_PRECISION, MPI_Allreduce, MPI_Bcast, MPI_DOUBLE_PRECISION, &
     MPI_IN_PLACE, MPI_INTEGER8, MPI_MAXLOC, MPI_MINLOC, MPI_SUM
   use bx_harness, only: bx_largest, bx_uniform
+  use md_box, only: cross
   use md_list, only: find_closest
-  use md_oracle, only: mass_of, oracle_mass_to_energy
+  use md_oracle, only: mass_of, oracle_bonds, oracle_mass_to_energy
   use md_samples, only: gather_near, gather_rows, sample_t
   use md_system, only: system_t
   implicit none (type, external)
   private
-  public :: closest_pair, copies_apart, step_errors, list_errors, outdated, shake
+  public :: closest_pair, copies_apart, step_errors, molecule_errors, list_errors, &
+    outdated, displace
   public :: endpoint_t, remember, find_departure
 
   real(dp), parameter :: same_place = 1e-9_dp !< A
@@ -32,7 +34,7 @@ contains
     type(system_t), intent(in) :: system
     type(sample_t), intent(in) :: before(:), after(:)
     real(dp), intent(in) :: timestep
-    real(dp) :: errors(2), per_force, d(3), s(3), fastest
+    real(dp) :: errors(2), per_force, d(3), fastest
     integer :: k
     errors = 0
     fastest = 1
@@ -46,14 +48,80 @@ contains
           return
         end if
         per_force = timestep/(oracle_mass_to_energy*mass_of(system%potential%name(a%species)))
-        d = b%x - a%x - timestep*(a%v + 0.5_dp*per_force*a%f)
-        s = system%box%fractions(d)
-        d = matmul(system%box%edge, s - anint(s))
+        d = image(system, b%x - a%x - timestep*(a%v + 0.5_dp*per_force*a%f))
         errors(1) = max(errors(1), bx_largest(d)/maxval(norm2(system%box%edge, dim=1)))
         errors(2) = max(errors(2), bx_largest(b%v - a%v - 0.5_dp*per_force*(a%f + b%f))/fastest)
       end associate
     end do
   end function step_errors
+
+  !> The same of rigid molecules, whose atoms are samples that follow each other.  What forces do
+  !> not explain has to be of bonds: along the bonds of the step's begin, for velocities also of its
+  !> end, equal and opposite.  Of three atoms that is so where it adds up to no force and no torque.
+  !> errors(1) and errors(2) are as above; errors(3): of bonds, relative to their lengths, and how
+  !> much their velocities would change that in a step.
+  function molecule_errors(system, before, after, timestep) result(errors)
+    type(system_t), intent(in) :: system
+    type(sample_t), intent(in) :: before(:), after(:)
+    real(dp), intent(in) :: timestep
+    real(dp) :: errors(3), mass(3), at(3, 3), next(3, 3), d(3, 3), w(3, 3), fastest, longest
+    integer :: m, i, j
+    errors = 0
+    fastest = 1
+    longest = maxval(norm2(system%box%edge, dim=1))
+    do m = 0, size(before) - 3, 3
+      do i = 1, 3
+        associate (a => before(m + i), b => after(m + i))
+          if (a%owners /= 1 .or. b%owners /= 1 .or. a%species /= b%species) then
+            errors = huge(errors)
+            return
+          end if
+          fastest = max(fastest, norm2(b%v))
+          mass(i) = mass_of(system%potential%name(a%species))
+          at(:, i) = image(system, a%x - before(m + 1)%x)
+          next(:, i) = image(system, b%x - after(m + 1)%x)
+          d(:, i) = image(system, b%x - a%x - timestep &
+                            *(a%v + 0.5_dp*timestep/(oracle_mass_to_energy*mass(i))*a%f))
+          w(:, i) = b%v - a%v - 0.5_dp*timestep/(oracle_mass_to_energy*mass(i))*(a%f + b%f) &
+                    - d(:, i)/timestep
+        end associate
+      end do
+      errors(1) = max(errors(1), left_over(mass, at, d)/longest)
+      errors(2) = max(errors(2), left_over(mass, next, w))
+      do j = 2, 3
+        do i = 1, j - 1
+          errors(3) = max(errors(3), abs(norm2(next(:, i) - next(:, j))/oracle_bonds(i, j) - 1), &
+                          timestep*abs(dot_product(next(:, i) - next(:, j), after(m + i)%v &
+                                                   - after(m + j)%v))/oracle_bonds(i, j)**2)
+        end do
+      end do
+    end do
+    errors(2) = errors(2)/fastest
+  end function molecule_errors
+
+  !> The shortest of a vector's images: A.
+  pure function image(system, d) result(shortest)
+    type(system_t), intent(in) :: system
+    real(dp), intent(in) :: d(3)
+    real(dp) :: shortest(3), s(3)
+    s = system%box%fractions(d)
+    shortest = matmul(system%box%edge, s - anint(s))
+  end function image
+
+  !> The largest component of what vectors add up to, by mass, and of their moments at the places
+  !> `at` (A), over 1 A: in units of the vectors.
+  pure real(dp) function left_over(mass, at, vectors)
+    real(dp), intent(in) :: mass(3), at(3, 3), vectors(3, 3)
+    real(dp) :: total(3), moment(3)
+    integer :: i
+    total = 0
+    moment = 0
+    do i = 1, 3
+      total = total + mass(i)*vectors(:, i)
+      moment = moment + mass(i)*cross(at(:, i), vectors(:, i))
+    end do
+    left_over = max(maxval(abs(total)), maxval(abs(moment)))/sum(mass)
+  end function left_over
 
   !> Number of wrong entries in the ranks' lists of the samples, up to `margin` (A) beyond each
   !> pair's cutoff: neighbours that are missing, listed twice, or listed where no atom is.
@@ -225,8 +293,9 @@ contains
     call MPI_Bcast(ids, 2, MPI_INTEGER8, nint(distance_and_rank(2)), system%domain%world)
   end subroutine closest_pair
 
-  !> Moves each own atom by `distance` (A) in a random direction, the same on every layout.
-  subroutine shake(system, distance, seed)
+  !> Moves each own atom, or molecule, by `distance` (A) in a random direction, the same on every
+  !> layout.
+  subroutine displace(system, distance, seed)
     type(system_t), intent(inout) :: system
     real(dp), intent(in) :: distance
     integer(c_int64_t), intent(in) :: seed
@@ -234,11 +303,11 @@ contains
     integer :: k, c
     do k = 1, system%atoms%own
       do c = 1, 3
-        d(c) = bx_uniform(seed, 3*system%atoms%id(k) + c)
+        d(c) = bx_uniform(seed, 3*((system%atoms%id(k) - 1)/system%potential%sites + 1) + c)
       end do
       if (norm2(d) > 0) system%atoms%x(1:3, k) = system%atoms%x(1:3, k) + distance*d/norm2(d)
     end do
-  end subroutine shake
+  end subroutine displace
 
   !> Notes the own atoms in `endpoint`.
   subroutine remember(system, endpoint)

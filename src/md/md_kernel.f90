@@ -33,7 +33,7 @@ module md_kernel
 
   !> The measured steps of a method: seconds (means over the ranks), messages and bytes (sums).
   type :: usage_t
-    real(dp) :: steps = 0, wall = 0, regions = 0, forked = 0, metal_ld = 0
+    real(dp) :: steps = 0, wall = 0, regions = 0, forked = 0, metal_ld = 0, iterations = 0
     real(dp) :: seconds(bx_traffic_classes) = 0, bytes = 0, messages = 0
   end type usage_t
   type(usage_t) :: usage(size(methods)), block_start
@@ -84,7 +84,7 @@ contains
                   bx_text("dlpoly3: threads make the lists, too"), bx_flag, 0.0_dp, 0.0_dp, &
                   c_loc(given%thread_lists))]
     kernel = bx_kernel_t(name=bx_text("md"), summary=bx_text( &
-      "molecular dynamics: Tersoff, Gupta, Finnis-Sinclair, ions"), &
+      "molecular dynamics: Tersoff, Gupta, Finnis-Sinclair, ions, rigid water"), &
       cases=c_loc(case_choices), case_count=size(crystals, kind=c_size_t), &
       methods=c_loc(choices), method_count=size(methods, kind=c_size_t), &
       options=c_loc(options), option_count=size(options, kind=c_size_t), &
@@ -168,6 +168,7 @@ contains
       mine%regions = mine%regions + more%regions
       mine%forked = mine%forked + more%forked
       mine%metal_ld = mine%metal_ld + more%metal_ld
+      mine%iterations = mine%iterations + more%iterations
       mine%seconds = mine%seconds + more%seconds
       mine%bytes = mine%bytes + more%bytes
       mine%messages = mine%messages + more%messages
@@ -181,22 +182,23 @@ contains
     type(bx_traffic_t) :: traffic(bx_traffic_classes)
     call bx_traffic_read(traffic)
     mine = usage_t(0.0_dp, system%wall, system%in_regions, system%forked, system%metal_ld, &
-                   traffic%seconds, sum(traffic%bytes), sum(traffic%messages))
+                   system%constraints%iterations, traffic%seconds, sum(traffic%bytes), &
+                   sum(traffic%messages))
   end function usage_so_far
 
   !> The usage since the block began: means over the ranks of times, sums of counts.  Collective.
   function usage_of_all() result(total)
     type(usage_t) :: total, now
-    real(dp) :: all(6 + bx_traffic_classes)
+    real(dp) :: all(7 + bx_traffic_classes)
     now = usage_so_far()
     all = [now%wall - block_start%wall, now%regions - block_start%regions, &
            now%forked - block_start%forked, now%metal_ld - block_start%metal_ld, &
-           now%bytes - block_start%bytes, now%messages - block_start%messages, &
-           now%seconds - block_start%seconds]
+           now%iterations - block_start%iterations, now%bytes - block_start%bytes, &
+           now%messages - block_start%messages, now%seconds - block_start%seconds]
     call MPI_Allreduce(MPI_IN_PLACE, all, size(all), MPI_DOUBLE_PRECISION, MPI_SUM, world)
     associate (ranks => system%domain%world_size)
       total = usage_t(0.0_dp, all(1)/ranks, all(2)/ranks, all(3)/ranks, all(4)/ranks, &
-                      all(7:)/ranks, all(5), all(6))
+                      all(5)/ranks, all(8:)/ranks, all(6), all(7))
     end associate
   end function usage_of_all
 
@@ -227,6 +229,8 @@ contains
       call bx_metric(list, "communication_share", sum(all%seconds)/all%wall, "share", "lower")
       if (all%metal_ld > 0) call bx_metric(list, "metal_ld_routine_share", &
                                            all%metal_ld/all%wall, "share", "lower")
+      if (all%iterations > 0) call bx_metric(list, "iterations", all%iterations/all%steps, &
+                                             "iterations", "lower")
       call bx_metric(list, "fork_join_share", all%forked/all%wall, "share", "lower")
       call bx_metric(list, "serial_share", max(0.0_dp, all%wall - all%regions &
                                                - sum(all%seconds))/all%wall, "share", "lower")

@@ -6,18 +6,18 @@ module md_lattice
   use md_atoms, only: atoms_t, reserve
   use md_box, only: box_t, make_box
   use md_domain, only: domain_t, home_of
-  use md_potential, only: potential_t
+  use md_potential, only: potential_t, water_sites
   use md_units, only: boltzmann, mass_to_energy
   implicit none (type, external)
   private
   public :: crystal_t, crystals, find_crystal, crystal_box, crystal_atoms, fill_crystal, sites_of, &
     warm_up
 
-  integer, parameter, public :: most_sites = 8
+  integer, parameter, public :: most_sites = 12
 
   !> A crystal of cubic cells: relaxed edge (A), sites of a cell, cells along each edge of the box.
   type :: crystal_t
-    character(12) :: name = ""
+    character(16) :: name = ""
     character(60) :: summary = ""
     character(2) :: species = "" !< one of the potential's
     real(dp) :: edge = 0
@@ -26,7 +26,7 @@ module md_lattice
     integer :: occupant(2) = 1 !< of the first sublattice and of the second
   end type crystal_t
 
-  integer, parameter :: zincblende = 1, fcc = 2, bcc = 3, rock_salt = 4
+  integer, parameter :: zincblende = 1, fcc = 2, bcc = 3, rock_salt = 4, water = 5
 
   !> Tests 10, 20 and 30 of DL_POLY 3, smaller ones of their kind, and their elements.
   type(crystal_t), parameter :: crystals(*) = [ &
@@ -46,6 +46,10 @@ module md_lattice
               rock_salt, [1, 2]), &
     crystal_t("nacl-mini", "1728 ions of NaCl", "Na", 5.64_dp, 8, 6, rock_salt, [1, 2]), &
     crystal_t("nacl-216k", "216000 ions of NaCl, as on HPCx", "Na", 5.64_dp, 8, 30, rock_salt, &
+              [1, 2]), &
+    crystal_t("gramicidin", "96000 atoms of rigid water, SHAKE", "O", 4.93_dp, 12, 20, water, &
+              [1, 2]), &
+    crystal_t("gramicidin-mini", "2592 atoms of rigid water, SHAKE", "O", 4.93_dp, 12, 6, water, &
               [1, 2])]
 
 contains
@@ -91,6 +95,8 @@ contains
     case (bcc)
       at(:, 2) = 0.5_dp
       sublattice(:2) = 1
+    case (water)
+      call molecules_of(crystal%edge, at, sublattice)
     case default
       at(:, 2) = [0.0_dp, 0.5_dp, 0.5_dp]
       at(:, 3) = [0.5_dp, 0.0_dp, 0.5_dp]
@@ -103,6 +109,26 @@ contains
       end if
     end select
   end subroutine sites_of
+
+  !> Water molecules within a cell of `edge` (A): oxygen on the sites of fcc, their axes along the
+  !> four directions of a tetrahedron, so that they add up to no dipole.
+  pure subroutine molecules_of(edge, at, sublattice)
+    real(dp), intent(in) :: edge
+    real(dp), intent(out) :: at(3, most_sites) !< in fractions of the cell
+    integer, intent(out) :: sublattice(most_sites)
+    real(dp), parameter :: signs(3, 4) = reshape(real([1, 1, 1, 1, -1, -1, -1, 1, -1, -1, -1, 1], &
+                                                      dp), [3, 4])
+    integer :: m, k
+    sublattice = 2
+    do m = 1, 4
+      at(:, 3*m - 2:3*m) = water_sites(signs(:, m)/sqrt(3.0_dp), &
+                                       signs(:, m)*[1.0_dp, -1.0_dp, 0.0_dp]/sqrt(2.0_dp))/edge
+      do k = 3*m - 2, 3*m
+        at(:, k) = at(:, k) + 0.5_dp - 0.25_dp*signs(:, m)
+      end do
+      sublattice(3*m - 2) = 1
+    end do
+  end subroutine molecules_of
 
   !> This rank's atoms of `cells` cells along each edge, at rest.  Ids are in the order of cells (z
   !> fastest) and sites.

@@ -34,13 +34,18 @@ module md_oracle
   type(element_t), parameter :: elements(*) = [ &
     element_t("C ", 12.0107_dp), element_t("Na", 22.98976928_dp, 1.0_dp), &
     element_t("Si", 28.0855_dp), element_t("Cl", 35.453_dp, -1.0_dp), element_t("Fe", 55.845_dp), &
-    element_t("Cu", 63.546_dp), element_t("W ", 183.84_dp), element_t("Au", 196.966569_dp)]
+    element_t("Cu", 63.546_dp), element_t("W ", 183.84_dp), element_t("Au", 196.966569_dp), &
+    element_t("O ", 15.9994_dp, -0.8476_dp), element_t("H ", 1.00794_dp, 0.4238_dp)] ! of SPC/E
+
+  !> Distances in SPC/E's water, O, H, H: 1 A, and sqrt(8/3) A between hydrogen atoms.
+  real(dp), parameter, public :: oracle_bonds(3, 3) = reshape([0.0_dp, 1.0_dp, 1.0_dp, 1.0_dp, &
+    0.0_dp, 1.632993161855452_dp, 1.0_dp, 1.632993161855452_dp, 0.0_dp], [3, 3])
 
   integer, parameter :: lattices = 3
 
   !> Energies (eV) of a crystal of `cells` cells along each edge, by its lattice constant (A).
   type :: stored_t
-    character(8) :: crystal
+    character(16) :: crystal
     integer :: cells
     real(dp) :: edge(lattices), energy(lattices)
   end type stored_t
@@ -54,7 +59,9 @@ module md_oracle
     stored_t("w", 6, [3.05_dp, 3.1652_dp, 3.3_dp], &
              [-3.7421624611378270e3_dp, -3.8182009376088258e3_dp, -3.7312927689362559e3_dp]), &
     stored_t("nacl", 5, [5.2_dp, 5.64_dp, 6.2_dp], & ! without charges
-             [9.6565817799470381e2_dp, 4.4699499123147945e2_dp, 1.6213393389683569e2_dp])]
+             [9.6565817799470381e2_dp, 4.4699499123147945e2_dp, 1.6213393389683569e2_dp]), &
+    stored_t("gramicidin", 4, [4.6_dp, 4.93_dp, 5.4_dp], & ! likewise
+             [-7.6636754979397841_dp, -1.2872491782359750e1_dp, -1.0630495370289896e1_dp])]
 
 contains
 

@@ -4,16 +4,19 @@
 ! 48, 22 (1993).  Finnis-Sinclair: M. W. Finnis and J. E. Sinclair, Phil. Mag. A 50, 45 (1984), with
 ! the parameters of the erratum, 53, 161 (1986).  Extended Finnis-Sinclair: X. D. Dai, Y. Kong,
 ! J. H. Li and B. X. Liu, J. Phys.: Condens. Matter 18, 4527 (2006).  Rock salt: M. P. Tosi and F.
-! G. Fumi, J. Phys. Chem. Solids 25, 45 (1964).
+! G. Fumi, J. Phys. Chem. Solids 25, 45 (1964).  Water: H. J. C. Berendsen, J. R. Grigera and T. P.
+! Straatsma, J. Phys. Chem. 91, 6269 (1987).
 module md_potential
   use, intrinsic :: iso_c_binding, only: dp => c_double
   implicit none (type, external)
   private
-  public :: potential_t, find_potential, species_list, set_tersoff_pairs
+  public :: potential_t, find_potential, species_list, set_tersoff_pairs, water_sites
 
   integer, parameter, public :: tersoff_kind = 1, gupta_kind = 2, finnis_sinclair_kind = 3, &
     ionic_kind = 4
   integer, parameter, public :: most_species = 2
+
+  integer, parameter, public :: most_molecule = 3 !< sites of a rigid molecule
 
   !> A potential of up to two species.  A pair of species a and b is of kind a + b - 2: 0, 1 or 2.
   type :: potential_t
@@ -39,6 +42,11 @@ module md_potential
     !> -c6/r^6 - d8/r^8 (eV, A); of Ewald's sum, the splitting parameter (1/A) and the largest
     !> spacing of the mesh (A).
     real(dp) :: charge(most_species) = 0, c6(0:2) = 0, d8(0:2) = 0, splitting = 0, spacing = 0
+
+    !> Rigid molecules: sites of each, whose ids follow each other (1: atoms alone), and the
+    !> distances between them (A).
+    integer :: sites = 1
+    real(dp) :: bond(most_molecule, most_molecule) = 0
 
     !> Tersoff: of the centre's species; of pairs.
     real(dp), dimension(most_species) :: beta_n = 0, n = 0, c2 = 0, d2 = 0, h = 0
@@ -92,6 +100,8 @@ contains
                                    0.033338_dp])
     case ("Na", "Cl")
       potential = tosi_fumi_nacl()
+    case ("O", "H")
+      potential = water()
     case default
       continue
     end select
@@ -200,5 +210,50 @@ contains
     p%c6 = [1.68e-19_dp, 11.2e-19_dp, 116e-19_dp]*joule ! 1e-79 J m^6 is 1e-19 J A^6
     p%d8 = [0.8e-19_dp, 13.9e-19_dp, 233e-19_dp]*joule
   end function tosi_fumi_nacl
+
+  !> Rigid water: charges and shape of SPC/E (Berendsen et al. 1987).  Its 12-6 potential between
+  !> oxygen atoms is an exp-6 potential here, of the same well and distance, so that one loop over
+  !> pairs serves all ions: u(r) = e/(s - 6) (6 exp(s (1 - r/d)) - s (d/r)^6).
+  pure function water() result(p)
+    type(potential_t) :: p
+    real(dp), parameter :: well = 0.650_dp/96.48533212_dp      !< eV: kJ/mol over Faraday's constant
+    real(dp), parameter :: distance = 3.166_dp*2**(1/6.0_dp)   !< A
+    real(dp), parameter :: steepness = 16
+    real(dp), parameter :: vanishing = -500 !< log(eV), of pairs with hydrogen
+    real(dp) :: at(3, most_molecule)
+    integer :: i, j
+    p%kind = ionic_kind
+    p%species = 2
+    p%name = [character(2) :: "O", "H"]
+    p%mass = [15.9994_dp, 1.00794_dp]
+    p%charge = [-0.8476_dp, 0.4238_dp]
+    p%cutoff = 9
+    p%reach = p%cutoff
+    p%splitting = 3.5_dp/p%cutoff
+    p%spacing = 1
+    p%log_a = vanishing
+    p%log_a(0) = log(6*well/(steepness - 6)) + steepness
+    p%b = steepness/distance
+    p%c6(0) = steepness*well/(steepness - 6)*distance**6
+    p%sites = 3
+    at = water_sites([1.0_dp, 0.0_dp, 0.0_dp], [0.0_dp, 1.0_dp, 0.0_dp])
+    do j = 1, p%sites
+      do i = 1, p%sites
+        p%bond(i, j) = norm2(at(:, i) - at(:, j))
+      end do
+    end do
+  end function water
+
+  !> The places (A) of a water molecule's atoms from its oxygen: O, H, H.  Bonds of 1 A, at the
+  !> angle of a tetrahedron.
+  pure function water_sites(axis, across) result(at)
+    real(dp), intent(in) :: axis(3)   !< of symmetry: a unit vector
+    real(dp), intent(in) :: across(3) !< in the plane of the atoms, normal to the axis: likewise
+    real(dp) :: at(3, most_molecule)
+    real(dp), parameter :: half_angle = 0.5_dp*acos(-1/3.0_dp), bond = 1 !< A
+    at(:, 1) = 0
+    at(:, 2) = bond*(cos(half_angle)*axis + sin(half_angle)*across)
+    at(:, 3) = bond*(cos(half_angle)*axis - sin(half_angle)*across)
+  end function water_sites
 
 end module md_potential

@@ -41,7 +41,7 @@ contains
   function set_up() result(code)
     integer(c_int) :: code
     type(configuration_t) :: configuration
-    integer :: cells
+    integer :: cells, m, k
     code = settle_options()
     if (code == bx_ok) code = claim_files()
     if (code /= bx_ok) return
@@ -88,7 +88,10 @@ contains
     end if
     counted = census(start)
     call MPI_Allreduce(MPI_IN_PLACE, counted, 3, MPI_INTEGER8, MPI_SUM, world)
-    sampled = draw(bx_seed(run), system%total, sample_count)
+    associate (sites => system%potential%sites)
+      sampled = draw(bx_seed(run), system%total/sites, sample_count/sites) ! molecules, or atoms
+      sampled = [([(sites*(sampled(m) - 1) + k, k=1, sites)], m=1, size(sampled))]
+    end associate
     parameters_differ = parameters_error(system%potential)
     call copy_own(start, system%atoms) ! for the baseline, which may be alone
     if (bx_string_at(given%input) /= "") code = check_pairs()
@@ -171,6 +174,8 @@ contains
       if (code /= bx_ok) return
       call read_atoms(world, configuration, why)
     end if
+    if (why == "" .and. configuration%potential%sites > 1) why = &
+      bx_string_at(given%input)//": has molecules; only --case makes them"
     code = bx_ok
     if (why /= "") code = bx_refuse(run, bx_usage, "--input "//trim(why))
   end function read_input
@@ -258,6 +263,7 @@ contains
     real(dp), parameter :: endpoint = 56         !< endpoint_t: id, position, velocity
     real(dp), parameter :: sums = 2*8            !< density and its slope
     real(dp), parameter :: sums_of_thread = 5*8  !< density and force, of all threads but the first
+    real(dp), parameter :: of_constraints = 100  !< molecules: bonds, and values that they correct
     real(dp), parameter :: of_point = 8          !< a point of the mesh on a patch: a real
     real(dp), parameter :: fields = 20           !< of the methods' FFTs and messages: reals
     integer, parameter :: copies = 3             !< system, start and origin
@@ -268,6 +274,7 @@ contains
                      + of_point*product(real(grid_of(system%potential, system%box), dp)) &
                      *(share%all/real(system%total, dp) + fields*share%part)
     end if
+    if (system%potential%sites > 1) bytes_needed = bytes_needed + of_constraints*share%all
     bytes_needed = bytes_needed + share%own*(copies*atom + size(methods)*endpoint) &
                    + (share%all - share%own)*atom &
                    + share%all*(sums + sums_of_thread*(bx_threads(run) - 1))

@@ -7,6 +7,7 @@ module md_system
   use bx_harness, only: bx_lap
   use md_atoms, only: atoms_t
   use md_box, only: box_t
+  use md_constraints, only: constraints_t, most_iterations
   use md_domain, only: domain_t, share_box
   use md_ionic, only: smooth_t
   use md_list, only: list_t, most_atoms
@@ -17,10 +18,11 @@ module md_system
   public :: system_t, use_style, skin_of, lap, account, failure_of_all, note_damage
 
   integer(c_size_t), parameter, public :: in_two_body = 0, in_density = 1, in_tersoff = 2, &
-    in_halo = 3, in_list = 4, in_integrate = 5, in_reduce = 6, in_mesh = 7, in_fft = 8
+    in_halo = 3, in_list = 4, in_integrate = 5, in_reduce = 6, in_mesh = 7, in_fft = 8, &
+    in_constraints = 9
   character(*), parameter, public :: phase_names(*) = [character(18) :: "two_body_forces", &
     "metal_ld_compute", "tersoff_forces", "halo", "list", "integrate", "reduce", "mesh", &
-    "fft"]
+    "fft", "constraints"]
 
   !> How a system communicates and computes: one method of the kernel.
   type, public :: style_t
@@ -33,7 +35,7 @@ module md_system
 
   !> Kinds of failure; where ranks fail in different ways, all take the last of these.
   integer, parameter, public :: fine = 0, exploded = 1, too_dense = 2, lost_atoms = 3, &
-    crowded = 4, damaged = 5
+    crowded = 4, loose = 5, torn = 6, damaged = 7
   !> A failure: A or atoms in `value` and `allowed`, by its kind.
   type, public :: failure_t
     integer :: kind = fine
@@ -56,6 +58,7 @@ module md_system
     type(style_t) :: style
     type(mesh_t) :: mesh     !< of ions
     type(smooth_t) :: smooth !< likewise
+    type(constraints_t) :: constraints !< of rigid molecules
     logical :: thread_lists = .false. !< also in the style dlpoly3
     integer(c_int64_t) :: total = 0 !< atoms
     integer(c_int64_t) :: step = 0
@@ -94,6 +97,12 @@ contains
     case (damaged)
       write (line, "('step ', i0, ': a message from rank ', i0, ' reached rank ', i0, &
         &' with other bits than were sent')") self%step, self%other, self%rank
+    case (loose)
+      write (line, "('step ', i0, ': bonds are not right after ', i0, ' iterations')") self%step, &
+        most_iterations
+    case (torn)
+      write (line, "('step ', i0, ': the molecule of atom ', i0, ' is torn apart')") self%step, &
+        self%id
     case (lost_atoms)
       write (line, "('step ', i0, ': ', i0, ' atoms are lost')") self%step, nint(self%value, &
                                                                                  c_int64_t)

@@ -8,12 +8,14 @@ module md_verify
     bx_resources, bx_seed, bx_string_at, bx_traffic_classes, bx_traffic_read, bx_traffic_t
   use md_atoms, only: atoms_t, copy_own
   use md_cached, only: cached_loops
+  use md_constraints, only: bond_error, bond_tolerance
   use md_domain, only: collect_atoms
   use md_dump, only: write_dump
   use md_ewald, only: ewald_sum
   use md_forces, only: find_forces
-  use md_judge, only: copies_apart, find_departure, list_errors, outdated, remember, shake, &
-    step_errors
+  use md_halo, only: forward
+  use md_judge, only: copies_apart, displace, find_departure, list_errors, &
+    molecule_errors, outdated, remember, step_errors
   use md_lattice, only: crystals
   use md_launch, only: census, counted, crystal, endpoints, ghosts, given, methods, neighbours, &
     origin, origin_is_listed, parameters_differ, run, sampled, seen, settled, start, start_moved, &
@@ -24,7 +26,7 @@ module md_verify
   use md_restart, only: write_restart
   use md_samples, only: look, sample_t
   use md_system, only: crowded, failure_of_all, failure_t, skin_of, too_dense, use_style
-  use md_verlet, only: advance, go_on_from, observation_t, observe
+  use md_verlet, only: advance, go_on_from, hold_velocities, observation_t, observe
   implicit none (type, external)
   private
   public :: verify_method, verify_cached, restore, failed, check_repeat
@@ -33,7 +35,7 @@ module md_verify
   real(dp), parameter :: conserved(2) = [0.05_dp, 0.01_dp]
   !> Largest errors of sums; those of the smooth particle mesh, which is an interpolation.
   real(dp), parameter :: exact = 1e-12_dp, of_mesh_forces = 2e-4_dp, of_mesh_energies = 1e-5_dp, &
-    of_madelung = 1e-6_dp
+    of_madelung = 1e-6_dp, of_shaken = 1e-11_dp
 
 contains
 
@@ -68,6 +70,7 @@ contains
       call go_on_from(system, start_moved)
     else
       call advance(system, 0)
+      if (is_rigid()) call hold_velocities(system)
     end if
     if (failed(verification)) return
     if (crystal > 0 .and. .not. allocated(start_moved)) call check_crystal(verification)
@@ -114,7 +117,7 @@ contains
     real(dp), allocatable :: energies(:)
     real(dp) :: sites(most_species), worst
     integer :: k
-    if (is_hollow()) return
+    if (is_hollow() .or. is_rigid()) return
     allocate (energies(system%atoms%own))
     sites = site_energies(system%potential, crystals(crystal))
     call find_forces(system, energies)
@@ -188,7 +191,8 @@ contains
     system%listed = .false.
     call forget_failures()
     call advance(system, 0)
-    call shake(system, 0.55_dp*system%skin, bx_seed(run))
+    call displace(system, 0.55_dp*system%skin, bx_seed(run))
+    call forward(system%domain, system%atoms%x, 4, 3, .true.) ! a molecule's ghosts go with it
     call advance(system, 1)
     if (.not. failed(verification, forgiven=too_dense)) then
       samples = look(system, sampled)
@@ -206,7 +210,7 @@ contains
     type(observation_t) :: first
     type(sample_t), allocatable :: before(:), after(:)
     real(dp), allocatable :: energies(:)
-    real(dp) :: sent(2), errors(2)
+    real(dp) :: sent(2), errors(3)
     integer(c_int64_t) :: n
     call restore(m)
     if (failed(verification)) return
@@ -221,10 +225,20 @@ contains
       sent = sent + traffic_less_tally()
       if (failed(verification)) return
       after = look(system, sampled)
-      errors = max(errors, step_errors(system, before, after, given%timestep*1e-3_dp))
+      if (is_rigid()) then
+        errors = max(errors, molecule_errors(system, before, after, given%timestep*1e-3_dp))
+      else
+        errors(:2) = max(errors(:2), step_errors(system, before, after, given%timestep*1e-3_dp))
+      end if
     end do
     call bx_check(verification, "positions", errors(1), 1e-14_dp, "of the box")
-    call bx_check(verification, "velocities", errors(2), 1e-13_dp, "of the fastest")
+    call bx_check(verification, "velocities", errors(2), merge(of_shaken, 1e-13_dp, is_rigid()), &
+                  "of the fastest")
+    if (is_rigid()) then
+      call bx_check(verification, "bonds", errors(3), 2*bond_tolerance, "of each sampled bond")
+      call bx_check(verification, "all_bonds", bond_error(system%constraints, system%atoms), &
+                    2*bond_tolerance, "of each bond")
+    end if
     call check_traffic(verification, sent)
     if (system%domain%copies > 1) then
       call bx_check(verification, "copies", real(copies_apart(system), dp), 0.0_dp, "atoms")
@@ -277,6 +291,11 @@ contains
   logical function has_mesh()
     has_mesh = system%potential%kind == ionic_kind
   end function has_mesh
+
+  !> Whether atoms are in rigid molecules.
+  logical function is_rigid()
+    is_rigid = system%potential%sites > 1
+  end function is_rigid
 
   !> Verifies the baseline: its loops give the same energy every time.
   subroutine verify_cached(verification)

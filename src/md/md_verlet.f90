@@ -5,6 +5,7 @@ module md_verlet
   use mpi_f08, only: MPI_Allreduce, MPI_Barrier, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX, &
     MPI_SUM
   use omp_lib, only: omp_get_wtime, omp_set_num_threads
+  use md_constraints, only: constrain_positions, constrain_velocities, make_constraints
   use md_domain, only: check_room, migrate, reduce
   use md_forces, only: charge_list, find_forces, reserve_sums
   use md_halo, only: forward, make_halo
@@ -12,12 +13,13 @@ module md_verlet
   use md_list, only: make_list, sort_atoms
   use md_mesh, only: fit_mesh
   use md_potential, only: ionic_kind, tersoff_kind
-  use md_system, only: account, crowded, damaged, exploded, failure_t, fine, in_halo, &
-    in_integrate, in_list, in_reduce, lap, lost_atoms, note_damage, skin_of, system_t
+  use md_system, only: account, crowded, damaged, exploded, failure_t, fine, in_constraints, &
+    in_halo, in_integrate, in_list, in_reduce, lap, loose, lost_atoms, note_damage, skin_of, &
+    system_t, torn
   use md_units, only: boltzmann, mass_to_energy
   implicit none (type, external)
   private
-  public :: make_lists, advance, go_on_from, observe, observation_t
+  public :: make_lists, advance, go_on_from, hold_velocities, observe, observation_t
 
   !> Values in the global sum of DL_POLY_3's two_body_forces: a flag, energies and virials.
   integer, parameter :: summed = 15
@@ -34,7 +36,7 @@ contains
   subroutine make_lists(system)
     type(system_t), intent(inout) :: system
     integer, allocatable :: offsets(:)
-    integer(c_int64_t) :: lost
+    integer(c_int64_t) :: lost, missing
     real(dp) :: skin
     skin = skin_of(system)
     system%list%half = system%potential%kind /= tersoff_kind
@@ -57,6 +59,12 @@ contains
                                  allowed=real(system%list%limit, dp))
     end if
     call reserve_sums(system)
+    if (system%potential%sites > 1) then
+      call make_constraints(system%constraints, system%potential, system%domain, system%atoms, &
+                            system%total, missing)
+      if (missing > 0) system%failure = failure_t(torn, .true., system%domain%world_rank, &
+                                               system%step, missing)
+    end if
     if (system%potential%kind == ionic_kind) then
       if (.not. system%smooth%per_r2 > 0) system%smooth = find_smooth(system%potential)
       call fit_mesh(system%mesh, system%potential, system%box, system%domain, skin/2, &
@@ -74,15 +82,19 @@ contains
     type(system_t), intent(inout) :: system
     integer, intent(in) :: steps
     integer :: n
+    logical :: rigid
     real(dp) :: moved
     if (.not. system%listed) then
       call make_lists(system)
       call find_forces(system)
     end if
+    rigid = system%potential%sites > 1
     do n = 1, steps
       system%step = system%step + 1
+      if (rigid) system%constraints%before = system%atoms%x(1:3, :system%atoms%all)
       call kick_and_drift(system, moved)
       call lap(system, in_integrate)
+      if (rigid) call hold_positions(system, moved)
       call agree(system, moved)
       call lap(system, in_reduce)
       if (system%failure%kind /= fine) return
@@ -95,8 +107,40 @@ contains
       call find_forces(system)
       call kick(system)
       call lap(system, in_integrate)
+      if (rigid) call hold_velocities(system)
     end do
   end subroutine advance
+
+  !> Puts the atoms of molecules at their distances after a step; `moved` (A) is as of
+  !> kick_and_drift.  Collective.
+  subroutine hold_positions(system, moved)
+    type(system_t), intent(inout) :: system
+    real(dp), intent(out) :: moved
+    integer :: k
+    call note_loose(system, constrain_positions(system%constraints, system%potential, &
+                                                system%domain, system%atoms, system%timestep))
+    moved = 0
+    do k = 1, system%atoms%own
+      moved = max(moved, norm2(system%atoms%x(1:3, k) - system%atoms%listed(:, k)))
+    end do
+    call lap(system, in_constraints)
+  end subroutine hold_positions
+
+  !> Takes velocities along the bonds of molecules away.  Collective.
+  subroutine hold_velocities(system)
+    type(system_t), intent(inout) :: system
+    call note_loose(system, constrain_velocities(system%constraints, system%potential, &
+                                                 system%domain, system%atoms, system%timestep))
+    call lap(system, in_constraints)
+  end subroutine hold_velocities
+
+  !> Notes a failure where iterations have not `converged`.
+  subroutine note_loose(system, converged)
+    type(system_t), intent(inout) :: system
+    logical, intent(in) :: converged
+    if (converged .or. system%failure%kind /= fine) return
+    system%failure = failure_t(loose, .true., system%domain%world_rank, system%step)
+  end subroutine note_loose
 
   !> Continues after a restart: makes the lists at the positions that they were made at, then moves
   !> the atoms.  Collective.
@@ -242,8 +286,15 @@ contains
     seen%pressure = (seen%stress(1, 1) + seen%stress(2, 2) + seen%stress(3, 3))/3 &
                     + 2*seen%kinetic/(3*system%box%volume)
     if (system%total > 1) then
-      seen%temperature = 2*seen%kinetic/(3*real(system%total - 1, dp)*boltzmann)
+      seen%temperature = 2*seen%kinetic/(freedoms(system)*boltzmann)
     end if
   end function observe
+
+  !> Numbers that the atoms' velocities have: less those of the whole and, of molecules, along bonds.
+  pure real(dp) function freedoms(system)
+    type(system_t), intent(in) :: system
+    freedoms = 3*real(system%total - 1, dp) &
+               - 0.5_dp*real(system%total, dp)*(system%potential%sites - 1)
+  end function freedoms
 
 end module md_verlet

@@ -3,10 +3,11 @@
 Usage: flip_md.py FLIPPING-KERNEL [LAUNCHES]
 
 Half of the flips are in timed steps, half in verification, in messages of any kind: ghosts, their
-positions, densities, slopes and forces.  In verification every one must be found.  In timed steps
-one is without consequence if no bit of any atom's place or velocity is other at the end of the
-block: the number was of a ghost that no atom has within the cutoff, or next to nothing.  All others
-must be found, but for changes below 1e-6 of a number.
+positions, densities, slopes and forces; grids; atoms whose molecule is on several ranks.  In
+verification every one must be found.  In timed steps one is without consequence if no bit of any
+atom's place or velocity is other at the end of the block: the number was of a ghost that no atom
+has within the cutoff, or next to nothing.  All others must be found, but for changes below 1e-6 of
+a number.
 """
 
 import random
@@ -20,7 +21,7 @@ SMALL = ("--baseline", "none", "--repeats", "2", "--block", "1", "--warmup", "0"
          "--until", "5", "--temperature", "1500")  # fmt: skip
 CASES = (("fe", "9"), ("cu3au", "6"), ("sic", "5"))
 METHODS = ("packed", "dlpoly3")
-IONS = ("nacl", "6")
+IONS = (("nacl", "6"), ("gramicidin", "5"))
 FFTS = ("packed", "column-wise")
 LOST = 64
 BITS = (55, 51, 30, LOST)
@@ -37,7 +38,7 @@ def main():
     totals = {}
     for n in range(launches):
         ions = n // len(BITS) % 2
-        case, cells = IONS if ions else CASES[n % len(CASES)]
+        case, cells = IONS[n // 8 % 2] if ions else CASES[n % len(CASES)]
         method = FFTS[n // 2 % 2] if ions else METHODS[n // len(CASES) % len(METHODS)]
         phase, bit = "TV"[n % 2], BITS[(n // 2 + n // 8) % len(BITS)]
         arguments = ("--case", case, "--cells", cells, "--method", method, *SMALL)

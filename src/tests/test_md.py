@@ -48,7 +48,11 @@ class Oracle(Case):
             for method in ("dlpoly3", "recompute", "replicated"):
                 if (name, method) == ("sic", "recompute"):
                     continue
-                for ranks, threads in ((2, 2) if method == "replicated" else (1, 2), (5, 1), (12, 1)):
+                for ranks, threads in (
+                    (2, 2) if method == "replicated" else (1, 2),
+                    (5, 1),
+                    (12, 1),
+                ):
                     with self.subTest(name=name, method=method, ranks=ranks):
                         self.compare(name, ranks, threads, method)
 
@@ -237,7 +241,6 @@ class Layouts(Case):
                     self.assertGreater(dlpoly3["barrier_share"]["value"], 0)
                     self.assertEqual(packed["barrier_share"]["value"], 0)
 
-
     def test_what_replicated_sends(self):
         """The forces of all atoms and their energy, the state, densities (metals), a net (ions)."""
         for name, cells, words in (("sic", "4", 0), ("cu3au", "5", 1), ("nacl", "6", 0)):
@@ -266,6 +269,45 @@ class Layouts(Case):
                     for n, mine in self.read("out.xyz").items():
                         for a, b in zip(mine[:6], atoms[n][:6], strict=True):
                             self.assertLess(abs(a - b), 1e-9)
+
+
+class Molecules(Case):
+    SIZE = ("--case", "gramicidin-mini", *ONE[:4])
+
+    def test_the_same_on_every_layout_after_as_many_iterations(self):
+        size = (*self.SIZE, "--until", "20", "--dump")
+        alone = self.good(*size, self.file("alone.xyz"), "--method", "packed")
+        atoms = self.read("alone.xyz")
+        for ranks, threads, method in (
+            (2, 2, "dlpoly3"), (3, 1, "column-wise"), (3, 1, "replicated"), (7, 1, "packed"),
+        ):  # fmt: skip
+            with self.subTest(ranks=ranks, method=method):
+                out = self.good(*size, self.file("out.xyz"), "--method", method, ranks=ranks,
+                                threads=threads)  # fmt: skip
+                self.assertLess(abs(self.energy(out) / self.energy(alone) - 1), 1e-11)
+                for n, mine in self.read("out.xyz").items():
+                    for a, b in zip(mine[:6], atoms[n][:6], strict=True):
+                        self.assertLess(abs(a - b), 1e-8)
+                counts = [entry(o, m)["metrics"]["iterations"]["value"]
+                          for o, m in ((alone, "packed"), (out, method))]  # fmt: skip
+                self.assertEqual(*counts)
+                self.assertGreater(counts[0], 4)
+
+    def test_energy_is_kept(self):
+        first = self.good(*self.SIZE, "--method", "packed", "--until", "50")
+        last = self.good(*self.SIZE, "--method", "packed", "--until", "450")
+        drift = (self.energy(last) - self.energy(first)) / last.result["details"]["atoms"]
+        self.assertLess(abs(drift), 1e-4)
+
+    def test_restart_is_bitwise(self):
+        where = {"ranks": 3}
+        size = (*self.SIZE, "--method", "packed", "--until")
+        self.good(*size, "30", "--dump", self.file("whole.xyz"), **where)
+        self.good(*size, "13", "--save", self.file("r.h5"), **where)
+        self.good(*size, "30", "--restart", self.file("r.h5"), "--dump", self.file("parts.xyz"),
+                  **where)  # fmt: skip
+        self.assertEqual(Path(self.file("whole.xyz")).read_bytes(),
+                         Path(self.file("parts.xyz")).read_bytes())  # fmt: skip
 
 
 def ghosts(edge, ranks, reach, density):

@@ -10,7 +10,7 @@ program unit_mesh
   use md_fft_columns, only: make_fft_columns
   use md_fft_transpose, only: make_fft_transpose
   use md_forces, only: find_forces
-  use md_judge, only: shake
+  use md_judge, only: displace
   use md_lattice, only: crystal_box, crystal_t, crystals, fill_crystal, find_crystal
   use md_mesh, only: by_columns, by_transpose
   use md_potential, only: find_potential
@@ -143,7 +143,7 @@ contains
     allocate (system%list%work(1))
     call use_style(system, style)
     call fill_crystal(crystal, cells, system%box, system%domain, system%atoms)
-    call shake(system, moved, 1_c_int64_t)
+    call displace(system, moved, 1_c_int64_t)
     system%atoms%v(:, :system%atoms%own) = 0
   end subroutine make
 

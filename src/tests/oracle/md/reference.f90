@@ -14,7 +14,7 @@ program reference
   implicit none (type, external)
   integer, parameter :: q = real128, d = real64
   real(q), parameter :: pi = acos(-1.0_q), h = 1e-11_q
-  character(8) :: name, constant
+  character(16) :: name, constant
   real(q), allocatable :: x(:, :), f(:, :), e(:)
   integer, allocatable :: kind(:), near(:, :)
   real(q) :: edge, total, up, down
@@ -50,8 +50,8 @@ contains
   !> Cells in the order x, y, z (fastest), sites within; coordinate c of atom i is displaced by
   !> 0.2 (m/2^31 - 1/2) A, m = (1103515245 (3i + c) + 12345) mod 2^31.
   subroutine build()
-    real(d) :: site(3, 8), a
-    integer :: type_of(8), cells, sites, ix, iy, iz, s, k
+    real(d) :: site(3, 12), a
+    integer :: type_of(12), cells, sites, ix, iy, iz, s, k
     integer(int64) :: m
     site = 0
     site(:, 2:4) = reshape([0.0_d, 0.5_d, 0.5_d, 0.5_d, 0.0_d, 0.5_d, 0.5_d, 0.5_d, 0.0_d], [3, 3])
@@ -74,6 +74,14 @@ contains
       a = merge(2.8665_d, 3.1652_d, name == "fe")
       sites = 2
       site(:, 2) = 0.5_d
+    case ("gramicidin") ! hydrogen has no terms, but every third number
+      cells = 4
+      a = 4.93_d
+      sites = 12
+      site(:, 1:10:3) = reshape([0.25_d, 0.25_d, 0.25_d, 0.25_d, 0.75_d, 0.75_d, 0.75_d, 0.25_d, &
+                                 0.75_d, 0.75_d, 0.75_d, 0.25_d], [3, 4])
+      type_of = 2
+      type_of(1:10:3) = 1
     case ("nacl")
       cells = 5
       a = 5.64_d
@@ -82,7 +90,7 @@ contains
                               0.0_d, 0.0_d, 0.5_d], [3, 4])
       type_of(5:) = 2
     case default
-      error stop "usage: reference sic|cu3au|fe|w|nacl"
+      error stop "usage: reference sic|cu3au|fe|w|nacl|gramicidin"
     end select
     if (constant /= "") read (constant, *) a
     edge = real(cells*a, q)
@@ -198,6 +206,14 @@ contains
       u = real(0.338e-19_d, q)*pauling(species)*exp((radii(species) - r)/real(0.317_d, q))
       t(1) = (u - c6(species)/r**6 - d8(species)/r**8)/real(joule, q)
       t(2) = (-u/real(0.317_d, q) + 6*c6(species)/r**7 + 8*d8(species)/r**9)/real(joule, q)
+      return
+    end if
+    if (name == "gramicidin") then ! exp-6, of SPC/E's well and distance; without charges
+      if (r >= 9 .or. species > 0) return
+      u = real(0.650_d, q)/96.48533212_d/(16 - 6)
+      w = real(3.166_d, q)*2**(1/6.0_q)
+      t(1) = u*(6*exp(16*(1 - r/w)) - 16*(w/r)**6)
+      t(2) = u*96*((w/r)**6/r - exp(16*(1 - r/w))/w)
       return
     end if
     if (name == "cu3au") then
