@@ -48,7 +48,11 @@ class Oracle(Case):
             for method in ("dlpoly3", "recompute", "replicated"):
                 if (name, method) == ("sic", "recompute"):
                     continue
-                for ranks, threads in ((2, 2) if method == "replicated" else (1, 2), (5, 1), (12, 1)):
+                for ranks, threads in (
+                    (2, 2) if method == "replicated" else (1, 2),
+                    (5, 1),
+                    (12, 1),
+                ):
                     with self.subTest(name=name, method=method, ranks=ranks):
                         self.compare(name, ranks, threads, method)
 
@@ -236,7 +240,6 @@ class Layouts(Case):
                     self.assertLess(packed["messages"]["value"], dlpoly3["messages"]["value"] / 2)
                     self.assertGreater(dlpoly3["barrier_share"]["value"], 0)
                     self.assertEqual(packed["barrier_share"]["value"], 0)
-
 
     def test_what_replicated_sends(self):
         """The forces of all atoms and their energy, the state, densities (metals), a net (ions)."""

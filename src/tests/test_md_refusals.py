@@ -66,8 +66,11 @@ class Refusals(Case):
             ("--timestep 0: not", "--timestep", "0"),
             ("--timestep nan: not", "--timestep", "nan"),
             ("--skin -1: not", "--skin", "-1"),
-            ("--comm-style all: unknown; choose from packed, dlpoly3, replicated", "--comm-style",
-             "all"),
+            (
+                "--comm-style all: unknown; choose from packed, dlpoly3, replicated",
+                "--comm-style",
+                "all",
+            ),
             ("--save x: not with method replicated", "--save", "x", "--method", "replicated"),
             ("--restart x: not with method replicated", "--restart", "x", "--method", "replicated"),
             ("--dump x: needs one method", "--dump", "x"),
@@ -95,7 +98,9 @@ class Refusals(Case):
             (1, "replicated", "one rank has all atoms in any style"),
         ):
             with self.subTest(method=method):
-                out = run(KERNEL, ranks, "--case", "sic", "--cells", "4", *STILL, "--method", method)
+                out = run(
+                    KERNEL, ranks, "--case", "sic", "--cells", "4", *STILL, "--method", method
+                )
                 self.assertEqual(out.code, 3, text(out))  # nothing was measured
                 self.assertIn(f"{method}: {words}", text(out))
 
