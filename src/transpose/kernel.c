@@ -370,6 +370,16 @@ static double items(void *state, size_t index, size_t point)
     return 2.0 * (serial ? t->plan->bands : t->most_bands);
 }
 
+/* Whole planes, or with two exchanges whole rows, of the rank that has most over the mean. */
+static void metrics(void *state, size_t index, size_t point, bx_metrics *list)
+{
+    const bx_transpose_state *t = state;
+    const bx_geometry *g = bx_plan_last(t->plan)->geometry;
+    double mean = (double)g->plane_first[g->ranks] / g->ranks;
+    (void)index, (void)point;
+    bx_metrics_add(list, "imbalance", bx_geometry_planes(g, 0) / mean, "ratio", "lower");
+}
+
 /* ---- the kernel ---- */
 
 const bx_kernel *bx_kernel_get(void)
@@ -395,6 +405,7 @@ const bx_kernel *bx_kernel_get(void)
         .end = bx_transpose_verify_loop,
         .step = step,
         .items = items,
+        .metrics = metrics,
         .report = bx_transpose_report,
         .teardown = teardown,
     };
