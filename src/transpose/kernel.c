@@ -386,12 +386,9 @@ const bx_kernel *bx_kernel_get(void)
 {
     static const char *const phases[] = {"fft1d", "pack", "exchange", "unpack", "fft2d"};
     static const char *const ratios[] = {"alltoallv", "serial", "fftw-mpi", "spfft", "copy"};
-    static bx_choice cases[CASE_COUNT], *methods;
     static bx_kernel kernel = {
         .name = "transpose",
         .summary = "distributed 3D FFT of plane-wave codes, by every transpose method",
-        .cases = cases,
-        .case_count = CASE_COUNT,
         .options = BX_COUNTED(OPTION_TABLE),
         .phases = BX_COUNTED(phases),
         .ratios = BX_COUNTED(ratios),
@@ -409,13 +406,9 @@ const bx_kernel *bx_kernel_get(void)
         .report = bx_transpose_report,
         .teardown = teardown,
     };
-    for (size_t i = 0; i < CASE_COUNT; i++) cases[i] = CASES[i].about;
-    methods =
-        bx_memory_grow(methods, (size_t)(bx_method_count + bx_baseline_count), sizeof *methods);
-    kernel.methods = methods;
-    kernel.method_count = 0;
-    for (int m = 0; m < bx_method_count; m++) methods[kernel.method_count++] = bx_methods[m]->about;
+    for (size_t i = 0; i < CASE_COUNT; i++) bx_kernel_add_case(&kernel, &CASES[i].about);
+    for (int m = 0; m < bx_method_count; m++) bx_kernel_add_method(&kernel, &bx_methods[m]->about);
     for (int b = 0; b < bx_baseline_count; b++)
-        methods[kernel.method_count++] = bx_baselines[b]->about;
+        bx_kernel_add_method(&kernel, &bx_baselines[b]->about);
     return &kernel;
 }
