@@ -305,6 +305,9 @@ typedef struct {
 } bx_traffic;
 /* Reads what has been sent since the start, by class. */
 void bx_profile_read(bx_traffic traffic[BX_CLASS_COUNT]);
+/* Reads the same of all classes together: messages, those between nodes, bytes, those between
+ * nodes. */
+void bx_profile_read_sum(double sent[4]);
 /* Begins a region: what is sent until bx_profile_leave_region is also counted under `name`, a
  * library's for example.  Regions do not nest; of more than 8 names the rest is not counted. */
 void bx_profile_enter_region(const char *name);

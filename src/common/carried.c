@@ -14,11 +14,9 @@ struct bx_carried {
 
 static double off_node_bytes(void)
 {
-    bx_traffic traffic[BX_CLASS_COUNT];
-    double bytes = 0;
-    bx_profile_read(traffic);
-    for (int c = 0; c < BX_CLASS_COUNT; c++) bytes += traffic[c].off_node_bytes;
-    return bytes;
+    double sent[4];
+    bx_profile_read_sum(sent);
+    return sent[3];
 }
 
 bx_carried *bx_carried_begin(const bx_run *run)

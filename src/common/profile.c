@@ -327,6 +327,17 @@ static void sum_all(int region, bx_traffic traffic[BX_CLASS_COUNT])
 
 void bx_profile_read(bx_traffic traffic[BX_CLASS_COUNT]) { sum_all(ANY_REGION, traffic); }
 
+void bx_profile_read_sum(double sent[4])
+{
+    bx_traffic traffic[BX_CLASS_COUNT], sum = {0};
+    bx_profile_read(traffic);
+    for (int c = 0; c < BX_CLASS_COUNT; c++) add(&sum, &traffic[c]);
+    sent[0] = sum.messages;
+    sent[1] = sum.off_node_messages;
+    sent[2] = sum.bytes;
+    sent[3] = sum.off_node_bytes;
+}
+
 void bx_recording_read(const bx_recording *recording, bx_traffic traffic[BX_CLASS_COUNT])
 {
     memset(traffic, 0, BX_CLASS_COUNT * sizeof *traffic);

@@ -440,25 +440,12 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
     if (s->crystal) bx_verification_check(verification, "integrals", integrals, 1, "error bounds");
 }
 
-static double sum_traffic(double *messages)
-{
-    bx_traffic traffic[BX_CLASS_COUNT];
-    double bytes = 0;
-    *messages = 0;
-    bx_profile_read(traffic);
-    for (int i = 0; i < BX_CLASS_COUNT; i++) {
-        *messages += traffic[i].messages;
-        bytes += traffic[i].bytes;
-    }
-    return bytes;
-}
-
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
 {
     state *s = address;
     team *t = team_of(s, method);
     bx_errors worst = {0};
-    double wrong = 0, before[2], after[2];
+    double wrong = 0, before[4], after[4];
     taken bytes = open_solver(s, method, BX_ALLOCATED);
     fill(s, method);
     for (int k = 0; k < t->count; k++) wrong += bx_verify_count_not_finite(&t->problems[k]);
@@ -470,10 +457,10 @@ static void verify(void *address, size_t method, size_t point, bx_verification *
         close_solver(s, method);
         return;
     }
-    before[1] = sum_traffic(&before[0]);
+    bx_profile_read_sum(before);
     solve_all(s, method);
-    after[1] = sum_traffic(&after[0]);
-    double used = bx_resident_peak(), traffic[2] = {after[0] - before[0], after[1] - before[1]};
+    bx_profile_read_sum(after);
+    double used = bx_resident_peak(), traffic[2] = {after[0] - before[0], after[2] - before[2]};
     for (int k = 0; k < t->count; k++) {
         bx_errors e = bx_verify_solution(&t->problems[k]);
         worst.residual = bx_verification_worse(worst.residual, e.residual);

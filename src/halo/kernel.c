@@ -196,19 +196,6 @@ static void inspect(void *state, size_t index, size_t point, bx_verification *ve
                               "neighbours");
 }
 
-static void read_traffic(double sent[4])
-{
-    bx_traffic by_class[BX_CLASS_COUNT];
-    bx_profile_read(by_class);
-    memset(sent, 0, 4 * sizeof *sent);
-    for (int c = 0; c < BX_CLASS_COUNT; c++) {
-        sent[0] += by_class[c].messages;
-        sent[1] += by_class[c].off_node_messages;
-        sent[2] += by_class[c].bytes;
-        sent[3] += by_class[c].off_node_bytes;
-    }
-}
-
 /* What an exchange sends: messages, those between nodes, and the bytes of both. */
 static void plan_traffic(const halo_state *h, const bx_method *method, double sent[4])
 {
@@ -238,11 +225,11 @@ static void verify(void *state, size_t index, size_t point, bx_verification *ver
         for (int copy = 0; copy < 2; copy++) {
             bx_verify_mark(h->halo, copy);
             MPI_Barrier(h->halo->comm);
-            read_traffic(before);
+            bx_profile_read_sum(before);
             if (method->start) method->start(h->selves[index], copy);
             bx_halo_copy_own(h->halo, copy);
             method->finish(h->selves[index], copy);
-            read_traffic(after);
+            bx_profile_read_sum(after);
             for (int i = 0; i < 4; i++)
                 miscounted = fmax(miscounted, fabs(after[i] - before[i] - planned[i]));
             wrong += bx_verify_wrong_bytes(h->halo, copy);

@@ -230,19 +230,6 @@ static void end(void *address, size_t index, size_t point, int64_t steps,
     bx_verification_check(verification, "energies", unequal, 0, "steps");
 }
 
-static void read_traffic(double sent[4])
-{
-    bx_traffic by_class[BX_CLASS_COUNT];
-    bx_profile_read(by_class);
-    memset(sent, 0, 4 * sizeof *sent);
-    for (int c = 0; c < BX_CLASS_COUNT; c++) {
-        sent[0] += by_class[c].messages;
-        sent[1] += by_class[c].off_node_messages;
-        sent[2] += by_class[c].bytes;
-        sent[3] += by_class[c].off_node_bytes;
-    }
-}
-
 /* What physics says of the reference, which every method must equal. */
 static void check_physics(const patches_state *s, bx_verification *verification)
 {
@@ -264,9 +251,9 @@ static void verify(void *address, size_t index, size_t point, bx_verification *v
     for (int64_t i = 0; i < steps; i++) {
         double before[4], after[4], miscounted = 0;
         MPI_Barrier(bx_run_comm(run));
-        read_traffic(before);
+        bx_profile_read_sum(before);
         step(address, index, point);
-        read_traffic(after);
+        bx_profile_read_sum(after);
         for (int n = 0; is_method(index) && n < 4; n++)
             miscounted = fmax(miscounted, fabs(after[n] - before[n] -
                                                (double)given.steps * s->planned[index].rank[n]));

@@ -123,6 +123,17 @@ def state_of(pid: int) -> str:
         return "X"
 
 
+def assert_refused(test: unittest.TestCase, outcome: Outcome, code: int, *parts: str) -> None:
+    """The kernel prints one line, which has these parts, and nothing else; it leaves no result."""
+    own = [line for line in outcome.stderr.splitlines() if line.startswith("bisection-")]
+    test.assertEqual(outcome.code, code, outcome.stdout + outcome.stderr)
+    test.assertEqual(len(own), 1, outcome.stderr)
+    for part in parts:
+        test.assertIn(part, own[0])
+    test.assertEqual(outcome.stdout, "")
+    test.assertIsNone(outcome.result)
+
+
 def entry(outcome: Outcome, method: str) -> dict:
     """What the result has of a method."""
     return next(e for e in outcome.result["results"] if e["method"] == method)

@@ -6,7 +6,7 @@ Usage: test_congestion.py CONGESTION FAULTY_CONGESTION [unittest arguments]
 import sys
 import unittest
 
-from kernel_run import listed, run
+from kernel_run import assert_refused, listed, run
 
 CONGESTION = FAULTY = ""
 ONE = ("--repeats", "1", "--block", "1", "--warmup", "0")
@@ -64,11 +64,9 @@ class Windows(unittest.TestCase):
     def test_refusals(self):
         for value in ("0", "-1", "nan", "soon"):
             out = run(CONGESTION, 2, "--window", value)
-            self.assertEqual(out.code, 2)
-            self.assertIn(f"--window {value}", out.stderr)
+            assert_refused(self, out, 2, f"--window {value}")
         out = run(CONGESTION, 4, "--window", "60", "--ranks-per-node", "1")
-        self.assertEqual(out.code, 3)
-        self.assertIn("--window", out.stderr)
+        assert_refused(self, out, 3, "--window")
 
 
 class Faults(unittest.TestCase):

@@ -7,7 +7,7 @@ import re
 import sys
 import unittest
 
-from kernel_run import checks, listed, run
+from kernel_run import assert_refused, checks, listed, run
 
 KERNEL, FAULTY = sys.argv[1:3]
 QUICK = ("--repeats", "1")
@@ -141,11 +141,7 @@ class Memory(unittest.TestCase):
 
 class Refusals(unittest.TestCase):
     def refused(self, code, ranks, *arguments, parts):
-        out = run(KERNEL, ranks, *arguments, *QUICK)
-        self.assertEqual(out.code, code, text(out))
-        self.assertIsNone(out.result)
-        for part in parts:
-            self.assertIn(part, out.stderr)
+        assert_refused(self, run(KERNEL, ranks, *arguments, *QUICK), code, *parts)
 
     def test_what_does_not_fit_is_refused(self):
         small = ("--size", "20")

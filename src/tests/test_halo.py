@@ -7,7 +7,7 @@ import math
 import sys
 import unittest
 
-from kernel_run import checks, entry, listed, run
+from kernel_run import assert_refused, checks, entry, listed, run
 
 HALO = FAULTY = ""
 ONCE = ("--repeats", "1", "--block", "3", "--warmup", "0")
@@ -192,12 +192,7 @@ class Refusals(unittest.TestCase):
 
     def refused(self, code, *arguments, named):
         with self.subTest(arguments=arguments):
-            out = run(HALO, 2, *arguments)
-            ours = [line for line in out.stderr.splitlines() if line.startswith("bisection-")]
-            self.assertEqual(out.code, code, out.stdout + out.stderr)
-            self.assertEqual(len(ours), 1, out.stderr)
-            self.assertIn(named, ours[0])
-            self.assertIsNone(out.result)
+            assert_refused(self, run(HALO, 2, *arguments), code, named)
 
     def test_options(self):
         self.refused(2, "--order", "random", named="--order random: unknown; choose from ordered")

@@ -10,7 +10,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from kernel_run import checks, run
+from kernel_run import assert_refused, checks, run
 from md_case import FAULTY, KERNEL, ONE, STILL, Case, entry, text
 
 
@@ -57,10 +57,7 @@ class Failures(Case):
 
 class Refusals(Case):
     def refused(self, words, *arguments, ranks=1):
-        out = run(KERNEL, ranks, *arguments)
-        self.assertEqual(out.code, 2, text(out))
-        self.assertIn(words, out.stderr)
-        self.assertIsNone(out.result)
+        assert_refused(self, run(KERNEL, ranks, *arguments), 2, words)
 
     def test_options(self):
         for words, *arguments in (
@@ -179,10 +176,7 @@ class Files(Case):
 
     def refused(self, words, *arguments, ranks=2):
         """Before anything is computed."""
-        out = run(KERNEL, ranks, *arguments)
-        self.assertEqual(out.code, 2, text(out))
-        self.assertIn(f"bisection-md: {words}", out.stderr)
-        self.assertIsNone(out.result)
+        assert_refused(self, run(KERNEL, ranks, *arguments), 2, f"bisection-md: {words}")
 
     def devices(self):
         """Paths of null and full: of this test's own, as root could replace the machine's."""

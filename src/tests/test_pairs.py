@@ -13,7 +13,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from kernel_run import ENVIRONMENT, MPIEXEC, TIMEOUT, choices, kill, run
+from kernel_run import ENVIRONMENT, MPIEXEC, TIMEOUT, assert_refused, choices, kill, run
 
 PAIRS = FAULTY = ""
 QUICK = ("--bytes", "65536", "--samples", "2")
@@ -110,9 +110,7 @@ class Tournament(unittest.TestCase):
 
     def refused(self, file: Path, reason: str):
         out, matrix = play(4, "--switches", str(file))
-        self.assertEqual(out.code, 2, out.stdout + out.stderr)
-        self.assertIn(f"bisection-pairs: --switches {file}: {reason}", out.stderr)
-        self.assertIsNone(out.result)
+        assert_refused(self, out, 2, f"bisection-pairs: --switches {file}: {reason}")
         self.assertIsNone(matrix)
 
     def test_messages_are_shortened_on_a_slow_network(self):
@@ -131,9 +129,7 @@ class Tournament(unittest.TestCase):
             (("--samples", "0"), 2, "--samples 0: not a whole number from 1"),
         ):
             out, _ = play(2, *arguments)
-            self.assertEqual(out.code, code)
-            self.assertIn(named, out.stderr)
-            self.assertEqual(out.stdout, "")
+            assert_refused(self, out, code, named)
         self.assertEqual(choices(PAIRS, "--mode"), ["thin", "serial", "concurrent"])
 
 

@@ -8,7 +8,7 @@ import sys
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from kernel_run import checks, entry, listed, run
+from kernel_run import assert_refused, checks, entry, listed, run
 
 PATCHES = FAULTY = ""
 ONCE = ("--repeats", "1", "--block", "2", "--warmup", "0", "--steps", "2")
@@ -200,12 +200,7 @@ class Refusals(unittest.TestCase):
 
     def refused(self, code: int, *arguments: str, named: str) -> None:
         with self.subTest(arguments=arguments):
-            out = run(PATCHES, 2, *arguments)
-            ours = [line for line in out.stderr.splitlines() if line.startswith("bisection-")]
-            self.assertEqual(out.code, code, out.stdout + out.stderr)
-            self.assertEqual(len(ours), 1, out.stderr)
-            self.assertIn(named, ours[0])
-            self.assertIsNone(out.result)
+            assert_refused(self, run(PATCHES, 2, *arguments), code, named)
 
     def test_options(self):
         self.refused(2, "--patches", "2,3,3", named="--patches 2,3,3")

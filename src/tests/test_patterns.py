@@ -6,7 +6,7 @@ Usage: test_patterns.py PATTERNS FAULTY_PATTERNS [unittest arguments]
 import sys
 import unittest
 
-from kernel_run import listed, run
+from kernel_run import assert_refused, listed, run
 
 PATTERNS = FAULTY = ""
 QUICK = ("--repeats", "1", "--block", "2")
@@ -171,13 +171,7 @@ class Refusals(unittest.TestCase):
 
     def refused(self, code: int, ranks: int, *arguments: str, named: str):
         with self.subTest(arguments=arguments):
-            out = run(PATTERNS, ranks, *arguments, *QUICK)
-            ours = [line for line in out.stderr.splitlines() if line.startswith("bisection-")]
-            self.assertEqual(out.code, code, out.stdout + out.stderr)
-            self.assertEqual(len(ours), 1, out.stderr)
-            self.assertIn(named, ours[0])
-            self.assertEqual(out.stdout, "")
-            self.assertIsNone(out.result)
+            assert_refused(self, run(PATTERNS, ranks, *arguments, *QUICK), code, named)
 
     def test_sizes(self):
         self.refused(2, 2, "--largest", "100", named="--largest 100: not a power of two")

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from kernel_run import checks, entry, listed, run
+from kernel_run import assert_refused, checks, entry, listed, run
 
 TRANSPOSE = FAULTY = ""
 METHODS: "list[str]" = []
@@ -210,12 +210,7 @@ class Refusals(unittest.TestCase):
         for ranks in (1, 3):
             with self.subTest(arguments=arguments, ranks=ranks):
                 out = run(TRANSPOSE, ranks, *arguments)
-                ours = [line for line in out.stderr.splitlines() if line.startswith("bisection-")]
-                self.assertEqual(out.code, code, out.stdout + out.stderr)
-                self.assertEqual(len(ours), 1, out.stderr)
-                self.assertIn(named, ours[0])
-                self.assertEqual(out.stdout, "")
-                self.assertIsNone(out.result)
+                assert_refused(self, out, code, named)
                 self.assertEqual(out.leftovers, [])
 
     def test_usage(self):

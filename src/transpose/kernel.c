@@ -60,8 +60,8 @@ static const bx_option OPTION_TABLE[] = {
     {"transpose-only", NULL, "measure the exchanges without FFTs", BX_FLAG, 0, 0,
      &options.transpose_only},
     {"published", NULL,
-     "methods that aggregate a node exchange its own blocks, too, as Bethune (2010)", BX_FLAG, 0, 0,
-     &options.published},
+     "as Bethune (2010): blocks of a node are exchanged, too; p2p copies while messages travel",
+     BX_FLAG, 0, 0, &options.published},
 };
 
 /* ---- setup ---- */

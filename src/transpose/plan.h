@@ -50,8 +50,9 @@ typedef struct bx_plan {
     int rank, node_index, node_rank;
     const bx_geometry *geometry;
     int bands, threads;
-    /* Blocks between ranks of one node go through the node-aggregated methods' exchange, too, as
-     * published (Bethune 2010, sections 4.1 to 4.3, 5.1.1); set before a method is created. */
+    /* As published (Bethune 2010, sections 4.1 to 4.3, 5.1.1): blocks between ranks of one node go
+     * through the node-aggregated methods' exchange, too; p2p copies while messages travel.  Set
+     * before a method is created. */
     bool published;
     struct bx_plan *inner; /* of the second exchange; NULL: there is none */
     int my_columns, my_planes;

@@ -88,30 +88,15 @@ static double wrong_in_half(const bx_transpose_state *t, int method, int band, i
     return wrong;
 }
 
-static void fetch_traffic(bx_traffic *sum)
-{
-    bx_traffic by_class[BX_CLASS_COUNT];
-    bx_profile_read(by_class);
-    memset(sum, 0, sizeof *sum);
-    for (int c = 0; c < BX_CLASS_COUNT; c++) {
-        sum->messages += by_class[c].messages;
-        sum->off_node_messages += by_class[c].off_node_messages;
-        sum->bytes += by_class[c].bytes;
-        sum->off_node_bytes += by_class[c].off_node_bytes;
-    }
-}
-
 /* One exchange with its MPI calls counted against the plan; returns the largest difference. */
 static double counted_exchange(bx_transpose_state *t, int method, bx_direction way, int band,
                                int slot)
 {
-    bx_traffic before, after;
-    fetch_traffic(&before);
+    double before[4], after[4], counted[4];
+    bx_profile_read_sum(before);
     bx_transform_one(t->methods[method], way, band, slot, false);
-    fetch_traffic(&after);
-    double counted[4] = {after.messages - before.messages,
-                         after.off_node_messages - before.off_node_messages,
-                         after.bytes - before.bytes, after.off_node_bytes - before.off_node_bytes};
+    bx_profile_read_sum(after);
+    for (int i = 0; i < 4; i++) counted[i] = after[i] - before[i];
     MPI_Allreduce(MPI_IN_PLACE, counted, 4, MPI_DOUBLE, MPI_SUM, bx_run_comm(t->run));
     bx_counts planned = bx_transpose_planned_counts(t, method, way);
     double expected[4] = {planned.messages, planned.off_node_messages, planned.bytes,

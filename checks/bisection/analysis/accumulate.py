@@ -259,6 +259,11 @@ def _lengths(nights: int) -> list[int]:
     return lengths
 
 
+def _width(piece: _Piece) -> int:
+    """Nights of a piece that have a night before."""
+    return piece[2] - piece[1] - 1
+
+
 def _scan(
     noise: _Noise, pieces: list[_Piece], least: float
 ) -> list[tuple[_Piece, list[int], float]]:
@@ -273,26 +278,28 @@ def _scan(
         Each with the nights at which a level begins, and the logarithm of its chance over `least`.
     """
     level = LIMITS.level
-    widths = np.array([high - low - 1 for _, low, high in pieces])  # the first has no night before
-    longest = int(widths.max(initial=0))
+    pieces = [piece for piece in pieces if _width(piece) >= 2 * level]
+    if not pieces:
+        return []
+    widths = np.array([_width(piece) for piece in pieces])
+    longest = int(widths.max())
     sums = np.zeros((len(pieces), longest + 1))
     for index, (row, low, high) in enumerate(pieces):
         np.cumsum(noise.values[row, low : high - 1], out=sums[index, 1 : high - low])
         sums[index, high - low :] = sums[index, high - low - 1]
     all_of_it = sums[:, -1]
-    size = np.maximum(widths, 1)
 
     def evidence(part: np.ndarray, length: int | np.ndarray) -> np.ndarray:
         """In standard deviations, of sums over so many nights, [pieces, parts]."""
-        share = np.broadcast_to(length, (1, part.shape[1])) / size[:, None]
+        share = np.broadcast_to(length, (1, part.shape[1])) / widths[:, None]
         off = part - share * all_of_it[:, None]
         known = (share > 0) & (share < 1)
         return np.where(known, off, 0) / np.sqrt(
-            np.where(known, share * (1 - share), 1) * size[:, None]
+            np.where(known, share * (1 - share), 1) * widths[:, None]
         )
 
     places = np.arange(level, longest - level + 1)
-    steps = np.abs(evidence(sums[:, places], places)) if len(places) else np.zeros((len(pieces), 1))
+    steps = np.abs(evidence(sums[:, places], places))
     steps[np.broadcast_to(places, steps.shape) > widths[:, None] - level] = 0
     best, ends = np.zeros(len(pieces)), np.zeros((len(pieces), 2), int)
     wider = _wider(noise.values) if noise.table else None
@@ -314,8 +321,8 @@ def _scan(
         steps = steps / np.interp(np.minimum(places, np.abs(longest - places)), *wider)
     place = steps.argmax(axis=1)
     single = steps[np.arange(len(pieces)), place]
-    log_step = _log_chance(single, noise) + np.log(3 * np.sqrt(size) / STEPS)
-    log_pulse = _log_chance(best, noise) + np.log(5 * size / PULSES)
+    log_step = _log_chance(single, noise) + np.log(3 * np.sqrt(widths) / STEPS)
+    log_pulse = _log_chance(best, noise) + np.log(5 * widths / PULSES)
     if not noise.table:  # few series: their ranks alone, which few nights can give a small chance
         worth = np.flatnonzero(np.maximum(single, best) > 2.5)
     else:
@@ -331,7 +338,7 @@ def _scan(
         ranks = _rank_chance(inside, np.concatenate([before, after]))
         log_chance = min(log_step[index], log_pulse[index])
         if not noise.table:
-            weight = 5 * size[index] / PULSES if pulse else 3 * math.sqrt(size[index]) / STEPS
+            weight = 5 * widths[index] / PULSES if pulse else 3 * math.sqrt(widths[index]) / STEPS
             log_chance = math.log(max(ranks, 1e-300) * weight)
         elif ranks > LIMITS.rank_chance:
             continue

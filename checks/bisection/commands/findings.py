@@ -107,7 +107,11 @@ def simulated(chosen: Sequence[Finding], changed: dict[str, str], folder: Path) 
         for launch, methods_and_metrics in observables.needed(chosen).items()
         if not changed or launch[0] in changed
     }
-    return simulation.simulate(simulation.build(), wanted, changed, folder, print)
+    plans = simulation.plans(simulation.build(), wanted, changed, folder)
+    due = [plan for plan in plans if not simulation.is_kept(plan)]
+    if len(due) < len(plans):
+        print(f"{len(plans) - len(due)} of {len(plans)} launches have results of these kernels")
+    return simulation.simulate(due, print)
 
 
 def changed_lookup(

@@ -130,41 +130,6 @@ def build() -> Path:
     return target
 
 
-def simulate(
-    kernels: Path,
-    wanted: Mapping[LaunchKey, Wanted],
-    changed: Mapping[str, str],
-    folder: Path,
-    note: Callable[[str], None],
-) -> list[Cost]:
-    """Runs launches, as many at once as there are cores, the largest first; not those of which the
-    folder has a result of the same kernels.
-
-    Args:
-        kernels: what `build` returns.
-        wanted: methods and metrics by launch.
-        changed: words of BX_MACHINE by machine.
-        folder: takes a result per launch.
-        note: takes a line on each launch that fails, and on those that are not run.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    plans = [_plan(kernels, launch, wanted[launch], changed, folder) for launch in wanted]
-    due = [plan for plan in plans if not _is_kept(plan)]
-    if len(due) < len(plans):
-        note(f"{len(plans) - len(due)} of {len(plans)} launches have results of these kernels")
-
-    def run(plan: Plan) -> Cost | None:
-        try:
-            return _run(plan)
-        except BenchError as error:
-            note(str(error))
-            return None
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        order = sorted(due, key=lambda plan: -plan.launch[4])
-        return [cost for cost in pool.map(run, order) if cost]
-
-
 @dataclass(frozen=True)
 class Plan:
     """How a launch is simulated."""
@@ -178,6 +143,21 @@ class Plan:
     program: Path
     output: Path
     options: tuple[str, ...]
+
+
+def plans(
+    kernels: Path, wanted: Mapping[LaunchKey, Wanted], changed: Mapping[str, str], folder: Path
+) -> list[Plan]:
+    """How launches are simulated.
+
+    Args:
+        kernels: what `build` returns.
+        wanted: methods and metrics by launch.
+        changed: words of BX_MACHINE by machine.
+        folder: takes a result per launch; is created.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_plan(kernels, launch, wanted[launch], changed, folder) for launch in wanted]
 
 
 def _plan(
@@ -202,7 +182,7 @@ def _plan(
     )
 
 
-def _is_kept(plan: Plan) -> bool:
+def is_kept(plan: Plan) -> bool:
     """Whether the result is there already, of the machine as it is: the same sources, machine table
     included, give the same digits."""
     if plan.machine != plan.launch[0]:
@@ -220,6 +200,26 @@ def _is_kept(plan: Plan) -> bool:
         and "changed" not in result["simulated"]
         and [layout["ranks"], layout["threads"]] == [plan.ranks, plan.threads]
     )
+
+
+def simulate(plans: Iterable[Plan], note: Callable[[str], None]) -> list[Cost]:
+    """Runs launches, as many at once as there are cores, the largest first.
+
+    Args:
+        plans: what `plans` returns, or a part of it.
+        note: takes a line on each launch that fails.
+    """
+
+    def run(plan: Plan) -> Cost | None:
+        try:
+            return _run(plan)
+        except BenchError as error:
+            note(str(error))
+            return None
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        order = sorted(plans, key=lambda plan: -plan.launch[4])
+        return [cost for cost in pool.map(run, order) if cost]
 
 
 def _run(plan: Plan) -> Cost:

@@ -1,6 +1,7 @@
 """Gathers what a report holds, and writes every form of it."""
 
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -161,6 +162,10 @@ def report_on_run(store: Store, run: RunVerdict, comparison: Comparison | None) 
         return None
     except StoreError as error:
         run.troubles.append(Reason.of(Code.STORE_UNUSABLE, error=str(error)))
+        return None
+    except Exception as error:  # a defect in judging other nights must not lose tonight's verdict
+        traceback.print_exc()
+        run.troubles.append(Reason.of(Code.NOT_KEPT, error=f"no report: {error!r}"))
         return None
 
 

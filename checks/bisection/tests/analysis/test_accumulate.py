@@ -150,6 +150,13 @@ def test_little_is_no_history(shape, table):
     assert [f.shifts for f in findings] == [[]] * shape[0]
 
 
+@pytest.mark.parametrize("table", [True, False])
+@pytest.mark.parametrize("nights", range(1, 16))
+def test_a_short_history_of_noise_has_no_change(nights, table):
+    logs = np.random.default_rng(nights).normal(0, 0.03, (40, nights))
+    assert [f.shifts for f in accumulate.look(logs, 1e-6, table)] == [[]] * 40
+
+
 def test_all_alike_and_all_missing_have_no_change():
     logs = np.zeros((50, 30))
     logs[1] = np.nan

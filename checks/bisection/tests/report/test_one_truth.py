@@ -137,3 +137,19 @@ def test_below_the_expected_ratio_fails(tmp_path):
 def test_a_person_may_ask_for_no_failure(tmp_path):
     report = report_on(tmp_path, nights(slower=10.0), fail_on=())
     assert model.exit_code(report) == Exit.OK
+
+
+def test_a_history_that_cannot_be_judged_does_not_lose_the_verdict(tmp_path, monkeypatch, capsys):
+    def fails(*_):
+        raise ZeroDivisionError("of 8 nights")
+
+    monkeypatch.setattr(gather, "histories", fails)
+    with store(tmp_path / "store.db", nights()) as filled:
+        now = select("latest", filled)
+        run = RunVerdict(cases=[case()], session=now[0].uuid)
+        assert gather.report_on_run(filled, run, None) is None
+    assert "ZeroDivisionError: of 8 nights" in capsys.readouterr().err
+    assert [str(trouble.values["error"]) for trouble in run.troubles] == [
+        "no report: ZeroDivisionError('of 8 nights')"
+    ]
+    assert run.exit_code == Exit.NOT_MEASURED
