@@ -6,6 +6,7 @@ from bisection.kernels import tables
 from bisection.rfm import KernelCheck, Launch
 
 CASES = tables.cases("transpose")
+SMALL = ["cnt40", "cpmd-mini"]
 
 
 class TransposeLaunch(Launch):
@@ -14,11 +15,12 @@ class TransposeLaunch(Launch):
     kernel = "transpose"
     simulated_options = ["--planner estimate"]
     case = parameter(CASES)
-    # A step of cnt40 takes a millisecond on two cores, the others tens: seconds a launch for all.
+    # A step of cnt40 takes a millisecond on two cores, the others more: seconds a launch for all.
     # Many short rounds, as ratios are taken in each and neighbours come and go.
     work = {case: "--bands 2" for case in CASES if case != "cnt40"}
     sampling = {
         "cnt40": "--repeats 40 --block 4",
+        "cpmd-mini": "--repeats 20 --block 2",
         "tin-8k": "--repeats 20 --block 2 --warmup 0",
     }
 
@@ -31,8 +33,8 @@ class transpose(KernelCheck):
     method = parameter(tables.methods("transpose"))
     asserted = ["time", "ratio_alltoallv", "ratio_serial", "exchange_share"]
     tiers = {
-        "quick": {"case": ["cnt40"]},
-        "nightly": {"case": ["cnt40", "silicon", "tin-8k"]},
+        "quick": {"case": SMALL},
+        "nightly": {"case": [*SMALL, "silicon", "tin-8k"]},
         "triage": {"case": ["silicon"], "layout": ["mpi", "node"]},
         "interconnect": {},
     }

@@ -240,6 +240,9 @@ char *bx_memory_copy_text(const char *text);
 /* Returns the name of a method as the command line has it, with hyphens for the underscores of its
  * identifier; the caller frees it. */
 char *bx_choice_name(const char *identifier);
+/* Adds a copy of a case or of a method, for bx_kernel_get, where a constant cannot list them. */
+void bx_kernel_add_case(bx_kernel *kernel, const bx_choice *about);
+void bx_kernel_add_method(bx_kernel *kernel, const bx_choice *about);
 
 /* ---- inside setup ---- */
 

@@ -142,3 +142,20 @@ char *bx_choice_name(const char *identifier)
         if (*c == '_') *c = '-';
     return name;
 }
+
+static void add(const bx_choice **list, size_t *count, const bx_choice *about)
+{
+    bx_choice *longer = bx_memory_grow((bx_choice *)*list, *count + 1, sizeof *longer);
+    longer[(*count)++] = *about;
+    *list = longer;
+}
+
+void bx_kernel_add_case(bx_kernel *kernel, const bx_choice *about)
+{
+    add(&kernel->cases, &kernel->case_count, about);
+}
+
+void bx_kernel_add_method(bx_kernel *kernel, const bx_choice *about)
+{
+    add(&kernel->methods, &kernel->method_count, about);
+}

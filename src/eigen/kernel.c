@@ -570,12 +570,9 @@ const bx_kernel *bx_kernel_get(void)
     static const char *const groups[BX_PHASE_COUNT] = {"user", "library", "user", "library"};
     static const char *const ratios[] = {"dsyevd", "pdsyevd"};
     static const int64_t sampling[] = {5, 1, 0}; /* verification has warmed up */
-    static bx_choice cases[CASE_COUNT], *methods;
     static bx_kernel kernel = {
         .name = "eigen",
         .summary = "all eigenvalues and vectors of dense matrices, by every parallel solver",
-        .cases = cases,
-        .case_count = CASE_COUNT,
         .options = BX_COUNTED(OPTION_TABLE),
         .phases = phases,
         .phase_count = BX_PHASE_COUNT,
@@ -596,10 +593,7 @@ const bx_kernel *bx_kernel_get(void)
         .report = report,
         .teardown = teardown,
     };
-    for (size_t i = 0; i < CASE_COUNT; i++) cases[i] = CASES[i].about;
-    methods = bx_memory_grow(methods, (size_t)bx_solver_count, sizeof *methods);
-    for (int m = 0; m < bx_solver_count; m++) methods[m] = bx_solvers[m]->about;
-    kernel.methods = methods;
-    kernel.method_count = (size_t)bx_solver_count;
+    for (size_t i = 0; i < CASE_COUNT; i++) bx_kernel_add_case(&kernel, &CASES[i].about);
+    for (int m = 0; m < bx_solver_count; m++) bx_kernel_add_method(&kernel, &bx_solvers[m]->about);
     return &kernel;
 }

@@ -430,12 +430,9 @@ const bx_kernel *bx_kernel_get(void)
 {
     static const char *const phases[] = {"exchange", "stencil"};
     static const char *const ratios[] = {"isend", "stencil", "copy", "stream"};
-    static bx_choice case_names[CASES], *methods;
     static bx_kernel kernel = {
         .name = "halo",
         .summary = "codes that exchange a halo with their neighbours, by every method",
-        .cases = case_names,
-        .case_count = CASES,
         .options = BX_COUNTED(option_table),
         .phases = BX_COUNTED(phases),
         .ratios = BX_COUNTED(ratios),
@@ -451,11 +448,8 @@ const bx_kernel *bx_kernel_get(void)
         .metrics = metrics,
         .inspect = inspect,
     };
-    for (size_t i = 0; i < CASES; i++) case_names[i] = cases[i].about;
-    methods = bx_memory_grow(methods, (size_t)(bx_method_count + BASELINES), sizeof *methods);
-    kernel.methods = methods;
-    kernel.method_count = 0;
-    for (int m = 0; m < bx_method_count; m++) methods[kernel.method_count++] = bx_methods[m]->about;
-    for (int b = 0; b < BASELINES; b++) methods[kernel.method_count++] = baselines[b];
+    for (size_t i = 0; i < CASES; i++) bx_kernel_add_case(&kernel, &cases[i].about);
+    for (int m = 0; m < bx_method_count; m++) bx_kernel_add_method(&kernel, &bx_methods[m]->about);
+    for (int b = 0; b < BASELINES; b++) bx_kernel_add_method(&kernel, &baselines[b]);
     return &kernel;
 }

@@ -320,12 +320,9 @@ const bx_kernel *bx_kernel_get(void)
 {
     static const char *const phases[BX_PHASES] = {"forces", "messages", "integration"};
     static const char *const ratios[] = {"static", "forces"};
-    static bx_choice cases[CASE_COUNT], *methods;
     static bx_kernel kernel = {
         .name = "patches",
         .summary = "message-driven molecular dynamics: patches and pairs of them",
-        .cases = cases,
-        .case_count = CASE_COUNT,
         .options = BX_COUNTED(OPTION_TABLE),
         .phases = BX_COUNTED(phases),
         .ratios = BX_COUNTED(ratios),
@@ -341,13 +338,8 @@ const bx_kernel *bx_kernel_get(void)
         .report = report,
         .teardown = teardown,
     };
-    if (!methods) {
-        methods = bx_memory_alloc((size_t)bx_method_count + 1, sizeof *methods);
-        for (int m = 0; m < bx_method_count; m++) methods[m] = bx_methods[m]->about;
-        methods[bx_method_count] = FORCES;
-        kernel.methods = methods;
-        kernel.method_count = (size_t)bx_method_count + 1;
-        for (size_t i = 0; i < CASE_COUNT; i++) cases[i] = CASES[i].about;
-    }
+    for (size_t i = 0; i < CASE_COUNT; i++) bx_kernel_add_case(&kernel, &CASES[i].about);
+    for (int m = 0; m < bx_method_count; m++) bx_kernel_add_method(&kernel, &bx_methods[m]->about);
+    bx_kernel_add_method(&kernel, &FORCES);
     return &kernel;
 }

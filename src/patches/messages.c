@@ -229,7 +229,8 @@ void bx_messages_post_all(bx_messages *m)
     for (int i = 0; i < m->receive_count; i++) bx_messages_post(m, i);
 }
 
-int bx_messages_find(const bx_messages *m, int rank, int tag)
+/* Returns the message from a rank with a tag; -1: none. */
+static int find(const bx_messages *m, int rank, int tag)
 {
     int low = 0, high = m->receive_count - 1;
     while (low <= high) {
@@ -291,4 +292,30 @@ void bx_messages_take(bx_messages *m, int index)
     const bx_part *part = &m->received.list[m->receives[index].first];
     bool right = bx_messages_deliver(m, index);
     if (!right || part->step < m->objects->until) bx_messages_post(m, index);
+}
+
+static void drop(bx_messages *m, const MPI_Status *status)
+{
+    int bytes;
+    MPI_Get_count(status, MPI_BYTE, &bytes);
+    char *words = bx_memory_alloc((size_t)bytes + 1, 1);
+    MPI_Recv(words, bytes, MPI_BYTE, status->MPI_SOURCE, status->MPI_TAG, m->comm,
+             MPI_STATUS_IGNORE);
+    free(words);
+    fprintf(stderr, "bisection-patches: rank %d: no message is due from rank %d with tag %d\n",
+            m->objects->rank, status->MPI_SOURCE, status->MPI_TAG);
+    m->objects->wrong_messages++;
+}
+
+void bx_messages_receive(bx_messages *m, const MPI_Status *status)
+{
+    int index = find(m, status->MPI_SOURCE, status->MPI_TAG);
+    if (index < 0) {
+        drop(m, status);
+        return;
+    }
+    const bx_message *message = &m->receives[index];
+    MPI_Recv(message->buffer, (int)message->count, MPI_UINT64_T, message->rank, message->tag,
+             m->comm, MPI_STATUS_IGNORE);
+    bx_messages_deliver(m, index);
 }

@@ -69,8 +69,9 @@ void bx_messages_post_all(bx_messages *m);
 bool bx_messages_deliver(bx_messages *m, int index);
 /* The same, and posts the next receive of it before the steps at work end.  Local. */
 void bx_messages_take(bx_messages *m, int index);
-/* Returns the message from a rank with a tag; -1: none.  Local. */
-int bx_messages_find(const bx_messages *m, int rank, int tag);
+/* Receives and delivers a message that was probed for.  One that is not of the plan is dropped,
+ * counts as wrong, and is named on stderr.  Local. */
+void bx_messages_receive(bx_messages *m, const MPI_Status *status);
 /* Writes what one step sends: messages, those between nodes, and bytes of both.  Local. */
 void bx_messages_plan(const bx_messages *m, double sent[4]);
 

@@ -10,11 +10,7 @@ static void receive(bx_messages *m, bool wait)
     else
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, m->comm, &arrived, &status);
     while (arrived) {
-        int index = bx_messages_find(m, status.MPI_SOURCE, status.MPI_TAG);
-        const bx_message *message = &m->receives[index];
-        MPI_Recv(message->buffer, (int)message->count, MPI_UINT64_T, message->rank, message->tag,
-                 m->comm, MPI_STATUS_IGNORE);
-        bx_messages_deliver(m, index);
+        bx_messages_receive(m, &status);
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, m->comm, &arrived, &status);
     }
 }

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IDEAL = 1, MOST_DRAWS = 200 }; /* baselines; draws of one measurement of latency */
-enum { QUANTUM = 500 };               /* turns: how often a rank that computes looks at the clock */
+enum { MOST_DRAWS = 200 }; /* of one measurement of latency */
+enum { QUANTUM = 500 };    /* turns: how often a rank that computes looks at the clock */
 /* s: so long the others compute, while one rank draws from the first to the last of these times */
 static const double WINDOW = 2e-3, DRAWS_FROM = 0.5e-3, DRAWS_TO = 1.5e-3;
 static const double TURN = 2.3e-9; /* s, about */
@@ -64,7 +64,10 @@ typedef struct {
     } *measured; /* [method_count] */
 } state;
 
-static bx_choice *methods;
+static const bx_choice IDEAL = {.name = "ideal",
+                                .summary = "all tasks' work in equal parts, without messages",
+                                .wins = "the best that sharing out can reach",
+                                .baseline = true};
 
 /* NULL: the baseline. */
 static const bx_tasks_method *method_of(size_t m)
@@ -107,7 +110,7 @@ static int claim(bx_run *run, const bx_fock_size *size, int ranks)
              (long long)size->blocks, (long long)size->rows, (long long)size->partners,
              (long long)size->work);
     for (size_t m = 0; m <= bx_tasks_count; m++) {
-        if (!bx_run_is_selected(run, methods[m].name)) continue;
+        if (!run->selected[m]) continue;
         bool spare = method_of(m) && method_of(m)->spare;
         if (!spare || ranks > 1) round += each / (ranks - spare);
     }
@@ -353,28 +356,13 @@ static void report(void *address, bx_run *run, cJSON *details)
     cJSON_AddNumberToObject(details, "rows", (double)(f->size.blocks * f->size.rows));
 }
 
-static void list_methods(void)
-{
-    methods = bx_memory_alloc(bx_tasks_count + IDEAL, sizeof *methods);
-    for (size_t m = 0; m < bx_tasks_count; m++) {
-        const char *name = bx_choice_name(bx_tasks_table[m].name);
-        methods[m] = (bx_choice){name, method_of(m)->summary, method_of(m)->wins, false, NULL};
-    }
-    methods[bx_tasks_count] =
-        (bx_choice){"ideal", "all tasks' work in equal parts, without messages",
-                    "the best that sharing out can reach", true, NULL};
-}
-
 const bx_kernel *bx_kernel_get(void)
 {
     static const char *const phases[BX_FOCK_PHASES] = {"counter", "blocks", "integrals", "waiting"};
     static const char *const ratios[] = {"ideal", "static"};
-    static bx_choice cases[CASE_COUNT];
     static bx_kernel kernel = {
         .name = "tasks",
         .summary = "a Fock build: tasks of unequal cost, shared out while they run",
-        .cases = cases,
-        .case_count = CASE_COUNT,
         .options = BX_COUNTED(OPTION_TABLE),
         .phases = phases,
         .phase_count = BX_FOCK_PHASES,
@@ -391,11 +379,13 @@ const bx_kernel *bx_kernel_get(void)
         .report = report,
         .teardown = teardown,
     };
-    if (!methods) {
-        list_methods();
-        kernel.methods = methods;
-        kernel.method_count = bx_tasks_count + IDEAL;
-        for (size_t i = 0; i < CASE_COUNT; i++) cases[i] = CASES[i].about;
+    for (size_t i = 0; i < CASE_COUNT; i++) bx_kernel_add_case(&kernel, &CASES[i].about);
+    for (size_t m = 0; m < bx_tasks_count; m++) {
+        const bx_tasks_method *method = method_of(m);
+        const char *name = bx_choice_name(bx_tasks_table[m].name);
+        bx_choice about = {.name = name, .summary = method->summary, .wins = method->wins};
+        bx_kernel_add_method(&kernel, &about);
     }
+    bx_kernel_add_method(&kernel, &IDEAL);
     return &kernel;
 }

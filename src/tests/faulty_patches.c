@@ -3,6 +3,7 @@
  *
  *   byte, header    a byte of a message is another: of an atom, of the header
  *   lose, double    a message is not sent, is sent twice
+ *   stray           a message is sent that nobody expects, with tag 999
  *   skip            two patches do not act upon each other
  *   force           a force is another
  *
@@ -72,8 +73,8 @@ int __wrap_MPI_Isend(const void *words, int n, MPI_Datatype t, int to, int tag, 
     }
     if (now("byte", call)) copy[(n - 1) * 8] ^= 1;
     if (now("header", call)) copy[3] ^= 0x10;
-    if (now("double", call)) {
-        __real_MPI_Isend(copy, n, t, to, tag, comm, request);
+    if (now("double", call) || now("stray", call)) {
+        __real_MPI_Isend(copy, n, t, to, now("stray", call) ? 999 : tag, comm, request);
         MPI_Request_free(request);
     }
     return __real_MPI_Isend(copy, n, t, to, tag, comm, request);

@@ -171,6 +171,17 @@ class Faults(unittest.TestCase):
                     for method, names in self.wrong(fault, block, 7).items():
                         self.assertIn("state", names, method)
 
+    def test_message_that_nobody_expects_is_named(self):
+        """Only a probe sees it: posted receives are of messages that are due."""
+        for block in (0, 1):
+            with self.subTest(block=block):
+                fault = {"BX_FAULT": "stray", "BX_FAULT_BLOCK": str(block), "BX_FAULT_FROM": "1"}
+                out = run(FAULTY, 2, *TINY, *ONCE, "--method", "iprobe", **fault)
+                self.assertEqual(out.code, 1, out.stdout + out.stderr)
+                self.assertEqual(checks(out, "iprobe")["messages"]["error"], 1)
+                self.assertTrue(checks(out, "iprobe")["state"]["passed"])
+                self.assertIn("rank 1: no message is due from rank 0 with tag 999", out.stderr)
+
     def test_lost_message_ends_every_method(self):
         """Nothing runs without it: the launch is ended as one that hangs."""
 

@@ -194,6 +194,27 @@ class Clock(unittest.TestCase):
         self.assertLess(gathered["gather-scatter"], 0.5 * gathered[name])
         self.assertGreater(scattered["gather-scatter"], 0.9 * scattered[name])
 
+    def test_cpmd_takes_the_time_of_the_largest_share_of_planes(self):
+        """Magic numbers of ranks, and threads that use the cores beyond the planes.
+
+        A slow processor, so that FFTs alone count: lines along z of 405 columns, along y of the 23
+        x that have columns, along x of a whole plane.
+        """
+        line = 5 * 48 * math.log2(48) / 1e5  # s
+        arguments = ("--case", "cpmd-mini", "--bands", "1", "--planner", "estimate",
+                     "--method", "alltoallv", "--baseline", "none")  # fmt: skip
+        shares = ((16, 1, 3), (23, 1, 3), (24, 1, 2), (47, 1, 2), (48, 1, 1), (64, 1, 1), (8, 8, 6))
+        for ranks, threads, planes in shares:
+            entry = self.entries("transpose", "hpcx-phase1 fft=1e5", ranks, *arguments,
+                                 BX_HOLLOW="1", OMP_NUM_THREADS=str(threads))[
+                "alltoallv",
+            ]  # fmt: skip
+            lines = math.ceil(405 / ranks) + planes * (23 + 48)
+            seconds = entry["metrics"]["time"]["value"]
+            self.assertAlmostEqual(seconds / (lines * line / threads), 1, places=2)
+            shared = entry["metrics"]["imbalance"]["value"]
+            self.assertAlmostEqual(shared, planes * ranks / 48)
+
     def test_own_blocks_are_copied(self):
         """With --published one rank per node exchanges its node's own blocks with itself."""
         arguments = (*Kernels.KERNELS["transpose"], "--method", "shm")

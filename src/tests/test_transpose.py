@@ -154,6 +154,29 @@ class Verification(unittest.TestCase):
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
 
 
+class Planes(unittest.TestCase):
+    """A rank has whole planes: only numbers of ranks that divide them share real space evenly."""
+
+    def check(self, ranks: int, busiest: int, mean: float, *size: str) -> None:
+        """The points of the busiest rank and the mean of all, in planes or rows."""
+        out = run(TRANSPOSE, ranks, *size, "--bands", "1", "--method", "alltoallv,direct",
+                  "--planner", "estimate", "--baseline", "none", *QUICK)  # fmt: skip
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        for method in ("alltoallv", "direct"):
+            imbalance = entry(out, method)["metrics"]["imbalance"]["value"]
+            self.assertAlmostEqual(imbalance, busiest / mean, places=12)
+
+    def test_numbers_of_ranks_that_divide_the_planes_and_others(self):
+        for ranks, busiest in ((1, 48), (3, 16), (5, 10), (7, 7)):
+            self.check(ranks, busiest, 48 / ranks, "--case", "cpmd-mini")
+
+    def test_ranks_without_planes(self):
+        self.check(5, 1, 3 / 5, "--grid", "9,8,3")
+
+    def test_rows_after_a_second_exchange(self):
+        self.check(5, 5, 8 * 3 / 5, "--grid", "9,8,3", "--exchanges", "2")
+
+
 class Sizes(unittest.TestCase):
     """The serial reference to 128^3, plane waves above."""
 

@@ -370,18 +370,25 @@ static double items(void *state, size_t index, size_t point)
     return 2.0 * (serial ? t->plan->bands : t->most_bands);
 }
 
+/* Whole planes, or with two exchanges whole rows, of the rank that has most over the mean. */
+static void metrics(void *state, size_t index, size_t point, bx_metrics *list)
+{
+    const bx_transpose_state *t = state;
+    const bx_geometry *g = bx_plan_last(t->plan)->geometry;
+    double mean = (double)g->plane_first[g->ranks] / g->ranks;
+    (void)index, (void)point;
+    bx_metrics_add(list, "imbalance", bx_geometry_planes(g, 0) / mean, "ratio", "lower");
+}
+
 /* ---- the kernel ---- */
 
 const bx_kernel *bx_kernel_get(void)
 {
     static const char *const phases[] = {"fft1d", "pack", "exchange", "unpack", "fft2d"};
     static const char *const ratios[] = {"alltoallv", "serial", "fftw-mpi", "spfft", "copy"};
-    static bx_choice cases[CASE_COUNT], *methods;
     static bx_kernel kernel = {
         .name = "transpose",
         .summary = "distributed 3D FFT of plane-wave codes, by every transpose method",
-        .cases = cases,
-        .case_count = CASE_COUNT,
         .options = BX_COUNTED(OPTION_TABLE),
         .phases = BX_COUNTED(phases),
         .ratios = BX_COUNTED(ratios),
@@ -395,16 +402,13 @@ const bx_kernel *bx_kernel_get(void)
         .end = bx_transpose_verify_loop,
         .step = step,
         .items = items,
+        .metrics = metrics,
         .report = bx_transpose_report,
         .teardown = teardown,
     };
-    for (size_t i = 0; i < CASE_COUNT; i++) cases[i] = CASES[i].about;
-    methods =
-        bx_memory_grow(methods, (size_t)(bx_method_count + bx_baseline_count), sizeof *methods);
-    kernel.methods = methods;
-    kernel.method_count = 0;
-    for (int m = 0; m < bx_method_count; m++) methods[kernel.method_count++] = bx_methods[m]->about;
+    for (size_t i = 0; i < CASE_COUNT; i++) bx_kernel_add_case(&kernel, &CASES[i].about);
+    for (int m = 0; m < bx_method_count; m++) bx_kernel_add_method(&kernel, &bx_methods[m]->about);
     for (int b = 0; b < bx_baseline_count; b++)
-        methods[kernel.method_count++] = bx_baselines[b]->about;
+        bx_kernel_add_method(&kernel, &bx_baselines[b]->about);
     return &kernel;
 }
