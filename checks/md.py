@@ -46,8 +46,10 @@ class md(KernelCheck):
     tiers = {
         "quick": {"case": SMALL},
         "nightly": {"case": [*SMALL, "test20", "nacl"]},
-        "interconnect": {"case": SMALL, "layout": ["mpi"], "method": ["packed", "dlpoly3"]},
-    }
+        "interconnect": {
+            "case": SMALL, "layout": ["mpi"], "method": ["packed", "dlpoly3", "replicated"],
+        },
+    }  # fmt: skip
 
     @run_after("init")
     def leave_out(self) -> None:
@@ -56,6 +58,12 @@ class md(KernelCheck):
             self.valid_systems = []
         if self.method == "column-wise" and self.case not in IONS:
             self.valid_systems = []
+
+    @run_before("sanity")
+    def leave_out_copies(self) -> None:
+        """One rank alone has all atoms in any style."""
+        if self.launch.num_tasks == 1:
+            self.inapplicable = {"replicated": [self.layout]}
 
 
 @rfm.simple_test

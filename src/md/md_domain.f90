@@ -1,18 +1,21 @@
 ! Domain decomposition: which rank owns an atom, and the messages to its neighbours.
 !
 ! Ranks form a grid over the box.  Atoms that leave a domain are passed on from neighbour to
-! neighbour, one direction after the other.
+! neighbour, one direction after the other.  Or each rank has a copy of the box, with all atoms: it
+! is alone in its domain then, and nothing here sends a message but sums over the world.
 module md_domain
   use, intrinsic :: iso_c_binding, only: dp => c_double, c_int64_t
   use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_one_thread
-  use mpi_f08, only: MPI_Allreduce, MPI_Comm, MPI_Comm_rank, MPI_Comm_size, MPI_DOUBLE_PRECISION, &
-    MPI_IN_PLACE, MPI_INTEGER, MPI_INTEGER8, MPI_Irecv, MPI_Isend, MPI_MAX, MPI_MIN, MPI_Op, &
-    MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
-  use md_atoms, only: atoms_t, reserve
+  use mpi_f08, only: MPI_Allgather, MPI_Allgatherv, MPI_Allreduce, MPI_Comm, MPI_Comm_rank, &
+    MPI_COMM_SELF, MPI_Comm_size, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_INTEGER, MPI_INTEGER8, &
+    MPI_Irecv, MPI_Isend, MPI_MAX, MPI_MIN, MPI_Op, MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, &
+    MPI_Waitall
+  use md_atoms, only: atoms_t, copy_own, reserve
   use md_box, only: box_t
   implicit none (type, external)
   private
-  public :: domain_t, swap_t, make_domain, hops_needed, home_of, neighbour, migrate
+  public :: domain_t, swap_t, make_domain, share_box, place_of, hops_needed, home_of, neighbour
+  public :: migrate, collect_atoms
   public :: exchange, check_room, make_room, reduce, count_messages, seal_payload, arrived_whole
   integer, parameter, public :: lower = 1, higher = 2 !< the two sides of a direction
 
@@ -32,7 +35,12 @@ module md_domain
   end type tally_t
 
   type :: domain_t
-    type(MPI_Comm) :: comm
+    type(MPI_Comm) :: world !< all ranks
+    integer :: world_rank = 0, world_size = 1
+    integer :: grid(3) = 1 !< of the ranks of the world over the box
+    !> Copies of the box, and this rank's: the world's ranks share one, or each has its own.
+    integer :: copies = 1, copy = 0
+    type(MPI_Comm) :: comm !< the ranks that share this rank's copy
     integer :: rank = 0, ranks = 1
     integer :: dims(3) = 1, at(3) = 0
     real(dp) :: low(3) = 0, high(3) = 1 !< in fractions of the box
@@ -49,27 +57,48 @@ module md_domain
   end type domain_t
 
   integer, parameter :: migrant_words = 11 !< reals that an atom is sent in
+  integer, parameter, public :: most_copied = int(huge(0)/real(migrant_words, dp)) !< atoms
 
 contains
 
   !> Makes this rank's domain, in the grid of ranks with the least volume of domains and their halos
-  !> of `reach` (A).  Collective.
+  !> of `reach` (A).  Local.
   subroutine make_domain(comm, box, reach, domain)
     type(MPI_Comm), intent(in) :: comm
     type(box_t), intent(in) :: box
     real(dp), intent(in) :: reach
     type(domain_t), intent(out) :: domain
-    domain%comm = comm
-    call MPI_Comm_rank(comm, domain%rank)
-    call MPI_Comm_size(comm, domain%ranks)
-    domain%dims = best_grid(domain%ranks, box, reach)
-    domain%at(1) = mod(domain%rank, domain%dims(1))
-    domain%at(2) = mod(domain%rank/domain%dims(1), domain%dims(2))
-    domain%at(3) = domain%rank/(domain%dims(1)*domain%dims(2))
-    domain%low = real(domain%at, dp)/domain%dims
-    domain%high = real(domain%at + 1, dp)/domain%dims
+    domain%world = comm
+    call MPI_Comm_rank(comm, domain%world_rank)
+    call MPI_Comm_size(comm, domain%world_size)
+    domain%grid = best_grid(domain%world_size, box, reach)
+    call share_box(domain, .true.)
     allocate (domain%swaps(2, 0), domain%outgoing(0, 2), domain%incoming(0, 2))
   end subroutine make_domain
+
+  !> Lets the ranks share out one box, or gives a copy of it to each.  Local.
+  subroutine share_box(domain, shared)
+    type(domain_t), intent(inout) :: domain
+    logical, intent(in) :: shared
+    domain%copies = merge(1, domain%world_size, shared)
+    domain%copy = merge(0, domain%world_rank, shared)
+    domain%comm = merge(domain%world, MPI_COMM_SELF, shared)
+    domain%rank = domain%world_rank - domain%copy
+    domain%ranks = domain%world_size/domain%copies
+    domain%dims = merge(domain%grid, 1, shared)
+    domain%at = place_of(domain, domain%rank)
+    domain%low = real(domain%at, dp)/domain%dims
+    domain%high = real(domain%at + 1, dp)/domain%dims
+  end subroutine share_box
+
+  !> Place of a rank in the grid of the ranks that share a box: (3), from 0.
+  pure function place_of(domain, rank) result(at)
+    type(domain_t), intent(in) :: domain
+    integer, intent(in) :: rank
+    integer :: at(3)
+    at = [mod(rank, domain%dims(1)), mod(rank/domain%dims(1), domain%dims(2)), &
+          rank/(domain%dims(1)*domain%dims(2))]
+  end function place_of
 
   !> The factors of `ranks` whose domains, with halos of `reach` (A), have the least volume.
   pure function best_grid(ranks, box, reach) result(dims)
@@ -239,14 +268,14 @@ contains
     call count_messages(domain, times, 4*times)
   end subroutine check_room
 
-  !> Reduces values over all ranks; nothing on one rank.  Collective.
+  !> Reduces values over all ranks of the world; nothing on one rank.  Collective.
   subroutine reduce(domain, values, operation)
     type(domain_t), intent(inout) :: domain
     real(dp), intent(inout) :: values(:)
     type(MPI_Op), intent(in) :: operation
-    if (domain%ranks == 1) return
+    if (domain%world_size == 1) return
     call MPI_Allreduce(MPI_IN_PLACE, values, size(values), MPI_DOUBLE_PRECISION, operation, &
-                       domain%comm)
+                       domain%world)
     call count_messages(domain, 1, 8*size(values))
   end subroutine reduce
 
@@ -343,8 +372,7 @@ contains
             else
               side = merge(lower, higher, way(d) < 0)
               domain%outgoing(leaving(side) + 1:leaving(side) + migrant_words, side) = &
-                [atoms%x(1:3, k), atoms%v(:, k), real(atoms%image(:, k), dp), &
-                 real(atoms%id(k), dp), real(atoms%species(k), dp)]
+                words_of(atoms, k)
               leaving(side) = leaving(side) + migrant_words
             end if
           end do
@@ -394,6 +422,15 @@ contains
     atoms%species(to) = atoms%species(from)
   end subroutine move_atom
 
+  !> An atom in words, for a message.
+  pure function words_of(atoms, k) result(words)
+    type(atoms_t), intent(in) :: atoms
+    integer, intent(in) :: k
+    real(dp) :: words(migrant_words)
+    words = [atoms%x(1:3, k), atoms%v(:, k), real(atoms%image(:, k), dp), real(atoms%id(k), dp), &
+             real(atoms%species(k), dp)]
+  end function words_of
+
   !> Appends an atom that has come in `words`.
   subroutine settle(atoms, words)
     type(atoms_t), intent(inout) :: atoms
@@ -407,5 +444,35 @@ contains
     atoms%species(k) = nint(words(11))
     atoms%own = k
   end subroutine settle
+
+  !> Gives this rank the own atoms of all ranks of the world, without forces; those of `atoms` alone
+  !> if they are all already.  At most most_copied atoms.  Collective over the world.
+  subroutine collect_atoms(domain, total, atoms, all)
+    type(domain_t), intent(in) :: domain
+    integer(c_int64_t), intent(in) :: total !< atoms of the system
+    type(atoms_t), intent(in) :: atoms
+    type(atoms_t), intent(inout) :: all
+    real(dp), allocatable :: mine(:, :), words(:, :)
+    integer :: counts(domain%world_size), offsets(domain%world_size), r, k
+    call MPI_Allgather(migrant_words*atoms%own, 1, MPI_INTEGER, counts, 1, MPI_INTEGER, &
+                       domain%world)
+    if (minval(counts) == migrant_words*total) then ! on every rank
+      call copy_own(atoms, all)
+      return
+    end if
+    allocate (mine(migrant_words, atoms%own), words(migrant_words, total))
+    do k = 1, atoms%own
+      mine(:, k) = words_of(atoms, k)
+    end do
+    offsets = [(sum(counts(:r - 1)), r=1, domain%world_size)]
+    call MPI_Allgatherv(mine, size(mine), MPI_DOUBLE_PRECISION, words, counts, offsets, &
+                        MPI_DOUBLE_PRECISION, domain%world)
+    all%own = 0
+    call reserve(all, int(total))
+    do k = 1, int(total)
+      call settle(all, words(:, k))
+    end do
+    all%all = all%own
+  end subroutine collect_atoms
 
 end module md_domain

@@ -41,14 +41,14 @@ contains
       call MPI_Gatherv(mine, size(mine), MPI_DOUBLE_PRECISION, all, counts, offsets, &
                        MPI_DOUBLE_PRECISION, 0, domain%comm)
       why = ""
-      if (domain%rank == 0) then
+      if (domain%world_rank == 0) then
         allocate (order(total))
         do k = 1, int(total)
           order(nint(all(1, k))) = k
         end do
         call write_file(path, system, all, order, why)
       end if
-      call MPI_Bcast(why, len(why), MPI_CHARACTER, 0, domain%comm)
+      call MPI_Bcast(why, len(why), MPI_CHARACTER, 0, domain%world)
     end associate
   end subroutine write_dump
 

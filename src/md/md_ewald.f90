@@ -37,14 +37,14 @@ contains
     rows = rows_within(system, widths*split/pi)
     all = 0
     do s = 1, size(samples)
-      root = mod(s, system%domain%ranks)
+      root = mod(s, system%domain%world_size)
       call gather_near(system, samples(s)%x, reach, root, near)
-      if (root == system%domain%rank) then
+      if (root == system%domain%world_rank) then
         call add_near(system, samples(s), split, near, all(:, s))
       end if
     end do
     call MPI_Allreduce(MPI_IN_PLACE, all, size(all), MPI_DOUBLE_PRECISION, MPI_SUM, &
-                       system%domain%comm)
+                       system%domain%world)
     call add_waves(system, samples, split, rows, all)
     force = all(:3, :)
     energy = all(4, :)
@@ -142,17 +142,17 @@ contains
     real(dp), intent(in) :: s(3)
     type(row_t), intent(in) :: rows(:)
     complex(dp), intent(out) :: wave(:)
-    complex(dp) :: along(-maxval(rows%last):maxval(rows%last)), both
+    complex(dp) :: along(-maxval(rows%last):maxval(rows%last)), across
     integer :: a, row, at
     do a = lbound(along, 1), ubound(along, 1)
       along(a) = phase(a*s(1))
     end do
     at = 0
     do row = 1, size(rows)
-      both = phase(rows(row)%b*s(2) + rows(row)%c*s(3))
+      across = phase(rows(row)%b*s(2) + rows(row)%c*s(3))
       do a = rows(row)%first, rows(row)%last
         at = at + 1
-        wave(at) = both*along(a)
+        wave(at) = across*along(a)
       end do
     end do
   end subroutine waves_at

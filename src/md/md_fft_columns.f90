@@ -11,7 +11,8 @@ module md_fft_columns
   use bx_charges, only: bx_charge, bx_fft, bx_is_simulated, by_all_threads
   use mpi_f08, only: MPI_DOUBLE_PRECISION, MPI_Irecv, MPI_Isend, MPI_Request, &
     MPI_STATUSES_IGNORE, MPI_Waitall
-  use md_domain, only: arrived_whole, count_messages, domain_t, neighbour, seal_payload
+  use md_domain, only: arrived_whole, count_messages, domain_t, neighbour, place_of, &
+    seal_payload
   use md_fft, only: fft_t, reals_of, transform_lines
   implicit none (type, external)
   private
@@ -42,10 +43,10 @@ contains
 
   !> Blocks for a grid: along each direction as many equal ones as there are domains, or the next
   !> smaller number that divides the grid.  Local.
-  subroutine make_fft_columns(domain, grid, made)
+  subroutine make_fft_columns(domain, grid, method)
     type(domain_t), intent(in) :: domain
     integer, intent(in) :: grid(3)
-    class(fft_t), allocatable, intent(out) :: made
+    class(fft_t), allocatable, intent(out) :: method
     type(fft_columns_t), allocatable :: fft
     integer :: r, d, k, at(3), points(3)
     allocate (fft)
@@ -59,8 +60,7 @@ contains
     points = grid/fft%blocks
     allocate (fft%patches(0:domain%ranks - 1), fft%digits(0))
     do r = 0, domain%ranks - 1
-      at = [mod(r, domain%dims(1)), mod(r/domain%dims(1), domain%dims(2)), &
-            r/(domain%dims(1)*domain%dims(2))]
+      at = place_of(domain, r)
       if (any(at >= fft%blocks)) cycle
       fft%patches(r)%low = at*points
       fft%patches(r)%high = (at + 1)*points - 1
@@ -76,7 +76,7 @@ contains
       allocate (fft%frequency(d)%at(points(d)))
       fft%frequency(d)%at = [(offset_of(fft, d) + fft%blocks(d)*k, k=0, points(d) - 1)]
     end do
-    call move_alloc(fft, made)
+    call move_alloc(fft, method)
   end subroutine make_fft_columns
 
   !> Appends the digits of place `at` in direction d, by the prime factors of the number of blocks.

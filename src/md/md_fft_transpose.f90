@@ -23,10 +23,10 @@ module md_fft_transpose
 contains
 
   !> Local.
-  subroutine make_fft_transpose(domain, grid, made)
+  subroutine make_fft_transpose(domain, grid, method)
     type(domain_t), intent(in) :: domain
     integer, intent(in) :: grid(3)
-    class(fft_t), allocatable, intent(out) :: made
+    class(fft_t), allocatable, intent(out) :: method
     type(fft_transpose_t), allocatable :: fft
     type(patch_t), allocatable :: rows(:), columns(:)
     integer :: across, r, d, k
@@ -61,17 +61,17 @@ contains
     do d = 1, 3
       fft%frequency(d)%at = [(k, k=columns(domain%rank)%low(d), columns(domain%rank)%high(d))]
     end do
-    call move_alloc(fft, made)
+    call move_alloc(fft, method)
   end subroutine make_fft_transpose
 
-  !> The whole grid but for two directions, of which it has one_share and other_share.
-  pure function cut(grid, one, one_share, other, other_share) result(patch)
-    integer, intent(in) :: grid(3), one, one_share(2), other, other_share(2)
+  !> The whole grid but for directions c and d, of which it has the points of two shares.
+  pure function cut(grid, c, share_of_c, d, share_of_d) result(patch)
+    integer, intent(in) :: grid(3), c, share_of_c(2), d, share_of_d(2)
     type(patch_t) :: patch
     patch%low = 0
     patch%high = grid - 1
-    patch%low([one, other]) = [one_share(1), other_share(1)]
-    patch%high([one, other]) = [one_share(2), other_share(2)]
+    patch%low([c, d]) = [share_of_c(1), share_of_d(1)]
+    patch%high([c, d]) = [share_of_c(2), share_of_d(2)]
   end function cut
 
   !> Allocates a field of a patch's size.

@@ -4,7 +4,7 @@
 ! Where other threads add too, a thread adds to sums of its own, which are joined after each pass.
 module md_forces
   use, intrinsic :: iso_c_binding, only: c_bool, c_int64_t, dp => c_double
-  use bx_charges, only: bx_charge, bx_charge_fork, bx_is_simulated, bx_pairs, &
+  use bx_charges, only: bx_charge, bx_charge_fork, bx_copy, bx_is_simulated, bx_pairs, &
     by_all_threads, by_one_thread
   use mpi_f08, only: MPI_SUM
   use omp_lib, only: omp_get_thread_num, omp_get_wtime
@@ -60,13 +60,15 @@ contains
     !$omp end parallel do
   end subroutine reserve_sums
 
-  !> Forces on own atoms (atoms%f, eV/A) and this rank's energy (system%energy, eV).  Collective.
+  !> Forces on own atoms (atoms%f, eV/A) and the energy (system%energy, eV) of the ranks' shares: of
+  !> all atoms, where each rank has a copy of the box.  Collective.
   subroutine find_forces(system, pair_energy, virial)
     type(system_t), intent(inout) :: system
     real(dp), intent(inout), optional :: pair_energy(:) !< (own): energy of each atom, eV
     real(dp), intent(inout), optional :: virial(3, 3)   !< sum of x f over this rank's pairs: eV
     real(dp), allocatable :: shift(:, :) !< (4, all) of ghosts from their owners: A
     integer :: a, b
+    if (present(pair_energy)) pair_energy = 0
     select case (system%potential%kind)
     case (tersoff_kind)
       call tersoff_forces(system, pair_energy)
@@ -98,7 +100,45 @@ contains
       call lap(system, in_halo)
     end if
     if (system%potential%kind == ionic_kind) call mesh_forces(system, pair_energy, virial)
+    if (system%domain%copies > 1) call add_shares(system, pair_energy, virial)
   end subroutine find_forces
+
+  !> Where each rank has a copy of the box, adds up what the ranks have computed of all atoms:
+  !> forces, energy, and what else is asked for, in one sum.  Collective over the world.
+  subroutine add_shares(system, pair_energy, virial)
+    type(system_t), intent(inout) :: system
+    real(dp), intent(inout), optional :: pair_energy(:), virial(3, 3)
+    integer :: n, k, words
+    n = system%atoms%own
+    words = 3*n + 1
+    if (present(virial)) words = words + 9
+    if (present(pair_energy)) words = words + n
+    if (allocated(system%sums)) then
+      if (size(system%sums) < words) deallocate (system%sums)
+    end if
+    if (.not. allocated(system%sums)) allocate (system%sums(4*n + 10))
+    associate (sums => system%sums, f => system%atoms%f)
+      !$omp parallel do schedule(static)
+      do k = 1, n
+        sums(3*k - 2:3*k) = f(1:3, k)
+      end do
+      !$omp end parallel do
+      sums(3*n + 1) = system%energy
+      if (present(virial)) sums(3*n + 2:3*n + 10) = reshape(virial, [9])
+      if (present(pair_energy)) sums(words - n + 1:words) = pair_energy
+      if (bx_is_simulated) call bx_charge(bx_copy, 16.0_dp*words, by_one_thread)
+      call reduce(system%domain, sums(:words), MPI_SUM)
+      !$omp parallel do schedule(static)
+      do k = 1, n
+        f(1:3, k) = sums(3*k - 2:3*k)
+      end do
+      !$omp end parallel do
+      system%energy = sums(3*n + 1)
+      if (present(virial)) virial = reshape(sums(3*n + 2:3*n + 10), [3, 3])
+      if (present(pair_energy)) pair_energy = sums(words - n + 1:words)
+    end associate
+    call lap(system, in_reduce)
+  end subroutine add_shares
 
   !> Forces of pairs of ions, and with `pair_energy` or `with_energy` their energy; forces on ghosts
   !> are not yet their owners'.
@@ -163,17 +203,17 @@ contains
     call solve(system%mesh, system%box, system%domain, system%potential, system%style%fft, &
                present(virial))
     call lap(system, in_fft)
-    call gather_forces(system%mesh, system%potential, system%box, system%domain, system%atoms, &
-                       energy, net, pair_energy)
+    call gather_forces(system%mesh, system%potential, system%box, system%domain, &
+                       system%list%first, system%list%last, system%atoms, energy, net, pair_energy)
     call lap(system, in_mesh)
     call reduce(system%domain, net, MPI_SUM)
     call lap(system, in_reduce)
     net = net/real(system%total, dp)
-    do k = 1, system%atoms%own
+    do k = system%list%first, system%list%last
       system%atoms%f(1:3, k) = system%atoms%f(1:3, k) - net
     end do
     system%energy = system%energy + energy
-    if (present(virial)) virial = virial + system%mesh%virial
+    if (present(virial)) virial = virial + system%mesh%virial/system%domain%copies
     call lap(system, in_mesh)
   end subroutine mesh_forces
 
@@ -256,13 +296,19 @@ contains
     call lap(system, in_density)
     if (.not. system%list%twice) call reverse(system%domain, system%rho, 1, 1)
     call lap(system, in_halo)
+    if (system%domain%copies > 1) then
+      call reduce(system%domain, system%rho(:system%atoms%own), MPI_SUM)
+      call lap(system, in_reduce)
+    end if
     fall = -0.5_dp*system%potential%scale
     !$omp parallel do num_threads(size(system%list%work)) schedule(static) reduction(+:energy)
     do i = 1, system%atoms%own
       if (system%rho(i) <= 0) then ! alone, or closer than the potential goes, which is a failure
         system%slope(i) = 0
       else ! a NaN goes on
-        energy = energy - system%potential%scale*sqrt(system%rho(i))
+        if (i >= system%list%first .and. i <= system%list%last) then
+          energy = energy - system%potential%scale*sqrt(system%rho(i))
+        end if
         system%slope(i) = fall/sqrt(system%rho(i))
       end if
     end do
@@ -270,10 +316,10 @@ contains
     system%energy = energy
     if (present(pair_energy)) then
       if (.not. system%list%twice) call reverse(system%domain, halves, 1, 1)
-      do i = 1, system%atoms%own
-        pair_energy(i) = halves(i)
+      pair_energy = halves(:system%atoms%own)
+      do i = system%list%first, system%list%last
         if (system%rho(i) <= 0) cycle
-        pair_energy(i) = halves(i) - system%potential%scale*sqrt(system%rho(i))
+        pair_energy(i) = pair_energy(i) - system%potential%scale*sqrt(system%rho(i))
       end do
     end if
     call lap(system, in_density)
@@ -353,7 +399,7 @@ contains
         end if
       end associate
     end do
-    neighbours = entries/max(1, system%atoms%own)
+    neighbours = entries/max(1, system%list%last - system%list%first + 1)
     call bx_charge_fork()
     call bx_charge(bx_pairs, entries*(per_entry + per_triple*max(0.0_dp, neighbours - 1)), &
                    by_threads)
@@ -464,8 +510,8 @@ contains
     if (system%failure%kind /= fine) return
     call find_closest(system%list, system%atoms, distance, ids)
     if (distance >= system%potential%closest) return
-    system%failure = failure_t(too_dense, .true., system%domain%rank, system%step, ids(1), ids(2), &
-                               distance, system%potential%closest)
+    system%failure = failure_t(too_dense, .true., system%domain%world_rank, system%step, ids(1), &
+                               ids(2), distance, system%potential%closest)
   end subroutine find_too_dense
 
 end module md_forces

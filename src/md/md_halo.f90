@@ -147,31 +147,31 @@ contains
     integer :: hop, side, words(2), coming(2), to(2), from(2)
     real(dp) :: shift(3)
     do hop = 1, domain%hops
-      associate (both => domain%swaps(:, hop))
-        if (both(1)%to == domain%rank) then
+      associate (swaps => domain%swaps(:, hop))
+        if (swaps(1)%to == domain%rank) then
           !$omp parallel do private(shift) schedule(static, 1) &
-          !$omp& if (both(1)%count + both(2)%count > worth_threads)
+          !$omp& if (swaps(1)%count + swaps(2)%count > worth_threads)
           do side = 1, 2
-            shift = merge(both(side)%shift, 0.0_dp, positions)
-            call copy_to_ghosts(values, stride, n, both(side), shift)
+            shift = merge(swaps(side)%shift, 0.0_dp, positions)
+            call copy_to_ghosts(values, stride, n, swaps(side), shift)
           end do
           !$omp end parallel do
           call check_room(domain, 4)
         else
           do side = 1, 2
-            words(side) = n*size(both(side)%index)
-            coming(side) = n*both(side)%count
-            to(side) = both(side)%to
-            from(side) = both(side)%from
+            words(side) = n*size(swaps(side)%index)
+            coming(side) = n*swaps(side)%count
+            to(side) = swaps(side)%to
+            from(side) = swaps(side)%from
           end do
           call make_room(domain%outgoing, maxval(words))
           do side = 1, 2
-            shift = merge(both(side)%shift, 0.0_dp, positions)
-            call gather(values, stride, n, both(side), shift, domain%outgoing(:, side))
+            shift = merge(swaps(side)%shift, 0.0_dp, positions)
+            call gather(values, stride, n, swaps(side), shift, domain%outgoing(:, side))
           end do
           call exchange(domain, to, from, words, coming)
           do side = 1, 2
-            call spread_out(values, stride, n, both(side), domain%incoming(:, side))
+            call spread_out(values, stride, n, swaps(side), domain%incoming(:, side))
           end do
         end if
       end associate
@@ -240,27 +240,27 @@ contains
     real(dp), intent(inout) :: values(stride, *)
     integer :: hop, side, words(2), coming(2), to(2), from(2)
     do hop = domain%hops, 1, -1
-      associate (both => domain%swaps(:, hop))
-        if (both(1)%to == domain%rank) then
+      associate (swaps => domain%swaps(:, hop))
+        if (swaps(1)%to == domain%rank) then
           do side = 2, 1, -1
-            call add_to_owners(values, stride, n, both(side), values(1, both(side)%first + 1), &
+            call add_to_owners(values, stride, n, swaps(side), values(1, swaps(side)%first + 1), &
                                stride)
           end do
           call check_room(domain, 4)
         else
           do side = 1, 2 ! the other way round
-            words(side) = n*both(side)%count
-            coming(side) = n*size(both(side)%index)
-            to(side) = both(side)%from
-            from(side) = both(side)%to
+            words(side) = n*swaps(side)%count
+            coming(side) = n*size(swaps(side)%index)
+            to(side) = swaps(side)%from
+            from(side) = swaps(side)%to
           end do
           call make_room(domain%outgoing, maxval(words))
           do side = 1, 2
-            call take_ghosts(values, stride, n, both(side), domain%outgoing(:, side))
+            call take_ghosts(values, stride, n, swaps(side), domain%outgoing(:, side))
           end do
           call exchange(domain, to, from, words, coming)
           do side = 2, 1, -1
-            call add_to_owners(values, stride, n, both(side), domain%incoming(1, side), n)
+            call add_to_owners(values, stride, n, swaps(side), domain%incoming(1, side), n)
           end do
         end if
       end associate

@@ -4,7 +4,7 @@
 ! table (the rest of the sum: md_mesh).
 module md_ionic
   use, intrinsic :: iso_c_binding, only: dp => c_double
-  use md_metal, only: batch, batch_end, distances
+  use md_pairs, only: add_forces, batch, distances, next_batch
   use md_potential, only: potential_t
   use md_units, only: coulomb
   implicit none (type, external)
@@ -73,9 +73,7 @@ contains
     virial = 0
     i = first
     do while (i <= last)
-      upto = batch_end(i, last, first, start)
-      base = start(i) - 1
-      n = start(upto + 1) - 1 - base
+      call next_batch(i, last, first, start, upto, base, n)
       call distances(i, upto, first, start, entry, x, r2, kind)
       call force_terms(p, smooth, n, r2, kind, scale)
       virial = virial + dot_product(scale(:n), r2(:n))
@@ -100,9 +98,7 @@ contains
     energy = 0
     i = first
     do while (i <= last)
-      upto = batch_end(i, last, first, start)
-      base = start(i) - 1
-      n = start(upto + 1) - 1 - base
+      call next_batch(i, last, first, start, upto, base, n)
       call distances(i, upto, first, start, entry, x, r2, kind)
       call energy_terms(p, smooth, n, r2, kind, phi)
       energy = energy + sum(phi(:n))
@@ -199,25 +195,5 @@ contains
       polynomial = polynomial*x + c(k)
     end do
   end function polynomial
-
-  !> Adds the forces of the pairs of atoms i..upto; terms of entry k are at k - base.
-  subroutine add_forces(i, upto, first, start, entry, x, base, scale, f)
-    integer, intent(in) :: i, upto, first, start(first:), entry(*), base
-    real(dp), intent(in) :: x(4, *), scale(*)
-    real(dp), intent(inout) :: f(4, *)
-    real(dp) :: xj(4), fj(4), pull(4)
-    integer :: j, k, other
-    do j = i, upto
-      xj = x(:, j)
-      fj = 0
-      do k = start(j), start(j + 1) - 1
-        other = entry(k)/4
-        pull = scale(k - base)*(xj - x(:, other))
-        fj = fj + pull
-        f(:, other) = f(:, other) - pull
-      end do
-      f(:, j) = f(:, j) + fj
-    end do
-  end subroutine add_forces
 
 end module md_ionic

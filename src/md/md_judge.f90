@@ -2,8 +2,8 @@
 ! stored masses, a search for pairs, and the atoms' places after the verified steps.
 module md_judge
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
-  use mpi_f08, only: MPI_2DOUBLE_PRECISION, MPI_Allreduce, MPI_Bcast, MPI_IN_PLACE, &
-    MPI_INTEGER8, MPI_MAXLOC, MPI_MINLOC, MPI_SUM
+  use mpi_f08, only: MPI_2DOUBLE_PRECISION, MPI_Allreduce, MPI_Bcast, MPI_DOUBLE_PRECISION, &
+    MPI_IN_PLACE, MPI_INTEGER8, MPI_MAXLOC, MPI_MINLOC, MPI_SUM
   use bx_harness, only: bx_largest, bx_uniform
   use md_list, only: find_closest
   use md_oracle, only: mass_of, oracle_mass_to_energy
@@ -11,7 +11,7 @@ module md_judge
   use md_system, only: system_t
   implicit none (type, external)
   private
-  public :: closest_pair, step_errors, list_errors, outdated, shake
+  public :: closest_pair, copies_apart, step_errors, list_errors, outdated, shake
   public :: endpoint_t, remember, find_departure
 
   real(dp), parameter :: same_place = 1e-9_dp !< A
@@ -74,14 +74,14 @@ contains
         cycle
       end if
       associate (domain => system%domain, reach => system%potential%reach(:, samples(s)%species))
-        root = mod(s, domain%ranks)
+        root = mod(s, domain%world_size)
         mine = listed(:, pack([(k, k=1, size(sample_of))], sample_of == s))
-        call gather_rows(domain%comm, domain%ranks, mine, root, entries)
+        call gather_rows(domain, mine, root, entries)
         call gather_near(system, samples(s)%x, maxval(reach) + margin, root, near)
-        if (root == domain%rank) wrong = wrong + unlike(near, entries, reach + margin)
+        if (root == domain%world_rank) wrong = wrong + unlike(near, entries, reach + margin)
       end associate
     end do
-    call MPI_Allreduce(MPI_IN_PLACE, wrong, 1, MPI_INTEGER8, MPI_SUM, system%domain%comm)
+    call MPI_Allreduce(MPI_IN_PLACE, wrong, 1, MPI_INTEGER8, MPI_SUM, system%domain%world)
   end function list_errors
 
   !> Number of atoms that have moved by more than `allowed` (A) since their list was made.
@@ -97,8 +97,30 @@ contains
       moved = norm2(system%atoms%x(1:3, k) - system%atoms%listed(:, k))
       if (.not. moved <= allowed) count = count + 1
     end do
-    call MPI_Allreduce(MPI_IN_PLACE, count, 1, MPI_INTEGER8, MPI_SUM, system%domain%comm)
+    call MPI_Allreduce(MPI_IN_PLACE, count, 1, MPI_INTEGER8, MPI_SUM, system%domain%world)
   end function outdated
+
+  !> Number of atoms that ranks with copies of the box have elsewhere than the first rank, or with
+  !> another velocity, be it by the last bit.  Collective.
+  function copies_apart(system) result(count)
+    type(system_t), intent(in) :: system
+    integer(c_int64_t) :: count
+    real(dp), allocatable :: first(:, :) !< (6, own): A, A/ps
+    integer :: k
+    count = 0
+    if (system%domain%copies == 1) return
+    associate (atoms => system%atoms)
+      allocate (first(6, system%total))
+      do k = 1, atoms%own
+        first(:, k) = [atoms%x(1:3, k), atoms%v(:, k)]
+      end do
+      call MPI_Bcast(first, size(first), MPI_DOUBLE_PRECISION, 0, system%domain%world)
+      do k = 1, atoms%own
+        if (.not. all(abs(first(:, k) - [atoms%x(1:3, k), atoms%v(:, k)]) <= 0)) count = count + 1
+      end do
+    end associate
+    call MPI_Allreduce(MPI_IN_PLACE, count, 1, MPI_INTEGER8, MPI_SUM, system%domain%world)
+  end function copies_apart
 
   !> Entries of this rank's lists that belong to samples: vectors from the sample (A) and species,
   !> listed(4, entries), and the sample of each, sample_of(entries).
@@ -196,11 +218,11 @@ contains
     integer(c_int64_t), intent(out) :: ids(2) !< in ascending order
     real(dp) :: distance_and_rank(2)
     call find_closest(system%list, system%atoms, distance, ids)
-    distance_and_rank = [distance, real(system%domain%rank, dp)]
+    distance_and_rank = [distance, real(system%domain%world_rank, dp)]
     call MPI_Allreduce(MPI_IN_PLACE, distance_and_rank, 1, MPI_2DOUBLE_PRECISION, MPI_MINLOC, &
-                       system%domain%comm)
+                       system%domain%world)
     distance = distance_and_rank(1)
-    call MPI_Bcast(ids, 2, MPI_INTEGER8, nint(distance_and_rank(2)), system%domain%comm)
+    call MPI_Bcast(ids, 2, MPI_INTEGER8, nint(distance_and_rank(2)), system%domain%world)
   end subroutine closest_pair
 
   !> Moves each own atom by `distance` (A) in a random direction, the same on every layout.
@@ -256,12 +278,12 @@ contains
       end do
       if (atoms%own < size(endpoint%id)) distance = huge(distance)
     end associate
-    distance_and_rank = [distance, real(system%domain%rank, dp)]
+    distance_and_rank = [distance, real(system%domain%world_rank, dp)]
     call MPI_Allreduce(MPI_IN_PLACE, distance_and_rank, 1, MPI_2DOUBLE_PRECISION, MPI_MAXLOC, &
-                       system%domain%comm)
+                       system%domain%world)
     distance = distance_and_rank(1)
     rank = nint(distance_and_rank(2))
-    call MPI_Bcast(id, 1, MPI_INTEGER8, rank, system%domain%comm)
+    call MPI_Bcast(id, 1, MPI_INTEGER8, rank, system%domain%world)
   end subroutine find_departure
 
 end module md_judge

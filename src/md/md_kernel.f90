@@ -78,7 +78,7 @@ contains
                   0.0_dp, 1e6_dp, given%temperature), &
       real_number("skin", "A", "skin of the lists beyond the cutoff, angstrom", 0.0_dp, 10.0_dp, &
                   given%skin), &
-      text("comm-style", "packed|dlpoly3", "measure this communication style only", &
+      text("comm-style", "packed|dlpoly3|replicated", "measure this communication style only", &
            given%comm_style), &
       bx_option_t(bx_text("thread-lists"), c_null_ptr, &
                   bx_text("dlpoly3: threads make the lists, too"), bx_flag, 0.0_dp, 0.0_dp, &
@@ -194,7 +194,7 @@ contains
            now%bytes - block_start%bytes, now%messages - block_start%messages, &
            now%seconds - block_start%seconds]
     call MPI_Allreduce(MPI_IN_PLACE, all, size(all), MPI_DOUBLE_PRECISION, MPI_SUM, world)
-    associate (ranks => system%domain%ranks)
+    associate (ranks => system%domain%world_size)
       total = usage_t(0.0_dp, all(1)/ranks, all(2)/ranks, all(3)/ranks, all(4)/ranks, &
                       all(7:)/ranks, all(5), all(6))
     end associate
@@ -217,7 +217,8 @@ contains
       if (.not. all%steps > 0) return
       call bx_metric(list, "atom_steps", real(system%total, dp)/bx_metric_value(list, "time"), &
                      "atom-steps/s", "higher")
-      call bx_metric(list, "bytes_per_rank", all%bytes/all%steps/system%domain%ranks, "B", "lower")
+      call bx_metric(list, "bytes_per_rank", all%bytes/all%steps/system%domain%world_size, "B", &
+                     "lower")
       call bx_metric(list, "bytes", all%bytes/all%steps, "B", "lower")
       call bx_metric(list, "messages", all%messages/all%steps, "messages", "lower")
       do i = 1, size(classes)
@@ -240,7 +241,7 @@ contains
     if (ghosts > 0) then
       write (line, "(i0, ' atoms; domains ', i0, 'x', i0, 'x', i0, '; ', i0, ' ghosts per rank; ', &
         &f0.1, ' entries of lists an atom; cutoff ', f0.2, ' A, skin ', f0.2, ' A')") &
-        system%total, system%domain%dims, nint(ghosts), neighbours, system%potential%cutoff, &
+        system%total, system%domain%grid, nint(ghosts), neighbours, system%potential%cutoff, &
         system%skin
       call bx_note(run, line)
       write (line, "('step ', i0, ': ', f0.3, ' eV, ', f0.2, ' K, pressure ', f0.3, ' GPa')") &
@@ -248,9 +249,9 @@ contains
       call bx_note(run, line)
     end if
     call bx_detail(details, "atoms", real(system%total, dp))
-    call bx_detail(details, "domains_a", real(system%domain%dims(1), dp))
-    call bx_detail(details, "domains_b", real(system%domain%dims(2), dp))
-    call bx_detail(details, "domains_c", real(system%domain%dims(3), dp))
+    call bx_detail(details, "domains_a", real(system%domain%grid(1), dp))
+    call bx_detail(details, "domains_b", real(system%domain%grid(2), dp))
+    call bx_detail(details, "domains_c", real(system%domain%grid(3), dp))
     call bx_detail(details, "cutoff", system%potential%cutoff)
     call bx_detail(details, "skin", system%skin)
     call bx_detail(details, "ghosts", ghosts)
@@ -263,7 +264,7 @@ contains
                                                 + seen%stress(3, 3))/3)
     call bx_detail(details, "memory_predicted", predicted)
     call bx_detail(details, "memory_resident", used)
-    call bx_detail(details, "memory_per_atom", used*system%domain%ranks/real(system%total, dp))
+    call bx_detail(details, "memory_per_atom", used*system%domain%world_size/real(system%total, dp))
   end subroutine report
 
 end module md_kernel

@@ -5,6 +5,7 @@ module md_launch
   use mpi_f08, only: MPI_Comm
   use bx_harness, only: bx_selected, bx_string_at
   use md_atoms, only: atoms_t
+  use md_domain, only: most_copied
   use md_judge, only: endpoint_t
   use md_mesh, only: by_columns
   use md_potential, only: ionic_kind, tersoff_kind
@@ -32,8 +33,14 @@ module md_launch
              "nodes whose memory is slower than their cores", style_t(recompute=.true.), 1.3_dp), &
     method_t("column-wise", "as packed, but DL_POLY 3's FFT between neighbours in rows (ions)", &
              "many ranks, where messages cost more than bytes", style_t(fft=by_columns), 1.1_dp), &
+    method_t("replicated", "DL_POLY 2's: each rank has all atoms, one sum of all forces", &
+             "nowhere: for the study of that code; small systems", style_t(replicated=.true.), &
+             1.5_dp), &
     method_t("cached", "the loops over pairs alone, on a few atoms again and again", "", &
              style_t(), 0.6_dp, baseline=.true.)]
+
+  character(*), parameter, public :: comm_styles(*) = [character(16) :: "packed", "dlpoly3", &
+    "replicated"]
 
   !> The options' values: fs, K and A; a skin below 0 is the potential's.
   type :: option_values_t
@@ -54,7 +61,7 @@ module md_launch
   type(atoms_t), public :: start !< where the run to --until starts
   real(dp), allocatable, public :: start_moved(:, :) !< (3, own): A; after a restart, the positions
   integer(c_int64_t), public :: start_step = 0
-  integer(c_int64_t), public :: counted(3) = 0 !< census of this rank's first atoms
+  integer(c_int64_t), public :: counted(3) = 0 !< census of the first atoms, of all ranks
 
   integer(c_int64_t), allocatable, public :: sampled(:) !< ids of the atoms that are compared
   real(dp), public :: parameters_differ = 0 !< relative to the stored energies
@@ -72,20 +79,34 @@ contains
     integer, intent(in) :: m
     character(:), allocatable :: style
     style = bx_string_at(given%comm_style)
-    asked_for = style == "" .or. methods(m)%baseline .or. &
-                ((style == "dlpoly3") .eqv. methods(m)%style%dlpoly3)
+    asked_for = any(style == [character(16) :: "", comm_style(m)]) .or. methods(m)%baseline
   end function asked_for
+
+  !> How method m communicates, as --comm-style has it.
+  pure function comm_style(m) result(name)
+    integer, intent(in) :: m
+    character(16) :: name
+    name = comm_styles(1)
+    if (methods(m)%style%dlpoly3) name = comm_styles(2)
+    if (methods(m)%style%replicated) name = comm_styles(3)
+  end function comm_style
 
   !> The reason why method m cannot run here; "" if it can.
   function objection(m) result(reason)
     integer, intent(in) :: m
     character(:), allocatable :: reason
+    character(12) :: most
     reason = ""
     if (methods(m)%style%recompute .and. &
         any(system%potential%kind == [tersoff_kind, ionic_kind])) then
       reason = "this potential keeps no pair terms"
     else if (methods(m)%name == "column-wise" .and. system%potential%kind /= ionic_kind) then
       reason = "no FFT without charges"
+    else if (methods(m)%style%replicated .and. system%domain%world_size == 1) then
+      reason = "one rank has all atoms in any style"
+    else if (methods(m)%style%replicated .and. system%total > most_copied) then
+      write (most, "(i0)") most_copied
+      reason = "a rank takes at most "//trim(most)//" atoms"
     end if
     if (.not. asked_for(m)) then
       reason = "--comm-style "//bx_string_at(given%comm_style)//" alone is asked for"

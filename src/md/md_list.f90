@@ -36,6 +36,8 @@ module md_list
   end type worker_t
 
   type :: list_t
+    integer :: first = 1, last = 0 !< atoms that this rank has the lists of: all own ones, or,
+                                   !< where ranks have copies of the box, a share of them
     logical :: half = .true.   !< each pair once
     logical :: twice = .false. !< of half lists: pairs across a border on both of its sides
     integer :: most = 0      !< neighbours of an atom
@@ -163,6 +165,8 @@ contains
     threads = size(list%work)
     most = 0
     last = shares(list, box, domain, atoms)
+    list%first = last(0) + 1
+    list%last = last(threads)
     !$omp parallel do schedule(static, 1) reduction(max:most)
     do t = 1, threads
       list%work(t)%first = last(t - 1) + 1
@@ -189,8 +193,9 @@ contains
     entries_expected = own*density*unit_sphere*reach**3*merge(0.5_dp, 1.0_dp, half)
   end function entries_expected
 
-  !> The last atom of each thread's share, so that all have as many pairs in an even density.  In
-  !> half lists pairs are the first atom's in the order of cells, so that atoms have more at the low
+  !> The last atom of each thread's share, from the atom before the first thread's, so that all
+  !> threads, also of other copies of the box, have as many pairs in an even density.  In half lists
+  !> pairs are the first atom's in the order of cells, so that atoms have more at the low
   !> face of the last direction and fewer at the high one, by the part of their sphere beyond it
   !> (half of the pairs with ghosts are another rank's, unless they are listed twice).
   function shares(list, box, domain, atoms) result(last)
@@ -199,31 +204,40 @@ contains
     type(domain_t), intent(in) :: domain
     type(atoms_t), intent(in) :: atoms
     integer :: last(0:size(list%work))
-    real(dp), allocatable :: before(:) !< pairs of the atoms up to each, in units of an inner one's
-    real(dp) :: s, low, high
+    integer :: ends(0:size(list%work)*domain%copies) !< the last atom of every thread of these ranks
     integer :: k, t, threads
-    threads = size(list%work)
-    last = [(int(int(t, c_int64_t)*atoms%own/threads), t=0, threads)]
-    if (threads == 1 .or. .not. list%half .or. atoms%own == 0) return
-    allocate (before(atoms%own))
-    !$omp parallel do private(s, low, high) schedule(static)
-    do k = 1, atoms%own
-      s = dot_product(box%inverse(3, :), atoms%x(1:3, k))
-      low = max(0.0_dp, min(1.0_dp, (s - domain%low(3))*box%height(3)/list%reach))
-      high = max(0.0_dp, min(1.0_dp, (domain%high(3) - s)*box%height(3)/list%reach))
-      before(k) = merge(1 + 2*cap(low), 1 + cap(low) - cap(high), list%twice)
-    end do
-    !$omp end parallel do
-    do k = 2, atoms%own
-      before(k) = before(k) + before(k - 1)
-    end do
-    t = 1
-    do k = 1, atoms%own
-      do while (t < threads .and. before(k)*threads >= t*before(atoms%own))
-        last(t) = k
-        t = t + 1
+    threads = size(list%work)*domain%copies
+    ends = [(int(int(t, c_int64_t)*atoms%own/threads), t=0, threads)]
+    if (threads > 1 .and. list%half .and. atoms%own > 0) call balance()
+    last = ends(size(list%work)*domain%copy:size(list%work)*(domain%copy + 1))
+
+  contains
+
+    !> Sets the ends by numbers of pairs in the place of atoms.
+    subroutine balance()
+      real(dp), allocatable :: before(:) !< pairs of the atoms up to each: 1 of an inner one
+      real(dp) :: s, low, high
+      allocate (before(atoms%own))
+      !$omp parallel do private(s, low, high) schedule(static)
+      do k = 1, atoms%own
+        s = dot_product(box%inverse(3, :), atoms%x(1:3, k))
+        low = max(0.0_dp, min(1.0_dp, (s - domain%low(3))*box%height(3)/list%reach))
+        high = max(0.0_dp, min(1.0_dp, (domain%high(3) - s)*box%height(3)/list%reach))
+        before(k) = merge(1 + 2*cap(low), 1 + cap(low) - cap(high), list%twice)
       end do
-    end do
+      !$omp end parallel do
+      do k = 2, atoms%own
+        before(k) = before(k) + before(k - 1)
+      end do
+      t = 1
+      do k = 1, atoms%own
+        do while (t < threads .and. before(k)*threads >= t*before(atoms%own))
+          ends(t) = k
+          t = t + 1
+        end do
+      end do
+    end subroutine balance
+
   end function shares
 
   !> The part of a unit sphere beyond a plane at distance d of its centre.

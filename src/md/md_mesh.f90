@@ -9,7 +9,7 @@ module md_mesh
   use omp_lib, only: omp_get_num_threads, omp_get_thread_num
   use md_atoms, only: atoms_t
   use md_box, only: box_t
-  use md_domain, only: domain_t
+  use md_domain, only: domain_t, place_of
   use md_fft, only: fft_t, reals_of
   use md_fft_columns, only: make_fft_columns
   use md_fft_transpose, only: make_fft_transpose
@@ -18,7 +18,7 @@ module md_mesh
   use md_units, only: coulomb
   implicit none (type, external)
   private
-  public :: fit_mesh, grid_of, spread_charges, solve, gather_forces
+  public :: fit_mesh, forget_mesh, grid_of, spread_charges, solve, gather_forces
 
   integer, parameter, public :: by_columns = 1, by_transpose = 2 !< methods of the FFT
 
@@ -80,8 +80,8 @@ contains
     type(domain_t), intent(in) :: domain
     real(dp), intent(in) :: margin
     integer, intent(in) :: threads, method
-    real(dp) :: reach(3), at(3)
-    integer :: n(3), r
+    real(dp) :: reach(3)
+    integer :: n(3), at(3), r
     if (.not. mesh%margin >= margin .or. .not. allocated(mesh%field)) then
       mesh%grid = grid_of(potential, box)
       mesh%margin = margin
@@ -89,10 +89,9 @@ contains
       if (.not. allocated(mesh%patches)) allocate (mesh%patches(0:domain%ranks - 1))
       reach = margin/box%height + 1e-9_dp
       do r = 0, domain%ranks - 1
-        at = [mod(r, domain%dims(1)), mod(r/domain%dims(1), domain%dims(2)), &
-              r/(domain%dims(1)*domain%dims(2))]
-        mesh%patches(r)%low = floor((at/domain%dims - reach)*mesh%grid) - order + 1
-        mesh%patches(r)%high = floor(((at + 1)/domain%dims + reach)*mesh%grid)
+        at = place_of(domain, r)
+        mesh%patches(r)%low = floor((real(at, dp)/domain%dims - reach)*mesh%grid) - order + 1
+        mesh%patches(r)%high = floor((real(at + 1, dp)/domain%dims + reach)*mesh%grid)
       end do
       n = mesh%patches(domain%rank)%extent()
       if (allocated(mesh%field)) deallocate (mesh%field)
@@ -114,6 +113,12 @@ contains
       end if
     end associate
   end subroutine fit_mesh
+
+  !> Frees all arrays of a mesh, before ranks share out the box in another way.  Local.
+  subroutine forget_mesh(mesh)
+    type(mesh_t), intent(out) :: mesh
+    mesh%grid = 0
+  end subroutine forget_mesh
 
   !> The pieces of the cardinal B-spline as polynomials of the place between two points (Essmann et
   !> al., equation 4.1), in the order of points: the first is order - 1 below the ion's.
@@ -353,27 +358,30 @@ contains
     end associate
   end subroutine find_virial
 
-  !> Adds to the own ions' forces (eV/A) those of the potential on this rank's patch.  Local.
-  subroutine gather_forces(mesh, potential, box, domain, atoms, energy, net, pair_energy)
+  !> Adds to the forces (eV/A) of own ions first..last those of the potential on this rank's patch.
+  !> Local.
+  subroutine gather_forces(mesh, potential, box, domain, first, last, atoms, energy, net, &
+                           pair_energy)
     type(mesh_t), intent(in) :: mesh
     type(potential_t), intent(in) :: potential
     type(box_t), intent(in) :: box
     type(domain_t), intent(in) :: domain
     type(atoms_t), intent(inout) :: atoms
-    real(dp), intent(out) :: energy !< of own ions, less that of each with itself: eV
+    integer, intent(in) :: first, last
+    real(dp), intent(out) :: energy !< of these ions, less that of each with itself: eV
     real(dp), intent(out) :: net(3) !< the sum of the forces: eV/A
     real(dp), intent(inout), optional :: pair_energy(:) !< (own): the ions' energies are added: eV
     real(dp) :: value(order, 3), slope(order, 3), felt(0:3), force(3), mine, q
-    integer :: k, d, first(3)
+    integer :: k, d, at(3)
     energy = 0
     net = 0
     associate (low => mesh%patches(domain%rank)%low)
-      !$omp parallel do private(value, slope, felt, force, mine, q, d, first) &
+      !$omp parallel do private(value, slope, felt, force, mine, q, d, at) &
       !$omp& reduction(+:energy, net) schedule(static)
-      do k = 1, atoms%own
+      do k = first, last
         q = potential%charge(atoms%species(k))
-        call place(mesh, box, atoms%x(1:3, k), first, value, slope)
-        felt = potential_at(value, slope, first - low, shape(mesh%field), mesh%field)
+        call place(mesh, box, atoms%x(1:3, k), at, value, slope)
+        felt = potential_at(value, slope, at - low, shape(mesh%field), mesh%field)
         force = 0
         do d = 1, 3
           force = force - q*felt(d)*mesh%grid(d)*box%inverse(d, :)
@@ -386,7 +394,7 @@ contains
       end do
       !$omp end parallel do
     end associate
-    if (bx_is_simulated) call bx_charge(bx_pairs, of_gather*atoms%own, by_all_threads)
+    if (bx_is_simulated) call bx_charge(bx_pairs, of_gather*(last - first + 1), by_all_threads)
   end subroutine gather_forces
 
   !> The potential (eV/e) at an ion whose points begin at + 1 in a patch, and its slopes along the

@@ -1,16 +1,15 @@
 ! Many-body potentials of metals: energy sum_i [ 1/2 sum_j phi(r_ij) - scale sqrt(rho_i) ], with the
 ! density rho_i = sum_j rho(r_ij).  Gupta and Finnis-Sinclair differ in their pair functions alone.
 !
-! Pairs of many atoms are evaluated at once, in batches that stay in cache, so that vector units
-! have long loops; the sums over an atom's neighbours are loops of their own.
+! Pairs are evaluated in batches; the sums over an atom's neighbours are loops of their own.
 module md_metal
   use, intrinsic :: iso_c_binding, only: dp => c_double
+  use md_pairs, only: add_forces, batch, distances, next_batch
   use md_potential, only: gupta_kind, potential_t
   implicit none (type, external)
   private
-  public :: density_pass, force_pass, batch_end, distances
+  public :: density_pass, force_pass
 
-  integer, parameter, public :: batch = 512 !< pairs
   !> An exponent whose exponential is nothing beside any sum, and that vector units may take as any
   !> other: what depends on a condition would be computed one by one.
   real(dp), parameter :: vanishing = -500
@@ -39,9 +38,7 @@ contains
     lowest = 0
     i = first
     do while (i <= last)
-      upto = batch_end(i, last, first, start)
-      base = start(i) - 1
-      n = start(upto + 1) - 1 - base
+      call next_batch(i, last, first, start, upto, base, n)
       call distances(i, upto, first, start, entry, x, r2, kind)
       if (keep) then
         call pair_terms(p, n, r2, kind, g, phi, repulsion(base + 1), density(base + 1))
@@ -83,57 +80,38 @@ contains
     real(dp), intent(in) :: x(4, *), slope(*), repulsion(*), density(*)
     logical, intent(in) :: kept
     real(dp), intent(inout) :: f(4, *)
-    real(dp), dimension(batch + most) :: r2, g, phi, a, b
+    real(dp), dimension(batch + most) :: r2, g, phi, a, b, scale
     integer :: kind(batch + most)
-    integer :: i, upto, base
-    if (kept) then
-      call add_forces(first, last, first, start, entry, x, slope, 0, repulsion, density, f)
-      return
-    end if
+    integer :: i, upto, base, n
     i = first
     do while (i <= last)
-      upto = batch_end(i, last, first, start)
-      base = start(i) - 1
-      call distances(i, upto, first, start, entry, x, r2, kind)
-      call pair_terms(p, start(upto + 1) - 1 - base, r2, kind, g, phi, a, b)
-      call add_forces(i, upto, first, start, entry, x, slope, base, a, b, f)
+      call next_batch(i, last, first, start, upto, base, n)
+      if (kept) then
+        call join_terms(i, upto, first, start, entry, slope, base, repulsion(base + 1), &
+                        density(base + 1), scale)
+      else
+        call distances(i, upto, first, start, entry, x, r2, kind)
+        call pair_terms(p, n, r2, kind, g, phi, a, b)
+        call join_terms(i, upto, first, start, entry, slope, base, a, b, scale)
+      end if
+      call add_forces(i, upto, first, start, entry, x, base, scale, f)
       i = upto + 1
     end do
   end subroutine force_pass
 
-  !> The last atom of the batch that begins with atom i.
-  pure integer function batch_end(i, last, first, start) result(upto)
-    integer, intent(in) :: i, last, first, start(first:)
-    upto = i
-    do while (upto < last)
-      if (start(upto + 2) - start(i) > batch) exit
-      upto = upto + 1
-    end do
-  end function batch_end
-
-  !> Squared distances (A^2) and kinds of the pairs of atoms i..upto.
-  subroutine distances(i, upto, first, start, entry, x, r2, kind)
-    integer, intent(in) :: i, upto, first, start(first:), entry(*)
-    real(dp), intent(in) :: x(4, *)
-    real(dp), intent(inout) :: r2(*)
-    integer, intent(inout) :: kind(*)
-    integer :: j, k, base, other
-    real(dp) :: xj, yj, zj, dx, dy, dz
-    base = start(i) - 1
+  !> The pull of each pair of atoms i..upto, over its vector (eV/A^2); terms of entry k are at
+  !> k - base.
+  pure subroutine join_terms(i, upto, first, start, entry, slope, base, repulsion, density, scale)
+    integer, intent(in) :: i, upto, first, start(first:), entry(*), base
+    real(dp), intent(in) :: slope(*), repulsion(*), density(*)
+    real(dp), intent(inout) :: scale(*)
+    integer :: j, k
     do j = i, upto
-      xj = x(1, j)
-      yj = x(2, j)
-      zj = x(3, j)
-      do k = start(j), start(j + 1) - 1
-        other = entry(k)/4
-        dx = xj - x(1, other)
-        dy = yj - x(2, other)
-        dz = zj - x(3, other)
-        r2(k - base) = dx*dx + dy*dy + dz*dz
-        kind(k - base) = iand(entry(k), 3)
+      do k = start(j) - base, start(j + 1) - 1 - base
+        scale(k) = repulsion(k) + (slope(j) + slope(entry(base + k)/4))*density(k)
       end do
     end do
-  end subroutine distances
+  end subroutine join_terms
 
   !> Density g, energy phi (eV), -phi'/r and -rho'/r of n pairs of squared distances r2 (A^2).
   subroutine pair_terms(p, n, r2, kind, g, phi, repulsion, density)
@@ -210,26 +188,5 @@ contains
       density(k) = -u*(2 + u*(3*beta_d + u*4*b4))*inverse
     end do
   end subroutine finnis_sinclair_terms
-
-  !> Adds the forces of the pairs of atoms i..upto; terms of entry k are at k - base.
-  subroutine add_forces(i, upto, first, start, entry, x, slope, base, repulsion, density, f)
-    integer, intent(in) :: i, upto, first, start(first:), entry(*), base
-    real(dp), intent(in) :: x(4, *), slope(*), repulsion(*), density(*)
-    real(dp), intent(inout) :: f(4, *)
-    real(dp) :: xj(4), fj(4), pull(4), scale
-    integer :: j, k, other
-    do j = i, upto
-      xj = x(:, j)
-      fj = 0
-      do k = start(j), start(j + 1) - 1
-        other = entry(k)/4
-        scale = repulsion(k - base) + (slope(j) + slope(other))*density(k - base)
-        pull = scale*(xj - x(:, other))
-        fj = fj + pull
-        f(:, other) = f(:, other) - pull
-      end do
-      f(:, j) = f(:, j) + fj
-    end do
-  end subroutine add_forces
 
 end module md_metal

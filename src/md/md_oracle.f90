@@ -24,9 +24,9 @@ module md_oracle
   real(dp), parameter :: madelung = 1.747564594633182_dp
 
   type :: element_t
-    character(2) :: name
-    real(dp) :: mass        !< u
-    real(dp) :: charge = 0  !< e
+    character(2) :: name = ""
+    real(dp) :: mass = 0   !< u
+    real(dp) :: charge = 0 !< e, of its ion
   end type element_t
 
   !> M. E. Wieser and M. Berglund, Atomic weights of the elements 2007, Pure Appl. Chem. 81, 2131
@@ -61,22 +61,28 @@ contains
   !> The mass of an element (u); 0 if it is not in the table.
   pure real(dp) function mass_of(name) result(mass)
     character(*), intent(in) :: name
-    integer :: i
-    mass = 0
-    do i = 1, size(elements)
-      if (elements(i)%name == name) mass = elements(i)%mass
-    end do
+    type(element_t) :: element
+    element = element_of(name)
+    mass = element%mass
   end function mass_of
 
   !> The charge of an element's ion (e); 0 of others.
   pure real(dp) function charge_of(name) result(charge)
     character(*), intent(in) :: name
-    integer :: i
-    charge = 0
-    do i = 1, size(elements)
-      if (elements(i)%name == name) charge = elements(i)%charge
-    end do
+    type(element_t) :: element
+    element = element_of(name)
+    charge = element%charge
   end function charge_of
+
+  !> The element of a name; one without mass and charge if it is not in the table.
+  pure function element_of(name) result(element)
+    character(*), intent(in) :: name
+    type(element_t) :: element
+    integer :: i
+    do i = 1, size(elements)
+      if (elements(i)%name == name) element = elements(i)
+    end do
+  end function element_of
 
   !> The largest relative error of a potential's energies against the stored ones; huge if none are
   !> stored.

@@ -28,20 +28,21 @@ contains
     real(dp), intent(in), optional :: more_force(:, :), more_energy(:)
     real(dp) :: force(3), energy, largest, worst(2)
     real(dp), allocatable :: near(:, :)
-    integer :: s
+    integer :: s, root
     largest = 1
     do s = 1, size(samples)
       largest = max(largest, maxval(abs(samples(s)%f)))
     end do
     worst = 0
     do s = 1, size(samples)
-      associate (sample => samples(s), ranks => system%domain%ranks)
+      associate (sample => samples(s), domain => system%domain)
+        root = mod(s, domain%world_size)
         if (sample%owners /= 1) then
           worst = huge(worst)
           cycle
         end if
-        call gather_near(system, sample%x, 2*system%potential%cutoff, mod(s, ranks), near)
-        if (mod(s, ranks) /= system%domain%rank) cycle
+        call gather_near(system, sample%x, 2*system%potential%cutoff, root, near)
+        if (root /= domain%world_rank) cycle
         call force_on_centre(system%potential, sample%species, near, force, energy)
         if (present(more_force)) force = force + more_force(:, s)
         if (present(more_energy)) energy = energy + more_energy(s)
@@ -49,7 +50,7 @@ contains
         worst(2) = max(worst(2), bx_largest([sample%energy - energy])/max(1.0_dp, abs(energy)))
       end associate
     end do
-    call MPI_Allreduce(MPI_IN_PLACE, worst, 2, MPI_DOUBLE_PRECISION, MPI_MAX, system%domain%comm)
+    call MPI_Allreduce(MPI_IN_PLACE, worst, 2, MPI_DOUBLE_PRECISION, MPI_MAX, system%domain%world)
     force_error = worst(1)
     energy_error = worst(2)
   end subroutine reference_errors

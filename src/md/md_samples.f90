@@ -2,9 +2,10 @@
 ! all atoms finds them, without lists or ghosts, so that lists and ghosts can be judged by them.
 module md_samples
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
-  use mpi_f08, only: MPI_Allgather, MPI_Allreduce, MPI_Comm, MPI_DOUBLE_PRECISION, MPI_Gatherv, &
+  use mpi_f08, only: MPI_Allgather, MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_Gatherv, &
     MPI_IN_PLACE, MPI_INTEGER, MPI_SUM
   use bx_harness, only: bx_uniform
+  use md_domain, only: domain_t
   use md_system, only: system_t
   implicit none (type, external)
   private
@@ -63,12 +64,12 @@ contains
   end function look
 
   !> All atoms and images within `reach` (A) of a point (A), but not the one at the point itself.
-  !> Collective.
+  !> Collective over the world.
   subroutine gather_near(system, point, reach, root, near)
     type(system_t), intent(in) :: system
     real(dp), intent(in) :: point(3), reach
     integer, intent(in) :: root
-    !> (4, atoms) on rank `root`: vectors from the point (A), and species.
+    !> (4, atoms) on rank `root` of the world: vectors from the point (A), and species.
     real(dp), allocatable, intent(out) :: near(:, :)
     real(dp), allocatable :: mine(:, :)
     integer :: count, k, a, b, c, images(3)
@@ -91,22 +92,26 @@ contains
         end do
       end do
     end do
-    call gather_rows(system%domain%comm, system%domain%ranks, mine(:, :count), root, near)
+    if (system%domain%copies > 1) then ! this rank has all atoms
+      near = mine(:, :count)
+    else
+      call gather_rows(system%domain, mine(:, :count), root, near)
+    end if
   end subroutine gather_near
 
-  !> Joins the ranks' rows, mine(4, :), in the order of ranks, to all(4, :) on rank `root`.
-  !> Collective.
-  subroutine gather_rows(comm, ranks, mine, root, all)
-    type(MPI_Comm), intent(in) :: comm
-    integer, intent(in) :: ranks, root
+  !> Joins the ranks' rows, mine(4, :), in the order of ranks, to all(4, :) on rank `root` of the
+  !> world.  Collective over it.
+  subroutine gather_rows(domain, mine, root, all)
+    type(domain_t), intent(in) :: domain
+    integer, intent(in) :: root
     real(dp), intent(in) :: mine(:, :)
     real(dp), allocatable, intent(out) :: all(:, :)
-    integer :: counts(ranks), offsets(ranks), r
-    call MPI_Allgather(size(mine), 1, MPI_INTEGER, counts, 1, MPI_INTEGER, comm)
-    offsets = [(sum(counts(:r - 1)), r=1, ranks)]
+    integer :: counts(domain%world_size), offsets(domain%world_size), r
+    call MPI_Allgather(size(mine), 1, MPI_INTEGER, counts, 1, MPI_INTEGER, domain%world)
+    offsets = [(sum(counts(:r - 1)), r=1, domain%world_size)]
     allocate (all(4, sum(counts)/4))
     call MPI_Gatherv(mine, size(mine), MPI_DOUBLE_PRECISION, all, counts, offsets, &
-                     MPI_DOUBLE_PRECISION, root, comm)
+                     MPI_DOUBLE_PRECISION, root, domain%world)
   end subroutine gather_rows
 
 end module md_samples

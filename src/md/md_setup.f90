@@ -1,7 +1,7 @@
 ! From the command line to a system of atoms; impossible options are refused before they cost time.
 module md_setup
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
-  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_SUM
+  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_INTEGER8, MPI_SUM
   use bx_harness, only: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, &
     bx_claim_file, bx_claim_memory, bx_claim_time, bx_file_read, bx_file_updated, bx_file_written, &
     bx_ok, bx_one_of, bx_refuse, bx_resources, bx_seed, bx_selected, bx_string_at, bx_threads, &
@@ -11,8 +11,9 @@ module md_setup
   use md_dump, only: most_dumped
   use md_judge, only: closest_pair
   use md_lattice, only: crystal_atoms, crystal_box, crystals, fill_crystal, find_crystal, warm_up
-  use md_launch, only: census, counted, crystal, given, is_under_test, methods, objection, &
-    parameters_differ, run, sampled, sized_by, start, start_moved, start_step, system, world
+  use md_launch, only: census, comm_styles, counted, crystal, given, is_under_test, methods, &
+    objection, parameters_differ, run, sampled, sized_by, start, start_moved, start_step, system, &
+    world
   use md_list, only: entries_expected, most_atoms, most_entries
   use md_mesh, only: grid_of
   use md_oracle, only: parameters_error
@@ -29,9 +30,9 @@ module md_setup
   integer, parameter :: sample_count = 24
   real(dp), public :: predicted = 0 !< bytes of this rank
 
-  !> Estimates for a rank: own atoms, own atoms and ghosts, entries of lists.
+  !> Estimates for a rank: own atoms, own atoms and ghosts, entries of lists; its part of the box.
   type :: share_t
-    real(dp) :: own = 0, all = 0, entries = 0
+    real(dp) :: own = 0, all = 0, entries = 0, part = 1
   end type share_t
 
 contains
@@ -86,6 +87,7 @@ contains
       call warm_up(world, system%potential, bx_seed(run), given%temperature, system%total, start)
     end if
     counted = census(start)
+    call MPI_Allreduce(MPI_IN_PLACE, counted, 3, MPI_INTEGER8, MPI_SUM, world)
     sampled = draw(bx_seed(run), system%total, sample_count)
     parameters_differ = parameters_error(system%potential)
     call copy_own(start, system%atoms) ! for the baseline, which may be alone
@@ -96,21 +98,25 @@ contains
   function settle_options() result(code)
     integer(c_int) :: code
     integer :: m, selected
-    logical :: styled, saves, reads, named
+    logical :: copied, styled, saves, restarts, reads, named
     character(:), allocatable :: alone
     code = bx_one_of(run, "comm-style", given%comm_style, &
-                     [character(16) :: "", "packed", "dlpoly3"])
+                     [character(16) :: "", comm_styles])
     if (code /= bx_ok) return
     alone = ""
     if (bx_string_at(given%dump) /= "") alone = "--dump "//bx_string_at(given%dump)
     if (bx_string_at(given%restart) /= "") alone = "--restart "//bx_string_at(given%restart)
     if (bx_string_at(given%save) /= "") alone = "--save "//bx_string_at(given%save)
     selected = 0
+    copied = .false.
     do m = 1, size(methods)
-      if (is_under_test(m)) selected = selected + 1
+      if (.not. is_under_test(m)) cycle
+      selected = selected + 1
+      copied = copied .or. methods(m)%style%replicated
     end do
     styled = bx_string_at(given%comm_style) /= ""
     saves = bx_string_at(given%save) /= ""
+    restarts = bx_string_at(given%restart) /= ""
     reads = bx_string_at(given%input) /= ""
     named = bx_case_given(run)
     if (selected == 0 .and. styled) then
@@ -118,6 +124,9 @@ contains
                        ": leaves none of the methods of --method")
     else if (alone /= "" .and. selected /= 1) then
       code = bx_refuse(run, bx_usage, alone//": needs one method; choose it with --method")
+    else if (copied .and. (saves .or. restarts)) then
+      code = bx_refuse(run, bx_usage, alone//": not with method replicated, whose ranks have all &
+                       &atoms each; choose another with --method")
     else if (given%save_every > 0 .and. .not. saves) then
       code = bx_refuse(run, bx_usage, "--save-every: needs --save FILE")
     else if (reads .and. given%cells > 0) then
@@ -166,31 +175,40 @@ contains
     if (why /= "") code = bx_refuse(run, bx_usage, "--input "//trim(why))
   end function read_input
 
-  !> This rank's share of an even density.
-  function even_share() result(share)
+  !> This rank's share of an even density, in domains, or in a copy of the box, whose pairs ranks
+  !> share out.
+  function even_share(copied) result(share)
+    logical, intent(in) :: copied
     type(share_t) :: share
     real(dp) :: density
+    integer :: dims(3)
+    dims = merge(1, system%domain%grid, copied)
     associate (reach => system%potential%cutoff + system%skin, box => system%box)
       density = real(system%total, dp)/box%volume
-      share%own = density*product(box%height/system%domain%dims)
-      share%all = density*product(box%height/system%domain%dims + 2*reach)
-      share%entries = entries_expected(share%own, density, reach, &
-                                       system%potential%kind /= tersoff_kind)
+      share%part = 1.0_dp/product(dims)
+      share%own = density*product(box%height/dims)
+      share%all = density*product(box%height/dims + 2*reach)
+      share%entries = entries_expected(real(system%total, dp)/system%domain%world_size, density, &
+                                       reach, system%potential%kind /= tersoff_kind)
     end associate
   end function even_share
 
   !> Refuses a system for which domains, lists, memory or the dump are too small.
   function check_sizes() result(code)
     integer(c_int) :: code
-    type(share_t) :: share
     character(:), allocatable :: dump
+    integer :: m
     code = check_halo()
-    if (code /= bx_ok) return
-    share = even_share()
-    code = check_lists(share)
-    if (code /= bx_ok) return
-    predicted = bytes_needed(share)
-    code = bx_claim_memory(run, predicted, trim(sized_by))
+    if (code == bx_ok) code = check_lists(even_share(copied=.false.))
+    predicted = bytes_needed(even_share(copied=.false.))
+    do m = 1, size(methods)
+      if (.not. methods(m)%style%replicated .or. code /= bx_ok) cycle
+      if (.not. is_under_test(m)) cycle
+      if (objection(m) /= "") cycle
+      code = check_lists(even_share(copied=.true.))
+      predicted = max(predicted, bytes_needed(even_share(copied=.true.)))
+    end do
+    if (code == bx_ok) code = bx_claim_memory(run, predicted, trim(sized_by))
     dump = bx_string_at(given%dump)
     if (code /= bx_ok .or. dump == "" .or. system%total <= most_dumped) return
     code = bx_refuse(run, bx_usage, "--dump "//dump//": "//trim(sized_by)// &
@@ -248,7 +266,7 @@ contains
     if (system%potential%kind == ionic_kind) then
       bytes_needed = bytes_needed &
                      + of_point*product(real(grid_of(system%potential, system%box), dp)) &
-                     *(share%all/real(system%total, dp) + fields/real(system%domain%ranks, dp))
+                     *(share%all/real(system%total, dp) + fields*share%part)
     end if
     bytes_needed = bytes_needed + share%own*(copies*atom + size(methods)*endpoint) &
                    + (share%all - share%own)*atom &
@@ -263,7 +281,7 @@ contains
     real(dp), parameter :: atom = 50e-9_dp, on_mesh = 600e-9_dp !< s
     real(dp) :: step, block, once
     integer :: m
-    share = even_share()
+    share = even_share(copied=.false.)
     step = (share%entries*merge(entry(1), entry(2), system%potential%kind == tersoff_kind) &
             + share%own*merge(atom + on_mesh, atom, system%potential%kind == ionic_kind)) &
            /bx_threads(run)

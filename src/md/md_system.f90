@@ -7,10 +7,10 @@ module md_system
   use bx_harness, only: bx_lap
   use md_atoms, only: atoms_t
   use md_box, only: box_t
-  use md_domain, only: domain_t
+  use md_domain, only: domain_t, share_box
   use md_ionic, only: smooth_t
   use md_list, only: list_t, most_atoms
-  use md_mesh, only: by_transpose, mesh_t
+  use md_mesh, only: by_transpose, forget_mesh, mesh_t
   use md_potential, only: potential_t
   implicit none (type, external)
   private
@@ -28,6 +28,7 @@ module md_system
     logical :: dlpoly3 = .false.
     logical :: recompute = .false. !< pair terms are computed again, not kept
     integer :: fft = by_transpose !< of ions: the method of the FFT
+    logical :: replicated = .false. !< each rank has all atoms, and a share of their pairs
   end type style_t
 
   !> Kinds of failure; where ranks fail in different ways, all take the last of these.
@@ -61,6 +62,7 @@ module md_system
     real(dp) :: timestep = 1e-3_dp  !< ps
     real(dp) :: skin = 0            !< A
     real(dp), allocatable :: rho(:), slope(:) !< of metals: density, eV per density
+    real(dp), allocatable :: sums(:) !< what ranks with copies of the box add up
     logical :: listed = .false.
     real(dp) :: energy = 0          !< of this rank's pairs and atoms: eV
     type(failure_t) :: failure
@@ -102,12 +104,18 @@ contains
   end function failure_text
 
   !> Sets the style; a change to or from dlpoly3 makes a new list in the next step.  In dlpoly3, a
-  !> parallel region that names no number of threads has one.
+  !> parallel region that names no number of threads has one.  A change to or from replicated leaves
+  !> it to the caller to set the atoms.
   subroutine use_style(system, style)
     type(system_t), intent(inout) :: system
     type(style_t), intent(in) :: style
     if (style%dlpoly3 .neqv. system%style%dlpoly3) system%listed = .false.
     if (style%fft /= system%style%fft) system%listed = .false. ! and the mesh with it
+    if (style%replicated .neqv. system%style%replicated) then
+      call share_box(system%domain, .not. style%replicated)
+      call forget_mesh(system%mesh)
+      system%listed = .false.
+    end if
     system%style = style
     system%domain%one_by_one = style%dlpoly3
     call omp_set_num_threads(merge(1, size(system%list%work), style%dlpoly3))
@@ -142,20 +150,22 @@ contains
     character(*), intent(out) :: text
     integer :: lowest
     call note_damage(system)
-    lowest = merge(system%domain%rank, system%domain%ranks, system%failure%here)
-    call MPI_Allreduce(MPI_IN_PLACE, lowest, 1, MPI_INTEGER, MPI_MIN, system%domain%comm)
-    text = ""
-    if (lowest == system%domain%ranks) return
-    if (lowest == system%domain%rank) text = system%failure%text()
-    call MPI_Bcast(text, len(text), MPI_CHARACTER, lowest, system%domain%comm)
-    call MPI_Bcast(system%failure%kind, 1, MPI_INTEGER, lowest, system%domain%comm)
+    associate (domain => system%domain)
+      lowest = merge(domain%world_rank, domain%world_size, system%failure%here)
+      call MPI_Allreduce(MPI_IN_PLACE, lowest, 1, MPI_INTEGER, MPI_MIN, domain%world)
+      text = ""
+      if (lowest == domain%world_size) return
+      if (lowest == domain%world_rank) text = system%failure%text()
+      call MPI_Bcast(text, len(text), MPI_CHARACTER, lowest, domain%world)
+      call MPI_Bcast(system%failure%kind, 1, MPI_INTEGER, lowest, domain%world)
+    end associate
   end subroutine failure_of_all
 
   !> Notes a message that arrived with other bits: it is the cause of all later failures.
   subroutine note_damage(system)
     type(system_t), intent(inout) :: system
     if (system%domain%damaged_from < 0 .or. system%failure%kind == damaged) return
-    system%failure = failure_t(damaged, .true., system%domain%rank, system%step, &
+    system%failure = failure_t(damaged, .true., system%domain%world_rank, system%step, &
                                other=int(system%domain%damaged_from, c_int64_t))
   end subroutine note_damage
 

@@ -8,10 +8,12 @@ module md_verify
     bx_resources, bx_seed, bx_string_at, bx_traffic_classes, bx_traffic_read, bx_traffic_t
   use md_atoms, only: atoms_t, copy_own
   use md_cached, only: cached_loops
+  use md_domain, only: collect_atoms
   use md_dump, only: write_dump
   use md_ewald, only: ewald_sum
   use md_forces, only: find_forces
-  use md_judge, only: find_departure, list_errors, outdated, remember, shake, step_errors
+  use md_judge, only: copies_apart, find_departure, list_errors, outdated, remember, shake, &
+    step_errors
   use md_lattice, only: crystals
   use md_launch, only: census, counted, crystal, endpoints, ghosts, given, methods, neighbours, &
     origin, origin_is_listed, parameters_differ, run, sampled, seen, settled, start, start_moved, &
@@ -58,7 +60,7 @@ contains
     real(dp), allocatable :: energies(:)
     integer(c_int64_t) :: stop_at
     call use_style(system, methods(m)%style)
-    call copy_own(start, system%atoms)
+    call take_atoms(start)
     system%step = start_step
     system%listed = .false.
     call forget_failures()
@@ -101,7 +103,7 @@ contains
       if (.not. saved()) return
     end if
     call copy_own(system%atoms, origin)
-    origin_is_listed = .not. methods(m)%style%dlpoly3
+    origin_is_listed = keeps_list(m)
     start = atoms_t() ! its memory is another's
     settled = .true.
   end subroutine settle
@@ -131,11 +133,11 @@ contains
   subroutine restore(m)
     integer, intent(in) :: m
     call use_style(system, methods(m)%style)
-    call copy_own(origin, system%atoms)
+    call take_atoms(origin)
     system%step = given%until
     system%listed = .false.
     call forget_failures()
-    if (origin_is_listed .and. .not. methods(m)%style%dlpoly3) then
+    if (origin_is_listed .and. keeps_list(m)) then
       associate (n => origin%own)
         system%atoms%x(1:3, :n) = origin%listed(:, :n)
         call go_on_from(system, origin%x(1:3, :n))
@@ -144,6 +146,24 @@ contains
       call advance(system, 0)
     end if
   end subroutine restore
+
+  !> Whether method m can go on with the list of an earlier step: one of the same atoms in the same
+  !> order on each rank.
+  logical function keeps_list(m)
+    integer, intent(in) :: m
+    keeps_list = .not. (methods(m)%style%dlpoly3 .or. methods(m)%style%replicated)
+  end function keeps_list
+
+  !> Sets the system's atoms to this rank's of `atoms`: its own, or, where each rank has a copy of
+  !> the box, those of all ranks.  Collective.
+  subroutine take_atoms(atoms)
+    type(atoms_t), intent(in) :: atoms
+    if (system%domain%copies > 1) then
+      call collect_atoms(system%domain, system%total, atoms, system%atoms)
+    else
+      call copy_own(atoms, system%atoms)
+    end if
+  end subroutine take_atoms
 
   !> Clears the failures of an earlier method.
   subroutine forget_failures()
@@ -163,7 +183,7 @@ contains
     skin = system%skin
     system%skin = min(skin, most)
     call use_style(system, methods(m)%style)
-    call copy_own(origin, system%atoms)
+    call take_atoms(origin)
     system%step = given%until
     system%listed = .false.
     call forget_failures()
@@ -206,6 +226,9 @@ contains
     call bx_check(verification, "positions", errors(1), 1e-14_dp, "of the box")
     call bx_check(verification, "velocities", errors(2), 1e-13_dp, "of the fastest")
     call check_traffic(verification, sent)
+    if (system%domain%copies > 1) then
+      call bx_check(verification, "copies", real(copies_apart(system), dp), 0.0_dp, "atoms")
+    end if
     call judge(verification, energies)
     call check_conserved(verification, first, observe(system))
     if (failed(verification)) return
@@ -287,7 +310,7 @@ contains
   subroutine announce(line)
     character(*), intent(in) :: line
     call bx_note(run, line)
-    if (system%domain%rank == 0) write (error_unit, "(2a)") "bisection-md: ", trim(line)
+    if (system%domain%world_rank == 0) write (error_unit, "(2a)") "bisection-md: ", trim(line)
   end subroutine announce
 
   !> Messages and bytes that this rank has sent, minus those that were meant to be.
@@ -329,9 +352,9 @@ contains
   subroutine check_atoms(verification)
     type(c_ptr), intent(in) :: verification
     integer(c_int64_t) :: sums(3)
-    sums = census(system%atoms) - counted
-    call MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_INTEGER8, MPI_SUM, world)
-    call bx_check(verification, "atoms", real(maxval(abs(sums)), dp), 0.0_dp, &
+    sums = census(system%atoms)
+    call MPI_Allreduce(MPI_IN_PLACE, sums, 3, MPI_INTEGER8, MPI_SUM, system%domain%comm)
+    call bx_check(verification, "atoms", real(maxval(abs(sums - counted)), dp), 0.0_dp, &
                   "other than at first")
   end subroutine check_atoms
 
@@ -369,7 +392,7 @@ contains
       end associate
     end do
     call MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE_PRECISION, MPI_SUM, world)
-    ghosts = sums(1)/system%domain%ranks
+    ghosts = sums(1)/system%domain%world_size
     neighbours = sums(2)/real(system%total, dp)
   end subroutine describe
 

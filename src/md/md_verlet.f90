@@ -41,7 +41,7 @@ contains
     system%list%twice = system%list%half .and. system%style%dlpoly3
     system%list%reach = system%potential%cutoff + skin
     call migrate(system%domain, system%box, system%atoms, system%total, lost)
-    if (lost /= 0) system%failure = failure_t(lost_atoms, .true., system%domain%rank, &
+    if (lost /= 0) system%failure = failure_t(lost_atoms, .true., system%domain%world_rank, &
                                               system%step, value=real(lost, dp))
     call sort_atoms(system%box, system%domain, system%atoms, system%list%reach, offsets)
     call lap(system, in_list)
@@ -52,7 +52,7 @@ contains
                    system%potential%reach + skin)
     call omp_set_num_threads(merge(1, size(system%list%work), system%style%dlpoly3))
     if (any(system%list%work%full)) then
-      system%failure = failure_t(crowded, .true., system%domain%rank, system%step, &
+      system%failure = failure_t(crowded, .true., system%domain%world_rank, system%step, &
                                  int(system%atoms%all, c_int64_t), &
                                  allowed=real(system%list%limit, dp))
     end if
@@ -183,7 +183,7 @@ contains
     do k = 1, system%atoms%own
       moved = norm2(system%atoms%x(1:3, k) - system%atoms%listed(:, k))
       if (moved <= allowed) cycle
-      system%failure = failure_t(exploded, .true., system%domain%rank, system%step, &
+      system%failure = failure_t(exploded, .true., system%domain%world_rank, system%step, &
                                  system%atoms%id(k), value=moved, allowed=allowed)
       return
     end do
@@ -198,7 +198,7 @@ contains
     integer :: kind
     call note_damage(system)
     if (system%style%dlpoly3) then ! lists are new in every step, however far atoms have moved
-      if (system%domain%ranks > 1) call MPI_Barrier(system%domain%comm)
+      if (system%domain%world_size > 1) call MPI_Barrier(system%domain%world)
       sums = 0
       do kind = exploded, damaged
         if (system%failure%kind == kind) sums(kind) = 1

@@ -45,10 +45,14 @@ class Oracle(Case):
 
     def test_every_method(self):
         for name in SPECIES:
-            for method in ("dlpoly3", "recompute"):
+            for method in ("dlpoly3", "recompute", "replicated"):
                 if (name, method) == ("sic", "recompute"):
                     continue
-                for ranks, threads in ((1, 2), (5, 1), (12, 1)):
+                for ranks, threads in (
+                    (2, 2) if method == "replicated" else (1, 2),
+                    (5, 1),
+                    (12, 1),
+                ):
                     with self.subTest(name=name, method=method, ranks=ranks):
                         self.compare(name, ranks, threads, method)
 
@@ -67,7 +71,7 @@ class Oracle(Case):
             start = self.write(atoms, edge, "species:S:1:pos:R:3:velo:R:3")
             for ranks, threads, method in (
                 (1, 1, "packed"), (2, 2, "packed"), (3, 1, "packed"), (8, 1, "packed"),
-                (2, 2, "dlpoly3"),
+                (2, 2, "dlpoly3"), (3, 1, "replicated"),
             ):  # fmt: skip
                 with self.subTest(name=name, ranks=ranks, method=method):
                     self.good(
@@ -163,13 +167,14 @@ class Layouts(Case):
     def test_ranks_without_atoms(self):
         pair = [("Fe", 1.0, 1.0, 1.0), ("Fe", 3.3, 1.0, 1.0)]
         for ranks in (1, 2, 4, 6):
-            with self.subTest(ranks=ranks):
-                start = ("--input", self.write(pair, 40.0), "--temperature", "50")
-                dump = ("--dump", self.file(f"{ranks}.xyz"))
-                self.good(*start, *ONE, "--until", "50", *dump, ranks=ranks)
-                for n, mine in self.read(f"{ranks}.xyz").items():
-                    for a, b in zip(mine, self.read("1.xyz")[n], strict=True):
-                        self.assertLess(abs(a - b), 1e-9)
+            for method in ("packed", "replicated")[: 1 if ranks == 1 else 2]:
+                with self.subTest(ranks=ranks, method=method):
+                    start = ("--input", self.write(pair, 40.0), "--temperature", "50")
+                    dump = ("--dump", self.file(f"{ranks}.xyz"))
+                    self.good(*start, *ONE, "--until", "50", *dump, "--method", method, ranks=ranks)
+                    for n, mine in self.read(f"{ranks}.xyz").items():
+                        for a, b in zip(mine, self.read("1.xyz")[n], strict=True):
+                            self.assertLess(abs(a - b), 1e-9)
 
     def test_one_atom_and_its_images(self):
         """A crystal of one atom a cell, which it and its images are."""
@@ -235,6 +240,35 @@ class Layouts(Case):
                     self.assertLess(packed["messages"]["value"], dlpoly3["messages"]["value"] / 2)
                     self.assertGreater(dlpoly3["barrier_share"]["value"], 0)
                     self.assertEqual(packed["barrier_share"]["value"], 0)
+
+    def test_what_replicated_sends(self):
+        """The forces of all atoms and their energy, the state, densities (metals), a net (ions)."""
+        for name, cells, words in (("sic", "4", 0), ("cu3au", "5", 1), ("nacl", "6", 0)):
+            for ranks in (2, 7):
+                with self.subTest(name=name, ranks=ranks):
+                    out = self.good("--case", name, "--cells", cells, "--method", "replicated",
+                                    "--repeats", "1", "--steps", "3", "--until", "1",
+                                    ranks=ranks)  # fmt: skip
+                    atoms = out.result["details"]["atoms"]
+                    sums = [3 * atoms + 1, 2, *[words * atoms] * words, *[3] * (name == "nacl")]
+                    metrics = entry(out, "replicated")["metrics"]
+                    self.assertEqual(metrics["messages"]["value"], ranks * len(sums))
+                    self.assertEqual(metrics["bytes"]["value"], ranks * 8 * sum(sums))
+                    self.assertEqual(metrics["p2p_share"]["value"], 0)
+
+    def test_replicated_is_packed_on_every_layout(self):
+        for name, cells in (("sic", "4"), ("fe", "6"), ("nacl", "6")):
+            size = ("--case", name, "--cells", cells, *ONE[:4], "--until", "30", "--dump")
+            alone = self.good(*size, self.file("alone.xyz"), "--method", "packed")
+            atoms = self.read("alone.xyz")
+            for ranks, threads in ((3, 2), (7, 1)):
+                with self.subTest(name=name, ranks=ranks, threads=threads):
+                    out = self.good(*size, self.file("out.xyz"), "--method", "replicated",
+                                    ranks=ranks, threads=threads)  # fmt: skip
+                    self.assertLess(abs(self.energy(out) / self.energy(alone) - 1), 1e-12)
+                    for n, mine in self.read("out.xyz").items():
+                        for a, b in zip(mine[:6], atoms[n][:6], strict=True):
+                            self.assertLess(abs(a - b), 1e-9)
 
 
 def ghosts(edge, ranks, reach, density):

@@ -66,7 +66,13 @@ class Refusals(Case):
             ("--timestep 0: not", "--timestep", "0"),
             ("--timestep nan: not", "--timestep", "nan"),
             ("--skin -1: not", "--skin", "-1"),
-            ("--comm-style all: unknown; choose from packed, dlpoly3", "--comm-style", "all"),
+            (
+                "--comm-style all: unknown; choose from packed, dlpoly3, replicated",
+                "--comm-style",
+                "all",
+            ),
+            ("--save x: not with method replicated", "--save", "x", "--method", "replicated"),
+            ("--restart x: not with method replicated", "--restart", "x", "--method", "replicated"),
             ("--dump x: needs one method", "--dump", "x"),
             ("--save x: needs one method", "--save", "x", "--method", "packed,dlpoly3"),
             ("--save-every: needs --save FILE", "--save-every", "5"),
@@ -86,9 +92,17 @@ class Refusals(Case):
                      "--method", "packed")  # fmt: skip
 
     def test_a_method_that_cannot_be(self):
-        out = run(KERNEL, 2, "--case", "sic", "--cells", "4", *STILL, "--method", "recompute")
-        self.assertEqual(out.code, 3, text(out))  # nothing was measured
-        self.assertIn("recompute: this potential keeps no pair terms", text(out))
+        for ranks, method, words in (
+            (2, "recompute", "this potential keeps no pair terms"),
+            (2, "column-wise", "no FFT without charges"),
+            (1, "replicated", "one rank has all atoms in any style"),
+        ):
+            with self.subTest(method=method):
+                out = run(
+                    KERNEL, ranks, "--case", "sic", "--cells", "4", *STILL, "--method", method
+                )
+                self.assertEqual(out.code, 3, text(out))  # nothing was measured
+                self.assertIn(f"{method}: {words}", text(out))
 
     def test_a_box_too_small_for_these_ranks(self):
         self.refused(

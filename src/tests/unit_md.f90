@@ -200,57 +200,57 @@ contains
   end function pressure
 
   !> Edge, energy, C11, C12 and C44 (GPa), by central differences of the stress.
-  function properties(name, potential, guess) result(found)
+  function properties(name, potential, guess) result(actual)
     character(*), intent(in) :: name
     type(potential_t), intent(in) :: potential
     real(dp), intent(in) :: guess
-    type(expected_t) :: found
+    type(expected_t) :: actual
     real(dp) :: strain(3, 3), up(3, 3), down(3, 3), none(3, 3)
     real(dp), parameter :: small = 1e-4_dp
-    found%crystal = name
-    found%edge = relaxed_edge(name, potential, guess)
+    actual%crystal = name
+    actual%edge = relaxed_edge(name, potential, guess)
     none = 0
-    call static(name, potential, found%edge, none, found%energy, up)
+    call static(name, potential, actual%edge, none, actual%energy, up)
     strain = 0
     strain(1, 1) = small
-    call static(name, potential, found%edge, strain, none(1, 1), up)
-    call static(name, potential, found%edge, -strain, none(1, 1), down)
-    found%c11 = -(up(1, 1) - down(1, 1))/(2*small)*gpa
-    found%c12 = -(up(2, 2) - down(2, 2))/(2*small)*gpa
+    call static(name, potential, actual%edge, strain, none(1, 1), up)
+    call static(name, potential, actual%edge, -strain, none(1, 1), down)
+    actual%c11 = -(up(1, 1) - down(1, 1))/(2*small)*gpa
+    actual%c12 = -(up(2, 2) - down(2, 2))/(2*small)*gpa
     strain = 0
     strain(1, 2) = small
-    call static(name, potential, found%edge, strain, none(1, 1), up)
-    call static(name, potential, found%edge, -strain, none(1, 1), down)
-    found%c44 = -(up(1, 2) - down(1, 2))/(2*small)*gpa
+    call static(name, potential, actual%edge, strain, none(1, 1), up)
+    call static(name, potential, actual%edge, -strain, none(1, 1), down)
+    actual%c44 = -(up(1, 2) - down(1, 2))/(2*small)*gpa
   end function properties
 
   logical function agrees(expected, potential)
     type(expected_t), intent(in) :: expected
     type(potential_t), intent(in) :: potential
-    type(expected_t) :: found
-    found = properties(trim(expected%crystal), potential, expected%edge)
-    print "(a, f9.5, f10.5, 3f9.2)", expected%crystal, found%edge, found%energy, found%c11, &
-      found%c12, found%c44
-    agrees = abs(found%edge - expected%edge) < 2e-5_dp &
-      .and. abs(found%energy - expected%energy) < 1e-5_dp &
-      .and. abs(found%c11/expected%c11 - 1) < 1e-3_dp &
-      .and. abs(found%c12/expected%c12 - 1) < 1e-3_dp &
-      .and. abs(found%c44/expected%c44 - 1) < 1e-3_dp
+    type(expected_t) :: actual
+    actual = properties(trim(expected%crystal), potential, expected%edge)
+    print "(a, f9.5, f10.5, 3f9.2)", expected%crystal, actual%edge, actual%energy, actual%c11, &
+      actual%c12, actual%c44
+    agrees = abs(actual%edge - expected%edge) < 2e-5_dp &
+      .and. abs(actual%energy - expected%energy) < 1e-5_dp &
+      .and. abs(actual%c11/expected%c11 - 1) < 1e-3_dp &
+      .and. abs(actual%c12/expected%c12 - 1) < 1e-3_dp &
+      .and. abs(actual%c44/expected%c44 - 1) < 1e-3_dp
   end function agrees
 
   subroutine test_gold()
-    type(expected_t) :: found
-    found = properties("au", find_potential("Au"), 4.0786_dp)
-    print "(a, f9.5, f10.5)", "au      ", found%edge, found%energy
-    call check(abs(found%edge - 4.0786_dp) < 1e-4_dp, "gold has its lattice")
-    call check(abs(found%energy + 3.779_dp) < 5e-4_dp, "gold has its energy")
-    call check(abs((found%c11 + 2*found%c12)/3 - 165) < 1, "gold has its bulk modulus")
+    type(expected_t) :: actual
+    actual = properties("au", find_potential("Au"), 4.0786_dp)
+    print "(a, f9.5, f10.5)", "au      ", actual%edge, actual%energy
+    call check(abs(actual%edge - 4.0786_dp) < 1e-4_dp, "gold has its lattice")
+    call check(abs(actual%energy + 3.779_dp) < 5e-4_dp, "gold has its energy")
+    call check(abs((actual%c11 + 2*actual%c12)/3 - 165) < 1, "gold has its bulk modulus")
   end subroutine test_gold
 
   !> The parameters of 1984, before the erratum.
   subroutine test_first_iron()
     type(potential_t) :: first
-    type(expected_t) :: iron, found
+    type(expected_t) :: iron, actual
     first = find_potential("Fe")
     first%scale = 1.889846_dp
     first%d = 3.699579_dp
@@ -259,9 +259,9 @@ contains
     first%cutoff = first%d
     first%reach = first%d
     iron = table(5)
-    found = properties("fe", first, iron%edge)
-    call check(abs(found%edge - iron%edge) < 2e-5_dp .and. &
-               abs(found%energy - iron%energy) < 1e-5_dp, &
+    actual = properties("fe", first, iron%edge)
+    call check(abs(actual%edge - iron%edge) < 2e-5_dp .and. &
+               abs(actual%energy - iron%energy) < 1e-5_dp, &
                "the first parameters of iron have the lattice and the energy of the second")
     call check(.not. agrees(iron, first), "and are told from them by elastic constants")
   end subroutine test_first_iron
@@ -489,7 +489,7 @@ contains
     call make_lists(system)
     call closest_pair(system, distance, ids)
     call check(abs(distance - 0.2_dp*sqrt(3.0_dp)) < 1e-12_dp .and. all(ids == [1, 54]), &
-               "the closest pair is found across faces")
+               "the closest pair is actual across faces")
     call find_forces(system)
     call failure_of_all(system, line)
     call check(index(line, "atoms 1 and 54 on rank 0 are 0.3464 A apart") > 0, &

@@ -20,7 +20,8 @@ program unit_mesh
 
   real(dp), parameter :: pi = acos(-1.0_dp), coulomb = 14.399645_dp
   type(style_t), parameter :: styles(*) = [style_t(fft=by_transpose), style_t(fft=by_columns), &
-                                           style_t(dlpoly3=.true., fft=by_columns)]
+                                           style_t(dlpoly3=.true., fft=by_columns), &
+                                           style_t(replicated=.true.)]
   real(dp), allocatable :: alone(:, :) !< forces and energies by one rank
   integer :: failures = 0, rank, s
 
@@ -140,8 +141,8 @@ contains
     system%total = crystal%sites*int(cells, c_int64_t)**3
     call make_domain(comm, system%box, system%potential%cutoff + system%skin, system%domain)
     allocate (system%list%work(1))
-    call fill_crystal(crystal, cells, system%box, system%domain, system%atoms)
     call use_style(system, style)
+    call fill_crystal(crystal, cells, system%box, system%domain, system%atoms)
     call shake(system, moved, 1_c_int64_t)
     system%atoms%v(:, :system%atoms%own) = 0
   end subroutine make
@@ -155,9 +156,8 @@ contains
   end subroutine leave_charges
 
   !> Forces and energies of all ions by id, (4, ions): on every rank.
-  function forces_by_id(system, comm) result(table)
+  function forces_by_id(system) result(table)
     type(system_t), intent(inout) :: system
-    type(MPI_Comm), intent(in) :: comm
     real(dp), allocatable :: table(:, :), energies(:)
     integer :: k
     call make_lists(system)
@@ -167,7 +167,8 @@ contains
     do k = 1, system%atoms%own
       table(:, system%atoms%id(k)) = [system%atoms%f(1:3, k), energies(k)]
     end do
-    call MPI_Allreduce(MPI_IN_PLACE, table, size(table), MPI_DOUBLE_PRECISION, MPI_SUM, comm)
+    call MPI_Allreduce(MPI_IN_PLACE, table, size(table), MPI_DOUBLE_PRECISION, MPI_SUM, &
+                       system%domain%comm)
   end function forces_by_id
 
   !> Charges alone have rock salt's Madelung constant.
@@ -192,7 +193,7 @@ contains
     type(system_t) :: system
     if (rank == 0) then
       call make(MPI_COMM_SELF, 9, 0.3_dp, styles(1), system)
-      alone = forces_by_id(system, MPI_COMM_SELF)
+      alone = forces_by_id(system)
     else
       allocate (alone(4, 8*9**3), source=0.0_dp)
     end if
@@ -207,7 +208,7 @@ contains
     real(dp), allocatable :: all(:, :)
     real(dp) :: largest
     call make(MPI_COMM_WORLD, 9, 0.3_dp, style, shared)
-    all = forces_by_id(shared, MPI_COMM_WORLD)
+    all = forces_by_id(shared)
     largest = maxval(abs(alone(:3, :)))
     call check(maxval(abs(all - alone)) < 1e-12_dp*largest, "forces of one rank", &
                maxval(abs(all - alone))/largest)
@@ -229,7 +230,7 @@ contains
         system%potential%splitting = 4.6_dp/system%potential%cutoff
         system%potential%spacing = 0.6_dp
       end if
-      mesh = forces_by_id(system, MPI_COMM_SELF)
+      mesh = forces_by_id(system)
       x = system%atoms%x(1:3, :system%atoms%own)
       species = system%atoms%species(:system%atoms%own)
       worst = 0

@@ -17,16 +17,16 @@ class Tier:
 
 # `quick` was measured whole (23 November 2026), the others are estimated from samples of launches.
 TIERS = {
-    "quick": Tier("does everything work: each kernel on its small cases", 318, 3),
-    "nightly": Tier("is the machine as it was: large cases too, one of each kind", 649, 15),
-    "upgrade": Tier("what did new software change: every case, layout and method", 1000, 30),
+    "quick": Tier("does everything work: each kernel on its small cases", 334, 3),
+    "nightly": Tier("is the machine as it was: large cases too, one of each kind", 673, 15),
+    "upgrade": Tier("what did new software change: every case, layout and method", 1032, 30),
     "triage": Tier(
         *("is a new network good: who is slow, and what it carries, in minutes", 44, 3),
         ("PatternsLaunch.sampling=sweep:--repeats 5 --block 2 --warmup 0",),
         largest=True,
     ),
     "interconnect": Tier(
-        "what does the network carry: what communicates, and most of it", 353, 5, largest=True
+        "what does the network carry: what communicates, and most of it", 357, 5, largest=True
     ),
 }
 
