@@ -12,22 +12,24 @@
 
 enum { TAG = 32001, FEWEST = 8 /* ranks, as MPICH has it */ };
 
-/* Whether other ranks of this node are in the communicator; ranks fill nodes one after the other. */
+/* Whether other ranks of this node are in the communicator; ranks fill nodes in blocks. */
 static bool shares_node(MPI_Comm comm)
 {
     MPI_Group all, group;
     int ranks, me, near[3], world[3], per_node = (int)bx_platform_number("per_node");
     PMPI_Comm_size(comm, &ranks);
     PMPI_Comm_rank(comm, &me);
-    for (int i = 0; i < 3; i++) near[i] = (me + i) % ranks;
+    near[0] = me;
+    near[1] = (me + 1) % ranks;
     near[2] = (me + ranks - 1) % ranks;
     PMPI_Comm_group(comm, &group);
     PMPI_Comm_group(MPI_COMM_WORLD, &all);
     PMPI_Group_translate_ranks(group, 3, near, all, world);
     PMPI_Group_free(&group);
     PMPI_Group_free(&all);
-    return (ranks > 1 && world[1] / per_node == world[0] / per_node) ||
-           (ranks > 1 && world[2] / per_node == world[0] / per_node);
+    bool after = world[1] / per_node == world[0] / per_node,
+         before = world[2] / per_node == world[0] / per_node;
+    return ranks > 1 && (after || before);
 }
 
 /* Copies in a piece. A message within a node is two of them, one after the other, at
