@@ -29,7 +29,7 @@ LAUNCH_FAULTS = [
 @pytest.fixture(scope="module")
 def launch_run(fake, tmp_path_factory):
     faults = {where: fault for where, fault, _, _ in LAUNCH_FAULTS}
-    selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case=cnt40")
+    selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case=(?!cpmd)")
     home = tmp_path_factory.mktemp("launch")
     return run_in(home, fake, selected=selected, tier="upgrade", faults=faults)
 
