@@ -52,7 +52,7 @@ class md(KernelCheck):
     }  # fmt: skip
 
     @run_after("init")
-    def leave_out_combinations(self) -> None:
+    def leave_out(self) -> None:
         """Skips impossible combinations."""
         if self.method == "recompute" and self.case in NOT_KEPT:
             self.valid_systems = []

@@ -32,13 +32,13 @@ static bool shares_node(MPI_Comm comm)
     return ranks > 1 && (after || before);
 }
 
-/* Copies in a piece. A message within a node is two of them, one after the other, at
+/* B/s of copies in a piece. A message within a node is two of them, one after the other, at
  * intra_bandwidth: one is twice as fast, unless others take their share of the node's memory. */
-static void charge_copy(MPI_Comm comm, double bytes)
+static double copy_rate(MPI_Comm comm)
 {
     double memory = bx_platform_number("memory");
     if (shares_node(comm)) memory /= bx_platform_number("per_node");
-    bx_charge_seconds(bytes / fmin(2 * bx_platform_number("intra_bandwidth"), memory));
+    return fmin(2 * bx_platform_number("intra_bandwidth"), memory);
 }
 
 /* Rank r ends with what is for it: in turn k, blocks whose distance has bit k go 2^k ranks on. */
@@ -51,12 +51,13 @@ static int store_and_forward(const char *send, char *receive, size_t block, MPI_
     char *held = bx_memory_alloc(3 * n * block, 1), *out = held + n * block, *in = out + n * block;
     memcpy(held, send + first * block, (n - first) * block); /* by distance */
     memcpy(held + (n - first) * block, send, first * block);
-    charge_copy(comm, (double)(2 * n * block)); /* and at the end */
+    double rate = copy_rate(comm);
+    bx_charge_seconds((double)(2 * n * block) / rate); /* and at the end */
     for (size_t bit = 1; bit < n && error == MPI_SUCCESS; bit <<= 1) {
         size_t count = 0;
         for (size_t k = bit; k < n; k++)
             if (k & bit) memcpy(out + count++ * block, held + k * block, block);
-        charge_copy(comm, (double)(2 * count * block)); /* and after the turn */
+        bx_charge_seconds((double)(2 * count * block) / rate); /* and after the turn */
         bx_charge_pay();
         error = PMPI_Sendrecv(out, (int)(count * block), MPI_BYTE, (int)((first + bit) % n), TAG,
                               in, (int)(count * block), MPI_BYTE, (int)((first + n - bit) % n), TAG,
@@ -95,7 +96,7 @@ int __wrap_PMPI_Alltoall(const void *send, int count, MPI_Datatype type, void *r
     if (dense && ranks >= FEWEST && sent > 0 && sent == received * (size_t)receive_count &&
         (double)sent <= bx_platform_number("store_forward"))
         return store_and_forward(send, receive, sent, comm);
-    charge_copy(comm, (double)sent);
+    bx_charge_seconds((double)sent / copy_rate(comm));
     bx_charge_pay();
     return __real_PMPI_Alltoall(send, count, type, receive, receive_count, receive_type, comm);
 }
@@ -112,7 +113,7 @@ int __wrap_PMPI_Alltoallv(const void *send, const int *counts, const int *places
     int me;
     PMPI_Comm_rank(comm, &me);
     if (send != MPI_IN_PLACE && is_dense(type, &bytes))
-        charge_copy(comm, (double)bytes * counts[me]);
+        bx_charge_seconds((double)bytes * counts[me] / copy_rate(comm));
     bx_charge_pay();
     return __real_PMPI_Alltoallv(send, counts, places, type, receive, receive_counts,
                                  receive_places, receive_type, comm);

@@ -27,7 +27,8 @@ static void start(void *me, bx_direction way, int slot)
     const bx_plan *plan = self->plan;
     const bx_lengths *l = &self->lengths;
     bx_complex *half = self->packed ? self->packed : bx_plan_half(plan, way, slot, plan->rank);
-    for (int p = 0; way == BX_FORWARD && p < plan->geometry->ranks; p++)
+    int copied = self->packed ? plan->geometry->ranks : 0;
+    for (int p = 0; way == BX_FORWARD && p < copied; p++)
         bx_plan_copy_packed(plan, way, slot, p, self->packed);
     if (way == BX_FORWARD)
         MPI_Alltoallv(half, l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, self->blocks,
@@ -35,7 +36,7 @@ static void start(void *me, bx_direction way, int slot)
     else
         MPI_Alltoallv(self->blocks, l->plane_length, l->plane_at, MPI_C_DOUBLE_COMPLEX, half,
                       l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, plan->team);
-    for (int p = 0; way == BX_INVERSE && p < plan->geometry->ranks; p++)
+    for (int p = 0; way == BX_INVERSE && p < copied; p++)
         bx_plan_copy_packed(plan, way, slot, p, self->packed);
 }
 
