@@ -29,5 +29,7 @@ unset PYTHONDONTWRITEBYTECODE # of many containers: each start would compile all
 export PYTHONUTF8=1 # paths with umlauts, in any locale
 case $name in
     reframe) exec "$home/venv/bin/python" "$home/venv/bin/reframe" "$@" ;;
-    *) exec "$home/venv/bin/python" -m bisection "$@" ;;
+    *) # -m would import modules of the folder where it is called, a yaml.py for example
+        exec "$home/venv/bin/python" -c \
+            'import sys; del sys.path[0]; from bisection.cli import main; sys.exit(main())' "$@" ;;
 esac

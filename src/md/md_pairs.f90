@@ -4,7 +4,7 @@ module md_pairs
   use, intrinsic :: iso_c_binding, only: dp => c_double
   implicit none (type, external)
   private
-  public :: next_batch, distances, add_forces
+  public :: next_batch, distances
 
   integer, parameter, public :: batch = 512 !< pairs, but at least those of one atom
 
@@ -46,26 +46,5 @@ contains
       end do
     end do
   end subroutine distances
-
-  !> Adds the forces of the pairs of atoms i..upto to `f` (eV/A), of both atoms: `scale` times the
-  !> vector between them (eV/A^2).  Terms of entry k are at k - base.
-  subroutine add_forces(i, upto, first, start, entry, x, base, scale, f)
-    integer, intent(in) :: i, upto, first, start(first:), entry(*), base
-    real(dp), intent(in) :: x(4, *), scale(*)
-    real(dp), intent(inout) :: f(4, *)
-    real(dp) :: xj(4), fj(4), pull(4)
-    integer :: j, k, other
-    do j = i, upto
-      xj = x(:, j)
-      fj = 0
-      do k = start(j), start(j + 1) - 1
-        other = entry(k)/4
-        pull = scale(k - base)*(xj - x(:, other))
-        fj = fj + pull
-        f(:, other) = f(:, other) - pull
-      end do
-      f(:, j) = f(:, j) + fj
-    end do
-  end subroutine add_forces
 
 end module md_pairs

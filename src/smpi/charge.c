@@ -51,6 +51,8 @@ void bx_charge_fork(void)
     if (machine.threads > 1) owed += machine.fork;
 }
 
+void bx_charge_seconds(double seconds) { owed += seconds; }
+
 void bx_charge_pay(void)
 {
     double flops = owed * machine.flops;

@@ -5,16 +5,40 @@
 
 #include "platform.h"
 
+#include <math.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { TAG = 32001, FEWEST = 8 /* ranks, as MPICH has it */ };
 
-static void copy(char *to, const char *from, size_t bytes)
+/* Whether other ranks of this node are in the communicator; ranks fill nodes in blocks. */
+static bool shares_node(MPI_Comm comm)
 {
-    memcpy(to, from, bytes);
-    bx_charge(BX_COPY, (double)bytes, false);
+    MPI_Group all, group;
+    int ranks, me, near[3], world[3], per_node = (int)bx_platform_number("per_node");
+    PMPI_Comm_size(comm, &ranks);
+    PMPI_Comm_rank(comm, &me);
+    near[0] = me;
+    near[1] = (me + 1) % ranks;
+    near[2] = (me + ranks - 1) % ranks;
+    PMPI_Comm_group(comm, &group);
+    PMPI_Comm_group(MPI_COMM_WORLD, &all);
+    PMPI_Group_translate_ranks(group, 3, near, all, world);
+    PMPI_Group_free(&group);
+    PMPI_Group_free(&all);
+    bool after = world[1] / per_node == world[0] / per_node,
+         before = world[2] / per_node == world[0] / per_node;
+    return ranks > 1 && (after || before);
+}
+
+/* B/s of copies in a piece. A message within a node is two of them, one after the other, at
+ * intra_bandwidth: one is twice as fast, unless others take their share of the node's memory. */
+static double copy_rate(MPI_Comm comm)
+{
+    double memory = bx_platform_number("memory");
+    if (shares_node(comm)) memory /= bx_platform_number("per_node");
+    return fmin(2 * bx_platform_number("intra_bandwidth"), memory);
 }
 
 /* Rank r ends with what is for it: in turn k, blocks whose distance has bit k go 2^k ranks on. */
@@ -25,23 +49,25 @@ static int store_and_forward(const char *send, char *receive, size_t block, MPI_
     PMPI_Comm_rank(comm, &me);
     size_t n = (size_t)ranks, first = (size_t)me;
     char *held = bx_memory_alloc(3 * n * block, 1), *out = held + n * block, *in = out + n * block;
-    copy(held, send + first * block, (n - first) * block); /* by distance */
-    copy(held + (n - first) * block, send, first * block);
+    memcpy(held, send + first * block, (n - first) * block); /* by distance */
+    memcpy(held + (n - first) * block, send, first * block);
+    double rate = copy_rate(comm);
+    bx_charge_seconds((double)(2 * n * block) / rate); /* and at the end */
     for (size_t bit = 1; bit < n && error == MPI_SUCCESS; bit <<= 1) {
         size_t count = 0;
         for (size_t k = bit; k < n; k++)
-            if (k & bit) copy(out + count++ * block, held + k * block, block);
+            if (k & bit) memcpy(out + count++ * block, held + k * block, block);
+        bx_charge_seconds((double)(2 * count * block) / rate); /* and after the turn */
         bx_charge_pay();
         error = PMPI_Sendrecv(out, (int)(count * block), MPI_BYTE, (int)((first + bit) % n), TAG,
                               in, (int)(count * block), MPI_BYTE, (int)((first + n - bit) % n), TAG,
                               comm, MPI_STATUS_IGNORE);
         count = 0;
         for (size_t k = bit; k < n; k++)
-            if (k & bit) copy(held + k * block, in + count++ * block, block);
+            if (k & bit) memcpy(held + k * block, in + count++ * block, block);
     }
     for (size_t k = 0; k < n; k++)
-        copy(receive + (first + n - k) % n * block, held + k * block, block);
-    bx_charge_pay();
+        memcpy(receive + (first + n - k) % n * block, held + k * block, block);
     free(held);
     return error;
 }
@@ -70,7 +96,7 @@ int __wrap_PMPI_Alltoall(const void *send, int count, MPI_Datatype type, void *r
     if (dense && ranks >= FEWEST && sent > 0 && sent == received * (size_t)receive_count &&
         (double)sent <= bx_platform_number("store_forward"))
         return store_and_forward(send, receive, sent, comm);
-    bx_charge(BX_COPY, (double)sent, false);
+    bx_charge_seconds((double)sent / copy_rate(comm));
     bx_charge_pay();
     return __real_PMPI_Alltoall(send, count, type, receive, receive_count, receive_type, comm);
 }
@@ -87,8 +113,22 @@ int __wrap_PMPI_Alltoallv(const void *send, const int *counts, const int *places
     int me;
     PMPI_Comm_rank(comm, &me);
     if (send != MPI_IN_PLACE && is_dense(type, &bytes))
-        bx_charge(BX_COPY, (double)bytes * counts[me], false);
+        bx_charge_seconds((double)bytes * counts[me] / copy_rate(comm));
     bx_charge_pay();
     return __real_PMPI_Alltoallv(send, counts, places, type, receive, receive_counts,
                                  receive_places, receive_type, comm);
+}
+
+/* SimGrid looks at all requests for each that ends: with 255 messages that is most of a simulation.
+ * One after the other they end at the same time. */
+int __wrap_PMPI_Waitall(int, MPI_Request[], MPI_Status[]);
+int __wrap_PMPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
+{
+    int error = MPI_SUCCESS;
+    for (int i = 0; i < count; i++) {
+        bool ignored = statuses == MPI_STATUSES_IGNORE;
+        int ended = PMPI_Wait(&requests[i], ignored ? MPI_STATUS_IGNORE : &statuses[i]);
+        if (ended != MPI_SUCCESS) error = ended;
+    }
+    return error;
 }

@@ -28,7 +28,9 @@ static MPI_Op op_of(constant op)
 
 static MPI_Comm comm_of(constant comm)
 {
-    return comm == &bx_f08_world ? MPI_COMM_WORLD : MPI_Comm_f2c(comm->value);
+    enum { SELF = -2 }; /* as in mpi_f08.f90 */
+    if (comm == &bx_f08_world) return MPI_COMM_WORLD;
+    return comm->value == SELF ? MPI_COMM_SELF : MPI_Comm_f2c(comm->value);
 }
 
 static const void *sent(const void *buffer)

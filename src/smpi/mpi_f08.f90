@@ -28,6 +28,7 @@ module mpi_f08
     MPI_2DOUBLE_PRECISION = MPI_Datatype(5)
   type(MPI_Op), parameter, public :: MPI_SUM = MPI_Op(0), MPI_MAX = MPI_Op(1), &
     MPI_MIN = MPI_Op(2), MPI_MAXLOC = MPI_Op(3), MPI_MINLOC = MPI_Op(4)
+  type(MPI_Comm), parameter, public :: MPI_COMM_SELF = MPI_Comm(-2) ! no handle of SMPI's
   ! Known by their addresses.
   integer(c_int), bind(C, name="bx_f08_in_place"), public :: MPI_IN_PLACE = 0
   type(MPI_Status), bind(C, name="bx_f08_status_ignore"), public :: MPI_STATUS_IGNORE

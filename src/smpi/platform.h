@@ -10,6 +10,8 @@
 const char *bx_platform_text(const char *name);
 /* The same as a number; NaN where there is none. */
 double bx_platform_number(const char *name);
+/* Adds to what this rank owes, see charge.h. */
+void bx_charge_seconds(double seconds);
 /* Gives this rank the cores from `first` on. */
 void bx_platform_set_cores(int first, int count);
 

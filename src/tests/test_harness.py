@@ -16,20 +16,10 @@ import time
 import unittest
 from pathlib import Path
 
-from kernel_run import ENVIRONMENT, MPIEXEC, TIMEOUT, kill, members, run
+from kernel_run import ENVIRONMENT, MPIEXEC, TIMEOUT, assert_refused, kill, members, run
 
 TRANSPOSE = ""
 QUICK = ("--case", "cnt40", "--method", "direct", "--repeats", "1", "--block", "1")
-
-
-def refusal(case: unittest.TestCase, outcome, code: int, *named: str) -> None:
-    """One line of the kernel's own with all of `named`, the exit code, and nothing computed."""
-    lines = [line for line in outcome.stderr.splitlines() if line.startswith("bisection-")]
-    case.assertEqual(outcome.code, code, outcome.stdout + outcome.stderr)
-    case.assertEqual(len(lines), 1, outcome.stderr)
-    for text in named:
-        case.assertIn(text, lines[0])
-    case.assertEqual(outcome.stdout, "")
 
 
 class Files(unittest.TestCase):
@@ -50,19 +40,19 @@ class Files(unittest.TestCase):
     def test_device_is_not_replaced(self):
         device = self.device()
         for option in ("--output", "--wisdom"):
-            refusal(self, run(TRANSPOSE, 2, *QUICK, option, str(device)), 2, str(device))
+            assert_refused(self, run(TRANSPOSE, 2, *QUICK, option, str(device)), 2, str(device))
             self.assertTrue(stat.S_ISCHR(device.stat().st_mode), option)
 
     def test_pipe_is_refused_and_does_not_hang(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         for option in ("--output", "--wisdom"):
-            refusal(self, run(TRANSPOSE, 2, *QUICK, option, str(pipe)), 2, "no regular file")
+            assert_refused(self, run(TRANSPOSE, 2, *QUICK, option, str(pipe)), 2, "no regular file")
 
     def test_folder_and_missing_folder_are_refused(self):
         for path in (self.folder, self.folder / "none" / "file"):
             for option in ("--output", "--wisdom"):
-                refusal(self, run(TRANSPOSE, 1, *QUICK, option, str(path)), 2, str(path))
+                assert_refused(self, run(TRANSPOSE, 1, *QUICK, option, str(path)), 2, str(path))
 
     def test_one_file_for_two_options_is_refused(self):
         same = self.folder / "same"
@@ -75,7 +65,7 @@ class Files(unittest.TestCase):
                 twins.append(link)
             for other in twins:
                 out = run(TRANSPOSE, 2, *QUICK, "--output", str(same), "--wisdom", str(other))
-                refusal(self, out, 2, "--wisdom", "is also the file of --output")
+                assert_refused(self, out, 2, "--wisdom", "is also the file of --output")
                 self.assertEqual(same.exists(), existing)
 
     def test_symbolic_link_stays_one(self):
@@ -91,13 +81,13 @@ class Arguments(unittest.TestCase):
     def test_arguments_without_meaning_are_refused(self):
         for arguments in (("--",), ("--", "stray"), ("--repeats", "\t3"), ("--repeats", "\n3")):
             with self.subTest(arguments=arguments):
-                refusal(self, run(TRANSPOSE, 2, *QUICK[:4], *arguments, "--list"), 2)
+                assert_refused(self, run(TRANSPOSE, 2, *QUICK[:4], *arguments, "--list"), 2)
 
     def test_threads_that_cannot_be_are_refused(self):
         for threads in ("0", "-2", "2147483648", "100000", "two"):
             with self.subTest(threads=threads):
                 out = run(TRANSPOSE, 2, *QUICK, OMP_NUM_THREADS=threads)
-                refusal(self, out, 2, f"OMP_NUM_THREADS {threads}")
+                assert_refused(self, out, 2, f"OMP_NUM_THREADS {threads}")
 
     def test_different_arguments_on_different_ranks_are_refused(self):
         for last in (("--bands", "2"), ("--bands", "x")):
@@ -149,14 +139,14 @@ class Neighbours(unittest.TestCase):
 class Limits(unittest.TestCase):
     def test_work_of_hours_is_refused_with_its_estimate(self):
         out = run(TRANSPOSE, 2, "--grid", "512,512,2", "--bands", "300", "--repeats", "100")
-        refusal(self, out, 3, "--grid 512,512,2 --bands 300", " h here", "--limit", "10 min")
+        assert_refused(self, out, 3, "--grid 512,512,2 --bands 300", " h here", "--limit", "10 min")
         out = run(TRANSPOSE, 2, *QUICK, "--limit", "1000")
         self.assertEqual(out.code, 0, out.stderr)
         self.assertIn("GiB of memory per node, about ", out.stdout.splitlines()[0])
 
     def test_world_of_another_size_is_refused(self):
         out = run(TRANSPOSE, 2, *QUICK, "--expect-ranks", "4")
-        refusal(self, out, 3, "--expect-ranks 4: this MPI world has 2")
+        assert_refused(self, out, 3, "--expect-ranks 4: this MPI world has 2")
         self.assertEqual(run(TRANSPOSE, 2, *QUICK, "--expect-ranks", "2").code, 0)
 
     def test_placement_is_in_the_result_before_anything_is_verified(self):

@@ -3,11 +3,11 @@ program unit_f08
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_2DOUBLE_PRECISION, MPI_Allgather, MPI_Allgatherv, MPI_Allreduce, &
     MPI_Alltoall, MPI_Alltoallv, MPI_Barrier, MPI_Bcast, MPI_CHARACTER, MPI_Comm, MPI_Comm_free, &
-    MPI_Comm_rank, MPI_Comm_size, MPI_Comm_split, MPI_COMM_WORLD, MPI_DOUBLE_PRECISION, &
-    MPI_Finalize, MPI_Gather, MPI_Gatherv, MPI_IN_PLACE, MPI_Init, MPI_INTEGER, MPI_INTEGER8, &
-    MPI_Irecv, MPI_Isend, MPI_LOGICAL, MPI_MAX, MPI_MAXLOC, MPI_MIN, MPI_MINLOC, MPI_Recv, &
-    MPI_Reduce_scatter, MPI_Request, MPI_Sendrecv, MPI_Ssend, MPI_STATUS_IGNORE, &
-    MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
+    MPI_Comm_rank, MPI_COMM_SELF, MPI_Comm_size, MPI_Comm_split, MPI_COMM_WORLD, &
+    MPI_DOUBLE_PRECISION, MPI_Finalize, MPI_Gather, MPI_Gatherv, MPI_IN_PLACE, MPI_Init, &
+    MPI_INTEGER, MPI_INTEGER8, MPI_Irecv, MPI_Isend, MPI_LOGICAL, MPI_MAX, MPI_MAXLOC, MPI_MIN, &
+    MPI_MINLOC, MPI_Recv, MPI_Reduce_scatter, MPI_Request, MPI_Sendrecv, MPI_Ssend, &
+    MPI_STATUS_IGNORE, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
   implicit none (type, external)
   integer :: rank, ranks, i, total, error, part_rank, part_ranks
   integer, allocatable :: every(:), mine(:), counts(:), places(:), blocks(:)
@@ -35,6 +35,9 @@ program unit_f08
   call expect("Comm_split", part_ranks == (ranks + 1 - mod(rank, 2))/2 &
               .and. part_rank == part_ranks - 1 - rank/2)
   call MPI_Comm_free(part)
+  part = MPI_COMM_SELF
+  call MPI_Comm_size(part, part_ranks)
+  call expect("COMM_SELF", part_ranks == 1)
 
   i = rank
   call MPI_Allreduce(MPI_IN_PLACE, i, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)

@@ -60,7 +60,7 @@ static const bx_option OPTION_TABLE[] = {
     {"transpose-only", NULL, "measure the exchanges without FFTs", BX_FLAG, 0, 0,
      &options.transpose_only},
     {"published", NULL,
-     "as Bethune (2010): blocks of a node are exchanged, too; p2p copies while messages travel",
+     "as Bethune (2010): blocks are packed on both sides, those of a node are exchanged, too",
      BX_FLAG, 0, 0, &options.published},
 };
 

@@ -7,6 +7,7 @@ typedef struct {
     bx_plan *plan;
     bx_lengths lengths;
     bx_complex *blocks; /* on the side of the planes */
+    bx_complex *packed; /* as published, on that of the columns */
 } state;
 
 static void *create(bx_plan *plan, int leaders)
@@ -16,20 +17,27 @@ static void *create(bx_plan *plan, int leaders)
     self->plan = plan;
     self->lengths = bx_lengths_create(plan);
     self->blocks = bx_buffer_create(self->lengths.plane_total);
+    self->packed = bx_plan_create_packed(plan);
     return self;
 }
 
 static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
+    const bx_plan *plan = self->plan;
     const bx_lengths *l = &self->lengths;
-    bx_complex *half = bx_plan_half(self->plan, way, slot, self->plan->rank);
+    bx_complex *half = self->packed ? self->packed : bx_plan_half(plan, way, slot, plan->rank);
+    int copied = self->packed ? plan->geometry->ranks : 0;
+    for (int p = 0; way == BX_FORWARD && p < copied; p++)
+        bx_plan_copy_packed(plan, way, slot, p, self->packed);
     if (way == BX_FORWARD)
         MPI_Alltoallv(half, l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, self->blocks,
-                      l->plane_length, l->plane_at, MPI_C_DOUBLE_COMPLEX, self->plan->team);
+                      l->plane_length, l->plane_at, MPI_C_DOUBLE_COMPLEX, plan->team);
     else
         MPI_Alltoallv(self->blocks, l->plane_length, l->plane_at, MPI_C_DOUBLE_COMPLEX, half,
-                      l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, self->plan->team);
+                      l->half_length, l->half_at, MPI_C_DOUBLE_COMPLEX, plan->team);
+    for (int p = 0; way == BX_INVERSE && p < copied; p++)
+        bx_plan_copy_packed(plan, way, slot, p, self->packed);
 }
 
 static void unpack(void *me, const bx_part *part)
@@ -49,6 +57,7 @@ static void destroy(void *me)
     state *self = me;
     bx_lengths_free(&self->lengths);
     fftw_free(self->blocks);
+    fftw_free(self->packed);
     free(self);
 }
 

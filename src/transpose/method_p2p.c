@@ -1,7 +1,7 @@
 /* Non-blocking point-to-point between the pairs of ranks that have data (Bethune 2010, section 4).
- * As published (section 5.1.1) copies hide behind transfer: a block is unpacked when it has come,
- * and sent when it is packed.  Without `published`, and with several threads, copies are made in
- * cache, plane by plane, as for every method. */
+ * As published (section 5.1.1) copies hide behind transfer: a block is sent when it is packed, and
+ * unpacked when it has come; on the side of the planes where a rank has one thread.  Without
+ * `published` copies are made in cache, plane by plane, as for every method. */
 #include "method.h"
 
 #include <stdlib.h>
@@ -12,9 +12,10 @@ typedef struct {
     bx_plan *plan;
     bx_lengths lengths;
     bx_complex *blocks;    /* on the side of the planes */
-    MPI_Request *requests; /* [2 * ranks] receives, then sends; each from the neighbour on */
-    bool hides;            /* copies behind transfer */
-    bool awaited;          /* what is to be unpacked is under way */
+    bx_complex *packed;    /* as published, on that of the columns */
+    MPI_Request *requests; /* [2 * ranks] receives, then sends */
+    bool hides;            /* copies on the side of the planes */
+    bool awaited;          /* what is to be unpacked there */
 } state;
 
 static void *create(bx_plan *plan, int leaders)
@@ -25,32 +26,45 @@ static void *create(bx_plan *plan, int leaders)
     self->plan = plan;
     self->lengths = bx_lengths_create(plan);
     self->blocks = bx_buffer_create(self->lengths.plane_total);
+    self->packed = bx_plan_create_packed(plan);
     self->requests = bx_memory_alloc(requests, sizeof *self->requests);
     for (size_t i = 0; i < requests; i++) self->requests[i] = MPI_REQUEST_NULL;
     self->hides = plan->published && plan->threads == 1 && plan->my_planes > 0;
     return self;
 }
 
-/* Each rank begins with its neighbour, so that not all send to one. */
-static int peer_of(const state *self, int i)
+/* Each rank begins with its neighbour, so that not all send to one; receives are in the order in
+ * which they come. */
+static int peer_of(const state *self, int i, bool receive)
 {
-    return (self->plan->rank + i) % self->plan->geometry->ranks;
+    int ranks = self->plan->geometry->ranks;
+    return (self->plan->rank + (receive ? ranks - i : i)) % ranks;
 }
 
-static void post(state *self, int i, bool receive, bx_direction way, int slot)
+static void receive(state *self, int i, bx_direction way, int slot)
 {
     const bx_plan *plan = self->plan;
     const bx_lengths *l = &self->lengths;
-    int p = peer_of(self, i);
-    bool half_side = receive == (way == BX_INVERSE);
-    bx_complex *block = half_side ? bx_plan_half_block(plan, way, slot, plan->rank, p)
-                                  : self->blocks + l->plane_at[p];
-    int length = half_side ? l->half_length[p] : l->plane_length[p];
-    MPI_Request *request = &self->requests[receive ? i : plan->geometry->ranks + i];
-    if (length > 0 && receive)
-        MPI_Irecv(block, length, MPI_C_DOUBLE_COMPLEX, p, TAG, plan->team, request);
-    else if (length > 0)
-        MPI_Isend(block, length, MPI_C_DOUBLE_COMPLEX, p, TAG, plan->team, request);
+    int p = peer_of(self, i, true);
+    bool planes = way == BX_FORWARD;
+    bx_complex *half = self->packed ? self->packed : bx_plan_half(plan, way, slot, plan->rank);
+    int length = planes ? l->plane_length[p] : l->half_length[p];
+    if (length > 0)
+        MPI_Irecv(planes ? self->blocks + l->plane_at[p] : half + l->half_at[p], length,
+                  MPI_C_DOUBLE_COMPLEX, p, TAG, plan->team, &self->requests[i]);
+}
+
+static void send(state *self, int i, bx_direction way, int slot)
+{
+    const bx_plan *plan = self->plan;
+    const bx_lengths *l = &self->lengths;
+    int p = peer_of(self, i, false), ranks = plan->geometry->ranks;
+    bx_complex *block = way == BX_FORWARD ? bx_plan_copy_packed(plan, way, slot, p, self->packed)
+                                          : self->blocks + l->plane_at[p];
+    int length = way == BX_FORWARD ? l->half_length[p] : l->plane_length[p];
+    if (length > 0)
+        MPI_Isend(block, length, MPI_C_DOUBLE_COMPLEX, p, TAG, plan->team,
+                  &self->requests[ranks + i]);
 }
 
 static void start(void *me, bx_direction way, int slot)
@@ -58,16 +72,26 @@ static void start(void *me, bx_direction way, int slot)
     state *self = me;
     bool sent = self->hides && way == BX_INVERSE; /* by pack */
     int ranks = self->plan->geometry->ranks;
-    for (int i = 0; i < ranks; i++) post(self, i, true, way, slot);
-    for (int i = 0; i < ranks && !sent; i++) post(self, i, false, way, slot);
+    for (int i = 0; i < ranks; i++) receive(self, i, way, slot);
+    for (int i = 0; i < ranks && !sent; i++) send(self, i, way, slot);
+}
+
+/* Returns whose block has come, or -1 after the last. */
+static int next_peer(state *self)
+{
+    int i;
+    MPI_Waitany(self->plan->geometry->ranks, self->requests, &i, MPI_STATUS_IGNORE);
+    return i == MPI_UNDEFINED ? -1 : peer_of(self, i, true);
 }
 
 static void finish(void *me, bx_direction way, int slot)
 {
     state *self = me;
-    (void)slot;
     self->awaited = self->hides && way == BX_FORWARD;
     if (self->awaited) return;
+    if (self->packed && way == BX_INVERSE)
+        for (int p = next_peer(self); p >= 0; p = next_peer(self))
+            bx_plan_copy_packed(self->plan, way, slot, p, self->packed);
     MPI_Waitall(2 * self->plan->geometry->ranks, self->requests, MPI_STATUSES_IGNORE);
 }
 
@@ -75,20 +99,15 @@ static void unpack(void *me, const bx_part *part)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
-    int ranks = plan->geometry->ranks, i;
+    int ranks = plan->geometry->ranks, own = plan->rank;
     if (!self->awaited) {
         bx_plan_unpack_all(plan, part, &self->lengths, self->blocks);
         return;
     }
     self->awaited = false;
-    bx_plan_unpack(plan, part, plan->rank,
-                   bx_plan_half_block(plan, BX_FORWARD, part->slot, plan->rank, plan->rank));
-    for (;;) {
-        MPI_Waitany(ranks, self->requests, &i, MPI_STATUS_IGNORE);
-        if (i == MPI_UNDEFINED) break;
-        int p = peer_of(self, i);
+    bx_plan_unpack(plan, part, own, bx_plan_half_block(plan, BX_FORWARD, part->slot, own, own));
+    for (int p = next_peer(self); p >= 0; p = next_peer(self))
         bx_plan_unpack(plan, part, p, self->blocks + self->lengths.plane_at[p]);
-    }
     MPI_Waitall(ranks, self->requests + ranks, MPI_STATUSES_IGNORE);
 }
 
@@ -96,16 +115,16 @@ static void pack(void *me, const bx_part *part)
 {
     state *self = me;
     const bx_plan *plan = self->plan;
+    int own = plan->rank;
     if (!self->hides || part->last < plan->my_planes) {
         bx_plan_pack_all(plan, part, &self->lengths, self->blocks);
         return;
     }
-    bx_plan_pack(plan, part, plan->rank,
-                 bx_plan_half_block(plan, BX_INVERSE, part->slot, plan->rank, plan->rank));
+    bx_plan_pack(plan, part, own, bx_plan_half_block(plan, BX_INVERSE, part->slot, own, own));
     for (int i = 1; i < plan->geometry->ranks; i++) {
-        int p = peer_of(self, i);
+        int p = peer_of(self, i, false);
         bx_plan_pack(plan, part, p, self->blocks + self->lengths.plane_at[p]);
-        post(self, i, false, BX_INVERSE, part->slot);
+        send(self, i, BX_INVERSE, part->slot);
     }
 }
 
@@ -114,6 +133,7 @@ static void destroy(void *me)
     state *self = me;
     bx_lengths_free(&self->lengths);
     fftw_free(self->blocks);
+    fftw_free(self->packed);
     free(self->requests);
     free(self);
 }

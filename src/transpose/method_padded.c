@@ -9,6 +9,7 @@ typedef struct {
     bx_plan *plan;
     int block;           /* elements, the largest of all pairs */
     bx_complex *half[2]; /* [bx_direction] the half-transformed field, by padded blocks */
+    bx_complex *packed;  /* as published, a copy of it, which is exchanged */
     bx_complex *blocks;  /* on the side of the planes */
     size_t *row_at;      /* [planes of all ranks] */
 } state;
@@ -29,6 +30,7 @@ static void *create(bx_plan *plan, int leaders)
     size_t total = (size_t)self->block * (size_t)g->ranks;
     for (int way = 0; way < 2; way++) self->half[way] = zeroed(total);
     self->blocks = zeroed(total);
+    if (plan->published) self->packed = zeroed(total);
     self->row_at = bx_memory_alloc((size_t)g->plane_first[g->ranks] + 1, sizeof *self->row_at);
     for (int p = 0; p < g->ranks; p++)
         for (int z = g->plane_first[p]; z < g->plane_first[p + 1]; z++)
@@ -45,13 +47,24 @@ static bx_rows rows(void *me, bx_direction way, int slot)
     return (bx_rows){self->half[side], self->row_at};
 }
 
+static void copy_packed(const state *self, bx_complex *to, const bx_complex *from)
+{
+    const bx_plan *plan = self->plan;
+    for (int p = 0; to != from && p < plan->geometry->ranks; p++)
+        bx_plan_copy(plan, to + (size_t)self->block * (size_t)p,
+                     from + (size_t)self->block * (size_t)p,
+                     (size_t)bx_geometry_block(plan->geometry, BX_FORWARD, plan->rank, p));
+}
+
 static void start(void *me, bx_direction way, int slot)
 {
     state *self = me;
-    bx_complex *half = rows(me, way, slot).base;
-    MPI_Alltoall(way == BX_FORWARD ? half : self->blocks, self->block, MPI_C_DOUBLE_COMPLEX,
-                 way == BX_FORWARD ? self->blocks : half, self->block, MPI_C_DOUBLE_COMPLEX,
+    bx_complex *half = rows(me, way, slot).base, *sent = self->packed ? self->packed : half;
+    if (way == BX_FORWARD) copy_packed(self, sent, half);
+    MPI_Alltoall(way == BX_FORWARD ? sent : self->blocks, self->block, MPI_C_DOUBLE_COMPLEX,
+                 way == BX_FORWARD ? self->blocks : sent, self->block, MPI_C_DOUBLE_COMPLEX,
                  self->plan->team);
+    if (way == BX_INVERSE) copy_packed(self, half, sent);
 }
 
 /* My own block goes through MPI_Alltoall too, which copies it. */
@@ -74,6 +87,7 @@ static void destroy(void *me)
     state *self = me;
     for (int way = 0; way < 2; way++) fftw_free(self->half[way]);
     fftw_free(self->blocks);
+    fftw_free(self->packed);
     free(self->row_at);
     free(self);
 }

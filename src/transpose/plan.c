@@ -471,3 +471,23 @@ void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, s
         memcpy(to + first, from + first, (last - first) * sizeof *to);
     }
 }
+
+bx_complex *bx_plan_create_packed(const bx_plan *plan)
+{
+    size_t elements = (size_t)plan->my_columns * (size_t)plan->geometry->length;
+    return plan->published ? bx_buffer_create(elements) : NULL;
+}
+
+bx_complex *bx_plan_copy_packed(const bx_plan *plan, bx_direction way, int slot, int peer,
+                                bx_complex *packed)
+{
+    const bx_geometry *g = plan->geometry;
+    bx_complex *block = bx_plan_half_block(plan, way, slot, plan->rank, peer);
+    size_t length = (size_t)bx_geometry_block(g, BX_FORWARD, plan->rank, peer);
+    if (!packed) return block;
+    packed += bx_geometry_elements(g, plan->rank, g->plane_first[peer]);
+    if (peer == plan->rank) return packed; /* stays where it is */
+    bx_plan_copy(plan, way == BX_FORWARD ? packed : block, way == BX_FORWARD ? block : packed,
+                 length);
+    return packed;
+}

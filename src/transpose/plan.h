@@ -51,8 +51,8 @@ typedef struct bx_plan {
     const bx_geometry *geometry;
     int bands, threads;
     /* As published (Bethune 2010, sections 4.1 to 4.3, 5.1.1): blocks between ranks of one node go
-     * through the node-aggregated methods' exchange, too; p2p copies while messages travel.  Set
-     * before a method is created. */
+     * through the node-aggregated methods' exchange, too; blocks are packed on both
+     * sides, by p2p while messages travel.  Set before a method is created. */
     bool published;
     struct bx_plan *inner; /* of the second exchange; NULL: there is none */
     int my_columns, my_planes;
@@ -173,6 +173,14 @@ void bx_plan_unpack_all(const bx_plan *plan, const bx_part *part, const bx_lengt
                         const bx_complex *buffer);
 void bx_plan_pack_all(const bx_plan *plan, const bx_part *part, const bx_lengths *lengths,
                       bx_complex *buffer);
+
+/* Returns a buffer like a rank's half-transformed field, where blocks are packed that are sent, and
+ * come in (Bethune 2010, section 4); NULL unless that is to be done as published.  fftw_free. */
+bx_complex *bx_plan_create_packed(const bx_plan *plan);
+/* Copies a peer's block of the half-transformed field to such a buffer, inverse: back.  NULL:
+ * nothing is copied.  Returns where the block is exchanged. */
+bx_complex *bx_plan_copy_packed(const bx_plan *plan, bx_direction way, int slot, int peer,
+                                bx_complex *packed);
 
 /* Copies from[count] to to[count], shared by the rank's threads. */
 void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, size_t count);

@@ -33,10 +33,11 @@ WORK = {
     "md": "--thread-lists --steps 1 --until 1 --baseline none",
     "npar": "--planner estimate --iterations 1",
     "halo": "--baseline none",
+    "patches": "--steps 2 --baseline none",
     "patterns": "--memory 1",
 }
 # Kernels whose arithmetic takes longer than their simulation: it is charged, and not computed.
-HOLLOW = ("halo", "md", "npar", "transpose")
+HOLLOW = ("halo", "md", "npar", "patches", "transpose")
 THREADS = {"mpi": lambda _: 1, "node": lambda cores: cores, "node2": lambda cores: cores // 2}
 
 CHANGED = "changed"  # a label of results: options that are not those of a finding

@@ -9,7 +9,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.kernels import results
 from bisection.kernels.results import ResultError
 from bisection.rfm import references
-from bisection.rfm.launch import described, environments, fail
+from bisection.rfm.launch import described, environments, fail, leave_out
 
 
 class KernelCheck(rfm.RunOnlyRegressionTest):
@@ -81,7 +81,7 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
             fail(self, error.reason)
         refused = "; ".join(sorted({entry["why"] for entry in entries if not entry["applicable"]}))
         if refused and self.layout in self.inapplicable.get(self.method, []):
-            self.leave_out(Reason.of(Code.METHOD_INAPPLICABLE, why=refused))
+            leave_out(self, Reason.of(Code.METHOD_INAPPLICABLE, why=refused))
         if refused:
             fail(self, Reason.of(Code.METHOD_REFUSED, method=self.method, why=refused))
         for entry in entries:
@@ -92,11 +92,6 @@ class KernelCheck(rfm.RunOnlyRegressionTest):
         self.measured = results.metrics(entries)
         self._complete()
         return True
-
-    def leave_out(self, reason: Reason) -> None:
-        """Reports the test as not applicable."""
-        self.not_applicable = reason.dumps()
-        self.skip(str(reason))
 
     def _complete(self) -> None:
         wanted = self._at_points(self.metrics) + self._at_points(self._judged())

@@ -69,6 +69,17 @@ def fail(test: Any, reason: Reason, error: type[Exception] = SanityError) -> NoR
     raise error(str(reason))
 
 
+def leave_out(test: Any, reason: Reason) -> None:
+    """Reports a test as not applicable.
+
+    Args:
+        test: the test, which has a variable `not_applicable`.
+        reason: why it is not.
+    """
+    test.not_applicable = reason.dumps()
+    test.skip(str(reason))
+
+
 def recorded(folder: str) -> dict[str, str]:
     """What RECORD left in the folder of a job, as facts; empty if the job did not come to it."""
     try:
@@ -319,7 +330,7 @@ class Launch(rfm.RunOnlyRegressionTest):
         if not processor.num_cores:
             fail(self, Reason.of(Code.NO_CORES, partition=self.current_partition.fullname))
         if self._is_simulated and not self.simulates:
-            self._leave_out(Reason.of(Code.NOT_SIMULATED, kernel=self.kernel))
+            leave_out(self, Reason.of(Code.NOT_SIMULATED, kernel=self.kernel))
         try:
             shape = layouts.geometry(
                 self.layout,
@@ -328,15 +339,15 @@ class Launch(rfm.RunOnlyRegressionTest):
                 processor.topology,
             )
         except DoesNotFit as error:
-            self._leave_out(error.reason)
+            leave_out(self, error.reason)
         if shape.nodes < self.least_nodes:
-            self._leave_out(
-                Reason.of(Code.NODES_NEEDED, needed=self.least_nodes, nodes=shape.nodes)
+            leave_out(
+                self, Reason.of(Code.NODES_NEEDED, needed=self.least_nodes, nodes=shape.nodes)
             )
         if (ranks := shape.ranks_per_node) < self.least_ranks:
-            self._leave_out(Reason.of(Code.RANKS_NEEDED, needed=self.least_ranks, ranks=ranks))
+            leave_out(self, Reason.of(Code.RANKS_NEEDED, needed=self.least_ranks, ranks=ranks))
         if shape.cores < (needed := self.cores_needed.get(self.case, 1)):
-            self._leave_out(Reason.of(Code.CORES_NEEDED, needed=needed, cores=shape.cores))
+            leave_out(self, Reason.of(Code.CORES_NEEDED, needed=needed, cores=shape.cores))
         self.place(shape, shape.ranks)
 
     def place(self, shape: Geometry, ranks: int) -> None:
@@ -483,11 +494,6 @@ class Launch(rfm.RunOnlyRegressionTest):
         if self._is_simulated:
             return ["--repeats 1 --block 1 --warmup 0", *self.simulated_options]
         return [self.sampling.get(self.case, self.usual_sampling)]
-
-    def _leave_out(self, reason: Reason) -> None:
-        """Reports the launch as not applicable."""
-        self.not_applicable = reason.dumps()
-        self.skip(str(reason))
 
     def _misplaced(self, layout: dict[str, Any]) -> list[Reason]:
         topology = self.current_partition.processor.topology or {}  # a site file need not give it

@@ -122,7 +122,7 @@ def entry(method, baseline, point):
     metrics["idle_share"] = metric(0.0, "share")
     metrics |= of_eigen(method) | of_md(method) | of_halo() | of_tasks(method) | of_patches()
     if point is None:
-        metrics["ratio_serial"] = metric(0.6, "ratio")
+        metrics["ratio_serial"] = metric(0.45, "ratio")
         metrics["exchange_share"] = metric(0.3, "share")
     else:
         metrics["ratio_alltoall"] = metric(1.0, "ratio")

@@ -47,7 +47,7 @@ case "$1 $2" in
             *) {pip}
                 ;;
         esac ;;
-    "-m bisection") shift 2; echo "$BISECTION_HOME: $*" ;;
+    "-c "*bisection.cli*) shift 2; echo "$BISECTION_HOME: $*" ;;
 esac
 """
 # pip prints the reason when it tries again, and not with --quiet.

@@ -58,3 +58,13 @@ def test_everything_is_written_below_the_home(clone, fake, tmp_path):
     assert json.loads((results / "verdict.json").read_text())["installed"] == [INSTALLED]
     for path in results.resolve().rglob("*"):
         assert not path.stat().st_mode & 0o077, path
+
+
+def test_modules_of_the_folder_where_it_is_called_are_not_imported(clone, tmp_path):
+    """Root may call it in a folder of any user."""
+    (tmp_path / "yaml.py").write_text("raise SystemExit(99)\n")
+    program = clone / ".bisection" / "bin" / "bisection"
+    command = [program, "findings", "G17"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "G17" in done.stdout

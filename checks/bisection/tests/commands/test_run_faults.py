@@ -29,7 +29,7 @@ LAUNCH_FAULTS = [
 @pytest.fixture(scope="module")
 def launch_run(fake, tmp_path_factory):
     faults = {where: fault for where, fault, _, _ in LAUNCH_FAULTS}
-    selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%")
+    selected = ("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case=(?!cpmd)")
     home = tmp_path_factory.mktemp("launch")
     return run_in(home, fake, selected=selected, tier="upgrade", faults=faults)
 
@@ -71,7 +71,7 @@ class TestLaunch:
 
     def test_shared_core_names_rank_and_cpus(self, bisection):
         run = bisection(
-            selected=("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%"),
+            selected=("-n", "^transpose%method=p2p%launch.layout=(mpi|node)%launch.case=cnt40"),
             faults={"mpi/cnt40": "shared-core", "node/cnt40": "shared-core"},
         )
         assert run.code == 1
@@ -98,7 +98,7 @@ METHOD_FAULTS = [
 @pytest.fixture(scope="module")
 def method_run(fake, tmp_path_factory):
     faults = {method: fault for method, fault, _ in METHOD_FAULTS} | {"mpi/cnt40": "slow-clock"}
-    selected = ("-n", "^transpose%.*launch.layout=mpi%")
+    selected = ("-n", "^transpose%.*launch.layout=mpi%launch.case=cnt40")
     return run_in(tmp_path_factory.mktemp("method"), fake, selected=selected, faults=faults)
 
 
@@ -137,7 +137,7 @@ class TestMethod:
         run = bisection(
             *("-S", "transpose.inapplicable=p2p:mpi"),
             faults={"p2p": "inapplicable"},
-            selected=("-n", "^transpose%method=(p2p|shm)%launch.layout=mpi%"),
+            selected=("-n", "^transpose%method=(p2p|shm)%launch.layout=mpi%launch.case=cnt40"),
         )
         assert run.code == 0, run.text
         assert "not applicable: needs two nodes" in run.said
@@ -174,7 +174,7 @@ def reference_run(fake, tmp_path_factory):
     home = tmp_path_factory.mktemp("reference")
     methods = "".join(METHOD % row[:2] for row in [*REFERENCE_BOUNDS, ("alltoallv", GOOD)])
     (home / "localhost.yaml").write_text(TREE % methods)
-    selected = ("-n", "^transpose%method=[^o].*launch.layout=mpi%")
+    selected = ("-n", "^transpose%method=[^o].*launch.layout=mpi%launch.case=cnt40")
     return run_in(home, fake, selected=selected, references=home)
 
 
