@@ -13,7 +13,7 @@ module md_lattice
   public :: crystal_t, crystals, find_crystal, crystal_box, crystal_atoms, fill_crystal, sites_of, &
     warm_up
 
-  integer, parameter, public :: most_sites = 12
+  integer, parameter, public :: most_sites = 24
 
   !> A crystal of cubic cells: relaxed edge (A), sites of a cell, cells along each edge of the box.
   type :: crystal_t
@@ -26,7 +26,7 @@ module md_lattice
     integer :: occupant(2) = 1 !< of the first sublattice and of the second
   end type crystal_t
 
-  integer, parameter :: zincblende = 1, fcc = 2, bcc = 3, rock_salt = 4, water = 5
+  integer, parameter :: zincblende = 1, fcc = 2, bcc = 3, rock_salt = 4, ice = 5
 
   !> Tests 10, 20 and 30 of DL_POLY 3, smaller ones of their kind, and their elements.
   type(crystal_t), parameter :: crystals(*) = [ &
@@ -47,9 +47,9 @@ module md_lattice
     crystal_t("nacl-mini", "1728 ions of NaCl", "Na", 5.64_dp, 8, 6, rock_salt, [1, 2]), &
     crystal_t("nacl-216k", "216000 ions of NaCl, as on HPCx", "Na", 5.64_dp, 8, 30, rock_salt, &
               [1, 2]), &
-    crystal_t("gramicidin", "96000 atoms of rigid water, SHAKE", "O", 4.93_dp, 12, 20, water, &
+    crystal_t("gramicidin", "98304 atoms of rigid water, SHAKE", "O", 6.3524_dp, 24, 16, ice, &
               [1, 2]), &
-    crystal_t("gramicidin-mini", "2592 atoms of rigid water, SHAKE", "O", 4.93_dp, 12, 6, water, &
+    crystal_t("gramicidin-mini", "3000 atoms of rigid water, SHAKE", "O", 6.3524_dp, 24, 5, ice, &
               [1, 2])]
 
 contains
@@ -95,8 +95,8 @@ contains
     case (bcc)
       at(:, 2) = 0.5_dp
       sublattice(:2) = 1
-    case (water)
-      call molecules_of(crystal%edge, at, sublattice)
+    case (ice)
+      call sites_of_ice(crystal%edge, at, sublattice)
     case default
       at(:, 2) = [0.0_dp, 0.5_dp, 0.5_dp]
       at(:, 3) = [0.5_dp, 0.0_dp, 0.5_dp]
@@ -110,25 +110,29 @@ contains
     end select
   end subroutine sites_of
 
-  !> Water molecules within a cell of `edge` (A): oxygen on the sites of fcc, their axes along the
-  !> four directions of a tetrahedron, so that they add up to no dipole.
-  pure subroutine molecules_of(edge, at, sublattice)
-    real(dp), intent(in) :: edge
+  !> Cubic ice: oxygen as carbon in diamond, each with two hydrogen atoms on the lines to its four
+  !> neighbours, one on a line (the ice rules of J. D. Bernal and R. H. Fowler, J. Chem. Phys. 1, 515
+  !> (1933)), so that the cell has no dipole.
+  pure subroutine sites_of_ice(edge, at, sublattice)
+    real(dp), intent(in) :: edge !< A
     real(dp), intent(out) :: at(3, most_sites) !< in fractions of the cell
     integer, intent(out) :: sublattice(most_sites)
-    real(dp), parameter :: signs(3, 4) = reshape(real([1, 1, 1, 1, -1, -1, -1, 1, -1, -1, -1, 1], &
-                                                      dp), [3, 4])
-    integer :: m, k
-    sublattice = 2
-    do m = 1, 4
-      at(:, 3*m - 2:3*m) = water_sites(signs(:, m)/sqrt(3.0_dp), &
-                                       signs(:, m)*[1.0_dp, -1.0_dp, 0.0_dp]/sqrt(2.0_dp))/edge
-      do k = 3*m - 2, 3*m
-        at(:, k) = at(:, k) + 0.5_dp - 0.25_dp*signs(:, m)
-      end do
-      sublattice(3*m - 2) = 1
+    !> Of each two molecules: the axis of symmetry, and sqrt(2) of the direction from H to H.
+    real(dp), parameter :: axis(3, 4) = reshape(real([0, 1, 0, 0, -1, 0, 0, 0, 1, 0, 0, -1], dp), &
+                                                [3, 4])
+    real(dp), parameter :: across(3, 4) = reshape(real([1, 0, 1, 1, 0, -1, 1, -1, 0, 1, 1, 0], &
+                                                       dp), [3, 4])
+    real(dp), parameter :: oxygen(3, 8) = 0.25_dp*reshape(real([0, 0, 0, 0, 2, 2, 2, 0, 2, &
+      2, 2, 0, 1, 1, 1, 1, 3, 3, 3, 1, 3, 3, 3, 1], dp), [3, 8])
+    integer :: m, pair
+    do m = 1, 8
+      pair = (m + 1)/2
+      at(:, 3*m - 2:3*m) = water_sites(axis(:, pair), across(:, pair)/sqrt(2.0_dp))/edge &
+                           + spread(oxygen(:, m), 2, 3)
     end do
-  end subroutine molecules_of
+    sublattice = 2
+    sublattice(1::3) = 1
+  end subroutine sites_of_ice
 
   !> This rank's atoms of `cells` cells along each edge, at rest.  Ids are in the order of cells (z
   !> fastest) and sites.

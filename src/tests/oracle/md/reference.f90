@@ -50,8 +50,8 @@ contains
   !> Cells in the order x, y, z (fastest), sites within; coordinate c of atom i is displaced by
   !> 0.2 (m/2^31 - 1/2) A, m = (1103515245 (3i + c) + 12345) mod 2^31.
   subroutine build()
-    real(d) :: site(3, 12), a
-    integer :: type_of(12), cells, sites, ix, iy, iz, s, k
+    real(d) :: site(3, 24), a
+    integer :: type_of(24), cells, sites, ix, iy, iz, s, k
     integer(int64) :: m
     site = 0
     site(:, 2:4) = reshape([0.0_d, 0.5_d, 0.5_d, 0.5_d, 0.0_d, 0.5_d, 0.5_d, 0.5_d, 0.0_d], [3, 3])
@@ -75,13 +75,13 @@ contains
       sites = 2
       site(:, 2) = 0.5_d
     case ("gramicidin") ! hydrogen has no terms, but every third number
-      cells = 4
-      a = 4.93_d
-      sites = 12
-      site(:, 1:10:3) = reshape([0.25_d, 0.25_d, 0.25_d, 0.25_d, 0.75_d, 0.75_d, 0.75_d, 0.25_d, &
-                                 0.75_d, 0.75_d, 0.75_d, 0.25_d], [3, 4])
+      cells = 3
+      a = 6.3524_d
+      sites = 24
+      site(:, 13::3) = site(:, 1:4) + 0.25_d
+      site(:, 1:10:3) = site(:, 1:4)
       type_of = 2
-      type_of(1:10:3) = 1
+      type_of(1::3) = 1
     case ("nacl")
       cells = 5
       a = 5.64_d
