@@ -27,6 +27,9 @@ class MdLaunch(Launch):
     work = {
         **dict.fromkeys(SMALL, "--steps 10 --until 5"),
         **dict.fromkeys(CASES[len(SMALL) :], "--steps 5 --until 3"),
+        # A hundred iterations per step.
+        "gramicidin-mini": "--steps 3 --until 3",
+        "gramicidin": "--steps 1 --until 1",
     }
     sampling = dict.fromkeys(SMALL, "--repeats 6 --block 1 --warmup 0")
     usual_sampling = "--repeats 3 --block 1 --warmup 0"

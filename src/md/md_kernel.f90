@@ -241,15 +241,19 @@ contains
     type(c_ptr), value :: address, this_run, details
     character(240) :: line
     real(dp) :: used
+    logical :: has_pressure
     used = bx_memory_used() - memory_before
+    has_pressure = system%potential%sites == 1 ! the part of bonds is not computed
     if (ghosts > 0) then
       write (line, "(i0, ' atoms; domains ', i0, 'x', i0, 'x', i0, '; ', i0, ' ghosts per rank; ', &
         &f0.1, ' entries of lists an atom; cutoff ', f0.2, ' A, skin ', f0.2, ' A')") &
         system%total, system%domain%grid, nint(ghosts), neighbours, system%potential%cutoff, &
         system%skin
       call bx_note(run, line)
-      write (line, "('step ', i0, ': ', f0.3, ' eV, ', f0.2, ' K, pressure ', f0.3, ' GPa')") &
-        given%until, seen%potential + seen%kinetic, seen%temperature, seen%pressure*gigapascal
+      write (line, "('step ', i0, ': ', f0.3, ' eV, ', f0.2, ' K')") given%until, &
+        seen%potential + seen%kinetic, seen%temperature
+      if (has_pressure) write (line(len_trim(line) + 1:), "(', pressure ', f0.3, ' GPa')") &
+        seen%pressure*gigapascal
       call bx_note(run, line)
     end if
     call bx_detail(details, "atoms", real(system%total, dp))
@@ -263,9 +267,11 @@ contains
     call bx_detail(details, "potential_energy", seen%potential)
     call bx_detail(details, "kinetic_energy", seen%kinetic)
     call bx_detail(details, "temperature", seen%temperature)
-    call bx_detail(details, "pressure", seen%pressure)
-    call bx_detail(details, "static_pressure", (seen%stress(1, 1) + seen%stress(2, 2) &
-                                                + seen%stress(3, 3))/3)
+    if (has_pressure) then
+      call bx_detail(details, "pressure", seen%pressure)
+      call bx_detail(details, "static_pressure", (seen%stress(1, 1) + seen%stress(2, 2) &
+                                                  + seen%stress(3, 3))/3)
+    end if
     call bx_detail(details, "memory_predicted", predicted)
     call bx_detail(details, "memory_resident", used)
     call bx_detail(details, "memory_per_atom", used*system%domain%world_size/real(system%total, dp))

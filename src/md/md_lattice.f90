@@ -49,7 +49,7 @@ module md_lattice
               [1, 2]), &
     crystal_t("gramicidin", "98304 atoms of rigid water, SHAKE", "O", 6.3524_dp, 24, 16, ice, &
               [1, 2]), &
-    crystal_t("gramicidin-mini", "3000 atoms of rigid water, SHAKE", "O", 6.3524_dp, 24, 5, ice, &
+    crystal_t("gramicidin-mini", "1536 atoms of rigid water, SHAKE", "O", 6.3524_dp, 24, 4, ice, &
               [1, 2])]
 
 contains

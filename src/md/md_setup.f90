@@ -264,6 +264,7 @@ contains
     real(dp), parameter :: sums = 2*8            !< density and its slope
     real(dp), parameter :: sums_of_thread = 5*8  !< density and force, of all threads but the first
     real(dp), parameter :: of_constraints = 100  !< molecules: bonds, and values that they correct
+    real(dp), parameter :: chain = 4             !< likewise: of each atom of the box, by its id
     real(dp), parameter :: of_point = 8          !< a point of the mesh on a patch: a real
     real(dp), parameter :: fields = 20           !< of the methods' FFTs and messages: reals
     integer, parameter :: copies = 3             !< system, start and origin
@@ -274,7 +275,8 @@ contains
                      + of_point*product(real(grid_of(system%potential, system%box), dp)) &
                      *(share%all/real(system%total, dp) + fields*share%part)
     end if
-    if (system%potential%sites > 1) bytes_needed = bytes_needed + of_constraints*share%all
+    if (system%potential%sites > 1) bytes_needed = bytes_needed + of_constraints*share%all &
+                                                   + chain*real(system%total, dp)
     bytes_needed = bytes_needed + share%own*(copies*atom + size(methods)*endpoint) &
                    + (share%all - share%own)*atom &
                    + share%all*(sums + sums_of_thread*(bx_threads(run) - 1))

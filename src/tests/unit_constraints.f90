@@ -94,7 +94,7 @@ contains
   subroutine test_turning(axis, across, style)
     real(dp), intent(in) :: axis(3), across(3)
     type(style_t), intent(in) :: style
-    integer, parameter :: steps = 9
+    integer, parameter :: steps = 4
     real(dp), parameter :: speed = 200 !< A/ps
     type(system_t) :: system
     type(sample_t) :: before(3), after(3)
