@@ -5,7 +5,7 @@
 ! Atoms of a molecule may be on several ranks.  An iteration corrects all bonds by what both of
 ! their atoms had before it; each rank corrects its own atoms, and sends them to the ranks that have
 ! a bond to them.  So the number of iterations is the same on any number of ranks.  Chebyshev's
-! weights halve it (G. H. Golub and R. S. Varga, Numer. Math. 3, 147 (1961)).
+! weights make it smaller (G. H. Golub and R. S. Varga, Numerische Mathematik 3, 147 (1961)).
 module md_constraints
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use bx_charges, only: bx_charge, bx_is_simulated, bx_pairs, by_one_thread

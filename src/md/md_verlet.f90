@@ -290,7 +290,7 @@ contains
     end if
   end function observe
 
-  !> Numbers that the atoms' velocities have: less those of the whole and, of molecules, along bonds.
+  !> Degrees of freedom: without those of the whole and, of molecules, without bonds.
   pure real(dp) function freedoms(system)
     type(system_t), intent(in) :: system
     freedoms = 3*real(system%total - 1, dp) &

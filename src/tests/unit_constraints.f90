@@ -1,5 +1,5 @@
-! A rigid molecule on any number of ranks, its atoms on several of them: a free one turns as the time
-! steps do in closed form; and that wrong steps of molecules are seen.
+! A rigid molecule on any number of ranks, its atoms on several of them: a free one turns as in
+! closed form, and wrong steps are seen.
 program unit_constraints
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Comm_rank, MPI_Finalize, MPI_Init
@@ -89,8 +89,8 @@ contains
     c = [a(2)*b(3) - a(3)*b(2), a(3)*b(1) - a(1)*b(3), a(1)*b(2) - a(2)*b(1)]
   end function normal
 
-  !> In a step a hydrogen atom moves by the speed along the normal, and its bonds put it back across,
-  !> onto the circle: it turns by asin(speed timestep / radius).
+  !> In a step a hydrogen atom moves by the speed along the normal, and its bonds put it back
+  !> across, onto the circle: it turns by asin(speed timestep / radius).
   subroutine test_turning(axis, across, style)
     real(dp), intent(in) :: axis(3), across(3)
     type(style_t), intent(in) :: style

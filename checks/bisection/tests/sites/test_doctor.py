@@ -241,7 +241,7 @@ class TestChecks:
         check = {**site.checks["md"], "tiers": tiers, "inapplicable": inapplicable}
         wrong = dataclasses.replace(site, checks={**site.checks, "md": check})
         texts = told(rules.check_defects([wrong, published], everywhere=True))
-        assert "tiers of md names case sci: there are sic, cu3au, fe, nacl-mini, gramicidin-mini" in texts
+        assert "tiers of md names case sci: there are sic, cu3au, fe, nacl-mini" in texts
         assert "tiers of md names tier nigthly: there are quick, nightly, upgrade" in texts
         assert "inapplicable of md names method packd: there are packed" in texts
         assert "inapplicable of md names layout nod: there are mpi, node" in texts
