@@ -26,9 +26,11 @@ contains
     real(dp), intent(out) :: force_error, energy_error
     !> Of the samples: forces (eV/A, (3, samples)) and energies (eV) to be added to the reference's.
     real(dp), intent(in), optional :: more_force(:, :), more_energy(:)
-    real(dp) :: force(3), energy, largest, worst(2)
+    real(dp) :: force(3), energy, largest, worst(2), reach
     real(dp), allocatable :: near(:, :)
     integer :: s, root
+    reach = 2*system%potential%cutoff
+    if (system%potential%kind == ionic_kind) reach = reach/2 ! neighbours' neighbours have no part
     largest = 1
     do s = 1, size(samples)
       largest = max(largest, maxval(abs(samples(s)%f)))
@@ -41,7 +43,7 @@ contains
           worst = huge(worst)
           cycle
         end if
-        call gather_near(system, sample%x, 2*system%potential%cutoff, root, near)
+        call gather_near(system, sample%x, reach, root, near)
         if (root /= domain%world_rank) cycle
         call force_on_centre(system%potential, sample%species, near, force, energy)
         if (present(more_force)) force = force + more_force(:, s)

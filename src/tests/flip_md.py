@@ -21,7 +21,7 @@ SMALL = ("--baseline", "none", "--repeats", "2", "--block", "1", "--warmup", "0"
          "--until", "5", "--temperature", "1500")  # fmt: skip
 CASES = (("fe", "9"), ("cu3au", "6"), ("sic", "5"))
 METHODS = ("packed", "dlpoly3")
-IONS = (("nacl", "6"), ("gramicidin", "5"))
+IONS = (("nacl", "6"), ("gramicidin", "3"))
 FFTS = ("packed", "column-wise")
 LOST = 64
 BITS = (55, 51, 30, LOST)
