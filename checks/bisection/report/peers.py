@@ -220,7 +220,7 @@ def _title(choice: Choice) -> str:
 
 
 def _mesh(lines: Sequence[str]) -> str:
-    return " ".join(line.partition(" ")[2] for line in lines)  # without LAMMPS' commands
+    return lines[-1].partition(" ")[2] if lines else ""  # what kspace_modify names
 
 
 def md_table(system: System, rows: Sequence[Row]) -> Iterator[str]:

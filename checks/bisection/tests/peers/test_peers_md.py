@@ -192,10 +192,12 @@ def test_the_script():
 
 
 def test_the_script_of_ions():
-    text = lammps.script(SYSTEMS["nacl"], "salt", ("kspace_style pppm 1e-5",), 0.7, 50, 3)
+    text = lammps.script(
+        SYSTEMS["nacl"], "salt", ("kspace_style pppm 1e-5", "kspace_modify order 7"), 0.7, 50, 3
+    )
     assert "atom_style charge\n" in text
     assert "set type 2 charge -1\npair_style born/coul/long 10.9\ninclude salt\n" in text
-    assert "kspace_style pppm 1e-5\n" in text
+    assert "kspace_style pppm 1e-5\nkspace_modify order 7\nneighbor" in text
     _, *pairs = potentials.salt_lines()
     assert [line.split()[:3] for line in pairs] == [
         ["pair_coeff", "1", "1"],
@@ -212,14 +214,14 @@ IONS = (("Cl", (2.5, 0.0, 0.0)), ("Na", (0.0, 0.0, 0.0)), ("Na", (0.0, 3.0, 3.0)
 
 @pytest.fixture
 def errors(tmp_path, monkeypatch):
-    """errors(ours, theirs): a mesh of theirs has the error theirs(its A, its order)."""
+    """errors(ours, theirs): a mesh of theirs has the error theirs(points, order)."""
 
     def put(ours, theirs):
         def ran(build, layout, style, file):
             text = file.read_text()
-            mesh = re.search(r"pppm (\S+)\nkspace_modify order (\d)", text)
+            mesh = re.search(r"pppm .*\nkspace_modify order (\d) .* (\d+)\n", text)
             assert ("long 10.9 20" in text) == (mesh is None)  # the sum without a mesh
-            error = theirs(float(mesh[1]), int(mesh[2])) if mesh else 0.0
+            error = theirs(int(mesh[2]), int(mesh[1])) if mesh else 0.0
             written = re.search(r"write_dump all custom (\S+) id fx fy fz", text)[1]
             rows = [f"{k} {k} 2 {3 + error}" for k in range(1, 4)]
             Path(written).write_text("\n".join([*("head",) * 9, *rows]) + "\n")
@@ -234,14 +236,14 @@ def errors(tmp_path, monkeypatch):
     return put
 
 
-def test_each_mesh_is_the_coarsest_of_our_accuracy(errors, tmp_path):
-    equal = errors(1e-4, lambda accuracy, order: accuracy if order == 5 else accuracy / 2)
+def test_each_mesh_is_the_smallest_of_our_accuracy(errors, tmp_path):
+    equal = errors(1e-4, lambda points, order: (1e-4, 2e-4)[points < (81 if order == 5 else 60)])
     assert equal.ours == pytest.approx(1e-4)
-    assert [mesh.lines for mesh in equal.theirs] == [
-        ("kspace_style pppm 0.0001", "kspace_modify order 5 diff ik"),
-        ("kspace_style pppm 0.0001", "kspace_modify order 5 diff ad"),
-        ("kspace_style pppm 0.0002", "kspace_modify order 7 diff ik"),
-        ("kspace_style pppm 0.0002", "kspace_modify order 7 diff ad"),
+    assert [mesh.lines[1] for mesh in equal.theirs] == [
+        "kspace_modify order 5 gewald 0.3 mesh 81 81 81",
+        "kspace_modify order 5 gewald 0.321 mesh 81 81 81",
+        "kspace_modify order 7 gewald 0.3 mesh 60 60 60",
+        "kspace_modify order 7 gewald 0.321 mesh 60 60 60",
     ]
     assert all(mesh.error <= equal.ours for mesh in equal.theirs)
     ions = (tmp_path / "nacl.data").read_text().partition("Atoms # charge\n\n")[2]
@@ -249,12 +251,10 @@ def test_each_mesh_is_the_coarsest_of_our_accuracy(errors, tmp_path):
 
 
 def test_meshes_that_are_never_accurate_are_left_out(errors):
-    equal = errors(1e-5, lambda accuracy, order: 1e-3 if order == 5 else accuracy)
-    assert {mesh.lines[1] for mesh in equal.theirs} == {
-        "kspace_modify order 7 diff ik", "kspace_modify order 7 diff ad",
-    }  # fmt: skip
+    equal = errors(1e-5, lambda points, order: 1e-3 if order == 5 else 1e-6)
+    assert [mesh.lines[1].split()[2] for mesh in equal.theirs] == ["7", "7"]
     with pytest.raises(NotMeasured, match="no mesh of LAMMPS has an error of at most 1e-05"):
-        errors(1e-5, lambda accuracy, order: 1e-3)
+        errors(1e-5, lambda points, order: 1e-3)
 
 
 # ---- conclusions ----
