@@ -16,7 +16,7 @@ static struct {
     int threads;
     double rate[BX_WORK_COUNT]; /* 1/s of a core; 0: free of charge */
     double copies;              /* B/s of a rank's share of the node's memory */
-    double serial;              /* share of loops over pairs that one thread does */
+    double threaded;            /* time of loops over pairs in threads over that without */
     double fork, flops;         /* s; flop/s of a simulated host, which SimGrid counts in */
 } machine;
 
@@ -32,7 +32,7 @@ void bx_charge_start(const bx_run *run)
     bx_platform_set_cores(run->node_rank * run->threads, run->threads);
     for (int i = 0; i < BX_WORK_COUNT; i++) machine.rate[i] = number_or_0(RATES[i]);
     machine.copies = number_or_0("memory") / run->node_size;
-    machine.serial = number_or_0("serial");
+    machine.threaded = fmax(number_or_0("threaded"), 1);
     machine.fork = number_or_0("fork");
     machine.flops = number_or_0("flops");
 }
@@ -40,7 +40,7 @@ void bx_charge_start(const bx_run *run)
 void bx_charge(bx_work work, double amount, bool by_all_threads)
 {
     double threads = by_all_threads ? machine.threads : 1, rate = machine.rate[work];
-    if (work == BX_PAIRS) threads = 1 / (machine.serial + (1 - machine.serial) / threads);
+    if (work == BX_PAIRS && threads > 1) threads /= machine.threaded;
     rate *= threads;
     if (work == BX_COPY && machine.copies > 0) rate = fmin(rate, machine.copies);
     if (rate > 0 && amount > 0) owed += amount / rate;

@@ -149,6 +149,10 @@ class Refusals(Case):
                      self.write([("O", 1.0, 1.0, 1.0)], 30.0))  # fmt: skip
         self.refused("no two atoms are within the cutoff", "--input",
                      self.write([("Si", 1.0, 1.0, 1.0)], 30.0))  # fmt: skip
+        ions = [("Cl", 1.0, 1.0, 1.0), ("Na", 3.8, 1.0, 1.0), ("Cl", 6.6, 1.0, 1.0)]
+        for ranks in (1, 3):
+            self.refused("the charges of all ions add up to -1.0 e: they have to add up to 0",
+                         "--input", self.write(ions, 40.0), ranks=ranks)  # fmt: skip
 
     def test_exponents_of_three_digits(self):
         """Written with their E, and read back."""

@@ -141,6 +141,8 @@ def bench_md(options: argparse.Namespace, folder: Path) -> Exit:
         ours = md.Ours(kernel, folder, system, options.steps)
         theirs = md.Theirs(builds, folder, system, options.steps)
         show([f"{system.title}, {system.atoms:,} atoms"], end="\n")
+        if system.charges and builds:
+            show(texts.meshes_text(theirs.equal_meshes(ours)), end="\n")
         rows = []
         for layout in lammps.LAYOUTS:
             rows.append(md.prepared(ours, theirs, layout))

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import venv
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -116,8 +117,26 @@ def described(text: str) -> tuple[str, frozenset[str]]:
     return version[1] if version else "unknown", frozenset(packages[1].split() if packages else ())
 
 
-def script(system: System, potential: Path, skin: float, steps: int, samples: int) -> str:
-    """LAMMPS' input; samples go on from one another, without a new set-up."""
+def ran(build: Build, layout: Layout, style: str, file: Path) -> str:
+    """What LAMMPS prints of a script, in at most ten minutes; NotMeasured if it fails."""
+    try:
+        done = subprocess.run(
+            build.command(layout, style, file), env={**environment(layout.threads), **build.own},
+            capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise NotMeasured("LAMMPS did not end in ten minutes") from error
+    if done.returncode:
+        text = (done.stdout + done.stderr).strip()
+        raise NotMeasured(f"LAMMPS exited with {done.returncode}: {text[-400:]}")
+    return done.stdout
+
+
+def script(
+    system: System, potential: Path, mesh: Sequence[str], skin: float, steps: int, samples: int
+) -> str:
+    """LAMMPS' input, with its lines of the mesh; samples go on from one another, without a new
+    set-up."""
     basis = " ".join(f"basis {x} {y} {z}" for x, y, z, _ in system.sites)
     types = " ".join(f"basis {k} {site[3]}" for k, site in enumerate(system.sites, 1))
     box = f"0 {system.cells} " * 3
@@ -132,7 +151,7 @@ def script(system: System, potential: Path, skin: float, steps: int, samples: in
         f"pair_style {system.pair_style}",
         f"include {potential}" if system.charges else
         f"pair_coeff * * {potential} {system.elements}",
-        *system.mesh,
+        *mesh,
         f"neighbor {skin} bin", "neigh_modify delay 0 every 1 check yes",
         f"velocity all create {TEMPERATURE} 12345 loop geom", "fix 1 all nve",
         f"timestep {TIMESTEP / 1000}",

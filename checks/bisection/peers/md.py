@@ -2,11 +2,11 @@
 
 Both sides start from the same perfect crystal at 600 K and take the same steps, in launches that
 take turns. Each runs at the skin that serves it best in that system and layout, found beforehand,
-and LAMMPS by the fastest of the builds and styles that are there. What it reads is written here.
+and LAMMPS by the fastest of the builds and styles that are there; of ions, by the fastest mesh that
+is as accurate as ours (meshes.py). What it reads is written here.
 """
 
 import statistics
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,6 @@ from bisection.kernels.local import (
     BenchError,
     Estimate,
     entry,
-    environment,
     launch,
     launch_watched,
     quartiles,
@@ -24,6 +23,7 @@ from bisection.kernels.results import Result
 from bisection.peers import NotMeasured
 from bisection.peers.lammps import (
     ONE,
+    PAIR,
     SETTLING,
     TEMPERATURE,
     TIMESTEP,
@@ -31,11 +31,13 @@ from bisection.peers.lammps import (
     Layout,
     Log,
     parsed,
+    ran,
     script,
 )
+from bisection.peers.meshes import Meshes, equal_meshes
 from bisection.peers.potentials import System
 
-Choice = tuple[Build, str]  # of LAMMPS: a build and a style
+Choice = tuple[Build, str, tuple[str, ...]]  # of LAMMPS: a build, a style, the mesh's lines
 
 TURNS = 5
 STEPS = 50
@@ -82,6 +84,14 @@ class Ours:
         seconds = entry(result, "packed")["metrics"]["time"]["value"]
         return Run(self.system.atoms / seconds, details["memory_per_atom"], result)
 
+    def dump(self) -> Path:
+        """An extended XYZ file of the atoms at the first sample, with their forces."""
+        path = self.folder / f"{self.system.case}.xyz"
+        arguments = ["--case", self.system.case, "--cells", str(self.system.cells)]
+        arguments += [*sampling(1, 1), "--dump", str(path)]
+        launch(self.kernel, PAIR.ranks, arguments, self.folder / f"{self.system.case}.json")
+        return path
+
 
 def sampling(steps: int, samples: int) -> list[str]:
     """The kernel's options that are the same in every launch.
@@ -101,40 +111,45 @@ class Theirs:
     def __init__(self, builds: Sequence[Build], folder: Path, system: System, steps: int) -> None:
         self.builds, self.folder, self.system, self.steps = builds, folder, system, steps
         self.potential = folder / f"{system.case}.potential"
+        self.meshes: Sequence[tuple[str, ...]] = ((),)
         if builds:
             self.potential.write_text("\n".join(system.potential()) + "\n")
 
+    def equal_meshes(self, ours: Ours) -> Meshes:
+        """Takes the meshes of ions that are as accurate as ours; of the first build.
+
+        Raises:
+            NotMeasured: LAMMPS failed, or none of its meshes is accurate enough.
+        """
+        meshes = equal_meshes(ours.dump(), self.builds[0], self.system, self.potential)
+        self.meshes = [mesh.lines for mesh in meshes.theirs]
+        return meshes
+
     def choices(self, layout: Layout) -> list[Choice]:
-        """Builds and styles that run in a layout."""
-        return [(build, style) for build in self.builds for style in build.styles(layout)]
+        """Builds and styles that run in a layout, with each mesh."""
+        return [
+            (build, style, mesh)
+            for build in self.builds
+            for style in build.styles(layout)
+            for mesh in self.meshes
+        ]
 
     def run(self, layout: Layout, choice: Choice, skin: float, samples: int = SAMPLES) -> Run:
         """One launch, of the same work as ours.
 
         Args:
             layout: ranks and threads.
-            choice: build and style.
+            choice: build, style and mesh.
             skin: of the neighbour list (A).
             samples: how many to take.
 
         Raises:
             NotMeasured: it failed, or did other work.
         """
-        build, style = choice
+        build, style, mesh = choice
         file = self.folder / f"in.{self.system.case}"
-        file.write_text(script(self.system, self.potential, skin, self.steps, samples))
-        try:
-            done = subprocess.run(
-                build.command(layout, style, file),
-                env={**environment(layout.threads), **build.own},
-                capture_output=True, text=True, timeout=600,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            raise NotMeasured("LAMMPS did not end in ten minutes") from error
-        if done.returncode:
-            text = (done.stdout + done.stderr).strip()
-            raise NotMeasured(f"LAMMPS exited with {done.returncode}: {text[-400:]}")
-        log = parsed(done.stdout)
+        file.write_text(script(self.system, self.potential, mesh, skin, self.steps, samples))
+        log = parsed(ran(build, layout, style, file))
         self.check(log, layout, samples)
         rate = self.system.atoms / statistics.median(s / n for s, _, n, _ in log.loops[1:])
         memory = log.memory * layout.ranks / self.system.atoms

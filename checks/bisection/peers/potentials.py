@@ -205,7 +205,6 @@ class System:
     energy: float  # of the perfect crystal: eV per atom
     target: float  # ours over LAMMPS
     charges: tuple = ()  # e, by type; none: no mesh
-    mesh: tuple = ()  # LAMMPS' lines of the particle mesh
 
     @property
     def atoms(self) -> int:
@@ -238,8 +237,8 @@ SYSTEMS = {
             "nacl", "NaCl, particle mesh Ewald", 15, 5.64,
             (*((*at, 1) for at in FACES),
              *((*((part + 0.5) % 1 for part in at), 2) for at in FACES)),
-            (22.98976928, 35.453), f"born/coul/long {SALT_CUTOFF}", "", salt_lines, -4.0290, 1.5,
-            (1, -1), ("kspace_style pppm 1e-5",),
+            (22.98976928, 35.453), f"born/coul/long {SALT_CUTOFF}", "Na Cl", salt_lines,
+            -4.0290, 1.5, (1, -1),
         ),
     )
 }  # fmt: skip

@@ -28,7 +28,7 @@ def text(rows: Sequence[Judged], verbose: bool = False) -> Iterator[str]:
     yield from indented([HEAD, *map(_cells, rows)])
     yield ""
     if verbose:
-        yield from indented([["ID", "expression", *HEAD[1:4], "verdict"], *_parts(rows)])
+        yield from indented([["ID", *HEAD[1:4], "verdict", "expression"], *_parts(rows)])
         yield ""
     for row in rows:
         none = row.parts and all(part.value is None for part in row.parts)
@@ -69,8 +69,8 @@ def _parts(rows: Sequence[Judged]) -> Iterator[list[str]]:
             held = (
                 Shown.NOT_RUN if part.value is None else Shown.TRUE if part.holds else Shown.FALSE
             )
-            cells = [own.finding, f"{where}: {own.expression}", own.published]
-            yield [*cells, _value(part), _ratio(part), str(held)]
+            cells = [own.finding, own.published, _value(part), _ratio(part), str(held)]
+            yield [*cells, f"{where}: {own.expression}"]
 
 
 def costs(rows: Sequence[Cost]) -> Iterator[str]:
@@ -107,12 +107,12 @@ def turned(pairs: Sequence[tuple[Judged, Judged]], verbose: bool = False) -> Ite
     if verbose:
         yield ""
         cells = [
-            [*then[:3], then[3], now[3], then[5], now[5]]
+            [*then[:3], now[2], then[4], now[4], then[5]]
             for before, after in pairs
             for then, now in zip(_parts([before]), _parts([after]), strict=True)
-            if then[3] != now[3]
+            if then[2] != now[2]
         ]
-        head = ["ID", "expression", "published", "before", "after", "", ""]
+        head = ["ID", "published", "before", "after", "", "", "expression"]
         yield from indented([head, *cells])
 
 

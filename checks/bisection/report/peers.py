@@ -11,6 +11,7 @@ from bisection.kernels.results import Result, preempted
 from bisection.peers import AT_LEAST, WITHIN, Judged, Limit, NotMeasured, eigen, npar, store_scale
 from bisection.peers.lammps import ONE, THREADS, Build
 from bisection.peers.md import MIDDLE, THREADED, Choice, Large, Row, over
+from bisection.peers.meshes import Meshes
 from bisection.peers.potentials import System
 from bisection.peers.store_scale import Timed
 from bisection.peers.transpose import GRIDS, PEERS, Runs, against_limits
@@ -190,6 +191,12 @@ def lammps_text(builds: Sequence[Build]) -> Iterator[str]:
     )
 
 
+def meshes_text(meshes: Meshes) -> Iterator[str]:
+    """Lines: the errors of forces of the kernel's mesh and of LAMMPS' that are as accurate."""
+    yield f"  rms error of forces: ours {meshes.ours:.3g} eV/A"
+    yield from (f"    LAMMPS {_mesh(mesh.lines)}: {mesh.error:.3g} eV/A" for mesh in meshes.theirs)
+
+
 def preparation(row: Row) -> Iterator[str]:
     """Lines: the rates by which skins and LAMMPS were chosen."""
     head = f"  {row.layout!s:18}  "
@@ -208,8 +215,12 @@ def _by_skin(rates: dict[float, float]) -> str:
 
 
 def _title(choice: Choice) -> str:
-    build, style = choice
-    return f"{build.name} {style}"
+    build, style, mesh = choice
+    return " ".join(filter(None, [build.name, style, _mesh(mesh)]))
+
+
+def _mesh(lines: Sequence[str]) -> str:
+    return lines[-1].partition(" ")[2] if lines else ""  # what kspace_modify names
 
 
 def md_table(system: System, rows: Sequence[Row]) -> Iterator[str]:

@@ -3,14 +3,16 @@
 import itertools
 import json
 import math
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
 from bisection.cli import main
 from bisection.commands import bench
 from bisection.kernels.local import BenchError, Estimate, quartiles
-from bisection.peers import AT_LEAST, WITHIN, Limit, NotMeasured, lammps, md, potentials
+from bisection.peers import AT_LEAST, WITHIN, Limit, NotMeasured, lammps, md, meshes, potentials
 from bisection.peers.lammps import ONE, PAIR, THREADS
 from bisection.peers.potentials import SYSTEMS
 from bisection.report import peers
@@ -176,7 +178,7 @@ def test_the_tersoff_file():
 
 
 def test_the_script():
-    text = lammps.script(SYSTEMS["sic"], "sic.potential", 0.7, 50, 3)
+    text = lammps.script(SYSTEMS["sic"], "sic.potential", (), 0.7, 50, 3)
     assert "create_atoms 1 box basis 1 1 basis 2 1 basis 3 1 basis 4 1 basis 5 2" in text
     assert "neighbor 0.7 bin\nneigh_modify delay 0 every 1 check yes\n" in text
     assert "newton on\n" in text
@@ -190,10 +192,12 @@ def test_the_script():
 
 
 def test_the_script_of_ions():
-    text = lammps.script(SYSTEMS["nacl"], "salt", 0.7, 50, 3)
+    text = lammps.script(
+        SYSTEMS["nacl"], "salt", ("kspace_style pppm 1e-5", "kspace_modify order 7"), 0.7, 50, 3
+    )
     assert "atom_style charge\n" in text
     assert "set type 2 charge -1\npair_style born/coul/long 10.9\ninclude salt\n" in text
-    assert "kspace_style pppm 1e-5\n" in text
+    assert "kspace_style pppm 1e-5\nkspace_modify order 7\nneighbor" in text
     _, *pairs = potentials.salt_lines()
     assert [line.split()[:3] for line in pairs] == [
         ["pair_coeff", "1", "1"],
@@ -201,6 +205,56 @@ def test_the_script_of_ions():
         ["pair_coeff", "2", "2"],
     ]
     assert float(pairs[0].split()[6]) == pytest.approx(1.0486, rel=1e-4)  # eV A^6
+
+
+# ---- meshes of equal accuracy ----
+
+IONS = (("Cl", (2.5, 0.0, 0.0)), ("Na", (0.0, 0.0, 0.0)), ("Na", (0.0, 3.0, 3.0)))
+
+
+@pytest.fixture
+def errors(tmp_path, monkeypatch):
+    """errors(ours, theirs): a mesh of theirs has the error theirs(points, order)."""
+
+    def put(ours, theirs):
+        def ran(build, layout, style, file):
+            text = file.read_text()
+            mesh = re.search(r"pppm .*\nkspace_modify order (\d) .* (\d+)\n", text)
+            assert ("long 10.9 20" in text) == (mesh is None)  # the sum without a mesh
+            error = theirs(int(mesh[2]), int(mesh[1])) if mesh else 0.0
+            written = re.search(r"write_dump all custom (\S+) id fx fy fz", text)[1]
+            rows = [f"{k} {k} 2 {3 + error}" for k in range(1, 4)]
+            Path(written).write_text("\n".join([*("head",) * 9, *rows]) + "\n")
+
+        monkeypatch.setattr(meshes, "ran", ran)
+        dump = tmp_path / "nacl.xyz"
+        lines = [f"{k} {name} {' '.join(map(str, at))} 0 0 0 {k} 2 {3 + ours} -1"
+                 for k, (name, at) in enumerate(IONS, 1)]  # fmt: skip
+        dump.write_text("\n".join(["3", "Lattice", *lines]) + "\n")
+        return meshes.equal_meshes(dump, build("OPT"), SYSTEMS["nacl"], tmp_path / "salt")
+
+    return put
+
+
+def test_each_mesh_is_the_smallest_of_our_accuracy(errors, tmp_path):
+    equal = errors(1e-4, lambda points, order: (1e-4, 2e-4)[points < (81 if order == 5 else 60)])
+    assert equal.ours == pytest.approx(1e-4)
+    assert [mesh.lines[1] for mesh in equal.theirs] == [
+        "kspace_modify order 5 gewald 0.3 mesh 81 81 81",
+        "kspace_modify order 5 gewald 0.321 mesh 81 81 81",
+        "kspace_modify order 7 gewald 0.3 mesh 60 60 60",
+        "kspace_modify order 7 gewald 0.321 mesh 60 60 60",
+    ]
+    assert all(mesh.error <= equal.ours for mesh in equal.theirs)
+    ions = (tmp_path / "nacl.data").read_text().partition("Atoms # charge\n\n")[2]
+    assert ions.splitlines() == ["1 2 -1 2.5 0.0 0.0", "2 1 1 0.0 0.0 0.0", "3 1 1 0.0 3.0 3.0"]
+
+
+def test_meshes_that_are_never_accurate_are_left_out(errors):
+    equal = errors(1e-5, lambda points, order: 1e-3 if order == 5 else 1e-6)
+    assert [mesh.lines[1].split()[2] for mesh in equal.theirs] == ["7", "7"]
+    with pytest.raises(NotMeasured, match="no mesh of LAMMPS has an error of at most 1e-05"):
+        errors(1e-5, lambda points, order: 1e-3)
 
 
 # ---- conclusions ----
