@@ -111,8 +111,8 @@ contains
   end subroutine sites_of
 
   !> Cubic ice: oxygen as carbon in diamond, each with two hydrogen atoms on the lines to its four
-  !> neighbours, one on a line (J. D. Bernal and R. H. Fowler, J. Chem. Phys. 1, 515 (1933)), so that
-  !> the cell has no dipole.
+  !> neighbours, one on a line (J. D. Bernal and R. H. Fowler, J. Chem. Phys. 1, 515 (1933)), so
+  !> that the cell has no dipole.
   pure subroutine sites_of_ice(edge, at, sublattice)
     real(dp), intent(in) :: edge !< A
     real(dp), intent(out) :: at(3, most_sites) !< in fractions of the cell
