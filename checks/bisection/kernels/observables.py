@@ -33,7 +33,7 @@ from bisection.kernels.results import Entry, Metric, Result
 from bisection.kernels.simulation import LaunchKey, Wanted
 
 LITERATURE = paths.ROOT / "reference" / "literature"
-# What figures draw beside: of each launch of a kernel these methods.
+# What figures draw: of each launch of a kernel these methods.
 DRAWN = {"transpose": ("alltoallv", "padded", "shm", "gather-scatter")}
 SECONDS = "_seconds"  # ends the name of a share of the time that is meant in seconds
 
@@ -204,22 +204,21 @@ def machines() -> list[str]:
 
 
 def points(machine: str) -> dict[tuple[str, str, str, int], Wanted]:
-    """What a session launches on a machine, by (kernel, case, layout, cores): what findings need,
-    and what figures draw beside it."""
-    launches = {}
-    for launch, wanted in needed(findings()).items():
-        if launch[0] == machine:
-            wanted.methods.update(DRAWN.get(launch[1], ()))
-            launches[launch[1:]] = wanted
-    return launches
+    """What a session launches on a machine, by (kernel, case, layout, cores)."""
+    return {
+        launch[1:]: wanted for launch, wanted in needed(findings()).items() if launch[0] == machine
+    }
 
 
 def needed(rows: Iterable[Finding]) -> dict[LaunchKey, Wanted]:
-    """What findings are made of, by launch."""
+    """What findings are made of, and what figures draw beside it, by launch: a session and
+    `bisection findings --simulate` launch the same. The first method of a launch begins on ranks
+    that are in step, and takes up to 7% less: on any number of cores it is the same one."""
     launches: dict[LaunchKey, Wanted] = {}
     for part in (part for row in rows for part in row.observables):
         for point, metric in part.metrics:
-            wanted = launches.setdefault(point.launch, Wanted(set(), set()))
+            drawn = set(DRAWN.get(point.kernel, ()))
+            wanted = launches.setdefault(point.launch, Wanted(drawn, set()))
             wanted.methods.add(point.method)
             wanted.metrics.add(metric)
     return {launch: launches[launch] for launch in sorted(launches)}
