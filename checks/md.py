@@ -27,7 +27,7 @@ class MdLaunch(Launch):
     work = {
         **dict.fromkeys(SMALL, "--steps 10 --until 5"),
         **dict.fromkeys(CASES[len(SMALL) :], "--steps 5 --until 3"),
-        # A hundred iterations per step.
+        # Forty iterations per step.
         "gramicidin-mini": "--steps 3 --until 3",
         "gramicidin": "--steps 1 --until 1",
     }

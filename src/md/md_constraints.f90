@@ -9,6 +9,7 @@
 module md_constraints
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use bx_charges, only: bx_charge, bx_is_simulated, bx_pairs, by_one_thread
+  use bx_harness, only: bx_largest
   use mpi_f08, only: MPI_DOUBLE_PRECISION, MPI_Irecv, MPI_Isend, MPI_MAX, MPI_Request, &
     MPI_STATUSES_IGNORE, MPI_Waitall
   use md_atoms, only: atoms_t
@@ -49,7 +50,9 @@ module md_constraints
 contains
 
   !> Finds the bonds of own atoms to own atoms and ghosts, and who exchanges them; `missing` is an
-  !> atom whose molecule is not within twice a bond's length, or 0.  Collective.
+  !> atom whose molecule is not within twice a bond's length, or whose number or owner cannot be, or
+  !> 0.  If a rank misses one, or got a damaged message, no rank has bonds: ranks whose lists of
+  !> messages disagree would wait for each other.  Collective.
   subroutine make_constraints(constraints, potential, domain, atoms, total, missing)
     type(constraints_t), intent(inout) :: constraints
     type(potential_t), intent(in) :: potential
@@ -60,6 +63,7 @@ contains
     real(dp), allocatable :: owner(:)
     integer, allocatable :: first(:), next(:)
     logical, allocatable :: shared(:) !< (all): ghosts with a bond to an own atom
+    real(dp) :: wrong(1)
     integer :: k, j, other, site, id
     missing = 0
     allocate (owner(atoms%all), source=real(domain%rank, dp))
@@ -68,6 +72,11 @@ contains
     allocate (next(atoms%all), shared(atoms%all))
     shared = .false.
     do k = atoms%all, 1, -1 ! chains of an id's atoms, own ones first
+      if (atoms%id(k) < 1 .or. atoms%id(k) > total .or. &
+          .not. (owner(k) >= 0 .and. owner(k) < domain%ranks)) then
+        missing = max(1_c_int64_t, atoms%id(k))
+        cycle
+      end if
       next(k) = first(atoms%id(k))
       first(atoms%id(k)) = k
     end do
@@ -104,6 +113,12 @@ contains
         j = next(j)
       end do
     end do
+    wrong = merge(1.0_dp, 0.0_dp, missing > 0 .or. domain%damaged_from >= 0)
+    call reduce(domain, wrong, MPI_MAX)
+    if (wrong(1) > 0) then
+      constraints%bonds = 0
+      constraints%peers = constraints%peers(:0)
+    end if
 
   contains
 
@@ -333,7 +348,8 @@ contains
     worst = 0
     do n = 1, constraints%bonds
       associate (a => constraints%ends(1, n), b => constraints%ends(2, n))
-        worst = max(worst, abs(norm2(atoms%x(1:3, a) - atoms%x(1:3, b))/constraints%length(n) - 1))
+        worst = max(worst, bx_largest([norm2(atoms%x(1:3, a) - atoms%x(1:3, b)) &
+                                       /constraints%length(n) - 1]))
       end associate
     end do
   end function bond_error

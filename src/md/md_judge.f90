@@ -90,9 +90,10 @@ contains
       errors(2) = max(errors(2), left_over(mass, next, w))
       do j = 2, 3
         do i = 1, j - 1
-          errors(3) = max(errors(3), abs(norm2(next(:, i) - next(:, j))/oracle_bonds(i, j) - 1), &
-                          timestep*abs(dot_product(next(:, i) - next(:, j), after(m + i)%v &
-                                                   - after(m + j)%v))/oracle_bonds(i, j)**2)
+          errors(3) = max(errors(3), bx_largest([norm2(next(:, i) - next(:, j)) &
+                                                 /oracle_bonds(i, j) - 1, &
+                          timestep*dot_product(next(:, i) - next(:, j), after(m + i)%v &
+                                               - after(m + j)%v)/oracle_bonds(i, j)**2]))
         end do
       end do
     end do
@@ -120,7 +121,7 @@ contains
       total = total + mass(i)*vectors(:, i)
       moment = moment + mass(i)*cross(at(:, i), vectors(:, i))
     end do
-    left_over = max(maxval(abs(total)), maxval(abs(moment)))/sum(mass)
+    left_over = bx_largest([total, moment])/sum(mass)
   end function left_over
 
   !> Number of wrong entries in the ranks' lists of the samples, up to `margin` (A) beyond each

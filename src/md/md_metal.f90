@@ -173,8 +173,8 @@ contains
     end do
   end subroutine finnis_sinclair_terms
 
-  !> Adds the forces of the pairs of atoms i..upto; terms of entry k are at k - base.  One loop, not
-  !> the ions' behind one that joins the terms, with which a step took 1.1 times as long.
+  !> Adds the forces of the pairs of atoms i..upto; terms of entry k are at k - base.  This one
+  !> loop does both: with two, as ions have, a step took 1.1 times as long.
   subroutine add_forces(i, upto, first, start, entry, x, slope, base, repulsion, density, f)
     integer, intent(in) :: i, upto, first, start(first:), entry(*), base
     real(dp), intent(in) :: x(4, *), slope(*), repulsion(*), density(*)

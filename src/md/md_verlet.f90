@@ -62,8 +62,8 @@ contains
     if (system%potential%sites > 1) then
       call make_constraints(system%constraints, system%potential, system%domain, system%atoms, &
                             system%total, missing)
-      if (missing > 0) system%failure = failure_t(torn, .true., system%domain%world_rank, &
-                                               system%step, missing)
+      if (missing > 0 .and. system%failure%kind == fine) system%failure = &
+        failure_t(torn, .true., system%domain%world_rank, system%step, missing)
     end if
     if (system%potential%kind == ionic_kind) then
       if (.not. system%smooth%per_r2 > 0) system%smooth = find_smooth(system%potential)

@@ -1,6 +1,7 @@
 ! A rigid molecule on any number of ranks, its atoms on several of them: a free one turns as in
 ! closed form, and wrong steps are seen.
 program unit_constraints
+  use, intrinsic :: ieee_arithmetic, only: ieee_quiet_nan, ieee_value
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Comm_rank, MPI_Finalize, MPI_Init
   use md_atoms, only: reserve
@@ -27,7 +28,9 @@ program unit_constraints
   call test_turning([1.0_dp, 0.0_dp, 0.0_dp], [0.0_dp, 1.0_dp, 0.0_dp], style_t(dlpoly3=.true.))
   call test_turning([1.0_dp, 0.0_dp, 0.0_dp], [0.0_dp, 1.0_dp, 0.0_dp], style_t(replicated=.true.))
   call test_skipped()
-  call test_torn()
+  call test_torn(5.0_dp, 2_c_int64_t)
+  call test_torn(0.0_dp, 4_c_int64_t)
+  call test_torn(0.0_dp, -1_c_int64_t)
   call MPI_Finalize()
   if (failures > 0) error stop "unit_constraints: failed"
   if (rank == 0) print "(a)", "unit_constraints: passed"
@@ -152,6 +155,9 @@ contains
     wrong(2)%x = wrong(1)%x + (1 + 1e-7_dp)*(wrong(2)%x - wrong(1)%x)
     errors = molecule_errors(system, before, wrong, system%timestep)
     call check(errors(3) > 2e-8_dp, "a longer bond is seen", errors(3))
+    wrong(3)%x(1) = ieee_value(edge, ieee_quiet_nan)
+    errors = molecule_errors(system, before, wrong, system%timestep)
+    call check(all(errors(::2) > 1), "a place that is no number is seen", errors(3))
   end subroutine test_wrong
 
   !> Ranks that skip the exchange of a molecule's atoms are seen: its bonds, or a failure.
@@ -171,16 +177,21 @@ contains
     call check(line /= "" .or. errors(3) > 1e-3_dp, "a skipped exchange is seen", errors(3))
   end subroutine test_skipped
 
-  !> An atom far from its molecule is a failure with a line.
-  subroutine test_torn()
+  !> Atom 2, moved by `away` (A) or with a number that no atom has, is a failure with a line, and no
+  !> rank waits for another, whatever was sent.
+  subroutine test_torn(away, number)
+    real(dp), intent(in) :: away
+    integer(c_int64_t), intent(in) :: number
     type(system_t) :: system
     character(240) :: line
     integer :: k
     call make([1.0_dp, 0.0_dp, 0.0_dp], [0.0_dp, 1.0_dp, 0.0_dp], 0.0_dp, style_t(), system)
     do k = 1, system%atoms%own
-      if (system%atoms%id(k) == 2) system%atoms%x(3, k) = system%atoms%x(3, k) + 5
+      if (system%atoms%id(k) /= 2) cycle
+      system%atoms%x(3, k) = system%atoms%x(3, k) + away
+      system%atoms%id(k) = number
     end do
-    call advance(system, 0)
+    call advance(system, 1)
     call failure_of_all(system, line)
     call check(index(line, "is torn apart") > 0, "a torn molecule: "//trim(line), 0.0_dp)
   end subroutine test_torn

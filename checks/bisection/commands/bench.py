@@ -17,7 +17,7 @@ from bisection.core import paths
 from bisection.core.format import positive
 from bisection.core.verdicts import Exit
 from bisection.kernels.local import BenchError, build
-from bisection.peers import eigen, lammps, md, npar, store_scale, transpose
+from bisection.peers import NotMeasured, eigen, lammps, md, npar, store_scale, transpose
 from bisection.peers.potentials import SYSTEMS
 from bisection.report import peers as texts
 
@@ -142,7 +142,11 @@ def bench_md(options: argparse.Namespace, folder: Path) -> Exit:
         theirs = md.Theirs(builds, folder, system, options.steps)
         show([f"{system.title}, {system.atoms:,} atoms"], end="\n")
         if system.charges and builds:
-            show(texts.meshes_text(theirs.equal_meshes(ours)), end="\n")
+            try:
+                show(texts.meshes_text(theirs.equal_meshes(ours)), end="\n")
+            except NotMeasured as error:
+                show([f"LAMMPS: not measured: {error}"], end="\n")
+                theirs = md.Theirs([], folder, system, options.steps)
         rows = []
         for layout in lammps.LAYOUTS:
             rows.append(md.prepared(ours, theirs, layout))

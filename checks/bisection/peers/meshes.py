@@ -1,12 +1,13 @@
 """LAMMPS' particle meshes of ions, as accurate as the kernel's.
 
-LAMMPS' `kspace_style pppm A` aims, by an estimate, at an rms error of A times the force between two
-unit charges 1 A apart (14.4 eV/A). The kernel's mesh is fixed, and its verification bounds the
-largest errors of single ions. These numbers do not compare. So errors of both sides are measured on
-the same ions, those that the kernel dumps. An error is the root of the mean square, over all ions,
-of the vector between the force and that of Ewald's sum without a mesh. The sum is LAMMPS', with
-almost twice the cutoff. LAMMPS gets, for each order and splitting below, the smallest mesh whose
-error is at most the kernel's, and the fastest of these. Both sides have the potential's cutoff.
+LAMMPS' `kspace_style pppm A` aims, by an estimate, at an rms error of A times the force between
+two unit charges 1 A apart (14.4 eV/A). The kernel's mesh is fixed, and its verification bounds the
+largest errors of single ions. These numbers cannot be compared. So errors of both sides are
+measured on the same ions, those that the kernel dumps. An error is the root of the mean square,
+over all ions, of the vector between the force and that of Ewald's sum without a mesh. The sum is
+LAMMPS', with almost twice the cutoff. LAMMPS gets, for each order and splitting below, the
+smallest mesh whose error is at most the kernel's, and the fastest of these four. Both sides have
+the potential's cutoff; a shorter one of LAMMPS' charges, on a finer mesh, is not tried.
 """
 
 import bisect
