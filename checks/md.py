@@ -56,11 +56,15 @@ class md(KernelCheck):
 
     @run_after("init")
     def leave_out(self) -> None:
-        """Skips impossible combinations; bonds alone are iterated on."""
+        """Skips impossible combinations."""
         if self.method == "recompute" and self.case in NOT_KEPT:
             self.valid_systems = []
         if self.method == "column-wise" and self.case not in IONS:
             self.valid_systems = []
+
+    @run_after("init")
+    def count_iterations(self) -> None:
+        """Cases with bonds of fixed length have iterations."""
         if self.case.startswith("gramicidin"):
             self.metrics = [*self.metrics, "iterations"]
 
