@@ -35,8 +35,8 @@ module md_constraints
     type(peer_t), allocatable :: peers(:)
     real(dp), allocatable :: before(:, :)   !< (3, all): A; positions that a step begins with
     real(dp), allocatable :: value(:, :)    !< (3, all): A or A/ps; what iterations correct
-    real(dp), allocatable :: change(:, :)   !< (3, own): likewise; of one iteration
-    real(dp), allocatable :: earlier(:, :)  !< (3, own): likewise; before the last iteration
+    real(dp), allocatable :: change(:, :)   !< (3, own and room): likewise; of one iteration
+    real(dp), allocatable :: earlier(:, :)  !< likewise; before the last iteration
     real(dp) :: iterations = 0              !< so far
   end type constraints_t
 

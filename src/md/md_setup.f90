@@ -263,7 +263,8 @@ contains
     real(dp), parameter :: endpoint = 56         !< endpoint_t: id, position, velocity
     real(dp), parameter :: sums = 2*8            !< density and its slope
     real(dp), parameter :: sums_of_thread = 5*8  !< density and force, of all threads but the first
-    real(dp), parameter :: of_constraints = 100  !< molecules: bonds, and values that they correct
+    real(dp), parameter :: corrected = 112       !< molecules: values, owners, chains of an atom
+    real(dp), parameter :: bonds = 32            !< likewise: of an own atom
     real(dp), parameter :: chain = 4             !< likewise: of each atom of the box, by its id
     real(dp), parameter :: of_point = 8          !< a point of the mesh on a patch: a real
     real(dp), parameter :: fields = 20           !< of the methods' FFTs and messages: reals
@@ -275,8 +276,8 @@ contains
                      + of_point*product(real(grid_of(system%potential, system%box), dp)) &
                      *(share%all/real(system%total, dp) + fields*share%part)
     end if
-    if (system%potential%sites > 1) bytes_needed = bytes_needed + of_constraints*share%all &
-                                                   + chain*real(system%total, dp)
+    if (system%potential%sites > 1) bytes_needed = bytes_needed + corrected*share%all &
+                                                   + bonds*share%own + chain*real(system%total, dp)
     bytes_needed = bytes_needed + share%own*(copies*atom + size(methods)*endpoint) &
                    + (share%all - share%own)*atom &
                    + share%all*(sums + sums_of_thread*(bx_threads(run) - 1))
