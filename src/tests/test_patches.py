@@ -192,7 +192,9 @@ class Faults(unittest.TestCase):
 
         with ThreadPoolExecutor() as pool:
             for method, out in zip(METHODS, pool.map(lose, METHODS), strict=True):
-                self.assertEqual(out.code, 4, method + out.stdout + out.stderr)
+                # MPICH's launcher may return the code of a rank that it ended
+                self.assertIn(out.code, (4, 9), method + out.stdout + out.stderr)
+                self.assertIn("nothing finished for 1 s", out.stderr, method)
 
 
 class Refusals(unittest.TestCase):
