@@ -47,6 +47,7 @@ UNITS = (
     (r"message_rate", "messages/s"),
     (r"message_size", "B"),
     (r"sweeps", "sweeps"),
+    (r"iterations", "iterations"),
     (r"groups", "groups"),
 )
 Defects = Iterator[Defect]

@@ -22,7 +22,7 @@ class TestVerdict:
     def test_all_methods_pass(self, bisection, fake):
         run = bisection(selected=("-n", "%launch.layout=mpi"))
         assert run.code == 0, run.text
-        assert "PASS: 103 of 103 checks passed" in run.said
+        assert "PASS: 107 of 107 checks passed" in run.said
         assert run.verdict["troubles"] == []
         for name in ("verdict.txt", "report.json", "junit.xml", "reframe.log"):
             assert (run.folder / name).exists()
@@ -33,7 +33,7 @@ class TestVerdict:
         assert metric["low"] < metric["value"] < metric["high"]
         assert not run.metric("p2p", "time")["asserted"]
         suite = ET.parse(run.folder / "junit.xml").getroot()
-        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("103", "0", "0")
+        assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("107", "0", "0")
 
     def test_command_line_is_printed_and_runs(self, bisection, tmp_path):
         run = bisection()

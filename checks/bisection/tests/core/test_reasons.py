@@ -25,6 +25,7 @@ ALLOWED = {
     "kernels/spack/program.py",
     "kernels/spack/site_environment.py",
     "peers/lammps.py",
+    "peers/meshes.py",
     "peers/potentials.py",
     "runs/command.py",
     "store/database.py",
