@@ -26,7 +26,7 @@ class TestVerdict:
         assert run.verdict["troubles"] == []
         for name in ("verdict.txt", "report.json", "junit.xml", "reframe.log"):
             assert (run.folder / name).exists()
-        assert len(list((run.folder / "kernels").glob("*.json"))) == 15
+        assert len(list((run.folder / "kernels").glob("*.json"))) == 16
         assert not (run.folder / "stage").exists()
         metric = run.metric("p2p", "ratio_alltoallv")
         assert metric["asserted"]
