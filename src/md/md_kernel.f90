@@ -15,6 +15,7 @@ module md_kernel
   use md_cached, only: cached_loops
   use md_lattice, only: crystals
   use md_launch, only: ghosts, given, methods, neighbours, objection, run, seen, system, world
+  use md_potential, only: is_rigid
   use md_setup, only: predicted, set_up
   use md_system, only: phase_names
   use md_units, only: gigapascal
@@ -243,7 +244,7 @@ contains
     real(dp) :: used
     logical :: has_pressure
     used = bx_memory_used() - memory_before
-    has_pressure = system%potential%sites == 1 ! the part of bonds is not computed
+    has_pressure = .not. is_rigid(system%potential) ! the part of bonds is not computed
     if (ghosts > 0) then
       write (line, "(i0, ' atoms; domains ', i0, 'x', i0, 'x', i0, '; ', i0, ' ghosts per rank; ', &
         &f0.1, ' entries of lists an atom; cutoff ', f0.2, ' A, skin ', f0.2, ' A')") &

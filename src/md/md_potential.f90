@@ -10,7 +10,7 @@ module md_potential
   use, intrinsic :: iso_c_binding, only: dp => c_double
   implicit none (type, external)
   private
-  public :: potential_t, find_potential, species_list, set_tersoff_pairs, water_sites
+  public :: potential_t, find_potential, is_rigid, species_list, set_tersoff_pairs, water_sites
 
   integer, parameter, public :: tersoff_kind = 1, gupta_kind = 2, finnis_sinclair_kind = 3, &
     ionic_kind = 4
@@ -210,6 +210,12 @@ contains
     p%c6 = [1.68e-19_dp, 11.2e-19_dp, 116e-19_dp]*joule ! 1e-79 J m^6 is 1e-19 J A^6
     p%d8 = [0.8e-19_dp, 13.9e-19_dp, 233e-19_dp]*joule
   end function tosi_fumi_nacl
+
+  !> Whether atoms are in rigid molecules.
+  pure logical function is_rigid(potential)
+    type(potential_t), intent(in) :: potential
+    is_rigid = potential%sites > 1
+  end function is_rigid
 
   !> Rigid water: charges and shape of SPC/E (Berendsen et al. 1987).  Its 12-6 potential between
   !> oxygen atoms is an exp-6 potential here, of the same well and distance, so that one loop over

@@ -17,7 +17,7 @@ module md_setup
   use md_list, only: entries_expected, most_atoms, most_entries
   use md_mesh, only: grid_of
   use md_oracle, only: parameters_error
-  use md_potential, only: find_potential, ionic_kind, tersoff_kind
+  use md_potential, only: find_potential, ionic_kind, is_rigid, tersoff_kind
   use md_restart, only: read_restart
   use md_samples, only: draw
   use md_system, only: use_style
@@ -174,7 +174,7 @@ contains
       if (code /= bx_ok) return
       call read_atoms(world, configuration, why)
     end if
-    if (why == "" .and. configuration%potential%sites > 1) why = &
+    if (why == "" .and. is_rigid(configuration%potential)) why = &
       bx_string_at(given%input)//": has molecules; only --case makes them"
     code = bx_ok
     if (why /= "") code = bx_refuse(run, bx_usage, "--input "//trim(why))
@@ -276,7 +276,7 @@ contains
                      + of_point*product(real(grid_of(system%potential, system%box), dp)) &
                      *(share%all/real(system%total, dp) + fields*share%part)
     end if
-    if (system%potential%sites > 1) bytes_needed = bytes_needed + corrected*share%all &
+    if (is_rigid(system%potential)) bytes_needed = bytes_needed + corrected*share%all &
                                                    + bonds*share%own + chain*real(system%total, dp)
     bytes_needed = bytes_needed + share%own*(copies*atom + size(methods)*endpoint) &
                    + (share%all - share%own)*atom &

@@ -21,7 +21,7 @@ module md_verify
     origin, origin_is_listed, parameters_differ, run, sampled, seen, settled, start, start_moved, &
     start_step, system, world
   use md_oracle, only: site_energies
-  use md_potential, only: ionic_kind, most_species, tersoff_kind
+  use md_potential, only: ionic_kind, is_rigid, most_species, tersoff_kind
   use md_reference, only: reference_errors
   use md_restart, only: write_restart
   use md_samples, only: look, sample_t
@@ -70,7 +70,7 @@ contains
       call go_on_from(system, start_moved)
     else
       call advance(system, 0)
-      if (is_rigid()) call hold_velocities(system)
+      if (is_rigid(system%potential)) call hold_velocities(system)
     end if
     if (failed(verification)) return
     if (crystal > 0 .and. .not. allocated(start_moved)) call check_crystal(verification)
@@ -117,7 +117,7 @@ contains
     real(dp), allocatable :: energies(:)
     real(dp) :: sites(most_species), worst
     integer :: k
-    if (is_hollow() .or. is_rigid()) return
+    if (is_hollow() .or. is_rigid(system%potential)) return
     allocate (energies(system%atoms%own))
     sites = site_energies(system%potential, crystals(crystal))
     call find_forces(system, energies)
@@ -212,6 +212,8 @@ contains
     real(dp), allocatable :: energies(:)
     real(dp) :: sent(2), errors(3)
     integer(c_int64_t) :: n
+    logical :: rigid
+    rigid = is_rigid(system%potential)
     call restore(m)
     if (failed(verification)) return
     first = observe(system)
@@ -225,16 +227,16 @@ contains
       sent = sent + traffic_less_tally()
       if (failed(verification)) return
       after = look(system, sampled)
-      if (is_rigid()) then
+      if (rigid) then
         errors = max(errors, molecule_errors(system, before, after, given%timestep*1e-3_dp))
       else
         errors(:2) = max(errors(:2), step_errors(system, before, after, given%timestep*1e-3_dp))
       end if
     end do
     call bx_check(verification, "positions", errors(1), 1e-14_dp, "of the box")
-    call bx_check(verification, "velocities", errors(2), merge(of_shaken, 1e-13_dp, is_rigid()), &
+    call bx_check(verification, "velocities", errors(2), merge(of_shaken, 1e-13_dp, rigid), &
                   "of the fastest")
-    if (is_rigid()) then
+    if (rigid) then
       call bx_check(verification, "bonds", errors(3), 2*bond_tolerance, "of each sampled bond")
       call bx_check(verification, "all_bonds", bond_error(system%constraints, system%atoms), &
                     2*bond_tolerance, "of each bond")
@@ -291,11 +293,6 @@ contains
   logical function has_mesh()
     has_mesh = system%potential%kind == ionic_kind
   end function has_mesh
-
-  !> Whether atoms are in rigid molecules.
-  logical function is_rigid()
-    is_rigid = system%potential%sites > 1
-  end function is_rigid
 
   !> Verifies the baseline: its loops give the same energy every time.
   subroutine verify_cached(verification)

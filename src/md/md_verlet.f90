@@ -12,7 +12,7 @@ module md_verlet
   use md_ionic, only: find_smooth
   use md_list, only: make_list, sort_atoms
   use md_mesh, only: fit_mesh
-  use md_potential, only: ionic_kind, tersoff_kind
+  use md_potential, only: ionic_kind, is_rigid, tersoff_kind
   use md_system, only: account, crowded, damaged, exploded, failure_t, fine, in_constraints, &
     in_halo, in_integrate, in_list, in_reduce, lap, loose, lost_atoms, note_damage, skin_of, &
     system_t, torn
@@ -59,7 +59,7 @@ contains
                                  allowed=real(system%list%limit, dp))
     end if
     call reserve_sums(system)
-    if (system%potential%sites > 1) then
+    if (is_rigid(system%potential)) then
       call make_constraints(system%constraints, system%potential, system%domain, system%atoms, &
                             system%total, missing)
       if (missing > 0 .and. system%failure%kind == fine) system%failure = &
@@ -88,7 +88,7 @@ contains
       call make_lists(system)
       call find_forces(system)
     end if
-    rigid = system%potential%sites > 1
+    rigid = is_rigid(system%potential)
     do n = 1, steps
       system%step = system%step + 1
       if (rigid) system%constraints%before = system%atoms%x(1:3, :system%atoms%all)

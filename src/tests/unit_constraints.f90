@@ -13,11 +13,12 @@ program unit_constraints
   use md_samples, only: look, sample_t
   use md_system, only: failure_of_all, style_t, system_t, use_style
   use md_verlet, only: advance
+  use unit_check, only: check, end_checks
   implicit none (type, external)
 
   real(dp), parameter :: edge = 30 !< A
   integer(c_int64_t), parameter :: ids(3) = [1_c_int64_t, 2_c_int64_t, 3_c_int64_t]
-  integer :: failures = 0, rank, d
+  integer :: rank, d
 
   call MPI_Init()
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
@@ -32,19 +33,9 @@ program unit_constraints
   call test_torn(0.0_dp, 4_c_int64_t)
   call test_torn(0.0_dp, -1_c_int64_t)
   call MPI_Finalize()
-  if (failures > 0) error stop "unit_constraints: failed"
-  if (rank == 0) print "(a)", "unit_constraints: passed"
+  call end_checks("unit_constraints", rank == 0)
 
 contains
-
-  subroutine check(condition, name, value)
-    logical, intent(in) :: condition
-    character(*), intent(in) :: name
-    real(dp), intent(in) :: value
-    if (condition) return
-    failures = failures + 1
-    print "(2a, es10.2)", "failed: ", name, value
-  end subroutine check
 
   !> A molecule without forces, its oxygen at a corner of domains, hydrogen moving at +-speed (A/ps)
   !> normal to its plane.

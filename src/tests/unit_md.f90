@@ -21,6 +21,7 @@ program unit_md
   use omp_lib, only: omp_get_max_threads
   use md_units, only: gpa => gigapascal
   use md_verlet, only: advance, make_lists, observation_t, observe
+  use unit_check, only: check, end_checks
   implicit none (type, external)
 
   type :: expected_t
@@ -36,7 +37,7 @@ program unit_md
     expected_t("w", 3.16000_dp, -8.91644_dp, 530.85_dp, 205.89_dp, 162.64_dp)]
 
   type(potential_t), target :: varied
-  integer :: failures = 0, i
+  integer :: i
 
   call MPI_Init()
   do i = 1, size(table)
@@ -59,8 +60,7 @@ program unit_md
   call test_lists_have_a_limit()
   call test_threads()
   call MPI_Finalize()
-  if (failures > 0) error stop "unit_md: failed"
-  print "(a)", "unit_md: passed"
+  call end_checks("unit_md", .true.)
 
 contains
 
@@ -75,14 +75,6 @@ contains
     packed = omp_get_max_threads()
     call check(dlpoly3 == 1 .and. packed == 3, "the threads of a style")
   end subroutine test_threads
-
-  subroutine check(condition, what)
-    logical, intent(in) :: condition
-    character(*), intent(in) :: what
-    if (condition) return
-    failures = failures + 1
-    print "(2a)", "failed: ", what
-  end subroutine check
 
   pure function crystal_named(name) result(crystal)
     character(*), intent(in) :: name

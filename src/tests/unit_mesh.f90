@@ -16,6 +16,7 @@ program unit_mesh
   use md_potential, only: find_potential
   use md_system, only: style_t, system_t, use_style
   use md_verlet, only: make_lists, observation_t, observe
+  use unit_check, only: check, end_checks
   implicit none (type, external)
 
   real(dp), parameter :: pi = acos(-1.0_dp), coulomb = 14.399645_dp
@@ -23,7 +24,7 @@ program unit_mesh
                                            style_t(dlpoly3=.true., fft=by_columns), &
                                            style_t(replicated=.true.)]
   real(dp), allocatable :: alone(:, :) !< forces and energies by one rank
-  integer :: failures = 0, rank, s
+  integer :: rank, s
 
   call MPI_Init()
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
@@ -38,19 +39,9 @@ program unit_mesh
   call test_direct_sum()
   call test_pressure()
   call MPI_Finalize()
-  if (failures > 0) error stop "unit_mesh: failed"
-  if (rank == 0) print "(a)", "unit_mesh: passed"
+  call end_checks("unit_mesh", rank == 0)
 
 contains
-
-  subroutine check(condition, name, value)
-    logical, intent(in) :: condition
-    character(*), intent(in) :: name
-    real(dp), intent(in) :: value
-    if (condition) return
-    failures = failures + 1
-    print "(2a, es10.2)", "failed: ", name, value
-  end subroutine check
 
   !> A number of a place, from -1 to 1.
   pure real(dp) function noise(x, y, z)
