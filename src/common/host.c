@@ -6,12 +6,14 @@
 
 #include "bx.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 /* Adds "NAME LINE; " with the first line of a file, where it can be read. */
 static void append_line(char *text, size_t size, const char *name, const char *path)
@@ -81,4 +83,33 @@ double bx_host_clock_ghz(int threads)
 #endif
     slowest = chain_ghz();
     return slowest;
+}
+
+/* Seconds that this thread waited for a core, ready to run, since it began. */
+static double thread_waited(void)
+{
+    static _Thread_local int file = -1;
+    char line[96]; /* nanoseconds on a core, nanoseconds waited, times on a core */
+    unsigned long long waited;
+    if (file < 0) file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    ssize_t size = pread(file, line, sizeof line - 1, 0);
+    line[size < 0 ? 0 : size] = '\0';
+    return sscanf(line, "%*u %llu", &waited) == 1 ? 1e-9 * (double)waited : 0;
+}
+
+double bx_host_waited(int threads)
+{
+    static _Thread_local double before;
+    double longest = 0;
+#ifdef _OPENMP
+#pragma omp parallel num_threads(threads) reduction(max : longest)
+#else
+    (void)threads;
+#endif
+    {
+        double waited = thread_waited();
+        longest = waited - before;
+        before = waited;
+    }
+    return longest;
 }

@@ -24,8 +24,13 @@ double bx_host_run_chain(int turns, bool *right);
  *
  * It sees a clock that is lowered by heat, by a power limit, by the governor.  It does not see a
  * limit on the processor time of a control group, 50% for example: the chain fits into the time
- * that is granted at once.  Such a limit shows as preempted samples. */
+ * that is granted at once.  Such a limit shows in bx_host_waited. */
 double bx_host_clock_ghz(int threads);
+/* Returns the seconds that one of this rank's `threads` threads waited for a core since the call
+ * before, ready to run; the longest wait.  It waits for other processes, and where a control group
+ * has used its quota.  Linux accounts for it: Documentation/scheduler/sched-stats.rst, schedstat.
+ * 0 where the operating system does not. */
+double bx_host_waited(int threads);
 /* Returns the text after "key ... :" in a file of such lines, which the caller frees; or NULL. */
 char *bx_host_field(const char *path, const char *key);
 /* Returns the bytes that processes of this control group can still allocate on this node; infinity

@@ -2,16 +2,18 @@
 #include "measure.h"
 
 #include "charge.h"
+#include "host.h"
 #include "watchdog.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 /* Seconds between two writes of the result so far: at least WRITE_INTERVAL, and so many that
  * writing takes at most WRITE_SHARE of the time. */
 static const double WRITE_INTERVAL = 1.0, WRITE_SHARE = 0.01;
+/* A sample is preempted if a rank waited for a core longer than this share of it. */
+static const double WAITED_MOST = 0.05;
 
 /* Lets the other ranks sleep while rank 0 computes alone: a spinning barrier would compete. */
 static void quiet_barrier(const bx_run *run)
@@ -21,16 +23,9 @@ static void quiet_barrier(const bx_run *run)
     bx_profile_enter_own(NULL);
 }
 
-static double involuntary_switches(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_nivcsw;
-}
-
 /* One block: fresh input, `warmup` untimed steps, then `block` samples of this rank. */
 static void measure_block(bx_run *run, bx_result *result, int64_t round, double *seconds,
-                          double *switches, double *phases, bx_cost *cost)
+                          double *waited, double *phases, bx_cost *cost)
 {
     const bx_kernel *kernel = run->kernel;
     size_t m = result->method, p = result->point;
@@ -48,17 +43,17 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
         int64_t sample = i - run->common.warmup;
         memset(run->phase, 0, sizeof run->phase);
         memset(run->phase_mpi, 0, sizeof run->phase_mpi);
+        bx_host_waited(run->threads); /* before the barrier: its own time is no part of the step */
         bx_profile_enter_own("the harness's barrier");
         PMPI_Barrier(run->world);
         bx_profile_enter_own(NULL);
         bx_profile_into(sample >= 0 ? result->recording : NULL);
         run->lap_mpi = bx_profile_seconds();
-        double switches_before = involuntary_switches();
         double start = run->lap_start = MPI_Wtime();
         kernel->step(run->state, m, p);
         bx_charge_pay();
         double elapsed = MPI_Wtime() - start;
-        double switches_after = involuntary_switches();
+        double wait = bx_host_waited(run->threads);
         bx_profile_into(NULL);
         cost->step += elapsed;
         if (baseline) quiet_barrier(run);
@@ -75,7 +70,7 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
             result->parts.phase_mpi[k] += run->phase_mpi[k];
         }
         seconds[sample] = elapsed;
-        switches[sample] = switches_after - switches_before;
+        waited[sample] = wait;
         memcpy(&phases[(size_t)sample * kernel->phase_count], run->phase,
                kernel->phase_count * sizeof(double));
     }
@@ -86,25 +81,8 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
         result->verified = bx_verification_settle(&result->verification, run->world);
 }
 
-/* Marks the samples from `at` on in which other processes had the cores (rank 0, local).
- *
- * A quiet Linux interrupts a rank some ten times a second for its own threads; in a long sample
- * that is no neighbour.  Usual are 30 switches per second, and one more per sample; samples shorter
- * than 1/30 s share that one.  Set after looking at quiet and loaded nights of one machine. */
-static void mark_preempted(bx_result *result, size_t at, size_t block)
-{
-    static const double USUAL = 30 /* per s */;
-    for (size_t i = at; i < at + block; i++) {
-        double usual = USUAL * result->seconds[i];
-        double spare = fmin(1, result->spare_switches + usual);
-        double beyond = fmax(0, result->switches[i] - usual);
-        result->preempted[i] = beyond > spare;
-        result->spare_switches = fmax(0, spare - beyond);
-    }
-}
-
 /* Joins one block's samples of all ranks on rank 0. */
-static void collect_block(bx_run *run, bx_result *result, double *seconds, double *switches,
+static void collect_block(bx_run *run, bx_result *result, double *seconds, double *waited,
                           double *phases)
 {
     size_t block = (size_t)run->common.block, np = run->kernel->phase_count;
@@ -112,9 +90,10 @@ static void collect_block(bx_run *run, bx_result *result, double *seconds, doubl
     size_t at = result->sample_count;
     PMPI_Reduce(seconds, root ? &result->seconds[at] : NULL, (int)block, MPI_DOUBLE, MPI_MAX, 0,
                 run->world);
-    PMPI_Reduce(switches, root ? &result->switches[at] : NULL, (int)block, MPI_DOUBLE, MPI_MAX, 0,
+    PMPI_Reduce(waited, root ? &result->waited[at] : NULL, (int)block, MPI_DOUBLE, MPI_MAX, 0,
                 run->world);
-    if (root) mark_preempted(result, at, block);
+    for (size_t i = at; root && i < at + block; i++)
+        result->preempted[i] = result->waited[i] > WAITED_MOST * result->seconds[i];
     if (np > 0) {
         PMPI_Reduce(phases, root ? &result->phases[at * np] : NULL, (int)(block * np), MPI_DOUBLE,
                     MPI_SUM, 0, run->world);
@@ -129,7 +108,7 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
 {
     const bx_common *common = &run->common;
     double *seconds = bx_memory_alloc((size_t)common->block, sizeof *seconds);
-    double *switches = bx_memory_alloc((size_t)common->block, sizeof *switches);
+    double *waited = bx_memory_alloc((size_t)common->block, sizeof *waited);
     double *phases = bx_memory_alloc((size_t)common->block * BX_MAX_PHASES, sizeof *phases);
     bx_cost cost = {0};
     double start = MPI_Wtime(), next_write = start + WRITE_INTERVAL;
@@ -138,8 +117,8 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
         for (size_t i = 0; i < count; i++) {
             /* a wrong answer is not worth timing */
             if (!results[i].applicable || !results[i].verified) continue;
-            measure_block(run, &results[i], round, seconds, switches, phases, &cost);
-            collect_block(run, &results[i], seconds, switches, phases);
+            measure_block(run, &results[i], round, seconds, waited, phases, &cost);
+            collect_block(run, &results[i], seconds, waited, phases);
         }
         double now = MPI_Wtime();
         bx_watchdog_round(run, now - began);
@@ -151,7 +130,7 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
     }
     cost.wall = MPI_Wtime() - start;
     free(seconds);
-    free(switches);
+    free(waited);
     free(phases);
     return cost;
 }
@@ -177,9 +156,8 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
             result->recording = bx_recording_create();
             if (run->rank != 0) continue;
             result->seconds = bx_memory_alloc(samples, sizeof(double));
-            result->switches = bx_memory_alloc(samples, sizeof(double));
+            result->waited = bx_memory_alloc(samples, sizeof(double));
             result->preempted = bx_memory_alloc(samples, sizeof(bool));
-            result->spare_switches = 1;
             result->phases = bx_memory_alloc(samples * kernel->phase_count, sizeof(double));
         }
     return results;
@@ -189,7 +167,7 @@ void bx_results_free(bx_result *results, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         free(results[i].seconds);
-        free(results[i].switches);
+        free(results[i].waited);
         free(results[i].preempted);
         free(results[i].phases);
     }

@@ -14,9 +14,8 @@ typedef struct {
     bool verified; /* all outcomes so far */
     size_t sample_count;
     double *seconds;         /* [sample_count] max over ranks */
-    double *switches;        /* [sample_count] max over ranks of involuntary context switches */
+    double *waited;          /* [sample_count] seconds for a core, max over ranks */
     bool *preempted;         /* [sample_count] whether other processes had the cores */
-    double spare_switches;   /* 0 to 1: the next sample is not marked for these */
     double *phases;          /* [sample_count][phase_count] mean over ranks */
     bx_parts parts;          /* of this rank, all timed steps */
     bx_recording *recording; /* of this rank: MPI calls of all timed steps */

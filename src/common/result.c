@@ -42,7 +42,7 @@ static cJSON *samples_json(const bx_run *run, const bx_result *result)
     size_t count = result->sample_count, np = run->kernel->phase_count;
     cJSON *json = cJSON_CreateObject();
     cJSON_AddItemToObject(json, "seconds", cJSON_CreateDoubleArray(result->seconds, (int)count));
-    cJSON_AddItemToObject(json, "switches", cJSON_CreateDoubleArray(result->switches, (int)count));
+    cJSON_AddItemToObject(json, "waited", cJSON_CreateDoubleArray(result->waited, (int)count));
     double *column = bx_memory_alloc(count ? count : 1, sizeof *column);
     for (size_t i = 0; i < count; i++) column[i] = (double)(i / (size_t)run->common.block);
     cJSON_AddItemToObject(json, "rounds", cJSON_CreateDoubleArray(column, (int)count));

@@ -50,19 +50,18 @@ double bx_host_clock_ghz(int threads)
     return NAN;
 }
 
+double bx_host_waited(int threads)
+{
+    (void)threads;
+    return 0; /* a simulated core has one rank */
+}
+
 int bx_platform_gethostname(char *name, size_t size)
 {
     char full[MPI_MAX_PROCESSOR_NAME];
     int length;
     PMPI_Get_processor_name(full, &length);
     return snprintf(name, size, "%s", full) < (int)size ? 0 : -1;
-}
-
-int bx_platform_getrusage(int who, struct rusage *usage)
-{
-    (void)who;
-    memset(usage, 0, sizeof *usage); /* nothing preempts a simulated core */
-    return 0;
 }
 
 int bx_platform_sched_getaffinity(pid_t rank, size_t size, cpu_set_t *set)

@@ -4,7 +4,6 @@
 
 #include <sched.h>
 #include <stddef.h>
-#include <sys/resource.h>
 
 /* Returns a property of the machine, a column of machines.csv; NULL where it has none. */
 const char *bx_platform_text(const char *name);
@@ -17,7 +16,6 @@ void bx_platform_set_cores(int first, int count);
 
 /* By compiler definitions in the place of the C library's. */
 int bx_platform_gethostname(char *name, size_t size);
-int bx_platform_getrusage(int who, struct rusage *usage);
 int bx_platform_sched_getaffinity(pid_t rank, size_t size, cpu_set_t *cores);
 
 #endif

@@ -16,13 +16,10 @@ class Thresholds:
     """One field per threshold; its metadata holds `unit` and `why`."""
 
     # ---- one launch ----
-    free_switches: int = _limit(
-        1,
-        "per sample",
-        "involuntary context switches of timers and system services; short samples share one",
-    )
-    switches_per_second: int = _limit(
-        30, "1/s", "more involuntary context switches: preempted (kernels: mark_preempted)"
+    preempted_sample: float = _limit(
+        0.05,
+        "of a sample",
+        "a thread that waits longer for a core: preempted (src/common/measure.c)",
     )
     preempted_launch: float = _limit(
         0.3, "of samples", "a launch preempted more often is not judged by its times"

@@ -17,7 +17,7 @@ class Tier:
 
 # `quick` was measured whole (23 November 2026), the others are estimated from samples of launches.
 TIERS = {
-    "quick": Tier("does everything work: each kernel on its small cases", 353, 3),
+    "quick": Tier("does everything work: each kernel on its small cases", 353, 4),
     "nightly": Tier("is the machine as it was: large cases too, one of each kind", 692, 15),
     "upgrade": Tier("what did new software change: every case, layout and method", 1070, 30),
     "triage": Tier(

@@ -318,25 +318,10 @@ def controls(result: Result) -> dict[str, float]:
     return values
 
 
-def preempted_samples(entry: Entry) -> list[bool]:
-    """Of each sample of an entry, whether other processes took a core from a rank.
-
-    The kernel rules on it (mark_preempted in src/common/measure.c) and marks its samples.
-    Files of earlier kernels have no marks: their samples are judged by their context switches.
-    """
-    samples = entry["samples"]
-    if "preempted" in samples:
-        return list(map(bool, samples["preempted"]))
-    pairs = zip(samples.get("seconds", []), samples.get("switches", []), strict=True)
-    return [
-        switches > LIMITS.free_switches + LIMITS.switches_per_second * seconds
-        for seconds, switches in pairs
-    ]
-
-
 def preempted(*results: Result) -> float:
-    """The fraction of preempted samples in all methods of these results."""
-    flags = [flag for r in results for entry in r["results"] for flag in preempted_samples(entry)]
+    """The fraction of samples that kernels marked as preempted, of all methods of these results."""
+    samples = [entry["samples"] for result in results for entry in result["results"]]
+    flags = [flag for columns in samples for flag in columns.get("preempted", [])]
     return sum(flags) / len(flags) if flags else 0.0
 
 

@@ -41,7 +41,7 @@ def of_npar(times, hosts=1):
             "method": f"npar-{choice}",
             "samples": {
                 "seconds": seconds,
-                "switches": [0] * len(seconds),
+                "preempted": [0] * len(seconds),
                 "rounds": list(range(len(seconds))),
             },
         }
@@ -50,14 +50,14 @@ def of_npar(times, hosts=1):
     return result("npar", max(times), 1, hosts, entries, "mini1")
 
 
-def of_md(ranks, threads, time, hosts=4, switches=0):
+def of_md(ranks, threads, time, hosts=4, preempted=0):
     """A result of the packed method, with its time per step in seconds."""
     metrics = {f"{name}_share": {"value": 0.1} for name in md.SHARES}
     metrics["time"] = {"value": time, "low": time * 0.98, "high": time * 1.03}
     values = {"atom_steps": 32000 / time, "bytes_per_rank": 1e6 / ranks, "bytes": 1e6}
     metrics |= {name: {"value": value} for name, value in values.items()}
     metrics["messages"] = {"value": 20 * ranks}
-    samples = {"seconds": [time] * 4, "switches": [switches] * 4}
+    samples = {"seconds": [time] * 4, "preempted": [preempted] * 4}
     packed = {"method": "packed", "samples": samples, "metrics": metrics}
     return result("md", ranks, threads, hosts, [packed], "cu3au")
 
@@ -160,7 +160,7 @@ class TestMd:
         assert "All ranks ran on one host: no network was measured" in text
 
     def test_preempted_launch_is_left_out(self, advised):
-        launches = [of_md(4, 1, 1e-3), of_md(4, 1, 9e-3, switches=50), of_md(2, 2, 2e-3)]
+        launches = [of_md(4, 1, 1e-3), of_md(4, 1, 9e-3, preempted=1), of_md(2, 2, 2e-3)]
         launches[1]["started"] = "2026-02-01T00:00:00Z"
         code, text, errors = advised("md", launches)
         assert code == 0
@@ -184,7 +184,7 @@ def test_measured_here(kernel, launched, threads, monkeypatch, tmp_path, capsys)
         stub = of_npar({1: [1.0] * 3, 2: [2.0] * 3}) if kernel == "npar" else of_md(1, 1, 1e-3)
         stub["layout"] = {"threads": per_rank, "per_rank": [host] * ranks}
         for entry in stub["results"]:
-            entry["samples"]["switches"] = [99] * len(entry["samples"]["seconds"])
+            entry["samples"]["preempted"] = [1] * len(entry["samples"]["seconds"])
         return stub
 
     monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
@@ -224,7 +224,7 @@ def of_eigen(ranks, rows, ratio, case="fock-512", high=0.02):
     entries = [
         {
             "method": method,
-            "samples": {"seconds": [1.0] * 4, "switches": [0] * 4},
+            "samples": {"seconds": [1.0] * 4, "preempted": [0] * 4},
             "metrics": {
                 "time": {"value": 1.0},
                 "ratio_dsyevd": {

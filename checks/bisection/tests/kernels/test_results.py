@@ -5,6 +5,8 @@ import json
 import pytest
 
 from bisection.core.identity import CONTEXT
+from bisection.core.paths import ROOT
+from bisection.core.thresholds import LIMITS
 from bisection.kernels import results
 from bisection.report.clauses import clause
 
@@ -41,12 +43,15 @@ def test_a_file_that_is_no_result_is_refused(tmp_path, content, says):
     assert clause(error.value.reason).startswith(says.format(path=path))
 
 
-def test_preempted_samples_are_those_that_the_kernel_marks():
-    samples = {"seconds": [1e-4, 1.0, 1.0], "switches": [1, 31, 99]}
-    assert results.preempted_samples({"samples": samples}) == [False, False, True]
-    marked = {**samples, "preempted": [1, 0, 0]}
-    assert results.preempted_samples({"samples": marked}) == [True, False, False]
-    assert results.preempted({"results": [{"samples": marked}]}) == pytest.approx(1 / 3)
+def test_preempted_is_the_fraction_of_samples_that_kernels_mark():
+    marked = {"results": [{"samples": {"preempted": [1, 0, 0]}}]}
+    assert results.preempted(marked) == pytest.approx(1 / 3)
+    assert results.preempted({"results": [{"samples": {}}]}) == 0
+
+
+def test_kernels_mark_samples_by_the_limit_that_reports_print():
+    source = (ROOT / "src" / "common" / "measure.c").read_text()
+    assert f"WAITED_MOST = {LIMITS.preempted_sample};" in source
 
 
 @pytest.mark.parametrize("version", [1, 2])

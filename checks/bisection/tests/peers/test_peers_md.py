@@ -328,7 +328,7 @@ def stubs(tmp_path, monkeypatch):
             seconds = 1e-9 * atoms / (ranks * number) / ours / gain
             seconds *= 1 + abs(float(words["--skin"]) - 0.4)
             result = {"method": "packed", "metrics": {"time": {"value": seconds}}}
-            result["samples"] = {"seconds": [seconds] * 4, "switches": [0, 0, 9, 0]}
+            result["samples"] = {"seconds": [seconds] * 4, "preempted": [0, 0, 1, 0]}
             details = {"atoms": atoms, "memory_per_atom": 600.0}
             return json.loads(json.dumps({"results": [result], "details": details}))
 
