@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -85,31 +86,41 @@ double bx_host_clock_ghz(int threads)
     return slowest;
 }
 
-/* Seconds that this thread waited for a core, ready to run, since it began. */
-static double thread_waited(void)
+static struct {
+    int count, *file;
+    double *waited; /* until the call before */
+} watched;
+
+void bx_host_watch_threads(int threads)
 {
-    static _Thread_local int file = -1;
-    char line[96]; /* nanoseconds on a core, nanoseconds waited, times on a core */
-    unsigned long long waited;
-    if (file < 0) file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-    ssize_t size = pread(file, line, sizeof line - 1, 0);
-    line[size < 0 ? 0 : size] = '\0';
-    return sscanf(line, "%*u %llu", &waited) == 1 ? 1e-9 * (double)waited : 0;
+    for (int i = 0; i < watched.count; i++) close(watched.file[i]);
+    free(watched.file);
+    free(watched.waited);
+    watched.count = threads;
+    watched.file = bx_memory_alloc((size_t)threads, sizeof *watched.file);
+    watched.waited = bx_memory_alloc((size_t)threads, sizeof *watched.waited);
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+#endif
+    for (int i = 0; i < threads; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
+        watched.file[i] = open(path, O_RDONLY | O_CLOEXEC);
+    }
 }
 
-double bx_host_waited(int threads)
+double bx_host_waited(void)
 {
-    static _Thread_local double before;
-    double longest = 0;
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads) reduction(max : longest)
-#else
-    (void)threads;
-#endif
-    {
-        double waited = thread_waited();
-        longest = waited - before;
-        before = waited;
+    double longest = NAN;
+    for (int i = 0; i < watched.count; i++) {
+        char line[96]; /* nanoseconds on a core, nanoseconds without one, times on a core */
+        unsigned long long nanoseconds;
+        ssize_t size = pread(watched.file[i], line, sizeof line - 1, 0);
+        line[size < 0 ? 0 : size] = '\0';
+        if (sscanf(line, "%*u %llu", &nanoseconds) != 1) continue; /* ended, or not accounted for */
+        double waited = 1e-9 * (double)nanoseconds;
+        longest = fmax(longest, waited - watched.waited[i]);
+        watched.waited[i] = waited;
     }
     return longest;
 }

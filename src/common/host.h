@@ -26,11 +26,16 @@ double bx_host_run_chain(int turns, bool *right);
  * limit on the processor time of a control group, 50% for example: the chain fits into the time
  * that is granted at once.  Such a limit shows in bx_host_waited. */
 double bx_host_clock_ghz(int threads);
-/* Returns the seconds that one of this rank's `threads` threads waited for a core since the call
- * before, ready to run; the longest wait.  It waits for other processes, and where a control group
- * has used its quota.  Linux accounts for it: Documentation/scheduler/sched-stats.rst, schedstat.
- * 0 where the operating system does not. */
-double bx_host_waited(int threads);
+/* From now on, bx_host_waited is of the `threads` threads of this rank's OpenMP team. */
+void bx_host_watch_threads(int threads);
+/* Returns the seconds that a thread was ready to run and had no core, since the call before; of the
+ * thread that waited longest.  Other processes had its core, or a control group had used its quota.
+ * NaN where the operating system does not account for it, as Linux does (Documentation/scheduler/
+ * sched-stats.rst, run_delay).
+ *
+ * It does not see threads that are not OpenMP's, time that a hypervisor takes, or how the waits of
+ * several ranks add up. */
+double bx_host_waited(void);
 /* Returns the text after "key ... :" in a file of such lines, which the caller frees; or NULL. */
 char *bx_host_field(const char *path, const char *key);
 /* Returns the bytes that processes of this control group can still allocate on this node; infinity

@@ -12,7 +12,7 @@
 /* Seconds between two writes of the result so far: at least WRITE_INTERVAL, and so many that
  * writing takes at most WRITE_SHARE of the time. */
 static const double WRITE_INTERVAL = 1.0, WRITE_SHARE = 0.01;
-/* A sample is preempted if a rank waited for a core longer than this share of it. */
+/* A sample is preempted if a thread waited for a core longer than this share of it. */
 static const double WAITED_MOST = 0.05;
 
 /* Lets the other ranks sleep while rank 0 computes alone: a spinning barrier would compete. */
@@ -43,17 +43,17 @@ static void measure_block(bx_run *run, bx_result *result, int64_t round, double 
         int64_t sample = i - run->common.warmup;
         memset(run->phase, 0, sizeof run->phase);
         memset(run->phase_mpi, 0, sizeof run->phase_mpi);
-        bx_host_waited(run->threads); /* before the barrier: its own time is no part of the step */
         bx_profile_enter_own("the harness's barrier");
         PMPI_Barrier(run->world);
         bx_profile_enter_own(NULL);
         bx_profile_into(sample >= 0 ? result->recording : NULL);
         run->lap_mpi = bx_profile_seconds();
+        bx_host_waited();
         double start = run->lap_start = MPI_Wtime();
         kernel->step(run->state, m, p);
         bx_charge_pay();
         double elapsed = MPI_Wtime() - start;
-        double wait = bx_host_waited(run->threads);
+        double wait = bx_host_waited();
         bx_profile_into(NULL);
         cost->step += elapsed;
         if (baseline) quiet_barrier(run);
@@ -111,6 +111,7 @@ bx_cost bx_measure_all(bx_run *run, bx_result *results, size_t count, bx_progres
     double *waited = bx_memory_alloc((size_t)common->block, sizeof *waited);
     double *phases = bx_memory_alloc((size_t)common->block * BX_MAX_PHASES, sizeof *phases);
     bx_cost cost = {0};
+    bx_host_watch_threads(run->threads);
     double start = MPI_Wtime(), next_write = start + WRITE_INTERVAL;
     for (int64_t round = 0; round < common->repeats; round++) {
         double began = MPI_Wtime();

@@ -14,8 +14,8 @@ typedef struct {
     bool verified; /* all outcomes so far */
     size_t sample_count;
     double *seconds;         /* [sample_count] max over ranks */
-    double *waited;          /* [sample_count] seconds for a core, max over ranks */
-    bool *preempted;         /* [sample_count] whether other processes had the cores */
+    double *waited;          /* [sample_count] bx_host_waited, max over ranks */
+    bool *preempted;         /* [sample_count] whether a thread waited for a core */
     double *phases;          /* [sample_count][phase_count] mean over ranks */
     bx_parts parts;          /* of this rank, all timed steps */
     bx_recording *recording; /* of this rank: MPI calls of all timed steps */

@@ -50,11 +50,9 @@ double bx_host_clock_ghz(int threads)
     return NAN;
 }
 
-double bx_host_waited(int threads)
-{
-    (void)threads;
-    return 0; /* a simulated core has one rank */
-}
+void bx_host_watch_threads(int threads) { (void)threads; }
+
+double bx_host_waited(void) { return 0; /* a simulated core has one rank */ }
 
 int bx_platform_gethostname(char *name, size_t size)
 {

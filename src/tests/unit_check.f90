@@ -9,11 +9,12 @@ module unit_check
 
 contains
 
-  !> Counts and prints a condition that does not hold, with a value that it is about.
-  subroutine check(condition, name, value)
+  !> Counts and prints a condition that does not hold, with a value and a text that it is about.
+  subroutine check(condition, name, value, text)
     logical, intent(in) :: condition
     character(*), intent(in) :: name
     real(dp), intent(in), optional :: value
+    character(*), intent(in), optional :: text
     if (condition) return
     failures = failures + 1
     if (present(value)) then
@@ -21,10 +22,11 @@ contains
     else
       print "(2a)", "failed: ", name
     end if
+    if (present(text)) print "(a)", trim(text)
   end subroutine check
 
-  !> Ends the program with an error if a condition did not hold; else the `first` rank prints that
-  !> all conditions held.
+  !> Ends the program with an error if a condition did not hold on this rank; else the `first` rank
+  !> prints that it passed.
   subroutine end_checks(program, first)
     character(*), intent(in) :: program
     logical, intent(in) :: first

@@ -3,6 +3,7 @@
 program unit_md_input
   use, intrinsic :: iso_c_binding, only: dp => c_double, lf => c_new_line
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Finalize, MPI_Init
+  use unit_check, only: check, end_checks
   use md_xyz, only: configuration_t, open_configuration, read_atoms
   implicit none (type, external)
 
@@ -12,7 +13,6 @@ program unit_md_input
     iron = two//"Fe 1 2 3"//lf//"Fe 3.5 -1 1e1", &
     with_ids = "2"//lf//cube//plain//":id:I:1"//lf//"Fe 1 1 1 2"//lf, &
     with_velocities = "1"//lf//cube//plain//":velo:R:3"//lf
-  integer :: failures = 0
 
   call MPI_Init()
   call test_accepted()
@@ -21,8 +21,7 @@ program unit_md_input
   call test_atoms()
   call test_long_lines()
   call MPI_Finalize()
-  if (failures > 0) error stop "unit_md_input: failed"
-  print "(a)", "unit_md_input: passed"
+  call end_checks("unit_md_input", first=.true.)
 
 contains
 
@@ -40,21 +39,13 @@ contains
     close (unit, status="delete")
   end subroutine read_text
 
-  subroutine check(condition, text, why)
-    logical, intent(in) :: condition
-    character(*), intent(in) :: text, why
-    if (condition) return
-    failures = failures + 1
-    print "(4a)", "failed: ", text, lf, trim(why)
-  end subroutine check
-
   !> The text is refused with this reason.
   subroutine refused(text, reason)
     character(*), intent(in) :: text, reason
     type(configuration_t) :: configuration
     character(500) :: why
     call read_text(text, configuration, why)
-    call check(index(why, path//": "//reason) == 1, text//" -> "//reason, why)
+    call check(index(why, path//": "//reason) == 1, text//" -> "//reason, text=why)
   end subroutine refused
 
   !> The text is the configuration of `iron`.
@@ -65,11 +56,11 @@ contains
     real(dp), parameter :: x(3, 2) = reshape([1.0_dp, 2.0_dp, 3.0_dp, 3.5_dp, -1.0_dp, 10.0_dp], &
                                              [3, 2])
     call read_text(text, configuration, why)
-    call check(why == "", text, why)
+    call check(why == "", text, text=why)
     if (why /= "") return
     call check(all(abs(configuration%x - x) <= 0) .and. all(configuration%species == 1) .and. &
                configuration%potential%name(1) == "Fe" .and. &
-               abs(configuration%box%volume - 1728) < 1e-9_dp, text, "read as something else")
+               abs(configuration%box%volume - 1728) < 1e-9_dp, text, text="read as something else")
   end subroutine accepted
 
   subroutine test_accepted()

@@ -19,7 +19,7 @@ class Thresholds:
     preempted_sample: float = _limit(
         0.05,
         "of a sample",
-        "a thread that waits longer for a core: preempted (src/common/measure.c)",
+        "a sample is preempted if a thread waits longer for a core (src/common/measure.c)",
     )
     preempted_launch: float = _limit(
         0.3, "of samples", "a launch preempted more often is not judged by its times"
