@@ -144,6 +144,7 @@ def entry(method, baseline, point):
         "verification": {"passed": True, "checks": [check]},
         "samples": {
             "seconds": [seconds] * 4,
+            "waited": [0] * 4,
             "preempted": [0] * 4,
             "rounds": [0, 0, 1, 1],
             "phases": {},
