@@ -5,7 +5,7 @@
 ! periodic; inner ones have each point once.
 module md_regrid
   use, intrinsic :: iso_c_binding, only: dp => c_double
-  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_one_thread
+  use bx_charges, only: bx_charge, bx_copy, bx_is_simulated, by_all_threads
   use mpi_f08, only: MPI_Alltoallv, MPI_DOUBLE_PRECISION, MPI_Irecv, MPI_Isend, MPI_Request, &
     MPI_STATUSES_IGNORE, MPI_Waitall
   use md_domain, only: arrived_whole, count_messages, domain_t, seal_payload
@@ -165,7 +165,7 @@ contains
       end if
     end if
     if (bx_is_simulated) then
-      call bx_charge(bx_copy, 8.0_dp*(sum(leaving) + sum(coming)), by_one_thread)
+      call bx_charge(bx_copy, 8.0_dp*(sum(leaving) + sum(coming)), by_all_threads)
     end if
     to = 0
     do part = 1, size(receiving)
@@ -226,17 +226,22 @@ contains
     integer, intent(in) :: words
     real(dp), intent(in) :: from(:, :, :, :)
     real(dp), intent(inout) :: buffer(:)
-    integer :: n, y, z, at, row
-    at = 0
+    integer :: n, y, z, at, begin, row, layer
+    begin = 0
     do n = 1, size(part%pieces)
       associate (low => part%pieces(n)%low, high => part%pieces(n)%high)
         row = words*(high(1) - low(1) + 1)
+        layer = row*(high(2) - low(2) + 1)
+        !$omp parallel do private(y, at) schedule(static)
         do z = low(3), high(3)
+          at = begin + (z - low(3))*layer
           do y = low(2), high(2)
             buffer(at + 1:at + row) = reshape(from(:words, low(1):high(1), y, z), [row])
             at = at + row
           end do
         end do
+        !$omp end parallel do
+        begin = begin + (high(3) - low(3) + 1)*layer
       end associate
     end do
   end subroutine pack_part
@@ -247,11 +252,14 @@ contains
     integer, intent(in) :: words
     real(dp), intent(in) :: buffer(:)
     real(dp), intent(inout) :: to(:, :, :, :)
-    integer :: n, x, y, z, at
-    at = 0
+    integer :: n, x, y, z, at, begin, layer
+    begin = 0
     do n = 1, size(part%pieces)
       associate (low => part%pieces(n)%low, high => part%pieces(n)%high)
+        layer = words*product(high(1:2) - low(1:2) + 1)
+        !$omp parallel do private(x, y, at) schedule(static)
         do z = low(3), high(3)
+          at = begin + (z - low(3))*layer
           do y = low(2), high(2)
             do x = low(1), high(1)
               to(:words, x, y, z) = to(:words, x, y, z) + buffer(at + 1:at + words)
@@ -259,6 +267,8 @@ contains
             end do
           end do
         end do
+        !$omp end parallel do
+        begin = begin + (high(3) - low(3) + 1)*layer
       end associate
     end do
   end subroutine add_part

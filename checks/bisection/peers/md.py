@@ -170,7 +170,7 @@ class Row:
     """A layout: how it was prepared, and launches of both sides, turn by turn."""
 
     layout: Layout
-    skins: dict[float, float]  # skin (A) -> our rate in atom-steps/s, one sample each
+    skins: dict[float, float]  # skin (A) -> our rate in atom-steps/s (rate_by_skin)
     rates: dict[Choice, float]  # LAMMPS' builds and styles at the skin MIDDLE
     their_skins: dict[float, float]  # the same as `skins`, of the best of `rates`
     unfit: dict[Choice, str]  # builds and styles that were left out -> why
@@ -206,16 +206,16 @@ def over(above: Sequence[Run], below: Sequence[Run], factor: float = 1.0) -> Est
 def rate_by_skin(
     rate: Callable[[float], float], known: dict[float, float], again: int = 3
 ) -> dict[float, float]:
-    """The rate at each skin, measured once, and the best once more: a disturbance must not decide.
+    """The rate at each skin, of the best the median of three: a disturbance must not decide.
 
     Args:
         rate: measures the rate (atom-steps/s) at a skin (A).
         known: rates that were measured before.
-        again: how many of the best are measured twice.
+        again: how many of the best are measured three times.
     """
     rates = {skin: known.get(skin) or rate(skin) for skin in SKINS}
     for skin in sorted(rates, key=rates.get, reverse=True)[:again]:
-        rates[skin] = max(rates[skin], rate(skin))
+        rates[skin] = statistics.median((rates[skin], rate(skin), rate(skin)))
     return rates
 
 

@@ -294,7 +294,7 @@ def test_a_disturbance_does_not_choose_the_skin():
     assert row.skin == 0.4
     assert row.skins[0.4] == 5
     assert 1.0 not in asked[:5]  # known
-    assert len(asked) == len(md.SKINS) - 1 + 3
+    assert len(asked) == len(md.SKINS) - 1 + 2 * 3
 
 
 # ---- the whole, on stubs of both sides ----
