@@ -10,14 +10,14 @@ class Tier:
 
     purpose: str
     checks: int  # of a system with two cores
-    minutes: int  # there, at most, where nothing else runs and the kernels are built
+    minutes: float  # there, at most, where nothing else runs and the kernels are built
     settings: tuple[str, ...] = ()  # of launches, as ReFrame's -S takes them
     largest: bool = False  # of partitions with the same nodes, only that with the largest launches
 
 
 # `quick` was measured whole (23 November 2026), the others are estimated from samples of launches.
 TIERS = {
-    "quick": Tier("does everything work: each kernel on its small cases", 353, 4),
+    "quick": Tier("does everything work: each kernel on its small cases", 353, 3.5),
     "nightly": Tier("is the machine as it was: large cases too, one of each kind", 692, 15),
     "upgrade": Tier("what did new software change: every case, layout and method", 1070, 30),
     "triage": Tier(
