@@ -93,9 +93,6 @@ static struct {
 
 void bx_host_watch_threads(int threads)
 {
-    for (int i = 0; i < watched.count; i++) close(watched.file[i]);
-    free(watched.file);
-    free(watched.waited);
     watched.count = threads;
     watched.file = bx_memory_alloc((size_t)threads, sizeof *watched.file);
     watched.waited = bx_memory_alloc((size_t)threads, sizeof *watched.waited);

@@ -91,12 +91,14 @@ static void add_ratio(const bx_run *run, cJSON *metrics, const bx_result *mine,
     free(picked);
 }
 
-/* Each phase's share of a sample's time: the median of the clean samples, or of all. */
+/* Each phase's share of a sample's time: the median of the clean samples, or of all.  Medians need
+ * not add up, so that all are divided by their sum. */
 static void add_shares(const bx_run *run, cJSON *metrics, const bx_result *result)
 {
     size_t np = run->kernel->phase_count, clean_samples = 0;
     for (size_t i = 0; i < result->sample_count; i++) clean_samples += clean(result, i);
-    double *shares = bx_memory_alloc(result->sample_count + 1, sizeof *shares);
+    double *shares = bx_memory_alloc(result->sample_count + 1, sizeof *shares),
+           *medians = bx_memory_alloc(np + 1, sizeof *medians), sum = 0;
     for (size_t k = 0; k < np; k++) {
         size_t count = 0;
         for (size_t i = 0; i < result->sample_count; i++) {
@@ -106,11 +108,14 @@ static void add_shares(const bx_run *run, cJSON *metrics, const bx_result *resul
             bool usable = clean_samples < FEWEST_CLEAN || clean(result, i);
             if (usable && total > 0) shares[count++] = phases[k] / total;
         }
+        if (count > 0) sum += medians[k] = bx_statistics_quantile(shares, count, 0.5);
+    }
+    for (size_t k = 0; k < np && sum > 0; k++) {
         char name[96];
         snprintf(name, sizeof name, "%s_share", run->kernel->phases[k]);
-        if (count > 0)
-            add_metric(metrics, name, bx_statistics_quantile(shares, count, 0.5), "share");
+        add_metric(metrics, name, medians[k] / sum, "share");
     }
+    free(medians);
     free(shares);
 }
 

@@ -148,6 +148,7 @@ class Neighbours(unittest.TestCase):
         steps = list(zip(*(samples[name] for name in columns), strict=True))
         for seconds, waited, mark in steps:
             self.assertEqual(mark, waited > 0.05 * seconds)
+        self.assertGreater(sum(samples["preempted"]), 40)
         alone = statistics.median(seconds for seconds, _, mark in steps if not mark)
         without = statistics.median(seconds - waited for seconds, waited, mark in steps if mark)
         self.assertTrue(0.5 < without / alone < 2, (without, alone))

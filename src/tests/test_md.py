@@ -397,7 +397,9 @@ class Time(Case):
         """On one rank: of several ranks, each may wait for another that has no core."""
         out = self.good("--case", "cu3au", "--cells", "8", "--steps", "3", "--repeats", "2")
         for method in ("packed", "dlpoly3", "recompute"):
-            samples = entry(out, method)["samples"]
+            metrics, samples = (entry(out, method)[key] for key in ("metrics", "samples"))
+            shares = [metrics[f"{phase}_share"]["value"] for phase in samples["phases"]]
+            self.assertAlmostEqual(sum(shares), 1, delta=1e-9, msg=method)
             parts = zip(*samples["phases"].values(), strict=True)
             for seconds, phases in zip(samples["seconds"], parts, strict=True):
                 self.assertAlmostEqual(sum(phases) / seconds, 1, delta=0.1, msg=method)

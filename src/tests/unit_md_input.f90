@@ -3,8 +3,8 @@
 program unit_md_input
   use, intrinsic :: iso_c_binding, only: dp => c_double, lf => c_new_line
   use mpi_f08, only: MPI_COMM_WORLD, MPI_Finalize, MPI_Init
-  use unit_check, only: check, end_checks
   use md_xyz, only: configuration_t, open_configuration, read_atoms
+  use unit_check, only: check, end_checks
   implicit none (type, external)
 
   character(*), parameter :: path = "unit_md_input.xyz", tab = achar(9), return = achar(13)

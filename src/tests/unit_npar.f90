@@ -2,7 +2,6 @@
 ! down plane wave by plane wave; and what its distribution promises.
 program unit_npar
   use, intrinsic :: iso_c_binding, only: dp => c_double
-  use, intrinsic :: iso_fortran_env, only: error_unit
   use, intrinsic :: ieee_arithmetic, only: ieee_quiet_nan, ieee_value
   use bx_harness, only: bx_largest
   use npar_accuracy, only: accuracy_of, accuracy_t
@@ -12,8 +11,8 @@ program unit_npar
   use npar_model, only: crystal_t, depth, grid_of_pairs, householder, pi, projectors_per_atom, &
     solve_spectra, sorted, spectrum_t
   use npar_paw, only: idle_ranks
+  use unit_check, only: check, end_checks
   implicit none (type, external)
-  integer :: failures = 0
 
   call test_small_things()
   call test_distribution()
@@ -25,17 +24,9 @@ program unit_npar
   call test_cutoff(crystal_t(bands=9, atoms=1, grid=24, box=[8.0_dp, 4.0_dp, 7.0_dp], &
                              cutoff=13.0_dp, gamma=.false.))
   call test_exchange()
-  if (failures > 0) error stop 1
+  call end_checks("unit_npar", first=.true.)
 
 contains
-
-  subroutine check(condition, text)
-    logical, intent(in) :: condition
-    character(*), intent(in) :: text
-    if (condition) return
-    failures = failures + 1
-    write (error_unit, "('unit_npar: wrong: ', a)") text
-  end subroutine check
 
   subroutine test_small_things()
     real(dp) :: nan
@@ -233,7 +224,7 @@ contains
         end do
       end do
     end do
-    if (abs(norm2(v) - 1) > 1e-12_dp) failures = failures + 1
+    call check(abs(norm2(v) - 1) <= 1e-12_dp, "norm of the reflection")
   end function dense
 
   !> The occupied plane waves of one shell: six neighbours of G = 0 and itself.
