@@ -288,7 +288,8 @@ def test_a_disturbance_does_not_choose_the_skin():
     def rate(skin):
         asked.append(skin)
         disturbed = asked.count(skin) == 1 and skin == 0.4
-        return 5 - abs(skin - 0.4) - disturbed * 0.25
+        lucky = asked.count(skin) == 2 and skin == 0.7
+        return 5 - abs(skin - 0.4) - disturbed * 0.25 + lucky * 0.5
 
     row = md.Row(ONE, md.rate_by_skin(rate, {1.0: 4.4}), {}, {}, {})
     assert row.skin == 0.4
