@@ -1,0 +1,113 @@
+"""Mutants: changes of a kernel's sources that a launch must call wrong.
+
+Usage: mutants.py write LIST SOURCES FILE OUTPUT     a source that has the mutants of a list
+       mutants.py MUTANT_KERNEL LIST [NAME...]       launch them; exit code 1 where one is
+                                                  not judged as listed
+
+A list (mutants/KERNEL.txt) has paragraphs:
+
+    name: ocean-rotation-dropped
+    file: halo/kind_ocean.c
+    - text that stands once in the file: an expression, or statements
+    + the text in its place; none: nothing
+    launch: RANKS ARGUMENTS...
+    passes: why no launch can tell; without this line the launch must exit with 1
+
+Several lines of `-` or `+` are one text.  Statements end with `;` or `}` in C, and are whole lines
+in Fortran; all else is an expression.  One executable has all mutants of a kernel: BX_MUTANT names
+the one in force; without it the kernel is sound.
+"""
+
+import re
+import sys
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from kernel_run import run
+
+
+def read(path: Path) -> "list[dict[str, str]]":
+    """The mutants of a list: name, file, sound and mutated text, launch, passes."""
+    mutants = []
+    for paragraph in re.split(r"\n\s*\n", re.sub(r"(?m)^#.*\n", "", path.read_text())):
+        mutant = {"-": "", "+": "", "passes": ""}
+        for line in filter(None, paragraph.splitlines()):
+            key, _, value = line.partition(" ")
+            key = key.rstrip(":")
+            mutant[key] = f"{mutant[key]}\n{value}" if mutant.get(key) else value
+        if missing := {"name", "file", "launch"} - set(mutant) if len(mutant) > 3 else {}:
+            raise SystemExit(f"{path}: no {', '.join(sorted(missing))}: in {paragraph!r}")
+        if len(mutant) > 3:
+            mutants.append(mutant)
+    return mutants
+
+
+def mutated(source: str, name: str, mutant: "dict[str, str]") -> str:
+    """The source with a mutant in it, beside the sound text."""
+    fortran = name.endswith((".f90", ".F90"))
+    sound, broken = mutant["-"], mutant["+"]
+    pattern = r"\s*\n\s*".join(map(re.escape, sound.split("\n")))
+    places = list(re.finditer(pattern, source))
+    if len(places) != 1:
+        raise SystemExit(f"mutant {mutant['name']}: {name} has {len(places)} times: {sound}")
+    before, after = source[: places[0].start()], source[places[0].end() :]
+    if fortran:
+        whole = not before.rpartition("\n")[2].strip() and after[:1] == "\n"
+        chosen = f"is_mutant('{mutant['name']}')"
+        text = f"merge( &\n{broken}, &\n{sound}, &\n{chosen})"
+        if whole:
+            text = f"if ({chosen}) then\n{broken}\nelse\n{sound}\nend if"
+    else:
+        whole = sound.endswith((";", "}"))
+        chosen = f'bx_is_mutant("{mutant["name"]}")'
+        text = f"({chosen} ? ({broken}) : ({sound}))"
+        if whole:
+            text = f"if ({chosen}) {{ {broken} }} else {{ {sound} }}"
+    return before + text + after
+
+
+def write(listing: Path, sources: Path, name: str, output: Path) -> None:
+    source = (sources / name).read_text()
+    for mutant in read(listing):
+        if mutant["file"] == name:
+            source = mutated(source, name, mutant)
+    if name.endswith("90"):
+        scope = "implicit none (type, external)"
+        source = source.replace(scope, f"use mutant, only: is_mutant\n{scope}", 1)
+    else:
+        source = f'#include "mutant.h"\n#line 1 "{name}"\n{source}'
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(source)
+
+
+def verdict(executable: str, mutant: "dict[str, str]") -> str:
+    """Nothing, or what is wrong with the launch of a mutant."""
+    ranks, *arguments = mutant["launch"].split()
+    short = ["--repeats", "1", "--warmup", "0"]
+    try:
+        out = run(executable, int(ranks), *arguments, *short, BX_MUTANT=mutant["name"])
+    except unittest.SkipTest:
+        return ""
+    wanted = 0 if mutant["passes"] else 1
+    if out.code == wanted:
+        return ""
+    return f"{mutant['name']}: exit code {out.code}, not {wanted}\n{out.stdout}{out.stderr}"
+
+
+def main() -> int:
+    if sys.argv[1] == "write":
+        write(Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], Path(sys.argv[5]))
+        return 0
+    executable, listing, *names = sys.argv[1:]
+    mutants = [m for m in read(Path(listing)) if not names or m["name"] in names]
+    # Each launch passes while no mutant is in force.
+    launches = {m["launch"]: {**m, "name": "none", "passes": "sound"} for m in mutants}
+    with ThreadPoolExecutor(2) as pool:
+        faults = list(pool.map(lambda m: verdict(executable, m), [*launches.values(), *mutants]))
+    print(*filter(None, faults), f"{len(mutants)} mutants, {len(launches)} launches", sep="\n")
+    return 1 if any(faults) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
