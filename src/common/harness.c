@@ -92,6 +92,7 @@ static void write_unfinished(void *context)
 static int launch(bx_run *run, int argc, char **argv)
 {
     const bx_kernel *kernel = run->kernel;
+    double began = MPI_Wtime();
     if (run->common.output) bx_file_claim(run, "output", run->common.output, BX_FILE_WRITTEN);
     if (bx_run_agree(run) != BX_OK) return run->refusal;
     int code = kernel->setup(run, &run->state);
@@ -146,6 +147,9 @@ static int launch(bx_run *run, int argc, char **argv)
         cJSON_AddItemToObject(root, "communication", regions);
         cJSON_AddItemToObject(root, "adapters", adapters);
         cJSON *harness = cJSON_AddObjectToObject(root, "harness");
+        cJSON_AddNumberToObject(harness, "launch_s", MPI_Wtime() - began);
+        if (run->seconds_needed > 0)
+            cJSON_AddNumberToObject(harness, "claimed_s", run->seconds_needed);
         cJSON_AddNumberToObject(harness, "measure_s", cost.wall);
         cJSON_AddNumberToObject(harness, "step_s", cost.step);
         cJSON_AddNumberToObject(harness, "input_s", cost.input);

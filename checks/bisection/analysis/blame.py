@@ -60,7 +60,7 @@ class Judged:
     kind: Kind
     noise: float = math.nan  # standard deviation of the logarithm of a pair
     levels: list[Level] = field(default_factory=list)
-    withheld: Reason | None = None  # why nothing is blamed by it
+    withheld: Reason | None = None  # why nothing, or only what is gross, is blamed by it
 
 
 @dataclass
@@ -98,8 +98,12 @@ def judge(matrix: Matrix, before: Sequence[Matrix] = ()) -> Blame:
         again = observations(matrix, kind, RETEST)
         court = Court(values, again, matrix.switches, _least(kind))
         blame.kinds.append(_judged(kind, matrix, values, court))
-        if blame.kinds[-1].withheld:
+        withheld, noise = blame.kinds[-1].withheld, court.fit.sigma
+        if withheld and withheld.code != Code.PAIRS_NOISE:
             continue
+        if withheld:
+            least = max(_least(kind), LIMITS.pair_noisy * noise)
+            court = Court(values, again, matrix.switches, least)
         guilty += [(kind, suspicion) for suspicion in court.suspicions()]
         if len(before) > LIMITS.pair_nights:
             worse += [(kind, part) for part in _drift(matrix, before, kind) if part.confirmed]
@@ -155,6 +159,7 @@ def _judged(kind: Kind, matrix: Matrix, values: Observations, court: Court) -> J
         judged.withheld = Reason.of(Code.PAIRS_FEW_NODES, nodes=seen, needed=LIMITS.pair_nodes)
     elif judged.noise > LIMITS.pair_noise:
         noise = {"noise": judged.noise, "limit": LIMITS.pair_noise}
+        noise["factor"] = math.exp(LIMITS.pair_noisy * judged.noise)
         judged.withheld = Reason.of(Code.PAIRS_NOISE, **noise)
     return judged
 

@@ -21,6 +21,8 @@ from bisection.runs.model import Request
 from bisection.store.database import Session, Store
 from bisection.store.selection import SLOWER, left_out
 
+# Facts that differ from night to night.
+VARYING = {"nodes", "clock"}
 # What --fail-on may name -> the exit code.
 SUSPECTS, SLOW_NODES = "suspect", "node"
 EXITS = {
@@ -62,7 +64,8 @@ def compare(
     for row in rows:
         row.control = row.control or bool(control and control.search(f"{row.test} {row.metric}"))
     judged = judge_rows(rows, samples, (before, after))
-    mark_suspects(rows, samples, sides[1].lost)
+    since_last = {change.what for change in changes(before[-1:], after)}
+    mark_suspects(rows, samples, sides[1].lost, bool(since_last - VARYING))
     context = Context(*controls.aa_noise(store, before, aa, name))
     if expected is None:
         context.moved, context.watched = controls.controls_moved(rows, control)

@@ -9,7 +9,7 @@ from bisection.analysis.impact import Impact
 from bisection.analysis.model import Comparison, Row
 from bisection.analysis.pairs import KERNEL
 from bisection.core.identity import IDENTITY
-from bisection.core.reasons import FAULTS_OF_HOSTS, Code, Reason
+from bisection.core.reasons import FAULTS_OF_HOSTS, SLOW_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Grade, Verdict
 from bisection.kernels import adapters
@@ -75,14 +75,29 @@ def judge(
     )
 
 
+# What a run has in its other lists already, which decide its exit code.
+RULED = SLOW_HOSTS | {
+    *(Code.LAUNCH_BAD, Code.SLOW_NODE, Code.SLOWER, Code.SUSPECT, Code.BAD_COMPONENT),
+    Code.COMPONENT_SUSPECTED,
+}
+
+
+def note(run: RunVerdict, network: Interconnect) -> None:
+    """Adds to a run what its network's verdict alone knows: no run passes whose network is no-go,
+    or to be looked at."""
+    known = [*run.failures, *run.network]
+    for finding in network.findings:
+        if finding.reason.code not in RULED and finding.reason not in known:
+            no_go = finding.grade == Grade.NO_GO
+            (run.failures if no_go else run.network).append(finding.reason)
+
+
 def _of_pairs(blames: Sequence[Blame]) -> Iterator[Finding]:
     for blame in blames:
         yield from (Finding(Grade.NO_GO, network.reason(part)) for part in blame.bad)
         for part in blame.worse:
             yield Finding(Grade.LOOK, network.reason(part, drift=True))
-        for part in blame.suspects:
-            suspected = Reason.of(Code.COMPONENT_SUSPECTED, component=network.reason(part))
-            yield Finding(Grade.LOOK, suspected)
+        yield from (Finding(Grade.LOOK, network.suspected(part)) for part in blame.suspects)
         if all(kind.withheld for kind in blame.kinds if kind.kind.unit == "B/s"):
             yield Finding(Grade.LOOK, Reason.of(Code.NOTHING_BLAMED, place=blame.place))
 
@@ -100,9 +115,9 @@ def _of_run(run: RunVerdict) -> Iterator[Finding]:
     for failure in run.failures:
         if failure.code != Code.BAD_COMPONENT:
             yield Finding(Grade.NO_GO, failure)
-    for remark in run.remarks:
-        if remark.code in FAULTS_OF_HOSTS:
-            yield Finding(Grade.LOOK, remark)
+    hosts = [remark for remark in run.remarks if remark.code in FAULTS_OF_HOSTS - SLOW_HOSTS]
+    for remark in [*run.slow_nodes, *run.suspect_nodes, *hosts]:
+        yield Finding(Grade.LOOK, remark)
 
 
 def _of_levels(rows: Sequence[Row], run: RunVerdict) -> Iterator[Finding]:

@@ -6,19 +6,24 @@ one by Student's t and the fraction of earlier values that the same rule, applie
 it, finds as improbable: nights with heavy tails set their own bound. The chances of one night are
 adjusted for the number of its metrics by Benjamini and Hochberg (1995). A metric is outside if it
 is beyond that bound, beyond every earlier session, and slower than their mean by a margin.
+
+The times of a launch, of a kernel and of a partition are each tested as one, too: by the median of
+what its metrics are apart from their levels. Noise of single metrics is not in it.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import median
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import bdtrc, stdtr, stdtrit
 
 from bisection.analysis.model import Row
+from bisection.analysis.nights import medians
 from bisection.analysis.observations import Jobs, Key
 from bisection.analysis.statistics import adjust_fdr
-from bisection.core.identity import COUNTED
+from bisection.core.identity import COUNTED, POINT
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 
@@ -28,7 +33,10 @@ TINY = 1e-9  # standard deviation of the logarithm where all earlier values are 
 
 
 def mark_suspects(
-    rows: Sequence[Row], samples: Sequence[tuple[Jobs, Jobs]], lost: Mapping[Key, Sequence[float]]
+    rows: Sequence[Row],
+    samples: Sequence[tuple[Jobs, Jobs]],
+    lost: Mapping[Key, Sequence[float]],
+    environment_changed: bool = False,
 ) -> None:
     """Marks the rows in which few new sessions are outside of all earlier ones, and notes with each
     what was set beside them, and beyond which value it is slower.
@@ -38,6 +46,8 @@ def mark_suspects(
         samples: of each row, the jobs before and after.
         lost: values after from launches whose cores others had: they count where there are no
             others, as nothing that is slow may pass for that reason alone.
+        environment_changed: whether a fact of the machine or its software is another one than
+            before, which makes a change more probable.
     """
     values = []
     for row, (_, now) in zip(rows, samples, strict=True):
@@ -46,19 +56,98 @@ def mark_suspects(
     here = [i for i, row in enumerate(rows) if values[i] is not None and _is_open(row)]
     if not here:
         return
-    sign = np.array([1 if rows[i].better == "lower" else -1 for i in here])
-    earlier = np.full((len(here), max(len(samples[i][0]) for i in here)), np.nan)
+    open_rows = [rows[i] for i in here]
+    sign = np.array([1 if row.better == "lower" else -1 for row in open_rows])
+    sessions = sorted({session for i in here for session in samples[i][0]})
+    column = {session: number for number, session in enumerate(sessions)}
+    earlier = np.full((len(here), len(sessions)), np.nan)
     for line, i in enumerate(here):
-        sessions = [median(jobs) for jobs in samples[i][0].values()]
-        earlier[line, : len(sessions)] = np.log(sessions)
+        for session, jobs in samples[i][0].items():
+            earlier[line, column[session]] = math.log(median(jobs))
     new = np.log([values[i] for i in here])
     earlier, new = sign[:, None] * earlier, sign * new
-    slower, bound = outside(earlier, new)
+    chance = LIMITS.changed_chance if environment_changed else LIMITS.slower_chance
+    slower, bound = outside(earlier, new, chance)
     faster, _ = outside(-earlier, -new)
-    for line, i in enumerate(here):
-        rows[i].seen = values[i]
-        rows[i].limit = float(np.exp(np.clip(sign[line] * bound[line], -HUGE, HUGE)))
-        rows[i].suspect = bool(slower[line] or faster[line])
+    level = np.nanmean(earlier, axis=1)
+    together, size = _together(open_rows, earlier - level[:, None], new - level, chance)
+    for line, row in enumerate(open_rows):
+        if not slower[line] and new[line] > level[line] + together[line]:
+            bound[line], row.shared = level[line] + together[line], int(size[line])
+        row.seen = values[here[line]]
+        row.limit = float(np.exp(np.clip(sign[line] * bound[line], -HUGE, HUGE)))
+        row.suspect = bool(slower[line] or row.shared or faster[line])
+    _leave_baselines(open_rows, new - level)
+
+
+def _together(
+    rows: Sequence[Row], apart: np.ndarray, new: np.ndarray, chance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tests what the times of a launch, a kernel and a partition have in common.
+
+    Args:
+        rows: the metrics.
+        apart, new: of the earlier sessions and of the new one, from the metrics' levels, logarithms
+            of costs: [metrics, sessions], [metrics].
+        chance: of a night without a change.
+
+    Returns:
+        Of each metric the bound that its launch, kernel or partition is beyond, infinite if none
+        is: [metrics]; how many times its launch has: [metrics].
+    """
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for line, row in enumerate(rows):
+        if row.absolute and not row.control:
+            place = (row.system, row.partition, row.environ)
+            for name in ((row.check, row.case, row.layout), (row.check,), ()):
+                groups[(*place, *name)].append(line)
+    bounds, size = np.full(len(rows), np.inf), np.zeros(len(rows), int)
+    for name, lines in groups.items():
+        size[lines] = len(lines) if len(name) == 6 else size[lines]
+    groups = {name: lines for name, lines in groups.items() if len(lines) >= LIMITS.together}
+    if not groups:
+        return bounds, size
+    shifts = np.array([_in_common(apart[lines]) for lines in groups.values()])
+    tonight = np.array([_in_common(new[lines, None])[0] for lines in groups.values()])
+    beyond, limits = outside(shifts, tonight, chance)
+    # Of independent metrics each is beyond its n earlier values by a chance of 1 / (n + 1).
+    highest = new > np.nanmax(apart, axis=1)
+    fewest = np.isfinite(apart).sum(axis=1)
+    for number, lines in enumerate(groups.values()):
+        few, alone = highest[lines].sum(), 1 / (1 + fewest[lines].min())
+        if beyond[number] and bdtrc(few - 1, len(lines), alone) <= chance / len(groups):
+            bounds[lines] = np.minimum(bounds[lines], limits[number])
+    return bounds, size
+
+
+def _in_common(apart: np.ndarray) -> np.ndarray:
+    """What metrics have in common, [sessions]: the lower of their median, which few outliers do not
+    move, and of their mean, which few metrics with two states do not move far.
+
+    Args:
+        apart: from the metrics' levels, [metrics, sessions]; NaN where a session did not measure.
+    """
+    known = np.isfinite(apart)
+    with np.errstate(invalid="ignore"):
+        mean = np.where(known, apart, 0).sum(axis=0) / known.sum(axis=0)
+    return np.minimum(medians(apart, 0), mean)
+
+
+def _leave_baselines(rows: Sequence[Row], moved: np.ndarray) -> None:
+    """Marks a ratio that is outside because its baseline changed, and not its own time: no method
+    is slower or faster by that.
+
+    Args:
+        rows: the metrics.
+        moved: the new session from the metrics' levels, logarithms of costs, [metrics].
+    """
+    times = {row.key: cost for row, cost in zip(rows, moved, strict=True) if row.absolute}
+    for row, ratio in zip(rows, moved, strict=True):
+        if row.suspect and row.unit == "ratio":
+            point = POINT.search(row.metric)
+            own = times.get((*row.identity, f"time{point[0] if point else ''}"))
+            if own is not None and own / ratio < LIMITS.baseline_part:
+                row.suspect, row.baseline_moved = False, True
 
 
 def _is_open(row: Row) -> bool:
@@ -71,12 +160,15 @@ def _is_open(row: Row) -> bool:
     return enough and not unlike and row.unit not in COUNTED and row.base not in FEW_SAMPLES
 
 
-def outside(earlier: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def outside(
+    earlier: np.ndarray, new: np.ndarray, chance: float = LIMITS.slower_chance
+) -> tuple[np.ndarray, np.ndarray]:
     """Which metrics of a new session are higher than all earlier ones say.
 
     Args:
         earlier: logarithms of costs, [metrics, sessions]; NaN where a session did not measure.
         new: of the new session, [metrics].
+        chance: that a session like all others has a metric outside.
 
     Returns:
         Whether each is outside, [metrics]; the bound of each, [metrics].
@@ -88,20 +180,15 @@ def outside(earlier: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarra
     apart = np.where(known, earlier - mean[:, None], 0)
     squares = (apart**2).sum(axis=1)
     spread = _spread(squares, n)
-    chance = stdtr(n - 1, (mean - new) / spread)
+    p = stdtr(n - 1, (mean - new) / spread)
     # Each earlier value by the others: leaving out x moves their mean by (x - mean) / (n - 1).
     rest = n[:, None] - 1
     moved = apart / rest
     others = np.maximum(squares[:, None] - apart**2 - rest * moved**2, 0)
-    tested = stdtr(rest - 1, -(apart + moved) / _spread(others, rest))
-    tested = np.sort(tested[known])
-    observed = np.searchsorted(tested, chance, side="right") / len(tested)
-    adjusted = adjust_fdr(np.maximum(chance, observed))
+    tail = _Tail(stdtr(rest - 1, -(apart + moved) / _spread(others, rest))[known])
+    adjusted = adjust_fdr(np.maximum(p, tail.observed(p)))
     # The largest chance that is outside, with as many metrics as are: again for the retest.
-    critical = LIMITS.slower_chance * max((adjusted <= LIMITS.slower_chance).sum(), 1) / len(new)
-    fewer = int(critical * len(tested))
-    if fewer < len(tested):
-        critical = min(critical, np.nextafter(tested[fewer], 0))
+    critical = tail.critical(chance * max((adjusted <= chance).sum(), 1) / len(new))
     bound = np.maximum.reduce(
         [
             mean - stdtrit(n - 1, critical) * spread,
@@ -110,6 +197,38 @@ def outside(earlier: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarra
         ]
     )
     return new > bound, bound
+
+
+class _Tail:
+    """How often a p-value is as small as this one, by those of the earlier values: their share, and
+    below the smallest fiftieth of them no less than by a power law through it (Hill 1975)."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        """Takes p-values of values without a change, in any order."""
+        self.values = np.sort(values)
+        self.count = len(values) // 50
+        self.power = 0.0  # 0: too few
+        if self.count >= 5:
+            last, *smaller = np.maximum(self.values[self.count :: -1], 1e-300)
+            self.last, self.share = last, self.count / len(values)
+            self.power = min(1 / max(float(np.mean(np.log(last / smaller))), 1e-9), 1.0)
+
+    def observed(self, p: np.ndarray) -> np.ndarray:
+        """The share of the earlier values, by this tail, with a p-value no larger."""
+        shares = np.searchsorted(self.values, p, side="right") / len(self.values)
+        if not self.power:
+            return shares
+        law = self.share * (np.maximum(p, 1e-300) / self.last) ** self.power
+        return np.where(p < self.last, np.maximum(shares, law), shares)
+
+    def critical(self, share: float) -> float:
+        """The largest p-value of which the observed share is no larger than this one."""
+        p, fewer = share, int(share * len(self.values))
+        if fewer < len(self.values):
+            p = min(p, np.nextafter(self.values[fewer], 0))
+        if self.power and share < self.share:
+            p = min(p, self.last * (share / self.share) ** (1 / self.power))
+        return p
 
 
 def _spread(squares: np.ndarray, n: np.ndarray) -> np.ndarray:

@@ -174,12 +174,16 @@ def rule(verdict: RunVerdict, agenda: Plan, again: RunVerdict | None = None) -> 
     refuted: dict[Launch, list[Row]] = {}
     for launch, rows in agenda.suspects.items():
         known = [row for row in rows if row.key in values]
-        confirmed = []
+        confirmed, alike = [], []
         for row in known:
             low, high = (0.0, row.limit) if row.better == "lower" else (row.limit, math.inf)
             now = values[row.key].by(drift if row.absolute else 1.0, row.better)
             if (nodes := now.outside(low, high)) is not None:
-                confirmed.append(reason_of(Code.SLOWER, row, again=now.value, nodes=nodes))
+                slower = reason_of(Code.SLOWER, row, again=now.value, nodes=nodes)
+                (alike if row.shared else confirmed).append(slower)
+        # What times share is in half of them again.
+        if alike and 2 * len(alike) >= max(row.shared for row in known):
+            confirmed += alike
         verdict.slower += confirmed
         if known and not confirmed:
             refuted[launch] = known
@@ -316,6 +320,65 @@ def _rule_on_bounds(
 
 def _end(bound: float | None, default: float) -> float:
     return default if bound is None else bound
+
+
+# ---- what other processes disturbed ----
+
+
+def disturbed(verdict: RunVerdict, budget: float) -> list[TestResult]:
+    """The launches to measure again because other processes had their cores, of each launch one
+    run, the worst first, until the budget (s) is spent. None of a run that was stopped, or whose
+    launches are repeated on other nodes."""
+    sweeps = any(len(sets) > 1 for sets in verdict.request.nodes.values())
+    if sweeps or end_of_run(verdict.troubles):
+        return []
+    lost = {case.launch for case in verdict.lost_to_others}
+    launches = [case for case in verdict.cases if case.fixture and case.launch in lost]
+    seconds, chosen = START, {}
+    for case in sorted(launches, key=lambda case: -case.preempted):
+        if case.launch[:-1] not in chosen and seconds + case.seconds <= budget:
+            seconds += case.seconds
+            chosen[case.launch[:-1]] = case
+    return list(chosen.values())
+
+
+def request_for(verdict: RunVerdict, launches: Sequence[TestResult]) -> Request:
+    """What ReFrame is asked for, to run these launches again, once each."""
+    again = {launch.launch for launch in launches}
+    tests = [case for case in verdict.judged if case.launch in again]
+    names = dict.fromkeys(map(launch_pattern, tests))
+    asked = verdict.request
+    arguments = [*once(asked.arguments), *(f"--name={name}" for name in names)]
+    return replace(asked, arguments=arguments, command=[], reruns=0)
+
+
+def replace_disturbed(
+    verdict: RunVerdict, launches: Sequence[TestResult], again: RunVerdict
+) -> int:
+    """Puts launches that were measured again, and their tests, in the place of disturbed ones. What
+    was wrong only now is a failure of the run.
+
+    Returns:
+        How many are not disturbed any more.
+    """
+    measured = {case.launch[:-1]: case for case in again.cases if case.fixture and case.kernel}
+    tests = {(case.fixture, case.name): case for case in again.cases}
+    better = 0
+    for launch in launches:
+        second = measured.get(launch.launch[:-1])
+        if second is None or second.verdict == Verdict.NOT_MEASURED:
+            continue
+        quieter = second.preempted < launch.preempted
+        for index, case in enumerate(verdict.cases):
+            new = tests.get((case.fixture, case.name))
+            replaces = case.launch == launch.launch and (case.fixture or case.lost_to_others)
+            if new and replaces and (quieter or new.verdict == Verdict.FAIL):
+                verdict.cases[index] = replace(new, run=launch.run)
+        better += second.preempted <= LIMITS.preempted_launch
+    verdict.failures += again.failures
+    remarks = [remark for remark in verdict.remarks if remark.code not in FAULTS_OF_HOSTS]
+    verdict.remarks = remarks + faulty_hosts(verdict.cases)
+    return better
 
 
 def reason_of(code: Code, row: Row, **more: Any) -> Reason:

@@ -1,13 +1,14 @@
 """Runs a tier of checks with ReFrame and ends with a verdict on this machine.
 
 Arguments that are not listed here are passed on to ReFrame (-n NAME, -S VAR=VALUE, ...).
+Launches whose cores other processes had are measured again at the end of the run.
 What is outside its bounds, or slower than in all earlier sessions, is measured again at once, and
 so is a node that looks slow: what is not so again passes, with a note. A wrong answer fails, and is
 not measured again.
 Exit code: 0 every selected check ran and passed, 1 a check failed, 2 the command line or a file of
-the site cannot be used, 3 not everything was measured, 4 everything passed, and some of it is
-slower than before, or a node slower than the others, in the retest too, or metrics are worse since
-an earlier session.
+the site cannot be used, 3 not everything was measured, or the network is to be looked at, 4
+everything passed, and some of it is slower than before, or a node slower than the others, in the
+retest too, or metrics are worse since an earlier session.
 """
 
 import argparse
@@ -21,10 +22,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bisection.analysis import network, rotation
+from bisection.analysis import interconnect as network
+from bisection.analysis import rotation
 from bisection.analysis.model import Comparison
 from bisection.analysis.outlying import slower
-from bisection.analysis.retest import Plan, plan, rule
+from bisection.analysis.retest import (
+    START,
+    Plan,
+    disturbed,
+    plan,
+    replace_disturbed,
+    request_for,
+    rule,
+)
 from bisection.analysis.retest import request as retest_request
 from bisection.core import paths
 from bisection.core.format import duration, lasting, plural, seconds_of, some
@@ -106,8 +116,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds_of,
         default="10m",
         metavar="DURATION",
-        help="for measuring again at once what is outside its bounds, or slower than in all "
-        "earlier sessions; 0: never, and what is outside its bounds fails; default: 10m",
+        help="for measuring again what is outside its bounds, or slower than in all earlier "
+        "sessions, and, with half of it, what other processes disturbed; 0: never, and what is "
+        "outside its bounds fails; default: 10m",
     )
     parser.add_argument(
         "--against",
@@ -154,7 +165,8 @@ def act(options: argparse.Namespace) -> Exit:
         wait_for_slurm()
     if options.deadline is not None:
         request.deadline, request.until = options.deadline, began + options.deadline
-    if schedulers == {"local"}:
+    request.is_local = schedulers == {"local"}
+    if request.is_local:
         wait_for_quiet(options.wait)
     elif outdated := age.outdated(site, schedulers):
         tell(
@@ -175,17 +187,21 @@ def act(options: argparse.Namespace) -> Exit:
     verdict.troubles += damaged
     with as_trouble(verdict):
         folder.keep(verdict, results)
-    network.note(verdict)
+    budget = options.retest
+    if request.deadline:  # nothing fits into the last second
+        budget = min(budget, max(request.until - time.time(), 1.0))
+    until = time.monotonic() + budget
+    measure_disturbed(verdict, site, results, until - budget / 2)
     with contextlib.ExitStack() as stack:
         store, comparison = open_store(verdict, stack), None
         if store and report is not None:
             verdict.troubles += sync.keep(store, paths.home(), verdict, results)
             verdict.troubles += sync.tests_gone(store, verdict)
+        pairs = gather.pairs_of(store, verdict)
+        if store and report is not None:
             comparison = compare(store, verdict, against)
-        rows, budget = slower(comparison.rows) if comparison else [], options.retest
-        if request.deadline:  # nothing fits into the last second
-            budget = min(budget, max(request.until - time.time(), 1.0))
-        agenda = plan(rows, verdict, budget)
+        rows = slower(comparison.rows) if comparison else []
+        agenda = plan(rows, verdict, budget and until - time.monotonic())
         others = other_nodes(verdict.request, partitions, store) if agenda.chosen else {}
         retest(agenda, verdict, site, results, others)
         if verdict.slower or verdict.suspects:
@@ -193,13 +209,15 @@ def act(options: argparse.Namespace) -> Exit:
         if store and (agenda.chosen or verdict.suspects):
             verdict.troubles += sync.revise(store, verdict, results)
         folder.clear(verdict, results)
-        page = gather.report_on_run(store, verdict, comparison) if store else None
+        if between := network.judge(verdict, pairs, comparison):
+            network.note(verdict, between)
+        page = gather.report_on_run(store, verdict, comparison, (pairs, between)) if store else None
         with as_trouble(verdict):
             write(verdict, results)
         lines = [*run_report.text(verdict, options.verbose), f"results: {paths.shown(results)}"]
         if verdict.judged:
             lines += beside_and_report(page, results)
-    print("\n".join(lines))
+    print("\n".join([*lines, *run_report.next_step(verdict)]))
     return verdict.exit_code
 
 
@@ -288,15 +306,16 @@ def wait_for_quiet(budget: float | None) -> None:
     Raises:
         Busy: it did not become quiet.
     """
-
-    def say(reason: Reason, seconds: float) -> None:
-        print(f"waiting for up to {lasting(seconds)}: {clause(reason)}", flush=True)
-
-    reason = quiet.wait(budget or 0.0, say)
+    reason = quiet.wait(budget or 0.0, say_waiting)
     if reason and budget:
         raise Busy(f"after {lasting(budget)}, {clause(reason)}; nothing was run")
     if reason:
         tell(reason, "; times that they disturb are not judged; --wait 30m waits for quiet")
+
+
+def say_waiting(reason: Reason, seconds: float) -> None:
+    """Prints why the run waits, and for how long (s) at most."""
+    print(f"waiting for up to {lasting(seconds)}: {clause(reason)}", flush=True)
 
 
 def wait_for_slurm() -> None:
@@ -441,6 +460,60 @@ def compare(store: Store, verdict: RunVerdict, against: str | None) -> Compariso
         return None
 
 
+def measure_disturbed(verdict: RunVerdict, site: Path, results: Path, until: float) -> None:
+    """Measures launches again whose cores other processes had, the worst first, while this host is
+    quiet enough.
+
+    Args:
+        verdict: the run, whose launches are replaced by what had the cores more for itself.
+        site: the site file.
+        results: the results folder.
+        until: the time (of the monotonic clock) at which it ends.
+    """
+    measured, quiet_again, turn = 0, 0, 0
+    while launches := disturbed(verdict, until - time.monotonic()):
+        takes = START + sum(launch.seconds for launch in launches)
+        if verdict.request.is_local:
+            busy = quiet.wait(max(until - time.monotonic() - takes, 0.0), say_waiting)
+            if busy:
+                verdict.remarks.append(busy)
+                break
+        words = plural(len(launches), "launch", "launches")
+        print(f"again: {words} that other processes disturbed, in about {duration(takes)}")
+        turn += 1
+        request, into = request_for(verdict, launches), results / f"again-{turn}"
+        second = measure_again(request, site, into, until - time.monotonic())
+        better = replace_disturbed(verdict, launches, second) if second else 0
+        measured, quiet_again = measured + len(launches), quiet_again + better
+        if not better:
+            break
+    if measured:
+        verdict.remarks.append(Reason.of(Code.MEASURED_AGAIN, launches=measured, quiet=quiet_again))
+
+
+def measure_again(request: Request, site: Path, into: Path, limit: float) -> RunVerdict | None:
+    """Runs some launches of a run once more; None, and a line that says why, if ReFrame does not.
+
+    Args:
+        request: what is asked for, without its command line.
+        site: the site file.
+        into: the folder of the results, which is made.
+        limit: s after which ReFrame is stopped.
+    """
+    into.mkdir()
+    request.command = command.command(request, site, into)
+    try:
+        verdict, _ = measure(request, into, limit, store=False)
+    except BisectionError as error:  # the night keeps its verdict
+        print(f"{into.name}: {error}")
+        return None
+    if end := reframe_log.end_of_run(verdict.troubles):
+        print(f"{into.name}: {clause(end)}")
+    folder.keep(verdict, into)
+    folder.clear(verdict, into)
+    return verdict
+
+
 def retest(
     agenda: Plan,
     verdict: RunVerdict,
@@ -462,18 +535,8 @@ def retest(
     takes = duration(agenda.seconds)
     print(f"retest: {launches}, {' or '.join(whys)}, in about {takes}", flush=True)
     again = retest_request(agenda, verdict, others)
-    (results / "retest").mkdir()
-    again.command = command.command(again, site, results / "retest")
-    try:
-        second, _ = measure(again, results / "retest", limit=agenda.budget, store=False)
-    except BisectionError as error:  # the night keeps its verdict
-        print(f"retest: {error}")
-        return
-    if end := reframe_log.end_of_run(second.troubles):
-        print(f"retest: {clause(end)}")
-    folder.keep(second, results / "retest")
-    folder.clear(second, results / "retest")
-    rule(verdict, agenda, second)
+    if second := measure_again(again, site, results / "retest", agenda.budget):
+        rule(verdict, agenda, second)
 
 
 def beside_and_report(report: Report | None, results: Path) -> list[str]:

@@ -177,7 +177,7 @@ class Code(str, Enum):
     UPPER_BOUND_RANGE = "UPPER_BOUND_RANGE"  # value
 
     # A test of a run
-    OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]], preempted; retest:
+    OUT_OF_BOUNDS = "OUT_OF_BOUNDS"  # metrics: [[name, value, unit, low, high]]; retest:
     # its verdict | preempted, again: name -> value, nodes: to which it is bound
     UNEXPECTED_PASS = "UNEXPECTED_PASS"
     NOTHING_MEASURED = "NOTHING_MEASURED"
@@ -187,7 +187,10 @@ class Code(str, Enum):
     NOT_RUN = "NOT_RUN"  # result: ReFrame's word
     RUN_ENDED = "RUN_ENDED"
     TEXT = "TEXT"  # text: of a check, of ReFrame, of a build, of another tool
-    PREEMPTED = "PREEMPTED"  # fraction
+    PREEMPTED = "PREEMPTED"  # fraction: of the samples
+    PREEMPTED_MOST = "PREEMPTED_MOST"  # fraction: of the samples of the worst of several launches
+    MEASURED_AGAIN = "MEASURED_AGAIN"  # launches: how many, quiet: of them, the second time
+    LAUNCH_LATE = "LAUNCH_LATE"  # seconds, claimed (s)
     LAYOUT_FASTER = "LAYOUT_FASTER"  # layout, gain, cores
     BEST_MOVED = "BEST_MOVED"  # best, was, loss
     UNJUDGED_WRONG_ANSWER = "UNJUDGED_WRONG_ANSWER"  # method, place
@@ -219,6 +222,7 @@ class Code(str, Enum):
     # most: the worst tests and metrics, factor: new cost over old, changes, candidates: with odds
     WORSE_SINCE = "WORSE_SINCE"
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
+    BASELINES_MOVED = "BASELINES_MOVED"  # the same, of ratios
     # nodes (of which one is slow), ratio, jobs, where: system:partition, always (together)
     SLOW_NODE = "SLOW_NODE"
     CHANGED = "CHANGED"  # what, before, after, since (Unix time)

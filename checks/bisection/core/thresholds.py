@@ -27,6 +27,10 @@ class Thresholds:
     preempted_note: float = _limit(
         0.2, "of samples", "a launch preempted more often is mentioned with the verdict"
     )
+    late: float = _limit(
+        5.0, "times its estimate", "a launch that takes longer is named, with both"
+    )
+    late_least: float = _limit(30.0, "s", "a launch that is late by less is not named")
     layout_gain: float = _limit(0.02, "of time", "a hybrid layout faster by more is mentioned")
     slow_clock: float = _limit(
         0.9, "of the launch's median", "a host whose clock, work or memory is below is named"
@@ -110,6 +114,12 @@ class Thresholds:
         "that a night without a change is suspected of being slower than all earlier ones; also "
         "the false part of the metrics that are named (Benjamini and Hochberg 1995)",
     )
+    changed_chance: float = _limit(
+        0.05, "", "the same, where a fact of the machine or its software changed since"
+    )
+    together: int = _limit(
+        3, "times", "of a launch, a kernel or a partition, at least, are tested as one, too"
+    )
     slower_margin: float = _limit(
         0.1, "of the value", "one night that is slower by less gives no alarm: history finds it"
     )
@@ -181,7 +191,12 @@ class Thresholds:
     )
     pair_share: float = _limit(0.75, "of its pairs", "must be slow: a few slow pairs are no node")
     pair_retests: int = _limit(3, "pairs", "measured again confirm a node, a switch or a route")
-    pair_noise: float = _limit(0.25, "of the value", "between pairs: more, and nothing is blamed")
+    pair_noise: float = _limit(
+        0.25, "of the value", "between pairs: more, and only what is far outside of it is blamed"
+    )
+    pair_noisy: float = _limit(
+        4.0, "times that noise, of the logarithm", "that an effect must exceed then"
+    )
     pair_resolution: float = _limit(0.01, "of the value", "no pair is measured more precisely")
     pair_nodes: int = _limit(6, "nodes", "fewer do not tell a node from noise")
     pair_far: float = _limit(

@@ -325,6 +325,17 @@ def preempted(*results: Result) -> float:
     return sum(flags) / len(flags) if flags else 0.0
 
 
+def late(result: Result) -> Reason | None:
+    """Whether a launch took many times its own estimate; None if it did not, or has none."""
+    harness = result.get("harness") or {}
+    seconds, claimed = harness.get("launch_s"), harness.get("claimed_s")
+    if not (seconds and claimed):
+        return None
+    if seconds < max(LIMITS.late * claimed, claimed + LIMITS.late_least):
+        return None
+    return Reason.of(Code.LAUNCH_LATE, seconds=seconds, claimed=claimed)
+
+
 def point_label(point: dict[str, float] | None) -> str:
     """A sweep point in a metric's name: {"bytes": 2048} is "2KiB"; "" without a sweep."""
     if not point:

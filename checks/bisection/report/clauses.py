@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bisection.core.format import lasting, number, plural, some, utc
+from bisection.core.format import duration, lasting, number, plural, some, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Verdict
 from bisection.kernels.results import KernelExit
@@ -65,8 +65,6 @@ def clause(reason: Reason | None) -> str:
         text = f"{reason.code}: {text}"
     if build := reason["build"]:
         text += f": {build}"
-    if preempted := reason["preempted"]:
-        text += f" (but other processes had the cores in {preempted:.0%} of the samples)"
     return text
 
 
@@ -378,6 +376,15 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **CONGESTION,
     **NETWORK,
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
+    Code.PREEMPTED_MOST: "other processes had the cores in up to {fraction:.0%} of the samples",
+    Code.MEASURED_AGAIN: lambda v: (
+        f"other processes had the cores of {plural(v['launches'], 'launch', 'launches')}; measured "
+        f"again, {v['quiet']} had the cores alone"
+    ),
+    Code.LAUNCH_LATE: lambda v: (
+        f"took {duration(v['seconds'])}, {v['seconds'] / v['claimed']:.0f} times its estimate of "
+        f"{duration(v['claimed'])}"
+    ),
     Code.LAYOUT_FASTER: "{layout} is {gain:.0%} faster than one rank per core on {cores} cores",
     Code.BEST_MOVED: _best_moved,
     Code.UNJUDGED_WRONG_ANSWER: "wrong answer of {method} in {place}, and no selected check "

@@ -173,6 +173,7 @@ def _entries(verdict: RunVerdict) -> list[Entry]:
         (Verdict.REGRESSED, verdict.slower),
         (Verdict.REGRESSED, verdict.alarms),
         (Verdict.NOT_MEASURED, verdict.suspects),
+        (Verdict.NOT_MEASURED, verdict.network),
     ):
         texts = map(clause, reasons)
         entries += [Entry("the run", "bisection.run", text, kind, text) for text in texts]

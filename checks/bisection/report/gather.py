@@ -1,5 +1,6 @@
 """Gathers what a report holds, and writes every form of it."""
 
+import contextlib
 import time
 import traceback
 from collections.abc import Sequence
@@ -11,9 +12,9 @@ from bisection.analysis.compare import compare
 from bisection.analysis.events import events_of
 from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories, regular, series_of
-from bisection.analysis.interconnect import judge
+from bisection.analysis.interconnect import Interconnect, judge
 from bisection.analysis.model import Comparison, changes
-from bisection.analysis.network import blames, launches
+from bisection.analysis.network import blames, launches, note
 from bisection.analysis.nodes import recent, suspects
 from bisection.analysis.outlying import FEW_SAMPLES, faster
 from bisection.analysis.predict import predictions
@@ -48,6 +49,7 @@ def gather(
     comparison: Comparison | None,
     run: RunVerdict | None,
     of_run: bool = False,
+    network: tuple[list[Blame], Interconnect | None] | None = None,
 ) -> Report:
     """The report on stored sessions. The alarms of their history become those of the run.
 
@@ -57,6 +59,7 @@ def gather(
         comparison: of these with others.
         run: the verdict on the newest of them, if it is known.
         of_run: whether the report is part of that run.
+        network: what the run says of pairs of nodes and of its network, if that is judged already.
     """
     chosen, last = {session.uuid for session in sessions}, sessions[-1]
     past = [s for s in store.sessions() if s.start <= last.start]
@@ -86,7 +89,9 @@ def gather(
         run.alarms = alarms_of([event for event in events if event.system in systems])
     named = [{"uuid": s.uuid, "start": s.start} for s in sessions]
     software = [last.facts.get(name) for name in ("compiler", "MPI", "libraries")]
-    between = _pairs(store, last, run) if run else []
+    if network is None:
+        between = blames(run, before_it(store, last, run))[0] if run else []
+        network = between, judge(run, between, comparison) if run else None
     nodes = some((last.facts.get("nodes") or "").split(", "), 3)
     return Report(
         title=(last.tags.get("system") or "Bisection") + (f" on {nodes}" if nodes else ""),
@@ -95,21 +100,31 @@ def gather(
         comparison=comparison,
         history=events,
         series=series,
-        pairs=between,
-        interconnect=judge(run, between, comparison) if run else None,
+        pairs=network[0],
+        interconnect=network[1],
         predictions=predictions(store, sessions),
         run=run,
         of_run=of_run,
     )
 
 
-def _pairs(store: Store, session: Session, run: RunVerdict) -> list[Blame]:
-    """What a run measured between nodes, beside the newest sessions of its kind before it."""
+def before_it(store: Store, session: Session, run: RunVerdict) -> list[RunVerdict]:
+    """The newest kept runs of a session's kind before it, if the run measured pairs of nodes."""
     if not any(launches(run)):
         return []
     uuids = [s.uuid for s in recent(store, session) if s.uuid != session.uuid]
     earlier = kept_verdicts(uuids)
-    return blames(run, [earlier[uuid] for uuid in uuids if uuid in earlier])[0]
+    return [earlier[uuid] for uuid in uuids if uuid in earlier]
+
+
+def pairs_of(store: Store | None, run: RunVerdict) -> list[Blame]:
+    """Judges what a run measured between nodes, beside earlier runs where it is stored, and notes
+    it with the run."""
+    earlier = []
+    if store:
+        with contextlib.suppress(StoreError):  # which is a trouble of the run already
+            earlier = before_it(store, select(run.session, store)[0], run)
+    return note(run, earlier)
 
 
 def compare_run(store: Store, run: RunVerdict, against: str | None = None) -> Comparison | None:
@@ -142,10 +157,17 @@ def compare_run(store: Store, run: RunVerdict, against: str | None = None) -> Co
         run.remarks.append(Reason.of(Code.CHANGED, **asdict(change), since=since.start))
     if better := faster(comparison.rows):
         run.remarks.append(reason_of(Code.FASTER, better[0], metrics=len(better)))
+    if moved := [row for row in comparison.rows if row.baseline_moved]:
+        run.remarks.append(reason_of(Code.BASELINES_MOVED, moved[0], metrics=len(moved)))
     return comparison
 
 
-def report_on_run(store: Store, run: RunVerdict, comparison: Comparison | None) -> Report | None:
+def report_on_run(
+    store: Store,
+    run: RunVerdict,
+    comparison: Comparison | None,
+    network: tuple[list[Blame], Interconnect | None] | None = None,
+) -> Report | None:
     """The report on a run, whose alarms become those of the run; None if the run is not stored, and
     a trouble of the run if the store cannot be read.
 
@@ -153,11 +175,13 @@ def report_on_run(store: Store, run: RunVerdict, comparison: Comparison | None) 
         store: where the run is stored.
         run: the verdict on it.
         comparison: of the run with earlier sessions of its kind; None if there are none.
+        network: what the run says of its network, if that is judged already.
     """
     if not (run.session and run.judged):
         return None
     try:
-        return gather(store, select(run.session, store), comparison, run, of_run=True)
+        now = select(run.session, store)
+        return gather(store, now, comparison, run, of_run=True, network=network)
     except SelectionError:  # the run is not stored, which is a trouble already
         return None
     except StoreError as error:

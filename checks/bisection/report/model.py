@@ -89,6 +89,8 @@ def headline(report: Report) -> tuple[str, str]:
     parts = [f"{failed} failed"] if failed else []
     slow = len(run.slower) if run else 0
     parts += [f"Slower than before: {plural(slow, 'metric')}"] if slow else []
+    if run and run.network:
+        parts.append(f"{plural(len(run.network), 'finding')} about the network")
     parts += [f"{counts[v]} {v}" for v in (Verdict.REGRESSED, Verdict.MISSING) if counts[v]]
     parts += [f"{unmeasured} not measured"] if unmeasured else []
     below = sum(row.against == Against.BELOW for row in rows)

@@ -101,8 +101,9 @@ PAIRS: dict[Code, str | Callable[[Values], str]] = {
     "nothing is blamed",
     Code.PAIRS_FEW_NODES: "{nodes} nodes do not tell a bad node from noise: {needed} do",
     Code.PAIRS_NOISE: lambda v: (
-        f"pairs differ by {v['noise']:.0%} without a cause, and above {v['limit']:.0%} nothing is "
-        "blamed: other jobs on the network, or other processes on the cores"
+        f"pairs differ by {v['noise']:.0%} without a cause; above {v['limit']:.0%} nothing is "
+        + (f"blamed that is not {v['factor']:.1f} times slower" if v.get("factor") else "blamed")
+        + ": other jobs on the network, or other processes on the cores"
     ),
     Code.PAIRS_CLEARED: lambda v: (
         f"{plural(v['suspects'], 'suspect')} of the first stage, measured again, was as the others"

@@ -5,7 +5,7 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from bisection.core import paths
@@ -44,7 +44,8 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict), *changed(verdict)]
     lines += [*summary(verdict), ""] if verdict.judged else [""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
-    return [*lines, *(builds(verdict) if verbose else []), *notes(verdict)]
+    lines += builds(verdict) if verbose else []
+    return [*lines, *notes(verdict, verbose)]
 
 
 def builds(verdict: RunVerdict) -> list[str]:
@@ -62,15 +63,14 @@ def sentence(verdict: RunVerdict) -> str:
 
 def counted(verdict: RunVerdict) -> str:
     """The verdict in one line, with counts and the duration."""
-    preempted = sum(case.lost_to_others for case in verdict.judged)
+    preempted = len(verdict.lost_to_others)
     numbers = [
         (verdict.count(Verdict.FAIL), "failed"),
         (verdict.count(Verdict.NOT_MEASURED) - preempted, "not measured"),
         (preempted, "preempted by other processes"),
-        (verdict.count(Verdict.NOT_APPLICABLE), "not applicable here"),
         (verdict.count(Verdict.KNOWN), "failed as known"),
     ]
-    parts = [f"{verdict.count(Verdict.PASS)} of {len(verdict.judged)} checks passed"]
+    parts = [f"{verdict.count(Verdict.PASS)} of {verdict.applicable} checks passed"]
     parts += [f"{number} {name}" for number, name in numbers if number]
     slow = sum(failure.code == Code.BAD_COMPONENT for failure in verdict.failures)
     parts += [f"{plural(slow, 'bad component')} of the network"] if slow else []
@@ -87,6 +87,7 @@ def failures(verdict: RunVerdict) -> list[str]:
     """What is wrong, where and why, with the command that repeats it."""
     lines = [f"trouble: {clause(trouble)}" for trouble in verdict.troubles]
     lines += [f"FAIL: {clause(failure)}" for failure in verdict.failures]
+    lines += [f"network: {clause(finding)}" for finding in verdict.network]
     lines = [part for line in lines for part in wrapped(line)]
     for group in failure_groups(verdict):
         lines.append(f"{group.verdict}: {group.where}")
@@ -111,20 +112,43 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
     """What failed and what was not measured, in groups of the same causes; failures first. Tests
     that only follow another one's failure are left out."""
     groups = []
-    bad = sorted(verdict.bad, key=lambda case: case.verdict != Verdict.FAIL)
+    bad = [case for case in verdict.bad if not case.lost_to_others]
+    bad.sort(key=lambda case: case.verdict != Verdict.FAIL)
     for (kind, places), causes in grouped(bad).items():
         cases = [case for members in causes.values() for case in members]
         lines = []
         for cause, members in causes.items():
             methods = ", ".join(dict.fromkeys(case.method for case in members if case.method))
             lines.append(f"{methods}: {cause}" if methods else cause)
-        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         command = rerun(dependents(verdict, cases) or cases, verdict.request)
-        files = next((case.files for case in cases if case.ran and case.files), "")
-        files = paths.shown(paths.ROOT / files) if files else ""
-        where = ", ".join(places[:3]) + more
-        groups.append(FailureGroup(kind, where, lines, command, files, cases))
+        groups.append(_group(kind, places, lines, command, cases))
+    if lost := sorted(verdict.lost_to_others, key=lambda case: -case.preempted):
+        places = list(dict.fromkeys(case.group for case in lost))
+        cause = Reason.of(Code.PREEMPTED, fraction=lost[0].preempted)
+        cause = clause(cause if len(places) == 1 else replace(cause, code=Code.PREEMPTED_MOST))
+        command = _in_quiet(verdict)
+        groups.append(_group(Verdict.NOT_MEASURED, places, [cause], command, lost))
     return groups
+
+
+def _group(
+    kind: Verdict,
+    places: Sequence[str],
+    causes: list[str],
+    command: str,
+    cases: list[TestResult],
+) -> FailureGroup:
+    """A group, with the first few of its launches and the files of one."""
+    more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+    files = next((case.files for case in cases if case.ran and case.files), "")
+    files = paths.shown(paths.ROOT / files) if files else ""
+    return FailureGroup(kind, ", ".join(places[:3]) + more, causes, command, files, cases)
+
+
+def _in_quiet(verdict: RunVerdict) -> str:
+    """The command that measures again what other processes disturbed."""
+    wait = " --wait 30m" if verdict.request.is_local else ""
+    return rerun(verdict.lost_to_others, verdict.request) + wait
 
 
 def grouped(
@@ -338,8 +362,9 @@ def _time(metrics: Mapping[str, Sequence[JudgedMetric]]) -> str:
 # ---- what a person should know beside ----
 
 
-def notes(verdict: RunVerdict) -> list[str]:
-    """Remarks on tests, launches that were preempted, what is not applicable."""
+def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
+    """Remarks on tests, launches that were late or preempted; what is not applicable, if
+    `verbose`."""
     remarks: dict[Reason, list[str]] = {}
     for case in verdict.judged:
         if case.remark:
@@ -351,7 +376,11 @@ def notes(verdict: RunVerdict) -> list[str]:
     for remark, groups in remarks.items():
         others = f" and {plural(len(groups) - 1, 'other test')}" if groups[1:] else ""
         lines.append(f"note: {groups[0]}{others}: {clause(remark)}")
-    hit = [c for c in verdict.cases if c.fixture and c.preempted > LIMITS.preempted_note]
+    hit = [
+        case
+        for case in verdict.cases
+        if case.fixture and LIMITS.preempted_note < case.preempted <= LIMITS.preempted_launch
+    ]
     if hit:
         worst = max(hit, key=lambda case: case.preempted)
         launches = "1 launch" if len(hit) == 1 else f"{len(hit)} launches"
@@ -360,9 +389,21 @@ def notes(verdict: RunVerdict) -> list[str]:
             f"{worst.preempted:.0%} of the samples ({worst.group}); a quiet machine gives other "
             "times"
         )
-    unfit = {clause(c.reason) for c in verdict.judged if c.verdict == Verdict.NOT_APPLICABLE}
-    lines += [f"not applicable: {cause}" for cause in sorted(unfit)]
+    lines += [
+        f"note: {case.kernel} {case.case} {case.layout} {clause(case.remark)}"
+        for case in verdict.late
+    ]
+    unfit = Counter(clause(c.reason) for c in verdict.judged if c.verdict == Verdict.NOT_APPLICABLE)
+    if verbose:
+        lines += [f"not applicable: {unfit[cause]} x {cause}" for cause in sorted(unfit)]
     return [part for line in lines for part in wrapped(line)]
+
+
+def next_step(verdict: RunVerdict) -> list[str]:
+    """What to do next, where other processes kept launches from being measured."""
+    if not verdict.lost_to_others:
+        return []
+    return [f"next: measure again in a quieter hour: {_in_quiet(verdict)}"]
 
 
 def wrapped(line: str, indent: str = "") -> list[str]:

@@ -86,6 +86,10 @@ def counts(verdict: RunVerdict) -> list[str]:
     suspects = plural(len(verdict.suspects), "metric")
     texts += [f"{suspects} suspected of being slower"] if verdict.suspects else []
     texts += [banner(verdict.alarms)] if verdict.alarms else []
+    if verdict.network:
+        texts.append(f"{plural(len(verdict.network), 'finding')} about the network")
+    if verdict.late:
+        texts.append(f"{plural(len(verdict.late), 'late launch', 'late launches')}")
     return texts + slow_nodes(None, verdict)
 
 
@@ -106,14 +110,6 @@ def times_judged(verdict: RunVerdict) -> str:
         nights = plural(verdict.nights, "night")
         needed = f"propose after {LIMITS.reference_sessions}"
         return f"Nothing was judged: {some(bare)} {has} no references ({nights}; {needed})"
-    lost = [
-        case
-        for case in verdict.cases
-        if case.fixture and case.kernel and case.preempted > LIMITS.preempted_launch
-    ]
-    if lost:
-        launches = plural(len(lost), "launch", "launches")
-        return f"Times of {launches} are not judged: other processes had the cores"
     times = [
         metric
         for case in verdict.judged

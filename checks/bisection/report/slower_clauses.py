@@ -61,6 +61,9 @@ SLOWER: dict[Code, str | Callable[[Values], str]] = {
     Code.FASTER: lambda v: (
         f"{plural(v['metrics'], 'metric')} faster than in all earlier sessions, such as {_sides(v)}"
     ),
+    Code.BASELINES_MOVED: lambda v: (
+        f"{plural(v['metrics'], 'ratio')} changed because the baseline did, such as {_sides(v)}"
+    ),
     Code.CHANGED: "{what}: {before} -> {after}",
     Code.BUSY: _busy,
     Code.LAUNCHES_PREEMPTED: "other processes had the cores of the first {launches} launches; what "

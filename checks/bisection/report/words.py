@@ -118,7 +118,7 @@ def _preempted(reason: Reason | None) -> bool:
     """Whether other processes are why numbers were not to be used."""
     if reason is None:
         return False
-    if reason.code == Code.PREEMPTED or reason["preempted"]:
+    if reason.code == Code.PREEMPTED:
         return True
     return bool(reason["cause"]) and _preempted(Reason.read(reason["cause"]))
 

@@ -306,8 +306,9 @@ class Launch(rfm.RunOnlyRegressionTest):
     software = variable(str, value="", loggable=True)
     wrong = variable(typ.List[str], value=[], loggable=True)  # methods that gave a wrong answer
     preempted = variable(float, value=0.0, loggable=True)  # fraction of samples
-    # Reasons, as JSON: why it failed, why there is nothing to measure.
+    # Reasons, as JSON: why it failed, what a person should know, why there is nothing to measure.
     reason = variable(str, value="", loggable=True)
+    remark = variable(str, value="", loggable=True)
     not_applicable = variable(str, value="", loggable=True)
     # For the store: what the launch ran on and with, and the control's samples, compute alone.
     facts = variable(typ.Dict[str, str], value={}, loggable=True)
@@ -467,6 +468,8 @@ class Launch(rfm.RunOnlyRegressionTest):
             + [f"{name} {version}" for name, version in build["libraries"].items()]
         )
         self.preempted = results.preempted(result)
+        if reason := results.late(result):
+            self.remark = reason.dumps()
         self.facts |= results.facts(result)
         self.hosts = results.hosts(result)
         self.controls = results.controls(result)

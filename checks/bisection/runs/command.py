@@ -358,7 +358,8 @@ MINUTE = 60.0  # s
 
 
 class Progress:
-    """One line: what runs, how many tests are done and how many failed.
+    """One line: what runs, how much of all is done, and how many tests did not pass: ReFrame calls
+    those failed, too, that the verdict then finds blocked or preempted.
 
     Rewritten in place on a terminal; elsewhere a new line once a minute at most, and only if
     anything but the time has changed.
@@ -375,7 +376,7 @@ class Progress:
         self.stage, self._say = stage, say
         self.turns, self.turn = turns, 0  # ReFrame counts anew when it repeats all tests
         self.began = self.shown = time.monotonic()
-        self.done, self.total, self.failed, self.now = 0, "", 0, "loading checks"
+        self.done, self.total, self.not_passed, self.now = 0, 0, 0, "loading checks"
         self.begun: dict[str, str] = {}  # test that has not ended -> its words; the oldest first
         self.last = self.now
         self.launches: dict[Path, bool] = {}  # result -> whether others took its cores
@@ -392,8 +393,8 @@ class Progress:
         elif match := re.match(r"\[\s+(\w+) \] \(\s*(\d+)/(\d+)\) (.*)", line):
             tests, turn = int(match[3]), max(self.turn, 1)
             self.done = int(match[2]) + tests * (turn - 1)
-            self.total = str(tests * max(self.turns, turn))
-            self.failed += match[1] in ("FAIL", "ABORT", "ERROR")
+            self.total = tests * max(self.turns, turn)
+            self.not_passed += match[1] in ("FAIL", "ABORT", "ERROR")
             self.begun.pop(re.sub(r" \[.*\]$", "", match[4]), None)
             self.look_at_launches()
         # Where launches wait for their turn, Slurm starts the one that was queued first.
@@ -423,8 +424,8 @@ class Progress:
     def show(self) -> None:
         """Prints the line; elsewhere than on a terminal once a minute at most."""
         now = time.monotonic()
-        failed = f", {self.failed} failed" if self.failed else ""
-        done = f"{self.done}/{self.total}{failed}  " if self.total else ""
+        others = f", {self.not_passed} not passed" if self.not_passed else ""
+        done = f"{self.done / self.total:4.0%}{others}  " if self.total else ""
         state = f"{done}{self.now}"
         text = f"{now - self.began:4.0f} s  {state}"
         if self.live:

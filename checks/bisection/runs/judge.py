@@ -55,7 +55,7 @@ def judge(
         skipped = reframe_log.skip_reasons(log or "")
         judged = [_case(entry, entries, skipped, end) for entry in run["testcases"]]
         share_work(judged)
-        downgrade_if_preempted(judged)
+        leave_out_preempted(judged)
         cases += judged
         failures += _unjudged_wrong_answers(run["testcases"], judged)
     first = report["runs"][0]["testcases"]
@@ -142,21 +142,18 @@ def share_work(cases: Sequence[TestResult]) -> None:
         case.work = works.get(case.launch)
 
 
-def downgrade_if_preempted(cases: Sequence[TestResult]) -> None:
-    """Turns slow into not measured where other processes had the cores of the launch; notes with
-    every test how often its launch was preempted."""
+def leave_out_preempted(cases: Sequence[TestResult]) -> None:
+    """Turns pass and slow into not measured where other processes had the cores of the launch;
+    notes with every test how often its launch was preempted."""
     fractions = {case.launch: case.preempted for case in cases if case.fixture and case.kernel}
     for case in cases:
         if case.fixture:
             continue
         case.preempted = fractions.get(case.launch, 0.0)
-        outside = any(metric.failed for metric in case.metrics)
-        if case.verdict == Verdict.FAIL and outside and case.preempted > LIMITS.preempted_launch:
+        slow = case.verdict == Verdict.FAIL and any(metric.failed for metric in case.metrics)
+        if case.preempted > LIMITS.preempted_launch and (slow or case.verdict == Verdict.PASS):
             case.verdict, case.remark = Verdict.NOT_MEASURED, None
-            reason = case.reason or Reason.of(Code.OUT_OF_BOUNDS)
-            case.reason = replace(
-                reason, values={**reason.values, "preempted": round(case.preempted, 4)}
-            )
+            case.reason = Reason.of(Code.PREEMPTED, fraction=round(case.preempted, 4))
 
 
 def _case(

@@ -89,7 +89,7 @@ class TestResult(TestId):
     @property
     def lost_to_others(self) -> bool:
         """Whether it was not measured because other processes had the cores, and that alone."""
-        preempted = self.reason is not None and bool(self.reason["preempted"])
+        preempted = self.reason is not None and self.reason.code == Code.PREEMPTED
         return self.verdict == Verdict.NOT_MEASURED and preempted
 
     @property
@@ -166,6 +166,7 @@ class Request:
     nodes: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
     partitions: list[str] = field(default_factory=list)  # full names; none: all of `system`
     files: list[str] = field(default_factory=list)  # of checks, from the root; none: all
+    is_local: bool = False  # launches run on this host, and --wait waits for it to be quiet
     reruns: int = 0  # beside those that `arguments` ask for: one for each further set of nodes
 
 
@@ -174,13 +175,16 @@ class RunVerdict:
     """The tests of one run, what is wrong with the run as a whole, and what follows from both."""
 
     # What is said of the run as a whole: the names of the lists of reasons below.
-    REASONS: ClassVar = ("troubles", "failures", "slower", "suspects", "alarms", "remarks")
+    REASONS: ClassVar = (
+        *("troubles", "failures", "slower", "suspects", "network", "alarms", "remarks"),
+    )
 
     cases: list[TestResult] = field(default_factory=list)
     troubles: list[Reason] = field(default_factory=list)  # the run is not complete
     failures: list[Reason] = field(default_factory=list)  # wrong, but of no selected test
     slower: list[Reason] = field(default_factory=list)  # than in all earlier sessions, and again so
     suspects: list[Reason] = field(default_factory=list)  # the same, but not measured again
+    network: list[Reason] = field(default_factory=list)  # suspected of it, or to be looked at
     alarms: list[Reason] = field(default_factory=list)  # of the history: worse since a session
     remarks: list[Reason] = field(default_factory=list)  # what a person should know beside
     nights: int | None = None  # sessions of its kind, this one among them; None: not known
@@ -207,6 +211,22 @@ class RunVerdict:
     def outcome(self, case: TestResult) -> Verdict:
         """The verdict on a test as every form counts it: a test whose launch failed has failed."""
         return Verdict.FAIL if case.follows in self._failed_launches else case.verdict
+
+    @property
+    def applicable(self) -> int:
+        """How many tests the machine can have."""
+        return len(self.judged) - self.count(Verdict.NOT_APPLICABLE)
+
+    @property
+    def lost_to_others(self) -> list[TestResult]:
+        """The tests that were not measured because other processes had the cores."""
+        return [case for case in self.judged if case.lost_to_others]
+
+    @property
+    def late(self) -> list[TestResult]:
+        """The launches that took many times their estimate."""
+        late = (case for case in self.cases if case.remark and case.fixture)
+        return [case for case in late if case.remark.code == Code.LAUNCH_LATE]
 
     def count(self, verdict: Verdict) -> int:
         """How many tests have this outcome, fixtures not among them."""
@@ -237,15 +257,19 @@ class RunVerdict:
     def exit_code(self) -> Exit:
         """FAILED if anything is wrong, else NOT_MEASURED if anything is missing, else SLOWER if
         anything is slower than before, worse since an earlier session, or a node slower than the
-        others, else NOT_MEASURED if anything may be, else OK."""
+        others, else NOT_MEASURED if anything may be, also of the network, or if a launch was late
+        and nothing judges its time, else OK."""
         if self.failures or any(case.verdict == Verdict.FAIL for case in self.cases):
             return Exit.FAILED
         unmeasured = any(case.verdict == Verdict.NOT_MEASURED for case in self.cases)
         measured = self.count(Verdict.PASS) + self.count(Verdict.KNOWN)
         complete = measured and not self.troubles and not unmeasured
-        if complete and (self.slower or self.alarms or self.slow_nodes):
+        worse = [reason for reason in self.network if reason["drift"]]
+        if complete and (self.slower or self.alarms or self.slow_nodes or worse):
             return Exit.SLOWER
-        doubts = self.suspects or self.suspect_nodes
+        doubts = self.suspects or self.suspect_nodes or self.network
+        # Late on a machine whose times no earlier night judges.
+        doubts = doubts or (self.late and (self.nights or 1) <= LIMITS.fewest)
         return Exit.OK if complete and not doubts else Exit.NOT_MEASURED
 
     @classmethod

@@ -167,6 +167,32 @@ def test_links_of_a_switch_are_told_from_the_switch_itself():
     assert not component.beyond
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("noise", [0.4, 0.6])
+def test_what_is_gross_is_blamed_whatever_the_noise(noise, seed):
+    """Six nodes, noisy latencies: one is 49 times slower than the others, another has a slow way.
+    Noise of bandwidths is as usual."""
+    world = World(6, 6, seed, noise=0.02)
+    world.faults = [("latency", 5, 49), ("sends", 2, 0.3)]
+    matrix = world.matrix(known=False)
+    factors = np.exp(world.rng.normal(0, noise, len(matrix.records)))
+    matrix.records["latency"] *= factors.astype("f4")
+    blame = judge(matrix)
+    assert blame.kinds[0].withheld.code == Code.PAIRS_NOISE
+    named = {part.names[0]: part.symptoms[0] for part in blame.bad}
+    assert set(named) == {"cn0002", "cn0005"}
+    assert named["cn0005"].kind == "latency"
+    assert 20 < named["cn0005"].factor < 120
+
+
+@pytest.mark.parametrize("noise", [0.3, 0.6])
+def test_nothing_is_blamed_of_noise_alone(noise, full):
+    for seed in range(20 if full else 5):
+        for tails in (0.01, 0.05):
+            blame = judge(World(6, 6, seed, noise=noise, tails=tails).matrix(known=False))
+            assert not blame.bad
+
+
 def test_noise_above_the_limit_withholds_and_says_so():
     world = World(64, 16, 1, noise=0.3)
     world.faults = [("node", 5, 0.5)]

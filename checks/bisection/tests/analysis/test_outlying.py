@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
-from made_up import case, nights, noise, session
+from made_up import case, nights, noise, row, session, sessions
+from nights import NOISES, kernels_of
+from nights import nights as clean_nights
+from scipy.stats import binom
 
-from bisection.analysis.outlying import outside
+from bisection.analysis.model import Row, Side
+from bisection.analysis.outlying import faster, mark_suspects, outside, slower
 from bisection.core.verdicts import Verdict
 
 SETS = 60  # nights that are simulated, each with its earlier ones
@@ -124,3 +128,97 @@ def test_what_others_slowed_down_is_suspect_too(compared):
         (row,) = compared(before, after).rows
         assert row.verdict == Verdict.NOT_MEASURED
         assert (row.suspect, row.seen) == (suspect, value)
+
+
+# ---- what the times of a launch share ----
+
+# Medians of six quiet nights of one launch, and of a night through TCP, in us: on two cores.
+NIGHTS = {
+    "alltoallv": [156, 169, 182, 172, 148, 149, 244],
+    "p2p": [155, 166, 179, 170, 148, 148, 236],
+    "padded": [156, 169, 185, 173, 151, 151, 238],
+    "gather-scatter": [184, 204, 223, 209, 171, 176, 297],
+    "overlap": [154, 170, 182, 173, 149, 150, 232],
+    "shm": [142, 151, 164, 151, 135, 136, 180],
+}
+
+
+def launches(number, **facts):
+    """Sessions of one launch: times and ratios of each method, by column of NIGHTS."""
+    base = NIGHTS["alltoallv"][number]
+    cases = [
+        case(
+            method,
+            {
+                "time": values[number] * 1e-6,
+                "ratio_alltoallv": [values[number] / base, "ratio", "lower"],
+            },
+        )
+        for method, values in NIGHTS.items()
+    ]
+    return sessions(number, [cases], facts={"MPI": "Open MPI 4.1.4", **facts})
+
+
+@pytest.mark.parametrize("environment", [{}, {"MPI environment": "OMPI_MCA_btl=tcp,self"}])
+def test_a_launch_that_is_slower_as_a_whole_is_suspect(compared, environment):
+    before = [content for night in range(6) for content in launches(night)]
+    comparison = compared(before, launches(6, **environment))
+    slow = {r.method for r in slower(comparison.rows)}
+    assert slow >= {"alltoallv", "p2p", "padded", "gather-scatter", "overlap"}
+    assert {r.metric for r in slower(comparison.rows)} == {"time"}
+
+
+def test_a_ratio_whose_baseline_changed_is_not_faster(compared):
+    before = [content for night in range(6) for content in launches(night)]
+    comparison = compared(before, launches(6))
+    assert not faster(comparison.rows)
+    moved = row(comparison, "shm", "ratio_alltoallv")
+    assert (moved.baseline_moved, moved.suspect) == (True, False)
+
+
+def tabled(logs, per_launch):
+    """Rows of times, and their jobs: the last night is the new one."""
+    *before, last = range(logs.shape[1])
+    rows, samples = [], []
+    for number, (kernel, line) in enumerate(
+        zip(kernels_of(len(logs)), np.exp(logs).tolist(), strict=True)
+    ):
+        launch, method = divmod(number, per_launch)
+        names = ("lab", "cpu", "system", f"kernel{kernel}", f"case{launch}", "mpi", f"m{method}")
+        sides = {"before": Side(len(before), median=1.0), "after": Side(1, median=line[last])}
+        rows.append(Row(*names, "time", "s", "lower", False, **sides, ratio=line[last]))
+        samples.append(({night: [line[night]] for night in before}, {last: [line[last]]}))
+    return rows, samples
+
+
+@pytest.mark.parametrize("earlier", [6, 20])
+@pytest.mark.parametrize("noise_of_nights", NOISES)
+def test_clean_nights_are_seldom_retested(noise_of_nights, earlier, told):
+    """One night in 20 at most: a state of all metrics that no earlier night showed is one."""
+    rng = np.random.default_rng(20261124)
+    retested = shared = 0
+    for _ in range(SETS):
+        rows, samples = tabled(clean_nights(rng, noise_of_nights, 200, earlier + 1), 10)
+        mark_suspects(rows, samples, {})
+        retested += bool(slower(rows))
+        shared += any(r.shared for r in rows)
+    told.append(
+        f"200 metrics, {earlier} earlier, {noise_of_nights}: of {SETS} nights {retested} retested, "
+        f"{shared} for what times share"
+    )
+    assert retested <= binom.ppf(0.999, SETS, 0.05)
+
+
+@pytest.mark.parametrize(("earlier", "ratio", "least"), [(5, 1.4, 0.9), (8, 1.2, 0.9)])
+def test_what_a_launch_shares_is_found(earlier, ratio, least, told):
+    """Eight of ten times of one launch are slower; each alone is within its noise of 3 to 6%."""
+    rng = np.random.default_rng(20261124)
+    detected = 0
+    for _ in range(SETS):
+        logs = rng.normal(0, rng.uniform(0.03, 0.06, (200, 1)), (200, earlier + 1))
+        logs[10:18, -1] += np.log(ratio)
+        rows, samples = tabled(logs, 10)
+        mark_suspects(rows, samples, {})
+        detected += sum(r.case == "case1" for r in slower(rows)) >= 5
+    told.append(f"a launch x{ratio}, {earlier} earlier: suspect in {detected / SETS:.0%}")
+    assert detected >= least * SETS

@@ -12,7 +12,7 @@ from bisection.report.clauses import clause
 from bisection.report.exports import nodecheck
 from bisection.report.model import Report, headline
 from bisection.report.run import counted
-from bisection.runs.judge import downgrade_if_preempted, faulty_hosts
+from bisection.runs.judge import faulty_hosts, leave_out_preempted
 from bisection.runs.model import JudgedMetric, Request, RunVerdict, TestResult
 
 PLACE = ("lab", "cpu", "system")
@@ -99,7 +99,7 @@ def turns(*values, hosts=(), **more):
 
 def lost():
     verdict = outside(preempted=0.5)
-    downgrade_if_preempted(verdict.cases)
+    leave_out_preempted(verdict.cases)
     return verdict
 
 

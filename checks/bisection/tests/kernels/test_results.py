@@ -49,6 +49,20 @@ def test_preempted_is_the_fraction_of_samples_that_kernels_mark():
     assert results.preempted({"results": [{"samples": {}}]}) == 0
 
 
+@pytest.mark.parametrize(
+    ("harness", "late"),
+    [
+        ({"launch_s": 576.0, "claimed_s": 3.9}, True),
+        ({"launch_s": 33.0, "claimed_s": 3.9}, False),  # by less than half a minute
+        ({"launch_s": 400.0, "claimed_s": 100.0}, False),
+        ({"launch_s": 576.0}, False),
+        ({}, False),
+    ],
+)
+def test_a_launch_of_many_times_its_estimate_is_late(harness, late):
+    assert (results.late({"harness": harness}) is not None) is late
+
+
 def test_kernels_mark_samples_by_the_limit_that_reports_print():
     source = (ROOT / "src" / "common" / "measure.c").read_text()
     assert f"WAITED_MOST = {LIMITS.preempted_sample};" in source

@@ -7,13 +7,19 @@ import numpy as np
 import pytest
 from made_up import case as stored
 from made_up import session, store
+from made_up_network import World
 from reports import case, failure, said
 
+from bisection.analysis import interconnect as network
+from bisection.analysis import network as pairs
+from bisection.analysis.blame import BadComponent, Blame, Symptom
 from bisection.analysis.compare import compare
-from bisection.core.verdicts import Exit, Verdict
+from bisection.analysis.interconnect import Finding, Interconnect
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Exit, Grade, Verdict
 from bisection.report import exports, gather, model
 from bisection.report import run as run_report
-from bisection.runs.model import RunVerdict
+from bisection.runs.model import Request, RunVerdict
 from bisection.store.selection import SLOWER, select
 
 NIGHTS, METRICS = 20, 30
@@ -122,6 +128,52 @@ def test_a_run_whose_history_has_an_alarm_is_slower_in_every_form(tmp_path):
     )
     kept = RunVerdict.from_dict(run_report.as_json(run))
     assert (kept.exit_code, kept.alarms) == (Exit.SLOWER, run.alarms)
+
+
+IMPACT = {"place": "apart", "victim": "alltoallv", "aggressor": "incast"}
+SLOW = {"part": "node", "names": ["n5"], "beyond": False, "serves": [], "confirmed": True}
+SLOW["symptoms"] = [{"kind": "latency", "way": "", "factor": 1.3, "z": 9.0, "again": None}]
+
+
+@pytest.mark.parametrize(
+    ("grade", "reason", "code"),
+    [
+        (Grade.NO_GO, Reason.of(Code.CONGESTED, **IMPACT, mean=[2.5, 2.4, 2.6]), Exit.FAILED),
+        (Grade.LOOK, Reason.of(Code.CONGESTED, **IMPACT, mean=[1.5, 1.4, 1.6]), Exit.NOT_MEASURED),
+    ],
+)
+def test_a_network_that_is_not_go_is_no_exit_0(tmp_path, grade, reason, code):
+    run = RunVerdict(cases=[case()], request=Request(tier="triage"))
+    network.note(run, Interconnect([Finding(grade, reason)]))
+    assert run.exit_code == code
+    assert check_one_truth(report_on(tmp_path, nights(), run, of_run=True)) == code
+    assert Exit(run_report.as_json(run)["exit_code"]) == code
+    assert run_report.counted(run).startswith(run_report.NAMES[code])
+
+
+@pytest.mark.parametrize(
+    ("blame", "code"),
+    [
+        ({"bad": [SLOW]}, Exit.FAILED),
+        ({"worse": [SLOW]}, Exit.SLOWER),
+        ({"suspects": [SLOW]}, Exit.NOT_MEASURED),
+    ],
+)
+def test_a_slow_link_is_no_exit_0(tmp_path, monkeypatch, blame, code):
+    """Confirmed, worse than in all earlier nights in two, or not measured again."""
+    parts = {
+        name: [BadComponent(**{**part, "symptoms": [Symptom(**part["symptoms"][0])]})]
+        for name, (part,) in blame.items()
+    }
+    judged = Blame(World(8, 8, 1).matrix(), **parts)
+    monkeypatch.setattr(pairs, "blames", lambda *_: ([judged], []))
+    run = RunVerdict(cases=[case()], request=Request(tier="nightly"))
+    pairs.note(run)
+    assert run.exit_code == code
+    assert check_one_truth(report_on(tmp_path, nights(), run, of_run=True)) == code
+    run.request.tier = "triage"  # whose verdict on the network adds nothing to that
+    network.note(run, network.judge(run, [judged], None))
+    assert run.exit_code == code
 
 
 def test_below_the_expected_ratio_fails(tmp_path):

@@ -74,9 +74,16 @@ def test_slow_is_not_judged_where_others_had_the_cores(share, code):
     failed["perfvalues"] = slow
     verdict = judge(report(launch("pass", disturbed=share), failed))
     assert verdict.exit_code == code
-    reason = verdict.bad[0].reason
-    assert reason.code == Code.OUT_OF_BOUNDS
-    assert reason["preempted"] == (share if code == 3 else None)
+    preempted = Reason.of(Code.PREEMPTED, fraction=share)
+    assert (verdict.bad[0].reason == preempted) is (code == 3)
+
+
+@pytest.mark.parametrize(("share", "code"), [(0.0, 0), (0.3, 0), (0.31, 3), (1.0, 3)])
+def test_what_passed_is_not_measured_where_others_had_the_cores(share, code):
+    passed = entry(kernel="transpose")
+    verdict = judge(report(launch("pass", disturbed=share), passed))
+    assert verdict.exit_code == code
+    assert len(verdict.lost_to_others) == (code == 3)
 
 
 def test_wrong_is_wrong_whoever_had_the_cores():

@@ -1,0 +1,143 @@
+"""Launches whose cores other processes had: measured again at the end of a run, or not measured."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bisection.analysis.retest import disturbed
+from bisection.commands import run as command
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Exit, Verdict
+from bisection.report import run as run_report
+from bisection.runs.judge import leave_out_preempted
+from bisection.runs.model import JudgedMetric, Request, RunVerdict, TestResult
+
+PLACE = ("lab", "cpu", "system")
+BUSY = Reason.of(Code.BUSY, used=1.5, cores=2, top=[["grep", 1.4]])
+
+
+def run_of(preempted, verdict=Verdict.PASS, seconds=10.0, **more):
+    """A run: a launch and its test for each case, of which others had a fraction of the samples."""
+    cases = []
+    for case, fraction in preempted.items():
+        launch = TestResult(*PLACE, "TransposeLaunch", case, "mpi", "", name=f"launch {case}")
+        launch.fixture, launch.kernel, launch.verdict = True, "transpose", Verdict.PASS
+        launch.seconds, launch.preempted = seconds, fraction
+        metrics = [JudgedMetric("time", 1 + fraction, "s", None, None, "pass")]
+        test = TestResult(*PLACE, "transpose", case, "mpi", "p2p", name=f"test {case}")
+        test.kernel, test.verdict, test.metrics = "transpose", verdict, metrics
+        cases += [launch, test]
+    leave_out_preempted(cases)
+    return RunVerdict(cases, request=Request(is_local=True), **more)
+
+
+@pytest.fixture
+def again(monkeypatch):
+    """again(run, *turns, budget=..., busy=...): what is measured again gives these runs in turn;
+    the launches of each turn."""
+
+    def measure(run, *turns, budget=300.0, busy=None):
+        asked, left = [], list(turns)
+
+        def measured(request, site, into, limit):
+            assert 0 < limit <= budget
+            asked.append([word for word in request.arguments if word.startswith("--name=")])
+            return left.pop(0)
+
+        monkeypatch.setattr(command, "measure_again", measured)
+        monkeypatch.setattr(command.quiet, "wait", lambda *_: busy)
+        now = command.time.monotonic()
+        monkeypatch.setattr(command.time, "monotonic", lambda: now)
+        command.measure_disturbed(run, Path("site.py"), Path("results"), now + budget)
+        assert not left
+        return asked
+
+    return measure
+
+
+def test_a_night_whose_times_were_all_disturbed_is_not_measured():
+    night = run_of({"a": 0.7, "b": 0.6})
+    assert night.exit_code == Exit.NOT_MEASURED
+    first = run_report.counted(night)
+    assert first.startswith("NOT MEASURED: 0 of 2 checks passed, 2 preempted by other processes")
+    (group,) = run_report.failure_groups(night)
+    assert len(group.cases) == 2
+    assert group.rerun.endswith("--wait 30m")
+    assert run_report.next_step(night) == [
+        f"next: measure again in a quieter hour: {group.rerun}",
+    ]
+
+
+def test_what_had_the_cores_for_itself_the_second_time_counts(again):
+    night = run_of({"a": 0.7, "b": 0.0, "c": 0.4})
+    assert again(night, run_of({"a": 0.1, "c": 0.0})) == [
+        [
+            "--name=^transpose%.*layout=mpi%launch.case=a$",
+            "--name=^transpose%.*layout=mpi%launch.case=c$",
+        ]
+    ]
+    assert night.exit_code == Exit.OK
+    assert [case.metrics[0].value for case in night.judged] == [1.1, 1.0, 1.0]
+    assert night.remarks == [Reason.of(Code.MEASURED_AGAIN, launches=2, quiet=2)]
+    assert run_report.next_step(night) == []
+
+
+def test_what_is_still_disturbed_is_tried_until_nothing_gets_better(again):
+    night = run_of({"a": 0.7, "b": 0.6})
+    turns = again(night, run_of({"a": 0.0, "b": 0.5}), run_of({"b": 0.9}))
+    assert [len(names) for names in turns] == [2, 1]
+    assert night.exit_code == Exit.NOT_MEASURED
+    kept = {case.case: case.preempted for case in night.judged}
+    assert kept == {"a": 0.0, "b": 0.5}  # the better one
+    assert night.remarks == [Reason.of(Code.MEASURED_AGAIN, launches=3, quiet=1)]
+
+
+def test_a_machine_that_stays_busy_is_named(again):
+    night = run_of({"a": 0.7})
+    assert again(night, busy=BUSY) == []
+    assert night.remarks == [BUSY]
+    assert any("grep" in line for line in run_report.notes(night))
+
+
+def test_the_worst_are_measured_again_within_the_budget(again):
+    night = run_of({"a": 0.4, "b": 0.9, "c": 0.6})
+    turns = again(night, run_of({"b": 0.0}), run_of({"c": 0.9}), budget=21.0)
+    assert [len(names) for names in turns] == [1, 1]
+    assert "case=b$" in turns[0][0]
+    assert "case=c$" in turns[1][0]
+    assert [case.case for case in disturbed(night, 15.0)] == []
+
+
+def test_a_wrong_answer_of_the_second_time_fails(again):
+    night = run_of({"a": 0.7})
+    wrong = run_of({"a": 0.7}, Verdict.FAIL)
+    wrong.judged[0].reason = Reason.of(Code.WRONG_ANSWER, method="p2p")
+    again(night, wrong)
+    assert night.exit_code == Exit.FAILED
+
+
+@pytest.mark.parametrize("failed", [Code.WRONG_ANSWER, Code.HANG])
+def test_a_failure_beside_is_no_reason_to_leave_the_others(again, failed):
+    night = run_of({"a": 0.7, "b": 0.0})
+    night.judged[1].verdict, night.judged[1].reason = Verdict.FAIL, Reason.of(failed)
+    again(night, run_of({"a": 0.0}))
+    assert (night.exit_code, len(night.lost_to_others)) == (Exit.FAILED, 0)
+
+
+def test_a_sweep_over_nodes_is_not_repeated():
+    night = run_of({"a": 0.7})
+    night.request = replace(night.request, nodes={"lab:cpu": [("n1",), ("n2",)]})
+    assert disturbed(night, 300.0) == []
+
+
+def test_a_late_launch_is_named_and_no_pass_before_nights_judge_it():
+    night = run_of({"a": 0.0}, nights=1)
+    night.cases[0].remark = Reason.of(Code.LAUNCH_LATE, seconds=576.0, claimed=3.9)
+    assert night.exit_code == Exit.NOT_MEASURED
+    assert "1 late launch" in run_report.counted(night)
+    (note,) = run_report.notes(night)
+    assert "transpose a mpi" in note
+    assert "148 times" in note
+    night.nights = 7
+    assert night.exit_code == Exit.OK
