@@ -72,7 +72,7 @@ def _what(metrics: Mapping[str, Sequence[int]], most: Sequence[str]) -> str:
     if others > 3:
         texts.append(f"{plural(others, 'metric')}, most {most[0]}")
     elif others:
-        texts.append(some(most, 3))
+        texts.append(some(most, 3) if most else plural(others, "metric"))
     return "; ".join(texts) or "metrics"
 
 
