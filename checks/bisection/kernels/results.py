@@ -370,10 +370,11 @@ def _mean_step(entry: Entry) -> float | None:
     """The mean of all timed steps (s): the seconds inside MPI are of them all. None where preempted
     steps took so much of that time that waiting for a core would count as communication."""
     seconds = entry["samples"].get("seconds")
-    flags = entry["samples"].get("preempted", ())
-    if not seconds or sum(itertools.compress(seconds, flags)) > LIMITS.preempted_note * sum(seconds):
+    if not seconds:
         return None
-    return statistics.fmean(seconds)
+    preempted = sum(itertools.compress(seconds, entry["samples"].get("preempted", ())))
+    known = preempted <= LIMITS.preempted_note * sum(seconds)
+    return statistics.fmean(seconds) if known else None
 
 
 def _sent(entry: Entry) -> dict[str, Metric]:

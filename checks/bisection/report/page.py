@@ -88,9 +88,9 @@ def _unbroken(text: str) -> Markup:
 
 def _command(text: str) -> Markup:
     """A command whose lines end at blanks alone, so that it can be read and copied."""
-    words = (Markup('<span class="nowrap">{}</span>').format(word) for word in plain(text).split(" "))
-    code = Markup('<code class="command">{}</code>').format(Markup(" ").join(words))
-    return code if text else Markup()
+    word, code = Markup('<span class="nowrap">{}</span>'), Markup('<code class="command">{}</code>')
+    words = map(word.format, plain(text).split(" "))
+    return code.format(Markup(" ").join(words)) if text else Markup()
 
 
 def tiles(report: Report) -> list[tuple[str, list[tuple[Verdict, int]]]]:

@@ -7,8 +7,8 @@ from nights import walk
 
 from bisection.analysis import model
 from bisection.analysis.compare import compare
-from bisection.core.thresholds import LIMITS
 from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Scope, Verdict
 from bisection.report.clauses import clause
 from bisection.report.text import comparison_text

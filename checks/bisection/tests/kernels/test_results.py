@@ -231,8 +231,8 @@ def test_what_a_code_sends_is_kept_with_its_time():
 @pytest.mark.parametrize(("flags", "known"), [([0, 0, 0, 0], True), ([1, 0, 0, 0], True),
                                               ([0, 0, 0, 1], False)])  # fmt: skip
 def test_time_in_mpi_is_a_share_of_the_same_steps(flags, known):
-    """A step of 20 ms, of which a rank waited 15 for a core, beside three of 4 ms: the seconds inside
-    MPI are a mean of all four, and what was preempted is no communication."""
+    """Three steps of 4 ms, and one of 20 in which a rank waited for a core: the seconds inside MPI
+    are a mean of all four, and what was preempted is no communication."""
     inside = {"seconds": {"mean": 0.006}, "calls": {"max": 1.0}, "messages": {"max": 1.0}}
     entry = {
         "point": None,

@@ -288,7 +288,7 @@ def test_a_column_without_content_is_left_out():
 
 
 class Lines(HTMLParser):
-    """What a reader sees without a click: rows and list items; commands, with what may be broken."""
+    """What a reader sees without a click: rows, list items; commands, and where they may break."""
 
     def __init__(self, text):
         super().__init__()
