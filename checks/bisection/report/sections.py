@@ -265,8 +265,9 @@ ORDER: tuple[Callable[[Report], Section], ...] = (
     _drawn(
         "shares",
         "Communication",
-        "The fraction of the time spent communicating, by kind. It is not known of a launch that "
-        f"other processes preempted for more than {LIMITS.preempted_note:.0%} of the time.",
+        "The fraction of the time spent communicating, by kind of MPI call. Where other processes "
+        f"had the cores for more than {LIMITS.preempted_note:.0%} of the time, it is that of the "
+        "kernel's phases in undisturbed steps, if they are known.",
     ),
     _predicted,
     _drawn("sweeps", "Message sizes", "Time of one exchange against the size of its messages."),
