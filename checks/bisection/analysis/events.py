@@ -18,13 +18,15 @@ from bisection.analysis.accumulate import Findings, Shift, look, odds
 from bisection.analysis.history import History, series_of
 from bisection.analysis.model import Candidate, Change, ChangePoint, Event, Series, changes
 from bisection.analysis.nights import factors, medians
+from bisection.analysis.statistics import MAD
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.store.database import Session
 
 SHARED = 0.1  # of the chance of a false alarm: what all metrics, and kernels, share
-ALIKE = 0.5  # of a shared step, that a metric has itself where it is part of it
+ALIKE = 0.5  # of a shared step: a metric that moved by less is nearer to its old level
+SURE = 4.0  # standard errors: by more, what metrics share has moved
 UNLIKELY = -5.0  # logarithm of the likelihood of a night, beside the likeliest: another event
 WRONG = -50.0  # and of one that one metric cannot exclude more than that
 TWIN = 10  # metrics that two sessions have in common to be the same night
@@ -41,6 +43,10 @@ class _Table:
     kernels: np.ndarray  # number of each metric's check
     checks: list[str]
     false_alarms: float  # a year
+    # What the metrics of a night share, and of a kernel beside it; what they have beside both:
+    session: np.ndarray  # [nights]
+    kernel: np.ndarray  # [checks, nights]
+    own: np.ndarray  # [metrics, nights]
 
 
 @dataclass
@@ -111,17 +117,20 @@ def _table(
             twins.append(Reason.of(Code.SAME_NIGHT, sessions=names))
     kept = sorted(nights.values())
     checks, kernels = np.unique([test.check for test, *_ in histories], return_inverse=True)
-    own = [sessions[night] for night in kept]
-    return _Table(list(histories), own, costs[:, kept], kernels, list(checks), false_alarms), twins
+    costs, there = costs[:, kept], [sessions[night] for night in kept]
+    residuals = costs - medians(costs, 1)[:, None]
+    session, kernel = factors(residuals, kernels)
+    own = residuals - np.nan_to_num(session) - np.nan_to_num(kernel)[kernels]
+    table = _Table(
+        *(list(histories), there, costs, kernels, list(checks), false_alarms, session, kernel, own)
+    )
+    return table, twins
 
 
 def _of_table(table: _Table, chance: float) -> tuple[list[Event], list[Series]]:
-    residuals = table.costs - medians(table.costs, 1)[:, None]
-    session, kernel = factors(residuals, table.kernels)
-    shared = np.vstack([session, kernel])
-    own = residuals - np.nan_to_num(session) - np.nan_to_num(kernel)[table.kernels]
+    shared, own = np.vstack([table.session, table.kernel]), table.own
     every = np.arange(len(own))
-    of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(kernel)))]
+    of_kernels = [every, *(np.flatnonzero(table.kernels == k) for k in range(len(table.checks)))]
     traces: list[_Trace] = []
     drifts: list[tuple[np.ndarray, float]] = []
     for series, members, findings in (
@@ -135,7 +144,7 @@ def _of_table(table: _Table, chance: float) -> tuple[list[Event], list[Series]]:
     events = [_drift(table, rows, slope) for rows, slope in drifts]
     starts: dict[int, list[int]] = {}
     for night, together, low, high in _together(traces):
-        event = _event(table, night, together, low, high, own, starts)
+        event = _event(table, night, together, low, high, starts)
         events += [event] if event.points else []
     _which_stand(events)
     drawn = []
@@ -203,21 +212,20 @@ def _event(
     traces: list[_Trace],
     low: int,
     high: int,
-    own: np.ndarray,
     starts: dict[int, list[int]],
 ) -> Event:
     """What began in a night; notes the night of each metric in `starts`."""
     night = int(np.searchsorted(np.cumsum(chances), 0.5))
     points: dict[int, ChangePoint] = {}
-    # Where the shared level is as before, a metric is judged beside it: it varies less.
-    values = table.costs if any(trace.shared for trace in traces) else own
     for trace in sorted(traces, key=lambda t: t.shared):
-        left = values[trace.rows, trace.left : night]
-        right = values[trace.rows, night : trace.right]
-        before, after = (~np.isnan(left)).sum(axis=1), (~np.isnan(right)).sum(axis=1)
-        size = medians(right, 1) - medians(left, 1)
-        least = math.log1p(LIMITS.step)
-        part = (before > 0) & (after > 0) & (np.abs(size) >= least)
+        rows, nights = trace.rows, (trace.left, night, trace.right)
+        moved = _moved(table, *nights)[rows]
+        # Where the shared level is as before, a metric is judged beside it: it varies less.
+        beside = (moved == 0) & (not trace.shared)
+        values = np.where(beside[:, None], table.own[rows], table.costs[rows])
+        size, before, after = _step(values, *nights)
+        part = (before > 0) & (after > 0)
+        part &= np.abs(size) >= np.maximum(math.log1p(LIMITS.step), ALIKE * np.abs(moved))
         if trace.shared:
             part &= size / trace.size >= ALIKE
         for index in np.flatnonzero(part):
@@ -231,6 +239,29 @@ def _event(
     event.points = list(points.values())
     _environment(event, table, chances, low, high)
     return event
+
+
+def _step(
+    values: np.ndarray, left: int, night: int, right: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By how much the level of each series changed in a night; how many nights it has before and
+    since."""
+    parts = values[:, left:night], values[:, night:right]
+    before, after = ((~np.isnan(part)).sum(axis=1) for part in parts)
+    return medians(parts[1], 1) - medians(parts[0], 1), before, after
+
+
+def _moved(table: _Table, left: int, night: int, right: int) -> np.ndarray:
+    """By how much the level of what each metric shares with others changed in a night, [metrics]; 0
+    where that is no more than its nights vary."""
+    shared = table.session + table.kernel
+    size, before, after = _step(shared, left, night, right)
+    parts = shared[:, left:night], shared[:, night:right]
+    around = np.hstack([np.abs(part - medians(part, 1)[:, None]) for part in parts])
+    nights = 1 / np.maximum(before, 1) + 1 / np.maximum(after, 1)
+    error = MAD * medians(around, 1) * np.sqrt(math.pi / 2 * nights)  # of medians
+    sure = np.abs(size) >= np.maximum(math.log1p(LIMITS.step), SURE * error)
+    return np.where(sure, size, 0.0)[table.kernels]
 
 
 def _made(

@@ -20,7 +20,7 @@ from bisection.core.format import regex
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.report.text import history_text
+from bisection.report.text import history_text, next_steps
 from bisection.store.database import Session, Store
 from bisection.store.marks import Mark
 from bisection.store.selection import HELP, left_out, select
@@ -78,7 +78,8 @@ def act(options: argparse.Namespace) -> Exit:
             return Exit.OK
         explain_points([p for event in events for p in event.points], sessions, store)
     notes += [*filter(None, [left_out(chosen)]), *more]
-    print("\n".join(history_text(events, series, len(sessions), notes, options.metrics)))
+    lines = history_text(events, series, len(sessions), notes, options.metrics)
+    print("\n".join([*lines, *next_steps(events, sessions)]))
     if max((len(values) for *_, values in series), default=0) < 2 * LIMITS.level:
         return Exit.NOT_MEASURED
     return Exit.FAILED if any(event.alarm for event in events) else Exit.OK
@@ -123,5 +124,5 @@ def mark(
         else:
             for uuid in near & marks.keys():
                 marks[uuid].accepted = ""
-    done = "accepted" if options.accept else "an alarm again"
+    done = "accepted" if options.accept else "alarm re-enabled"
     print(f"{event.session[:8]}: {done}")

@@ -219,7 +219,8 @@ class Code(str, Enum):
     RETEST_FAILED = "RETEST_FAILED"  # test, cause
     # metrics of an event are worse since a session, as its history shows: session, at (Unix time),
     # first and last (when it may have begun), worse: how many, metrics: check -> changed, all;
-    # most: the worst tests and metrics, factor: new cost over old, changes, candidates: with odds
+    # most: the worst tests and metrics, factors: new cost over old (least, median, most), changes,
+    # candidates: with odds
     WORSE_SINCE = "WORSE_SINCE"
     FASTER = "FASTER"  # metrics, test, metric, unit, before, after
     BASELINES_MOVED = "BASELINES_MOVED"  # the same, of ratios

@@ -1,5 +1,6 @@
 """Reading a kernel's result.json (src/common/result.schema.json) without trusting it."""
 
+import itertools
 import json
 import math
 import statistics
@@ -369,26 +370,35 @@ def metrics(entries: Iterable[Entry]) -> dict[str, Metric]:
 
 def _mpi_share(entry: Entry) -> dict[str, Metric]:
     """The fraction of a step that is spent in MPI, the mean over ranks, as a metric."""
-    seconds = entry["samples"].get("seconds")
-    if not seconds or not statistics.median(seconds) or not entry.get("communication"):
+    step = _mean_step(entry)
+    if not step or not entry.get("communication"):
         return {}
     inside = sum(traffic["seconds"]["mean"] for traffic in entry["communication"].values())
-    share = min(1.0, inside / statistics.median(seconds))
-    return {"mpi_share": {"value": share, "unit": "share", "better": "lower"}}
+    return {"mpi_share": {"value": inside / step, "unit": "share", "better": "lower"}}
+
+
+def _mean_step(entry: Entry) -> float | None:
+    """The mean of all timed steps (s): the seconds inside MPI are of them all. None where preempted
+    steps took so much of that time that waiting for a core would count as communication."""
+    seconds = entry["samples"].get("seconds")
+    if not seconds:
+        return None
+    preempted = sum(itertools.compress(seconds, entry["samples"].get("preempted", ())))
+    known = preempted <= LIMITS.preempted_note * sum(seconds)
+    return statistics.fmean(seconds) if known else None
 
 
 def _sent(entry: Entry) -> dict[str, Metric]:
     """Of each class of MPI calls that a step makes: the fraction of the time inside, the mean size
     of its messages and the peers of a call, of the rank that sends most."""
-    seconds, sent = entry["samples"].get("seconds"), {}
-    for name in ("p2p", "collective") if seconds else ():
+    step, sent = _mean_step(entry), {}
+    for name in ("p2p", "collective") if entry["samples"].get("seconds") else ():
         traffic = (entry.get("communication") or {}).get(name)
         if not traffic or not traffic["messages"]["max"]:
             continue
         messages = traffic["messages"]["max"]
-        share = min(1.0, traffic["seconds"]["mean"] / statistics.median(seconds))
-        values = {
-            f"{name}_share": (share, "fraction"),
+        share = {f"{name}_share": (traffic["seconds"]["mean"] / step, "fraction")} if step else {}
+        values = share | {
             f"{name}_size": (traffic["bytes"]["max"] / messages, "B/message"),
             f"{name}_peers": (messages / max(1, traffic["calls"]["max"]), "messages/call"),
             f"{name}_calls": (traffic["calls"]["max"] / _items(entry), "calls"),

@@ -162,11 +162,11 @@ def _jobs_left(v: Values) -> str:
 
 
 def _shared(v: Values) -> str:
-    subject = f"all of {v['kernel']}" if v["kernel"] else "everything"
+    count = f"all {v['of']}" if v["metrics"] == v["of"] else f"{v['metrics']} of {v['of']}"
+    kernel = f" of {v['kernel']}" if v["kernel"] else ""
     cores = {"moved": ", and so are the cores alone", "still": "; the cores alone are as before"}
-    of = "" if v["metrics"] == v["of"] else f" of {v['of']}"
-    shift = f"{change(v['change'])} ({v['metrics']}{of} metrics)"
-    return f"{subject} on {v['place']} is {shift}{cores.get(v['controls'], '')}"
+    who = f"{count} metrics{kernel} on {v['place']}"
+    return f"{who} are together {change(v['change'])}{cores.get(v['controls'], '')}"
 
 
 def _power(v: Values) -> str:

@@ -90,7 +90,7 @@ def embedded(report: Report, budget: int) -> tuple[str, str]:
 
 def _event(event: Event) -> dict[str, Any]:
     """An event with its worst metrics."""
-    return asdict(replace(event, points=events.worst_first(event)[: events.SHOWN]))
+    return asdict(replace(event, points=events.worst_first(event.points)[: events.SHOWN]))
 
 
 def _within(items: Iterable[Any], budget: int) -> tuple[list[str], int]:

@@ -1,7 +1,8 @@
 """Events in histories in words: what changed, since when, how sure, and what changed with it."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -36,7 +37,16 @@ def state(event: Event) -> str:
 
 def what(event: Event) -> str:
     """What changed: checks where most of their metrics did, else the metrics that did most."""
-    return _what(event.metrics, _most(event))
+    return _what(counts(event), _most(event))
+
+
+def counts(event: Event) -> dict[str, tuple[int, int]]:
+    """Check -> (its metrics that got worse, all that it has); those that got better where none is
+    worse, those that drift."""
+    if not event.points:
+        return event.metrics
+    changed = Counter(point.check for point in event.worse or event.points)
+    return {check: (count, event.metrics[check][1]) for check, count in changed.most_common()}
 
 
 def _whole(metrics: Mapping[str, Sequence[int]]) -> set[str]:
@@ -45,8 +55,9 @@ def _whole(metrics: Mapping[str, Sequence[int]]) -> set[str]:
 
 def _most(event: Event) -> list[str]:
     """The metrics that changed most, of checks that are not named whole."""
-    whole = _whole(event.metrics)
-    return [f"{p.test} {p.metric}" for p in worst_first(event) if p.check not in whole][:3]
+    whole = _whole(counts(event))
+    points = worst_first(event.worse or event.points)
+    return [f"{p.test} {p.metric}" for p in points if p.check not in whole][:3]
 
 
 def _what(metrics: Mapping[str, Sequence[int]], most: Sequence[str]) -> str:
@@ -61,33 +72,41 @@ def _what(metrics: Mapping[str, Sequence[int]], most: Sequence[str]) -> str:
     if others > 3:
         texts.append(f"{plural(others, 'metric')}, most {most[0]}")
     elif others:
-        texts.append(some(most, 3))
+        texts.append(some(most, 3) if most else plural(others, "metric"))
     return "; ".join(texts) or "metrics"
 
 
-def worst_first(event: Event) -> list[ChangePoint]:
-    """The metrics of an event, the largest loss first."""
-    return sorted(event.points, key=lambda p: (p.verdict != Verdict.REGRESSED, -abs(cost(p) - 1)))
+def worst_first(points: Iterable[ChangePoint]) -> list[ChangePoint]:
+    """Change points, the largest loss first."""
+    return sorted(points, key=lambda p: (p.verdict != Verdict.REGRESSED, -abs(cost(p) - 1)))
 
 
 def size(event: Event) -> str:
-    """By how much: of many metrics, the median."""
+    """By how much: of several metrics the median, the least and the most."""
     if event.drift is not None:
         share = event.drift - 1
         total = event.drift**event.nights - 1
         word = "slower" if share > 0 else "faster"
         return f"{abs(share):.2%} a night {word}, {abs(total):.0%} in {event.nights} nights"
-    return _size(_median(event))
+    better = len(event.points) - len([p for p in event.points if p.verdict == Verdict.REGRESSED])
+    others = f"; {plural(better, 'metric')} better" if event.worse and better else ""
+    return _size(*_factors(event)) + others
 
 
-def _median(event: Event) -> float:
-    return statistics.median(cost(point) for point in event.worse or event.points)
+def _factors(event: Event) -> tuple[float, float, float]:
+    """Of the changes of cost the least, the median and the largest."""
+    costs = sorted(map(cost, event.worse or event.points), key=lambda factor: abs(factor - 1))
+    return costs[0], statistics.median(costs), costs[-1]
 
 
-def _size(factor: float) -> str:
-    if factor >= 2:
-        return f"{factor:.3g} times worse"
-    return f"{factor - 1:.0%} worse" if factor >= 1 else f"{1 - factor:.0%} better"
+def _size(*factors: float) -> str:
+    if factors[-1] >= 2:
+        values, word = [f"{factor:.3g}" for factor in factors], "times worse"
+    else:
+        values = [f"{abs(factor - 1):.0%}" for factor in factors]
+        word = "worse" if factors[-1] >= 1 else "better"
+    low, middle, high = values
+    return f"{middle} {word}" + (f" ({low} to {high})" if low != high else "")
 
 
 def since(event: Event) -> str:
@@ -143,9 +162,9 @@ def alarms_of(events: Sequence[Event]) -> list[Reason]:
     alarms = []
     for event in (event for event in events if event.alarm):
         times = {"at": event.at, "first": event.first, "last": event.last}
-        who = {"worse": len(event.worse), "metrics": event.metrics, "most": _most(event)}
+        who = {"worse": len(event.worse), "metrics": counts(event), "most": _most(event)}
         changes, candidates = _causes(event)
-        why = {"factor": _median(event), "changes": changes, "candidates": candidates}
+        why = {"factors": _factors(event), "changes": changes, "candidates": candidates}
         alarms.append(Reason.of(Code.WORSE_SINCE, session=event.session, **times, **who, **why))
     return alarms
 
@@ -164,4 +183,4 @@ def worse_since(v: Mapping[str, Any]) -> str:
     """An alarm in a line."""
     since, who = _since(v["first"], v["at"], v["last"]), _what(v["metrics"], v["most"])
     why = _why(v["changes"], v["candidates"])
-    return f"worse since {since}, session {v['session'][:8]}: {who}, {_size(v['factor'])}; {why}"
+    return f"worse since {since}, session {v['session'][:8]}: {who}, {_size(*v['factors'])}; {why}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tabulate import tabulate
 
-from bisection.analysis.model import Comparison, Row
+from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import slower
 from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
@@ -19,6 +19,7 @@ from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, 
 from bisection.core.verdicts import COMPARED, Exit, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
+from bisection.report.events import counts
 from bisection.report.model import STATES, Report, exit_code, headline, worst_first
 from bisection.report.pairs_clauses import slowness
 from bisection.report.run import counted
@@ -30,7 +31,7 @@ from bisection.sites.cluster.jobs import hosts_of
 
 # ---- Markdown ----
 
-MD_ROWS = 50  # of a table
+MD_ROWS, MD_FOLDED = 50, 10  # of a table, and of one that a page folds
 
 
 def markdown(report: Report) -> str:
@@ -54,6 +55,7 @@ def markdown(report: Report) -> str:
 
 
 def _md_table(table: Table) -> list[str]:
+    most = MD_FOLDED if table.folded else MD_ROWS
     cells = [
         [
             "<br>".join(
@@ -64,14 +66,18 @@ def _md_table(table: Table) -> list[str]:
             )
             for cell, kind in zip(row, table.kinds, strict=True)
         ]
-        for row in table.rows[:MD_ROWS]
+        for row in table.rows[:most]
     ]
     align = ["right" if kind == "num" else "global" for kind in table.kinds]
     text = tabulate(cells, table.head, "pipe", disable_numparse=True, stralign=None, colalign=align)
-    left = len(table.rows) - MD_ROWS
+    left = len(table.rows) - most
     note = table.note or (f"{left} more rows are in report.html." if left > 0 else "")
-    title = [f"{_md(table.title)}:", ""] if table.title else []
-    return [*title, *text.splitlines(), *(["", note] if note else [])]
+    above = [f"{_md(table.title)}:"] if table.title else []
+    above += [f"All rows: {_md(table.alike)}."] if table.alike else []
+    below = [f"Note {n}: {_md(text)}" for n, text in enumerate(table.footnotes, 1)]
+    below += [note] if note else []
+    lines = [line for part in above for line in (part, "")]
+    return [*lines, *text.splitlines(), *(line for part in below for line in ("", part))]
 
 
 def _md(text: Any) -> str:
@@ -286,8 +292,11 @@ def prometheus(report: Report) -> str:
             here = [c for c in run.judged if (c.system, c.partition) == (system, partition)]
             for verdict, count in _every(map(run.outcome, here), RUN_VERDICTS):
                 gauges.set("tests", "Tests of the run", count, **place, verdict=verdict)
+            _slower_gauges(gauges, run, place)
         if comparison:
             _place_gauges(gauges, comparison, place)
+    for event in (event for event in report.history if event.alarm):
+        _alarm_gauges(gauges, event)
     if run:
         _measured_gauges(gauges, run)
     for row in comparison.rows if comparison else []:
@@ -327,6 +336,24 @@ def _place_gauges(gauges: Gauges, comparison: Comparison, place: dict[str, str])
     gauges.set("unsafe", "1 if the verdicts are not to be trusted", unsafe, **place)
     expected = "Performance that the change should give"
     gauges.set("expected", expected, comparison.expected, "ratio", **place)
+
+
+def _slower_gauges(gauges: Gauges, run: RunVerdict, place: dict[str, str]) -> None:
+    """How many metrics of a run were slower than in all earlier sessions."""
+    text = "Metrics slower than in all earlier sessions: in the retest, too, or suspected"
+    for state, reasons in (("confirmed", run.slower), ("suspected", run.suspects)):
+        here = [r for r in reasons if (r["system"], r["partition"]) == (*place.values(),)]
+        gauges.set("slower_metrics", text, len(here), **place, state=state)
+
+
+def _alarm_gauges(gauges: Gauges, event: Event) -> None:
+    """Since when metrics of a partition are worse, and how many of each check."""
+    place = {name: getattr(event, name) for name in ("system", "partition", "environ")}
+    text = "Metrics worse since a session, of an alarm of the history"
+    for check, (count, _) in counts(event).items():
+        gauges.set("alarm_metrics", text, count, **place, check=check, session=event.session)
+    since = "Unix time of the session since which metrics are worse"
+    gauges.set("alarm_start_timestamp", since, event.at, "s", **place, session=event.session)
 
 
 def _measured_gauges(gauges: Gauges, run: RunVerdict) -> None:

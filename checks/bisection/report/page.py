@@ -1,12 +1,13 @@
 """The report as one HTML page."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from bisection.analysis.model import Series
 from bisection.core import thresholds
@@ -28,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 # what does not fit is counted.
 LIMIT, FIGURES = 960_000, 450_000
 SPARKLINES = 48  # that the page draws at most
+SHOWN = 12  # rows, notes and sparklines of a section: more are folded, or a phone scrolls for long
 CHANGED = (Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMPROVED)
 
 
@@ -65,7 +67,8 @@ def page_template(name: str) -> Template:
         lstrip_blocks=True,
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
-    environment.globals.update(embed=_embedder(), marks=MARKS, states=STATES)
+    environment.globals.update(embed=_embedder(), marks=MARKS, states=STATES, shown=SHOWN)
+    environment.filters.update(unbroken=_unbroken, command=_command)
     return environment.get_template(name)
 
 
@@ -73,6 +76,21 @@ def _embedder() -> Callable[..., Markup]:
     """A function for the template that puts a drawing in, each time under another prefix."""
     count = iter(range(1, 1 << 30))
     return lambda svg, *words: Markup(embed(svg, f"f{next(count)}", *words))
+
+
+OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w=.-]{0,30}")
+
+
+def _unbroken(text: str) -> Markup:
+    """Text in which no line ends within an option, as after the hyphens of --reruns."""
+    return Markup(OPTION.sub(r'<span class="nowrap">\g<0></span>', str(escape(plain(text)))))
+
+
+def _command(text: str) -> Markup:
+    """A command whose lines end at blanks alone, so that it can be read and copied."""
+    word, code = Markup('<span class="nowrap">{}</span>'), Markup('<code class="command">{}</code>')
+    words = map(word.format, plain(text).split(" "))
+    return code.format(Markup(" ").join(words)) if text else Markup()
 
 
 def tiles(report: Report) -> list[tuple[str, list[tuple[Verdict, int]]]]:

@@ -33,6 +33,7 @@ from bisection.report.tables import (
     nodes_of,
     points_table,
     predictions_table,
+    rows_by_check,
     rows_table,
     sessions_table,
     suspects_table,
@@ -138,7 +139,7 @@ def _failures(report: Report) -> Section:
         ("verdict", "verdict", lambda group: group.verdict),
         ("where", "text", lambda group: short(group.where, 200)),
         ("cause", "lines", lambda group: "\n".join(short(cause, 600) for cause in group.causes)),
-        ("nodes", "small", lambda group: nodes_of(group.cases)),
+        ("nodes", "text", lambda group: nodes_of(group.cases)),
         ("rerun", "command", lambda group: short(group.rerun, 1200)),
         ("files", "files", lambda group: _files(group, report.folder)),
     )
@@ -227,7 +228,7 @@ def _rows(report: Report) -> Section:
     scopes = words.scopes(rows)
     lead = "Every metric that was compared, the worst first."
     lead += f" The verdicts hold for {scopes[0]}." if len(scopes) == 1 else ""
-    return Section("rows", "All rows", lead, [rows_table(rows)] if rows else [])
+    return Section("rows", "All rows", lead, rows_by_check(rows))
 
 
 def _drawn(name: str, title: str, lead: str) -> Callable[[Report], Section]:
@@ -261,7 +262,13 @@ ORDER: tuple[Callable[[Report], Section], ...] = (
         "Hybrid layouts",
         "Ranks against threads on the same cores, each layout with its fastest method.",
     ),
-    _drawn("shares", "Communication", "The fraction of the time spent communicating, by kind."),
+    _drawn(
+        "shares",
+        "Communication",
+        "The fraction of the time spent communicating, by kind of MPI call. Where other processes "
+        f"had the cores for more than {LIMITS.preempted_note:.0%} of the time, it is that of the "
+        "kernel's phases in undisturbed steps, if they are known.",
+    ),
     _predicted,
     _drawn("sweeps", "Message sizes", "Time of one exchange against the size of its messages."),
     _compared,

@@ -1,8 +1,9 @@
 """Tables: of a terminal, and of a report's page."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tabulate import tabulate
@@ -18,10 +19,11 @@ from bisection.core.format import (
     plural,
     short,
     size_of,
+    some,
     times,
     utc,
 )
-from bisection.core.verdicts import Verdict
+from bisection.core.verdicts import COMPARED
 from bisection.report import events as happened
 from bisection.report import words
 from bisection.report.clauses import clause
@@ -62,6 +64,9 @@ class Table:
     rows: list[list[str]]
     note: str = ""  # what was left out
     title: str = ""
+    alike: str = ""  # what all rows have in common, in place of columns
+    footnotes: list[str] = field(default_factory=list)  # texts of several cells, numbered from 1
+    folded: bool = False  # whether a page shows it only when asked
 
 
 # What tables list at most.
@@ -76,19 +81,52 @@ def listing(
 
     Args:
         items: what is listed.
-        columns: the columns; those that are empty in all rows are left out.
+        columns: the columns; those that are empty in all rows are left out. What is the same in all
+            rows is listed once, and so is a long text that several rows have.
         most: rows that are shown; the note counts the others.
         name: what the rows are, for that note.
     """
     items = list(items)
     rows = [[cell(item) for _, _, cell in columns] for item in items[:most]]
     used = [i for i in range(len(columns)) if any(row[i] not in ("", "-", NONE) for row in rows)]
+    alike = [i for i in used if columns[i][1] in WORDY and len(rows) > 2 and _same(rows, i)]
+    used = [i for i in used if i not in alike]
+    cells = [[row[i] for i in used] for row in rows]
+    footnotes = _noted(cells, [columns[i][1] for i in used])
     left = len(items) - most
     return Table(
         *([columns[i][part] for i in used] for part in (0, 1)),
-        [[row[i] for i in used] for row in rows],
+        cells,
         f"{left:,} more {name} are not listed." if left > 0 else "",
+        alike="; ".join(f"{columns[i][0]}: {rows[0][i]}" for i in alike),
+        footnotes=footnotes,
     )
+
+
+WORDY = ("text", "small")  # kinds of columns that are left out where all rows have the same
+LONG, SEVERAL = 30, 3  # characters of a text that so many rows have: it is a footnote
+
+
+def _same(rows: Sequence[Sequence[str]], column: int) -> bool:
+    return all(row[column] == rows[0][column] for row in rows)
+
+
+def _noted(cells: list[list[str]], kinds: Sequence[str]) -> list[str]:
+    """Puts the number of a footnote in place of each long text that several rows have; returns the
+    footnotes."""
+    counts = Counter(
+        cell
+        for row in cells
+        for cell, kind in zip(row, kinds, strict=True)
+        if kind == "small" and len(cell) > LONG
+    )
+    numbers = {text: n for n, text in enumerate((t for t in counts if counts[t] >= SEVERAL), 1)}
+    for row in cells:
+        row[:] = [
+            f"note {numbers[cell]}" if kind == "small" and cell in numbers else cell
+            for cell, kind in zip(row, kinds, strict=True)
+        ]
+    return list(numbers)
 
 
 def cells_table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[list[str]]) -> Table:
@@ -167,6 +205,27 @@ def rows_table(rows: Sequence[Row], most: int = ROWS) -> Table:
     return listing(worst_first(rows), columns, most)
 
 
+def rows_by_check(rows: Sequence[Row]) -> list[Table]:
+    """A folded table for each check, with its verdicts counted: the check with the worst row first.
+    All tables together have as many rows as a page has room for."""
+    shown: dict[str, list[Row]] = {}
+    for row in worst_first(rows)[:ROWS]:
+        shown.setdefault(row.check, []).append(row)
+    tables = []
+    for check, part in shown.items():
+        table = rows_table(part)
+        verdicts = Counter(row.verdict for row in rows if row.check == check)
+        counts = ", ".join(f"{verdicts[v]:,} {v}" for v in COMPARED if verdicts[v])
+        left = verdicts.total() - len(part)
+        table.title, table.folded = f"{check}: {counts}", True
+        table.note = f"{left:,} more rows are not listed." if left else ""
+        tables.append(table)
+    hidden = {row.check for row in rows} - shown.keys()
+    if hidden:
+        tables[-1].note += f" Not listed: {some(sorted(hidden))}."
+    return tables
+
+
 def events_table(events: Sequence[Event]) -> Table:
     """Events, the alarms first."""
     columns = (
@@ -183,10 +242,6 @@ def events_table(events: Sequence[Event]) -> Table:
 
 def points_table(points: Sequence[ChangePoint]) -> Table:
     """Change points, the largest loss first."""
-
-    def order(point: ChangePoint) -> tuple[bool, float]:
-        return point.verdict != Verdict.REGRESSED, -abs(happened.cost(point) - 1)
-
     columns = (
         ("verdict", "verdict", lambda point: point.verdict),
         ("metric", "text", lambda point: short(point.label, 140)),
@@ -196,7 +251,7 @@ def points_table(points: Sequence[ChangePoint]) -> Table:
         ("sessions", "num", lambda point: f"{point.before} before, {point.after} since"),
         ("the network explains", "small", lambda point: clause(point.cause)),
     )
-    return listing(sorted(points, key=order), columns, POINTS, "change points")
+    return listing(happened.worst_first(points), columns, POINTS, "change points")
 
 
 def predictions_table(rows: Sequence[Prediction]) -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bisection.analysis.history import History
 from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import slower
-from bisection.core.format import plural
+from bisection.core.format import plural, utc
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Against, Scope, Verdict
@@ -15,8 +15,12 @@ from bisection.report import words
 from bisection.report.clauses import clause
 from bisection.report.ratios import change
 from bisection.report.tables import columns
+from bisection.runs.command import rerun
+from bisection.runs.model import Request
+from bisection.store.database import Session
 
 MOST = 30  # rows of a verdict that are listed one by one
+NAMED = 10  # sessions that a command names one by one
 LISTED = (
     *(Verdict.REGRESSED, Verdict.MISSING, Verdict.NOT_MEASURED, Verdict.IMPROVED),
     Verdict.NEW,
@@ -207,6 +211,28 @@ def history_text(
     return [*lines, f"{plural(len(histories), 'metric')} in {plural(count, 'session')}: {text}"]
 
 
+def next_steps(events: Sequence[Event], sessions: Sequence[Session]) -> list[str]:
+    """The commands that look into the alarm of most metrics, as lines; none without an alarm.
+
+    Args:
+        events: the alarms first.
+        sessions: that they were looked for in.
+    """
+    if not (events and events[0].alarm):
+        return []
+    event = events[0]
+    since = [session for session in sessions if session.start >= event.at]
+    names = [session.uuid[:8] for session in since]
+    after = ",".join(names) if len(names) <= NAMED else f"{utc(event.at)[:10]}.."
+    request = Request(since[0].tags.get("tier", "nightly"), event.system, event.environ)
+    return [
+        "to list the metrics of each event: bisection history --metrics",
+        f"to compare both levels: bisection compare earlier:20 {after}",
+        f"to measure again: {rerun(event.worse, request)}",
+        f"to accept the new level: bisection history --accept {event.session[:8]} -m REASON",
+    ]
+
+
 def _metrics(event: Event) -> list[str]:
     """The metrics of an event, a line each."""
     cells = [
@@ -217,6 +243,6 @@ def _metrics(event: Event) -> list[str]:
             f"{plural(point.before, 'session')} before, {point.after} since",
             clause(point.cause) if point.cause else "",
         ]
-        for point in happened.worst_first(event)
+        for point in happened.worst_first(event.points)
     ]
     return ["", f"{event.session[:8]}:", *("  " + line for line in columns(cells))]

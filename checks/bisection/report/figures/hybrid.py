@@ -98,8 +98,10 @@ def shares(cases: Sequence[MeasuredCase]) -> list[Group]:
     groups = []
     for check, title, members in common.by_check(cases):
         base, parts = common.baseline(members), _parts(members)
+        # A case without messages has its share of MPI, none; a preempted one has no share at all.
+        named = {"mpi_share", *(f"{part}_share" for part in parts)}
         stacks: dict[tuple[str, str], MeasuredCase] = {}
-        for case in members:
+        for case in (case for case in members if named & case.metrics.keys()):
             key = case.case, case.seat
             if key not in stacks or case.method == base:
                 stacks[key] = case

@@ -7,6 +7,7 @@ from nights import walk
 
 from bisection.analysis import model
 from bisection.analysis.compare import compare
+from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Scope, Verdict
 from bisection.report.clauses import clause
@@ -242,20 +243,29 @@ def of_kernels(rng, first, slow=(), ratio=1.0):
 @pytest.mark.parametrize(
     ("slow", "about", "metrics"),
     [
-        (("md",), "all of md on lab:cpu is", 10),
-        (("transpose", "npar", "md"), "everything on lab:cpu is", 30),
+        (("md",), "metrics of md on lab:cpu", 10),
+        (("transpose", "npar", "md"), "metrics on lab:cpu", 30),
     ],
 )
 def test_what_metrics_share_is_told_once(rng, compared, slow, about, metrics):
     result = compared(of_kernels(rng, 0), of_kernels(rng, 50, slow, 1.08))
     (shared,) = result.findings
-    assert clause(shared).startswith(about)
+    assert about in clause(shared)
     assert (shared["of"], result.exit_code) == (metrics, 1)
     assert float(shared["change"]["ratio"]) == pytest.approx(1.08, rel=0.02)
     assert result.count(Verdict.REGRESSED) == shared["metrics"] >= 0.9 * metrics
     text = "\n".join(comparison_text(result))
-    assert f"regressed: {about}" in text
+    assert f"regressed: {clause(shared)}" in text
     assert "regressed on lab:cpu system:" not in text
+
+
+@pytest.mark.parametrize(("changed", "count"), [(16, "all 16 metrics"), (10, "10 of 16 metrics")])
+def test_all_of_a_kernel_is_all_of_its_metrics(changed, count):
+    ratio = {"metric": "time", "unit": "s", "better": "lower", "ratio": 1.11}
+    values = {"place": "lab:cpu", "kernel": "transpose", "metrics": changed, "of": 16}
+    text = clause(Reason.of(Code.SHARED, **values, change=ratio, controls="still"))
+    assert text.startswith(count)
+    assert ("all" in text.split("alone")[0]) == (changed == 16)
 
 
 def test_what_could_have_been_seen_is_told(rng, compared):

@@ -233,10 +233,29 @@ def test_what_a_code_sends_is_kept_with_its_time():
     metrics = results.metrics([entry])
     values = {name: metric["value"] for name, metric in metrics.items() if "collective" in name}
     assert values == {
-        "collective_share": 0.4,
+        "collective_share": pytest.approx(0.004 / (0.032 / 3)),
         "collective_size": 4000.0,
         "collective_peers": 3.0,
         "collective_calls": 2.0,
     }
     assert not any(name.startswith("p2p") for name in metrics)
     assert all(metrics[name]["unit"] in CONTEXT for name in values)
+
+
+@pytest.mark.parametrize(("flags", "known"), [([0, 0, 0, 0], True), ([1, 0, 0, 0], True),
+                                              ([0, 0, 0, 1], False)])  # fmt: skip
+def test_time_in_mpi_is_a_share_of_the_same_steps(flags, known):
+    """Three steps of 4 ms, and one of 20 in which a rank waited for a core: the seconds inside MPI
+    are a mean of all four, and what was preempted is no communication."""
+    inside = {"seconds": {"mean": 0.006}, "calls": {"max": 1.0}, "messages": {"max": 1.0}}
+    entry = {
+        "point": None,
+        "metrics": {},
+        "samples": {"seconds": [0.004, 0.004, 0.004, 0.020], "preempted": [*map(bool, flags)]},
+        "communication": {"collective": {**inside, "bytes": {"max": 8.0}}},
+    }
+    metrics = results.metrics([entry])
+    shares = {name: metric["value"] for name, metric in metrics.items() if "share" in name}
+    mean = 0.006 / 0.008
+    assert shares == pytest.approx({"mpi_share": mean, "collective_share": mean} if known else {})
+    assert metrics["collective_size"]["value"] == 8.0

@@ -8,8 +8,10 @@ from reports import (
     MADE,
     NIGHT,
     case,
+    change_point,
     cluster,
     comparison,
+    event,
     failure,
     families,
     hpcx,
@@ -176,6 +178,31 @@ def test_prometheus_of_a_comparison():
     ((node, ratio),) = samples["bisection_suspect_node_ratio"]
     place = {"system": "cluster", "partition": "cpu"}
     assert (node, ratio) == ({**place, "node": "cn017", "of": "1"}, 1.44)
+
+
+def test_alarms_and_what_is_slower_have_gauges():
+    """An event is an alarm by what got worse and stands, until it is accepted."""
+    points = [change_point(1.3), change_point(1.2, method="p2p")]
+    points += [change_point(0.8, method="padded"), change_point(1.5, check="md")]
+    for point in points:
+        point.verdict = Verdict.REGRESSED if point.ratio > 1 else Verdict.IMPROVED
+    place = {"system": "localhost", "partition": "default"}
+    slower = [Reason.of(Code.SLOWER, **place, check="transpose")] * 2
+    run = ran(case(), slower=slower, suspects=[Reason.of(Code.SUSPECT, **place, check="md")])
+    report = only(run=run, history=[event(*points)], of_run=True)
+    samples = families(exports.prometheus(report))
+    about = {**place, "environ": "system", "session": "feedbeef"}
+    assert samples["bisection_alarm_metrics"] == [
+        ({**about, "check": "transpose"}, 2.0),
+        ({**about, "check": "md"}, 1.0),
+    ]
+    assert samples["bisection_alarm_start_timestamp_seconds"] == [(about, MADE - 3 * NIGHT)]
+    counts = {labels["state"]: value for labels, value in samples["bisection_slower_metrics"]}
+    assert counts == {"confirmed": 2.0, "suspected": 1.0}
+    accepted = only(run=ran(case()), history=[event(*points, accepted="new disks")], of_run=True)
+    samples = families(exports.prometheus(accepted))
+    assert "bisection_alarm_metrics" not in samples
+    assert {value for _, value in samples["bisection_slower_metrics"]} == {0.0}
 
 
 @pytest.mark.parametrize(

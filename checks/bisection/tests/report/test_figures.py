@@ -7,7 +7,7 @@ from dataclasses import replace
 from reports import HPCX, case, hpcx, only, page, published, ran, row, rows_of, series
 
 from bisection.core.verdicts import Verdict
-from bisection.report.figures import common, sessions
+from bisection.report.figures import common, hybrid, sessions
 from bisection.report.figures import comparison as comparisons
 from bisection.report.svg import style
 
@@ -34,7 +34,8 @@ def test_bars_show_the_worst_first_and_count_the_others():
     assert len(groups[0].table.rows) == comparisons.BARS
     assert "21 more tests are not drawn" in groups[0].table.note
     assert any("bad" in cells[0] for cells in groups[0].table.rows)
-    speedups = [float(cells[4]) for cells in groups[0].table.rows]
+    at = groups[0].table.head.index("speed-up")
+    speedups = [float(cells[at]) for cells in groups[0].table.rows]
     assert speedups == sorted(speedups)
 
 
@@ -134,6 +135,20 @@ def test_preempted_launches_are_drawn_hollow_and_only_then_explained():
     hollow = "fill:var(--paper)"
     svg = group.panels[0].draw(width=330).replace(" ", "")
     assert svg.count(hollow) == 2
+
+
+def test_a_case_without_shares_is_not_drawn_as_free_of_communication():
+    """Shares by kind are unknown where steps were preempted; a case that sends nothing has none."""
+    known = {"collective_share": (0.25, "fraction"), "mpi_share": (0.25, "share")}
+    phases = {"exchange_share": (0.25, "share")}
+    quiet = case(metrics=known | phases)
+    loud = case(name="silicon", preempted=0.25, metrics=phases)
+    alone = case(name="alone", geometry="1x1", metrics={"mpi_share": (0.0, "share")})
+    (group,) = hybrid.shares(common.measured([quiet, loud, alone]))
+    assert {row[0]: row[-1] for row in group.table.rows} == {"cnt40": "25%", "alone": "0%"}
+    (group,) = hybrid.shares(common.measured([loud]))
+    assert [row[0] for row in group.table.rows] == ["silicon"]  # by its own phases
+    assert "exchange" in group.table.head
 
 
 def test_legends_explain_only_what_is_in_the_figure():

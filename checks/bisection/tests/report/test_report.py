@@ -6,6 +6,7 @@ import os
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from html.parser import HTMLParser
 
 import pytest
 from reports import (
@@ -40,7 +41,7 @@ from bisection.core import paths
 from bisection.core.identity import parsed
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import COMPARED, Against, Verdict
-from bisection.report import exports, gather, model, sections
+from bisection.report import exports, gather, model, sections, tables
 from bisection.report import page as pages
 from bisection.report import run as run_report
 from bisection.report.model import Report
@@ -248,6 +249,101 @@ def test_inconclusive_rows_of_a_second_night_show_their_numbers():
     assert "10 ms" in page(report).said
     for label in ("before", "after", "after / before"):
         assert pages.html(report).count(f'data-label="{label}"') == 2
+
+
+SAME = "other processes had the cores in 64% of the samples, which is most of them"
+
+
+def test_what_many_rows_have_is_listed_once():
+    """Columns in which all rows are alike, and a sentence of several rows; nothing is lost."""
+    rows = rows_of(not_measured=20, unchanged=2)
+    for each in rows[:20]:
+        each.reason = said(SAME)
+    table = tables.rows_table(rows)
+    assert "where" not in table.head
+    assert "where: localhost:default system" in table.alike
+    assert table.footnotes == [SAME]
+    why = table.head.index("why")
+    assert [cells[why] for cells in table.rows].count("note 1") == 20
+    report = only(comparison=comparison(rows))
+    for text in (pages.html(report).partition("<script")[0], exports.markdown(report)):
+        assert text.count(SAME) == 1
+        assert "where: localhost:default" in text
+        assert 'data-label="where"' not in text
+    few = tables.rows_table(rows[:2])
+    assert few.footnotes == []
+    assert "where" in few.head
+
+
+def test_a_column_without_content_is_left_out():
+    """Nothing is in it, or the one host of a machine without a scheduler."""
+    bad = [failure(reason=said(f"cause {n}"), name=f"c{n}") for n in range(3)]
+    nodes = [replace(bad[0], hosts=["n1"]), replace(bad[1], hosts=["n2"]), bad[2]]
+
+    def heads(*cases):
+        (section,) = (p for p in sections.sections(only(run=ran(*cases))) if p.id == "failures")
+        return section.tables[0].head
+
+    assert "nodes" not in heads(*bad)
+    assert "nodes" not in heads(*(replace(each, hosts=["vm"]) for each in bad))
+    assert "nodes" in heads(*nodes)
+
+
+class Lines(HTMLParser):
+    """What a reader sees without a click: rows, list items; commands, and where they may break."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.rows, self.items, self.commands = [], 0, 0, []
+        self.loose, self.between = "", ""  # outside of what is kept on a line; of that in commands
+        self.feed(text.partition("<script")[0])
+
+    def handle_starttag(self, tag, attrs):
+        name = f"{tag} {dict(attrs).get('class', '')}".strip()
+        if tag not in ("meta", "br", "path", "use", "rect", "circle", "line"):
+            self.open.append(name)
+        if "details" not in self.open:
+            self.rows += tag == "tr"
+            self.items += tag == "li"
+        self.commands += [""] * (name == "code command")
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop().split()[0] != tag:
+            pass
+
+    def handle_data(self, data):
+        if "code command" in self.open:
+            self.commands[-1] += data
+        if "span nowrap" not in self.open and "style" not in self.open:
+            self.loose += data
+            self.between += data * ("code command" in self.open)
+
+
+def test_long_lists_are_folded():
+    """A phone shows the first rows; a check's rows of a comparison are one line until asked for."""
+    rows = rows_of(regressed=60, unchanged=200)
+    rows += [replace(r, check="md") for r in rows_of(unchanged=20)]
+    seen = Lines(pages.html(only(comparison=comparison(rows))))
+    assert seen.rows <= 4 + 2 * pages.SHOWN
+    by_check = tables.rows_by_check(rows)
+    assert [table.title.partition(":")[0] for table in by_check] == ["transpose", "md"]
+    assert sum(len(table.rows) for table in by_check) == len(rows)
+    assert all(table.folded for table in by_check)
+    notes = [said(f"remark {n}") for n in range(40)]
+    seen = Lines(pages.html(only(run=ran(case(), remarks=notes))))
+    assert seen.items <= pages.SHOWN + 10
+
+
+def test_a_command_is_broken_at_blanks_alone():
+    """Also at neither hyphen of an option in a sentence."""
+    bad = failure(hash="", reason=said("rerun it with --reruns=4 or -n NAME"))
+    report = only(run=ran(bad), comparison=comparison(rows_of(regressed=2)))
+    report.comparison.rerun = "bisection run --tier quick -n '^transpose%.*layout=mpi' --reruns=4"
+    seen = Lines(pages.html(report))
+    assert report.comparison.rerun in seen.commands
+    assert len(seen.commands) == 2
+    assert not seen.between.strip()
+    assert not re.search(r"(?<![\w-])--?[a-z]", seen.loose)
 
 
 def test_title_names_system_and_nodes_and_what_bisection_is():
