@@ -17,6 +17,7 @@ import json
 import re
 import shlex
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -547,6 +548,9 @@ def beside_and_report(report: Report | None, results: Path) -> list[str]:
         files = gather.write(report, results)
     except OSError as error:
         return [f"no report: {error}"]
+    except Exception as error:  # a defect of a page must not lose the night's verdict
+        traceback.print_exc()
+        return [f"no report: {error!r}"]
     lines = beside(report.comparison) if report.comparison else []
     lines += interconnect.text(report.interconnect) if report.interconnect else []
     lines.append(f"report: {paths.shown(files['report.html'])}")

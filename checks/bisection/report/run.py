@@ -40,7 +40,7 @@ def text(verdict: RunVerdict, verbose: bool = False) -> list[str]:
         verbose: whether to add the table of all tests.
     """
     times = times_judged(verdict)
-    lines = [counted(verdict), *(wrapped(times, "    ") if times else [])]
+    lines = [*first_lines(verdict), *(wrapped(times, "    ") if times else [])]
     lines += [*failures(verdict), *slower_lines(verdict), *alarms(verdict), *changed(verdict)]
     lines += [*summary(verdict), ""] if verdict.judged else [""]
     lines += [*table(verdict), ""] if verbose and verdict.judged else []
@@ -62,22 +62,38 @@ def sentence(verdict: RunVerdict) -> str:
 
 
 def counted(verdict: RunVerdict) -> str:
-    """The verdict in one line, with counts and the duration."""
+    """The verdict with all its counts and the duration."""
+    counts = ", ".join([*_counts(verdict), *_more_counts(verdict)])
+    return f"{NAMES[verdict.exit_code]}: {counts}, in {duration(verdict.seconds)}"
+
+
+def first_lines(verdict: RunVerdict) -> list[str]:
+    """The same: a line for how the tests came out, and one for all else."""
+    counts, more = ", ".join(_counts(verdict)), ", ".join(_more_counts(verdict))
+    first = f"{NAMES[verdict.exit_code]}: {counts}, in {duration(verdict.seconds)}"
+    return [*wrapped(first), *(wrapped(more, "    ") if more else [])]
+
+
+def _counts(verdict: RunVerdict) -> list[str]:
+    """How the tests came out."""
+    if not verdict.judged:
+        return ["no check ran"]
     preempted = len(verdict.lost_to_others)
     numbers = [
         (verdict.count(Verdict.FAIL), "failed"),
         (verdict.count(Verdict.NOT_MEASURED) - preempted, "not measured"),
-        (preempted, "preempted by other processes"),
+        (preempted, "preempted"),
         (verdict.count(Verdict.KNOWN), "failed as known"),
     ]
     parts = [f"{verdict.count(Verdict.PASS)} of {verdict.applicable} checks passed"]
-    parts += [f"{number} {name}" for number, name in numbers if number]
+    return parts + [f"{number} {name}" for number, name in numbers if number]
+
+
+def _more_counts(verdict: RunVerdict) -> list[str]:
+    """What else is wrong, or may be."""
     slow = sum(failure.code == Code.BAD_COMPONENT for failure in verdict.failures)
-    parts += [f"{plural(slow, 'bad component')} of the network"] if slow else []
-    if not verdict.judged:
-        parts = ["no check ran"]
-    parts += slower_counts(verdict)
-    return f"{NAMES[verdict.exit_code]}: {', '.join(parts)}, in {duration(verdict.seconds)}"
+    parts = [f"{plural(slow, 'bad component')} of the network"] if slow else []
+    return parts + slower_counts(verdict)
 
 
 # ---- what went wrong ----

@@ -8,9 +8,9 @@ from running import CHECKS
 
 PYTEST = "30 passed, 2 skipped in 3.21s"
 STOPPED = "make: *** [Makefile:100: {}] Error {}"
-TWICE = "FAIL: 8 of 11 checks passed, 2 failed, 1 preempted by other processes, in 9 s"
+TWICE = "FAIL: 8 of 11 checks passed, 2 failed, 1 preempted, in 9 s"
 GROUP = "FAIL: transpose cnt40 node (system)"
-LOUD = "NOT MEASURED: 99 of 113 checks passed, 14 preempted by other processes, in 9 min 5 s"
+LOUD = "NOT MEASURED: 99 of 113 checks passed, 14 preempted, in 9 min 5 s"
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,7 @@ LOUD = "NOT MEASURED: 99 of 113 checks passed, 14 preempted by other processes, 
         ([PYTEST, "PASS: 11 of 11 checks passed, in 25 s"], "41 passed, 0 failed, 2 skipped", 0),
         ([LOUD, STOPPED.format("test-quick", 3)], "99 passed, 0 failed, 14 skipped", 0),
         ([TWICE, GROUP, STOPPED.format("test-quick", 1)], "8 passed, 2 failed, 1 skipped", 2),
+        ([LOUD, "suspect, slower than in all", STOPPED.format("test-quick", 3)], "99 pas", 2),
         ([LOUD, "FAIL: in the retest, x", STOPPED.format("test-quick", 3)], "99 pas", 2),
         (["FAIL: 8 of 9 checks passed, 1 failed, in 9 s", STOPPED.format("test-quick", 1)], "8", 2),
         ([LOUD, "trouble: x", STOPPED.format("test-quick", 3)], "99 passed, 0 failed", 2),
@@ -32,7 +33,8 @@ LOUD = "NOT MEASURED: 99 of 113 checks passed, 14 preempted by other processes, 
         (["NOT MEASURED: no check ran, in 1 s", STOPPED.format("test-quick", 3)], "0 passed", 2),
         (
             [
-                "SLOWER THAN BEFORE: 2 of 2 checks passed, 3 metrics slower than before, in 9 s",
+                "SLOWER THAN BEFORE: 2 of 2 checks passed, in 9 s",
+                "    3 metrics slower than before",
                 STOPPED.format("test-quick", 4),
             ],
             "2 passed, 1 failed",

@@ -60,7 +60,7 @@ def test_a_night_whose_times_were_all_disturbed_is_not_measured():
     night = run_of({"a": 0.7, "b": 0.6})
     assert night.exit_code == Exit.NOT_MEASURED
     first = run_report.counted(night)
-    assert first.startswith("NOT MEASURED: 0 of 2 checks passed, 2 preempted by other processes")
+    assert first.startswith("NOT MEASURED: 0 of 2 checks passed, 2 preempted, in")
     (group,) = run_report.failure_groups(night)
     assert len(group.cases) == 2
     assert group.rerun.endswith("--wait 30m")

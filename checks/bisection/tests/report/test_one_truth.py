@@ -123,9 +123,9 @@ def test_a_run_whose_history_has_an_alarm_is_slower_in_every_form(tmp_path):
     assert check_one_truth(report) == Exit.SLOWER == run.exit_code
     words = "10 metrics worse since"
     assert words in model.headline(report)[1]
-    assert run_report.text(run)[0].startswith(
-        "SLOWER THAN BEFORE: 30 of 30 checks passed, " + words
-    )
+    first, second, *_ = run_report.text(run)
+    assert first.startswith("SLOWER THAN BEFORE: 30 of 30 checks passed, in ")
+    assert second.startswith("    " + words)
     kept = RunVerdict.from_dict(run_report.as_json(run))
     assert (kept.exit_code, kept.alarms) == (Exit.SLOWER, run.alarms)
 
