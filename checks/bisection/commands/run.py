@@ -501,16 +501,16 @@ def measure_again(request: Request, site: Path, into: Path, limit: float) -> Run
         into: the folder of the results, which is made.
         limit: s after which ReFrame is stopped.
     """
-    into.mkdir()
     request.command = command.command(request, site, into)
     try:
+        into.mkdir()
         verdict, _ = measure(request, into, limit, store=False)
-    except BisectionError as error:  # the night keeps its verdict
+        folder.keep(verdict, into)
+    except (BisectionError, OSError) as error:  # the night keeps its verdict
         print(f"{into.name}: {error}")
         return None
     if end := reframe_log.end_of_run(verdict.troubles):
         print(f"{into.name}: {clause(end)}")
-    folder.keep(verdict, into)
     folder.clear(verdict, into)
     return verdict
 

@@ -122,7 +122,7 @@ def pairs_of(store: Store | None, run: RunVerdict) -> list[Blame]:
     it with the run."""
     earlier = []
     if store:
-        with contextlib.suppress(StoreError):  # which is a trouble of the run already
+        with contextlib.suppress(StoreError, SelectionError):  # a trouble of the run already
             earlier = before_it(store, select(run.session, store)[0], run)
     return note(run, earlier)
 

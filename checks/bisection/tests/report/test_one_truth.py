@@ -176,6 +176,12 @@ def test_a_slow_link_is_no_exit_0(tmp_path, monkeypatch, blame, code):
     assert run.exit_code == code
 
 
+def test_pairs_of_a_run_that_is_not_stored_are_judged_too(tmp_path):
+    run = RunVerdict(cases=[case()], session="")
+    with store(tmp_path / "store.db") as empty:
+        assert gather.pairs_of(empty, run) == gather.pairs_of(None, run) == []
+
+
 def test_below_the_expected_ratio_fails(tmp_path):
     contents = [*nights(night=9), *nights(night=9)]
     for number, (line, _) in enumerate(contents):
