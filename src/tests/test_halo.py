@@ -37,16 +37,37 @@ class Decompositions(unittest.TestCase):
             self.assertEqual(len(set(sums.values())), 1, f"{case}: {sums}")
 
     def test_more_ranks_than_cells(self):
-        """Ranks without a cell, and halos that reach beyond the neighbour."""
-        for case, grid in (("pchan-24", "3,2,1"), ("polcoms-48", "2,2,3"), ("thor-24", "1,3,1")):
-            sums = {
-                self.verified(
-                    run(HALO, ranks, "--case", case, "--grid", grid, *ONCE, *PLAIN,
-                        "--ranks-per-node", "3")
-                )
-                for ranks in (1, 2, 7)
-            }  # fmt: skip
-            self.assertEqual(len(sums), 1, case)
+        """Ranks without a cell, halos beyond the neighbour, an ocean whose wave has no slope."""
+        calm = ("--land", "none")
+        for case, grid, *options in (
+            ("pchan-24", "3,2,1"),
+            ("polcoms-48", "2,2,3"),
+            ("polcoms-48", "2,2,3", *calm),
+            ("polcoms-48", "2,4,1", *calm),
+            ("polcoms-48", "3,1,2", *calm, "--courant", "0.45"),
+            ("polcoms-48", "1,1,2", *calm),
+            ("thor-24", "1,3,1"),
+        ):
+            sums, shares = set(), set()
+            for ranks in (1, 2, 7):
+                out = run(HALO, ranks, "--case", case, "--grid", grid, *options, *ONCE, *PLAIN,
+                          "--ranks-per-node", "3")  # fmt: skip
+                sums.add(self.verified(out))
+                shares.add(out.result["details"]["halo"]["computed_share"])
+            self.assertEqual((len(sums), len(shares)), (1, 1), (case, grid))
+
+    def test_many_levels(self):
+        """Those far down are slow: their velocities are a thousand times their elevation."""
+        for land in ("islands", "none"):
+            out = run(HALO, 2, "--case", "polcoms-48", "--grid", "8,8,4096", "--land", land,
+                      "--method", "isend", *ONCE, *PLAIN)  # fmt: skip
+            self.verified(out)
+
+    def test_a_plane_of_few_columns_is_stable(self):
+        out = run(HALO, 2, "--case", "polcoms-48", "--grid", "4,4,1", "--courant", "0.45",
+                  "--land", "none", "--method", "isend", *PLAIN,
+                  "--repeats", "1", "--block", "1000", "--warmup", "0")  # fmt: skip
+        self.verified(out)
 
     def test_permuted_nodes_give_the_permuted_answer(self):
         """The hash knows cells by their place in the grid, not by their number in memory."""
