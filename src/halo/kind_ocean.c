@@ -5,7 +5,7 @@
  *   h' = -(u_x + v_y),  u' = -c^2 h_x + f v,  v' = -c^2 h_y - f u,
  * in leapfrog steps.  At a corner of a dry cell velocities are zero; a dry column is never read
  * into a wet one, nor sent. */
-#include "mesh.h"
+#include "recompute.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -284,5 +284,6 @@ const bx_kind bx_kind_ocean = {
     .step = step,
     .mask = mask,
     .changed = count_changed,
+    .recompute = bx_recompute_ocean,
     .destroy = free_layout,
 };

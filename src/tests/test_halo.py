@@ -4,6 +4,7 @@ Usage: test_halo.py HALO FAULTY_HALO [unittest arguments]
 """
 
 import math
+import statistics
 import sys
 import unittest
 
@@ -119,6 +120,56 @@ class Solutions(unittest.TestCase):
         coarse = self.error("thor-24", "16,16,16", 0.3, 20)
         fine = self.error("thor-24", "32,32,32", 0.3, 80)
         self.assertGreater(math.log2(coarse / fine), 1.9)
+
+
+def rounds_of(result, seconds):
+    """The median time of each round, of samples that were not preempted; None without any."""
+    samples, rounds = result["samples"], {}
+    for number, preempted, time_ in zip(
+        samples["rounds"], samples["preempted"], seconds, strict=True
+    ):
+        rounds.setdefault(number, []).extend([] if preempted else [time_])
+    return [statistics.median(times) if times else None for times in rounds.values()]
+
+
+class Metrics(unittest.TestCase):
+    def ratios(self, ranks):
+        """What a launch reports, and the same from its samples: medians of rounds' ratios."""
+        for _ in range(5):
+            out = run(HALO, ranks, "--case", "pchan-24", "--method", "isend", "--repeats", "15")
+            isend = entry(out, "isend")
+            exchange = rounds_of(isend, isend["samples"]["phases"]["exchange"])
+            stencil, copy, stream = (
+                rounds_of(base, base["samples"]["seconds"])
+                for base in (entry(out, name) for name in ("stencil", "copy", "stream"))
+            )
+            metrics, pairs = isend["metrics"], {}
+            for name, over, under in (
+                ("halo_over_stencil", exchange, stencil),
+                ("halo_over_copy", exchange, copy),
+                ("stencil_of_stream", stream, stencil),
+            ):
+                sides = zip(over, under, strict=True)
+                quotients = [a / b for a, b in sides if a is not None and b is not None]
+                if name in metrics and len(quotients) >= 5:
+                    pairs[name] = metrics[name]["value"], statistics.median(quotients)
+            if len(pairs) == 2 + (ranks > 1):
+                return pairs
+        raise unittest.SkipTest("too few rounds in which nobody waited for a core")
+
+    def test_ratios_are_of_times_in_the_same_round(self):
+        for reported, computed in self.ratios(1).values():
+            self.assertAlmostEqual(reported / computed, 1)
+
+    def test_the_slowest_rank_counts(self):
+        """The samples have the mean of both ranks' exchange, at least half of the longer one."""
+        pairs = self.ratios(2)
+        for name in ("halo_over_stencil", "halo_over_copy"):
+            reported, computed = pairs[name]
+            self.assertGreaterEqual(reported, computed * (1 - 1e-9))
+            self.assertLessEqual(reported, computed * (2 + 1e-9))
+        reported, computed = pairs["stencil_of_stream"]
+        self.assertAlmostEqual(reported / computed, 1)
 
 
 class Counts(unittest.TestCase):
