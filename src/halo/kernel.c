@@ -352,10 +352,15 @@ static int claim(bx_run *run, const case_entry *chosen, const int64_t extent[3])
     return code;
 }
 
+/* Steps with the plain exchange.  The two before them write each page of the fields first by the
+ * thread that computes there, which is where systems with several memories put it. */
 static void run_plainly(halo_state *h)
 {
     int64_t steps = bx_run_block_steps(h->run);
     if (bx_charge_is_hollow()) return;
+    compute(h, BX_ALL);
+    h->now = 1 - h->now;
+    compute(h, BX_ALL);
     fill(h);
     for (int64_t i = 0; i < steps; i++) {
         bx_halo_exchange_plainly(h->halo, h->now);

@@ -3,12 +3,26 @@
 Usage: test_halo.py HALO FAULTY_HALO [unittest arguments]
 """
 
+import contextlib
 import math
+import os
 import statistics
+import subprocess
 import sys
+import time
 import unittest
+from pathlib import Path
 
-from kernel_run import assert_refused, checks, entry, listed, run
+from kernel_run import (
+    ENVIRONMENT,
+    MPIEXEC,
+    assert_refused,
+    checks,
+    entry,
+    listed,
+    members,
+    run,
+)
 
 HALO = FAULTY = ""
 ONCE = ("--repeats", "1", "--block", "3", "--warmup", "0")
@@ -170,6 +184,36 @@ class Metrics(unittest.TestCase):
             self.assertLessEqual(reported, computed * (2 + 1e-9))
         reported, computed = pairs["stencil_of_stream"]
         self.assertAlmostEqual(reported / computed, 1)
+
+
+class Memory(unittest.TestCase):
+    def faults(self, case):
+        """Pages that each thread of a launch of two has touched first, in ascending order."""
+        process = subprocess.Popen(
+            [*MPIEXEC, "-n", "1", HALO, "--case", case, "--grid", "96,96,34", *PLAIN, *ONCE,
+             "--method", "isend"],
+            env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "2"},
+            stdout=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        faults = {}
+        while process.poll() is None:
+            for pid in members(process.pid):
+                with contextlib.suppress(OSError):  # it has ended
+                    if not Path(f"/proc/{pid}/exe").samefile(HALO):
+                        continue
+                    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+                        fields = thread.read_text().rpartition(")")[2].split()
+                        faults[thread] = int(fields[7])
+            time.sleep(0.01)
+        self.assertEqual(process.returncode, 0, case)
+        return sorted(faults.values())
+
+    def test_each_thread_touches_its_part_of_the_fields_first(self):
+        """On a machine of several memories, a page lies by the thread that writes it first."""
+        if "[always]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
+            self.skipTest("pages are too large to be counted")
+        for case in SMALL:
+            self.assertGreater(self.faults(case)[-2], 1000, case)  # both copies: 3600 and more
 
 
 class Counts(unittest.TestCase):
