@@ -225,6 +225,12 @@ static inline double bx_verification_wrong_bytes(uint64_t got, uint64_t expected
  * result. */
 void bx_metrics_add(bx_metrics *metrics, const char *name, double value, const char *unit,
                     const char *better);
+/* Adds a ratio of times, with its quartiles: the median over the rounds of the median time of a
+ * round's steps of `method` (NULL: the metrics' own) over that of `base`'s in the same round; of
+ * `phase` of those steps alone, an index into bx_kernel.phases, unless it is -1.  The time of each
+ * step is that of its slowest rank.  Adds nothing where one of both was not measured. */
+void bx_metrics_add_ratio(bx_metrics *metrics, const char *name, const char *better,
+                          const char *method, int phase, const char *base);
 /* Returns the value of a metric that is already there (`time`, ratios, shares of phases), NaN if it
  * is not. */
 double bx_metrics_value(const bx_metrics *metrics, const char *name);

@@ -95,6 +95,8 @@ static void collect_block(bx_run *run, bx_result *result, double *seconds, doubl
     for (size_t i = at; root && i < at + block; i++)
         result->preempted[i] = result->waited[i] > WAITED_MOST * result->seconds[i];
     if (np > 0) {
+        PMPI_Reduce(phases, root ? &result->phases_most[at * np] : NULL, (int)(block * np),
+                    MPI_DOUBLE, MPI_MAX, 0, run->world);
         PMPI_Reduce(phases, root ? &result->phases[at * np] : NULL, (int)(block * np), MPI_DOUBLE,
                     MPI_SUM, 0, run->world);
         for (size_t i = at * np; root && i < (at + block) * np; i++) result->phases[i] /= run->size;
@@ -160,6 +162,7 @@ bx_result *bx_results_create(bx_run *run, size_t *count)
             result->waited = bx_memory_alloc(samples, sizeof(double));
             result->preempted = bx_memory_alloc(samples, sizeof(bool));
             result->phases = bx_memory_alloc(samples * kernel->phase_count, sizeof(double));
+            result->phases_most = bx_memory_alloc(samples * kernel->phase_count, sizeof(double));
         }
     return results;
 }
@@ -171,6 +174,7 @@ void bx_results_free(bx_result *results, size_t count)
         free(results[i].waited);
         free(results[i].preempted);
         free(results[i].phases);
+        free(results[i].phases_most);
     }
     free(results);
 }

@@ -17,6 +17,7 @@ typedef struct {
     double *waited;          /* [sample_count] bx_host_waited, max over ranks */
     bool *preempted;         /* [sample_count] whether a thread waited for a core */
     double *phases;          /* [sample_count][phase_count] mean over ranks */
+    double *phases_most;     /* [sample_count][phase_count] max over ranks */
     bx_parts parts;          /* of this rank, all timed steps */
     bx_recording *recording; /* of this rank: MPI calls of all timed steps */
 } bx_result;

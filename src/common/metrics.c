@@ -9,16 +9,25 @@ enum { FEWEST_CLEAN = 5 }; /* with fewer samples that were not preempted than th
 
 static bool clean(const bx_result *result, size_t sample) { return !result->preempted[sample]; }
 
+/* Times of a method's samples: of whole steps, or of a phase of them; max over ranks. */
+typedef struct {
+    const bx_result *result;
+    const double *seconds;
+    size_t stride; /* from one sample to the next */
+} timing;
+
+static timing whole_steps(const bx_result *result) { return (timing){result, result->seconds, 1}; }
+
 /* Copies the samples to use, of from .. to-1: the clean ones, or all if fewer than `fewest` are
  * clean.  Returns their number. */
-static size_t pick(const bx_result *result, size_t from, size_t to, size_t fewest, double *picked)
+static size_t pick(const timing *of, size_t from, size_t to, size_t fewest, double *picked)
 {
-    size_t count = 0;
+    size_t clean_samples = 0, count = 0;
+    for (size_t i = from; i < to; i++) clean_samples += clean(of->result, i);
     for (size_t i = from; i < to; i++)
-        if (clean(result, i)) picked[count++] = result->seconds[i];
-    if (count >= fewest) return count;
-    memcpy(picked, &result->seconds[from], (to - from) * sizeof *picked);
-    return to - from;
+        if (clean_samples < fewest || clean(of->result, i))
+            picked[count++] = of->seconds[i * of->stride];
+    return count;
 }
 
 static cJSON *add_metric(cJSON *metrics, const char *name, double value, const char *unit)
@@ -61,10 +70,11 @@ static bool clean_round(const bx_result *result, size_t round, size_t block)
 
 /* Ratio of medians round by round, so that both sides of each saw the same machine; the metric is
  * the median of the rounds, of those with clean samples if there are enough. */
-static void add_ratio(const bx_run *run, cJSON *metrics, const bx_result *mine,
-                      const bx_result *base, const char *base_name)
+static cJSON *add_ratio(const bx_run *run, cJSON *metrics, timing over, timing under,
+                        const char *name)
 {
     size_t block = (size_t)run->common.block;
+    const bx_result *mine = over.result, *base = under.result;
     size_t rounds = mine->sample_count / block;
     if (base->sample_count / block < rounds) rounds = base->sample_count / block;
     double *ratios = bx_memory_alloc(rounds, sizeof *ratios),
@@ -76,19 +86,28 @@ static void add_ratio(const bx_run *run, cJSON *metrics, const bx_result *mine,
         bool usable = clean_round(mine, r, block) && clean_round(base, r, block);
         if (clean_rounds >= FEWEST_CLEAN && !usable) continue;
         double medians[2];
-        const bx_result *sides[2] = {mine, base};
+        const timing *sides[2] = {&over, &under};
         for (int side = 0; side < 2; side++) {
             size_t count = pick(sides[side], r * block, (r + 1) * block, 1, picked);
-            medians[side] = bx_statistics_quantile(picked, count, 0.5) / items(run, sides[side]);
+            medians[side] =
+                bx_statistics_quantile(picked, count, 0.5) / items(run, sides[side]->result);
         }
         ratios[taken++] = medians[0] / medians[1];
     }
-    char name[96];
-    snprintf(name, sizeof name, "ratio_%s", base_name);
-    add_quartiles(add_metric(metrics, name, bx_statistics_quantile(ratios, taken, 0.5), "ratio"),
-                  ratios, taken);
+    cJSON *metric = add_metric(metrics, name, bx_statistics_quantile(ratios, taken, 0.5), "ratio");
+    add_quartiles(metric, ratios, taken);
     free(ratios);
     free(picked);
+    return metric;
+}
+
+/* The time of a method over another's, as ratio_ALIAS. */
+static void add_method_ratio(const bx_run *run, cJSON *metrics, const bx_result *mine,
+                             const bx_result *base, const char *alias)
+{
+    char name[96];
+    snprintf(name, sizeof name, "ratio_%s", alias);
+    add_ratio(run, metrics, whole_steps(mine), whole_steps(base), name);
 }
 
 /* Each phase's share of a sample's time: the median of the clean samples, or of all.  Medians need
@@ -121,12 +140,30 @@ static void add_shares(const bx_run *run, cJSON *metrics, const bx_result *resul
 
 struct bx_metrics {
     cJSON *json;
+    const bx_run *run;
+    const bx_result *results; /* [count] */
+    size_t count;
+    const bx_result *result; /* whose metrics these are */
 };
 
 void bx_metrics_add(bx_metrics *metrics, const char *name, double value, const char *unit,
                     const char *better)
 {
     cJSON *metric = add_metric(metrics->json, name, value, unit);
+    cJSON_SetValuestring(cJSON_GetObjectItem(metric, "better"), better);
+}
+
+void bx_metrics_add_ratio(bx_metrics *metrics, const char *name, const char *better,
+                          const char *method, int phase, const char *base)
+{
+    const bx_result *mine = metrics->result, *other;
+    size_t point = mine->point, np = metrics->run->kernel->phase_count;
+    if (method) mine = find(metrics->run, metrics->results, metrics->count, method, point);
+    other = find(metrics->run, metrics->results, metrics->count, base, point);
+    if (!mine || !other) return;
+    timing over = whole_steps(mine);
+    if (phase >= 0) over = (timing){mine, &mine->phases_most[phase], np};
+    cJSON *metric = add_ratio(metrics->run, metrics->json, over, whole_steps(other), name);
     cJSON_SetValuestring(cJSON_GetObjectItem(metric, "better"), better);
 }
 
@@ -142,7 +179,8 @@ static double typical(const bx_run *run, const bx_result *result)
 {
     size_t samples = result->sample_count;
     double *picked = bx_memory_alloc(samples + 1, sizeof *picked);
-    size_t used = pick(result, 0, samples, FEWEST_CLEAN, picked);
+    timing steps = whole_steps(result);
+    size_t used = pick(&steps, 0, samples, FEWEST_CLEAN, picked);
     double median = bx_statistics_quantile(picked, used, 0.5) / items(run, result);
     free(picked);
     return median;
@@ -189,7 +227,8 @@ cJSON *bx_metrics_json(const bx_run *run, const bx_result *results, size_t count
     size_t samples = result->sample_count;
     if (samples == 0) return metrics;
     double scale = 1 / items(run, result), *picked = bx_memory_alloc(samples, sizeof *picked);
-    size_t used = pick(result, 0, samples, FEWEST_CLEAN, picked);
+    timing steps = whole_steps(result);
+    size_t used = pick(&steps, 0, samples, FEWEST_CLEAN, picked);
     for (size_t i = 0; i < used; i++) picked[i] *= scale;
     add_quartiles(add_metric(metrics, "time", bx_statistics_quantile(picked, used, 0.5), "s"),
                   picked, used);
@@ -205,13 +244,14 @@ cJSON *bx_metrics_json(const bx_run *run, const bx_result *results, size_t count
         const bx_result *base = find(run, results, count, name, result->point);
         bool (*comparable)(size_t, size_t) = run->kernel->comparable;
         if (base && (!comparable || comparable(result->method, base->method)))
-            add_ratio(run, metrics, result, base, alias);
+            add_method_ratio(run, metrics, result, base, alias);
     }
     if (method->family)
-        add_ratio(run, metrics, result, fastest(run, results, count, method->family, result->point),
-                  "best");
+        add_method_ratio(run, metrics, result,
+                         fastest(run, results, count, method->family, result->point), "best");
     add_shares(run, metrics, result);
     if (run->kernel->metrics)
-        run->kernel->metrics(run->state, result->method, result->point, &(bx_metrics){metrics});
+        run->kernel->metrics(run->state, result->method, result->point,
+                             &(bx_metrics){metrics, run, results, count, result});
     return metrics;
 }

@@ -213,6 +213,10 @@ static void create(bx_mesh *mesh)
     b->place = bx_memory_alloc((size_t)mesh->own + 1, sizeof *b->place);
     b->neighbours = bx_memory_alloc(SIDES * ((size_t)mesh->own + 1), sizeof *b->neighbours);
     number_nodes(mesh, b);
+    /* on the memory of the threads that will read them */
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < mesh->own; i++)
+        memset(&b->neighbours[SIDES * i], 0, SIDES * sizeof *b->neighbours);
     visit_all(mesh, list_neighbours, mesh);
     mesh->stored = mesh->own + mesh->ghosts;
     mesh->waves = bx_memory_alloc(FIELDS, sizeof *mesh->waves);

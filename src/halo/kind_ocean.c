@@ -5,12 +5,15 @@
  *   h' = -(u_x + v_y),  u' = -c^2 h_x + f v,  v' = -c^2 h_y - f u,
  * in leapfrog steps.  At a corner of a dry cell velocities are zero; a dry column is never read
  * into a wet one, nor sent. */
-#include "mesh.h"
+#include "recompute.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { FIELDS = 3, ELEVATION = 0, EAST = 1, NORTH = 2 };
+/* A plane of fewer columns turns as one of so many: leapfrog steps are stable while
+ * rotation^2 + 4 courant^2 < 1. */
+enum { FEWEST_COLUMNS = 8 };
 static const double DRY = -1e4; /* the elevation of land, which nobody changes */
 
 typedef struct {
@@ -129,21 +132,22 @@ static void set_waves(bx_mesh *mesh, ocean *o)
     mesh->waves = bx_memory_alloc(FIELDS, sizeof *mesh->waves);
     for (int f = 0; f < FIELDS; f++)
         mesh->waves[f] = bx_wave_create(mesh->extent, NUMBER, WALLS, mesh->width);
-    bx_wave *h = &mesh->waves[ELEVATION], *u = &mesh->waves[EAST], *v = &mesh->waves[NORTH];
-    double complex x = cexp(I * h->angle[0]), y = cexp(I * h->angle[1]);
+    const double *angle = mesh->waves[ELEVATION].angle;
+    double complex x = cexp(I * angle[0]), y = cexp(I * angle[1]);
     double complex slope_x = (x - 1) * (1 + y) / 2, slope_y = (y - 1) * (1 + x) / 2;
     double square = creal(slope_x * conj(slope_x) + slope_y * conj(slope_y));
-    double exact = h->angle[0] * h->angle[0] + h->angle[1] * h->angle[1];
+    double exact = angle[0] * angle[0] + angle[1] * angle[1];
     for (int level = 0; level < mesh->width; level++) {
         double c = o->courant[level] = mesh->options->courant / (1 + 0.1 * level);
         double r = o->rotation;
         double s = sqrt(r * r + c * c * square);
-        h->amplitude[level] = cexp(I * level);
-        u->amplitude[level] =
-            c * h->amplitude[level] * (-I * s * slope_x + r * slope_y) / (s * s - r * r);
-        v->amplitude[level] =
-            c * h->amplitude[level] * (-I * s * slope_y - r * slope_x) / (s * s - r * r);
+        double complex mode[FIELDS] = {c * square, -I * s * slope_x + r * slope_y,
+                                       -I * s * slope_y - r * slope_x};
+        /* Without a slope on so few columns, as on 1x1 or 2x4, all water goes round in circles. */
+        if (square < 1e-20) mode[ELEVATION] = 0, mode[EAST] = 1, mode[NORTH] = -I;
+        double largest = fmax(cabs(mode[ELEVATION]), fmax(cabs(mode[EAST]), cabs(mode[NORTH])));
         for (int f = 0; f < FIELDS; f++) {
+            mesh->waves[f].amplitude[level] = cexp(I * level) * mode[f] / largest;
             mesh->waves[f].factor[level] = cexp(-I * asin(s));
             mesh->waves[f].exact[level] = cexp(-I * sqrt(r * r + c * c * exact));
         }
@@ -164,7 +168,7 @@ static void create(bx_mesh *mesh)
     bx_mesh_cut(mesh, mesh->ranks, cut_by_wet, &context);
     free(sums);
     o->box = *bx_tree_leaf(mesh->tree, mesh->rank);
-    o->rotation = 2 * M_PI * mesh->options->courant / (double)mesh->extent[0];
+    o->rotation = 2 * M_PI * mesh->options->courant / fmax((double)mesh->extent[0], FEWEST_COLUMNS);
     int64_t columns = bx_box_cells(&o->box);
     o->row = bx_box_length(&o->box, 0) + 2;
     o->list = bx_memory_alloc((size_t)columns + 1, sizeof *o->list);
@@ -280,5 +284,6 @@ const bx_kind bx_kind_ocean = {
     .step = step,
     .mask = mask,
     .changed = count_changed,
+    .recompute = bx_recompute_ocean,
     .destroy = free_layout,
 };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 64 }; /* numbers: fields do not share pages' lines */
+enum { LINE = 64 }; /* numbers: a field takes a multiple of 512 bytes; no two share a cache line */
 
 bx_mesh *bx_mesh_create(bx_run *run, const bx_kind *kind, const bx_halo_options *options,
                         const int64_t extent[3])

@@ -16,6 +16,8 @@ typedef struct {
 /* Cells to compute: all; those that read no ghost; the others. */
 typedef enum { BX_ALL, BX_INTERIOR, BX_BOUNDARY } bx_part;
 
+enum { BX_RECOMPUTED_STEPS = 8 };
+
 struct bx_kind;
 
 typedef struct {
@@ -53,6 +55,10 @@ typedef struct bx_kind {
     void (*mask)(const bx_mesh *mesh, double *fields);
     /* Returns how many such numbers have changed.  NULL as above. */
     double (*changed)(const bx_mesh *mesh, const double *fields);
+    /* Returns the largest difference of own cells from fields that are recomputed by other code,
+     * `steps` steps after the initial ones, at most BX_RECOMPUTED_STEPS.  NULL: the closed form
+     * is always known.  Local. */
+    double (*recompute)(const bx_mesh *mesh, const double *fields, int64_t steps);
     /* Frees the layout. */
     void (*destroy)(bx_mesh *mesh);
 } bx_kind;

@@ -21,7 +21,8 @@ static int build(bx_tree *tree, const bx_box *box, int first, int leaves, bx_tre
     int me = tree->count++;
     if (leaves == 1) {
         tree->nodes[me] = (node){-1, first, {0, 0}, 0};
-        tree->leaves[first] = *box;
+        /* an empty one has no length along any axis */
+        tree->leaves[first] = bx_box_cells(box) > 0 ? *box : (bx_box){{0}, {0}};
         return me;
     }
     int axis = 2, low = leaves / 2;

@@ -80,7 +80,11 @@ void bx_verify_fill(const bx_halo *halo)
 {
     const bx_mesh *mesh = halo->mesh;
     for (int copy = 0; copy < 2; copy++) {
-        for (int64_t i = 0; i < mesh->fields * mesh->stride; i++) halo->fields[copy][i] = NAN;
+        for (int f = 0; f < mesh->fields; f++) {
+            double *field = &halo->fields[copy][f * mesh->stride];
+#pragma omp parallel for schedule(static)
+            for (int64_t i = 0; i < mesh->stride; i++) field[i] = NAN;
+        }
         context c = in_context(halo, copy, -copy, false);
         if (copy == 0 || mesh->continues) mesh->kind->visit(mesh, write_cell, &c);
         if (mesh->kind->mask) mesh->kind->mask(mesh, halo->fields[copy]);

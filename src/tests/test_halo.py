@@ -3,11 +3,26 @@
 Usage: test_halo.py HALO FAULTY_HALO [unittest arguments]
 """
 
+import contextlib
 import math
+import os
+import statistics
+import subprocess
 import sys
+import time
 import unittest
+from pathlib import Path
 
-from kernel_run import assert_refused, checks, entry, listed, run
+from kernel_run import (
+    ENVIRONMENT,
+    MPIEXEC,
+    assert_refused,
+    checks,
+    entry,
+    listed,
+    members,
+    run,
+)
 
 HALO = FAULTY = ""
 ONCE = ("--repeats", "1", "--block", "3", "--warmup", "0")
@@ -37,16 +52,37 @@ class Decompositions(unittest.TestCase):
             self.assertEqual(len(set(sums.values())), 1, f"{case}: {sums}")
 
     def test_more_ranks_than_cells(self):
-        """Ranks without a cell, and halos that reach beyond the neighbour."""
-        for case, grid in (("pchan-24", "3,2,1"), ("polcoms-48", "2,2,3"), ("thor-24", "1,3,1")):
-            sums = {
-                self.verified(
-                    run(HALO, ranks, "--case", case, "--grid", grid, *ONCE, *PLAIN,
-                        "--ranks-per-node", "3")
-                )
-                for ranks in (1, 2, 7)
-            }  # fmt: skip
-            self.assertEqual(len(sums), 1, case)
+        """Ranks without a cell, halos beyond the neighbour, an ocean whose wave has no slope."""
+        calm = ("--land", "none")
+        for case, grid, *options in (
+            ("pchan-24", "3,2,1"),
+            ("polcoms-48", "2,2,3"),
+            ("polcoms-48", "2,2,3", *calm),
+            ("polcoms-48", "2,4,1", *calm),
+            ("polcoms-48", "3,1,2", *calm, "--courant", "0.45"),
+            ("polcoms-48", "1,1,2", *calm),
+            ("thor-24", "1,3,1"),
+        ):
+            sums, shares = set(), set()
+            for ranks in (1, 2, 7):
+                out = run(HALO, ranks, "--case", case, "--grid", grid, *options, *ONCE, *PLAIN,
+                          "--ranks-per-node", "3")  # fmt: skip
+                sums.add(self.verified(out))
+                shares.add(out.result["details"]["halo"]["computed_share"])
+            self.assertEqual((len(sums), len(shares)), (1, 1), (case, grid))
+
+    def test_many_levels(self):
+        """Those far down are slow: their velocities are a thousand times their elevation."""
+        for land in ("islands", "none"):
+            out = run(HALO, 2, "--case", "polcoms-48", "--grid", "8,8,4096", "--land", land,
+                      "--method", "isend", *ONCE, *PLAIN)  # fmt: skip
+            self.verified(out)
+
+    def test_a_plane_of_few_columns_is_stable(self):
+        out = run(HALO, 2, "--case", "polcoms-48", "--grid", "4,4,1", "--courant", "0.45",
+                  "--land", "none", "--method", "isend", *PLAIN,
+                  "--repeats", "1", "--block", "1000", "--warmup", "0")  # fmt: skip
+        self.verified(out)
 
     def test_permuted_nodes_give_the_permuted_answer(self):
         """The hash knows cells by their place in the grid, not by their number in memory."""
@@ -98,6 +134,86 @@ class Solutions(unittest.TestCase):
         coarse = self.error("thor-24", "16,16,16", 0.3, 20)
         fine = self.error("thor-24", "32,32,32", 0.3, 80)
         self.assertGreater(math.log2(coarse / fine), 1.9)
+
+
+def rounds_of(result, seconds):
+    """The median time of each round, of samples that were not preempted; None without any."""
+    samples, rounds = result["samples"], {}
+    for number, preempted, time_ in zip(
+        samples["rounds"], samples["preempted"], seconds, strict=True
+    ):
+        rounds.setdefault(number, []).extend([] if preempted else [time_])
+    return [statistics.median(times) if times else None for times in rounds.values()]
+
+
+class Metrics(unittest.TestCase):
+    def ratios(self, ranks):
+        """What a launch reports, and the same from its samples: medians of rounds' ratios."""
+        for _ in range(5):
+            out = run(HALO, ranks, "--case", "pchan-24", "--method", "isend", "--repeats", "15")
+            isend = entry(out, "isend")
+            exchange = rounds_of(isend, isend["samples"]["phases"]["exchange"])
+            stencil, copy, stream = (
+                rounds_of(base, base["samples"]["seconds"])
+                for base in (entry(out, name) for name in ("stencil", "copy", "stream"))
+            )
+            metrics, pairs = isend["metrics"], {}
+            for name, over, under in (
+                ("halo_over_stencil", exchange, stencil),
+                ("halo_over_copy", exchange, copy),
+                ("stencil_of_stream", stream, stencil),
+            ):
+                sides = zip(over, under, strict=True)
+                quotients = [a / b for a, b in sides if a is not None and b is not None]
+                if name in metrics and len(quotients) >= 5:
+                    pairs[name] = metrics[name]["value"], statistics.median(quotients)
+            if len(pairs) == 2 + (ranks > 1):
+                return pairs
+        raise unittest.SkipTest("too few rounds in which nobody waited for a core")
+
+    def test_ratios_are_of_times_in_the_same_round(self):
+        for reported, computed in self.ratios(1).values():
+            self.assertAlmostEqual(reported / computed, 1)
+
+    def test_the_slowest_rank_counts(self):
+        """The samples have the mean of both ranks' exchange, at least half of the longer one."""
+        pairs = self.ratios(2)
+        for name in ("halo_over_stencil", "halo_over_copy"):
+            reported, computed = pairs[name]
+            self.assertGreaterEqual(reported, computed * (1 - 1e-9))
+            self.assertLessEqual(reported, computed * (2 + 1e-9))
+        reported, computed = pairs["stencil_of_stream"]
+        self.assertAlmostEqual(reported / computed, 1)
+
+
+class Memory(unittest.TestCase):
+    def faults(self, case):
+        """Pages that each thread of a launch of two has touched first, in ascending order."""
+        process = subprocess.Popen(
+            [*MPIEXEC, "-n", "1", HALO, "--case", case, "--grid", "96,96,34", *PLAIN, *ONCE,
+             "--method", "isend"],
+            env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "2"},
+            stdout=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        faults = {}
+        while process.poll() is None:
+            for pid in members(process.pid):
+                with contextlib.suppress(OSError):  # it has ended
+                    if not Path(f"/proc/{pid}/exe").samefile(HALO):
+                        continue
+                    for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+                        fields = thread.read_text().rpartition(")")[2].split()
+                        faults[thread] = int(fields[7])
+            time.sleep(0.01)
+        self.assertEqual(process.returncode, 0, case)
+        return sorted(faults.values())
+
+    def test_each_thread_touches_its_part_of_the_fields_first(self):
+        """On a machine of several memories, a page lies by the thread that writes it first."""
+        if "[always]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text():
+            self.skipTest("pages are too large to be counted")
+        for case in SMALL:
+            self.assertGreater(self.faults(case)[-2], 1000, case)  # both copies: 3600 and more
 
 
 class Counts(unittest.TestCase):
