@@ -58,16 +58,17 @@ class Answers(unittest.TestCase):
                     continue
                 more = ("--complex",) if (ranks + place) % 3 == 0 else ()
                 with self.subTest(ranks=ranks, spectrum=spectrum, more=more):
-                    arguments = ("--size", "70", "--spectrum", spectrum, "--block", "8", *more)
+                    arguments = ("--size", "70", "--spectrum", spectrum, "--block-size", "8", *more)
                     left_out = {"pdsyevr"} if spectrum == "clustered" else set()
-                    self.verified(ranks, *arguments, left_out=left_out)
+                    out = self.verified(ranks, *arguments, left_out=left_out)
+                    self.assertEqual(out.result["details"]["block"], 8)
 
     def test_grids_teams_and_few_rows(self):
         for ranks, arguments, left_out in (
-            (6, ("--size", "50", "--grid-rows", "3", "--block", "4"), set()),
+            (6, ("--size", "50", "--grid-rows", "3", "--block-size", "4"), set()),
             (6, ("--size", "40", "--grid-rows", "6", "--complex"), set()),
             (4, ("--size", "41", "--team-ranks", "2", "--kpoints", "4"), set()),
-            (4, ("--size", "150", "--block", "64"), set()),
+            (4, ("--size", "150", "--block-size", "64"), set()),
             (6, ("--size", "2"), ELPA),
             (3, ("--size", "1", "--complex"), ELPA | {"pdsyev"}),
             (1, ("--size", "1"), set()),
