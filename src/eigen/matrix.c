@@ -37,7 +37,8 @@ static double level(bx_spectrum spectrum, int i, int n)
     case BX_UNIFORM:
         return (i + 1.0) / n;
     case BX_CLUSTERED: /* ten clusters: half of each is one repeated eigenvalue */
-        return i % 10 + (i % 20 < 10 ? 0 : 1e-9 * (i / 20));
+        /* none is 0: version 2.2.1 of pdsyevr cannot do it, and one row would have no norm */
+        return 1 + i % 10 + (i % 20 < 10 ? 0 : 1e-9 * (i / 20));
     case BX_GRADED:
         return pow(10, n > 1 ? -12.0 * i / (n - 1) : 0);
     default:
