@@ -127,10 +127,12 @@ bx_matrix *bx_matrix_create(int n, bx_spectrum spectrum, bool is_complex, int kp
     return m;
 }
 
-bx_matrix *bx_matrix_create_density(const bx_matrix *m, int occupied, bool weighted)
+bx_matrix *bx_matrix_create_density(const bx_matrix *m, int occupied, const double levels[2],
+                                    bool weighted)
 {
     bx_matrix *density = allocate(m->n, m->parts);
-    for (int j = 0; j < occupied; j++) density->value[m->order[j]] = weighted ? m->sorted[j] : 1;
+    for (int j = 0; j < m->n; j++)
+        density->value[m->order[j]] = levels[j < occupied] * (weighted ? m->sorted[j] : 1);
     memcpy(density->turn, m->turn, 2 * (size_t)m->n * sizeof *m->turn);
     sum_cosines(density);
     return density;

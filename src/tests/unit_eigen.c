@@ -70,13 +70,14 @@ static void test_vectors(bx_spectrum spectrum, bool is_complex)
 static void test_density(void)
 {
     bx_matrix *m = bx_matrix_create(N, BX_FOCK, true, 0);
-    bx_matrix *density = bx_matrix_create_density(m, 9, false);
-    bx_matrix *energies = bx_matrix_create_density(m, 9, true);
+    const double levels[2] = {0.25, 1.5};
+    bx_matrix *density = bx_matrix_create_density(m, 9, levels, false);
+    bx_matrix *energies = bx_matrix_create_density(m, 9, levels, true);
     double v[2 * N];
     for (int j = 0; j < N; j++) {
         bx_matrix_vector(m, j, 0, v);
-        CHECK(residual(density, v, j < 9) < 1e-14);
-        CHECK(residual(energies, v, j < 9 ? m->sorted[j] : 0) < 1e-12);
+        CHECK(residual(density, v, levels[j < 9]) < 1e-13);
+        CHECK(residual(energies, v, levels[j < 9] * m->sorted[j]) < 1e-12);
     }
     bx_matrix_free(m);
     bx_matrix_free(density);
@@ -102,10 +103,11 @@ static void test_distribution(void)
 static void test_integrals(void)
 {
     double values[N] = {0};
-    for (int rank = 0; rank < 3; rank++) bx_integrals_run(N, rank, 3, values);
-    CHECK(bx_integrals_error(N, 0, 1, values) <= 1);
+    for (int rank = 0; rank < 3; rank++) bx_integrals_run(N, 1, rank, 3, values);
+    CHECK(bx_integrals_error(N, 1, 0, 1, values) <= 1);
+    CHECK(bx_integrals_error(N, 0, 0, 1, values) > 1);
     values[N - 1] *= 1 + 1e-3;
-    CHECK(bx_integrals_error(N, 0, 1, values) > 1);
+    CHECK(bx_integrals_error(N, 1, 0, 1, values) > 1);
     CHECK(bx_integrals_imbalance(N, 1) == 1);
     CHECK(bx_integrals_imbalance(N, 5) > 1 && bx_integrals_imbalance(N, 2 * N) >= 2);
 }
