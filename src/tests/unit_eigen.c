@@ -2,6 +2,7 @@
 #include "distribution.h"
 #include "integrals.h"
 #include "matrix.h"
+#include "products.h"
 #include "unit.h"
 
 #include "bx.h"
@@ -84,6 +85,15 @@ static void test_density(void)
     bx_matrix_free(energies);
 }
 
+/* 0.3 becomes 0.3^2 (3 - 0.6) = 0.216; five steps leave far more than rounding. */
+static void test_purification(void)
+{
+    double empty_sum, full_sum, empty = bx_products_level(0, &empty_sum);
+    double full = bx_products_level(1, &full_sum);
+    CHECK(fabs(empty + full - 1) < 1e-15 && empty > 1e-6 && empty < 1e-4);
+    CHECK(fabs(empty_sum + full_sum - BX_PRODUCT_STEPS) < 1e-14 && empty_sum > 0.216);
+}
+
 static void test_distribution(void)
 {
     int row[N], seen[N] = {0};
@@ -120,6 +130,7 @@ int main(void)
         test_vectors((bx_spectrum)spectrum, true);
     }
     test_density();
+    test_purification();
     test_distribution();
     test_integrals();
     return unit_failures > 0;
