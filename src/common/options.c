@@ -58,7 +58,15 @@ static int full_table(const bx_run *run, bx_option *table)
         fprintf(stderr, "bisection-%s: more than %d options\n", run->kernel->name, MAX_OPTIONS);
         MPI_Abort(MPI_COMM_WORLD, 70);
     }
-    for (size_t i = 0; i < run->kernel->option_count; i++) table[count++] = run->kernel->options[i];
+    for (size_t i = 0; i < run->kernel->option_count; i++) {
+        const bx_option *own = &run->kernel->options[i];
+        for (int j = 0; j < count; j++) {
+            if (strcmp(table[j].name, own->name) != 0) continue;
+            fprintf(stderr, "bisection-%s: two options --%s\n", run->kernel->name, own->name);
+            MPI_Abort(MPI_COMM_WORLD, 70);
+        }
+        table[count++] = *own;
+    }
     return count;
 }
 

@@ -85,3 +85,20 @@ int bx_elpa_solve(void *self, bx_problem *p)
 
 void bx_elpa_free(void *self) { (void)self; }
 #endif
+
+/* The back transformation (elpa2_trans_ev_tridi_to_band_template.F90) gives a row of the grid at
+ * least a band's width of rows, and sends no transformation to a row of the grid that has a single
+ * row of the matrix ("the one and only HH Vector is 0").  In a complex matrix it is a phase. */
+bool bx_elpa_applicable_two_stage(const bx_problem *p, char *why, size_t why_size)
+{
+    const bx_distribution *d = p->distribution;
+    int width = (31 / d->block + 1) * d->block; /* of the band of a complex matrix */
+    int full = (d->n - 1) / width;              /* rows of the grid with a whole width */
+    if (!bx_elpa_applicable(p, why, why_size)) return false;
+    if (p->parts == 1 || d->n % width != 1 || full == 0 || full >= d->grid_rows) return true;
+    snprintf(why, why_size,
+             "ELPA's vectors are wrong: %d complex rows in bands of %d leave one row to one of the "
+             "grid's %d rows",
+             d->n, width, d->grid_rows);
+    return false;
+}

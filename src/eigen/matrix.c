@@ -37,7 +37,8 @@ static double level(bx_spectrum spectrum, int i, int n)
     case BX_UNIFORM:
         return (i + 1.0) / n;
     case BX_CLUSTERED: /* ten clusters: half of each is one repeated eigenvalue */
-        return i % 10 + (i % 20 < 10 ? 0 : 1e-9 * (i / 20));
+        /* none is 0: version 2.2.1 of pdsyevr cannot do it, and one row would have no norm */
+        return 1 + i % 10 + (i % 20 < 10 ? 0 : 1e-9 * (i / 20));
     case BX_GRADED:
         return pow(10, n > 1 ? -12.0 * i / (n - 1) : 0);
     default:
@@ -126,10 +127,12 @@ bx_matrix *bx_matrix_create(int n, bx_spectrum spectrum, bool is_complex, int kp
     return m;
 }
 
-bx_matrix *bx_matrix_create_density(const bx_matrix *m, int occupied, bool weighted)
+bx_matrix *bx_matrix_create_density(const bx_matrix *m, int occupied, const double levels[2],
+                                    bool weighted)
 {
     bx_matrix *density = allocate(m->n, m->parts);
-    for (int j = 0; j < occupied; j++) density->value[m->order[j]] = weighted ? m->sorted[j] : 1;
+    for (int j = 0; j < m->n; j++)
+        density->value[m->order[j]] = levels[j < occupied] * (weighted ? m->sorted[j] : 1);
     memcpy(density->turn, m->turn, 2 * (size_t)m->n * sizeof *m->turn);
     sum_cosines(density);
     return density;

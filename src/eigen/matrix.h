@@ -32,10 +32,11 @@ typedef struct {
  * vectors.  The caller frees it by bx_matrix_free.  Local. */
 bx_matrix *bx_matrix_create(int n, bx_spectrum spectrum, bool is_complex, int kpoint);
 void bx_matrix_free(bx_matrix *m);
-/* Returns the matrix with the same eigenvectors, whose eigenvalues are 1 for the `occupied` lowest
- * levels of m, or with `weighted` those of m, and 0 for all others: the density matrix, or its
- * product with m. */
-bx_matrix *bx_matrix_create_density(const bx_matrix *m, int occupied, bool weighted);
+/* Returns the matrix with the same eigenvectors, whose eigenvalues are levels[1] for the `occupied`
+ * lowest levels of m and levels[0] for all others, with `weighted` times those of m: a density
+ * matrix, or its product with m. */
+bx_matrix *bx_matrix_create_density(const bx_matrix *m, int occupied, const double levels[2],
+                                    bool weighted);
 /* Writes the entries of the given rows of one column, numbers from 0: entries[rows parts]. */
 void bx_matrix_fill(const bx_matrix *m, int rows, const int *row, int column, double *entries);
 /* Writes the eigenvector of the eigenvalue sorted[j] to vector[n parts].  With error > 0 all such

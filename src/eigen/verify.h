@@ -10,8 +10,7 @@
  * counts as 10 at least. */
 typedef struct {
     double residual, orthogonality;
-    double spectrum; /* from the prescribed eigenvalues */
-    double lapack;   /* from those of LAPACK's dsyevd, zheevd; 0 for large matrices */
+    double lapack; /* from eigenvalues of LAPACK's dsyevd, zheevd; 0 for large matrices */
 } bx_errors;
 
 /* Returns the errors of the solution in p; they are of the whole matrix on every rank.  Infinite
@@ -20,6 +19,10 @@ bx_errors bx_verify_solution(const bx_problem *p);
 /* Returns the error of A x - V L V'x, in n |A| |x| eps, and writes that of x - V V'x, in n |x| eps,
  * to *complete, for one vector x: cheap enough for every step.  Collective over the team. */
 double bx_verify_probe(const bx_problem *p, double *complete);
+/* Returns the largest error of this rank's eigenvalues, which must be all of the matrix, in n |A|
+ * eps: from the prescribed ones in ascending order, and from those of the team's first rank place
+ * by place.  Collective over the team. */
+double bx_verify_eigenvalues(const bx_problem *p);
 /* Returns how many of this rank's numbers of the matrix are not finite.  Local. */
 double bx_verify_count_not_finite(const bx_problem *p);
 /* Returns the doubles that bx_verify_solution allocates on this rank.  Local. */

@@ -57,8 +57,8 @@ void __real_bx_matrix_fill(const bx_matrix *m, int rows, const int *row, int col
 void __wrap_bx_matrix_fill(const bx_matrix *m, int rows, const int *row, int column, double *a);
 void __real_bx_products_run(bx_products *s, const bx_problem *p, int occupied);
 void __wrap_bx_products_run(bx_products *s, const bx_problem *p, int occupied);
-void __real_bx_integrals_run(int n, int rank, int ranks, double *values);
-void __wrap_bx_integrals_run(int n, int rank, int ranks, double *values);
+void __real_bx_integrals_run(int n, int matrix, int rank, int ranks, double *values);
+void __wrap_bx_integrals_run(int n, int matrix, int rank, int ranks, double *values);
 
 void __wrap_bx_matrix_fill(const bx_matrix *m, int rows, const int *row, int column, double *a)
 {
@@ -72,9 +72,9 @@ void __wrap_bx_products_run(bx_products *s, const bx_problem *p, int occupied)
     if (faulty("products") && p->distribution->rank == 0) s->density[0] = 0;
 }
 
-void __wrap_bx_integrals_run(int n, int rank, int ranks, double *values)
+void __wrap_bx_integrals_run(int n, int matrix, int rank, int ranks, double *values)
 {
-    __real_bx_integrals_run(n, rank, ranks, values);
+    __real_bx_integrals_run(n, matrix, rank, ranks, values);
     if (faulty("integrals") && rank == 0) values[0] += 1e-5;
 }
 

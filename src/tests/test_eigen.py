@@ -58,16 +58,17 @@ class Answers(unittest.TestCase):
                     continue
                 more = ("--complex",) if (ranks + place) % 3 == 0 else ()
                 with self.subTest(ranks=ranks, spectrum=spectrum, more=more):
-                    arguments = ("--size", "70", "--spectrum", spectrum, "--block", "8", *more)
+                    arguments = ("--size", "70", "--spectrum", spectrum, "--block-size", "8", *more)
                     left_out = {"pdsyevr"} if spectrum == "clustered" else set()
-                    self.verified(ranks, *arguments, left_out=left_out)
+                    out = self.verified(ranks, *arguments, left_out=left_out)
+                    self.assertEqual(out.result["details"]["block"], 8)
 
     def test_grids_teams_and_few_rows(self):
         for ranks, arguments, left_out in (
-            (6, ("--size", "50", "--grid-rows", "3", "--block", "4"), set()),
+            (6, ("--size", "50", "--grid-rows", "3", "--block-size", "4"), set()),
             (6, ("--size", "40", "--grid-rows", "6", "--complex"), set()),
             (4, ("--size", "41", "--team-ranks", "2", "--kpoints", "4"), set()),
-            (4, ("--size", "150", "--block", "64"), set()),
+            (4, ("--size", "150", "--block-size", "64"), set()),
             (6, ("--size", "2"), ELPA),
             (3, ("--size", "1", "--complex"), ELPA | {"pdsyev"}),
             (1, ("--size", "1"), set()),
@@ -191,14 +192,25 @@ class Faults(unittest.TestCase):
     def test_elpa_is_built_in_with_a_version_or_not_at_all(self):
         self.assertEqual(NOT_BUILT, set() if ELPA_VERSION else ELPA)
 
-    @unittest.skipUnless(ELPA_VERSION.startswith("2022.11"), "a defect of ELPA 2022.11")
-    def test_a_wrong_vector_of_a_library_is_exit_code_1(self):
-        """It has one at 33 complex rows on 2x2 ranks, and none at 70 rows."""
-        for rows, code in (("33", 1), ("70", 0)):
-            out = run(KERNEL, 4, "--size", rows, "--complex", "--method", "elpa2", *QUICK)
-            self.assertEqual(out.code, code, text(out))
-            wrong = re.search(r"elpa2 +wrong: residual error", out.stdout)
-            self.assertEqual(wrong is not None, code == 1, text(out))
+    @unittest.skipUnless(ELPA_VERSION, "not built with ELPA")
+    def test_elpa2_is_left_out_where_its_vectors_are_wrong_and_nowhere_else(self):
+        """Complex rows, one more than k bands, on a grid of more than k rows."""
+        for ranks, left_out, *arguments in (
+            (4, True, "--size", "33", "--complex"),
+            (8, True, "--size", "33", "--complex"),
+            (3, True, "--size", "67", "--complex", "--block-size", "3", "--grid-rows", "3"),
+            (4, False, "--size", "33"),
+            (4, False, "--size", "34", "--complex", "--block-size", "8"),
+            (4, False, "--size", "65", "--complex", "--block-size", "8"),
+            (4, False, "--size", "33", "--complex", "--grid-rows", "1", "--block-size", "8"),
+        ):
+            with self.subTest(ranks=ranks, arguments=arguments):
+                out = run(KERNEL, ranks, *arguments, "--method", "elpa1,elpa2", *QUICK)
+                self.assertEqual(out.code, 0, text(out))
+                entry = entries(out)["elpa2"]
+                self.assertEqual(entry["applicable"], not left_out, entry["why"])
+                if left_out:
+                    self.assertRegex(entry["why"], rf"{arguments[1]} complex rows in bands of 3\d")
 
     def test_workspace_that_does_not_fit_is_refused_before_it_is_allocated(self):
         for methods in ("pdsyevd", "jacobi"):

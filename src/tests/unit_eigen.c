@@ -2,6 +2,7 @@
 #include "distribution.h"
 #include "integrals.h"
 #include "matrix.h"
+#include "products.h"
 #include "unit.h"
 
 #include "bx.h"
@@ -70,17 +71,27 @@ static void test_vectors(bx_spectrum spectrum, bool is_complex)
 static void test_density(void)
 {
     bx_matrix *m = bx_matrix_create(N, BX_FOCK, true, 0);
-    bx_matrix *density = bx_matrix_create_density(m, 9, false);
-    bx_matrix *energies = bx_matrix_create_density(m, 9, true);
+    const double levels[2] = {0.25, 1.5};
+    bx_matrix *density = bx_matrix_create_density(m, 9, levels, false);
+    bx_matrix *energies = bx_matrix_create_density(m, 9, levels, true);
     double v[2 * N];
     for (int j = 0; j < N; j++) {
         bx_matrix_vector(m, j, 0, v);
-        CHECK(residual(density, v, j < 9) < 1e-14);
-        CHECK(residual(energies, v, j < 9 ? m->sorted[j] : 0) < 1e-12);
+        CHECK(residual(density, v, levels[j < 9]) < 1e-13);
+        CHECK(residual(energies, v, levels[j < 9] * m->sorted[j]) < 1e-12);
     }
     bx_matrix_free(m);
     bx_matrix_free(density);
     bx_matrix_free(energies);
+}
+
+/* 0.3 becomes 0.3^2 (3 - 0.6) = 0.216; five steps leave far more than rounding. */
+static void test_purification(void)
+{
+    double empty_sum, full_sum, empty = bx_products_level(0, &empty_sum);
+    double full = bx_products_level(1, &full_sum);
+    CHECK(fabs(empty + full - 1) < 1e-15 && empty > 1e-6 && empty < 1e-4);
+    CHECK(fabs(empty_sum + full_sum - BX_PRODUCT_STEPS) < 1e-14 && empty_sum > 0.216);
 }
 
 static void test_distribution(void)
@@ -102,10 +113,11 @@ static void test_distribution(void)
 static void test_integrals(void)
 {
     double values[N] = {0};
-    for (int rank = 0; rank < 3; rank++) bx_integrals_run(N, rank, 3, values);
-    CHECK(bx_integrals_error(N, 0, 1, values) <= 1);
+    for (int rank = 0; rank < 3; rank++) bx_integrals_run(N, 1, rank, 3, values);
+    CHECK(bx_integrals_error(N, 1, 0, 1, values) <= 1);
+    CHECK(bx_integrals_error(N, 0, 0, 1, values) > 1);
     values[N - 1] *= 1 + 1e-3;
-    CHECK(bx_integrals_error(N, 0, 1, values) > 1);
+    CHECK(bx_integrals_error(N, 1, 0, 1, values) > 1);
     CHECK(bx_integrals_imbalance(N, 1) == 1);
     CHECK(bx_integrals_imbalance(N, 5) > 1 && bx_integrals_imbalance(N, 2 * N) >= 2);
 }
@@ -118,6 +130,7 @@ int main(void)
         test_vectors((bx_spectrum)spectrum, true);
     }
     test_density();
+    test_purification();
     test_distribution();
     test_integrals();
     return unit_failures > 0;
