@@ -191,7 +191,7 @@ class Limits(unittest.TestCase):
         self.assertEqual([seat["rank"] for seat in result["layout"]["per_rank"]], [0, 1])
 
     def stop_rank_1(self, before: "tuple[str, ...]" = (), **environment: str) -> str:
-        """What a launch prints whose rank 1 is stopped while it measures; `before` starts the rank."""
+        """What a launch prints whose rank 1, started by `before`, stops while it measures."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         output = Path(folder.name, "result.json")
