@@ -45,7 +45,7 @@ double bx_host_memory_free(void);
  * is the folder that /proc and /sys lie in, "" but for tests. */
 double bx_host_group_free(const char *root);
 /* Returns the bytes that are free in the file system of a folder; infinity if it has no limit. */
-double bx_host_folder_free(const char *folder);
+double bx_host_folder_room(const char *folder);
 /* Writes the folder of the file that is mapped at an address to folder[size]; "" for none. */
 void bx_host_folder_of(const void *address, char *folder, size_t size);
 

@@ -41,7 +41,7 @@ static double number(const char *path)
     return value;
 }
 
-/* What is said of a control group's memory, in which files; the same in both versions otherwise. */
+/* The files of a control group's memory in a version; what they say is the same in both. */
 typedef struct {
     const char *mount, *limit, *used, *reclaimable; /* the last is a key of memory.stat */
 } accounting;
@@ -119,7 +119,7 @@ double bx_host_memory_free(void)
     return fmin(free_bytes, bx_host_group_free(""));
 }
 
-double bx_host_folder_free(const char *folder)
+double bx_host_folder_room(const char *folder)
 {
     struct statvfs room;
     /* a tmpfs without a limit has 0 blocks */

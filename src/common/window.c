@@ -100,7 +100,7 @@ static void ask_library(const bx_run *run)
     if (failed) return;
     if (rank == 0) {
         bx_host_folder_of(memory, host.folder, sizeof host.folder);
-        host.room = bx_host_folder_free(host.folder);
+        host.room = bx_host_folder_room(host.folder);
     }
     PMPI_Bcast(&host.room, 1, MPI_DOUBLE, 0, run->host);
     PMPI_Bcast(host.folder, sizeof host.folder, MPI_CHAR, 0, run->host);
@@ -114,7 +114,7 @@ static void find_room(const bx_run *run)
     host.known = true;
     host.room = INFINITY;
     if (BX_IS_SIMULATED) return;
-    host.room = bx_host_folder_free(host.folder);
+    host.room = bx_host_folder_room(host.folder);
     PMPI_Bcast(&host.room, 1, MPI_DOUBLE, 0, run->host);
     if (host.room >= (double)ranks * BESIDE) ask_library(run);
     host.room -= fmin(host.room / 2, (double)ranks * BUFFERS);
@@ -194,9 +194,13 @@ bool bx_window_open(bx_run *run, MPI_Comm comm, uint64_t **memory, size_t bytes,
     MPI_Aint size = (MPI_Aint)bytes;
     kind which = part ? CREATED : ALLOCATED;
     if (!part) size = (size + LINE - 1) / LINE * LINE;
+    double claimed = part ? 0 : claim(run, size);
     *window = MPI_WIN_NULL;
-    if (!part && claim(run, size) == 0) return false;
-    if (!make_everywhere(run, which, comm, size, sizeof **memory, &part, window)) return false;
+    if (!part && claimed == 0) return false;
+    if (!make_everywhere(run, which, comm, size, sizeof **memory, &part, window)) {
+        host.claimed -= claimed;
+        return false;
+    }
     *memory = part;
     MPI_Win_lock_all(0, *window);
     return true;

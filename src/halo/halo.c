@@ -120,7 +120,7 @@ static void allocate_alone(bx_halo *halo, int64_t numbers)
 {
     bx_run *run = halo->mesh->run;
     snprintf(halo->unshared, sizeof halo->unshared, "%s", bx_window_why());
-    size_t bytes = (size_t)paged(numbers) * sizeof(double);
+    size_t bytes = (size_t)paged(numbers + 1) * sizeof(double); /* above 0 */
     double *fields = aligned_alloc(PAGE * sizeof(double), bytes);
     if (!fields) bx_run_refuse(run, BX_RESOURCES, "out of memory for %zu bytes of fields", bytes);
     halo->memory.base = halo->fields_of[halo->rank] = fields;

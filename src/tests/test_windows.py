@@ -6,6 +6,7 @@ Usage: test_windows.py FOLDER_OF_KERNELS [unittest arguments]; exit code 77 with
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -56,6 +57,14 @@ class SmallSharedMemory(Windows):
         self.assert_refused(
             launch("transpose", 2, *size, "--method", "shm", "--baseline", "none", mib=64)
         )
+
+    def test_transpose_finds_the_library_s_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            size = ("--grid", "96,96,96", "--bands", "1", "--planner", "estimate")
+            out = launch("transpose", 2, *size, mib=16, OMPI_MCA_osc_sm_backing_directory=folder)
+        if "Open MPI v4" not in out.result["build"]["mpi"]:
+            self.skipTest("has no such parameter")
+        self.assertEqual(self.reasons(out), {})
 
     def test_teams_agree_on_the_methods(self):
         """Two k-points on three ranks: one team's windows are twice the other's."""

@@ -16,12 +16,17 @@ static void *create(bx_plan *plan, int leaders)
     /* on a single node, too: another team may lie on several, and the world makes windows */
     bx_node_exchange *off_node = bx_node_exchange_create(plan, 1, false, false);
     if (!off_node) return NULL;
-    bool shared = bx_plan_share_halves(plan);
-    if (!shared || plan->geometry->nodes == 1) bx_node_exchange_destroy(off_node);
-    if (!shared) return NULL;
+    if (plan->geometry->nodes == 1) {
+        bx_node_exchange_destroy(off_node);
+        off_node = NULL;
+    }
+    if (!bx_plan_share_halves(plan)) {
+        if (off_node) bx_node_exchange_destroy(off_node);
+        return NULL;
+    }
     state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
-    self->off_node = plan->geometry->nodes > 1 ? off_node : NULL;
+    self->off_node = off_node;
     return self;
 }
 
