@@ -38,8 +38,15 @@ void bx_host_watch_threads(int threads);
 double bx_host_waited(void);
 /* Returns the text after "key ... :" in a file of such lines, which the caller frees; or NULL. */
 char *bx_host_field(const char *path, const char *key);
-/* Returns the bytes that processes of this control group can still allocate on this node; infinity
- * if unknown. */
+/* Returns the bytes that this process can still allocate on this node: of what is available, as
+ * much as its control groups allow; infinity if unknown. */
 double bx_host_memory_free(void);
+/* Returns what control groups allow alone, of versions 1 and 2; infinity without a limit.  `root`
+ * is the folder that /proc and /sys lie in, "" but for tests. */
+double bx_host_group_free(const char *root);
+/* Returns the bytes that are free in the file system of a folder; infinity if it has no limit. */
+double bx_host_folder_room(const char *folder);
+/* Writes the folder of the file that is mapped at an address to folder[size]; "" for none. */
+void bx_host_folder_of(const void *address, char *folder, size_t size);
 
 #endif

@@ -1,13 +1,20 @@
-/* Memory of this host, and of its control group. */
+/* Memory of this host, and of its control groups. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "host.h"
 
 #include "bx.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
+
+enum { PATH = 4096 };
 
 char *bx_host_field(const char *path, const char *key)
 {
@@ -34,26 +41,74 @@ static double number(const char *path)
     return value;
 }
 
-/* Bytes of a control group (v2) in the page cache, which the system frees on demand. */
-static double reclaimable(const char *folder)
+/* The files of a control group's memory in a version; what they say is the same in both. */
+typedef struct {
+    const char *mount, *limit, *used, *reclaimable; /* the last is a key of memory.stat */
+} accounting;
+
+static const accounting V1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+                              "memory.usage_in_bytes", "total_inactive_file"};
+static const accounting V2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};
+
+/* Bytes of a control group in the page cache, which the system frees on demand. */
+static double reclaimable(const char *folder, const accounting *version)
 {
-    char path[512], key[64];
+    char path[PATH], key[64];
     double value, bytes = 0;
     snprintf(path, sizeof path, "%s/memory.stat", folder);
     FILE *file = fopen(path, "r");
     while (file && fscanf(file, "%63s %lf", key, &value) == 2)
-        if (strcmp(key, "inactive_file") == 0) bytes = value;
+        if (strcmp(key, version->reclaimable) == 0) bytes = value;
     if (file) fclose(file);
     return bytes;
 }
 
-/* Bytes that a control group (v2) can still allocate; infinity without a limit. */
-static double group_free(const char *folder)
+/* Bytes that this group alone would let its processes allocate; not finite without a limit. */
+static double folder_free(const char *folder, const accounting *version)
 {
-    char limit[512], used[512];
-    snprintf(limit, sizeof limit, "%s/memory.max", folder);
-    snprintf(used, sizeof used, "%s/memory.current", folder);
-    return number(limit) - number(used) + reclaimable(folder);
+    char limit[PATH], used[PATH];
+    snprintf(limit, sizeof limit, "%s/%s", folder, version->limit);
+    snprintf(used, sizeof used, "%s/%s", folder, version->used);
+    return number(limit) - number(used) + reclaimable(folder, version);
+}
+
+/* The same of a group and of all that it lies in: Slurm limits a job, whose steps are groups of it.
+ * A container sees its own group at the mount, not under the group's path. */
+static double group_free(const char *root, const char *path, const accounting *version)
+{
+    char folder[PATH - 64];
+    size_t top = (size_t)snprintf(folder, sizeof folder, "%s%s", root, version->mount);
+    double bytes = INFINITY;
+    if (top + strlen(path) >= sizeof folder) return bytes;
+    strcpy(folder + top, path);
+    for (;;) {
+        bytes = fmin(bytes, folder_free(folder, version)); /* drops a NaN, of two infinities */
+        if (strlen(folder) <= top) return bytes;
+        *strrchr(folder, '/') = '\0';
+    }
+}
+
+double bx_host_group_free(const char *root)
+{
+    char path[PATH], line[PATH];
+    double bytes = INFINITY;
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "r");
+    /* NUMBER:CONTROLLERS:PATH, in version 2 without controllers */
+    while (file && fgets(line, sizeof line, file)) {
+        char *rest = line;
+        strsep(&rest, ":");
+        char *controllers = strsep(&rest, ":");
+        if (!rest) continue;
+        rest[strcspn(rest, "\n")] = '\0';
+        const accounting *version = *controllers ? &V1 : &V2;
+        bool counts = !*controllers;
+        for (char *name; (name = strsep(&controllers, ","));)
+            counts = counts || strcmp(name, "memory") == 0;
+        if (counts) bytes = fmin(bytes, group_free(root, rest, version));
+    }
+    if (file) fclose(file);
+    return bytes;
 }
 
 double bx_host_memory_free(void)
@@ -61,14 +116,34 @@ double bx_host_memory_free(void)
     char *available = bx_host_field("/proc/meminfo", "MemAvailable");
     double free_bytes = available ? atof(available) * 1024 : INFINITY;
     free(available);
-    /* a batch job's own group, and in a container the one mounted at the top */
-    char *own = bx_host_field("/proc/self/cgroup", "0:"), folder[400];
-    snprintf(folder, sizeof folder, "/sys/fs/cgroup%s", own ? own + (*own == ':') : "");
-    double groups[2] = {group_free(folder), group_free("/sys/fs/cgroup")};
-    free(own);
-    for (int i = 0; i < 2; i++)
-        if (groups[i] < free_bytes) free_bytes = groups[i]; /* a NaN of two infinities loses */
-    return free_bytes;
+    return fmin(free_bytes, bx_host_group_free(""));
+}
+
+double bx_host_folder_room(const char *folder)
+{
+    struct statvfs room;
+    /* a tmpfs without a limit has 0 blocks */
+    if (statvfs(folder, &room) != 0 || room.f_blocks == 0) return INFINITY;
+    return (double)room.f_bavail * (double)room.f_frsize;
+}
+
+void bx_host_folder_of(const void *address, char *folder, size_t size)
+{
+    char line[PATH];
+    FILE *file = fopen("/proc/self/maps", "r");
+    *folder = '\0';
+    while (file && fgets(line, sizeof line, file)) {
+        uintptr_t first, end;
+        int at = 0;
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %*s %*s %*s %*s %n", &first, &end, &at) < 2 ||
+            (uintptr_t)address < first || (uintptr_t)address >= end)
+            continue;
+        char *slash = strrchr(line + at, '/');
+        if (slash) snprintf(folder, size, "%.*s", (int)(slash - line - at), line + at);
+    }
+    if (file) fclose(file);
+    /* /dev/zero, /memfd:NAME, /SYSVKEY, a device: memory of no file system that has room */
+    if (strcmp(folder, "/dev") == 0) *folder = '\0';
 }
 
 double bx_host_memory_used(void)

@@ -11,12 +11,15 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,8 +50,7 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t ended;
     bool running, stop;
-    MPI_Win window;
-    board *boards; /* [size] of this host */
+    board *boards, alone; /* [size] of this host; of this rank, where none can be shared */
     int size, own;
     const bx_run *run;
     double timeout;
@@ -268,18 +270,58 @@ static void *watch(void *unused)
     return NULL;
 }
 
+/* Maps the boards of all ranks of the host, zeroed: a memory file of the first rank, which the
+ * others open through /proc.  A window of MPI would need room in /dev/shm, and some sites' settings
+ * leave MPI without shared windows.  Ranks in different process namespaces cannot open the file:
+ * each then has a board of its own, and reports alone. */
+static void map_boards(MPI_Comm host)
+{
+    struct {
+        int64_t process, file;
+        uint64_t device, inode;
+    } shared = {.file = -1};
+    struct stat facts;
+    void *boards = MAP_FAILED;
+    int file = -1;
+    PMPI_Comm_size(host, &watchdog.size);
+    PMPI_Comm_rank(host, &watchdog.own);
+    size_t bytes = (size_t)watchdog.size * sizeof(board);
+    if (watchdog.own == 0) {
+        file = memfd_create("watchdog", MFD_CLOEXEC);
+        if (file >= 0 && ftruncate(file, (off_t)bytes) == 0 && fstat(file, &facts) == 0) {
+            shared.process = getpid();
+            shared.file = file;
+            shared.device = facts.st_dev;
+            shared.inode = facts.st_ino;
+        }
+    }
+    PMPI_Bcast(&shared, sizeof shared, MPI_BYTE, 0, host);
+    if (watchdog.own > 0 && shared.file >= 0) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)shared.process,
+                 (long long)shared.file);
+        file = open(path, O_RDWR | O_CLOEXEC);
+    }
+    /* in another namespace the same path is another file */
+    if (file >= 0 && fstat(file, &facts) == 0 && facts.st_dev == shared.device &&
+        facts.st_ino == shared.inode)
+        boards = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    int failed = boards == MAP_FAILED;
+    PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, host);
+    if (file >= 0) close(file);
+    if (failed) {
+        if (boards != MAP_FAILED) munmap(boards, bytes);
+        watchdog.size = 1;
+        watchdog.own = 0;
+        boards = memset(&watchdog.alone, 0, sizeof watchdog.alone);
+    }
+    watchdog.boards = boards;
+}
+
 void bx_watchdog_start(const bx_run *run)
 {
     if (run->common.progress_timeout == 0) return;
-    MPI_Aint bytes;
-    int unit;
-    PMPI_Comm_size(run->host, &watchdog.size);
-    PMPI_Comm_rank(run->host, &watchdog.own);
-    PMPI_Win_allocate_shared(watchdog.own == 0 ? (MPI_Aint)((size_t)watchdog.size * sizeof(board))
-                                               : 0,
-                             1, MPI_INFO_NULL, run->host, &watchdog.boards, &watchdog.window);
-    PMPI_Win_shared_query(watchdog.window, 0, &bytes, &unit, &watchdog.boards);
-    memset(&watchdog.boards[watchdog.own], 0, sizeof(board));
+    map_boards(run->host);
     watchdog.boards[watchdog.own].rank = run->rank;
     watchdog.run = run;
     watchdog.timeout = run->common.progress_timeout;
@@ -310,6 +352,7 @@ void bx_watchdog_stop(void)
         pthread_mutex_unlock(&watchdog.mutex);
         pthread_join(watchdog.thread, NULL);
     }
-    PMPI_Win_free(&watchdog.window);
+    if (watchdog.boards != &watchdog.alone)
+        munmap(watchdog.boards, (size_t)watchdog.size * sizeof(board));
     watchdog.boards = NULL;
 }

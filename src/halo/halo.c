@@ -115,7 +115,20 @@ static void ask(bx_halo *halo)
 
 static int64_t paged(int64_t numbers) { return (numbers + PAGE - 1) / PAGE * PAGE; }
 
-/* The fields of all ranks of a node, so that neighbours can be read. */
+/* The fields of this rank alone. */
+static void allocate_alone(bx_halo *halo, int64_t numbers)
+{
+    bx_run *run = halo->mesh->run;
+    snprintf(halo->unshared, sizeof halo->unshared, "%s", bx_window_why());
+    size_t bytes = (size_t)paged(numbers + 1) * sizeof(double); /* above 0 */
+    double *fields = aligned_alloc(PAGE * sizeof(double), bytes);
+    if (!fields) bx_run_refuse(run, BX_RESOURCES, "out of memory for %zu bytes of fields", bytes);
+    halo->memory.base = halo->fields_of[halo->rank] = fields;
+    halo->stride_of[halo->rank] = halo->mesh->stride;
+}
+
+/* The fields of all ranks of a node in one window, so that neighbours can be read, where it can be
+ * had. */
 static void allocate(bx_halo *halo)
 {
     int size;
@@ -125,11 +138,13 @@ static void allocate(bx_halo *halo)
     int64_t (*all)[2] = bx_memory_alloc((size_t)size, sizeof *all);
     MPI_Allgather(mine, 2, MPI_INT64_T, all, 2, MPI_INT64_T, halo->node);
     for (int i = 0; i < size; i++) total += paged(fields * all[i][1]);
-    halo->memory = bx_shared_create(halo->node, (size_t)total * sizeof(double));
     halo->fields_of = bx_memory_alloc((size_t)halo->ranks, sizeof *halo->fields_of);
     halo->stride_of = bx_memory_alloc((size_t)halo->ranks, sizeof *halo->stride_of);
+    bool shared = bx_shared_create(halo->mesh->run, halo->node, (size_t)total * sizeof(double),
+                                   &halo->memory);
+    if (!shared) allocate_alone(halo, fields * halo->mesh->stride);
     double *next = halo->memory.base;
-    for (int i = 0; i < size; next += paged(fields * all[i++][1])) {
+    for (int i = 0; shared && i < size; next += paged(fields * all[i++][1])) {
         halo->fields_of[all[i][0]] = next;
         halo->stride_of[all[i][0]] = all[i][1];
     }
@@ -170,6 +185,7 @@ void bx_halo_free(bx_halo *halo)
     free(halo->receives);
     free(halo->fields_of);
     free(halo->stride_of);
+    if (*halo->unshared) free(halo->memory.base);
     bx_shared_free(&halo->memory);
     free(halo);
 }

@@ -6,7 +6,6 @@
 #include "charge.h"
 #include "mesh.h"
 #include "region.h"
-#include "shared.h"
 #include "window.h"
 
 /* What goes to, or comes from, one rank, in each field. */
@@ -25,10 +24,12 @@ typedef struct {
     bx_peer *sends, *receives; /* [counts] by ascending rank, none of them this rank */
     int send_count, receive_count;
     bx_peer own_sends, own_receives; /* cells of which this rank itself has ghosts */
-    bx_shared memory;                /* of all ranks of the node */
-    double **fields_of;              /* [ranks] both copies of their fields; NULL: on other nodes */
-    int64_t *stride_of;              /* [ranks] numbers from one of these fields to the next */
-    double *fields[2];               /* both copies of this rank's, [fields][mesh->stride] each */
+    /* The fields of all ranks of the node; without a window, those of this rank alone, and why. */
+    bx_shared memory;
+    char unshared[160];
+    double **fields_of; /* [ranks] both copies of their fields; NULL: out of reach */
+    int64_t *stride_of; /* [ranks] numbers from one of these fields to the next */
+    double *fields[2];  /* both copies of this rank's, [fields][mesh->stride] each */
 } bx_halo;
 
 /* Asks the owners of all ghosts for their cells.  Collective. */

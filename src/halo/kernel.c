@@ -49,6 +49,7 @@ typedef struct {
     bx_halo *halo;
     bx_messages **messages; /* [methods]; NULL: not selected, or not applicable */
     void **selves;          /* [methods] */
+    char (*why)[160];       /* [methods] not applicable */
     int now;                /* the copy of the fields that is of the current step */
     reference plain;
     double recomputed; /* difference of the plain exchange's fields from other code's */
@@ -307,9 +308,23 @@ static void verify(void *state, size_t index, size_t point, bx_verification *ver
 static bool applicable(void *state, size_t index, char *why, size_t why_size)
 {
     const halo_state *h = state;
-    bool (*asks)(const bx_halo *, char *, size_t) =
-        is_method(index) ? bx_methods[index]->applicable : NULL;
-    return !asks || asks(h->halo, why, why_size);
+    if (!is_method(index) || h->selves[index]) return true;
+    snprintf(why, why_size, "%s", h->why[index]);
+    return false;
+}
+
+static void create_method(halo_state *h, int m)
+{
+    const bx_method *method = bx_methods[m];
+    if (method->applicable && !method->applicable(h->halo, h->why[m], sizeof h->why[m])) return;
+    bx_messages *messages = bx_messages_create(h->halo, method->aggregated, method->between_nodes);
+    h->selves[m] = method->create(messages);
+    if (h->selves[m]) {
+        h->messages[m] = messages;
+    } else {
+        snprintf(h->why[m], sizeof h->why[m], "%s", bx_window_why());
+        bx_messages_free(messages);
+    }
 }
 
 static const case_entry *chosen_case(bx_run *run, int64_t extent[3])
@@ -395,15 +410,9 @@ static int setup(bx_run *run, void **state)
     MPI_Allreduce(MPI_IN_PLACE, &h->points, 1, MPI_DOUBLE, MPI_SUM, h->halo->comm);
     h->messages = bx_memory_alloc((size_t)bx_method_count, sizeof *h->messages);
     h->selves = bx_memory_alloc((size_t)bx_method_count, sizeof *h->selves);
-    for (int m = 0; m < bx_method_count; m++) {
-        const bx_method *method = bx_methods[m];
-        char why[160];
-        if (!bx_run_is_selected(run, method->about.name) ||
-            !applicable(h, (size_t)m, why, sizeof why))
-            continue;
-        h->messages[m] = bx_messages_create(h->halo, method->aggregated, method->between_nodes);
-        h->selves[m] = method->create(h->messages[m]);
-    }
+    h->why = bx_memory_alloc((size_t)bx_method_count, sizeof *h->why);
+    for (int m = 0; m < bx_method_count; m++)
+        if (bx_run_is_selected(run, bx_methods[m]->about.name)) create_method(h, m);
     run_plainly(h);
     return BX_OK;
 }
@@ -418,6 +427,7 @@ static void teardown(void *state)
     }
     free(h->messages);
     free(h->selves);
+    free(h->why);
     bx_halo_free(h->halo);
     bx_mesh_free(h->mesh);
     free(h);

@@ -13,7 +13,8 @@ typedef struct bx_method {
     bool overlaps;      /* interior cells are computed between start and finish */
     /* Returns whether it can run here; if not, writes the reason.  NULL: always. */
     bool (*applicable)(const bx_halo *halo, char *why, size_t why_size);
-    /* Returns its state for these messages.  Collective, as all that follow. */
+    /* Returns its state for these messages; NULL where its window cannot be had (bx_window_why).
+     * Collective, as all that follow. */
     void *(*create)(const bx_messages *messages);
     /* Starts an exchange.  NULL: finish does it all. */
     void (*start)(void *self, int copy);

@@ -20,7 +20,6 @@ const bx_method bx_method_rma_fence = {
     .about = {.name = "rma-fence",
               .summary = "MPI_Put between two MPI_Win_fence",
               .wins = "no receiver has to match; but a fence holds all ranks together"},
-    .applicable = bx_one_sided_applicable,
     .create = bx_one_sided_create,
     .start = start,
     .finish = finish,

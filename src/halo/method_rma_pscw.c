@@ -23,7 +23,6 @@ const bx_method bx_method_rma_pscw = {
               .summary =
                   "MPI_Put, synchronised with the neighbours alone (post, start, complete, wait)",
               .wins = "as rma-fence, without holding all ranks together"},
-    .applicable = bx_one_sided_applicable,
     .create = bx_one_sided_create,
     .start = start,
     .finish = finish,

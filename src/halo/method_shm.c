@@ -15,6 +15,12 @@ typedef struct {
     bx_region *theirs; /* [receives] what is read, as its owner counts; empty: on another node */
 } state;
 
+static bool applicable(const bx_halo *halo, char *why, size_t why_size)
+{
+    snprintf(why, why_size, "%s", halo->unshared);
+    return !*why;
+}
+
 static void *create(const bx_messages *messages)
 {
     const bx_halo *halo = messages->halo;
@@ -85,6 +91,7 @@ const bx_method bx_method_shm = {
                   "ranks of a node read their neighbours' fields; messages between nodes only",
               .wins = "one copy within a node, and no packing"},
     .between_nodes = true,
+    .applicable = applicable,
     .create = create,
     .start = start,
     .finish = finish,

@@ -16,32 +16,20 @@ static MPI_Group group_of(MPI_Comm comm, const bx_message *messages, int count)
     return group;
 }
 
-bool bx_one_sided_applicable(const bx_halo *halo, char *why, size_t why_size)
-{
-    static bool tried, possible;
-    double unused = 0;
-    if (!tried) {
-        MPI_Win window = bx_window_create(halo->comm, &unused, sizeof unused, sizeof unused);
-        tried = true;
-        possible = window != MPI_WIN_NULL;
-        if (possible) MPI_Win_free(&window);
-    }
-    if (!possible) snprintf(why, why_size, "MPI_Win_create fails: MPI has no windows here");
-    return possible;
-}
-
 void *bx_one_sided_create(const bx_messages *messages)
 {
-    bx_one_sided *self = bx_memory_alloc(1, sizeof *self);
     MPI_Comm comm = messages->halo->comm;
     int64_t numbers = 0;
     for (int i = 0; i < messages->receive_count; i++) numbers += messages->receives[i].numbers;
+    MPI_Win window = bx_window_create(messages->halo->mesh->run, comm, messages->received,
+                                      (size_t)numbers * sizeof(double), sizeof(double));
+    if (window == MPI_WIN_NULL) return NULL;
+    bx_one_sided *self = bx_memory_alloc(1, sizeof *self);
+    self->window = window;
     self->messages = messages;
     self->targets = bx_messages_targets(messages);
     self->to = group_of(comm, messages->sends, messages->send_count);
     self->from = group_of(comm, messages->receives, messages->receive_count);
-    self->window = bx_window_create(comm, messages->received, (size_t)numbers * sizeof(double),
-                                    sizeof(double));
     return self;
 }
 

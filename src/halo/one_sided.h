@@ -12,7 +12,6 @@ typedef struct {
 } bx_one_sided;
 
 /* The members of bx_method.  Collective. */
-bool bx_one_sided_applicable(const bx_halo *halo, char *why, size_t why_size);
 void *bx_one_sided_create(const bx_messages *messages);
 /* Puts all messages, which are packed. */
 void bx_one_sided_put(const bx_one_sided *self);

@@ -219,7 +219,7 @@ static double items(void *state, size_t method, size_t point)
     return (double)exchanges(method, point) * (each ? each : 1);
 }
 
-static bool no_windows; /* found out at setup */
+static char no_windows[160]; /* why there are none, found out at setup; "": there are */
 
 static bool applicable(void *state, size_t method, char *why, size_t why_size)
 {
@@ -230,8 +230,8 @@ static bool applicable(void *state, size_t method, char *why, size_t why_size)
     if (entry->factor && (first > entry->largest || first > largest))
         snprintf(why, why_size, "has sizes from %lld to %lld B", (long long)entry->smallest,
                  (long long)entry->largest);
-    else if (pattern->one_sided && no_windows)
-        snprintf(why, why_size, "MPI_Win_create fails: MPI has no windows on this network");
+    else if (pattern->one_sided && *no_windows)
+        snprintf(why, why_size, "%s", no_windows);
     else if (!fits(method, first))
         snprintf(why, why_size, "%lld B for each of %d blocks exceed half of --memory %lld MiB",
                  (long long)first, most_blocks[method], (long long)memory);
@@ -370,10 +370,9 @@ static int setup(bx_run *run, void **state)
     if (code != BX_OK) return code;
     memset(s->sent, 0, s->capacity); /* the pages are there before anything is timed */
     memset(s->received, 0, s->capacity);
-    if (one_sided) {
-        no_windows = !bx_window_open(s->comm, &s->sent, s->capacity, &s->windows[0]) ||
-                     !bx_window_open(s->comm, &s->received, s->capacity, &s->windows[1]);
-    }
+    if (one_sided && (!bx_window_open(run, s->comm, &s->sent, s->capacity, &s->windows[0]) ||
+                      !bx_window_open(run, s->comm, &s->received, s->capacity, &s->windows[1])))
+        snprintf(no_windows, sizeof no_windows, "%s", bx_window_why());
     return BX_OK;
 }
 

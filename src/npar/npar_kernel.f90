@@ -42,7 +42,7 @@ module npar_kernel
   type(bx_option_t), target :: options(21)
   type(c_ptr), target :: phases(size(phase_names)), groups(size(phase_names)), ratios(2)
 
-  type(bx_exchange_t), allocatable :: exchanges(:, :) !< (ranks, methods), made when first used
+  type(bx_exchange_t), allocatable :: exchanges(:, :) !< (ranks, methods), of applicable ones
   type(bx_exchange_t), allocatable :: pair_exchanges(:) !< (methods), likewise
   type(pair_ffts_t) :: ffts
   real(dp), allocatable :: agreed(:, :) !< eigenvalues that the first method verified had
@@ -178,8 +178,30 @@ contains
     integer(c_size_t), value :: method, why_size
     character(kind=c_char), intent(out) :: why(why_size)
     logical(c_bool) :: can
-    can = bx_without(why_not(int(method) + 1), why)
+    character(:), allocatable :: reason
+    reason = trim(why_not(int(method) + 1))
+    if (reason == "") call make_exchanges(int(method) + 1, reason)
+    can = bx_without(reason, why)
   end function applicable
+
+  !> Makes what a method exchanges with, unless another method has; `why` is "", or the reason why
+  !> it cannot be had.
+  subroutine make_exchanges(m, why)
+    integer, intent(in) :: m
+    character(:), allocatable, intent(out) :: why
+    integer :: number
+    why = ""
+    associate (knobs => knobs_of(m))
+      number = bx_transpose_number(trim(knobs%transpose)) + 1
+      associate (exchange => exchanges(npar_of(m), number), pairs => pair_exchanges(number))
+        if (.not. c_associated(exchange%handle)) then
+          exchange = bx_make_exchange(states(npar_of(m))%fft, trim(knobs%transpose), why)
+        end if
+        if (why /= "" .or. .not. crystal%hybrid .or. c_associated(pairs%handle)) return
+        pairs = bx_make_exchange(ffts%fft, trim(knobs%transpose), why)
+      end associate
+    end associate
+  end subroutine make_exchanges
 
   !> The state of a method, with its knobs set.
   function prepared(m) result(s)
@@ -189,16 +211,8 @@ contains
     s => states(npar_of(m))
     s%knobs = knobs_of(m)
     number = bx_transpose_number(trim(s%knobs%transpose)) + 1
-    if (.not. c_associated(exchanges(s%npar, number)%handle)) then
-      exchanges(s%npar, number) = bx_make_exchange(s%fft, trim(s%knobs%transpose))
-    end if
     s%exchange = exchanges(s%npar, number)
-    if (crystal%hybrid) then
-      if (.not. c_associated(pair_exchanges(number)%handle)) then
-        pair_exchanges(number) = bx_make_exchange(ffts%fft, trim(s%knobs%transpose))
-      end if
-      ffts%exchange = pair_exchanges(number)
-    end if
+    if (crystal%hybrid) ffts%exchange = pair_exchanges(number)
     if (s%matrix%driver == driver_with(s%knobs)) return
     call s%matrix%destroy()
     call s%matrix%create(run, world, trim(driver_with(s%knobs)), s%crystal%bands, s%factor())

@@ -162,8 +162,8 @@ bool bx_fock_open(bx_fock *f, bx_run *run, const bx_fock_size *size)
     run_each_once(f);
     expect(f);
     size_t bytes = (f->own > 0 ? f->own : 1) * f->words * sizeof *f->density;
-    if (!bx_window_open(f->comm, &f->density, bytes, &f->windows[0]) ||
-        !bx_window_open(f->comm, &f->fock, bytes, &f->windows[1]))
+    if (!bx_window_open(run, f->comm, &f->density, bytes, &f->windows[0]) ||
+        !bx_window_open(run, f->comm, &f->fock, bytes, &f->windows[1]))
         return false;
     for (size_t b = 0; b < f->own; b++)
         for (size_t w = 0; w < f->words; w++)

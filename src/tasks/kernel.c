@@ -55,9 +55,9 @@ typedef struct {
     bx_fock fock;
     MPI_Win window; /* the shared counter's */
     uint64_t *counter;
-    bool no_windows, *unusable; /* [method_count] */
-    uint64_t ideal;             /* the outcome of this rank's part of all turns */
-    uint64_t computed;          /* in the last step of the baseline */
+    char (*why)[160];  /* [method_count] it cannot run; "": it can */
+    uint64_t ideal;    /* the outcome of this rank's part of all turns */
+    uint64_t computed; /* in the last step of the baseline */
     struct {
         series latency[LATENCIES]; /* s */
         series imbalance;
@@ -137,10 +137,11 @@ static int setup(bx_run *run, void **address)
     if (code != BX_OK) return code;
     s->methods = bx_memory_alloc(bx_tasks_count, sizeof *s->methods);
     s->measured = bx_memory_alloc(bx_tasks_count, sizeof *s->measured);
-    s->unusable = bx_memory_alloc(bx_tasks_count, sizeof *s->unusable);
+    s->why = bx_memory_alloc(bx_tasks_count, sizeof *s->why);
     s->window = MPI_WIN_NULL;
-    s->no_windows = !bx_fock_open(&s->fock, run, &size) ||
-                    !bx_window_open(bx_run_comm(run), &s->counter, sizeof *s->counter, &s->window);
+    bool windows =
+        bx_fock_open(&s->fock, run, &size) &&
+        bx_window_open(run, bx_run_comm(run), &s->counter, sizeof *s->counter, &s->window);
     s->ideal = compute_part(s);
     for (size_t m = 0; m < bx_tasks_count; m++) {
         int64_t tasks = s->fock.tasks;
@@ -151,8 +152,8 @@ static int setup(bx_run *run, void **address)
                                    .tasks = tasks,
                                    .draws = tasks > MOST_DRAWS ? tasks : MOST_DRAWS,
                                    .window = s->window};
-        if (method_of(m)->create && !s->no_windows)
-            s->unusable[m] = !method_of(m)->create(&s->methods[m]);
+        if (!windows || (method_of(m)->create && !method_of(m)->create(&s->methods[m])))
+            snprintf(s->why[m], sizeof s->why[m], "%s", bx_window_why());
     }
     return BX_OK;
 }
@@ -166,9 +167,8 @@ static bool applicable(void *address, size_t method, char *why, size_t why_size)
         snprintf(why, why_size, "needs two ranks: rank 0 takes no tasks");
         return false;
     }
-    if (!s->no_windows && !s->unusable[method]) return true;
-    snprintf(why, why_size, "MPI has no windows on this network");
-    return false;
+    snprintf(why, why_size, "%s", s->why[method]);
+    return !*why;
 }
 
 static void teardown(void *address)
@@ -183,7 +183,7 @@ static void teardown(void *address)
     bx_fock_close(&s->fock);
     free(s->methods);
     free(s->measured);
-    free(s->unusable);
+    free(s->why);
     free(s);
 }
 

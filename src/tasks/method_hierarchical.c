@@ -31,9 +31,7 @@ static bool create(bx_tasks *s)
     int64_t bound = s->tasks / (CHUNKS_PER_NODE * bx_run_node_count(s->run));
     c->chunk = bound < 1 ? 1 : bound < most ? bound : most;
     c->bytes = sizeof *c->memory * (size_t)(s->draws / c->chunk + s->ranks + 2);
-    int opened = bx_window_open(c->node, &c->memory, c->bytes, &c->window);
-    MPI_Allreduce(MPI_IN_PLACE, &opened, 1, MPI_INT, MPI_MIN, s->comm);
-    return opened;
+    return bx_window_open(s->run, c->node, &c->memory, c->bytes, &c->window);
 }
 
 static void begin(bx_tasks *s)

@@ -21,7 +21,7 @@ typedef struct bx_tasks_method {
     bool spare; /* rank 0 takes no tasks */
     bool asks;  /* other ranks are asked for a number: its latency is measured */
     /* Makes what the method needs (`self`), clears it before each build, and frees it.  create
-     * returns false where MPI has no windows.  Collective.  NULL: nothing. */
+     * returns false where a window cannot be had.  Collective.  NULL: nothing. */
     bool (*create)(bx_tasks *s);
     void (*begin)(bx_tasks *s);
     void (*destroy)(bx_tasks *s);

@@ -41,9 +41,16 @@ class Outcome:
 
 
 def run(
-    executable: str, ranks: int, *arguments: str, threads: int = 1, **environment: str
+    executable: str,
+    ranks: int,
+    *arguments: str,
+    threads: int = 1,
+    before: "tuple[str, ...]" = (),
+    **environment: str,
 ) -> Outcome:
     """Adds --output in a scratch folder, unless the arguments name one.
+
+    `before` is a command that starts the launcher.
 
     Raises unittest.SkipTest where this MPI library cannot run so many ranks in time.
     """
@@ -54,7 +61,7 @@ def run(
         output = Path(folder) / "result.json"
         options = arguments if "--output" in arguments else (*arguments, "--output", str(output))
         process = subprocess.run(
-            [*MPIEXEC, "-n", str(ranks), executable, *options],
+            [*before, *MPIEXEC, "-n", str(ranks), executable, *options],
             env={**os.environ, **env, **environment},
             capture_output=True,
             text=True,

@@ -268,11 +268,13 @@ contains
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
     type(bx_exchange_t) :: exchange
+    character(:), allocatable :: why
     integer :: i
     call c_f_pointer(address, s)
     if (point /= 0) return ! there is one
     do i = 1, layouts
-      exchange = bx_make_exchange(s%layout(i)%fft, name_of(method))
+      exchange = bx_make_exchange(s%layout(i)%fft, name_of(method), why)
+      if (why /= "") error stop why
       call verify_operator(s%layout(i), exchange, trim(names(i)), verification)
       call verify_transforms(s%layout(i), exchange, name_of(method), trim(names(i)), verification)
       call MPI_Barrier(s%layout(i)%team)
@@ -400,11 +402,12 @@ contains
     type(c_ptr), value :: address
     integer(c_size_t), value :: method, point
     type(state_t), pointer :: s
+    character(:), allocatable :: why
     integer :: band
     call c_f_pointer(address, s)
     if (s%method /= int(method)) then
       call bx_free_exchange(s%timed)
-      s%timed = bx_make_exchange(s%layout(1)%fft, name_of(method))
+      s%timed = bx_make_exchange(s%layout(1)%fft, name_of(method), why)
       s%method = int(method)
     end if
     do band = 0, bands - 1

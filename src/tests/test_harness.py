@@ -190,21 +190,30 @@ class Limits(unittest.TestCase):
         self.assertEqual((result["status"], result["results"]), ("running", []))
         self.assertEqual([seat["rank"] for seat in result["layout"]["per_rank"]], [0, 1])
 
-    def test_stopped_rank_ends_the_launch_and_is_named(self):
+    def stop_rank_1(self, before: "tuple[str, ...]" = (), **environment: str) -> str:
+        """What a launch prints whose rank 1, started by `before`, stops while it measures."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        output = Path(folder.name, "result.json")
         arguments = ("--grid", "16,16,16", "--repeats", "1000000", "--limit", "1e9")
+        kernel = (TRANSPOSE, *arguments, "--progress-timeout", "3", "--output", str(output))
         process = subprocess.Popen(
-            [*MPIEXEC, "-n", "2", TRANSPOSE, *arguments, "--progress-timeout", "3"],
-            env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "1"},
+            [*MPIEXEC, "-n", "1", *kernel, ":", "-n", "1", *before, *kernel],
+            env={**os.environ, **ENVIRONMENT, "OMP_NUM_THREADS": "1", **environment},
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         try:
             rank = self.wait_for_rank(process.pid, 1)
-            time.sleep(2)
+            limit = time.monotonic() + TIMEOUT
+            while process.poll() is None and time.monotonic() < limit:
+                if output.exists() and json.loads(output.read_text())["results"]:
+                    break
+                time.sleep(0.05)
+            time.sleep(1)
             os.kill(rank, signal.SIGSTOP)
             _, errors = process.communicate(timeout=TIMEOUT)
             self.assertNotEqual(process.returncode, 0)
             self.assertRegex(errors, r"nothing finished for 3 s on host \S+; its ranks:\n")
-            self.assertRegex(errors, r"\n  rank 1 on \S+: no answer")
             self.assertRegex(
                 errors, r"\n  rank 0 on \S+: in .*, timing .*\n    \S+ \(\S+\+0x[0-9a-f]+\)"
             )
@@ -213,6 +222,27 @@ class Limits(unittest.TestCase):
             self.assertFalse(members(process.pid))
         finally:
             kill(process)
+        return errors
+
+    def test_stopped_rank_ends_the_launch_and_is_named(self):
+        self.assertRegex(self.stop_rank_1(), r"\n  rank 1 on \S+: no answer")
+
+    def test_stopped_rank_ends_a_launch_without_shared_windows(self):
+        errors = self.stop_rank_1(OMPI_MCA_osc="^sm,rdma,pt2pt")
+        self.assertRegex(errors, r"\n  rank 1 on \S+: no answer")
+
+    def test_stopped_rank_ends_a_launch_whose_ranks_share_nothing(self):
+        """In a process namespace of its own, a rank cannot open the others' memory."""
+        alone = ("unshare", "--pid", "--fork", "--mount-proc")
+        alone += () if os.geteuid() == 0 else ("--map-root-user",)
+        kernel = (TRANSPOSE, *QUICK)
+        # without copies from another process, which fail between namespaces
+        env = {**os.environ, **ENVIRONMENT, "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+        launch = [*MPIEXEC, "-n", "1", *kernel, ":", "-n", "1", *alone, *kernel]
+        if subprocess.run(launch, env=env, capture_output=True, timeout=TIMEOUT).returncode:
+            self.skipTest("ranks cannot have process namespaces of their own here")
+        errors = self.stop_rank_1(alone, OMPI_MCA_btl_vader_single_copy_mechanism="none")
+        self.assertNotRegex(errors, r"  rank 1 on")
 
     def wait_for_rank(self, session: int, rank: int) -> int:
         """The process of a rank, by the variables of Open MPI, MPICH and PMI."""

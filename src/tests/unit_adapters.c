@@ -1,6 +1,7 @@
-/* Adapters in a made tree of /sys and /proc: what is read, and what grew between two readings. */
+/* A made tree of /sys and /proc: adapters, and what grew between two readings; control groups. */
 #include "adapters.h"
 #include "carried.h"
+#include "host.h"
 #include "profile.h"
 
 #include "unit.h"
@@ -168,6 +169,50 @@ static void test_growth(bx_run *run, double ranks_per_node)
     cJSON_Delete(hosts);
 }
 
+/* Of version 1 on RHEL 8: Slurm limits the job, its step and task are groups without a limit. */
+static void test_groups(void)
+{
+    static const char none[] = "9223372036854771712\n", v1[] = "/sys/fs/cgroup/memory";
+    char file[256];
+    CHECK(isinf(bx_host_group_free(root)));
+    put("/proc/self/cgroup",
+        "11:cpuset:/slurm/uid_7/job_1\n9:memory:/slurm/uid_7/job_1/step_0/task_0\n"
+        "1:name=systemd:/\n0::/\n");
+    const struct {
+        const char *group, *limit;
+        double used, cached;
+    } groups[] = {{"", none, 9e9, 5e9},
+                  {"/slurm/uid_7", none, 8e9, 0},
+                  {"/slurm/uid_7/job_1", "4000000000\n", 1.5e9, 2.5e8},
+                  {"/slurm/uid_7/job_1/step_0/task_0", none, 1e9, 1e9}};
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        snprintf(file, sizeof file, "%s%s/memory.limit_in_bytes", v1, groups[i].group);
+        put(file, "%s", groups[i].limit);
+        snprintf(file, sizeof file, "%s%s/memory.usage_in_bytes", v1, groups[i].group);
+        put(file, "%.0f\n", groups[i].used);
+        snprintf(file, sizeof file, "%s%s/memory.stat", v1, groups[i].group);
+        put(file,
+            "inactive_file 1\nhierarchical_memory_limit 4000000000\ntotal_inactive_file %.0f\n",
+            groups[i].cached);
+    }
+    CHECK(bx_host_group_free(root) == 2.75e9);
+    /* a container: the path is the host's, the group is mounted at the top */
+    put("/proc/self/cgroup", "4:cpu,memory:/docker/0123\n");
+    snprintf(file, sizeof file, "%s/memory.limit_in_bytes", v1);
+    put(file, "15000000000\n");
+    CHECK(bx_host_group_free(root) == 11e9);
+    /* version 2, and a line without a path */
+    put("/proc/self/cgroup", "0::/slice/job_2/step\n7:memory\n");
+    put("/sys/fs/cgroup/slice/job_2/memory.max", "3000000000\n");
+    put("/sys/fs/cgroup/slice/job_2/memory.current", "1000000000\n");
+    put("/sys/fs/cgroup/slice/job_2/memory.stat", "anon 5\ninactive_file 500000000\n");
+    put("/sys/fs/cgroup/slice/job_2/step/memory.max", "max\n");
+    put("/sys/fs/cgroup/slice/job_2/step/memory.current", "900000000\n");
+    CHECK(bx_host_group_free(root) == 2.5e9);
+    put("/sys/fs/cgroup/slice/job_2/step/memory.max", "1000000000\n");
+    CHECK(bx_host_group_free(root) == 1e8);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -178,6 +223,7 @@ int main(int argc, char **argv)
     MPI_Bcast(root, sizeof root, MPI_CHAR, 0, run.world);
     setenv("BX_SYS_ROOT", root, 1);
     if (run.rank == 0) test_reading();
+    if (run.rank == 0) test_groups();
     run.node_of = bx_memory_alloc((size_t)run.size, sizeof *run.node_of);
     for (int r = 0; r < run.size; r++) run.node_of[r] = r;
     bx_profile_start(run.world, run.node_of, false);

@@ -3,6 +3,7 @@
 module bx_transpose
   use, intrinsic :: iso_c_binding, only: c_associated, c_bool, c_char, c_double, c_double_complex, &
     c_f_pointer, c_int, c_null_char, c_null_ptr, c_ptr, c_size_t
+  use bx_harness, only: bx_string_at
   use mpi_f08, only: MPI_Comm
   implicit none (type, external)
   private
@@ -119,6 +120,12 @@ module bx_transpose
       type(c_ptr) :: handle
     end function c_exchange
 
+    function c_window_why() result(text) bind(C, name="bx_window_why")
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr) :: text
+    end function c_window_why
+
     subroutine c_exchange_free(exchange) bind(C, name="bx_exchange_free")
       import :: c_ptr
       implicit none (type, external)
@@ -200,15 +207,19 @@ contains
     end do
   end function bx_applicable
 
-  !> Makes the buffers of a method, by its name.  Collective over the team.
-  function bx_make_exchange(fft, name) result(exchange)
+  !> Makes the buffers of an applicable method, by its name.  `why` is "", or the reason why a
+  !> window cannot be had; there is no exchange then.  Collective over the world.
+  function bx_make_exchange(fft, name, why) result(exchange)
     type(bx_fft_t), intent(in) :: fft
     character(*), intent(in) :: name
+    character(:), allocatable, intent(out) :: why
     type(bx_exchange_t) :: exchange
     integer :: number
     number = bx_transpose_number(name)
     if (number < 0) error stop "no such exchange method"
     exchange%handle = c_exchange(fft%plan, int(number, c_int))
+    why = ""
+    if (.not. c_associated(exchange%handle)) why = bx_string_at(c_window_why())
   end function bx_make_exchange
 
   !> Collective over the team.

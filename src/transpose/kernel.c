@@ -184,17 +184,19 @@ static int check_sizes(bx_transpose_state *t, int bands)
 
 static void create_methods(bx_transpose_state *t, unsigned planner)
 {
-    char why[160];
     t->methods = bx_memory_alloc((size_t)bx_method_count, sizeof *t->methods);
+    t->why = bx_memory_alloc((size_t)bx_method_count, sizeof *t->why);
     t->baselines = bx_memory_alloc((size_t)bx_baseline_count, sizeof *t->baselines);
     for (int m = 0; m < bx_method_count; m++) {
         const bx_method *method = bx_methods[m];
         if (!bx_run_is_selected(t->run, method->about.name)) continue;
-        if (!bx_exchange_applicable(t->geometry, method, why, sizeof why)) continue;
+        if (!bx_exchange_applicable(t->geometry, method, t->why[m], sizeof t->why[m])) continue;
         t->methods[m] = bx_exchange_create(t->plan, method, t->leaders);
+        if (!t->methods[m]) snprintf(t->why[m], sizeof t->why[m], "%s", bx_window_why());
     }
     for (int b = 0; b < bx_baseline_count; b++) {
         const bx_baseline *baseline = bx_baselines[b];
+        char why[160];
         if (!bx_run_is_selected(t->run, baseline->about.name)) continue;
         if (baseline->applicable && !baseline->applicable(t->plan, t->teams, why, sizeof why))
             continue;
@@ -278,6 +280,7 @@ static void teardown(void *state)
     for (int b = 0; b < bx_baseline_count; b++)
         if (t->baselines[b]) bx_baselines[b]->destroy(t->baselines[b]);
     free(t->methods);
+    free(t->why);
     free(t->baselines);
     fftw_free(t->expected);
     bx_plan_free(t->plan);
@@ -295,7 +298,9 @@ static bool applicable(void *state, size_t index, char *why, size_t why_size)
         const bx_baseline *baseline = bx_baselines[index - (size_t)bx_method_count];
         return !baseline->applicable || baseline->applicable(t->plan, t->teams, why, why_size);
     }
-    return bx_exchange_applicable(t->geometry, bx_methods[index], why, why_size);
+    if (t->methods[index]) return true;
+    snprintf(why, why_size, "%s", t->why[index]);
+    return false;
 }
 
 static void begin(void *state, size_t index, size_t point)

@@ -13,8 +13,9 @@ typedef struct bx_method {
     /* Returns whether it can run on a geometry; if not, the reason is in `why` (at most why_size
      * bytes).  NULL: always. */
     bool (*applicable)(const bx_geometry *g, char *why, size_t why_size);
-    /* Returns the method's state, with all its buffers.  `leaders` is the number of exchanging
-     * ranks per node asked for, or 0.  Collective over the team. */
+    /* Returns the method's state, with all its buffers; NULL where a window cannot be had
+     * (bx_window_why).  `leaders` is the number of exchanging ranks per node asked for, or 0.
+     * Collective over the world. */
     void *(*create)(bx_plan *plan, int leaders);
     /* Starts one exchange.  Collective over the team. */
     void (*start)(void *self, bx_direction way, int slot);

@@ -13,10 +13,20 @@ typedef struct {
 static void *create(bx_plan *plan, int leaders)
 {
     (void)leaders;
+    /* on a single node, too: another team may lie on several, and the world makes windows */
+    bx_node_exchange *off_node = bx_node_exchange_create(plan, 1, false, false);
+    if (!off_node) return NULL;
+    if (plan->geometry->nodes == 1) {
+        bx_node_exchange_destroy(off_node);
+        off_node = NULL;
+    }
+    if (!bx_plan_share_halves(plan)) {
+        if (off_node) bx_node_exchange_destroy(off_node);
+        return NULL;
+    }
     state *self = bx_memory_alloc(1, sizeof *self);
     self->plan = plan;
-    self->off_node =
-        plan->geometry->nodes > 1 ? bx_node_exchange_create(plan, 1, false, false) : NULL;
+    self->off_node = off_node;
     return self;
 }
 

@@ -14,10 +14,14 @@ typedef struct {
     size_t *row_at;      /* [planes of all ranks] */
 } state;
 
-/* Padding is sent, so it has a value. */
-static bx_complex *zeroed(size_t elements)
+/* A block for each rank.  Padding is sent, so it has a value. */
+static bx_complex *create_blocks(const bx_plan *plan)
 {
-    return memset(bx_buffer_create(elements), 0, elements * sizeof(bx_complex));
+    size_t block = (size_t)plan->geometry->largest_block,
+           total = block * (size_t)plan->geometry->ranks;
+    bx_complex *blocks = bx_buffer_create(total);
+    bx_plan_zero(plan, blocks, total, block);
+    return blocks;
 }
 
 static void *create(bx_plan *plan, int leaders)
@@ -27,10 +31,9 @@ static void *create(bx_plan *plan, int leaders)
     const bx_geometry *g = plan->geometry;
     self->plan = plan;
     self->block = (int)g->largest_block;
-    size_t total = (size_t)self->block * (size_t)g->ranks;
-    for (int way = 0; way < 2; way++) self->half[way] = zeroed(total);
-    self->blocks = zeroed(total);
-    if (plan->published) self->packed = zeroed(total);
+    for (int way = 0; way < 2; way++) self->half[way] = create_blocks(plan);
+    self->blocks = create_blocks(plan);
+    if (plan->published) self->packed = create_blocks(plan);
     self->row_at = bx_memory_alloc((size_t)g->plane_first[g->ranks] + 1, sizeof *self->row_at);
     for (int p = 0; p < g->ranks; p++)
         for (int z = g->plane_first[p]; z < g->plane_first[p + 1]; z++)

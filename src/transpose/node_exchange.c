@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETS = 2 };
+enum { SETS = 2, PAGE = 256 /* elements */ };
 
 /* Where things are for one way; [ranks] or [nodes] long, in elements of a shared buffer. */
 typedef struct {
@@ -21,7 +21,8 @@ struct bx_node_exchange {
     size_t block, node_block; /* padded sizes */
     layout layouts[2];        /* [bx_direction] */
     /* Exchanges take turns with two sets of buffers: a neighbour may still be reading one. */
-    bx_shared send[SETS], receive[SETS];
+    bx_complex *send[SETS], *receive[SETS];
+    bx_shared buffers; /* all of them */
     int packing, unpacking;
 };
 
@@ -133,24 +134,27 @@ bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padde
         if (self->layouts[way].send_total > send) send = self->layouts[way].send_total;
         if (self->layouts[way].receive_total > receive) receive = self->layouts[way].receive_total;
     }
-    for (int set = 0; set < SETS; set++) {
-        self->send[set] = bx_shared_create(plan->node, send * sizeof(bx_complex));
-        self->receive[set] = bx_shared_create(plan->node, receive * sizeof(bx_complex));
-        /* padding is sent, so it has a value; all else is first touched by who writes it */
-        if (padded && plan->node_rank == 0)
-            memset(self->send[set].base, 0, send * sizeof(bx_complex));
-        bx_shared_sync(&self->send[set], plan->node);
+    send = (send + PAGE - 1) / PAGE * PAGE;
+    receive = (receive + PAGE - 1) / PAGE * PAGE;
+    size_t bytes = SETS * (send + receive) * sizeof(bx_complex);
+    if (!bx_shared_create(plan->run, plan->node, bytes, &self->buffers)) {
+        bx_node_exchange_destroy(self);
+        return NULL;
     }
+    for (int set = 0; set < SETS; set++) {
+        self->send[set] = (bx_complex *)self->buffers.base + (size_t)set * (send + receive);
+        self->receive[set] = self->send[set] + send;
+        /* padding is sent, so it has a value; all else is first touched by who writes it */
+        if (padded && plan->node_rank == 0) memset(self->send[set], 0, send * sizeof(bx_complex));
+    }
+    bx_shared_sync(&self->buffers, plan->node);
     return self;
 }
 
 void bx_node_exchange_destroy(void *me)
 {
     bx_node_exchange *self = me;
-    for (int set = 0; set < SETS; set++) {
-        bx_shared_free(&self->send[set]);
-        bx_shared_free(&self->receive[set]);
-    }
+    bx_shared_free(&self->buffers);
     for (int way = 0; way < 2; way++) {
         layout *l = &self->layouts[way];
         free(l->send_at);
@@ -174,33 +178,33 @@ static bool through_buffer(const bx_node_exchange *self, int peer)
 
 static bx_complex *block_for(const bx_node_exchange *self, bx_direction way, int peer)
 {
-    return (bx_complex *)self->send[self->packing].base + self->layouts[way].send_at[peer];
+    return self->send[self->packing] + self->layouts[way].send_at[peer];
 }
 
-static bx_complex *block_from(const bx_node_exchange *self, bx_direction way, int peer)
+static const bx_complex *block_from(const bx_node_exchange *self, bx_direction way, int peer)
 {
     bool on_node = self->plan->geometry->node_of[peer] == self->plan->node_index;
-    const bx_shared *from =
-        on_node && self->in_place ? &self->send[self->unpacking] : &self->receive[self->unpacking];
-    return (bx_complex *)from->base + self->layouts[way].receive_at[peer];
+    const bx_complex *from =
+        on_node && self->in_place ? self->send[self->unpacking] : self->receive[self->unpacking];
+    return from + self->layouts[way].receive_at[peer];
 }
 
 static void between_nodes(bx_node_exchange *self, bx_direction way)
 {
     const bx_plan *plan = self->plan;
     const layout *l = &self->layouts[way];
-    const bx_shared *send = &self->send[self->packing], *receive = &self->receive[self->packing];
-    bx_shared_sync(send, plan->node);
+    bx_complex *send = self->send[self->packing], *receive = self->receive[self->packing];
+    bx_shared_sync(&self->buffers, plan->node);
     self->unpacking = self->packing;
     self->packing = (self->packing + 1) % SETS;
     if (plan->geometry->nodes == 1 && self->in_place) return;
     if (self->am_leader && self->padded)
-        MPI_Alltoall(send->base, (int)self->node_block, MPI_C_DOUBLE_COMPLEX, receive->base,
+        MPI_Alltoall(send, (int)self->node_block, MPI_C_DOUBLE_COMPLEX, receive,
                      (int)self->node_block, MPI_C_DOUBLE_COMPLEX, self->peers);
     else if (self->am_leader)
-        MPI_Alltoallv(send->base, l->send, l->send_offset, MPI_C_DOUBLE_COMPLEX, receive->base,
-                      l->receive, l->receive_offset, MPI_C_DOUBLE_COMPLEX, self->peers);
-    bx_shared_sync(receive, plan->node);
+        MPI_Alltoallv(send, l->send, l->send_offset, MPI_C_DOUBLE_COMPLEX, receive, l->receive,
+                      l->receive_offset, MPI_C_DOUBLE_COMPLEX, self->peers);
+    bx_shared_sync(&self->buffers, plan->node);
 }
 
 void bx_node_exchange_start(void *me, bx_direction way, int slot)

@@ -14,7 +14,8 @@ typedef struct bx_node_exchange bx_node_exchange;
 
 /* Returns the state of an exchange through `leaders` ranks per node.  `padded`: with blocks of one
  * size and MPI_Alltoall, one leader.  `own_node`: blocks between ranks of one node go through the
- * buffer too; otherwise the caller exchanges them.  Collective over the team. */
+ * buffer too; otherwise the caller exchanges them.  Returns NULL where the buffers' window cannot
+ * be had (bx_window_why).  Collective over the world. */
 bx_node_exchange *bx_node_exchange_create(bx_plan *plan, int leaders, bool padded, bool own_node);
 
 /* The functions of bx_method, for methods that do nothing else; `me` is a bx_node_exchange. */

@@ -66,29 +66,105 @@ double bx_plan_bytes(const bx_geometry *g, int rank, int bands, int threads, int
            buffers * sizeof(bx_complex) + tables + inner;
 }
 
-static bx_complex *zeroed(size_t elements)
+void bx_plan_zero(const bx_plan *plan, bx_complex *field, size_t elements, size_t chunk)
 {
-    return memset(bx_buffer_create(elements), 0, elements * sizeof(bx_complex));
+    if (elements == 0) return;
+#pragma omp parallel for schedule(static) if (plan->threads > 1)
+    for (size_t at = 0; at < elements; at += chunk)
+        memset(field + at, 0, (elements - at < chunk ? elements - at : chunk) * sizeof *field);
 }
 
-/* The node's half-transformed fields, two ways and BX_SLOTS each, rank after rank. */
+/* Each direction and slot has a half-transformed field. */
+static size_t half_elements(const bx_geometry *g, int rank)
+{
+    return rounded(column_elements(g, rank) * 2 * BX_SLOTS);
+}
+
+static void zero_halves(const bx_plan *plan)
+{
+    bx_complex *mine = plan->halves_of[plan->rank];
+    size_t each = column_elements(plan->geometry, plan->rank);
+    for (int i = 0; i < 2 * BX_SLOTS; i++)
+        bx_plan_zero(plan, mine + (size_t)i * each, each, (size_t)plan->my_columns);
+}
+
 static void create_halves(bx_plan *plan)
 {
+    plan->halves.window = MPI_WIN_NULL;
+    plan->halves_of = bx_memory_alloc((size_t)plan->geometry->ranks, sizeof *plan->halves_of);
+    plan->halves_of[plan->rank] = bx_buffer_create(half_elements(plan->geometry, plan->rank));
+    zero_halves(plan);
+}
+
+static void free_halves(bx_plan *plan)
+{
+    if (plan->halves.window == MPI_WIN_NULL) fftw_free(plan->halves_of[plan->rank]);
+    bx_shared_free(&plan->halves);
+}
+
+bool bx_plan_share_halves(bx_plan *plan)
+{
+    if (plan->halves.window != MPI_WIN_NULL) return true;
     const bx_geometry *g = plan->geometry;
-    size_t total = 0, at = 0, copies = 2 * BX_SLOTS;
-    int first = g->node_first[plan->node_index], last = g->node_first[plan->node_index + 1];
-    for (int i = first; i < last; i++)
-        total += rounded(column_elements(g, g->node_ranks[i]) * copies);
-    plan->halves = bx_shared_create(plan->node, total * sizeof(bx_complex));
-    plan->halves_of = bx_memory_alloc((size_t)g->ranks, sizeof *plan->halves_of);
-    for (int i = first; i < last; i++) {
-        int rank = g->node_ranks[i];
-        plan->halves_of[rank] = (bx_complex *)plan->halves.base + at;
-        at += rounded(column_elements(g, rank) * copies);
-    }
-    /* whoever uses a page touches it first, which places it in that rank's memory */
-    memset(plan->halves_of[plan->rank], 0,
-           column_elements(g, plan->rank) * copies * sizeof(bx_complex));
+    const int *ranks = bx_geometry_ranks(g, plan->node_index);
+    int count = bx_geometry_node_size(g, plan->node_index);
+    size_t total = 0;
+    bx_shared shared;
+    for (int i = 0; i < count; i++) total += half_elements(g, ranks[i]);
+    if (!bx_shared_create(plan->run, plan->node, total * sizeof(bx_complex), &shared)) return false;
+    free_halves(plan);
+    plan->halves = shared;
+    bx_complex *next = shared.base;
+    for (int i = 0; i < count; next += half_elements(g, ranks[i++]))
+        plan->halves_of[ranks[i]] = next;
+    zero_halves(plan);
+    return true;
+}
+
+/* Elements of a slot's planes; of a plane for each thread, and of a group of columns. */
+static size_t slot_elements(const bx_plan *plan)
+{
+    return plan->inner ? 0 : plane_elements(plan->geometry, plan->rank);
+}
+
+static size_t plane_stages(const bx_plan *plan)
+{
+    return plan->inner ? 0 : (size_t)plan->threads * plan->plane_size;
+}
+
+static size_t column_stages(const bx_plan *plan)
+{
+    return (size_t)plan->threads * BX_GROUP * (size_t)plan->geometry->length;
+}
+
+static void zero_fields(const bx_plan *plan)
+{
+    size_t columns = column_elements(plan->geometry, plan->rank), stages = plane_stages(plan);
+    size_t group = (size_t)plan->plane_group, plane = plan->plane_size,
+           staged = BX_GROUP * (size_t)plan->geometry->length;
+    for (int band = 0; band < plan->bands; band++)
+        bx_plan_zero(plan, bx_plan_columns(plan, band), columns, staged);
+    bx_plan_zero(plan, plan->column_stage, column_stages(plan), staged);
+    for (size_t slot = 0, each = slot_elements(plan); slot < BX_SLOTS; slot++)
+        bx_plan_zero(plan, plan->planes + slot * each, each, group * plane);
+    for (int way = 0; way < 2; way++)
+        bx_plan_zero(plan, plan->plane_stage[way], group * stages, group * plane);
+    bx_plan_zero(plan, plan->plane_between, stages, plane);
+    bx_plan_zero(plan, plan->plane_work, stages, plane);
+}
+
+static void create_fields(bx_plan *plan)
+{
+    size_t stages = plane_stages(plan);
+    plan->columns =
+        bx_buffer_create((size_t)plan->bands * column_elements(plan->geometry, plan->rank));
+    plan->column_stage = bx_buffer_create(column_stages(plan));
+    plan->planes = bx_buffer_create(BX_SLOTS * slot_elements(plan));
+    for (int way = 0; way < 2; way++)
+        plan->plane_stage[way] = bx_buffer_create((size_t)plan->plane_group * stages);
+    plan->plane_between = bx_buffer_create(stages);
+    plan->plane_work = bx_buffer_create(stages);
+    zero_fields(plan);
 }
 
 bx_complex *bx_plan_columns(const bx_plan *plan, int band)
@@ -279,26 +355,15 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
     plan->my_planes = bx_geometry_planes(geometry, plan->rank);
     plan->plane_size = (size_t)geometry->plane_nx * (size_t)geometry->plane_ny;
     create_halves(plan);
-    plan->columns = zeroed((size_t)bands * column_elements(geometry, plan->rank));
     int share = (plan->my_planes + plan->threads - 1) / plan->threads;
     plan->plane_group = group_planes((double)plan->plane_size);
     if (plan->plane_group > share) plan->plane_group = share > 1 ? share : 1;
-    size_t threads = (size_t)plan->threads, plane = plan->inner ? 0 : threads * plan->plane_size;
-    size_t stage = (size_t)plan->plane_group * plane;
-    plan->planes = zeroed(plan->inner ? 0 : BX_SLOTS * plane_elements(geometry, plan->rank));
-    for (int way = 0; way < 2; way++) plan->plane_stage[way] = zeroed(stage);
-    plan->plane_between = zeroed(plane);
-    plan->plane_work = zeroed(plane);
-    plan->column_stage = zeroed(threads * BX_GROUP * (size_t)geometry->length);
+    create_fields(plan);
     find_rows(plan);
     find_runs(plan);
     find_x_runs(plan);
     plan_ffts(plan, planner);
-    /* planning has written over them */
-    memset(plan->columns, 0,
-           (size_t)bands * column_elements(geometry, plan->rank) * sizeof(bx_complex));
-    memset(plan->plane_stage[BX_FORWARD], 0, stage * sizeof(bx_complex));
-    memset(plan->plane_between, 0, plane * sizeof(bx_complex));
+    zero_fields(plan); /* planning has written over them */
     return plan;
 }
 
@@ -359,7 +424,7 @@ void bx_plan_free(bx_plan *plan)
     free(plan->row_left);
     free(plan->plane_point);
     free(plan->plane_batch);
-    bx_shared_free(&plan->halves);
+    free_halves(plan);
     MPI_Comm_free(&plan->node);
     free(plan->halves_of);
     free(plan->runs);

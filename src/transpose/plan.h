@@ -5,7 +5,7 @@
 
 #include "bx.h"
 #include "geometry.h"
-#include "shared.h"
+#include "window.h"
 
 #include <complex.h>
 #include <fftw3.h>
@@ -60,8 +60,8 @@ typedef struct bx_plan {
     size_t plane_size;       /* plane_nx * plane_ny */
     bx_complex *columns;     /* [bands][my_columns][length] */
     bx_complex *planes;      /* [BX_SLOTS][my_planes][plane_ny][plane_nx]; none with `inner` */
-    bx_shared halves;        /* of all ranks of the node */
-    bx_complex **halves_of;  /* [ranks] the fields of my node's ranks; NULL off node */
+    bx_shared halves;        /* half-transformed fields of all ranks of the node, if shared */
+    bx_complex **halves_of;  /* [ranks] this rank's; if shared, of my node's ranks; else NULL */
     bx_run_of_columns *runs; /* of all ranks */
     int *runs_first;         /* [ranks][batches], and the end: of a rank's columns of a batch */
     /* x that have columns: a sphere has them at both ends of a row, and only those are transformed
@@ -97,6 +97,10 @@ bx_plan *bx_plan_create(bx_run *run, MPI_Comm team, const bx_geometry *geometry,
 /* Collective over the team. */
 void bx_plan_free(bx_plan *plan);
 
+/* Moves the half-transformed fields to a window, where all ranks of a node can address each
+ * other's. Returns false where it cannot be had (bx_window_why).  Collective over the world. */
+bool bx_plan_share_halves(bx_plan *plan);
+
 /* Writes NaNs to all fields that a method writes: the right answer that another method left there
  * must not pass for its own. */
 void bx_plan_fill_nan(bx_plan *plan);
@@ -113,7 +117,8 @@ bx_complex *bx_plan_columns(const bx_plan *plan, int band);
 /* Returns this rank's planes in a slot, [my_planes][plane_ny][plane_nx]: with `inner`, its columns,
  * of which each direction has its own. */
 bx_complex *bx_plan_planes(const bx_plan *plan, bx_direction way, int slot);
-/* Returns the half-transformed field of a rank of this node, [length][columns of the rank]. */
+/* Returns the half-transformed field of this rank, or where they are shared of a rank of this node,
+ * [length][columns of the rank]. */
 bx_complex *bx_plan_half(const bx_plan *plan, bx_direction way, int slot, int rank);
 /* Returns the part of it that belongs to the planes of `peer`: a block, [planes of peer][columns of
  * the rank]. */
@@ -182,6 +187,9 @@ bx_complex *bx_plan_create_packed(const bx_plan *plan);
 bx_complex *bx_plan_copy_packed(const bx_plan *plan, bx_direction way, int slot, int peer,
                                 bx_complex *packed);
 
+/* Zeroes field[elements] by the threads that use it, each `chunk` elements at a time as in the
+ * loops of a transform: a page lies in the memory of the thread that writes to it first. */
+void bx_plan_zero(const bx_plan *plan, bx_complex *field, size_t elements, size_t chunk);
 /* Copies from[count] to to[count], shared by the rank's threads. */
 void bx_plan_copy(const bx_plan *plan, bx_complex *to, const bx_complex *from, size_t count);
 

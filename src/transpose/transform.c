@@ -22,11 +22,15 @@ typedef struct {
 
 bx_exchange *bx_exchange_create(bx_plan *plan, const bx_method *method, int leaders)
 {
-    if (!plan) return NULL;
+    void *self = method->create(plan, leaders);
+    if (!self) return NULL;
     bx_exchange *x = bx_memory_alloc(1, sizeof *x);
-    *x = (bx_exchange){method, plan, method->create(plan, leaders),
-                       bx_exchange_create(plan->inner, method, leaders)};
-    return x;
+    *x = (bx_exchange){method, plan, self, NULL};
+    if (!plan->inner) return x;
+    x->inner = bx_exchange_create(plan->inner, method, leaders);
+    if (x->inner) return x;
+    bx_exchange_free(x);
+    return NULL;
 }
 
 void bx_exchange_free(bx_exchange *x)

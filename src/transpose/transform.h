@@ -12,9 +12,10 @@ typedef struct bx_exchange {
     struct bx_exchange *inner; /* NULL: one exchange per transform */
 } bx_exchange;
 
-/* Returns a method with all its buffers; `leaders` is the number of exchanging ranks per node asked
- * for, or 0.  It is to be applicable.  All functions here are collective over the plan's team,
- * unless one says otherwise. */
+/* Returns a method with all its buffers; NULL where a window cannot be had (bx_window_why), on all
+ * ranks.  `leaders` is the number of exchanging ranks per node asked for, or 0.  The method must be
+ * applicable.  Collective over the world; all other functions here over the plan's team, unless one
+ * says otherwise. */
 bx_exchange *bx_exchange_create(bx_plan *plan, const bx_method *method, int leaders);
 void bx_exchange_free(bx_exchange *x);
 /* Returns whether a method can run all exchanges of a geometry; if not, the reason is in `why` (at

@@ -1,0 +1,49 @@
+/* The fields of a transpose plan: each thread is the first to touch its part, which so lies in its
+ * memory.  Page faults of threads show it. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "plan.h"
+#include "run.h"
+#include "unit.h"
+
+#include <omp.h>
+#include <sys/resource.h>
+
+enum { THREADS = 2, BANDS = 16 };
+
+static void count_faults(long faults[THREADS])
+{
+#pragma omp parallel num_threads(THREADS)
+    {
+        struct rusage usage;
+        getrusage(RUSAGE_THREAD, &usage);
+        faults[omp_get_thread_num()] = usage.ru_minflt;
+    }
+}
+
+static void test_first_touch(int exchanges)
+{
+    const int64_t grid[3] = {64, 64, 64};
+    long before[THREADS], after[THREADS], sum = 0;
+    bx_run run = {.world = MPI_COMM_WORLD, .host = MPI_COMM_WORLD, .size = 1, .threads = THREADS};
+    bx_geometry *geometry = bx_geometry_create(grid, 32 * 32, exchanges, 1, NULL, 1);
+    count_faults(before);
+    bx_plan *plan = bx_plan_create(&run, MPI_COMM_WORLD, geometry, BANDS, FFTW_ESTIMATE);
+    count_faults(after);
+    for (int t = 0; t < THREADS; t++) sum += after[t] - before[t];
+    for (int t = 0; t < THREADS; t++)
+        CHECK((double)(after[t] - before[t]) > 0.8 * (double)sum / THREADS);
+    bx_plan_free(plan);
+    bx_geometry_free(geometry);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    omp_set_num_threads(THREADS);
+    fftw_init_threads();
+    for (int exchanges = 1; exchanges <= 2; exchanges++) test_first_touch(exchanges);
+    MPI_Finalize();
+    return unit_failures > 0;
+}
