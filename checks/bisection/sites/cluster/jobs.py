@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bisection.core.commands import ask
+from bisection.core.commands import all_errors, ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.rfm.scheduler_faults import QUEUE_FULL, SLURM_STATES
@@ -80,11 +80,11 @@ class Finished:
 
 
 class Refused(Exception):
-    """The scheduler did not take a job, in its last words; `output` has all of them."""
+    """The scheduler did not take a job; the text has all that it printed, `last` its last line."""
 
-    def __init__(self, words: str, output: str = "") -> None:
+    def __init__(self, words: str, last: str = "") -> None:
         super().__init__(words)
-        self.output = output
+        self.last = last or words
 
 
 class Stopped(Exception):
@@ -202,14 +202,14 @@ class Local(Scheduler):
 
 
 def submitted(*command: str) -> str:
-    """What a command printed that submits a job; Refused with its last line if it fails.
+    """What a command printed that submits a job; Refused if it fails.
 
     As ReFrame does, it leaves out the user's SBATCH_ variables.
     """
     environ = {name: text for name, text in os.environ.items() if name[:7] != "SBATCH_"}
     if answer := ask(*command, environ=environ):
         return answer.text
-    raise Refused(answer.error, answer.stderr)
+    raise Refused(all_errors(command[0], answer.stderr) or answer.error, answer.error)
 
 
 # ---- the script ----
@@ -313,7 +313,7 @@ def _submit(scheduler: Scheduler, path: Path, patience: float) -> str:
         try:
             return scheduler.submit(path)
         except Refused as error:
-            if not QUEUE_FULL.search(error.output) or time.monotonic() > until:
+            if not QUEUE_FULL.search(str(error)) or time.monotonic() > until:
                 raise
         if scheduler.stop.wait(RARELY):
             raise Stopped

@@ -7,6 +7,7 @@ later versions change the names in it. Source of the fields: scontrol(1), slurm.
 import os
 import pwd
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -205,6 +206,12 @@ def _number(text: str | None, default: int | None) -> int | None:
     return int(text) if text and text.isdecimal() else default
 
 
+def literal(path: Path) -> str:
+    """The path of an output file as a line of sbatch's options has it, which splits at blanks, takes
+    quotes away and replaces %j and the like."""
+    return shlex.quote(str(path).replace("%", "%%"))
+
+
 class Slurm(Scheduler):
     """How a trial job is submitted to Slurm, with or without an accounting database."""
 
@@ -229,9 +236,8 @@ class Slurm(Scheduler):
             f"--cpus-per-task={shape.threads}",
             "--hint=nomultithread",
             f"--time={minutes}",
-            f"--output={output}",
-            f"--error={output}",
-            f"--chdir={output.parent}",
+            *(f"--{name}={literal(output)}" for name in ("output", "error")),
+            f"--chdir={shlex.quote(str(output.parent))}",
             "--no-requeue",
             *queue.access,
         ]
@@ -274,7 +280,7 @@ class Slurm(Scheduler):
         try:
             submitted("sbatch", "--test-only", str(script))
         except Refused as error:
-            return str(error) if NO_PLACE in str(error) else ""
+            return str(error) if NO_PLACE in error.last else ""
         return ""
 
     def state(self, job: str) -> State:
