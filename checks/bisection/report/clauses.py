@@ -19,7 +19,7 @@ from bisection.report.network_clauses import NETWORK
 from bisection.report.node_clauses import NODES
 from bisection.report.pairs_clauses import PAIRS
 from bisection.report.ratios import change
-from bisection.report.site_clauses import SITE
+from bisection.report.site_clauses import SITE, option_hint
 from bisection.report.site_new_clauses import NEW
 from bisection.report.slower_clauses import SLOWER
 
@@ -138,7 +138,8 @@ def _blocked(v: Values) -> str:
     if v["deadline"]:
         return _fill("not started before the deadline of {deadline!l}", v)
     if v["refused"]:
-        return _fill("the scheduler refused the job: {refused}{down!p:?; down or drained: *}", v)
+        text = "the scheduler refused the job: {refused}{down!p:?; down or drained: *}"
+        return _fill(text, v) + option_hint(v["refused"])
     reason = (v["reason"] or "None").replace("_", " ")
     why = "no reason is known" if reason == "None" else f"the scheduler's reason: {reason}"
     return _fill("job {job} was not started{waited!l:? in *}; ", v) + why

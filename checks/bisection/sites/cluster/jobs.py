@@ -76,6 +76,7 @@ class Finished:
     job: str = ""
     steps: dict[str, Ended] = field(default_factory=dict)  # those that ended, by name
     hosts: list[str] = field(default_factory=list)  # as far as the scheduler names them
+    memory: float | None = None  # B per host, by the scheduler
     fault: Reason | None = None  # it did not run to its end
 
 
@@ -99,6 +100,7 @@ class State:
     alive: bool
     reason: str = ""  # of waiting
     hosts: str = ""
+    memory: float = 0.0  # B that it has on all hosts together; 0: the scheduler does not say
     error: str = ""  # the scheduler did not answer
 
 
@@ -129,6 +131,11 @@ class Scheduler(ABC):
         """
         del account
         return Survey(kind="", reframe="local")
+
+    def unavailable(self, access: Sequence[str]) -> list[tuple[str, str]]:
+        """The nodes that take no jobs of these options, each with the scheduler's reason."""
+        del access
+        return []
 
     @abstractmethod
     def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
@@ -299,6 +306,8 @@ def run(
         if finished.fault or not state.word:
             scheduler.cancel(finished.job)
     finished.hosts = hosts_of(state.hosts)
+    if state.memory and finished.hosts:
+        finished.memory = state.memory / len(finished.hosts)
     text = _read(output, 0 if finished.fault else LATE)
     finished.steps = read_steps(text or "")
     if not finished.fault and "@done" not in (text or ""):

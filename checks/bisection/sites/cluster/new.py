@@ -199,11 +199,19 @@ def _parts(site: Draft, queue: QueueInfo, most: int, asked: bool) -> Iterator[Pa
         limits = [most, len(group.nodes), queue.max_nodes or most]
         part = Part(name, queue, group, sizes(min(limits), asked), ways(site)[0])
         if group.up < part.largest:
-            wanted = {"up": group.up, "wanted": part.largest}
+            wanted = {"up": group.up, "wanted": part.largest, "down": _down(site, part)}
             part.decisions.append(Reason.of(Code.NODES_DOWN, partition=name, **wanted))
         if queue.shared:
             part.decisions.append(Reason.of(Code.QUEUE_SHARED, partition=name))
         yield part
+
+
+def _down(site: Draft, part: Part) -> list[tuple[str, str]]:
+    """The nodes of a partition that take no jobs, each with the scheduler's reason."""
+    access = as_reframe(site, part, part.way, part.largest)["access"]
+    names = {node.name for node in part.group.nodes}
+    reasons = SCHEDULERS[site.survey.reframe]().unavailable(access)
+    return [(name, why) for name, why in reasons if name in names]
 
 
 def sizes(most: int, asked: bool = False) -> int | list[int]:
