@@ -85,7 +85,7 @@ def _layouts(v: Values) -> str:
 
 
 def _kernels_built(v: Values) -> str:
-    same = f"as on {v['partition']}, which has the same nodes"
+    same = f"as on {v['partition']}, which is on the same nodes"
     return same if v["partition"] else f"configured, one built and run; {lasting(v['seconds'])}"
 
 

@@ -11,7 +11,8 @@ from bisection.core.format import amount, duration, lasting, one_line, plural, s
 from bisection.core.reasons import Reason
 from bisection.report.clauses import clause
 from bisection.sites.cluster.facts import Moved
-from bisection.sites.cluster.new import AT_ONCE, Draft, Part
+from bisection.sites.cluster.jobs import AT_ONCE
+from bisection.sites.cluster.new import Draft, Part
 
 WIDTH = 100
 

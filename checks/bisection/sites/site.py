@@ -24,16 +24,18 @@ from bisection.rfm import references
 PATIENCE = 600.0  # seconds for a site file and all checks to load: a few, on an idle host
 
 
-class NotLoaded(BisectionError):
+class LoadTimeoutError(BisectionError):
     """A site file did not load in time. That is no defect of the file: the host may be busy."""
 
     exit_code = Exit.NOT_MEASURED
 
-    def __init__(self, file: Path) -> None:
-        super().__init__(
-            f"not measured: {paths.shown(file)} does not load within {lasting(PATIENCE)}: this host "
-            "is too busy, or the file waits for something"
-        )
+
+def timed_out(file: Path) -> LoadTimeoutError:
+    """The error of a site file that did not load within PATIENCE."""
+    return LoadTimeoutError(
+        f"not measured: {paths.shown(file)} does not load within {lasting(PATIENCE)}: this host is "
+        "too busy, or the file waits for something"
+    )
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ def load(systems: Sequence[str]) -> dict[str, Site]:
         The sites by name.
 
     Raises:
-        NotLoaded: one does not load within PATIENCE.
+        LoadTimeoutError: one does not load within PATIENCE.
     """
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return {site.name: site for site in pool.map(load_site, systems)}
@@ -157,7 +159,7 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
             and `cases` stays empty. None where no run follows.
 
     Raises:
-        NotLoaded: it does not load within PATIENCE.
+        LoadTimeoutError: it does not load within PATIENCE.
     """
     path = site_file(system)
     site = Site(path.stem, path)
@@ -178,7 +180,7 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
             ).returncode
             facts = json.loads(output.read_text())
         except subprocess.TimeoutExpired:
-            raise NotLoaded(path) from None
+            raise timed_out(path) from None
         except (OSError, ValueError):
             facts = {"defects": [(path, 1, Reason.of(Code.LOAD_DIED, exit_code=code))]}
     site.defects = [

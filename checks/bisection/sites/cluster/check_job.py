@@ -36,7 +36,7 @@ def job_runs(subject: Subject) -> Finding:
     leave = [*subject.launcher.command(shapes[0]), str(program(queue, subject.folder))]
     further = [Step("leave", [*leave, "leave", str(EXIT)])]
     builds = []
-    if _kernel_key(subject) not in subject.built and not _by_spack(subject):
+    if _kernel_key(subject) not in subject.built and not subject.by_spack:
         builds = _builds(subject)
         kernel = str(_build_folder(subject) / "network" / KERNEL)
         run = [*subject.launcher.command(shapes[0]), kernel, "--largest", "64", "--repeats", "1"]
@@ -52,8 +52,7 @@ def job_runs(subject: Subject) -> Finding:
         variables=variables,
         sees=[subject.folder, SOURCES],
         builds=builds,
-        # As launches have it (bisection.rfm.launch.Build).
-        build_here="march" in subject.partition["extras"] or _by_spack(subject),
+        build_here=subject.builds_here,
         further=further,
     )
     if trial.fault:
@@ -64,13 +63,7 @@ def job_runs(subject: Subject) -> Finding:
 
 def _kernel_key(subject: Subject) -> Any:
     """What a build of the kernels depends on: nodes, modules, processor."""
-    queue = subject.queue_name, subject.option("-C", "--constraint")
-    model = (subject.known or {}).get("processor", {}).get("model", queue)
-    return model, tuple(subject.modules), subject.partition["extras"].get("march")
-
-
-def _by_spack(subject: Subject) -> bool:
-    return "spack" in subject.site.environs[subject.environ]["features"]
+    return subject.same_nodes, tuple(subject.modules), subject.partition["extras"].get("march")
 
 
 def _build_folder(subject: Subject) -> Path:
@@ -109,7 +102,7 @@ def program_builds(subject: Subject) -> Finding:
 
 def kernels_build(subject: Subject) -> Finding | None:
     """The kernels configure and build on a node, and one runs on all."""
-    if _by_spack(subject):
+    if subject.by_spack:
         return not_tried(Code.KERNELS_BY_SPACK, environ=subject.environ)
     steps = subject.trial.steps
     if _kernel_key(subject) in subject.built:

@@ -103,7 +103,7 @@ def placed(subject: Subject) -> Finding | None:
     """Slurm could place a launch of each layout; it is asked, and nothing is submitted."""
     if subject.partition["scheduler"] not in SLURM:
         return None
-    scheduler, file = subject.scheduler, subject.folder / "place.sh"
+    scheduler, file = subject.scheduler, subject.folder / f"{subject.name}.place.sh"
     output, minutes = file.with_suffix(".out"), -(-launch_limit(subject) // 60)
     for layout, shape in subject.shapes.items():
         header = scheduler.header(subject.queue, shape, output, minutes)

@@ -26,6 +26,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.rfm.scheduler_faults import QUEUE_FULL, SLURM_STATES
 from bisection.sites.cluster.survey import Survey
 
+AT_ONCE = 4  # jobs: more would be in the way of other users
 POLL = 0.5  # seconds between looks at a job, at first
 RARELY = 5.0  # likewise, later: a controller has other work
 LATE = 20  # seconds that a shared file system may need to show a file of another host

@@ -15,7 +15,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
 from bisection.sites.cluster import choices, facts, software
 from bisection.sites.cluster.facts import FAST, UP
-from bisection.sites.cluster.jobs import Local, Queue
+from bisection.sites.cluster.jobs import AT_ONCE, Local, Queue
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.software import Software
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, grouped
@@ -23,7 +23,6 @@ from bisection.sites.cluster.trial import Launcher, Outcome, Trial, try_queue
 
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
 LONGEST = 600  # seconds that a trial job asks for, where its queue gives as much
-AT_ONCE = 4  # trial jobs: more would be in the way of other users
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 # Schedulers whose queues are not read yet: ReFrame's name, name, command.

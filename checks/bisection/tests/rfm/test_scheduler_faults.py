@@ -359,6 +359,15 @@ def test_only_a_hang_is_reported_as_one():
             "BLOCKED: the scheduler refused the job: qsub: Unknown queue",
         ),
         (
+            "spawned process error: command 'sbatch rfm_job.sh' failed with exit code 1:\n"
+            "--- stdout ---\n--- stdout ---\n--- stderr ---\nsbatch: error: site policy: name your "
+            "project with -A ACCOUNT, else no job can connect\nsbatch: error: Batch job submission "
+            "failed: Unspecified error\n--- stderr ---",
+            "BLOCKED: the scheduler refused the job: sbatch: site policy: name your project with -A "
+            "ACCOUNT, else no job can connect; Batch job submission failed: Unspecified error "
+            "(account=... in the site file, or `site new --account A`)",
+        ),
+        (
             "job error: [jobid=7] maximum pending time exceeded",
             "BLOCKED: job 7 was not started in 90 s; no reason is known",
         ),
