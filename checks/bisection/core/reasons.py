@@ -34,6 +34,7 @@ class Code(str, Enum):
 
     # A launch
     NO_KERNEL = "NO_KERNEL"  # folder
+    NO_SPACE = "NO_SPACE"  # place, free (B), needed (B) | error; build: its words
     KERNELS_KEPT = "KERNELS_KEPT"  # built: Unix time
     KERNELS_STALE = "KERNELS_STALE"  # kernel: path, built, checkout: hashes of sources, accepted
     NO_CORES = "NO_CORES"  # partition

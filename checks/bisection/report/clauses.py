@@ -134,6 +134,13 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
 }
 
 
+def _no_space(v: Values) -> str:
+    if v["error"]:
+        return v["error"]
+    free, needed = (f"{v[name] / 1e6:.0f} MB" for name in ("free", "needed"))
+    return f"no space left on {v['place']} ({free} free, a build takes {needed})"
+
+
 def _blocked(v: Values) -> str:
     if v["deadline"]:
         return _fill("not started before the deadline of {deadline!l}", v)
@@ -304,6 +311,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.METRIC_REFERENCE: "{metric}: {fault!n}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
+    Code.NO_SPACE: _no_space,
     Code.NO_CORES: "the site file does not give the cores of {partition}",
     Code.NOT_SIMULATED: "bisection-{kernel} is not simulated",
     Code.LAYOUT_IS_TWIN: "layout {layout} is {other} here: {geometry}",

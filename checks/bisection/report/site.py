@@ -63,6 +63,7 @@ REMEDIES = {
     "file.",
     Code.KERNELS_FAIL: "Load the modules of what is missing, or build with Spack "
     "(`bisection run -p spack`).",
+    Code.NO_SPACE: "Make room there, or set BISECTION_HOME to a folder on another file system.",
     Code.KERNELS_LATE: "Other processes use the nodes, or the file system is slow: look, and check "
     "again.",
     Code.FOLDER_UNSEEN: "Put BISECTION_HOME on a file system that these nodes mount and may write.",

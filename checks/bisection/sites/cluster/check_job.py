@@ -9,6 +9,7 @@ from typing import Any
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.rfm import causes
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
 from bisection.sites.cluster.facts import FAST, UP
@@ -112,7 +113,10 @@ def kernels_build(subject: Subject) -> Finding | None:
         if ended and ended.code == STOPPED:  # its words name a signal and not the cause
             return wrong(Code.KERNELS_LATE, step=name, limit=ended.seconds)
         if ended is None or ended.code:
-            return wrong(Code.KERNELS_FAIL, step=name, **_words(ended))
+            words = _words(ended)
+            if full := causes.of_full_disk(subject.folder, ended.text.splitlines() if ended else []):
+                return wrong(full.code, **full.values, build=words.get("last"))
+            return wrong(Code.KERNELS_FAIL, step=name, **words)
     subject.built[_kernel_key(subject)] = subject.name
     return ok(Code.KERNELS_BUILT, seconds=steps["configure"].seconds + steps["compile"].seconds)
 

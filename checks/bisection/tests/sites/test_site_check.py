@@ -194,6 +194,10 @@ WRONG = {
         lambda m: spoil_steps(m, configure=(1, 2.0, "-- x\nCMake Error: fftw3 not found\n")),
         ("kernels", "not configure the kernels: CMake Error: fftw3 not found", "Spack"),
     ),
+    "a disk that is full": (
+        lambda m: spoil_steps(m, configure=(1, 2.0, "cc: No space left on device\nCMake Error: x\n")),
+        ("kernels", "cc: No space left on device: CMake Error: x", "Make room there"),
+    ),
     "a compiler that fails": (
         lambda m: spoil_steps(m, compile=(2, 2.0, "fatal error: omp.h\n")),
         ("kernels", "does not compile: fatal error: omp.h", "Spack"),
