@@ -4,7 +4,9 @@ Written for the version below; a test fails with any other, so that each is look
 """
 
 import copy
+import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType, ModuleType, NoneType, SimpleNamespace
@@ -13,6 +15,7 @@ from typing import Any
 from bisection.rfm.scheduler_faults import SLURM
 
 WRITTEN_FOR = "4.10.4"
+TEMPORARY = "BISECTION_TMPDIR"  # in ReFrame's environment: what TMPDIR was, "" without any
 
 
 def accept_exit(job: Any) -> None:
@@ -22,6 +25,16 @@ def accept_exit(job: Any) -> None:
     that of the ranks which it ended after the first.
     """
     job._exitcode = 0
+
+
+def give_back_temporary_folder() -> None:
+    """Lets jobs have the machine's own folder of temporary files, and not the one that a run gives
+    ReFrame for the log of its start (bisection.runs.command.temporary)."""
+    if (before := os.environ.pop(TEMPORARY, None)) is not None:
+        os.environ["TMPDIR"] = before
+        if not before:
+            del os.environ["TMPDIR"]
+        tempfile.tempdir = None  # what it was found to be
 
 
 def start_scripts_below_blanks() -> None:

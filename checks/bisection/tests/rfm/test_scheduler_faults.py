@@ -200,6 +200,21 @@ class TestOutage:
         assert run.code == 0, run.text
 
 
+def test_launcher_that_is_told_to_end_clears_up_before_it_is_killed(
+    bisection, tmp_path, monkeypatch
+):
+    """mpirun removes its ranks' shared memory; ReFrame kills it as soon as the job's script ends."""
+    folder = tmp_path / "launcher"
+    folder.mkdir()
+    clear = f"sleep 0.5; touch {folder}/cleared; exit 143"
+    (folder / "mpirun").write_text(f"#!/bin/bash\ntrap '{clear}' TERM\nsleep 60 & wait\n")
+    (folder / "mpirun").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    run = bisection("-S", "TransposeLaunch.time_limit=1s")
+    assert run.case("")["cause"] == "TIMEOUT: it ran to its time limit of 1 s"
+    assert (folder / "cleared").exists()
+
+
 def test_time_limit_without_a_scheduler(bisection):
     hang = ("-S", "TransposeLaunch.prerun_cmds=sleep 60", "-S", "TransposeLaunch.time_limit=1s")
     run = bisection(*hang)
