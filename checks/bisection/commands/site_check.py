@@ -1,4 +1,4 @@
-"""Checks whether a site file is true: one line per probe, in seconds, by one job per partition.
+"""Checks whether a site file is true: one line per probe, by one job per partition.
 
 Each line is `ok`, `WRONG` with what to do, or `not tried` with why. What rests on a wrong probe is
 not tried.

@@ -49,8 +49,8 @@ REMEDIES = {
     Code.NOT_PLACED: "Ask for nodes that the queue has: nodes, cores and options of {partition} in "
     "the site file.",
     Code.BLOCKED: "Look at the queue with `squeue`; --patience lets the job wait longer.",
-    REFUSED: "Ask for what the scheduler takes: queue, account, qos and nodes of {partition} in the "
-    "site file.",
+    REFUSED: "Ask for what the scheduler takes: queue, account, qos and nodes of {partition} in "
+    "the site file.",
     Code.TIMEOUT: "Look at the last step in the job's output.",
     Code.NODE_FAIL: "Repair the node, or drain it.",
     Code.OUT_OF_MEMORY: "Ask for more memory in the site file, such as --mem=0.",

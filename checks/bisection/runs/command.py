@@ -338,9 +338,9 @@ def listing(line: Sequence[str]) -> str:
     """ReFrame's list of the test cases that the command line `line` selects, "" if it has none."""
     command = [*line[:-1], "-lC"]  # instead of -r
     how = {"cwd": paths.ROOT, "capture_output": True, "text": True, "timeout": 120}
-    with temporary(paths.home()) as its_own:
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            return subprocess.run(command, env={**environment(), **its_own}, **how).stdout
+    failed = contextlib.suppress(OSError, subprocess.TimeoutExpired)
+    with temporary(paths.home()) as its_own, failed:
+        return subprocess.run(command, env={**environment(), **its_own}, **how).stdout
     return ""
 
 

@@ -113,8 +113,8 @@ def kernels_build(subject: Subject) -> Finding | None:
         if ended and ended.code == STOPPED:  # its words name a signal and not the cause
             return wrong(Code.KERNELS_LATE, step=name, limit=ended.seconds)
         if ended is None or ended.code:
-            words = _words(ended)
-            if full := causes.of_full_disk(subject.folder, ended.text.splitlines() if ended else []):
+            words, lines = _words(ended), ended.text.splitlines() if ended else []
+            if full := causes.of_full_disk(subject.folder, lines):
                 return wrong(full.code, **full.values, build=words.get("last"))
             return wrong(Code.KERNELS_FAIL, step=name, **words)
     subject.built[_kernel_key(subject)] = subject.name

@@ -215,8 +215,8 @@ def allocated_memory(record: Mapping[str, str]) -> float:
 
 
 def literal(path: Path) -> str:
-    """The path of an output file as a line of sbatch's options has it, which splits at blanks, takes
-    quotes away and replaces %j and the like."""
+    """The path of an output file in a line of options: sbatch splits them at blanks, takes quotes
+    away and replaces %j and the like."""
     return shlex.quote(str(path).replace("%", "%%"))
 
 

@@ -203,7 +203,7 @@ class TestOutage:
 def test_launcher_that_is_told_to_end_clears_up_before_it_is_killed(
     bisection, tmp_path, monkeypatch
 ):
-    """mpirun removes its ranks' shared memory; ReFrame kills it as soon as the job's script ends."""
+    """mpirun removes its ranks' shared memory; ReFrame kills it once the job's script has ended."""
     folder = tmp_path / "launcher"
     folder.mkdir()
     clear = f"sleep 0.5; touch {folder}/cleared; exit 143"
@@ -378,8 +378,8 @@ def test_only_a_hang_is_reported_as_one():
             "--- stdout ---\n--- stdout ---\n--- stderr ---\nsbatch: error: site policy: name your "
             "project with -A ACCOUNT, else no job can connect\nsbatch: error: Batch job submission "
             "failed: Unspecified error\n--- stderr ---",
-            "BLOCKED: the scheduler refused the job: sbatch: site policy: name your project with -A "
-            "ACCOUNT, else no job can connect; Batch job submission failed: Unspecified error "
+            "BLOCKED: the scheduler refused the job: sbatch: site policy: name your project with "
+            "-A ACCOUNT, else no job can connect; Batch job submission failed: Unspecified error "
             "(account=... in the site file, or `site new --account A`)",
         ),
         (

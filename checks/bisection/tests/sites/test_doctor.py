@@ -105,7 +105,12 @@ def test_site_defect(broken_sites, name):
 
 @pytest.mark.parametrize(
     "words",
-    ["doctor", "run --system localhost", "site check localhost", "references check --system localhost"],
+    [
+        "doctor",
+        "run --system localhost",
+        "site check localhost",
+        "references check --system localhost",
+    ],
 )
 def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, monkeypatch, words):
     """A busy host is no defect of the file."""

@@ -11,7 +11,7 @@ from made_cluster import GIB, PARTITION, Machine
 from bisection.commands import site_check
 from bisection.core.reasons import Code, Reason
 from bisection.report.site import REMEDIES, TITLES, remedy, result_lines
-from bisection.sites.cluster import check, check_job, check_queue
+from bisection.sites.cluster import check, check_job
 from bisection.sites.cluster.check_model import Finding, State, ok
 from bisection.sites.cluster.jobs import Ended
 from bisection.sites.cluster.schedulers import SCHEDULERS
@@ -148,9 +148,9 @@ WRONG = {
     ),
     "a job that is refused": (
         lambda m: setattr(
-            m.trial, "fault", Reason.of(Code.BLOCKED, refused="sbatch: policy: -A; Unspecified error")
+            m.trial, "fault", Reason.of(Code.BLOCKED, refused="sbatch: name it by -A; x")
         ),
-        ("job", "sbatch: policy: -A; Unspecified error (account=... in", "account, qos and nodes of"),
+        ("job", "sbatch: name it by -A; x (account=... in", "account, qos and nodes of"),
     ),
     "a job that hangs": (
         lambda m: setattr(m.trial, "fault", Reason.of(Code.TIMEOUT, job="7", limit=300.0)),
@@ -195,8 +195,8 @@ WRONG = {
         ("kernels", "not configure the kernels: CMake Error: fftw3 not found", "Spack"),
     ),
     "a disk that is full": (
-        lambda m: spoil_steps(m, configure=(1, 2.0, "cc: No space left on device\nCMake Error: x\n")),
-        ("kernels", "cc: No space left on device: CMake Error: x", "Make room there"),
+        lambda m: spoil_steps(m, configure=(1, 2.0, "No space left on device\nCMake Error: x\n")),
+        ("kernels", "No space left on device: CMake Error: x", "Make room there"),
     ),
     "a compiler that fails": (
         lambda m: spoil_steps(m, compile=(2, 2.0, "fatal error: omp.h\n")),
@@ -412,7 +412,7 @@ def test_partitions_of_other_nodes_build_for_themselves(machine, checked):
     other = {**copy.deepcopy(PARTITION), "name": "fat", "fullname": "lab:fat"}
     other["access"] = ["--partition=standard", "--constraint=fat", "--account=physics"]
     machine.site.partitions.append(other)
-    code, text = checked()
+    text = checked()[1]
     assert "on the same nodes" not in text
     assert text.count("configured, one built and run") == 2
 

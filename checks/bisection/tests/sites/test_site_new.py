@@ -194,8 +194,8 @@ def test_it_never_overwrites(new_site, house):
     file.write_text(file.read_text() + "# mine\n")
     code, said, text = new_site()
     assert code == 2
-    words = "site-configs/vc.py exists and is not overwritten. To begin anew: rm site-configs/vc.py. "
-    assert f"{words}To add a queue: copy" in said
+    assert "site-configs/vc.py exists and is not overwritten. To begin anew: rm site-conf" in said
+    assert "site-configs/vc.py. To add a queue: copy" in said
     assert text.endswith("# mine\n")
 
 
@@ -282,7 +282,9 @@ def test_what_several_queues_are_refused_for_is_printed_once(new_site, machine):
     assert code == 1
     assert said.count(policy) == 1
     assert "duo: job 1: no launcher is proven\n" in said
-    assert f"decide: duo, quad: no launcher is proven. BLOCKED: the scheduler refused the job: {policy}" in said
+    assert (
+        "decide: duo, quad: no launcher is proven. BLOCKED: the scheduler refused the job" in said
+    )
     assert "or `site new --account A`)\n" in said
     assert said.endswith(
         "\nto begin anew: rm site-configs/vc.py, then `bisection site new vc` with other options\n"
@@ -324,7 +326,7 @@ def test_unlike_nodes_spare_cores_and_nodes_that_are_down(new_site, machine, hou
     assert "left out: queue down: its state is INACTIVE" in said
     assert 'constraint="thin"' in text
     assert 'constraint="fat"' in text
-    assert "# DECIDE: mixed-fat: 1 of 2 nodes are up (node4: bad DIMM): launchers were tried" in text
+    assert "# DECIDE: mixed-fat: 1 of 2 nodes are up (node4: bad DIMM): launchers" in text
     assert "# DECIDE: shared: the queue puts several jobs on one core" in text
     parts = facts.read(house / "site-configs" / "vc.json")["partitions"]
     cores = {name: part["processor"]["num_cpus"] for name, part in parts.items()}
