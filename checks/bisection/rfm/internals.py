@@ -5,6 +5,7 @@ Written for the version below; a test fails with any other, so that each is look
 
 import copy
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -38,10 +39,17 @@ def give_back_temporary_folder() -> None:
 
 
 def start_scripts_below_blanks() -> None:
-    """Starts local job scripts by their whole path, which ReFrame would split at blanks."""
+    """Starts local job scripts by their whole path, which ReFrame would split at blanks; as would
+    the shell the folder that scripts of PBS change to."""
     from reframe.core.schedulers import local
+    from reframe.core.schedulers.pbs import PbsJobScheduler
     from reframe.utility.osext import run_command_async
 
+    preamble = PbsJobScheduler.emit_preamble
+    PbsJobScheduler.emit_preamble = lambda self, job: [
+        f"cd {shlex.quote(job.workdir)}" if line == f"cd {job.workdir}" else line
+        for line in preamble(self, job)
+    ]
     local.osext = SimpleNamespace(
         run_command_async=lambda script, **options: run_command_async([script], **options)
     )

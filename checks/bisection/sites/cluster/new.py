@@ -1,6 +1,7 @@
 """Draft of a site: what its scheduler says, what is on PATH, what a trial job per queue shows."""
 
 import concurrent.futures
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -194,7 +195,7 @@ def _parts(site: Draft, queue: QueueInfo, most: int, asked: bool) -> Iterator[Pa
         if not group.alone and not group.constraint:
             site.decisions.append(Reason.of(Code.NODES_UNLIKE, **cores, gres=group.known.gres))
             continue
-        name = queue.name if group.alone else f"{queue.name}-{group.constraint}"
+        name = reframe_name(queue.name if group.alone else f"{queue.name}-{group.constraint}")
         limits = [most, len(group.nodes), queue.max_nodes or most]
         part = Part(name, queue, group, sizes(min(limits), asked), ways(site)[0])
         if group.up < part.largest:
@@ -203,6 +204,12 @@ def _parts(site: Draft, queue: QueueInfo, most: int, asked: bool) -> Iterator[Pa
         if queue.shared:
             part.decisions.append(Reason.of(Code.QUEUE_SHARED, partition=name))
         yield part
+
+
+def reframe_name(text: str) -> str:
+    """A name as ReFrame takes it for a partition: no dots, no digit in front."""
+    name = re.sub("[^A-Za-z0-9_-]", "_", text)
+    return name if re.match("[A-Za-z_]", name) else f"_{name}"
 
 
 def _down(site: Draft, part: Part) -> list[tuple[str, str]]:

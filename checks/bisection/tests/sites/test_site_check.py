@@ -3,10 +3,9 @@
 import copy
 import dataclasses
 import json
-import time
 
 import pytest
-from made_cluster import GIB, PARTITION, Machine
+from made_cluster import GIB, PARTITION, Machine, counting
 
 from bisection.commands import site_check
 from bisection.core.reasons import Code, Reason
@@ -429,15 +428,7 @@ def test_jobs_are_in_the_queue_at_once_where_they_share_no_node(
          "access": [f"--partition={name}", option, "--account=physics"]}
         for name in names
     ]  # fmt: skip
-    running, most = [], []
-
-    def try_queue(*arguments, **more):
-        running.append(1)
-        time.sleep(0.1)
-        most.append(len(running))
-        running.pop()
-        return machine.try_queue(*arguments, **more)
-
+    try_queue, most = counting(machine.try_queue)
     monkeypatch.setattr(check_job, "try_queue", try_queue)
     _, text = checked()
     shown = [line.removeprefix("lab:") for line in text.splitlines() if line.startswith("lab:")]

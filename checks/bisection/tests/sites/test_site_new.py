@@ -4,10 +4,10 @@ import json
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from made_cluster import counting
 
 from bisection import cli
 from bisection.commands import site_new
@@ -350,6 +350,17 @@ def test_accounts(new_site, machine):
     assert "--account=a2" in machine.jobs[-1][0].access
 
 
+def test_names_of_queues_that_reframe_does_not_take(new_site, machine):
+    machine.cluster(CLUSTER.replace("duo", "gpu.q").replace("quad", "2nodes"))
+    code, _, text = new_site()
+    assert code == 0
+    assert 'common.partition("gpu_q", queue="gpu.q", nodes=2' in text
+    loaded = site.load_site("vc")
+    assert [*loaded.defects, *rules.site_defects(loaded)] == []
+    access = {part["name"].partition("-")[0]: part["access"][0] for part in loaded.partitions}
+    assert access == {"gpu_q": "--partition=gpu.q", "_2nodes": "--partition=2nodes"}
+
+
 def test_qos(new_site, machine):
     code, _, text = new_site("--queue", "duo", "--qos", "debug")
     assert code == 0
@@ -367,15 +378,7 @@ def test_few_trial_jobs_at_once(new_site, machine, monkeypatch):
     partitions = [partition.replace("duo", name) for name in names]
     rest = [line.replace("Partitions=duo,", f"Partitions={','.join(names)},") for line in rest]
     machine.cluster("\n".join(partitions + rest))
-    running, most = [], []
-
-    def try_queue(*arguments, **more):
-        running.append(1)
-        time.sleep(0.05)
-        most.append(len(running))
-        running.pop()
-        return machine.try_queue(*arguments, **more)
-
+    try_queue, most = counting(machine.try_queue)
     monkeypatch.setattr(new, "try_queue", try_queue)
     code, said, _ = new_site()
     assert code == 0
