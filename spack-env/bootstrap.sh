@@ -91,6 +91,12 @@ known_site() {
     die 2 "SYSTEM=$1: unknown; site-configs/ has $sites"
 }
 
+# at_least HAVE LEAST: of two versions, by their first two numbers.
+at_least() {
+    echo "$1 $2" | awk '{ split($1, have, "."); split($2, least, ".")
+        exit !(have[1] > least[1] || (have[1] == least[1] && have[2] + 0 >= least[2])) }'
+}
+
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; }
 
 # The first Python that is new enough and can make environments.
@@ -111,10 +117,7 @@ present() {
         command:*) command -v "$what" ;;
         pkg-config:*) pkg-config --exists "$what" ;;
         python:*) [ -f "$venv/ready" ] || find_python "$what" ;;
-        cmake:*) cmake --version | awk -v want="$what" '
-            NR == 1 { split($3, have, "."); split(want, least, ".")
-                      enough = have[1] > least[1] || (have[1] == least[1] && have[2] + 0 >= least[2]) }
-            END { exit !enough }' ;;
+        cmake:*) at_least "$(cmake --version | sed -n '1s/.* //p')" "$what" ;;
         header:*)
             compiler=mpicc
             command -v mpicc || compiler=gcc
@@ -152,6 +155,24 @@ survey() {
         insisted="$insisted $package"
         lacking="$lacking${lacking:+; }$words"
     done <"$packages"
+}
+
+# refuse_old: what apt has is too old to be used, as on an old Debian; before anything is installed.
+refuse_old() {
+    old=''
+    while read -r package _ probe _; do
+        case "$insisted " in *" $package "*) ;; *) continue ;; esac
+        case $probe in
+            python:*) least=3.10 ;;
+            cmake:*) least=${probe#*:} ;;
+            *) continue ;;
+        esac
+        have=$(apt-cache policy "$package" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p')
+        [ -z "$have" ] || at_least "$have" "$least" ||
+            old="$old${old:+; }$package $have, where $least is needed"
+    done <"$packages"
+    [ -z "$old" ] || die 3 "too old in this system's packages: $old. Nothing was installed." \
+        "PYTHON=/path/to/python3 names another Python; another CMake is taken from PATH"
 }
 
 # refuse_to_install: with INSTALL=no; one line, if anything is missing that a run needs.
@@ -216,6 +237,7 @@ install_packages() {
         say "no network: apt-get does not reach its servers" >&2
         return 1
     fi
+    refuse_old # by the lists as they are now
     sizes=$(amount "$@") || sizes=''
     say "installs ${sizes:-Debian packages}, for $*"
     plan=$(planned "$@") || plan=''
@@ -406,6 +428,7 @@ if command -v flock >/dev/null; then
     flock 9
 fi
 survey "$build"
+refuse_old
 if [ "$install" = no ]; then
     refuse_to_install
     exit 0

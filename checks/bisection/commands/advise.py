@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from bisection.advice import eigen, md, npar, sources
 from bisection.core import paths
-from bisection.core.format import at_least, plural, some
+from bisection.core.format import at_least, plural, printable, some
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels import tables
@@ -105,7 +105,7 @@ def act(options: argparse.Namespace) -> Exit:
             f"no results of the {kernel} checks{several}; measure some with `{command}`, or here "
             "with --measure 2,4"
         )
-    print("\n".join(text(launches)))
+    print(printable(text(launches)))
     return Exit.OK
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from bisection.analysis.compare import EXITS, FAIL_ON, compare
 from bisection.analysis.model import Comparison
 from bisection.core import paths
-from bisection.core.format import ratio, regex
+from bisection.core.format import printable, ratio, regex
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.data import comparison_as_json
 from bisection.report.text import comparison_text
@@ -75,7 +75,7 @@ def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     with opened(paths.home()) as store:
         result, _ = compared(store, options)
-    print("\n".join(comparison_text(result)))
+    print(printable(comparison_text(result)))
     if options.json:
         text = json.dumps(comparison_as_json(result), indent=1) + "\n"
         try:

@@ -5,7 +5,7 @@ warning beside exit code 0, or not at all: a check file that does not load vanis
 reference file that matches nothing is passed over, of two equal keys the last counts.
 Lines that begin with `note: ` behind the line number are no defects: a method without references, a
 Spack environment that is not built yet.
-Exit code: 0 no defects, 1 defects, 2 usage.
+Exit code: 0 no defects, 1 defects, 2 usage, 3 a site file does not load within ten minutes.
 """
 
 import argparse

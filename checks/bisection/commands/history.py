@@ -16,7 +16,7 @@ from bisection.analysis.explain import explain_points
 from bisection.analysis.history import histories, regular
 from bisection.analysis.model import Event
 from bisection.core import paths
-from bisection.core.format import regex
+from bisection.core.format import printable, regex
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
@@ -79,7 +79,7 @@ def act(options: argparse.Namespace) -> Exit:
         explain_points([p for event in events for p in event.points], sessions, store)
     notes += [*filter(None, [left_out(chosen)]), *more]
     lines = history_text(events, series, len(sessions), notes, options.metrics)
-    print("\n".join([*lines, *next_steps(events, sessions)]))
+    print(printable([*lines, *next_steps(events, sessions)]))
     if max((len(values) for *_, values in series), default=0) < 2 * LIMITS.level:
         return Exit.NOT_MEASURED
     return Exit.FAILED if any(event.alarm for event in events) else Exit.OK

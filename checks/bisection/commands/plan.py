@@ -9,7 +9,7 @@ import argparse
 
 from bisection.analysis.power import LARGEST, Noise, Power, noises
 from bisection.core import paths
-from bisection.core.format import part, plural, regex, utc
+from bisection.core.format import part, plural, printable, regex, utc
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit
 from bisection.report.tables import columns
@@ -55,7 +55,7 @@ def act(options: argparse.Namespace) -> Exit:
         return Exit.NOT_MEASURED
     head = ["kernel", "where", "metrics", "nights", "noise", "like the night before"]
     head += [f"nights per side for {options.effect:.1%} of one metric", "of all of the kernel"]
-    print("\n".join(columns([head, *(_line(entry, options.effect) for entry in entries)])))
+    print(printable(columns([head, *(_line(entry, options.effect) for entry in entries)])))
     print(f"{LIMITS.seen:.0%} of such comparisons find a change of that size.")
     return Exit.OK
 

@@ -39,7 +39,7 @@ from bisection.analysis.propose import (
     usable,
 )
 from bisection.core import paths
-from bisection.core.format import at_least, plural, some
+from bisection.core.format import at_least, plural, printable, some
 from bisection.core.identity import COUNTED
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
@@ -125,14 +125,14 @@ def act_propose(options: argparse.Namespace) -> Exit:
         raise BisectionError(str(error)) from None
     notes += _notes(proposal, options.least)
     if not proposal.entries:
-        print("\n".join([*notes, "no reference to propose"]))
+        print(printable([*notes, "no reference to propose"]))
         return Exit.NOT_MEASURED
     new = file.text() if changed else file.before
     shown = paths.shown(target)
     diff = difflib.unified_diff(
         file.before.splitlines(), new.splitlines(), shown, "proposed", lineterm=""
     )
-    print("\n".join([*diff, *notes]))
+    print(printable([*diff, *notes]))
     left = Exit.FAILED if proposal.wider else Exit.OK
     if not changed:
         print(f"{shown}: as proposed already")
@@ -161,7 +161,7 @@ def _used(store: Store, site: Site, options: argparse.Namespace) -> tuple[list[S
         counts = (f"{text} ({plural(count, 'session')})" for text, count in texts.items())
         notes.append(f"mixed: {name}: {'; '.join(counts)}")
     if differing and not options.mix:
-        print("\n".join(notes))
+        print(printable(notes))
         raise BisectionError(
             f"the sessions differ in {', '.join(differing)}: choose by --sessions, exclude some "
             "(`bisection sessions exclude`), or allow it by --mix"

@@ -1,4 +1,4 @@
-"""Checks whether a site file is true: one line per probe, in seconds, by one job per partition.
+"""Checks whether a site file is true: one line per probe, by one job per partition.
 
 Each line is `ok`, `WRONG` with what to do, or `not tried` with why. What rests on a wrong probe is
 not tried.
@@ -6,6 +6,7 @@ Exit code: 0 all ok, 1 something is wrong, 2 usage, 3 something was not tried.
 """
 
 import argparse
+import contextlib
 import shutil
 import sys
 import time
@@ -45,7 +46,8 @@ def act(options: argparse.Namespace) -> Exit:
         with check.working_folder(site.name) as folder:
             partitions = choose_partitions(site, options.name) if site.partitions else []
             subjects = check.subjects(site, partitions, folder, options.patience)
-            results = print_results(check.run(check.PROBES, subjects), site.name, sys.stdout)
+            with contextlib.closing(check.run(check.PROBES, subjects)) as running:
+                results = print_results(running, site.name, sys.stdout)
             states = {result.finding.state for result in results}
             kept = State.WRONG in states and any(folder.iterdir())
             if not kept:

@@ -12,6 +12,7 @@ Exit code: 0 nothing is left to decide, 1 something is, 2 usage, 3 the scheduler
 
 import argparse
 import re
+import shlex
 import time
 from pathlib import Path
 
@@ -77,8 +78,9 @@ def checked(options: argparse.Namespace) -> Path:
         raise BisectionError(f"--refresh: there is no {paths.shown(file)}")
     if file.exists() and not (options.refresh or options.dry_run):
         raise BisectionError(
-            f"{paths.shown(file)} exists and is not overwritten. To add a queue: copy its "
-            "partition from what --dry-run --queue Q prints into the file, then --refresh writes "
+            f"{paths.shown(file)} exists and is not overwritten. To begin anew: rm "
+            f"{shlex.quote(paths.shown(file))}. To add a queue: copy its partition from what "
+            "--dry-run --queue Q prints into the file, then --refresh writes "
             f"{options.name}.json anew"
         )
     return file
@@ -102,7 +104,8 @@ def create(options: argparse.Namespace, file: Path, known: new.Survey) -> Exit:
     environment = write_environment(site)
     print("\n".join([*environment, *(words.decisions(site) or ["nothing is left to decide"])]))
     names = f"{paths.shown(file)}" + (f" and {file.stem}.json" if known.kind else "")
-    print(f"wrote {names} in {duration(time.monotonic() - begin)}")
+    wrote = f"wrote {names} in {duration(time.monotonic() - begin)}"
+    print("\n".join([wrote, *words.again(site, shlex.quote(paths.shown(file)))]))
     return ended(site)
 
 

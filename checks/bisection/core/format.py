@@ -22,6 +22,11 @@ def plain(text: Any) -> str:
     return re.sub("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", " ", text)
 
 
+def printable(lines: Iterable[str]) -> str:
+    """Lines as one text for a terminal, whatever names they have from files of others."""
+    return "\n".join(map(plain, lines))
+
+
 def short(text: Any, limit: int = 300) -> str:
     """Text of at most `limit` characters."""
     text = plain(text)

@@ -63,6 +63,23 @@ def unwritable(folder: Path | str) -> str:
     return ""
 
 
+def free_space(folder: Path | str) -> float | None:
+    """Bytes that may be written to a folder, by its file system; 0 where it has no room for another
+    file; None if that is not known."""
+    try:
+        known = os.statvfs(folder)
+    except OSError:
+        return None
+    full = known.f_files and not known.f_favail
+    return 0.0 if full else float(known.f_bavail) * known.f_frsize
+
+
+def file_system(folder: Path | str) -> Path:
+    """Where the file system of a folder is mounted."""
+    path = Path(folder).resolve()
+    return next(above for above in (path, *path.parents) if above.is_mount())
+
+
 def write_whole(path: Path | str, parts: str | Iterable[str]) -> Path:
     """Writes a text file. A reader sees the old or the new file, never a part of one.
 

@@ -34,6 +34,7 @@ class Code(str, Enum):
 
     # A launch
     NO_KERNEL = "NO_KERNEL"  # folder
+    NO_SPACE = "NO_SPACE"  # place, free (B), needed (B) | error; build: its words
     KERNELS_KEPT = "KERNELS_KEPT"  # built: Unix time
     KERNELS_STALE = "KERNELS_STALE"  # kernel: path, built, checkout: hashes of sources, accepted
     NO_CORES = "NO_CORES"  # partition
@@ -153,7 +154,7 @@ class Code(str, Enum):
     QUEUE_EMPTY = "QUEUE_EMPTY"  # queue
     QUEUE_SHARED = "QUEUE_SHARED"  # partition
     NODES_UNLIKE = "NODES_UNLIKE"  # queue, nodes, cores, gres
-    NODES_DOWN = "NODES_DOWN"  # partition, up, wanted: nodes
+    NODES_DOWN = "NODES_DOWN"  # partition, up, wanted: nodes, down: [[node, reason]]
     TRIAL_FAILED = "TRIAL_FAILED"  # partition, fault: reason
     NO_LAUNCHER = "NO_LAUNCHER"  # partition, faults: reasons
     LAUNCHER_WRONG = "LAUNCHER_WRONG"  # launcher, fault: reason
@@ -337,7 +338,6 @@ class Code(str, Enum):
 
     # What the doctor finds; file and line stand beside the reason
     NOT_LOADING = "NOT_LOADING"  # error, test
-    LOAD_TIMEOUT = "LOAD_TIMEOUT"  # limit (s)
     LOAD_DIED = "LOAD_DIED"  # exit_code
     REFRAME_REJECTS = "REFRAME_REJECTS"  # where, error
     CORES_UNKNOWN = "CORES_UNKNOWN"  # partition

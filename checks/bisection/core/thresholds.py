@@ -56,6 +56,7 @@ class Thresholds:
         0.5, "of the rate of its adapters", "a pair of nodes that gets less is to be looked at"
     )
     # ---- a site ----
+    build_space: float = _limit(24.0, "MB", "free: a build of the kernels takes as much")
     fact_noise: float = _limit(
         0.25, "of the value", "latency and bandwidth of a short trial job differ by this each time"
     )

@@ -19,7 +19,7 @@ from bisection.report.network_clauses import NETWORK
 from bisection.report.node_clauses import NODES
 from bisection.report.pairs_clauses import PAIRS
 from bisection.report.ratios import change
-from bisection.report.site_clauses import SITE
+from bisection.report.site_clauses import SITE, option_hint
 from bisection.report.site_new_clauses import NEW
 from bisection.report.slower_clauses import SLOWER
 
@@ -132,11 +132,19 @@ CONVERSIONS: dict[str, Callable[[Any], str]] = {
 }
 
 
+def _no_space(v: Values) -> str:
+    if v["error"]:
+        return v["error"]
+    free, needed = (f"{v[name] / 1e6:.0f} MB" for name in ("free", "needed"))
+    return f"no space left on {v['place']} ({free} free, a build takes {needed})"
+
+
 def _blocked(v: Values) -> str:
     if v["deadline"]:
         return _fill("not started before the deadline of {deadline!l}", v)
     if v["refused"]:
-        return _fill("the scheduler refused the job: {refused}{down!p:?; down or drained: *}", v)
+        text = "the scheduler refused the job: {refused}{down!p:?; down or drained: *}"
+        return _fill(text, v) + option_hint(v["refused"])
     reason = (v["reason"] or "None").replace("_", " ")
     why = "no reason is known" if reason == "None" else f"the scheduler's reason: {reason}"
     return _fill("job {job} was not started{waited!l:? in *}; ", v) + why
@@ -301,6 +309,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.METRIC_REFERENCE: "{metric}: {fault!n}",
     # a launch
     Code.NO_KERNEL: "no bisection-* in {folder}",
+    Code.NO_SPACE: _no_space,
     Code.NO_CORES: "the site file does not give the cores of {partition}",
     Code.NOT_SIMULATED: "bisection-{kernel} is not simulated",
     Code.LAYOUT_IS_TWIN: "layout {layout} is {other} here: {geometry}",

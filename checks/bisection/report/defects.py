@@ -74,7 +74,6 @@ def _database_lacks(v: Values) -> str:
 DEFECTS: dict[Code, str | Callable[[Values], str]] = {
     # a site file, a check file
     Code.NOT_LOADING: _not_loading,
-    Code.LOAD_TIMEOUT: "does not load within {limit:g} s",
     Code.LOAD_DIED: lambda v: (
         f"does not load: the process that tried ended with {v['exit_code'] or 'no exit code'}"
     ),

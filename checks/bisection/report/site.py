@@ -31,6 +31,8 @@ TITLES = {
 }
 WIDTH = max(map(len, TITLES.values()))
 
+REFUSED = "refused"  # of BLOCKED: the job never came into the queue
+
 # What to do, by the code of what is wrong. {name} is the site, {partition} the partition.
 REMEDIES = {
     Code.SITE_DEFECTS: "Mend what it names; `bisection doctor --system {name}` lists all defects.",
@@ -47,6 +49,8 @@ REMEDIES = {
     Code.NOT_PLACED: "Ask for nodes that the queue has: nodes, cores and options of {partition} in "
     "the site file.",
     Code.BLOCKED: "Look at the queue with `squeue`; --patience lets the job wait longer.",
+    REFUSED: "Ask for what the scheduler takes: queue, account, qos and nodes of {partition} in "
+    "the site file.",
     Code.TIMEOUT: "Look at the last step in the job's output.",
     Code.NODE_FAIL: "Repair the node, or drain it.",
     Code.OUT_OF_MEMORY: "Ask for more memory in the site file, such as --mem=0.",
@@ -59,6 +63,7 @@ REMEDIES = {
     "file.",
     Code.KERNELS_FAIL: "Load the modules of what is missing, or build with Spack "
     "(`bisection run -p spack`).",
+    Code.NO_SPACE: "Make room there, or set BISECTION_HOME to a folder on another file system.",
     Code.KERNELS_LATE: "Other processes use the nodes, or the file system is slow: look, and check "
     "again.",
     Code.FOLDER_UNSEEN: "Put BISECTION_HOME on a file system that these nodes mount and may write.",
@@ -98,7 +103,8 @@ def remedy(reason: Reason, name: str, partition: str) -> str:
     """What to do about what a probe came to; "" where that is said of another probe."""
     if reason.code == Code.RESTS_ON:
         return ""
-    text = REMEDIES.get(reason.code, OTHERWISE)
+    refused = reason.code == Code.BLOCKED and reason["refused"]
+    text = REMEDIES.get(REFUSED if refused else reason.code, OTHERWISE)
     return text.format(name=name, partition=partition, environ=reason["environ"])
 
 

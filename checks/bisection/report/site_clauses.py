@@ -1,5 +1,6 @@
 """Clauses of a trial job, and of what the probes of `site check` come to."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -46,13 +47,31 @@ def _no_world(v: Values) -> str:
 
 
 def _nodes_up(v: Values) -> str:
-    down = f"; {_pairs(v['down'])}" if v["down"] else ""
+    down = f"; {with_reasons(v['down'])}" if v["down"] else ""
     needs = f", {v['asked']} needed" if v["up"] < v["asked"] else ""
     return f"{v['up']} of {v['nodes']} up{needs}{down}"
 
 
-def _pairs(pairs: Sequence[Sequence[str]]) -> str:
+def with_reasons(pairs: Sequence[Sequence[str]]) -> str:
+    """Things with what is wrong with each: nodes, modules."""
     return some((f"{name}: {why}" if why else name for name, why in pairs), 4)
+
+
+# What a scheduler's refusal has that an option of `site new` and a word of the site file mend.
+OPTIONS = {
+    "account": r"\baccounts?\b|\bprojects?\b|(?<!\S)-A\b",
+    "qos": r"\bqos specification|--qos\b",
+}
+
+
+def option_hint(refused: str) -> str:
+    """How to name what a scheduler asks for in its words of refusal; "" if it is nothing known."""
+    words = [name for name, pattern in OPTIONS.items() if re.search(pattern, refused, re.I)]
+    if not words:
+        return ""
+    options = " ".join(f"--{word} {word[0].upper()}" for word in words)
+    keys = " and ".join(f"{word}=..." for word in words)
+    return f" ({keys} in the site file, or `site new {options}`)"
 
 
 def _queue_open(v: Values) -> str:
@@ -66,7 +85,7 @@ def _layouts(v: Values) -> str:
 
 
 def _kernels_built(v: Values) -> str:
-    same = f"as on {v['partition']}, which has the same nodes"
+    same = f"as on {v['partition']}, which is on the same nodes"
     return same if v["partition"] else f"configured, one built and run; {lasting(v['seconds'])}"
 
 
@@ -155,13 +174,13 @@ SITE: dict[Code, str | Callable[[Values], str]] = {
     Code.NOT_PLACED: "layout {layout}, {geometry}: {refused}",
     Code.JOB_RAN: lambda v: f"job {v['job']} on {some(v['hosts'], 4)}",
     Code.MODULES_LOADED: lambda v: some(v["modules"]),
-    Code.MODULES_FAIL: lambda v: _pairs(v["modules"]),
+    Code.MODULES_FAIL: lambda v: with_reasons(v["modules"]),
     Code.PROBE_BUILT: "{compiler}",
     Code.KERNELS_BUILT: _kernels_built,
     Code.KERNELS_FAIL: _kernels_fail,
     Code.KERNELS_LATE: _kernels_late,
     Code.KERNELS_BY_SPACK: "environment {environ}: Spack builds the kernels",
-    Code.FOLDER_UNSEEN: lambda v: f"{v['path']} is not seen by {_pairs(v['hosts'])}",
+    Code.FOLDER_UNSEEN: lambda v: f"{v['path']} is not seen by {with_reasons(v['hosts'])}",
     Code.PATH_UNSEEN: lambda v: f"{v['path']} is not seen by {some(v['hosts'], 4)}",
     Code.ALL_SEEN: lambda v: f"{v['path']} on {plural(v['nodes'], 'node')}",
     Code.CORES_CLAIMED: "the site file gives {claimed} cores, {host} has {cores}",

@@ -11,7 +11,8 @@ from bisection.core.format import amount, duration, lasting, one_line, plural, s
 from bisection.core.reasons import Reason
 from bisection.report.clauses import clause
 from bisection.sites.cluster.facts import Moved
-from bisection.sites.cluster.new import AT_ONCE, Draft, Part
+from bisection.sites.cluster.jobs import AT_ONCE
+from bisection.sites.cluster.new import Draft, Part
 
 WIDTH = 100
 
@@ -129,8 +130,8 @@ def described(part: Part, named: set[str] | None = None) -> str:
 
     Args:
         part: the partition.
-        named: launchers of which a partition before said that they start one world; these are
-            named more shortly.
+        named: launchers of which a partition before said that they start one world, and what it
+            said of others; these are named more shortly.
     """
     queue, known = part.queue, part.group.known
     text = f"{plural(len(part.group.nodes), 'node')} of {plural(known.cores, 'core')}"
@@ -153,8 +154,11 @@ def _launchers(part: Part, named: set[str]) -> str:
         known = named.issuperset(right)
         text = f"; {' and '.join(right)} " + ("too" if known else f"{verb} one world too")
         named.update(right)
-    wrong = [clause(fault) for _, fault in _worth_naming(part) if fault]
-    return "; ".join([text, *wrong])
+    for way, fault in _worth_naming(part):
+        if fault and (words := clause(fault)):
+            text += f"; {way} not" if words in named else f"; {words}"
+            named.add(words)
+    return text
 
 
 def _worth_naming(part: Part) -> Sequence[tuple[Any, Reason | None]]:
@@ -198,8 +202,8 @@ def waiting(site: Draft, patience: float) -> list[str]:
 def tried(part: Part) -> str:
     """What the trial job of a partition showed."""
     job = f"job {part.trial.job}: " if part.trial and part.trial.job else ""
-    if part.outcome is None:
-        return f"{part.name}: {job}{'; '.join(map(clause, part.decisions))}"
+    if part.outcome is None:  # why, `decisions` says of all partitions together
+        return f"{part.name}: {job}no launcher is proven"
     outcome = part.outcome
     text = f"{part.name}: {job}{part.way} starts one world of {plural(len(outcome.ranks), 'rank')}"
     if outcome.latency:
@@ -210,8 +214,29 @@ def tried(part: Part) -> str:
 
 
 def decisions(site: Draft) -> list[str]:
-    """What is left for a person to decide."""
-    return [f"decide: {clause(reason)}" for reason in site.all_decisions]
+    """What is left for a person to decide; once, where it is so in several partitions."""
+    partitions: dict[Reason, list[str]] = {}
+    for reason in site.all_decisions:
+        values = {name: value for name, value in reason.values.items() if name != "partition"}
+        partitions.setdefault(Reason(reason.code, values), []).append(reason["partition"])
+    lines = []
+    for reason, names in partitions.items():
+        where = {"partition": some(names)} if names[0] else {}
+        lines.append(f"decide: {clause(Reason(reason.code, {**reason.values, **where}))}")
+    return lines
+
+
+def again(site: Draft, file: str) -> list[str]:
+    """How to begin anew, where a queue has no launcher that is proven, or there is no queue.
+
+    Args:
+        site: the draft, once it was tried.
+        file: NAME.py, as it can be pasted.
+    """
+    proven = site.parts and all(part.outcome for part in site.parts)
+    if proven or site.unread or not site.survey.kind:
+        return []
+    return [f"to begin anew: rm {file}, then `bisection site new {site.name}` with other options"]
 
 
 def moved(changes: Sequence[Moved]) -> list[str]:

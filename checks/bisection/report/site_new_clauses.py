@@ -5,6 +5,7 @@ from typing import Any
 
 from bisection.core.format import plural, some
 from bisection.core.reasons import Code
+from bisection.report.site_clauses import with_reasons
 
 Values = Mapping[str, Any]
 
@@ -24,10 +25,11 @@ def _nodes_unlike(v: Values) -> str:
 
 
 def _nodes_down(v: Values) -> str:
+    down = f" ({with_reasons(v['down'])})" if v["down"] else ""
     if not v["up"]:
-        text = "none of its nodes is up: no job ran, and no launcher is proven"
+        text = f"none of its nodes is up{down}: no job ran, and no launcher is proven"
     else:
-        text = f"{v['up']} of {v['wanted']} nodes are up: launchers were tried on no more"
+        text = f"{v['up']} of {v['wanted']} nodes are up{down}: launchers were tried on no more"
     return f"{v['partition']}: {text}; --refresh makes the facts again"
 
 

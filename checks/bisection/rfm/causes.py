@@ -1,14 +1,19 @@
 """Why a launch did not end with an answer: the first cause of all that its job's output shows."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from bisection.core import paths
 from bisection.core.reasons import Code, Reason
+from bisection.core.thresholds import LIMITS
 from bisection.kernels.results import KernelExit
 from bisection.rfm import rank_faults, scheduler_faults
 
 REFUSALS = (KernelExit.USAGE, KernelExit.RESOURCES)
+NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 
 
 @dataclass(frozen=True)
@@ -61,3 +66,20 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
     if death and exit_code not in REFUSALS:  # these are of all ranks
         ended_with |= {"rank": death.rank, "host": death.host}
     return exit_code, Reason.of(Code.KERNEL_EXIT, kernel=ended.kernel, **ended_with)
+
+
+def of_full_disk(folder: Path | str, output: Iterable[str]) -> Reason | None:
+    """The reason if a build failed for want of space, else None. CMake then reports libraries that
+    it does not find, and leaves room again.
+
+    Args:
+        folder: where it was built.
+        output: lines that it printed.
+    """
+    free, needed = paths.free_space(folder), LIMITS.build_space * 1e6
+    if free is not None and free < needed:
+        place = str(paths.file_system(folder))
+        return Reason.of(Code.NO_SPACE, place=place, free=free, needed=needed)
+    error = paths.unwritable(folder) if free is not None else ""
+    error = error or next(filter(NO_SPACE.search, output), "").strip()
+    return Reason.of(Code.NO_SPACE, error=error) if error else None

@@ -4,7 +4,10 @@ Written for the version below; a test fails with any other, so that each is look
 """
 
 import copy
+import os
+import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType, ModuleType, NoneType, SimpleNamespace
@@ -13,6 +16,7 @@ from typing import Any
 from bisection.rfm.scheduler_faults import SLURM
 
 WRITTEN_FOR = "4.10.4"
+TEMPORARY = "BISECTION_TMPDIR"  # in ReFrame's environment: what TMPDIR was, "" without any
 
 
 def accept_exit(job: Any) -> None:
@@ -24,11 +28,28 @@ def accept_exit(job: Any) -> None:
     job._exitcode = 0
 
 
+def give_back_temporary_folder() -> None:
+    """Lets jobs have the machine's own folder of temporary files, and not the one that a run gives
+    ReFrame for the log of its start (bisection.runs.command.temporary)."""
+    if (before := os.environ.pop(TEMPORARY, None)) is not None:
+        os.environ["TMPDIR"] = before
+        if not before:
+            del os.environ["TMPDIR"]
+        tempfile.tempdir = None  # what it was found to be
+
+
 def start_scripts_below_blanks() -> None:
-    """Starts local job scripts by their whole path, which ReFrame would split at blanks."""
+    """Starts local job scripts by their whole path, which ReFrame would split at blanks; as would
+    the shell the folder that scripts of PBS change to."""
     from reframe.core.schedulers import local
+    from reframe.core.schedulers.pbs import PbsJobScheduler
     from reframe.utility.osext import run_command_async
 
+    preamble = PbsJobScheduler.emit_preamble
+    PbsJobScheduler.emit_preamble = lambda self, job: [
+        f"cd {shlex.quote(job.workdir)}" if line == f"cd {job.workdir}" else line
+        for line in preamble(self, job)
+    ]
     local.osext = SimpleNamespace(
         run_command_async=lambda script, **options: run_command_async([script], **options)
     )

@@ -32,6 +32,7 @@ from bisection.rfm import causes, internals, queue, rank_faults, rotation, sched
 from bisection.rfm.causes import Ended
 from bisection.rfm.scheduler_faults import SLURM
 
+internals.give_back_temporary_folder()
 internals.start_scripts_below_blanks()
 internals.hasten_deprecations()
 internals.hasten_loading()
@@ -410,6 +411,10 @@ class Launch(rfm.RunOnlyRegressionTest):
         ]
         if self.build.mpi_bin:
             self.prerun_cmds.append(f"export PATH={shlex.quote(self.build.mpi_bin)}:$PATH")
+        if self._scheduler == "local":
+            # The script waits for a launcher that is told to end, and so clears shared memory and
+            # its folder: ReFrame kills what is left as soon as the script has ended.
+            self.prerun_cmds.append("trap : TERM")
         self.prerun_cmds += [RECORD, "code=0"]  # here, where it is what the ranks see
         self.postrun_cmds = ["echo $code >exit_code", "test $code -le 1 || exit $code"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from reframe.core.exceptions import ReframeError, SpawnedProcessError
 
-from bisection.core.commands import last_error, option_value
+from bisection.core.commands import all_errors, last_error, option_value
 from bisection.core.reasons import Code, Reason
 from bisection.rfm import rotation
 from bisection.rfm.scheduler_faults import (
@@ -67,8 +67,8 @@ def _refusal(job: Any, access: Sequence[str]) -> str:
     try:
         job.scheduler.sbatch(["--test-only", *access, job.script_filename])
     except SpawnedProcessError as error:
-        words = last_error("sbatch", error.stderr or "")
-        return words if NO_PLACE in words else ""
+        if NO_PLACE in last_error("sbatch", error.stderr or ""):
+            return all_errors("sbatch", error.stderr)
     return ""
 
 

@@ -13,10 +13,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -26,6 +27,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import TIERS
 from bisection.kernels.results import preempted
+from bisection.rfm import internals
 from bisection.rfm.rotation import NODES
 from bisection.rfm.scheduler_faults import DEADLINE
 from bisection.runs import queue
@@ -203,6 +205,25 @@ def environment(request: Request | None = None) -> dict[str, str]:
     return {**os.environ, **ours}
 
 
+@contextlib.contextmanager
+def temporary(above: Path) -> Iterator[dict[str, str]]:
+    """Environment variables by which ReFrame has a temporary folder of its own, as it leaves a log
+    of its start there; none if no folder can be made, as on a full disk.
+
+    Args:
+        above: the folder that it is made in; it is removed at the end.
+    """
+    folder = None
+    with contextlib.suppress(OSError):
+        folder = tempfile.mkdtemp(prefix=".reframe-", dir=above)
+    before = os.environ.get("TMPDIR", "")
+    try:
+        yield {"TMPDIR": folder, internals.TEMPORARY: before} if folder else {}
+    finally:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _keep_nodes(request: Request, folder: Path) -> dict[str, str]:
     """The variable by which launches find the nodes that they ask for, in a file of the results
     folder. Without one, as on a full disk, Slurm chooses."""
@@ -241,25 +262,28 @@ def watch(
     waiting = queue.Watch(request.job_name, chosen, progress.say)
     until = time.monotonic() + limit if limit else math.inf
     storing = {} if store else {"RFM_ENABLE_RESULTS_STORAGE": "0"}
-    try:
-        process = subprocess.Popen(
-            request.command,
-            cwd=paths.ROOT,
-            env={**environment(request), **_keep_nodes(request, folder), **storing},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            preexec_fn=end_with_parent,
-        )
-    except OSError as error:
-        log.write(f"ERROR: cannot start {request.command[0]}: {error.strerror}\n".encode())
-        return 1, log.text
-    stop = functools.partial(interrupt, process, request.job_name)
-    signal.signal(signal.SIGTERM, lambda number, _: stop(number))
-    with process.stdout, selectors.DefaultSelector() as ready:
-        ready.register(process.stdout, selectors.EVENT_READ)
-        follow(process, ready, log, progress, stop, until, waiting.look)
-    progress.clear()
-    if (code := process.wait()) < 0:  # while it loads tests, a signal ends it without a word
+    with temporary(folder) as its_own:
+        variables = {**_keep_nodes(request, folder), **storing, **its_own}
+        try:
+            process = subprocess.Popen(
+                request.command,
+                cwd=paths.ROOT,
+                env={**environment(request), **variables},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                preexec_fn=end_with_parent,
+            )
+        except OSError as error:
+            log.write(f"ERROR: cannot start {request.command[0]}: {error.strerror}\n".encode())
+            return 1, log.text
+        stop = functools.partial(interrupt, process, request.job_name)
+        signal.signal(signal.SIGTERM, lambda number, _: stop(number))
+        with process.stdout, selectors.DefaultSelector() as ready:
+            ready.register(process.stdout, selectors.EVENT_READ)
+            follow(process, ready, log, progress, stop, until, waiting.look)
+        progress.clear()
+        code = process.wait()
+    if code < 0:  # while it loads tests, a signal ends it without a word
         log.write(f"ERROR: run session stopped: {signal.Signals(-code).name}\n".encode())
     return code, log.text
 
@@ -313,10 +337,10 @@ def end_with_parent() -> None:
 def listing(line: Sequence[str]) -> str:
     """ReFrame's list of the test cases that the command line `line` selects, "" if it has none."""
     command = [*line[:-1], "-lC"]  # instead of -r
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        return subprocess.run(
-            command, cwd=paths.ROOT, env=environment(), capture_output=True, text=True, timeout=120
-        ).stdout
+    how = {"cwd": paths.ROOT, "capture_output": True, "text": True, "timeout": 120}
+    failed = contextlib.suppress(OSError, subprocess.TimeoutExpired)
+    with temporary(paths.home()) as its_own, failed:
+        return subprocess.run(command, env={**environment(), **its_own}, **how).stdout
     return ""
 
 

@@ -14,6 +14,7 @@ from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, SLOW_HOSTS, Cod
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
 from bisection.kernels.results import KernelExit
+from bisection.rfm import causes
 from bisection.runs import reframe_log
 from bisection.runs.model import JudgedMetric, RunVerdict, TestResult
 from bisection.runs.reframe_log import Entry, key_of
@@ -256,12 +257,14 @@ def _failed(entry: Entry, reason: Reason) -> Verdict:
 
 
 def _build_error(entry: Entry, reason: Reason | None) -> Reason | None:
-    """The reason with the first line by which the build names its error, and the line after it."""
+    """The reason, which may be a full disk, with the first line by which the build names its error,
+    and the line after it."""
     try:
         with open(os.path.join(entry["stagedir"], entry["build_stderr"]), errors="replace") as file:
             lines = [line.strip() for line in file if line.strip()]
     except (OSError, KeyError, TypeError):
         return reason
+    reason = causes.of_full_disk(entry["stagedir"], lines) or reason
     for pattern in (r"(?i)error\b", r"^bisection\.kernels\.spack: "):
         for index, line in enumerate(lines):
             if re.search(pattern, line):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bisection.core.commands import last_error
+from bisection.core.commands import all_errors, last_error
 from bisection.core.reasons import MACHINE_FAULTS, OUTER_FAULTS, Code, Reason
 from bisection.core.verdicts import Verdict
 from bisection.rfm.scheduler_faults import UNREACHABLE
@@ -165,7 +165,7 @@ def _of_command(command: str, spawned: re.Match[str]) -> Reason:
     if spawned["how"] == "timed out":
         return Reason.of(Code.INFRASTRUCTURE, command=command)
     if command in SUBMIT and error and not UNREACHABLE.search(error):
-        return Reason.of(Code.BLOCKED, refused=error)
+        return Reason.of(Code.BLOCKED, refused=all_errors(command, spawned["stderr"]))
     return Reason.of(Code.INFRASTRUCTURE, said=error or None, command=command)
 
 

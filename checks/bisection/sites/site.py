@@ -16,11 +16,26 @@ from typing import Any
 import yaml
 
 from bisection.core import paths
+from bisection.core.format import lasting
 from bisection.core.reasons import NOTES, Code, Reason
-from bisection.core.verdicts import BisectionError
+from bisection.core.verdicts import BisectionError, Exit
 from bisection.rfm import references
 
-PATIENCE = 60  # seconds for a site file and all checks to load
+PATIENCE = 600.0  # seconds for a site file and all checks to load: a few, on an idle host
+
+
+class LoadTimeoutError(BisectionError):
+    """A site file did not load in time. That is no defect of the file: the host may be busy."""
+
+    exit_code = Exit.NOT_MEASURED
+
+
+def timed_out(file: Path) -> LoadTimeoutError:
+    """The error of a site file that did not load within PATIENCE."""
+    return LoadTimeoutError(
+        f"not measured: {paths.shown(file)} does not load within {lasting(PATIENCE)}: this host is "
+        "too busy, or the file waits for something"
+    )
 
 
 @dataclass(frozen=True)
@@ -126,6 +141,9 @@ def load(systems: Sequence[str]) -> dict[str, Site]:
 
     Returns:
         The sites by name.
+
+    Raises:
+        LoadTimeoutError: one does not load within PATIENCE.
     """
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return {site.name: site for site in pool.map(load_site, systems)}
@@ -139,6 +157,9 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
         system: the name of a site file in site-configs/, or the path of one elsewhere.
         names: patterns of ReFrame's option -n, for a run: every test has those that select it,
             and `cases` stays empty. None where no run follows.
+
+    Raises:
+        LoadTimeoutError: it does not load within PATIENCE.
     """
     path = site_file(system)
     site = Site(path.stem, path)
@@ -159,7 +180,7 @@ def load_site(system: str, names: Sequence[str] | None = None) -> Site:
             ).returncode
             facts = json.loads(output.read_text())
         except subprocess.TimeoutExpired:
-            facts = {"defects": [(path, 1, Reason.of(Code.LOAD_TIMEOUT, limit=PATIENCE))]}
+            raise timed_out(path) from None
         except (OSError, ValueError):
             facts = {"defects": [(path, 1, Reason.of(Code.LOAD_DIED, exit_code=code))]}
     site.defects = [

@@ -177,6 +177,41 @@ def test_installs_nothing_where_it_may_not(root):
     assert root.bootstrap(INSTALL="no").returncode == 0
 
 
+# Of Debian 11.
+OLD = """
+case $2 in
+    python3-venv) echo "  Candidate: 3.9.2-3" ;;
+    cmake) echo "  Candidate: 3.18.4-2+deb11u1" ;;
+    *) echo "  Candidate: 1.0" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("variables", [{}, {"INSTALL": "no"}])
+@pytest.mark.parametrize("lists", ["there", "made by apt-get update"])
+def test_versions_are_looked_at_before_anything_is_installed(root, variables, lists):
+    root.with_tools(cmake="3.18.4").stub("python3", "exit 1")
+    root.with_apt(f"case $* in *update*) : >{root.path}/lists ;; esac")
+    root.stub("apt-cache", f"[ -e {root.path}/lists ] || exit 0\n{OLD}")
+    if lists == "there":
+        (root.path / "lists").touch()
+    run = root.bootstrap(**variables)
+    assert run.returncode == 3
+    if lists == "there" or not variables:
+        assert run.stderr == (
+            "set-up: too old in this system's packages: python3-venv 3.9.2, where 3.10 is needed; "
+            "cmake 3.18.4, where 3.20 is needed. Nothing was installed. PYTHON=/path/to/python3 "
+            "names another Python; another CMake is taken from PATH\n"
+        )
+    assert "install" not in (root.log.read_text() if root.log.exists() else "")
+
+
+def test_an_old_package_that_is_not_missing_is_no_obstacle(root):
+    root.with_tools().with_apt().with_python().stub("apt-cache", OLD)
+    run = root.bootstrap()
+    assert run.returncode == 0, run.stderr
+
+
 def test_what_apt_did_not_bring_is_named(root):
     run = root.with_apt("echo 'E: no such mirror'; exit 100").bootstrap()
     assert run.returncode == 3

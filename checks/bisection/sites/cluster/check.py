@@ -5,14 +5,17 @@ is nothing to look at. What rests on a probe that is wrong or was not tried is n
 per partition serves all probes that need one.
 """
 
+import concurrent.futures
 import contextlib
 import re
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 from bisection.core import paths
@@ -23,6 +26,7 @@ from bisection.sites.cluster import check_job as job
 from bisection.sites.cluster import check_queue as queue
 from bisection.sites.cluster import facts
 from bisection.sites.cluster.check_model import Facts, Finding, State, Subject, not_tried
+from bisection.sites.cluster.jobs import AT_ONCE
 from bisection.sites.site import Site
 
 Look = Callable[[Subject], Finding | None]
@@ -72,22 +76,52 @@ class Result:
 
 
 def run(probes: Sequence[Probe], subjects: Sequence[Subject]) -> Iterator[Result]:
-    """Runs the probes: those of the site, then those of one partition after the other.
+    """Runs the probes: those of the site, then those of its partitions, AT_ONCE at a time.
+
+    Partitions with the same nodes take turns; so do all where one could disturb another.
 
     Args:
         probes: in an order in which each comes after those that it rests on.
         subjects: the partitions.
 
     Yields:
-        A result as soon as it is there.
+        The results of one partition after the other, each as soon as it is there. Jobs are
+        cancelled where the caller closes this.
     """
     before: dict[str, str] = {}  # probe -> the wrong one that it rests on
     # A scheduler first, if there is one.
     first = min(subjects, key=lambda subject: subject.partition.get("scheduler") == "local")
     yield from _run([probe for probe in probes if probe.of_site], first, "", before)
-    for subject in subjects if first.partition else ():
-        own = [probe for probe in probes if not probe.of_site]
-        yield from _run(own, subject, subject.name, dict(before))
+    if not first.partition:
+        return
+    own = [probe for probe in probes if not probe.of_site]
+    results: dict[str, SimpleQueue[Result | None]] = {s.name: SimpleQueue() for s in subjects}
+
+    def check(turns: Sequence[Subject]) -> None:
+        try:
+            for subject in turns:
+                for result in _run(own, subject, subject.name, dict(before)):
+                    results[subject.name].put(result)
+                results[subject.name].put(None)
+        finally:
+            for subject in turns:
+                results[subject.name].put(None)
+
+    rows: dict[Any, list[Subject]] = {}
+    for subject in subjects:
+        rows.setdefault(subject.same_nodes, []).append(subject)
+    apart = all(subject.apart for subject in subjects)
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE if apart else 1) as pool:
+        running = [pool.submit(check, turns) for turns in rows.values()]
+        try:
+            for line in results.values():
+                yield from iter(line.get, None)
+            for future in running:
+                future.result()
+        except BaseException:  # also where the caller closes this
+            first.stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _run(
@@ -116,7 +150,7 @@ def subjects(
     """
     known = facts.file_of(site.path)
     recorded = facts.read(known) if known.exists() else None
-    shared: dict[str, Any] = {"surveys": {}, "built": {}}
+    shared: dict[str, Any] = {"surveys": {}, "built": {}, "stop": threading.Event()}
     shared["schedulers"] = frozenset(partition["scheduler"] for partition in partitions)
     return [
         Subject(site, partition, _environ(site, partition), recorded, folder, patience, **shared)

@@ -9,6 +9,7 @@ from typing import Any
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.rfm import causes
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
 from bisection.sites.cluster.facts import FAST, UP
@@ -36,7 +37,7 @@ def job_runs(subject: Subject) -> Finding:
     leave = [*subject.launcher.command(shapes[0]), str(program(queue, subject.folder))]
     further = [Step("leave", [*leave, "leave", str(EXIT)])]
     builds = []
-    if _kernel_key(subject) not in subject.built and not _by_spack(subject):
+    if _kernel_key(subject) not in subject.built and not subject.by_spack:
         builds = _builds(subject)
         kernel = str(_build_folder(subject) / "network" / KERNEL)
         run = [*subject.launcher.command(shapes[0]), kernel, "--largest", "64", "--repeats", "1"]
@@ -52,8 +53,7 @@ def job_runs(subject: Subject) -> Finding:
         variables=variables,
         sees=[subject.folder, SOURCES],
         builds=builds,
-        # As launches have it (bisection.rfm.launch.Build).
-        build_here="march" in subject.partition["extras"] or _by_spack(subject),
+        build_here=subject.builds_here,
         further=further,
     )
     if trial.fault:
@@ -64,13 +64,7 @@ def job_runs(subject: Subject) -> Finding:
 
 def _kernel_key(subject: Subject) -> Any:
     """What a build of the kernels depends on: nodes, modules, processor."""
-    queue = subject.queue_name, subject.option("-C", "--constraint")
-    model = (subject.known or {}).get("processor", {}).get("model", queue)
-    return model, tuple(subject.modules), subject.partition["extras"].get("march")
-
-
-def _by_spack(subject: Subject) -> bool:
-    return "spack" in subject.site.environs[subject.environ]["features"]
+    return subject.same_nodes, tuple(subject.modules), subject.partition["extras"].get("march")
 
 
 def _build_folder(subject: Subject) -> Path:
@@ -109,7 +103,7 @@ def program_builds(subject: Subject) -> Finding:
 
 def kernels_build(subject: Subject) -> Finding | None:
     """The kernels configure and build on a node, and one runs on all."""
-    if _by_spack(subject):
+    if subject.by_spack:
         return not_tried(Code.KERNELS_BY_SPACK, environ=subject.environ)
     steps = subject.trial.steps
     if _kernel_key(subject) in subject.built:
@@ -119,7 +113,10 @@ def kernels_build(subject: Subject) -> Finding | None:
         if ended and ended.code == STOPPED:  # its words name a signal and not the cause
             return wrong(Code.KERNELS_LATE, step=name, limit=ended.seconds)
         if ended is None or ended.code:
-            return wrong(Code.KERNELS_FAIL, step=name, **_words(ended))
+            words, lines = _words(ended), ended.text.splitlines() if ended else []
+            if full := causes.of_full_disk(subject.folder, lines):
+                return wrong(full.code, **full.values, build=words.get("last"))
+            return wrong(Code.KERNELS_FAIL, step=name, **words)
     subject.built[_kernel_key(subject)] = subject.name
     return ok(Code.KERNELS_BUILT, seconds=steps["configure"].seconds + steps["compile"].seconds)
 

@@ -1,6 +1,7 @@
 """What `site check` knows of a partition, and what one of its probes comes to."""
 
 import contextlib
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +68,7 @@ class Subject:
     surveys: dict[str, Survey] = field(default_factory=dict)
     built: dict[Any, str] = field(default_factory=dict)
     schedulers: frozenset[str] = frozenset()  # ReFrame's names
+    stop: threading.Event = field(default_factory=threading.Event)  # once set, jobs are cancelled
     trial: Trial | None = None  # of its job
 
     @property
@@ -97,7 +99,28 @@ class Subject:
     @property
     def scheduler(self) -> Scheduler:
         """To submit to; Local for one that is not read."""
-        return SCHEDULERS.get(self.partition["scheduler"], Local)()
+        return SCHEDULERS.get(self.partition["scheduler"], Local)(self.stop)
+
+    @property
+    def same_nodes(self) -> tuple[str, ...]:
+        """What asks the scheduler for nodes: equal for partitions that differ in their number."""
+        return self.partition["scheduler"], *self.partition["access"]
+
+    @property
+    def by_spack(self) -> bool:
+        """Whether Spack builds its kernels."""
+        return "spack" in self.site.environs.get(self.environ, {}).get("features", ())
+
+    @property
+    def builds_here(self) -> bool:
+        """Whether its programs are built on this host, as launches have it (rfm.launch.Build)."""
+        return self.by_spack or "march" in self.partition["extras"]
+
+    @property
+    def apart(self) -> bool:
+        """Whether its job has whole nodes, and this host does not build for it."""
+        given = self.info.whole_nodes if self.info else False
+        return (given or "--exclusive" in self.partition["access"]) and not self.builds_here
 
     @property
     def launcher(self) -> Launcher:

@@ -1,8 +1,9 @@
 """Probes of a site before its job: the file, the scheduler, the queue, its nodes, a place in it."""
 
+import math
+
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
-from bisection.rfm import queue
 from bisection.rfm.scheduler_faults import SLURM
 from bisection.sites.cluster import jobs
 from bisection.sites.cluster.check_model import Finding, State, Subject, not_tried, ok, wrong
@@ -91,8 +92,7 @@ def nodes_up(subject: Subject) -> Finding | None:
     if any(feature in node.features for node in nodes):
         nodes = [node for node in nodes if feature in node.features]
     names = {node.name for node in nodes}
-    in_slurm = subject.partition["scheduler"] in SLURM
-    reasons = queue.unavailable(subject.partition["access"]) if in_slurm else []
+    reasons = subject.scheduler.unavailable(subject.partition["access"])
     down = [[name, why] for name, why in reasons if name in names]
     up = sum(node.up for node in nodes)
     values = {"up": up, "nodes": len(nodes), "asked": subject.nodes, "down": down or None}
@@ -103,7 +103,7 @@ def placed(subject: Subject) -> Finding | None:
     """Slurm could place a launch of each layout; it is asked, and nothing is submitted."""
     if subject.partition["scheduler"] not in SLURM:
         return None
-    scheduler, file = subject.scheduler, subject.folder / "place.sh"
+    scheduler, file = subject.scheduler, subject.folder / f"{subject.name}.place.sh"
     output, minutes = file.with_suffix(".out"), -(-launch_limit(subject) // 60)
     for layout, shape in subject.shapes.items():
         header = scheduler.header(subject.queue, shape, output, minutes)
@@ -134,8 +134,8 @@ def limits(subject: Subject) -> Finding | None:
     if not (trial and trial.nodes):
         return None
     node = min(trial.nodes, key=lambda node: node["granted"])
-    needed = memory_needed(subject)
-    values = {"memory": node["granted"], "needed": needed, "host": node["host"]}
-    if node["granted"] < needed:
+    memory, needed = min(node["granted"], trial.memory or math.inf), memory_needed(subject)
+    values = {"memory": memory, "needed": needed, "host": node["host"]}
+    if memory < needed:
         return wrong(Code.MEMORY_SHORT, **values)
     return ok(Code.LIMITS_SUFFICE, **values, limit=longest)

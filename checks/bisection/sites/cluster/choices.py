@@ -13,7 +13,7 @@ from reframe.utility import import_module_from_file
 
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError
-from bisection.sites.site import PATIENCE, python_path
+from bisection.sites.site import PATIENCE, python_path, timed_out
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ def read(file: Path) -> Choices:
     """The choices of a site file, whether or not its facts can be read.
 
     Raises:
-        BisectionError: the file does not load, or is not made by common.slurm or common.cluster.
+        LoadTimeoutError: the file does not load within PATIENCE.
+        BisectionError: it does not load, or is not made by common.slurm or common.cluster.
     """
     program = "from bisection.sites.cluster.choices import main; main()"
     try:
@@ -44,7 +45,7 @@ def read(file: Path) -> Choices:
             timeout=PATIENCE,
         )
     except subprocess.TimeoutExpired:
-        raise BisectionError(f"{paths.shown(file)} does not load within {PATIENCE} s") from None
+        raise timed_out(file) from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
         raise BisectionError(f"{paths.shown(file)} does not load: {last}")

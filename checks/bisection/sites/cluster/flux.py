@@ -5,6 +5,7 @@ and flux-jobs(1) of Flux 0.60.
 """
 
 import re
+import shlex
 from pathlib import Path
 
 from bisection.core.commands import ask
@@ -95,8 +96,8 @@ class Flux(Scheduler):
             f"--nslots={shape.nodes}",
             f"--cores-per-slot={shape.ranks_per_node * shape.threads}",
             f"--time-limit={minutes}m",
-            f"--output={output}",
-            f"--cwd={output.parent}",
+            f"--output={shlex.quote(str(output))}",
+            f"--cwd={shlex.quote(str(output.parent))}",
             *queue.access,
         ]
         return [f"#flux: {option}" for option in options]

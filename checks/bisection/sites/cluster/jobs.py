@@ -20,12 +20,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bisection.core.commands import ask
+from bisection.core.commands import all_errors, ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
 from bisection.rfm.scheduler_faults import QUEUE_FULL, SLURM_STATES
 from bisection.sites.cluster.survey import Survey
 
+AT_ONCE = 4  # jobs: more would be in the way of other users
 POLL = 0.5  # seconds between looks at a job, at first
 RARELY = 5.0  # likewise, later: a controller has other work
 LATE = 20  # seconds that a shared file system may need to show a file of another host
@@ -76,15 +77,16 @@ class Finished:
     job: str = ""
     steps: dict[str, Ended] = field(default_factory=dict)  # those that ended, by name
     hosts: list[str] = field(default_factory=list)  # as far as the scheduler names them
+    memory: float | None = None  # B per host, by the scheduler
     fault: Reason | None = None  # it did not run to its end
 
 
 class Refused(Exception):
-    """The scheduler did not take a job, in its last words; `output` has all of them."""
+    """The scheduler did not take a job; the text has all that it printed, `last` its last line."""
 
-    def __init__(self, words: str, output: str = "") -> None:
+    def __init__(self, words: str, last: str = "") -> None:
         super().__init__(words)
-        self.output = output
+        self.last = last or words
 
 
 class Stopped(Exception):
@@ -99,6 +101,7 @@ class State:
     alive: bool
     reason: str = ""  # of waiting
     hosts: str = ""
+    memory: float = 0.0  # B that it has on all hosts together; 0: the scheduler does not say
     error: str = ""  # the scheduler did not answer
 
 
@@ -129,6 +132,11 @@ class Scheduler(ABC):
         """
         del account
         return Survey(kind="", reframe="local")
+
+    def unavailable(self, access: Sequence[str]) -> list[tuple[str, str]]:
+        """The nodes that take no jobs of these options, each with the scheduler's reason."""
+        del access
+        return []
 
     @abstractmethod
     def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
@@ -202,14 +210,14 @@ class Local(Scheduler):
 
 
 def submitted(*command: str) -> str:
-    """What a command printed that submits a job; Refused with its last line if it fails.
+    """What a command printed that submits a job; Refused if it fails.
 
     As ReFrame does, it leaves out the user's SBATCH_ variables.
     """
     environ = {name: text for name, text in os.environ.items() if name[:7] != "SBATCH_"}
     if answer := ask(*command, environ=environ):
         return answer.text
-    raise Refused(answer.error, answer.stderr)
+    raise Refused(all_errors(command[0], answer.stderr) or answer.error, answer.error)
 
 
 # ---- the script ----
@@ -299,6 +307,8 @@ def run(
         if finished.fault or not state.word:
             scheduler.cancel(finished.job)
     finished.hosts = hosts_of(state.hosts)
+    if state.memory and finished.hosts:
+        finished.memory = state.memory / len(finished.hosts)
     text = _read(output, 0 if finished.fault else LATE)
     finished.steps = read_steps(text or "")
     if not finished.fault and "@done" not in (text or ""):
@@ -313,7 +323,7 @@ def _submit(scheduler: Scheduler, path: Path, patience: float) -> str:
         try:
             return scheduler.submit(path)
         except Refused as error:
-            if not QUEUE_FULL.search(error.output) or time.monotonic() > until:
+            if not QUEUE_FULL.search(str(error)) or time.monotonic() > until:
                 raise
         if scheduler.stop.wait(RARELY):
             raise Stopped

@@ -1,6 +1,7 @@
 """Draft of a site: what its scheduler says, what is on PATH, what a trial job per queue shows."""
 
 import concurrent.futures
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import BisectionError
 from bisection.sites.cluster import choices, facts, software
 from bisection.sites.cluster.facts import FAST, UP
-from bisection.sites.cluster.jobs import Local, Queue
+from bisection.sites.cluster.jobs import AT_ONCE, Local, Queue
 from bisection.sites.cluster.schedulers import SCHEDULERS
 from bisection.sites.cluster.software import Software
 from bisection.sites.cluster.survey import Group, QueueInfo, Survey, grouped
@@ -23,7 +24,6 @@ from bisection.sites.cluster.trial import Launcher, Outcome, Trial, try_queue
 
 PATIENCE = 600  # seconds for the trial job of a queue, its wait included
 LONGEST = 600  # seconds that a trial job asks for, where its queue gives as much
-AT_ONCE = 4  # trial jobs: more would be in the way of other users
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 # Schedulers whose queues are not read yet: ReFrame's name, name, command.
@@ -195,15 +195,29 @@ def _parts(site: Draft, queue: QueueInfo, most: int, asked: bool) -> Iterator[Pa
         if not group.alone and not group.constraint:
             site.decisions.append(Reason.of(Code.NODES_UNLIKE, **cores, gres=group.known.gres))
             continue
-        name = queue.name if group.alone else f"{queue.name}-{group.constraint}"
+        name = reframe_name(queue.name if group.alone else f"{queue.name}-{group.constraint}")
         limits = [most, len(group.nodes), queue.max_nodes or most]
         part = Part(name, queue, group, sizes(min(limits), asked), ways(site)[0])
         if group.up < part.largest:
-            wanted = {"up": group.up, "wanted": part.largest}
+            wanted = {"up": group.up, "wanted": part.largest, "down": _down(site, part)}
             part.decisions.append(Reason.of(Code.NODES_DOWN, partition=name, **wanted))
         if queue.shared:
             part.decisions.append(Reason.of(Code.QUEUE_SHARED, partition=name))
         yield part
+
+
+def reframe_name(text: str) -> str:
+    """A name as ReFrame takes it for a partition: no dots, no digit in front."""
+    name = re.sub("[^A-Za-z0-9_-]", "_", text)
+    return name if re.match("[A-Za-z_]", name) else f"_{name}"
+
+
+def _down(site: Draft, part: Part) -> list[tuple[str, str]]:
+    """The nodes of a partition that take no jobs, each with the scheduler's reason."""
+    access = as_reframe(site, part, part.way, part.largest)["access"]
+    names = {node.name for node in part.group.nodes}
+    reasons = SCHEDULERS[site.survey.reframe]().unavailable(access)
+    return [(name, why) for name, why in reasons if name in names]
 
 
 def sizes(most: int, asked: bool = False) -> int | list[int]:

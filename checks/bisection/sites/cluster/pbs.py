@@ -7,6 +7,7 @@ and pbsdsh(1B) of OpenPBS 20 and outputs that sites have published.
 import getpass
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -140,10 +141,10 @@ class Pbs(Scheduler):
             f"-l walltime={minutes // 60}:{minutes % 60:02}:00",
             "-j oe",
             "-r n",
-            f"-o {output}",
+            f"-o {shlex.quote(str(output))}",
             *(option for option in queue.access if option[0] == "-"),
         ]
-        return [*(f"#PBS {option}" for option in options), f"cd '{output.parent}'"]
+        return [*(f"#PBS {option}" for option in options), f"cd {shlex.quote(str(output.parent))}"]
 
     def per_node(self, nodes: int) -> list[str]:
         """What precedes a command so that it runs on each node."""

@@ -7,12 +7,14 @@ later versions change the names in it. Source of the fields: scontrol(1), slurm.
 import os
 import pwd
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from bisection.core.commands import Answer, ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
+from bisection.rfm.queue import unavailable
 from bisection.rfm.scheduler_faults import ALIVE, NO_PLACE, record_of, slurm_record
 from bisection.sites.cluster.jobs import Queue, Refused, Scheduler, State, submitted
 from bisection.sites.cluster.survey import (
@@ -205,6 +207,19 @@ def _number(text: str | None, default: int | None) -> int | None:
     return int(text) if text and text.isdecimal() else default
 
 
+def allocated_memory(record: Mapping[str, str]) -> float:
+    """The memory of a job's record in B, "mem=4000M" or "mem=187.50G"; 0 where Slurm does not
+    allocate memory."""
+    match = re.search(r"\bmem=([\d.]+)([KMGT]?)", record.get("AllocTRES") or record.get("TRES", ""))
+    return float(match[1]) * 1024.0 ** (1 + "KMGT".index(match[2] or "M")) if match else 0.0
+
+
+def literal(path: Path) -> str:
+    """The path of an output file in a line of options: sbatch splits them at blanks, takes quotes
+    away and replaces %j and the like."""
+    return shlex.quote(str(path).replace("%", "%%"))
+
+
 class Slurm(Scheduler):
     """How a trial job is submitted to Slurm, with or without an accounting database."""
 
@@ -219,6 +234,10 @@ class Slurm(Scheduler):
         ping = ask("scontrol", "ping").stderr if super().is_here() else NO_CONFIGURATION
         return NO_CONFIGURATION not in ping
 
+    def unavailable(self, access: Sequence[str]) -> list[tuple[str, str]]:
+        """The nodes that are down or drained, each with Slurm's reason."""
+        return unavailable(access)
+
     def header(self, queue: Queue, shape: Geometry, output: Path, minutes: int) -> list[str]:
         """The lines of a script by which it asks for nodes, as ReFrame writes them for a launch."""
         options = [
@@ -229,9 +248,8 @@ class Slurm(Scheduler):
             f"--cpus-per-task={shape.threads}",
             "--hint=nomultithread",
             f"--time={minutes}",
-            f"--output={output}",
-            f"--error={output}",
-            f"--chdir={output.parent}",
+            *(f"--{name}={literal(output)}" for name in ("output", "error")),
+            f"--chdir={shlex.quote(str(output.parent))}",
             "--no-requeue",
             *queue.access,
         ]
@@ -274,7 +292,7 @@ class Slurm(Scheduler):
         try:
             submitted("sbatch", "--test-only", str(script))
         except Refused as error:
-            return str(error) if NO_PLACE in str(error) else ""
+            return str(error) if NO_PLACE in error.last else ""
         return ""
 
     def state(self, job: str) -> State:
@@ -286,7 +304,8 @@ class Slurm(Scheduler):
             return State("", alive=True, error=error)
         word = record.get("JobState", "")
         alive = word in ALIVE or word == "COMPLETING"
-        return State(word, alive, record.get("Reason", ""), record.get("NodeList", ""))
+        reason, hosts = record.get("Reason", ""), record.get("NodeList", "")
+        return State(word, alive, reason, hosts, allocated_memory(record))
 
     def cancel(self, job: str) -> None:
         """Cancels a job."""

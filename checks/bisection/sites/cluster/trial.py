@@ -97,6 +97,7 @@ class Trial:
     fault: Reason | None = None  # the job did not run to its end
     job: str = ""
     hosts: list[str] = field(default_factory=list)  # of the job, by the scheduler
+    memory: float | None = None  # B of the job per host, by the scheduler
     unseen: dict[str, str] = field(default_factory=dict)  # host -> why it left no facts
     modules: dict[str, str] = field(default_factory=dict)  # that did not load -> why
     build: Reason | None = None  # why the MPI program was not built
@@ -163,6 +164,7 @@ def try_queue(
         steps.append(Step(f"launch/{number}", words))
     finished = run(scheduler, queue, [*steps, *further], folder, patience, variables)
     trial = Trial(job=finished.job, hosts=finished.hosts, fault=finished.fault)
+    trial.memory = finished.memory
     trial.steps = {**here, **finished.steps}
     trial.modules = _unloaded(finished, modules)
     if (build := trial.steps.get("build")) and build.code:
@@ -234,6 +236,7 @@ def _read_facts(trial: Trial, folder: Path) -> None:
 def telling(text: str) -> str:
     """The line of an output that says most of why it failed; "" for none."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" -*=")]
+    lines = [re.sub(r"^\[\S+:\d+\] ", "", line) for line in lines]  # Open MPI's host and process
     return next(filter(TELLING.search, lines), (lines or [""])[-1])
 
 

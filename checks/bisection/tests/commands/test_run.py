@@ -12,6 +12,7 @@ import pytest
 from running import CHECKS, ONE, first_cores, start
 
 from bisection.core import paths
+from bisection.rfm.internals import TEMPORARY
 from bisection.store import sample_file, sync
 from bisection.store.selection import select
 
@@ -332,3 +333,16 @@ def test_fake_kernel_keeps_the_contract(fake, tmp_path):
         command = [fake / "bin" / f"bisection-{name}", "--case", case, "--output", output]
         subprocess.run(command, check=True)
         jsonschema.validate(json.loads(output.read_text()), json.loads(schema.read_text()))
+
+
+def test_nothing_is_left_in_the_folder_of_temporary_files(bisection, tmp_path, monkeypatch):
+    """ReFrame leaves the log of its start; launches have the machine's own folder."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    told = tmp_path / "told"
+    run = bisection("-S", f"TransposeLaunch.prerun_cmds=echo $TMPDIR ${{{TEMPORARY}-none}} >{told}")
+    assert run.code == 0, run.text
+    assert told.read_text() == f"{folder} none\n"
+    assert list(folder.iterdir()) == []
+    assert list(run.folder.glob(".reframe-*")) == []

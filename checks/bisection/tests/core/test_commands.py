@@ -2,7 +2,7 @@
 
 import pytest
 
-from bisection.core.commands import ask, option_value
+from bisection.core.commands import all_errors, ask, last_error, option_value
 
 
 def test_a_command_that_ends_well_has_no_error():
@@ -23,6 +23,13 @@ def test_a_failure_is_one_line_that_names_the_command(command, code, error):
     answer = ask(*command)
     assert answer.code == code
     assert answer.error.startswith(error)
+
+
+def test_all_lines_of_an_error_are_one_line_each_of_them_once():
+    text = "sbatch: error: name your project\n\nsbatch: error: see `x`\nsbatch: error: see `x`\n"
+    assert last_error("sbatch", text) == "sbatch: see `x`"
+    assert all_errors("sbatch", text) == "sbatch: name your project; see `x`"
+    assert all_errors("sbatch", "\n") == ""
 
 
 def test_a_command_that_does_not_end_is_given_up(monkeypatch):

@@ -34,6 +34,22 @@ def test_many_nodes_that_are_down_are_not_all_listed():
     assert words.endswith("n2 (bad), n3 (bad) and 196 more")
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("Invalid account or account/partition combination specified", "site new --account A`)"),
+        ("Invalid qos specification", "(qos=... in the site file, or `site new --qos Q`)"),
+        ("name a --qos and an account", "(account=... and qos=... in the site file"),
+        ("Job violates accounting/QOS policy (job submit limit, size)", ""),
+        ("Requested node configuration is not available", ""),
+    ],
+)
+def test_a_refusal_names_the_option_that_mends_it(words, hint):
+    text = clause(Reason.of(Code.BLOCKED, refused=f"sbatch: {words}"))
+    assert hint in text.partition(words)[2]
+    assert ("site file" in text) == bool(hint)
+
+
 def test_seconds_until_a_launch_ended_are_rounded():
     words = clause(Reason.of(Code.RANK_EXIT_HANGS, seconds=12.003456))
     assert words == "its launch did not end in 10 s, but in 12.0 s"

@@ -7,10 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import reframe
 from reframe.core import warnings
+from reframe.core.schedulers.pbs import PbsJobScheduler
 from running import HERE, ONE, Run, fake_program, load_site, start
 
 from bisection.kernels import sources
@@ -127,6 +129,17 @@ def test_kernels_of_other_sources_are_refused_unless_stale_says_so(bisection, fa
 
 def test_internals_were_written_for_this_reframe():
     assert internals.WRITTEN_FOR == reframe.VERSION
+
+
+def test_scripts_of_pbs_change_to_a_folder_with_a_blank():
+    internals.start_scripts_below_blanks()
+    scheduler = object.__new__(PbsJobScheduler)
+    scheduler._prefix, scheduler._sched_access_in_submit = "#PBS", False
+    names = {"name": "x", "stdout": "rfm.out", "stderr": "rfm.err", "workdir": "/home/Mein Ordner"}
+    none = dict.fromkeys(("time_limit", "num_tasks"))
+    options = {"sched_access": [], "options": [], "cli_options": []}
+    lines = scheduler.emit_preamble(SimpleNamespace(**names, **none, **options))
+    assert lines[-1] == "cd '/home/Mein Ordner'"
 
 
 def test_deprecations_name_the_line_that_is_to_be_changed():

@@ -200,6 +200,21 @@ class TestOutage:
         assert run.code == 0, run.text
 
 
+def test_launcher_that_is_told_to_end_clears_up_before_it_is_killed(
+    bisection, tmp_path, monkeypatch
+):
+    """mpirun removes its ranks' shared memory; ReFrame kills it once the job's script has ended."""
+    folder = tmp_path / "launcher"
+    folder.mkdir()
+    clear = f"sleep 0.5; touch {folder}/cleared; exit 143"
+    (folder / "mpirun").write_text(f"#!/bin/bash\ntrap '{clear}' TERM\nsleep 60 & wait\n")
+    (folder / "mpirun").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    run = bisection("-S", "TransposeLaunch.time_limit=1s")
+    assert run.case("")["cause"] == "TIMEOUT: it ran to its time limit of 1 s"
+    assert (folder / "cleared").exists()
+
+
 def test_time_limit_without_a_scheduler(bisection):
     hang = ("-S", "TransposeLaunch.prerun_cmds=sleep 60", "-S", "TransposeLaunch.time_limit=1s")
     run = bisection(*hang)
@@ -357,6 +372,15 @@ def test_only_a_hang_is_reported_as_one():
             "spawned process error: command 'qsub x' failed with exit code 1:\n--- stdout ---\n"
             "--- stdout ---\n--- stderr ---\nqsub: Unknown queue\n--- stderr ---",
             "BLOCKED: the scheduler refused the job: qsub: Unknown queue",
+        ),
+        (
+            "spawned process error: command 'sbatch rfm_job.sh' failed with exit code 1:\n"
+            "--- stdout ---\n--- stdout ---\n--- stderr ---\nsbatch: error: site policy: name your "
+            "project with -A ACCOUNT, else no job can connect\nsbatch: error: Batch job submission "
+            "failed: Unspecified error\n--- stderr ---",
+            "BLOCKED: the scheduler refused the job: sbatch: site policy: name your project with "
+            "-A ACCOUNT, else no job can connect; Batch job submission failed: Unspecified error "
+            "(account=... in the site file, or `site new --account A`)",
         ),
         (
             "job error: [jobid=7] maximum pending time exceeded",

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import time
 
 from bisection.core.identity import Geometry
 from bisection.sites.cluster.jobs import Ended
@@ -80,6 +81,20 @@ PARTITION = {
     "extras": {"nodes": 2, "binding": ["--cpu-bind=cores"]},
     "environs": ["system"],
 }
+
+
+def counting(try_queue):
+    """(the same, how many ran at once at the end of each call)."""
+    running, most = [], []
+
+    def counted(*arguments, **more):
+        running.append(1)
+        time.sleep(0.1)
+        most.append(len(running))
+        running.pop()
+        return try_queue(*arguments, **more)
+
+    return counted, most
 
 
 class Machine:

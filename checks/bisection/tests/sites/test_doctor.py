@@ -103,12 +103,27 @@ def test_site_defect(broken_sites, name):
     assert says in told(defects)
 
 
-def test_site_that_hangs(house, monkeypatch):
-    monkeypatch.setattr(sites, "PATIENCE", 0.5)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "doctor",
+        "run --system localhost",
+        "site check localhost",
+        "references check --system localhost",
+    ],
+)
+def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, monkeypatch, words):
+    """A busy host is no defect of the file."""
+    monkeypatch.setattr(sites, "PATIENCE", 0.2)
+    monkeypatch.setenv("BISECTION_HOME", str(house / "home"))
     file = house / "site-configs" / "localhost.py"
     file.write_text("import time\n\ntime.sleep(60)\n" + file.read_text())
-    defects = load_site("localhost").defects
-    assert told(defects) == "site-configs/localhost.py:1: does not load within 0.5 s"
+    code, printed, errors = command_line(*words.split())
+    assert (code, printed) == (3, ""), errors
+    command = words.split()[0]
+    (line,) = errors.splitlines()
+    assert line.startswith(f"bisection {command}: error: not measured: ")
+    assert "localhost.py does not load within 0 s: this host is too busy" in line
 
 
 @pytest.mark.parametrize(

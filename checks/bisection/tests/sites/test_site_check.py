@@ -5,12 +5,12 @@ import dataclasses
 import json
 
 import pytest
-from made_cluster import GIB, PARTITION, Machine
+from made_cluster import GIB, PARTITION, Machine, counting
 
 from bisection.commands import site_check
 from bisection.core.reasons import Code, Reason
 from bisection.report.site import REMEDIES, TITLES, remedy, result_lines
-from bisection.sites.cluster import check, check_job, check_queue
+from bisection.sites.cluster import check, check_job
 from bisection.sites.cluster.check_model import Finding, State, ok
 from bisection.sites.cluster.jobs import Ended
 from bisection.sites.cluster.schedulers import SCHEDULERS
@@ -28,7 +28,7 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(site_check, "load_site", lambda name: machine.site)
     for scheduler in SCHEDULERS.values():
         monkeypatch.setattr(scheduler, "survey", machine.read)
-    monkeypatch.setattr(check_queue.queue, "unavailable", lambda access: machine.down)
+    monkeypatch.setattr(Slurm, "unavailable", lambda self, access: machine.down)
     monkeypatch.setattr(check_job, "try_queue", machine.try_queue)
     monkeypatch.setattr(Slurm, "refusal", lambda self, script: machine.refusal)
     return machine
@@ -145,6 +145,12 @@ WRONG = {
         ),
         ("job", "the scheduler's reason: Priority", "--patience"),
     ),
+    "a job that is refused": (
+        lambda m: setattr(
+            m.trial, "fault", Reason.of(Code.BLOCKED, refused="sbatch: name it by -A; x")
+        ),
+        ("job", "sbatch: name it by -A; x (account=... in", "account, qos and nodes of"),
+    ),
     "a job that hangs": (
         lambda m: setattr(m.trial, "fault", Reason.of(Code.TIMEOUT, job="7", limit=300.0)),
         ("job", "ran to its time limit", "last step"),
@@ -186,6 +192,10 @@ WRONG = {
     "no FFTW": (
         lambda m: spoil_steps(m, configure=(1, 2.0, "-- x\nCMake Error: fftw3 not found\n")),
         ("kernels", "not configure the kernels: CMake Error: fftw3 not found", "Spack"),
+    ),
+    "a disk that is full": (
+        lambda m: spoil_steps(m, configure=(1, 2.0, "No space left on device\nCMake Error: x\n")),
+        ("kernels", "No space left on device: CMake Error: x", "Make room there"),
     ),
     "a compiler that fails": (
         lambda m: spoil_steps(m, compile=(2, 2.0, "fatal error: omp.h\n")),
@@ -293,6 +303,10 @@ WRONG = {
         lambda m: spoil_nodes(m, granted=GIB // 2),
         ("limits", "0.5 GiB on n2, the largest launch needs 1.25 GiB", "--mem=0"),
     ),
+    "little memory by Slurm's configuration, where nothing enforces it": (
+        lambda m: setattr(m.trial, "memory", GIB / 2),
+        ("limits", "0.5 GiB on n1, the largest launch needs 1.25 GiB", "--mem=0"),
+    ),
 }
 
 
@@ -386,10 +400,65 @@ def test_partitions_of_alike_nodes_build_once(machine, checked):
     machine.site.partitions.append(other)
     code, text = checked()
     assert code == 0
-    assert "as on standard, which has the same nodes" in text
+    assert "as on standard, which is on the same nodes" in text
     code, text = checked("lab:standard-2")  # whose facts are those of standard
     assert code == 0
     assert "lab:standard\n" not in text
+
+
+def test_partitions_of_other_nodes_build_for_themselves(machine, checked):
+    """Nodes of one model may still lack a library that others have."""
+    other = {**copy.deepcopy(PARTITION), "name": "fat", "fullname": "lab:fat"}
+    other["access"] = ["--partition=standard", "--constraint=fat", "--account=physics"]
+    machine.site.partitions.append(other)
+    text = checked()[1]
+    assert "on the same nodes" not in text
+    assert text.count("configured, one built and run") == 2
+
+
+@pytest.mark.parametrize("option", ["--exclusive", "--mem=0"])
+def test_jobs_are_in_the_queue_at_once_where_they_share_no_node(
+    machine, checked, monkeypatch, option
+):
+    names = ("standard", "fat", "long", "gpu", "debug", "huge")
+    queues = [dataclasses.replace(machine.queue, name=name) for name in names]
+    machine.survey_is(queues=queues)
+    machine.site.partitions[:] = [
+        {**copy.deepcopy(PARTITION), "name": name, "fullname": f"lab:{name}",
+         "access": [f"--partition={name}", option, "--account=physics"]}
+        for name in names
+    ]  # fmt: skip
+    try_queue, most = counting(machine.try_queue)
+    monkeypatch.setattr(check_job, "try_queue", try_queue)
+    _, text = checked()
+    shown = [line.removeprefix("lab:") for line in text.splitlines() if line.startswith("lab:")]
+    assert shown == list(names)
+    assert max(most) == (check.AT_ONCE if option == "--exclusive" else 1)
+
+
+def test_an_error_of_one_partition_ends_the_check(machine, checked, monkeypatch, capsys):
+    machine.site.partitions += [{**copy.deepcopy(PARTITION), "name": "two", "fullname": "lab:two"}]
+
+    def try_queue(*_, **how):
+        raise OSError("no such folder")
+
+    monkeypatch.setattr(check_job, "try_queue", try_queue)
+    assert checked()[0] == 2
+
+
+def test_who_closes_a_check_cancels_its_jobs(machine, tmp_path):
+    stopped = []
+
+    def look(subject):
+        stopped.append(subject.scheduler.stop.wait(10))
+
+    subjects = check.subjects(machine.site, machine.site.partitions, tmp_path, 1)
+    probes = [check.Probe("file", lambda _: ok(Code.SITE_LOADS, partitions=1)),
+              check.Probe("job", look)]  # fmt: skip
+    results = check.run(probes, subjects)
+    next(results)
+    results.close()
+    assert stopped == [True]
 
 
 def test_a_partition_on_this_host_needs_no_scheduler(machine, checked):

@@ -13,6 +13,7 @@ from bisection.testbed import Blueprint, Cluster, Node, Partition, unavailable
 BED = Blueprint(
     (Node(2), Node(2)), (Partition("duo", 1, 2, minutes=60), Partition("brief", 1, 2, minutes=5))
 )
+HOME = "Meine Prüfung 5%j"  # sbatch splits at blanks and replaces %j
 SITE = """
 from pathlib import Path
 from reframe.utility import import_module_from_file
@@ -64,7 +65,7 @@ def checked(cluster, tmp_path):
         file = tmp_path / "bed.py"
         common = str(SITES / "common.py")
         file.write_text(SITE.format(common=common, partitions=", ".join(partitions)))
-        environ = {**cluster.environment(), "BISECTION_HOME": str(tmp_path / "home")}
+        environ = {**cluster.environment(), "BISECTION_HOME": str(tmp_path / HOME)}
         environ["PYTHONPATH"] = str(CHECKS)
         words = [sys.executable, str(HERE / "sites" / "checked_site.py"), str(file)]
         command = cluster.command(words)
@@ -94,8 +95,8 @@ def test_what_a_job_meets_is_named(checked):
 
 
 def test_a_node_that_does_not_see_the_folder_and_one_that_is_drained(checked, cluster, tmp_path):
-    (tmp_path / "home").mkdir()
-    mount = ["mount", "-t", "tmpfs", "tmpfs", str(tmp_path / "home")]
+    (tmp_path / HOME).mkdir()
+    mount = ["mount", "-t", "tmpfs", "tmpfs", str(tmp_path / HOME)]
     subprocess.run(cluster.command(mount, "node2"), check=True, timeout=30)
     results = checked('partition("duo")')
     state, words = results["duo", "seen"]

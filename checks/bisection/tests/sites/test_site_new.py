@@ -4,10 +4,10 @@ import json
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from made_cluster import counting
 
 from bisection import cli
 from bisection.commands import site_new
@@ -194,7 +194,8 @@ def test_it_never_overwrites(new_site, house):
     file.write_text(file.read_text() + "# mine\n")
     code, said, text = new_site()
     assert code == 2
-    assert "site-configs/vc.py exists and is not overwritten. To add a queue: copy" in said
+    assert "site-configs/vc.py exists and is not overwritten. To begin anew: rm site-conf" in said
+    assert "site-configs/vc.py. To add a queue: copy" in said
     assert text.endswith("# mine\n")
 
 
@@ -274,6 +275,35 @@ def test_a_job_that_did_not_run(new_site, machine, house):
     assert known["processor"] == wanted
 
 
+def test_what_several_queues_are_refused_for_is_printed_once(new_site, machine):
+    policy = "sbatch: site policy: name your project with -A ACCOUNT; Unspecified error"
+    machine.fault = Reason.of(Code.BLOCKED, refused=policy)
+    code, said, text = new_site()
+    assert code == 1
+    assert said.count(policy) == 1
+    assert "duo: job 1: no launcher is proven\n" in said
+    assert (
+        "decide: duo, quad: no launcher is proven. BLOCKED: the scheduler refused the job" in said
+    )
+    assert "or `site new --account A`)\n" in said
+    assert said.endswith(
+        "\nto begin anew: rm site-configs/vc.py, then `bisection site new vc` with other options\n"
+    )
+    assert text.count("# DECIDE: ") == 2
+    assert "begin anew" not in new_site("--dry-run")[1]
+    machine.fault = None
+    assert "begin anew" not in new_site(name="vd")[1]
+
+
+def test_a_launcher_that_fails_alike_in_several_queues_is_explained_once(new_site, machine):
+    last = "OPAL ERROR: Unreachable"
+    machine.wrong = {"srun": Reason.of(Code.NO_WORLD, launcher="srun", last=last)}
+    code, _, text = new_site()
+    assert code == 0
+    assert text.count(last) == 1
+    assert "1 h at most, whole nodes only; mpirun too; srun not\n" in text
+
+
 def test_a_fast_network_that_carries_nothing(new_site, machine):
     machine.networks = [ETHERNET, INFINIBAND]
     code, _, text = new_site("--queue", "duo")
@@ -290,12 +320,13 @@ def test_a_fast_network_that_carries_nothing(new_site, machine):
 
 def test_unlike_nodes_spare_cores_and_nodes_that_are_down(new_site, machine, house):
     machine.cluster((OUTPUTS / "22.05-unlike.txt").read_text())
+    machine.command("sinfo", "echo 'node4|drained|bad DIMM'; echo 'node9|down|gone'")
     code, said, text = new_site()
     assert code == 1
     assert "left out: queue down: its state is INACTIVE" in said
     assert 'constraint="thin"' in text
     assert 'constraint="fat"' in text
-    assert "# DECIDE: mixed-fat: 1 of 2 nodes are up: launchers were tried on no more" in text
+    assert "# DECIDE: mixed-fat: 1 of 2 nodes are up (node4: bad DIMM): launchers" in text
     assert "# DECIDE: shared: the queue puts several jobs on one core" in text
     parts = facts.read(house / "site-configs" / "vc.json")["partitions"]
     cores = {name: part["processor"]["num_cpus"] for name, part in parts.items()}
@@ -319,6 +350,17 @@ def test_accounts(new_site, machine):
     assert "--account=a2" in machine.jobs[-1][0].access
 
 
+def test_names_of_queues_that_reframe_does_not_take(new_site, machine):
+    machine.cluster(CLUSTER.replace("duo", "gpu.q").replace("quad", "2nodes"))
+    code, _, text = new_site()
+    assert code == 0
+    assert 'common.partition("gpu_q", queue="gpu.q", nodes=2' in text
+    loaded = site.load_site("vc")
+    assert [*loaded.defects, *rules.site_defects(loaded)] == []
+    access = {part["name"].partition("-")[0]: part["access"][0] for part in loaded.partitions}
+    assert access == {"gpu_q": "--partition=gpu.q", "_2nodes": "--partition=2nodes"}
+
+
 def test_qos(new_site, machine):
     code, _, text = new_site("--queue", "duo", "--qos", "debug")
     assert code == 0
@@ -336,15 +378,7 @@ def test_few_trial_jobs_at_once(new_site, machine, monkeypatch):
     partitions = [partition.replace("duo", name) for name in names]
     rest = [line.replace("Partitions=duo,", f"Partitions={','.join(names)},") for line in rest]
     machine.cluster("\n".join(partitions + rest))
-    running, most = [], []
-
-    def try_queue(*arguments, **more):
-        running.append(1)
-        time.sleep(0.05)
-        most.append(len(running))
-        running.pop()
-        return machine.try_queue(*arguments, **more)
-
+    try_queue, most = counting(machine.try_queue)
     monkeypatch.setattr(new, "try_queue", try_queue)
     code, said, _ = new_site()
     assert code == 0

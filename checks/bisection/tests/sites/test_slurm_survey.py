@@ -1,5 +1,6 @@
 """What is read of Slurm: outputs of several versions and of unlike machines (folder slurm/)."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from bisection.core.commands import Answer
 from bisection.core.reasons import Code
 from bisection.report.clauses import clause
 from bisection.rfm.scheduler_faults import record_of
-from bisection.sites.cluster import slurm, survey
+from bisection.sites.cluster import flux, pbs, slurm, survey
+from bisection.sites.cluster.jobs import Queue
 
 OUTPUTS = Path(__file__).with_name("slurm")
 
@@ -161,6 +163,31 @@ def test_a_group_without_a_feature_of_its_own_has_no_constraint():
 
 
 @pytest.mark.parametrize(
+    ("record", "memory"),
+    [
+        ("JobState=RUNNING TRES=cpu=8,mem=8000M,node=2,billing=8", 8000 * 2**20),
+        ("ReqTRES=cpu=1,mem=1G,node=1 AllocTRES=cpu=2,mem=187.50G,node=1", 187.5 * 2**30),
+        ("JobState=RUNNING TRES=cpu=8,node=2,billing=8", 0),
+    ],
+)
+def test_memory_that_a_job_was_given(record, memory):
+    assert slurm.allocated_memory(record_of(record)) == memory
+
+
+@pytest.mark.parametrize("scheduler", [slurm.Slurm, pbs.Pbs, flux.Flux])
+def test_paths_in_directives_are_one_word(scheduler):
+    """sbatch, qsub and flux take quotes away as a shell does."""
+    folder = Path("/home/Mein Prüf'ordner 5%j")
+    queue = Queue("q", [], 1, 1)
+    lines = scheduler().header(queue, queue.shape, folder / "q.out", 1)
+    words = [word for line in lines for word in shlex.split(line)]
+    output = str(folder / "q.out")
+    output = output.replace("%", "%%") if scheduler is slurm.Slurm else output
+    assert [word for word in words if word.removeprefix("--output=") == output]
+    assert [word for word in words if word.partition("=")[2] == str(folder) or word == str(folder)]
+
+
+@pytest.mark.parametrize(
     ("words", "refusal"),
     [
         (
@@ -169,6 +196,7 @@ def test_a_group_without_a_feature_of_its_own_has_no_constraint():
         ),
         ("allocation failure: Unable to contact slurm controller (connect failure)", ""),
         ("sbatch: error: Batch job submission failed: Invalid qos specification", ""),
+        ("policy: qos long is not available\nsbatch: error: Batch job submission failed: x", ""),
     ],
 )
 def test_only_what_has_no_place_cannot_be_placed(tmp_path, monkeypatch, words, refusal):

@@ -133,6 +133,15 @@ def test_job_that_does_not_end_says_why(tmp_path, monkeypatch, scheduler, code, 
     assert scheduler.cancelled == (["7"] if alive else [])
 
 
+def test_all_that_a_scheduler_prints_of_a_refusal_is_kept(tmp_path, monkeypatch):
+    lines = "sbatch: error: site policy: name your project\nsbatch: error: Unspecified error"
+    (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho '{lines}' >&2\nexit 1\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    fault = outcome_of(Slurm(), tmp_path).fault
+    assert fault["refused"] == "sbatch: site policy: name your project; Unspecified error"
+
+
 def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
     monkeypatch.setattr("bisection.sites.cluster.jobs.RARELY", 0.01)
 
@@ -142,13 +151,13 @@ def test_job_waits_where_the_user_may_not_queue_more(tmp_path, monkeypatch):
         def submit(self, script):
             self.jobs -= 1
             if self.jobs >= 0:
-                words = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Job violates\n"
-                raise Refused("sbatch: Job violates", words)
+                words = "sbatch: QOSMaxSubmitJobPerUserLimit; Job violates"
+                raise Refused(words, "sbatch: Job violates")
             return super().submit(script)
 
     assert outcome_of(Full(OVER, output="@done\n"), tmp_path, patience=60).fault is None
     fault = outcome_of(Full(OVER, output="@done\n"), tmp_path, patience=0).fault
-    assert clause(fault).endswith("sbatch: Job violates")
+    assert clause(fault).endswith("sbatch: QOSMaxSubmitJobPerUserLimit; Job violates")
 
 
 def test_interrupted_job_is_cancelled(tmp_path):
@@ -284,6 +293,9 @@ def test_telling_line_of_a_page():
     page = "-----\nThe application appears to have been direct launched\nOMPI was not built\nbye\n"
     assert telling(page) == "OMPI was not built"
     assert telling("") == ""
+    # Of two nodes; that of each begins with its host and process.
+    page = "[node1:00121] OPAL ERROR: Unreachable\n[node2:00033] OPAL ERROR: Unreachable\n"
+    assert telling(page) == "OPAL ERROR: Unreachable"
 
 
 # ---- launchers, for real ----

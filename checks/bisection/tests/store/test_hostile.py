@@ -6,6 +6,7 @@ import time
 
 import pytest
 from made_up import case, nights, session
+from reports import HOSTILE
 
 from bisection.analysis.compare import compare
 from bisection.core.verdicts import Verdict
@@ -51,6 +52,22 @@ def test_values_that_are_no_numbers_are_not_measured_and_kept(home, tmp_path, co
     (home / "store.db").unlink()
     with sync.opened(home) as store:  # made again from the copy
         assert store.count() == 1
+
+
+@pytest.mark.parametrize("words", ["compare 2.jsonl 3.jsonl", "history", "sessions", "plan"])
+def test_control_characters_of_names_do_not_reach_a_terminal(
+    home, tmp_path, monkeypatch, command_line, words
+):
+    monkeypatch.chdir(tmp_path)
+    for number in range(1, 9):
+        line = session(number, system=HOSTILE, tier=HOSTILE)
+        method = HOSTILE + str(number > 2)  # new in the third
+        job = case(method, {"time": 0.5 + number / 100}, system=HOSTILE, check=HOSTILE)
+        file = written(tmp_path / f"{number}.jsonl", f"{json.dumps(line)}\n{json.dumps(job)}\n")
+        assert command_line("import", str(file))[0] == 0
+    _, printed, _ = command_line(*words.split())
+    assert "[31m" not in printed
+    assert not re.search("[\x00-\x08\x0b-\x1f]", printed)
 
 
 def test_a_lone_surrogate_is_refused_in_one_line(home, tmp_path, command_line):
