@@ -99,8 +99,7 @@ static int claim(bx_run *run, const bx_lattice *lattice, int ranks)
     static const double PAIR = 3e-9, LOOK = 1.5e-9; /* s per pair; to find whether two are near */
     static const double LISTS = 3;                  /* own, and both sides' of the reference */
     static const double ATOM_BYTES = 24;            /* of three numbers */
-    static const double NEAREST = 1.5e-9,
-                        POTENTIAL = 1e-7; /* s of any two atoms; of two in reach */
+    static const double POTENTIAL = 1e-7;           /* s per pair, by complex numbers */
     int methods = 0;
     char sized_by[96];
     for (int m = 0; m < bx_method_count; m++)
@@ -111,11 +110,12 @@ static int claim(bx_run *run, const bx_lattice *lattice, int ranks)
     snprintf(sized_by, sizeof sized_by, "--atoms %" PRId64 " --steps %" PRId64, lattice->atoms,
              given.steps);
     double bytes = LISTS * pairs * sizeof(uint16_t) / ranks +
-                   ATOM_BYTES * (atoms + here * atoms / patches * (4 + methods));
+                   ATOM_BYTES * (atoms + here * atoms / patches * (10 + methods));
     int code = bx_resources_claim_memory(run, bytes, sized_by);
     double step = pairs * PAIR / ranks, block = (double)(bx_run_block_steps(run) * given.steps);
     double find = LISTS * atoms * 13.5 * atoms / patches * LOOK / ranks;
-    find += 2 * (atoms * atoms * NEAREST + 2 * pairs * POTENTIAL) / ranks; /* first, last step */
+    double nearby = atoms * fmin(1, 64 / patches); /* in the first and last step of the reference */
+    find += 2 * (atoms * nearby * LOOK + 2 * pairs * POTENTIAL) / ranks;
     if (bx_charge_is_hollow()) step = find = 0;
     if (code == BX_OK)
         code = bx_resources_claim_time(run, find + (methods + 2) * block * step,

@@ -61,8 +61,9 @@ void bx_verify_energies(const bx_objects *o, bx_energy *energies)
 /* ---- a block without objects ---- */
 
 typedef struct {
-    int64_t atoms, at; /* at: of its positions among all */
-    double *x;         /* [3][atoms] */
+    int64_t atoms, at;         /* at: of its positions among all */
+    double *x;                 /* [3][atoms] */
+    double middle[3], half[3]; /* of the box around them, if there are any */
     bool own;
     /* [3][atoms] of own ones; positions at the beginning of the block, a step ago, in a step */
     double *v, *start, *before, *next;
@@ -194,7 +195,7 @@ static int64_t sum_forces(plain *s)
     return potential;
 }
 
-/* ---- all pairs of atoms, without lists and patches' neighbours ---- */
+/* ---- all pairs of atoms, without lists and neighbours of patches ---- */
 
 /* The potential by its definition, of the square of a distance; complex, so that its derivative
  * needs no formula: W. Squire and G. Trapp, SIAM Rev. 40, 110 (1998). */
@@ -207,6 +208,8 @@ static double complex potential(double complex r2, double cutoff)
         weight = (end - r2) * (end - r2) * (end + 2 * r2 - 3 * begin) / pow(end - begin, 3);
     return 4 * (sixth * sixth - sixth) * weight;
 }
+
+static const double MARGIN = 1e-9; /* sigma: distances so near the reach of lists may be in them */
 
 /* What all pairs of atoms add up to. */
 typedef struct {
@@ -232,18 +235,47 @@ static void look(const bx_lattice *lattice, const double at[3], const plain_patc
     }
 }
 
-/* Adds half of an atom's pairs, as its partners add the other half.  Returns how far its force is
- * from their sum. */
-static double look_around(const plain *s, const plain_patch *patch, int64_t atom, totals *sums)
+static void bound(plain_patch *patch)
 {
-    static const double MARGIN = 1e-9, TINY = 1e-30; /* sigma; its square */
+    for (int c = 0; c < 3; c++) {
+        double low = INFINITY, high = -INFINITY;
+        for (int64_t i = c * patch->atoms; i < (c + 1) * patch->atoms; i++) {
+            low = fmin(low, patch->x[i]);
+            high = fmax(high, patch->x[i]);
+        }
+        patch->middle[c] = (low + high) / 2;
+        patch->half[c] = (high - low) / 2;
+    }
+}
+
+/* Whether two boxes, or their images, are within `reach` of each other. */
+static bool is_near(const bx_lattice *lattice, const plain_patch *a, const plain_patch *b,
+                    double reach)
+{
+    double r2 = 0;
+    if (a->atoms == 0 || b->atoms == 0) return false;
+    for (int c = 0; c < 3; c++) {
+        double away = a->middle[c] - b->middle[c];
+        away -= lattice->box[c] * round(away / lattice->box[c]);
+        away = fmax(0, fabs(away) - a->half[c] - b->half[c]);
+        r2 += away * away;
+    }
+    return r2 < reach * reach;
+}
+
+/* Adds half of an atom's pairs with near[count] patches, as its partners add the other half.
+ * Returns how far its force is from their sum. */
+static double look_around(const plain *s, const plain_patch *patch, int64_t atom,
+                          const plain_patch *const *near, int count, totals *sums)
+{
+    static const double TINY = 1e-30;
     const bx_lattice *lattice = s->o->lattice;
     const double least = lattice->reach - MARGIN, most = lattice->reach + MARGIN;
     const int64_t n = patch->atoms;
     const double at[3] = {patch->x[atom], patch->x[n + atom], patch->x[2 * n + atom]};
     double *d = s->scratch[0], *r2 = s->scratch[1], force[3] = {0}, error = 0;
-    for (int p = 0; p < s->patch_count; p++) {
-        const plain_patch *other = &s->patches[p];
+    for (int k = 0; k < count; k++) {
+        const plain_patch *other = near[k];
         look(lattice, at, other, d, r2);
         for (int64_t j = 0; j < other->atoms; j++) {
             if (r2[j] >= most * most || (other == patch && j == atom)) continue;
@@ -263,16 +295,24 @@ static double look_around(const plain *s, const plain_patch *patch, int64_t atom
 
 /* Forces and the potential energy, in units of BX_ENERGY_UNIT, of the positions that are here; the
  * lists, if they were just found. */
-static void check_pairs(const plain *s, int64_t potential, bool just_found,
-                        bx_verification *verification)
+static void check_pairs(plain *s, int64_t potential, bool just_found, bx_verification *verification)
 {
     static const double FORCE = 1e-9, ENERGY = 1e-10; /* epsilon / sigma; of the sum of all terms */
     const bx_objects *o = s->o;
     totals sums = {0};
     double error = 0, listed = 0, listed_here = 0;
-    for (int p = 0; p < s->patch_count; p++)
-        for (int64_t i = 0; s->patches[p].own && i < s->patches[p].atoms; i++)
-            error = bx_verification_worse(error, look_around(s, &s->patches[p], i, &sums));
+    const plain_patch **near = bx_memory_alloc((size_t)s->patch_count, sizeof *near);
+    for (int p = 0; p < s->patch_count; p++) bound(&s->patches[p]);
+    for (int p = 0; p < s->patch_count; p++) {
+        const plain_patch *patch = &s->patches[p];
+        int count = 0;
+        for (int q = 0; patch->own && q < s->patch_count; q++)
+            if (is_near(o->lattice, patch, &s->patches[q], o->lattice->reach + MARGIN))
+                near[count++] = &s->patches[q];
+        for (int64_t i = 0; patch->own && i < patch->atoms; i++)
+            error = bx_verification_worse(error, look_around(s, patch, i, near, count, &sums));
+    }
+    free(near);
     for (int i = 0; i < o->pair_count; i++) listed += (double)o->pairs[i].list.count;
     for (int i = 0; i < s->pair_count; i++)
         if (s->patches[s->pairs[i].first].own) listed_here += (double)s->pairs[i].list.count;
