@@ -200,6 +200,10 @@ static int select_names(bx_run *run, const char *option, const char *list, bool 
                              option, list, known);
     for (char *next, *name = strtok_r(copy, ",", &next); name; name = strtok_r(NULL, ",", &next)) {
         bool any = false;
+        for (const char *before = copy; before < name; before += strlen(before) + 1)
+            if (strcmp(before, name) == 0)
+                return bx_run_refuse(run, BX_USAGE, "--%s %.200s: %s is given twice", option, list,
+                                     name);
         for (size_t m = 0; m < kernel->method_count; m++)
             if (kernel->methods[m].baseline == baseline &&
                 selects(name, &kernel->methods[m], kernel->apart))

@@ -14,6 +14,11 @@ int bx_lattice_patches(const bx_lattice *lattice)
     return (int)(lattice->patches[0] * lattice->patches[1] * lattice->patches[2]);
 }
 
+double bx_lattice_slack(const bx_lattice *lattice)
+{
+    return (lattice->reach - lattice->cutoff) / 2;
+}
+
 static int64_t sites(const bx_lattice *lattice)
 {
     return 4 * lattice->cells[0] * lattice->cells[1] * lattice->cells[2];

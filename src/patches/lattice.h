@@ -19,6 +19,8 @@ enum { BX_OWN_PAIRS = 14 };
 
 /* Sets box and reach.  Refuses sizes that do not work, by bx_run_refuse.  Local. */
 void bx_lattice_settle(bx_lattice *lattice, bx_run *run);
+/* Returns how far each atom may move while lists hold: half of the skin, in sigma.  Local. */
+double bx_lattice_slack(const bx_lattice *lattice);
 /* Returns the number of patches, which are numbered along x, then y, then z.  Local. */
 int bx_lattice_patches(const bx_lattice *lattice);
 /* Returns the atoms of a patch, and writes their initial positions and velocities, x[3][atoms] and

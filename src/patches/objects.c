@@ -176,14 +176,16 @@ void bx_objects_free(bx_objects *o)
 
 /* ---- a step ---- */
 
-void bx_objects_begin(bx_objects *o)
+void bx_objects_begin(bx_objects *o, bool copies)
 {
     for (int p = 0; p < o->patch_count; p++) {
         bx_patch *patch = &o->patches[p];
+        double *x = &patch->positions[BX_HEADER];
         patch->step = 0;
-        if (!patch->own) continue;
-        bx_lattice_fill(o->lattice, patch->number, &patch->positions[BX_HEADER], patch->velocities,
-                        patch->ids);
+        if (patch->own || copies)
+            bx_lattice_fill(o->lattice, patch->number, x, patch->velocities, patch->ids);
+        else
+            for (int64_t i = 0; i < 3 * patch->atoms; i++) x[i] = NAN;
     }
     memset(o->energies, 0, (size_t)o->steps * sizeof *o->energies);
     o->urgent.count = o->other.count = 0;

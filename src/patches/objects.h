@@ -90,8 +90,9 @@ void bx_objects_free(bx_objects *o);
 double bx_objects_memory(const bx_lattice *lattice, int ranks);
 /* Returns the patch of this number; NULL: not on this rank.  Local. */
 bx_patch *bx_objects_patch(const bx_objects *o, int number);
-/* Puts atoms where they are at the beginning of a block.  Local. */
-void bx_objects_begin(bx_objects *o);
+/* Puts own atoms where they are at the beginning of a block; `copies`: other ranks' atoms too,
+ * which otherwise have no place (NaN) until a message brings it.  Local. */
+void bx_objects_begin(bx_objects *o, bool copies);
 /* Begins `steps` steps, and sends the positions of own patches.  Local. */
 void bx_objects_start(bx_objects *o, int64_t steps);
 /* Runs pairs that can run: one, or several for each of several threads.  Returns whether there were

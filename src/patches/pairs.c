@@ -5,6 +5,12 @@
 
 enum { BATCH = 512 }; /* pairs that are evaluated at once, for vector units */
 
+/* Whether two patches are one: an empty one may begin where another does. */
+static bool is_alone(int64_t na, const double *xa, int64_t nb, const double *xb)
+{
+    return xa == xb && na == nb;
+}
+
 /* The box of the atoms. */
 static void bound(int64_t n, const double *x, const double shift[3], double low[3], double high[3])
 {
@@ -32,6 +38,7 @@ void bx_pairs_find(bx_pairs *pairs, double reach, int64_t na, const double *xa, 
                    const double *xb, const double shift[3])
 {
     double low[3], high[3], reach2 = reach * reach;
+    bool alone = is_alone(na, xa, nb, xb);
     size_t room = 0, count = 0;
     bound(nb, xb, shift, low, high);
     pairs->start = bx_memory_alloc((size_t)na + 1, sizeof *pairs->start);
@@ -44,7 +51,7 @@ void bx_pairs_find(bx_pairs *pairs, double reach, int64_t na, const double *xa, 
             room += room / 2 + (size_t)nb;
             pairs->other = bx_memory_grow(pairs->other, room, sizeof *pairs->other);
         }
-        for (int64_t j = xa == xb ? i + 1 : 0; j < nb; j++) { /* without branches */
+        for (int64_t j = alone ? i + 1 : 0; j < nb; j++) { /* without branches */
             double dx = at[0] - (xb[j] + shift[0]), dy = at[1] - (xb[nb + j] + shift[1]),
                    dz = at[2] - (xb[2 * nb + j] + shift[2]);
             pairs->other[count] = (uint16_t)j;
@@ -89,7 +96,7 @@ double bx_pairs_compute(const bx_pairs *pairs, double cutoff, int64_t na, const 
 {
     _Alignas(64) double dx[BATCH], dy[BATCH], dz[BATCH], r2[BATCH], pull[BATCH];
     double energy = 0;
-    bool alone = xa == xb;
+    bool alone = is_alone(na, xa, nb, xb);
     memset(fa, 0, 3 * (size_t)na * sizeof *fa);
     if (!alone) memset(fb, 0, 3 * (size_t)nb * sizeof *fb);
     double *to = alone ? fa : fb;

@@ -16,13 +16,13 @@ typedef struct {
     uint16_t *other; /* [count] the second's atoms */
 } bx_pairs;
 
-/* Lists the pairs within `reach` of each other, xa[3][na], xb[3][nb] + shift[3].  xa == xb: each
- * pair once.  Local. */
+/* Lists the pairs within `reach` of each other, xa[3][na], xb[3][nb] + shift[3].  A patch with
+ * itself (xa == xb, na == nb): each pair once.  Local. */
 void bx_pairs_find(bx_pairs *pairs, double reach, int64_t na, const double *xa, int64_t nb,
                    const double *xb, const double shift[3]);
 void bx_pairs_free(bx_pairs *pairs);
-/* Computes the forces on both patches' atoms, fa[3][na] and fb[3][nb] (xa == xb: fa only), in an
- * order that is always the same.  Returns the energy.  Local. */
+/* Computes the forces on both patches' atoms, fa[3][na] and fb[3][nb] (a patch with itself: fa
+ * only), in an order that is always the same.  Returns the energy.  Local. */
 double bx_pairs_compute(const bx_pairs *pairs, double cutoff, int64_t na, const double *xa,
                         int64_t nb, const double *xb, const double shift[3], double *fa,
                         double *fb);

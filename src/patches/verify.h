@@ -3,18 +3,20 @@
 #define BX_PATCHES_VERIFY_H
 
 #include "objects.h"
+#include "verification.h"
 
 typedef struct {
     uint64_t state;      /* hash of all atoms after the block */
-    bx_energy *energies; /* [steps] of all atoms */
-    double force_error;  /* largest difference of sampled atoms from a sum over all atoms */
-    double displacement; /* sigma: the largest of any atom in any step */
+    bx_energy *energies; /* [steps of a block] of all atoms */
+    int64_t steps;       /* of the block, or those that lists hold for */
+    double displacement; /* sigma: the largest of any atom in any step, or in the next */
     double drift;        /* of the energy: largest over the steps, over the kinetic energy */
-    double momentum;     /* per atom: largest change of a component, mass sigma / time */
+    bx_verification verification; /* what physics says of the steps */
 } bx_reference;
 
 /* Computes it: every rank gets all positions in each step, and computes all pairs with its patches.
- * Collective. */
+ * Verifies the lists, forces and potential energy of the first and last step by all pairs of atoms,
+ * without lists; each step by positions alone.  Collective. */
 void bx_verify_reference(const bx_objects *o, bx_reference *reference);
 /* Returns a hash of the atoms of all ranks: positions, velocities and forces, whatever their order.
  * Collective. */

@@ -8,8 +8,9 @@
 
 enum { SLICES = 16 }; /* independent chains of a task, for threads */
 enum { LEVELS = 13 }; /* of costs: one has half the tasks of the one below, 1.5 times as long */
-enum { FLOPS_PER_TURN = 4 }; /* on simulated machines; a turn is four operations */
-enum { FIRST_BLOCK, SECOND_BLOCK, COST, OUTCOME, DENSITY, STAMPS }; /* what numbers are drawn for */
+enum { FLOPS_PER_TURN = 3 }; /* on simulated machines; a turn is three operations */
+/* what numbers are drawn for */
+enum { FIRST_BLOCK, SECOND_BLOCK, COST, OUTCOME, DENSITY, STAMPS, FACTORS };
 
 static uint64_t drawn(const bx_fock *f, int purpose, uint64_t index)
 {
@@ -56,10 +57,11 @@ int64_t bx_fock_cost(const bx_fock *f, int64_t task)
     return 1 + turns * spread / 768; /* the levels' mean is 1.95 */
 }
 
-/* Turns of one chain: each needs the one before. */
-static uint64_t chain(uint64_t x, int64_t turns)
+/* Turns of one chain: each needs the one before.  A linear congruential generator, so that the end
+ * has a closed form.  Its factors are not constants: a compiler would join turns. */
+static uint64_t chain(uint64_t x, int64_t turns, const uint64_t factor[2])
 {
-    for (int64_t i = 0; i < turns; i++) x = (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9) + 1;
+    for (int64_t i = 0; i < turns; i++) x = (x * factor[0] + 1) * factor[1];
     return x;
 }
 
@@ -72,20 +74,42 @@ uint64_t bx_fock_integrals(const bx_fock *f, uint64_t key, int64_t turns)
     if (bx_charge_is_hollow()) return bx_random_hash(key, (uint64_t)turns);
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(+ : sum) if (threads > 1)
     for (int s = 0; s < SLICES; s++)
-        sum += chain(bx_random_hash(key, (uint64_t)s), turns / SLICES + (s < turns % SLICES));
+        sum += chain(bx_random_hash(key, (uint64_t)s), turns / SLICES + (s < turns % SLICES),
+                     f->chain);
     return sum;
 }
 
-static uint64_t outcome_of(const bx_fock *f, int64_t task)
+/* n turns are x -> power x + sum: F. Brown, Trans. Am. Nucl. Soc. 71, 202 (1994). */
+uint64_t bx_fock_expected(const bx_fock *f, uint64_t key, int64_t turns)
 {
-    return bx_fock_integrals(f, drawn(f, OUTCOME, (uint64_t)task), bx_fock_cost(f, task));
+    if (bx_charge_is_hollow()) return bx_random_hash(key, (uint64_t)turns);
+    uint64_t factor = f->chain[0] * f->chain[1], added = f->chain[1], turn[2] = {factor, added};
+    uint64_t power = 1, sum = 0, ends = 0;
+    for (int64_t n = turns / SLICES; n > 0; n >>= 1) {
+        if (n & 1) {
+            power *= factor;
+            sum = sum * factor + added;
+        }
+        added *= factor + 1;
+        factor *= factor;
+    }
+    for (int s = 0; s < SLICES; s++) {
+        uint64_t end = power * bx_random_hash(key, (uint64_t)s) + sum;
+        ends += s < turns % SLICES ? end * turn[0] + turn[1] : end;
+    }
+    return ends;
+}
+
+/* What the chains of a task begin with: another number in each build. */
+static uint64_t key_of(const bx_fock *f, int64_t task)
+{
+    return drawn(f, OUTCOME, (uint64_t)task) ^ f->stamp;
 }
 
 /* What the blocks of a task are multiplied with.  Odd: each bit of a block changes the sum. */
 static void factors(uint64_t outcome, uint64_t factor[2])
 {
-    factor[0] = outcome | 1;
-    factor[1] = bx_random_hash(outcome, 1) | 1;
+    for (uint64_t term = 0; term < 2; term++) factor[term] = bx_random_hash(outcome, term) | 1;
 }
 
 /* ---- set-up ---- */
@@ -104,7 +128,7 @@ double bx_fock_memory(const bx_fock_size *size, int ranks)
 {
     double block = 8.0 * (double)size->rows * (double)size->rows;
     return block * (3.0 * (double)own_blocks(size, 0, ranks) + 4) +
-           16.0 * (double)bx_fock_tasks(size);
+           sizeof(int) * (double)bx_fock_tasks(size);
 }
 
 static uint64_t density_of(const bx_fock *f, int64_t block, size_t word)
@@ -112,36 +136,21 @@ static uint64_t density_of(const bx_fock *f, int64_t block, size_t word)
     return drawn(f, DENSITY, (uint64_t)block * f->words + word);
 }
 
-/* The Fock matrix, from all tasks that add to a block of this rank. */
-static void expect(bx_fock *f)
+/* Half the tasks have no level, half of the others one, and so on; each half as much again, to
+ * within what integers lose. */
+double bx_fock_unexpected_turns(const bx_fock *f, double *tolerance)
 {
-    f->base = bx_memory_alloc(f->own * f->words, sizeof *f->base);
-    f->part = bx_memory_alloc(f->own, sizeof *f->part);
+    double turns = 0;
+    *tolerance = 0;
     for (int64_t task = 0; task < f->tasks; task++) {
-        places p = places_of(f, task);
-        uint64_t factor[2];
-        factors(f->outcomes[task], factor);
-        for (int term = 0; term < 2; term++) {
-            if (owner(f, p.added[term]) != f->rank) continue;
-            uint64_t *block = &f->base[place(f, p.added[term])];
-            for (size_t w = 0; w < f->words; w++)
-                block[w] += factor[term] * density_of(f, p.got[term], w);
-            f->part[p.added[term] / f->ranks] += factor[term];
-        }
+        uint64_t bits = drawn(f, COST, (uint64_t)task);
+        int level = 0;
+        while (level < LEVELS - 1 && bits >> (8 + level) & 1) level++;
+        double times = pow(1.5, level) * (1 + (double)(bits % 256) / 256) / 3;
+        turns += times * (double)f->size.work;
+        *tolerance += times + 1;
     }
-}
-
-/* Each rank runs some of the tasks. */
-static void run_each_once(bx_fock *f)
-{
-    f->outcomes = bx_memory_alloc((size_t)f->tasks, sizeof *f->outcomes);
-    for (int64_t task = 0; task < f->tasks; task++) {
-        int64_t turns = bx_fock_cost(f, task);
-        f->turns += turns;
-        if (turns > f->largest) f->largest = turns;
-        if (task % f->ranks == f->rank) f->outcomes[task] = outcome_of(f, task);
-    }
-    MPI_Allreduce(MPI_IN_PLACE, f->outcomes, (int)f->tasks, MPI_UINT64_T, MPI_SUM, f->comm);
+    return fabs(turns - (double)f->turns);
 }
 
 bool bx_fock_open(bx_fock *f, bx_run *run, const bx_fock_size *size)
@@ -156,11 +165,16 @@ bool bx_fock_open(bx_fock *f, bx_run *run, const bx_fock_size *size)
     MPI_Comm_rank(f->comm, &f->rank);
     MPI_Comm_size(f->comm, &f->ranks);
     f->own = own_blocks(size, f->rank, f->ranks);
+    for (uint64_t i = 0; i < 2; i++) f->chain[i] = 4 * drawn(f, FACTORS, i) + 1; /* full periods */
     f->got = bx_memory_alloc(2 * f->words, sizeof *f->got);
     f->sums = bx_memory_alloc(2 * f->words, sizeof *f->sums);
     f->times = bx_memory_alloc((size_t)f->tasks, sizeof *f->times);
-    run_each_once(f);
-    expect(f);
+    f->expected = bx_memory_alloc(f->own * f->words, sizeof *f->expected);
+    for (int64_t task = 0; task < f->tasks; task++) {
+        int64_t turns = bx_fock_cost(f, task);
+        f->turns += turns;
+        if (turns > f->largest) f->largest = turns;
+    }
     size_t bytes = (f->own > 0 ? f->own : 1) * f->words * sizeof *f->density;
     if (!bx_window_open(run, f->comm, &f->density, bytes, &f->windows[0]) ||
         !bx_window_open(run, f->comm, &f->fock, bytes, &f->windows[1]))
@@ -178,9 +192,7 @@ void bx_fock_close(bx_fock *f)
     free(f->got);
     free(f->sums);
     free(f->times);
-    free(f->outcomes);
-    free(f->base);
-    free(f->part);
+    free(f->expected);
 }
 
 /* ---- a build ---- */
@@ -192,7 +204,6 @@ void bx_fock_begin(bx_fock *f)
     f->stamp = stamp;
     memset(f->fock, 0, f->own * f->words * sizeof *f->fock);
     memset(f->times, 0, (size_t)f->tasks * sizeof *f->times);
-    f->done = 0;
 }
 
 void bx_fock_run(bx_fock *f, int64_t task)
@@ -205,14 +216,13 @@ void bx_fock_run(bx_fock *f, int64_t task)
     for (int term = 0; term < 2; term++) MPI_Win_flush(owner(f, p.got[term]), f->windows[0]);
     bx_run_lap(f->run, BX_FOCK_BLOCKS);
     uint64_t factor[2];
-    factors(outcome_of(f, task), factor);
+    factors(bx_fock_integrals(f, key_of(f, task), bx_fock_cost(f, task)), factor);
     for (int term = 0; term < 2; term++)
         for (size_t w = 0; w < f->words; w++)
             f->sums[(size_t)term * f->words + w] =
                 factor[term] * f->got[(size_t)term * f->words + w];
     bx_charge(BX_COPY, 2 * 8 * (double)words, false);
     f->times[task]++;
-    f->done += bx_fock_cost(f, task);
     bx_run_lap(f->run, BX_FOCK_INTEGRALS);
     for (int term = 0; term < 2; term++)
         MPI_Accumulate(&f->sums[(size_t)term * f->words], words, MPI_UINT64_T,
@@ -231,15 +241,32 @@ void bx_fock_end(bx_fock *f)
     bx_run_lap(f->run, BX_FOCK_WAITING);
 }
 
-void bx_fock_inspect(bx_fock *f, bx_verification *verification)
+/* The Fock matrix of the last build, from all tasks that add to a block of this rank. */
+static void expect(bx_fock *f)
+{
+    memset(f->expected, 0, f->own * f->words * sizeof *f->expected);
+    for (int64_t task = 0; task < f->tasks; task++) {
+        places p = places_of(f, task);
+        uint64_t factor[2];
+        factors(bx_fock_expected(f, key_of(f, task), bx_fock_cost(f, task)), factor);
+        for (int term = 0; term < 2; term++) {
+            if (owner(f, p.added[term]) != f->rank) continue;
+            uint64_t *block = &f->expected[place(f, p.added[term])];
+            for (size_t w = 0; w < f->words; w++)
+                block[w] += factor[term] * (density_of(f, p.got[term], w) + f->stamp);
+        }
+    }
+}
+
+int64_t bx_fock_inspect(bx_fock *f, bx_verification *verification)
 {
     double wrong = 0, lost = 0, doubled = 0;
+    int64_t done = 0;
     bx_window_sync(f->comm, f->windows, 2);
-    for (size_t b = 0; b < f->own; b++)
-        for (size_t w = 0; w < f->words; w++) {
-            size_t i = b * f->words + w;
-            wrong += bx_verification_wrong_bytes(f->fock[i], f->base[i] + f->stamp * f->part[b]);
-        }
+    expect(f);
+    for (size_t i = 0; i < f->own * f->words; i++)
+        wrong += bx_verification_wrong_bytes(f->fock[i], f->expected[i]);
+    for (int64_t task = 0; task < f->tasks; task++) done += f->times[task] * bx_fock_cost(f, task);
     MPI_Allreduce(MPI_IN_PLACE, f->times, (int)f->tasks, MPI_INT, MPI_SUM, f->comm);
     for (int64_t task = 0; task < f->tasks; task++) {
         lost += f->times[task] == 0;
@@ -248,4 +275,5 @@ void bx_fock_inspect(bx_fock *f, bx_verification *verification)
     bx_verification_check(verification, "lost", lost, 0, "tasks");
     bx_verification_check(verification, "doubled", doubled, 0, "tasks");
     bx_verification_check(verification, "Fock matrix", wrong, 0, "bytes");
+    return done;
 }

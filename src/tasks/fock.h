@@ -31,12 +31,11 @@ typedef struct {
     /* [own][words] each: the density and the Fock matrix, window 0 and 1 */
     uint64_t *density, *fock;
     MPI_Win windows[2];
-    uint64_t *got, *sums;  /* [2][words] of the task at work */
-    uint64_t stamp;        /* added to each element of the density; every build has its own */
-    uint64_t *outcomes;    /* [tasks] of the integrals, from a run of each task at set-up */
-    uint64_t *base, *part; /* [own][words], [own]: the Fock matrix is base + stamp * part */
-    int *times;            /* [tasks] how often this rank has computed each in this build */
-    int64_t done;          /* turns of this rank in this build */
+    uint64_t *got, *sums; /* [2][words] of the task at work */
+    uint64_t stamp;       /* each build has its own: in the density and in the tasks */
+    uint64_t chain[2];    /* factors of a turn of the integrals */
+    uint64_t *expected;   /* [own][words] the Fock matrix, by closed form */
+    int *times;           /* [tasks] how often this rank has computed each in this build */
 } bx_fock;
 
 /* Returns the tasks of a build. */
@@ -44,7 +43,7 @@ int64_t bx_fock_tasks(const bx_fock_size *size);
 /* Returns the bytes of a rank that has most, and the turns of all tasks of a build.  Local. */
 double bx_fock_memory(const bx_fock_size *size, int ranks);
 double bx_fock_turns(const bx_fock_size *size);
-/* Makes the matrices and what is to be expected.  Returns false where MPI has no windows; nothing
+/* Makes the matrices.  Returns false where MPI has no windows; nothing
  * but integrals can then run.  Collective over the world. */
 bool bx_fock_open(bx_fock *f, bx_run *run, const bx_fock_size *size);
 void bx_fock_close(bx_fock *f);
@@ -55,13 +54,19 @@ void bx_fock_begin(bx_fock *f);
 void bx_fock_run(bx_fock *f, int64_t task);
 /* Waits until all ranks have added all.  Collective over the world. */
 void bx_fock_end(bx_fock *f);
-/* Verifies the last build: each task once, every byte of the Fock matrix.  Collective. */
-void bx_fock_inspect(bx_fock *f, bx_verification *verification);
+/* Verifies the last build: each task once, every byte of the Fock matrix.  Returns the turns that
+ * this rank has done.  Collective. */
+int64_t bx_fock_inspect(bx_fock *f, bx_verification *verification);
 /* Returns the turns of a task: half the tasks are of the shortest level, and each further level has
  * half the tasks of the one before, 1.5 times as long.  Local. */
 int64_t bx_fock_cost(const bx_fock *f, int64_t task);
 /* Computes `turns` turns of the chains that begin with `key`, by all threads; returns their
  * outcome.  Local. */
 uint64_t bx_fock_integrals(const bx_fock *f, uint64_t key, int64_t turns);
+/* Returns the same outcome by closed form: what took those turns must have it.  Local. */
+uint64_t bx_fock_expected(const bx_fock *f, uint64_t key, int64_t turns);
+/* Returns by how many turns all tasks differ from what the case asks for, and how many integers may
+ * lose.  Local. */
+double bx_fock_unexpected_turns(const bx_fock *f, double *tolerance);
 
 #endif

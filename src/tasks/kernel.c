@@ -56,8 +56,7 @@ typedef struct {
     MPI_Win window; /* the shared counter's */
     uint64_t *counter;
     char (*why)[160];  /* [method_count] it cannot run; "": it can */
-    uint64_t ideal;    /* the outcome of this rank's part of all turns */
-    uint64_t computed; /* in the last step of the baseline */
+    uint64_t computed; /* by the last step of the baseline */
     struct {
         series latency[LATENCIES]; /* s */
         series imbalance;
@@ -115,14 +114,7 @@ static int claim(bx_run *run, const bx_fock_size *size, int ranks)
         if (!spare || ranks > 1) round += each / (ranks - spare);
     }
     int code = bx_resources_claim_memory(run, bx_fock_memory(size, ranks), sized_by);
-    return code != BX_OK ? code : bx_resources_claim_time(run, 2 * each / ranks, round, sized_by);
-}
-
-static uint64_t compute_part(state *s)
-{
-    const bx_fock *f = &s->fock;
-    return bx_fock_integrals(f, (uint64_t)f->rank,
-                             f->turns / f->ranks + (f->rank < f->turns % f->ranks));
+    return code != BX_OK ? code : bx_resources_claim_time(run, 0, round, sized_by);
 }
 
 static int setup(bx_run *run, void **address)
@@ -142,7 +134,6 @@ static int setup(bx_run *run, void **address)
     bool windows =
         bx_fock_open(&s->fock, run, &size) &&
         bx_window_open(run, bx_run_comm(run), &s->counter, sizeof *s->counter, &s->window);
-    s->ideal = compute_part(s);
     for (size_t m = 0; m < bx_tasks_count; m++) {
         int64_t tasks = s->fock.tasks;
         s->methods[m] = (bx_tasks){.run = run,
@@ -150,7 +141,7 @@ static int setup(bx_run *run, void **address)
                                    .rank = rank,
                                    .ranks = ranks,
                                    .tasks = tasks,
-                                   .draws = tasks > MOST_DRAWS ? tasks : MOST_DRAWS,
+                                   .draws = tasks > MOST_DRAWS ? tasks : MOST_DRAWS + 1,
                                    .window = s->window};
         if (!windows || (method_of(m)->create && !method_of(m)->create(&s->methods[m])))
             snprintf(s->why[m], sizeof s->why[m], "%s", bx_window_why());
@@ -203,6 +194,7 @@ static void prepare(void *address, size_t method, size_t point)
 {
     (void)point;
     state *s = address;
+    s->computed = 0;
     if (!method_of(method)) return;
     bx_fock_begin(&s->fock);
     reset_numbers(s, method);
@@ -214,13 +206,19 @@ static bool takes_tasks(const bx_tasks *t, const bx_tasks_method *m)
     return !m->spare || t->rank > 0;
 }
 
+/* This rank's part of all turns, without tasks. */
+static int64_t part_of(const bx_fock *f)
+{
+    return f->turns / f->ranks + (f->rank < f->turns % f->ranks);
+}
+
 static void step(void *address, size_t method, size_t point)
 {
     (void)point;
     state *s = address;
     const bx_tasks_method *m = method_of(method);
     if (!m) {
-        s->computed = compute_part(s);
+        s->computed = bx_fock_integrals(&s->fock, (uint64_t)s->fock.rank, part_of(&s->fock));
         return;
     }
     bx_tasks *t = &s->methods[method];
@@ -242,22 +240,26 @@ static void inspect(void *address, size_t method, size_t point, bx_verification 
 {
     (void)point;
     state *s = address;
+    const bx_fock *f = &s->fock;
     if (!method_of(method)) {
-        bx_verification_check(verification, "outcome", s->computed != s->ideal, 0, "ranks");
+        bool wrong = s->computed != bx_fock_expected(f, (uint64_t)f->rank, part_of(f));
+        bx_verification_check(verification, "outcome", wrong, 0, "ranks");
         return;
     }
-    bx_fock_inspect(&s->fock, verification);
-    int64_t most = s->fock.done;
-    MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, s->fock.comm);
-    add(&s->measured[method].imbalance, (double)most * s->fock.ranks / (double)s->fock.turns);
+    int64_t most = bx_fock_inspect(&s->fock, verification);
+    MPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, f->comm);
+    add(&s->measured[method].imbalance, (double)most * f->ranks / (double)f->turns);
 }
 
 static void verify(void *address, size_t method, size_t point, bx_verification *verification)
 {
+    state *s = address;
+    double tolerance, unexpected = bx_fock_unexpected_turns(&s->fock, &tolerance);
+    bx_verification_check(verification, "work", unexpected, tolerance, "turns");
     prepare(address, method, point);
     step(address, method, point);
     inspect(address, method, point, verification);
-    if (method_of(method)) ((state *)address)->measured[method].imbalance.count = 0;
+    if (method_of(method)) s->measured[method].imbalance.count = 0;
 }
 
 /* ---- latency of a number, between the blocks of builds ---- */
@@ -271,56 +273,67 @@ static int64_t draw_bare(bx_tasks *t)
     return number;
 }
 
-/* Seconds per draw of the last rank, which makes as many as there is time for. */
-static double time_draws(bx_tasks *t, int64_t (*draw)(bx_tasks *))
+/* Seconds per draw of the last rank, which makes as many as there is time for.  Nobody else draws:
+ * the numbers are 0, 1, and so on, and one more draw shows that each of them was drawn. */
+static double time_draws(bx_tasks *t, int64_t (*draw)(bx_tasks *), int64_t *wrong)
 {
     double start = MPI_Wtime(), seconds;
-    int draws = 0;
+    int64_t draws = 0;
     do {
-        draw(t);
+        *wrong += draw(t) != draws;
         draws++;
         seconds = MPI_Wtime() - start;
     } while (draws < MOST_DRAWS && seconds < DRAWS_TO - DRAWS_FROM);
-    return seconds / draws;
+    *wrong += draw(t) != draws;
+    return seconds / (double)draws;
 }
 
-static void compute_for(const bx_fock *f, double limit)
+/* Computes until `limit` seconds are over.  Returns how often, and adds the wrong outcomes. */
+static int64_t compute_for(const bx_fock *f, double limit, int64_t *wrong)
 {
+    const uint64_t expected = bx_fock_expected(f, 0, QUANTUM);
     double start = MPI_Wtime();
+    int64_t quanta = 0;
     do {
-        bx_fock_integrals(f, 0, QUANTUM);
+        *wrong += bx_fock_integrals(f, 0, QUANTUM) != expected;
+        quanta++;
         bx_charge_pay();
     } while (MPI_Wtime() - start < limit);
+    return quanta;
 }
 
-static void measure_latency(state *s, size_t method, int kind)
+static void measure_latency(state *s, size_t method, int kind, bx_verification *verification)
 {
     bx_tasks *t = &s->methods[method];
     const bx_tasks_method *m = method_of(method);
     int drawer = t->ranks - 1;
+    bool computes = kind == COMPUTING && takes_tasks(t, m);
+    int64_t wrong = 0, quanta = 0;
     double seconds = 0;
     reset_numbers(s, method);
-    if (t->rank == drawer && kind == COMPUTING) compute_for(&s->fock, DRAWS_FROM);
-    if (t->rank == drawer) seconds = time_draws(t, kind == BARE ? draw_bare : m->draw);
+    if (t->rank == drawer && computes) quanta = compute_for(&s->fock, DRAWS_FROM, &wrong);
+    if (t->rank == drawer) seconds = time_draws(t, kind == BARE ? draw_bare : m->draw, &wrong);
     if (kind != BARE && takes_tasks(t, m)) {
         if (m->leave) m->leave(t);
-        if (kind == COMPUTING && t->rank != drawer) compute_for(&s->fock, WINDOW);
+        if (computes && t->rank != drawer) quanta = compute_for(&s->fock, WINDOW, &wrong);
     } else if (kind != BARE && m->serve) {
         m->serve(t);
     }
     MPI_Barrier(t->comm);
     MPI_Bcast(&seconds, 1, MPI_DOUBLE, drawer, t->comm);
     add(&s->measured[method].latency[kind], seconds);
+    wrong += computes && quanta == 0;
+    bx_verification_check(verification, "latency", (double)wrong, 0, "numbers or outcomes");
 }
 
 static void end(void *address, size_t method, size_t point, int64_t steps,
                 bx_verification *verification)
 {
-    (void)point, (void)steps, (void)verification;
+    (void)point, (void)steps;
     state *s = address;
     if (!method_of(method) || !method_of(method)->asks) return;
     for (int kind = 0; kind < LATENCIES; kind++)
-        if (kind != COMPUTING || s->fock.ranks > 1) measure_latency(s, method, kind);
+        if (kind != COMPUTING || s->fock.ranks > 1) measure_latency(s, method, kind, verification);
 }
 
 static void metrics(void *address, size_t method, size_t point, bx_metrics *list)

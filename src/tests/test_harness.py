@@ -84,6 +84,17 @@ class Arguments(unittest.TestCase):
             with self.subTest(arguments=arguments):
                 assert_refused(self, run(TRANSPOSE, 2, *QUICK[:4], *arguments, "--list"), 2)
 
+    def test_name_that_is_given_twice_is_refused(self):
+        for option, names, name in (
+            ("method", "all,all", "all"),
+            ("method", "p2p,padded,direct,padded", "padded"),
+            ("baseline", "copy,serial,copy", "copy"),
+        ):
+            with self.subTest(names=names):
+                out = run(TRANSPOSE, 2, *QUICK[:4], f"--{option}", names, "--list")
+                assert_refused(self, out, 2, f"--{option} {names}: {name} is given twice")
+        self.assertEqual(run(TRANSPOSE, 2, "--method", "p2p,all", "--list").code, 0)
+
     def test_threads_that_cannot_be_are_refused(self):
         for threads in ("0", "-2", "2147483648", "100000", "two"):
             with self.subTest(threads=threads):

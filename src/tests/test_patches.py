@@ -93,6 +93,20 @@ class Physics(unittest.TestCase):
         self.assertEqual(out.code, 0, out.stdout + out.stderr)
         self.assertLess(checks(out, "testsome")["drift"]["error"], 0.005)
 
+    def test_few_atoms_in_a_box_verify(self):
+        """Patches without atoms stand beside others."""
+        sparse = ("--cells", "4,8,4", "--patches", "3,6,3", "--cutoff", "1.5", "--atoms", "50")
+        out = run(PATCHES, 2, *sparse, *ONCE, "--seed", "754750543", "--baseline", "forces")
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+
+    def test_block_that_is_too_long_for_its_lists_is_refused(self):
+        sparse = ("--cells", "5,4,6", "--patches", "3,3,4", "--cutoff", "1.5", "--atoms", "50")
+        block = ("--block", "1", "--warmup", "0", "--repeats", "1", "--method", "static")
+        line = "--steps 72: lists of pairs hold for 71 of the 72 steps of a block"
+        assert_refused(self, run(PATCHES, 2, *sparse, *block, "--steps", "72"), 2, line)
+        out = run(PATCHES, 2, *sparse, *block, "--steps", "71")
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+
 
 class Layouts(unittest.TestCase):
     def verified(self, out) -> str:
