@@ -65,12 +65,14 @@ static bool measured(void *state, size_t method, size_t point)
     return is_size_of(method, point_bytes(point)) && fits(method, point_bytes(point));
 }
 
+static int items_of(const bx_pattern *pattern) { return pattern->items ? pattern->items : 1; }
+
 /* Exchanges in a step: one of a few bytes is too short for the clock, and for the ranks to stay in
  * step after the barrier. */
 static int exchanges(size_t method, size_t point)
 {
     const bx_pattern *pattern = pattern_of(method);
-    int items = pattern->items ? pattern->items : 1, blocks = most_blocks[method];
+    int items = items_of(pattern), blocks = most_blocks[method];
     int64_t bytes = point_bytes(point);
     if (pattern->single) return 1;
     if (BX_IS_SIMULATED && blocks > FEW_BLOCKS) return 1; /* whose clock is exact */
@@ -223,13 +225,20 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
         bx_verification_check(verification, "content", wrong, 0, "bytes");
 }
 
-/* What the steps of a block have sent is what was asked. */
+static double items(void *state, size_t method, size_t point)
+{
+    (void)state;
+    return (double)exchanges(method, point) * items_of(pattern_of(method));
+}
+
+/* The steps of a block have sent what was asked for, in as many exchanges as times are divided by.
+ */
 static void end(void *state, size_t method, size_t point, int64_t steps,
                 bx_verification *verification)
 {
     const bx_patterns *s = state;
     const bx_pattern *pattern = pattern_of(method);
-    double sums[3], number = (double)steps * exchanges(method, point);
+    double sums[3], number = (double)steps * items(state, method, point) / items_of(pattern);
     MPI_Allreduce(s->made, sums, 3, MPI_DOUBLE, MPI_SUM, s->comm);
     if (!pattern->messages) {
         double calls = fabs(sums[2] - number * s->size);
@@ -248,13 +257,6 @@ static void verify(void *state, size_t method, size_t point, bx_verification *ve
     step(state, method, point);
     inspect(state, method, point, verification);
     end(state, method, point, 1, verification);
-}
-
-static double items(void *state, size_t method, size_t point)
-{
-    (void)state;
-    int each = pattern_of(method)->items;
-    return (double)exchanges(method, point) * (each ? each : 1);
 }
 
 static bool no_windows; /* found out at setup */
