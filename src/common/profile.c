@@ -1,10 +1,16 @@
-/* Communication profile by interposition: every MPI call of the executable and its libraries goes
- * through the wrappers of profile_c.c and profile_fortran.c, and is counted once: in the row of its
- * routine, region and class of the recording in force.  All else is sums of rows.  Persistent sends
- * are counted where C starts them: none of our kernels in Fortran uses them. */
+/* Communication profile by interposition: the executable and its libraries call the routines of MPI
+ * that profile_c.c and profile_fortran.c list through wrappers.  A call is counted once: in the row
+ * of its routine, region and class of the recording in force.  All else is sums of rows.
+ *
+ * Not counted, and own code in the shares of time: what the two files do not list.  These are
+ * MPI_Rput and its kin, matched probes, neighbourhood collectives but MPI_Neighbor_alltoallv,
+ * files, and the making of communicators, topologies and windows.  Persistent sends are counted
+ * where C starts them: none of our kernels in Fortran uses them. */
 #include "profile.h"
 
 #include "charge.h"
+#include "peers.h"
+#include "ticks.h"
 
 #include <ctype.h>
 #include <stdatomic.h>
@@ -22,11 +28,7 @@ struct bx_recording {
 
 static struct {
     bool started, separate_waiting;
-    int depth; /* MPI libraries call themselves: only the outermost call counts */
-    int world_size;
-    MPI_Group world_group;
-    const int *node_of;
-    int keyval;
+    bool inside; /* a call: MPI libraries call themselves, only the outermost call counts */
     int region_count, region; /* region -1: none */
     char region_names[BX_MAX_REGIONS][REGION_NAME];
     double seconds;                     /* in all calls */
@@ -45,32 +47,15 @@ static struct {
     int request_at[MAX_REQUESTS]; /* place in the list that is being waited for, or -1 */
     struct bound {
         MPI_Request request;
-        bx_call sends;
+        bx_traffic sends;
     } *bound;                    /* what persistent requests send */
     int bound_count, bound_next; /* requests are mostly started in the order of their making */
-} profile = {.region = -1, .keyval = MPI_KEYVAL_INVALID, .into = &profile.rest};
-
-/* The nodes of a communicator's ranks, cached on the communicator. */
-struct bx_peers {
-    int size, rank;
-    int *node; /* [size] node of each (remote) rank, -1 if outside the launch */
-    int own_node, off_node;
-};
-
-static int free_peers(MPI_Comm comm, int keyval, void *value, void *extra)
-{
-    (void)comm, (void)keyval, (void)extra;
-    free(((bx_peers *)value)->node);
-    free(value);
-    return MPI_SUCCESS;
-}
+} profile = {.region = -1, .into = &profile.rest};
 
 void bx_profile_start(MPI_Comm world, const int *node_of, bool separate_waiting)
 {
-    PMPI_Comm_group(world, &profile.world_group);
-    PMPI_Comm_size(world, &profile.world_size);
-    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_peers, &profile.keyval, NULL);
-    profile.node_of = node_of;
+    bx_peers_start(world, node_of);
+    bx_ticks_start();
     profile.separate_waiting = separate_waiting;
     profile.started = true;
 }
@@ -79,7 +64,7 @@ void bx_profile_stop(void)
 {
     if (!profile.started) return;
     profile.started = false;
-    PMPI_Group_free(&profile.world_group);
+    bx_peers_stop();
     for (bx_recording *next, *r = profile.rest.next; r; r = next) {
         next = r->next;
         free(r->rows);
@@ -91,58 +76,7 @@ void bx_profile_stop(void)
     free(profile.bound);
 }
 
-/* Local: the group is translated without communication. */
-const bx_peers *bx_profile_peers(MPI_Comm comm)
-{
-    bx_peers *peers;
-    int cached, between;
-    PMPI_Comm_get_attr(comm, profile.keyval, &peers, &cached);
-    if (cached) return peers;
-    peers = bx_memory_alloc(1, sizeof *peers);
-    MPI_Group group;
-    PMPI_Comm_test_inter(comm, &between);
-    if (between)
-        PMPI_Comm_remote_group(comm, &group);
-    else
-        PMPI_Comm_group(comm, &group);
-    PMPI_Group_size(group, &peers->size);
-    peers->rank = -1;
-    if (!between) PMPI_Comm_rank(comm, &peers->rank);
-    peers->node = bx_memory_alloc((size_t)peers->size, sizeof *peers->node);
-    int *ranks = bx_memory_alloc(2 * (size_t)peers->size, sizeof *ranks),
-        *world = ranks + peers->size;
-    for (int i = 0; i < peers->size; i++) ranks[i] = i;
-    PMPI_Group_translate_ranks(group, peers->size, ranks, profile.world_group, world);
-    int me;
-    PMPI_Group_rank(profile.world_group, &me);
-    peers->own_node = profile.node_of[me];
-    for (int i = 0; i < peers->size; i++) {
-        peers->node[i] = world[i] == MPI_UNDEFINED ? -1 : profile.node_of[world[i]];
-        if (peers->node[i] != peers->own_node) peers->off_node++;
-    }
-    free(ranks);
-    PMPI_Group_free(&group);
-    PMPI_Comm_set_attr(comm, profile.keyval, peers);
-    return peers;
-}
-
 /* ---- counting ---- */
-
-bx_call bx_profile_enter(bx_routine *routine, bx_class class, MPI_Comm comm,
-                         bool blocking_collective)
-{
-    bx_call call = {
-        .class = class, .routine = routine, .outermost = profile.started && profile.depth++ == 0};
-    if (!call.outermost) return call;
-    bx_charge_pay();
-    atomic_store_explicit(&profile.routine, routine->name, memory_order_relaxed);
-    call.start = PMPI_Wtime();
-    if (blocking_collective && profile.separate_waiting) {
-        PMPI_Barrier(comm);
-        call.sent.waiting = PMPI_Wtime() - call.start;
-    }
-    return call;
-}
 
 static void add(bx_traffic *sum, const bx_traffic *more)
 {
@@ -177,41 +111,85 @@ static bx_traffic *row_of(bx_recording *recording, int number)
     return &recording->rows[number];
 }
 
-void bx_profile_leave(bx_call *call)
+bx_call bx_profile_enter(bx_routine *routine, bx_class class, MPI_Comm comm,
+                         bool blocking_collective)
 {
-    if (!profile.started) return;
-    profile.depth--;
-    if (!call->outermost) return;
-    atomic_store_explicit(&profile.routine, NULL, memory_order_relaxed);
-    call->sent.calls = 1;
-    call->sent.seconds = PMPI_Wtime() - call->start;
-    profile.seconds += call->sent.seconds;
-    int *number = &call->routine->row[1 + profile.region][call->class];
-    if (*number == 0) *number = 1 + new_row(call->routine->name, profile.region, call->class);
-    add(row_of(profile.into, *number - 1), &call->sent);
+    bx_call call = {0};
+    if (!profile.started || profile.inside) return call;
+    profile.inside = true;
+    bx_charge_pay();
+    atomic_store_explicit(&profile.routine, routine->name, memory_order_relaxed);
+    int *number = &routine->row[1 + profile.region][class];
+    if (*number == 0) *number = 1 + new_row(routine->name, profile.region, class);
+    call.row = row_of(profile.into, *number - 1);
+    call.row->calls++;
+    call.start = bx_ticks_now();
+    if (blocking_collective && profile.separate_waiting) {
+        PMPI_Barrier(comm);
+        call.row->waiting += (bx_ticks_now() - call.start) * bx_ticks_second;
+    }
+    return call;
 }
 
-void bx_profile_to(bx_call *call, MPI_Comm comm, int peer, double bytes)
+void bx_profile_leave(const bx_call *call)
 {
-    if (!call->outermost || peer == MPI_PROC_NULL) return;
-    const bx_peers *peers = bx_profile_peers(comm);
+    if (!call->row) return;
+    double seconds = (bx_ticks_now() - call->start) * bx_ticks_second;
+    call->row->seconds += seconds;
+    profile.seconds += seconds;
+    atomic_store_explicit(&profile.routine, NULL, memory_order_relaxed);
+    profile.inside = false;
+}
+
+/* A number that is no rank, as MPI_PROC_NULL, sends nothing. */
+static void add_message(bx_traffic *row, const bx_peers *peers, int peer, double bytes)
+{
     if (peer < 0 || peer >= peers->size || peer == peers->rank) return;
     bool off_node = peers->node[peer] != peers->own_node;
-    call->sent.messages++;
-    call->sent.bytes += bytes;
-    call->sent.off_node_messages += off_node;
-    if (off_node) call->sent.off_node_bytes += bytes;
+    row->messages++;
+    row->bytes += bytes;
+    row->off_node_messages += off_node;
+    if (off_node) row->off_node_bytes += bytes;
 }
 
-void bx_profile_to_all(bx_call *call, MPI_Comm comm, double bytes_each)
+/* A message to every other rank. */
+static void add_messages(bx_traffic *row, const bx_peers *peers, double bytes,
+                         double off_node_bytes)
 {
-    if (!call->outermost) return;
-    const bx_peers *peers = bx_profile_peers(comm);
+    row->messages += peers->size - (peers->rank >= 0);
+    row->off_node_messages += peers->off_node;
+    row->bytes += bytes;
+    row->off_node_bytes += off_node_bytes;
+}
+
+void bx_profile_to(const bx_call *call, MPI_Comm comm, int peer, double bytes)
+{
+    if (peer != MPI_PROC_NULL) add_message(call->row, bx_peers_of_comm(comm), peer, bytes);
+}
+
+void bx_profile_to_window(const bx_call *call, MPI_Win win, int target, double bytes)
+{
+    if (target != MPI_PROC_NULL) add_message(call->row, bx_peers_of_window(win), target, bytes);
+}
+
+void bx_profile_to_all(const bx_call *call, MPI_Comm comm, double bytes_each)
+{
+    const bx_peers *peers = bx_peers_of_comm(comm);
     double others = peers->size - (peers->rank >= 0);
-    call->sent.messages += others;
-    call->sent.bytes += others * bytes_each;
-    call->sent.off_node_messages += peers->off_node;
-    call->sent.off_node_bytes += peers->off_node * bytes_each;
+    add_messages(call->row, peers, others * bytes_each, peers->off_node * bytes_each);
+}
+
+void bx_profile_from_root(const bx_call *call, MPI_Comm comm, int root, double bytes_each)
+{
+    if (root >= 0 && bx_peers_of_comm(comm)->rank == root)
+        bx_profile_to_all(call, comm, bytes_each);
+}
+
+/* Reductions to all and scans: each rank contributes its vector once. */
+void bx_profile_ring(const bx_call *call, MPI_Comm comm, double bytes)
+{
+    const bx_peers *peers = bx_peers_of_comm(comm);
+    add_message(call->row, peers, (peers->rank + 1) % peers->size, bytes);
 }
 
 double bx_profile_bytes(int count, MPI_Datatype type)
@@ -221,32 +199,51 @@ double bx_profile_bytes(int count, MPI_Datatype type)
     return (double)count * size;
 }
 
-/* One-sided targets are ranks of the window's group; nodes are compared by world rank. */
-void bx_profile_to_window(bx_call *call, MPI_Win win, int target, double bytes)
+/* Sums, as a look at each peer would cost more than a short message. */
+void bx_profile_alltoallv(const bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type)
 {
-    if (!call->outermost || target == MPI_PROC_NULL) return;
-    MPI_Group group;
-    int world, me;
-    PMPI_Win_get_group(win, &group);
-    PMPI_Group_translate_ranks(group, 1, &target, profile.world_group, &world);
-    PMPI_Group_free(&group);
-    PMPI_Group_rank(profile.world_group, &me);
-    if (world == me) return;
-    bool off_node = world == MPI_UNDEFINED || profile.node_of[world] != profile.node_of[me];
-    call->sent.messages++;
-    call->sent.bytes += bytes;
-    call->sent.off_node_messages += off_node;
-    if (off_node) call->sent.off_node_bytes += bytes;
+    const bx_peers *peers = bx_peers_of_comm(comm);
+    int64_t sum = 0, near = 0, own = peers->rank >= 0 ? counts[peers->rank] : 0;
+    for (int i = 0; i < peers->size; i++) sum += counts[i];
+    for (int i = 0; i < peers->size - peers->off_node; i++) near += counts[peers->near[i]];
+    double item = bx_profile_bytes(sum > 0, type);
+    add_messages(call->row, peers, (double)(sum - own) * item, (double)(sum - near) * item);
+}
+
+void bx_profile_alltoallw(const bx_call *call, MPI_Comm comm, const int *counts,
+                          const MPI_Datatype *types)
+{
+    const bx_peers *peers = bx_peers_of_comm(comm);
+    MPI_Datatype type = MPI_DATATYPE_NULL; /* mostly the same for all */
+    double item = 0, sum = 0, off_node = 0;
+    for (int i = 0; i < peers->size; i++) {
+        if (counts[i] > 0 && types[i] != type) item = bx_profile_bytes(1, type = types[i]);
+        double bytes = i == peers->rank ? 0 : counts[i] * item;
+        sum += bytes;
+        off_node += peers->node[i] == peers->own_node ? 0 : bytes;
+    }
+    add_messages(call->row, peers, sum, off_node);
+}
+
+void bx_profile_scatterv(const bx_call *call, MPI_Comm comm, int root, const int *counts,
+                         MPI_Datatype type)
+{
+    if (bx_peers_of_comm(comm)->rank == root) bx_profile_alltoallv(call, comm, counts, type);
+}
+
+void bx_profile_neighbours(const bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type)
+{
+    const bx_peers *peers = bx_peers_of_comm(comm);
+    for (int i = 0; i < peers->neighbour_count; i++)
+        add_message(call->row, peers, peers->neighbours[i], bx_profile_bytes(counts[i], type));
 }
 
 /* ---- persistent requests ---- */
 
-void bx_profile_bind(const bx_call *call, MPI_Request request, MPI_Comm comm, int peer,
-                     double bytes)
+void bx_profile_bind(MPI_Request request, MPI_Comm comm, int peer, double bytes)
 {
-    if (!call->outermost) return;
-    struct bound new = {request, {.outermost = true}};
-    bx_profile_to(&new.sends, comm, peer, bytes);
+    struct bound new = {.request = request};
+    bx_profile_to(&(bx_call){.row = &new.sends}, comm, peer, bytes);
     profile.bound = bx_memory_grow(profile.bound, (size_t)profile.bound_count + 1, sizeof new);
     profile.bound[profile.bound_count++] = new;
 }
@@ -263,11 +260,11 @@ static int find_bound(MPI_Request request)
     return -1;
 }
 
-void bx_profile_started(bx_call *call, int count, const MPI_Request *requests)
+void bx_profile_started(const bx_call *call, int count, const MPI_Request *requests)
 {
-    for (int i = 0; call->outermost && i < count; i++) {
+    for (int i = 0; i < count; i++) {
         int at = find_bound(requests[i]);
-        if (at >= 0) add(&call->sent, &profile.bound[at].sends.sent);
+        if (at >= 0) add(call->row, &profile.bound[at].sends);
     }
 }
 
@@ -279,10 +276,9 @@ void bx_profile_unbind(MPI_Request request)
 
 /* ---- requests of collectives ---- */
 
-void bx_profile_remember(const bx_call *call, MPI_Request request)
+void bx_profile_remember(MPI_Request request)
 {
-    if (call->outermost && profile.request_count < MAX_REQUESTS)
-        profile.requests[profile.request_count++] = request;
+    if (profile.request_count < MAX_REQUESTS) profile.requests[profile.request_count++] = request;
 }
 
 bx_class bx_profile_class_of(int count, const MPI_Request *requests)
@@ -368,6 +364,7 @@ bx_recording *bx_recording_create(void)
 void bx_profile_into(bx_recording *recording)
 {
     profile.into = recording ? recording : &profile.rest;
+    bx_ticks_adjust();
 }
 
 void bx_profile_read_region(const char *name, bx_traffic traffic[BX_CLASS_COUNT])

@@ -44,9 +44,6 @@ cJSON *bx_profile_parts_json(const bx_run *run, const bx_parts *parts,
 
 /* ---- for the wrappers of MPI's routines (all local) ---- */
 
-/* The nodes of a communicator's ranks. */
-typedef struct bx_peers bx_peers;
-
 enum { BX_MAX_REGIONS = 8 };
 
 /* One wrapper: its routine, and where its calls are counted. */
@@ -57,63 +54,59 @@ typedef struct {
 
 /* One call that a wrapper is in. */
 typedef struct {
-    bx_class class;
-    bx_routine *routine;
-    bool outermost; /* MPI libraries call their own routines, which are not counted */
-    double start;   /* s */
-    bx_traffic sent;
+    /* Where it is counted, until the next call; NULL inside another call: MPI libraries call their
+     * own routines, which do not count. */
+    bx_traffic *row;
+    double start; /* ticks */
 } bx_call;
 
 /* Begins a call; `comm` is used for `blocking_collective` ones alone (the barrier of
  * --separate-waiting). */
 bx_call bx_profile_enter(bx_routine *routine, bx_class class, MPI_Comm comm,
                          bool blocking_collective);
-/* Ends a call and adds it to the recording in force. */
-void bx_profile_leave(bx_call *call);
+/* Ends a call: its time.  Then what it has sent is to be added, unless its row is NULL. */
+void bx_profile_leave(const bx_call *call);
 
-/* What a call sends, to be added before bx_profile_leave.  Messages to oneself do not count. */
+/* What a call has sent.  Messages to oneself do not count.  It costs time of a step: arrays are
+ * read once, as the caller may change them after the call. */
 
 /* Adds one message to rank `peer` of `comm`. */
-void bx_profile_to(bx_call *call, MPI_Comm comm, int peer, double bytes);
+void bx_profile_to(const bx_call *call, MPI_Comm comm, int peer, double bytes);
 /* Adds one message to every other rank of `comm`. */
-void bx_profile_to_all(bx_call *call, MPI_Comm comm, double bytes_each);
+void bx_profile_to_all(const bx_call *call, MPI_Comm comm, double bytes_each);
 /* Adds one access to rank `target` of a window. */
-void bx_profile_to_window(bx_call *call, MPI_Win win, int target, double bytes);
+void bx_profile_to_window(const bx_call *call, MPI_Win win, int target, double bytes);
 /* Adds a message per rank of `comm`, of counts[ranks] items of `type`. */
-void bx_profile_alltoallv(bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type);
+void bx_profile_alltoallv(const bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type);
 /* Adds a message per rank of `comm`, of counts[ranks] items of types[ranks]. */
-void bx_profile_alltoallw(bx_call *call, MPI_Comm comm, const int *counts,
+void bx_profile_alltoallw(const bx_call *call, MPI_Comm comm, const int *counts,
                           const MPI_Datatype *types);
 /* Adds, on the root alone, a message to every other rank. */
-void bx_profile_from_root(bx_call *call, MPI_Comm comm, int root, double bytes_each);
+void bx_profile_from_root(const bx_call *call, MPI_Comm comm, int root, double bytes_each);
 /* Adds, on the root alone, a message to every other rank, of counts[ranks] items of `type`. */
-void bx_profile_scatterv(bx_call *call, MPI_Comm comm, int root, const int *counts,
+void bx_profile_scatterv(const bx_call *call, MPI_Comm comm, int root, const int *counts,
                          MPI_Datatype type);
 /* Adds the one message of a reduction or scan, to the next rank. */
-void bx_profile_ring(bx_call *call, MPI_Comm comm, double bytes);
+void bx_profile_ring(const bx_call *call, MPI_Comm comm, double bytes);
 /* Returns the bytes of `count` items; 0 for MPI_DATATYPE_NULL. */
 double bx_profile_bytes(int count, MPI_Datatype type);
-/* Returns the nodes of the ranks of `comm`, of the remote ones for an inter-communicator; owned by
- * `comm`. */
-const bx_peers *bx_profile_peers(MPI_Comm comm);
-
 /* Adds a message per neighbour of `comm`, a graph's, of counts[neighbours] items of `type`. */
-void bx_profile_neighbours(bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type);
+void bx_profile_neighbours(const bx_call *call, MPI_Comm comm, const int *counts,
+                           MPI_Datatype type);
 
 /* Persistent sends: each start sends what was bound to the request. */
 
 /* Binds a message of `bytes` to rank `peer` of `comm` to a request. */
-void bx_profile_bind(const bx_call *call, MPI_Request request, MPI_Comm comm, int peer,
-                     double bytes);
+void bx_profile_bind(MPI_Request request, MPI_Comm comm, int peer, double bytes);
 /* Adds the messages that are bound to requests[count]. */
-void bx_profile_started(bx_call *call, int count, const MPI_Request *requests);
+void bx_profile_started(const bx_call *call, int count, const MPI_Request *requests);
 /* Forgets what is bound to a request. */
 void bx_profile_unbind(MPI_Request request);
 
 /* Requests of non-blocking collectives, so that the wait for one is counted as collective. */
 
 /* Remembers the request that a call has started. */
-void bx_profile_remember(const bx_call *call, MPI_Request request);
+void bx_profile_remember(MPI_Request request);
 /* Returns the class of a wait for requests[count]: collective if one of them is remembered. */
 bx_class bx_profile_class_of(int count, const MPI_Request *requests);
 /* Forgets the completed ones, after the wait that bx_profile_class_of was called for. */

@@ -2,64 +2,11 @@
  */
 #include "profile.h"
 
-#include <stdlib.h>
-
-static int comm_size(MPI_Comm comm)
-{
-    int size;
-    PMPI_Comm_size(comm, &size);
-    return size;
-}
-
 static int comm_rank(MPI_Comm comm)
 {
     int rank;
     PMPI_Comm_rank(comm, &rank);
     return rank;
-}
-
-void bx_profile_alltoallv(bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type)
-{
-    for (int i = 0; call->outermost && i < comm_size(comm); i++)
-        bx_profile_to(call, comm, i, bx_profile_bytes(counts[i], type));
-}
-
-void bx_profile_alltoallw(bx_call *call, MPI_Comm comm, const int *counts,
-                          const MPI_Datatype *types)
-{
-    for (int i = 0; call->outermost && i < comm_size(comm); i++)
-        bx_profile_to(call, comm, i, bx_profile_bytes(counts[i], types[i]));
-}
-
-void bx_profile_from_root(bx_call *call, MPI_Comm comm, int root, double bytes_each)
-{
-    if (call->outermost && comm_rank(comm) == root) bx_profile_to_all(call, comm, bytes_each);
-}
-
-void bx_profile_scatterv(bx_call *call, MPI_Comm comm, int root, const int *counts,
-                         MPI_Datatype type)
-{
-    if (call->outermost && comm_rank(comm) == root) bx_profile_alltoallv(call, comm, counts, type);
-}
-
-/* Reductions to all and scans: each rank contributes its vector once. */
-void bx_profile_ring(bx_call *call, MPI_Comm comm, double bytes)
-{
-    if (call->outermost && comm_size(comm) > 1)
-        bx_profile_to(call, comm, (comm_rank(comm) + 1) % comm_size(comm), bytes);
-}
-
-void bx_profile_neighbours(bx_call *call, MPI_Comm comm, const int *counts, MPI_Datatype type)
-{
-    if (!call->outermost) return;
-    int in, out, weighted;
-    PMPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
-    int *ranks = bx_memory_alloc(2 * (size_t)(in + out + 1), sizeof *ranks), *to = ranks + in,
-        *weights = to + out;
-    PMPI_Dist_graph_neighbors(comm, in, ranks, weights, out, to, weights + in);
-    for (int i = 0; i < out; i++)
-        bx_profile_to(call, comm, to[i], bx_profile_bytes(counts[i], type));
-    free(ranks);
 }
 
 #define WRAP(class, comm, blocking, name, parameters, arguments, sends)                            \
@@ -68,8 +15,8 @@ void bx_profile_neighbours(bx_call *call, MPI_Comm comm, const int *counts, MPI_
         static bx_routine self = {#name, {{0}}};                                                   \
         bx_call call = bx_profile_enter(&self, class, comm, blocking);                             \
         int status = PMPI_##name arguments;                                                        \
-        sends;                                                                                     \
         bx_profile_leave(&call);                                                                   \
+        if (call.row) sends;                                                                       \
         return status;                                                                             \
     }
 #define P2P(name, parameters, arguments, sends)                                                    \
@@ -77,8 +24,7 @@ void bx_profile_neighbours(bx_call *call, MPI_Comm comm, const int *counts, MPI_
 #define COLL(name, parameters, arguments, sends)                                                   \
     WRAP(BX_COLLECTIVE, comm, true, name, parameters, arguments, sends)
 #define ICOLL(name, parameters, arguments, sends)                                                  \
-    WRAP(BX_COLLECTIVE, comm, false, name, parameters, arguments,                                  \
-         (sends, bx_profile_remember(&call, *q)))
+    WRAP(BX_COLLECTIVE, comm, false, name, parameters, arguments, (sends, bx_profile_remember(*q)))
 /* Completion: of a collective's request it is the collective's time. */
 #define WAITING(name, count, parameters, arguments)                                                \
     int MPI_##name parameters                                                                      \
@@ -87,8 +33,8 @@ void bx_profile_neighbours(bx_call *call, MPI_Comm comm, const int *counts, MPI_
         bx_call call =                                                                             \
             bx_profile_enter(&self, bx_profile_class_of(count, q), MPI_COMM_NULL, false);          \
         int status = PMPI_##name arguments;                                                        \
-        bx_profile_forget(count, q);                                                               \
         bx_profile_leave(&call);                                                                   \
+        bx_profile_forget(count, q);                                                               \
         return status;                                                                             \
     }
 #define RMA(name, parameters, arguments, sends)                                                    \
@@ -127,7 +73,7 @@ P2P(Probe, (int peer, int tag, MPI_Comm comm, MPI_Status *s), (peer, tag, comm, 
 P2P(Iprobe, (int peer, int tag, MPI_Comm comm, int *f, MPI_Status *s), (peer, tag, comm, f, s), NOTHING)
 
 /* Persistent requests of receives need no wrapper: nothing is sent, and their time is in the wait. */
-P2P(Send_init, ISEND_PARAMETERS, (b, n, t, peer, tag, comm, q), bx_profile_bind(&call, *q, comm, peer, BYTES(n, t)))
+P2P(Send_init, ISEND_PARAMETERS, (b, n, t, peer, tag, comm, q), bx_profile_bind(*q, comm, peer, BYTES(n, t)))
 P2P(Start, (MPI_Request *q), (q), bx_profile_started(&call, 1, q))
 P2P(Startall, (int n, MPI_Request q[]), (n, q), bx_profile_started(&call, n, q))
 int MPI_Request_free(MPI_Request *q)

@@ -43,8 +43,8 @@ static int own(MPI_Comm comm)
         static bx_routine self = {#name, {{0}}};                                                   \
         bx_call call = bx_profile_enter(&self, class, comm, blocking);                             \
         (forward ? forward : other) arguments;                                                     \
-        if (call.outermost) sends;                                                                 \
         bx_profile_leave(&call);                                                                   \
+        if (call.row) sends;                                                                       \
     }
 #define WRAP(name, class, comm, blocking, parameters, arguments, sends)                            \
     ONE(name, mpi_##name##_, pmpi_##name##_, pmpir_##name##_, class, comm, blocking, parameters,   \

@@ -82,8 +82,10 @@ typedef struct {
     size_t room;
     int64_t cycles[METHODS];                                   /* so far */
     double wrong_victim[WINDOWS], wrong_aggressor[AGGRESSORS]; /* bytes, in the last step */
-    window *kept[METHODS];                                     /* [cycles][WINDOWS] on rank 0 */
-    cJSON *list; /* details.congestion.windows on rank 0 */
+    /* between what was asked and what was done in it: bytes of the worst window; rounds; s */
+    double amiss_victim, amiss_aggressor, rounds_missing, time_missing;
+    window *kept[METHODS]; /* [cycles][WINDOWS] on rank 0 */
+    cJSON *list;           /* details.congestion.windows on rank 0 */
 } congestion;
 
 static double window_seconds = 0.1;
@@ -162,31 +164,35 @@ static void deal(congestion *c, int64_t cycle)
     while (order[place] != c->node) place++;
     free(order);
     c->aggresses = c->beside ? c->local % 2 : place >= (c->nodes + 1) / 2;
-    MPI_Comm_split(c->world, c->aggresses, place * c->size + c->local, &c->party.comm);
+    MPI_Comm_split(c->world, c->aggresses, place, &c->party.comm);
     MPI_Comm_rank(c->party.comm, &c->party.rank);
     MPI_Comm_size(c->party.comm, &c->party.size);
     c->party.seed = seed;
 }
 
-/* Loads the network until the victims are in the barrier `end`; returns bytes sent by this rank and
- * the seconds.  Aggressors agree to stop one look late, so that no look interrupts the load. */
+/* Loads the network until the victims are in the barrier `end`; returns bytes sent by this rank,
+ * the seconds, and the looks.  Aggressors agree to stop one look late, so that no look interrupts
+ * the load.  PMPI: what they agree by is no load. */
 static void load(congestion *c, const bx_aggressor *aggressor, MPI_Request *end, double *bytes,
-                 double *seconds)
+                 double *seconds, int64_t *looks)
 {
-    int seen = 0, all = 0, looking = 0, mine = 0, agreed = 0;
+    int seen = 0, all = 0, mine = 0, agreed = 0;
     MPI_Request agreement = MPI_REQUEST_NULL;
     double start = MPI_Wtime();
     while (!all) {
-        for (int i = 0; i < ROUNDS; i++) *bytes += aggressor->load(&c->party);
-        if (looking) {
-            MPI_Wait(&agreement, MPI_STATUS_IGNORE);
+        for (int i = 0; i < ROUNDS; i++) {
+            c->party.round++;
+            *bytes += aggressor->load(&c->party);
+        }
+        if (*looks > 0) {
+            PMPI_Wait(&agreement, MPI_STATUS_IGNORE);
             all = agreed;
         }
         if (all) break;
         if (!seen) MPI_Test(end, &seen, MPI_STATUS_IGNORE);
         mine = seen;
-        MPI_Iallreduce(&mine, &agreed, 1, MPI_INT, MPI_MIN, c->party.comm, &agreement);
-        looking = 1;
+        PMPI_Iallreduce(&mine, &agreed, 1, MPI_INT, MPI_MIN, c->party.comm, &agreement);
+        ++*looks;
     }
     *seconds = MPI_Wtime() - start;
 }
@@ -213,7 +219,7 @@ static size_t suffer(congestion *c, const bx_victim *victim, double seconds, dou
         }
         if (warm) count += BATCH;
         int over = MPI_Wtime() > until;
-        MPI_Bcast(&over, 1, MPI_INT, 0, c->party.comm);
+        PMPI_Bcast(&over, 1, MPI_INT, 0, c->party.comm); /* no exchange of the victim's */
         if (over && warm) return count;
         if (over) until = MPI_Wtime() + seconds;
         if (over) warm = true;
@@ -228,25 +234,103 @@ static void rest(double seconds)
     while (MPI_Wtime() < until);
 }
 
+/* ---- what was asked for, without a look at what exchanges ---- */
+
+enum { KIB = 1024 };
+
+/* Bytes that this rank sends in an exchange of a victim. */
+static double asked_of_victim(const bx_party *party, size_t victim)
+{
+    int others = party->size - 1, odd = party->rank % 2, extent[3] = {0, 0, 0};
+    int block = 256 * KIB / 8 / party->size; /* words, and one more to every other rank */
+    switch (victim) {
+    case VICTIM_allreduce:
+        return others > 0 ? 8 : 0;
+    case VICTIM_alltoallv:
+        return 8.0 * ((double)others * (block > 0 ? block : 1) + (others + 1 + odd) / 2);
+    case VICTIM_halo:
+        MPI_Dims_create(party->size, 3, extent);
+        return 2 * 64.0 * KIB * ((extent[0] > 1) + (extent[1] > 1) + (extent[2] > 1));
+    default:
+        return 0;
+    }
+}
+
+/* Bytes that this rank sends in a round of an aggressor; 0 in a quiet window. */
+static double asked_of_aggressor(const bx_party *party, int kind)
+{
+    double others = party->size - 1;
+    switch (kind) {
+    case AGGRESSOR_incast:
+        return party->rank > 0 ? 64 * KIB : 0;
+    case AGGRESSOR_alltoall:
+        return others * fmin(64 * KIB, fmax(8, 8 * floor(4096.0 * KIB / 8 / party->size)));
+    case AGGRESSOR_broadcast:
+        return party->rank == 0 ? others * 64 * KIB : 0;
+    default:
+        return 0;
+    }
+}
+
+/* A victim's rank: so many exchanges were made, of which `count` are in the result, and the bytes
+ * of so many were sent.  The first rank ends the window. */
+static void compare_victim(congestion *c, size_t method, double exchanges, double count,
+                           double bytes, double missing)
+{
+    double asked = exchanges * asked_of_victim(&c->party, method);
+    if (method != ALONE && count + BATCH > exchanges) asked = INFINITY; /* one batch warms up */
+    c->amiss_victim = fmax(c->amiss_victim, fabs(bytes - asked));
+    if (c->party.rank == 0) c->time_missing = fmax(c->time_missing, missing);
+}
+
+/* An aggressor's rank: rounds without a pause until no victim exchanges, and their bytes. */
+static void compare_aggressor(congestion *c, int kind, bool ended, int64_t looks, double bytes,
+                              double claimed)
+{
+    double rounds = (double)c->party.round, asked = rounds * asked_of_aggressor(&c->party, kind),
+           rounds_asked = kind < AGGRESSORS ? ROUNDS * ((double)looks + 1) : 0;
+    if (kind < AGGRESSORS && !ended) rounds_asked = INFINITY;
+    c->rounds_missing = fmax(c->rounds_missing, fabs(rounds_asked - rounds));
+    c->amiss_aggressor = fmax(c->amiss_aggressor, fmax(fabs(bytes - asked), fabs(claimed - asked)));
+}
+
+/* ---- windows ---- */
+
+static double bytes_so_far(void)
+{
+    double sent[4];
+    bx_profile_read_sum(sent);
+    return sent[2];
+}
+
 /* One window; its numbers on rank 0. */
 static window measure(congestion *c, size_t method, int kind, double seconds)
 {
     double mine[4] = {0}, sums[4], busy = 0, longest; /* mean, p99, count, bytes */
     MPI_Request end;
     c->party.generation = (uint64_t)kind << 40;
+    c->party.round = 0;
+    c->party.wrong = 0;
     if (c->aggresses && kind < AGGRESSORS) aggressors[kind]->prepare(&c->party);
     MPI_Barrier(c->world);
+    double start = MPI_Wtime(), sent = bytes_so_far();
     if (c->aggresses) {
+        int64_t looks = 0;
         MPI_Ibarrier(c->world, &end);
-        if (kind < AGGRESSORS) load(c, aggressors[kind], &end, &mine[3], &busy);
+        if (kind < AGGRESSORS) load(c, aggressors[kind], &end, &mine[3], &busy, &looks);
+        compare_aggressor(c, kind, end == MPI_REQUEST_NULL, looks, bytes_so_far() - sent, mine[3]);
         bx_run_sleep_until(&end);
-        if (kind < AGGRESSORS) c->wrong_aggressor[kind] += aggressors[kind]->wrong(&c->party);
+        if (kind < AGGRESSORS)
+            c->wrong_aggressor[kind] += c->party.wrong + aggressors[kind]->wrong(&c->party);
     } else {
         size_t count = 0;
         if (method == ALONE)
             rest(seconds);
         else
             count = suffer(c, victims[method], seconds, &c->wrong_victim[kind]);
+        compare_victim(c, method, (double)(c->party.generation & ((UINT64_C(1) << 40) - 1)),
+                       (double)count, bytes_so_far() - sent,
+                       (method == ALONE ? 1 : 1.25) * seconds - (MPI_Wtime() - start));
         MPI_Ibarrier(c->world, &end);
         bx_run_sleep_until(&end);
         if (count > 0)
@@ -270,6 +354,7 @@ static void run_cycle(congestion *c, size_t method, int64_t cycle, double second
     for (int kind = 0; kind < WINDOWS; kind++) order[kind] = kind;
     memset(c->wrong_victim, 0, sizeof c->wrong_victim);
     memset(c->wrong_aggressor, 0, sizeof c->wrong_aggressor);
+    c->amiss_victim = c->amiss_aggressor = c->rounds_missing = c->time_missing = 0;
     deal(c, cycle);
     shuffle(order, WINDOWS,
             bx_random_hash(~bx_run_seed(c->run), (uint64_t)cycle * METHODS + method));
@@ -319,6 +404,10 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
         snprintf(name, sizeof name, "content of %s", window_names[kind]);
         if (loaded) bx_verification_check(verification, name, c->wrong_aggressor[kind], 0, "bytes");
     }
+    bx_verification_check(verification, "bytes of victims", c->amiss_victim, 0, "bytes");
+    bx_verification_check(verification, "bytes of aggressors", c->amiss_aggressor, 0, "bytes");
+    bx_verification_check(verification, "rounds of aggressors", c->rounds_missing, 0, "rounds");
+    bx_verification_check(verification, "length of windows", c->time_missing, 1e-6, "s");
 }
 
 /* A cycle of the shortest windows. */

@@ -9,6 +9,8 @@ typedef struct {
     MPI_Comm comm;
     int rank, size;
     uint64_t seed, generation; /* of the content: each exchange of victims has its own */
+    uint64_t round;            /* of aggressors, from 1; in the first word of each block */
+    double wrong;              /* bytes, that aggressors have seen in their rounds */
     uint64_t *sent, *received; /* [words] */
     size_t words;
     int *counts, *offsets; /* [size] words */
@@ -32,7 +34,8 @@ typedef struct {
 } bx_victim;
 
 /* An aggressor: writes what it sends and clears what it receives; one round of its traffic, which
- * returns the bytes that this rank has sent to others; the bytes that the last one left wrong. */
+ * returns the bytes that this rank has sent to others and looks at a part of what has arrived; the
+ * bytes that the last one left wrong, in all parts. */
 typedef struct {
     void (*prepare)(bx_party *party);
     double (*load)(bx_party *party);
@@ -49,12 +52,13 @@ typedef struct {
 static inline uint64_t bx_congestion_word(const bx_party *party, int from, int to, size_t w)
 {
     uint64_t pair = (uint64_t)from * (uint64_t)(party->size + 8) + (uint64_t)(to + 1);
-    return bx_random_hash(party->seed + pair, w) ^ party->generation;
+    return bx_random_hash(party->seed + pair, w) ^ party->generation ^ (w == 0 ? party->round : 0);
 }
 
-/* Writes `count` words of `from` to `to`; returns how many bytes differ from them (local). */
+/* Writes `count` words of `from` to `to`; returns how many bytes differ from them, from word
+ * `first` to word `end` - 1 (local). */
 void bx_congestion_write(const bx_party *party, uint64_t *words, int from, int to, size_t count);
 double bx_congestion_differ(const bx_party *party, const uint64_t *words, int from, int to,
-                            size_t count);
+                            size_t first, size_t end);
 
 #endif

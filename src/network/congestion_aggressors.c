@@ -3,6 +3,7 @@
 #include <string.h>
 
 enum { ROUND = 524288 }; /* words that a rank sends in a round of alltoall at most: 4 MiB */
+enum { PARTS = 64 };     /* of a block: a round looks at one, which takes little of its time */
 
 static int block_words(int size)
 {
@@ -22,6 +23,15 @@ static void clear(bx_party *party)
     memset(party->received, 0xa5, party->words * sizeof *party->received);
 }
 
+/* The first word, which has the round, and the part of a block whose turn it is. */
+static void look(bx_party *party, const uint64_t *words, int from, int to, size_t count)
+{
+    size_t part = party->round % PARTS, first = count * part / PARTS,
+           end = count * (part + 1) / PARTS;
+    party->wrong += bx_congestion_differ(party, words, from, to, 0, 1);
+    party->wrong += bx_congestion_differ(party, words, from, to, first > 0 ? first : 1, end);
+}
+
 /* ---- incast: all send to the first, which receives as many as it has slots for at a time ---- */
 
 static int slots_from(const bx_party *party, int first)
@@ -38,6 +48,7 @@ static void prepare_one(bx_party *party)
 static double load_incast(bx_party *party)
 {
     if (party->rank > 0) {
+        party->sent[0] = bx_congestion_word(party, party->rank, -1, 0);
         MPI_Send(party->sent, BX_CONGESTION_FACE, MPI_UINT64_T, 0, 0, party->comm);
         return BX_CONGESTION_FACE * sizeof(uint64_t);
     }
@@ -47,6 +58,9 @@ static double load_incast(bx_party *party)
             MPI_Irecv(&party->received[(size_t)i * BX_CONGESTION_FACE], BX_CONGESTION_FACE,
                       MPI_UINT64_T, first + i, 0, party->comm, &party->requests[i]);
         MPI_Waitall(count, party->requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < count; i++)
+            look(party, &party->received[(size_t)i * BX_CONGESTION_FACE], first + i, -1,
+                 BX_CONGESTION_FACE);
     }
     return 0;
 }
@@ -58,7 +72,7 @@ static double wrong_incast(const bx_party *party)
     int first = 1 + (party->size - 2) / BX_CONGESTION_SLOTS * BX_CONGESTION_SLOTS;
     for (int i = 0; party->rank == 0 && i < slots_from(party, first); i++)
         wrong += bx_congestion_differ(party, &party->received[(size_t)i * BX_CONGESTION_FACE],
-                                      first + i, -1, BX_CONGESTION_FACE);
+                                      first + i, -1, 0, BX_CONGESTION_FACE);
     return wrong;
 }
 
@@ -77,8 +91,14 @@ static void prepare_alltoall(bx_party *party)
 static double load_alltoall(bx_party *party)
 {
     int words = block_words(party->size);
+    for (int other = 0; other < party->size; other++)
+        party->sent[(size_t)other * (size_t)words] =
+            bx_congestion_word(party, party->rank, other, 0);
     MPI_Alltoall(party->sent, words, MPI_UINT64_T, party->received, words, MPI_UINT64_T,
                  party->comm);
+    for (int other = 0; other < party->size; other++)
+        look(party, &party->received[(size_t)other * (size_t)words], other, party->rank,
+             (size_t)words);
     return (double)(party->size - 1) * words * sizeof(uint64_t);
 }
 
@@ -88,7 +108,7 @@ static double wrong_alltoall(const bx_party *party)
     size_t words = (size_t)block_words(party->size);
     for (int other = 0; other < party->size; other++)
         wrong += bx_congestion_differ(party, &party->received[(size_t)other * words], other,
-                                      party->rank, words);
+                                      party->rank, 0, words);
     return wrong;
 }
 
@@ -104,13 +124,15 @@ static void prepare_broadcast(bx_party *party)
 
 static double load_broadcast(bx_party *party)
 {
+    if (party->rank == 0) party->received[0] = bx_congestion_word(party, 0, -1, 0);
     MPI_Bcast(party->received, BX_CONGESTION_FACE, MPI_UINT64_T, 0, party->comm);
+    look(party, party->received, 0, -1, BX_CONGESTION_FACE);
     return party->rank == 0 ? (double)(party->size - 1) * BX_CONGESTION_FACE * sizeof(uint64_t) : 0;
 }
 
 static double wrong_broadcast(const bx_party *party)
 {
-    return bx_congestion_differ(party, party->received, 0, -1, BX_CONGESTION_FACE);
+    return bx_congestion_differ(party, party->received, 0, -1, 0, BX_CONGESTION_FACE);
 }
 
 const bx_aggressor bx_aggressor_broadcast = {prepare_broadcast, load_broadcast, wrong_broadcast};

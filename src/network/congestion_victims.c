@@ -12,10 +12,10 @@ void bx_congestion_write(const bx_party *party, uint64_t *words, int from, int t
 }
 
 double bx_congestion_differ(const bx_party *party, const uint64_t *words, int from, int to,
-                            size_t count)
+                            size_t first, size_t end)
 {
     double wrong = 0;
-    for (size_t w = 0; w < count; w++)
+    for (size_t w = first; w < end; w++)
         wrong += bx_verification_wrong_bytes(words[w], bx_congestion_word(party, from, to, w));
     return wrong;
 }
@@ -88,7 +88,7 @@ static double wrong_alltoallv(const bx_party *party)
     double wrong = 0;
     for (int other = 0; other < party->size; other++)
         wrong += bx_congestion_differ(party, &party->received[party->offsets[other]], other,
-                                      party->rank, (size_t)party->counts[other]);
+                                      party->rank, 0, (size_t)party->counts[other]);
     return wrong;
 }
 
@@ -131,7 +131,7 @@ static double wrong_halo(const bx_party *party)
     for (int d = 0; d < BX_GRID_SIDES; d++)
         if (party->counts[d] != MPI_PROC_NULL)
             wrong += bx_congestion_differ(party, face(party->received, d), party->counts[d], d ^ 1,
-                                          BX_CONGESTION_FACE);
+                                          0, BX_CONGESTION_FACE);
     return wrong;
 }
 

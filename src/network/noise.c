@@ -25,9 +25,9 @@ typedef struct {
     bool first; /* rank of its node */
     bx_noise_memory memory;
     bx_noise_quanta *quanta;  /* [threads] since the measurement began */
+    double asked, wall;       /* quanta of each core, and seconds of their steps, since then */
     double *seconds[METHODS]; /* [count] of the copies */
     size_t count[METHODS];
-    double wrong;            /* quanta, of the last step */
     account mine, *accounts; /* [size] on rank 0 */
     cJSON *details;
 } noise;
@@ -67,7 +67,8 @@ static int setup(bx_run *run, void **state)
                                   bytes / (size_t)n->threads / sizeof(uint64_t),
                                   n->threads,
                                   bx_run_seed(run) + ((uint64_t)n->rank << 32),
-                                  0};
+                                  0,
+                                  bx_memory_alloc((size_t)n->threads, sizeof(int))};
     if (!n->memory.from || !n->memory.to)
         return bx_run_refuse(run, BX_RESOURCES, "--bytes %lld: out of memory",
                              (long long)bytes_per_core);
@@ -82,36 +83,80 @@ static void prepare(void *state, size_t method, size_t point)
 {
     (void)point;
     noise *n = state;
-    if (method != QUANTUM) bx_noise_renew(&n->memory);
+    if (method == QUANTUM)
+        n->asked += (double)quanta_per_step;
+    else
+        bx_noise_renew(&n->memory);
 }
 
 static void step(void *state, size_t method, size_t point)
 {
     (void)point;
     noise *n = state;
+    double start = MPI_Wtime();
     if (method == QUANTUM) {
         bx_noise_measure_quanta(n->quanta, n->threads, quanta_per_step);
+        n->wall += MPI_Wtime() - start;
         return;
     }
-    double start = MPI_Wtime();
     bx_noise_copy(&n->memory, copying(n, method));
     double seconds = MPI_Wtime() - start;
     n->seconds[method] = bx_memory_grow(n->seconds[method], n->count[method] + 1, sizeof(double));
     n->seconds[method][n->count[method]++] = seconds;
 }
 
+/* Cores of this rank that must copy: all, or one of the first rank of each node. */
+static int asked_to_copy(const noise *n, size_t method)
+{
+    const int *node_of = bx_run_node_of(n->run);
+    if (method == COPY_NODE) return bx_run_threads(n->run);
+    for (int rank = 0; rank < n->rank; rank++)
+        if (node_of[rank] == node_of[n->rank]) return 0;
+    return 1;
+}
+
+static void check_copies(const noise *n, size_t method, bx_verification *verification)
+{
+    int cores = asked_to_copy(n, method), elsewhere = 0;
+    double wrong = bx_noise_wrong_bytes(&n->memory, cores);
+    double bytes = (double)(bytes_per_core - bytes_per_core % PAGE),
+           words = (double)(n->memory.words * sizeof(uint64_t));
+    for (int t = 0; t < cores; t++) elsewhere += n->memory.copied_by[t] != t;
+    bx_verification_check(verification, "content", wrong, 0, "bytes");
+    bx_verification_check(verification, "size of a copy", fabs(words - bytes), 0, "bytes");
+    bx_verification_check(verification, "copies on a shared thread", elsewhere, 0, "cores");
+}
+
+/* The shortest, the mean and the longest are in this order, and all fit into the steps. */
+static void check_quanta(const noise *n, bx_verification *verification)
+{
+    double wrong = 0, missing = 0, disorder = 0, time = 0;
+    int elsewhere = 0;
+    for (int t = 0; t < n->threads; t++) {
+        const bx_noise_quanta *core = &n->quanta[t];
+        double mean = core->sum / core->count;
+        wrong += core->wrong;
+        elsewhere += core->thread != t;
+        missing = fmax(missing, fabs(n->asked - core->count));
+        disorder = bx_verification_worse(disorder, core->least / mean - 1);
+        disorder = bx_verification_worse(disorder, mean / core->most - 1);
+        time = bx_verification_worse(time, core->sum / n->wall);
+    }
+    bx_verification_check(verification, "work", wrong, 0, "quanta");
+    bx_verification_check(verification, "quanta missing", missing, 0, "quanta");
+    bx_verification_check(verification, "quanta on a shared thread", elsewhere, 0, "cores");
+    bx_verification_check(verification, "order of least, mean and most", disorder, 1e-9,
+                          "of the mean");
+    bx_verification_check(verification, "quanta within their steps", time, 1.01, "of the time");
+}
+
 static void inspect(void *state, size_t method, size_t point, bx_verification *verification)
 {
     (void)point;
-    noise *n = state;
-    double wrong = 0;
-    if (method != QUANTUM) {
-        wrong = bx_noise_wrong_bytes(&n->memory, copying(n, method));
-        bx_verification_check(verification, "content", wrong, 0, "bytes");
-        return;
-    }
-    for (int t = 0; t < n->threads; t++) wrong += n->quanta[t].wrong;
-    bx_verification_check(verification, "work", wrong, 0, "quanta");
+    if (method == QUANTUM)
+        check_quanta(state, verification);
+    else
+        check_copies(state, method, verification);
 }
 
 static void verify(void *state, size_t method, size_t point, bx_verification *verification)
@@ -121,6 +166,7 @@ static void verify(void *state, size_t method, size_t point, bx_verification *ve
     step(state, method, point);
     inspect(state, method, point, verification);
     memset(n->quanta, 0, (size_t)n->threads * sizeof *n->quanta); /* the first step is a warm-up */
+    n->asked = n->wall = 0;
     n->count[method] = 0;
 }
 
@@ -235,6 +281,7 @@ static void teardown(void *state)
     noise *n = state;
     free(n->memory.from);
     free(n->memory.to);
+    free(n->memory.copied_by);
     free(n->quanta);
     free(n->accounts);
     for (int m = 0; m < METHODS; m++) free(n->seconds[m]);

@@ -4,10 +4,25 @@
 
 #include "bx.h"
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+/* The number of the calling thread: a core is measured by a thread of its own. */
+static inline int bx_noise_thread(void)
+{
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
 /* What the quanta of one core took. */
 typedef struct {
     double least, most, sum; /* s */
     double count, wrong;     /* quanta; those whose work came out wrong */
+    int thread;              /* that measured them last */
 } bx_noise_quanta;
 
 /* Measures `count` quanta on each of `threads` cores and adds them to quanta[threads]. */
@@ -19,6 +34,7 @@ typedef struct {
     size_t words;        /* of a core */
     int threads;
     uint64_t seed, generation; /* of the content: each copy has its own */
+    int *copied_by;            /* [threads] the thread that copied a part; -1: none */
 } bx_noise_memory;
 
 /* Fills `from`, each part on the core that copies it.  The memory is the caller's. */
@@ -27,7 +43,8 @@ void bx_noise_fill(bx_noise_memory *memory);
 void bx_noise_renew(bx_noise_memory *memory);
 /* Copies the parts of the first `threads` cores. */
 void bx_noise_copy(bx_noise_memory *memory, int threads);
-/* Returns how many bytes of the first `threads` parts are wrong. */
+/* Returns how many bytes are wrong: of the first `threads` parts, which must have arrived, and of
+ * the others, which must not. */
 double bx_noise_wrong_bytes(const bx_noise_memory *memory, int threads);
 
 #endif

@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+/* What is where nothing has arrived. */
+enum { CLEAR = 0xa5 };
+static const uint64_t CLEAR_WORD = UINT64_C(0x0101010101010101) * CLEAR;
+
 /* Word w of part t in copy `generation`; only the first and the last word differ between copies,
  * which is cheap to renew. */
 static uint64_t content(const bx_noise_memory *m, int t, size_t w)
@@ -18,7 +22,7 @@ void bx_noise_fill(bx_noise_memory *m)
     for (int t = 0; t < m->threads; t++) {
         size_t at = (size_t)t * m->words;
         for (size_t w = 0; w < m->words; w++) m->from[at + w] = content(m, t, w);
-        memset(&m->to[at], 0xa5, m->words * sizeof *m->to);
+        memset(&m->to[at], CLEAR, m->words * sizeof *m->to);
     }
 }
 
@@ -27,6 +31,7 @@ void bx_noise_renew(bx_noise_memory *m)
     m->generation++;
     for (int t = 0; t < m->threads; t++) {
         uint64_t *from = &m->from[(size_t)t * m->words];
+        m->copied_by[t] = -1;
         from[0] = content(m, t, 0);
         from[m->words - 1] = content(m, t, m->words - 1);
     }
@@ -34,7 +39,7 @@ void bx_noise_renew(bx_noise_memory *m)
 #pragma omp parallel for num_threads(m->threads) schedule(static, 1)
 #endif
     for (int t = 0; t < m->threads; t++)
-        memset(&m->to[(size_t)t * m->words], 0xa5, m->words * sizeof *m->to);
+        memset(&m->to[(size_t)t * m->words], CLEAR, m->words * sizeof *m->to);
 }
 
 void bx_noise_copy(bx_noise_memory *m, int threads)
@@ -45,6 +50,7 @@ void bx_noise_copy(bx_noise_memory *m, int threads)
     for (int t = 0; t < threads; t++) {
         size_t at = (size_t)t * m->words;
         memcpy(&m->to[at], &m->from[at], m->words * sizeof *m->to);
+        m->copied_by[t] = bx_noise_thread();
     }
 }
 
@@ -52,12 +58,13 @@ double bx_noise_wrong_bytes(const bx_noise_memory *m, int threads)
 {
     double wrong = 0;
 #ifdef _OPENMP
-#pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : wrong)
+#pragma omp parallel for num_threads(m->threads) schedule(static, 1) reduction(+ : wrong)
 #endif
-    for (int t = 0; t < threads; t++) {
+    for (int t = 0; t < m->threads; t++) {
         const uint64_t *to = &m->to[(size_t)t * m->words];
         for (size_t w = 0; w < m->words; w++)
-            wrong += bx_verification_wrong_bytes(to[w], content(m, t, w));
+            wrong +=
+                bx_verification_wrong_bytes(to[w], t < threads ? content(m, t, w) : CLEAR_WORD);
     }
     return wrong;
 }

@@ -20,6 +20,7 @@ void bx_noise_measure_quanta(bx_noise_quanta *quanta, int threads, int64_t count
             own.count++;
             own.wrong += !right;
         }
+        own.thread = bx_noise_thread();
         quanta[t] = own;
     }
 }

@@ -36,19 +36,21 @@ typedef struct {
     MPI_Comm world;
     int rank, node, nodes;
     bx_pairs_mode mode;
-    int rounds; /* of a tournament, that are played */
+    int rounds;     /* of a tournament, that are played */
+    double message; /* B of a node, that are asked for */
     bx_pairs_line line;
     seat *seats;                /* [nodes] on the first ranks of nodes */
     bx_pairs_switches switches; /* switch_of: NULL where unknown; names on rank 0 */
     bx_pairs_meeting *meetings; /* [nodes / 2], or MEETINGS_AGAIN */
     int64_t tournaments, parts; /* played; since the start: each meeting has its own content */
+    double sent[2];             /* messages and bytes between two ranks, in the last step */
     bx_pairs_summary summary;   /* on rank 0 */
     /* on rank 0 */
     cJSON *details;    /* of the result */
     account *accounts; /* [nodes] */
     bx_pairs_record *records;
-    size_t record_count, record_room;
-    char *matrix_path; /* NULL without --output */
+    size_t record_count, record_room, step_from; /* step_from: the first record of the last step */
+    char *matrix_path;                           /* NULL without --output */
     FILE *matrix;
     int matrix_error; /* errno */
     int named;        /* pairs whose wrong content was reported */
@@ -89,6 +91,7 @@ static int choose_mode(pairs *p)
 /* Message of a rank: its share of a node's, in whole words. */
 static void set_bytes(pairs *p, double of_node)
 {
+    p->message = of_node;
     p->line.words = (size_t)ceil(of_node / p->line.talker_count / WORD);
 }
 
@@ -334,31 +337,148 @@ static void share_wrong(pairs *p)
     MPI_Bcast(&p->wrong, sizeof p->wrong, MPI_BYTE, 0, p->world);
 }
 
+static void add_sent(pairs *p, double sign)
+{
+    bx_traffic traffic[BX_CLASS_COUNT];
+    bx_profile_read(traffic);
+    p->sent[0] += sign * traffic[BX_P2P].messages;
+    p->sent[1] += sign * traffic[BX_P2P].bytes;
+}
+
 static void step(void *state, size_t method, size_t point)
 {
     (void)method, (void)point;
     pairs *p = state;
     bx_pairs_schedule schedule;
     create_schedule(p, &schedule);
-    size_t from = p->record_count;
+    p->step_from = p->record_count;
+    p->sent[0] = p->sent[1] = 0;
+    add_sent(p, -1);
     bx_run_await(p->run, -1, NULL);
     for (int round = 0; round < p->rounds; round++) {
         int count = bx_pairs_schedule_round(&schedule, round, p->meetings);
         play(p, STAGE_TOURNAMENT, round, p->meetings, count);
     }
-    play_again(p, &schedule, from);
+    play_again(p, &schedule, p->step_from);
+    add_sent(p, 1);
     p->tournaments++;
     share_wrong(p);
     bx_pairs_schedule_free(&schedule);
 }
 
-static void inspect(void *state, size_t method, size_t point, bx_verification *verification)
+/* ---- what was asked for, without a look at the schedule and at what measures ---- */
+
+static double asked_meetings(const pairs *p)
 {
-    (void)method, (void)point;
-    const pairs *p = state;
+    double pairs_of_all = p->nodes * (p->nodes - 1.0) / 2, limit = INFINITY;
+    if (round_limit > 0)
+        limit = (double)round_limit;
+    else if (strcmp(bx_run_case(p->run), "sampled") == 0)
+        limit = SAMPLED_ROUNDS;
+    return fmin(limit * (p->nodes / 2), pairs_of_all);
+}
+
+/* Suspects against the nodes that are not suspected, as many as there are up to the limit; and the
+ * suspected pairs. */
+static double asked_again(const pairs *p)
+{
+    const bx_pairs_summary *s = &p->summary;
+    const int *switch_of = p->switches.switch_of;
+    double meetings = s->path_count;
+    for (int i = 0; i < s->suspect_count; i++) {
+        int node = s->suspects[i], near = switch_of ? -1 : 0, others = p->nodes - 1; /* itself */
+        for (int k = 0; k < p->nodes && switch_of; k++) near += switch_of[k] == switch_of[node];
+        for (int k = 0; k < s->suspect_count; k++) {
+            int other = s->suspects[k];
+            others -= other != node;
+            near -= switch_of && other != node && switch_of[other] == switch_of[node];
+        }
+        meetings += switch_of
+                        ? fmin(near, BX_PAIRS_PARTNERS) + fmin(others - near, BX_PAIRS_PARTNERS)
+                        : fmin(others, 2 * BX_PAIRS_PARTNERS);
+    }
+    return REPEATS * meetings;
+}
+
+/* Messages and bytes of one meeting, of both nodes together. */
+static void ask_meeting(const pairs *p, double sent[2])
+{
+    int *ranks = bx_memory_alloc((size_t)p->nodes, sizeof *ranks), size;
+    MPI_Comm_size(p->world, &size);
+    double talkers = size;
+    for (int r = 0; r < size; r++) ranks[bx_run_node_of(p->run)[r]]++;
+    for (int i = 0; i < p->nodes; i++) talkers = fmin(talkers, ranks[i]);
+    free(ranks);
+    double message = WORD * ceil(p->message / (WORD * talkers)), tries = 1 + (double)samples;
+    /* a message there, one back, two at once, each between two tokens of each side */
+    sent[0] = tries * talkers * (4 + 12);
+    sent[1] = tries * talkers * (4 * message + 12);
+    /* two tokens, ten trips there and back */
+    sent[0] += tries * (2 + 20);
+    sent[1] += tries * (2 + 20 * WORD);
+    /* the times of four values, each to the other */
+    sent[0] += 2;
+    sent[1] += 2 * 4 * (double)samples * sizeof(double);
+}
+
+static int by_pair(const void *a, const void *b)
+{
+    const bx_pairs_record *left = *(bx_pairs_record *const *)a,
+                          *right = *(bx_pairs_record *const *)b;
+    int low[2] = {left->a < left->b ? left->a : left->b, right->a < right->b ? right->a : right->b};
+    int sum[2] = {left->a + left->b, right->a + right->b};
+    if (low[0] != low[1]) return low[0] < low[1] ? -1 : 1;
+    return (sum[0] > sum[1]) - (sum[0] < sum[1]);
+}
+
+/* The meetings of the last step by stage, and how many tournament pairs had met before. */
+static void count_meetings(const pairs *p, double stages[2], double *twice)
+{
+    size_t count = p->record_count - p->step_from, met = 0;
+    const bx_pairs_record **pair = bx_memory_alloc(count, sizeof *pair);
+    for (size_t i = 0; i < count; i++) {
+        const bx_pairs_record *record = &p->records[p->step_from + i];
+        stages[record->stage]++;
+        if (record->stage == STAGE_TOURNAMENT) pair[met++] = record;
+    }
+    qsort(pair, met, sizeof *pair, by_pair);
+    for (size_t i = 1; i < met; i++) *twice += by_pair(&pair[i - 1], &pair[i]) == 0;
+    free(pair);
+}
+
+/* Of all ranks in the last step: rates are worth what was sent for them. */
+static void check_sent(const pairs *p, bx_verification *verification)
+{
+    double sums[2] = {0}, meeting[2], stages[2] = {0}, asked[2] = {0}, twice = 0, errors[2] = {0};
+    MPI_Reduce(p->sent, sums, 2, MPI_DOUBLE, MPI_SUM, 0, p->world);
+    ask_meeting(p, meeting);
+    if (p->rank == 0) {
+        count_meetings(p, stages, &twice);
+        asked[0] = asked_meetings(p);
+        asked[1] = asked_again(p);
+        for (int i = 0; i < 2; i++) errors[i] = sums[i] - (asked[0] + asked[1]) * meeting[i];
+    }
+    bx_verification_check(verification, "meetings of the tournament", fabs(stages[0] - asked[0]), 0,
+                          "pairs");
+    bx_verification_check(verification, "pairs that met twice", twice, 0, "pairs");
+    bx_verification_check(verification, "meetings of the second stage", fabs(stages[1] - asked[1]),
+                          0, "pairs");
+    bx_verification_check(verification, "messages sent", fabs(errors[0]), 0, "messages");
+    bx_verification_check(verification, "bytes sent", fabs(errors[1]), 0, "bytes");
+}
+
+static void check_content(const pairs *p, bx_verification *verification)
+{
     bx_verification_check(verification, "content", p->wrong.bytes, 0, "bytes");
     if (p->wrong.bytes > 0)
         bx_verification_check(verification, p->wrong.name, p->wrong.bytes, 0, "bytes");
+}
+
+static void inspect(void *state, size_t method, size_t point, bx_verification *verification)
+{
+    (void)method, (void)point;
+    check_content(state, verification);
+    check_sent(state, verification);
 }
 
 /* The seconds of a message between two nodes, one way, of the median pair of those that met. */
@@ -379,6 +499,7 @@ static double typical_seconds(pairs *p, const bx_pairs_meeting *meetings, int co
  * if it is to take LONGEST at most: on a slow one --bytes would take hours. */
 static void verify(void *state, size_t method, size_t point, bx_verification *verification)
 {
+    (void)method, (void)point;
     pairs *p = state;
     bx_pairs_schedule schedule;
     create_schedule(p, &schedule);
@@ -396,7 +517,7 @@ static void verify(void *state, size_t method, size_t point, bx_verification *ve
     set_bytes(p, fmin(most, fmax(PROBE_BYTES, bytes * LONGEST / seconds)));
     share_wrong(p);
     bx_pairs_schedule_free(&schedule);
-    inspect(state, method, point, verification);
+    check_content(p, verification);
 }
 
 static void end(void *state, size_t method, size_t point, int64_t steps,

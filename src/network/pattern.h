@@ -21,14 +21,15 @@ typedef struct {
     int rank, size;
     /* Units are nodes, or ranks where there is one node. */
     int units;
-    int *unit_first;    /* [units + 1] places */
-    int *order, *place; /* [size] the rank at a place, unit by unit; the place of a rank */
-    uint64_t deal;      /* number of the block of steps: seeds random patterns */
-    int words;          /* of a block */
-    int count;          /* exchanges in a step */
-    uint64_t *sent;     /* [count][sent_blocks][words] */
-    uint64_t *received; /* [count][received_blocks][words] */
-    size_t capacity;    /* bytes of each of these buffers */
+    int *unit_first;           /* [units + 1] places */
+    int *order, *place;        /* [size] the rank at a place, unit by unit; the place of a rank */
+    uint64_t deal;             /* number of the block of steps: seeds random patterns */
+    int words;                 /* of a block */
+    int count;                 /* exchanges in a step */
+    uint64_t *sent;            /* [count][sent_blocks][words] */
+    uint64_t *received;        /* [count][received_blocks][words] */
+    size_t capacity;           /* bytes of each of these buffers */
+    double before[3], made[3]; /* of the profile before a step; by the steps of a block */
     int sent_blocks, received_blocks;
     int *to, *from;        /* [blocks] the rank that a block goes to, comes from; see bx_pattern */
     int *counts, *offsets; /* [size] words, for vector forms */
@@ -56,6 +57,9 @@ typedef struct bx_pattern {
     void (*route)(bx_patterns *s);
     /* One exchange.  Collective over the world. */
     void (*exchange)(const bx_patterns *s, int number);
+    /* Messages of an exchange, of all ranks together, as the profile counts them: what was asked,
+     * without a look at the route.  Local.  NULL: barriers, one of each rank. */
+    double (*messages)(const bx_patterns *s);
     /* Blocks that the busiest unit (a node; a rank where there is one node) sends to other units,
      * or receives from them, in one exchange, at least.  Local.  NULL: no bandwidth is reported. */
     double (*volume)(const bx_patterns *s);
@@ -66,7 +70,8 @@ typedef struct bx_pattern {
 /* What one-sided patterns between the two halves have in common. */
 #define BX_PATTERN_ONE_SIDED                                                                       \
     .slots = true, .one_sided = true, .applicable = bx_pattern_needs_two_ranks,                    \
-    .route = bx_pattern_route_across, .volume = bx_pattern_volume_ranks
+    .route = bx_pattern_route_across, .messages = bx_pattern_messages_across,                      \
+    .volume = bx_pattern_volume_across
 
 /* A line of patterns.def. */
 typedef struct {
@@ -114,19 +119,26 @@ void bx_pattern_exchange(const bx_patterns *s, int number);
 /* Ranks of the fullest and of the emptiest unit. */
 int bx_pattern_fullest(const bx_patterns *s);
 int bx_pattern_emptiest(const bx_patterns *s);
-/* Volumes: the ranks of the fullest unit (each sends a block to another unit); all ranks less those
- * of the emptiest unit (each unit gets the blocks of the others). */
-double bx_pattern_volume_ranks(const bx_patterns *s);
+/* Pairs of ranks between two units: the ranks of the smaller one; 0 where `other` is -1. */
+int bx_pattern_pairs(const bx_patterns *s, int unit, int other);
+/* Volumes: the most ranks that two units of one pair both have, however units are matched in pairs,
+ * as more than half of the units have them; all ranks less those of the emptiest unit (each unit
+ * gets the blocks of the others). */
+double bx_pattern_volume_matched(const bx_patterns *s);
 double bx_pattern_volume_others(const bx_patterns *s);
 
 /* A block to each rank and one from each. */
 void bx_pattern_route_to_each(bx_patterns *s);
 double bx_pattern_volume_alltoall(const bx_patterns *s);
+/* A message from each rank to each other one. */
+double bx_pattern_messages_to_each(const bx_patterns *s);
 /* One block to all ranks alike, and one from each. */
 void bx_pattern_route_gather(bx_patterns *s);
 
 /* One block from each rank of the first half to its counterpart in the second. */
 void bx_pattern_route_across(bx_patterns *s);
+double bx_pattern_messages_across(const bx_patterns *s);
+double bx_pattern_volume_across(const bx_patterns *s);
 
 /* Reasons why a pattern cannot run. */
 bool bx_pattern_needs_two_ranks(const bx_patterns *s, char *why, size_t why_size);

@@ -13,5 +13,6 @@ const bx_pattern bx_pattern_allgather = {
     .to_everyone = true,
     .route = bx_pattern_route_gather,
     .exchange = exchange,
+    .messages = bx_pattern_messages_to_each,
     .volume = bx_pattern_volume_others,
 };

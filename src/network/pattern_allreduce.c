@@ -14,6 +14,8 @@ static void exchange(const bx_patterns *s, int number)
                   MPI_UINT64_T, MPI_SUM, s->comm);
 }
 
+static double messages(const bx_patterns *s) { return s->size > 1 ? s->size : 0; }
+
 /* A unit sends its part of the sum away and the finished part to the others. */
 static double volume(const bx_patterns *s) { return 2 * (s->units - 1.0) / s->units; }
 
@@ -24,5 +26,6 @@ const bx_pattern bx_pattern_allreduce = {
     .reduced = true,
     .route = route,
     .exchange = exchange,
+    .messages = messages,
     .volume = volume,
 };

@@ -14,5 +14,6 @@ const bx_pattern bx_pattern_alltoall = {
         "MPI may forward short blocks in log2(ranks) steps; wins for small blocks on many ranks",
     .route = bx_pattern_route_to_each,
     .exchange = exchange,
+    .messages = bx_pattern_messages_to_each,
     .volume = bx_pattern_volume_alltoall,
 };

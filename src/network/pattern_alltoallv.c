@@ -12,5 +12,6 @@ const bx_pattern bx_pattern_alltoallv = {
     .wins = "one message per pair; level with alltoall once the blocks are large",
     .route = bx_pattern_route_to_each,
     .exchange = exchange,
+    .messages = bx_pattern_messages_to_each,
     .volume = bx_pattern_volume_alltoall,
 };

@@ -15,6 +15,8 @@ static void exchange(const bx_patterns *s, int number)
     MPI_Bcast(block, s->words, MPI_UINT64_T, 0, s->comm);
 }
 
+static double messages(const bx_patterns *s) { return s->size - 1; }
+
 static double volume(const bx_patterns *s) { return s->units > 1; }
 
 const bx_pattern bx_pattern_bcast = {
@@ -24,5 +26,6 @@ const bx_pattern bx_pattern_bcast = {
     .single = true,
     .route = route,
     .exchange = exchange,
+    .messages = messages,
     .volume = volume,
 };

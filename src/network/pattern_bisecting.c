@@ -9,6 +9,9 @@ static void route(bx_patterns *s)
     bx_pattern_receive_from(s, partner);
 }
 
+/* Both ways. */
+static double messages(const bx_patterns *s) { return 2 * bx_pattern_messages_across(s); }
+
 const bx_pattern bx_pattern_bisecting = {
     .summary = "every node of one half with one of the other half, both ways at once",
     .wins = "what the bisection of the network carries, where routes do not collide",
@@ -16,5 +19,6 @@ const bx_pattern bx_pattern_bisecting = {
     .applicable = bx_pattern_needs_two_ranks,
     .route = route,
     .exchange = bx_pattern_exchange,
-    .volume = bx_pattern_volume_ranks,
+    .messages = messages,
+    .volume = bx_pattern_volume_across,
 };

@@ -61,7 +61,21 @@ int bx_pattern_emptiest(const bx_patterns *s)
     return fewest;
 }
 
-double bx_pattern_volume_ranks(const bx_patterns *s) { return bx_pattern_fullest(s); }
+int bx_pattern_pairs(const bx_patterns *s, int unit, int other)
+{
+    if (other < 0) return 0;
+    return ranks_of(s, unit) < ranks_of(s, other) ? ranks_of(s, unit) : ranks_of(s, other);
+}
+
+double bx_pattern_volume_matched(const bx_patterns *s)
+{
+    int ranks = bx_pattern_fullest(s), as_full = 0;
+    for (; as_full <= s->units - s->units / 2 && ranks > 0; ranks--) {
+        as_full = 0;
+        for (int unit = 0; unit < s->units; unit++) as_full += ranks_of(s, unit) >= ranks;
+    }
+    return ranks + 1;
+}
 
 double bx_pattern_volume_others(const bx_patterns *s) { return s->size - bx_pattern_emptiest(s); }
 
@@ -81,6 +95,8 @@ double bx_pattern_volume_alltoall(const bx_patterns *s)
     return most;
 }
 
+double bx_pattern_messages_to_each(const bx_patterns *s) { return s->size * (s->size - 1.0); }
+
 void bx_pattern_route_gather(bx_patterns *s)
 {
     s->to[s->sent_blocks++] = BX_EVERYONE;
@@ -95,6 +111,22 @@ void bx_pattern_route_across(bx_patterns *s)
         bx_pattern_send_to(s, partner);
     else
         bx_pattern_receive_from(s, partner);
+}
+
+double bx_pattern_messages_across(const bx_patterns *s)
+{
+    double pairs = 0;
+    for (int unit = 0; unit < s->units / 2; unit++)
+        pairs += bx_pattern_pairs(s, unit, bx_pattern_opposite(s, unit));
+    return pairs;
+}
+
+double bx_pattern_volume_across(const bx_patterns *s)
+{
+    double most = 0;
+    for (int unit = 0; unit < s->units / 2; unit++)
+        most = fmax(most, bx_pattern_pairs(s, unit, bx_pattern_opposite(s, unit)));
+    return most;
 }
 
 /* Fisher and Yates. */

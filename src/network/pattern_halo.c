@@ -10,6 +10,13 @@ static void route(bx_patterns *s)
     }
 }
 
+static double messages(const bx_patterns *s)
+{
+    int extent[3] = {0, 0, 0};
+    MPI_Dims_create(s->size, 3, extent);
+    return 2.0 * s->size * ((extent[0] > 1) + (extent[1] > 1) + (extent[2] > 1));
+}
+
 static double volume(const bx_patterns *s)
 {
     double most = 0;
@@ -32,5 +39,6 @@ const bx_pattern bx_pattern_halo = {
     .applicable = bx_pattern_needs_two_ranks,
     .route = route,
     .exchange = bx_pattern_exchange,
+    .messages = messages,
     .volume = volume,
 };

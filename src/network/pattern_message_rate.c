@@ -12,6 +12,11 @@ static void route(bx_patterns *s)
     }
 }
 
+static double messages(const bx_patterns *s)
+{
+    return BX_WINDOW * bx_pattern_pairs(s, 0, bx_pattern_opposite(s, 0));
+}
+
 const bx_pattern bx_pattern_message_rate = {
     .summary =
         "64 messages in flight from each rank of a node to the node opposite; time per message",
@@ -20,5 +25,6 @@ const bx_pattern bx_pattern_message_rate = {
     .items = BX_WINDOW,
     .applicable = bx_pattern_needs_two_ranks,
     .route = route,
+    .messages = messages,
     .exchange = bx_pattern_exchange,
 };

@@ -10,6 +10,13 @@ static void route(bx_patterns *s)
     bx_pattern_receive_from(s, partner);
 }
 
+static double volume(const bx_patterns *s)
+{
+    return bx_pattern_pairs(s, 0, bx_pattern_opposite(s, 0));
+}
+
+static double messages(const bx_patterns *s) { return 2 * volume(s); }
+
 const bx_pattern bx_pattern_node_to_node = {
     .summary = "all ranks of one node with those of another, both ways at once",
     .wins = "what a node's adapters carry",
@@ -17,5 +24,6 @@ const bx_pattern bx_pattern_node_to_node = {
     .applicable = bx_pattern_needs_two_nodes,
     .route = route,
     .exchange = bx_pattern_exchange,
-    .volume = bx_pattern_volume_ranks,
+    .messages = messages,
+    .volume = volume,
 };

@@ -24,6 +24,12 @@ static void exchange(const bx_patterns *s, int number)
     if (!first) MPI_Send(sent, s->words, MPI_UINT64_T, s->to[0], 0, s->comm);
 }
 
+static double messages(const bx_patterns *s)
+{
+    (void)s;
+    return 2;
+}
+
 static double volume(const bx_patterns *s)
 {
     (void)s;
@@ -38,5 +44,6 @@ const bx_pattern bx_pattern_pingpong = {
     .applicable = bx_pattern_needs_two_ranks,
     .route = route,
     .exchange = exchange,
+    .messages = messages,
     .volume = volume,
 };

@@ -19,6 +19,18 @@ static void route(bx_patterns *s)
     bx_pattern_receive_from(s, partner);
 }
 
+/* Of this deal. */
+static double messages(const bx_patterns *s)
+{
+    double messages = 0;
+    int *dealt = bx_memory_alloc((size_t)s->units, sizeof *dealt);
+    bx_pattern_shuffle(s, s->units, dealt);
+    for (int pair = 0; pair < s->units / 2; pair++)
+        messages += 2 * bx_pattern_pairs(s, dealt[2 * pair], dealt[2 * pair + 1]);
+    free(dealt);
+    return messages;
+}
+
 const bx_pattern bx_pattern_random_matching = {
     .summary = "random pairs of nodes, both ways at once",
     .wins = "the effective bisection: what remains where routes collide",
@@ -26,5 +38,6 @@ const bx_pattern bx_pattern_random_matching = {
     .applicable = bx_pattern_needs_two_ranks,
     .route = route,
     .exchange = bx_pattern_exchange,
-    .volume = bx_pattern_volume_ranks,
+    .messages = messages,
+    .volume = bx_pattern_volume_matched,
 };

@@ -17,6 +17,8 @@ static void route(bx_patterns *s)
     free(ring);
 }
 
+static double messages(const bx_patterns *s) { return 2.0 * s->size; }
+
 /* Of a rank's two neighbours, so many are in other units on average. */
 static double volume(const bx_patterns *s)
 {
@@ -31,5 +33,6 @@ const bx_pattern bx_pattern_random_ring = {
     .applicable = bx_pattern_needs_two_ranks,
     .route = route,
     .exchange = bx_pattern_exchange,
+    .messages = messages,
     .volume = volume,
 };

@@ -19,5 +19,6 @@ const bx_pattern bx_pattern_reduce_scatter = {
     .reduced = true,
     .route = route,
     .exchange = exchange,
+    .messages = bx_pattern_messages_to_each,
     .volume = bx_pattern_volume_others,
 };

@@ -65,12 +65,14 @@ static bool measured(void *state, size_t method, size_t point)
     return is_size_of(method, point_bytes(point)) && fits(method, point_bytes(point));
 }
 
+static int items_of(const bx_pattern *pattern) { return pattern->items ? pattern->items : 1; }
+
 /* Exchanges in a step: one of a few bytes is too short for the clock, and for the ranks to stay in
  * step after the barrier. */
 static int exchanges(size_t method, size_t point)
 {
     const bx_pattern *pattern = pattern_of(method);
-    int items = pattern->items ? pattern->items : 1, blocks = most_blocks[method];
+    int items = items_of(pattern), blocks = most_blocks[method];
     int64_t bytes = point_bytes(point);
     if (pattern->single) return 1;
     if (BX_IS_SIMULATED && blocks > FEW_BLOCKS) return 1; /* whose clock is exact */
@@ -144,14 +146,29 @@ static void begin(void *state, size_t method, size_t point)
     lay_route(s, method);
     for (int rank = 0; rank < s->size; rank++) {
         s->counts[rank] = s->words;
-        s->offsets[rank] = rank * s->words;
+        /* of a block per rank: memory bounds them */
+        s->offsets[rank] = s->received_blocks == s->size ? rank * s->words : 0;
     }
+    for (int i = 0; i < 3; i++) s->made[i] = 0;
     for (int number = 0; number < s->count; number++)
         for (int b = 0; b < s->sent_blocks; b++) {
             uint64_t key = key_sent(s, b, number);
             uint64_t *block = bx_pattern_sent(s, number) + (size_t)b * (size_t)s->words;
             for (int w = 0; w < s->words; w++) block[w] = word_sent(s, key, w);
         }
+}
+
+/* What this rank has sent so far: messages, bytes, barriers. */
+static void read_profile(double sent[3])
+{
+    bx_traffic traffic[BX_CLASS_COUNT];
+    bx_profile_read(traffic);
+    sent[0] = sent[1] = 0;
+    for (int class = 0; class < BX_CLASS_COUNT; class++) {
+        sent[0] += traffic[class].messages;
+        sent[1] += traffic[class].bytes;
+    }
+    sent[2] = traffic[BX_BARRIER].calls;
 }
 
 /* New stamps, and nothing where a block is to arrive. */
@@ -172,6 +189,7 @@ static void prepare(void *state, size_t method, size_t point)
     size_t blocks = (size_t)s->count * (size_t)s->received_blocks;
     memset(s->received, 0xa5, blocks * (size_t)s->words * BX_WORD);
     if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
+    read_profile(s->before);
 }
 
 static void step(void *state, size_t method, size_t point)
@@ -186,6 +204,9 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
 {
     (void)method, (void)point;
     bx_patterns *s = state;
+    double now[3];
+    read_profile(now);
+    for (int i = 0; i < 3; i++) s->made[i] += now[i] - s->before[i];
     if (s->pattern->one_sided) bx_window_sync(s->comm, s->windows, 2);
     uint64_t stamp = stamp_of(s);
     double wrong = 0;
@@ -204,19 +225,38 @@ static void inspect(void *state, size_t method, size_t point, bx_verification *v
         bx_verification_check(verification, "content", wrong, 0, "bytes");
 }
 
+static double items(void *state, size_t method, size_t point)
+{
+    (void)state;
+    return (double)exchanges(method, point) * items_of(pattern_of(method));
+}
+
+/* The steps of a block have sent what was asked for, in as many exchanges as times are divided by.
+ */
+static void end(void *state, size_t method, size_t point, int64_t steps,
+                bx_verification *verification)
+{
+    const bx_patterns *s = state;
+    const bx_pattern *pattern = pattern_of(method);
+    double sums[3], number = (double)steps * items(state, method, point) / items_of(pattern);
+    MPI_Allreduce(s->made, sums, 3, MPI_DOUBLE, MPI_SUM, s->comm);
+    if (!pattern->messages) {
+        double calls = fabs(sums[2] - number * s->size);
+        bx_verification_check(verification, "barriers", calls, 0, "calls");
+        return;
+    }
+    double messages = number * pattern->messages(s), bytes = messages * (double)point_bytes(point);
+    bx_verification_check(verification, "messages sent", fabs(sums[0] - messages), 0, "messages");
+    bx_verification_check(verification, "bytes sent", fabs(sums[1] - bytes), 0, "bytes");
+}
+
 static void verify(void *state, size_t method, size_t point, bx_verification *verification)
 {
     begin(state, method, point);
     prepare(state, method, point);
     step(state, method, point);
     inspect(state, method, point, verification);
-}
-
-static double items(void *state, size_t method, size_t point)
-{
-    (void)state;
-    int each = pattern_of(method)->items;
-    return (double)exchanges(method, point) * (each ? each : 1);
+    end(state, method, point, 1, verification);
 }
 
 static char no_windows[160]; /* why there are none, found out at setup; "": there are */
@@ -476,6 +516,7 @@ const bx_kernel *bx_kernel_get(void)
         .begin = begin,
         .prepare = prepare,
         .inspect = inspect,
+        .end = end,
         .step = step,
         .items = items,
         .metrics = metrics,

@@ -86,6 +86,18 @@ static bx_lattice settle_lattice(bx_run *run)
     return lattice;
 }
 
+/* A message is known by its tag: a patch has two, for positions and for forces. */
+static void require_tags(bx_run *run, const bx_lattice *lattice)
+{
+    int *most, is_set;
+    MPI_Comm_get_attr(bx_run_comm(run), MPI_TAG_UB, &most, &is_set);
+    double patches = bx_lattice_patches(lattice), room = is_set ? (*most + 1.0) / 2 : 16384;
+    if (patches > room)
+        bx_run_refuse(run, BX_USAGE,
+                      "--patches: %.0f in all; this MPI library has tags for %.0f at most", patches,
+                      floor(room));
+}
+
 /* Pairs of atoms in all lists. */
 static double all_pairs(const bx_lattice *lattice)
 {
@@ -157,6 +169,7 @@ static int setup(bx_run *run, void **address)
     *address = s;
     MPI_Comm_size(bx_run_comm(run), &ranks);
     s->lattice = settle_lattice(run);
+    require_tags(run, &s->lattice);
     if (bx_run_agree(run) != BX_OK) return bx_run_agree(run);
     int code = claim(run, &s->lattice, ranks);
     if (code != BX_OK) return code;

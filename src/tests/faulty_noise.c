@@ -1,7 +1,9 @@
-/* Memory and cores that are wrong as BX_FAULT says: "copy", "core". */
+/* Memory and cores that are wrong as BX_FAULT says: "copy", "core"; "slow": a copy takes 20 ms
+ * more. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool faulty(const char *what)
 {
@@ -12,6 +14,7 @@ static bool faulty(const char *what)
 void *bx_faulty_copy(void *to, const void *from, size_t bytes)
 {
     memmove(to, from, bytes);
+    if (faulty("slow")) usleep(20000);
     if (faulty("copy")) ((unsigned char *)to)[bytes / 2] ^= 1;
     return to;
 }

@@ -1,7 +1,8 @@
 /* The pairs on messages broken on purpose, those from rank 0 to the last rank, as BX_FAULT says:
  * `byte` (the last one is another), `swap` (two words change places), `stale` (what the buffer held
- * before is left), `latency` (a word of a round trip), `hang` (the last rank stops in its meeting
- * with rank 0).  BX_FAULT_FROM: so many messages are sound.  One rank per node. */
+ * before is left), `latency` (a word of a round trip), `slow` (they come 20 ms late), `hang` (the
+ * last rank stops in its meeting with rank 0).  BX_FAULT_FROM: so many messages are sound.  One
+ * rank per node. */
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,7 +13,10 @@
 static struct {
     uint64_t *buffer, *before;
     int words, calls;
+    bool slow; /* the message that is waited for next */
 } faulty;
+
+enum { LATE = 20000 }; /* us */
 
 static bool has(const char *fault, int source, MPI_Comm comm)
 {
@@ -29,6 +33,7 @@ static int faulty_recv(void *buffer, int count, MPI_Datatype type, int source, i
 {
     if (has("hang", source, comm))
         for (;;) pause();
+    if (has("slow", source, comm)) usleep(LATE);
     int code = MPI_Recv(buffer, count, type, source, tag, comm, status);
     if (has("latency", source, comm)) *(uint64_t *)buffer ^= 1;
     return code;
@@ -41,6 +46,7 @@ static int faulty_irecv(void *buffer, int count, MPI_Datatype type, int source, 
     bool broken =
         has("byte", source, comm) || has("swap", source, comm) || has("stale", source, comm);
     faulty.buffer = broken ? buffer : NULL;
+    faulty.slow = has("slow", source, comm);
     if (broken) faulty.before = memcpy(malloc(bytes), buffer, bytes);
     faulty.words = count;
     return MPI_Irecv(buffer, count, type, source, tag, comm, request);
@@ -48,6 +54,8 @@ static int faulty_irecv(void *buffer, int count, MPI_Datatype type, int source, 
 
 static int faulty_waitall(int count, MPI_Request *requests, MPI_Status *statuses)
 {
+    if (faulty.slow) usleep(LATE);
+    faulty.slow = false;
     int code = MPI_Waitall(count, requests, statuses);
     if (!faulty.buffer) return code;
     uint64_t *last = &faulty.buffer[faulty.words - 1], kept = *last;

@@ -7,6 +7,8 @@
  *   skip            two patches do not act upon each other
  *   force           a force is another
  *
+ * BX_TAG_UB=N: tags go up to N.
+ *
  * The linker puts these functions in the place of the kernel's calls. */
 #include "messages.h"
 #include "verify.h"
@@ -78,6 +80,17 @@ int __wrap_MPI_Isend(const void *words, int n, MPI_Datatype t, int to, int tag, 
         MPI_Request_free(request);
     }
     return __real_MPI_Isend(copy, n, t, to, tag, comm, request);
+}
+
+int __real_MPI_Comm_get_attr(MPI_Comm comm, int key, void *value, int *is_set);
+int __wrap_MPI_Comm_get_attr(MPI_Comm comm, int key, void *value, int *is_set);
+int __wrap_MPI_Comm_get_attr(MPI_Comm comm, int key, void *value, int *is_set)
+{
+    static int most;
+    int code = __real_MPI_Comm_get_attr(comm, key, value, is_set);
+    most = (int)number("BX_TAG_UB");
+    if (key == MPI_TAG_UB && most > 0) *(int **)value = &most;
+    return code;
 }
 
 double __real_bx_pairs_compute(const bx_pairs *pairs, double cutoff, int64_t na, const double *xa,

@@ -10,7 +10,7 @@ A list (mutants/KERNEL.txt) has paragraphs:
     file: halo/kind_ocean.c
     - text that stands once in the file: an expression, or statements
     + the text in its place; none: nothing
-    launch: RANKS ARGUMENTS...
+    launch: RANKS ARGUMENTS...         or RANKSxTHREADS ARGUMENTS...
     passes: why no launch can tell; without this line the launch must exit with 1
 
 Several lines of `-` or `+` are one text.  Statements end with `;` or `}` in C, and are whole lines
@@ -83,10 +83,12 @@ def write(listing: Path, sources: Path, name: str, output: Path) -> None:
 
 def verdict(executable: str, mutant: "dict[str, str]") -> str:
     """Nothing, or what is wrong with the launch of a mutant."""
-    ranks, *arguments = mutant["launch"].split()
+    layout, *arguments = mutant["launch"].split()
+    ranks, _, threads = layout.partition("x")
     short = ["--repeats", "1", "--warmup", "0"]
     try:
-        out = run(executable, int(ranks), *arguments, *short, BX_MUTANT=mutant["name"])
+        out = run(executable, int(ranks), *arguments, *short, threads=int(threads or 1),
+                  BX_MUTANT=mutant["name"])  # fmt: skip
     except unittest.SkipTest:
         return ""
     wanted = 0 if mutant["passes"] else 1

@@ -94,6 +94,12 @@ class Faults(unittest.TestCase):
                 for checks in self.wrong(aggressor, "20").values():
                     self.assertEqual(checks, [f"content of {aggressor}"])
 
+    def test_first_word_of_any_round_of_an_aggressor_is_looked_at(self):
+        for aggressor in AGGRESSORS:
+            with self.subTest(aggressor=aggressor):
+                wrong = self.wrong(aggressor, "41", BX_FAULT_ONCE="1").values()
+                self.assertIn([f"content of {aggressor}"], wrong)
+
 
 if __name__ == "__main__":
     CONGESTION, FAULTY = sys.argv[1:3]

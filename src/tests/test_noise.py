@@ -60,6 +60,14 @@ class Faults(unittest.TestCase):
                 failed = [e["method"] for e in entries if not e["verification"]["passed"]]
                 self.assertEqual(failed, methods)
 
+    def test_rates_are_those_of_the_clock(self):
+        """A copy of 1 MiB takes 20 ms, 60 at most on a busy host."""
+        out = run(FAULTY, 3, *QUICK, "--ranks-per-node", "2", BX_FAULT="slow")
+        self.assertEqual(out.code, 0, out.stdout + out.stderr)
+        for node in out.result["details"]["noise"]:
+            for method, cores in (("copy_core", 1), ("copy_node", node["cores"])):
+                self.assertTrue(0.020 <= cores * 2**20 / node[method] < 0.060, node)
+
     def test_refusals(self):
         for option, value in (("--bytes", "100"), ("--quanta", "0"), ("--bytes", "1e9")):
             out = run(NOISE, 2, option, value)

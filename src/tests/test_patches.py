@@ -228,6 +228,13 @@ class Refusals(unittest.TestCase):
         self.refused(2, "--steps", "0", named="--steps 0")
         self.refused(2, "--cells", "400,400,400", named="atoms per patch")
 
+    def test_as_many_patches_as_there_are_tags(self):
+        """Two of each of 27, from 0."""
+        out = run(FAULTY, 2, *TINY, *ONCE, "--method", "static", BX_TAG_UB="53")
+        self.assertEqual(out.code, 0, out.stderr)
+        out = run(FAULTY, 2, *TINY, *ONCE, BX_TAG_UB="52")
+        assert_refused(self, out, 2, "--patches: 27 in all; this MPI library has tags for 26")
+
     def test_too_large(self):
         self.refused(3, "--case", "f1-atpase", "--steps", "1000", named="--steps 1000")
 

@@ -1,0 +1,160 @@
+#include "peers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECENT = 16 };
+
+static struct {
+    MPI_Comm world;
+    MPI_Group group; /* of world */
+    const int *node_of;
+    int comm_key, win_key; /* attributes that hold the peers, freed with their owners */
+    struct {
+        MPI_Comm comm;
+        const bx_peers *peers; /* NULL: none */
+    } comms[RECENT];
+    struct {
+        MPI_Win win;
+        const bx_peers *peers;
+    } wins[RECENT];
+} all = {.comm_key = MPI_KEYVAL_INVALID, .win_key = MPI_KEYVAL_INVALID};
+
+/* The place of a handle, a pointer or a number, among the recent ones. */
+#define PLACE(handle) ((uint64_t)(uintptr_t)(handle) * UINT64_C(0x9e3779b97f4a7c15) >> 60)
+
+/* A handle may come again as another's once its owner has been freed. */
+static void free_peers(bx_peers *peers)
+{
+    for (int i = 0; i < RECENT; i++) {
+        if (all.comms[i].peers == peers) all.comms[i].peers = NULL;
+        if (all.wins[i].peers == peers) all.wins[i].peers = NULL;
+    }
+    free((int *)peers->node);
+    free((int *)peers->near);
+    free((int *)peers->neighbours);
+    free(peers);
+}
+
+static int free_of_comm(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)comm, (void)key, (void)extra;
+    free_peers(value);
+    return MPI_SUCCESS;
+}
+
+static int free_of_window(MPI_Win win, int key, void *value, void *extra)
+{
+    (void)win, (void)key, (void)extra;
+    free_peers(value);
+    return MPI_SUCCESS;
+}
+
+void bx_peers_start(MPI_Comm world, const int *node_of)
+{
+    all.world = world;
+    all.node_of = node_of;
+    PMPI_Comm_group(world, &all.group);
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_of_comm, &all.comm_key, NULL);
+    PMPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, free_of_window, &all.win_key, NULL);
+}
+
+void bx_peers_stop(void)
+{
+    PMPI_Group_free(&all.group);
+    memset(all.comms, 0, sizeof all.comms);
+    memset(all.wins, 0, sizeof all.wins);
+}
+
+/* The peers of a group; `like_world`: it has the world's ranks in their order. */
+static bx_peers *create(MPI_Group group, bool like_world)
+{
+    bx_peers *peers = bx_memory_alloc(1, sizeof *peers);
+    PMPI_Group_size(group, &peers->size);
+    PMPI_Group_rank(group, &peers->rank);
+    if (peers->rank == MPI_UNDEFINED) peers->rank = -1;
+    size_t size = (size_t)peers->size;
+    int *node = bx_memory_alloc(size, sizeof *node), *near = bx_memory_alloc(size, sizeof *near),
+        me, count = 0;
+    int *ranks = bx_memory_alloc(2 * size, sizeof *ranks), *world = ranks;
+    for (int i = 0; i < peers->size; i++) ranks[i] = i;
+    if (!like_world)
+        PMPI_Group_translate_ranks(group, peers->size, ranks, all.group, world = ranks + size);
+    PMPI_Group_rank(all.group, &me);
+    peers->own_node = all.node_of[me];
+    for (int i = 0; i < peers->size; i++) {
+        node[i] = world[i] == MPI_UNDEFINED ? -1 : all.node_of[world[i]];
+        if (node[i] == peers->own_node) near[count++] = i;
+    }
+    free(ranks);
+    peers->node = node;
+    peers->near = near;
+    peers->off_node = peers->size - count;
+    return peers;
+}
+
+#ifdef SMPI_H /* which has no graphs */
+static void find_neighbours(MPI_Comm comm, bx_peers *peers) { (void)comm, (void)peers; }
+#else
+static void find_neighbours(MPI_Comm comm, bx_peers *peers)
+{
+    int in, out, weighted, topology;
+    PMPI_Topo_test(comm, &topology);
+    if (topology != MPI_DIST_GRAPH) return;
+    PMPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
+    int *from = bx_memory_alloc(2 * (size_t)(in + out), sizeof *from), *weights = from + in + out,
+        *to = bx_memory_alloc((size_t)out, sizeof *to);
+    PMPI_Dist_graph_neighbors(comm, in, from, weights, out, to, weights + in);
+    free(from);
+    peers->neighbours = to;
+    peers->neighbour_count = out;
+}
+#endif
+
+static bx_peers *create_of_comm(MPI_Comm comm)
+{
+    MPI_Group group;
+    int between, likeness = MPI_UNEQUAL;
+    PMPI_Comm_test_inter(comm, &between);
+    if (between)
+        PMPI_Comm_remote_group(comm, &group);
+    else {
+        PMPI_Comm_compare(comm, all.world, &likeness);
+        PMPI_Comm_group(comm, &group);
+    }
+    bx_peers *peers = create(group, likeness == MPI_IDENT || likeness == MPI_CONGRUENT);
+    PMPI_Group_free(&group);
+    if (!between) find_neighbours(comm, peers);
+    PMPI_Comm_set_attr(comm, all.comm_key, peers);
+    return peers;
+}
+
+const bx_peers *bx_peers_of_comm(MPI_Comm comm)
+{
+    size_t at = PLACE(comm);
+    if (all.comms[at].peers && all.comms[at].comm == comm) return all.comms[at].peers;
+    bx_peers *peers;
+    int cached;
+    PMPI_Comm_get_attr(comm, all.comm_key, &peers, &cached);
+    if (!cached) peers = create_of_comm(comm);
+    all.comms[at].comm = comm;
+    return all.comms[at].peers = peers;
+}
+
+const bx_peers *bx_peers_of_window(MPI_Win win)
+{
+    size_t at = PLACE(win);
+    if (all.wins[at].peers && all.wins[at].win == win) return all.wins[at].peers;
+    bx_peers *peers;
+    int cached;
+    PMPI_Win_get_attr(win, all.win_key, &peers, &cached);
+    if (!cached) {
+        MPI_Group group;
+        PMPI_Win_get_group(win, &group);
+        peers = create(group, false);
+        PMPI_Group_free(&group);
+        PMPI_Win_set_attr(win, all.win_key, peers);
+    }
+    all.wins[at].win = win;
+    return all.wins[at].peers = peers;
+}

@@ -1,0 +1,295 @@
+/* What calls of MPI are counted as sent, beside sums of our own: on communicators and windows of
+ * all kinds, which are freed and made anew, and with counts that change from call to call.
+ *
+ * Usage: unit_profile [cost]: also prints, on rank 0, what a counted call costs above a bare one.
+ */
+#include "profile.h"
+
+#include "ticks.h"
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, size, *node_of;
+
+/* What this rank must have sent since bx_expect_nothing: messages, those between nodes, bytes,
+ * those between nodes. */
+static double before[4], due[4];
+
+static void expect_nothing(void)
+{
+    bx_profile_read_sum(before);
+    memset(due, 0, sizeof due);
+}
+
+/* A message to a rank of the world. */
+static void expect(int world, double bytes)
+{
+    bool far = node_of[world] != node_of[rank];
+    if (world == rank) return;
+    due[0] += 1;
+    due[1] += far;
+    due[2] += bytes;
+    due[3] += far ? bytes : 0;
+}
+
+static void check(int line)
+{
+    double after[4];
+    bx_profile_read_sum(after);
+    for (int i = 0; i < 4; i++)
+        if (after[i] - before[i] != due[i]) {
+            fprintf(stderr, "%s:%d: rank %d of %d, number %d: %g, not %g\n", __FILE__, line, rank,
+                    size, i, after[i] - before[i], due[i]);
+            unit_failures++;
+        }
+    expect_nothing();
+}
+#define CHECK_SENT() check(__LINE__)
+
+/* World ranks of a communicator, by MPI_Allgather, and its size and own rank. */
+typedef struct {
+    MPI_Comm comm;
+    int size, rank, *world;
+} party;
+
+static party describe(MPI_Comm comm)
+{
+    party p = {.comm = comm};
+    PMPI_Comm_size(comm, &p.size);
+    PMPI_Comm_rank(comm, &p.rank);
+    p.world = bx_memory_alloc((size_t)p.size, sizeof *p.world);
+    PMPI_Allgather(&rank, 1, MPI_INT, p.world, 1, MPI_INT, comm);
+    return p;
+}
+
+static void test_messages(const party *p)
+{
+    char sent[64] = "", received[64];
+    int to = (p->rank + 1) % p->size, from = (p->rank + p->size - 1) % p->size;
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+    expect_nothing();
+    for (int words = 0; words < 4; words++) {
+        MPI_Irecv(received, words, MPI_DOUBLE, from, 0, p->comm, &requests[0]);
+        MPI_Isend(sent, words, MPI_DOUBLE, to, 0, p->comm, &requests[1]);
+        MPI_Waitall(2, requests, statuses);
+        expect(p->world[to], 8.0 * words);
+    }
+    MPI_Send(sent, 5, MPI_CHAR, MPI_PROC_NULL, 0, p->comm);
+    MPI_Sendrecv(sent, 3, MPI_SHORT, to, 0, received, 3, MPI_SHORT, from, 0, p->comm,
+                 MPI_STATUS_IGNORE);
+    expect(p->world[to], 6);
+    CHECK_SENT();
+
+    MPI_Send_init(sent, 7, MPI_CHAR, to, 0, p->comm, &requests[0]);
+    MPI_Recv_init(received, 7, MPI_CHAR, from, 0, p->comm, &requests[1]);
+    CHECK_SENT();
+    for (int i = 0; i < 3; i++) {
+        MPI_Startall(2, requests);
+        MPI_Waitall(2, requests, statuses);
+        expect(p->world[to], 7);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+    CHECK_SENT();
+}
+
+static void test_collectives(const party *p)
+{
+    size_t most = (size_t)p->size;
+    int *counts = bx_memory_alloc(2 * most, sizeof *counts), *theirs = counts + most,
+        *at = bx_memory_alloc(most, sizeof *at);
+    MPI_Datatype *types = bx_memory_alloc(most, sizeof(MPI_Datatype)), triple;
+    double *sent = bx_memory_alloc(32 * most, sizeof *sent),
+           *received = bx_memory_alloc(32 * most, sizeof *received);
+    MPI_Type_contiguous(3, MPI_DOUBLE, &triple);
+    MPI_Type_commit(&triple);
+    MPI_Request request;
+    expect_nothing();
+    for (int turn = 0; turn < 3; turn++) { /* the same array with other counts */
+        for (int i = 0; i < p->size; i++) {
+            counts[i] = (p->rank + i + turn) % 3;
+            theirs[i] = (i + p->rank + turn) % 3;
+            at[i] = 3 * i;
+            types[i] = (p->rank + i) % 2 ? triple : MPI_DOUBLE;
+        }
+        MPI_Alltoallv(sent, counts, at, triple, received, theirs, at, triple, p->comm);
+        for (int i = 0; i < p->size; i++) expect(p->world[i], 24.0 * counts[i]);
+        CHECK_SENT();
+        MPI_Ialltoallv(sent, counts, at, MPI_DOUBLE, received, theirs, at, MPI_DOUBLE, p->comm,
+                       &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        for (int i = 0; i < p->size; i++) expect(p->world[i], 8.0 * counts[i]);
+        CHECK_SENT();
+        for (int i = 0; i < p->size; i++) at[i] *= 8; /* B */
+        MPI_Alltoallw(sent, counts, at, types, received, theirs, at, types, p->comm);
+        for (int i = 0; i < p->size; i++)
+            expect(p->world[i], counts[i] * ((p->rank + i) % 2 ? 24.0 : 8.0));
+        CHECK_SENT();
+    }
+    MPI_Alltoall(sent, 2, MPI_DOUBLE, received, 2, MPI_DOUBLE, p->comm);
+    MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, received, 1, triple, p->comm);
+    for (int i = 0; i < p->size; i++) expect(p->world[i], 16), expect(p->world[i], 24);
+    CHECK_SENT();
+    MPI_Bcast(sent, 3, MPI_DOUBLE, p->size - 1, p->comm);
+    MPI_Scatterv(sent, counts, at, MPI_CHAR, received, (p->rank + 2) % 3, MPI_CHAR, 0, p->comm);
+    for (int i = 0; i < p->size; i++) {
+        if (p->rank == p->size - 1) expect(p->world[i], 24);
+        if (p->rank == 0) expect(p->world[i], counts[i]);
+    }
+    CHECK_SENT();
+    MPI_Allreduce(sent, received, 2, MPI_DOUBLE, MPI_SUM, p->comm);
+    expect(p->world[(p->rank + 1) % p->size], 16);
+    MPI_Reduce(sent, received, 2, MPI_DOUBLE, MPI_SUM, 0, p->comm);
+    expect(p->world[0], 16);
+    for (int i = 0; i < p->size; i++) counts[i] = 1 + i % 2;
+    MPI_Reduce_scatter(sent, received, counts, MPI_DOUBLE, MPI_SUM, p->comm);
+    for (int i = 0; i < p->size; i++) expect(p->world[i], 8.0 * counts[i]);
+    MPI_Barrier(p->comm);
+    CHECK_SENT();
+    MPI_Type_free(&triple);
+    free(counts);
+    free(at);
+    free(types);
+    free(sent);
+    free(received);
+}
+
+static void test_window(const party *p)
+{
+    double *memory, value = 1, got;
+    MPI_Win window;
+    int to = (p->rank + 1) % p->size;
+    MPI_Win_allocate(64, 8, MPI_INFO_NULL, p->comm, &memory, &window);
+    MPI_Win_lock_all(0, window);
+    expect_nothing();
+    MPI_Put(&value, 1, MPI_DOUBLE, to, 0, 1, MPI_DOUBLE, window);
+    MPI_Win_flush(to, window);
+    MPI_Get(&got, 1, MPI_DOUBLE, to, 1, 1, MPI_DOUBLE, window);
+    MPI_Fetch_and_op(&value, &got, MPI_DOUBLE, to, 2, MPI_SUM, window);
+    MPI_Win_flush_all(window);
+    for (int i = 0; i < 3; i++) expect(p->world[to], 8);
+    CHECK_SENT();
+    MPI_Win_unlock_all(window);
+    MPI_Win_free(&window);
+}
+
+/* Each rank sends to its left and to itself. */
+static void test_graph(const party *p)
+{
+    int left = (p->rank + p->size - 1) % p->size, right = (p->rank + 1) % p->size;
+    int to[] = {left, p->rank}, from[] = {right, p->rank}, counts[] = {2, 1}, at[] = {0, 2},
+        weights[] = {1, 1};
+    double sent[3] = {0}, received[3];
+    MPI_Comm graph;
+    MPI_Dist_graph_create_adjacent(p->comm, 2, from, weights, 2, to, weights, MPI_INFO_NULL, 0,
+                                   &graph);
+    expect_nothing();
+    MPI_Neighbor_alltoallv(sent, counts, at, MPI_DOUBLE, received, counts, at, MPI_DOUBLE, graph);
+    expect(p->world[left], 16);
+    CHECK_SENT();
+    MPI_Comm_free(&graph);
+}
+
+static void test_all(MPI_Comm comm)
+{
+    party p = describe(comm);
+    test_messages(&p);
+    test_collectives(&p);
+    test_window(&p);
+    test_graph(&p);
+    free(p.world);
+}
+
+/* A wait for a collective is the collective's; other waits are not. */
+static void test_classes(void)
+{
+    bx_traffic first[BX_CLASS_COUNT], then[BX_CLASS_COUNT];
+    int mine = 1, sum;
+    MPI_Request request;
+    bx_profile_read(first);
+    MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    bx_profile_read(then);
+    CHECK(then[BX_COLLECTIVE].calls - first[BX_COLLECTIVE].calls == 2);
+    CHECK(then[BX_P2P].calls - first[BX_P2P].calls == 1);
+}
+
+/* Seconds in MPI are those of the clock that steps are measured by.  A rank may lose its core
+ * between two readings, but not always. */
+static void test_seconds(void)
+{
+    double off = INFINITY, first = bx_profile_seconds(), start = PMPI_Wtime();
+    for (int i = 0; i < 20 && off > 1e-3; i++) {
+        double seconds = PMPI_Wtime(), ticks = bx_ticks_now();
+        while (PMPI_Wtime() < seconds + 5e-3) {
+        }
+        seconds = PMPI_Wtime() - seconds;
+        ticks = (bx_ticks_now() - ticks) * bx_ticks_second;
+        off = fmin(off, fabs(ticks / seconds - 1));
+    }
+    CHECK(off <= 1e-3);
+    do MPI_Barrier(MPI_COMM_SELF);
+    while (PMPI_Wtime() < start + 0.02);
+    double seconds = bx_profile_seconds() - first, wall = PMPI_Wtime() - start;
+    CHECK(seconds > 0 && seconds < wall);
+}
+
+#define SECONDS_OF(call)                                                                           \
+    for (int batch = 0; batch < 200; batch++) {                                                    \
+        double start = PMPI_Wtime();                                                               \
+        for (int i = 0; i < 1000; i++) call;                                                       \
+        best = fmin(best, (PMPI_Wtime() - start) / 1000);                                          \
+    }
+#define PRINT_COST(name, call)                                                                     \
+    do {                                                                                           \
+        double best = INFINITY, counted;                                                           \
+        SECONDS_OF(MPI_##call)                                                                     \
+        counted = best, best = INFINITY;                                                           \
+        SECONDS_OF(PMPI_##call)                                                                    \
+        printf("%s: %.0f ns, counted %.0f ns more\n", name, 1e9 * best, 1e9 * (counted - best));   \
+    } while (0)
+
+static void print_costs(void)
+{
+    int zero = 0, got, done;
+    MPI_Request none = MPI_REQUEST_NULL;
+    PRINT_COST("MPI_Test", Test(&none, &done, MPI_STATUS_IGNORE));
+    PRINT_COST("MPI_Iprobe", Iprobe(0, 0, MPI_COMM_SELF, &done, MPI_STATUS_IGNORE));
+    PRINT_COST("MPI_Bcast", Bcast(&zero, 1, MPI_INT, 0, MPI_COMM_SELF));
+    PRINT_COST("MPI_Alltoallv",
+               Alltoallv(&zero, &zero, &zero, MPI_INT, &got, &zero, &zero, MPI_INT, MPI_COMM_SELF));
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    node_of = bx_memory_alloc((size_t)size, sizeof *node_of);
+    for (int r = 0; r < size; r++) node_of[r] = r / 2 % 2; /* a node's ranks are not in a row */
+    bx_profile_start(MPI_COMM_WORLD, node_of, false);
+    test_all(MPI_COMM_WORLD);
+    for (int turn = 0; turn < 4; turn++) { /* handles come again, as another's */
+        MPI_Comm copy, part;
+        MPI_Comm_split(MPI_COMM_WORLD, turn < 2 ? rank % (turn + 1) : 0, -rank, &part);
+        MPI_Comm_dup(turn % 2 ? part : MPI_COMM_WORLD, &copy);
+        test_all(part);
+        test_all(copy);
+        MPI_Comm_free(&part);
+        MPI_Comm_free(&copy);
+    }
+    test_classes();
+    test_seconds();
+    if (argc > 1 && strcmp(argv[1], "cost") == 0 && rank == 0) print_costs();
+    bx_ticks_counted = false; /* where no counter is trusted */
+    bx_ticks_second = 1;
+    test_seconds();
+    bx_profile_stop();
+    free(node_of);
+    MPI_Finalize();
+    return unit_failures > 0;
+}
