@@ -169,7 +169,7 @@ contains
     !$omp end do nowait
     busy = omp_get_wtime() - began
     !$omp barrier
-    call join(system%list, system%atoms%all, system%atoms%f, busy)
+    call join(system%list, 4, system%atoms%all, system%atoms%f, busy)
     !$omp end parallel
     call account(system, start, busy)
     call charge_pairs(system, of_ions, 0.0_dp, by_all_threads)
@@ -243,7 +243,7 @@ contains
     !$omp end do nowait
     busy = omp_get_wtime() - began
     !$omp barrier
-    call join(system%list, system%atoms%all, system%atoms%f, busy)
+    call join(system%list, 4, system%atoms%all, system%atoms%f, busy)
     !$omp end parallel
     call account(system, start, busy)
     system%energy = energy
@@ -290,7 +290,7 @@ contains
     !$omp end do nowait
     busy = omp_get_wtime() - began
     !$omp barrier
-    call join_densities(system%list, system%atoms%all, system%rho, busy)
+    call join(system%list, 1, system%atoms%all, system%rho, busy)
     !$omp end parallel
     call account(system, start, busy)
     call charge_pairs(system, of_density, 0.0_dp, by_all_threads)
@@ -353,7 +353,7 @@ contains
     !$omp end do nowait
     busy = omp_get_wtime() - began
     !$omp barrier
-    call join(system%list, system%atoms%all, system%atoms%f, busy)
+    call join(system%list, 4, system%atoms%all, system%atoms%f, busy)
     !$omp end parallel
     call account(system, start, busy)
     call charge_pairs(system, merge(of_kept_force, of_force, keep), 0.0_dp, &
@@ -427,46 +427,32 @@ contains
     end do
   end subroutine clear
 
-  !> Adds the threads' own forces to f (eV/A) of atoms 1..all, and the seconds that this thread takes
-  !> to `busy`.  In a parallel region.
-  subroutine join(list, all, f, busy)
+  !> Adds the threads' own sums of atoms 1..all to `sums`, n reals per atom: forces (4, eV/A) or
+  !> densities (1); and the seconds that this thread takes to `busy`.  In a parallel region.
+  subroutine join(list, n, all, sums, busy)
     type(list_t), intent(in) :: list
-    integer, intent(in) :: all
-    real(dp), intent(inout) :: f(4, *), busy
+    integer, intent(in) :: n, all
+    real(dp), intent(inout) :: sums(n, *), busy
     real(dp) :: began
     integer :: t, other, from, to
     began = omp_get_wtime()
     !$omp do schedule(static, 1)
     do t = 1, size(list%work)
       call share_of(t, size(list%work), all, from, to)
-      call clear_untouched(list, 4, from, to, f)
+      call clear_untouched(list, n, from, to, sums)
       do other = 1, size(list%work)
-        call add(list%work(other), 4, from, to, list%work(other)%f, f)
+        associate (work => list%work(other))
+          if (n == 1) then
+            call add(work, 1, from, to, work%rho, sums)
+          else
+            call add(work, 4, from, to, work%f, sums)
+          end if
+        end associate
       end do
     end do
     !$omp end do nowait
     busy = busy + omp_get_wtime() - began
   end subroutine join
-
-  !> The same of densities.
-  subroutine join_densities(list, all, rho, busy)
-    type(list_t), intent(in) :: list
-    integer, intent(in) :: all
-    real(dp), intent(inout) :: rho(*), busy
-    real(dp) :: began
-    integer :: t, other, from, to
-    began = omp_get_wtime()
-    !$omp do schedule(static, 1)
-    do t = 1, size(list%work)
-      call share_of(t, size(list%work), all, from, to)
-      call clear_untouched(list, 1, from, to, rho)
-      do other = 1, size(list%work)
-        call add(list%work(other), 1, from, to, list%work(other)%rho, rho)
-      end do
-    end do
-    !$omp end do nowait
-    busy = busy + omp_get_wtime() - began
-  end subroutine join_densities
 
   !> Thread t's share of atoms 1..all: from..to.
   pure subroutine share_of(t, threads, all, from, to)
