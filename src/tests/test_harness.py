@@ -131,7 +131,6 @@ class Facts(unittest.TestCase):
         self.assertEqual(host["architecture"], os.uname().machine)
         self.assertTrue(host["cpu"])
 
-
     def test_a_host_of_2048_cpus(self):
         out = run(ODD_HOST, 2, *PAIRS, threads=2, BX_HOST="large")
         self.assertEqual(out.code, 0, out.stderr)
