@@ -7,6 +7,7 @@
 #include "charge.h"
 #include "host.h"
 
+#include <errno.h>
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include <omp.h>
 #endif
 
-enum { CPU_TEXT = 1024, HOST_TEXT = 64, MOST_THREADS = 1024 };
+enum { HOST_TEXT = 64, MOST_THREADS = 1024, MOST_CPUS = 1 << 20 };
 
 /* Nodes are numbered in the order of their first rank. */
 static void number_nodes(bx_run *run)
@@ -47,12 +48,36 @@ static int ask_threads(bx_run *run)
                       MOST_THREADS);
         return 1;
     }
+    omp_set_dynamic(0); /* the runtime may not choose fewer from region to region */
     omp_set_num_threads(BX_IS_SIMULATED ? 1 : (int)threads);
     return (int)threads;
 #else
     (void)run;
     return 1;
 #endif
+}
+
+/* Refuses threads that OpenMP or the MPI library does not grant. */
+static void check_threads(bx_run *run)
+{
+    int granted, team = 1;
+    if (BX_IS_SIMULATED || run->refusal != BX_OK) return;
+    PMPI_Query_thread(&granted);
+    if (run->threads > 1 && granted < MPI_THREAD_FUNNELED)
+        bx_run_refuse(run, BX_RESOURCES,
+                      "OMP_NUM_THREADS %d: this MPI library grants MPI_THREAD_SINGLE, which allows "
+                      "1 thread per rank",
+                      run->threads);
+#ifdef _OPENMP
+#pragma omp parallel
+#pragma omp single
+    team = omp_get_num_threads();
+#endif
+    if (team != run->threads)
+        bx_run_refuse(run, BX_RESOURCES,
+                      "OMP_NUM_THREADS %d: OpenMP grants %d per rank; OMP_THREAD_LIMIT and "
+                      "OMP_MAX_ACTIVE_LEVELS must allow %d",
+                      run->threads, team, run->threads);
 }
 
 int bx_layout_discover(bx_run *run)
@@ -77,6 +102,7 @@ int bx_layout_discover(bx_run *run)
         bx_run_refuse(run, BX_USAGE, "--ranks-per-node %lld: more ranks than a node holds here",
                       (long long)per_node);
     run->threads = ask_threads(run);
+    check_threads(run);
     int mine[2] = {run->threads, -run->threads};
     PMPI_Allreduce(mine, threads, 2, MPI_INT, MPI_MAX, run->world);
     if (threads[0] != -threads[1])
@@ -94,28 +120,54 @@ void bx_layout_free(bx_run *run)
     free(run->node_of);
 }
 
-/* A set of cores in the kernel's list format, "0-3,8". */
-static void print_cpus(char text[CPU_TEXT], const cpu_set_t *set)
+cpu_set_t *bx_layout_cpus(size_t *size)
 {
-    text[0] = '\0';
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, set)) continue;
-        int last = cpu;
-        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, set)) last++;
-        size_t used = strlen(text);
-        if (last > cpu)
-            snprintf(text + used, CPU_TEXT - used, "%s%d-%d", used ? "," : "", cpu, last);
-        else
-            snprintf(text + used, CPU_TEXT - used, "%s%d", used ? "," : "", cpu);
-        cpu = last;
+    for (size_t cpus = CPU_SETSIZE;; cpus *= 2) { /* too small a set is EINVAL */
+        *size = CPU_ALLOC_SIZE(cpus);
+        cpu_set_t *set = bx_memory_alloc(1, *size);
+        if (sched_getaffinity(0, *size, set) == 0 || errno != EINVAL || cpus >= MOST_CPUS)
+            return set;
+        free(set);
     }
 }
 
-/* sets[threads]: where the OpenMP runtime has placed each thread. */
-static void thread_cpus(cpu_set_t *sets, int threads)
+/* A set of CPUs in the kernel's list format, "0-3,8"; the caller frees it. */
+static char *list_cpus(const cpu_set_t *set, size_t size)
 {
+    enum { RANGE = 32 }; /* bytes of a range, at most */
+    char *text = bx_memory_alloc(1, RANGE);
+    size_t used = 0;
+    int end = (int)(8 * size);
+    for (int cpu = 0; cpu < end; cpu++) {
+        if (!CPU_ISSET_S(cpu, size, set)) continue;
+        int last = cpu;
+        while (last + 1 < end && CPU_ISSET_S(last + 1, size, set)) last++;
+        text = bx_memory_grow(text, used + RANGE, 1);
+        used += (size_t)snprintf(text + used, RANGE, last > cpu ? "%s%d-%d" : "%s%d",
+                                 used ? "," : "", cpu, last);
+        cpu = last;
+    }
+    return text;
+}
+
+/* texts[threads + 1]: the CPUs that each thread may use, where the OpenMP runtime has placed it,
+ * then those of the rank.  A bound main thread has fewer than its process. */
+static void thread_cpus(char *texts[], int threads)
+{
+    size_t size;
+    cpu_set_t *of_rank = bx_layout_cpus(&size);
+    CPU_ZERO_S(size, of_rank);
 #pragma omp parallel for schedule(static, 1)
-    for (int t = 0; t < threads; t++) sched_getaffinity(0, sizeof *sets, &sets[t]);
+    for (int t = 0; t < threads; t++) {
+        size_t same; /* on one host */
+        cpu_set_t *mine = bx_layout_cpus(&same);
+        texts[t] = list_cpus(mine, same);
+#pragma omp critical
+        CPU_OR_S(size, of_rank, of_rank, mine);
+        free(mine);
+    }
+    texts[threads] = list_cpus(of_rank, size);
+    free(of_rank);
 }
 
 /* [size][bytes] of all ranks on rank 0; NULL elsewhere. */
@@ -128,25 +180,25 @@ static void *gather(const bx_run *run, const void *mine, int bytes)
 
 cJSON *bx_layout_json(const bx_run *run)
 {
-    char host[HOST_TEXT] = "", cpus[CPU_TEXT] = "";
+    char host[HOST_TEXT] = "";
     gethostname(host, sizeof host - 1);
-    int threads = run->threads;
-    char (*placed)[CPU_TEXT] = bx_memory_alloc((size_t)threads, sizeof *placed);
-    cpu_set_t *sets = bx_memory_alloc((size_t)threads, sizeof *sets), of_rank;
-    thread_cpus(sets, threads);
-    CPU_ZERO(&of_rank);
-    for (int t = 0; t < threads; t++) {
-        CPU_OR(&of_rank, &of_rank, &sets[t]); /* a bound main thread is less than its process */
-        print_cpus(placed[t], &sets[t]);
+    int threads = run->threads, width = 0;
+    char **texts = bx_memory_alloc((size_t)threads + 1, sizeof *texts);
+    thread_cpus(texts, threads);
+    for (int t = 0; t <= threads; t++)
+        if (width <= (int)strlen(texts[t])) width = (int)strlen(texts[t]) + 1;
+    PMPI_Allreduce(MPI_IN_PLACE, &width, 1, MPI_INT, MPI_MAX, run->world);
+    char *mine = bx_memory_alloc((size_t)threads + 1, (size_t)width);
+    for (int t = 0; t <= threads; t++) {
+        strcpy(mine + (size_t)t * (size_t)width, texts[t]);
+        free(texts[t]);
     }
-    print_cpus(cpus, &of_rank);
-    free(sets);
+    free(texts);
     char *hosts = gather(run, host, HOST_TEXT);
-    char *masks = gather(run, cpus, CPU_TEXT);
-    char *places = gather(run, placed[0], CPU_TEXT * threads);
+    char *places = gather(run, mine, width * (threads + 1));
+    free(mine);
     int largest;
     PMPI_Reduce(&run->node_size, &largest, 1, MPI_INT, MPI_MAX, 0, run->world);
-    free(placed);
     if (run->rank != 0) return NULL;
 
     cJSON *json = cJSON_CreateObject();
@@ -161,16 +213,14 @@ cJSON *bx_layout_json(const bx_run *run)
         cJSON_AddNumberToObject(entry, "rank", r);
         cJSON_AddStringToObject(entry, "host", hosts + (size_t)r * HOST_TEXT);
         cJSON_AddNumberToObject(entry, "node", run->node_of[r]);
-        cJSON_AddStringToObject(entry, "cpus", masks + (size_t)r * CPU_TEXT);
+        const char *seat = places + (size_t)r * (size_t)(threads + 1) * (size_t)width;
+        cJSON_AddStringToObject(entry, "cpus", seat + threads * width);
         cJSON *of_threads = cJSON_AddArrayToObject(entry, "threads");
         for (int t = 0; t < threads; t++)
-            cJSON_AddItemToArray(
-                of_threads,
-                cJSON_CreateString(places + ((size_t)r * (size_t)threads + (size_t)t) * CPU_TEXT));
+            cJSON_AddItemToArray(of_threads, cJSON_CreateString(seat + t * width));
         cJSON_AddItemToArray(list, entry);
     }
     free(hosts);
-    free(masks);
     free(places);
     return json;
 }

@@ -7,8 +7,9 @@
 
 #include "charge.h"
 #include "host.h"
+#include "layout.h"
 
-#include <sched.h>
+#include <stdlib.h>
 
 /* "35 s", "2.5 h" */
 static void duration(char *text, size_t size, double seconds)
@@ -46,13 +47,13 @@ enum { VERIFYING_STEPS = 3 };
 /* How many threads of this launch share a core of this host, on average; 1 at least. */
 static double threads_per_core(const bx_run *run)
 {
-    cpu_set_t usable, all;
     int ranks;
+    size_t size; /* the same on all ranks of a host */
+    cpu_set_t *usable = bx_layout_cpus(&size);
     PMPI_Comm_size(run->host, &ranks);
-    CPU_ZERO(&usable);
-    sched_getaffinity(0, sizeof usable, &usable);
-    PMPI_Allreduce(&usable, &all, sizeof usable, MPI_BYTE, MPI_BOR, run->host);
-    double share = (double)ranks * run->threads / fmax(1, CPU_COUNT(&all));
+    PMPI_Allreduce(MPI_IN_PLACE, usable, (int)size, MPI_BYTE, MPI_BOR, run->host);
+    double share = (double)ranks * run->threads / fmax(1, CPU_COUNT_S(size, usable));
+    free(usable);
     return fmax(1, share);
 }
 

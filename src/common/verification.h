@@ -4,7 +4,7 @@
 
 #include "bx.h"
 
-enum { BX_MAX_CHECKS = 24 };
+enum { BX_MAX_CHECKS = 32 };
 
 typedef struct {
     char name[64], unit[32];

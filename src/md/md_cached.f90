@@ -17,38 +17,39 @@ contains
   !> Does the loops over pairs of so many steps on a few atoms of each thread, repeated: from cache,
   !> without lists, messages or waiting threads.  The time of a step beyond it is the cost of memory
   !> and of parallelism.  Local.
-  subroutine cached_loops(system, steps, energy)
+  subroutine cached_loops(system, steps, energy, atoms)
     type(system_t), intent(in) :: system
     integer, intent(in) :: steps
     !> Of the pairs (of ions: the virial), the first time and the last: eV.
     real(dp), intent(out) :: energy(2)
-    real(dp) :: first, last, mine(2)
+    real(dp), intent(out) :: atoms !< whose loops were done, over the steps
+    real(dp) :: mine(3), sums(3)
     integer :: t
-    first = 0
-    last = 0
+    sums = 0
     !$omp parallel do num_threads(size(system%list%work)) schedule(static, 1) private(mine) &
-    !$omp& reduction(+:first, last)
+    !$omp& reduction(+:sums)
     do t = 1, size(system%list%work)
-      call repeat_loops(system, system%list%work(t), steps, mine)
-      first = first + mine(1)
-      last = last + mine(2)
+      call repeat_loops(system, system%list%work(t), steps, mine(:2), mine(3))
+      sums = sums + mine
     end do
     !$omp end parallel do
-    energy = [first, last]
+    energy = sums(:2)
+    atoms = sums(3)
     call charge_loops(system, steps)
   end subroutine cached_loops
 
   !> The same for one thread.
-  subroutine repeat_loops(system, work, steps, energy)
+  subroutine repeat_loops(system, work, steps, energy, atoms)
     type(system_t), intent(in) :: system
     type(worker_t), intent(in) :: work
     integer, intent(in) :: steps
-    real(dp), intent(out) :: energy(2)
+    real(dp), intent(out) :: energy(2), atoms
     integer, parameter :: few = 128 !< atoms
     real(dp), allocatable :: rho(:), f(:, :), kept(:, :)
     real(dp) :: mine, lowest
     integer :: n, left, all, from, to, everything(2)
     energy = 0
+    atoms = 0
     everything = [1, system%atoms%all]
     all = work%last - work%first + 1
     if (all < 1) return
@@ -79,6 +80,7 @@ contains
           if (n == 1) energy(1) = mine
           energy(2) = mine
         end if
+        atoms = atoms + to - from + 1
         left = left - few
       end do
     end do

@@ -10,15 +10,15 @@ module md_constraints
   use, intrinsic :: iso_c_binding, only: c_int64_t, dp => c_double
   use bx_charges, only: bx_charge, bx_is_simulated, bx_pairs, by_one_thread
   use bx_harness, only: bx_largest
-  use mpi_f08, only: MPI_DOUBLE_PRECISION, MPI_Irecv, MPI_Isend, MPI_MAX, MPI_Request, &
-    MPI_STATUSES_IGNORE, MPI_Waitall
+  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_Irecv, MPI_Isend, &
+    MPI_MAX, MPI_Request, MPI_STATUSES_IGNORE, MPI_SUM, MPI_Waitall
   use md_atoms, only: atoms_t
   use md_domain, only: arrived_whole, count_messages, domain_t, reduce, seal_payload
   use md_halo, only: forward
   use md_potential, only: potential_t
   implicit none (type, external)
   private
-  public :: make_constraints, constrain_positions, constrain_velocities, bond_error
+  public :: make_constraints, constrain_positions, constrain_velocities, bond_error, bonds_of_all
 
   !> What is exchanged with a rank in each iteration: own atoms, in the order of ids, and ghosts,
   !> with the place of each one's owner in the message.  Images of an atom share a place.
@@ -41,7 +41,7 @@ module md_constraints
   end type constraints_t
 
   !> Largest error of a bond, relative to its length; of velocities, what it would be a step later.
-  real(dp), parameter, public :: bond_tolerance = 1e-8_dp
+  real(dp), parameter :: bond_tolerance = 1e-8_dp
   integer, parameter, public :: most_iterations = 500
   real(dp), parameter :: per_bond = 40 !< flop of an iteration, about
   real(dp), parameter :: radius = 0.802_dp !< of the iteration's spectrum: water's
@@ -353,5 +353,16 @@ contains
       end associate
     end do
   end function bond_error
+
+  !> The bonds of all ranks; those between ranks are on both.  Collective.
+  real(dp) function bonds_of_all(constraints, domain, atoms) result(bonds)
+    type(constraints_t), intent(in) :: constraints
+    type(domain_t), intent(in) :: domain
+    type(atoms_t), intent(in) :: atoms
+    integer :: n
+    bonds = sum([(merge(0.5_dp, 1.0_dp, constraints%ends(2, n) > atoms%own), &
+                  n=1, constraints%bonds)])
+    call MPI_Allreduce(MPI_IN_PLACE, bonds, 1, MPI_DOUBLE_PRECISION, MPI_SUM, domain%comm)
+  end function bonds_of_all
 
 end module md_constraints

@@ -9,7 +9,7 @@ module md_ewald
   use md_system, only: system_t
   implicit none (type, external)
   private
-  public :: ewald_sum
+  public :: ewald_sum, near_sum
 
   real(dp), parameter :: pi = acos(-1.0_dp)
   !> Both sums end where a Gaussian of this many widths does: to 1e-9 of a term.
@@ -29,26 +29,37 @@ contains
     type(sample_t), intent(in) :: samples(:)
     real(dp), intent(out) :: force(3, size(samples)), energy(size(samples))
     type(row_t), allocatable :: rows(:)
-    real(dp), allocatable :: near(:, :)
     real(dp) :: reach, split, all(4, size(samples))
-    integer :: s, root
     reach = 0.499_dp*minval(system%box%height)
     split = widths/reach
     rows = rows_within(system, widths*split/pi)
-    all = 0
-    do s = 1, size(samples)
-      root = mod(s, system%domain%world_size)
-      call gather_near(system, samples(s)%x, reach, root, near)
-      if (root == system%domain%world_rank) then
-        call add_near(system, samples(s), split, near, all(:, s))
-      end if
-    end do
-    call MPI_Allreduce(MPI_IN_PLACE, all, size(all), MPI_DOUBLE_PRECISION, MPI_SUM, &
-                       system%domain%world)
+    call near_sum(system, samples, reach, split, all)
     call add_waves(system, samples, split, rows, all)
     force = all(:3, :)
     energy = all(4, :)
   end subroutine ewald_sum
+
+  !> Forces (eV/A) and energies (eV) of the samples by the ions within `reach` (A), screened by
+  !> Gaussians of the splitting parameter `split` (1/A), less the energy of each with its own:
+  !> sums(4, samples), on every rank.  Collective.
+  subroutine near_sum(system, samples, reach, split, sums)
+    type(system_t), intent(in) :: system
+    type(sample_t), intent(in) :: samples(:)
+    real(dp), intent(in) :: reach, split
+    real(dp), intent(out) :: sums(4, size(samples))
+    real(dp), allocatable :: near(:, :)
+    integer :: s, root
+    sums = 0
+    do s = 1, size(samples)
+      root = mod(s, system%domain%world_size)
+      call gather_near(system, samples(s)%x, reach, root, near)
+      if (root == system%domain%world_rank) then
+        call add_near(system, samples(s), split, near, sums(:, s))
+      end if
+    end do
+    call MPI_Allreduce(MPI_IN_PLACE, sums, size(sums), MPI_DOUBLE_PRECISION, MPI_SUM, &
+                       system%domain%world)
+  end subroutine near_sum
 
   !> Adds force and energy of a sample by the ions near(1:3, :) (A), of species near(4, :), screened
   !> by Gaussians, and takes away the energy of its own.

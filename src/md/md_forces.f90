@@ -7,7 +7,7 @@ module md_forces
   use bx_charges, only: bx_charge, bx_charge_fork, bx_copy, bx_is_simulated, bx_pairs, &
     by_all_threads, by_one_thread
   use mpi_f08, only: MPI_SUM
-  use omp_lib, only: omp_get_thread_num, omp_get_wtime
+  use omp_lib, only: omp_get_wtime
   use md_domain, only: check_room, reduce
   use md_halo, only: forward, reverse
   use md_ionic, only: ionic_energies, ionic_pass
@@ -156,19 +156,20 @@ contains
     !$omp parallel num_threads(size(system%list%work)) private(t, began, f, unused) &
     !$omp& reduction(max:busy)
     began = omp_get_wtime()
-    t = omp_get_thread_num() + 1
-    f => system%list%work(t)%f
-    if (t == 1) f => system%atoms%f
-    associate (work => system%list%work(t), atoms => system%atoms)
-      call clear(work, 4, atoms%f, work%f)
-      call ionic_pass(system%potential, system%smooth, work%first, work%last, work%start, &
-                      work%entry, system%list%most, atoms%x, f, unused)
-    end associate
+    !$omp do schedule(static, 1)
+    do t = 1, size(system%list%work)
+      f => system%list%work(t)%f
+      if (t == 1) f => system%atoms%f
+      associate (work => system%list%work(t), atoms => system%atoms)
+        call clear(work, 4, atoms%f, work%f)
+        call ionic_pass(system%potential, system%smooth, work%first, work%last, work%start, &
+                        work%entry, system%list%most, atoms%x, f, unused)
+      end associate
+    end do
+    !$omp end do nowait
     busy = omp_get_wtime() - began
     !$omp barrier
-    began = omp_get_wtime()
-    call join(system%list, t, system%atoms%all, system%atoms%f)
-    busy = busy + omp_get_wtime() - began
+    call join(system%list, 4, system%atoms%all, system%atoms%f, busy)
     !$omp end parallel
     call account(system, start, busy)
     call charge_pairs(system, of_ions, 0.0_dp, by_all_threads)
@@ -229,19 +230,20 @@ contains
     !$omp parallel num_threads(size(system%list%work)) private(mine, t, began) &
     !$omp& reduction(+:energy) reduction(max:busy)
     began = omp_get_wtime()
-    t = omp_get_thread_num() + 1
-    associate (work => system%list%work(t), atoms => system%atoms)
-      call clear(work, 4, atoms%f, work%f)
-      call tersoff_pass(system%potential, work%first, work%last, work%start, work%entry, &
-                        max(1, system%list%most), atoms%x, atoms%species, work%direct, atoms%f, &
-                        work%f, mine, pair_energy)
-      energy = mine
-    end associate
+    !$omp do schedule(static, 1)
+    do t = 1, size(system%list%work)
+      associate (work => system%list%work(t), atoms => system%atoms)
+        call clear(work, 4, atoms%f, work%f)
+        call tersoff_pass(system%potential, work%first, work%last, work%start, work%entry, &
+                          max(1, system%list%most), atoms%x, atoms%species, work%direct, atoms%f, &
+                          work%f, mine, pair_energy)
+        energy = energy + mine
+      end associate
+    end do
+    !$omp end do nowait
     busy = omp_get_wtime() - began
     !$omp barrier
-    began = omp_get_wtime()
-    call join(system%list, t, system%atoms%all, system%atoms%f)
-    busy = busy + omp_get_wtime() - began
+    call join(system%list, 4, system%atoms%all, system%atoms%f, busy)
     !$omp end parallel
     call account(system, start, busy)
     system%energy = energy
@@ -272,22 +274,23 @@ contains
     !$omp parallel num_threads(size(system%list%work)) private(mine, lowest, t, began, rho) &
     !$omp& reduction(+:energy) reduction(max:busy) reduction(min:least)
     began = omp_get_wtime()
-    t = omp_get_thread_num() + 1
-    rho => system%list%work(t)%rho
-    if (t == 1) rho => system%rho
-    associate (work => system%list%work(t), x => system%atoms%x)
-      call clear(work, 1, system%rho, work%rho)
-      call density_pass(system%potential, work%first, work%last, work%start, work%entry, &
-                        system%list%most, x, keep, rho, work%repulsion, work%density, mine, &
-                        lowest, own=own)
-      energy = mine
-      least = lowest
-    end associate
+    !$omp do schedule(static, 1)
+    do t = 1, size(system%list%work)
+      rho => system%list%work(t)%rho
+      if (t == 1) rho => system%rho
+      associate (work => system%list%work(t), x => system%atoms%x)
+        call clear(work, 1, system%rho, work%rho)
+        call density_pass(system%potential, work%first, work%last, work%start, work%entry, &
+                          system%list%most, x, keep, rho, work%repulsion, work%density, mine, &
+                          lowest, own=own)
+        energy = energy + mine
+        least = min(least, lowest)
+      end associate
+    end do
+    !$omp end do nowait
     busy = omp_get_wtime() - began
     !$omp barrier
-    began = omp_get_wtime()
-    call join_densities(system%list, t, system%atoms%all, system%rho)
-    busy = busy + omp_get_wtime() - began
+    call join(system%list, 1, system%atoms%all, system%rho, busy)
     !$omp end parallel
     call account(system, start, busy)
     call charge_pairs(system, of_density, 0.0_dp, by_all_threads)
@@ -336,20 +339,21 @@ contains
     start = omp_get_wtime()
     !$omp parallel num_threads(size(system%list%work)) private(t, began, f) reduction(max:busy)
     began = omp_get_wtime()
-    t = omp_get_thread_num() + 1
-    f => system%list%work(t)%f
-    if (t == 1) f => system%atoms%f
-    associate (work => system%list%work(t), atoms => system%atoms)
-      call clear(work, 4, atoms%f, work%f)
-      call force_pass(system%potential, work%first, work%last, work%start, work%entry, &
-                      system%list%most, atoms%x, system%slope, keep, work%repulsion, &
-                      work%density, f)
-    end associate
+    !$omp do schedule(static, 1)
+    do t = 1, size(system%list%work)
+      f => system%list%work(t)%f
+      if (t == 1) f => system%atoms%f
+      associate (work => system%list%work(t), atoms => system%atoms)
+        call clear(work, 4, atoms%f, work%f)
+        call force_pass(system%potential, work%first, work%last, work%start, work%entry, &
+                        system%list%most, atoms%x, system%slope, keep, work%repulsion, &
+                        work%density, f)
+      end associate
+    end do
+    !$omp end do nowait
     busy = omp_get_wtime() - began
     !$omp barrier
-    began = omp_get_wtime()
-    call join(system%list, t, system%atoms%all, system%atoms%f)
-    busy = busy + omp_get_wtime() - began
+    call join(system%list, 4, system%atoms%all, system%atoms%f, busy)
     !$omp end parallel
     call account(system, start, busy)
     call charge_pairs(system, merge(of_kept_force, of_force, keep), 0.0_dp, &
@@ -423,31 +427,32 @@ contains
     end do
   end subroutine clear
 
-  !> Adds the threads' own forces to f (eV/A): thread t's share of atoms 1..all.
-  subroutine join(list, t, all, f)
+  !> Adds the threads' own sums of atoms 1..all to `sums`, n reals per atom: forces (4, eV/A) or
+  !> densities (1); and the seconds that this thread takes to `busy`.  In a parallel region.
+  subroutine join(list, n, all, sums, busy)
     type(list_t), intent(in) :: list
-    integer, intent(in) :: t, all
-    real(dp), intent(inout) :: f(4, *)
-    integer :: other, from, to
-    call share_of(t, size(list%work), all, from, to)
-    call clear_untouched(list, 4, from, to, f)
-    do other = 1, size(list%work)
-      call add(list%work(other), 4, from, to, list%work(other)%f, f)
+    integer, intent(in) :: n, all
+    real(dp), intent(inout) :: sums(n, *), busy
+    real(dp) :: began
+    integer :: t, other, from, to
+    began = omp_get_wtime()
+    !$omp do schedule(static, 1)
+    do t = 1, size(list%work)
+      call share_of(t, size(list%work), all, from, to)
+      call clear_untouched(list, n, from, to, sums)
+      do other = 1, size(list%work)
+        associate (work => list%work(other))
+          if (n == 1) then
+            call add(work, 1, from, to, work%rho, sums)
+          else
+            call add(work, 4, from, to, work%f, sums)
+          end if
+        end associate
+      end do
     end do
+    !$omp end do nowait
+    busy = busy + omp_get_wtime() - began
   end subroutine join
-
-  !> Adds the threads' own densities to rho, likewise.
-  subroutine join_densities(list, t, all, rho)
-    type(list_t), intent(in) :: list
-    integer, intent(in) :: t, all
-    real(dp), intent(inout) :: rho(*)
-    integer :: other, from, to
-    call share_of(t, size(list%work), all, from, to)
-    call clear_untouched(list, 1, from, to, rho)
-    do other = 1, size(list%work)
-      call add(list%work(other), 1, from, to, list%work(other)%rho, rho)
-    end do
-  end subroutine join_densities
 
   !> Thread t's share of atoms 1..all: from..to.
   pure subroutine share_of(t, threads, all, from, to)

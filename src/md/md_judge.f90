@@ -5,15 +5,19 @@ module md_judge
   use mpi_f08, only: MPI_2DOUBLE_PRECISION, MPI_Allreduce, MPI_Bcast, MPI_DOUBLE_PRECISION, &
     MPI_IN_PLACE, MPI_INTEGER8, MPI_MAXLOC, MPI_MINLOC, MPI_SUM
   use bx_harness, only: bx_largest, bx_uniform
-  use md_box, only: cross
+  use md_box, only: box_t, cross, make_box
+  use md_forces, only: find_forces
+  use md_ionic, only: ionic_energies, ionic_pass
   use md_list, only: find_closest
-  use md_oracle, only: mass_of, oracle_bonds, oracle_mass_to_energy
+  use md_oracle, only: charge_of, mass_of, oracle_bonds, oracle_boltzmann, oracle_coulomb, &
+    oracle_mass_to_energy
+  use md_potential, only: is_rigid, potential_t
   use md_samples, only: gather_near, gather_rows, sample_t
-  use md_system, only: system_t
+  use md_system, only: failure_t, system_t
   implicit none (type, external)
   private
   public :: closest_pair, copies_apart, step_errors, molecule_errors, list_errors, &
-    outdated, displace
+    outdated, displace, listed_pairs, motion, own_step_errors, pair_error, virial_of_energy
   public :: endpoint_t, remember, find_departure
 
   real(dp), parameter :: same_place = 1e-9_dp !< A
@@ -22,6 +26,7 @@ module md_judge
   type :: endpoint_t
     integer(c_int64_t), allocatable :: id(:)
     real(dp), allocatable :: x(:, :), v(:, :) !< (3, own): A, A/ps
+    real(dp), allocatable :: f(:, :)          !< (3, own), if asked for: eV/A
   end type endpoint_t
 
 contains
@@ -34,7 +39,7 @@ contains
     type(system_t), intent(in) :: system
     type(sample_t), intent(in) :: before(:), after(:)
     real(dp), intent(in) :: timestep
-    real(dp) :: errors(2), per_force, d(3), fastest
+    real(dp) :: errors(2), fastest
     integer :: k
     errors = 0
     fastest = 1
@@ -47,13 +52,45 @@ contains
           errors = huge(errors)
           return
         end if
-        per_force = timestep/(oracle_mass_to_energy*mass_of(system%potential%name(a%species)))
-        d = image(system, b%x - a%x - timestep*(a%v + 0.5_dp*per_force*a%f))
-        errors(1) = max(errors(1), bx_largest(d)/maxval(norm2(system%box%edge, dim=1)))
-        errors(2) = max(errors(2), bx_largest(b%v - a%v - 0.5_dp*per_force*(a%f + b%f))/fastest)
+        errors = max(errors, step_error(system, a%species, [a%x, a%v, a%f], [b%x, b%v, b%f], &
+                                        timestep, fastest))
       end associate
     end do
   end function step_errors
+
+  !> The same of this rank's own atoms, by its own forces; of atoms that have changed their place in
+  !> the lists, none.
+  function own_step_errors(system, before, timestep) result(errors)
+    type(system_t), intent(in) :: system
+    type(endpoint_t), intent(in) :: before !< with forces
+    real(dp), intent(in) :: timestep
+    real(dp) :: errors(2), fastest
+    integer :: k
+    errors = 0
+    associate (atoms => system%atoms)
+      fastest = max(1.0_dp, maxval(abs(atoms%v(:, :atoms%own))))
+      do k = 1, min(atoms%own, size(before%id))
+        if (before%id(k) /= atoms%id(k)) cycle
+        errors = max(errors, step_error(system, atoms%species(k), &
+                                        [before%x(:, k), before%v(:, k), before%f(:, k)], &
+                                        [atoms%x(1:3, k), atoms%v(:, k), atoms%f(1:3, k)], &
+                                        timestep, fastest))
+      end do
+    end associate
+  end function own_step_errors
+
+  !> The errors of an atom that has moved from a to b, each of which is position (A), velocity
+  !> (A/ps) and force (eV/A).
+  function step_error(system, species, a, b, timestep, fastest) result(errors)
+    type(system_t), intent(in) :: system
+    integer, intent(in) :: species
+    real(dp), intent(in) :: a(9), b(9), timestep, fastest
+    real(dp) :: errors(2), per_force, d(3)
+    per_force = timestep/(oracle_mass_to_energy*mass_of(system%potential%name(species)))
+    d = image(system, b(1:3) - a(1:3) - timestep*(a(4:6) + 0.5_dp*per_force*a(7:9)))
+    errors = [bx_largest(d)/maxval(norm2(system%box%edge, dim=1)), &
+              bx_largest(b(4:6) - a(4:6) - 0.5_dp*per_force*(a(7:9) + b(7:9)))/fastest]
+  end function step_error
 
   !> The same of rigid molecules, whose atoms are samples that follow each other.  What forces do
   !> not explain has to be of bonds: along the bonds of the step's begin, for velocities also of its
@@ -99,6 +136,92 @@ contains
     end do
     errors(2) = errors(2)/fastest
   end function molecule_errors
+
+  !> Kinetic energy (eV) and temperature (K) of the atoms, of all ranks; molecules have 6 degrees of
+  !> freedom each.  Collective.
+  subroutine motion(system, kinetic, temperature)
+    type(system_t), intent(in) :: system
+    real(dp), intent(out) :: kinetic, temperature
+    real(dp) :: freedoms
+    integer :: k
+    kinetic = 0
+    do k = 1, system%atoms%own
+      kinetic = kinetic + 0.5_dp*oracle_mass_to_energy*sum(system%atoms%v(:, k)**2) &
+                *mass_of(system%potential%name(system%atoms%species(k)))
+    end do
+    call MPI_Allreduce(MPI_IN_PLACE, kinetic, 1, MPI_DOUBLE_PRECISION, MPI_SUM, system%domain%comm)
+    freedoms = merge(2, 3, is_rigid(system%potential))*real(system%total, dp) - 3
+    temperature = 0
+    if (freedoms > 0) temperature = 2*kinetic/(freedoms*oracle_boltzmann)
+  end subroutine motion
+
+  !> The sum of x f over all pairs, of all ranks (eV), by the change of their energy in a larger and
+  !> a smaller box: without forces.  Sharp cutoffs grow, too, so that no pair crosses them.  The
+  !> mesh's energy does not change, as its influence function stays.  Forces are then another box's.
+  !> Collective.
+  real(dp) function virial_of_energy(system) result(virial)
+    type(system_t), intent(inout) :: system
+    real(dp), parameter :: growth = 1e-6_dp
+    type(box_t) :: box
+    type(failure_t) :: failure
+    real(dp), allocatable :: x(:, :)
+    real(dp) :: energy(2), scale, cutoff, unused(3, 3)
+    integer :: n
+    box = system%box
+    cutoff = system%potential%cutoff
+    failure = system%failure
+    x = system%atoms%x
+    do n = 1, 2
+      scale = 1 + merge(growth, -growth, n == 1)
+      system%box = make_box(scale*box%edge)
+      system%potential%cutoff = scale*cutoff
+      system%atoms%x = scale*x
+      call find_forces(system, virial=unused)
+      energy(n) = system%energy
+    end do
+    system%box = box
+    system%potential%cutoff = cutoff
+    system%failure = failure
+    system%atoms%x = x
+    call MPI_Allreduce(MPI_IN_PLACE, energy, 2, MPI_DOUBLE_PRECISION, MPI_SUM, system%domain%comm)
+    virial = (energy(2) - energy(1))/(2*growth)
+  end function virial_of_energy
+
+  !> The largest error of the forces and energies of two charges, screened by Gaussians, at
+  !> distances from 0.9 A to the cutoff: relative to each, or eV/A and eV.
+  real(dp) function pair_error(system) result(worst)
+    type(system_t), intent(in) :: system
+    integer, parameter :: pairs = 256
+    real(dp), parameter :: least = 0.9_dp, pi = acos(-1.0_dp) !< A
+    type(potential_t) :: p
+    real(dp) :: x(4, 0:pairs), f(4, 0:pairs), halves(0:pairs), r(pairs), phi(pairs), pull(pairs), q
+    real(dp) :: unused
+    integer :: a, b, k
+    p = system%potential
+    p%log_a = -500 ! charges alone
+    p%c6 = 0
+    p%d8 = 0
+    r = least + (p%cutoff - least)*[(real(k, dp)/(pairs + 1), k=1, pairs)]
+    x = 0
+    x(1, 1:) = r
+    worst = 0
+    do b = 1, p%species
+      do a = 1, b
+        f = 0
+        halves = 0
+        associate (entries => [(4*(k + 1) + a + b - 2, k=1, pairs)])
+          call ionic_pass(p, system%smooth, 1, 1, [1, pairs + 1], entries, pairs, x, f, unused)
+          call ionic_energies(p, system%smooth, 1, 1, [1, pairs + 1], entries, pairs, x, unused, &
+                              halves)
+        end associate
+        q = oracle_coulomb*charge_of(p%name(a))*charge_of(p%name(b))
+        phi = q*erfc(p%splitting*r)/r
+        pull = phi/r + q*2*p%splitting/sqrt(pi)*exp(-(p%splitting*r)**2)/r
+        worst = max(worst, bx_largest((2*halves(1:) - phi)/max(1.0_dp, abs(phi))), &
+                    bx_largest((f(1, 1:) - pull)/max(1.0_dp, abs(pull))))
+      end do
+    end do
+  end function pair_error
 
   !> The shortest of a vector's images: A.
   pure function image(system, d) result(shortest)
@@ -152,6 +275,31 @@ contains
     end do
     call MPI_Allreduce(MPI_IN_PLACE, wrong, 1, MPI_INTEGER8, MPI_SUM, system%domain%world)
   end function list_errors
+
+  !> Number of neighbours of all atoms within each pair's cutoff, in the lists of all ranks.
+  !> Collective.
+  function listed_pairs(system) result(count)
+    type(system_t), intent(in) :: system
+    integer(c_int64_t) :: count
+    integer :: t, i, j, k
+    count = 0
+    do t = 1, size(system%list%work)
+      associate (work => system%list%work(t), atoms => system%atoms)
+        do i = work%first, work%last
+          do k = work%start(i), work%start(i + 1) - 1
+            j = work%entry(k)/4
+            if (sum((atoms%x(1:3, j) - atoms%x(1:3, i))**2) >= &
+                system%potential%reach(atoms%species(j), atoms%species(i))**2) cycle
+            count = count + 1
+            if (system%list%half .and. .not. (system%list%twice .and. j > atoms%own)) then
+              count = count + 1 ! the other atom's, too
+            end if
+          end do
+        end do
+      end associate
+    end do
+    call MPI_Allreduce(MPI_IN_PLACE, count, 1, MPI_INTEGER8, MPI_SUM, system%domain%world)
+  end function listed_pairs
 
   !> Number of atoms that have moved by more than `allowed` (A) since their list was made.
   !> Collective.
@@ -310,14 +458,16 @@ contains
     end do
   end subroutine displace
 
-  !> Notes the own atoms in `endpoint`.
-  subroutine remember(system, endpoint)
+  !> Notes the own atoms in `endpoint`, with_forces or without.
+  subroutine remember(system, endpoint, with_forces)
     type(system_t), intent(in) :: system
     type(endpoint_t), intent(inout) :: endpoint
+    logical, intent(in) :: with_forces
     associate (n => system%atoms%own)
       endpoint%id = system%atoms%id(:n)
       endpoint%x = system%atoms%x(1:3, :n)
       endpoint%v = system%atoms%v(:, :n)
+      if (with_forces) endpoint%f = system%atoms%f(1:3, :n)
     end associate
   end subroutine remember
 

@@ -31,6 +31,7 @@ module md_kernel
   type(c_ptr), target :: phases(size(phase_names)), ratios(2)
 
   real(dp) :: memory_before = 0
+  real(dp) :: cached_atoms = 0 !< whose loops the baseline has done in this block
 
   !> The measured steps of a method: seconds (means over the ranks), messages and bytes (sums).
   type :: usage_t
@@ -121,7 +122,7 @@ contains
     type(c_ptr), value :: address, verification
     integer(c_size_t), value :: method, point
     if (methods(method + 1)%baseline) then
-      call verify_cached(verification)
+      call verify_cached(verification, 0_c_int64_t, 0.0_dp)
     else
       call verify_method(int(method) + 1, verification)
     end if
@@ -134,6 +135,7 @@ contains
     integer(c_size_t), value :: method, point
     if (methods(method + 1)%baseline) then
       call advance(system, 0)
+      cached_atoms = 0
     else
       call restore(int(method) + 1)
     end if
@@ -143,9 +145,10 @@ contains
   subroutine step(address, method, point) bind(C)
     type(c_ptr), value :: address
     integer(c_size_t), value :: method, point
-    real(dp) :: began, energy(2)
+    real(dp) :: began, energy(2), atoms
     if (methods(method + 1)%baseline) then
-      call cached_loops(system, int(given%steps), energy)
+      call cached_loops(system, int(given%steps), energy, atoms)
+      cached_atoms = cached_atoms + atoms
       return
     end if
     began = omp_get_wtime()
@@ -159,7 +162,7 @@ contains
     integer(c_int64_t), value :: steps
     type(usage_t) :: more
     if (methods(method + 1)%baseline) then
-      call verify_cached(verification)
+      call verify_cached(verification, steps*given%steps, cached_atoms)
       return
     end if
     more = usage_of_all()

@@ -59,6 +59,7 @@ module md_launch
   integer, public :: crystal = 0 !< place in the table of crystals; 0: --input
 
   type(atoms_t), public :: start !< where the run to --until starts
+  logical, public :: warmed = .false. !< with velocities of --temperature
   real(dp), allocatable, public :: start_moved(:, :) !< (3, own): A; after a restart, the positions
   integer(c_int64_t), public :: start_step = 0
   integer(c_int64_t), public :: counted(3) = 0 !< census of the first atoms, of all ranks

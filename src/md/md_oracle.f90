@@ -12,13 +12,15 @@ module md_oracle
   use md_reference, only: reference_energy
   implicit none (type, external)
   private
-  public :: charge_of, mass_of, parameters_error, site_energies
+  public :: charge_of, mass_of, parameters_error, site_energies, site_neighbours
 
   !> u (A/ps)^2 in eV, as in LAMMPS' metal units.
   real(dp), parameter, public :: oracle_mass_to_energy = 1.0364269e-4_dp
 
   !> e^2/(4 pi epsilon0) in eV A, likewise.
   real(dp), parameter, public :: oracle_coulomb = 14.399645_dp
+  !> eV/K, likewise.
+  real(dp), parameter, public :: oracle_boltzmann = 8.617343e-5_dp
   !> Madelung's constant of rock salt, by the distance of neighbours (Y. Sakamoto, J. Chem. Phys.
   !> 28, 164 (1958)).
   real(dp), parameter :: madelung = 1.747564594633182_dp
@@ -161,32 +163,58 @@ contains
     type(potential_t), intent(in) :: potential
     type(crystal_t), intent(in) :: crystal
     real(dp) :: energies(most_species)
-    real(dp) :: at(3, most_sites), d(3)
     real(dp), allocatable :: near(:, :)
-    integer :: sublattice(most_sites), cells, centre, a, b, c, s, n
-    call sites_of(crystal, at, sublattice)
+    integer :: centre, species
     energies = 0
+    do centre = 1, crystal%sites
+      call find_near(potential, crystal, centre, species, near)
+      energies(species) = reference_energy(potential, species, near) &
+        - madelung*oracle_coulomb*charge_of(potential%name(species))**2/crystal%edge
+    end do
+  end function site_energies
+
+  !> Neighbours of the sites of a crystal's cell, within the cutoffs of their pairs.
+  integer function site_neighbours(potential, crystal) result(count)
+    type(potential_t), intent(in) :: potential
+    type(crystal_t), intent(in) :: crystal
+    real(dp), allocatable :: near(:, :)
+    integer :: centre, species, n
+    count = 0
+    do centre = 1, crystal%sites
+      call find_near(potential, crystal, centre, species, near)
+      do n = 1, size(near, 2)
+        if (norm2(near(1:3, n)) < potential%reach(nint(near(4, n)), species)) count = count + 1
+      end do
+    end do
+  end function site_neighbours
+
+  !> The species of a crystal's site, and the atoms within the cutoff: vectors (A) and species.
+  subroutine find_near(potential, crystal, centre, species, near)
+    type(potential_t), intent(in) :: potential
+    type(crystal_t), intent(in) :: crystal
+    integer, intent(in) :: centre
+    integer, intent(out) :: species
+    real(dp), allocatable, intent(out) :: near(:, :)
+    real(dp) :: at(3, most_sites), d(3)
+    integer :: sublattice(most_sites), cells, a, b, c, s, n
+    call sites_of(crystal, at, sublattice)
+    species = crystal%occupant(sublattice(centre))
     cells = ceiling(potential%cutoff/crystal%edge) + 1
     allocate (near(4, crystal%sites*(2*cells + 1)**3))
-    do centre = 1, crystal%sites
-      n = 0
-      do a = -cells, cells
-        do b = -cells, cells
-          do c = -cells, cells
-            do s = 1, crystal%sites
-              d = ([a, b, c] + at(:, s) - at(:, centre))*crystal%edge
-              if (norm2(d) > potential%cutoff .or. (s == centre .and. all([a, b, c] == 0))) cycle
-              n = n + 1
-              near(:, n) = [d, real(crystal%occupant(sublattice(s)), dp)]
-            end do
+    n = 0
+    do a = -cells, cells
+      do b = -cells, cells
+        do c = -cells, cells
+          do s = 1, crystal%sites
+            d = ([a, b, c] + at(:, s) - at(:, centre))*crystal%edge
+            if (norm2(d) > potential%cutoff .or. (s == centre .and. all([a, b, c] == 0))) cycle
+            n = n + 1
+            near(:, n) = [d, real(crystal%occupant(sublattice(s)), dp)]
           end do
         end do
       end do
-      associate (species => crystal%occupant(sublattice(centre)))
-        energies(species) = reference_energy(potential, species, near(:, :n)) &
-          - madelung*oracle_coulomb*charge_of(potential%name(species))**2/crystal%edge
-      end associate
     end do
-  end function site_energies
+    near = near(:, :n)
+  end subroutine find_near
 
 end module md_oracle

@@ -26,6 +26,9 @@ module md_potential
     real(dp) :: mass(most_species) = 0 !< u
     real(dp) :: cutoff = 0             !< the longest: A
     real(dp) :: skin = 0.5_dp          !< the fastest at room temperature: A
+    !> Time step (fs) and temperature (K) beyond which steps do not keep the energy, or atoms come
+    !> closer than the potential goes: of 1,500 steps from 300 to 10,000 K.
+    real(dp) :: longest = 8, hottest = huge(1.0_dp)
     real(dp) :: reach(most_species, most_species) = 0 !< cutoff of a pair: A
 
     !> Gupta, by kind of pair: repulsion exp(log_a - b r), density exp(log_c - e r): eV, eV^2, A.
@@ -112,6 +115,7 @@ contains
     type(potential_t) :: p
     p%kind = tersoff_kind
     p%skin = 0.7_dp
+    p%longest = 1
     p%species = size(tersoff_species)
     p%name = tersoff_species%name
     p%mass = tersoff_species%mass
@@ -184,7 +188,10 @@ contains
     p%cutoff = max(c, d)
     p%reach = p%cutoff
     p%skin = 0.3_dp
-    if (beta > 0) p%closest = d*(beta - 1)/beta
+    if (beta > 0) then
+      p%closest = d*(beta - 1)/beta
+      p%hottest = 3000
+    end if
   end function finnis_sinclair
 
   !> Sodium chloride: charges, and the rigid ions of Tosi and Fumi (1964), whose repulsion is
@@ -237,6 +244,7 @@ contains
     p%reach = p%cutoff
     p%splitting = 3.5_dp/p%cutoff
     p%spacing = 1
+    p%longest = 4
     p%log_a = vanishing
     p%log_a(0) = log(6*well/(steepness - 6)) + steepness
     p%b = steepness/distance

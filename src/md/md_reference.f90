@@ -4,14 +4,15 @@
 ! G. Trapp, SIAM Rev. 40, 110 (1998)).
 module md_reference
   use, intrinsic :: iso_c_binding, only: dp => c_double
-  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX
+  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_MAX, &
+    MPI_SUM
   use bx_harness, only: bx_largest
   use md_potential, only: finnis_sinclair_kind, gupta_kind, ionic_kind, potential_t, tersoff_kind
   use md_samples, only: gather_near, sample_t
   use md_system, only: system_t
   implicit none (type, external)
   private
-  public :: reference_errors, reference_energy
+  public :: edge_energy, reference_errors, reference_energy
 
   real(dp), parameter :: tiny_step = 1e-40_dp !< A
   real(dp), parameter :: pi = acos(-1.0_dp)
@@ -20,13 +21,15 @@ contains
 
   !> The largest errors of the samples' forces, relative to the largest force or 1 eV/A, and of
   !> their energies, relative to each or 1 eV.  Collective.
-  subroutine reference_errors(system, samples, force_error, energy_error, more_force, more_energy)
+  subroutine reference_errors(system, samples, force_error, energy_error, more_force, more_energy, &
+                              but_shared)
     type(system_t), intent(in) :: system
     type(sample_t), intent(in) :: samples(:)
     real(dp), intent(out) :: force_error, energy_error
     !> Of the samples: forces (eV/A, (3, samples)) and energies (eV) to be added to the reference's.
     real(dp), intent(in), optional :: more_force(:, :), more_energy(:)
-    real(dp) :: force(3), energy, largest, worst(2), reach
+    logical, intent(in), optional :: but_shared !< the reference lacks a force that all samples have
+    real(dp) :: force(3), energy, largest, reach, excess(3, size(samples)), other(size(samples))
     real(dp), allocatable :: near(:, :)
     integer :: s, root
     reach = 2*system%potential%cutoff
@@ -35,27 +38,59 @@ contains
     do s = 1, size(samples)
       largest = max(largest, maxval(abs(samples(s)%f)))
     end do
-    worst = 0
+    excess = 0
+    other = 0
     do s = 1, size(samples)
       associate (sample => samples(s), domain => system%domain)
         root = mod(s, domain%world_size)
-        if (sample%owners /= 1) then
-          worst = huge(worst)
-          cycle
-        end if
         call gather_near(system, sample%x, reach, root, near)
         if (root /= domain%world_rank) cycle
         call force_on_centre(system%potential, sample%species, near, force, energy)
         if (present(more_force)) force = force + more_force(:, s)
         if (present(more_energy)) energy = energy + more_energy(s)
-        worst(1) = max(worst(1), bx_largest(force - sample%f)/largest)
-        worst(2) = max(worst(2), bx_largest([sample%energy - energy])/max(1.0_dp, abs(energy)))
+        excess(:, s) = sample%f - force
+        other(s) = (sample%energy - energy)/max(1.0_dp, abs(energy))
       end associate
     end do
-    call MPI_Allreduce(MPI_IN_PLACE, worst, 2, MPI_DOUBLE_PRECISION, MPI_MAX, system%domain%world)
-    force_error = worst(1)
-    energy_error = worst(2)
+    call MPI_Allreduce(MPI_IN_PLACE, excess, size(excess), MPI_DOUBLE_PRECISION, MPI_SUM, &
+                       system%domain%world)
+    call MPI_Allreduce(MPI_IN_PLACE, other, size(other), MPI_DOUBLE_PRECISION, MPI_SUM, &
+                       system%domain%world)
+    if (present(but_shared)) then
+      if (but_shared) excess = excess - spread(sum(excess, 2)/size(samples), 2, size(samples))
+    end if
+    force_error = bx_largest(reshape(excess, [size(excess)]))/largest
+    energy_error = bx_largest(other)
+    if (any(samples%owners /= 1)) then
+      force_error = huge(force_error)
+      energy_error = huge(energy_error)
+    end if
   end subroutine reference_errors
+
+  !> The largest energy that a sample and an atom that comes within the cutoff gain by it together,
+  !> but for charges: eV; 0 of potentials that end smoothly.  Collective.
+  real(dp) function edge_energy(system, samples) result(largest)
+    type(system_t), intent(in) :: system
+    type(sample_t), intent(in) :: samples(:)
+    real(dp), parameter :: just_within = 1 - 1e-9_dp
+    real(dp), allocatable :: near(:, :)
+    real(dp) :: alone
+    integer :: s, b
+    largest = 0
+    associate (p => system%potential, domain => system%domain)
+      do s = 1, size(samples)
+        call gather_near(system, samples(s)%x, p%cutoff, mod(s, domain%world_size), near)
+        if (mod(s, domain%world_size) /= domain%world_rank) cycle
+        alone = reference_energy(p, samples(s)%species, near)
+        do b = 1, p%species
+          largest = max(largest, 2*abs(reference_energy(p, samples(s)%species, reshape([near, &
+            just_within*p%reach(b, samples(s)%species), 0.0_dp, 0.0_dp, real(b, dp)], &
+            [4, size(near, 2) + 1])) - alone))
+        end do
+      end do
+      call MPI_Allreduce(MPI_IN_PLACE, largest, 1, MPI_DOUBLE_PRECISION, MPI_MAX, domain%world)
+    end associate
+  end function edge_energy
 
   !> Force (eV/A) and energy (eV) of an atom at the origin among those at near(1:3, :) (A), of
   !> species near(4, :).

@@ -1,7 +1,8 @@
 ! From the command line to a system of atoms; impossible options are refused before they cost time.
 module md_setup
   use, intrinsic :: iso_c_binding, only: c_int, c_int64_t, dp => c_double
-  use mpi_f08, only: MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, MPI_INTEGER8, MPI_SUM
+  use mpi_f08, only: MPI_Allgather, MPI_Allreduce, MPI_DOUBLE_PRECISION, MPI_IN_PLACE, &
+    MPI_INTEGER8, MPI_SUM
   use bx_harness, only: bx_agree, bx_block_steps, bx_case, bx_case_given, bx_case_is, &
     bx_claim_file, bx_claim_memory, bx_claim_time, bx_file_read, bx_file_updated, bx_file_written, &
     bx_ok, bx_one_of, bx_refuse, bx_resources, bx_seed, bx_selected, bx_string_at, bx_threads, &
@@ -13,7 +14,7 @@ module md_setup
   use md_lattice, only: crystal_atoms, crystal_box, crystals, fill_crystal, find_crystal, warm_up
   use md_launch, only: census, comm_styles, counted, crystal, given, is_under_test, methods, &
     objection, parameters_differ, run, sampled, sized_by, start, start_moved, start_step, system, &
-    world
+    warmed, world
   use md_list, only: entries_expected, most_atoms, most_entries
   use md_mesh, only: grid_of
   use md_oracle, only: parameters_error
@@ -21,13 +22,14 @@ module md_setup
   use md_restart, only: read_restart
   use md_samples, only: draw
   use md_system, only: use_style
+  use md_units, only: boltzmann, mass_to_energy
   use md_verlet, only: make_lists
   use md_xyz, only: configuration_t, distribute, open_configuration, read_atoms
   implicit none (type, external)
   private
   public :: set_up
 
-  integer, parameter :: sample_count = 24
+  integer, parameter :: sample_count = 24, most_samples = 256
   real(dp), public :: predicted = 0 !< bytes of this rank
 
   !> Estimates for a rank: own atoms, own atoms and ghosts, entries of lists; its part of the box.
@@ -41,7 +43,7 @@ contains
   function set_up() result(code)
     integer(c_int) :: code
     type(configuration_t) :: configuration
-    integer :: cells, m, k
+    integer :: cells
     code = settle_options()
     if (code == bx_ok) code = claim_files()
     if (code /= bx_ok) return
@@ -67,6 +69,8 @@ contains
       system%total = crystal_atoms(crystals(crystal), cells)
       if (cells /= crystals(crystal)%cells) call bx_case_is(run, "custom")
     end if
+    code = check_motion()
+    if (code /= bx_ok) return
     system%thread_lists = given%thread_lists
     system%skin = merge(given%skin, system%potential%skin, given%skin >= 0)
     call make_domain(world, system%box, system%potential%cutoff + system%skin, system%domain)
@@ -85,17 +89,32 @@ contains
     if (code /= bx_ok) return
     if (.not. (allocated(start_moved) .or. configuration%moving)) then
       call warm_up(world, system%potential, bx_seed(run), given%temperature, system%total, start)
+      warmed = system%total > 1
     end if
     counted = census(start)
     call MPI_Allreduce(MPI_IN_PLACE, counted, 3, MPI_INTEGER8, MPI_SUM, world)
-    associate (sites => system%potential%sites)
-      sampled = draw(bx_seed(run), system%total/sites, sample_count/sites) ! molecules, or atoms
-      sampled = [([(sites*(sampled(m) - 1) + k, k=1, sites)], m=1, size(sampled))]
-    end associate
+    call draw_samples()
     parameters_differ = parameters_error(system%potential)
     call copy_own(start, system%atoms) ! for the baseline, which may be alone
     if (bx_string_at(given%input) /= "") code = check_pairs()
   end function set_up
+
+  !> Draws the atoms that are compared, or molecules: of all, then one of each rank, but of at most
+  !> most_samples ranks.  Collective.
+  subroutine draw_samples()
+    integer(c_int64_t) :: mine, of_ranks(system%domain%world_size)
+    integer :: k, r
+    mine = 0
+    associate (sites => system%potential%sites, ranks => system%domain%world_size)
+      if (start%own > 0) mine = (start%id(1 + start%own/2) - 1)/sites + 1
+      call MPI_Allgather(mine, 1, MPI_INTEGER8, of_ranks, 1, MPI_INTEGER8, world)
+      sampled = draw(bx_seed(run), system%total/sites, sample_count/sites)
+      do r = 1, ranks, 1 + (ranks - 1)/most_samples
+        if (of_ranks(r) > 0 .and. all(sampled /= of_ranks(r))) sampled = [sampled, of_ranks(r)]
+      end do
+      sampled = [([(sites*(sampled(r) - 1) + k, k=1, sites)], r=1, size(sampled))]
+    end associate
+  end subroutine draw_samples
 
   !> Refuses options that contradict each other.
   function settle_options() result(code)
@@ -220,6 +239,33 @@ contains
                      " has more atoms than can be dumped")
   end function check_sizes
 
+  !> Refuses steps that are too long for the potential, or too long for the temperature.
+  function check_motion() result(code)
+    integer(c_int) :: code
+    real(dp), parameter :: most = 0.25_dp !< A per step: atoms would pass through each other's cores
+    character(160) :: line
+    real(dp) :: moved
+    code = bx_ok
+    associate (p => system%potential)
+      moved = given%timestep*1e-3_dp*sqrt(3*boltzmann*given%temperature &
+                                          /(mass_to_energy*minval(p%mass(:p%species))))
+      if (given%timestep > p%longest) then
+        write (line, "('--timestep ', g0.4, ': at most ', f3.1, ' fs for this potential')") &
+          given%timestep, p%longest
+      else if (given%temperature > p%hottest) then
+        write (line, "('--temperature ', f0.1, ': at most ', f0.1, ' K for this potential, whose &
+          &density is negative below ', f4.2, ' A')") given%temperature, p%hottest, p%closest
+      else if (moved > most) then
+        write (line, "('--temperature ', f0.1, ': atoms move ', f4.2, ' A in a --timestep of ', &
+          &g0.4, ' fs; at most ', f4.2, ' A are allowed')") given%temperature, moved, &
+          given%timestep, most
+      else
+        return
+      end if
+    end associate
+    code = bx_refuse(run, bx_usage, line)
+  end function check_motion
+
   !> Refuses a halo over more than most_hops domains.
   function check_halo() result(code)
     integer(c_int) :: code
@@ -266,6 +312,9 @@ contains
     real(dp), parameter :: corrected = 112       !< molecules: values, owners, chains of an atom
     real(dp), parameter :: bonds = 32            !< likewise: of an own atom
     real(dp), parameter :: chain = 4             !< likewise: of each atom of the box, by its id
+    real(dp), parameter :: before = 80           !< endpoint_t with forces, of a verified step
+    real(dp), parameter :: unscaled = 32         !< positions, while a virial is verified
+    real(dp), parameter :: ion = 240             !< ion_t: an own ion, while charges are verified
     real(dp), parameter :: of_point = 8          !< a point of the mesh on a patch: a real
     real(dp), parameter :: fields = 20           !< of the methods' FFTs and messages: reals
     integer, parameter :: copies = 3             !< system, start and origin
@@ -280,7 +329,9 @@ contains
                                                    + bonds*share%own + chain*real(system%total, dp)
     bytes_needed = bytes_needed + share%own*(copies*atom + size(methods)*endpoint) &
                    + (share%all - share%own)*atom &
-                   + share%all*(sums + sums_of_thread*(bx_threads(run) - 1))
+                   + share%all*(sums + sums_of_thread*(bx_threads(run) - 1)) &
+                   + max(before*share%own, unscaled*share%all, &
+                         merge(ion*share%own, 0.0_dp, system%potential%kind == ionic_kind))
   end function bytes_needed
 
   !> Claims the time of the launch: per entry and per atom, as measured on one core of 2023.

@@ -261,12 +261,13 @@ contains
   end subroutine agree
 
   !> Energies, stress and momentum now; finds the forces again.  Collective.
-  function observe(system) result(seen)
+  function observe(system, pair_energy) result(seen)
     type(system_t), intent(inout) :: system
+    real(dp), intent(inout), optional :: pair_energy(:) !< (own): energy of each atom, eV
     type(observation_t) :: seen
     real(dp) :: virial(3, 3), all(14), squared
     integer :: k
-    call find_forces(system, virial=virial)
+    call find_forces(system, pair_energy, virial)
     all = 0
     all(1) = system%energy
     all(3:11) = reshape(virial, [9])

@@ -28,30 +28,47 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TEXT = 512 };
+enum { MOST_CPUS = 1 << 20 };
 enum { ROUNDS = 5, TURNS = 4, SHORT = 8, LONG = 1 << 20 }; /* 5 x 4 x 1 MiB = 20 MiB */
 enum { PAUSE = 100000000, PAUSES = 5 * PAUSE }; /* ns before a round: at most, over all links */
 enum { SHORT_TURNS = 100 };
 
 typedef struct {
-    char host[256], cpus[TEXT];
+    char host[256];
 } seat;
 
-/* The CPUs that this process may use, in the kernel's list format. */
-static void read_cpus(char text[TEXT])
+static void *allocate(size_t count, size_t size)
 {
-    cpu_set_t set;
-    sched_getaffinity(0, sizeof set, &set);
-    *text = '\0';
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    void *memory = calloc(count, size);
+    if (!memory) MPI_Abort(MPI_COMM_WORLD, 1);
+    return memory;
+}
+
+/* The CPUs that this process may use, however many the host has, in the kernel's list format; the
+ * caller frees it. */
+static char *read_cpus(void)
+{
+    enum { RANGE = 32 }; /* bytes of a range, at most */
+    int cpus = CPU_SETSIZE / 2;
+    size_t size, used = 0;
+    cpu_set_t *set = NULL;
+    do { /* too small a set is refused */
+        free(set);
+        cpus *= 2;
+        size = CPU_ALLOC_SIZE(cpus);
+        set = allocate(1, size);
+    } while (sched_getaffinity(0, size, set) != 0 && cpus < MOST_CPUS);
+    char *text = allocate((size_t)CPU_COUNT_S(size, set) + 1, RANGE);
+    for (int cpu = 0; cpu < cpus; cpu++) {
         int last = cpu;
-        if (!CPU_ISSET(cpu, &set)) continue;
-        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) last++;
-        size_t length = strlen(text);
-        snprintf(text + length, TEXT - length, last > cpu ? "%s%d-%d" : "%s%d", *text ? "," : "",
-                 cpu, last);
+        if (!CPU_ISSET_S(cpu, size, set)) continue;
+        while (last + 1 < cpus && CPU_ISSET_S(last + 1, size, set)) last++;
+        used += (size_t)snprintf(text + used, RANGE, last > cpu ? "%s%d-%d" : "%s%d",
+                                 used ? "," : "", cpu, last);
         cpu = last;
     }
+    free(set);
+    return text;
 }
 
 /* Waits asleep: the ranks that measure have the cores. */
@@ -112,8 +129,7 @@ static int by_host(const void *a, const void *b)
 /* leads[rank]: 1 for the first rank of each node but that of rank 0, else 0. */
 static void choose_leaders(const seat *seats, int size, int *leads)
 {
-    int *ranks = malloc((size_t)size * sizeof *ranks);
-    if (!ranks) MPI_Abort(MPI_COMM_WORLD, 1);
+    int *ranks = allocate((size_t)size, sizeof *ranks);
     for (int r = 0; r < size; r++) ranks[r] = r;
     sorted_seats = seats;
     qsort(ranks, (size_t)size, sizeof *ranks, by_host);
@@ -200,8 +216,8 @@ static void measure_links(int rank, int size, const seat *seats)
 
 int main(int argc, char **argv)
 {
-    int rank, size, length;
-    seat own = {"", ""};
+    int rank, size, length, width;
+    seat own = {""};
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -220,21 +236,29 @@ int main(int argc, char **argv)
         wait_for_all();
     }
     gethostname(own.host, sizeof own.host - 1);
-    read_cpus(own.cpus);
-    seat *seats = rank == 0 ? malloc((size_t)size * sizeof own) : NULL;
-    if (rank == 0 && !seats) MPI_Abort(MPI_COMM_WORLD, 1);
+    seat *seats = rank == 0 ? allocate((size_t)size, sizeof own) : NULL;
     MPI_Gather(&own, sizeof own, MPI_CHAR, seats, sizeof own, MPI_CHAR, 0, MPI_COMM_WORLD);
+    char *cpus = read_cpus();
+    length = (int)strlen(cpus) + 1;
+    MPI_Allreduce(&length, &width, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    char *all_cpus = rank == 0 ? allocate((size_t)size, (size_t)width) : NULL;
+    cpus = realloc(cpus, (size_t)width);
+    if (!cpus) MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Gather(cpus, width, MPI_CHAR, all_cpus, width, MPI_CHAR, 0, MPI_COMM_WORLD);
+    free(cpus);
     MPI_Get_library_version(library, &length);
     library[strcspn(library, ",\n\"\\\t")] = '\0';
     if (rank == 0) {
         printf("PROBE {\"size\": %d, \"library\": \"%s\", \"ranks\": [", size, library);
         for (int r = 0; r < size; r++)
-            printf("%s[\"%s\", \"%s\"]", r ? ", " : "", seats[r].host, seats[r].cpus);
+            printf("%s[\"%s\", \"%s\"]", r ? ", " : "", seats[r].host,
+                   all_cpus + (size_t)r * (size_t)width);
         printf("]");
     }
     if (strcmp(task, "links") == 0) measure_links(rank, size, seats);
     if (rank == 0) printf("}\n");
     free(seats);
+    free(all_cpus);
     MPI_Finalize();
     return 0;
 }

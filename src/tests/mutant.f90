@@ -6,7 +6,7 @@ module mutant
   public :: is_mutant
 
   interface
-    function bx_is_mutant(name) bind(C) result(chosen)
+    pure function bx_is_mutant(name) bind(C) result(chosen)
       import :: c_bool, c_char
       implicit none (type, external)
       character(kind=c_char), intent(in) :: name(*)
@@ -16,8 +16,8 @@ module mutant
 
 contains
 
-  !> True if the environment variable BX_MUTANT has this name.
-  impure function is_mutant(name) result(chosen)
+  !> True if the environment variable BX_MUTANT has this name, which does not change.
+  pure function is_mutant(name) result(chosen)
     character(*), intent(in) :: name
     logical :: chosen
     chosen = bx_is_mutant(name // c_null_char)

@@ -1,6 +1,6 @@
 """What every kernel has from the harness, as a user meets it: files, arguments, time, progress.
 
-Usage: test_harness.py TRANSPOSE [unittest arguments]
+Usage: test_harness.py TRANSPOSE ODD-HOST [unittest arguments]
 """
 
 import contextlib
@@ -19,7 +19,8 @@ from pathlib import Path
 
 from kernel_run import ENVIRONMENT, MPIEXEC, TIMEOUT, assert_refused, kill, members, run
 
-TRANSPOSE = ""
+TRANSPOSE = ODD_HOST = ""
+PAIRS = ("--ranks-per-node", "1", "--repeats", "1", "--block", "1", "--warmup", "0")
 QUICK = ("--case", "cnt40", "--method", "direct", "--repeats", "1", "--block", "1")
 
 
@@ -101,6 +102,20 @@ class Arguments(unittest.TestCase):
                 out = run(TRANSPOSE, 2, *QUICK, OMP_NUM_THREADS=threads)
                 assert_refused(self, out, 2, f"OMP_NUM_THREADS {threads}")
 
+    def test_threads_that_openmp_does_not_grant_are_refused(self):
+        for name, value in (("OMP_THREAD_LIMIT", "1"), ("OMP_MAX_ACTIVE_LEVELS", "0")):
+            with self.subTest(name=name):
+                out = run(TRANSPOSE, 2, *QUICK, threads=2, **{name: value})
+                assert_refused(self, out, 3, "OMP_NUM_THREADS 2: OpenMP grants 1", name)
+                self.assertEqual(run(TRANSPOSE, 2, *QUICK, **{name: value}).code, 0)
+        out = run(TRANSPOSE, 2, *QUICK, threads=2, OMP_DYNAMIC="true")
+        self.assertEqual((out.code, out.result["layout"]["threads"]), (0, 2))
+
+    def test_threads_that_mpi_does_not_grant_are_refused(self):
+        out = run(ODD_HOST, 2, *PAIRS, threads=2, BX_HOST="single")
+        assert_refused(self, out, 3, "OMP_NUM_THREADS 2: this MPI library grants MPI_THREAD_SINGLE")
+        self.assertEqual(run(ODD_HOST, 2, *PAIRS, BX_HOST="single").code, 0)
+
     def test_different_arguments_on_different_ranks_are_refused(self):
         for last in (("--bands", "2"), ("--bands", "x")):
             first = [*MPIEXEC, "-n", "1", TRANSPOSE, *QUICK]
@@ -126,6 +141,14 @@ class Facts(unittest.TestCase):
         self.assertEqual(host["kernel"], os.uname().release)
         self.assertEqual(host["architecture"], os.uname().machine)
         self.assertTrue(host["cpu"])
+
+    def test_a_host_of_2048_cpus(self):
+        out = run(ODD_HOST, 2, *PAIRS, threads=2, BX_HOST="large")
+        self.assertEqual(out.code, 0, out.stderr)
+        cpus = [*map(str, range(1, 1999, 2)), "1999-2001", *map(str, range(2003, 2048, 2))]
+        for rank in out.result["layout"]["per_rank"]:
+            for text in (rank["cpus"], *rank["threads"]):
+                self.assertEqual(text.split(","), cpus)
 
 
 class Neighbours(unittest.TestCase):
@@ -278,5 +301,5 @@ class Limits(unittest.TestCase):
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
-    TRANSPOSE = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    TRANSPOSE, ODD_HOST = sys.argv[1:3]
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

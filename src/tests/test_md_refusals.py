@@ -23,11 +23,15 @@ class Failures(Case):
         return out
 
     def test_a_step_that_explodes(self):
+        atoms = [
+            ("Cu", 1.0, 1.0, 1.0, 1e5, 0.0, 0.0),
+            ("Cu", 3.5, 1.0, 1.0, 0.0, 0.0, 0.0),
+        ]
+        start = self.write(atoms, 30.0, "species:S:1:pos:R:3:velo:R:3")
         for ranks in (1, 3):
             self.fails(
-                "bisection-md: step ", ": atom ", " on rank ", " A since the list was made",
-                arguments=("--case", "cu3au", "--cells", "5", *ONE, "--timestep", "300",
-                           "--until", "50"), ranks=ranks,
+                "bisection-md: step 1: atom 1 on rank ", " has moved 100.0 A since the list",
+                arguments=("--input", start, *ONE, "--until", "50"), ranks=ranks,
             )  # fmt: skip
 
     def test_a_density_below_zero(self):
@@ -66,6 +70,22 @@ class Refusals(Case):
             ("--timestep 0: not", "--timestep", "0"),
             ("--timestep nan: not", "--timestep", "nan"),
             ("--skin -1: not", "--skin", "-1"),
+            ("--timestep 2.000: at most 1.0 fs", "--case", "sic", "--timestep", "2"),
+            ("--timestep 300.0: at most 8.0 fs", "--case", "fe", "--timestep", "300"),
+            (
+                "--temperature 20000.0: at most 3000.0 K for this potential, whose density is",
+                "--case",
+                "fe",
+                "--temperature",
+                "20000",
+            ),
+            (
+                "--temperature 100000.0: atoms move 0.50 A in a --timestep of 1.000 fs; at most",
+                "--case",
+                "gramicidin-mini",
+                "--temperature",
+                "100000",
+            ),
             (
                 "--comm-style all: unknown; choose from packed, dlpoly3, replicated",
                 "--comm-style",
@@ -83,6 +103,17 @@ class Refusals(Case):
         ):
             with self.subTest(arguments=arguments):
                 self.refused(words, *arguments)
+
+    def test_no_temperature_and_time_step_that_are_allowed_are_wrong(self):
+        for name, cells, *hot in (
+            ("nacl", "3", "20000", "1"), ("nacl", "3", "3000", "8"), ("gramicidin", "3", "10", "1"),
+            ("gramicidin", "3", "3000", "2"), ("gramicidin", "3", "0", "0.05"),
+            ("sic", "3", "20000", "1"), ("fe", "5", "3000", "8"),
+            ("cu3au", "4", "10000", "4"), ("w", "4", "20000", "1"), ("cu", "4", "100", "0.5"),
+        ):  # fmt: skip
+            with self.subTest(name=name, hot=hot):
+                self.good("--case", name, "--cells", cells, "--temperature", hot[0], "--timestep",
+                          hot[1], "--until", "200", *ONE)  # fmt: skip
 
     def test_comm_style_leaves_the_other_out(self):
         out = self.good("--case", "fe", "--cells", "6", *STILL, "--comm-style", "dlpoly3")

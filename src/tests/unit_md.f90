@@ -59,6 +59,7 @@ program unit_md
   call test_lost()
   call test_lists_have_a_limit()
   call test_threads()
+  call test_smaller_team()
   call MPI_Finalize()
   call end_checks("unit_md", .true.)
 
@@ -75,6 +76,37 @@ contains
     packed = omp_get_max_threads()
     call check(dlpoly3 == 1 .and. packed == 3, "the threads of a style")
   end subroutine test_threads
+
+  !> Where OpenMP grants one thread of three, as within another region, no part of a list is left
+  !> out.
+  subroutine test_smaller_team()
+    character(2), parameter :: names(3) = ["si", "cu", "fe"]
+    type(system_t) :: system
+    type(crystal_t) :: crystal
+    real(dp), allocatable :: whole(:, :)
+    real(dp) :: none(3, 3), energy
+    integer :: n
+    none = 0
+    do n = 1, size(names)
+      crystal = crystal_named(names(n))
+      call make(names(n), find_potential(crystal%species), crystal%edge, none, 0.1_dp, system)
+      deallocate (system%list%work)
+      allocate (system%list%work(3))
+      call use_style(system, style_t())
+      call make_lists(system)
+      call find_forces(system)
+      energy = system%energy
+      whole = system%atoms%f(1:3, :system%atoms%own)
+      !$omp parallel num_threads(2)
+      !$omp master
+      call find_forces(system)
+      !$omp end master
+      !$omp end parallel
+      call check(abs(system%energy/energy - 1) < 1e-14_dp .and. &
+                 all(abs(system%atoms%f(1:3, :system%atoms%own) - whole) < 1e-12_dp), &
+                 names(n)//" by a smaller team of threads")
+    end do
+  end subroutine test_smaller_team
 
   pure function crystal_named(name) result(crystal)
     character(*), intent(in) :: name
@@ -495,7 +527,7 @@ contains
     integer(c_int64_t) :: id
     integer :: rank
     call make_moving("fe", system)
-    call remember(system, endpoint)
+    call remember(system, endpoint, with_forces=.false.)
     call find_departure(system, endpoint, distance, id, rank)
     call check(.not. distance > 0, "nothing has departed")
     system%atoms%x(2, 7) = system%atoms%x(2, 7) + 1e-9_dp
@@ -523,7 +555,7 @@ contains
     character(240) :: text
     nan = ieee_value(nan, ieee_quiet_nan)
     call make_moving("cu3au", system)
-    call remember(system, endpoint)
+    call remember(system, endpoint, with_forces=.false.)
     allocate (energies(system%atoms%own))
     call find_forces(system, energies)
     samples = look(system, [system%atoms%id(3)], energies)
