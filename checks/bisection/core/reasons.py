@@ -45,7 +45,8 @@ class Code(str, Enum):
     LAYOUT_IS_TWIN = "LAYOUT_IS_TWIN"  # layout, other, geometry
     LAYOUT_TOO_LARGE = "LAYOUT_TOO_LARGE"  # layout, ranks_per_node, cores
     NOT_ENDED = "NOT_ENDED"  # last
-    KERNEL_EXIT = "KERNEL_EXIT"  # kernel, exit_code, last; of the first rank that died: rank, host
+    KERNEL_EXIT = "KERNEL_EXIT"  # kernel, exit_code, last; of the first rank that died: rank, host;
+    # complete: its result was written before
     EXIT_CONTRADICTS = "EXIT_CONTRADICTS"  # kernel, exit_code, verified, wrong: methods
     BASELINE_WRONG = "BASELINE_WRONG"  # method
     NO_WORLD = "NO_WORLD"  # launcher, exit_code, last, limit (s), layout

@@ -206,7 +206,9 @@ def _exit(code: int) -> str:
 
 def _kernel_exit(v: Values) -> str:
     built = "; it was built for another processor" if v["exit_code"] == 128 + signal.SIGILL else ""
-    return _fill("{kernel} {exit_code!x}{rank:?, rank *}{host:? on *}" + built + "{last:?: *}", v)
+    late = "; its result was complete: MPI had only to end" if v["complete"] else ""
+    text = "{kernel} {exit_code!x}{rank:?, rank *}{host:? on *}" + built + late + "{last:?: *}"
+    return _fill(text, v)
 
 
 SEAT = "rank {rank} on {host}{thread:? thread *}"

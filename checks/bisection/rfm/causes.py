@@ -9,6 +9,7 @@ from typing import Any
 from bisection.core import paths
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.kernels import results
 from bisection.kernels.results import KernelExit
 from bisection.rfm import rank_faults, scheduler_faults
 
@@ -65,7 +66,18 @@ def of_launch(job: Any, ended: Ended) -> tuple[int | None, Reason | None]:
     ended_with = {"exit_code": death.exit_code if death else exit_code, "last": last}
     if death and exit_code not in REFUSALS:  # these are of all ranks
         ended_with |= {"rank": death.rank, "host": death.host}
+    if crashed and _has_complete_result(ended):
+        ended_with["complete"] = True
     return exit_code, Reason.of(Code.KERNEL_EXIT, kernel=ended.kernel, **ended_with)
+
+
+def _has_complete_result(ended: Ended) -> bool:
+    """Whether the kernel had written its result, and had nothing left to do but end MPI."""
+    try:
+        results.load(Path(ended.folder, "result.json"), ended.kernel)
+    except results.ResultError:
+        return False
+    return True
 
 
 def of_full_disk(folder: Path | str, output: Iterable[str]) -> Reason | None:

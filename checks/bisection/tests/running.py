@@ -61,6 +61,11 @@ class Run:
         return " ".join(self.text.replace(" \\\n", " ").split())
 
     @property
+    def whole(self):
+        """verdict.txt, which has every test, on one line."""
+        return " ".join((self.folder / "verdict.txt").read_text().split())
+
+    @property
     def verdict(self):
         return json.loads((self.folder / "verdict.json").read_text())
 

@@ -20,7 +20,7 @@ class TestChecks:
         assert verdicts["eigen_guess", "mpi", "fock-512", "jacobi"] == "pass"
         assert ("eigen", "mpi", "aimpro-mini", "jacobi") not in verdicts
         assert ("eigen", "mpi", "fock-2000", "pdsyev") not in verdicts
-        assert "needs 32 cores, a launch here has 2" in run.said
+        assert "needs 32 cores, a launch here has 2" in run.whole
 
     def test_a_wrong_or_slow_solver_fails_and_elpa_may_be_missing(self, bisection):
         faults = {

@@ -11,7 +11,7 @@ class TestChecks:
         assert run.case("static", case="gamess-uk-mini")["verdict"] == "pass"
         assert run.case("manager", case="gamess-uk-mini")["verdict"] == "pass"
         assert run.case("counter", case="gamess-uk")["verdict"] == "not applicable"
-        assert "needs 32 cores, a launch here has 2" in run.said
+        assert "needs 32 cores, a launch here has 2" in run.whole
 
     def test_a_wrong_unbalanced_or_slow_way_fails(self, bisection):
         faults = {"static": "unbalanced", "counter": "wrong", "hierarchical": "slow-counter"}

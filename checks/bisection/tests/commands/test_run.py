@@ -64,17 +64,15 @@ class TestVerdict:
         assert run.code == 0, run.text
         assert "PASS: 1 of 1 checks passed, in" in run.said
         assert "not applicable" not in run.said  # what a machine cannot have is no news
-        whole = (run.folder / "verdict.txt").read_text()
-        assert "not applicable: 1 x layout node is mpi here: 1x1" in whole
-        assert "not applicable: 1 x layout node2 needs 2 cores per node, there are 1" in whole
+        assert "not applicable: 1 x layout node is mpi here: 1x1" in run.whole
+        assert "not applicable: 1 x layout node2 needs 2 cores per node, there are 1" in run.whole
 
     def test_equal_layouts_are_launched_once(self, bisection):
         run = bisection(selected=("-n", "^transpose%method=p2p.*case=cnt40"))
         assert run.code == 0, run.text
         assert len(list((run.folder / "kernels").glob("*.json"))) == 2
         assert run.case("p2p", "node2")["verdict"] == "not applicable"
-        whole = (run.folder / "verdict.txt").read_text()
-        assert "not applicable: 1 x layout node2 is mpi here: 2x1" in whole
+        assert "not applicable: 1 x layout node2 is mpi here: 2x1" in run.whole
 
     def test_only_layouts_that_do_not_fit_are_no_pass(self, bisection):
         run = bisection(selected=("-n", "method=p2p.*layout=node2"), cpus=ONE_CORE)

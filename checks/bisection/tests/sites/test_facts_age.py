@@ -9,6 +9,7 @@ import pytest
 from bisection.commands import run
 from bisection.core.commands import Answer
 from bisection.report.clauses import clause
+from bisection.runs.model import Request
 from bisection.sites.cluster import age
 
 WRITTEN = 1795334400.0  # 2026-11-22 08:00 UTC
@@ -67,11 +68,14 @@ def test_facts_without_a_time_are_left_to_the_site_file(site):
     assert age.outdated(site(60, 60, written="yesterday"), {"slurm"}) is None
 
 
+PARTITIONS = [{"scheduler": "slurm"}]
+
+
 def test_a_run_asks_for_a_check(site, monkeypatch, capsys):
     file = site(boot=60, changed=-60)
     monkeypatch.setattr(run, "measure_alone", lambda: None)
     monkeypatch.setattr(run, "wait_for_slurm", lambda: None)
-    monkeypatch.setattr(run, "prepare", lambda options: (None, file, [{"scheduler": "slurm"}]))
+    monkeypatch.setattr(run, "prepare", lambda options: (Request(), file, PARTITIONS))
 
     class Stop(Exception):
         pass
