@@ -190,7 +190,7 @@ class Code(str, Enum):
     RUN_ENDED = "RUN_ENDED"
     TEXT = "TEXT"  # text: of a check, of ReFrame, of a build, of another tool
     PREEMPTED = "PREEMPTED"  # fraction: of the samples
-    PREEMPTED_MOST = "PREEMPTED_MOST"  # fraction: of the samples of the worst of several launches
+    STOPPED = "STOPPED"  # factor: time of the samples over what their medians add up to
     MEASURED_AGAIN = "MEASURED_AGAIN"  # launches: how many, quiet: of them, the second time
     LAUNCH_LATE = "LAUNCH_LATE"  # seconds, claimed (s)
     LAYOUT_FASTER = "LAYOUT_FASTER"  # layout, gain, cores
@@ -401,6 +401,8 @@ class Code(str, Enum):
     STORE_UNUSABLE = "STORE_UNUSABLE"  # error
 
 
+# Something else had the cores of a launch that ended well, so that its times say nothing.
+DISTURBED = frozenset({Code.PREEMPTED, Code.STOPPED})
 # Whose fault a stopped launch is: the machine's, which has failed it ...
 MACHINE_FAULTS = frozenset(
     {Code.TIMEOUT, Code.NODE_FAIL, Code.OUT_OF_MEMORY, Code.MPI_ABORT, Code.HANG}

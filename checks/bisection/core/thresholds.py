@@ -30,6 +30,9 @@ class Thresholds:
     late: float = _limit(
         5.0, "times its estimate", "a launch that takes longer is named, with both"
     )
+    stopped: float = _limit(
+        5.0, "times their medians", "samples of a launch that take longer: its times are not judged"
+    )
     late_least: float = _limit(30.0, "s", "a launch that is late by less is not named")
     layout_gain: float = _limit(0.02, "of time", "a hybrid layout faster by more is mentioned")
     slow_clock: float = _limit(

@@ -326,6 +326,16 @@ def preempted(*results: Result) -> float:
     return sum(flags) / len(flags) if flags else 0.0
 
 
+def stopped(result: Result) -> Reason | None:
+    """Whether the samples of a launch took many times what their medians add up to: most samples
+    are as short as ever, and processes were stopped in the others."""
+    samples = [entry["samples"].get("seconds") for entry in result["results"]]
+    medians = sum(len(seconds) * statistics.median(seconds) for seconds in samples if seconds)
+    took = sum(map(sum, filter(None, samples)))
+    factor = took / medians if medians else 1.0
+    return Reason.of(Code.STOPPED, factor=factor) if factor >= LIMITS.stopped else None
+
+
 def late(result: Result) -> Reason | None:
     """Whether a launch took many times its own estimate; None if it did not, or has none."""
     harness = result.get("harness") or {}

@@ -387,7 +387,8 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **CONGESTION,
     **NETWORK,
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
-    Code.PREEMPTED_MOST: "other processes had the cores in up to {fraction:.0%} of the samples",
+    Code.STOPPED: "the samples took {factor:.0f} times what their medians add up to: something "
+    "stops the processes, as a limit of their processor time",
     Code.MEASURED_AGAIN: lambda v: (
         f"other processes had the cores of {plural(v['launches'], 'launch', 'launches')}; measured "
         f"again, {v['quiet']} had the cores alone"

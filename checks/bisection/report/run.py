@@ -5,7 +5,7 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from bisection.core import paths
@@ -140,10 +140,10 @@ def failure_groups(verdict: RunVerdict) -> list[FailureGroup]:
         groups.append(_group(kind, places, lines, command, cases))
     if lost := sorted(verdict.lost_to_others, key=lambda case: -case.preempted):
         places = list(dict.fromkeys(case.group for case in lost))
-        cause = Reason.of(Code.PREEMPTED, fraction=lost[0].preempted)
-        cause = clause(cause if len(places) == 1 else replace(cause, code=Code.PREEMPTED_MOST))
-        command = _in_quiet(verdict)
-        groups.append(_group(Verdict.NOT_MEASURED, places, [cause], command, lost))
+        worst = {case.reason.code: case.reason for case in reversed(lost)}
+        of = f" (the worst of {len(places)} launches)" if len(places) > 1 else ""
+        causes = [clause(reason) + of for reason in worst.values()]
+        groups.append(_group(Verdict.NOT_MEASURED, places, causes, _in_quiet(verdict), lost))
     return groups
 
 

@@ -88,8 +88,6 @@ def counts(verdict: RunVerdict) -> list[str]:
     texts += [banner(verdict.alarms)] if verdict.alarms else []
     if verdict.network:
         texts.append(f"{plural(len(verdict.network), 'finding')} about the network")
-    if verdict.late:
-        texts.append(f"{plural(len(verdict.late), 'late launch', 'late launches')}")
     return texts + slow_nodes(None, verdict)
 
 

@@ -473,8 +473,10 @@ class Launch(rfm.RunOnlyRegressionTest):
             + [f"{name} {version}" for name, version in build["libraries"].items()]
         )
         self.preempted = results.preempted(result)
-        if reason := results.late(result):
+        if reason := results.stopped(result) or results.late(result):
             self.remark = reason.dumps()
+            if reason.code == Code.STOPPED:
+                self.preempted = 1.0
         self.facts |= results.facts(result)
         self.hosts = results.hosts(result)
         self.controls = results.controls(result)

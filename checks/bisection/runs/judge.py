@@ -146,15 +146,17 @@ def share_work(cases: Sequence[TestResult]) -> None:
 def leave_out_preempted(cases: Sequence[TestResult]) -> None:
     """Turns pass and slow into not measured where other processes had the cores of the launch;
     notes with every test how often its launch was preempted."""
-    fractions = {case.launch: case.preempted for case in cases if case.fixture and case.kernel}
+    launches = {case.launch: case for case in cases if case.fixture and case.kernel}
     for case in cases:
-        if case.fixture:
+        if case.fixture or not (launch := launches.get(case.launch)):
             continue
-        case.preempted = fractions.get(case.launch, 0.0)
+        case.preempted = launch.preempted
         slow = case.verdict == Verdict.FAIL and any(metric.failed for metric in case.metrics)
         if case.preempted > LIMITS.preempted_launch and (slow or case.verdict == Verdict.PASS):
-            case.verdict, case.remark = Verdict.NOT_MEASURED, None
-            case.reason = Reason.of(Code.PREEMPTED, fraction=round(case.preempted, 4))
+            reason = Reason.of(Code.PREEMPTED, fraction=round(case.preempted, 4))
+            if launch.remark and launch.remark.code == Code.STOPPED:
+                reason = launch.remark
+            case.verdict, case.reason, case.remark = Verdict.NOT_MEASURED, reason, None
 
 
 def _case(

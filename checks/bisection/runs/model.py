@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from bisection.core.identity import TestId
-from bisection.core.reasons import SLOW_HOSTS, Code, Reason
+from bisection.core.reasons import DISTURBED, SLOW_HOSTS, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Exit, Verdict
 
@@ -89,8 +89,8 @@ class TestResult(TestId):
     @property
     def lost_to_others(self) -> bool:
         """Whether it was not measured because other processes had the cores, and that alone."""
-        preempted = self.reason is not None and self.reason.code == Code.PREEMPTED
-        return self.verdict == Verdict.NOT_MEASURED and preempted
+        disturbed = self.reason is not None and self.reason.code in DISTURBED
+        return self.verdict == Verdict.NOT_MEASURED and disturbed
 
     @property
     def group(self) -> str:
@@ -257,8 +257,7 @@ class RunVerdict:
     def exit_code(self) -> Exit:
         """FAILED if anything is wrong, else NOT_MEASURED if anything is missing, else SLOWER if
         anything is slower than before, worse since an earlier session, or a node slower than the
-        others, else NOT_MEASURED if anything may be, also of the network, or if a launch was late
-        and nothing judges its time, else OK."""
+        others, else NOT_MEASURED if anything may be, also of the network, else OK."""
         if self.failures or any(case.verdict == Verdict.FAIL for case in self.cases):
             return Exit.FAILED
         unmeasured = any(case.verdict == Verdict.NOT_MEASURED for case in self.cases)
@@ -268,8 +267,6 @@ class RunVerdict:
         if complete and (self.slower or self.alarms or self.slow_nodes or worse):
             return Exit.SLOWER
         doubts = self.suspects or self.suspect_nodes or self.network
-        # Late on a machine whose times no earlier night judges.
-        doubts = doubts or (self.late and (self.nights or 1) <= LIMITS.fewest)
         return Exit.OK if complete and not doubts else Exit.NOT_MEASURED
 
     @classmethod

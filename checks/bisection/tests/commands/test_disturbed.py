@@ -131,13 +131,23 @@ def test_a_sweep_over_nodes_is_not_repeated():
     assert disturbed(night, 300.0) == []
 
 
-def test_a_late_launch_is_named_and_no_pass_before_nights_judge_it():
-    night = run_of({"a": 0.0}, nights=1)
-    night.cases[0].remark = Reason.of(Code.LAUNCH_LATE, seconds=576.0, claimed=3.9)
-    assert night.exit_code == Exit.NOT_MEASURED
-    assert "1 late launch" in run_report.counted(night)
-    (note,) = run_report.notes(night)
+def test_a_late_launch_is_named():
+    run = run_of({"a": 0.0})
+    run.cases[0].remark = Reason.of(Code.LAUNCH_LATE, seconds=576.0, claimed=3.9)
+    (note,) = run_report.notes(run)
     assert "transpose a mpi" in note
     assert "148 times" in note
-    night.nights = 7
+
+
+def test_a_launch_whose_processes_were_stopped_is_not_measured(again):
+    night = run_of({"a": 1.0, "b": 0.4})
+    stopped = Reason.of(Code.STOPPED, factor=50.0)
+    night.cases[0].remark = stopped
+    night.judged[0].verdict = Verdict.PASS
+    leave_out_preempted(night.cases)
+    assert night.exit_code == Exit.NOT_MEASURED
+    assert night.judged[0].reason == stopped
+    (group,) = run_report.failure_groups(night)
+    assert len(group.causes) == 2
+    again(night, run_of({"a": 0.0, "b": 0.0}))
     assert night.exit_code == Exit.OK

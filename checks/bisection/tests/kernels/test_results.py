@@ -63,6 +63,21 @@ def test_a_launch_of_many_times_its_estimate_is_late(harness, late):
     assert (results.late({"harness": harness}) is not None) is late
 
 
+@pytest.mark.parametrize(
+    ("samples", "factor"),
+    [
+        ([[1e-4] * 100 + [0.088] * 7], 1e-4 * 100 + 0.088 * 7),  # in 107 times the median
+        ([[1e-4] * 100, [2.0] * 6], None),  # methods differ
+        ([[1e-4] * 90 + [1.5e-4] * 16], None),
+        ([[]], None),
+    ],
+)
+def test_processes_that_were_stopped_show_in_few_samples(samples, factor):
+    entries = [{"samples": {"seconds": seconds} if seconds else {}} for seconds in samples]
+    reason = results.stopped({"results": entries})
+    assert (reason and reason["factor"]) == (factor and pytest.approx(factor / (107 * 1e-4)))
+
+
 def test_kernels_mark_samples_by_the_limit_that_reports_print():
     source = (ROOT / "src" / "common" / "measure.c").read_text()
     assert f"WAITED_MOST = {LIMITS.preempted_sample};" in source
