@@ -120,7 +120,8 @@ class Sweep(unittest.TestCase):
                 if not ELPA and knob == "elpa":
                     continue
                 with self.subTest(ranks=ranks, driver=driver):
-                    methods = ("--method", f"npar-1,npar-{ranks},{knob}", "--driver", driver)
+                    bands = "npar-1" if ranks == 1 else f"npar-1,npar-{ranks}"
+                    methods = ("--method", f"{bands},{knob}", "--driver", driver)
                     out = run(KERNEL, ranks, *SMALL, *more, *methods)
                     self.assertEqual(out.code, 0, text(out))
                     self.assertTrue(entries(out)[knob]["verification"]["passed"])

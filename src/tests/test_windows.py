@@ -109,6 +109,7 @@ class WithoutWindows(Windows):
 
 if __name__ == "__main__":
     KERNELS = Path(sys.argv[1])
+    os.environ["TMPDIR"] = "/tmp"  # `make test` has it in /dev/shm, which the tests cover
     if subprocess.run([*NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"]).returncode:
         print("skipped: no mount namespaces without root rights")
         sys.exit(77)

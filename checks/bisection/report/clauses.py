@@ -391,7 +391,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     "stops the processes, as a limit of their processor time",
     Code.MEASURED_AGAIN: lambda v: (
         f"other processes had the cores of {plural(v['launches'], 'launch', 'launches')}; measured "
-        f"again, {v['quiet']} had the cores alone"
+        f"again, {v['quiet'] or 'none'} had the cores alone"
     ),
     Code.LAUNCH_LATE: lambda v: (
         f"took {duration(v['seconds'])}, {v['seconds'] / v['claimed']:.0f} times its estimate of "
