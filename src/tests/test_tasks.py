@@ -93,6 +93,13 @@ class Layouts(unittest.TestCase):
         self.assertEqual(entry(out, "manager")["why"], "needs two ranks: rank 0 takes no tasks")
         self.assertNotIn("latency_computing", entry(out, "counter")["metrics"])
 
+    def test_emulated_nodes_have_windows_of_their_own(self):
+        """Made at the same time, Open MPI 4 mixes them up in two of three launches."""
+        nodes = ("--ranks-per-node", "2", "--method", "hierarchical", "--baseline", "none")
+        for _ in range(4):
+            out = run(TASKS, 8, *QUICK, *SMALL, *nodes)
+            self.assertEqual(out.code, 0, out.stdout + out.stderr)
+
     def test_refusals(self):
         for option, value in (("blocks", "0"), ("rows", "1001"), ("partners", "-1"), ("work", "x")):
             out = run(TASKS, 2, f"--{option}", value)
