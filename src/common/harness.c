@@ -93,6 +93,7 @@ static int launch(bx_run *run, int argc, char **argv)
 {
     const bx_kernel *kernel = run->kernel;
     double began = MPI_Wtime();
+    clock_t used = clock();
     if (run->common.output) bx_file_claim(run, "output", run->common.output, BX_FILE_WRITTEN);
     if (bx_run_agree(run) != BX_OK) return run->refusal;
     int code = kernel->setup(run, &run->state);
@@ -136,6 +137,9 @@ static int launch(bx_run *run, int argc, char **argv)
         parts[i] = bx_profile_parts_json(run, &results[i].parts, results[i].recording);
     }
     cJSON *regions = bx_profile_regions_json(run->world);
+    double processor = (double)(clock() - used) / CLOCKS_PER_SEC; /* of all threads */
+    PMPI_Reduce(run->rank ? &processor : MPI_IN_PLACE, &processor, 1, MPI_DOUBLE, MPI_SUM, 0,
+                run->world);
     if (run->rank == 0) {
         record(run, root, results, count, "complete");
         cJSON *list = cJSON_GetObjectItem(root, "results");
@@ -148,6 +152,7 @@ static int launch(bx_run *run, int argc, char **argv)
         cJSON_AddItemToObject(root, "adapters", adapters);
         cJSON *harness = cJSON_AddObjectToObject(root, "harness");
         cJSON_AddNumberToObject(harness, "launch_s", MPI_Wtime() - began);
+        cJSON_AddNumberToObject(harness, "processor_s", processor / run->size);
         if (run->seconds_needed > 0)
             cJSON_AddNumberToObject(harness, "claimed_s", run->seconds_needed);
         cJSON_AddNumberToObject(harness, "measure_s", cost.wall);

@@ -44,6 +44,7 @@ void bx_noise_renew(bx_noise_memory *m)
 
 void bx_noise_copy(bx_noise_memory *m, int threads)
 {
+    if (threads == 0) return; /* num_threads(0) would be all */
 #ifdef _OPENMP
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
 #endif

@@ -248,6 +248,7 @@ static void expect(bx_fock *f)
     for (int64_t task = 0; task < f->tasks; task++) {
         places p = places_of(f, task);
         uint64_t factor[2];
+        if (owner(f, p.added[0]) != f->rank && owner(f, p.added[1]) != f->rank) continue;
         factors(bx_fock_expected(f, key_of(f, task), bx_fock_cost(f, task)), factor);
         for (int term = 0; term < 2; term++) {
             if (owner(f, p.added[term]) != f->rank) continue;

@@ -190,7 +190,14 @@ static void create_methods(bx_transpose_state *t, unsigned planner)
     for (int m = 0; m < bx_method_count; m++) {
         const bx_method *method = bx_methods[m];
         if (!bx_run_is_selected(t->run, method->about.name)) continue;
-        if (!bx_exchange_applicable(t->geometry, method, t->why[m], sizeof t->why[m])) continue;
+        /* teams of other nodes may count other blocks; what follows is collective over all */
+        int applicable = bx_exchange_applicable(t->geometry, method, t->why[m], sizeof t->why[m]);
+        MPI_Allreduce(MPI_IN_PLACE, &applicable, 1, MPI_INT, MPI_MIN, bx_run_comm(t->run));
+        if (!applicable) {
+            if (!*t->why[m])
+                snprintf(t->why[m], sizeof t->why[m], "other teams have too many bytes per node");
+            continue;
+        }
         t->methods[m] = bx_exchange_create(t->plan, method, t->leaders);
         if (!t->methods[m]) snprintf(t->why[m], sizeof t->why[m], "%s", bx_window_why());
     }

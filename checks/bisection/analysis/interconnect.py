@@ -63,15 +63,18 @@ def judge(
         for _, result in network.results_of(run, impact.KERNEL)
         for part in impact.judge(result)
     ]
+    lost = any(case.kernel == impact.KERNEL for case in run.lost_to_others)
     findings = [*_of_pairs(blames), *_of_run(run), *_of_rates(run, blames)]
     findings += _of_levels(rows, run)
     findings += [Finding(i.grade, i.reason) for i in impacts if i.reason and not i.withheld]
+    # A stored run has noted some already.
+    findings = [*{f.reason.dumps(): f for f in reversed(findings)}.values()][::-1]
     return Interconnect(
         sorted(findings, key=lambda finding: finding.grade != Grade.NO_GO),
         [row for row in rows if row.check == "pairs" and row.unit != "ratio"],
         impacts,
         _carriers(run),
-        [*_unmeasured(run), *_not_judged(impacts)],
+        [*_unmeasured(run), *_not_judged([] if lost else impacts)],
     )
 
 
@@ -164,6 +167,8 @@ def _unmeasured(run: RunVerdict) -> Iterator[Reason]:
         cases = [case for case in run.judged if case.check == check]
         if any(run.outcome(case) in (Verdict.PASS, Verdict.FAIL) for case in cases):
             continue
+        if any(case.lost_to_others for case in cases):
+            continue  # a finding already
         why = next((case.reason for case in cases if case.reason), None)
         yield Reason.of(Code.PART_UNMEASURED, check=check, why=why)
 

@@ -50,7 +50,8 @@ class Row(MetricId):
     suspect: bool = False  # one session outside of what the earlier ones showed
     limit: float | None = None  # beyond it, a session is slower than all earlier ones
     seen: float | None = None  # what was set beside it, though others may have had the cores
-    shared: int = 0  # suspect by what the times of its launch share: of so many
+    shared: int = 0  # the times of its launch, where it is beyond what they share
+    shared_limit: float | None = None  # beyond which it is
     baseline_moved: bool = False  # outside, by the baseline of the ratio alone
     against: Against | None = None  # the expected ratio
     communication: float | None = None  # fraction of the time spent communicating, before

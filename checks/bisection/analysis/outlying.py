@@ -72,12 +72,18 @@ def mark_suspects(
     level = np.nanmean(earlier, axis=1)
     together, size = _together(open_rows, earlier - level[:, None], new - level, chance)
     for line, row in enumerate(open_rows):
-        if not slower[line] and new[line] > level[line] + together[line]:
-            bound[line], row.shared = level[line] + together[line], int(size[line])
         row.seen = values[here[line]]
-        row.limit = float(np.exp(np.clip(sign[line] * bound[line], -HUGE, HUGE)))
+        row.limit = _value(sign[line] * bound[line])
+        if new[line] > level[line] + together[line]:
+            row.shared = int(size[line])
+            row.shared_limit = _value(sign[line] * (level[line] + together[line]))
+            row.limit = row.limit if slower[line] else row.shared_limit
         row.suspect = bool(slower[line] or row.shared or faster[line])
     _leave_baselines(open_rows, new - level)
+
+
+def _value(logarithm: float) -> float:
+    return float(np.exp(np.clip(logarithm, -HUGE, HUGE)))
 
 
 def _together(

@@ -174,15 +174,18 @@ def rule(verdict: RunVerdict, agenda: Plan, again: RunVerdict | None = None) -> 
     refuted: dict[Launch, list[Row]] = {}
     for launch, rows in agenda.suspects.items():
         known = [row for row in rows if row.key in values]
-        confirmed, alike = [], []
+        confirmed, alike, still = [], [], 0
         for row in known:
-            low, high = (0.0, row.limit) if row.better == "lower" else (row.limit, math.inf)
             now = values[row.key].by(drift if row.absolute else 1.0, row.better)
-            if (nodes := now.outside(low, high)) is not None:
-                slower = reason_of(Code.SLOWER, row, again=now.value, nodes=nodes)
-                (alike if row.shared else confirmed).append(slower)
+            for limit in filter(None, (row.limit, row.shared_limit)):
+                low, high = (0.0, limit) if row.better == "lower" else (limit, math.inf)
+                if (nodes := now.outside(low, high)) is not None:
+                    slower = reason_of(Code.SLOWER, row, again=now.value, nodes=nodes)
+                    (alike if limit == row.shared_limit else confirmed).append(slower)
+                    still += bool(row.shared)
+                    break
         # What times share is in half of them again.
-        if alike and 2 * len(alike) >= max(row.shared for row in known):
+        if alike and 2 * still >= max(row.shared for row in known):
             confirmed += alike
         verdict.slower += confirmed
         if known and not confirmed:
@@ -349,7 +352,8 @@ def request_for(verdict: RunVerdict, launches: Sequence[TestResult]) -> Request:
     names = dict.fromkeys(map(launch_pattern, tests))
     asked = verdict.request
     arguments = [*once(asked.arguments), *(f"--name={name}" for name in names)]
-    return replace(asked, arguments=arguments, command=[], reruns=0)
+    partitions = sorted({f"{launch.system}:{launch.partition}" for launch in launches})
+    return replace(asked, arguments=arguments, command=[], reruns=0, partitions=partitions)
 
 
 def replace_disturbed(
@@ -362,7 +366,7 @@ def replace_disturbed(
         How many are not disturbed any more.
     """
     measured = {case.launch[:-1]: case for case in again.cases if case.fixture and case.kernel}
-    tests = {(case.fixture, case.name): case for case in again.cases}
+    tests = {(case.name, case.launch[:-1]): case for case in again.cases}
     better = 0
     for launch in launches:
         second = measured.get(launch.launch[:-1])
@@ -370,12 +374,13 @@ def replace_disturbed(
             continue
         quieter = second.preempted < launch.preempted
         for index, case in enumerate(verdict.cases):
-            new = tests.get((case.fixture, case.name))
+            new = tests.get((case.name, case.launch[:-1]))
             replaces = case.launch == launch.launch and (case.fixture or case.lost_to_others)
             if new and replaces and (quieter or new.verdict == Verdict.FAIL):
                 verdict.cases[index] = replace(new, run=launch.run)
-        better += second.preempted <= LIMITS.preempted_launch
-    verdict.failures += again.failures
+        passed = second.verdict != Verdict.FAIL
+        better += passed and second.preempted <= LIMITS.preempted_launch
+    verdict.failures += [reason for reason in again.failures if reason not in verdict.failures]
     remarks = [remark for remark in verdict.remarks if remark.code not in FAULTS_OF_HOSTS]
     verdict.remarks = remarks + faulty_hosts(verdict.cases)
     return better

@@ -16,6 +16,7 @@ import contextlib
 import json
 import re
 import shlex
+import signal
 import time
 import traceback
 from collections import Counter
@@ -198,11 +199,13 @@ def act(options: argparse.Namespace) -> Exit:
         if store and report is not None:
             verdict.troubles += sync.keep(store, paths.home(), verdict, results)
             verdict.troubles += sync.tests_gone(store, verdict)
-        pairs = gather.pairs_of(store, verdict)
+        pairs, between = [], None
+        with as_defect(verdict):
+            pairs = gather.pairs_of(store, verdict)
         if store and report is not None:
             comparison = compare(store, verdict, against)
         rows = slower(comparison.rows) if comparison else []
-        agenda = plan(rows, verdict, budget and until - time.monotonic())
+        agenda = plan(rows, verdict, budget and max(until - time.monotonic(), 0.0))
         others = other_nodes(verdict.request, partitions, store) if agenda.chosen else {}
         retest(agenda, verdict, site, results, others)
         if verdict.slower or verdict.suspects:
@@ -210,8 +213,9 @@ def act(options: argparse.Namespace) -> Exit:
         if store and (agenda.chosen or verdict.suspects):
             verdict.troubles += sync.revise(store, verdict, results)
         folder.clear(verdict, results)
-        if between := network.judge(verdict, pairs, comparison):
-            network.note(verdict, between)
+        with as_defect(verdict):
+            if between := network.judge(verdict, pairs, comparison):
+                network.note(verdict, between)
         page = gather.report_on_run(store, verdict, comparison, (pairs, between)) if store else None
         with as_trouble(verdict):
             write(verdict, results)
@@ -427,6 +431,16 @@ def as_trouble(verdict: RunVerdict) -> Iterator[None]:
         verdict.troubles.append(trouble)
 
 
+@contextlib.contextmanager
+def as_defect(verdict: RunVerdict) -> Iterator[None]:
+    """Makes a defect in judging the network a trouble of the run, which keeps its verdict."""
+    try:
+        yield
+    except Exception as error:
+        traceback.print_exc()
+        verdict.troubles.append(Reason.of(Code.NOT_KEPT, error=f"network not judged: {error!r}"))
+
+
 def write(verdict: RunVerdict, results: Path) -> None:
     """Writes the verdict's files."""
     whole = run_report.text(verdict, verbose=True)
@@ -471,13 +485,15 @@ def measure_disturbed(verdict: RunVerdict, site: Path, results: Path, until: flo
         results: the results folder.
         until: the time (of the monotonic clock) at which it ends.
     """
-    measured, quiet_again, turn = 0, 0, 0
+    measured, quiet_again, turn = set(), 0, 0
     while launches := disturbed(verdict, until - time.monotonic()):
+        with as_trouble(verdict):
+            write(verdict, results)  # what is on disk never passes meanwhile
         takes = START + sum(launch.seconds for launch in launches)
         if verdict.request.is_local:
-            busy = quiet.wait(max(until - time.monotonic() - takes, 0.0), say_waiting)
-            if busy:
+            if busy := wait_again(verdict, until - time.monotonic() - takes):
                 verdict.remarks.append(busy)
+            if busy or reframe_log.end_of_run(verdict.troubles):
                 break
         words = plural(len(launches), "launch", "launches")
         print(f"again: {words} that other processes disturbed, in about {duration(takes)}")
@@ -485,11 +501,30 @@ def measure_disturbed(verdict: RunVerdict, site: Path, results: Path, until: flo
         request, into = request_for(verdict, launches), results / f"again-{turn}"
         second = measure_again(request, site, into, until - time.monotonic())
         better = replace_disturbed(verdict, launches, second) if second else 0
-        measured, quiet_again = measured + len(launches), quiet_again + better
-        if not better:
+        measured.update(launch.launch for launch in launches)
+        quiet_again += better
+        end = second and reframe_log.end_of_run(second.troubles)
+        if end and time.monotonic() < until:  # not by its limit, but by a person
+            verdict.troubles.append(end)
+        if end or not better:
             break
     if measured:
-        verdict.remarks.append(Reason.of(Code.MEASURED_AGAIN, launches=measured, quiet=quiet_again))
+        counts = {"launches": len(measured), "quiet": quiet_again}
+        verdict.remarks.append(Reason.of(Code.MEASURED_AGAIN, **counts))
+
+
+def wait_again(verdict: RunVerdict, seconds: float) -> Reason | None:
+    """Waits for a quiet machine; returns why it is not. An interrupt ends the run, which keeps its
+    verdict."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return quiet.wait(max(seconds, 0.0), say_waiting)
+    except KeyboardInterrupt:
+        text = "run session stopped: interrupted while it waited for a quiet machine"
+        verdict.troubles.append(Reason.of(Code.REFRAME_TEXT, text=text, ended=True))
+        return None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def measure_again(request: Request, site: Path, into: Path, limit: float) -> RunVerdict | None:

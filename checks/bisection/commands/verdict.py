@@ -37,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
     verdict = read(Path(options.folder))
-    print("\n".join(run_report.text(verdict, options.verbose)))
+    lines = [*run_report.text(verdict, options.verbose), *run_report.next_step(verdict)]
+    print("\n".join(lines))
     return verdict.exit_code
 
 

@@ -190,7 +190,8 @@ class Code(str, Enum):
     RUN_ENDED = "RUN_ENDED"
     TEXT = "TEXT"  # text: of a check, of ReFrame, of a build, of another tool
     PREEMPTED = "PREEMPTED"  # fraction: of the samples
-    STOPPED = "STOPPED"  # factor: time of the samples over what their medians add up to
+    # factor: time of the samples over what their medians add up to; ran: fraction of the launch
+    STOPPED = "STOPPED"
     MEASURED_AGAIN = "MEASURED_AGAIN"  # launches: how many, quiet: of them, the second time
     LAUNCH_LATE = "LAUNCH_LATE"  # seconds, claimed (s)
     LAYOUT_FASTER = "LAYOUT_FASTER"  # layout, gain, cores

@@ -33,6 +33,7 @@ class Thresholds:
     stopped: float = _limit(
         5.0, "times their medians", "samples of a launch that take longer: its times are not judged"
     )
+    stopped_ran: float = _limit(0.5, "of the time", "if its processes ran for less")
     late_least: float = _limit(30.0, "s", "a launch that is late by less is not named")
     layout_gain: float = _limit(0.02, "of time", "a hybrid layout faster by more is mentioned")
     slow_clock: float = _limit(

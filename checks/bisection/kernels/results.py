@@ -327,13 +327,20 @@ def preempted(*results: Result) -> float:
 
 
 def stopped(result: Result) -> Reason | None:
-    """Whether the samples of a launch took many times what their medians add up to: most samples
-    are as short as ever, and processes were stopped in the others."""
+    """Whether processes were stopped in few samples: all took many times what their medians add up
+    to, and the processes ran for a part of the time, though no other had their cores. Where the
+    network stalls, they wait running.
+    """
+    harness = result.get("harness") or {}
+    if not harness.get("launch_s") or preempted(result) > LIMITS.preempted_launch:
+        return None
+    ran = harness.get("processor_s", math.inf) / harness["launch_s"]
     samples = [entry["samples"].get("seconds") for entry in result["results"]]
     medians = sum(len(seconds) * statistics.median(seconds) for seconds in samples if seconds)
     took = sum(map(sum, filter(None, samples)))
     factor = took / medians if medians else 1.0
-    return Reason.of(Code.STOPPED, factor=factor) if factor >= LIMITS.stopped else None
+    stopped = factor >= LIMITS.stopped and ran < LIMITS.stopped_ran
+    return Reason.of(Code.STOPPED, factor=factor, ran=ran) if stopped else None
 
 
 def late(result: Result) -> Reason | None:

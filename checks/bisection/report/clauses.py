@@ -387,11 +387,11 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     **CONGESTION,
     **NETWORK,
     Code.PREEMPTED: "other processes had the cores in {fraction:.0%} of the samples",
-    Code.STOPPED: "the samples took {factor:.0f} times what their medians add up to: something "
-    "stops the processes, as a limit of their processor time",
+    Code.STOPPED: "the processes ran for {ran:.0%} of the time, and the samples took {factor:.0f} "
+    "times what their medians add up to: something stops them, as a limit of their processor time",
     Code.MEASURED_AGAIN: lambda v: (
         f"other processes had the cores of {plural(v['launches'], 'launch', 'launches')}; measured "
-        f"again, {v['quiet'] or 'none'} had the cores alone"
+        f"again, {v['quiet'] or 'none'} undisturbed"
     ),
     Code.LAUNCH_LATE: lambda v: (
         f"took {duration(v['seconds'])}, {v['seconds'] / v['claimed']:.0f} times its estimate of "

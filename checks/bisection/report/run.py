@@ -385,7 +385,8 @@ def notes(verdict: RunVerdict, verbose: bool = False) -> list[str]:
     for case in verdict.judged:
         if case.remark:
             remarks.setdefault(case.remark, []).append(case.group)
-    lines = [f"note: {clause(r)}" for r in verdict.remarks if r.code != Code.CHANGED]
+    others = [remark for remark in verdict.remarks if remark not in verdict.network]
+    lines = [f"note: {clause(remark)}" for remark in others if remark.code != Code.CHANGED]
     built = [case.remark for case in verdict.cases if case.check == "Build" and case.remark]
     stale = dict.fromkeys(remark for remark in built if remark.code == Code.KERNELS_STALE)
     lines += [f"note: {clause(remark)}" for remark in stale]

@@ -10,7 +10,7 @@ import numpy as np
 from bisection.analysis.explain import slower_codes
 from bisection.analysis.model import Comparison, Row, Suspect
 from bisection.core.format import duration, number, plural, utc
-from bisection.core.reasons import Code, Reason
+from bisection.core.reasons import DISTURBED, Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import COMPARED, Scope, Verdict
 from bisection.report.clauses import AFTER_CHANGE, clause
@@ -118,7 +118,7 @@ def _preempted(reason: Reason | None) -> bool:
     """Whether other processes are why numbers were not to be used."""
     if reason is None:
         return False
-    if reason.code == Code.PREEMPTED:
+    if reason.code in DISTURBED:
         return True
     return bool(reason["cause"]) and _preempted(Reason.read(reason["cause"]))
 

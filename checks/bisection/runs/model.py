@@ -112,6 +112,10 @@ class TestResult(TestId):
 
         system, _, partition = text("partition").partition(":")
         reasons = case.get("reasons") or {}
+        reason = Reason.read(reasons.get("cause") or case.get("cause"))
+        if reason and reason.code == Code.OUT_OF_BOUNDS and "preempted" in reason.values:
+            # of an earlier version
+            reason = Reason.of(Code.PREEMPTED, fraction=reason["preempted"])
         metrics = []
         for metric in case.get("metrics") or []:
             names = ("name", "value", "unit", "low", "high", "verdict")
@@ -130,7 +134,7 @@ class TestResult(TestId):
             run=case.get("run") or 0,
             fixture=bool(case.get("fixture")),
             verdict=_verdict(case.get("verdict")),
-            reason=Reason.read(reasons.get("cause") or case.get("cause")),
+            reason=reason,
             remark=Reason.read(reasons.get("remark") or case.get("remark")),
             preempted=case.get("preempted") or 0.0,
             files=text("files"),
@@ -277,7 +281,7 @@ class RunVerdict:
             name: [Reason.read(reason) for reason in reasons.get(name) or [] if reason]
             for name in cls.REASONS
         }
-        names = ("tier", "system", "environ", "command", "site")
+        names = ("tier", "system", "environ", "arguments", "command", "site", "is_local")
         asked = {name: kept[name] for name in names if kept.get(name)}
         return cls(
             cases=[TestResult.from_dict(case) for case in kept.get("cases") or []],

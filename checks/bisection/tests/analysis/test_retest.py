@@ -214,6 +214,18 @@ def test_what_the_retest_says(again, slower, suspects, remarks, code):
     assert verdict.exit_code == code
 
 
+@pytest.mark.parametrize(("again", "slower"), [(1.15e-3, 4), (1.05e-3, 0)])
+def test_what_a_launch_shares_counts_those_that_were_outside_alone(again, slower):
+    """Four times are beyond their own limit, and all beyond what the launch shares."""
+    rows = [row("a", 1.3e-3, f"m{number}") for number in range(4)]
+    for each in rows:
+        each.shared, each.shared_limit = 4, 1.1e-3
+    verdict, second = run(TIMES), run({"a": again})
+    second.cases += [replace(second.cases[1], method=f"m{number}") for number in range(4)]
+    rule(verdict, plan(rows, verdict, 900), second)
+    assert len(verdict.slower) == slower
+
+
 def test_a_rate_is_slower_where_it_is_lower():
     rate = row("a", 1e-4, better="higher", limit=9e-4)
     verdict = run({"a": 1e-4})

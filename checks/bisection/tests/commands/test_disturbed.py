@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from bisection.analysis.retest import disturbed
+from bisection.analysis.retest import disturbed, request_for
 from bisection.commands import run as command
 from bisection.core.reasons import Code, Reason
 from bisection.core.verdicts import Exit, Verdict
 from bisection.report import run as run_report
+from bisection.report.clauses import clause
 from bisection.runs.judge import leave_out_preempted
 from bisection.runs.model import JudgedMetric, Request, RunVerdict, TestResult
 
@@ -45,8 +46,14 @@ def again(monkeypatch):
             asked.append([word for word in request.arguments if word.startswith("--name=")])
             return left.pop(0)
 
+        def wait(*_):
+            if busy is KeyboardInterrupt:
+                raise busy
+            return busy
+
         monkeypatch.setattr(command, "measure_again", measured)
-        monkeypatch.setattr(command.quiet, "wait", lambda *_: busy)
+        monkeypatch.setattr(command, "write", lambda *_: None)
+        monkeypatch.setattr(command.quiet, "wait", wait)
         now = command.time.monotonic()
         monkeypatch.setattr(command.time, "monotonic", lambda: now)
         command.measure_disturbed(run, Path("site.py"), Path("results"), now + budget)
@@ -90,7 +97,37 @@ def test_what_is_still_disturbed_is_tried_until_nothing_gets_better(again):
     assert night.exit_code == Exit.NOT_MEASURED
     kept = {case.case: case.preempted for case in night.judged}
     assert kept == {"a": 0.0, "b": 0.5}  # the better one
-    assert night.remarks == [Reason.of(Code.MEASURED_AGAIN, launches=3, quiet=1)]
+    assert night.remarks == [Reason.of(Code.MEASURED_AGAIN, launches=2, quiet=1)]
+
+
+def test_what_other_partitions_measured_stays(again):
+    """ReFrame names their tests alike."""
+    night, gpu = run_of({"a": 0.7}), run_of({"a": 0.0})
+    for case in gpu.cases:
+        case.partition, case.preempted = "gpu", 0.0
+    gpu.judged[0].metrics[0].value = 9.0
+    night.cases += gpu.cases
+    second = run_of({"a": 0.1})
+    second.cases += [replace(case) for case in gpu.cases]
+    assert len(again(night, second)) == 1
+    values = {case.partition: case.metrics[0].value for case in night.judged}
+    assert values == {"cpu": 1.1, "gpu": 9.0}
+    assert request_for(night, [night.cases[0]]).partitions == ["lab:cpu"]
+
+
+def test_an_interrupt_while_it_waits_keeps_the_verdict(again):
+    night = run_of({"a": 0.7, "b": 0.0})
+    assert again(night, busy=KeyboardInterrupt) == []
+    assert night.exit_code == Exit.NOT_MEASURED
+    assert "interrupted" in clause(night.troubles[0])
+    assert [case.verdict for case in night.judged] == [Verdict.NOT_MEASURED, Verdict.PASS]
+
+
+def test_an_interrupt_while_it_measures_again_ends_the_run(again):
+    night = run_of({"a": 0.7, "b": 0.6})
+    ended = Reason.of(Code.REFRAME_TEXT, text="run session stopped", ended=True)
+    assert len(again(night, run_of({"a": 0.0}, troubles=[ended]))) == 1
+    assert night.troubles == [ended]
 
 
 def test_a_machine_that_stays_busy_is_named(again):
@@ -141,7 +178,7 @@ def test_a_late_launch_is_named():
 
 def test_a_launch_whose_processes_were_stopped_is_not_measured(again):
     night = run_of({"a": 1.0, "b": 0.4})
-    stopped = Reason.of(Code.STOPPED, factor=50.0)
+    stopped = Reason.of(Code.STOPPED, factor=50.0, ran=0.12)
     night.cases[0].remark = stopped
     night.judged[0].verdict = Verdict.PASS
     leave_out_preempted(night.cases)

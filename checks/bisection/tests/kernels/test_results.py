@@ -64,17 +64,19 @@ def test_a_launch_of_many_times_its_estimate_is_late(harness, late):
 
 
 @pytest.mark.parametrize(
-    ("samples", "factor"),
+    ("samples", "ran", "factor"),
     [
-        ([[1e-4] * 100 + [0.088] * 7], 1e-4 * 100 + 0.088 * 7),  # in 107 times the median
-        ([[1e-4] * 100, [2.0] * 6], None),  # methods differ
-        ([[1e-4] * 90 + [1.5e-4] * 16], None),
-        ([[]], None),
+        ([[1e-4] * 100 + [0.088] * 7], 0.12, 1e-4 * 100 + 0.088 * 7),  # in 107 times the median
+        ([[1e-4] * 100 + [0.2] * 3], 0.98, None),  # TCP sends segments again
+        ([[1e-4] * 100, [2.0] * 6], 0.12, None),  # methods differ
+        ([[1e-4] * 90 + [1.5e-4] * 16], 0.12, None),
+        ([[]], 0.12, None),
     ],
 )
-def test_processes_that_were_stopped_show_in_few_samples(samples, factor):
+def test_processes_that_were_stopped_show_in_few_samples(samples, ran, factor):
     entries = [{"samples": {"seconds": seconds} if seconds else {}} for seconds in samples]
-    reason = results.stopped({"results": entries})
+    harness = {"launch_s": 50.0, "processor_s": 50 * ran}
+    reason = results.stopped({"results": entries, "harness": harness})
     assert (reason and reason["factor"]) == (factor and pytest.approx(factor / (107 * 1e-4)))
 
 
