@@ -130,7 +130,7 @@ class Thresholds:
     )
     # ---- a busy machine ----
     busy_cores: float = _limit(
-        0.25, "cores", "in use by others before the run: launches will be preempted"
+        0.1, "cores", "in use by others before the run: launches will be preempted"
     )
     busy_launches: int = _limit(
         3, "launches", "preempted one after the other: a line says so during the run"

@@ -14,6 +14,7 @@ PROC = Path("/proc")
 SAMPLE = 1.0  # s that one look takes
 PAUSE = 5.0  # s between two looks
 LOOKS = 3  # quiet looks in a row that end the waiting
+KERNEL_THREAD = 0x200000  # PF_KTHREAD of linux/sched.h
 
 
 def busy(seconds: float = SAMPLE) -> Reason | None:
@@ -40,8 +41,8 @@ def busy(seconds: float = SAMPLE) -> Reason | None:
 
 
 def _used() -> dict[str, int]:
-    """Clock ticks so far: of each CPU of ours by its name, of each process by its number and
-    name."""
+    """Clock ticks so far: of each CPU of ours by its name, of each process but the kernel's by its
+    number and name."""
     ours = {f"cpu{number}" for number in os.sched_getaffinity(0)}
     ticks = {}
     with contextlib.suppress(OSError):
@@ -54,7 +55,9 @@ def _used() -> dict[str, int]:
         with contextlib.suppress(OSError, ValueError, IndexError):
             number, _, rest = path.read_text(errors="replace").partition(" (")
             name, _, rest = rest.rpartition(") ")
-            user, system = rest.split()[11:13]
+            *_, flags, _, _, _, _, user, system = rest.split()[:13]
+            if int(flags) & KERNEL_THREAD:
+                continue  # nobody can end it, and some kernels count its time wrongly
             ticks[f"{number} {name}"] = int(user) + int(system)
     return ticks
 
