@@ -420,7 +420,9 @@ def next_step(verdict: RunVerdict) -> list[str]:
     """What to do next, where other processes kept launches from being measured."""
     if not verdict.lost_to_others:
         return []
-    return [f"next: measure again in a quieter hour: {_in_quiet(verdict)}"]
+    stopped = any(case.reason.code == Code.STOPPED for case in verdict.lost_to_others)
+    when = "when nothing stops its processes" if stopped else "in a quieter hour"
+    return [f"next: measure again {when}: {_in_quiet(verdict)}"]
 
 
 def wrapped(line: str, indent: str = "") -> list[str]:

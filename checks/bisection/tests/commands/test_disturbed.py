@@ -186,5 +186,6 @@ def test_a_launch_whose_processes_were_stopped_is_not_measured(again):
     assert night.judged[0].reason == stopped
     (group,) = run_report.failure_groups(night)
     assert len(group.causes) == 2
+    assert "when nothing stops its processes" in run_report.next_step(night)[0]
     again(night, run_of({"a": 0.0, "b": 0.0}))
     assert night.exit_code == Exit.OK
