@@ -200,7 +200,7 @@ def act(options: argparse.Namespace) -> Exit:
             verdict.troubles += sync.keep(store, paths.home(), verdict, results)
             verdict.troubles += sync.tests_gone(store, verdict)
         pairs, between = [], None
-        with as_defect(verdict):
+        with gather.as_defect(verdict, "network not judged"):
             pairs = gather.pairs_of(store, verdict)
         if store and report is not None:
             comparison = compare(store, verdict, against)
@@ -213,7 +213,7 @@ def act(options: argparse.Namespace) -> Exit:
         if store and (agenda.chosen or verdict.suspects):
             verdict.troubles += sync.revise(store, verdict, results)
         folder.clear(verdict, results)
-        with as_defect(verdict):
+        with gather.as_defect(verdict, "network not judged"):
             if between := network.judge(verdict, pairs, comparison):
                 network.note(verdict, between)
         page = gather.report_on_run(store, verdict, comparison, (pairs, between)) if store else None
@@ -429,16 +429,6 @@ def as_trouble(verdict: RunVerdict) -> Iterator[None]:
         where = error.filename2 or error.filename or paths.home()
         trouble = Reason.of(Code.NOT_KEPT, error=f"cannot write {where}: {error.strerror}")
         verdict.troubles.append(trouble)
-
-
-@contextlib.contextmanager
-def as_defect(verdict: RunVerdict) -> Iterator[None]:
-    """Makes a defect in judging the network a trouble of the run, which keeps its verdict."""
-    try:
-        yield
-    except Exception as error:
-        traceback.print_exc()
-        verdict.troubles.append(Reason.of(Code.NOT_KEPT, error=f"network not judged: {error!r}"))
 
 
 def write(verdict: RunVerdict, results: Path) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -179,18 +179,28 @@ def report_on_run(
     """
     if not (run.session and run.judged):
         return None
+    with as_defect(run, "no report"), contextlib.suppress(SelectionError):  # a trouble already
+        try:
+            now = select(run.session, store)
+            return gather(store, now, comparison, run, of_run=True, network=network)
+        except StoreError as error:
+            run.troubles.append(Reason.of(Code.STORE_UNUSABLE, error=str(error)))
+    return None
+
+
+@contextlib.contextmanager
+def as_defect(run: RunVerdict, lost: str) -> Iterator[None]:
+    """Makes a defect in judging a trouble of the run, which keeps its verdict.
+
+    Args:
+        run: the verdict on it.
+        lost: what there is not, for people.
+    """
     try:
-        now = select(run.session, store)
-        return gather(store, now, comparison, run, of_run=True, network=network)
-    except SelectionError:  # the run is not stored, which is a trouble already
-        return None
-    except StoreError as error:
-        run.troubles.append(Reason.of(Code.STORE_UNUSABLE, error=str(error)))
-        return None
-    except Exception as error:  # a defect in judging other nights must not lose tonight's verdict
+        yield
+    except Exception as error:
         traceback.print_exc()
-        run.troubles.append(Reason.of(Code.NOT_KEPT, error=f"no report: {error!r}"))
-        return None
+        run.troubles.append(Reason.of(Code.NOT_KEPT, error=f"{lost}: {error!r}"))
 
 
 def write(report: Report, folder: Path | str) -> dict[str, Path]:
