@@ -336,8 +336,8 @@ class Cluster:
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_mpi_yield_when_idle": "1",
-            # By the other fences of Slurm 22.05 a rank can leave MPI_Init while another is not ready
-            # for its messages: 26 of 180 starts of 8 ranks crashed in btl/tcp, 0 of 240 by this one.
+            # By other fences of Slurm 22.05 a rank can leave MPI_Init before others take messages:
+            # 26 of 180 starts of 8 ranks crashed in btl/tcp, 0 of 240 by this one.
             "SLURM_PMIX_FENCE": "ring",
         }
 
