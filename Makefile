@@ -6,6 +6,7 @@ SHELL := /bin/bash
 HOME_DIR := $(or $(BISECTION_HOME),$(CURDIR)/.bisection)
 BIN := $(HOME_DIR)/venv/bin
 BISECTION := "$(HOME_DIR)/bin/bisection"
+WORKSHOP := "$(HOME_DIR)/bin/workshop"
 SETUP = spack-env/bootstrap.sh --build $(BUILD)
 # A site's configuration loads its own compilers and libraries; Spack builds its own.
 BUILD := $(if $(filter %spack,$(ARGS)),spack,$(if $(filter localhost localhost:%,$(SYSTEM)),system,site))
@@ -56,7 +57,7 @@ setup-dev:
 
 bundle: SETUP = spack-env/bootstrap.sh --build site
 bundle: setup ## pack all that a set-up without network needs: ARGS=--no-spack, ARGS=--sources
-	@$(BISECTION) bundle $(ARGS)
+	@PYTHONPATH="$(CURDIR)/checks" "$(BIN)/python" -m bisection.kernels.spack bundle $(ARGS)
 
 # A run needs the site's file before anything is installed.
 nightly test-quick: SETUP += --site "$(SYSTEM)"
@@ -109,7 +110,7 @@ SIMULATED := hector-xt4 hector-xt6 hpcx-phase1 hpcx-phase2 hpcx-phase2-sp7 merli
 PUBLISHED := '^transpose%method=shm%.*layout=mpi%launch.case=cnt40$$'
 testbed: setup-dev ## launches and faults on virtual Slurm clusters; ARGS=--full: all of them
 	@echo "== launches and faults, on virtual Slurm clusters"
-	@time "$(BIN)/python" -m pytest -q -m testbed checks/bisection/tests/testbed \
+	@time "$(BIN)/python" -m pytest -q -m testbed checks/workshop/tests/testbed \
 	    $(if $(filter testbed,$(MAKECMDGOALS)),$(ARGS))
 
 lint: setup-dev ## check the style of C, Fortran, Python, shell and prose
@@ -132,7 +133,7 @@ format: setup-dev ## fix what tools can fix of the style
 
 WHAT ?= transpose
 bench: setup ## compare a kernel with other codes: WHAT=transpose|npar|eigen|md; time the store: WHAT=store
-	@$(BISECTION) bench $(WHAT) $(ARGS)
+	@$(WORKSHOP) bench $(WHAT) $(ARGS)
 
 clean: ## remove builds and environments; keep results
 	@cd "$(HOME_DIR)" 2>/dev/null && [ -e setup.lock ] && rm -rf venv bin build build-portable \

@@ -354,7 +354,7 @@ link_clone() {
         replace "$folder/bisection.pth" "$checks"
     done
     mkdir -p "$home/bin"
-    for program in bisection reframe; do
+    for program in bisection workshop reframe; do
         replace "$home/bin/$program" "$(cat "$root/spack-env/launch.sh")"
         chmod +x "$home/bin/$program"
     done

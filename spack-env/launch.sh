@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts the program that it is named after, bisection or reframe, from any folder. Set-up copies it to
-# bin/ below the home: links to it work, and a moved clone works. All caches stay below the home.
+# Starts the program that it is named after (bisection, workshop, reframe), from any folder. Set-up
+# copies it to bin/ below the home: links to it work, and a moved clone works. All caches stay below it.
 set -eu
 
 self=$0
@@ -31,5 +31,5 @@ case $name in
     reframe) exec "$home/venv/bin/python" "$home/venv/bin/reframe" "$@" ;;
     *) # -m would import modules of the folder where it is called, a yaml.py for example
         exec "$home/venv/bin/python" -c \
-            'import sys; del sys.path[0]; from bisection.cli import main; sys.exit(main())' "$@" ;;
+            "import sys; del sys.path[0]; from $name.cli import main; sys.exit(main())" "$@" ;;
 esac

@@ -6,7 +6,8 @@ import errno
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 from bisection import __version__
@@ -18,20 +19,15 @@ from bisection.core.verdicts import BisectionError, Exit
 COMMANDS = {
     "run": ("run", "run a tier of checks and judge this machine"),
     "verdict": ("verdict", "print the verdict of an earlier run"),
-    "compare": ("compare", "compare two groups of stored sessions"),
-    "plan": ("plan", "compute how many nights it takes to see a change"),
+    "compare": ("compare", "compare two groups of stored sessions, or plan how many it takes"),
     "history": ("history", "find the session since when a metric is worse"),
     "report": ("report", "write a report: HTML, Markdown, JUnit, Prometheus"),
     "sessions": ("sessions", "list stored sessions; tag, exclude or forget some"),
     "import": ("import_", "store sample files and what runs could not store"),
-    "references": ("references", "make references from stored sessions, or check them"),
+    "references": ("references", "make references from stored sessions"),
     "site": ("site", "describe a cluster in a site file, and check that file"),
     "doctor": ("doctor", "examine sites, checks, references, locks and stored results"),
-    "findings": ("findings", "set the findings of the papers beside simulated machines"),
     "advise": ("advise", "recommend what users of a partition should set"),
-    "bundle": ("bundle", "pack all that a set-up without a network needs"),
-    "faults": ("faults", "make faults on a virtual cluster, and show what a run says"),
-    "bench": ("bench", "measure the kernels beside other codes, and the store"),
 }
 CODES = """exit codes:
   0  everything asked for was done, and nothing is wrong
@@ -42,20 +38,33 @@ CODES = """exit codes:
 """
 
 
-def parser(chosen: str | None = None) -> argparse.ArgumentParser:
+@dataclass(frozen=True)
+class Program:
+    """A program with commands."""
+
+    name: str
+    description: str
+    commands: Mapping[str, tuple[str, str]]  # name -> module of NAME.commands, help
+    codes: str = CODES
+
+
+BISECTION = Program("bisection", "Acceptance and regression tests of HPC systems.", COMMANDS)
+
+
+def parser(chosen: str | None = None, program: Program = BISECTION) -> argparse.ArgumentParser:
     """The parser, with the arguments of the chosen command."""
     main = argparse.ArgumentParser(
-        prog="bisection",
-        description="Acceptance and regression tests of HPC systems.",
-        epilog=CODES,
+        prog=program.name,
+        description=program.description,
+        epilog=program.codes,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    main.add_argument("-V", "--version", action="version", version=f"bisection {__version__}")
+    main.add_argument("-V", "--version", action="version", version=f"{program.name} {__version__}")
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (module, text) in COMMANDS.items():
+    for name, (module, text) in program.commands.items():
         command = commands.add_parser(name, help=text, allow_abbrev=name != "run")
         if name == chosen:
-            loaded = importlib.import_module(f"bisection.commands.{module}")
+            loaded = importlib.import_module(f"{program.name}.commands.{module}")
             command.description = loaded.__doc__
             command.formatter_class = argparse.RawDescriptionHelpFormatter
             loaded.add_arguments(command)
@@ -92,11 +101,12 @@ class Output:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, program: Program = BISECTION) -> int:
     """Runs one command.
 
     Args:
         arguments: the command line without the program; None for the process's own.
+        program: the program that has the command.
 
     Returns:
         The exit code.
@@ -104,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
-    whole = parser(next(iter(arguments), None))
+    whole = parser(next(iter(arguments), None), program)
     options, rest = whole.parse_known_args(arguments)
     if rest and options.command != "run":
         options.parser.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -114,13 +124,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.redirect_stdout(output):
             return options.act(options)
     except BisectionError as error:
-        print(f"bisection {options.command}: error: {error}", file=sys.stderr)
+        print(f"{program.name} {options.command}: error: {error}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = error.filename2 or error.filename or paths.home()
-        print(f"bisection {options.command}: error: {where}: {error.strerror}", file=sys.stderr)
+        text = f"{program.name} {options.command}: error: {where}: {error.strerror}"
+        print(text, file=sys.stderr)
         return Exit.NOT_MEASURED
     finally:
         output.flush()  # not at the interpreter's end, whose exit code for it is 120

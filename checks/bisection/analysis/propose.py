@@ -383,6 +383,8 @@ def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> list
         StoreError: the store cannot be read.
     """
     sessions = of_site((s for s in store.sessions() if not s.excluded), site)
+    if not sessions:
+        return []
     provenance = tree.get("provenance") or {}
     provenance = provenance.get("amended") or provenance
     defects = []
@@ -394,7 +396,7 @@ def stale(store: Store, site: Site, file: Path, tree: Mapping[str, Any]) -> list
             defects.append(Defect.of(file, 1, Code.REFERENCES_OLD, day=day, **ages))
     except ValueError:
         defects.append(Defect.of(file, 1, Code.PROVENANCE_NO_DAY, value=repr(day)))
-    last = sessions[-1].facts if sessions else {}
+    last = sessions[-1].facts
     known = {**(provenance.get("facts") or {}), "lock": provenance.get("lock")}
     for name, text in known.items():
         if name not in last or name not in SOFTWARE or text in (None, "none"):

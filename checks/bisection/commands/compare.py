@@ -4,6 +4,7 @@ Exit code: 0 nothing that --fail-on names; 1 something regressed, or is below th
 2 usage; 3 something is missing, was not measured, is slower than in all earlier sessions (suspect)
 or whatever else --fail-on names, or no metric could be judged, or the cores themselves changed;
 4 nothing of that, but a node is slow, or a retest confirmed a session to be slower.
+With --plan: 0 computed, 3 too few nights.
 """
 
 import argparse
@@ -12,22 +13,34 @@ from collections.abc import Sequence
 
 from bisection.analysis.compare import EXITS, FAIL_ON, compare
 from bisection.analysis.model import Comparison
+from bisection.analysis.power import LARGEST, Noise, Power, noises
 from bisection.core import paths
-from bisection.core.format import printable, ratio, regex
+from bisection.core.format import part, plural, printable, ratio, regex, utc
+from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.report.data import comparison_as_json
+from bisection.report.tables import columns
 from bisection.report.text import comparison_text
 from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, SelectionError, select
 from bisection.store.sync import opened
 
+NEWEST = 40  # sessions of the newest one's kind, by whose noise --plan plans
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
     groups = f"sessions: {HELP}; several with commas between"
-    parser.add_argument("before", metavar="BEFORE", help=groups)
-    parser.add_argument("after", metavar="AFTER", help="likewise")
+    parser.add_argument("before", metavar="BEFORE", nargs="?", help=groups)
+    parser.add_argument("after", metavar="AFTER", nargs="?", help="likewise")
     add_options(parser)
+    parser.add_argument(
+        "--plan",
+        type=part,
+        metavar="PART",
+        help="print instead how many nights per side it takes to see a change of this size, such "
+        f"as 5%%, by the noise of BEFORE; default: the newest {NEWEST} sessions of one kind",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the whole comparison to a JSON file")
 
 
@@ -73,6 +86,10 @@ def _verdicts(text: str) -> tuple[str, ...]:
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
+    if options.plan:
+        return planned(options)
+    if not options.after:
+        options.parser.error("the following arguments are required: BEFORE, AFTER")
     with opened(paths.home()) as store:
         result, _ = compared(store, options)
     print(printable(comparison_text(result)))
@@ -83,6 +100,39 @@ def act(options: argparse.Namespace) -> Exit:
         except OSError as error:
             raise BisectionError(f"{options.json}: {error.strerror}") from None
     return result.exit_code
+
+
+def planned(options: argparse.Namespace) -> Exit:
+    """Prints how many nights per side it takes to see a change; returns the exit code."""
+    with opened(paths.home()) as store:
+        if options.before:
+            sessions = select(options.before, store)
+        else:
+            (newest,) = select("latest", store)
+            alike = [each for each in store.sessions() if each.kind == newest.kind]
+            sessions = [each for each in alike if not each.excluded][-NEWEST:]
+        entries = noises(store, sessions, options.name)
+    span = f"{utc(sessions[0].start)} to {utc(sessions[-1].start)}"
+    print(f"noise of {plural(len(sessions), 'session')}, {span}")
+    if not entries:
+        print(f"too few: {2 * LIMITS.fewest} nights or more are needed that measured the same")
+        return Exit.NOT_MEASURED
+    head = ["kernel", "where", "metrics", "nights", "noise", "like the night before"]
+    head += [f"nights per side for {options.plan:.1%} of one metric", "of all of the kernel"]
+    print(printable(columns([head, *(_line(entry, options.plan) for entry in entries)])))
+    print(f"{LIMITS.seen:.0%} of such comparisons find a change of that size.")
+    return Exit.OK
+
+
+def _line(entry: Noise, effect: float) -> list[str]:
+    noise = [f"{entry.own.sigma:.1%}", f"{entry.own.rho:.1f}"]
+    nights = [_nights(power, effect) for power in (entry.own, entry.shared)]
+    return [entry.kernel, entry.place, str(entry.metrics), str(entry.nights), *noise, *nights]
+
+
+def _nights(power: Power, effect: float) -> str:
+    nights = power.needed(effect)
+    return f"above {LARGEST}" if nights is None else str(nights)
 
 
 def compared(

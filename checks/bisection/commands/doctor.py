@@ -9,9 +9,13 @@ Exit code: 0 no defects, 1 defects, 2 usage, 3 a site file does not load within 
 """
 
 import argparse
+import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import yaml
+
+from bisection.analysis.propose import stale
 from bisection.core import paths
 from bisection.core.format import plural
 from bisection.core.verdicts import BisectionError, Exit
@@ -28,7 +32,8 @@ from bisection.sites.site import (
     site_names,
 )
 from bisection.sites.stored import lock_findings, read_database
-from bisection.store.sync import store_defects
+from bisection.store.database import Store
+from bisection.store.sync import opened, store_defects
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,14 +67,27 @@ def examine(names: Sequence[str], system: str | None) -> Exit:
     home = paths.home()
     stored, recorded = read_database(paths.results_db(home))
     sites = load(names)
-    findings = [*stored, *store_defects(home)]
+    store_faults = store_defects(home)
+    findings = [*stored, *store_faults]
     for site in sites.values():
         findings += [*site.defects, *site_defects(site), *lock_findings(site)]
     findings += check_defects(sites.values(), everywhere=system is None)
     files = reference_files(None if system is None else site_file(system).stem)
     for file in files:
         findings += reference_defects(file, sites.get(file.stem), recorded)
+    if not store_faults and paths.store_db(home).exists():
+        with opened(home) as store:
+            findings += [defect for file in files for defect in _stale(store, sites, file)]
     return print_findings(set(findings), sites, files)
+
+
+def _stale(store: Store, sites: Mapping[str, Site], file: Path) -> list[Defect]:
+    """The references of a file that stored sessions show to be old or of other software."""
+    tree = None
+    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):  # a defect already
+        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+    site = sites.get(file.stem)
+    return stale(store, site, file, tree) if site and isinstance(tree, dict) else []
 
 
 def print_findings(

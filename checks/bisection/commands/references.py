@@ -1,4 +1,4 @@
-"""Makes references from stored sessions, or checks those there are.
+"""Makes references from stored sessions.
 
 `propose` makes references of what checks assert on the partitions of a system, shows how
 reference/systems/SYSTEM.yaml would change, and changes it with --write; comments stay. An entry
@@ -11,20 +11,14 @@ measured, and prints how many. --also uses them; so does a tag that --sessions n
 other hardware or software are not mixed without --mix.
 Exit code: 0 up to date or written; 1 would change (use --write), or would have bounds that are
 wider; 2 usage, or the sessions differ; 3 too few sessions.
-
-`check` reports references that are stale, unbounded or contradictory, or that nothing uses.
-Exit code: 0 none, 1 some, 2 usage.
 """
 
 import argparse
-import contextlib
 import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-
-import yaml
 
 from bisection.analysis.propose import (
     HEADER,
@@ -35,7 +29,6 @@ from bisection.analysis.propose import (
     amend,
     mixed,
     propose,
-    stale,
     usable,
 )
 from bisection.core import paths
@@ -48,7 +41,6 @@ from bisection.report.words import defect_line, group
 from bisection.rfm import references
 from bisection.rfm.references import span_of
 from bisection.sites.reference_edit import EditableReferences
-from bisection.sites.reference_rules import examine_references
 from bisection.sites.site import Site, load, site_names
 from bisection.store.database import Session, Store
 from bisection.store.selection import HELP, select
@@ -87,11 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     proposing.add_argument("--write", action="store_true", help="change the file")
     proposing.add_argument("-o", "--output", metavar="FILE", help="another file to change")
-    checking = actions.add_parser("check", help="report references that are not good any more")
-    for action in (proposing, checking):
-        action.add_argument(
-            "--system", default="localhost", metavar="NAME", help="default: localhost"
-        )
+    proposing.add_argument(
+        "--system", default="localhost", metavar="NAME", help="default: localhost"
+    )
 
 
 def _reasons(text: str) -> tuple[str, ...]:
@@ -103,11 +93,6 @@ def _reasons(text: str) -> tuple[str, ...]:
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
-    return act_propose(options) if options.action == "propose" else act_check(options)
-
-
-def act_propose(options: argparse.Namespace) -> Exit:
-    """Shows, and with --write makes, the changes of the reference file."""
     target = Path(options.output) if options.output else references.path(options.system)
     kinds = options.kinds.split(",") if options.kinds else None
     allowed = list(dict.fromkeys(references.KIND_OF_UNIT.values()))
@@ -216,21 +201,3 @@ def _site(system: str) -> Site:
         defects = "; ".join(map(defect_line, site.defects))
         raise BisectionError(defects or f"no check runs on {system}")
     return site
-
-
-def act_check(options: argparse.Namespace) -> Exit:
-    """Prints the defects of the reference file."""
-    site = _site(options.system)
-    file = references.path(options.system)
-    if not file.exists():
-        raise BisectionError(f"there is no {file}")
-    defects = [d for d in examine_references(options.system) if not d.is_note]
-    tree = None
-    with contextlib.suppress(yaml.YAMLError, UnicodeDecodeError):  # a defect already
-        tree = yaml.safe_load(file.read_text(encoding="utf-8"))
-    if isinstance(tree, dict):
-        with opened(paths.home()) as store:
-            defects += stale(store, site, file, tree)
-    clean = f"{paths.shown(file)}: nothing stale, open or contradictory"
-    print("\n".join(map(defect_line, defects)) or clean)
-    return Exit.FAILED if defects else Exit.OK

@@ -6,15 +6,11 @@ metrics are worse since a recent session; 3 if there is neither a comparison nor
 """
 
 import argparse
-from pathlib import Path
 
-from bisection.analysis.findings import exit_code as exit_code_of_findings
-from bisection.analysis.findings import judged
 from bisection.analysis.model import Comparison
 from bisection.commands.compare import add_options, compared
 from bisection.core import paths
 from bisection.core.verdicts import BisectionError, Exit
-from bisection.kernels import observables
 from bisection.report import interconnect
 from bisection.report.gather import gather, write
 from bisection.report.model import exit_code
@@ -38,19 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_options(parser)
     parser.add_argument(
-        "--published",
-        action="store_true",
-        help="published.html instead: the papers' figures, beside simulated machines",
-    )
-    parser.add_argument(
         "-o", "--output", metavar="FOLDER", help="default: report/ beside the store, in .bisection/"
     )
 
 
 def act(options: argparse.Namespace) -> Exit:
     """Runs the subcommand; returns its exit code."""
-    if options.published:
-        return _published(options)
     with opened(paths.home()) as store:
         comparison, sessions = _compared(store, options)
         run = kept_verdict(sessions[-1].uuid)
@@ -65,22 +54,6 @@ def act(options: argparse.Namespace) -> Exit:
         print("\n".join(interconnect.text(report.interconnect)))
     print("\n".join(f"{name}: {paths.shown(path)}" for name, path in files.items()))
     return exit_code(report)
-
-
-def _published(options: argparse.Namespace) -> Exit:
-    """The page of the papers' figures, from the simulated launches kept."""
-    from bisection.report import published  # matplotlib, which takes a second
-
-    lookup = observables.lookup_in(observables.read([paths.home() / "results"]))
-    rows = [judged(finding, lookup) for finding in observables.findings()]
-    folder = Path(options.output or paths.home() / "report")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = paths.write_whole(folder / "published.html", published.page(lookup, rows))
-    except OSError as error:
-        raise BisectionError(f"{folder}: {error.strerror}") from None
-    print(f"published: {paths.shown(path)}")
-    return exit_code_of_findings(rows)
 
 
 def _compared(store: Store, options: argparse.Namespace) -> tuple[Comparison | None, list[Session]]:

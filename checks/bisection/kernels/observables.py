@@ -212,7 +212,7 @@ def points(machine: str) -> dict[tuple[str, str, str, int], Wanted]:
 
 def needed(rows: Iterable[Finding]) -> dict[LaunchKey, Wanted]:
     """What findings are made of, and what figures draw beside it, by launch: a session and
-    `bisection findings --simulate` launch the same. The first method of a launch begins on ranks
+    `workshop findings --simulate` launch the same. The first method of a launch begins on ranks
     that are in step, and takes up to 7% less: on any number of cores it is the same one."""
     launches: dict[LaunchKey, Wanted] = {}
     for part in (part for row in rows for part in row.observables):

@@ -57,10 +57,15 @@ def html(report: Report) -> str:
     return (page + body + end).encode("utf-8", "replace").decode()
 
 
-def page_template(name: str) -> Template:
-    """A template of this folder, with what pages have in common."""
+def page_template(name: str, folder: Path = HERE) -> Template:
+    """A template, with what pages have in common.
+
+    Args:
+        name: its file name.
+        folder: where it is; it may include what this folder has.
+    """
     environment = Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader([folder, HERE]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

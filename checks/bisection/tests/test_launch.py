@@ -21,7 +21,7 @@ def clone(tmp_path):
     for name in ("checks", "site-configs", "reference", "src"):
         shutil.copytree(ROOT / name, folder / name, ignore=without)
     (folder / ".bisection" / "bin").mkdir(parents=True)
-    for name in ("bisection", "reframe"):
+    for name in ("bisection", "workshop", "reframe"):
         shutil.copy(ROOT / "spack-env" / "launch.sh", folder / ".bisection" / "bin" / name)
     (folder / ".bisection" / "venv").symlink_to(sys.prefix)
     (folder / ".bisection" / "installed.txt").write_text(f"{INSTALLED}\n")
@@ -63,7 +63,7 @@ def test_everything_is_written_below_the_home(clone, fake, tmp_path):
 def test_modules_of_the_folder_where_it_is_called_are_not_imported(clone, tmp_path):
     """Root may call it in a folder of any user."""
     (tmp_path / "yaml.py").write_text("raise SystemExit(99)\n")
-    program = clone / ".bisection" / "bin" / "bisection"
+    program = clone / ".bisection" / "bin" / "workshop"
     command = [program, "findings", "G17"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -13,9 +13,12 @@ import argparse
 import dataclasses
 import json
 import sys
+from pathlib import Path
 
 from bisection.core import paths
 from bisection.core.format import positive
+from bisection.core.verdicts import Exit
+from bisection.kernels.spack import bundle
 from bisection.kernels.spack.externals import (
     AUTO,
     SpackError,
@@ -26,6 +29,14 @@ from bisection.kernels.spack.externals import (
     systems,
 )
 from bisection.kernels.spack.install import Installation, install
+
+BUNDLE = """Packs into one archive: Python packages, this repository as committed, Spack with its
+packages, and on request the sources that Spack builds.
+
+On the other machine, with the same version of Python and the same kind of processor:
+
+    tar -xf bisection-bundle-....tar && bisection-bundle-.../setup
+"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -40,6 +51,24 @@ def parser() -> argparse.ArgumentParser:
     form = build.add_mutually_exclusive_group()
     form.add_argument("--print-prefix", action="store_true", help="print the prefix alone")
     form.add_argument("--json", action="store_true", help="print all as JSON")
+
+    packed = commands.add_parser("bundle", help="pack all that a set-up without a network needs")
+    packed.description = BUNDLE
+    packed.formatter_class = argparse.RawDescriptionHelpFormatter
+    packed.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, help="the archive; default: below .bisection/"
+    )
+    parts = packed.add_mutually_exclusive_group()
+    parts.add_argument(
+        "--no-spack", action="store_true", help="pack neither Spack nor its packages"
+    )
+    parts.add_argument(
+        "--sources",
+        metavar="NAME",
+        nargs="?",
+        const="generic",
+        help="pack the sources of spack-env/NAME, too; default: generic",
+    )
 
     externals = commands.add_parser("externals", help="compare the versions of system packages")
     for command in (build, externals):
@@ -72,18 +101,33 @@ def report_externals(system: str) -> int:
     return 1 if survey.differing else 0
 
 
+def pack(output: Path | None, spack: bool, sources: str | None) -> None:
+    """Packs the archive; prints its parts and its size."""
+
+    def say(line: str) -> None:
+        print(f"bundle: {line}", flush=True)
+
+    archive, sizes = bundle.pack(output, spack, sources, say)
+    for name, size in sizes.items():
+        say(f"{name:36} {size / 1e6:6.1f} MB")
+    say(f"packed {paths.shown(archive)}, {archive.stat().st_size / 1e6:.1f} MB")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command; returns its exit code. A failed one prints as JSON what it knows by then."""
     given = parser().parse_args(arguments)
     try:
         if given.command == "externals":
             return report_externals(given.system)
-        show(install(given.system, jobs=given.jobs), given)
-    except SpackError as error:
-        if error.facts and given.json:
+        if given.command == "bundle":
+            pack(given.output, not given.no_spack, given.sources)
+        else:
+            show(install(given.system, jobs=given.jobs), given)
+    except (SpackError, OSError) as error:
+        if given.command == "install" and given.json and getattr(error, "facts", None):
             print(json.dumps(error.facts, indent=1))
         print(f"bisection.kernels.spack: {error}", file=sys.stderr)
-        return 1
+        return Exit.NOT_MEASURED if given.command == "bundle" else Exit.FAILED
     return 0
 
 

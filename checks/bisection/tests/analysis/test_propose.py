@@ -15,12 +15,10 @@ from made_up import case, noise, session
 
 from bisection.analysis import propose as proposals
 from bisection.commands import references
-from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError
 from bisection.rfm.references import path as references_path
 from bisection.sites.reference_edit import EditableReferences
-from bisection.sites.site import Defect
 from bisection.store import sync
 from bisection.store.marks import Mark
 
@@ -70,7 +68,7 @@ def propose(tmp_path, site, monkeypatch, capsys):
         given |= {"also": (), "mix": False}
         given |= {"write": True, "output": str(tmp_path / "lab.yaml"), **options}
         try:
-            code = references.act_propose(argparse.Namespace(**given))
+            code = references.act(argparse.Namespace(**given))
         except BisectionError as error:  # as cli.main has it
             print(error, file=sys.stderr)
             code = error.exit_code
@@ -459,19 +457,3 @@ def test_values_of_another_unit_are_not_mixed(rng, propose):
     times = tree["transpose"]["lab:cpu"]["system"]["2x1"]["cnt40"]["p2p"]["time"]
     assert times[0] == 1e-3
     assert "too wide" not in told.out
-
-
-def test_stale_references_are_reported_beside_other_defects(
-    rng, propose, tmp_path, monkeypatch, capsys
-):
-    propose(measured(rng))
-    with sync.opened(tmp_path) as opened_store:
-        opened_store.add(measured(rng, first=50, count=5, p2p=1.6))
-    file = tmp_path / "lab.yaml"
-    monkeypatch.setattr(references.references, "path", lambda _: file)
-    missing = Defect.of(file, 1, Code.PROVENANCE_NO_DAY, value="x")
-    monkeypatch.setattr(references, "examine_references", lambda _: [missing])
-    assert references.act_check(argparse.Namespace(system="lab")) == 1
-    said = capsys.readouterr().out
-    assert "the last 5 sessions have 1." in said
-    assert len(said.splitlines()) == 2

@@ -1,4 +1,4 @@
-"""`bisection plan`: how many nights a change takes, by what is stored."""
+"""`bisection compare --plan`: how many nights a change takes, by what is stored."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_smaller_changes_take_more_nights(stored, command_line):
     stored(30)
     needed = {}
     for effect in ("5%", "0.1", "20%"):
-        code, text, _ = command_line("plan", "--effect", effect)
+        code, text, _ = command_line("compare", "--plan", effect)
         assert code == 0
         (line,) = [line for line in text.splitlines() if line.startswith("transpose")]
         needed[effect] = int(line.split()[-2])
@@ -36,11 +36,11 @@ def test_smaller_changes_take_more_nights(stored, command_line):
 
 def test_few_nights_are_not_planned_with(stored, command_line):
     stored(9)
-    code, text, _ = command_line("plan")
+    code, text, _ = command_line("compare", "--plan", "5%")
     assert (code, "10 nights or more are needed" in text) == (3, True)
 
 
 @pytest.mark.parametrize("effect", ["0", "-5%", "much", "101%", "nan"])
 def test_an_effect_is_a_part(stored, command_line, effect):
-    code, _, errors = command_line("plan", f"--effect={effect}")
+    code, _, errors = command_line("compare", f"--plan={effect}")
     assert (code, "is not a part such as 5%" in errors) == (2, True)

@@ -11,6 +11,7 @@ from running import ONE
 
 from bisection.core import paths
 from bisection.kernels.spack import bundle
+from bisection.kernels.spack.__main__ import main
 from bisection.kernels.spack.externals import SpackError
 from bisection.kernels.spack.program import SPACK
 
@@ -117,25 +118,32 @@ def test_another_platform_is_refused(tmp_path, platform, python, line):
     assert not (tmp_path / "site").exists()
 
 
-def test_a_part_that_cannot_be_had_leaves_no_archive(clone, tmp_path, monkeypatch, command_line):
+def packed(capsys, *options):
+    """Exit code, output and errors of `make bundle`."""
+    code = main(["bundle", *options])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def test_a_part_that_cannot_be_had_leaves_no_archive(clone, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(bundle, "_wheels", lambda folder, *rest: folder.mkdir())
     monkeypatch.setenv(SPACK.variable, "file:///no/such/repository")
-    code, _, errors = command_line("bundle")
+    code, _, errors = packed(capsys)
     assert code == 3
-    assert "bundle: error: cannot clone spack v" in errors
+    assert "bisection.kernels.spack: cannot clone spack v" in errors
     assert list((tmp_path / "home").glob("**/*.tar")) == []
     assert list((tmp_path / "home").glob(".*")) == []
 
-    code, printed, _ = command_line("bundle", "--no-spack", "-o", str(tmp_path / "b.tar"))
+    code, printed, _ = packed(capsys, "--no-spack", "-o", str(tmp_path / "b.tar"))
     assert code == 0
     size = (tmp_path / "b.tar").stat().st_size
     assert printed.splitlines()[-1] == f"bundle: packed {tmp_path}/b.tar, {size / 1e6:.1f} MB"
 
     shutil.rmtree(clone / ".git")
-    code, _, errors = command_line("bundle")
+    code, _, errors = packed(capsys)
     assert (code, errors) == (
         3,
-        f"bisection bundle: error: packs commits, and {clone} is no clone of git\n",
+        f"bisection.kernels.spack: packs commits, and {clone} is no clone of git\n",
     )
 
 

@@ -49,8 +49,7 @@ class TestHouse:
     def test_references_alone(self, house):
         file = house / "reference" / "systems" / "other.yaml"
         file.write_text("provenance: {date: 2026-11-21, sessions: [a], lock: none}\n")
-        assert reference_rules.examine_references("localhost") == []
-        assert told(reference_rules.examine_references()) == (
+        assert told(reference_rules.reference_defects(file, None)) == (
             "reference/systems/other.yaml:1: there is no site-configs/other.py: "
             "site-configs/ has localhost"
         )
@@ -109,7 +108,6 @@ def test_site_defect(broken_sites, name):
         "doctor",
         "run --system localhost",
         "site check localhost",
-        "references check --system localhost",
     ],
 )
 def test_site_that_does_not_load_in_time_is_not_measured(house, command_line, monkeypatch, words):

@@ -54,7 +54,9 @@ def test_values_that_are_no_numbers_are_not_measured_and_kept(home, tmp_path, co
         assert store.count() == 1
 
 
-@pytest.mark.parametrize("words", ["compare 2.jsonl 3.jsonl", "history", "sessions", "plan"])
+@pytest.mark.parametrize(
+    "words", ["compare 2.jsonl 3.jsonl", "history", "sessions", "compare --plan 5%"]
+)
 def test_control_characters_of_names_do_not_reach_a_terminal(
     home, tmp_path, monkeypatch, command_line, words
 ):

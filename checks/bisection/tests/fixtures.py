@@ -1,0 +1,92 @@
+"""Fixtures of all tests, which each conftest.py takes over."""
+
+import contextlib
+import functools
+import json
+import shutil
+
+import numpy as np
+import pytest
+from made_up import store
+from running import RNG, TWO_CORES, fake_program, run_in
+
+from bisection.analysis.compare import compare
+from bisection.cli import main
+from bisection.kernels import tables
+from bisection.report.data import comparison_as_json
+from bisection.report.text import comparison_text
+from bisection.store.selection import select
+
+
+def pytest_addoption(parser):
+    text = "test beds: all quick checks and faults; simulated tables: all of their sets"
+    with contextlib.suppress(ValueError):  # of the conftest.py of the other program's tests
+        parser.addoption("--full", action="store_true", help=text)
+
+
+@pytest.fixture(scope="session")
+def full(request):
+    """Whether everything is to be run, which takes long."""
+    return request.config.getoption("--full")
+
+
+@pytest.fixture(scope="session")
+def fake(tmp_path_factory):
+    """A folder with bin/bisection-*, all of them the fake."""
+    if shutil.which("mpirun") is None or "," not in TWO_CORES:
+        pytest.skip("needs mpirun and two cores")
+    prefix = tmp_path_factory.mktemp("fake")
+    (prefix / "bin").mkdir()
+    for name in tables.METHODS:
+        kernel = prefix / "bin" / f"bisection-{name}"
+        kernel.write_text(fake_program())
+        kernel.chmod(0o755)
+    return prefix
+
+
+@pytest.fixture
+def bisection(fake, tmp_path):
+    """bisection(*arguments, faults=..., references=...) is a Run on the fake kernels."""
+    return functools.partial(run_in, tmp_path, fake)
+
+
+@pytest.fixture
+def command_line(capsys):
+    """command_line(*arguments): (exit code, output, errors) of the program, in this process."""
+
+    def run(*arguments):
+        try:
+            code = main(list(arguments))
+        except SystemExit as error:
+            code = error.code
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(RNG)
+
+
+@pytest.fixture
+def compared(tmp_path):
+    """compared(before, after, **options): the Comparison of two lists of (session, cases)."""
+
+    def run(before, after, **options):
+        database = store(tmp_path / "store.db", before, after)
+        sides = [
+            select(",".join(line["session"] for line, _ in side), database)
+            for side in (before, after)
+        ]
+        if same := options.get("aa"):
+            database.add(same)
+            options["aa"] = select(",".join(line["session"] for line, _ in same), database)
+        result = compare(database, *sides, **options)
+        database.close()
+        assert "\n".join(comparison_text(result))
+        json.dumps(comparison_as_json(result), allow_nan=False)
+        return result
+
+    return run

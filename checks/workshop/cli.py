@@ -1,0 +1,23 @@
+"""The command line: `workshop COMMAND`, a module of workshop.commands each."""
+
+from collections.abc import Sequence
+
+from bisection import cli
+
+WORKSHOP = cli.Program(
+    "workshop",
+    "Proves Bisection itself, for those who develop it.",
+    {
+        "bench": ("bench", "measure the kernels beside other codes, and the store"),
+        "findings": ("findings", "compare the findings of the papers with simulated machines"),
+        "faults": ("faults", "make faults on a virtual cluster, and print the verdicts on them"),
+        "cluster": ("cluster", "build a Slurm cluster of virtual nodes on this machine"),
+        "picture": ("picture", "draw the picture of the README"),
+    },
+    codes="",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit code."""
+    return cli.main(arguments, WORKSHOP)

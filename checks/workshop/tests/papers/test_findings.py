@@ -1,0 +1,121 @@
+"""Findings of the papers: their verdicts, in text and as figures."""
+
+import pytest
+
+from bisection.core.reasons import Code
+from bisection.core.verdicts import Exit, Shown
+from bisection.kernels.observables import Finding, Kind, Observable, Unmeasured, findings
+from bisection.kernels.simulation import Cost
+from workshop.papers import published
+from workshop.papers.judging import exit_code, judged, numbers
+from workshop.papers.text import costs, text, totals, turned
+
+
+def finding(by="simulated", lacking="", change="", **parts):
+    """With an observable per part: its published value, which its name is the method of."""
+    observables = tuple(
+        Observable("X01", "merlin", "transpose", "cnt40", f"{name}[8] / {name}[4]", value, kind)
+        for name, (value, kind) in parts.items()
+    )
+    return Finding("X01", "gww", "1", "a finding", by, "a kernel", lacking, change, observables)
+
+
+def lookup(point, metric):
+    """Eight cores take half of the time of four, but of method `slow`; `gone` was not measured."""
+    if point.method == "gone":
+        raise Unmeasured(point, metric)
+    return 4.0 / point.cores if point.method != "slow" else float(point.cores)
+
+
+HALF, NEAR, FAR = ("0.5", Kind.RATIO), ("0.6", Kind.RATIO), ("1", Kind.RATIO)
+BELOW = ("<1", Kind.SIGN)
+
+
+@pytest.mark.parametrize(
+    ("observations", "verdict", "codes", "code"),
+    [
+        (finding(a=HALF, b=NEAR), Shown.TRUE, [], Exit.OK),
+        (finding(a=HALF, slow=BELOW), Shown.FALSE, [Code.FINDING_OFF], Exit.FAILED),
+        (finding(a=FAR), Shown.FALSE, [Code.FINDING_OFF], Exit.FAILED),
+        (finding(a=HALF, gone=BELOW), Shown.NOT_RUN, [Code.FINDING_UNMEASURED], Exit.NOT_MEASURED),
+        (
+            finding(a=FAR, gone=BELOW),
+            Shown.FALSE,
+            [Code.FINDING_OFF, Code.FINDING_UNMEASURED],
+            Exit.FAILED,
+        ),
+        (
+            finding(lacking="routes", change="merlin gap=0", a=FAR),
+            Shown.FALSE,
+            [Code.FINDING_OFF, Code.FINDING_LACKS],
+            Exit.OK,
+        ),
+        (
+            finding(lacking="routes", a=FAR),
+            Shown.FALSE,
+            [Code.FINDING_OFF, Code.FINDING_LACKS],
+            Exit.FAILED,
+        ),
+        (finding(lacking="routes", a=HALF), Shown.TRUE, [Code.FINDING_SHOWN], Exit.FAILED),
+        (finding(by="typed"), Shown.TYPED, [], Exit.OK),
+        (finding(by="missing"), Shown.MISSING, [Code.FINDING_MISSING], Exit.OK),
+    ],
+)
+def test_verdict(observations, verdict, codes, code):
+    row = judged(observations, lookup)
+    assert (row.verdict, [reason.code for reason in row.reasons]) == (verdict, codes)
+    assert exit_code([row]) == code
+    assert "X01" in "\n".join(text([row], verbose=True))
+
+
+def test_numbers_within_a_quarter_are_counted():
+    rows = [judged(finding(a=HALF, b=NEAR, c=FAR, d=BELOW), lookup)]
+    assert [part.holds for part in numbers(rows)] == [True, True, False]
+    assert "2 of 3 published numbers within 25%" in "\n".join(totals(rows))
+
+
+def test_false_findings_are_explained_or_not():
+    known = finding(lacking="routes", change="merlin gap=0", a=FAR)
+    rows = [judged(row, lookup) for row in (known, finding(lacking="routes", a=FAR))]
+    lines = "\n".join(text(rows))
+    assert "2 false (1 explained, 1 not explained)" in lines
+    assert "true with merlin gap=0: routes" in lines
+    assert "not explained; perhaps: routes" in lines
+
+
+def test_what_a_change_turns():
+    known = finding(a=HALF)
+    faster = judged(known, lambda point, metric: lookup(point, metric) ** 2)
+    lines = "\n".join(turned([(judged(known, lookup), faster)], verbose=True))
+    assert "X01: true -> false: a finding" in lines
+    assert "a[8] / a[4]" in lines
+    assert "still true: X01" in "\n".join(turned([(judged(known, lookup),) * 2]))
+
+
+def test_costs_of_launches():
+    rows = [Cost(("merlin", "md", "test30", "mpi", n), float(n), n * 10**9) for n in (1, 2)]
+    lines = list(costs(rows))
+    assert "2.0 s" in lines[0]
+    assert "2 launches: 3 s of one core, at most 2.0 GB each" in "\n".join(lines)
+    assert list(costs([])) == []
+
+
+def test_without_results_nothing_is_true():
+    def nothing(point, metric):
+        raise Unmeasured(point, metric)
+
+    rows = [judged(item, nothing) for item in findings()]
+    assert not any(row.verdict in (Shown.TRUE, Shown.FALSE) for row in rows)
+    assert exit_code(rows) == Exit.NOT_MEASURED
+    assert "Figure 17" in published.page(nothing, rows)
+
+
+def test_every_figure_is_drawn_from_results():
+    def made_up(point, metric):
+        return 1.0 + point.cores / 100 + len(point.method) / 10
+
+    rows = [judged(item, made_up) for item in findings()]
+    page = published.page(made_up, rows)
+    for figure in range(2, 12):
+        assert f"Figure {figure}" in page
+    assert "Appendix B" in page

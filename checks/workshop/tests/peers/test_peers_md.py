@@ -1,0 +1,415 @@
+"""`workshop bench md` with neither LAMMPS nor the kernel: what it writes, reads, concludes."""
+
+import itertools
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from bisection.cli import main
+from bisection.commands import bench
+from bisection.kernels.local import BenchError, Estimate, quartiles
+from workshop.peers import AT_LEAST, WITHIN, Limit, NotMeasured, lammps, md, meshes, potentials
+from workshop.peers import text as peers
+from workshop.peers.lammps import ONE, PAIR, THREADS
+from workshop.peers.potentials import SYSTEMS
+
+LOG = """\
+LAMMPS (22 Jul 2025 - Update 4)
+Per MPI rank memory allocation (min/avg/max) = 3.2 | 3.402 | 3.6 Mbytes
+{head}
+         0   600           -4.2799991
+        20   283.44759     -4.2390989
+Loop time of 0.00296566 on 2 procs for 20 steps with 1024 atoms
+
+Performance: 582.670 ns/day, 0.041 hours/ns, 6743.861 timesteps/s, 6.906 Matom-step/s
+60.0% CPU use with 1 MPI tasks x 2 OpenMP threads
+
+Nlocal:           1024 ave        1024 max        1024 min
+   Step          Temp          PotEng
+        20   283.44759     -4.2390989
+        70   121.36591     -4.2181598
+Loop time of 7.5e-03 on 2 procs for 50 steps with 1024 atoms
+
+176.3% CPU use with 1 MPI tasks x 2 OpenMP threads
+Total wall time: 0:00:00
+"""
+
+
+# ---- LAMMPS' output ----
+
+
+@pytest.mark.parametrize("head", ["Step Temp PotEng ", "   Step          Temp          PotEng    "])
+def test_a_log_is_read(head):
+    log = lammps.parsed(LOG.format(head=head))
+    assert log.loops == [(0.00296566, 2, 20, 1024), (7.5e-3, 2, 50, 1024)]
+    assert log.memory == 3.402 * 1024**2
+    assert log.used == pytest.approx(1.763)  # of the sample, not of what came before
+    assert log.energy == -4.2799991
+
+
+def test_a_log_without_times_is_told():
+    with pytest.raises(NotMeasured, match="ERROR: Unknown pair style"):
+        lammps.parsed("LAMMPS\nERROR: Unknown pair style")
+
+
+def test_version_and_packages_are_read():
+    text = "\nLarge-scale Simulator - 29 Sep 2021 - Update 2\n\nInstalled packages:\n\n"
+    text += "ASPHERE CG-DNA OPT \nOPENMP \n\nList of individual style options\n\nOPTIONS"
+    version, packages = lammps.described(text)
+    assert version == "29 Sep 2021 - Update 2"
+    assert packages == {"ASPHERE", "CG-DNA", "OPT", "OPENMP"}
+
+
+def build(*packages, **how):
+    return lammps.Build("LAMMPS", "lmp", "1", frozenset(packages), **how)
+
+
+def test_styles():
+    assert build().styles(ONE) == {"plain": []}
+    assert list(build("OPT", "OPENMP").styles(PAIR)) == ["opt", "omp"]
+    assert build("OPT", "OPENMP").styles(THREADS) == {"omp": ["-sf", "omp", "-pk", "omp", "2"]}
+    assert build("OPT").styles(THREADS) == {}
+
+
+# ---- LAMMPS' input ----
+
+
+def shells(sites, edge, cutoff):
+    """Distances from the first site, with the other's type."""
+    cells = range(-4, 5)
+    for cell in itertools.product(cells, cells, cells):
+        for *at, kind in sites:
+            r = edge * math.dist((0, 0, 0), [c + x for c, x in zip(cell, at, strict=True)])
+            if 0 < r < cutoff:
+                yield r, kind - 1
+
+
+@pytest.mark.parametrize(("case", "metal"), [("cu3au", "GUPTA_TABLE"), ("fe", "IRON_TABLE")])
+def test_a_metal_has_its_energy(case, metal):
+    system, metal = SYSTEMS[case], getattr(potentials, metal)
+    energies = []
+    for x, y, z, kind in system.sites:
+        sites = [(a - x, b - y, c - z, other) for a, b, c, other in system.sites]
+        around = [
+            (r, metal.pairs[kind - 1, other])
+            for r, other in shells(sites, system.edge, metal.cutoff)
+        ]
+        density = sum(pair.density(r) for r, pair in around)
+        # beyond its last density LAMMPS would go on in a straight line, and not say so
+        assert 2 * density < metal.density_step * (potentials.DENSITIES - 1)
+        energies.append(
+            sum(pair.pair(r) for r, pair in around) / 2 - metal.scale * math.sqrt(density)
+        )
+    assert sum(energies) / len(energies) == pytest.approx(system.energy, abs=1e-5)
+
+
+def read_table(metal):
+    """Head, and the functions by name, of a table's lines."""
+    _, units, _, elements, sizes, *rest = potentials.eam_table(metal)
+    assert units == "UNITS: metal"
+    names = elements.split()[1:]
+    densities, density_step, radii, step, cutoff = (float(word) for word in sizes.split())
+    words = iter(" ".join(rest).split())
+    take = lambda count: [float(next(words)) for _ in range(int(count))]  # noqa: E731
+    functions = {}
+    for name in names:
+        functions["element", name] = [next(words) for _ in range(4)]
+        functions["embedding", name] = take(densities)
+        for other in names:
+            functions["density", name, other] = take(radii)
+    for i, name in enumerate(names):
+        for other in names[: i + 1]:
+            functions["pair", name, other] = take(radii)
+    assert not list(words)
+    return functions, density_step, step, cutoff, int(radii)
+
+
+def test_the_table_of_two_metals():
+    functions, density_step, step, cutoff, radii = read_table(potentials.GUPTA_TABLE)
+    assert cutoff == 6.2
+    assert radii * step > cutoff + 2 * step
+    assert functions["element", "Au"] == ["79", "196.966569", "4.078", "fcc"]
+    k = 500
+    assert functions["embedding", "Cu"][k] == -math.sqrt(k * density_step)
+    r = k * step
+    assert r == pytest.approx(2.5)
+    mixed = 2 * 0.1539 * math.exp(-11.05 * (r / 2.65 - 1))
+    assert functions["pair", "Au", "Cu"][k] == pytest.approx(r * mixed, rel=1e-14)
+    density = 1.5605**2 * math.exp(-2 * 3.0475 * (r / 2.65 - 1))
+    assert functions["density", "Cu", "Au"][k] == pytest.approx(density, rel=1e-14)
+    assert functions["density", "Au", "Cu"] == functions["density", "Cu", "Au"]
+    assert functions["density", "Au", "Au"][k] > functions["density", "Cu", "Cu"][k]
+
+
+def test_the_table_of_iron():
+    functions, density_step, step, cutoff, _ = read_table(potentials.IRON_TABLE)
+    k, r = 500, 2.5
+    assert (step * k, cutoff) == (r, 3.569745)
+    pair = (r - 3.4) ** 2 * (1.2371147 - 0.3592185 * r - 0.0385607 * r * r)
+    assert functions["pair", "Fe", "Fe"][k] == pytest.approx(r * pair, rel=1e-13)
+    assert functions["pair", "Fe", "Fe"][690] == 0  # beyond c
+    density = (r - 3.569745) ** 2 + 1.8 * (r - 3.569745) ** 3 / 3.569745
+    assert functions["density", "Fe", "Fe"][k] == pytest.approx(density, rel=1e-13)
+    assert functions["embedding", "Fe"][100] == -1.828905 * math.sqrt(100 * density_step)
+
+
+def test_the_tersoff_file():
+    lines = [line.split() for line in potentials.tersoff_file() if not line.startswith("#")]
+    triples = {tuple(words[:3]): [float(word) for word in words[3:]] for words in lines}
+    assert len(triples) == 8
+    m, gamma, lambda3, c, d, h, n, beta, mu, attraction, r, s, lambda1, repulsion = triples[
+        "Si", "C", "C"
+    ]
+    assert (m, gamma, lambda3) == (3, 1, 0)
+    assert (c, d, h, n, beta) == (1.0039e5, 16.217, -0.59825, 0.78734, 1.1e-6)
+    assert mu == pytest.approx((1.7322 + 2.2119) / 2)
+    assert attraction == pytest.approx(0.9776 * math.sqrt(471.18 * 346.74))
+    assert r - s == pytest.approx(math.sqrt(2.7 * 1.8))
+    assert r + s == pytest.approx(math.sqrt(3.0 * 2.1))
+    assert lambda1 == pytest.approx((2.4799 + 3.4879) / 2)
+    assert repulsion == pytest.approx(math.sqrt(1830.8 * 1393.6))
+    assert triples["Si", "Si", "Si"][9] == 471.18  # chi is of unlike pairs
+    assert triples["Si", "C", "Si"][7:10] == [0, 0, 0]
+    assert triples["Si", "C", "Si"][10:12] == pytest.approx([2.85, 0.15])  # of the third
+
+
+def test_the_script():
+    text = lammps.script(SYSTEMS["sic"], "sic.potential", (), 0.7, 50, 3)
+    assert "create_atoms 1 box basis 1 1 basis 2 1 basis 3 1 basis 4 1 basis 5 2" in text
+    assert "neighbor 0.7 bin\nneigh_modify delay 0 every 1 check yes\n" in text
+    assert "newton on\n" in text
+    assert text.endswith("run 20\n" + 3 * "run 50 pre no\n")
+    assert {name: system.atoms for name, system in SYSTEMS.items()} == {
+        "sic": 32768,
+        "cu3au": 32000,
+        "fe": 31250,
+        "nacl": 27000,
+    }
+
+
+def test_the_script_of_ions():
+    text = lammps.script(
+        SYSTEMS["nacl"], "salt", ("kspace_style pppm 1e-5", "kspace_modify order 7"), 0.7, 50, 3
+    )
+    assert "atom_style charge\n" in text
+    assert "set type 2 charge -1\npair_style born/coul/long 10.9\ninclude salt\n" in text
+    assert "kspace_style pppm 1e-5\nkspace_modify order 7\nneighbor" in text
+    _, *pairs = potentials.salt_lines()
+    assert [line.split()[:3] for line in pairs] == [
+        ["pair_coeff", "1", "1"],
+        ["pair_coeff", "1", "2"],
+        ["pair_coeff", "2", "2"],
+    ]
+    assert float(pairs[0].split()[6]) == pytest.approx(1.0486, rel=1e-4)  # eV A^6
+
+
+# ---- meshes of equal accuracy ----
+
+IONS = (("Cl", (2.5, 0.0, 0.0)), ("Na", (0.0, 0.0, 0.0)), ("Na", (0.0, 3.0, 3.0)))
+
+
+@pytest.fixture
+def errors(tmp_path, monkeypatch):
+    """errors(ours, theirs): a mesh of theirs has the error theirs(points, order)."""
+
+    def put(ours, theirs):
+        def ran(build, layout, style, file):
+            text = file.read_text()
+            mesh = re.search(r"pppm .*\nkspace_modify order (\d) .* (\d+)\n", text)
+            assert ("long 10.9 20" in text) == (mesh is None)  # the sum without a mesh
+            error = theirs(int(mesh[2]), int(mesh[1])) if mesh else 0.0
+            written = re.search(r"write_dump all custom (\S+) id fx fy fz", text)[1]
+            rows = [f"{k} {k} 2 {3 + error}" for k in range(1, 4)]
+            Path(written).write_text("\n".join([*("head",) * 9, *rows]) + "\n")
+
+        monkeypatch.setattr(meshes, "ran", ran)
+        dump = tmp_path / "nacl.xyz"
+        lines = [f"{k} {name} {' '.join(map(str, at))} 0 0 0 {k} 2 {3 + ours} -1"
+                 for k, (name, at) in enumerate(IONS, 1)]  # fmt: skip
+        dump.write_text("\n".join(["3", "Lattice", *lines]) + "\n")
+        return meshes.equal_meshes(dump, build("OPT"), SYSTEMS["nacl"], tmp_path / "salt")
+
+    return put
+
+
+def test_each_mesh_is_the_smallest_of_our_accuracy(errors, tmp_path):
+    equal = errors(1e-4, lambda points, order: (1e-4, 2e-4)[points < (81 if order == 5 else 60)])
+    assert equal.ours == pytest.approx(1e-4)
+    assert [mesh.lines[1] for mesh in equal.theirs] == [
+        "kspace_modify order 5 gewald 0.3 mesh 81 81 81",
+        "kspace_modify order 5 gewald 0.321 mesh 81 81 81",
+        "kspace_modify order 7 gewald 0.3 mesh 60 60 60",
+        "kspace_modify order 7 gewald 0.321 mesh 60 60 60",
+    ]
+    assert all(mesh.error <= equal.ours for mesh in equal.theirs)
+    ions = (tmp_path / "nacl.data").read_text().partition("Atoms # charge\n\n")[2]
+    assert ions.splitlines() == ["1 2 -1 2.5 0.0 0.0", "2 1 1 0.0 0.0 0.0", "3 1 1 0.0 3.0 3.0"]
+
+
+def test_meshes_that_are_never_accurate_are_left_out(errors):
+    equal = errors(1e-5, lambda points, order: 1e-3 if order == 5 else 1e-6)
+    assert [mesh.lines[1].split()[2] for mesh in equal.theirs] == ["7", "7"]
+    with pytest.raises(NotMeasured, match="no mesh of LAMMPS has an error of at most 1e-05"):
+        errors(1e-5, lambda points, order: 1e-3)
+
+
+# ---- conclusions ----
+
+
+@pytest.mark.parametrize(
+    ("ratio", "limit", "text"),
+    [
+        ((2.53, 2.5, 2.6), Limit(2.3, AT_LEAST), "met by 10.0%"),
+        ((1.2, 1.1, 1.24), Limit(1.25, AT_LEAST), "MISSED by 4.0%"),
+        ((0.99, 0.9, 1.1), Limit(1.0, AT_LEAST), "MISSED by 1.0% (within the spread)"),
+        ((1.01, 0.9, 1.1), Limit(1.0, AT_LEAST), "met by 1.0% (within the spread)"),
+        ((1.01, 0.9, 1.1), Limit(1.0), "MISSED by 1.0% (within the spread)"),
+        ((0.54, 0.52, 0.57), Limit(0.6), "met by 10.0%"),
+        ((0.91, 0.91, 0.91), Limit(0.1, WITHIN), "met"),
+        ((1.11, 1.11, 1.11), Limit(0.1, WITHIN), "MISSED"),
+    ],
+)
+def test_verdict(ratio, limit, text):
+    assert peers.verdict(Estimate(*ratio), limit) == text
+
+
+def test_quartiles():
+    assert quartiles([5.0, 1.0, 4.0, 2.0, 3.0]) == Estimate(3.0, 2.0, 4.0)
+    assert quartiles([2.0]) == Estimate(2.0, 2.0, 2.0)  # one turn has no spread
+
+
+def test_a_disturbance_does_not_choose_the_skin():
+    asked = []
+
+    def rate(skin):
+        asked.append(skin)
+        disturbed = asked.count(skin) == 1 and skin == 0.4
+        lucky = asked.count(skin) == 2 and skin == 0.7
+        return 5 - abs(skin - 0.4) - disturbed * 0.25 + lucky * 0.5
+
+    row = md.Row(ONE, md.rate_by_skin(rate, {1.0: 4.4}), {}, {}, {})
+    assert row.skin == 0.4
+    assert row.skins[0.4] == 5
+    assert 1.0 not in asked[:5]  # known
+    assert len(asked) == len(md.SKINS) - 1 + 2 * 3
+
+
+# ---- the whole, on stubs of both sides ----
+
+# LAMMPS under mpirun: its time is 1 ns an atom, step and core, and more with a wrong skin.
+STUB = """\
+import re, sys
+words = sys.argv
+cores = int(words[words.index("-n") + 1])
+if "-pk" in words:
+    cores *= int(words[words.index("-pk") + 2])
+text = open(words[words.index("-in") + 1]).read()
+skin = float(re.search("neighbor (\\\\S+) bin", text)[1])
+print("memory allocation (min/avg/max) = 1 | 2 | 3 Mbytes\\nStep Temp PotEng\\n 0 600 ENERGY")
+for steps in re.findall("^run (\\\\d+)", text, re.M):
+    seconds = 1e-9 * ATOMS * int(steps) / cores * (1 + abs(skin - 0.7))
+    print(f"Loop time of {seconds} on {cores} procs for {steps} steps with ATOMS atoms")
+    print("99.0% CPU use with")
+"""
+
+
+@pytest.fixture
+def stubs(tmp_path, monkeypatch):
+    """stubs(ours over LAMMPS, of threads, energy) puts both sides in place."""
+
+    def put(ours=1.5, threads=1.0, energy=-4.28, packages=("OPT", "OPENMP")):
+        def launch(kernel, ranks, arguments, output, number=1):
+            words = dict(itertools.pairwise(arguments))
+            atoms = 2 * int(words["--cells"]) ** 3
+            gain = threads if number > 1 else 1
+            seconds = 1e-9 * atoms / (ranks * number) / ours / gain
+            seconds *= 1 + abs(float(words["--skin"]) - 0.4)
+            result = {"method": "packed", "metrics": {"time": {"value": seconds}}}
+            result["samples"] = {"seconds": [seconds] * 4, "preempted": [0, 0, 1, 0]}
+            details = {"atoms": atoms, "memory_per_atom": 600.0}
+            return json.loads(json.dumps({"results": [result], "details": details}))
+
+        script = tmp_path / "mpirun"
+        text = STUB.replace("ATOMS", "31250").replace("ENERGY", str(energy))
+        script.write_text(f"#!{sys.executable}\n{text}")
+        script.chmod(0o755)
+        peer = build(*packages, mpirun=str(script)) if packages is not None else None
+        monkeypatch.setenv("BISECTION_HOME", str(tmp_path))
+        monkeypatch.setattr(bench, "build", lambda kernel: "bisection-md")
+        monkeypatch.setattr(md, "launch", launch)
+        monkeypatch.setattr(lammps, "lammps_on_path", lambda: peer)
+
+    return put
+
+
+FE = ["bench", "md", "--case", "fe", "--turns", "2"]
+
+
+def test_both_sides_at_their_best_skin(stubs, capsys):
+    stubs(threads=0.9)
+    assert main(FE) == 0
+    text = capsys.readouterr().out
+    rows = text.partition("at least")[2].splitlines()[1:5]
+    lines = {line.strip().split("  ")[0]: " ".join(line.split()) for line in rows}
+    single, pair, threads = (lines[str(layout)] for layout in (ONE, PAIR, THREADS))
+    assert single.split()[2:4] == ["1500.00", "0.4"]
+    assert "1000.00 LAMMPS opt 0.7" in single
+    assert "1.50 [1.50 1.50] 1.0" in single
+    assert "met by 50.0%" in single
+    assert "75% of the samples, LAMMPS had 99% of its cores" in single
+    assert "met by 50.0%" in pair
+    assert "1.35 [1.35 1.35]" in threads
+    assert "LAMMPS omp" in threads
+    assert "MISSED by 2.2%" in lines["1 rank x 2 threads / twice 1 rank"]
+    assert f"LAMMPS {2 * 1024**2 / 31250:.0f}" in text
+
+
+def test_without_lammps(stubs, capsys):
+    stubs(packages=None)
+    assert main(FE) == 0
+    text = capsys.readouterr().out
+    assert "missing: LAMMPS with MPI: apt install lammps" in text
+    assert "missing: LAMMPS with threads: make bench WHAT=md ARGS=--install-peers" in text
+    assert "1500.00" in text
+    assert "met by 8.7%" in text  # the threads' target is our own
+
+
+def test_without_threads(stubs, capsys):
+    stubs(packages=("OPT",))
+    assert main(FE) == 0
+    text = capsys.readouterr().out
+    assert "missing: LAMMPS with threads" in text
+    assert "missing: LAMMPS with MPI" not in text
+    assert text.count("met by 50.0%") == 2
+
+
+def test_a_lammps_that_computes_something_else_is_left_out(stubs, capsys):
+    stubs(energy=-4.2)
+    assert main(FE) == 0
+    text = capsys.readouterr().out
+    assert "LAMMPS opt is left out: -4.2 eV per atom, it should be -4.28" in text
+    assert "1500.00 0.4 missing" in " ".join(text.split())
+
+
+def test_the_papers_tests(stubs, capsys, monkeypatch):
+    stubs()
+    asked = []
+
+    def watched(kernel, ranks, arguments, output):
+        asked.append(arguments[1])
+        if arguments[1] == "test10":
+            raise BenchError("exited with 1")
+        result = {"method": "packed", "metrics": {"time": {"value": 0.1}}}
+        return {"results": [result], "details": {"atoms": 3e5, "memory_per_atom": 600.0}}, 2e8
+
+    monkeypatch.setattr(md, "launch_watched", watched)
+    assert main([*FE, "--full"]) == 0
+    assert asked == ["test10", "test20", "test30"]
+    *_, first, _, last = capsys.readouterr().out.splitlines()
+    assert first == "  test10: not measured: exited with 1"
+    assert "test30: 300,000 atoms, 0.100 s per step, 3.00 Matom-steps/s; peak memory" in last
+    assert "200 MB, 600 bytes per atom" in last

@@ -1,0 +1,33 @@
+"""The command line as a whole: each command, and each below it, prints its help."""
+
+import argparse
+
+import pytest
+
+from bisection import cli
+from workshop.cli import WORKSHOP
+
+
+def leaves(parser, words):
+    """The words of a command line of each command below a parser, and itself."""
+    yield words
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, child in action.choices.items():
+                yield from leaves(child, [*words, name])
+
+
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [(program, name) for program in (cli.BISECTION, WORKSHOP) for name in program.commands],
+)
+def test_each_command_prints_its_help(program, command, capsys):
+    """No text breaks the formatting of argparse."""
+    parser = cli.parser(command, program)
+    (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    for words in leaves(commands.choices[command], [command]):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main([*words, "--help"], program)
+        shown = capsys.readouterr().out
+        usage = f"usage: {program.name} {' '.join(words)}"
+        assert (stopped.value.code, shown.startswith(usage)) == (0, True), shown

@@ -1,0 +1,193 @@
+"""The virtual cluster: its description, and one that is built, disturbed and taken down."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from running import CHECKS
+
+from bisection.cli import parser
+from workshop.cli import WORKSHOP
+from workshop.testbed import Blueprint, Cluster, Node, Partition, TestbedError, unavailable
+from workshop.testbed.cluster import topology
+from workshop.testbed.hosts import Process, cpuset_root, until
+
+PAIR = Blueprint((Node(), Node(features=("fast",))), (Partition("duo", 1, 2),))
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    if why := unavailable():
+        pytest.skip(why)
+    built = Cluster(tmp_path)
+    yield built
+    built.down()
+
+
+def test_nodes_and_partitions_are_read_from_short_words():
+    assert Node.parsed("2") == [Node(1)] * 2
+    assert Node.parsed("1:2:1:big,fast") == [Node(2, 1, ("big", "fast"))]
+    assert Partition.parsed("duo=2:30") == Partition("duo", 1, 2, minutes=30)
+    assert Partition.parsed("q=2-4:whole") == Partition("q", 2, 4, whole=True)
+
+
+@pytest.mark.parametrize("text", ["", "0", "x", "2:0", "1:1:1", "1:2:2", "1:2:0:"])
+def test_a_node_that_cannot_be_is_rejected_by_its_words(text):
+    with pytest.raises(ValueError, match=repr(text)):
+        Node.parsed(text)
+
+
+@pytest.mark.parametrize("text", ["duo", "duo=", "duo=0", "duo=3-2", "=2", "duo=2:half", "d=0-2"])
+def test_a_partition_that_cannot_be_is_rejected_by_its_words(text):
+    with pytest.raises(ValueError, match=repr(text)):
+        Partition.parsed(text)
+
+
+def test_what_the_machine_cannot_hold_is_named():
+    blueprint = Blueprint((Node(3),), (Partition("duo", 1, 2), Partition("duo", 1, 1)))
+    assert blueprint.faults(cpus=2) == [
+        "partition duo: node2 of 1 nodes",
+        "partition duo: twice",
+        "a node of 3 cores: this machine has 2 CPUs",
+    ]
+    assert not blueprint.faults(4)[2:]
+
+
+def test_nodes_share_cpus_only_where_they_must():
+    blueprint = Blueprint((Node(2), Node(1), Node(1), Node(1)), ())
+    seats = [blueprint.cpus_of(number, [4, 5, 6, 7]) for number in range(1, 5)]
+    assert seats == [[4, 5], [6], [7], [4]]
+
+
+def test_slurmd_counts_a_nodes_own_cores_first():
+    """It takes cores in ascending order, and none with a number that is not below their count."""
+    for cpus in ([0], [1], [2, 3], [0, 3], [5]):
+        text = topology(cpus)
+        indexes = [int(index) for index in text.rpartition("=")[2].rstrip(")").split(",")]
+        assert indexes == sorted(indexes)
+        assert indexes[: len(cpus)] == cpus
+        assert cpus[-1] < len(indexes)
+        assert f"core:{len(indexes)} " in text
+
+
+def test_a_long_folder_is_rejected(tmp_path):
+    with pytest.raises(TestbedError, match="sockets"):
+        Cluster(tmp_path / ("x" * 80)).up(PAIR)
+
+
+def test_a_cluster_runs_jobs_loses_a_node_and_leaves_nothing(cluster, tmp_path):
+    cluster.up(PAIR)
+    ran = cluster.output(
+        "srun", "-N2", "--mpi=none", "--cpu-bind=cores", "sh", "-c", "echo $(hostname) $(nproc)"
+    )
+    assert sorted(ran.splitlines()) == ["node1 1", "node2 1"]
+    assert "fast" in cluster.output("sinfo", "-h", "-n", "node2", "-o", "%f")
+
+    # Another process finds it by its folder.
+    again = Cluster(tmp_path)
+    assert again.running
+    assert again.blueprint == PAIR
+
+    again.shape("node2", "1mbit")
+    again.shape("node2", None)
+    again.lose("node2", 1)
+    again.lose("node2", 0)
+    code = "import socket, time; t = time.time()\n"
+    code += "socket.create_connection(('node2', 6818), timeout=5); print(time.time() - t)"
+    reach = again.command([sys.executable, "-c", code])
+    again.delay("node2", 0.2)  # in place of another delay
+    again.delay("node2", 0.4)
+    assert 0.8 < float(subprocess.run(reach, capture_output=True).stdout) < 4  # there and back
+    again.delay("node2", 0)
+    again.cut("node2")
+    assert subprocess.run(reach, capture_output=True).returncode != 0
+    again.mend("node2")
+    assert float(subprocess.run(reach, capture_output=True).stdout) < 0.4
+
+    running = again.processes("node2")
+    again.kill_node("node2")
+    assert not [process for process in running if process.alive]
+    with pytest.raises(TestbedError, match="node2 is dead"):
+        again.command(["true"], "node2")
+    again.start_node("node2")
+    again.wait_for_nodes(states=("idle", "idle*"))
+
+    again.pause("slurmctld")
+    again.resume("slurmctld")
+    everything = [process for name in again.hosts for process in again.processes(name)]
+    again.down()
+    assert not [process for process in everything if process.alive]
+    assert not list(cpuset_root().glob(f"{again.prefix}*"))
+    assert not again.running
+    with pytest.raises(TestbedError, match="no cluster is up"):
+        again.command(["true"])
+
+
+def test_what_a_crash_left_is_removed_before_the_next_cluster(cluster, tmp_path):
+    cluster.up(PAIR)
+    first = dataclasses.replace(cluster.hosts["node1"])
+    cluster.hosts["head"].send(signal.SIGKILL)  # and nobody calls down()
+    for _ in until(5):
+        if not cluster.running:
+            break
+    later = Cluster(tmp_path)
+    assert not later.running
+    later.up(PAIR)
+    assert not first.alive
+    assert later.running
+
+
+@pytest.mark.parametrize("lifetime", [True, False], ids=["lifetime", "crash"])
+def test_nodes_that_share_memory_leave_no_slurmd_behind(lifetime, cluster):
+    cluster.up(dataclasses.replace(PAIR, shared_memory=True))
+    first, running = cluster.hosts["node1"], cluster.processes("node1")
+    if lifetime:
+        (cluster.folder / "cluster.json").unlink()  # as its lifetime does, this ends the host
+    else:
+        first.send(signal.SIGKILL)
+    for _ in until(60):
+        if not first.alive:
+            break
+    if not lifetime:
+        cluster.down()
+    for _ in until(60):
+        if not any(process.alive for process in running):
+            break
+    assert len(running) > 1
+    assert not [process.command() for process in running if process.alive]
+
+
+def test_a_process_is_known_by_its_start_too():
+    own = Process.of(os.getpid())
+    assert own.alive
+    assert not Process(own.pid, own.start - 1).alive
+    assert Process.of(2**22 + 1) is None
+
+
+@pytest.mark.parametrize(
+    "words", [["up", "--node", "0"], ["up", "--partition", "x"], ["shape"], ["kill"], ["nonsense"]]
+)
+def test_the_command_line_rejects_what_it_does_not_know(words, tmp_path):
+    command, *rest = words
+    line = [sys.executable, "-m", "workshop", "cluster", command, *rest, str(tmp_path)]
+    done = subprocess.run(line, env={**os.environ, "PYTHONPATH": str(CHECKS)}, capture_output=True)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("2ms", 2e-3), ("500us", 5e-4), ("0.1s", 0.1), ("0", 0)]
+)
+def test_a_delay_is_a_time(text, seconds):
+    assert parser("cluster", WORKSHOP).parse_args(
+        ["cluster", "delay", "bed", "node1", text]
+    ).seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["soon", "2h", "1.1s", "-1ms", "ms"])
+def test_a_delay_that_is_none_is_rejected(text, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        parser("cluster", WORKSHOP).parse_args(["cluster", "delay", "bed", "node1", "--", text])
+    assert f"{text!r} is not a time from 0 to 1s, such as 2ms" in capsys.readouterr().err

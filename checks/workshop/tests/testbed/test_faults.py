@@ -1,0 +1,129 @@
+"""Faults made on a virtual cluster, and the table that shows them."""
+
+import dataclasses
+import signal
+import subprocess
+import sys
+
+import pytest
+from running import CHECKS
+
+from bisection.core import paths
+from bisection.core.reasons import Code, Reason
+from bisection.core.verdicts import Exit
+from workshop.testbed import Cluster, unavailable
+from workshop.testbed.faults import FAULTS, Fault, Outcome, UnknownFault, faults_of, judge
+from workshop.testbed.hosts import cpuset_root, until
+from workshop.testbed.scene import Ran
+from workshop.testbed.text import as_line, ending, listing
+
+
+def fan(scene):
+    """A fan stands still."""
+    return scene
+
+
+FAN = Fault(fan, Code.BLOCKED, ("node2",), Exit.NOT_MEASURED, within=10)
+REASON = Reason.of(Code.BLOCKED, reason="down: node2")
+RAN = Ran(3, 5.0, "", [REASON], ["BLOCKED: node2 is down"], verdict="NOT MEASURED")
+
+
+def wrong(fault=FAN, **changed):
+    outcome = Outcome(fault, "squeue", 1.0)
+    judge(outcome, dataclasses.replace(RAN, **changed))
+    return outcome.wrong
+
+
+def test_a_fault_reported_as_wanted_is_ok():
+    assert wrong() == []
+    survived = dataclasses.replace(FAN, code=None, names=(), exit_code=Exit.OK)
+    assert wrong(survived, exit_code=0, reasons=[], causes=[]) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"exit_code": 0}, "exit 0, not 3"),
+        ({"after": 11.0}, "11 s after it, not 10 s at most"),
+        ({"verdict": ""}, "no verdict"),
+        ({"output": "Traceback (most recent call last):"}, "a traceback"),
+        ({"reasons": [], "causes": []}, "nothing, not BLOCKED"),
+        ({"reasons": [Reason.of(Code.TIMEOUT)]}, "TIMEOUT, not BLOCKED"),
+        ({"causes": ["BLOCKED: node21 is down"]}, "node2 is not named"),
+    ],
+)
+def test_what_differs_from_what_is_wanted_is_wrong(changed, text):
+    assert wrong(**changed) == [text]
+
+
+def test_a_node_that_a_passing_run_names_must_be_in_nodecheck():
+    slow = dataclasses.replace(FAN, code=Code.SLOW_NODE, exit_code=Exit.OK)
+    passed = {"exit_code": 0, "reasons": [Reason.of(Code.SLOW_NODE)]}
+    assert wrong(slow, **passed, named="node2 bisection: slow\n") == []
+    assert wrong(slow, **passed, named="") == ["node2 is not in nodecheck.txt"]
+
+
+def test_no_other_node_may_be_in_nodecheck():
+    named = "node1 bisection: slow\nnode2 bisection: down\n"
+    assert wrong(named=named) == ["node1 is in nodecheck.txt"]
+    survived = dataclasses.replace(FAN, code=None, names=(), exit_code=Exit.OK)
+    passed = {"exit_code": 0, "reasons": [], "causes": []}
+    assert wrong(survived, **passed, named="node2 bisection: slow\n") == [
+        "node2 is in nodecheck.txt"
+    ]
+
+
+def test_faults_are_chosen_by_name():
+    assert [fault.name for fault in faults_of(["node-lost"], quick=False)] == ["node-lost"]
+    assert 0 < len(faults_of([], quick=True)) < len(faults_of([], quick=False)) == len(FAULTS)
+    with pytest.raises(UnknownFault, match="sunspot: no fault; there are node-lost, "):
+        faults_of(["sunspot"], quick=False)
+
+
+def test_every_fault_has_a_name_of_its_own_and_a_description():
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+    assert all(fault.text for fault in FAULTS)
+
+
+def test_the_table_shows_the_words_of_the_run_and_what_is_wrong():
+    outcome = Outcome(FAN, "squeue", 12.3, RAN, "BLOCKED: node2 is down", ["exit 0, not 3"])
+    first, second = as_line(outcome, [FAN])
+    assert first == "WRONG  fan  squeue       12 s  BLOCKED: node2 is down"
+    assert second.strip() == "wanted BLOCKED node2: exit 0, not 3"
+    assert ending([outcome], "12 s") == "FAIL: 1 of 1 fault not as wanted, in 12 s"
+    assert listing([FAN]) == ["fan  BLOCKED node2  A fan stands still"]
+
+
+def faults(*arguments):
+    """The command line of `workshop faults`; skips where it cannot run."""
+    if why := unavailable(accounting="squeue" not in arguments):
+        pytest.skip(why)
+    for build in ("build", "build-portable"):
+        if not list((paths.home() / build).glob("*/bisection-*")):
+            pytest.skip(f"no kernels in {build}/: `make test-kernels test-portable` builds them")
+    return [sys.executable, "-m", "workshop", "faults", *arguments]
+
+
+@pytest.mark.testbed
+def test_faults_are_reported_as_wanted(full):
+    line = faults(*([] if full else ["--quick", "--backend", "squeue"]))
+    done = subprocess.run(line, cwd=CHECKS, capture_output=True, text=True, timeout=3600)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.testbed
+def test_sigterm_ends_the_run_and_the_cluster(tmp_path):
+    folder = tmp_path / "squeue"
+    line = faults("--backend", "squeue", "--keep", str(tmp_path), "segv-srun")
+    process = subprocess.Popen(line, cwd=CHECKS, stdout=subprocess.PIPE, text=True)
+    for _ in until(60):
+        if (folder / "output.txt").exists():  # the run has begun
+            break
+    cluster = Cluster(folder)
+    running = [each for host in cluster.hosts for each in cluster.processes(host)]
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert len(running) > len(cluster.hosts)
+    assert not [each.command() for each in running if each.alive]
+    assert not list(cpuset_root().glob(f"{cluster.prefix}*"))
