@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy  # its parts load when they are used
-from scipy import special
 
 from bisection.analysis.nights import medians
 from bisection.core.thresholds import LIMITS
@@ -140,7 +139,7 @@ def _whitened(series: np.ndarray, table: bool) -> _Noise:
 def _row_scores(series: np.ndarray) -> np.ndarray:
     """Normal scores (van der Waerden) of each series by itself."""
     ranks = scipy.stats.rankdata(series, axis=1, nan_policy="omit")
-    return special.ndtri((ranks - 0.5) / (~np.isnan(series)).sum(axis=1, keepdims=True))
+    return scipy.special.ndtri((ranks - 0.5) / (~np.isnan(series)).sum(axis=1, keepdims=True))
 
 
 def _normal(series: np.ndarray) -> tuple[np.ndarray, float]:
@@ -157,7 +156,7 @@ def _normal(series: np.ndarray) -> tuple[np.ndarray, float]:
     count = known.sum()
     places = np.empty(count)
     places[np.argsort(scaled[known], kind="stable")] = np.arange(count)
-    scores[known] = special.ndtri((places + 0.5) / count)
+    scores[known] = scipy.special.ndtri((places + 0.5) / count)
     return scores, uncertain
 
 
@@ -390,7 +389,7 @@ def _log_chance(deviations: np.ndarray, noise: _Noise) -> np.ndarray:
     """The logarithm of the one-sided p-value, as only what is worse is an alarm; of Student's t
     where the scale is uncertain."""
     if noise.uncertain < 0.01:
-        return special.log_ndtr(-deviations)
+        return scipy.special.log_ndtr(-deviations)
     return scipy.stats.t.logsf(deviations, 1 / (2 * noise.uncertain**2))
 
 

@@ -26,7 +26,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy  # its parts load when they are used
 
 from bisection.analysis.nights import medians
 from bisection.analysis.statistics import FEW, MAD, Pool
@@ -72,7 +72,7 @@ def bounds(logs: np.ndarray, kernels: np.ndarray) -> Bounds:
 
     def beyond(side: int, chance: float, share: float) -> np.ndarray:
         """How far own noise goes: by Student's t, and by this share of the table's values."""
-        far = -stdtrit(np.minimum(pool.prior + pool.df, 1e6), chance)
+        far = -scipy.special.stdtrit(np.minimum(pool.prior + pool.df, 1e6), chance)
         if len(logs) >= FEW:
             far = np.maximum(far, np.nanquantile(side * seen, 1 - share))
         return far * ahead * sigma
@@ -114,7 +114,7 @@ def _factors(apart: np.ndarray, kernels: np.ndarray) -> tuple[np.ndarray, np.nda
         n, away = len(factors), factors - factors.mean()
         variance = max(factors.var(ddof=1) - noise, 0) * (1 + 1 / n)
         chance = LIMITS.factor_chance / (max(len(tables) - 1, 1) if number else 1)
-        far = -stdtrit(n - 1, chance) * math.sqrt(variance)
+        far = -scipy.special.stdtrit(n - 1, chance) * math.sqrt(variance)
         if variance:  # a state of all metrics that few nights were in
             far = max(far, np.abs(away).max())
         usual[here] += factors.mean()

@@ -10,7 +10,7 @@ that factor has shifted for sure; then by its whole shift.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr
+import scipy  # its parts load when they are used
 
 from bisection.analysis.nights import factors, medians
 from bisection.analysis.shifts import SAME, WHOLE, Shifts, Times, shifts
@@ -87,7 +87,7 @@ def evidence(
     followed = sure[group]
     covered = followed & (np.abs(own.estimate) <= own.half_width)
     error = np.hypot(own.error, common.error[group])
-    p = np.where(followed, 2 * stdtr(own.df, -np.abs(estimate) / error), own.p)
+    p = np.where(followed, 2 * scipy.special.stdtr(own.df, -np.abs(estimate) / error), own.p)
     table = Evidence(
         *(estimate, estimate - half, estimate + half, p, own.estimate, followed, covered),
         *(own.sigma, own.rho, common.sigma[group], common.rho[group], split),

@@ -21,7 +21,7 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtr
+import scipy  # its parts load when they are used
 
 from bisection.analysis.effects import MAD
 from bisection.analysis.model import Row, Suspect
@@ -227,7 +227,7 @@ def _clearest(design: _Design, where: str) -> tuple[Suspect | None, set[str]]:
         return None, set()
     left = design.left(correlation)
     t = r * math.sqrt(design.total * design.freedom / left[best])
-    sure = stdtr(design.freedom, -t) * len(design.groups) < LIMITS.pair_chance
+    sure = scipy.special.stdtr(design.freedom, -t) * len(design.groups) < LIMITS.pair_chance
     if (
         not (sure and _explains_nights(design, mine, effect))
         or design.chance(r) > LIMITS.node_chance

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 import numpy as np
-from scipy.special import bdtrc, stdtr, stdtrit
+import scipy  # its parts load when they are used
 
 from bisection.analysis.model import Row
 from bisection.analysis.nights import medians
@@ -119,9 +119,10 @@ def _together(
     # Of independent metrics each is beyond its n earlier values by a chance of 1 / (n + 1).
     highest = new > np.nanmax(apart, axis=1)
     fewest = np.isfinite(apart).sum(axis=1)
+    above = scipy.special.bdtrc  # the chance of more than so many
     for number, lines in enumerate(groups.values()):
         few, alone = highest[lines].sum(), 1 / (1 + fewest[lines].min())
-        if beyond[number] and bdtrc(few - 1, len(lines), alone) <= chance / len(groups):
+        if beyond[number] and above(few - 1, len(lines), alone) <= chance / len(groups):
             bounds[lines] = np.minimum(bounds[lines], limits[number])
     return bounds, size
 
@@ -186,18 +187,18 @@ def outside(
     apart = np.where(known, earlier - mean[:, None], 0)
     squares = (apart**2).sum(axis=1)
     spread = _spread(squares, n)
-    p = stdtr(n - 1, (mean - new) / spread)
+    p = scipy.special.stdtr(n - 1, (mean - new) / spread)
     # Each earlier value by the others: leaving out x moves their mean by (x - mean) / (n - 1).
     rest = n[:, None] - 1
     moved = apart / rest
     others = np.maximum(squares[:, None] - apart**2 - rest * moved**2, 0)
-    tail = _Tail(stdtr(rest - 1, -(apart + moved) / _spread(others, rest))[known])
+    tail = _Tail(scipy.special.stdtr(rest - 1, -(apart + moved) / _spread(others, rest))[known])
     adjusted = adjust_fdr(np.maximum(p, tail.observed(p)))
     # The largest chance that is outside, with as many metrics as are: again for the retest.
     critical = tail.critical(chance * max((adjusted <= chance).sum(), 1) / len(new))
     bound = np.maximum.reduce(
         [
-            mean - stdtrit(n - 1, critical) * spread,
+            mean - scipy.special.stdtrit(n - 1, critical) * spread,
             np.where(known, earlier, -np.inf).max(axis=1),
             mean + math.log1p(LIMITS.slower_margin),
         ]

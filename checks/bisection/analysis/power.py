@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+import scipy  # its parts load when they are used
 
 from bisection.analysis.evidence import evidence
 from bisection.analysis.history import histories
@@ -37,11 +37,12 @@ class Power:
         part of the value."""
         error = self.sigma * math.sqrt(sum(1 / worth(n, self.rho) for n in (before, after)))
         df = before + after - 2 + (self.table if self.metrics > 1 else 0)
-        sure = -stdtrit(df, self.chance / 2 / self.metrics)
+        sure = -scipy.special.stdtrit(df, self.chance / 2 / self.metrics)
         # Half of the margin must be exceeded by the estimate, all of it by its interval.
-        reach = math.log1p(self.least) + stdtrit(df, (1 - LIMITS.confidence) / 2) * error
+        quantile = scipy.special.stdtrit(df, (1 - LIMITS.confidence) / 2)
+        reach = math.log1p(self.least) + quantile * error
         least = max(sure * error, math.log1p(LIMITS.shared_margin), reach)
-        return math.expm1(least + ndtri(LIMITS.seen) * error)
+        return math.expm1(least + scipy.special.ndtri(LIMITS.seen) * error)
 
     def needed(self, effect: float) -> int | None:
         """The nights per side with which a change of this size is found; None if none suffice."""

@@ -11,7 +11,7 @@ the table (Smyth 2004, limma). Values far from their side's median are cut to a 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+import scipy  # its parts load when they are used
 
 from bisection.analysis.nights import medians
 from bisection.analysis.statistics import MAD, Pool
@@ -43,7 +43,7 @@ class Shifts:
     @property
     def error(self) -> np.ndarray:
         """The standard error that an interval of this width has by Student's t."""
-        return self.half_width / stdtrit(self.df, (1 + LIMITS.confidence) / 2)
+        return self.half_width / scipy.special.stdtrit(self.df, (1 + LIMITS.confidence) / 2)
 
 
 def shifts(
@@ -99,7 +99,7 @@ def shifts(
         mean,
         _half_width(posterior, errors, weight[:, None]),
         weight,
-        np.minimum(2 * (posterior * stdtr(weight[:, None], against)).sum(axis=1), 1),
+        np.minimum(2 * (posterior * scipy.special.stdtr(weight[:, None], against)).sum(axis=1), 1),
         np.sqrt((posterior * deviations).sum(axis=1)),
         posterior @ RHOS,
     )
@@ -109,10 +109,10 @@ def _half_width(posterior: np.ndarray, errors: np.ndarray, df: np.ndarray) -> np
     """The distance beyond which a mixture of Student's t of these scales has the tails, by false
     position: the logarithm of the tail falls smoothly with that of the distance."""
     tail = (1 - LIMITS.confidence) / 2
-    quantile = stdtrit(df[:, 0], 1 - tail)
+    quantile = scipy.special.stdtrit(df[:, 0], 1 - tail)
 
     def excess(scale: np.ndarray) -> np.ndarray:
-        chances = stdtr(df, -(quantile * np.exp(scale))[:, None] / errors)
+        chances = scipy.special.stdtr(df, -(quantile * np.exp(scale))[:, None] / errors)
         return np.log((posterior * chances).sum(axis=1) / tail)
 
     low, high = np.log(errors.min(axis=1)), np.log(errors.max(axis=1))

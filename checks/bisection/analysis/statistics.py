@@ -7,7 +7,7 @@ a night or a job, never a repeat within a job.
 import math
 
 import numpy as np
-from scipy import special
+import scipy  # its parts load when they are used
 
 SIGMA = 0.6744897501960817  # the upper quartile of the normal distribution
 MAD = 1.4826  # standard deviations per median absolute deviation, of the normal distribution
@@ -48,16 +48,16 @@ class Pool:
     def __init__(self, variance: np.ndarray, df: np.ndarray) -> None:
         self.df = np.maximum(df, 1.0)
         half = self.df / 2
-        logs = np.log(variance) - special.digamma(half) + np.log(half)
+        logs = np.log(variance) - scipy.special.digamma(half) + np.log(half)
         middle = np.median(logs)
         spread = (MAD * np.median(np.abs(logs - middle))) ** 2
-        spread -= np.median(special.polygamma(1, half))
+        spread -= np.median(scipy.special.polygamma(1, half))
         self.prior = 2 * _inverse_trigamma(spread) if spread > 0 else math.inf
         if len(logs) < FEW:
             self.prior = 0.0
         self.variance = math.exp(middle)
         if 0 < self.prior < math.inf:
-            self.variance *= math.exp(special.digamma(self.prior / 2)) / (self.prior / 2)
+            self.variance *= math.exp(scipy.special.digamma(self.prior / 2)) / (self.prior / 2)
 
     def sigma(self, variance: np.ndarray, df: np.ndarray) -> np.ndarray:
         """The standard deviations, [metrics], for variances of `df` degrees of freedom."""
@@ -65,7 +65,7 @@ class Pool:
             return np.sqrt(variance)
         prior = min(self.prior, 1e6)
         shrunk = (prior * self.variance + df * variance) / (prior + df)
-        unlike = variance > self.variance * special.fdtri(df, prior, 1 - 1e-3)
+        unlike = variance > self.variance * scipy.special.fdtri(df, prior, 1 - 1e-3)
         return np.sqrt(np.where(unlike, variance, shrunk))
 
 
@@ -73,6 +73,6 @@ def _inverse_trigamma(value: float) -> float:
     """By Newton's method (Smyth 2004, appendix)."""
     y = 0.5 + 1 / value
     for _ in range(50):
-        now = special.polygamma(1, y)
-        y += now * (1 - now / value) / special.polygamma(2, y)
+        now = scipy.special.polygamma(1, y)
+        y += now * (1 - now / value) / scipy.special.polygamma(2, y)
     return float(y)

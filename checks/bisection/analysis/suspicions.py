@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from scipy.special import ndtri
+import scipy  # its parts load when they are used
 
 from bisection.analysis.effects import MEDIAN, Observations, fit, medians
 from bisection.core.thresholds import LIMITS
@@ -51,7 +51,7 @@ class Suspicion:
 
 def _bar(candidates: int) -> float:
     """Standard deviations that chance exceeds for none of so many candidates (Bonferroni)."""
-    return -float(ndtri(LIMITS.pair_chance / max(candidates, 1)))
+    return -float(scipy.special.ndtri(LIMITS.pair_chance / max(candidates, 1)))
 
 
 class Court:

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
-from jinja2.utils import htmlsafe_json_dumps
-
 from bisection.analysis.model import Comparison, Event, Row, Series
 from bisection.core.format import finite, short
 from bisection.core.reasons import Reason
@@ -129,6 +127,8 @@ def _digits(value: Any) -> float | None:
 
 def safe_json(value: Any) -> str:
     """JSON in ASCII without what would end a script element, and null for what is no number."""
+    from jinja2.utils import htmlsafe_json_dumps
+
     text = json.dumps(value, default=str)
     known = json.loads(text, parse_constant=lambda name: None)  # NaN, Infinity
     return str(htmlsafe_json_dumps(known, separators=(",", ":")))

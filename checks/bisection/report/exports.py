@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from tabulate import tabulate
-
 from bisection.analysis.model import Comparison, Event, Row
 from bisection.analysis.outlying import slower
 from bisection.analysis.suspicions import Part
@@ -55,6 +53,8 @@ def markdown(report: Report) -> str:
 
 
 def _md_table(table: Table) -> list[str]:
+    from tabulate import tabulate
+
     most = MD_FOLDED if table.folded else MD_ROWS
     cells = [
         [

@@ -23,7 +23,7 @@ from bisection.core import paths
 from bisection.core.format import some
 from bisection.core.identity import POINT
 from bisection.core.reasons import Code, Reason
-from bisection.report import exports, page
+from bisection.report import exports
 from bisection.report.events import alarms_of
 from bisection.report.model import Report
 from bisection.report.words import group
@@ -34,8 +34,17 @@ from bisection.store.sample_file import StoreError
 from bisection.store.selection import EARLIER, SelectionError, select
 
 PAST = 60  # sessions whose history is drawn
+
+
+def _page(report: Report) -> str:
+    """The report as a page. jinja2 and matplotlib load here: they take a second."""
+    from bisection.report import page
+
+    return page.html(report)
+
+
 FORMS = {
-    "report.html": page.html,
+    "report.html": _page,
     "report.md": exports.markdown,
     "junit.xml": exports.junit,
     "bisection.prom": exports.prometheus,

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tabulate import tabulate
-
 from bisection.analysis.model import Change, ChangePoint, Comparison, Event, Row, Suspect
 from bisection.analysis.predict import Prediction
 from bisection.core.format import (
@@ -40,6 +38,8 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     Returns:
         A line per row; columns of numbers are aligned to the right.
     """
+    from tabulate import tabulate
+
     right = [
         all(re.fullmatch(r"[-+x]?\d[\d.,]*%?( [A-Za-z]+)?|-|", row[i]) for row in rows[1:])
         for i in range(len(rows[0]))
