@@ -26,18 +26,21 @@ from bisection.core.reasons import Code, Reason
 from bisection.kernels import layouts
 from bisection.kernels.layouts import DoesNotFit
 from bisection.rfm import internals
+from bisection.sites import cache
 from bisection.sites.rules import is_count
 from bisection.sites.site import line_of
 
 Located = tuple[str, int, dict[str, Any]]  # path, line, reason
 Facts = dict[str, Any]
 
+IDENTITY = ("display_name", "unique_name", "hashcode", "variant_num")  # by which -n selects
+
 
 def probe() -> None:
     """Loads one site file and all checks into this process, and writes what they are as JSON.
 
-    The only argument is the job, as JSON: root, file (of the site), attributes (of tests, to be
-    reported), names (patterns of ReFrame's -n, or null) and output, the file to write.
+    The only argument is the job, as JSON: root, home, file (of the site), attributes (of tests, to
+    be reported), names (patterns of ReFrame's -n, or null) and output, the file to write.
     """
     job = json.loads(sys.argv[1])
     gc.disable()  # this process ends soon
@@ -46,7 +49,15 @@ def probe() -> None:
     try:
         runtime = start_runtime(file)
         facts |= site_facts(runtime)
-        facts |= check_facts(runtime, Path(job["root"], "checks"), job, facts["defects"])
+        attributes, defects = job["attributes"], facts["defects"]
+        checks = cache.kept(
+            Path(job["home"], "cache", "checks"),
+            cache.inputs(Path(job["root"]), file),
+            [job["root"], attributes, facts, dict(runtime.site_config.items())],
+            load=lambda: check_facts(runtime, Path(job["root"], "checks"), attributes, defects),
+            sound=lambda: not defects,
+        )
+        facts |= selected(checks, job["names"])
     except BaseException as error:  # of the site file: whatever it does is reported
         facts["defects"].append(located(error, file))
     Path(job["output"]).write_text(json.dumps(facts, default=str))
@@ -145,9 +156,20 @@ def partition_facts(runtime: Any, partition: Any) -> Facts:
     }
 
 
-def check_facts(runtime: Any, folder: Path, job: Facts, defects: list[Located]) -> Facts:
+def selected(facts: Facts, names: Sequence[str] | None) -> Facts:
+    """Has every test name the patterns of -n that select it, where a run follows; which needs no
+    cases."""
+    patterns = {name: filters.have_any_name([name]) for name in names or ()}
+    for test in facts["tests"]:
+        identity = SimpleNamespace(check=type(test["check"], (), test.pop("identity"))())
+        test["named"] = [name for name, selects in patterns.items() if selects(identity)]
+    return facts if names is None else facts | {"cases": []}
+
+
+def check_facts(
+    runtime: Any, folder: Path, attributes: Sequence[str], defects: list[Located]
+) -> Facts:
     """What the checks are on this runtime's system; what does not load is added to `defects`."""
-    named = {name: filters.have_any_name([name]) for name in job["names"] or ()}
     warnings = internals.recorded_warnings()
     facts = {"files": {}, "checks": {}, "tests": [], "cases": []}
     loader = RegressionCheckLoader([str(folder)])
@@ -169,13 +191,11 @@ def check_facts(runtime: Any, folder: Path, job: Facts, defects: list[Located]) 
             places = valid_sysenv_comb(test.valid_systems, test.valid_prog_environs)
             number = sum(map(len, places.values()))
             more = {"tags": sorted(test.tags), "places": number}
-            case = SimpleNamespace(check=test)
-            more["named"] = [name for name, selects in named.items() if selects(case)]
+            more["identity"] = {name: getattr(test, name) for name in IDENTITY}
             facts["tests"].append({**test_facts(test), **more})
-            for partition, environs in places.items() if job["names"] is None else ():
+            for partition, environs in places.items():
                 for environ in environs:
-                    case = case_facts(test, runtime, partition, environ, job["attributes"])
-                    facts["cases"].append(case)
+                    facts["cases"].append(case_facts(test, runtime, partition, environ, attributes))
     return facts
 
 
