@@ -10,7 +10,7 @@ from bisection.core.verdicts import TIERS, BisectionError
 from bisection.rfm import references
 from bisection.sites.reference_file import ReferenceFile
 from bisection.sites.rules import in_site_file, partition_faults
-from bisection.sites.site import Defect, Site
+from bisection.sites.site import Defect, Site, content
 
 Partitions = Sequence[dict[str, Any]]
 
@@ -68,8 +68,8 @@ def unusable(site: Site, partitions: Partitions) -> list[Defect]:
         for defect in in_site_file(site, partition, partition_faults(partition))
     ]
     file = references.path(site.name)
-    if file.exists() and (content := ReferenceFile(file)).root is None:
-        defects += content.defects
+    if file.exists() and content(file) is None:
+        defects += ReferenceFile(file).defects
     return defects
 
 

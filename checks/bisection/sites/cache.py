@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,11 +20,7 @@ from bisection.rfm import references
 Facts = dict[str, Any]
 
 ENTRIES = 24  # the newest are kept: more than the sites of a checkout
-# Of terminals and login sessions: no check depends on them, and each night has others.
-SESSION = re.compile(
-    r"_|(OLD)?PWD|SHLVL|TERM|COLUMNS|LINES|WINDOWID|STY|PYTEST_CURRENT_TEST"
-    r"|(DBUS_SESSION|SSH|TMUX|XDG_SESSION)(_.*)?"
-)
+SHELL = ("_", "PWD", "OLDPWD", "SHLVL", "TERM", "COLUMNS", "LINES")  # decide nothing
 STARTS = ("subprocess.Popen", "os.exec", "os.fork", "os.posix_spawn", "os.system", "socket.connect")
 READS = ("open", "os.listdir", "os.scandir")
 
@@ -79,13 +74,23 @@ def inputs(root: Path, site: Path) -> list[Path]:
     return sorted(file for file in files if not file.is_relative_to(tests) and file.is_file())
 
 
-def key(files: Iterable[Path], known: Any) -> list[Any]:
-    """All that decides the facts: content of files, environment, versions, this host."""
-    variables = {n: value for n, value in os.environ.items() if not SESSION.fullmatch(n)}
+def key(files: Sequence[Path], known: Any) -> list[Any]:
+    """All that decides the facts: content of files, environment, versions, this host.
+
+    A variable counts where an input has its name, or if it is one of ReFrame's or Python's: others,
+    as of a terminal or a service, differ each night and decide nothing.
+    """
+    contents = [file.read_bytes() for file in files]
+    text = b"\n".join(contents)
+    variables = [
+        [name, value]
+        for name, value in sorted(os.environ.items())
+        if name.startswith(("RFM_", "PYTHON")) or (name not in SHELL and os.fsencode(name) in text)
+    ]
+    digests = [hashlib.sha256(content).hexdigest() for content in contents]
     versions = [sys.version, sys.prefix, reframe.VERSION]
     host = [*os.uname(), sorted(os.sched_getaffinity(0)), os.geteuid()]
-    content = [[str(file), hashlib.sha256(file.read_bytes()).hexdigest()] for file in files]
-    return [content, sorted(variables.items()), versions, host, known]
+    return [list(map(str, files)), digests, variables, versions, host, known]
 
 
 def read(entry: Path) -> Facts | None:
