@@ -1,6 +1,6 @@
 """Facts of checks on a site's system, kept below the home by the content of all that decides them.
 
-The site file itself is loaded each time: what it reads of the machine, as the time, is never kept.
+The site file itself is loaded each time: what it reads of the machine is never kept.
 """
 
 import contextlib
@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ READS = ("open", "os.listdir", "os.scandir")
 
 def kept(
     folder: Path,
-    files: Sequence[Path],
+    files: Mapping[str, bytes],
     known: Any,
     load: Callable[[], Facts],
     sound: Callable[[], bool],
@@ -38,7 +38,7 @@ def kept(
 
     Args:
         folder: of the entries.
-        files: the inputs, by inputs().
+        files: the inputs, as inputs() reads them.
         known: what else decides the facts: the site's configuration.
         load: returns the facts.
         sound: whether the facts that it returned may be kept.
@@ -53,8 +53,8 @@ def kept(
     return facts
 
 
-def inputs(root: Path, site: Path) -> list[Path]:
-    """The files that decide what the checks are on a site's system.
+def inputs(root: Path, site: Path) -> dict[str, bytes]:
+    """The files that decide what the checks are on a site's system, with their content.
 
     Args:
         root: the repository's root, which has the checks and site-configs/.
@@ -71,26 +71,26 @@ def inputs(root: Path, site: Path) -> list[Path]:
     }
     files = {file for place, names in patterns.items() for n in names for file in place.glob(n)}
     tests = paths.ROOT / "checks" / "bisection" / "tests"
-    return sorted(file for file in files if not file.is_relative_to(tests) and file.is_file())
+    chosen = sorted(file for file in files if not file.is_relative_to(tests))
+    return {str(file): _content(file) for file in chosen if file.is_file()}
 
 
-def key(files: Sequence[Path], known: Any) -> list[Any]:
+def key(files: Mapping[str, bytes], known: Any) -> list[Any]:
     """All that decides the facts: content of files, environment, versions, this host.
 
     A variable counts where an input has its name, or if it is one of ReFrame's or Python's: others,
     as of a terminal or a service, differ each night and decide nothing.
     """
-    contents = [file.read_bytes() for file in files]
-    text = b"\n".join(contents)
+    text = b"\n".join(files.values())
     variables = [
         [name, value]
         for name, value in sorted(os.environ.items())
         if name.startswith(("RFM_", "PYTHON")) or (name not in SHELL and os.fsencode(name) in text)
     ]
-    digests = [hashlib.sha256(content).hexdigest() for content in contents]
+    digests = [[name, hashlib.sha256(text).hexdigest()] for name, text in files.items()]
     versions = [sys.version, sys.prefix, reframe.VERSION]
     host = [*os.uname(), sorted(os.sched_getaffinity(0)), os.geteuid()]
-    return [list(map(str, files)), digests, variables, versions, host, known]
+    return [digests, variables, versions, host, known]
 
 
 def read(entry: Path) -> Facts | None:
@@ -98,8 +98,10 @@ def read(entry: Path) -> Facts | None:
     with contextlib.suppress(OSError, ValueError):
         digest, _, text = entry.read_text(encoding="utf-8").partition("\n")
         if digest == hashlib.sha256(text.encode()).hexdigest():
-            os.utime(entry)  # the oldest goes first
-            return json.loads(text)
+            facts = json.loads(text)
+            with contextlib.suppress(OSError):
+                os.utime(entry)  # the oldest goes first
+            return facts
     return None
 
 
@@ -142,7 +144,7 @@ def watched() -> Iterator[set[str]]:
         watching = False
 
 
-def strangers(seen: Iterable[str], files: Iterable[Path]) -> set[str]:
+def strangers(seen: Iterable[str], files: Iterable[str]) -> set[str]:
     """What was read and is neither an input nor a part of Python, with the files of modules."""
     modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     known = {os.path.realpath(file) for file in files}
@@ -151,6 +153,13 @@ def strangers(seen: Iterable[str], files: Iterable[Path]) -> set[str]:
     python = tuple(f"{os.path.realpath(place)}/" for place in python)
     real = {path: os.path.realpath(path) for path in {*seen, *modules} - {None}}
     return {path for path, at in real.items() if at not in known and not at.startswith(python)}
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:  # the load says so, if it needs the file
+        return b""
 
 
 def _digest(value: Any) -> str:

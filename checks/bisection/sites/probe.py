@@ -45,17 +45,18 @@ def probe() -> None:
     job = json.loads(sys.argv[1])
     gc.disable()  # this process ends soon
     facts = {"defects": []}
-    file = Path(job["file"])
+    file, root = Path(job["file"]), Path(job["root"])
+    inputs = cache.inputs(root, file)  # first: they may change meanwhile
     try:
         runtime = start_runtime(file)
         facts |= site_facts(runtime)
         attributes, defects = job["attributes"], facts["defects"]
         checks = cache.kept(
             Path(job["home"], "cache", "checks"),
-            cache.inputs(Path(job["root"]), file),
+            inputs,
             [job["root"], attributes, facts, dict(runtime.site_config.items())],
-            load=lambda: check_facts(runtime, Path(job["root"], "checks"), attributes, defects),
-            sound=lambda: not defects,
+            load=lambda: check_facts(runtime, root / "checks", attributes, defects),
+            sound=lambda: not defects and cache.inputs(root, file) == inputs,
         )
         facts |= selected(checks, job["names"])
     except BaseException as error:  # of the site file: whatever it does is reported
