@@ -88,8 +88,8 @@ class NotUsable(BisectionError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of the subcommand."""
-    lines = [f"  {n:13} {t.checks:4} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
-    heading = "tiers, with their checks and, at most, minutes on two quiet cores:"
+    lines = [f"  {n:13} {t.minutes:3}  {t.purpose}" for n, t in TIERS.items()]
+    heading = "tiers, with minutes on two quiet cores, at most:"
     parser.epilog = "\n".join([heading, *lines])
     parser.add_argument("--tier", choices=TIERS, default="nightly", help="default: nightly")
     parser.add_argument(

@@ -9,24 +9,23 @@ class Tier:
     """A selection of checks; each check says what of it belongs to which (KernelCheck.tiers)."""
 
     purpose: str
-    checks: int  # of a system with two cores
-    minutes: float  # there, at most, where nothing else runs and the kernels are built
+    minutes: float  # on two cores, at most, where nothing else runs and the kernels are built
     settings: tuple[str, ...] = ()  # of launches, as ReFrame's -S takes them
     largest: bool = False  # of partitions with the same nodes, only that with the largest launches
 
 
 # `quick` was measured whole (23 November 2026), the others are estimated from samples of launches.
 TIERS = {
-    "quick": Tier("does everything work: each kernel on its small cases", 353, 3.5),
-    "nightly": Tier("is the machine as it was: large cases too, one of each kind", 692, 15),
-    "upgrade": Tier("what did new software change: every case, layout and method", 1070, 30),
+    "quick": Tier("does everything work: each kernel on its small cases", 3.5),
+    "nightly": Tier("is the machine as it was: large cases too, one of each kind", 15),
+    "upgrade": Tier("what did new software change: every case, layout and method", 30),
     "triage": Tier(
-        *("is a new network good: who is slow, and what it carries, in minutes", 44, 3),
+        *("is a new network good: who is slow, and what it carries, in minutes", 3),
         ("PatternsLaunch.sampling=sweep:--repeats 5 --block 2 --warmup 0",),
         largest=True,
     ),
     "interconnect": Tier(
-        "what does the network carry: what communicates, and most of it", 360, 5, largest=True
+        "what does the network carry: what communicates, and most of it", 5, largest=True
     ),
 }
 

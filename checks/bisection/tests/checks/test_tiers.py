@@ -40,12 +40,11 @@ def of_tier(tests, tier):
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_as_many_checks_as_documented(tests, tier):
-    checks = len(of_tier(tests, tier))
-    assert checks == TIERS[tier].checks
+def test_about_as_many_checks_as_documented(tests, tier):
     readme = (CHECKS / "README.md").read_text()
-    row = rf"\| `{tier}` \| .* \| {checks} \| {TIERS[tier].minutes} min \|"
-    assert len(re.findall(row, readme)) == 1
+    row = rf"\| `{tier}` \| .* \| about (\d+) \| {TIERS[tier].minutes} min \|"
+    (about,) = map(int, re.findall(row, readme))
+    assert len(of_tier(tests, tier)) == pytest.approx(about, rel=0.1)
 
 
 def test_tiers_differ(tests):
@@ -91,7 +90,7 @@ def test_help_has_the_tiers(tmp_path):
     code, text = start(["python", "-m", "bisection", "run", "--help"], tmp_path)
     assert code == 0
     for name, tier in TIERS.items():
-        assert re.search(rf"^  {name} +{tier.checks} +{tier.minutes}  {tier.purpose}$", text, re.M)
+        assert re.search(rf"^  {name} +{tier.minutes}  {tier.purpose}$", text, re.M)
 
 
 def documented():

@@ -13,6 +13,7 @@ from running import CHECKS, ONE, first_cores, start
 
 from bisection.core import paths
 from bisection.rfm.internals import TEMPORARY
+from bisection.sites import site
 from bisection.store import sample_file, sync
 from bisection.store.selection import select
 
@@ -23,11 +24,14 @@ class TestVerdict:
     def test_all_methods_pass(self, bisection, fake):
         run = bisection(selected=("-n", "%launch.layout=mpi"))
         assert run.code == 0, run.text
-        assert "PASS: 107 of 107 checks passed" in run.said
+        named = site.load_site("localhost", ["%launch.layout=mpi"]).tests
+        count = sum(bool(test["named"]) for test in named if "quick" in test["tags"])
+        assert f"PASS: {count} of {count} checks passed" in run.said
         assert run.verdict["troubles"] == []
         for name in ("verdict.txt", "report.json", "junit.xml", "reframe.log"):
             assert (run.folder / name).exists()
-        assert len(list((run.folder / "kernels").glob("*.json"))) == 16
+        launches = [case for case in run.verdict["cases"] if case["fixture"] and case["kernel"]]
+        assert len(list((run.folder / "kernels").glob("*.json"))) == len(launches) > 0
         assert not (run.folder / "stage").exists()
         metric = run.metric("p2p", "ratio_alltoallv")
         assert metric["asserted"]
