@@ -117,11 +117,11 @@ def described(test: Any) -> str:
 class Build(rfm.RegressionTest):
     """The kernels, built once per environment; the run lists what was installed.
 
-    CMake builds them with the compilers and libraries that it finds, unless an equal build is kept
-    (bisection.kernels.kept). For an environment with the feature `spack`, bisection.kernels.spack
-    installs them. `-S Build.kernels=DIR` takes DIR/bin instead. Kernels that were built from other
-    sources than this checkout's are refused; `-S Build.stale=yes` (`bisection run --stale`) accepts
-    them, with a remark.
+    CMake builds them with the compilers and libraries that it finds, unless an equal build is in
+    the environment's folder (bisection.kernels.build_folder). For an environment with the feature
+    `spack`, bisection.kernels.spack installs them. `-S Build.kernels=DIR` takes DIR/bin instead.
+    Kernels that were built from other sources than this checkout's are refused; `-S
+    Build.stale=yes` (`bisection run --stale`) accepts them, with a remark.
     """
 
     descr = "The kernels, built or kept"
@@ -169,7 +169,7 @@ class Build(rfm.RegressionTest):
     def choose_builder(self) -> None:
         """CMake, Spack, or nothing where installed kernels are given.
 
-        The build script is part of what a kept build is known by: what it does must stand in it.
+        The build script names the build's folder: all that the build does must stand in it.
         """
         if late := queue.late():
             fail(self, late)
@@ -187,7 +187,7 @@ class Build(rfm.RegressionTest):
                 f"{python}.spack install --system {system} --json >installation.json"
             ]
         else:
-            find = f"{python}.kept find rfm_build.sh >installation.json"
+            find = f"{python}.build_folder find rfm_build.sh >installation.json"
             self.prebuild_cmds = [*self.prebuild_cmds, f"if {find}; then exit; fi"]
             # ReFrame writes it into a shell script as it is.
             self.build_system.configuredir = shlex.quote(str(paths.ROOT / "src"))
@@ -198,7 +198,7 @@ class Build(rfm.RegressionTest):
             if march := self.current_partition.extras.get("march"):
                 self.build_system.config_opts.append(f"-DBX_MARCH={march}")
             self.build_system.max_concurrency = self.build_job.num_cpus_per_task or os.cpu_count()
-            keep = f"{python}.kept keep rfm_build.sh >installation.json"
+            keep = f"{python}.build_folder keep rfm_build.sh >installation.json"
             self.postbuild_cmds = [*self.postbuild_cmds, keep]
 
     @run_after("compile")

@@ -16,7 +16,7 @@ ALLOWED = {
     "core/paths.py",
     "core/thresholds.py",
     "core/verdicts.py",
-    "kernels/kept.py",
+    "kernels/build_folder.py",
     "kernels/layouts.py",
     "kernels/spack/__main__.py",
     "kernels/spack/bundle.py",

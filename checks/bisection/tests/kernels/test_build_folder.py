@@ -1,15 +1,17 @@
-"""Kept builds: used again while nothing differs, and never hiding what does."""
+"""Folders of built kernels: used again while nothing differs, and never hiding what does."""
 
 import json
 import os
 import re
 import shutil
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
 from bisection.core import paths
-from bisection.kernels import kept
+from bisection.kernels import build_folder
 
 REPOSITORY = paths.ROOT
 CMAKE = """
@@ -57,13 +59,13 @@ def house(built, tmp_path, monkeypatch):
     shutil.copytree(built / "src", tmp_path / "src")
     script = tmp_path / "rfm_build.sh"
     script.write_text(SCRIPT.format(opt=built / "opt"))
-    record = kept.keep(script, built / "build")
+    record = build_folder.keep(script, built / "build")
     assert not record["kept"]
     return tmp_path
 
 
 def look_up(house):
-    return kept.find(house / "rfm_build.sh")
+    return build_folder.find(house / "rfm_build.sh")
 
 
 def change(file):
@@ -141,41 +143,45 @@ def test_build_that_cannot_be_installed_is_not_kept(house, built):
     before = sorted(kernels.iterdir())
     (house / "src" / "new.c").write_text("")
     with pytest.raises((OSError, subprocess.CalledProcessError)):
-        kept.keep(house / "rfm_build.sh", house / "no-build")
+        build_folder.keep(house / "rfm_build.sh", house / "no-build")
     assert sorted(kernels.iterdir()) == before
     assert look_up(house) is None
 
 
 def test_half_of_a_build_is_not_used(house):
-    """A process that was killed while it kept a build leaves a hidden folder."""
+    """A process that was killed while it removed a folder leaves some of its files."""
     (kernel,) = (house / "home" / "kernels").iterdir()
-    kernel.rename(kernel.with_name(f".{kernel.name}"))
+    (kernel / "build.json").unlink()
     assert look_up(house) is None
+    assert not kernel.exists()
 
 
-def test_old_builds_are_removed(house):
+def test_equal_build_that_ends_meanwhile_changes_nothing(house, built):
+    """As of two partitions with one environment: launches of the first one run already."""
+    (kernel,) = (house / "home" / "kernels").glob("*/bin/bisection-tiny")
+    first = kernel.stat()
+    again = build_folder.keep(house / "rfm_build.sh", built / "build")
+    assert Path(again["prefix"]) == kernel.parents[1]
+    assert (kernel.stat().st_ino, kernel.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
+    assert len(list((house / "home" / "kernels").iterdir())) == 1
+
+
+def test_unused_folders_are_removed(house, built):
     kernels = house / "home" / "kernels"
     (first,) = kernels.iterdir()
-    now = (first / "build.json").stat().st_mtime
-    for days in range(1, 12):
-        copy = shutil.copytree(first, kernels / f"{first.name}-{days}")
-        os.utime(copy / "build.json", (now - days * 86400 - 1,) * 2)
-    (kernels / ".stopped").mkdir()
-    os.utime(kernels / ".stopped", (now - 100_000,) * 2)
-    kept.prune(kernels, now)
-    left = [file.parent.name for file in kept.newest(kernels)]
-    assert left == [first.name, *(f"{first.name}-{days}" for days in range(1, kept.FEWEST))]
-    assert not (kernels / ".stopped").exists()
-    kept.prune(kernels, now - 20 * 86400)
-    assert len(kept.newest(kernels)) == kept.FEWEST
+    for name, days in {"used": 6, "unused": 8, ".stopped": 8}.items():
+        (kernels / name).mkdir()
+        os.utime(kernels / name, (time.time() - days * 86400,) * 2)
+    build_folder.keep(house / "rfm_build.sh", built / "build")
+    assert {path.name for path in kernels.iterdir()} == {first.name, "used"}
 
 
 def test_command(house, capsys):
     script = str(house / "rfm_build.sh")
-    assert kept.main(["find", script]) == 0
+    assert build_folder.main("find", script) == 0
     assert json.loads(capsys.readouterr().out)["kept"]
     (house / "src" / "new.c").write_text("")
-    assert kept.main(["find", script]) == 1
+    assert build_folder.main("find", script) == 1
 
 
 def test_make_clean_removes_kept_builds(tmp_path):

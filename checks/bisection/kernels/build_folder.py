@@ -1,0 +1,165 @@
+"""One folder per environment for the kernels that CMake built, used again while nothing changes.
+
+    python -m bisection.kernels.build_folder find rfm_build.sh    prints it; exits with 1 if none
+    python -m bisection.kernels.build_folder keep rfm_build.sh    installs build/ in it, prints it
+
+Both print {"prefix": folder, "built": Unix time, "kept": true if it was there before}. The folder
+is named by a digest of all that is known before CMake runs: sources, build script, variables,
+tools on PATH, processor. It is emptied if a header, library or tool that the build read has
+changed, or a file beside it was added, as by an upgrade of packages. `find` runs where the build
+would run: with its modules, on its node.
+"""
+
+import contextlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from bisection.core import paths
+from bisection.kernels import sources
+from bisection.kernels.spack.lock import digest
+
+UNUSED = 7 * 86400  # s without a run, after which a folder is removed
+
+# Variables that compilers, linkers, pkg-config and CMake read; not those that tune MPI at run time.
+# PATH differs between cron and a terminal: the tools that it leads to count.
+VARIABLES = re.compile(
+    r"LOADEDMODULES|_LMFILES_|LD_PRELOAD|LD_RUN_PATH|CPATH|\w*(INCLUDE|LIBRARY|PREFIX)_PATH|"
+    r"(PKG_CONFIG|CMAKE|CRAY|CRAYPE|PE)_\w*|(\w+_)?(CC|CXX|FC|F77|F90|LIBS)|"
+    r"(\w+_)?(C|CPP|CXX|F|FC|LD)FLAGS|"
+    r"\w*(MPI|HDF5|FFTW|FFTW3|BLAS|LAPACK|MKL|ELPA|SPFFT)_?(ROOT|DIR|HOME)",
+    re.I,
+)
+TOOLS = (
+    "cmake make ninja ld pkg-config mpicc mpifort mpif90 mpiexec mpirun h5cc h5pcc cc gcc clang "
+    "icx icc nvc craycc f95 gfortran ftn ifx ifort nvfortran flang flang-new "
+    "smpicc smpirun"
+).split()
+# Where administrators install without a package manager.
+LOCAL = [f"/usr/local/{name}" for name in ("bin", "include", "lib", "lib64")]
+PROCESSOR = r"(?m)^(?:model name|flags|CPU implementer|CPU part|Features|cpu)\s*:.*$"
+
+
+def folder(script: Path) -> Path:
+    """The folder of the build that a script makes here and now.
+
+    Args:
+        script: the build script; the number of parallel jobs in it does not count, nor what it
+            asks of a scheduler.
+
+    Raises:
+        OSError: the script or a source file cannot be read.
+    """
+    variables = {n: v for n, v in os.environ.items() if VARIABLES.fullmatch(n)}
+    tools = [shutil.which(name) for name in TOOLS]
+    try:
+        processor = sorted(set(re.findall(PROCESSOR, Path("/proc/cpuinfo").read_text())))
+    except OSError:
+        processor = []
+    facts = [sources.of_checkout(), variables, tools, platform.machine(), processor]
+    commands = re.sub(r"(?m)^#.*\n|(-j|--parallel) \d+", "", script.read_text())
+    return paths.home() / "kernels" / digest(commands, json.dumps(facts, sort_keys=True))[:16]
+
+
+def files_read(build: Path) -> set[str]:
+    """The files outside of the project that a build in this folder read: headers, by the
+    compilers' lists of dependencies; libraries and tools, by CMake's cache."""
+    words = set()
+    for path in build.rglob("*.d"):
+        words |= set(re.split(r"(?<!\\)\s+", path.read_text(errors="replace")))
+    for line in (build / "CMakeCache.txt").read_text(errors="replace").splitlines():
+        words |= set(line.partition("=")[2].split(";"))
+    own = (f"{paths.ROOT / 'src'}/", f"{build.resolve()}/")
+    files = {word.replace("\\ ", " ") for word in words if word.startswith("/")}
+    return {file for file in files if os.path.isfile(file) and not file.startswith(own)}
+
+
+def states(prefix: Path, names: Iterable[str]) -> dict[str, list[int] | None]:
+    """Size (bytes) and time of change (ns) of files and folders, by name; None of a missing one.
+
+    Args:
+        prefix: the folder of names that are not absolute.
+        names: files and folders.
+    """
+    states: dict[str, list[int] | None] = dict.fromkeys(names)
+    for name in states:
+        path = prefix / name
+        if path.exists():
+            status = path.stat()
+            states[name] = [status.st_size, status.st_mtime_ns]
+    return states
+
+
+def find(script: Path) -> dict[str, Any] | None:
+    """The build that the script would make again; None if there is none.
+
+    Args:
+        script: the build script.
+
+    Raises:
+        OSError: the script or a source file cannot be read.
+    """
+    prefix, record = folder(script), None
+    with contextlib.suppress(OSError, ValueError):
+        record = json.loads((prefix / "build.json").read_text())
+    then = record["states"] if record else {}
+    now = states(prefix, then)
+    changed = [name for name, state in then.items() if now[name] != state]
+    if not record or changed:
+        for name in changed[:1]:
+            print(f"kernels: built again, as {name} changed", file=sys.stderr)
+        shutil.rmtree(prefix, ignore_errors=True)
+        return None
+    os.utime(prefix)
+    return {"prefix": str(prefix), "built": record["built"], "kept": True}
+
+
+def keep(script: Path, build: Path = Path("build")) -> dict[str, Any]:
+    """Installs what CMake built. The folder appears complete or not at all.
+
+    Args:
+        script: the build script.
+        build: the folder in which CMake built.
+
+    Raises:
+        OSError, subprocess.CalledProcessError: it cannot be installed, and nothing is kept.
+    """
+    prefix, now = folder(script), time.time()
+    aside = prefix.with_name(f".{prefix.name}-{platform.node()}-{os.getpid()}")
+    aside.mkdir(parents=True)
+    try:
+        install = ["cmake", "--install", build, "--prefix", aside]
+        subprocess.run(install, check=True, stdout=sys.stderr)
+        files = files_read(build)
+        programs = {str(file.relative_to(aside)) for file in aside.glob("bin/*")}
+        names = sorted({*files, *map(os.path.dirname, files), *LOCAL, *programs})
+        record = {"built": now, "states": states(aside, names)}
+        paths.write_whole(aside / "build.json", json.dumps(record, indent=1))
+        if not prefix.exists():  # else an equal build ended meanwhile
+            aside.rename(prefix)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    for path in prefix.parent.iterdir():
+        if now - path.stat().st_mtime > UNUSED:
+            shutil.rmtree(path, ignore_errors=True)
+    return {"prefix": str(prefix), "built": now, "kept": False}
+
+
+def main(command: str, script: str) -> int:
+    """Runs `find` or `keep` of a build script; returns its exit code."""
+    installation = find(Path(script)) if command == "find" else keep(Path(script))
+    if installation:
+        print(json.dumps(installation))
+    return 0 if installation else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
