@@ -52,7 +52,8 @@ def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
         case: the case that it must be of; None for any.
 
     Raises:
-        ResultError: there is no such file, or it is not whole, or of another kernel or case.
+        ResultError: there is no such file, or it is incomplete, or of another version, kernel or
+            case.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -64,7 +65,9 @@ def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
         raise ResultError(reason) from None
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
         raise ResultError(Reason.of(Code.RESULT_FOREIGN, path=str(path), schema=SCHEMA))
-    result = upgraded(result, path)
+    if result.get("version") != VERSION:
+        other = {"path": str(path), "version": repr(result.get("version"))}
+        raise ResultError(Reason.of(Code.RESULT_VERSION, last=VERSION, **other))
     for key, wanted in (("kernel", kernel), ("case", case)):
         if wanted is not None and result.get(key) != wanted:
             other = {"path": str(path), "key": key, "value": repr(result.get(key))}
@@ -76,45 +79,6 @@ def load(path: Path | str, kernel: str, case: str | None = None) -> Result:
             Reason.of(Code.RESULT_INCOMPLETE, kernel=kernel, status=status, methods=measured)
         )
     return result
-
-
-def upgraded(result: Result, path: Path | str) -> Result:
-    """A result in the form of this version.
-
-    Args:
-        result: a result of any version up to this one.
-        path: its file, for the error.
-
-    Raises:
-        ResultError: it is of a later version.
-    """
-    version = result.get("version")
-    if version in (1, 2):
-        return {**result, "version": VERSION, **_of_rank_0(result)}
-    if version != VERSION:
-        other = {"path": str(path), "version": repr(version)}
-        raise ResultError(Reason.of(Code.RESULT_VERSION, last=VERSION, **other))
-    return result
-
-
-def _of_rank_0(result: Result) -> Result:
-    """The hosts and the layout of a result of version 1 or 2, which held the facts of rank 0."""
-    layout, host = dict(result.get("layout", {})), result.get("host", {})
-    firmware = layout.pop("firmware", {})  # by host; not in version 1
-    first = {"cpu": host.get("cpu", ""), "kernel": host.get("kernel", ""), "first_rank": 0}
-    first["architecture"] = host.get("architecture", "")
-    names = {rank["host"]: firmware.get(rank["host"], "") for rank in layout.get("per_rank", [])}
-    groups = [
-        {**first, "firmware": text, "names": [name for name in names if names[name] == text]}
-        for text in dict.fromkeys(names.values())
-    ]
-    clocks = [clock["chain_ghz"] for clock in host.get("clock", {}).values()]
-    if "per_rank" in layout:
-        layout["per_rank"] = [
-            {**rank, "ghz": [] if number else clocks}
-            for number, rank in enumerate(layout["per_rank"])
-        ]
-    return {"hosts": groups, "layout": layout}
 
 
 def of_method(result: Result, method: str) -> list[Entry]:

@@ -336,7 +336,7 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
     Code.NO_RESULT: "{kernel} wrote no result file",
     Code.RESULT_UNREADABLE: "cannot read {path}: {error}",
     Code.RESULT_FOREIGN: "{path} is not a {schema} file",
-    Code.RESULT_VERSION: "{path} has version {version}; 1 to {last} can be read",
+    Code.RESULT_VERSION: "{path} has version {version}, and only {last} can be read: measure again",
     Code.RESULT_OTHER: "{path} is of {key} {value}, not {wanted}",
     Code.RESULT_INCOMPLETE: "status is {status}, not 'complete': {kernel} stopped early, with "
     "samples of {methods} methods",

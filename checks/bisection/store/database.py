@@ -45,10 +45,6 @@ CREATE TABLE samples(session INTEGER NOT NULL, test INTEGER NOT NULL, metric INT
 """
 
 
-# From each version to the next.
-UPGRADES = {1: "ALTER TABLE sessions ADD COLUMN work TEXT NOT NULL DEFAULT '{}'"}
-
-
 class Unreadable(StoreError):
     """A sample file or a session of ReFrame's cannot be read; all else was stored."""
 
@@ -194,7 +190,7 @@ class Store:
         path: the file; folders above it are made.
 
     Raises:
-        StoreError: it cannot be opened, or is of a newer version.
+        StoreError: it cannot be opened, or is of another version.
         BrokenStore: it is damaged.
     """
 
@@ -247,20 +243,18 @@ class Store:
 
     def _prepare(self) -> None:
         version = self.connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > DATABASE_VERSION:
+        if version not in (0, DATABASE_VERSION):
             raise StoreError(
-                f"{self.path} has version {version}, of a newer Bisection; up to "
-                f"{DATABASE_VERSION} can be read"
+                f"{self.path} has version {version}, of another Bisection, and only "
+                f"{DATABASE_VERSION} can be read: rename it, and `bisection import` makes a store "
+                "from the results folders"
             )
-        if version < DATABASE_VERSION:
+        if not version:
             with self.writing():
-                version = self.connection.execute("PRAGMA user_version").fetchone()[0]
-                steps = (
-                    [UPGRADES[old] for old in range(version, DATABASE_VERSION)] if version else ()
-                )
-                for statement in steps or filter(str.strip, TABLES.split(";")):
-                    self.connection.execute(statement)
-                self.connection.execute(f"PRAGMA user_version = {DATABASE_VERSION}")
+                if not self.connection.execute("PRAGMA user_version").fetchone()[0]:
+                    for statement in filter(str.strip, TABLES.split(";")):
+                        self.connection.execute(statement)
+                    self.connection.execute(f"PRAGMA user_version = {DATABASE_VERSION}")
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:

@@ -19,7 +19,7 @@ from typing import Any
 from bisection.core.paths import write_whole
 from bisection.core.verdicts import BisectionError
 
-SCHEMA, VERSION, READABLE = "bisection-samples", 2, (1, 2)
+SCHEMA, VERSION = "bisection-samples", 2
 HUGE = 1e300  # no metric is that large
 SPOOLED = "samples.jsonl"  # in a results folder
 
@@ -136,10 +136,10 @@ def _parsed(text: str, where: str) -> Line:
         raise StoreError(f"{where}: not JSON, or cut short: {text.strip()[:40]}") from None
     if not isinstance(line, dict):
         raise StoreError(f"{where}: not an object")
-    if "schema" in line and (line["schema"] != SCHEMA or line.get("version") not in READABLE):
+    if "schema" in line and (line["schema"], line.get("version")) != (SCHEMA, VERSION):
         raise StoreError(
-            f"{where}: schema {line['schema']!r} version {line.get('version')!r}; {SCHEMA!r} "
-            f"version {' or '.join(map(str, READABLE))} can be read"
+            f"{where}: schema {line['schema']!r} version {line.get('version')!r}; only {SCHEMA!r} "
+            f"version {VERSION} can be read: move the file away, or measure again"
         )
     check_line(line, where)
     if "\\ud" in text.lower():

@@ -88,8 +88,7 @@ def _hybrid_dots(check: str, cases: list[MeasuredCase], looks: dict[str, Style])
 
 # What of a step is communication: the profile where there is one, else the phases that communicate.
 PROFILE = ("p2p", "collective", "barrier", "onesided", "one-sided")
-# Sessions of earlier versions have paw-wait.
-PHASES = ("exchange", "redistribute", "reduce", "paw-sum", "paw-wait")
+PHASES = ("exchange", "redistribute", "reduce", "paw-sum")
 WORDS = {"p2p": "point-to-point", "onesided": "one-sided", "paw-sum": "sum of PAW's parts"}
 
 

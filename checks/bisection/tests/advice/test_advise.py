@@ -13,7 +13,7 @@ from bisection.cli import main
 def result(kernel, ranks, threads, hosts, entries, case):
     return {
         "schema": "bisection-result",
-        "version": 1,
+        "version": 3,
         "kernel": kernel,
         "case": case,
         "status": "complete",

@@ -69,7 +69,7 @@ def test_other_work_is_not_compared(rng, compared):
     )
     named = nights({"p2p": times(rng)}, 80, **bands(2))
     assert row(compared(before, named)).ratio == pytest.approx(1, rel=0.05)
-    # Earlier versions did not store it.
+    # Other programs need not store it.
     assert row(compared(nights({"p2p": times(rng)}, 110), after)).verdict == Verdict.REGRESSED
 
 

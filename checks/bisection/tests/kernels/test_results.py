@@ -27,9 +27,15 @@ def test_point_label(point, label):
         (None, "transpose wrote no result file"),
         ("{", "cannot read {path}: "),
         ("[]", "{path} is not a bisection-result file"),
-        ({"schema": "bisection-result", "version": 4}, "{path} has version 4; 1 to 3 can be read"),
+        *(
+            (
+                {"schema": "bisection-result", "version": version},
+                f"{{path}} has version {version}, and only 3 can be read: measure again",
+            )
+            for version in (2, 4)
+        ),
         (
-            {"schema": "bisection-result", "version": 1, "kernel": "npar"},
+            {"schema": "bisection-result", "version": 3, "kernel": "npar"},
             "{path} is of kernel 'npar'",
         ),
     ],
@@ -83,29 +89,6 @@ def test_processes_that_were_stopped_show_in_few_samples(samples, ran, factor):
 def test_kernels_mark_samples_by_the_limit_that_reports_print():
     source = (ROOT / "src" / "common" / "measure.c").read_text()
     assert f"WAITED_MOST = {LIMITS.preempted_sample};" in source
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_result_of_an_earlier_version(tmp_path, version):
-    path = tmp_path / "result.json"
-    older = {"schema": "bisection-result", "version": version, "kernel": "npar", "case": "mini1",
-             "status": "complete", "results": [], "build": dict.fromkeys(BUILD, "x"),
-             "host": {"cpu": "EPYC", "kernel": "6.1", "architecture": "x86_64",
-                      "clock": {"before": {"chain_ghz": 3.0}, "after": {"chain_ghz": 2.9}}},
-             "layout": {"per_rank": [{"rank": 0, "host": "n1"},
-                                     {"rank": 1, "host": "n2"}]}}  # fmt: skip
-    older["build"]["libraries"] = {}
-    if version == 2:
-        older["layout"]["firmware"] = {"n1": "BIOS 1", "n2": "BIOS 2"}
-    path.write_text(json.dumps(older))
-    result = results.load(path, "npar", "mini1")
-    assert result["version"] == results.VERSION
-    assert results.controls(result) == {"clock": 2.9}
-    assert results.slowest_host(result) == "n1"
-    assert results.slow_clocks(result) == []
-    facts = results.facts(result)
-    assert facts["CPU"] == "EPYC"
-    assert facts.get("firmware") == {1: None, 2: "BIOS 1 | BIOS 2 (n2)"}[version]
 
 
 def on_hosts(**clocks):

@@ -54,7 +54,7 @@ def test_sample_file_is_what_the_store_gets(tmp_path, file):
 def test_other_tools_need_to_say_little(tmp_path):
     path = tmp_path / "theirs.jsonl"
     path.write_text(
-        '{"schema": "bisection-samples", "version": 1, "session": "a", "start": 5}\n'
+        '{"schema": "bisection-samples", "version": 2, "session": "a", "start": 5}\n'
         '{"check": "hpl", "metrics": {"rate": [2.5e12, "flop/s", "higher"]}}\n'
     )
     stored = store(tmp_path / "store.db", sources.contents(path))
@@ -69,18 +69,18 @@ HEAD = '{"schema": "bisection-samples", "version": %s, "session": %s, "start": %
     [
         ("", "no session in it"),
         ('{"check": "x", "metrics": {}}', ":1: a test case before any session"),
-        ('{"schema": "bisection-samples", "version": 1, "sess', ":1: not JSON, or cut short"),
+        ('{"schema": "bisection-samples", "version": 2, "sess', ":1: not JSON, or cut short"),
         (
-            '{"schema": "bisection-samples", "version": 3, "session": "a", "start": 1}',
-            "version 3; ",
+            '{"schema": "bisection-samples", "version": 1, "session": "a", "start": 1}',
+            "version 1; only 'bisection-samples' version 2 can be read: move the file away",
         ),
-        ('{"schema": "bisection-samples", "version": 1, "session": 3, "start": 1}', "session is 3"),
-        ('{"schema": "bisection-samples", "version": 1, "session": "a"}', "start is missing"),
+        ('{"schema": "bisection-samples", "version": 2, "session": 3, "start": 1}', "session is 3"),
+        ('{"schema": "bisection-samples", "version": 2, "session": "a"}', "start is missing"),
         ("[]", ":1: not an object"),
         ("[" * 100_000, ":1: not JSON, or cut short"),
         *(
             (
-                f'{{"schema": "bisection-samples", "version": 1, "session": "a", {more}}}',
+                f'{{"schema": "bisection-samples", "version": 2, "session": "a", {more}}}',
                 f":1: {name} is",
             )
             for more, name in (
@@ -367,11 +367,13 @@ def test_results_folders_fill_a_new_store(tmp_path, monkeypatch):
         assert [s.uuid for s in stored.sessions()] == ["00000007-made-up"]
 
 
-def test_newer_store_is_left_alone(tmp_path):
+@pytest.mark.parametrize("version", [1, 9])
+def test_store_of_another_version_is_left_alone(tmp_path, version):
     stored = store(tmp_path / "store.db")
-    stored.connection.execute("PRAGMA user_version = 9")
+    stored.connection.execute(f"PRAGMA user_version = {version}")
     stored.close()
-    with pytest.raises(sample_file.StoreError, match="version 9, of a newer Bisection"):
+    says = f"version {version}, of another Bisection, and only 2 can be read: rename it, and `bisec"
+    with pytest.raises(sample_file.StoreError, match=says):
         Store(tmp_path / "store.db")
 
 
