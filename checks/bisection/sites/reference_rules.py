@@ -2,11 +2,9 @@
 
 import dataclasses
 import difflib
-import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -210,11 +208,13 @@ class Branch:
     def values(self, keys: Sequence[Any]) -> tuple[Any, ...] | None:
         """All values that the first attribute of the index can have, None if that is not known.
 
-        Geometries are any, and numbered names of any number: they follow from the machine.
+        Geometries are those of the site's test cases. Numbered names have any number, as they
+        follow from the machine.
         """
         name = self.index[0]
         if name == "geometry":
-            return geometries(frozenset(n for key in keys for n in re.findall(r"\d+", str(key))))
+            there = dict.fromkeys(case[name] for case in self.cases or () if case[name])
+            return tuple(there)
         if self.site is None or self.check is None:
             return None
         if name in ("$system", "$environ", "$partition"):
@@ -253,10 +253,11 @@ def _level(
         yield file.defect(parent, Code.BRANCH_EMPTY, branch=branch.whose)
     lines = {key: node.start_mark.line + 1 for key, node, _ in entries}
     values = branch.values(tuple(lines))
+    taken = takes(lines, values or ())
     for key, key_node, node in entries:
         fault, chosen = key_fault(key, values), None
         if fault is None and values is not None:
-            matched, chosen = takes(tuple(lines), values)[key]
+            matched, chosen = taken[key]
             fault = _unreached(key, matched, chosen, branch, values, lines)
         if fault:
             yield file.defect(key_node, fault.code, **fault.values)
@@ -286,12 +287,13 @@ def _unreached(
     if not matched and name != "geometry":
         known = list(dict.fromkeys(map(family_name, values)))
         return Reason.of(Code.KEY_UNKNOWN, key=key, name=name, branch=branch.whose, known=known)
-    if not matched:
-        odd = not re.search(r"[^\w]", key) or re.search(r"(?<!\\)[A-Za-wyz]", key)
-        return Reason.of(Code.KEY_NO_GEOMETRY, key=key) if odd else None
+    if not matched:  # a geometry of another machine, or a pattern without letters
+        odd = re.fullmatch(r"\w*", key) or re.search(r"(?<!\\)[A-Za-wyz]", key)
+        another = re.fullmatch(r"(\d+x){1,2}\d+", key)
+        return Reason.of(Code.KEY_NO_GEOMETRY, key=key) if odd and not another else None
     if more:
         return Reason.of(Code.KEY_TAKES_MORE, key=key, more=more)
-    if not chosen:
+    if not chosen and name != "geometry":  # else it may be for other machines
         first = next(other for other in lines if other != key and matches(other, matched[0]))
         return Reason.of(Code.KEY_UNREACHED, key=key, first=str(first), line=lines[first])
     return None
@@ -377,29 +379,15 @@ def key_fault(key: Any, values: Sequence[Any] | None) -> Reason | None:
     return None
 
 
-@functools.lru_cache(maxsize=256)
-def takes(keys: tuple[Any, ...], values: tuple[Any, ...]) -> dict[Any, tuple[list[Any], list[Any]]]:
+def takes(keys: Collection[Any], values: Sequence[Any]) -> dict[Any, tuple[list[Any], list[Any]]]:
     """key -> (the values that it matches, those of them for which it is chosen)."""
-    taken: dict[Any, tuple[list[Any], list[Any]]] = {key: ([], []) for key in keys}
-    for value in values:
-        for key in keys:
-            if matches(key, value):
-                taken[key][0].append(value)
-        chosen = choose(keys, value)
-        if chosen is not None:
-            taken[chosen][1].append(value)
-    return taken
-
-
-@functools.lru_cache(maxsize=64)
-def geometries(numbers: frozenset[str]) -> tuple[str, ...]:
-    """Geometries of all sorts, as text, with `numbers` among theirs."""
-    own = {int(number) for number in numbers if 0 < int(number) < 1 << 20}
-    counts = sorted({*range(1, 33), 36, 40, 48, 64, 72, 96, 128, 192, 256, *own})
-    nodes = sorted({2, 3, 4, 8, 10, 16, 64, 100, *own})
-    single = [f"{ranks}x{threads}" for ranks, threads in product(counts, counts)]
-    few = sorted({1, 2, 3, 4, 8, 16, 24, 32, 48, 64, 128, *own})
-    return tuple(single + [f"{n}x{r}x{t}" for n, r, t in product(nodes, few, few)])
+    return {
+        key: (
+            [value for value in values if matches(key, value)],
+            [value for value in values if choose(keys, value) == key],
+        )
+        for key in keys
+    }
 
 
 def number_like(value: Any) -> bool:
