@@ -93,7 +93,7 @@ REMEDIES = {
     Code.NO_FACTS: "`bisection site new {name} --refresh` writes it.",
     Code.SPEED_UNKNOWN: "`bisection site new {name} --refresh` records them.",
     Code.BYTES_UNCOUNTED: "Look at the MPI library's own report of its transport.",
-    Code.SCHEDULER_UNASKED: "Slurm, PBS and Flux are checked; `bisection run` works with others.",
+    Code.SCHEDULER_UNASKED: "Slurm and PBS are checked; `bisection run` works with others.",
     Code.KERNELS_BY_SPACK: "`bisection run -p {environ}` builds them.",
 }
 OTHERWISE = "Write another queue in the site file, or ask for access to this one."  # QUEUE_*

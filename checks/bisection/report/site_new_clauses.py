@@ -38,7 +38,7 @@ NEW: dict[Code, str | Callable[[Values], str]] = {
     Code.SCHEDULER_UNREAD: "{scheduler} is not read yet: fill in queue, nodes, launcher and "
     "processor of each partition",
     Code.FLUX_OF_REFRAME: "the flux back-end of ReFrame 4.10.4 asks for one task and for no queue: "
-    "launches on several nodes need another back-end",
+    "it cannot launch over several nodes",
     Code.ACCOUNT_OPEN: _account_open,
     Code.NO_COMPILER: "neither mpicc nor cc is on PATH: load the module of an MPI library, then "
     "remove this file and make it again",

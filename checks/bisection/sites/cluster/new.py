@@ -27,7 +27,12 @@ LONGEST = 600  # seconds that a trial job asks for, where its queue gives as muc
 USUAL_NODES = 4  # of the largest launch, unless --nodes says another number
 
 # Schedulers whose queues are not read yet: ReFrame's name, name, command.
-UNREAD = (("lsf", "LSF", "bsub"), ("oar", "OAR", "oarsub"), ("sge", "Grid Engine", "qconf"))
+UNREAD = (
+    ("flux", "Flux", "flux"),
+    ("lsf", "LSF", "bsub"),
+    ("oar", "OAR", "oarsub"),
+    ("sge", "Grid Engine", "qconf"),
+)
 
 
 @dataclass(frozen=True)
@@ -137,8 +142,10 @@ def survey(account: str = "") -> Survey:
             return scheduler.survey(account)
     for reframe, kind, command in UNREAD:
         if shutil.which(command):
-            reason = Reason.of(Code.SCHEDULER_UNREAD, scheduler=kind)
-            return Survey(kind=kind, reframe=reframe, decisions=[reason])
+            decisions = [Reason.of(Code.SCHEDULER_UNREAD, scheduler=kind)]
+            if reframe == "flux":
+                decisions.append(Reason.of(Code.FLUX_OF_REFRAME))
+            return Survey(kind=kind, reframe=reframe, decisions=decisions)
     return Local.survey(account)
 
 

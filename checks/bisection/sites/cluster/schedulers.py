@@ -1,6 +1,5 @@
 """The schedulers that are read and submitted to, by ReFrame's names of them."""
 
-from bisection.sites.cluster.flux import Flux
 from bisection.sites.cluster.jobs import Local, Scheduler
 from bisection.sites.cluster.pbs import Pbs
 from bisection.sites.cluster.slurm import Slurm
@@ -8,7 +7,6 @@ from bisection.sites.cluster.slurm import Slurm
 SCHEDULERS: dict[str, type[Scheduler]] = {
     "slurm": Slurm,
     "squeue": Slurm,
-    "flux": Flux,
     "pbs": Pbs,
     "local": Local,
 }

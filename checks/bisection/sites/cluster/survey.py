@@ -64,7 +64,7 @@ class QueueInfo:
 class Survey:
     """A scheduler, and what of it matters to a site file."""
 
-    kind: str  # Slurm, PBS, Flux, ...
+    kind: str  # Slurm, PBS, ...
     reframe: str  # ReFrame's name of its back-end
     version: str = ""
     cluster: str = ""

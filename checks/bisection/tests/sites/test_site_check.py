@@ -377,12 +377,8 @@ def test_a_scheduler_that_is_not_read_leaves_all_else_untried(machine, checked):
     assert len(lines_of(text, "not tried")) == len(TITLES) - 1
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "access"),
-    [("pbs", ["-q standard", "-A physics"]), ("flux", ["--queue=standard", "--bank=physics"])],
-)
-def test_other_schedulers_are_asked_for_no_place(machine, checked, scheduler, access):
-    machine.partition.update(scheduler=scheduler, access=access)
+def test_pbs_is_asked_for_no_place(machine, checked):
+    machine.partition.update(scheduler="pbs", access=["-q standard", "-A physics"])
     code, text = checked()
     assert code == 0
     absent = [title for title in TITLES.values() if title not in text]

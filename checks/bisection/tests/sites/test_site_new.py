@@ -524,14 +524,23 @@ def test_one_host_without_a_scheduler(new_site, machine, house):
     assert loaded.partitions[0]["extras"]["references"] == []
 
 
-def test_a_scheduler_that_is_not_read(new_site, machine, house):
+@pytest.mark.parametrize(
+    ("command", "scheduler", "says"),
+    [
+        ("bsub", "lsf", "DECIDE: LSF is not read yet"),
+        ("flux", "flux", "it cannot launch over several nodes"),
+    ],
+)
+def test_a_scheduler_that_is_not_read(new_site, machine, house, command, scheduler, says):
     (machine.folder / "sbatch").unlink()
-    machine.command("bsub", "exit 0")
+    machine.command(command, "exit 0")
     os.environ["PATH"] = f"{machine.folder}:{Path(sys.executable).parent}"
     code, _, text = new_site(name="summit")
     assert code == 1
-    assert 'scheduler="lsf"' in text
-    assert "# DECIDE: LSF is not read yet" in text
+    assert f'scheduler="{scheduler}"' in text
+    assert says in " ".join(text.replace("#", " ").split())
+    if scheduler == "flux":  # ReFrame loads it only where Flux's Python package is
+        return
     loaded = site.load_site("summit")
     assert [*loaded.defects, *rules.site_defects(loaded)] == []
     assert new_site("--refresh", name="summit")[0] == 0

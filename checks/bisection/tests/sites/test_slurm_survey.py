@@ -9,7 +9,7 @@ from bisection.core.commands import Answer
 from bisection.core.reasons import Code
 from bisection.report.clauses import clause
 from bisection.rfm.scheduler_faults import record_of
-from bisection.sites.cluster import flux, pbs, slurm, survey
+from bisection.sites.cluster import pbs, slurm, survey
 from bisection.sites.cluster.jobs import Queue
 
 OUTPUTS = Path(__file__).with_name("slurm")
@@ -174,9 +174,9 @@ def test_memory_that_a_job_was_given(record, memory):
     assert slurm.allocated_memory(record_of(record)) == memory
 
 
-@pytest.mark.parametrize("scheduler", [slurm.Slurm, pbs.Pbs, flux.Flux])
+@pytest.mark.parametrize("scheduler", [slurm.Slurm, pbs.Pbs])
 def test_paths_in_directives_are_one_word(scheduler):
-    """sbatch, qsub and flux take quotes away as a shell does."""
+    """sbatch and qsub take quotes away as a shell does."""
     folder = Path("/home/Mein Prüf'ordner 5%j")
     queue = Queue("q", [], 1, 1)
     lines = scheduler().header(queue, queue.shape, folder / "q.out", 1)

@@ -1,4 +1,4 @@
-"""PBS and Flux, which no machine here has: their commands are faked after their manual pages.
+"""PBS, which no machine here has: its commands are faked after its manual pages.
 
 The fakes run a submitted script at once and print what a finished job prints.
 """
@@ -13,7 +13,7 @@ import pytest
 from bisection import cli
 from bisection.core.reasons import Code
 from bisection.sites import rules, site
-from bisection.sites.cluster import flux, jobs, new, pbs, survey
+from bisection.sites.cluster import jobs, new, pbs, survey
 from bisection.sites.cluster.jobs import Queue, Step
 
 # Composed after outputs of PBS 20 that sites have published, and qstat(1B).
@@ -67,14 +67,6 @@ NODES = {
         **node("fat1", "qfat", ncpus=128, ngpus=8),
     }
 }
-RESOURCES = """\
-free|batch|batch|3|192|24|tux[1-3]
-allocated|batch,debug|debug|1|64|8|tux4
-down|batch|batch|1|64|8|tux5
-down|||0|0|0|
-"""
-
-
 TOOLS = "bash cat cp date echo env head sed timeout touch uname".split()
 
 
@@ -108,23 +100,6 @@ def pbs_here(commands, tmp_path):
     commands("qsub", f'cp $1 {tmp_path}/submitted; bash $1 >"{output}" 2>&1; echo 7.isrv1')
     commands("pbsdsh", '[ "$1" = -- ] && shift; "$@"')
     commands("qdel", f"touch {tmp_path}/deleted")
-
-
-@pytest.fixture
-def flux_here(commands, tmp_path):
-    (tmp_path / "resources").write_text(RESOURCES)
-    output = "$(sed -n 's/^#flux: --output=//p' $2)"
-    commands(
-        "flux",
-        f"""case "$1 $2" in
-        "resource list") cat {tmp_path}/resources ;;
-        "version "*) echo 'flux-core:  0.60.0' ;;
-        "config get") [ "$3" = queues.debug.policy.limits.duration ] && echo '"30m"' ;;
-        batch*) cp $2 {tmp_path}/submitted; bash $2 >"{output}" 2>&1; echo f58 ;;
-        run*) shift 3; "$@" ;;
-        jobs*) echo 'INACTIVE|COMPLETED|tux[1-2]' ;;
-        esac""",
-    )
 
 
 def groups(queue):
@@ -187,32 +162,6 @@ def test_a_job_that_waits_in_pbs_is_cancelled(pbs_here, commands, tmp_path):
     finished = jobs.run(pbs.Pbs(), Queue("q", [], 1, 1), [], tmp_path, 0.2)
     assert finished.fault["reason"] == "Not enough free nodes"
     assert (tmp_path / "deleted").exists()
-
-
-def test_queues_of_flux(flux_here):
-    survey = new.survey()
-    assert (survey.kind, survey.reframe, survey.version) == ("Flux", "flux", "0.60.0")
-    queues = {queue.name: queue for queue in survey.queues}
-    assert groups(queues["batch"]) == [(64, 1, 1, "gpu:8", "", 5, 4)]
-    assert groups(queues["debug"]) == [(64, 1, 1, "gpu:8", "", 1, 1)]
-    assert [queues[name].max_time for name in ("batch", "debug")] == [None, 1800]
-    (alone,) = flux.queues("free|||2|8|0|a[1-2]\n")
-    assert (alone.name, alone.named, groups(alone)) == (
-        "default",
-        False,
-        [(4, 1, 1, "", "", 2, 2)],
-    )
-
-
-def test_a_job_of_flux(flux_here, tmp_path):
-    queue = Queue("batch", ["--queue=batch"], 2, 64)
-    steps = [Step("each", [*flux.Flux().per_node(2), "echo", "x"])]
-    finished = jobs.run(flux.Flux(), queue, steps, tmp_path, 20)
-    assert finished.fault is None
-    assert (finished.job, finished.hosts) == ("f58", ["tux1", "tux2"])
-    assert "x" in finished.steps["each"].text
-    lines = (tmp_path / "submitted").read_text().splitlines()
-    assert {"#flux: --nodes=2", "#flux: --queue=batch", "#flux: --cores-per-slot=64"} <= set(lines)
 
 
 def test_the_file_of_a_pbs_site(pbs_here, commands, house, capsys):
