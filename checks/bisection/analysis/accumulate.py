@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.nights import medians
+from bisection.analysis.statistics import medians, scale
 from bisection.core.thresholds import LIMITS
 
 ASSUMED = (0.3, 0.3)  # correlation from night to night where no table shows it: mean, deviation
@@ -146,10 +146,10 @@ def _normal(series: np.ndarray) -> tuple[np.ndarray, float]:
     """Normal scores by the distribution of all values of the table, each series in its own scale;
     and how uncertain the logarithm of that scale is."""
 
-    def scale(part: np.ndarray) -> np.ndarray:
+    def size(part: np.ndarray) -> np.ndarray:
         return np.log(np.maximum(_mean(_ordinary(np.diff(part, axis=1))), 1e-12))
 
-    scales, uncertain = _shrunk(scale(series), *map(scale, _halves(series)))
+    scales, uncertain = _shrunk(size(series), *map(size, _halves(series)))
     scaled = (series - medians(series, 1)[:, None]) * np.exp(-scales)[:, None]
     known = ~np.isnan(scaled)
     scores = np.full(series.shape, np.nan)
@@ -427,7 +427,7 @@ def _clipped(values: np.ndarray, cuts: list[int]) -> np.ndarray:
     off = values[:, None] - levels
     nearest = np.abs(off).argmin(axis=1)
     off = off[np.arange(len(values)), nearest]
-    bound = 3 * max(1.4826 * np.median(np.abs(off)), 1e-12)
+    bound = 3 * max(float(scale(off)), 1e-12)
     return levels[nearest] + np.clip(off, -bound, bound)
 
 
@@ -445,7 +445,7 @@ def _slope(values: np.ndarray, cuts: list[int], correlation: float) -> float | N
         design = (parts[:, 1:] - correlation * parts[:, :-1]).T
         weights, *_ = np.linalg.lstsq(design, target, rcond=None)
         rest = target - design @ weights
-        bound = 3 * max(1.4826 * np.median(np.abs(rest)), 1e-12)
+        bound = 3 * max(float(scale(rest)), 1e-12)
         costs.append(float((np.clip(rest, -bound, bound) ** 2).sum()))
     more = 2 * (len(cuts) - 1) * math.log(nights)  # parameters, of a level that was taken back
     line_cost, level_cost = (nights * math.log(cost + 1e-300) for cost in costs[::-1])

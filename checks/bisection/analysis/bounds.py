@@ -28,8 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.nights import medians
-from bisection.analysis.statistics import FEW, MAD, Pool
+from bisection.analysis.statistics import FEW, Pool, medians, scale
 from bisection.core.thresholds import LIMITS
 
 FAR = 3.5  # standard deviations from the median, beyond which a value is of the tail
@@ -126,7 +125,7 @@ def _core(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean and variance of each row without what is far from its median; which values are near. Of
     few metrics all are: no table shows how far others go."""
     away = np.abs(values - medians(values, 1)[:, None])
-    near = away <= FAR * MAD * medians(away, 1)[:, None] + TINY
+    near = away <= FAR * scale(away, 1)[:, None] + TINY
     near = np.isfinite(values) if len(values) < FEW else near
     count = near.sum(axis=1)
     mean = np.where(near, values, 0).sum(axis=1) / count

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bisection.analysis.pairs import Kind, Matrix
+from bisection.analysis.statistics import scale
 from bisection.core.thresholds import LIMITS
 
 MEDIAN = 1.2533  # standard error of a median over that of a mean, of normal values: sqrt(pi / 2)
-MAD = 1.4826  # standard deviation over the median absolute deviation, of normal values
 TURNS = 40  # of the medians, at most
 GOOD = 0.75  # of five repeats, all but one are as slow or slower
 
@@ -160,8 +160,8 @@ def fit(values: Observations) -> Fit:
     rest = values.y - level[values.hops] - effects[values.s] - effects[values.q]
     taken = min(values.effects - len(sides) + values.classes, len(rest) - 1)
     away = np.sort(np.abs(rest))[taken:]  # medians leave so many at 0
-    sigma = max(MAD * float(np.median(away)), LIMITS.pair_resolution)
+    sigma = max(float(scale(away)), LIMITS.pair_resolution)
     spread = MEDIAN * sigma / np.sqrt(np.maximum(sizes, 1))
     for side in sides:
-        spread[side] = np.maximum(spread[side], MAD * np.median(np.abs(effects[side])))
+        spread[side] = np.maximum(spread[side], scale(effects[side]))
     return Fit(effects, rest, level, sigma, spread)

@@ -17,8 +17,8 @@ import numpy as np
 from bisection.analysis.accumulate import Findings, Shift, look, odds
 from bisection.analysis.history import History, series_of
 from bisection.analysis.model import Candidate, Change, ChangePoint, Event, Series, changes
-from bisection.analysis.nights import factors, medians
-from bisection.analysis.statistics import MAD
+from bisection.analysis.nights import factors
+from bisection.analysis.statistics import medians, scale
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import Verdict
@@ -257,9 +257,9 @@ def _moved(table: _Table, left: int, night: int, right: int) -> np.ndarray:
     shared = table.session + table.kernel
     size, before, after = _step(shared, left, night, right)
     parts = shared[:, left:night], shared[:, night:right]
-    around = np.hstack([np.abs(part - medians(part, 1)[:, None]) for part in parts])
+    around = np.hstack([part - medians(part, 1)[:, None] for part in parts])
     nights = 1 / np.maximum(before, 1) + 1 / np.maximum(after, 1)
-    error = MAD * medians(around, 1) * np.sqrt(math.pi / 2 * nights)  # of medians
+    error = scale(around, 1) * np.sqrt(math.pi / 2 * nights)  # of medians
     sure = np.abs(size) >= np.maximum(math.log1p(LIMITS.step), SURE * error)
     return np.where(sure, size, 0.0)[table.kernels]
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.nights import factors, medians
+from bisection.analysis.nights import factors
 from bisection.analysis.shifts import SAME, WHOLE, Shifts, Times, shifts
 from bisection.analysis.states import States, states
+from bisection.analysis.statistics import medians
 from bisection.core.thresholds import LIMITS
 
 LEAST = np.log1p(LIMITS.shared_margin)

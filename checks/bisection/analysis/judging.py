@@ -14,7 +14,7 @@ from bisection.analysis.model import Row
 from bisection.analysis.nights import nights_of
 from bisection.analysis.observations import Jobs
 from bisection.analysis.shifts import Times
-from bisection.analysis.statistics import MAD, adjust_fdr
+from bisection.analysis.statistics import adjust_fdr, scale
 from bisection.core.identity import COUNTED, parsed
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
@@ -250,9 +250,8 @@ def _nights_differ(before: Sequence[Session], after: Sequence[Session]) -> float
 
 def _spread(values: Sequence[float]) -> float:
     """The robust standard deviation of the logarithms, for few values made larger."""
-    logs = [math.log(value) for value in values]
-    middle = median(logs)
-    return MAD * median(abs(x - middle) for x in logs) * (1 + 1 / max(len(logs) - 1, 1))
+    logs = np.log(values)
+    return float(scale(logs - np.median(logs))) * (1 + 1 / max(len(logs) - 1, 1))
 
 
 def _exp(value: float) -> float:

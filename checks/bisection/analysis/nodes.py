@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.effects import MAD
 from bisection.analysis.model import Row, Suspect
+from bisection.analysis.statistics import scale
 from bisection.core.thresholds import LIMITS
 from bisection.store.database import Session, Store
 
@@ -123,8 +123,7 @@ class _Design:
         weight = np.ones(len(self.votes))
         for kind in (within, ~within):  # a session has less noise within than sessions between them
             if kind.any():
-                spread = MAD * np.median(np.abs(self.cost[kind]))
-                weight[kind] = 1 / max(float(spread), RESOLUTION) ** 2
+                weight[kind] = 1 / max(float(scale(self.cost[kind])), RESOLUTION) ** 2
         # Each group's column so that its product with the costs is their correlation.
         self.total = float(weight @ clipped**2)  # weighted squares of the costs
         length = np.sqrt(np.maximum(weight @ centred**2 * self.total, 1e-30))

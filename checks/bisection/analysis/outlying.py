@@ -20,9 +20,8 @@ import numpy as np
 import scipy  # its parts load when they are used
 
 from bisection.analysis.model import Row
-from bisection.analysis.nights import medians
 from bisection.analysis.observations import Jobs, Key
-from bisection.analysis.statistics import adjust_fdr
+from bisection.analysis.statistics import adjust_fdr, medians
 from bisection.core.identity import COUNTED, POINT
 from bisection.core.reasons import Code
 from bisection.core.thresholds import LIMITS

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.nights import medians
-from bisection.analysis.statistics import MAD, Pool
+from bisection.analysis.statistics import Pool, medians, scale
 from bisection.core.thresholds import LIMITS
 
 RHOS = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96])
@@ -147,8 +146,8 @@ def _packed(values: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def _scale(sides: list[tuple[np.ndarray, ...]], df: np.ndarray) -> np.ndarray:
     """A robust standard deviation of each series, drawn towards the usual one of the table."""
     away = [np.where(known, values, np.nan) for values, known, _ in sides]
-    away = [np.abs(values - medians(values, 1)[:, None]) for values in away]
-    own = MAD * medians(np.concatenate(away, axis=1), 1) * np.sqrt((df + 2) / df)
+    away = [values - medians(values, 1)[:, None] for values in away]
+    own = scale(np.concatenate(away, axis=1), 1) * np.sqrt((df + 2) / df)
     usual = np.median(own[own > SAME]) if (own > SAME).any() else 0.0
     return np.sqrt((LIKE_TABLE * usual**2 + df * own**2) / (LIKE_TABLE + df))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts load when they are used
 
-from bisection.analysis.nights import medians
+from bisection.analysis.statistics import medians
 
 APART = 4.5  # standard deviations within a state
 FEWEST = 4  # values of a state, and on one side half as many

@@ -6,6 +6,8 @@ The report prints this table whole, under "How it was judged".
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+MAD = 1.4826  # standard deviations per median absolute deviation, of the normal distribution
+
 
 def _limit(value: float, unit: str, why: str) -> Any:
     return field(default=value, metadata={"unit": unit, "why": why})

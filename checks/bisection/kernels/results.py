@@ -12,7 +12,7 @@ from typing import Any
 from bisection.core.format import some
 from bisection.core.identity import COUNTED
 from bisection.core.reasons import Code, Reason
-from bisection.core.thresholds import LIMITS
+from bisection.core.thresholds import LIMITS, MAD
 from bisection.kernels import adapters, fits
 
 SUSPECTED = ("nodes", "pairs")  # that the kernel `pairs` measured again
@@ -228,7 +228,7 @@ def _slow_nodes(speeds: Mapping[str, float]) -> list[tuple[str, float, float]]:
         return _slow(speeds)
     middle = statistics.median(speeds.values())
     below = {host: math.log(middle / speed) for host, speed in speeds.items()}
-    spread = 1.4826 * statistics.median(map(abs, below.values()))
+    spread = MAD * statistics.median(map(abs, below.values()))
     # Several slow nodes are how these nodes are: of heavy tails, of two states.
     others = sorted(below.values())[:-1]
     spread = max(spread, statistics.quantiles(others, n=10, method="inclusive")[-1] / 1.2816)
