@@ -14,6 +14,7 @@ from bisection.kernels import results
 from bisection.kernels.local import BenchError, build, launch
 from bisection.kernels.results import Result, ResultError
 
+ROUNDS = 15  # how often each method is timed
 Trial = tuple[int, int, str]  # a launch to be made: ranks, threads per rank, methods
 
 
@@ -69,7 +70,6 @@ def measured(
     parse: Callable[[Result], Parsed | None],
     trials: Iterable[Trial],
     cases: Sequence[str],
-    rounds: int,
     baselines: str = "none",
 ) -> list[Parsed]:
     """Launches a kernel on this host; ranks share cores where there are too few.
@@ -79,7 +79,6 @@ def measured(
         parse: reads a result; None for one that is of no use.
         trials: the launches of each case.
         cases: cases to run.
-        rounds: how often each method is timed.
         baselines: those measured beside the methods.
 
     Raises:
@@ -92,7 +91,7 @@ def measured(
     for case in cases:
         for ranks, threads, methods in trials:
             arguments = ["--case", case, "--method", methods, "--baseline", baselines]
-            arguments += ["--repeats", str(rounds), "--block", "1", "--warmup", "0"]
+            arguments += ["--repeats", str(ROUNDS), "--block", "1", "--warmup", "0"]
             output = folder / f"{kernel}-{case}-{ranks}x{threads}.json"
             launches.append(parse(launch(executable, ranks, arguments, output, threads)))
     return [launched for launched in launches if launched]

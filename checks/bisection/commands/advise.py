@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from bisection.advice import eigen, md, npar, sources
 from bisection.core import paths
-from bisection.core.format import at_least, plural, printable, some
+from bisection.core.format import plural, printable, some
 from bisection.core.thresholds import LIMITS
 from bisection.core.verdicts import BisectionError, Exit
 from bisection.kernels import tables
@@ -57,13 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "and three sizes (eigen)",
     )
     parser.add_argument("--partition", metavar="NAME", help="only results of this partition")
-    parser.add_argument(
-        "--rounds",
-        type=at_least(3),  # fewer have no spread
-        default=15,
-        metavar="N",
-        help="rounds of --measure; default: 15",
-    )
 
 
 def act(options: argparse.Namespace) -> Exit:
@@ -82,7 +75,7 @@ def act(options: argparse.Namespace) -> Exit:
         if counts:
             wanted = (trial for count in counts for trial in trials(count))
             cases = options.case or defaults
-            launches = sources.measured(kernel, parse, wanted, cases, options.rounds, baselines)
+            launches = sources.measured(kernel, parse, wanted, cases, baselines)
         else:
             where = (options.folders, options.case, options.partition)
             launches, left_out = sources.stored(kernel, parse, *where, without=excluded)

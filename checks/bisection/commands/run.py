@@ -101,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "-p",
-        "--environ",
+        dest="environ",
         metavar="NAME",
         help="how the kernels are built: system, spack, or an environment of the site; default: "
         "system, else all that the site file names, without spack",

@@ -108,11 +108,6 @@ def size_of(size: float) -> str:
     return f"{size:g} B"
 
 
-def better_high(unit: str) -> bool:
-    """Whether more of it is better: it is a rate."""
-    return unit.endswith("/s")
-
-
 def number(value: float) -> str:
     """Two decimals where they are significant, else two digits."""
     return f"{value:.2f}" if 0.095 <= abs(value) < 1000 else f"{value:.2g}"

@@ -471,7 +471,7 @@ def _case_as_json(case: TestResult) -> dict[str, Any]:
     return {
         "test": case.name,
         "partition": f"{case.system}:{case.partition}",
-        **{name: getattr(case, name) for name in (*names, *more, "seconds")},
+        **{name: getattr(case, name) for name in (*names, *more)},
         **{name: clause(reason) for name, reason in reasons.items()},
         "reasons": {name: r.as_dict() for name, r in reasons.items() if r},
         "hosts": case.hosts,

@@ -204,7 +204,6 @@ def test_measured_here(kernel, launched, threads, monkeypatch, tmp_path, capsys)
         (["npar", "--measure", "x"], 2, "--measure x"),
         (["npar", "--measure", "1"], 2, "--measure 1"),
         (["npar", "--measure", "2,99999"], 2, "--measure 99999"),
-        (["npar", "--rounds", "2"], 2, "argument --rounds: '2' is not a whole number above 2"),
         (["npar", "--measure", "2", "--partition", "p"], 2, "does not go with"),
         (["md", "--case", "mini1"], 2, "--case mini1: md has sic, cu3au"),
         (["npar", "--from", "/no/such"], 3, "/no/such"),
