@@ -16,7 +16,6 @@ import sys
 from pathlib import Path
 
 from bisection.core import paths
-from bisection.core.format import positive
 from bisection.core.verdicts import Exit
 from bisection.kernels.spack import bundle
 from bisection.kernels.spack.externals import (
@@ -47,10 +46,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True)
 
     build = commands.add_parser("install", help="install the kernels, if anything has changed")
-    build.add_argument("--jobs", "-j", type=positive, metavar="N", help="compile N files at a time")
-    form = build.add_mutually_exclusive_group()
-    form.add_argument("--print-prefix", action="store_true", help="print the prefix alone")
-    form.add_argument("--json", action="store_true", help="print all as JSON")
+    build.add_argument("--json", action="store_true", help="print all as JSON")
 
     packed = commands.add_parser("bundle", help="pack all that a set-up without a network needs")
     packed.description = BUNDLE
@@ -82,8 +78,6 @@ def show(installation: Installation, arguments: argparse.Namespace) -> None:
     facts = dataclasses.asdict(installation)
     if arguments.json:
         print(json.dumps(facts, indent=1))
-    elif arguments.print_prefix:
-        print(installation.prefix)
     else:
         for name, value in facts.items():
             print(f"{name.replace('_', ' '):14} {value}")
@@ -122,7 +116,7 @@ def main(arguments: list[str] | None = None) -> int:
         if given.command == "bundle":
             pack(given.output, not given.no_spack, given.sources)
         else:
-            show(install(given.system, jobs=given.jobs), given)
+            show(install(given.system), given)
     except (SpackError, OSError) as error:
         if given.command == "install" and given.json and getattr(error, "facts", None):
             print(json.dumps(error.facts, indent=1))

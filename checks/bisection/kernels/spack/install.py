@@ -81,18 +81,12 @@ def tell(message: str) -> None:
     print(f"spack: {message}", file=sys.stderr, flush=True)
 
 
-def default_jobs() -> int:
-    """How many files to compile at a time."""
-    return min(len(os.sched_getaffinity(0)), 16)  # a login node is shared
-
-
-def install(system: str = AUTO, *, jobs: int | None = None, say: Say = tell) -> Installation:
+def install(system: str = AUTO, say: Say = tell) -> Installation:
     """Installs the kernels from spack-env/<system>/ unless nothing has changed since.
 
     Args:
         system: the name of a Spack environment; `auto` is debian12 where its packages are
             installed, else generic.
-        jobs: how many files to compile at a time; None for as many as there are cores, up to 16.
         say: takes lines of progress.
 
     Raises:
@@ -100,7 +94,7 @@ def install(system: str = AUTO, *, jobs: int | None = None, say: Say = tell) -> 
     """
     with provisioning(system, say) as environment:
         environment.concretise()
-        return environment.build(jobs or default_jobs())
+        return environment.build()
 
 
 @contextlib.contextmanager
@@ -196,15 +190,9 @@ class Environment:
             self.state.save(self.stamp)
         self.facts |= {"lock": str(keep_lock(self.lock)), **lock_facts(self.lock)}
 
-    def build(self, jobs: int) -> Installation:
-        """Builds the kernels unless these sources are installed.
-
-        Args:
-            jobs: how many files to compile at a time.
-
-        Raises:
-            SpackError: it failed.
-        """
+    def build(self) -> Installation:
+        """Builds the kernels unless these sources are installed; SpackError if that fails."""
+        jobs = min(len(os.sched_getaffinity(0)), 16)  # a login node is shared
         source = paths.ROOT / "src"
         sources, commit = file_digests(source), commit_of(paths.ROOT)
         if self.state.complete(sources, commit):

@@ -175,7 +175,7 @@ def imports_clingo(python: str) -> bool:
 
 
 def find_python(log: Path, say: Say) -> str:
-    """A Python with Spack's solver: SPACK_PYTHON, ours, or a small environment made for it.
+    """A Python with Spack's solver: SPACK_PYTHON, or ours, into which it is installed if needed.
 
     Args:
         log: the file that the output of pip is appended to.
@@ -184,18 +184,12 @@ def find_python(log: Path, say: Say) -> str:
     Raises:
         SpackError: the solver cannot be installed.
     """
-    own = paths.home() / "spack" / "python"
-    for python in (os.environ.get("SPACK_PYTHON"), sys.executable, str(own / "bin" / "python")):
+    for python in (os.environ.get("SPACK_PYTHON"), sys.executable):
         if python and imports_clingo(python):
             return python
-
-    target = sys.executable
-    if sys.prefix == sys.base_prefix:  # the system's Python is not ours to change
-        run([sys.executable, "-m", "venv", "--clear", str(own)], log, "making a Python environment")
-        target = str(own / "bin" / "python")
     say(f"installing {CLINGO}, Spack's solver")
-    install_clingo(target, log)
-    return target
+    install_clingo(sys.executable, log)
+    return sys.executable
 
 
 def install_clingo(python: str, log: Path) -> None:
@@ -235,12 +229,12 @@ def run(command: list[str], log: Path, step: str, env: Mapping[str, str] | None 
         raise SpackError(f"{step} failed with {answer.returncode}, all of it in {log}{shown}")
 
 
-def telling_lines(output: str, most: int = 20) -> list[str]:
+def telling_lines(output: str) -> list[str]:
     """The lines that say what failed and a few after each; the last lines if none does."""
     lines = [line.rstrip() for line in output.splitlines() if line.strip()]
     errors = [n for n, line in enumerate(lines) if re.search(r"(?i)\berror:|^\s*>> ", line)]
     shown = sorted({m for n in errors for m in range(n, min(n + 3, len(lines)))})
-    return [lines[n] for n in shown[:most]] or lines[-most:]
+    return [lines[n] for n in shown[:20]] or lines[-20:]
 
 
 class Spack:

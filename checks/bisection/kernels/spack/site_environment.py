@@ -30,7 +30,7 @@ from bisection.kernels.spack.externals import (
     environment_file,
     installed_version,
 )
-from bisection.kernels.spack.program import SPACK, Say, Spack, find_spack
+from bisection.kernels.spack.program import SPACK, Spack, find_spack
 
 External = dict[str, Any]  # an entry under "externals" of packages.yaml
 
@@ -67,9 +67,7 @@ class NotTaken(Exception):
     """Why Spack is to build a library, in words."""
 
 
-def environment_for(
-    system: str, mpi_prefix: str, target: str = "", say: Say = lambda line: None
-) -> str:
+def environment_for(system: str, mpi_prefix: str) -> str:
     """A Spack environment that builds the kernels over an MPI of the machine.
 
     Environment variables count, those of modules too: load what the jobs are to load.
@@ -77,8 +75,6 @@ def environment_for(
     Args:
         system: the name of the site, for the file's first line.
         mpi_prefix: the folder of the MPI; its bin/ has mpicc and mpifort.
-        target: the nodes' processor as Spack names it, "zen3"; "" for that of this host.
-        say: takes lines of progress, of which there are none without a Spack.
 
     Returns:
         The text of spack-env/<system>/spack.yaml. It names no path of this checkout.
@@ -98,9 +94,9 @@ def environment_for(
         if language not in compilers:
             raise SpackError(f"{wrappers[WRAPPERS[language]]} -show names no compiler")
 
-    mpi_package, mpi = _mpi(mpi_prefix) or _by_spack(OTHER_MPIS, [f"{mpi_prefix}/bin"], say)
+    mpi_package, mpi = _mpi(mpi_prefix) or _by_spack(OTHER_MPIS, [f"{mpi_prefix}/bin"])
     compiler_package, compiler = _gcc(compilers) or _by_spack(
-        OTHER_COMPILERS, sorted({str(Path(path).parent) for path in compilers.values()}), say
+        OTHER_COMPILERS, sorted({str(Path(path).parent) for path in compilers.values()})
     )
     taken = {compiler_package: compiler, mpi_package: mpi}
     mpi_file = _file(shown["c"], "mpi") or _file(shown["c"], "mpich")
@@ -120,8 +116,6 @@ def environment_for(
     packages = content["spack"]["packages"]
     languages = {language: [compiler_package] for language in compilers}
     packages["all"]["providers"] |= {**languages, "mpi": [mpi_package]}
-    if target:
-        packages["all"]["target"] = [target]
     for name, external in taken.items():
         packages.setdefault(name, {}).update({"buildable": False, "externals": [external]})
     today = datetime.now(timezone.utc).strftime("%Y-%m-%d")
@@ -157,7 +151,7 @@ def _gcc(compilers: dict[str, str]) -> tuple[str, External] | None:
 LANGUAGES = {"c": "c", "cxx": "c++", "fortran": "fortran"}  # as Spack's gcc names them
 
 
-def _by_spack(names: Sequence[str], folders: Sequence[str], say: Say) -> tuple[str, External]:
+def _by_spack(names: Sequence[str], folders: Sequence[str]) -> tuple[str, External]:
     """The first of these packages that Spack detects in folders of programs."""
     where = ", ".join(folders)
     clone = paths.home() / "spack" / f"{SPACK.name}-{SPACK.release}"
@@ -169,10 +163,9 @@ def _by_spack(names: Sequence[str], folders: Sequence[str], say: Say) -> tuple[s
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "spack.yaml")
         file.write_text("spack:\n  specs: []\n")
-        spack = Spack(paths.home() / "spack" / "external.log", say)
+        spack = Spack(paths.home() / "spack" / "external.log", lambda line: None)
         spack.use_packages("")
         options = [word for path in folders for word in ("--path", path)]
-        say(f"looking for {', '.join(names)} in {where} by Spack")
         spack(f"looking in {where}", Path(folder), "external", "find", *options, *names)
         content = yaml.safe_load(file.read_text())
     for name, package in (content["spack"].get("packages") or {}).items():

@@ -1,7 +1,6 @@
 """The Spack environment of a site, as written for this machine and for MPIs made up of stubs."""
 
 import json
-import platform
 import shutil
 from pathlib import Path
 
@@ -41,10 +40,9 @@ def mpi(tmp_path):
 
 
 def test_all_of_debian_is_taken(debian):
-    text = environment_for("vc", "/usr", target="x86_64_v3")
+    text = environment_for("vc", "/usr")
     specs = packages(text)
     assert {name: spec.split("@")[1].split()[0] for name, spec in specs.items()} == debian
-    assert yaml.safe_load(text)["spack"]["packages"]["all"]["target"] == ["x86_64_v3"]
     # What provisioning reads of it.
     versions = {match["name"]: match["version"] for match in externals.EXTERNAL.finditer(text)}
     assert versions == debian
@@ -98,7 +96,7 @@ def test_spack_concretises_it(spack_at_hand, debian, tmp_path, monkeypatch):
     for name in ("spack-env", "src"):
         shutil.copytree(paths.ROOT / name, tmp_path / name)
     (tmp_path / "spack-env" / "vc").mkdir()
-    text = environment_for("vc", "/usr", target="x86_64_v2")
+    text = environment_for("vc", "/usr")
     (tmp_path / "spack-env" / "vc" / "spack.yaml").write_text(text)
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     monkeypatch.setenv("BISECTION_HOME", str(home))
@@ -106,7 +104,6 @@ def test_spack_concretises_it(spack_at_hand, debian, tmp_path, monkeypatch):
         environment.concretise()
         shutil.rmtree(environment.folder)
     assert environment.facts["mpi"] == f"openmpi@{debian['openmpi']}"
-    assert environment.facts["target"] == "x86_64_v2" or platform.machine() != "x86_64"
     kept = Path(environment.facts["lock"])
     specs = json.loads(kept.read_text())["concrete_specs"].values()
     kept.unlink()
@@ -117,6 +114,6 @@ def test_spack_concretises_it(spack_at_hand, debian, tmp_path, monkeypatch):
 @pytest.mark.skipif(not shutil.which("clang"), reason="needs clang, a second compiler")
 def test_other_compilers_are_named_by_spack(spack_at_hand):
     folder = str(Path(shutil.which("clang")).parent)
-    name, external = site_environment._by_spack(["llvm"], [folder], print)
+    name, external = site_environment._by_spack(["llvm"], [folder])
     assert name == "llvm"
     assert external["extra_attributes"]["compilers"]["c"].startswith("/usr/")
