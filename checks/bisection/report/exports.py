@@ -14,6 +14,7 @@ from bisection.analysis.suspicions import Part
 from bisection.core.format import amount, finite, interval, plain, short, times, utc
 from bisection.core.identity import IDENTITY
 from bisection.core.reasons import FAULTS_OF_HOSTS, MACHINE_FAULTS, SLOW_HOSTS, Code, Reason
+from bisection.core.topology import expanded
 from bisection.core.verdicts import COMPARED, Exit, Verdict
 from bisection.report import words
 from bisection.report.clauses import clause
@@ -25,7 +26,6 @@ from bisection.report.sections import PURPOSE, opening, sections
 from bisection.report.slower_clauses import longer
 from bisection.report.tables import Table, case_name
 from bisection.runs.model import RunVerdict, TestResult
-from bisection.sites.cluster.jobs import hosts_of
 
 # ---- Markdown ----
 
@@ -448,7 +448,7 @@ def _accused(case: TestResult) -> list[str]:
     named |= {host for _, host in reason["silent"] or ()}  # ranks that did not answer
     named |= {seat.get("host") for seat in reason["seats"] or ()}
     # By Slurm's names; of several nodes it is not known which one ran out of time or memory.
-    nodes = [node for node, _ in reason["down"] or ()] or hosts_of(reason["nodes"] or "")
+    nodes = [node for node, _ in reason["down"] or ()] or expanded(reason["nodes"] or "")
     if len(nodes) > 1 and reason.code != Code.NODE_FAIL:
         nodes = []
     hosts = {host: host if host in nodes else host.partition(".")[0] for host in case.hosts}

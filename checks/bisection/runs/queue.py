@@ -9,8 +9,8 @@ from typing import NamedTuple
 from bisection.core.commands import ask
 from bisection.core.reasons import Code, Reason
 from bisection.core.thresholds import LIMITS
+from bisection.core.topology import expanded
 from bisection.rfm import rotation
-from bisection.sites.cluster.jobs import hosts_of
 
 PAUSES = (0.5, 1, 2, 4, 8)  # s, before each further look
 SOON, RARELY = 5.0, 15.0  # s, between looks at the queue, at first and later
@@ -135,8 +135,8 @@ class Watch:
             start = float(job.start) if job.start.isdecimal() else None
             where = {"job": job.id, "queue": job.queue}
             self.say(Reason.of(Code.JOB_WAITS, **where, reason=job.reason, start=start))
-        if waited >= LIMITS.nodes_taken and frozenset(hosts_of(job.nodes)) in self.chosen:
+        if waited >= LIMITS.nodes_taken and frozenset(expanded(job.nodes)) in self.chosen:
             same = [other.id for other in jobs if other.nodes == job.nodes]
             freed = [number for number in same if rotation.free(number)]
             if job.id in freed:
-                self.say(Reason.of(Code.NODES_TAKEN, nodes=hosts_of(job.nodes), jobs=freed))
+                self.say(Reason.of(Code.NODES_TAKEN, nodes=expanded(job.nodes), jobs=freed))

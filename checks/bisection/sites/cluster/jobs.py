@@ -5,7 +5,6 @@ submit, look and cancel (schedulers.py has them by ReFrame's name).
 """
 
 import contextlib
-import itertools
 import math
 import os
 import re
@@ -23,6 +22,7 @@ from pathlib import Path
 from bisection.core.commands import all_errors, ask
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code, Reason
+from bisection.core.topology import expanded
 from bisection.rfm.scheduler_faults import QUEUE_FULL, SLURM_STATES
 from bisection.sites.cluster.survey import Survey
 
@@ -306,7 +306,7 @@ def run(
     finally:  # KeyboardInterrupt, too
         if finished.fault or not state.word:
             scheduler.cancel(finished.job)
-    finished.hosts = hosts_of(state.hosts)
+    finished.hosts = expanded(state.hosts)
     if state.memory and finished.hosts:
         finished.memory = state.memory / len(finished.hosts)
     text = _read(output, 0 if finished.fault else LATE)
@@ -376,23 +376,3 @@ def _fault(
         return Reason.of(Code.OUTPUT_UNSEEN, job=finished.job, path=str(output), nodes=nodes)
     lines = [line.strip() for line in text.splitlines() if line.strip() and line[0] != "@"]
     return Reason.of(Code.NOT_ENDED, last=(lines or [""])[-1] or None)
-
-
-def hosts_of(text: str) -> list[str]:
-    """The hosts of Slurm's compressed list, "n[1-3],login" or "r[1-2]n[1-4]-ib" (without it:
-    empty)."""
-    hosts: list[str] = []
-    for term in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
-        parts = re.split(r"\[([^\]]*)\]", term)  # every second one was in brackets
-        choices = [_numbers(part) if at % 2 else [part] for at, part in enumerate(parts)]
-        hosts += map("".join, itertools.product(*choices))
-    return hosts
-
-
-def _numbers(ranges: str) -> list[str]:
-    """Those of "001-003,7", as wide as the first of each range."""
-    numbers: list[str] = []
-    for part in ranges.split(","):
-        first, _, last = part.partition("-")
-        numbers += [f"{n:0{len(first)}d}" for n in range(int(first), int(last or first) + 1)]
-    return numbers

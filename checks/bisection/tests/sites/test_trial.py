@@ -13,6 +13,7 @@ from running import TWO_CORES
 
 from bisection.core.identity import Geometry
 from bisection.core.reasons import Code
+from bisection.core.topology import expanded
 from bisection.report.clauses import clause
 from bisection.sites.cluster import node_facts
 from bisection.sites.cluster.jobs import (
@@ -22,7 +23,6 @@ from bisection.sites.cluster.jobs import (
     Refused,
     State,
     Step,
-    hosts_of,
     read_steps,
     run,
     script,
@@ -178,11 +178,11 @@ def test_output_of_an_earlier_job_is_not_read(tmp_path, monkeypatch):
 
 
 def test_hosts_of_a_compressed_list():
-    assert hosts_of("nid[001-003,7],login") == ["nid001", "nid002", "nid003", "nid7", "login"]
-    assert hosts_of("n[1-2]-ib,r[1-2]n[08-09]") == [
+    assert expanded("nid[001-003,7],login") == ["login", "nid7", "nid001", "nid002", "nid003"]
+    assert expanded("n[1-2]-ib,r[1-2]n[08-09]") == [
         *("n1-ib", "n2-ib", "r1n08", "r1n09", "r2n08", "r2n09")
     ]
-    assert hosts_of("") == []
+    assert expanded("") == []
 
 
 # ---- the facts of a node ----
