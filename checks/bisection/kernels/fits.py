@@ -58,11 +58,12 @@ class Fit:
         return 1 / gap if gap > 0 else self.sizes[-1] / self.seconds(self.sizes[-1])
 
 
-def segmented(times: Mapping[float, float]) -> Fit | None:
-    """The best fit of at most SEGMENTS segments.
+def segmented(times: Mapping[float, float], most: int = SEGMENTS) -> Fit | None:
+    """The best fit of at most `most` segments.
 
     Args:
         times: bytes -> seconds, both positive.
+        most: the number of segments.
 
     Returns:
         The fit; None for fewer than six sizes.
@@ -82,9 +83,9 @@ def segmented(times: Mapping[float, float]) -> Fit | None:
         for b in range(a + SHORTEST, count + 1)
     }
     # best[k][b]: the least cost of the first b sizes in k segments, and where the last one begins
-    best = [[(math.inf, 0)] * (count + 1) for _ in range(SEGMENTS + 1)]
+    best = [[(math.inf, 0)] * (count + 1) for _ in range(most + 1)]
     best[0][0] = (0.0, 0)
-    for k in range(1, SEGMENTS + 1):
+    for k in range(1, most + 1):
         for b in range(SHORTEST, count + 1):
             options = [
                 (best[k - 1][a][0] + lines[a, b][2] + PENALTY, a)
@@ -92,7 +93,7 @@ def segmented(times: Mapping[float, float]) -> Fit | None:
                 if math.isfinite(best[k - 1][a][0])
             ]
             best[k][b] = min(options, default=(math.inf, 0))
-    number = min(range(1, SEGMENTS + 1), key=lambda k: best[k][count][0])
+    number = min(range(1, most + 1), key=lambda k: best[k][count][0])
     segments, end = [], count
     for k in range(number, 0, -1):
         start = best[k][end][1]
