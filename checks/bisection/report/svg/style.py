@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bisection.core.format import finite
 from bisection.core.identity import TestId
+from bisection.kernels import layouts
 from bisection.report.svg.figure import BETTER, INK, MUTED, PAPER, STYLE, WORSE, drawn, plot
 
 if TYPE_CHECKING:  # takes most of a second, which pages without figures spare
@@ -21,7 +22,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 DASHES = ("-", "--", ":")
 HATCHES = ("", "////", "\\\\\\\\", "----", "xxxx", "||||")  # dots would be ten times as long
 BLUE, GREY, RED, YELLOW = "#0072b2", "#8a94a3", "#d55e00", "#e69f00"
-LAYOUTS = ("mpi", "node", "node2", "domain")
+LAYOUTS = (*layouts.LAYOUTS, *layouts.TOPOLOGY_LAYOUTS)
 # How matplotlib draws a level that is ideal, the best point, and what was preempted.
 IDEAL = {"color": MUTED, "linewidth": 1, "linestyle": (0, (1, 3))}
 RING = {"marker": "o", "markerfacecolor": "none", "markeredgecolor": INK, "markersize": 13,
