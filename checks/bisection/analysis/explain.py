@@ -77,7 +77,7 @@ def _network(test: Key, method: str) -> Key:
     return (*test[:3], *NETWORK, test[5], method)
 
 
-def _sizes(side: Observations, test: Key) -> dict[float, str]:
+def sizes_of(side: Observations, test: Key) -> dict[float, str]:
     """Bytes -> metric of the times that a side has of a pattern."""
     names = (key[-1] for key in side.values if key[:-1] == test)
     matches = ((name, SIZE.fullmatch(name)) for name in names)
@@ -127,7 +127,7 @@ def _part(
 ) -> dict[str, Any] | None:
     """What a pattern adds to a code's time, as a fraction of it, and why the pattern changed."""
     key = _network(test, pattern.method)
-    sizes = _sizes(before, key)
+    sizes = sizes_of(before, key)
     if not sizes:
         return None
     size = min(sizes, key=lambda s: max(s, pattern.size) / max(1.0, min(s, pattern.size)))
@@ -156,7 +156,7 @@ def _cause(
     the size got slower by half as much; "latency" or "bandwidth" where that adds half of what such
     a message takes longer, else "message"."""
     pingpong = _network(test, "pingpong")
-    sizes = _sizes(before, pingpong)
+    sizes = sizes_of(before, pingpong)
     if not sizes:
         return "pattern", slower - 1
     near = min(sizes, key=lambda s: max(s, size) / min(s, size))

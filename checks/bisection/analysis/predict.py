@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bisection.analysis.explain import NETWORK, SCALE, SIZE
+from bisection.analysis.explain import NETWORK, sizes_of
 from bisection.analysis.observations import Key, Observations
 from bisection.core.identity import Geometry, parsed
 from bisection.core.thresholds import LIMITS
@@ -223,13 +223,8 @@ def primitives(side: Observations, layout: Key, shape: Geometry) -> Primitives |
 
 def _times(side: Observations, test: Key) -> dict[float, float]:
     """Bytes -> seconds of a pattern, the median of the sessions, in rising order of bytes."""
-    values = {s: _by_session(side, (*test, name)) for s, name in _names(side, test).items()}
+    values = {s: _by_session(side, (*test, name)) for s, name in sizes_of(side, test).items()}
     return {size: median(seconds) for size, seconds in sorted(values.items()) if seconds}
-
-
-def _names(side: Observations, test: Key) -> dict[float, str]:
-    names = {key[-1]: SIZE.fullmatch(key[-1]) for key in side.values if key[:-1] == test}
-    return {float(m[1]) * SCALE[m[2]]: name for name, m in names.items() if m}
 
 
 def _by_session(side: Observations, key: Key) -> list[float]:
@@ -274,7 +269,7 @@ def _of_pattern(side: Observations, test: Key, network: Primitives) -> list[Pred
     shape = "alltoall" if test[6] in ALLTOALL else test[6]
     alike = [_times(side, (*test[:6], name)) for name in ALLTOALL if shape == "alltoall"]
     result = []
-    for size, name in sorted(_names(side, test).items()):
+    for size, name in sorted(sizes_of(side, test).items()):
         if values := _by_session(side, (*test, name)):
             least = min((times[size] for times in alike if size in times), default=math.inf)
             result.append(_beside(test, size, values, getattr(network, shape)(size), least))

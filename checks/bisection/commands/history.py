@@ -7,8 +7,6 @@ Exit code: 0 no alarm, 1 metrics are worse, 2 usage, 3 too few sessions.
 """
 
 import argparse
-import itertools
-import time
 from collections.abc import Sequence
 
 from bisection.analysis.events import events_of
@@ -25,8 +23,6 @@ from bisection.store.database import Session, Store
 from bisection.store.marks import Mark
 from bisection.store.selection import HELP, left_out, select
 from bisection.store.sync import opened
-
-DAY = 86400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +83,7 @@ def act(options: argparse.Namespace) -> Exit:
 
 def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[Reason]]:
     """The sessions of a history, without experiments and such of the future; notes on those."""
-    ahead = [session for session in chosen if session.start > time.time() + DAY]
+    ahead = [session for session in chosen if session.ahead]
     sessions = regular([session for session in chosen if session not in ahead])
     others = [s for s in chosen if s not in sessions and s not in ahead]
     notes = [
@@ -95,11 +91,6 @@ def usual(chosen: Sequence[Session]) -> tuple[list[Session], list[Reason]]:
         for code, group in ((Code.AHEAD, ahead), (Code.OF_OTHER_KINDS, others))
         if group
     ]
-    by_storing = sorted(sessions, key=lambda session: session.id)
-    for before, session in itertools.pairwise(by_storing):
-        if session.kind == before.kind and session.start < before.start - DAY:
-            names = [session.uuid[:8], before.uuid[:8]]
-            return sessions, [*notes, Reason.of(Code.SET_BACK, sessions=names)]
     return sessions, notes
 
 

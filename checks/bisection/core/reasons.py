@@ -308,7 +308,6 @@ class Code(str, Enum):
     OF_OTHER_KINDS = "OF_OTHER_KINDS"  # sessions
     SAME_NIGHT = "SAME_NIGHT"  # sessions: two
     AHEAD = "AHEAD"  # sessions
-    SET_BACK = "SET_BACK"  # sessions: [[one, the one that was stored before it]]
     HISTORY_ENDS = "HISTORY_ENDS"  # at (Unix time), metrics, example, change: of unit or geometry
     NIGHTS_ALIKE = "NIGHTS_ALIKE"  # rho, nights: per side, worth: independent ones
     STATES_SEEN = "STATES_SEEN"  # metrics, test, states: a reason

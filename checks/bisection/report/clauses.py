@@ -486,10 +486,6 @@ CLAUSES: dict[Code, str | Callable[[Values], str]] = {
         f"{plural(len(v['sessions']), 'session')} left out, of the future: "
         f"{some(v['sessions'], 4)}; the clock was ahead"
     ),
-    Code.SET_BACK: lambda v: (
-        f"session {v['sessions'][0]} was stored after {v['sessions'][1]} and began before it: "
-        "imported late, or the clock was set back"
-    ),
     Code.HISTORY_ENDS: lambda v: (
         f"{plural(v['metrics'], 'metric')} not measured since {utc(v['at'])[:10]}, "
         f"{v['example']}{' and others' if v['metrics'] > 1 else ''}"

@@ -10,8 +10,8 @@ spack/mirror/    the sources that an environment of Spack builds
 
 from __future__ import annotations
 
+import platform
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -58,7 +58,7 @@ def pack(target: Path | None, spack: bool, sources: str | None, say: Say) -> tup
         raise SpackError(f"packs commits, and {paths.ROOT} is no clone of git")
     if commit.endswith("-dirty"):
         say("what is not committed is not packed")
-    version, machine = f"{sys.version_info[0]}.{sys.version_info[1]}", _machine()
+    version, machine = f"{sys.version_info[0]}.{sys.version_info[1]}", platform.machine()
     name = f"{NAME}-{commit[:8]}-python{version}-{machine}"
     target = target or paths.home() / f"{name}.tar"
     log = paths.home() / "bundle.log"
@@ -88,10 +88,6 @@ def pack(target: Path | None, spack: bool, sources: str | None, say: Say) -> tup
         finally:
             aside.unlink(missing_ok=True)
     return target, sizes
-
-
-def _machine() -> str:
-    return subprocess.run(["uname", "-m"], capture_output=True, text=True).stdout.strip()
 
 
 def _wheels(folder: Path, spack: bool, log: Path, say: Say) -> None:

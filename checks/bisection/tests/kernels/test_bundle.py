@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import tarfile
@@ -99,9 +100,9 @@ def test_a_bundle_sets_itself_up_without_a_network(clone, lonely, tmp_path):
 @pytest.mark.parametrize(
     ("platform", "python", "line"),
     [
-        ("3.11 riscv", "python3", f"this bundle is for riscv, not for {bundle._machine()}"),
+        ("3.11 riscv", "python3", f"this bundle is for riscv, not for {platform.machine()}"),
         (
-            f"2.7 {bundle._machine()}",
+            f"2.7 {platform.machine()}",
             "/no/python",
             "this bundle is for Python 2.7, and /no/python is missing; name one with "
             "PYTHON=/path/to/python",
