@@ -339,6 +339,7 @@ def resting_on(root):
 
 def test_every_probe_is_made_wrong():
     assert {probe for _, (probe, _, _) in WRONG.values()} == set(TITLES)
+    assert [probe.name for probe in check.PROBES] == list(TITLES)
 
 
 def test_a_probe_comes_after_those_that_it_rests_on():
@@ -448,8 +449,8 @@ def test_who_closes_a_check_cancels_its_jobs(machine, tmp_path):
         stopped.append(subject.scheduler.stop.wait(10))
 
     subjects = check.subjects(machine.site, machine.site.partitions, tmp_path, 1)
-    probes = [check.Probe("file", "", lambda _: ok(Code.SITE_LOADS, partitions=1)),
-              check.Probe("job", "", look)]  # fmt: skip
+    probes = [check.Probe("file", lambda _: ok(Code.SITE_LOADS, partitions=1)),
+              check.Probe("job", look)]  # fmt: skip
     results = check.run(probes, subjects)
     next(results)
     results.close()
