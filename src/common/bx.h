@@ -60,73 +60,83 @@ typedef struct {
 #define BX_COUNTED(list) list, sizeof(list) / sizeof *(list)
 
 /* A kernel.  Every function takes the `state` that setup has made; `method` is an index into
- * `methods`, `point` one from 0 to point_count() - 1. */
+ * `methods`, `point` one from 0 to point_count() - 1.  examples/ has the least kernels, in C and in
+ * Fortran; bx_kernel_t of bx_interface.f90 has the same members. */
 typedef struct bx_kernel {
+    /* ---- needed ---- */
     const char *name;
     const char *summary;
     const bx_choice *cases; /* [case_count]; the first is the default */
     size_t case_count;
     const bx_choice *methods; /* [method_count] */
     size_t method_count;
+    /* Allocates everything and sets *state.  Returns BX_OK, or the value of bx_run_refuse.  A rank
+     * that can fail alone calls bx_run_agree before the next collective call. */
+    int (*setup)(bx_run *run, void **state);
+    /* Verifies one method by independent means, before any timing.  Must add an outcome by
+     * bx_verification_check: a method without any is wrong.  May call bx_run_refuse (a file cannot
+     * be written, for example), which ends the launch. */
+    void (*verify)(void *state, size_t method, size_t point, bx_verification *verification);
+    /* The timed work. */
+    void (*step)(void *state, size_t method, size_t point);
+
+    /* All that follows may be NULL. */
+
+    /* ---- tables ---- */
     const bx_option *options; /* [option_count] the kernel's own, beside the common ones */
     size_t option_count;
     const char *const *phases; /* [phase_count] names for bx_run_lap; parts of a sample's time */
     size_t phase_count;
+    const char *const *phase_groups; /* [phase_count] "user" or "library"; NULL: all are user's */
     /* [ratio_count] methods or baselines that every method is compared with, as ratio_NAME;
      * "ALIAS=NAME" gives ratio_ALIAS. */
     const char *const *ratios;
     size_t ratio_count;
-    const char *baselines; /* measured unless --baseline says otherwise: "a,b"; NULL for none */
+    const char *baselines;   /* measured unless --baseline says otherwise: "a,b"; NULL for none */
+    const char *apart;       /* a family that `--method all` leaves out; NULL: none */
+    const int64_t *sampling; /* [3] defaults of --repeats, --block, --warmup; NULL: 10, 5, 1 */
 
-    /* Allocates everything and sets *state.  Returns BX_OK, or the value of bx_run_refuse.  A rank
-     * that can fail alone calls bx_run_agree before the next collective call. */
-    int (*setup)(bx_run *run, void **state);
+    /* ---- which methods and points there are ---- */
+    /* Fills the parts of the kernel's tables that depend on the number of ranks; once, before the
+     * options are read.  NULL: none do. */
+    void (*arrange)(int ranks);
+    /* Returns whether a method can run here, the same on every rank; if not, writes the reason to
+     * `why`, at most why_size bytes.  NULL: every method can. */
+    bool (*applicable)(void *state, size_t method, char *why, size_t why_size);
+    /* Returns whether `ratios` compare a method with another.  NULL: all methods. */
+    bool (*comparable)(size_t method, size_t other);
     /* Returns the number of points of a sweep, of message sizes for example.  NULL: one point. */
     size_t (*point_count)(void *state);
     /* Adds numbers that describe a point to the object `description`.  NULL: without a sweep. */
     void (*point)(void *state, size_t point, cJSON *description);
-    /* Returns whether a method can run here, the same on every rank; if not, writes the reason to
-     * `why`, at most why_size bytes.  NULL: every method can. */
-    bool (*applicable)(void *state, size_t method, char *why, size_t why_size);
-    /* Verifies one method by independent means, before any timing.  May call bx_run_refuse (a file
-     * cannot be written, for example), which ends the launch. */
-    void (*verify)(void *state, size_t method, size_t point, bx_verification *verification);
-    /* Makes fresh input for a block of steps, untimed.  NULL: nothing to do. */
+    /* Returns whether a point is one of the method's; the same on every rank.  NULL: every is. */
+    bool (*measured)(void *state, size_t method, size_t point);
+
+    /* ---- around the steps of a block, untimed ---- */
+    /* Makes fresh input for a block of steps.  NULL: nothing to do. */
     void (*begin)(void *state, size_t method, size_t point);
-    /* Changes the input before each step, untimed.  NULL: nothing to do. */
+    /* Changes the input before each step.  NULL: nothing to do. */
     void (*prepare)(void *state, size_t method, size_t point);
-    /* Verifies the state after a block of `steps` steps, untimed.  NULL: nothing to do. */
+    /* Verifies what a step has left behind, where later steps of the block overwrite it; after each
+     * step, with the same checks in the same order on every rank.  NULL: none. */
+    void (*inspect)(void *state, size_t method, size_t point, bx_verification *verification);
+    /* Verifies the state after a block of `steps` steps.  NULL: nothing to do. */
     void (*end)(void *state, size_t method, size_t point, int64_t steps,
                 bx_verification *verification);
-    /* The timed work. */
-    void (*step)(void *state, size_t method, size_t point);
+
+    /* ---- the result ---- */
     /* Returns the work items in one step, for example transforms: the metric `time` is seconds per
      * item.  NULL: 1. */
     double (*items)(void *state, size_t method, size_t point);
+    /* Adds the kernel's own metrics of a method by bx_metrics_add; on rank 0, local.  NULL: none.
+     */
+    void (*metrics)(void *state, size_t method, size_t point, bx_metrics *metrics);
     /* Adds the kernel's entries to the result's "details" object, and lines by bx_run_note.  Runs
      * on every rank before the measurement; `details` is NULL on all but rank 0, where the kernel
      * may add to it until the end of the last block.  NULL: none. */
     void (*report)(void *state, bx_run *run, cJSON *details);
     /* Frees the state.  NULL: nothing to free. */
     void (*teardown)(void *state);
-
-    const char *const *phase_groups; /* [phase_count] "user" or "library"; NULL: all are user's */
-    /* Fills the parts of the kernel's tables that depend on the number of ranks; once, before the
-     * options are read.  NULL: none do. */
-    void (*arrange)(int ranks);
-    /* Adds the kernel's own metrics of a method by bx_metrics_add; on rank 0, local.  NULL: none.
-     */
-    void (*metrics)(void *state, size_t method, size_t point, bx_metrics *metrics);
-    /* Verifies what a step has left behind, where later steps of the block overwrite it; untimed,
-     * after each step, with the same checks in the same order on every rank.  NULL: none. */
-    void (*inspect)(void *state, size_t method, size_t point, bx_verification *verification);
-    /* [3] defaults of --repeats, --block and --warmup; NULL: 10, 5, 1. */
-    const int64_t *sampling;
-    /* Returns whether a point is one of the method's; the same on every rank.  NULL: every is. */
-    bool (*measured)(void *state, size_t method, size_t point);
-    /* Returns whether `ratios` compare a method with another.  NULL: all methods. */
-    bool (*comparable)(size_t method, size_t other);
-    const char *apart; /* a family that `--method all` leaves out; NULL: none */
 } bx_kernel;
 
 /* Returns the kernel, which lives as long as the program.  Each executable defines this function;
@@ -182,12 +192,11 @@ void bx_run_lap(bx_run *run, size_t phase);
 
 /* Notes that a part of a step has finished, and the number of the next, from 1.  Local. */
 void bx_run_progress(bx_run *run, int64_t part);
-/* Notes whom this rank now waits for, which is named if the launch makes no progress: a rank of the
- * world, and its host, a text that must live as long as the run.  -1, NULL: no other rank alone.
- * Local. */
+/* Records the rank of the world that this rank waits for, and its host, a text that must live as
+ * long as the run; the report of a hang prints them.  -1, NULL: no other rank alone.  Local. */
 void bx_run_await(bx_run *run, int rank, const char *host);
-/* Completes a request.  Sleeps between looks at it, which become rarer, up to 0.3 ms: who waits
- * while others are timed leaves them cores, memory and clock.  Local. */
+/* Completes a request.  Polls with growing pauses (up to 0.3 ms), so that waiting ranks do not take
+ * cores or memory bandwidth from ranks that are timed.  Local. */
 void bx_run_sleep_until(MPI_Request *request);
 /* A barrier in which ranks sleep, as above; not in the profile.  Collective over `comm`. */
 void bx_run_sleep_barrier(MPI_Comm comm);

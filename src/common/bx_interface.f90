@@ -41,36 +41,29 @@ module bx_interface
     type(c_ptr) :: value = c_null_ptr
   end type bx_option_t
 
-  !> See bx.h, whose fields these are, in its order.
+  !> See bx.h, whose members these are, in its order; tests compare the two.
   type, bind(C) :: bx_kernel_t
     type(c_ptr) :: name = c_null_ptr, summary = c_null_ptr
     type(c_ptr) :: cases = c_null_ptr
     integer(c_size_t) :: case_count = 0
     type(c_ptr) :: methods = c_null_ptr
     integer(c_size_t) :: method_count = 0
+    type(c_funptr) :: setup = c_null_funptr, verify = c_null_funptr, step = c_null_funptr
     type(c_ptr) :: options = c_null_ptr
     integer(c_size_t) :: option_count = 0
     type(c_ptr) :: phases = c_null_ptr
     integer(c_size_t) :: phase_count = 0
+    type(c_ptr) :: phase_groups = c_null_ptr
     type(c_ptr) :: ratios = c_null_ptr
     integer(c_size_t) :: ratio_count = 0
-    type(c_ptr) :: baselines = c_null_ptr
-    type(c_funptr) :: setup = c_null_funptr
-    type(c_funptr) :: point_count = c_null_funptr, point = c_null_funptr
-    type(c_funptr) :: applicable = c_null_funptr
-    type(c_funptr) :: verify = c_null_funptr
-    type(c_funptr) :: begin = c_null_funptr, prepare = c_null_funptr, end = c_null_funptr
-    type(c_funptr) :: step = c_null_funptr
-    type(c_funptr) :: items = c_null_funptr
-    type(c_funptr) :: report = c_null_funptr
-    type(c_funptr) :: teardown = c_null_funptr
-    type(c_ptr) :: phase_groups = c_null_ptr
-    type(c_funptr) :: arrange = c_null_funptr
-    type(c_funptr) :: metrics = c_null_funptr
-    type(c_funptr) :: inspect = c_null_funptr
-    type(c_ptr) :: sampling = c_null_ptr
-    type(c_funptr) :: measured = c_null_funptr, comparable = c_null_funptr
-    type(c_ptr) :: apart = c_null_ptr
+    type(c_ptr) :: baselines = c_null_ptr, apart = c_null_ptr, sampling = c_null_ptr
+    type(c_funptr) :: arrange = c_null_funptr, applicable = c_null_funptr
+    type(c_funptr) :: comparable = c_null_funptr
+    type(c_funptr) :: point_count = c_null_funptr, point = c_null_funptr, measured = c_null_funptr
+    type(c_funptr) :: begin = c_null_funptr, prepare = c_null_funptr
+    type(c_funptr) :: inspect = c_null_funptr, end = c_null_funptr
+    type(c_funptr) :: items = c_null_funptr, metrics = c_null_funptr
+    type(c_funptr) :: report = c_null_funptr, teardown = c_null_funptr
   end type bx_kernel_t
 
   interface

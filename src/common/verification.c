@@ -31,7 +31,7 @@ void bx_verification_check(bx_verification *verification, const char *name, doub
                 fits ? "too many checks in one method" : "the name or the unit is too long");
         MPI_Abort(MPI_COMM_WORLD, 70);
     }
-    strcpy(outcome.name, name); /* the caller's need not live on */
+    strcpy(outcome.name, name);
     strcpy(outcome.unit, unit);
     verification->outcomes[verification->count++] = outcome;
 }
@@ -48,7 +48,9 @@ bool bx_verification_passed(const bx_run *run, const bx_verification *verificati
 bool bx_verification_settle(bx_verification *verification, MPI_Comm comm)
 {
     double errors[BX_MAX_CHECKS];
-    bool within = verification->count > 0 || bx_charge_is_hollow();
+    bool within = true;
+    if (verification->count == 0 && !bx_charge_is_hollow())
+        bx_verification_check(verification, "outcomes", 1, 0, "missing: verify must add one");
     for (int i = 0; i < verification->count; i++) errors[i] = verification->outcomes[i].error;
     PMPI_Allreduce(MPI_IN_PLACE, errors, verification->count, MPI_DOUBLE, MPI_MAX, comm);
     for (int i = 0; i < verification->count; i++) {

@@ -16,8 +16,8 @@ struct bx_verification {
     int count;
 };
 
-/* Replaces each error by its maximum over the ranks of `comm`.  Returns whether there are outcomes
- * and each is within its tolerance.  Collective over `comm`. */
+/* Replaces each error by its maximum over the ranks of `comm`.  A method without outcomes gets one
+ * that fails.  Returns whether each is within its tolerance.  Collective over `comm`. */
 bool bx_verification_settle(bx_verification *verification, MPI_Comm comm);
 
 #endif

@@ -157,6 +157,17 @@ static void test_checks(void)
     CHECK(strcmp(v.outcomes[2].name, "c") == 0);
 }
 
+/* A verification that compares nothing is wrong, and says why. */
+static void test_no_outcome(void)
+{
+    bx_verification v = {0};
+    CHECK(!bx_verification_settle(&v, MPI_COMM_SELF));
+    CHECK(v.count == 1 && strstr(v.outcomes[0].unit, "verify must add one"));
+    v = (bx_verification){0};
+    bx_verification_check(&v, "a", 0, 0, "x");
+    CHECK(bx_verification_settle(&v, MPI_COMM_SELF) && v.count == 1);
+}
+
 /* The file's content, as far as it fits. */
 static const char *content_of(const char *path)
 {
@@ -250,6 +261,7 @@ int main(int argc, char **argv)
     test_hash();
     test_files();
     test_checks();
+    test_no_outcome();
     test_recordings();
     MPI_Finalize();
     return unit_failures != 0;
