@@ -76,7 +76,7 @@ test-kernels: setup-dev
 test-portable: export MPICH_CC = clang
 test-portable: setup-dev
 	@echo "== kernels: the same tests, built by clang for MPICH"
-	@for tool in clang mpicc.mpich mpif90.mpich h5pcc.mpich; do \
+	@for tool in clang mpicc.mpich mpif90.mpich; do \
 	    command -v $$tool >/dev/null || { echo "skipped: $$tool is not installed"; exit; }; done; \
 	time ( cmake -S src -B "$(HOME_DIR)/build-portable" -DCMAKE_BUILD_TYPE=Release $(CMAKE_QUIET) \
 	      -DCMAKE_C_COMPILER=clang -DMPI_C_COMPILER=mpicc.mpich \

@@ -1,41 +1,59 @@
-#define _GNU_SOURCE /* fallocate */
 #include "bx_restart.h"
 
 #include "bx.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <hdf5.h>
 #include <limits.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* MPI libraries count in int: what a rank reads or writes in one call, in bytes. */
+/* MPI counts in int: what a rank reads or writes in one call, in bytes. */
 #ifndef BX_RESTART_PIECE
 #define BX_RESTART_PIECE (INT64_C(1) << 30)
 #endif
 
-void bx_restart_name_library(void)
+/* A file is a header and the rows: set by set, in the order of the ranks.  The header is a `head`,
+ * then the values of the numbers, the columns of the sets, and [sets][ranks] parts. */
+typedef struct {
+    char schema[48];
+    uint64_t checksum; /* of the header, with 0 here */
+    uint64_t header_bytes, file_bytes, numbers, sets, ranks;
+} head;
+
+/* The rows of one rank. */
+typedef struct {
+    int64_t rows;
+    uint64_t checksum;
+} part;
+
+static double *values_of(head *h) { return (double *)(h + 1); }
+static int64_t *columns_of(head *h) { return (int64_t *)(values_of(h) + h->numbers); }
+static part *part_of(head *h, uint64_t set, uint64_t rank)
 {
-    char version[64];
-    unsigned major, minor, release;
-    H5get_libversion(&major, &minor, &release);
-    snprintf(version, sizeof version, "%u.%u.%u", major, minor, release);
-    bx_build_add_library("hdf5", version);
+    return (part *)(columns_of(h) + h->sets) + set * h->ranks + rank;
 }
 
-/* A checksum of a rank's rows, which any changed bit changes. */
-static uint64_t checksum(const bx_restart_set *set)
+/* Returns where the rows of a rank begin in the file. */
+static MPI_Offset place_of(head *h, uint64_t set, uint64_t rank)
 {
-    uint64_t sum = UINT64_C(14695981039346656037), bits; /* Fowler, Noll and Vo, by words */
-    const char *at = set->rows;
-    for (int64_t i = 0; i < set->mine * set->columns; i++, at += sizeof bits) {
-        memcpy(&bits, at, sizeof bits);
-        sum = (sum ^ bits) * UINT64_C(1099511628211);
+    MPI_Offset at = (MPI_Offset)h->header_bytes;
+    for (uint64_t s = 0; s <= set; s++)
+        for (uint64_t r = 0; r < (s < set ? h->ranks : rank); r++)
+            at += 8 * columns_of(h)[s] * part_of(h, s, r)->rows;
+    return at;
+}
+
+/* Returns a sum of 8-byte words, which any changed bit changes (Fowler, Noll and Vo). */
+static uint64_t checksum(const void *words, int64_t bytes)
+{
+    uint64_t sum = UINT64_C(14695981039346656037), word;
+    const char *at = words;
+    for (int64_t i = 0; i < bytes; i += 8, at += 8) {
+        memcpy(&word, at, sizeof word);
+        sum = (sum ^ word) * UINT64_C(1099511628211);
     }
     return sum;
 }
@@ -53,176 +71,87 @@ static int agree(MPI_Comm comm, bool good, char *why, size_t why_size)
     return 1;
 }
 
-/* The cause of HDF5's first failure, often MPI's: HDF5's own messages are for developers. */
-static char cause[256];
-
-static herr_t note_innermost(unsigned depth, const H5E_error2_t *error, void *unused)
+/* As agree, of an MPI error: "PATH: PROBLEM: the error's text". */
+static int agree_mpi(MPI_Comm comm, int code, const char *path, const char *problem, char *why,
+                     size_t why_size)
 {
-    (void)unused;
-    if (depth == 0 && error->desc) snprintf(cause, sizeof cause, ": %s", error->desc);
-    return 0;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+    if (code != MPI_SUCCESS) MPI_Error_string(code, text, &length);
+    snprintf(why, why_size, "%s: %s: %s", path, problem, text);
+    return agree(comm, code == MPI_SUCCESS, why, why_size);
 }
 
-static herr_t note_first(hid_t stack, void *unused)
+/* Reads or writes `bytes` of this rank from `at`, in pieces.  Returns an MPI error. */
+static int transfer(MPI_File file, MPI_Comm comm, MPI_Offset at, void *memory, int64_t bytes,
+                    bool write)
 {
-    return *cause ? 0 : H5Ewalk2(stack, H5E_WALK_UPWARD, note_innermost, unused);
-}
-
-static void note_causes(void)
-{
-    *cause = '\0';
-    H5Eset_auto2(H5E_DEFAULT, note_first, NULL);
-}
-
-static hid_t open_parallel(const char *path, MPI_Comm comm, bool create)
-{
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_fapl_mpio(access, comm, MPI_INFO_NULL);
-    /* since 1.8, what HDF5 itself keeps has checksums too: without, it crashes on damage */
-    H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
-    hid_t file = create ? H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access)
-                        : H5Fopen(path, H5F_ACC_RDONLY, access);
-    H5Pclose(access);
-    return file;
-}
-
-/* Rows first .. first + mine - 1 of a dataset [rows][columns], to or from memory. */
-static bool transfer(hid_t file, MPI_Comm comm, const char *name, hid_t type, int64_t rows,
-                     int64_t columns, int64_t first, int64_t mine, void *memory, bool write)
-{
-    hsize_t all[2] = {(hsize_t)rows, (hsize_t)columns};
-    hid_t space = H5Screate_simple(2, all, NULL);
-    hid_t set = write ? H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)
-                      : H5Dopen2(file, name, H5P_DEFAULT);
-    hid_t how = H5Pcreate(H5P_DATASET_XFER);
-    H5Pset_dxpl_mpio(how, H5FD_MPIO_COLLECTIVE);
-
-    const int64_t row_size = 8 * columns;
-    const int64_t most =
-        row_size < BX_RESTART_PIECE && columns > 0 ? BX_RESTART_PIECE / row_size : 1;
-    /* as many calls on every rank; none if all is empty, which HDF5 1.10 cannot write together */
-    int64_t calls[2] = {columns > 0 ? (mine + most - 1) / most : 0, set < 0};
-    MPI_Allreduce(MPI_IN_PLACE, calls, 2, MPI_INT64_T, MPI_MAX, comm);
-    bool good = calls[1] == 0;
-    for (int64_t call = 0; calls[1] == 0 && call < calls[0]; call++) {
-        int64_t done = call * most < mine ? call * most : mine;
-        int64_t now = mine - done < most ? mine - done : most;
-        hsize_t start[2] = {(hsize_t)(first + done), 0}, own[2] = {(hsize_t)now, (hsize_t)columns};
-        hid_t local = H5Screate_simple(2, own, NULL);
-        if (now > 0) {
-            H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, own, NULL);
-        } else {
-            H5Sselect_none(space);
-            H5Sselect_none(local);
-        }
-        void *at = now > 0 ? (char *)memory + done * row_size : memory;
-        good = (write ? H5Dwrite(set, type, local, space, how, at)
-                      : H5Dread(set, type, local, space, how, at)) >= 0 &&
-               good;
-        H5Sclose(local);
+    int64_t calls = (bytes + BX_RESTART_PIECE - 1) / BX_RESTART_PIECE, done = 0;
+    int first = MPI_SUCCESS;
+    MPI_Allreduce(MPI_IN_PLACE, &calls, 1, MPI_INT64_T, MPI_MAX, comm);
+    for (; calls > 0; calls--) {
+        int64_t left = bytes - done;
+        int now = (int)(left < BX_RESTART_PIECE ? left : BX_RESTART_PIECE), moved = 0;
+        void *piece = now > 0 ? (char *)memory + done : NULL;
+        MPI_Status status;
+        int code = (write ? MPI_File_write_at_all(file, at + done, piece, now, MPI_BYTE, &status)
+                          : MPI_File_read_at_all(file, at + done, piece, now, MPI_BYTE, &status));
+        if (code == MPI_SUCCESS) MPI_Get_count(&status, MPI_BYTE, &moved);
+        if (code == MPI_SUCCESS && moved != now) code = MPI_ERR_IO;
+        if (first == MPI_SUCCESS) first = code;
+        done += now;
     }
-    H5Pclose(how);
-    if (set >= 0) H5Dclose(set);
-    H5Sclose(space);
-    return good;
+    return first;
 }
 
-static hid_t type_of(const bx_restart_set *set)
+/* Returns the header of a file that is to be written, on every rank; the caller frees it. */
+static head *create_header(MPI_Comm comm, const char *schema, const bx_restart_number *numbers,
+                           size_t number_count, const bx_restart_set *sets, size_t set_count)
 {
-    return set->integers ? H5T_NATIVE_INT64 : H5T_NATIVE_DOUBLE;
-}
-
-/* Numbers of rows of all ranks, and of the lower ranks. */
-static void place(MPI_Comm comm, int64_t mine, int64_t *all, int64_t *below)
-{
-    int rank;
-    MPI_Comm_rank(comm, &rank);
-    MPI_Allreduce(&mine, all, 1, MPI_INT64_T, MPI_SUM, comm);
-    MPI_Exscan(&mine, below, 1, MPI_INT64_T, MPI_SUM, comm);
-    if (rank == 0) *below = 0; /* MPI leaves it undefined */
-}
-
-/* Reads or writes one number per rank, the dataset "SET KIND". */
-static bool transfer_mark(hid_t file, MPI_Comm comm, const char *set, const char *kind,
-                          uint64_t *mark, bool write)
-{
-    char name[128];
-    int rank, ranks;
-    MPI_Comm_rank(comm, &rank);
+    int ranks;
     MPI_Comm_size(comm, &ranks);
-    snprintf(name, sizeof name, "%s %s", set, kind);
-    return transfer(file, comm, name, H5T_NATIVE_UINT64, ranks, 1, rank, 1, mark, write);
-}
-
-static bool write_set(hid_t file, MPI_Comm comm, const bx_restart_set *set)
-{
-    int64_t all, below;
-    place(comm, set->mine, &all, &below);
-    uint64_t sum = checksum(set), count = (uint64_t)set->mine;
-    bool good = transfer(file, comm, set->name, type_of(set), all, set->columns, below, set->mine,
-                         set->rows, true);
-    good = transfer_mark(file, comm, set->name, "rows", &count, true) && good;
-    return transfer_mark(file, comm, set->name, "checksums", &sum, true) && good;
-}
-
-static bool write_number(hid_t file, const char *name, double value)
-{
-    hid_t space = H5Screate(H5S_SCALAR);
-    hid_t attribute = H5Acreate2(file, name, H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT);
-    bool good = attribute >= 0 && H5Awrite(attribute, H5T_NATIVE_DOUBLE, &value) >= 0;
-    if (attribute >= 0) H5Aclose(attribute);
-    H5Sclose(space);
-    return good;
-}
-
-static bool write_numbers(hid_t file, const char *schema, const bx_restart_number *numbers,
-                          size_t count)
-{
-    bool good = write_number(file, schema, 1);
-    for (size_t i = 0; i < count; i++)
-        good = write_number(file, numbers[i].name, numbers[i].value) && good;
-    return good;
-}
-
-/* Takes disk space for `partial`, as much as it needs at most.  Returns an errno.  A write that
- * fails leaves ranks waiting in HDF5 1.10, and crashes it at MPI_Finalize: it is not to begin. HDF5
- * empties the file that it creates, so that space is taken before, and again when it is `created`.
- */
-static int reserve(const char *partial, int64_t bytes, bool created)
-{
-    struct statvfs disk;
-    int descriptor = open(partial, O_RDWR | O_CREAT | (created ? 0 : O_TRUNC), 0666), code = 0;
-    if (descriptor < 0) return errno;
-    while (
-        (code = fallocate(descriptor, created ? FALLOC_FL_KEEP_SIZE : 0, 0, bytes) ? errno : 0) ==
-        EINTR);
-    if (code == EOPNOTSUPP || code == ENOSYS) {
-        bool small = fstatvfs(descriptor, &disk) == 0 &&
-                     (double)disk.f_bavail * (double)disk.f_frsize < (double)bytes;
-        code = small && !created ? ENOSPC : 0;
+    size_t bytes = sizeof(head) + number_count * sizeof(double) +
+                   set_count * (sizeof(int64_t) + (size_t)ranks * sizeof(part));
+    head *h = bx_memory_alloc(1, bytes);
+    *h = (head){.header_bytes = bytes, .numbers = number_count, .sets = set_count};
+    h->ranks = (uint64_t)ranks;
+    snprintf(h->schema, sizeof h->schema, "%s", schema);
+    for (size_t i = 0; i < number_count; i++) values_of(h)[i] = numbers[i].value;
+    for (size_t i = 0; i < set_count; i++) {
+        columns_of(h)[i] = sets[i].columns;
+        part mine = {sets[i].mine, checksum(sets[i].rows, 8 * sets[i].mine * sets[i].columns)};
+        MPI_Allgather(&mine, sizeof mine, MPI_BYTE, part_of(h, i, 0), sizeof mine, MPI_BYTE, comm);
     }
+    h->file_bytes = (uint64_t)place_of(h, set_count, 0);
+    h->checksum = checksum(h, (int64_t)bytes);
+    return h;
+}
+
+/* Takes the disk space of a file, so that no write fails later.  Returns an errno.  Local. */
+static int reserve(const char *partial, uint64_t bytes)
+{
+    int descriptor = open(partial, O_RDWR | O_CREAT | O_TRUNC, 0666);
+    if (descriptor < 0) return errno;
+    int code = posix_fallocate(descriptor, 0, (off_t)bytes);
     close(descriptor);
     return code;
 }
 
-/* Bytes of the file at most, with HDF5's own data. */
-static int64_t bytes_of(MPI_Comm comm, size_t number_count, const bx_restart_set *sets,
-                        size_t set_count)
+/* Writes header and rows to the file that `reserve` has created.  Returns an MPI error. */
+static int write_all(const char *partial, MPI_Comm comm, head *h, const bx_restart_set *sets)
 {
-    int64_t bytes = 65536 + 1024 * (int64_t)(number_count + 3 * set_count), mine = 0, all;
-    for (size_t i = 0; i < set_count; i++) mine += 8 * (sets[i].mine * sets[i].columns + 2);
-    MPI_Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_SUM, comm);
-    return bytes + all;
-}
-
-static bool write_all(hid_t file, MPI_Comm comm, const char *schema,
-                      const bx_restart_number *numbers, size_t number_count,
-                      const bx_restart_set *sets, size_t set_count)
-{
-    bool good = write_numbers(file, schema, numbers, number_count);
-    for (size_t i = 0; i < set_count; i++) good = write_set(file, comm, &sets[i]) && good;
-    good = H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0 && good;
-    return H5Fclose(file) >= 0 && good;
+    MPI_File file;
+    int rank, code = MPI_File_open(comm, partial, MPI_MODE_WRONLY, MPI_INFO_NULL, &file);
+    if (code != MPI_SUCCESS) return code;
+    MPI_Comm_rank(comm, &rank);
+    int first = transfer(file, comm, 0, h, rank == 0 ? (int64_t)h->header_bytes : 0, true);
+    for (size_t i = 0; i < h->sets; i++) {
+        code = transfer(file, comm, place_of(h, i, (uint64_t)rank), sets[i].rows,
+                        8 * sets[i].mine * sets[i].columns, true);
+        if (first == MPI_SUCCESS) first = code;
+    }
+    code = MPI_File_close(&file);
+    return first == MPI_SUCCESS ? code : first;
 }
 
 int bx_restart_write(const char *path, MPI_Comm comm, const char *schema,
@@ -232,191 +161,141 @@ int bx_restart_write(const char *path, MPI_Comm comm, const char *schema,
     char partial[PATH_MAX];
     int rank;
     MPI_Comm_rank(comm, &rank);
-    note_causes();
     if (!bx_file_partial(partial, sizeof partial, path)) {
         snprintf(why, why_size, "%s: %s", path, strerror(ENAMETOOLONG));
         return 1;
     }
-    int64_t bytes = bytes_of(comm, number_count, sets, set_count);
-    int code = rank == 0 ? reserve(partial, bytes, false) : 0;
+    head *h = create_header(comm, schema, numbers, number_count, sets, set_count);
+    int code = rank == 0 ? reserve(partial, h->file_bytes) : 0;
     snprintf(why, why_size, "%s: cannot be written: %s", partial, strerror(code));
-    int failed = agree(comm, code == 0, why, why_size);
-    if (!failed) {
-        hid_t file = open_parallel(partial, comm, true);
-        snprintf(why, why_size, "%s: cannot be written%s", partial, cause);
-        failed = agree(comm, file >= 0, why, why_size);
-        if (!failed) {
-            if (rank == 0) reserve(partial, bytes, true);
-            bool good = write_all(file, comm, schema, numbers, number_count, sets, set_count);
-            snprintf(why, why_size, "%s: cannot be written%s", partial, cause);
-            failed = agree(comm, good, why, why_size);
-        }
-    }
+    int failed = agree(comm, code == 0, why, why_size) ||
+                 agree_mpi(comm, write_all(partial, comm, h, sets), partial, "cannot be written",
+                           why, why_size);
     if (!failed) {
         code = rank == 0 ? bx_file_replace(partial, path) : 0;
         snprintf(why, why_size, "%s: %s", path, strerror(code));
         failed = agree(comm, code == 0, why, why_size);
     }
     if (failed && rank == 0) unlink(partial); /* a full disk would stay full */
+    free(h);
     return failed;
 }
 
-static bool read_number(hid_t file, const char *name, double *value)
+/* Returns the header of a file of `schema`, NULL with the reason in `why`; the caller frees it.
+ * Local. */
+static head *read_header(const char *path, const char *schema, char *why, size_t size)
 {
-    hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
-    if (attribute < 0) return false;
-    hid_t space = H5Aget_space(attribute);
-    bool good = H5Sget_simple_extent_npoints(space) == 1 &&
-                H5Aread(attribute, H5T_NATIVE_DOUBLE, value) >= 0;
-    H5Sclose(space);
-    H5Aclose(attribute);
-    return good;
-}
-
-static bool read_numbers(hid_t file, const char *path, bx_restart_number *numbers, size_t count,
-                         char *why, size_t size)
-{
-    for (size_t i = 0; i < count; i++) {
-        const char *name = numbers[i].name;
-        double there = 0, here = numbers[i].value;
-        if (!read_number(file, name, &there)) {
-            snprintf(why, size, "%s: says nothing of its %s", path, name);
-            return false;
-        }
-        if (numbers[i].carried) {
-            numbers[i].value = there;
-        } else if (!(there <= here && there >= here)) { /* also if one is not a number */
-            int digits = fabs(there - here) < 1e-9 * fabs(here) ? 17 : 10;
-            snprintf(why, size, "%s: is of another calculation: its %s is %.*g, here it is %.*g",
-                     path, name, digits, there, digits, here);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Whether the file has this schema and the same numbers; on one rank. */
-static bool examine(const char *path, const char *schema, bx_restart_number *numbers,
-                    size_t number_count, char *why, size_t size)
-{
-    if (access(path, R_OK) != 0) {
+    FILE *file = fopen(path, "rb");
+    struct stat status;
+    head start, *h = NULL;
+    if (!file || fstat(fileno(file), &status) != 0) {
         snprintf(why, size, "%s: %s", path, strerror(errno));
-        return false;
-    }
-    hid_t file = open_parallel(path, MPI_COMM_SELF, false); /* serially, HDF5 would lock it */
-    if (file < 0) {
-        snprintf(why, size, "%s: not an HDF5 file, or truncated%s", path, cause);
-        return false;
-    }
-    htri_t exists = H5Aexists(file, schema);
-    bool good = exists > 0;
-    if (exists == 0) snprintf(why, size, "%s: is no %s", path, schema);
-    if (exists < 0) snprintf(why, size, "%s: is no %s, or is damaged%s", path, schema, cause);
-    good = good && read_numbers(file, path, numbers, number_count, why, size);
-    H5Fclose(file);
-    return good;
-}
-
-/* Rows and columns of a dataset; 0 and 0 if it is missing or has other dimensions.  Local. */
-static void shape_of(hid_t file, const char *set, const char *suffix, hsize_t extent[2])
-{
-    char name[128];
-    extent[0] = extent[1] = 0;
-    snprintf(name, sizeof name, "%s%s", set, suffix);
-    hid_t data = H5Dopen2(file, name, H5P_DEFAULT);
-    if (data < 0) return;
-    hid_t space = H5Dget_space(data);
-    if (H5Sget_simple_extent_ndims(space) == 2) H5Sget_simple_extent_dims(space, extent, NULL);
-    H5Sclose(space);
-    H5Dclose(data);
-}
-
-/* Sets the number of this rank's rows of a set, if it has the expected shape; else sets `why` on
- * every rank. */
-static bool measure(hid_t file, MPI_Comm comm, const char *path, bx_restart_set *set, char *why,
-                    size_t size)
-{
-    uint64_t count = 0;
-    hsize_t rows[2], marks[2];
-    int64_t all, below;
-    int ranks;
-    MPI_Comm_size(comm, &ranks);
-    set->mine = 0;
-    shape_of(file, set->name, "", rows);
-    shape_of(file, set->name, " rows", marks);
-    if (marks[1] != 1 || rows[1] != (hsize_t)set->columns) {
-        snprintf(why, size, "%s: has no %s of %lld columns", path, set->name,
-                 (long long)set->columns);
-    } else if (marks[0] != (hsize_t)ranks) {
-        snprintf(why, size, "%s: its %s are of %llu ranks, here are %d", path, set->name,
-                 (unsigned long long)marks[0], ranks);
+    } else if (fread(&start, sizeof start, 1, file) != 1) {
+        snprintf(why, size, "%s: is no %s, or truncated", path, schema);
+    } else if (strncmp(start.schema, schema, sizeof start.schema) != 0) {
+        snprintf(why, size, "%s: is no %s", path, schema);
+    } else if (start.file_bytes != (uint64_t)status.st_size ||
+               start.header_bytes > start.file_bytes || start.header_bytes < sizeof start) {
+        snprintf(why, size, "%s: is truncated or damaged: has %lld bytes, its header says %llu",
+                 path, (long long)status.st_size, (unsigned long long)start.file_bytes);
     } else {
-        bool good = transfer_mark(file, comm, set->name, "rows", &count, false);
-        set->mine = good && count <= rows[0] ? (int64_t)count : 0;
-        place(comm, set->mine, &all, &below);
-        snprintf(why, size, "%s: is damaged: its %s are not as many as its ranks have", path,
-                 set->name);
-        return !agree(comm, good && count <= rows[0] && (hsize_t)all == rows[0], why, size);
+        h = bx_memory_alloc(1, start.header_bytes);
+        rewind(file);
+        bool whole = fread(h, 1, start.header_bytes, file) == start.header_bytes;
+        h->checksum = 0;
+        if (!whole || checksum(h, (int64_t)start.header_bytes) != start.checksum) {
+            snprintf(why, size, "%s: is damaged: its header does not match its checksum", path);
+            free(h);
+            h = NULL;
+        }
     }
-    agree(comm, false, why, size);
-    return false;
+    if (file) fclose(file);
+    return h;
 }
 
-/* The open file; negative, with the reason in `why`, if it cannot be used. */
-static hid_t open_again(const char *path, MPI_Comm comm, char *why, size_t why_size)
+/* Compares a file with what the caller expects; sets the carried numbers.  Local. */
+static bool examine(head *h, int ranks, const char *path, bx_restart_number *numbers, size_t count,
+                    const bx_restart_set *sets, size_t set_count, char *why, size_t size)
 {
-    hid_t file = open_parallel(path, comm, false);
-    snprintf(why, why_size, "%s: cannot be read by all ranks%s", path, cause);
-    return agree(comm, file >= 0, why, why_size) ? H5I_INVALID_HID : file;
+    if (h->numbers != count || h->sets != set_count) {
+        snprintf(why, size, "%s: has %llu numbers and %llu sets of rows, expected %zu and %zu",
+                 path, (unsigned long long)h->numbers, (unsigned long long)h->sets, count,
+                 set_count);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        double there = values_of(h)[i], here = numbers[i].value;
+        if (numbers[i].carried) numbers[i].value = there;
+        if (numbers[i].carried || (there <= here && there >= here)) continue; /* not of a NaN */
+        int digits = fabs(there - here) < 1e-9 * fabs(here) ? 17 : 10;
+        snprintf(why, size, "%s: is of another calculation: its %s is %.*g, here it is %.*g", path,
+                 numbers[i].name, digits, there, digits, here);
+        return false;
+    }
+    for (size_t i = 0; i < set_count; i++) {
+        if (columns_of(h)[i] == sets[i].columns) continue;
+        snprintf(why, size, "%s: its %s have %lld columns, expected %lld", path, sets[i].name,
+                 (long long)columns_of(h)[i], (long long)sets[i].columns);
+        return false;
+    }
+    snprintf(why, size, "%s: is of %llu ranks, here are %d", path, (unsigned long long)h->ranks,
+             ranks);
+    return h->ranks == (uint64_t)ranks;
 }
 
-int bx_restart_open(const char *path, MPI_Comm comm, const char *schema, bx_restart_number *numbers,
-                    size_t number_count, bx_restart_set *sets, size_t set_count, char *why,
-                    size_t why_size)
+/* Returns the header on every rank after it was examined; NULL, with the reason in `why`. */
+static head *open_header(const char *path, MPI_Comm comm, const char *schema,
+                         bx_restart_number *numbers, size_t number_count,
+                         const bx_restart_set *sets, size_t set_count, char *why, size_t size)
+{
+    int rank, ranks;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &ranks);
+    head *h = rank == 0 ? read_header(path, schema, why, size) : NULL;
+    uint64_t bytes = h ? h->header_bytes : 0;
+    bool good = rank != 0 || h;
+    if (!agree(comm, good, why, size)) {
+        MPI_Bcast(&bytes, 1, MPI_UINT64_T, 0, comm);
+        if (!h) h = bx_memory_alloc(1, bytes);
+        MPI_Bcast(h, (int)bytes, MPI_BYTE, 0, comm);
+        good = examine(h, ranks, path, numbers, number_count, sets, set_count, why, size);
+        if (!agree(comm, good, why, size)) return h;
+    }
+    free(h);
+    return NULL;
+}
+
+static bool read_set(MPI_File file, MPI_Comm comm, const char *path, head *h, size_t index,
+                     bx_restart_set *set, char *why, size_t size)
 {
     int rank;
     MPI_Comm_rank(comm, &rank);
-    note_causes();
-    bool good = rank != 0 || examine(path, schema, numbers, number_count, why, why_size);
-    if (agree(comm, good, why, why_size)) return 1;
-    for (size_t i = 0; i < number_count; i++) MPI_Bcast(&numbers[i].value, 1, MPI_DOUBLE, 0, comm);
-    hid_t file = open_again(path, comm, why, why_size);
-    if (file < 0) return 1;
-    for (size_t i = 0; i < set_count && good; i++)
-        good = measure(file, comm, path, &sets[i], why, why_size);
-    H5Fclose(file);
-    return !good;
+    const part *mine = part_of(h, index, (uint64_t)rank);
+    int64_t bytes = 8 * mine->rows * set->columns;
+    snprintf(why, size, "%s: has %lld rows of %s on a rank, expected %lld", path,
+             (long long)mine->rows, set->name, (long long)set->mine);
+    if (agree(comm, set->mine < 0 || set->mine == mine->rows, why, size)) return false;
+    if (set->mine < 0) set->rows = bx_memory_alloc((size_t)bytes + 1, 1);
+    set->mine = mine->rows;
+    int code = transfer(file, comm, place_of(h, index, (uint64_t)rank), set->rows, bytes, false);
+    if (agree_mpi(comm, code, path, "cannot be read", why, size)) return false;
+    snprintf(why, size, "%s: is damaged: its %s do not match their checksums", path, set->name);
+    return !agree(comm, mine->checksum == checksum(set->rows, bytes), why, size);
 }
 
-static bool read_set(hid_t file, MPI_Comm comm, const char *path, const bx_restart_set *set,
-                     char *why, size_t size)
+int bx_restart_read(const char *path, MPI_Comm comm, const char *schema, bx_restart_number *numbers,
+                    size_t number_count, bx_restart_set *sets, size_t set_count, char *why,
+                    size_t why_size)
 {
-    int64_t all, below;
-    uint64_t sum = 0;
-    bx_restart_set there = *set;
-    if (!measure(file, comm, path, &there, why, size)) return false;
-    snprintf(why, size, "%s: has %lld rows of %s on a rank, where %lld are asked for", path,
-             (long long)there.mine, set->name, (long long)set->mine);
-    if (agree(comm, there.mine == set->mine, why, size)) return false;
-    place(comm, set->mine, &all, &below);
-    bool good = transfer(file, comm, set->name, type_of(set), all, set->columns, below, set->mine,
-                         set->rows, false);
-    good = transfer_mark(file, comm, set->name, "checksums", &sum, false) && good;
-    snprintf(why, size, "%s: its %s cannot be read%s", path, set->name, cause);
-    if (agree(comm, good, why, size)) return false;
-    snprintf(why, size, "%s: is damaged: what it holds does not match its checksums", path);
-    return !agree(comm, sum == checksum(set), why, size);
-}
-
-int bx_restart_read(const char *path, MPI_Comm comm, const bx_restart_set *sets, size_t set_count,
-                    char *why, size_t why_size)
-{
-    note_causes();
-    hid_t file = open_again(path, comm, why, why_size);
-    if (file < 0) return 1;
-    bool good = true;
+    MPI_File file;
+    head *h =
+        open_header(path, comm, schema, numbers, number_count, sets, set_count, why, why_size);
+    if (!h) return 1;
+    int code = MPI_File_open(comm, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
+    bool good = !agree_mpi(comm, code, path, "cannot be read by all ranks", why, why_size);
     for (size_t i = 0; i < set_count && good; i++)
-        good = read_set(file, comm, path, &sets[i], why, why_size);
-    H5Fclose(file);
+        good = read_set(file, comm, path, h, i, &sets[i], why, why_size);
+    if (code == MPI_SUCCESS) MPI_File_close(&file);
+    free(h);
     return !good;
 }

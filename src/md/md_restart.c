@@ -1,5 +1,6 @@
 /* A system's atoms in a restart file; md_restart.f90 says what they are. */
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "bx_restart.h"
 
@@ -8,10 +9,8 @@ enum { MUST_AGREE = 17, NUMBERS = MUST_AGREE + 1, REALS = 9, INTEGERS = 5 };
 
 int md_restart_write(const char *path, MPI_Fint comm, const double *identity, double step, int mine,
                      double *reals, int64_t *integers, char *why, int why_size);
-int md_restart_open(const char *path, MPI_Fint comm, const double *identity, double *step,
-                    int *mine, char *why, int why_size);
-int md_restart_read(const char *path, MPI_Fint comm, int mine, double *reals, int64_t *integers,
-                    char *why, int why_size);
+int md_restart_read(const char *path, MPI_Fint comm, const double *identity, double *step,
+                    int *mine, void **reals, void **integers, char *why, int why_size);
 
 static void describe(const double *identity, double step, bx_restart_number numbers[NUMBERS])
 {
@@ -39,8 +38,8 @@ static void describe(const double *identity, double step, bx_restart_number numb
 
 static void list(int mine, double *reals, int64_t *integers, bx_restart_set sets[2])
 {
-    sets[0] = (bx_restart_set){"atoms", false, REALS, mine, reals};
-    sets[1] = (bx_restart_set){"names", true, INTEGERS, mine, integers};
+    sets[0] = (bx_restart_set){"atoms", REALS, mine, reals};
+    sets[1] = (bx_restart_set){"names", INTEGERS, mine, integers};
 }
 
 int md_restart_write(const char *path, MPI_Fint comm, const double *identity, double step, int mine,
@@ -54,24 +53,23 @@ int md_restart_write(const char *path, MPI_Fint comm, const double *identity, do
                             (size_t)why_size);
 }
 
-int md_restart_open(const char *path, MPI_Fint comm, const double *identity, double *step,
-                    int *mine, char *why, int why_size)
+/* The caller frees both arrays of rows; there are none after a failure. */
+int md_restart_read(const char *path, MPI_Fint comm, const double *identity, double *step,
+                    int *mine, void **reals, void **integers, char *why, int why_size)
 {
     bx_restart_number numbers[NUMBERS];
     bx_restart_set sets[2];
     describe(identity, 0, numbers);
-    list(0, NULL, NULL, sets);
-    int failed = bx_restart_open(path, MPI_Comm_f2c(comm), SCHEMA, numbers, NUMBERS, sets, 2, why,
+    list(-1, NULL, NULL, sets);
+    int failed = bx_restart_read(path, MPI_Comm_f2c(comm), SCHEMA, numbers, NUMBERS, sets, 2, why,
                                  (size_t)why_size);
+    if (failed) {
+        free(sets[0].rows);
+        free(sets[1].rows);
+    }
     *step = numbers[MUST_AGREE].value;
     *mine = (int)sets[0].mine;
+    *reals = sets[0].rows;
+    *integers = sets[1].rows;
     return failed;
-}
-
-int md_restart_read(const char *path, MPI_Fint comm, int mine, double *reals, int64_t *integers,
-                    char *why, int why_size)
-{
-    bx_restart_set sets[2];
-    list(mine, reals, integers, sets);
-    return bx_restart_read(path, MPI_Comm_f2c(comm), sets, 2, why, (size_t)why_size);
 }

@@ -2,8 +2,8 @@
 ! hold atoms in the order of the lists, with their positions when the lists were made: these give
 ! the same lists again.
 module md_restart
-  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_int, c_int64_t, c_loc, c_null_char, &
-    dp => c_double
+  use, intrinsic :: iso_c_binding, only: c_char, c_double, c_f_pointer, c_int, c_int64_t, &
+    c_loc, c_null_char, c_ptr, dp => c_double
   use bx_harness, only: bx_string_at
   use md_atoms, only: atoms_t, reserve
   use md_system, only: system_t
@@ -27,29 +27,25 @@ module md_restart
       integer(c_int) :: failed
     end function md_restart_write
 
-    function md_restart_open(path, comm, identity, step, mine, why, why_size) result(failed) bind(C)
-      import :: c_char, c_double, c_int
+    function md_restart_read(path, comm, identity, step, mine, real_rows, integer_rows, why, &
+                             why_size) result(failed) bind(C)
+      import :: c_char, c_double, c_int, c_ptr
       implicit none (type, external)
       character(kind=c_char), intent(in) :: path(*)
       integer(c_int), value :: comm, why_size
       real(c_double), intent(in) :: identity(*)
       real(c_double), intent(out) :: step
       integer(c_int), intent(out) :: mine
-      character(kind=c_char), intent(inout) :: why(*)
-      integer(c_int) :: failed
-    end function md_restart_open
-
-    function md_restart_read(path, comm, mine, real_rows, integer_rows, why, why_size) &
-      result(failed) bind(C)
-      import :: c_char, c_double, c_int, c_int64_t
-      implicit none (type, external)
-      character(kind=c_char), intent(in) :: path(*)
-      integer(c_int), value :: comm, mine, why_size
-      real(c_double), intent(out) :: real_rows(*)
-      integer(c_int64_t), intent(out) :: integer_rows(*)
+      type(c_ptr), intent(out) :: real_rows, integer_rows
       character(kind=c_char), intent(inout) :: why(*)
       integer(c_int) :: failed
     end function md_restart_read
+
+    subroutine c_free(memory) bind(C, name="free")
+      import :: c_ptr
+      implicit none (type, external)
+      type(c_ptr), value :: memory
+    end subroutine c_free
   end interface
 
 contains
@@ -96,26 +92,24 @@ contains
     integer(c_int64_t), intent(out) :: step
     character(*), intent(out) :: why
     character(kind=c_char), target :: reason(longest_reason)
-    real(dp), allocatable :: rows(:, :)
-    integer(c_int64_t), allocatable :: names(:, :)
+    type(c_ptr) :: real_rows, integer_rows
+    real(dp), pointer :: rows(:, :)
+    integer(c_int64_t), pointer :: names(:, :)
     real(dp) :: at
     integer(c_int) :: mine
     integer :: k
     reason = c_null_char
     why = ""
     step = 0
-    if (md_restart_open(path//c_null_char, system%domain%comm%MPI_VAL, identity(system), at, mine, &
-                        reason, size(reason, kind=c_int)) /= 0) then
+    if (md_restart_read(path//c_null_char, system%domain%comm%MPI_VAL, identity(system), at, mine, &
+                        real_rows, integer_rows, reason, size(reason, kind=c_int)) /= 0) then
       why = bx_string_at(c_loc(reason))
       return
     end if
+    call c_f_pointer(real_rows, rows, [reals, int(mine)])
+    call c_f_pointer(integer_rows, names, [integers, int(mine)])
     step = nint(at, c_int64_t)
-    allocate (rows(reals, mine), names(integers, mine), moved(3, mine))
-    if (md_restart_read(path//c_null_char, system%domain%comm%MPI_VAL, mine, rows, names, reason, &
-                        size(reason, kind=c_int)) /= 0) then
-      why = bx_string_at(c_loc(reason))
-      return
-    end if
+    allocate (moved(3, mine))
     call reserve(atoms, int(mine))
     atoms%own = int(mine)
     atoms%all = atoms%own
@@ -127,6 +121,8 @@ contains
       atoms%species(k) = int(names(2, k))
       atoms%image(:, k) = int(names(3:5, k))
     end do
+    call c_free(real_rows)
+    call c_free(integer_rows)
   end subroutine read_restart
 
 end module md_restart

@@ -45,8 +45,8 @@ int npar_checkpoint_write(const char *path, MPI_Fint fortran_comm, const npar_ch
     double *own = bx_memory_alloc((size_t)mine + 1, sizeof *own);
     for (int i = 0; i < mine; i++) own[i] = energies[rank + i * ranks];
     const bx_restart_set sets[] = {
-        {"waves", false, 2 * (int64_t)sizes->plane_waves, mine, (void *)(uintptr_t)waves},
-        {"energies", false, 1, mine, own},
+        {"waves", 2 * (int64_t)sizes->plane_waves, mine, (void *)(uintptr_t)waves},
+        {"energies", 1, mine, own},
     };
     int failed =
         bx_restart_write(path, comm, SCHEMA, numbers, NUMBERS, sets, 2, why, (size_t)why_size);
@@ -65,16 +65,11 @@ int npar_checkpoint_read(const char *path, MPI_Fint fortran_comm, const npar_che
     describe(sizes, numbers);
     double *own = bx_memory_alloc((size_t)mine + 1, sizeof *own);
     bx_restart_set sets[] = {
-        {"waves", false, 2 * (int64_t)sizes->plane_waves, mine, waves},
-        {"energies", false, 1, mine, own},
+        {"waves", 2 * (int64_t)sizes->plane_waves, mine, waves},
+        {"energies", 1, mine, own},
     };
     int failed =
-        bx_restart_open(path, comm, SCHEMA, numbers, NUMBERS, sets, 2, why, (size_t)why_size);
-    /* with the same bands on the same ranks, rows are as many */
-    int other = sets[0].mine != mine || sets[1].mine != mine, any = 0;
-    MPI_Allreduce(&other, &any, 1, MPI_INT, MPI_MAX, comm);
-    if (!failed && any) snprintf(why, (size_t)why_size, "%s: has other bands on a rank", path);
-    failed = failed || any || bx_restart_read(path, comm, sets, 2, why, (size_t)why_size);
+        bx_restart_read(path, comm, SCHEMA, numbers, NUMBERS, sets, 2, why, (size_t)why_size);
     memset(energies, 0, (size_t)sizes->bands * sizeof *energies);
     for (int i = 0; i < mine; i++) energies[rank + i * ranks] = own[i];
     MPI_Allreduce(MPI_IN_PLACE, energies, sizes->bands, MPI_DOUBLE, MPI_SUM, comm);

@@ -1,5 +1,4 @@
-/* The bands of a hybrid calculation in an HDF5 file, between its two parts (--split-calculation).
- */
+/* The bands of a hybrid calculation in a file, between its two parts (--split-calculation). */
 #ifndef NPAR_CHECKPOINT_H
 #define NPAR_CHECKPOINT_H
 

@@ -1,6 +1,5 @@
 /* Functions of libraries that Fortran cannot call. */
 #include "blas.h"
-#include "bx_restart.h"
 #include "elpa_solver.h"
 
 void npar_name_libraries(void);
@@ -8,7 +7,6 @@ void npar_name_libraries(void);
 /* Adds the libraries' versions to the result, where they report one. */
 void npar_name_libraries(void)
 {
-    bx_restart_name_library();
     bx_blas_name_library();
 #ifdef BX_HAVE_SCALAPACK
     bx_elpa_name_library();

@@ -101,7 +101,7 @@ def main():
         for seed, (ranks, arguments) in enumerate(itertools.islice(plans, launches)):
             bit = BITS[(seed // 2) % len(BITS)]
             if arguments == "split":
-                flips, wrong = split_run(kernel, seed, bit, Path(folder, "bands.h5"))
+                flips, wrong = split_run(kernel, seed, bit, Path(folder, "bands"))
             else:
                 flips, wrong = launch(kernel, ranks, bit, seed, arguments)
             for flip in flips:

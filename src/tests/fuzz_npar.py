@@ -109,7 +109,7 @@ class Line:
 
     def launches(self, folder):
         """Yields the outcome of each launch."""
-        file = ("--checkpoint", str(Path(folder, "bands.h5")), "--split-calculation")
+        file = ("--checkpoint", str(Path(folder, "bands")), "--split-calculation")
         for part in ((*file, "1"), (*file, "2")) if self.split else ((),):
             yield run(KERNEL, self.ranks, *self.options, *part, threads=self.threads)
 

@@ -304,8 +304,8 @@ class Molecules(Case):
         where = {"ranks": 3}
         size = (*self.SIZE, "--method", "packed", "--until")
         self.good(*size, "9", "--dump", self.file("whole.xyz"), **where)
-        self.good(*size, "4", "--save", self.file("r.h5"), **where)
-        self.good(*size, "9", "--restart", self.file("r.h5"), "--dump", self.file("parts.xyz"),
+        self.good(*size, "4", "--save", self.file("saved"), **where)
+        self.good(*size, "9", "--restart", self.file("saved"), "--dump", self.file("parts.xyz"),
                   **where)  # fmt: skip
         self.assertEqual(Path(self.file("whole.xyz")).read_bytes(),
                          Path(self.file("parts.xyz")).read_bytes())  # fmt: skip
@@ -342,15 +342,15 @@ class Time(Case):
                             "1", "--steps", "1", "--method", method)  # fmt: skip
                     where = {"ranks": ranks, "threads": threads}
                     self.good(*size, "--until", "90", "--dump", self.file("whole.xyz"), **where)
-                    self.good(*size, "--until", "37", "--save", self.file("r.h5"), **where)
-                    self.good(*size, "--until", "90", "--restart", self.file("r.h5"),
+                    self.good(*size, "--until", "37", "--save", self.file("saved"), **where)
+                    self.good(*size, "--until", "90", "--restart", self.file("saved"),
                               "--dump", self.file("parts.xyz"), **where)  # fmt: skip
                     self.assertEqual(Path(self.file("whole.xyz")).read_bytes(),
                                      Path(self.file("parts.xyz")).read_bytes())  # fmt: skip
 
     def test_killed_and_restarted(self):
         size = ("--case", "fe", "--cells", "12", *ONE)
-        save = self.folder / "r.h5"
+        save = self.folder / "saved"
         self.good(*size, "--until", "2000", "--dump", self.file("whole.xyz"), ranks=2)
         process = subprocess.Popen(
             [*MPIEXEC, "-n", "2", KERNEL, *size, "--until", "2000", "--save", str(save),

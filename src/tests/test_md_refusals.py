@@ -204,7 +204,7 @@ class Refusals(Case):
 
     def test_restart_files(self):
         size = ("--case", "fe", "--cells", "6", *ONE)
-        save = Path(self.file("r.h5"))
+        save = Path(self.file("saved"))
         self.good(*size, "--until", "20", "--save", str(save), ranks=2)
         good = save.read_bytes()
         self.refused("number of ranks is 2, here it is 1", *size, "--restart", str(save))
@@ -285,7 +285,7 @@ class Files(Case):
         self.assertEqual(names, sorted([*own, "a", "fifo", "in.xyz", "link", "sub"]))
 
     def test_a_restart_file_may_be_saved_to(self):
-        save = self.file("r.h5")
+        save = self.file("saved")
         self.good(*self.SIZE, "--until", "40", "--dump", self.file("whole.xyz"))
         self.good(*self.SIZE, "--until", "20", "--save", save)
         both = ("--restart", save, "--save", save)

@@ -406,7 +406,7 @@ class Split(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        self.file = Path(self.folder.name, "bands.h5")
+        self.file = Path(self.folder.name, "bands")
 
     def part(self, number, ranks, *more):
         file = ("--checkpoint", str(self.file)) if number else ()
@@ -432,15 +432,15 @@ class Split(unittest.TestCase):
 
     def test_what_is_no_checkpoint_of_this_calculation(self):
         self.refused("No such file")
-        self.file.write_text("not HDF5")
-        self.refused("not an HDF5 file, or truncated")
+        self.file.write_text("short")
+        self.refused("is no bisection-npar-checkpoint-2, or truncated")
         self.assertEqual(self.part(1, 2).code, 0)
         good = self.file.read_bytes()
         self.refused("its ranks is 2, here it is 3", ranks=3)
         self.refused("its bands is 16, here it is 12", more=("--bands", "12"))
         self.refused("its seed is 1, here it is 5", more=("--seed", "5"))
         self.file.write_bytes(good[: len(good) // 2])
-        self.refused("not an HDF5 file, or truncated")
+        self.refused("truncated")
         self.file.write_bytes(good.replace(b"npar-checkpoint-2", b"npar-checkpoint-9"))
         self.refused("is no bisection-npar-checkpoint-2")
         damaged = bytearray(good)
@@ -453,7 +453,7 @@ class Split(unittest.TestCase):
     def test_file_that_cannot_be_is_refused_before_anything_is_computed(self):
         pipe, device = Path(self.folder.name, "pipe"), Path(self.folder.name, "null")
         os.mkfifo(pipe)
-        files = [pipe, Path(self.folder.name), Path(self.folder.name, "missing", "bands.h5")]
+        files = [pipe, Path(self.folder.name), Path(self.folder.name, "missing", "bands")]
         if os.geteuid() == 0:  # who could replace it
             os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
             files.append(device)
@@ -473,14 +473,14 @@ class Split(unittest.TestCase):
         if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
             self.skipTest("a small file system cannot be mounted here")
         self.addCleanup(subprocess.run, ("umount", str(disk)), check=True)
-        self.file = disk / "bands.h5"
+        self.file = disk / "bands"
         self.file.write_text("older")
         out = self.part(1, 2)
         self.assertEqual(out.code, 3, text(out))
         lines = [line for line in out.stderr.splitlines() if line.startswith("bisection-npar")]
         self.assertEqual(len(lines), 1, text(out))
         self.assertIn("No space left on device", lines[0])
-        self.assertEqual([file.name for file in disk.iterdir()], ["bands.h5"])
+        self.assertEqual([file.name for file in disk.iterdir()], ["bands"])
         self.assertEqual(self.file.read_text(), "older")
 
     def test_killed_while_writing(self):

@@ -138,10 +138,7 @@ def test_spack_is_not_asked_for_what_it_builds(user):
     assert "missing packages: g++\n" in user.bootstrap("--build", "spack").stderr
 
 
-MISSING = (
-    "libfftw3-dev libcjson-dev libopenblas-openmp-dev libscalapack-openmpi-dev "
-    "libhdf5-openmpi-dev libelpa-dev"
-)
+MISSING = "libfftw3-dev libcjson-dev libopenblas-openmp-dev libscalapack-openmpi-dev libelpa-dev"
 
 
 def test_installs_as_root_only_what_is_missing(root):

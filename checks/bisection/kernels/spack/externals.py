@@ -82,7 +82,6 @@ PROBES = {
         "libscalapack-openmpi-dev",
         provides=("scalapack",),
     ),
-    "hdf5": Probe("pkg-config --modversion hdf5-openmpi", "libhdf5-openmpi-dev"),
     "cmake": Probe("cmake --version", "cmake"),
     "gmake": Probe("make --version", "make"),
     "pkgconf": Probe("pkgconf --version", "pkgconf", provides=("pkgconfig",)),

@@ -59,7 +59,6 @@ LIBRARIES = {
     "cjson": Library(("libcjson",), ""),
     "openblas": Library(("openblas",), "threads=openmp"),
     "netlib-scalapack": Library(("scalapack-{mpi}", "scalapack"), "", ""),
-    "hdf5": Library(("hdf5-{mpi}", "hdf5"), "+mpi", ""),
 }
 
 

@@ -15,7 +15,6 @@ LIBRARIES = {
     "cJSON": ("libcjson",),
     "BLAS": ("openblas", "blas-netlib", "blas", "mkl-dynamic-lp64-seq"),
     "ScaLAPACK": ("scalapack-openmpi", "scalapack-mpich", "scalapack", "mkl-dynamic-lp64-seq"),
-    "HDF5": ("hdf5-openmpi", "hdf5-mpich", "hdf5"),
     "ELPA": ("elpa", "elpa_openmp"),
 }
 NEEDED = ("FFTW", "cJSON")  # the build finds these by pkg-config alone (src/CMakeLists.txt)

@@ -41,7 +41,7 @@ def test_is_named_first_where_a_build_fails_for_it(tmp_path, monkeypatch):
     if subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", home]).returncode:
         pytest.skip("no mount namespaces")
     cmake = tmp_path / "cmake"
-    cmake.write_text("#!/bin/sh\necho 'CMake Error: Could NOT find HDF5' >&2; exit 1\n")
+    cmake.write_text("#!/bin/sh\necho 'CMake Error: Could NOT find MPI' >&2; exit 1\n")
     cmake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     shell = SMALL.format(checks=CHECKS, fill="true")

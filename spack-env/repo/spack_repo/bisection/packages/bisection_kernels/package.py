@@ -27,7 +27,6 @@ class BisectionKernels(CMakePackage):
     depends_on("blas")
     depends_on("lapack")
     depends_on("scalapack")
-    depends_on("hdf5 +mpi")
     # Without the variant, CMake takes an ELPA of the system where pkg-config finds one.
     depends_on("elpa +mpi", when="+elpa")
 
