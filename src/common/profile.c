@@ -1,8 +1,9 @@
 /* Communication profile by interposition: the executable and its libraries call the routines of MPI
- * that profile_c.c and profile_fortran.c list through wrappers.  A call is counted once: in the row
- * of its routine, region and class of the recording in force.  All else is sums of rows.
+ * that profile.def lists through wrappers (profile_c.c, profile_fortran.c).  A call is counted
+ * once: in the row of its routine, region and class of the recording in force.  All else is sums of
+ * rows.
  *
- * Not counted, and own code in the shares of time: what the two files do not list.  These are
+ * Not counted, and own code in the shares of time: what is not listed there.  These are
  * MPI_Rput and its kin, matched probes, neighbourhood collectives but MPI_Neighbor_alltoallv,
  * files, and the making of communicators, topologies and windows.  Persistent sends are counted
  * where C starts them: none of our kernels in Fortran uses them. */
@@ -12,7 +13,6 @@
 #include "peers.h"
 #include "ticks.h"
 
-#include <ctype.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -348,7 +348,7 @@ void bx_profile_place(char *text, size_t size)
     if (own || !routine)
         snprintf(text, size, "in %s", own ? own : "the kernel's own code");
     else
-        snprintf(text, size, "in MPI_%c%s", toupper((unsigned char)routine[0]), routine + 1);
+        snprintf(text, size, "in MPI_%s", routine);
 }
 
 void bx_profile_enter_own(const char *place) { atomic_store(&profile.own, place); }
@@ -444,9 +444,8 @@ static void name_of_row(int number, char text[ROUTINE_NAME])
 {
     const char *name = profile.rows[number].routine;
     int region = profile.rows[number].region;
-    snprintf(text, ROUTINE_NAME, "MPI_%c%s%s%s%s", toupper((unsigned char)name[0]), name + 1,
-             region < 0 ? "" : " (", region < 0 ? "" : profile.region_names[region],
-             region < 0 ? "" : ")");
+    snprintf(text, ROUTINE_NAME, "MPI_%s%s%s%s", name, region < 0 ? "" : " (",
+             region < 0 ? "" : profile.region_names[region], region < 0 ? "" : ")");
 }
 
 /* Ranks meet routines in different orders, and some never: the lowest rank that has met one without

@@ -48,7 +48,7 @@ enum { BX_MAX_REGIONS = 8 };
 
 /* One wrapper: its routine, and where its calls are counted. */
 typedef struct {
-    const char *name; /* without MPI_, in either case: Allreduce, allreduce */
+    const char *name;                            /* without MPI_: Allreduce, of Fortran too */
     int row[1 + BX_MAX_REGIONS][BX_CLASS_COUNT]; /* 1 + number of the row; 0: none yet */
 } bx_routine;
 
