@@ -1,4 +1,4 @@
-! Your first kernel in Fortran: reduce.c once more, the sum of a vector over all ranks.
+! Your first kernel in Fortran: first_kernel.c once more, the sum of a vector over all ranks.
 module reduce_kernel
   use, intrinsic :: iso_c_binding, only: c_double, c_f_pointer, c_funloc, c_int, c_int64_t, c_loc, &
     c_null_ptr, c_ptr, c_size_t

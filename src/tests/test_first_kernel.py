@@ -1,6 +1,6 @@
 """The example kernels, in C and in Fortran: two programs that give the same.
 
-Usage: test_examples.py EXAMPLE_IN_C EXAMPLE_IN_FORTRAN [unittest arguments]
+Usage: test_first_kernel.py EXAMPLE_IN_C EXAMPLE_IN_FORTRAN [unittest arguments]
 """
 
 import sys
