@@ -39,8 +39,9 @@ cJSON *bx_build_json(void)
     cJSON_AddStringToObject(json, "build_type", BX_BUILD_TYPE);
     cJSON_AddStringToObject(json, "march", BX_MARCH);
     cJSON *instructions = cJSON_AddArrayToObject(json, "instructions");
-    for (size_t i = 0; bx_processor_assumed[i]; i++)
-        cJSON_AddItemToArray(instructions, cJSON_CreateString(bx_processor_assumed[i]));
+    for (const bx_instructions *set = bx_processor_assumed; set->name; set++)
+        if (bx_processor_assumes(set))
+            cJSON_AddItemToArray(instructions, cJSON_CreateString(set->name));
     cJSON_AddStringToObject(json, "mpi", mpi);
     cJSON *list = cJSON_AddObjectToObject(json, "libraries");
     cJSON_AddStringToObject(list, "fftw", BX_FFTW_VERSION);
@@ -48,4 +49,26 @@ cJSON *bx_build_json(void)
     for (int i = 0; i < library_count; i++)
         cJSON_AddStringToObject(list, libraries[i].name, libraries[i].version);
     return json;
+}
+
+extern void openblas_set_num_threads(int threads) __attribute__((weak));
+extern void MKL_Set_Num_Threads(int threads) __attribute__((weak));
+extern void bli_thread_set_num_threads(long threads) __attribute__((weak));
+extern char *openblas_get_config(void) __attribute__((weak));
+
+void bx_blas_set_threads(int threads)
+{
+    if (openblas_set_num_threads) openblas_set_num_threads(threads);
+    if (MKL_Set_Num_Threads) MKL_Set_Num_Threads(threads);
+    if (bli_thread_set_num_threads) bli_thread_set_num_threads(threads);
+}
+
+void bx_blas_name_library(void)
+{
+    char version[64];
+    if (!openblas_get_config) return;
+    snprintf(version, sizeof version, "%s", openblas_get_config()); /* "OpenBLAS 0.3.21 ..." */
+    char *space = strchr(version, ' '), *end = space ? strchr(space + 1, ' ') : NULL;
+    if (end) *end = '\0';
+    bx_build_add_library("openblas", space ? space + 1 : version);
 }

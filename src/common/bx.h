@@ -60,8 +60,8 @@ typedef struct {
 #define BX_COUNTED(list) list, sizeof(list) / sizeof *(list)
 
 /* A kernel.  Every function takes the `state` that setup has made; `method` is an index into
- * `methods`, `point` one from 0 to point_count() - 1.  examples/ has the least kernels, in C and in
- * Fortran; bx_kernel_t of bx_interface.f90 has the same members. */
+ * `methods`, `point` one from 0 to point_count() - 1.  tests/first_kernel.c and .f90 are
+ * small ones; bx_kernel_t of bx_interface.f90 has the same members. */
 typedef struct bx_kernel {
     /* ---- needed ---- */
     const char *name;
@@ -244,6 +244,11 @@ void bx_metrics_add_ratio(bx_metrics *metrics, const char *name, const char *bet
  * is not. */
 double bx_metrics_value(const bx_metrics *metrics, const char *name);
 
+/* Returns the quantile `q`, from 0 to 1, of values[count], interpolated between order statistics
+ * (R. J. Hyndman, Y. Fan, Am. Stat. 50, 361 (1996), type 7); NaN if count is 0.  Sorts the values
+ * in place. */
+double bx_statistics_quantile(double *values, size_t count, double q);
+
 /* ---- memory: never NULL, a failure ends the launch with BX_RESOURCES (all local) ---- */
 
 /* Returns `count` items of `size` bytes, zeroed; the caller frees them. */
@@ -263,6 +268,10 @@ void bx_kernel_add_method(bx_kernel *kernel, const bx_choice *about);
 
 /* Adds a library and its version to the result.  Local; both texts are copied. */
 void bx_build_add_library(const char *name, const char *version);
+/* Adds the version of the BLAS library to the result, where it reports one.  Local. */
+void bx_blas_name_library(void);
+/* Sets the threads of the BLAS library: some take every core of the node for every rank.  Local. */
+void bx_blas_set_threads(int threads);
 /* Claims memory: `bytes` for this rank.  Refuses with BX_RESOURCES where the ranks of a node need
  * more than it has free; `sized_by` names the option or case in the message.  Returns as
  * bx_run_agree. Collective. */

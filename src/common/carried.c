@@ -1,4 +1,4 @@
-#include "carried.h"
+#include "result.h"
 
 #include "adapters.h"
 

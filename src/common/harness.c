@@ -1,14 +1,9 @@
 /* A launch from start to end. */
-#include "harness.h"
 
-#include "carried.h"
 #include "charge.h"
 #include "layout.h"
-#include "metrics.h"
-#include "options.h"
-#include "resources.h"
 #include "result.h"
-#include "table.h"
+#include "run.h"
 #include "watchdog.h"
 
 #include <stdlib.h>

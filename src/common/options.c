@@ -1,6 +1,6 @@
 /* Command line: strict long options from one table, the same on every rank; the first fault is
  * refused with the value and what is allowed. */
-#include "options.h"
+#include "run.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -18,42 +18,19 @@
 #endif
 #endif
 
-#define LOOK_UP(feature, known, answer)                                                            \
-    if (strcmp(feature, known) == 0) return answer
-
-static bool is_supported(const char *feature)
-{
-#ifdef X86_CAN_BE_ASKED
-#define LOOK_UP_X86(known) LOOK_UP(feature, known, __builtin_cpu_supports(known) != 0)
-    LOOK_UP_X86("sse3");
-    LOOK_UP_X86("ssse3");
-    LOOK_UP_X86("sse4.1");
-    LOOK_UP_X86("sse4.2");
-    LOOK_UP_X86("sse4a");
-    LOOK_UP_X86("popcnt");
-    LOOK_UP_X86("bmi");
-    LOOK_UP_X86("bmi2");
-    LOOK_UP_X86("avx");
-    LOOK_UP_X86("xop");
-    LOOK_UP_X86("fma4");
-    LOOK_UP_X86("fma");
-    LOOK_UP_X86("avx2");
-    LOOK_UP_X86("avx512f");
-    LOOK_UP_X86("avx512cd");
-    LOOK_UP_X86("avx512bw");
-    LOOK_UP_X86("avx512dq");
-    LOOK_UP_X86("avx512vl");
-    LOOK_UP_X86("avx512vbmi");
-    LOOK_UP_X86("avx512vnni");
+#if defined(X86_CAN_BE_ASKED)
+#define IS_SUPPORTED(name, ...) (__builtin_cpu_supports(name) != 0)
 #elif defined(__aarch64__) && defined(__linux__)
-    /* Bits of Linux's <asm/hwcap.h>, which older systems do not name. */
-    LOOK_UP(feature, "atomics", (getauxval(AT_HWCAP) >> 8 & 1) != 0);
-    LOOK_UP(feature, "asimddp", (getauxval(AT_HWCAP) >> 20 & 1) != 0);
-    LOOK_UP(feature, "sve", (getauxval(AT_HWCAP) >> 22 & 1) != 0);
-    LOOK_UP(feature, "sve2", (getauxval(AT_HWCAP2) >> 1 & 1) != 0);
+#define IS_SUPPORTED(name, word, bit) ((getauxval(word) >> (bit) & 1) != 0)
 #else
-    LOOK_UP(feature, feature, true); /* cannot be asked */
+#define IS_SUPPORTED(...) true /* cannot be asked */
 #endif
+
+static bool is_supported(const char *name)
+{
+#define INSTRUCTIONS(known, macro, ...)                                                            \
+    if (strcmp(name, known) == 0) return IS_SUPPORTED(known, ##__VA_ARGS__);
+#include "processor.def"
     return false;
 }
 
@@ -74,11 +51,11 @@ __attribute__((constructor(101))) static void refuse_other_processor(void)
     __builtin_cpu_init();
 #endif
     char missing[512] = "", host[256] = "this host";
-    for (size_t i = 0; bx_processor_assumed[i]; i++) {
+    for (const bx_instructions *set = bx_processor_assumed; set->name; set++) {
+        if (!bx_processor_assumes(set)) continue;
         size_t used = strlen(missing);
-        if (!is_supported(bx_processor_assumed[i]))
-            snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "",
-                     bx_processor_assumed[i]);
+        if (!is_supported(set->name))
+            snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", set->name);
     }
     if (!*missing) return;
     gethostname(host, sizeof host - 1);

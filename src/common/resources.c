@@ -3,7 +3,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "resources.h"
+#include "run.h"
 
 #include "charge.h"
 #include "host.h"

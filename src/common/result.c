@@ -1,7 +1,5 @@
 #include "result.h"
 
-#include "metrics.h"
-
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* One launch: its options, layout and kernel, and what the kernel has noted. */
+/* One launch: its options, layout and kernel, what the kernel has noted, and its parts. */
 #ifndef BX_RUN_H
 #define BX_RUN_H
 
@@ -41,5 +41,29 @@ struct bx_run {
     int claim_count;
     double bytes_needed, seconds_needed; /* claimed: bytes per host, seconds of the launch */
 };
+
+/* ---- harness.c ---- */
+
+/* Reads the command line, verifies and measures the selected methods, prints and writes the result.
+ * Initialises and finalises MPI.  Returns the exit code of bx.h. */
+int bx_harness_run(int argc, char **argv, const bx_kernel *kernel);
+
+/* ---- options.c: the command line ---- */
+
+/* Fills run->common, run->selected and the kernel's own options.  Refuses with BX_USAGE an unknown
+ * option, method or case, and a value that is no number or is outside its bounds.  Returns BX_OK or
+ * the code of the refusal.  Local. */
+int bx_options_parse(bx_run *run, int argc, char **argv);
+/* Prints the text of --help.  Local. */
+void bx_options_help(const bx_run *run);
+/* Prints the cases and methods of --list.  Local. */
+void bx_options_list(const bx_run *run);
+/* Returns the values of all options as an object by name; the caller deletes it.  Local. */
+cJSON *bx_options_json(const bx_run *run);
+
+/* ---- resources.c ---- */
+
+/* Prints the claimed memory and time; nothing if nothing was claimed.  Prints on rank 0; local. */
+void bx_resources_print(const bx_run *run);
 
 #endif

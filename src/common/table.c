@@ -1,6 +1,5 @@
-#include "table.h"
 
-#include "metrics.h"
+#include "result.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* LAPACK's dsyevd and zheevd on one core: what every method is compared with. */
-#include "blas.h"
 #include "libraries.h"
 #include "solver.h"
 

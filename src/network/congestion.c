@@ -5,7 +5,6 @@
 #include "congestion.h"
 
 #include "grid.h"
-#include "statistics.h"
 
 #include <stdlib.h>
 #include <string.h>

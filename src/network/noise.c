@@ -2,8 +2,6 @@
  * told from a slow link. */
 #include "noise.h"
 
-#include "statistics.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

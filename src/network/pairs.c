@@ -2,8 +2,6 @@
  * tournament of which a few rounds are enough, and the suspects again in the same launch. */
 #include "pairs.h"
 
-#include "statistics.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 /* One meeting of two nodes: its latency and bandwidths, and whether every byte arrived. */
 #include "pairs.h"
 
-#include "statistics.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,8 +6,6 @@
  * half of all pairs between switches, and one step would take its fault for the level. */
 #include "pairs.h"
 
-#include "statistics.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* Functions of libraries that Fortran cannot call. */
-#include "blas.h"
 #include "elpa_solver.h"
 
 void npar_name_libraries(void);

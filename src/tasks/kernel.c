@@ -1,6 +1,5 @@
 /* bisection-tasks: a Fock build, whose tasks of unequal cost are shared out in several ways. */
 #include "charge.h"
-#include "statistics.h"
 #include "tasks.h"
 #include "window.h"
 

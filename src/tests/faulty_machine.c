@@ -10,7 +10,7 @@
  *
  * BX_DISK=BYTES: no file gets larger. */
 #define _GNU_SOURCE
-#include "harness.h"
+#include "run.h"
 
 #include <dlfcn.h>
 #include <signal.h>

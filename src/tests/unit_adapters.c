@@ -1,8 +1,8 @@
 /* A made tree of /sys and /proc: adapters, and what grew between two readings; control groups. */
 #include "adapters.h"
-#include "carried.h"
 #include "host.h"
 #include "profile.h"
+#include "result.h"
 
 #include "unit.h"
 

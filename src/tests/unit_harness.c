@@ -1,7 +1,6 @@
 /* Statistics, random numbers and the option parser of the harness. */
-#include "options.h"
 #include "profile.h"
-#include "statistics.h"
+#include "run.h"
 #include "unit.h"
 #include "verification.h"
 

@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-const char *const bx_processor_assumed[] = {"time-travel", "avx-none", NULL};
+const bx_instructions bx_processor_assumed[] = {
+    {"time-travel", "1"}, {"unused", "__UNUSED__"}, {"avx-none", "1"}, {NULL, ""}};
 
 int main(void)
 {
