@@ -98,7 +98,7 @@ static int launch(bx_run *run, int argc, char **argv)
 
     cJSON *root = describe(run, argc, argv);
     bool write = root && run->common.output;
-    /* Where the ranks are: some are so misplaced that they do not come to a first sample.  A launch
+    /* The layout is written early: a badly placed launch may die before its first sample.  A launch
      * that is refused below leaves no result, and an earlier one as it is. */
     bool early = write && access(run->common.output, F_OK) != 0;
     if (early) write_unfinished(&(unfinished){run, root, NULL, 0});

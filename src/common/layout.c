@@ -5,11 +5,10 @@
 #include "layout.h"
 
 #include "charge.h"
+#include "cpus.h"
 #include "host.h"
 
-#include <errno.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@
 #include <omp.h>
 #endif
 
-enum { HOST_TEXT = 64, MOST_THREADS = 1024, MOST_CPUS = 1 << 20 };
+enum { HOST_TEXT = 64, MOST_THREADS = 1024 };
 
 /* Nodes are numbered in the order of their first rank. */
 static void number_nodes(bx_run *run)
@@ -120,53 +119,23 @@ void bx_layout_free(bx_run *run)
     free(run->node_of);
 }
 
-cpu_set_t *bx_layout_cpus(size_t *size)
-{
-    for (size_t cpus = CPU_SETSIZE;; cpus *= 2) { /* too small a set is EINVAL */
-        *size = CPU_ALLOC_SIZE(cpus);
-        cpu_set_t *set = bx_memory_alloc(1, *size);
-        if (sched_getaffinity(0, *size, set) == 0 || errno != EINVAL || cpus >= MOST_CPUS)
-            return set;
-        free(set);
-    }
-}
-
-/* A set of CPUs in the kernel's list format, "0-3,8"; the caller frees it. */
-static char *list_cpus(const cpu_set_t *set, size_t size)
-{
-    enum { RANGE = 32 }; /* bytes of a range, at most */
-    char *text = bx_memory_alloc(1, RANGE);
-    size_t used = 0;
-    int end = (int)(8 * size);
-    for (int cpu = 0; cpu < end; cpu++) {
-        if (!CPU_ISSET_S(cpu, size, set)) continue;
-        int last = cpu;
-        while (last + 1 < end && CPU_ISSET_S(last + 1, size, set)) last++;
-        text = bx_memory_grow(text, used + RANGE, 1);
-        used += (size_t)snprintf(text + used, RANGE, last > cpu ? "%s%d-%d" : "%s%d",
-                                 used ? "," : "", cpu, last);
-        cpu = last;
-    }
-    return text;
-}
-
 /* texts[threads + 1]: the CPUs that each thread may use, where the OpenMP runtime has placed it,
  * then those of the rank.  A bound main thread has fewer than its process. */
 static void thread_cpus(char *texts[], int threads)
 {
     size_t size;
-    cpu_set_t *of_rank = bx_layout_cpus(&size);
+    cpu_set_t *of_rank = bx_cpus_allowed(&size);
     CPU_ZERO_S(size, of_rank);
 #pragma omp parallel for schedule(static, 1)
     for (int t = 0; t < threads; t++) {
         size_t same; /* on one host */
-        cpu_set_t *mine = bx_layout_cpus(&same);
-        texts[t] = list_cpus(mine, same);
+        cpu_set_t *mine = bx_cpus_allowed(&same);
+        texts[t] = bx_cpus_text(mine, same);
 #pragma omp critical
         CPU_OR_S(size, of_rank, of_rank, mine);
         free(mine);
     }
-    texts[threads] = list_cpus(of_rank, size);
+    texts[threads] = bx_cpus_text(of_rank, size);
     free(of_rank);
 }
 

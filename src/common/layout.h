@@ -4,16 +4,11 @@
 
 #include "run.h"
 
-#include <sched.h>
-
 /* Fills the run's communicators, nodes and threads.  Refuses with BX_USAGE: --ranks-per-node above
  * what a node holds, a bad OMP_NUM_THREADS, or one that differs between ranks; with BX_RESOURCES:
  * threads that OpenMP or the MPI library does not grant.  Returns as bx_run_agree.  Collective. */
 int bx_layout_discover(bx_run *run);
 void bx_layout_free(bx_run *run);
-/* Returns the CPUs that this thread may use, however many the host has, in a set of `size` bytes;
- * the caller frees it.  Local. */
-cpu_set_t *bx_layout_cpus(size_t *size);
 /* Returns "layout" of the result on rank 0 (the caller deletes it), NULL on the others.
  * Collective. */
 cJSON *bx_layout_json(const bx_run *run);

@@ -6,8 +6,8 @@
 #include "run.h"
 
 #include "charge.h"
+#include "cpus.h"
 #include "host.h"
-#include "layout.h"
 
 #include <stdlib.h>
 
@@ -49,7 +49,7 @@ static double threads_per_core(const bx_run *run)
 {
     int ranks;
     size_t size; /* the same on all ranks of a host */
-    cpu_set_t *usable = bx_layout_cpus(&size);
+    cpu_set_t *usable = bx_cpus_allowed(&size);
     PMPI_Comm_size(run->host, &ranks);
     PMPI_Allreduce(MPI_IN_PLACE, usable, (int)size, MPI_BYTE, MPI_BOR, run->host);
     double share = (double)ranks * run->threads / fmax(1, CPU_COUNT_S(size, usable));

@@ -1,6 +1,6 @@
 #include "bx_restart.h"
 
-#include "bx.h"
+#include "charge.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -154,6 +154,13 @@ static int write_all(const char *partial, MPI_Comm comm, head *h, const bx_resta
     return first == MPI_SUCCESS ? code : first;
 }
 
+/* SimGrid's MPI has no real disks. */
+static int refuse_simulated(const char *path, char *why, size_t why_size)
+{
+    snprintf(why, why_size, "%s: a simulated launch has no restart files", path);
+    return 1;
+}
+
 int bx_restart_write(const char *path, MPI_Comm comm, const char *schema,
                      const bx_restart_number *numbers, size_t number_count,
                      const bx_restart_set *sets, size_t set_count, char *why, size_t why_size)
@@ -161,6 +168,7 @@ int bx_restart_write(const char *path, MPI_Comm comm, const char *schema,
     char partial[PATH_MAX];
     int rank;
     MPI_Comm_rank(comm, &rank);
+    if (BX_IS_SIMULATED) return refuse_simulated(path, why, why_size);
     if (!bx_file_partial(partial, sizeof partial, path)) {
         snprintf(why, why_size, "%s: %s", path, strerror(ENAMETOOLONG));
         return 1;
@@ -288,6 +296,7 @@ int bx_restart_read(const char *path, MPI_Comm comm, const char *schema, bx_rest
                     size_t why_size)
 {
     MPI_File file;
+    if (BX_IS_SIMULATED) return refuse_simulated(path, why, why_size);
     head *h =
         open_header(path, comm, schema, numbers, number_count, sets, set_count, why, why_size);
     if (!h) return 1;

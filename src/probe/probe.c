@@ -19,16 +19,15 @@
  * Exit code: 0, or 2 for an unknown argument. */
 #define _GNU_SOURCE
 #include "../common/adapters.c" /* one file to be compiled */
+#include "../common/cpus.h"
 
 #include <mpi.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_CPUS = 1 << 20 };
 enum { ROUNDS = 5, TURNS = 4, SHORT = 8, LONG = 1 << 20 }; /* 5 x 4 x 1 MiB = 20 MiB */
 enum { PAUSE = 100000000, PAUSES = 5 * PAUSE }; /* ns before a round: at most, over all links */
 enum { SHORT_TURNS = 100 };
@@ -42,33 +41,6 @@ static void *allocate(size_t count, size_t size)
     void *memory = calloc(count, size);
     if (!memory) MPI_Abort(MPI_COMM_WORLD, 1);
     return memory;
-}
-
-/* The CPUs that this process may use, however many the host has, in the kernel's list format; the
- * caller frees it. */
-static char *read_cpus(void)
-{
-    enum { RANGE = 32 }; /* bytes of a range, at most */
-    int cpus = CPU_SETSIZE / 2;
-    size_t size, used = 0;
-    cpu_set_t *set = NULL;
-    do { /* too small a set is refused */
-        free(set);
-        cpus *= 2;
-        size = CPU_ALLOC_SIZE(cpus);
-        set = allocate(1, size);
-    } while (sched_getaffinity(0, size, set) != 0 && cpus < MOST_CPUS);
-    char *text = allocate((size_t)CPU_COUNT_S(size, set) + 1, RANGE);
-    for (int cpu = 0; cpu < cpus; cpu++) {
-        int last = cpu;
-        if (!CPU_ISSET_S(cpu, size, set)) continue;
-        while (last + 1 < cpus && CPU_ISSET_S(last + 1, size, set)) last++;
-        used += (size_t)snprintf(text + used, RANGE, last > cpu ? "%s%d-%d" : "%s%d",
-                                 used ? "," : "", cpu, last);
-        cpu = last;
-    }
-    free(set);
-    return text;
 }
 
 /* Waits asleep: the ranks that measure have the cores. */
@@ -238,7 +210,10 @@ int main(int argc, char **argv)
     gethostname(own.host, sizeof own.host - 1);
     seat *seats = rank == 0 ? allocate((size_t)size, sizeof own) : NULL;
     MPI_Gather(&own, sizeof own, MPI_CHAR, seats, sizeof own, MPI_CHAR, 0, MPI_COMM_WORLD);
-    char *cpus = read_cpus();
+    size_t bytes;
+    cpu_set_t *allowed = bx_cpus_allowed(&bytes);
+    char *cpus = bx_cpus_text(allowed, bytes);
+    free(allowed);
     length = (int)strlen(cpus) + 1;
     MPI_Allreduce(&length, &width, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     char *all_cpus = rank == 0 ? allocate((size_t)size, (size_t)width) : NULL;
